@@ -4,10 +4,26 @@ use std::collections::BTreeSet;
 
 use regex::Captures;
 
-/// The most names, communicators, ranks and lines that are kept for a process.
+/// The most communicators, ranks and causes that are kept for a process.
 const MOST: usize = 64;
-/// The longest text of a fact, in bytes.
-const LONGEST: usize = 240;
+/// The most names of networks, providers and lists of adapters.
+const MOST_NAMES: usize = 4;
+/// The longest text of a fact, in bytes: a line of NCCL has 1,024.
+const LONGEST: usize = 1_024;
+/// The longest name of a host or a pod.
+const LONGEST_NAME: usize = 253;
+
+/// A place in what was read: the file, and the line among those that say something.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Position {
+    pub(super) file: usize,
+    pub(super) line: usize,
+}
+
+impl Position {
+    /// After all that was read.
+    pub(super) const END: Self = Self { file: usize::MAX, line: usize::MAX };
+}
 
 /// A process, or what stands in a source without one.
 #[derive(Debug, Default)]
@@ -42,28 +58,48 @@ pub(super) struct Process {
     /// True if a communicator is within one `NVLink` domain.
     pub(super) is_mnnvl: bool,
     pub(super) communicators: BTreeSet<u64>,
-    pub(super) devices: Option<String>,
-    pub(super) provider: Option<String>,
+    pub(super) devices: BTreeSet<String>,
+    pub(super) providers: BTreeSet<String>,
     pub(super) interface: Option<String>,
     pub(super) topology: Option<String>,
     pub(super) machine: Option<String>,
-    /// The causes that a line names, each with its first line.
-    pub(super) causes: Vec<(usize, String)>,
+    /// The causes that a line names, each once.
+    pub(super) causes: Vec<Named>,
+    /// The first and the last line, and the last one with which it got on.
+    pub(super) first: Position,
+    pub(super) last: Position,
+    pub(super) got_on: Option<Position>,
     /// The line that says the most about the network.
     pub(super) evidence: Option<String>,
 }
 
+/// A cause that a line names.
+#[derive(Debug)]
+pub(super) struct Named {
+    pub(super) cause: usize,
+    /// The first such line.
+    pub(super) line: String,
+    /// The last one; `None` if all are information of NCCL, after which it goes on.
+    pub(super) last: Option<Position>,
+}
+
 impl Process {
+    /// Adds the release, which has no process in older ones.
+    pub(super) fn add_version(&mut self, groups: &Captures<'_>) {
+        if let (Some(library), Some(version)) = (groups.name("library"), groups.name("version")) {
+            let version = format!("{}CCL {}", library.as_str(), version.as_str());
+            self.version.get_or_insert_with(|| shortened(&version));
+        }
+    }
+
     /// Adds what the groups of a pattern say.
     pub(super) fn add(&mut self, line: &str, groups: &Captures<'_>) {
         let text = |name: &str| groups.name(name).map(|group| group.as_str());
         let number = |name: &str| text(name).and_then(|text| text.parse::<u32>().ok());
         let kept = |name: &str| text(name).map(shortened);
-        if let (Some(library), Some(version)) = (text("library"), text("version")) {
-            self.version.get_or_insert_with(|| shortened(&format!("{library}CCL {version}")));
-        }
+        self.add_version(groups);
         if let Some(network) = text("network") {
-            insert(&mut self.networks, shortened(network.trim_end()));
+            insert(&mut self.networks, MOST_NAMES, shortened(network.trim_end()));
             self.evidence.get_or_insert_with(|| shortened(line));
         }
         if let Some(path) = text("path") {
@@ -71,7 +107,7 @@ impl Process {
                 self.evidence = Some(shortened(line));
             }
             if !self.paths.contains(path) {
-                insert(&mut self.paths, shortened(path));
+                insert(&mut self.paths, MOST_NAMES, shortened(path));
             }
             let count = if text("gdr").is_some() { &mut self.with_gdr } else { &mut self.without_gdr };
             *count = count.saturating_add(1);
@@ -85,16 +121,21 @@ impl Process {
         if let (Some(rank), Some(size)) = (number("rank"), number("ranks")) {
             self.add_rank(rank, size);
         }
-        self.nodes = self.nodes.max(number("nodes").unwrap_or_default());
+        if number("ranks").is_some_and(|ranks| ranks == self.size) {
+            self.nodes = self.nodes.max(number("nodes").unwrap_or_default());
+            self.is_complete |= text("complete").is_some();
+        }
         self.is_mnnvl |= text("mnnvl") == Some("1");
-        self.is_complete |= text("complete").is_some();
         self.has_socket |= text("socket").is_some();
         if let Some(id) = text("comm").and_then(|id| u64::from_str_radix(id, 16).ok()) {
-            insert(&mut self.communicators, id);
+            insert(&mut self.communicators, MOST, id);
+        }
+        for (names, name) in [(&mut self.devices, "devices"), (&mut self.providers, "provider")] {
+            if let Some(said) = kept(name) {
+                insert(names, MOST_NAMES, said);
+            }
         }
         let facts = [
-            (&mut self.devices, "devices"),
-            (&mut self.provider, "provider"),
             (&mut self.interface, "interface"),
             (&mut self.topology, "topology"),
             (&mut self.machine, "machine"),
@@ -108,18 +149,20 @@ impl Process {
 
     fn add_rank(&mut self, rank: u32, size: u32) {
         if size > self.size {
-            self.size = size;
+            (self.size, self.nodes, self.is_complete) = (size, 0, false);
             self.ranks.clear();
         }
         if size == self.size {
-            insert(&mut self.ranks, rank);
+            insert(&mut self.ranks, MOST, rank);
         }
     }
 
-    /// Adds a cause.
-    pub(super) fn add_cause(&mut self, cause: usize, line: &str) {
-        if self.causes.len() < MOST && !self.causes.iter().any(|(known, _)| *known == cause) {
-            self.causes.push((cause, shortened(line)));
+    /// Adds a cause. A line at `None` is information, after which NCCL goes on.
+    pub(super) fn add_cause(&mut self, cause: usize, line: &str, at: Option<Position>) {
+        if let Some(known) = self.causes.iter_mut().find(|known| known.cause == cause) {
+            known.last = known.last.max(at);
+        } else if self.causes.len() < MOST {
+            self.causes.push(Named { cause, line: shortened(line), last: at });
         }
     }
 
@@ -129,14 +172,23 @@ impl Process {
     }
 }
 
-fn insert<T: Ord>(set: &mut BTreeSet<T>, item: T) {
-    if set.len() < MOST {
+fn insert<T: Ord>(set: &mut BTreeSet<T>, most: usize, item: T) {
+    if set.len() < most {
         set.insert(item);
     }
 }
 
+/// A name of at most 253 bytes, as those of Kubernetes have.
+pub(super) fn name(text: &str) -> String {
+    cut(text, LONGEST_NAME)
+}
+
 fn shortened(text: &str) -> String {
-    let mut end = text.len().min(LONGEST);
+    cut(text, LONGEST)
+}
+
+fn cut(text: &str, longest: usize) -> String {
+    let mut end = text.len().min(longest);
     while !text.is_char_boundary(end) {
         end -= 1;
     }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::facts::Process;
+use super::facts::{Named, Position, Process};
 use super::knowledge::{Cause, Knowledge, NetworkKind};
 use super::log::Log;
 use super::verdict::Verdict;
@@ -45,6 +45,10 @@ pub struct Job {
     /// True if `NVLink` connects its nodes.
     pub is_mnnvl: bool,
     pub ranks: Vec<Rank>,
+    /// True if the pods began another job after this one had ended.
+    pub was_restarted: bool,
+    first: Position,
+    last: Position,
 }
 
 /// What a log says about a process of a job.
@@ -70,6 +74,7 @@ pub struct Reason {
     pub evidence: Option<(String, String)>,
     /// The processes that have such a line.
     pub count: usize,
+    weight: u8,
 }
 
 impl Diagnosis {
@@ -78,7 +83,11 @@ impl Diagnosis {
         log.end();
         let mut jobs: Vec<Job> =
             groups(&log.processes).iter().map(|processes| Job::of(processes, knowledge)).collect();
-        jobs.sort_by_key(|job| std::cmp::Reverse(job.verdict));
+        for at in 0..jobs.len() {
+            let has_ended = jobs[at].verdict == Verdict::Crash;
+            jobs[at].was_restarted = has_ended && jobs.iter().any(|other| other.restarts(&jobs[at]));
+        }
+        jobs.sort_by_key(|job| (job.was_restarted, std::cmp::Reverse(job.verdict)));
         let verdict = jobs.first().map_or(Verdict::Unknown, |job| job.verdict);
         // What is left out may be on TCP.
         let verdict = if log.has_more && verdict < Verdict::Unknown { Verdict::Unknown } else { verdict };
@@ -131,15 +140,23 @@ fn groups(processes: &[Process]) -> Vec<Vec<&Process>> {
         let near: Vec<usize> = of_source.get(other.source.as_str()).into_iter().flatten().copied().collect();
         match near.as_slice() {
             // Lines without a process belong to all jobs of their source.
-            several @ [_, ..] if !other.is_rank() => several.iter().for_each(|at| groups[*at].push(other)),
+            several @ [_, ..] if other.host.is_empty() && !other.is_rank() => {
+                for at in several {
+                    groups[*at].push(other);
+                }
+            }
             [at] => groups[*at].push(other),
             [] if groups.len() == 1 && !other.is_rank() => groups[0].push(other),
             _ => strangers.push(other),
         }
     }
-    if !strangers.is_empty() {
+    // A pod without a line of NCCL, and without a cause, says nothing.
+    let says =
+        |process: &&Process| !process.host.is_empty() || process.is_rank() || !process.causes.is_empty();
+    if groups.is_empty() || strangers.iter().any(says) {
         groups.push(strangers);
     }
+    groups.retain(|group| !group.is_empty());
     groups
 }
 
@@ -156,9 +173,13 @@ impl Job {
         let all = |of: &dyn Fn(&Process) -> Option<&String>| -> BTreeSet<String> {
             processes.iter().filter_map(|process| of(process).cloned()).collect()
         };
+        let size = processes.iter().map(|process| process.size).max().unwrap_or_default();
+        // A process may check its GPU alone before it joins the others.
+        let is_alone = |process: &Process| process.size == 1 && size > 1 && process.paths.is_empty();
+        let of_size = |process: &&&Process| process.size == size;
         let ranks: Vec<Rank> = processes
             .iter()
-            .filter(|process| process.is_rank())
+            .filter(|process| process.is_rank() && !is_alone(process))
             .map(|process| Rank {
                 source: process.source.clone(),
                 host: process.host.clone(),
@@ -175,19 +196,22 @@ impl Job {
             verdict: Verdict::Unknown,
             reason: None,
             notes: Vec::new(),
-            size: processes.iter().map(|process| process.size).max().unwrap_or_default(),
-            nodes: processes.iter().map(|process| process.nodes).max().unwrap_or_default(),
+            size,
+            nodes: processes.iter().filter(of_size).map(|process| process.nodes).max().unwrap_or_default(),
             policies: all(&|process| process.policy.as_ref()),
             versions: all(&|process| process.version.as_ref()),
             networks: ranks.iter().flat_map(|rank| rank.networks.iter().cloned()).collect(),
-            devices: all(&|process| process.devices.as_ref()),
-            providers: all(&|process| process.provider.as_ref()),
+            devices: processes.iter().flat_map(|process| process.devices.iter().cloned()).collect(),
+            providers: processes.iter().flat_map(|process| process.providers.iter().cloned()).collect(),
             interfaces: all(&|process| process.interface.as_ref()),
             topologies: all(&|process| process.topology.as_ref()),
             machines: all(&|process| process.machine.as_ref()),
             gpu_direct: (with + without > 0).then_some(without == 0),
             is_mnnvl: processes.iter().any(|process| process.is_mnnvl || process.nvlink),
             ranks,
+            was_restarted: false,
+            first: processes.iter().map(|process| process.first).min().unwrap_or_default(),
+            last: processes.iter().map(|process| process.last).max().unwrap_or_default(),
         };
         let why = job.judge(processes, knowledge);
         job.reason = job.cause(processes, knowledge).or(why);
@@ -203,7 +227,15 @@ impl Job {
 
     /// Sets the verdict. If that is `unknown`, returns why.
     fn judge(&mut self, processes: &[&Process], knowledge: &Knowledge) -> Option<Reason> {
-        let is_fatal = |process: &&Process| process.causes.iter().any(|(at, _)| knowledge.cause(*at).fatal);
+        // What follows from the end of another rank also comes when all have done their work.
+        let is_connected =
+            !self.ranks.is_empty() && self.ranks.iter().all(|rank| rank.verdict != Verdict::Unknown);
+        let is_fatal = |process: &&Process| {
+            process.causes.iter().any(|named| {
+                let cause = knowledge.cause(named.cause);
+                cause.fatal && !(cause.follows && is_connected) && ended(processes, process, named)
+            })
+        };
         let count = |verdict| self.ranks.iter().filter(|rank| rank.verdict == verdict).count();
         let (fabric, tcp, mixed) = (count(Verdict::Fabric), count(Verdict::Tcp), count(Verdict::Mixed));
         let without = self.ranks.len() - fabric - tcp - mixed;
@@ -222,6 +254,8 @@ impl Job {
             });
         } else if self.is_on_one_node(processes) {
             self.verdict = Verdict::SingleNode;
+        } else if fabric > 0 && tcp + mixed == 0 && self.has_silent_ranks(processes) {
+            return unknown("some_ranks");
         } else if mixed > 0 || tcp > 0 && fabric > 0 {
             self.verdict = Verdict::Mixed;
         } else if !self.spans_nodes(processes) {
@@ -254,8 +288,7 @@ impl Job {
 
     fn spans_nodes(&self, processes: &[&Process]) -> bool {
         let connects = |process: &&Process| !process.paths.is_empty() || process.nvlink;
-        let has_others = self.nodes == 0 && self.seen() < self.size as usize;
-        self.nodes > 1 || self.hosts() > 1 || has_others || processes.iter().any(connects)
+        self.nodes > 1 || self.hosts() > 1 || processes.iter().any(connects)
     }
 
     /// The ranks that are in the log.
@@ -264,29 +297,77 @@ impl Job {
     }
 
     fn hosts(&self) -> usize {
-        self.ranks.iter().map(|rank| (&rank.source, &rank.host)).collect::<BTreeSet<_>>().len()
+        let host =
+            |rank: &'_ Rank| if rank.host.is_empty() { rank.source.clone() } else { rank.host.clone() };
+        self.ranks.iter().map(host).collect::<BTreeSet<_>>().len()
+    }
+
+    /// Returns whether a process of NCCL has no communicator yet, while ranks are missing.
+    fn has_silent_ranks(&self, processes: &[&Process]) -> bool {
+        let is_silent = |process: &&Process| !process.host.is_empty() && !process.is_rank();
+        self.seen() < self.size as usize && processes.iter().any(is_silent)
+    }
+
+    /// Returns whether this job began after another one had ended, in the same pods.
+    fn restarts(&self, other: &Self) -> bool {
+        let mut sources = other.ranks.iter().map(|rank| &rank.source);
+        self.first > other.last && sources.any(|source| self.ranks.iter().any(|rank| rank.source == *source))
     }
 
     /// The first cause of the tables that explains the verdict.
     fn cause(&self, processes: &[&Process], knowledge: &Knowledge) -> Option<Reason> {
         let verdict = self.verdict;
-        let mut found = reasons(processes, knowledge, |cause| cause.explains(verdict));
+        let is_on_tcp = |process: &&&Process| {
+            !process.is_rank() || matches!(of_process(process, knowledge).0, Verdict::Tcp | Verdict::Mixed)
+        };
+        let of_verdict: Vec<&Process> = match verdict {
+            Verdict::Tcp | Verdict::Mixed => processes.iter().filter(is_on_tcp).copied().collect(),
+            _ => processes.to_vec(),
+        };
+        let mut found = reasons(&of_verdict, knowledge, |cause| cause.explains(verdict));
+        if verdict == Verdict::Crash {
+            // What ended it, what may have led to that, and what follows.
+            found.sort_by_key(|reason| reason.weight);
+        }
         (!found.is_empty()).then(|| found.swap_remove(0))
     }
+}
+
+/// Returns whether no rank went on after a line: its own process, or one that began in its place later; for what no rank
+/// wrote, any of the pod or file.
+fn ended(processes: &[&Process], process: &Process, named: &Named) -> bool {
+    let Some(last) = named.last else { return false };
+    let goes_on = |other: &&Process| {
+        let is_next = other.source == process.source && other.host == process.host && other.first > last;
+        let is_of_file =
+            other.source == process.source || other.got_on.is_some_and(|at| at.file == last.file);
+        let is_near =
+            if process.host.is_empty() { is_of_file } else { std::ptr::eq(*other, process) || is_next };
+        is_near && other.got_on.is_some_and(|at| at > last)
+    };
+    !processes.iter().any(goes_on)
 }
 
 /// The causes of processes, in the order of the tables.
 fn reasons(processes: &[&Process], knowledge: &Knowledge, is_wanted: impl Fn(&Cause) -> bool) -> Vec<Reason> {
     let mut found: BTreeMap<usize, (&Process, &String, usize)> = BTreeMap::new();
     for process in processes {
-        for (at, line) in &process.causes {
-            found.entry(*at).or_insert((process, line, 0)).2 += 1;
+        for Named { cause, line, .. } in &process.causes {
+            found.entry(*cause).or_insert((process, line, 0)).2 += 1;
         }
     }
     let reason = |(at, (process, line, count)): (usize, (&Process, &String, usize))| {
-        let Cause { code, message, remedy, .. } = knowledge.cause(at);
+        let Cause { code, message, remedy, fatal, follows, .. } = knowledge.cause(at);
+        let weight = if *follows { 2 } else { u8::from(!fatal) };
         let evidence = Some((process.source.clone(), line.clone()));
-        Reason { code: code.clone(), message: message.clone(), remedy: remedy.clone(), evidence, count }
+        Reason {
+            code: code.clone(),
+            message: message.clone(),
+            remedy: remedy.clone(),
+            evidence,
+            count,
+            weight,
+        }
     };
     found.into_iter().filter(|(at, _)| is_wanted(knowledge.cause(*at))).map(reason).collect()
 }
@@ -296,24 +377,26 @@ fn unknown(code: &str, remedy: Option<&str>, knowledge: &Knowledge) -> Option<Re
     let unknown = knowledge.unknown(code)?;
     let remedy = remedy.unwrap_or(&unknown.remedy).to_owned();
     let (code, message) = (unknown.code.clone(), unknown.message.clone());
-    Some(Reason { code, message, remedy, evidence: None, count: 0 })
+    Some(Reason { code, message, remedy, evidence: None, count: 0, weight: 0 })
 }
 
 /// The verdict about a process, whose communicators span nodes; if it is unknown, what shows it.
 fn of_process<'k>(process: &Process, knowledge: &'k Knowledge) -> (Verdict, Option<&'k str>) {
     let is_connected = !process.paths.is_empty();
     // NVLink carries what the network would.
-    if process.nvlink && !is_connected {
+    if process.nvlink && !is_connected && process.nodes <= 1 {
         return (Verdict::Fabric, None);
     }
-    let names = if is_connected { &process.paths } else { &process.networks };
-    let kinds: Vec<_> = names.iter().map(|name| knowledge.network(name, process)).collect();
+    // A network that was chosen and has no connection yet counts, too.
+    let names = process.paths.union(&process.networks);
+    let kinds: Vec<_> = names.map(|name| knowledge.network(name, process)).collect();
     let has = |wanted: NetworkKind| kinds.iter().any(|(kind, _)| *kind == wanted);
     // Before that, NVLink may still take the place of TCP.
-    let is_settled = is_connected || process.is_complete || process.nodes > 0 && !process.is_mnnvl;
+    let is_within = process.is_mnnvl && process.nodes <= 1;
+    let is_settled = is_connected || process.is_complete || process.nodes > 0;
     match (has(NetworkKind::Fabric), has(NetworkKind::Tcp), has(NetworkKind::Unknown)) {
         (true, true, _) => (Verdict::Mixed, None),
-        (false, true, _) if is_connected || is_settled && !process.is_mnnvl => (Verdict::Tcp, None),
+        (false, true, _) if is_connected || is_settled && !is_within => (Verdict::Tcp, None),
         (true, false, false) if is_connected || process.is_complete => (Verdict::Fabric, None),
         (false, false, false) if has_only_tcp(process, knowledge) => (Verdict::Tcp, None),
         _ => (Verdict::Unknown, kinds.iter().find_map(|(_, remedy)| *remedy)),
@@ -322,7 +405,7 @@ fn of_process<'k>(process: &Process, knowledge: &'k Knowledge) -> (Verdict, Opti
 
 /// Returns whether a process of a release that does not name its network can only have TCP.
 fn has_only_tcp(process: &Process, knowledge: &Knowledge) -> bool {
-    let leaves_tcp = |(at, _): &(usize, String)| knowledge.cause(*at).leaves_tcp;
-    let has_other = process.devices.is_some() || process.provider.is_some();
+    let leaves_tcp = |named: &Named| knowledge.cause(named.cause).leaves_tcp;
+    let has_other = !process.devices.is_empty() || !process.providers.is_empty();
     process.has_socket && process.is_complete && !has_other && process.causes.iter().any(leaves_tcp)
 }

@@ -1,5 +1,6 @@
 //! The tables of what lines of a log say.
 
+use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use aho_corasick::AhoCorasick;
@@ -100,11 +101,14 @@ pub(super) struct Cause {
     #[serde(default)]
     at: Vec<String>,
     pattern: Option<String>,
+    unless: Option<String>,
     /// A path that the pod does not have.
     without: Option<String>,
     explains: Vec<Effect>,
     #[serde(default)]
     pub(super) fatal: bool,
+    #[serde(default)]
+    pub(super) follows: bool,
     #[serde(default)]
     pub(super) leaves_tcp: bool,
     #[serde(rename = "cause")]
@@ -158,6 +162,7 @@ pub struct Knowledge {
 #[derive(Debug)]
 pub(super) struct Signature {
     pub(super) pattern: Option<Regex>,
+    unless: Option<Regex>,
     pub(super) cause: Option<usize>,
 }
 
@@ -212,8 +217,12 @@ impl Knowledge {
             }
             of_text.extend(texts.iter().map(|_| signatures.len()));
             contains.extend(texts.iter());
-            let pattern = pattern.map(|pattern| compile(pattern)).transpose()?;
-            signatures.push(Signature { pattern, cause });
+            let unless = cause.and_then(|at| causes[at].unless.as_deref());
+            signatures.push(Signature {
+                pattern: pattern.map(|pattern| compile(pattern)).transpose()?,
+                unless: unless.map(compile).transpose()?,
+                cause,
+            });
         }
         let network = |of: Network| {
             let optional = |pattern: Option<String>| pattern.map(|pattern| compile(&pattern)).transpose();
@@ -257,20 +266,24 @@ impl Knowledge {
             .collect();
         found.sort_unstable();
         found.dedup();
-        let matches = |at: &usize| self.signatures[*at].pattern.as_ref().is_none_or(|one| one.is_match(line));
+        let matches = |at: &usize| {
+            let Signature { pattern, unless, .. } = &self.signatures[*at];
+            pattern.as_ref().is_none_or(|one| one.is_match(line))
+                && !unless.as_ref().is_some_and(|one| one.is_match(line))
+        };
         found.into_iter().filter(matches).map(|at| (at, &self.signatures[at])).collect()
     }
 
     /// What a network is, and what shows it if that is unknown.
     pub(super) fn network(&self, name: &str, process: &Process) -> (NetworkKind, Option<&str>) {
-        let provider = process.provider.as_deref().unwrap_or_default();
-        let devices = process.devices.as_deref().unwrap_or_default();
         let has_gdr = process.with_gdr > 0;
-        let is = |pattern: &Option<Regex>, text: &str| pattern.as_ref().is_none_or(|one| one.is_match(text));
+        let is = |pattern: &Option<Regex>, texts: &BTreeSet<String>| {
+            pattern.as_ref().is_none_or(|one| texts.iter().any(|text| one.is_match(text)))
+        };
         let found = self.networks.iter().find(|(patterns, ..)| {
             patterns.network.is_match(name)
-                && is(&patterns.provider, provider)
-                && is(&patterns.devices, devices)
+                && is(&patterns.provider, &process.providers)
+                && is(&patterns.devices, &process.devices)
                 && patterns.gdr.is_none_or(|gdr| gdr == has_gdr)
         });
         found.map_or((NetworkKind::Unknown, None), |(_, is, remedy)| (*is, remedy.as_deref()))

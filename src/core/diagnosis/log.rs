@@ -4,9 +4,9 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
-use super::facts::Process;
+use super::facts::{Position, Process, name};
 use super::knowledge::Knowledge;
-use super::origin::{Origin, unwrapped};
+use super::origin::{Origin, records, unwrapped};
 
 /// The longest line, in bytes. NCCL's have 1,024 at most.
 const LONGEST_LINE: usize = 32 << 10;
@@ -23,6 +23,7 @@ type Key = (String, String, u32);
 pub struct Log<'k> {
     knowledge: &'k Knowledge,
     source: String,
+    position: Position,
     /// The beginning of a line whose end is not read yet.
     rest: Vec<u8>,
     /// True while the rest of a line is left out that is too long.
@@ -41,6 +42,7 @@ impl<'k> Log<'k> {
         Self {
             knowledge,
             source: String::new(),
+            position: Position::default(),
             rest: Vec::new(),
             skips: false,
             places: HashMap::new(),
@@ -54,17 +56,18 @@ impl<'k> Log<'k> {
     pub fn begin(&mut self, source: &str) {
         self.end();
         source.clone_into(&mut self.source);
+        self.position.file += 1;
     }
 
     /// Adds what a pod says, whose log has its name as source.
     pub fn add_pod(&mut self, pod: &Value) {
         let Some(name) = pod["metadata"]["name"].as_str() else { return };
         let knowledge = self.knowledge;
-        let origin = Origin { pod: Some(name), process: None, is_info: false };
+        let origin = Origin { pod: Some(name), process: None, is_info: false, is_nccl: false };
         let Some(place) = self.process(&origin) else { return };
         let process = &mut self.processes[place];
         for (cause, field) in knowledge.of_pod(pod) {
-            process.add_cause(cause, &field);
+            process.add_cause(cause, &field, Some(Position::END));
         }
         process.policy = knowledge.policy(pod).map(str::to_owned);
         process.machine = knowledge.machine(pod).map(str::to_owned);
@@ -72,11 +75,11 @@ impl<'k> Log<'k> {
 
     /// Reads the next bytes, which may begin and end within a line.
     pub fn read(&mut self, bytes: &[u8]) {
-        let Some(first) = memchr::memchr(b'\n', bytes) else {
+        let Some(first) = memchr::memchr2(b'\n', b'\r', bytes) else {
             self.keep(bytes);
             return;
         };
-        let last = memchr::memrchr(b'\n', bytes).unwrap_or(first);
+        let last = memchr::memrchr2(b'\n', b'\r', bytes).unwrap_or(first);
         self.keep(&bytes[..first]);
         let line = std::mem::take(&mut self.rest);
         self.skips = false;
@@ -108,7 +111,7 @@ impl<'k> Log<'k> {
                 continue;
             }
             let begin = memchr::memrchr2(b'\n', b'\r', &text[..at]).map_or(0, |end| end + 1).max(done);
-            let end = memchr::memchr(b'\n', &text[at..]).map_or(text.len(), |end| at + end);
+            let end = memchr::memchr2(b'\n', b'\r', &text[at..]).map_or(text.len(), |end| at + end);
             let line = &text[begin..end.min(begin + LONGEST_LINE)];
             self.line(&String::from_utf8_lossy(line));
             done = end;
@@ -116,42 +119,57 @@ impl<'k> Log<'k> {
     }
 
     fn line(&mut self, raw: &str) {
-        let line = unwrapped(raw.trim_end());
+        let text = unwrapped(raw.trim_end());
+        for line in records(&text) {
+            self.record(line);
+        }
+    }
+
+    fn record(&mut self, line: &str) {
         let knowledge = self.knowledge;
-        let signatures = knowledge.signatures(&line);
+        let signatures = knowledge.signatures(line);
         if signatures.is_empty() {
             return;
         }
-        let origin = Origin::of(&line);
-        let Some(process) = self.process(&origin) else { return };
-        self.processes[process].has_info |= origin.is_info;
-        let line = origin.own(&line);
+        let origin = Origin::of(line);
+        self.position.line += 1;
+        let at = self.position;
+        let Some(place) = self.process(&origin) else { return };
+        let process = &mut self.processes[place];
+        process.has_info |= origin.is_info;
+        process.last = at;
+        let line = origin.own(line);
         for (_, signature) in signatures {
             if let Some(cause) = signature.cause {
-                self.processes[process].add_cause(cause, line);
+                process.add_cause(cause, line, (!origin.is_info).then_some(at));
                 continue;
             }
             let Some(groups) = signature.pattern.as_ref().and_then(|pattern| pattern.captures(line)) else {
                 continue;
             };
-            let number = |name: &str| groups.name(name).map(|group| group.as_str());
+            let group = |name: &str| groups.name(name).map(|group| group.as_str());
             if let (Some(Ok(size)), Some(Ok(busbw))) =
-                (number("size").map(str::parse), number("busbw").map(str::parse))
+                (group("size").map(str::parse), group("busbw").map(str::parse))
             {
                 if self.rows.len() < MOST_ROWS {
                     self.rows.push((size, busbw));
                 }
-                continue;
+            } else if !origin.is_nccl {
+                // What another program writes says nothing about the network.
+                process.add_version(&groups);
+            } else {
+                process.add(line, &groups);
+                if group("path").or(group("nvlink")).or(group("complete")).is_some() {
+                    process.got_on = Some(at);
+                }
             }
-            self.processes[process].add(line, &groups);
         }
     }
 
     /// The place of the process of a line. `None` for one that is too many.
     fn process(&mut self, origin: &Origin<'_>) -> Option<usize> {
         let (host, pid) = origin.process.unwrap_or_default();
-        let source = origin.pod.unwrap_or(&self.source);
-        let key = (source.to_owned(), host.to_owned(), pid);
+        let key = (name(origin.pod.unwrap_or(&self.source)), name(host), pid);
         if let Some(place) = self.places.get(&key) {
             return Some(*place);
         }
@@ -161,9 +179,10 @@ impl<'k> Log<'k> {
         }
         let place = self.processes.len();
         self.processes.push(Process {
-            source: source.to_owned(),
-            host: host.to_owned(),
+            source: key.0.clone(),
+            host: key.1.clone(),
             pid,
+            first: self.position,
             ..Process::default()
         });
         self.places.insert(key, place);

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+const TAGS: [&str; 2] = ["NCCL INFO ", "NCCL WARN "];
+
 /// What collectors of logs and launchers write before a line, and the line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Origin<'l> {
@@ -11,6 +13,8 @@ pub(super) struct Origin<'l> {
     pub(super) process: Option<(&'l str, u32)>,
     /// True for a line that is only there with `NCCL_DEBUG=INFO`.
     pub(super) is_info: bool,
+    /// True for a line of NCCL, even if an editor or a collector took its process away.
+    pub(super) is_nccl: bool,
 }
 
 impl<'l> Origin<'l> {
@@ -21,12 +25,13 @@ impl<'l> Origin<'l> {
 
     /// Reads a line without colours.
     pub(super) fn of(line: &'l str) -> Self {
-        let level = ["NCCL INFO ", "NCCL WARN ", " INFO ", " WARN "];
-        let found = level.iter().find_map(|level| Some((*level, line.find(level)?)));
+        let found =
+            TAGS.iter().chain(&[" INFO ", " WARN "]).find_map(|level| Some((*level, line.find(level)?)));
         let process = found.and_then(|(_, at)| process(&line[..at]));
-        let is_info = process.is_some() && found.is_some_and(|(level, _)| level.contains("INFO"));
+        let is_nccl = process.is_some() || TAGS.iter().any(|tag| line.contains(tag));
+        let is_info = is_nccl && found.is_some_and(|(level, _)| level.contains("INFO"));
         let head = process.map_or(line, |(host, _)| &line[..host.as_ptr() as usize - line.as_ptr() as usize]);
-        Self { pod: pod(head), process, is_info }
+        Self { pod: pod(head), process, is_info, is_nccl }
     }
 }
 
@@ -40,9 +45,24 @@ fn process(head: &str) -> Option<(&str, u32)> {
         thread.parse::<u64>().ok()?;
         let (host, process) = rest.rsplit_once(':')?;
         // A launcher puts `[1,0]<stdout>:` or `[trainer3]:` before it.
-        let host = host.rsplit([':', ']']).next()?;
+        let host = host.rsplit([':', ']', '/']).next()?;
         (!host.is_empty()).then_some((host, process.parse().ok()?))
     })
+}
+
+/// The records of a line: processes that share a pipe can write theirs into one.
+pub(super) fn records(line: &str) -> Vec<&str> {
+    let (mut begins, mut from) = (vec![0], 0);
+    while let Some(tag) = TAGS.iter().filter_map(|tag| line[from..].find(tag)).min().map(|at| from + at) {
+        if from > 0
+            && let Some((host, _)) = process(&line[from..tag])
+        {
+            begins.push(host.as_ptr() as usize - line.as_ptr() as usize);
+        }
+        from = tag + TAGS[0].len();
+    }
+    let ends = begins.iter().skip(1).copied().chain([line.len()]);
+    begins.iter().zip(ends).map(|(begin, end)| &line[*begin..end]).collect()
 }
 
 /// The pod of `[pod/NAME/CONTAINER] `, or of stern's `NAME CONTAINER `.
@@ -121,6 +141,15 @@ mod tests {
         for line in ["hello world", "a b", "12:34 [0] NCCL INFO", "NCCL WARN x", ""] {
             assert_eq!(Origin::of(line).process, None, "{line}");
         }
+    }
+
+    #[test]
+    fn records_that_share_a_line_are_told_apart() {
+        let (one, other) =
+            ("a:1:1 [0] NCCL INFO Using network IB", "b:2:2 [0] NCCL INFO Using network Socket");
+        assert_eq!(records(&format!("{one} {other}")), [&format!("{one} "), other]);
+        assert_eq!(records(one), [one]);
+        assert_eq!(records("x NCCL INFO y NCCL INFO z"), ["x NCCL INFO y NCCL INFO z"]);
     }
 
     #[test]

@@ -53,7 +53,8 @@ impl Job {
         if let Some(reason) = &self.reason {
             reason.write("cause", text);
         }
-        for note in &self.notes {
+        let is_noted = !matches!(self.verdict, Verdict::Tcp | Verdict::SingleNode);
+        for note in self.notes.iter().filter(|_| is_noted) {
             note.write("note", text);
         }
         let of_other = |rank: &&Rank| rank.verdict > Verdict::Fabric;
@@ -71,6 +72,7 @@ impl Job {
 
     fn sentence(&self) -> String {
         let said = match self.verdict {
+            Verdict::Crash if self.was_restarted => "an earlier attempt ended",
             Verdict::Fabric => "the data between nodes uses the fabric",
             Verdict::Tcp => "the data between nodes uses TCP",
             Verdict::Mixed => "some ranks use the fabric, and others TCP",
@@ -89,6 +91,7 @@ impl Job {
     fn object(&self) -> Value {
         json!({
             "verdict": self.verdict,
+            "restarted": self.was_restarted,
             "cause": self.reason.as_ref().map(Reason::object),
             "notes": self.notes.iter().map(Reason::object).collect::<Value>(),
             "size": self.size,
@@ -131,7 +134,7 @@ impl Rank {
 
 impl Reason {
     fn write(&self, kind: &str, text: &mut String) {
-        let Self { code, message, remedy, evidence, count } = self;
+        let Self { code, message, remedy, evidence, count, .. } = self;
         let of = if *count > 1 { format!(", in {count} processes") } else { String::new() };
         let _ = writeln!(text, "{kind}: {message} ({code}{of})");
         if let Some((source, line)) = evidence {
@@ -141,7 +144,7 @@ impl Reason {
     }
 
     fn object(&self) -> Value {
-        let Self { code, message, remedy, evidence, count } = self;
+        let Self { code, message, remedy, evidence, count, .. } = self;
         let evidence = evidence.as_ref().map(|(source, line)| json!({"source": source, "line": line}));
         json!({"code": code, "message": message, "remedy": remedy, "evidence": evidence, "processes": count})
     }
