@@ -24,7 +24,7 @@ const CURVE: &str = "nistp256";
 #[derive(Debug, Args)]
 #[command(after_long_help = "To run: fabric-injector nccl-test --nodes 2 | kubectl apply -f -\n\n\
     The pods are annotated, so that the webhook injects them. Where there is no webhook, inject the output: \
-    fabric-injector nccl-test --nodes 2 | fabric-injector mutate --policy aws-efa | kubectl apply -f -")]
+    fabric-injector nccl-test --nodes 2 | fabric-injector mutate --policy NAME | kubectl apply -f -")]
 pub(super) struct Arguments {
     /// The number of nodes
     #[arg(long, value_name = "COUNT", default_value = "2", value_parser = clap::value_parser!(u32).range(2..=1000))]
