@@ -32,9 +32,9 @@ pub(super) struct Arguments {
     /// The GPUs of a node, all of which the test needs
     #[arg(long, value_name = "COUNT", default_value = "8", value_parser = clap::value_parser!(u32).range(1..=64))]
     gpus: u32,
-    /// The resource name of GPUs
-    #[arg(long, value_name = "NAME", default_value = "nvidia.com/gpu", value_parser = resource)]
-    gpu_resource: String,
+    /// The resource name of GPUs [default: that of the built-in policies]
+    #[arg(long, value_name = "NAME", value_parser = resource)]
+    gpu_resource: Option<String>,
     /// An image with nccl-tests, Open MPI and an SSH server, for the architecture of the nodes
     #[arg(
         long,
@@ -61,6 +61,8 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     let key = rcgen::KeyPair::generate().context("a key cannot be generated")?;
     let policy = builtin::POLICIES.first().context("there is no policy")?.definition()?;
     let (trigger, _) = policy.triggers().first().context("the policy has no annotation")?;
+    let gpus = arguments.gpu_resource.as_ref().or(policy.gpu_resources().first());
+    let gpus = gpus.context("the policy has no resource of GPUs")?;
     let quoted = |text: &str| Value::from(text).to_string();
     let labels: Map<String, Value> =
         arguments.node_selector.iter().map(|(key, value)| (key.clone(), value.as_str().into())).collect();
@@ -75,7 +77,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
         ("@NAME@", quoted(&arguments.name)),
         ("@NODES@", arguments.nodes.to_string()),
         ("@GPUS@", arguments.gpus.to_string()),
-        ("@RESOURCE@", quoted(&arguments.gpu_resource)),
+        ("@RESOURCE@", quoted(gpus)),
         ("@TRIGGER@", quoted(trigger)),
         ("@SELECTOR@", selector),
         ("@IMAGE@", quoted(&arguments.image)),
@@ -114,5 +116,5 @@ fn size(text: &str) -> Result<String, String> {
 /// The name of an extended resource.
 fn resource(text: &str) -> Result<String, String> {
     let is_name = text.split_once('/').is_some_and(|(domain, name)| !domain.is_empty() && !name.is_empty());
-    is_name.then(|| text.to_owned()).ok_or_else(|| "must have a domain, as `nvidia.com/gpu` has".to_owned())
+    is_name.then(|| text.to_owned()).ok_or_else(|| "must have a domain, as `example.com/gpu` has".to_owned())
 }
