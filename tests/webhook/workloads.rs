@@ -100,7 +100,7 @@ async fn faults_of_a_workload_are_named_with_their_place() {
 
 #[tokio::test]
 async fn values_that_stay_are_no_advice() {
-    let advice = advice(&Server::lab(), &job(&pod_with_env("NCCL_SOCKET_IFNAME", "ens5"))).await;
+    let advice = advice(&Server::lab(), &job(&pod_with_env("NCCL_SOCKET_IFNAME", "eth"))).await;
     assert!(advice.len() == 1 && advice[0].contains("injects these pods"), "{advice:?}");
 }
 
