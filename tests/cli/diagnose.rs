@@ -27,7 +27,7 @@ fn the_exit_status_is_the_verdict() {
     }
     // Nothing at all.
     let nothing = run(&["diagnose"], "").exits(3);
-    assert_eq!(String::from_utf8(nothing.stdout).unwrap(), "unknown: the log has no line\n");
+    assert!(String::from_utf8(nothing.stdout).unwrap().contains("(no_lines)"));
 }
 
 #[test]

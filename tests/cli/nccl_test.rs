@@ -25,6 +25,9 @@ fn the_job_of_the_test_is_injected_as_it_is_printed() {
     let container = &pod["spec"]["containers"][0];
     assert_eq!(container["resources"]["limits"]["vpc.amazonaws.com/efa"], "32");
     assert_eq!(container["command"][2], include_str!("../../signatures/nccl-test.sh"));
+    assert!(
+        container["env"].as_array().unwrap().contains(&json!({"name": "MPI_INTERFACE", "value": "eth0"}))
+    );
     assert_eq!(pod["spec"]["volumes"][0]["secret"]["defaultMode"], 0o400);
     // Nothing of it is what `lint` warns about.
     let text = run(&["nccl-test", "--nodes", "2", "--name", "a", "--namespace", "b"], "").exits(0);
@@ -55,7 +58,11 @@ fn what_no_cluster_accepts_is_refused() {
         ["--nodes", "1"],
         ["--gpus", "0"],
         ["--name", "A b"],
+        ["--name", "1a"],
+        ["--name", "a.b"],
         ["--largest", "8X"],
+        ["--largest", "4M"],
+        ["--interface", "a b"],
         ["--gpu-resource", "gpu"],
         ["--image", ""],
     ] {

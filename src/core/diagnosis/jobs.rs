@@ -157,6 +157,10 @@ fn groups(processes: &[Process]) -> Vec<Vec<&Process>> {
         groups.push(strangers);
     }
     groups.retain(|group| !group.is_empty());
+    // A log without anything is unknown, too.
+    if groups.is_empty() {
+        groups.push(Vec::new());
+    }
     groups
 }
 
@@ -221,7 +225,9 @@ impl Job {
             (cause.slows() || may_be && cause.explains(Verdict::Crash))
                 && job.reason.as_ref().is_none_or(|reason| reason.code != cause.code)
         };
-        job.notes = reasons(processes, knowledge, slow);
+        let is_on_tcp = |process: &Process| of_process(process, knowledge).0 == Verdict::Tcp;
+        let others: Vec<&Process> = processes.iter().filter(|process| !is_on_tcp(process)).copied().collect();
+        job.notes = reasons(&others, knowledge, slow);
         job
     }
 

@@ -20,14 +20,9 @@ pub fn text(diagnosis: &Diagnosis) -> String {
     for job in &diagnosis.jobs {
         job.write(&mut text);
     }
-    if diagnosis.jobs.is_empty() {
-        text.push_str("unknown: the log has no line\n");
-    }
     text.push_str(&bandwidth::text(&diagnosis.bandwidth, diagnosis.expected.as_ref()));
     if diagnosis.is_partial {
-        text.push_str(
-            "note: there are more processes than are kept, and not all of them are in this report\n",
-        );
+        text.push_str("note: only the first 20,000 processes are in this report\n");
     }
     text
 }
@@ -61,6 +56,7 @@ impl Job {
         let others: Vec<&Rank> = self.ranks.iter().filter(of_other).collect();
         let is_of_some = matches!(self.verdict, Verdict::Mixed | Verdict::Tcp | Verdict::Unknown);
         if is_of_some && others.len() < self.ranks.len() {
+            text.push_str("ranks:\n");
             for rank in others.iter().take(MOST_RANKS) {
                 let _ = writeln!(text, "  {}", rank.sentence());
             }
@@ -72,12 +68,13 @@ impl Job {
 
     fn sentence(&self) -> String {
         let said = match self.verdict {
-            Verdict::Crash if self.was_restarted => "an earlier attempt ended",
+            Verdict::Crash if self.was_restarted => "an earlier attempt failed",
+            Verdict::Fabric if self.is_mnnvl => "the data between machines uses NVLink or the fabric",
             Verdict::Fabric => "the data between nodes uses the fabric",
             Verdict::Tcp => "the data between nodes uses TCP",
             Verdict::Mixed => "some ranks use the fabric, and others TCP",
             Verdict::SingleNode => "all ranks are on one node, and use no network",
-            Verdict::Crash => "the job ended",
+            Verdict::Crash => "the job failed",
             Verdict::Unknown => "the log does not say which network the job uses",
         };
         if self.size == 0 {
@@ -174,5 +171,5 @@ fn list(items: &BTreeSet<String>) -> String {
 }
 
 fn on(is_on: bool) -> &'static str {
-    if is_on { "on" } else { "not on all connections" }
+    if is_on { "on" } else { "off on some connections" }
 }

@@ -10,10 +10,12 @@ use crate::shell::builtin;
 
 use super::ExitStatus;
 use super::output::Output;
-use super::parse::{annotation, namespace, object_name};
+use super::parse::{annotation, namespace};
 
 const TEMPLATE: &str = include_str!("../../../signatures/nccl-test.yaml");
 const SCRIPT: &str = include_str!("../../../signatures/nccl-test.sh");
+/// The smallest message of the script, in bytes.
+const SMALLEST: u64 = 8 << 20;
 /// The type of the key, and its curve, as OpenSSH calls them (RFC 5656).
 const KEY_TYPE: &str = "ecdsa-sha2-nistp256";
 const CURVE: &str = "nistp256";
@@ -44,7 +46,7 @@ pub(super) struct Arguments {
     )]
     image: String,
     /// The name of the objects
-    #[arg(long, value_name = "NAME", default_value = "nccl-test", value_parser = object_name)]
+    #[arg(long, value_name = "NAME", default_value = "nccl-test", value_parser = service)]
     name: String,
     /// The namespace of the objects [default: that of whoever applies them]
     #[arg(short, long, value_name = "NAME", value_parser = namespace)]
@@ -52,9 +54,12 @@ pub(super) struct Arguments {
     /// A label of the nodes, such as `node.kubernetes.io/instance-type=p5.48xlarge`; may be given several times
     #[arg(long = "node-selector", value_name = "KEY=VALUE", value_parser = annotation)]
     node_selector: Vec<(String, String)>,
-    /// The largest message
+    /// The largest message, from 8M
     #[arg(long, value_name = "SIZE", default_value = "8G", value_parser = size)]
     largest: String,
+    /// The interface by which Open MPI connects the pods
+    #[arg(long, value_name = "NAME", default_value = "eth0", value_parser = interface)]
+    interface: String,
 }
 
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<ExitStatus> {
@@ -84,7 +89,8 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
         ("@LARGEST@", quoted(&arguments.largest)),
         ("@KEY@", quoted(&key.serialize_pem())),
         ("@PUBLIC@", quoted(&public(key.public_key_raw()))),
-        ("@SCRIPT@", quoted(SCRIPT)),
+        ("@INTERFACE@", quoted(&arguments.interface)),
+        ("@SCRIPT@", SCRIPT.trim_end().replace('\n', "\n              ")),
     ];
     // A comment at the beginning is for whoever changes the template.
     let template = TEMPLATE.split_once('\n').map_or(TEMPLATE, |(_, rest)| rest);
@@ -106,11 +112,35 @@ fn public(point: &[u8]) -> String {
 /// A size as nccl-tests reads it.
 fn size(text: &str) -> Result<String, String> {
     let digits = text.strip_suffix(['K', 'M', 'G']).unwrap_or(text);
-    let is_number =
-        !digits.is_empty() && digits.len() < 13 && digits.bytes().all(|byte| byte.is_ascii_digit());
-    is_number
+    let unit: u64 = match text.as_bytes().last() {
+        Some(b'K') => 1 << 10,
+        Some(b'M') => 1 << 20,
+        Some(b'G') => 1 << 30,
+        _ => 1,
+    };
+    let number = if digits.starts_with('+') { None } else { digits.parse::<u64>().ok() };
+    let is_enough = number.is_some_and(|number| number.saturating_mul(unit) >= SMALLEST);
+    is_enough
         .then(|| text.to_owned())
-        .ok_or_else(|| "must be a number of bytes, such as `512M` or `8G`".to_owned())
+        .ok_or_else(|| "must be a number of bytes from `8M`, such as `512M` or `8G`".to_owned())
+}
+
+/// The name of a Service.
+fn service(text: &str) -> Result<String, String> {
+    let name = namespace(text)?;
+    let is_name = name.len() <= 60 && name.starts_with(|c: char| c.is_ascii_lowercase());
+    is_name
+        .then_some(name)
+        .ok_or_else(|| "must begin with a letter, and have at most 60 characters".to_owned())
+}
+
+/// The name of an interface.
+fn interface(text: &str) -> Result<String, String> {
+    let is_of_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    let is_name = !text.is_empty() && text.len() < 16 && text.bytes().all(is_of_name);
+    is_name
+        .then(|| text.to_owned())
+        .ok_or_else(|| "must be the name of an interface, such as `eth0`".to_owned())
 }
 
 /// The name of an extended resource.
