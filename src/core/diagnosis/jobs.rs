@@ -75,6 +75,8 @@ pub struct Reason {
     /// The processes that have such a line.
     pub count: usize,
     weight: u8,
+    /// True for what lets a job use TCP, and does not end it.
+    is_of_tcp: bool,
 }
 
 impl Diagnosis {
@@ -332,6 +334,9 @@ impl Job {
         };
         let mut found = reasons(&of_verdict, knowledge, |cause| cause.explains(verdict));
         if verdict == Verdict::Crash {
+            // What is missing explains no failure of ranks that had connected without it.
+            let is_connected = processes.iter().any(|process| !process.paths.is_empty());
+            found.retain(|reason| !(is_connected && reason.is_of_tcp));
             // What ended it, what may have led to that, and what follows.
             found.sort_by_key(|reason| reason.weight);
         }
@@ -365,6 +370,7 @@ fn reasons(processes: &[&Process], knowledge: &Knowledge, is_wanted: impl Fn(&Ca
     let reason = |(at, (process, line, count)): (usize, (&Process, &String, usize))| {
         let Cause { code, message, remedy, fatal, follows, .. } = knowledge.cause(at);
         let weight = if *follows { 2 } else { u8::from(!fatal) };
+        let is_of_tcp = !fatal && knowledge.cause(at).explains(Verdict::Tcp);
         let evidence = Some((process.source.clone(), line.clone()));
         Reason {
             code: code.clone(),
@@ -373,6 +379,7 @@ fn reasons(processes: &[&Process], knowledge: &Knowledge, is_wanted: impl Fn(&Ca
             evidence,
             count,
             weight,
+            is_of_tcp,
         }
     };
     found.into_iter().filter(|(at, _)| is_wanted(knowledge.cause(*at))).map(reason).collect()
@@ -383,7 +390,7 @@ fn unknown(code: &str, remedy: Option<&str>, knowledge: &Knowledge) -> Option<Re
     let unknown = knowledge.unknown(code)?;
     let remedy = remedy.unwrap_or(&unknown.remedy).to_owned();
     let (code, message) = (unknown.code.clone(), unknown.message.clone());
-    Some(Reason { code, message, remedy, evidence: None, count: 0, weight: 0 })
+    Some(Reason { code, message, remedy, evidence: None, count: 0, weight: 0, is_of_tcp: false })
 }
 
 /// The verdict about a process, whose communicators span nodes; if it is unknown, what shows it.
