@@ -32,7 +32,7 @@ pub struct NoPods {
     pub code: &'static str,
     /// True if the workload asks for the fabric where its pods do not get the annotation from, or should ask.
     pub asks: bool,
-    /// The [`runtime`] that a `TrainJob` takes its pod template from. If that asks, nothing has to be done.
+    /// The runtime that a `TrainJob` takes its pod template from. If that asks, nothing has to be done.
     pub runtime: Option<String>,
     pub message: String,
 }
