@@ -1,6 +1,9 @@
 //! Pods for which no policy can be chosen, in each state of the nodes and in each mode: none of them runs on TCP unawares.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
+use tokio::time::sleep;
 
 use super::node_watch::{AWS, AZURE, GOOGLE, INSTANCE_TYPE as TYPE, all_know, all_tell, take_binding};
 use super::unread_nodes::replace;
@@ -198,6 +201,8 @@ async fn bring_up(cluster: &Cluster, up: &[Node]) {
     })
     .await;
     all_know(cluster).await;
+    // They tell how many nodes they know, not which taints: changed nodes are in use within a second.
+    sleep(Duration::from_secs(2)).await;
 }
 
 async fn take_down(cluster: &Cluster, up: &[Node]) {
