@@ -5,6 +5,7 @@
 
 mod bandwidth;
 mod facts;
+mod groups;
 mod jobs;
 mod knowledge;
 mod log;

@@ -16,7 +16,7 @@ fn diagnose(sources: &[(&str, &[u8])], block: usize) -> Value {
         log.begin(name);
         bytes.chunks(block.max(1)).for_each(|block| log.read(block));
     }
-    Diagnosis::of(&mut log, knowledge).object()
+    Diagnosis::of(&mut log).object()
 }
 
 fn verdict(text: &str) -> String {

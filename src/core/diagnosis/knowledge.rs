@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use aho_corasick::AhoCorasick;
-use regex::Regex;
+use regex::{Captures, Regex};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -18,6 +18,7 @@ static BUILT_IN: LazyLock<Result<Knowledge, KnowledgeError>> = LazyLock::new(|| 
     Knowledge::read(&[
         include_str!("../../../signatures/network.yaml"),
         include_str!("../../../signatures/causes.yaml"),
+        include_str!("../../../signatures/pods.yaml"),
         include_str!("../../../signatures/machines.yaml"),
     ])
 });
@@ -160,10 +161,17 @@ pub struct Knowledge {
 
 /// A line of the tables: `cause` is its place among the causes, if it is one.
 #[derive(Debug)]
-pub(super) struct Signature {
-    pub(super) pattern: Option<Regex>,
+struct Signature {
+    pattern: Option<Regex>,
     unless: Option<Regex>,
-    pub(super) cause: Option<usize>,
+    cause: Option<usize>,
+}
+
+/// What a line says.
+pub(super) enum Said<'l> {
+    /// The place of a cause in the tables.
+    Cause(usize),
+    Facts(Captures<'l>),
 }
 
 #[derive(Debug)]
@@ -257,8 +265,8 @@ impl Knowledge {
         self.texts.find_iter(text).map(|found| found.start())
     }
 
-    /// The signatures of a line, each with its number.
-    pub(super) fn signatures(&self, line: &str) -> Vec<(usize, &Signature)> {
+    /// What a line says, in the order of the tables.
+    pub(super) fn said<'l>(&self, line: &'l str) -> Vec<Said<'l>> {
         let mut found: Vec<usize> = self
             .texts
             .find_overlapping_iter(line)
@@ -266,12 +274,18 @@ impl Knowledge {
             .collect();
         found.sort_unstable();
         found.dedup();
-        let matches = |at: &usize| {
-            let Signature { pattern, unless, .. } = &self.signatures[*at];
-            pattern.as_ref().is_none_or(|one| one.is_match(line))
-                && !unless.as_ref().is_some_and(|one| one.is_match(line))
+        let said = |at: usize| {
+            let Signature { pattern, unless, cause } = &self.signatures[at];
+            if unless.as_ref().is_some_and(|unless| unless.is_match(line)) {
+                return None;
+            }
+            match (cause, pattern) {
+                (Some(cause), None) => Some(Said::Cause(*cause)),
+                (Some(cause), Some(pattern)) => pattern.is_match(line).then_some(Said::Cause(*cause)),
+                (None, pattern) => pattern.as_ref()?.captures(line).map(Said::Facts),
+            }
         };
-        found.into_iter().filter(matches).map(|at| (at, &self.signatures[at])).collect()
+        found.into_iter().filter_map(said).collect()
     }
 
     /// What a network is, and what shows it if that is unknown.

@@ -5,13 +5,13 @@ use std::collections::HashMap;
 use serde_json::Value;
 
 use super::facts::{Position, Process, name};
-use super::knowledge::Knowledge;
+use super::knowledge::{Knowledge, Said};
 use super::origin::{Origin, records, unwrapped};
 
 /// The longest line, in bytes. NCCL's have 1,024 at most.
 const LONGEST_LINE: usize = 32 << 10;
 /// The most processes; a job of 10,000 GPUs has as many.
-const MOST_PROCESSES: usize = 20_000;
+pub(super) const MOST_PROCESSES: usize = 20_000;
 /// The most rows of nccl-tests.
 const MOST_ROWS: usize = 1_000;
 
@@ -21,7 +21,7 @@ type Key = (String, String, u32);
 /// The logs of a job, or of several, as far as they are read.
 #[derive(Debug)]
 pub struct Log<'k> {
-    knowledge: &'k Knowledge,
+    pub(super) knowledge: &'k Knowledge,
     source: String,
     position: Position,
     /// The beginning of a line whose end is not read yet.
@@ -126,9 +126,8 @@ impl<'k> Log<'k> {
     }
 
     fn record(&mut self, line: &str) {
-        let knowledge = self.knowledge;
-        let signatures = knowledge.signatures(line);
-        if signatures.is_empty() {
+        let said = self.knowledge.said(line);
+        if said.is_empty() {
             return;
         }
         let origin = Origin::of(line);
@@ -139,13 +138,13 @@ impl<'k> Log<'k> {
         process.has_info |= origin.is_info;
         process.last = at;
         let line = origin.own(line);
-        for (_, signature) in signatures {
-            if let Some(cause) = signature.cause {
-                process.add_cause(cause, line, (!origin.is_info).then_some(at));
-                continue;
-            }
-            let Some(groups) = signature.pattern.as_ref().and_then(|pattern| pattern.captures(line)) else {
-                continue;
+        for said in said {
+            let groups = match said {
+                Said::Cause(cause) => {
+                    process.add_cause(cause, line, (!origin.is_info).then_some(at));
+                    continue;
+                }
+                Said::Facts(groups) => groups,
             };
             let group = |name: &str| groups.name(name).map(|group| group.as_str());
             if let (Some(Ok(size)), Some(Ok(busbw))) =

@@ -9,6 +9,7 @@ use crate::core::counted;
 
 use super::bandwidth;
 use super::jobs::{Diagnosis, Job, Rank, Reason};
+use super::log::MOST_PROCESSES;
 use super::verdict::Verdict;
 
 /// The most ranks that are named.
@@ -22,7 +23,7 @@ pub fn text(diagnosis: &Diagnosis) -> String {
     }
     text.push_str(&bandwidth::text(&diagnosis.bandwidth, diagnosis.expected.as_ref()));
     if diagnosis.is_partial {
-        text.push_str("note: only the first 20,000 processes are in this report\n");
+        let _ = writeln!(text, "note: only the first {MOST_PROCESSES} processes are in this report");
     }
     text
 }

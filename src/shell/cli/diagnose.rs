@@ -61,7 +61,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     } else {
         arguments.read_files(&mut log)?;
     }
-    let diagnosis = Diagnosis::of(&mut log, knowledge);
+    let diagnosis = Diagnosis::of(&mut log);
     match arguments.output {
         Format::Text => output.text(&text(&diagnosis))?,
         Format::Json => output.text(&format!("{:#}\n", diagnosis.object()))?,

@@ -39,20 +39,17 @@ pub(super) struct Conflict(String);
 
 /// A client with the kubeconfig that `KUBECONFIG` names, else with the service account of the pod.
 pub(super) async fn client() -> anyhow::Result<Client> {
-    connect(inferred().await?)
+    connect(inferred().await?, Some(READ_TIMEOUT))
 }
 
 /// The same, or one with a context of the kubeconfig, which reports what it meets and tries nothing again.
 pub(super) async fn client_of(context: Option<&str>) -> anyhow::Result<Client> {
-    connect(config_of(context).await?)
+    connect(config_of(context).await?, Some(READ_TIMEOUT))
 }
 
 /// The same, for a stream that may be silent for long.
 pub(super) async fn client_to_stream(context: Option<&str>) -> anyhow::Result<Client> {
-    let mut config = config_of(context).await?;
-    config.connect_timeout = Some(CONNECT_TIMEOUT);
-    config.read_timeout = None;
-    Client::try_from(config).map_err(|error| anyhow!("the API server cannot be reached: {}", cause(&error)))
+    connect(config_of(context).await?, None)
 }
 
 async fn config_of(context: Option<&str>) -> anyhow::Result<Config> {
@@ -77,9 +74,9 @@ async fn inferred() -> anyhow::Result<Config> {
     })
 }
 
-fn connect(mut config: Config) -> anyhow::Result<Client> {
+fn connect(mut config: Config, read_timeout: Option<Duration>) -> anyhow::Result<Client> {
     config.connect_timeout = Some(CONNECT_TIMEOUT);
-    config.read_timeout = Some(READ_TIMEOUT);
+    config.read_timeout = read_timeout;
     Client::try_from(config).map_err(|error| anyhow!("the API server cannot be reached: {}", cause(&error)))
 }
 

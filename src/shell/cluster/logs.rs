@@ -75,7 +75,7 @@ pub(crate) async fn read(
                 Some(Piece { pod, bytes: Err(error) }) => failures.push(format!("{pod}: {error}")),
             },
             _ = tick.tick(), if selection.follow => {
-                let diagnosis = Diagnosis::of(log, knowledge);
+                let diagnosis = Diagnosis::of(log);
                 if diagnosis.verdict == Verdict::Unknown {
                     since = None;
                 } else if since.get_or_insert_with(Instant::now).elapsed() >= SETTLED || diagnosis.is_whole() {
