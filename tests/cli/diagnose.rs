@@ -50,6 +50,7 @@ fn wrong_options_and_files_are_refused() {
     says(&["no-such.log"], "no-such.log cannot be read");
     says(&["src"], "src cannot be read");
     says(&["--follow"], "--pod");
+    says(&["--follow", "a.log"], "cannot be used with");
     says(&["--pod", "a", "b.log"], "cannot be used with");
     says(&["--namespace", "a"], "--pod");
 }

@@ -35,13 +35,13 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "NAME", value_parser = object_name, conflicts_with = "files")]
     job: Option<String>,
     /// Read on until there is a verdict, or until Ctrl-C. Logs rotate away: begin while the job starts
-    #[arg(long, requires = "cluster")]
+    #[arg(long, requires = "cluster", conflicts_with = "files")]
     follow: bool,
     /// The namespace of the pods [default: that of the kubeconfig]
-    #[arg(short, long, value_name = "NAME", value_parser = namespace, requires = "cluster")]
+    #[arg(short, long, value_name = "NAME", value_parser = namespace, requires = "cluster", conflicts_with = "files")]
     namespace: Option<String>,
     /// The context of the kubeconfig [default: its current one]
-    #[arg(long, value_name = "CONTEXT", requires = "cluster")]
+    #[arg(long, value_name = "CONTEXT", requires = "cluster", conflicts_with = "files")]
     context: Option<String>,
     /// The form of the report
     #[arg(short, long, value_name = "FORMAT", default_value = "text")]

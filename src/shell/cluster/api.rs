@@ -68,8 +68,11 @@ async fn config_of(context: Option<&str>) -> anyhow::Result<Config> {
 
 async fn inferred() -> anyhow::Result<Config> {
     Config::infer().await.map_err(|error| {
+        // That of the kubeconfig, which names its file.
+        let of_file = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
         anyhow!(
-            "no API server is configured: {error}\nhint: run in a pod with a service account, or name a file with `KUBECONFIG`"
+            "no API server is configured: there is no service account, and the kubeconfig cannot be used: {of_file}\nhint: run \
+             in a pod with a service account, or name a file with `KUBECONFIG`"
         )
     })
 }
