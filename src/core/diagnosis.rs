@@ -4,17 +4,21 @@
 //! groups processes into jobs and judges them. Neither knows policies or pods.
 
 mod bandwidth;
+mod counters;
 mod facts;
 mod groups;
 mod jobs;
 mod knowledge;
 mod log;
 mod origin;
+mod pods;
 mod report;
 mod verdict;
 
+pub use counters::SCRIPT as COUNTERS;
 pub use jobs::{Diagnosis, Job};
 pub use knowledge::{Knowledge, KnowledgeError};
 pub use log::Log;
+pub use pods::{container_with_devices, devices_gone};
 pub use report::text;
 pub use verdict::Verdict;

@@ -2,6 +2,7 @@
 //!
 //! [`crate::shell::cluster`] reads the objects. An object that may not be read costs the lines that need it.
 
+mod injected;
 mod namespaces;
 mod pod_security;
 mod probe;
@@ -21,6 +22,7 @@ use crate::core::nodes::Nodes;
 use crate::core::policy::Policy;
 use crate::core::policy_set::PolicySet;
 
+pub use injected::{Change, change};
 pub use namespaces::is_restricted;
 pub use probe::{DryRun, Probe};
 pub use release::Release;

@@ -10,6 +10,7 @@ mod api;
 mod certificate;
 mod dry_run;
 mod events;
+mod evidence;
 mod installation;
 mod logs;
 mod nodes;

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use fabric_injector::core::diagnosis::{Diagnosis, Knowledge, Log, Verdict};
 use generator::{Fault, Form, Network, Prefix, RELEASES};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// The verdict about logs that are read in blocks of this size.
 fn diagnose(sources: &[(&str, &[u8])], block: usize) -> Value {
@@ -191,4 +191,53 @@ fn the_causes_that_are_documented_are_there() {
         }
     }
     assert!(count > 20, "{count}");
+}
+
+/// A pod with devices or without, and a variable.
+fn pod(name: &str, has_devices: bool, value: &str) -> Value {
+    let limits = if has_devices { json!({"cpu": 8, "example.com/nic": 8}) } else { json!({"cpu": 8}) };
+    let env = json!([{"name": "NCCL_IB_HCA", "value": value}]);
+    let container = json!({"name": "main", "resources": {"limits": limits}, "env": env});
+    json!({"metadata": {"name": name}, "spec": {"containers": [container]}})
+}
+
+#[test]
+fn counters_prove_the_fabric_where_the_log_does_not_say_it() {
+    let busy = "adapter mlx5_0 0\nafter 4\nadapter mlx5_0 4000000000\n";
+    let idle = "adapter mlx5_0 0\nafter 4\nadapter mlx5_0 0\n";
+    let tcp = Form::of("2.27.7", Network::Socket, Prefix::None).unwrap().job(2, 1);
+    let judged = |printed: [&str; 2], text: &str| {
+        let mut log = Log::new(Knowledge::built_in().unwrap());
+        for name in ["a", "b"] {
+            log.add_pod(&pod(name, true, ""));
+        }
+        log.add_pod(&pod("launcher", false, ""));
+        log.begin("a");
+        log.read(text.as_bytes());
+        for (name, printed) in ["a", "b"].into_iter().zip(printed) {
+            log.add_counters(name, printed);
+        }
+        Diagnosis::of(&mut log).object()
+    };
+    let found = judged([busy, busy], "step 1 | loss 2.0\n");
+    assert_eq!((&found["verdict"], &found["cause"]), (&json!("fabric"), &Value::Null));
+    assert_eq!(found["jobs"][0]["traffic"], json!({"adapters": ["mlx5_0"], "bytesPerSecond": 2_000_000_000}));
+    for printed in [[busy, idle], [idle, busy], ["", busy], [idle, idle]] {
+        assert_eq!(judged(printed, "step 1 | loss 2.0\n")["verdict"], "unknown", "{printed:?}");
+    }
+    assert_eq!(judged([busy, busy], &tcp)["verdict"], "tcp");
+}
+
+#[test]
+fn a_variable_that_differs_from_the_pod_is_named() {
+    let notes = |of_pod: &str| {
+        let mut log = Log::new(Knowledge::built_in().unwrap());
+        log.add_pod(&pod("a", true, of_pod));
+        log.begin("a");
+        log.read(b"a:1:1 [0] NCCL INFO NCCL_IB_HCA set by environment to mlx5_1.\n");
+        Diagnosis::of(&mut log).object()["jobs"][0]["notes"].to_string()
+    };
+    assert!(notes("mlx5_0").contains("variable_changed"), "{}", notes("mlx5_0"));
+    assert!(!notes("mlx5_1").contains("variable_changed"));
+    assert!(!notes("$(HCA)").contains("variable_changed"));
 }

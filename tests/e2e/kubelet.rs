@@ -8,6 +8,7 @@
 //! listen on `0.0.0.0` is told its pod's address instead.
 
 mod container;
+mod exec;
 pub(crate) mod image;
 pub(crate) mod logs;
 mod probes;
@@ -49,6 +50,8 @@ pub(crate) struct Node {
     processes: Mutex<HashMap<String, Pid>>,
     /// The logs of pods that only are said to run.
     texts: logs::Texts,
+    /// The roots of their containers.
+    roots: logs::Roots,
 }
 
 impl Node {
@@ -77,6 +80,11 @@ impl Kubelet {
         self.node.texts.lock().unwrap().insert(pod.to_owned(), text.to_owned());
     }
 
+    /// Sets the folder that stands for the root of a pod's containers where a command runs in them.
+    pub(crate) fn set_root(&self, pod: &str, root: &Path) {
+        self.node.roots.lock().unwrap().insert(pod.to_owned(), root.to_owned());
+    }
+
     /// The files that a container of a pod would see, in a folder.
     pub(crate) async fn mount(&self, pod: &Value, container: &Value, root: &Path) {
         Volumes::new(pod, container, root).update(&self.node.api, pod).await.unwrap();
@@ -94,10 +102,11 @@ pub(crate) fn start(api: Api, folder: PathBuf, logs: PathBuf) -> Kubelet {
         addresses: AtomicU16::new(0x0100),
         processes: Mutex::default(),
         texts: logs::Texts::default(),
+        roots: logs::Roots::default(),
     });
     let kubelet = Kubelet { node: node.clone() };
     tokio::spawn(async move {
-        logs::serve(node.texts.clone()).await;
+        logs::serve(node.texts.clone(), node.roots.clone()).await;
         let mut workers: HashMap<String, Option<Worker>> = HashMap::new();
         // The first one says where logs are.
         let mut heartbeat = Instant::now();

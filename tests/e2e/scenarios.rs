@@ -58,6 +58,8 @@ const SCENARIOS: &[(&str, Scenario)] = scenarios![
     controllers::pods_of_excluded_namespaces_are_left_alone,
     diagnoses::the_logs_of_a_job_say_which_network_it_uses,
     diagnoses::what_the_pods_say_explains_their_logs,
+    diagnoses::the_counters_of_adapters_prove_the_fabric_without_lines,
+    diagnoses::each_fault_of_the_cluster_is_named,
     clients::warnings_reach_whoever_makes_the_pod,
     clients::pods_that_are_injected_as_they_should_be_come_with_what_was_added_alone,
     clients::the_pods_of_a_policy_are_found_by_its_digest,

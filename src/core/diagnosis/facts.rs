@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 
 use regex::Captures;
 
+use super::counters::Traffic;
+
 /// The most communicators, ranks and causes that are kept for a process.
 const MOST: usize = 64;
 /// The most names of networks, providers and lists of adapters.
@@ -36,6 +38,9 @@ pub(super) struct Process {
     pub(super) pid: u32,
     /// True if there is a line of `NCCL_DEBUG=INFO`.
     pub(super) has_info: bool,
+    /// True if the pod has devices, and what its adapters move.
+    pub(super) has_devices: bool,
+    pub(super) traffic: Option<Traffic>,
     /// The policy that injected the pod.
     pub(super) policy: Option<String>,
     pub(super) version: Option<String>,

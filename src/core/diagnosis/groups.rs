@@ -51,8 +51,12 @@ pub(super) fn groups(processes: &[Process]) -> Vec<Vec<&Process>> {
         }
     }
     // A pod without a line of NCCL, and without a cause, says nothing.
-    let says =
-        |process: &&Process| !process.host.is_empty() || process.is_rank() || !process.causes.is_empty();
+    let says = |process: &&Process| {
+        !process.host.is_empty()
+            || process.is_rank()
+            || !process.causes.is_empty()
+            || process.traffic.is_some()
+    };
     if groups.is_empty() || strangers.iter().any(says) {
         groups.push(strangers);
     }

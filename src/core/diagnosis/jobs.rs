@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::counters::Traffic;
 use super::facts::{Named, Position, Process};
 use super::groups::groups;
 use super::knowledge::{Cause, Knowledge, NetworkKind};
@@ -46,6 +47,8 @@ pub struct Job {
     /// True if `NVLink` connects its nodes.
     pub is_mnnvl: bool,
     pub ranks: Vec<Rank>,
+    /// What the adapters of its pods move, if that proves the fabric where the log does not.
+    pub traffic: Option<Traffic>,
     /// True if the pods began another job after this one had ended.
     pub was_restarted: bool,
     first: Position,
@@ -147,12 +150,19 @@ impl Job {
             gpu_direct: (with + without > 0).then_some(without == 0),
             is_mnnvl: processes.iter().any(|process| process.is_mnnvl || process.nvlink),
             ranks,
+            traffic: None,
             was_restarted: false,
             first: processes.iter().map(|process| process.first).min().unwrap_or_default(),
             last: processes.iter().map(|process| process.last).max().unwrap_or_default(),
         };
         let why = job.judge(processes, knowledge);
-        job.reason = job.cause(processes, knowledge).or(why);
+        if job.verdict == Verdict::Unknown
+            && let Some(traffic) = moved(processes)
+        {
+            (job.verdict, job.traffic) = (Verdict::Fabric, Some(traffic));
+        }
+        let is_open = job.verdict == Verdict::Unknown;
+        job.reason = job.cause(processes, knowledge).or(why.filter(|_| is_open));
         // Where the verdict is unknown, what may become the cause.
         let may_be = job.verdict == Verdict::Unknown;
         let slow = |cause: &Cause| {
@@ -274,6 +284,18 @@ impl Job {
         }
         (!found.is_empty()).then(|| found.swap_remove(0))
     }
+}
+
+/// What the adapters of all pods with devices move, if each of them moves enough.
+fn moved(processes: &[&Process]) -> Option<Traffic> {
+    let mut all = None::<Traffic>;
+    for process in processes.iter().filter(|process| process.has_devices) {
+        let Traffic { adapters, rate } = process.traffic.clone()?;
+        let all = all.get_or_insert_default();
+        all.adapters.extend(adapters);
+        all.rate = all.rate.saturating_add(rate);
+    }
+    all
 }
 
 /// Returns whether no rank went on after a line: its own process, or one that began in its place later; for what no rank

@@ -220,6 +220,10 @@ impl Knowledge {
                 of_pods.push((at, pattern.map(|pattern| compile(pattern)).transpose()?));
                 continue;
             }
+            // What is found in the cluster otherwise has a code alone.
+            if cause.is_some() && texts.is_empty() && pattern.is_none() {
+                continue;
+            }
             if texts.iter().any(String::is_empty) || texts.is_empty() {
                 return Err(KnowledgeError("`contains` must have a text".to_owned()));
             }
@@ -339,6 +343,11 @@ impl Knowledge {
     /// The labels of pods that have the name of their job.
     pub fn job_labels(&self) -> &[String] {
         &self.job_labels
+    }
+
+    /// The place of a cause in the tables.
+    pub(super) fn cause_of(&self, code: &str) -> Option<usize> {
+        self.causes.iter().position(|cause| cause.code == code)
     }
 
     pub(super) fn cause(&self, at: usize) -> &Cause {

@@ -4,9 +4,11 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
+use super::counters::Traffic;
 use super::facts::{Position, Process, name};
 use super::knowledge::{Knowledge, Said};
 use super::origin::{Origin, records, unwrapped};
+use super::pods::{Variables, container_with_devices, variables};
 
 /// The longest line, in bytes. NCCL's have 1,024 at most.
 const LONGEST_LINE: usize = 32 << 10;
@@ -30,6 +32,8 @@ pub struct Log<'k> {
     skips: bool,
     places: HashMap<Key, usize>,
     pub(super) processes: Vec<Process>,
+    /// The values that pods give to variables, by their names.
+    variables: HashMap<String, Variables>,
     /// True if there are more processes than are kept.
     pub(super) has_more: bool,
     /// The rows of nccl-tests: bytes, and GB/s.
@@ -47,6 +51,7 @@ impl<'k> Log<'k> {
             skips: false,
             places: HashMap::new(),
             processes: Vec::new(),
+            variables: HashMap::new(),
             has_more: false,
             rows: Vec::new(),
         }
@@ -63,14 +68,35 @@ impl<'k> Log<'k> {
     pub fn add_pod(&mut self, pod: &Value) {
         let Some(name) = pod["metadata"]["name"].as_str() else { return };
         let knowledge = self.knowledge;
-        let origin = Origin { pod: Some(name), process: None, is_info: false, is_nccl: false };
-        let Some(place) = self.process(&origin) else { return };
-        let process = &mut self.processes[place];
+        self.variables.insert(name.to_owned(), variables(pod));
+        let Some(process) = self.pod(name) else { return };
         for (cause, field) in knowledge.of_pod(pod) {
             process.add_cause(cause, &field, Some(Position::END));
         }
+        process.has_devices = container_with_devices(pod).is_some();
         process.policy = knowledge.policy(pod).map(str::to_owned);
         process.machine = knowledge.machine(pod).map(str::to_owned);
+    }
+
+    /// Adds a cause that is not in the log of a pod, with what shows it. A code that no table has is nothing.
+    pub fn add_cause(&mut self, pod: &str, code: &str, evidence: &str) {
+        if let (Some(cause), Some(process)) = (self.knowledge.cause_of(code), self.pod(pod)) {
+            process.add_cause(cause, evidence, Some(Position::END));
+        }
+    }
+
+    /// Adds what the [script](super::COUNTERS) printed in a pod.
+    pub fn add_counters(&mut self, pod: &str, printed: &str) {
+        if let Some(process) = self.pod(pod) {
+            process.traffic = Traffic::read(printed);
+        }
+    }
+
+    /// What stands in the log of a pod without a process.
+    fn pod(&mut self, name: &str) -> Option<&mut Process> {
+        let origin = Origin { pod: Some(name), process: None, is_info: false, is_nccl: false };
+        let place = self.process(&origin)?;
+        Some(&mut self.processes[place])
     }
 
     /// Reads the next bytes, which may begin and end within a line.
@@ -134,6 +160,7 @@ impl<'k> Log<'k> {
         self.position.line += 1;
         let at = self.position;
         let Some(place) = self.process(&origin) else { return };
+        let variables = self.variables.get(origin.pod.unwrap_or(&self.source));
         let process = &mut self.processes[place];
         process.has_info |= origin.is_info;
         process.last = at;
@@ -157,6 +184,14 @@ impl<'k> Log<'k> {
                 // What another program writes says nothing about the network.
                 process.add_version(&groups);
             } else {
+                let of_pod = variables.zip(group("variable")).and_then(|(all, name)| all.get(name));
+                if of_pod
+                    .zip(group("value"))
+                    .is_some_and(|(values, value)| !values.contains(&Some(value.to_owned())))
+                    && let Some(cause) = self.knowledge.cause_of("variable_changed")
+                {
+                    process.add_cause(cause, line, None);
+                }
                 process.add(line, &groups);
                 if group("path").or(group("nvlink")).or(group("complete")).is_some() {
                     process.got_on = Some(at);

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use crate::core::counted;
 
 use super::bandwidth;
+use super::counters::Traffic;
 use super::jobs::{Diagnosis, Job, Rank, Reason};
 use super::log::MOST_PROCESSES;
 use super::verdict::Verdict;
@@ -40,6 +41,7 @@ impl Job {
             ("adapters", list(&self.devices)),
             ("GPUDirect RDMA", direct.map(on).unwrap_or_default().to_owned()),
             ("NVLink between nodes", if self.is_mnnvl { "yes" } else { "" }.to_owned()),
+            ("counters", self.traffic.as_ref().map(moved).unwrap_or_default()),
             ("bootstrap", list(&self.interfaces)),
             ("topology", list(&self.topologies)),
         ];
@@ -99,6 +101,9 @@ impl Job {
             "networks": self.networks,
             "providers": self.providers,
             "adapters": self.devices,
+            "traffic": self.traffic.as_ref().map(|Traffic { adapters, rate }| {
+                json!({"adapters": adapters, "bytesPerSecond": rate})
+            }),
             "gpuDirect": self.gpu_direct,
             "mnnvl": self.is_mnnvl,
             "bootstrap": self.interfaces,
@@ -161,6 +166,12 @@ impl Diagnosis {
             "partial": self.is_partial,
         })
     }
+}
+
+fn moved(Traffic { adapters, rate }: &Traffic) -> String {
+    #[expect(clippy::cast_precision_loss, reason = "two digits of it are shown")]
+    let gigabytes = *rate as f64 / 1e9;
+    format!("{} move {gigabytes:.2} GB/s", list(adapters))
 }
 
 fn list(items: &BTreeSet<String>) -> String {

@@ -51,6 +51,7 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<ExitStatus> {
     let knowledge = Knowledge::built_in()?;
     let mut log = Log::new(knowledge);
+    let mut is_whole = true;
     let is_of_cluster = !arguments.pods.is_empty() || arguments.selector.is_some() || arguments.job.is_some();
     if is_of_cluster {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -59,7 +60,12 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
             output.message(&failure);
         }
     } else {
-        arguments.read_files(&mut log)?;
+        let failures = arguments.read_files(&mut log);
+        failures.iter().for_each(|failure| output.failure(&format!("{failure:#}")));
+        is_whole = failures.is_empty();
+        if failures.len() == arguments.files.len().max(1) {
+            return Ok(ExitStatus::Bad);
+        }
     }
     let diagnosis = Diagnosis::of(&mut log);
     match arguments.output {
@@ -67,6 +73,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
         Format::Json => output.text(&format!("{:#}\n", diagnosis.object()))?,
     }
     Ok(match diagnosis.verdict {
+        _ if !is_whole => ExitStatus::Bad,
         Verdict::Fabric => ExitStatus::Done,
         Verdict::Unknown => ExitStatus::Unknown,
         Verdict::SingleNode | Verdict::Tcp | Verdict::Mixed | Verdict::Crash => ExitStatus::Refused,
@@ -85,17 +92,21 @@ impl Arguments {
         }
     }
 
-    fn read_files(&self, log: &mut Log<'_>) -> anyhow::Result<()> {
+    /// Reads the files, and returns why some of them cannot be read.
+    fn read_files(&self, log: &mut Log<'_>) -> Vec<anyhow::Error> {
         let default = ["-".to_owned()];
-        for name in if self.files.is_empty() { &default[..] } else { &self.files } {
-            if name == "-" {
-                read(log, "stdin", io::stdin().lock())?;
+        let files = if self.files.is_empty() { &default[..] } else { &self.files };
+        let mut failures = Vec::new();
+        for name in files {
+            let done = if name == "-" {
+                read(log, "stdin", io::stdin().lock())
             } else {
-                let opened = File::open(name).with_context(|| format!("{name} cannot be read"))?;
-                read(log, name, opened)?;
-            }
+                let opened = File::open(name).with_context(|| format!("{name} cannot be read"));
+                opened.and_then(|opened| read(log, name, opened))
+            };
+            failures.extend(done.err());
         }
-        Ok(())
+        failures
     }
 }
 

@@ -227,7 +227,7 @@ fn changed_by() -> PatchParams {
 }
 
 /// The answer of the API server, or an error that names the object and the operation.
-async fn in_time<T>(
+pub(super) async fn in_time<T>(
     what: &str,
     done: &str,
     request: impl Future<Output = Result<T, kube::Error>>,

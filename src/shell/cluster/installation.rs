@@ -51,11 +51,7 @@ pub(crate) async fn examine(
         _ => get(&client, "/version").await,
     };
     let webhooks = get(&client, &format!("{REGISTRATION}/mutatingwebhookconfigurations")).await;
-    // The Deployments of the Service's namespace, so that a right in it is enough.
-    let namespace = Release::find(&webhooks, &Ok(Value::Null), name).namespace();
-    let within = namespace.map(|namespace| format!("/namespaces/{namespace}")).unwrap_or_default();
-    let selector = "labelSelector=app.kubernetes.io%2Fcomponent%3Dwebhook";
-    let deployments = get(&client, &format!("/apis/apps/v1{within}/deployments?{selector}")).await;
+    let deployments = installed(&client, &webhooks, name).await;
     let namespaces = get(&client, "/api/v1/namespaces").await;
     let reader = Reader { client: &client, release: Release::find(&webhooks, &deployments, name) };
     let endpoints = reader.endpoints().await;
@@ -82,6 +78,23 @@ pub(crate) async fn examine(
         namespaces,
     };
     Ok(inspect(&facts, name, probe))
+}
+
+/// The policies of the one installation of a cluster, with the nodes if its servers watch them.
+pub(super) async fn installed_policies(client: &Client) -> anyhow::Result<(PolicySet, Arc<Nodes>)> {
+    let webhooks = get(client, &format!("{REGISTRATION}/mutatingwebhookconfigurations")).await;
+    let deployments = installed(client, &webhooks, None).await;
+    let reader = Reader { client, release: Release::find(&webhooks, &deployments, None) };
+    ensure!(reader.release.deployment.is_some(), "no installation can be found");
+    Ok((reader.policies().await?, reader.nodes().await?))
+}
+
+/// The Deployments of the Service's namespace, so that a right in it is enough.
+async fn installed(client: &Client, webhooks: &Read, name: Option<&str>) -> Read {
+    let namespace = Release::find(webhooks, &Ok(Value::Null), name).namespace();
+    let within = namespace.map(|namespace| format!("/namespaces/{namespace}")).unwrap_or_default();
+    let selector = "labelSelector=app.kubernetes.io%2Fcomponent%3Dwebhook";
+    get(client, &format!("/apis/apps/v1{within}/deployments?{selector}")).await
 }
 
 /// The body of an answer, or the status with the message of the API server; 0 without an answer.

@@ -2,22 +2,26 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, anyhow};
 use futures_util::AsyncReadExt;
 use k8s_openapi::api::core::v1::Pod;
-use kube::Api;
 use kube::api::{ListParams, LogParams};
+use kube::{Api, Client};
+use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::time::{Duration, Instant, interval};
 
 use crate::core::diagnosis::{Diagnosis, Knowledge, Log, Verdict};
 
 use super::api::{cause, client_to_stream};
+use super::evidence;
 
 /// The bytes that are read at once.
 const BLOCK: usize = 64 << 10;
 /// How long `--follow` goes on after the first verdict: the other ranks connect at about the same time.
 const SETTLED: Duration = Duration::from_secs(20);
+/// How long `--follow` waits for lines before it reads the counters of the adapters, and then again.
+const SILENT: Duration = Duration::from_mins(1);
 
 /// The pods whose logs are read.
 #[derive(Debug)]
@@ -48,41 +52,85 @@ pub(crate) async fn read(
     let namespace = selection.namespace.unwrap_or(client.default_namespace()).to_owned();
     let api: Api<Pod> = Api::namespaced(client.clone(), &namespace);
     let pods = find(&api, selection, knowledge, &namespace).await?;
-    for pod in pods.values() {
-        log.add_pod(&serde_json::to_value(pod).context("a pod cannot be read")?);
+    if pods.is_empty() {
+        return refused(&client, selection, &namespace, log).await;
     }
+    for pod in pods.values() {
+        log.add_pod(pod);
+    }
+    let mut failures = read_logs(&client, &api, &pods, selection.follow, log).await;
+    if Diagnosis::of(log).verdict != Verdict::Fabric {
+        failures.extend(evidence::gather(&client, &pods, log).await);
+    }
+    Ok(failures)
+}
+
+/// Adds why there are no pods. Fails if that is not known.
+async fn refused(
+    client: &Client,
+    selection: &Selection<'_>,
+    namespace: &str,
+    log: &mut Log<'_>,
+) -> anyhow::Result<Vec<String>> {
+    let what = match (selection.job, selection.selector) {
+        (Some(job), _) => format!("of a job `{job}`"),
+        (None, selector) => format!("with `{}`", selector.unwrap_or_default()),
+    };
+    let refusal = match selection.job {
+        Some(job) => evidence::refusal(client, namespace, job).await?,
+        None => None,
+    };
+    let (name, message) =
+        refusal.with_context(|| format!("there are no pods {what} in the namespace `{namespace}`"))?;
+    log.add_cause(&name, "pods_refused", &message);
+    Ok(Vec::new())
+}
+
+/// Reads the logs of all containers, and returns what cannot be read.
+async fn read_logs(
+    client: &Client,
+    api: &Api<Pod>,
+    pods: &BTreeMap<String, Value>,
+    follow: bool,
+    log: &mut Log<'_>,
+) -> Vec<String> {
     let (sender, mut pieces) = mpsc::channel(64);
-    for (name, pod) in &pods {
-        let spec = pod.spec.as_ref();
-        let containers = spec.map(|spec| spec.containers.iter()).into_iter().flatten();
-        for container in containers {
+    for (name, pod) in pods {
+        let containers = pod["spec"]["containers"].as_array().into_iter().flatten();
+        for container in containers.filter_map(|container| container["name"].as_str()) {
             let (api, sender) = (api.clone(), sender.clone());
-            let (name, container, follow) = (name.clone(), container.name.clone(), selection.follow);
+            let (name, container) = (name.clone(), container.to_owned());
             tokio::spawn(async move { stream(&api, name, container, follow, &sender).await });
         }
     }
     drop(sender);
     let mut failures = Vec::new();
     let (mut tick, mut since) = (interval(Duration::from_secs(1)), None::<Instant>);
+    let mut silent = Instant::now();
     loop {
         tokio::select! {
             piece = pieces.recv() => match piece {
-                None => return Ok(failures),
+                None => return failures,
                 Some(Piece { pod, bytes: Ok(bytes) }) => {
                     log.begin(&pod);
                     log.read(&bytes);
                 }
                 Some(Piece { pod, bytes: Err(error) }) => failures.push(format!("{pod}: {error}")),
             },
-            _ = tick.tick(), if selection.follow => {
+            _ = tick.tick(), if follow => {
                 let diagnosis = Diagnosis::of(log);
                 if diagnosis.verdict == Verdict::Unknown {
                     since = None;
+                    if silent.elapsed() >= SILENT {
+                        // What keeps them from being read is said at the end.
+                        evidence::count(client, pods, log).await;
+                        silent = Instant::now();
+                    }
                 } else if since.get_or_insert_with(Instant::now).elapsed() >= SETTLED || diagnosis.is_whole() {
-                    return Ok(failures);
+                    return failures;
                 }
             }
-            _ = tokio::signal::ctrl_c(), if selection.follow => return Ok(failures),
+            _ = tokio::signal::ctrl_c(), if follow => return failures,
         }
     }
 }
@@ -93,8 +141,8 @@ async fn find(
     selection: &Selection<'_>,
     knowledge: &Knowledge,
     namespace: &str,
-) -> anyhow::Result<BTreeMap<String, Pod>> {
-    let mut found: BTreeMap<String, Pod> = BTreeMap::new();
+) -> anyhow::Result<BTreeMap<String, Value>> {
+    let mut found = BTreeMap::new();
     for name in selection.pods {
         let pod = api
             .get_opt(name)
@@ -111,14 +159,8 @@ async fn find(
             list.map_err(|error| anyhow!("pods with `{selector}` cannot be listed: {}", cause(&error)))?;
         found.extend(list.into_iter().filter_map(|pod| Some((pod.metadata.name.clone()?, pod))));
     }
-    if found.is_empty() {
-        let what = selection
-            .job
-            .map(|job| format!("of a job `{job}`"))
-            .or(selection.selector.map(|one| format!("with `{one}`")));
-        bail!("there are no pods {} in the namespace `{namespace}`", what.unwrap_or_default());
-    }
-    Ok(found)
+    let values = found.into_iter().map(|(name, pod): (String, Pod)| Ok((name, serde_json::to_value(pod)?)));
+    values.collect::<Result<_, serde_json::Error>>().context("a pod cannot be read")
 }
 
 /// Sends the log of a container in pieces.

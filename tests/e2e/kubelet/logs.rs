@@ -1,6 +1,7 @@
-//! The logs of containers, as the API server asks the kubelet of their node for them.
+//! The logs of containers, and commands in them, as the API server asks the kubelet of their node for them.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
@@ -12,22 +13,29 @@ use tokio::net::TcpListener;
 use tokio::time::sleep;
 use tokio_rustls::TlsAcceptor;
 
+use super::exec;
+
 /// The port of the kubelet of all nodes.
 static PORT: OnceLock<u16> = OnceLock::new();
 
 /// The text of each pod's log, by its name.
 pub(super) type Texts = Arc<Mutex<HashMap<String, String>>>;
 
+/// The folder for the root of each pod's containers, by its name.
+pub(super) type Roots = Arc<Mutex<HashMap<String, PathBuf>>>;
+
 /// What a node says of its kubelet.
 pub(crate) fn address() -> Value {
     PORT.get().map_or(json!({}), |port| {
         json!({"addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
+            // Else the API server translates WebSockets to SPDY for it.
+            "declaredFeatures": ["ExtendWebSocketsToKubelet"],
             "daemonEndpoints": {"kubeletEndpoint": {"Port": port}}})
     })
 }
 
 /// Serves logs. One that is followed has no end, as that of a container that runs.
-pub(super) async fn serve(texts: Texts) {
+pub(super) async fn serve(texts: Texts, roots: Roots) {
     let key = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
     let private = PrivateKeyDer::try_from(key.signing_key.serialize_der()).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -39,7 +47,7 @@ pub(super) async fn serve(texts: Texts) {
     PORT.set(listener.local_addr().unwrap().port()).unwrap();
     tokio::spawn(async move {
         while let Ok((connection, _)) = listener.accept().await {
-            let (acceptor, texts) = (acceptor.clone(), texts.clone());
+            let (acceptor, texts, roots) = (acceptor.clone(), texts.clone(), roots.clone());
             tokio::spawn(async move {
                 let Ok(mut connection) = acceptor.accept(connection).await else { return };
                 let (mut head, mut block) = (Vec::new(), [0; 1024]);
@@ -53,6 +61,10 @@ pub(super) async fn serve(texts: Texts) {
                 let head = String::from_utf8_lossy(&head).into_owned();
                 let target = head.split(' ').nth(1).unwrap_or_default();
                 let pod = target.split('/').nth(3).unwrap_or_default();
+                if target.starts_with("/exec/") {
+                    let root = roots.lock().unwrap().get(pod).cloned();
+                    return exec::serve(connection, &head, root).await;
+                }
                 let text = texts.lock().unwrap().get(pod).cloned().unwrap_or_default();
                 let reply =
                     format!("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n{text}");

@@ -1,14 +1,18 @@
 //! `diagnose` by the kubeconfig: pods that the control plane made, and logs that a kubelet serves.
 
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use fabric_injector::core::engine::{SKIPPED, STAMP};
 use serde_json::{Value, json};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use super::controllers::bound;
 use super::values;
 use crate::cluster::Cluster;
 use crate::eventually;
+use crate::nodes;
 use crate::processes::outcome;
 use crate::workloads::{annotated_template, job, template};
 
@@ -32,11 +36,24 @@ fn log(host: &str, rank: usize, network: &str, provider: &str) -> String {
 const EFA: &str = "NET/OFI Selected provider is efa, fabric is efa (found 32 nics)";
 
 async fn diagnose(cluster: &Cluster, namespace: &str, arguments: &[&str]) -> Value {
+    diagnose_with_messages(cluster, namespace, arguments).await.0
+}
+
+/// The report, and what is on standard error.
+async fn diagnose_with_messages(cluster: &Cluster, namespace: &str, arguments: &[&str]) -> (Value, String) {
     let all = [&["diagnose", "-o", "json", "--namespace", namespace], arguments].concat();
-    let (passed, said) = outcome(&mut cluster.program(&all)).await;
-    let report: Value = serde_json::from_str(&said).unwrap_or_else(|error| panic!("{error}: {said}"));
-    assert_eq!(passed, report["verdict"] == "fabric", "{said}");
-    report
+    let ended = cluster.program(&all).kill_on_drop(true).output().await.unwrap();
+    crate::step();
+    let messages = String::from_utf8(ended.stderr).unwrap();
+    let report: Value =
+        serde_json::from_slice(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {messages}"));
+    assert_eq!(ended.status.success(), report["verdict"] == "fabric", "{report:#} {messages}");
+    (report, messages)
+}
+
+/// The verdict, and the code of the cause.
+fn found(report: &Value) -> (&str, &str) {
+    (report["verdict"].as_str().unwrap(), report["cause"]["code"].as_str().unwrap_or_default())
 }
 
 /// The pods of a job, once the API server says that they run.
@@ -131,4 +148,179 @@ pub(super) async fn what_the_pods_say_explains_their_logs(cluster: &Cluster) {
     })
     .await;
     cluster.remove(&namespace).await;
+}
+
+/// A container with EFA adapters that a process has open, whose counters a task moves on.
+fn with_counters(root: &Path, bytes: u64) -> tokio::task::JoinHandle<()> {
+    let counters: Vec<PathBuf> = (0..2)
+        .map(|number| {
+            let verbs = root.join(format!("sys/class/infiniband_verbs/uverbs{number}"));
+            let adapter = root.join(format!("sys/class/infiniband/rdmap{number}s0"));
+            let port = adapter.join("ports/1");
+            for folder in
+                [&verbs, &port.join("hw_counters"), &adapter.join("device"), &root.join("proc/7/fd")]
+            {
+                std::fs::create_dir_all(folder).unwrap();
+            }
+            std::fs::write(verbs.join("ibdev"), format!("rdmap{number}s0\n")).unwrap();
+            std::fs::write(port.join("link_layer"), "Unspecified\n").unwrap();
+            std::fs::write(port.join("hw_counters/rx_bytes"), "17\n").unwrap();
+            symlink("../../bus/pci/drivers/efa", adapter.join("device/driver")).unwrap();
+            symlink(format!("/dev/infiniband/uverbs{number}"), root.join(format!("proc/7/fd/{number}")))
+                .unwrap();
+            port.join("hw_counters/tx_bytes")
+        })
+        .collect();
+    tokio::spawn(async move {
+        for round in 0_u64.. {
+            for counter in &counters {
+                let new = counter.with_extension("new");
+                std::fs::write(&new, format!("{}\n", round * bytes)).unwrap();
+                std::fs::rename(&new, counter).unwrap();
+            }
+            sleep(Duration::from_millis(100)).await;
+        }
+    })
+}
+
+pub(super) async fn the_counters_of_adapters_prove_the_fabric_without_lines(cluster: &Cluster) {
+    cluster.ensure(&values()).await;
+    let namespace = cluster.namespace("counted").await;
+    cluster.api.create(&job(&namespace, "train", 2, &annotated_template())).await.ok();
+    let pods = running(cluster, &namespace, 2).await;
+    for pod in &pods {
+        cluster.kubelet.write_log(pod, "step 1 | loss 2.0\n");
+    }
+    // An image without a shell.
+    let (report, messages) = diagnose_with_messages(cluster, &namespace, &["--job", "train"]).await;
+    assert_eq!(found(&report), ("unknown", "no_lines"));
+    assert!(
+        messages.contains("the counters of the adapters cannot be read: exec failed: `sh`")
+            && messages.contains("nor those of 1 more pod"),
+        "{messages}"
+    );
+    // Two adapters in each of two pods move 10 MB in a tenth of a second.
+    let roots = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let mut moves: Vec<_> = roots.iter().map(|root| with_counters(root.path(), 10_000_000)).collect();
+    for (pod, root) in pods.iter().zip(&roots) {
+        cluster.kubelet.set_root(pod, root.path());
+    }
+    let report = diagnose(cluster, &namespace, &["--job", "train"]).await;
+    assert_eq!(found(&report), ("fabric", ""), "{report:#}");
+    let traffic = &report["jobs"][0]["traffic"];
+    assert_eq!(traffic["adapters"], json!(["rdmap0s0", "rdmap1s0"]));
+    let rate = traffic["bytesPerSecond"].as_u64().unwrap();
+    assert!((50_000_000..=440_000_000).contains(&rate), "{rate}");
+    // One of the pods has lost its network: what is at rest proves nothing.
+    moves.remove(1).abort();
+    let report = diagnose(cluster, &namespace, &["--job", "train"]).await;
+    assert_eq!(found(&report), ("unknown", "no_lines"), "{report:#}");
+    // TCP that the log names is TCP, whatever moves.
+    for (rank, pod) in pods.iter().enumerate() {
+        cluster.kubelet.write_log(pod, &log(pod, rank, "Socket", "NET/IB : No device found."));
+    }
+    let report = diagnose(cluster, &namespace, &["--job", "train"]).await;
+    assert_eq!(report["verdict"], "tcp", "{report:#}");
+    for moved in moves {
+        moved.abort();
+    }
+    cluster.remove(&namespace).await;
+}
+
+pub(super) async fn each_fault_of_the_cluster_is_named(cluster: &Cluster) {
+    cluster.ensure(&values()).await;
+    let namespace = cluster.namespace("faulty").await;
+    let (api, kubelet) = (&cluster.api, &cluster.kubelet);
+    // The API server refuses the pods.
+    let mut refused = annotated_template();
+    refused["metadata"]["annotations"]["fabric-injector.io/provider"] = json!("nowhere");
+    api.create(&job(&namespace, "refused", 1, &refused)).await.ok();
+    eventually("the pods are refused", async || {
+        let ended =
+            cluster.program(&["diagnose", "--namespace", &namespace, "--job", "refused"]).output().await;
+        let said = String::from_utf8(ended.unwrap().stdout).unwrap();
+        said.contains("(pods_refused)") && said.contains("`nowhere`")
+    })
+    .await;
+    cluster.remove(&namespace).await;
+
+    let namespace = cluster.namespace("faults-of-nodes").await;
+    api.create(&job(&namespace, "train", 2, &annotated_template())).await.ok();
+    let pods = running(cluster, &namespace, 2).await;
+    let tcp = |variable: &str| {
+        pods.iter().enumerate().for_each(|(rank, pod)| {
+            let lines = log(pod, rank, "Socket", "Initialized NET plugin Socket");
+            kubelet.write_log(pod, &format!("{pod}:1:1 [0] NCCL INFO {variable}\n{lines}"));
+        });
+    };
+    // The image gives a variable another value.
+    tcp("NCCL_SOCKET_IFNAME set by environment to eth9");
+    let report = diagnose(cluster, &namespace, &["--job", "train"]).await;
+    assert_eq!(found(&report), ("tcp", "variable_changed"), "{report:#}");
+    tcp("NCCL_SOCKET_IFNAME set by environment to ^lo,docker,veth,eni,pod-id-link0");
+    let injected = api.list(&format!("/api/v1/namespaces/{namespace}/pods")).await;
+    // The plugin of a node is gone.
+    let node = injected[0]["spec"]["nodeName"].as_str().unwrap();
+    nodes::offer(api, node, &[("nvidia.com/gpu", 8), ("vpc.amazonaws.com/efa", 0)]).await;
+    let report = diagnose(cluster, &namespace, &["--job", "train"]).await;
+    assert_eq!(found(&report), ("tcp", "device_gone"), "{report:#}");
+    let evidence = report["cause"]["evidence"]["line"].as_str().unwrap();
+    assert_eq!(evidence, format!("node {node}, status.allocatable: vpc.amazonaws.com/efa: 0"));
+    nodes::offer(api, node, &[("nvidia.com/gpu", 8), ("vpc.amazonaws.com/efa", 32)]).await;
+    let report = diagnose(cluster, &namespace, &["--job", "train"]).await;
+    assert_ne!(found(&report).1, "device_gone", "{report:#}");
+    cluster.remove(&namespace).await;
+    // What another webhook has changed since, another version of the policy, and other pods that no webhook gets.
+    let outside = "kube-system";
+    let copy = |change: &dyn Fn(&mut Value)| {
+        let mut copy = json!({"apiVersion": "v1", "kind": "Pod", "spec": injected[0]["spec"]});
+        let annotations = &injected[0]["metadata"]["annotations"];
+        copy["metadata"] = json!({"name": "copy", "namespace": outside, "annotations": annotations});
+        copy["spec"].as_object_mut().unwrap().remove("nodeName");
+        change(&mut copy);
+        copy
+    };
+    let on_tcp = log("copy", 0, "Socket", "Initialized NET plugin Socket");
+    let closed = "copy:1:1 [0] socket.cc:1 NCCL WARN socketPollConnect: connect to 10.0.0.2<4000> returned Connection refused\n";
+    let faults = [
+        (copy(&|_| {}), &on_tcp[..], ("tcp", "")),
+        (
+            copy(&|pod| {
+                let env = pod["spec"]["containers"][0]["env"].as_array_mut().unwrap();
+                env.retain(|variable| variable["name"] != "FI_EFA_USE_HUGE_PAGE");
+            }),
+            &on_tcp,
+            ("tcp", "injection_changed"),
+        ),
+        (
+            copy(&|pod| pod["metadata"]["annotations"][STAMP] = json!("aws-efa@000000000000")),
+            &on_tcp,
+            ("tcp", "other_policy"),
+        ),
+        (
+            copy(&|pod| {
+                pod["metadata"]["annotations"] = json!({SKIPPED: "for a reason; aws-efa@000000000000"});
+            }),
+            &on_tcp,
+            ("tcp", "pod_skipped"),
+        ),
+        (
+            copy(&|pod| {
+                let containers = pod["spec"]["containers"].as_array_mut().unwrap();
+                containers.push(json!({"name": "istio-proxy", "image": "registry.example/proxy:1"}));
+            }),
+            closed,
+            ("unknown", "mesh_sidecar"),
+        ),
+    ];
+    for (pod, text, expected) in faults {
+        api.create(&pod).await.ok();
+        kubelet.write_log("copy", text);
+        let path = format!("/api/v1/namespaces/{outside}/pods/copy");
+        eventually("the pod runs", async || api.get(&path).await.ok()["status"]["phase"] == "Running").await;
+        let report = diagnose(cluster, outside, &["--pod", "copy"]).await;
+        assert_eq!(found(&report), expected, "{report:#}");
+        api.delete(&path).await.ok();
+        eventually("the pod is gone", async || api.get(&path).await.status == 404).await;
+    }
 }
