@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use fabric_injector::core::engine::{Mutation, Outcome, Warning};
+use fabric_injector::core::inspection::change;
 use fabric_injector::core::policy::{Definition, PodContext};
 use fabric_injector::core::policy_schema;
 use fabric_injector::core::policy_set::{PolicySet, mutate};
@@ -64,6 +65,7 @@ pub(crate) fn injected(policies: &PolicySet, pod: Value) -> (Value, Vec<(String,
     let Served { pod, warnings } = Served::of(inject(policies, pod));
     let again = inject(policies, pod.clone()).outcome;
     assert!(matches!(again, Outcome::Unchanged { .. }), "{again:?}");
+    assert_eq!(change(&pod, policies, None), None);
     let warnings = warnings.iter().map(|warning| (warning.code().to_owned(), warning.to_string())).collect();
     (pod, warnings)
 }

@@ -61,7 +61,9 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
         }
     } else {
         let failures = arguments.read_files(&mut log);
-        failures.iter().for_each(|failure| output.failure(&format!("{failure:#}")));
+        for failure in &failures {
+            output.failure(&format!("{failure:#}"));
+        }
         is_whole = failures.is_empty();
         if failures.len() == arguments.files.len().max(1) {
             return Ok(ExitStatus::Bad);

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use anyhow::{Context, bail};
+use futures_util::future::OptionFuture;
 use futures_util::{StreamExt, stream};
 use k8s_openapi::api::core::v1::{Event, Node, Pod};
 use kube::api::{AttachParams, ListParams};
@@ -85,7 +86,9 @@ pub(super) async fn count(
     pods: &BTreeMap<String, Value>,
     log: &mut Log<'_>,
 ) -> Option<String> {
-    let asked = pods.iter().filter_map(|(name, pod)| Some((name, pod, container_with_devices(pod)?)));
+    let runs = |pod: &Value| pod["status"]["phase"] != "Succeeded" && pod["status"]["phase"] != "Failed";
+    let asked = pods.iter().filter(|(_, pod)| runs(pod));
+    let asked = asked.filter_map(|(name, pod)| Some((name, pod, container_with_devices(pod)?)));
     let asked = asked.map(|(name, pod, container)| async move {
         let namespace = pod["metadata"]["namespace"].as_str().unwrap_or_default();
         let api: Api<Pod> = Api::namespaced(client.clone(), namespace);
@@ -121,10 +124,7 @@ async fn run(api: &Api<Pod>, pod: &str, container: &str) -> anyhow::Result<Strin
     if let Some(stdout) = process.stdout() {
         stdout.take(MOST_PRINTED).read_to_string(&mut printed).await.context("its output cannot be read")?;
     }
-    let status = match status {
-        Some(status) => status.await,
-        None => None,
-    };
+    let status = OptionFuture::from(status).await.flatten();
     match status.and_then(|status| status.message) {
         Some(message) if printed.is_empty() => bail!("{message}"),
         _ => Ok(printed),
