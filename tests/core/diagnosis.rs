@@ -203,8 +203,8 @@ fn pod(name: &str, has_devices: bool, value: &str) -> Value {
 
 #[test]
 fn counters_prove_the_fabric_where_the_log_does_not_say_it() {
-    let busy = "adapter mlx5_0 0\nafter 4\nadapter mlx5_0 4000000000\n";
-    let idle = "adapter mlx5_0 0\nafter 4\nadapter mlx5_0 0\n";
+    let busy = "adapter mlx5_0 0\nafter 4\nadapter mlx5_0 4000000000\nend\n";
+    let idle = "adapter mlx5_0 0\nafter 4\nadapter mlx5_0 0\nend\n";
     let tcp = Form::of("2.27.7", Network::Socket, Prefix::None).unwrap().job(2, 1);
     let judged = |printed: [&str; 2], text: &str| {
         let mut log = Log::new(Knowledge::built_in().unwrap());
@@ -226,6 +226,11 @@ fn counters_prove_the_fabric_where_the_log_does_not_say_it() {
         assert_eq!(judged(printed, "step 1 | loss 2.0\n")["verdict"], "unknown", "{printed:?}");
     }
     assert_eq!(judged([busy, busy], &tcp)["verdict"], "tcp");
+    // What the log says outright counts more, also where it does not say all.
+    for line in ["Using network Socket", "NET/IB : No device found."] {
+        let text = format!("a-0:10:20 [0] NCCL INFO {line}\n");
+        assert_eq!(judged([busy, busy], &text)["verdict"], "unknown", "{line}");
+    }
 }
 
 #[test]

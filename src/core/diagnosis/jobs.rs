@@ -157,6 +157,7 @@ impl Job {
         };
         let why = job.judge(processes, knowledge);
         if job.verdict == Verdict::Unknown
+            && !processes.iter().any(|process| names_tcp(process, knowledge))
             && let Some(traffic) = moved(processes)
         {
             (job.verdict, job.traffic) = (Verdict::Fabric, Some(traffic));
@@ -368,6 +369,14 @@ fn of_process<'k>(process: &Process, knowledge: &'k Knowledge) -> (Verdict, Opti
         (false, false, false) if has_only_tcp(process, knowledge) => (Verdict::Tcp, None),
         _ => (Verdict::Unknown, kinds.iter().find_map(|(_, remedy)| *remedy)),
     }
+}
+
+/// Returns whether a line of a process names TCP, or says that there is no fabric.
+fn names_tcp(process: &Process, knowledge: &Knowledge) -> bool {
+    let mut names = process.paths.union(&process.networks);
+    process.has_socket
+        || names.any(|name| knowledge.network(name, process).0 == NetworkKind::Tcp)
+        || process.causes.iter().any(|named| knowledge.cause(named.cause).leaves_tcp)
 }
 
 /// Returns whether a process of a release that does not name its network can only have TCP.

@@ -85,11 +85,14 @@ impl<'k> Log<'k> {
         }
     }
 
-    /// Adds what the [script](super::COUNTERS) printed in a pod.
-    pub fn add_counters(&mut self, pod: &str, printed: &str) {
+    /// Adds what the [script](super::COUNTERS) printed in a pod. Returns whether it proves anything.
+    pub fn add_counters(&mut self, pod: &str, printed: &str) -> bool {
+        let traffic = Traffic::read(printed);
+        let proves = traffic.is_some();
         if let Some(process) = self.pod(pod) {
-            process.traffic = Traffic::read(printed);
+            process.traffic = traffic;
         }
+        proves
     }
 
     /// What stands in the log of a pod without a process.

@@ -6,8 +6,11 @@ use serde_json::Value;
 
 use crate::core::quantity::Quantity;
 
-/// The first container of a pod with devices: an extended resource, or a claim of DRA.
+/// The first container with devices of a pod that has not ended: an extended resource, or a claim of DRA.
 pub fn container_with_devices(pod: &Value) -> Option<&str> {
+    if ["Succeeded", "Failed"].iter().any(|phase| pod["status"]["phase"] == *phase) {
+        return None;
+    }
     let containers = pod["spec"]["containers"].as_array()?;
     let has_devices = |container: &&Value| {
         let resources = &container["resources"];

@@ -60,7 +60,11 @@ pub(crate) async fn read(
     }
     let mut failures = read_logs(&client, &api, &pods, selection.follow, log).await;
     if Diagnosis::of(log).verdict != Verdict::Fabric {
-        failures.extend(evidence::gather(&client, &pods, log).await);
+        let more = tokio::select! {
+            more = evidence::gather(&client, &pods, log) => more,
+            _ = tokio::signal::ctrl_c() => vec!["the cluster was not asked to the end".to_owned()],
+        };
+        failures.extend(more);
     }
     Ok(failures)
 }
@@ -123,7 +127,10 @@ async fn read_logs(
                     since = None;
                     if silent.elapsed() >= SILENT {
                         // What keeps them from being read is said at the end.
-                        evidence::count(client, pods, log).await;
+                        tokio::select! {
+                            _ = evidence::count(client, pods, log) => {}
+                            _ = tokio::signal::ctrl_c() => return failures,
+                        }
                         silent = Instant::now();
                     }
                 } else if since.get_or_insert_with(Instant::now).elapsed() >= SETTLED || diagnosis.is_whole() {

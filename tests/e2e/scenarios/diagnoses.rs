@@ -208,7 +208,7 @@ pub(super) async fn the_counters_of_adapters_prove_the_fabric_without_lines(clus
     let report = diagnose(cluster, &namespace, &["--job", "train"]).await;
     assert_eq!(found(&report), ("fabric", ""), "{report:#}");
     let traffic = &report["jobs"][0]["traffic"];
-    assert_eq!(traffic["adapters"], json!(["rdmap0s0", "rdmap1s0"]));
+    assert_eq!(traffic["adapters"], json!(["rdmap0s0:1", "rdmap1s0:1"]));
     let rate = traffic["bytesPerSecond"].as_u64().unwrap();
     assert!((50_000_000..=440_000_000).contains(&rate), "{rate}");
     // One of the pods has lost its network: what is at rest proves nothing.
