@@ -2,13 +2,13 @@
 #
 #   adapter NAME:PORT BYTES    sent and received
 #   requests NAME:PORT COUNT   RDMA writes and reads that arrived, which IP over InfiniBand has none of
-#   ip NAME BYTES              sent and received by IP over InfiniBand, which the adapters count as well
 #   after SECONDS              between the two
 #   end                        at the end
 #
 # Sources, 2026-11-25: Linux Documentation/ABI/stable/sysfs-class-infiniband (`port_xmit_data` is in units of 4 bytes;
 # `uverbsN/ibdev` is the name of the adapter); Linux drivers/infiniband/hw/mlx5 (on Ethernet, the same file counts RDMA
-# alone; `hw_counters/rx_write_requests` and `rx_read_requests`); amzn/amzn-drivers kernel/linux/efa/src/efa_verbs.c (`tx_bytes` and `rx_bytes` of a port).
+# alone; `hw_counters/rx_write_requests` and `rx_read_requests`); amzn/amzn-drivers kernel/linux/efa/src/efa_verbs.c
+# (`tx_bytes` and `rx_bytes` of a port).
 sys=/sys/class
 open=$(ls -l /proc/[0-9]*/fd 2>/dev/null | grep -o '/dev/infiniband/uverbs[0-9]*$' | sort -u)
 
@@ -41,12 +41,6 @@ count() {
                     ;;
             esac
         done
-    done
-    for interface in "$sys"/net/*; do
-        if [ "$(cat "$interface/type" 2>/dev/null)" = 32 ]; then
-            sum "$interface/statistics/tx_bytes" "$interface/statistics/rx_bytes" &&
-                echo "ip ${interface##*/} $total"
-        fi
     done
 }
 

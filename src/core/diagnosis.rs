@@ -1,7 +1,8 @@
 //! Which network a job used, and why: read from the logs of its pods.
 //!
 //! What lines say is in the tables below `signatures`. [`Log`] reads lines into the facts of each process, [`Diagnosis`]
-//! groups processes into jobs and judges them. Neither knows policies or pods.
+//! groups processes into jobs and judges them. What a
+//! pod and the counters of its adapters say is added to the log. Nothing here knows policies or the engine.
 
 mod bandwidth;
 mod counters;

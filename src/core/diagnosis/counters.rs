@@ -7,12 +7,14 @@ pub const SCRIPT: &str = include_str!("../../../signatures/counters.sh");
 
 /// Fewer bytes than this a second may be those of a control connection.
 const LEAST: u64 = 10_000_000;
+/// Fewer requests than this a second do not move the bytes, which are those of IP over `InfiniBand`.
+const LEAST_REQUESTS: u64 = 10;
 
 /// What the adapters of a pod move, which its processes have open.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Traffic {
     pub adapters: BTreeSet<String>,
-    /// Bytes a second, sent and received, without those of IP over `InfiniBand`.
+    /// Bytes a second, sent and received.
     pub rate: u64,
 }
 
@@ -26,7 +28,7 @@ impl Traffic {
             match words[..] {
                 ["after", after] => seconds = Some(after.parse::<u64>().ok().filter(|after| *after > 0)?),
                 ["end"] => is_whole = true,
-                [kind @ ("adapter" | "requests" | "ip"), name, bytes] => {
+                [kind @ ("adapter" | "requests"), name, bytes] => {
                     let reading = &mut readings[usize::from(seconds.is_some())];
                     let sum = reading.entry((kind, name)).or_insert(0_u64);
                     *sum = sum.saturating_add(bytes.parse().ok()?);
@@ -35,25 +37,23 @@ impl Traffic {
             }
         }
         let [before, after] = readings;
-        let (mut traffic, mut rdma, mut ip) = (Self::default(), 0_u64, 0_u64);
         // A counter that was set back, or is new, says nothing.
         let rise = |kind, name| {
             let (before, after) = (before.get(&(kind, name))?, after.get(&(kind, name))?);
             after.checked_sub(*before)
         };
-        for (kind, name) in after.keys() {
-            let moved = rise(*kind, *name).unwrap_or_default();
-            let has_requests = !after.contains_key(&("requests", *name)) || rise("requests", *name) > Some(0);
-            if *kind == "ip" {
-                ip = ip.saturating_add(moved);
-            } else if *kind == "adapter" && moved > 0 && has_requests {
-                rdma = rdma.saturating_add(moved);
+        let seconds = seconds.filter(|_| is_whole)?;
+        let mut traffic = Self::default();
+        for (_, name) in after.keys().filter(|(kind, _)| *kind == "adapter") {
+            let bytes = rise("adapter", *name).unwrap_or_default() / seconds;
+            let counts_requests = after.contains_key(&("requests", *name));
+            let requests = rise("requests", *name).unwrap_or_default() / seconds;
+            if bytes > 0 && (!counts_requests || requests >= LEAST_REQUESTS) {
+                traffic.rate = traffic.rate.saturating_add(bytes);
                 traffic.adapters.insert((*name).to_owned());
             }
         }
-        traffic.rate = rdma.saturating_sub(ip) / seconds?;
-        // The headers of IP count in the adapter alone.
-        (is_whole && traffic.rate >= LEAST && ip < rdma / 10).then_some(traffic)
+        (traffic.rate >= LEAST).then_some(traffic)
     }
 }
 
@@ -62,30 +62,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_prove_the_fabric_if_they_are_not_those_of_ip() {
-        let of = |before: u64, after: u64, ip: u64| {
+    fn bytes_prove_the_fabric_if_requests_move_them() {
+        let of = |before: u64, after: u64, requests: u64| {
             Traffic::read(&format!(
-                "adapter mlx5_0 {before}\nadapter mlx5_1 7\nip ib0 5\nafter 4\nadapter mlx5_0 {after}\nadapter mlx5_1 7\n\
-                 ip ib0 {}\nend\n",
-                5 + ip
+                "adapter a:1 {before}\nrequests a:1 7\nadapter b:1 7\nrequests b:1 9\nafter 4\nadapter a:1 {after}\n\
+                 requests a:1 {}\nadapter b:1 7\nrequests b:1 9\nend\n",
+                7 + requests
             ))
         };
-        let found = of(1_000, 400_001_000, 0).unwrap();
-        assert_eq!((found.rate, found.adapters), (100_000_000, BTreeSet::from(["mlx5_0".to_owned()])));
-        assert_eq!(of(1_000, 400_001_000, 20_000_000).unwrap().rate, 95_000_000);
+        let found = of(1_000, 400_001_000, 800).unwrap();
+        assert_eq!((found.rate, found.adapters), (100_000_000, BTreeSet::from(["a:1".to_owned()])));
         // IP over InfiniBand, idle, set back, and the ends of numbers.
-        assert_eq!(of(1_000, 400_001_000, 390_000_000), None);
-        assert_eq!(of(1_000, 400_001_000, 200_000_000), None);
-        assert_eq!(of(1_000, 30_000_000, 0), None);
-        assert_eq!(of(400_001_000, 1_000, 0), None);
-        assert!(of(0, u64::MAX, 0).is_some());
-        // An adapter that counts requests has to get some.
-        let with_requests = |count: u64| {
-            Traffic::read(&format!(
-                "adapter a:1 0\nrequests a:1 7\nafter 4\nadapter a:1 900000000\nrequests a:1 {count}\nend\n"
-            ))
-        };
-        assert_eq!((with_requests(7), with_requests(9).is_some()), (None, true));
+        assert_eq!(of(1_000, 400_001_000, 0), None);
+        assert_eq!(of(1_000, 400_001_000, 39), None);
+        assert_eq!(of(1_000, 30_000_000, 800), None);
+        assert_eq!(of(400_001_000, 1_000, 800), None);
+        assert!(of(0, u64::MAX, u64::MAX - 7).is_some());
+        // Adapters without such a counter.
+        assert!(Traffic::read("adapter a:1 0\nafter 4\nadapter a:1 900000000\nend\n").is_some());
     }
 
     #[test]

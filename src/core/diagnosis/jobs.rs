@@ -79,8 +79,8 @@ pub struct Reason {
     /// The processes that have such a line.
     pub count: usize,
     weight: u8,
-    /// True for what lets a job use TCP, and does not end it.
-    is_of_tcp: bool,
+    /// True for what keeps ranks from connecting by the fabric or at all, and does not end them.
+    is_before: bool,
 }
 
 impl Diagnosis {
@@ -277,9 +277,9 @@ impl Job {
         };
         let mut found = reasons(&of_verdict, knowledge, |cause| cause.explains(verdict));
         if verdict == Verdict::Crash {
-            // What is missing explains no failure of ranks that had connected without it.
+            // What keeps ranks from connecting explains no failure after that.
             let is_connected = processes.iter().any(|process| !process.paths.is_empty());
-            found.retain(|reason| !(is_connected && reason.is_of_tcp));
+            found.retain(|reason| !(is_connected && reason.is_before));
             // What ended it, what may have led to that, and what follows.
             found.sort_by_key(|reason| reason.weight);
         }
@@ -324,8 +324,9 @@ fn reasons(processes: &[&Process], knowledge: &Knowledge, is_wanted: impl Fn(&Ca
     }
     let reason = |(at, (process, line, count)): (usize, (&Process, &String, usize))| {
         let Cause { code, message, remedy, fatal, follows, .. } = knowledge.cause(at);
-        let weight = if *follows { 2 } else { u8::from(!fatal) };
-        let is_of_tcp = !fatal && knowledge.cause(at).explains(Verdict::Tcp);
+        let explains = |verdict| !fatal && knowledge.cause(at).explains(verdict);
+        let is_before = explains(Verdict::Tcp) || explains(Verdict::Unknown);
+        let weight = if *follows { 2 } else { u8::from(!fatal && !explains(Verdict::Unknown)) };
         let evidence = Some((process.source.clone(), line.clone()));
         Reason {
             code: code.clone(),
@@ -334,7 +335,7 @@ fn reasons(processes: &[&Process], knowledge: &Knowledge, is_wanted: impl Fn(&Ca
             evidence,
             count,
             weight,
-            is_of_tcp,
+            is_before,
         }
     };
     found.into_iter().filter(|(at, _)| is_wanted(knowledge.cause(*at))).map(reason).collect()
@@ -345,7 +346,7 @@ fn unknown(code: &str, remedy: Option<&str>, knowledge: &Knowledge) -> Option<Re
     let unknown = knowledge.unknown(code)?;
     let remedy = remedy.unwrap_or(&unknown.remedy).to_owned();
     let (code, message) = (unknown.code.clone(), unknown.message.clone());
-    Some(Reason { code, message, remedy, evidence: None, count: 0, weight: 0, is_of_tcp: false })
+    Some(Reason { code, message, remedy, evidence: None, count: 0, weight: 0, is_before: false })
 }
 
 /// The verdict about a process, whose communicators span nodes; if it is unknown, what shows it.

@@ -20,8 +20,8 @@ use super::evidence;
 const BLOCK: usize = 64 << 10;
 /// How long `--follow` goes on after the first verdict: the other ranks connect at about the same time.
 const SETTLED: Duration = Duration::from_secs(20);
-/// How long `--follow` waits for lines before it reads the counters of the adapters, and then again.
-const SILENT: Duration = Duration::from_mins(1);
+/// How often `--follow` reads the counters of the adapters while there is no verdict.
+const COUNTING: Duration = Duration::from_mins(1);
 
 /// The pods whose logs are read.
 #[derive(Debug)]
@@ -110,7 +110,7 @@ async fn read_logs(
     drop(sender);
     let mut failures = Vec::new();
     let (mut tick, mut since) = (interval(Duration::from_secs(1)), None::<Instant>);
-    let mut silent = Instant::now();
+    let mut counted = Instant::now();
     loop {
         tokio::select! {
             piece = pieces.recv() => match piece {
@@ -125,13 +125,13 @@ async fn read_logs(
                 let diagnosis = Diagnosis::of(log);
                 if diagnosis.verdict == Verdict::Unknown {
                     since = None;
-                    if silent.elapsed() >= SILENT {
+                    if counted.elapsed() >= COUNTING {
                         // What keeps them from being read is said at the end.
                         tokio::select! {
                             _ = evidence::count(client, pods, log) => {}
                             _ = tokio::signal::ctrl_c() => return failures,
                         }
-                        silent = Instant::now();
+                        counted = Instant::now();
                     }
                 } else if since.get_or_insert_with(Instant::now).elapsed() >= SETTLED || diagnosis.is_whole() {
                     return failures;
