@@ -246,3 +246,15 @@ fn a_variable_that_differs_from_the_pod_is_named() {
     assert!(!notes("mlx5_1").contains("variable_changed"));
     assert!(!notes("$(HCA)").contains("variable_changed"));
 }
+
+#[test]
+fn fewer_adapters_than_another_rank_are_a_note() {
+    let text = Form::of("2.27.7", Network::Ib, Prefix::None).unwrap().job(2, 1);
+    let notes = |text: &str| diagnose(&[("a.log", text.as_bytes())], 4096)["jobs"][0]["notes"].to_string();
+    assert!(!notes(&text).contains("other_device_counts"), "{text}");
+    let using = text.lines().find(|line| line.contains("NET/IB : Using")).unwrap();
+    let with_one_more = using.replace("Using [0]", "Using [0]mlx5_9:1/IB [1]");
+    let uneven = text.replacen(using, &with_one_more, 1);
+    assert_ne!(uneven, text);
+    assert!(notes(&uneven).contains("other_device_counts"), "{uneven}");
+}

@@ -173,6 +173,7 @@ impl Job {
         let is_on_tcp = |process: &Process| of_process(process, knowledge).0 == Verdict::Tcp;
         let others: Vec<&Process> = processes.iter().filter(|process| !is_on_tcp(process)).copied().collect();
         job.notes = reasons(&others, knowledge, slow);
+        job.notes.extend(uneven(&others, knowledge));
         job
     }
 
@@ -339,6 +340,31 @@ fn reasons(processes: &[&Process], knowledge: &Knowledge, is_wanted: impl Fn(&Ca
         }
     };
     found.into_iter().filter(|(at, _)| is_wanted(knowledge.cause(*at))).map(reason).collect()
+}
+
+/// Names a process that has fewer adapters than another one, for releases before 2.30.3, which do not.
+fn uneven(processes: &[&Process], knowledge: &Knowledge) -> Option<Reason> {
+    let count = |devices: &str| devices.matches('[').count();
+    let lists = processes.iter().filter_map(|process| Some((*process, process.devices.first()?)));
+    let (process, fewest) = lists.clone().min_by_key(|(_, devices)| count(devices))?;
+    let (_, most) = lists.max_by_key(|(_, devices)| count(devices))?;
+    if count(fewest) == count(most) {
+        return None;
+    }
+    let Cause { code, message, remedy, .. } = knowledge.cause(knowledge.cause_of("other_device_counts")?);
+    let has_named =
+        |process: &&Process| process.causes.iter().any(|named| knowledge.cause(named.cause).code == *code);
+    let (code, message, remedy) = (code.clone(), message.clone(), remedy.clone());
+    let evidence = Some((process.source.clone(), fewest.clone()));
+    (!processes.iter().any(has_named)).then_some(Reason {
+        code,
+        message,
+        remedy,
+        evidence,
+        count: 1,
+        weight: 0,
+        is_before: false,
+    })
 }
 
 /// Why a log does not say it, and what shows it, if that is another remedy.
