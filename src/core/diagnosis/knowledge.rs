@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
-use aho_corasick::AhoCorasick;
+use aho_corasick::{AhoCorasick, AhoCorasickKind};
 use regex::{Captures, Regex};
 use serde::Deserialize;
 use serde_json::Value;
@@ -247,7 +247,11 @@ impl Knowledge {
             Ok((patterns, of.is, of.remedy))
         };
         let networks = networks.into_iter().map(network).collect::<Result<_, KnowledgeError>>()?;
-        let texts = AhoCorasick::new(contains).map_err(|error| KnowledgeError(error.to_string()))?;
+        // By default, only a hundred texts or fewer become the fastest form.
+        let texts = AhoCorasick::builder()
+            .kind(Some(AhoCorasickKind::DFA))
+            .build(contains)
+            .map_err(|error| KnowledgeError(error.to_string()))?;
         let (policy, machine) = (policy.unwrap_or_default(), machine.unwrap_or_default());
         Ok(Self {
             texts,
