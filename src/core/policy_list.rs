@@ -49,7 +49,7 @@ pub struct ListedParameter {
     pub bounds: Bounds,
 }
 
-/// The bounds of the values of a parameter.
+/// The bounds of the values of a parameter, or of the length of a list.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Bounds {
@@ -59,10 +59,6 @@ pub struct Bounds {
     pub maximum: Option<Value>,
     #[serde(rename = "enum", skip_serializing_if = "Option::is_none")]
     pub one_of: Option<Vec<String>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub min_items: Option<usize>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_items: Option<usize>,
 }
 
 impl Bounds {
@@ -71,8 +67,6 @@ impl Bounds {
             minimum: parameter.minimum.clone(),
             maximum: parameter.maximum.clone(),
             one_of: parameter.one_of.clone(),
-            min_items: parameter.min_items,
-            max_items: parameter.max_items,
         }
     }
 }

@@ -214,7 +214,7 @@ impl Examination<'_> {
             parameter.used
                 && matches!(
                     parameter.value.source,
-                    SourceKind::Nodes | SourceKind::ByNode | SourceKind::ValuesTable
+                    SourceKind::Nodes | SourceKind::Machines | SourceKind::ValuesTable
                 )
         };
         pool.parameters = fact.parameters.into_iter().filter(of_nodes).collect();
@@ -245,7 +245,7 @@ fn contradictions(policy: &Policy, selection: &Selection) -> Vec<String> {
     let of = |parameter| {
         let offered = resolve(parameter, None, &selection.each());
         let known = resolve(parameter, None, &tables.each());
-        let Origin::PolicyTable(label) = &known.origin else { return None };
+        let Origin::Machines(label, _) = &known.origin else { return None };
         let differs = offered.origin == Origin::Nodes && offered.value.as_f64() != known.value.as_f64();
         differs.then(|| {
             format!(

@@ -194,8 +194,14 @@ pub(crate) fn the_servers_take_no_place_of_others(helm: &Helm) {
     let (machines, labels): (Vec<_>, Vec<_>) = terms.iter().partition(|term| term["operator"] == "NotIn");
     let labels: Vec<&str> = labels.iter().map(|term| term["key"].as_str().unwrap()).collect();
     for label in crate::package::tables().keys() {
-        // Names of machines, and what other nodes have, too.
-        let others = ["instance-type", "kubernetes.io/arch", ".coreweave.cloud/"];
+        // Names of machines, and what other nodes have, too. Nodes with the name of a GPU have their number as well.
+        let others = [
+            "instance-type",
+            "instance-family",
+            "instance-gpu-name",
+            "kubernetes.io/arch",
+            ".coreweave.cloud/",
+        ];
         let is_other = others.iter().any(|part| label.contains(part));
         assert!(is_other || labels.contains(&label.as_str()), "{label} is not in `gpuNodeLabels`");
     }

@@ -28,7 +28,17 @@ pub(crate) fn the_table_of_parts_has_what_the_chart_reads_of_them() {
         let mut kept: Map<String, Value> = kept.into_iter().filter(|(_, value)| !value.is_null()).collect();
         for parameter in kept.get_mut("parameters").and_then(Value::as_object_mut).into_iter().flatten() {
             let fields = parameter.1.as_object_mut().unwrap();
-            fields.retain(|key, _| !["description", "default", "byNode"].contains(&key.as_str()));
+            let told = match (fields.get("enum"), fields.get("default")) {
+                (Some(_), _) | (_, Some(Value::String(_))) => Some("string"),
+                (_, Some(Value::Bool(_))) => Some("boolean"),
+                (_, Some(Value::Number(_))) => Some("number"),
+                (_, Some(Value::Array(_))) => Some("stringList"),
+                _ => None,
+            };
+            if let Some(told) = told.filter(|_| fields.contains_key("description")) {
+                fields.entry("type").or_insert(told.into());
+            }
+            fields.retain(|key, _| !["description", "default"].contains(&key.as_str()));
         }
         json!({"name": part.name, "file": part.file, "spec": kept})
     };
@@ -42,17 +52,10 @@ pub(crate) fn the_table_of_parts_has_what_the_chart_reads_of_them() {
 pub(crate) fn tables() -> BTreeMap<String, BTreeSet<String>> {
     let mut tables = BTreeMap::<_, BTreeSet<String>>::new();
     for policy in POLICIES.iter().chain(PARTS) {
-        let mut values = vec![read_value(policy.text).unwrap().root.unwrap()];
-        while let Some(value) = values.pop() {
-            for (label, table) in value["byNode"].as_object().into_iter().flatten() {
-                let compared = table.as_object().unwrap().keys().cloned();
-                tables.entry(label.clone()).or_default().extend(compared);
-            }
-            match value {
-                Value::Object(map) => values.extend(map.into_iter().map(|(_, value)| value)),
-                Value::Array(items) => values.extend(items),
-                _ => {}
-            }
+        let spec = read_value(policy.text).unwrap().root.unwrap()["spec"].take();
+        for (label, rows) in spec["machines"].as_object().into_iter().flatten() {
+            let rows = rows.as_object().into_iter().flatten().flat_map(|(row, _)| row.split(','));
+            tables.entry(label.clone()).or_default().extend(rows.map(|row| row.trim().to_owned()));
         }
     }
     tables

@@ -181,8 +181,8 @@ fn unreadable_elsewhere() -> Vec<(String, &'static str)> {
     parameters("{a: {description: d}}", "`spec.parameters.a.type` has to be");
     parameters("{a: {type: integer, description: d, minimum: x}}", "`spec.parameters.a.minimum` has to be");
     parameters(
-        "{a: {type: stringList, description: d, maxItems: '3'}}",
-        "`spec.parameters.a.maxItems` has to be",
+        "{a: {type: stringList, description: d, maximum: '3'}}",
+        "`spec.parameters.a.maximum` has to be",
     );
     parameters("{a: {type: string, description: d, enum: x}}", "spec.parameters.a.enum");
     parameters("{a: {type: string, description: d, enum: [7]}}", "spec.parameters.a.enum");

@@ -42,6 +42,7 @@ fn policy_around(example: &str) -> String {
             return format!("{head}{}  rules:\n{rules}", indented(example, 2));
         }
         "rules" => return POLICY.split_once("  rules:\n").unwrap().0.to_owned() + &indented(example, 2),
+        "machines" => return with_spec(&format!("variables: {{family: other}}\n{example}")),
         "variables" | "settings" => {
             let example = example.replace("${profileName}", "h100").replace("profileName", "'h100'");
             return with_spec(&example.replace("    when: ${settingsFile}\n", ""));
@@ -101,7 +102,7 @@ fn the_example_of_a_condition_is_for_one_pool() {
 }
 
 #[test]
-fn the_example_of_an_extension_has_a_default_a_table_and_a_rule_of_its_own() {
+fn the_example_of_an_extension_has_a_value_a_machine_and_a_rule_of_its_own() {
     let example = examples().into_iter().find(|example| example.contains("extends: aws-efa")).unwrap();
     let efa = |pod: &str| {
         let run = with_policy(&example, pod).exits(0);
@@ -109,9 +110,10 @@ fn the_example_of_an_extension_has_a_default_a_table_and_a_rule_of_its_own() {
         let pod = run.documents().remove(0);
         let env = pod["spec"]["containers"][0]["env"].as_array().unwrap().clone();
         assert!(env.contains(&json!({"name": "NCCL_DEBUG", "value": "INFO"})), "{env:?}");
+        assert!(!pod.to_string().contains("amazon-efa"), "{pod}");
         limits(&pod)["vpc.amazonaws.com/efa"].clone()
     };
-    assert_eq!(efa(POD), "16");
+    assert_eq!(efa(POD), "8");
     let on = |name: &str| {
         POD.replace(
             "spec:\n",

@@ -145,8 +145,8 @@ fn a_rule_names_the_values_that_its_condition_reads() {
 fn a_value_names_the_file_and_line_that_it_comes_from() {
     let policy = POLICY.replace(
         "      minimum: 0\n",
-        "      minimum: 0\n      byNode:\n        pool:\n          f*: 3\n          fast: 4\n    limit:\n      type: integer\n      \
-         description: d\n      default: 7\n",
+        "      minimum: 0\n    limit:\n      type: integer\n      description: d\n      default: 7\n  machines:\n    \
+         pool:\n      f*: {nicsPerGPU: 3}\n      fast: {nicsPerGPU: 4}\n",
     );
     let values = "multinodeNetworking:\n  lab:\n    enabled: true\n    nicsPerGPU:\n      zone:\n        a: 6\n        b*: 5\n      default: 1\n";
     let source = |pod: &str, args: &[&str]| {
@@ -160,9 +160,12 @@ fn a_value_names_the_file_and_line_that_it_comes_from() {
     let with = ["--values", "values.yaml"];
     for (found, wanted) in [
         (source(POD, &[]), (json!("default"), json!(2.0), line(&policy, "default: 2", "lab.yaml"))),
-        (source(&on("pool: FAST"), &[]), (json!("byNode"), json!(4.0), line(&policy, "fast: 4", "lab.yaml"))),
+        (
+            source(&on("pool: FAST"), &[]),
+            (json!("machines"), json!(4.0), line(&policy, "fast: {", "lab.yaml")),
+        ),
         (source(POD, &with), (json!("valuesDefault"), json!(1.0), line(values, "default: 1", "values.yaml"))),
-        (source(&on("pool: Fat"), &[]), (json!("byNode"), json!(3.0), line(&policy, "f*: 3", "lab.yaml"))),
+        (source(&on("pool: Fat"), &[]), (json!("machines"), json!(3.0), line(&policy, "f*: {", "lab.yaml"))),
         (
             source(&on("zone: b1"), &with),
             (json!("valuesTable"), json!(5.0), line(values, "b*: 5", "values.yaml")),

@@ -74,30 +74,32 @@ fn an_unknown_parameter_in_a_block_of_text_is_shown_on_its_own_line() {
 
 #[test]
 fn a_mistake_in_a_table_is_shown_in_its_entry() {
-    let table = |text: &str| format!("      minimum: 0\n      byNode: {text}");
+    let table = |text: &str| format!("      minimum: 0\n  machines: {text}");
     let shown = |text: &str, mark: &str| hinted("      minimum: 0", &table(text), mark);
     shown("{default: 1}", "default: 1}").says(&["not a label"]);
     shown("{pool/: {a: 1}}", "pool/").says(&["qualified name"]);
     shown("{pool: 3}", "3}").says(&["map"]);
-    shown("{pool: {a: -1}}", "-1").says(&["`nicsPerGPU`", "minimum"]);
-    shown("{pool: {a: {8: few}}}", "few").says(&["`nicsPerGPU`", "number"]);
-    shown("{pool: {a: {0x8: 1}}}", "0x8").says(&["number of GPUs"]);
-    shown("{pool: {a: {some: 1}}}", "some").says(&["number of GPUs"]);
-    shown("{pool: {a: 1, A: 2}}", "A: 2").says(&["twice"]);
-    shown("{pool: {8: 1}}", "8: 1").says(&["quotes"]);
-    let both = "{node.kubernetes.io/instance-type: {a: 1}, beta.kubernetes.io/instance-type: {b: 1}}";
+    shown("{pool: {a: {nicsPerGPU: -1}}}", "-1").says(&["`nicsPerGPU`", "minimum"]);
+    shown("{pool: {a: {nicsPerGPU: {8: few}}}}", "few").says(&["`nicsPerGPU`", "number"]);
+    shown("{pool: {a: {nicsPerGPU: {0x8: 1}}}}", "0x8").says(&["number of GPUs"]);
+    shown("{pool: {a: {nicsPerGPU: {some: 1}}}}", "some").says(&["number of GPUs"]);
+    shown("{pool: {a: {nicsPerGPU: 1}, A: {nicsPerGPU: 2}}}", "nicsPerGPU: 2").says(&["twice"]);
+    shown("{pool: {8: {nicsPerGPU: 1}}}", "8: {").says(&["quotes"]);
+    let both = "{node.kubernetes.io/instance-type: {a: {nicsPerGPU: 1}}, \
+                beta.kubernetes.io/instance-type: {b: {nicsPerGPU: 1}}}";
     shown(both, "beta.").says(&["twice"]);
 }
 
 #[test]
 fn a_table_without_a_label_is_shown_with_the_way_to_write_one() {
-    hinted("      default: 2\n", "      byNode: {p5: 4}\n", "4}").says(&["`p5`", "LABEL: {p5: …}"]);
+    hinted("      minimum: 0\n", "  machines: {p5: {nicsPerGPU: 4}}\n", "4}")
+        .says(&["`nicsPerGPU`", "LABEL: {p5: {nicsPerGPU: …}}"]);
 }
 
 #[test]
 fn an_expression_without_a_value_on_some_nodes_is_shown_with_these() {
-    let table = "      default: 2\n      byNode: {pool: {a: 1}}\n";
-    let policy = POLICY.replacen("      default: 2\n", table, 1);
+    let table = "      minimum: 0\n  machines: {pool: {a: {nicsPerGPU: 1}}}\n";
+    let policy = POLICY.replacen("      minimum: 0\n", table, 1);
     let with = |variable: &str| {
         let spec = format!("spec:\n  variables: {{size: \"{variable}\"}}\n");
         policy.replacen("spec:\n", &spec, 1)

@@ -68,7 +68,7 @@ fn a_default_beyond_the_bounds_is_shown() {
 
 #[test]
 fn a_value_by_node_of_another_type_is_shown() {
-    mistake("      minimum: 0", "      byNode: {pool: {small: few}}", "few")
+    mistake("      minimum: 0", "  machines: {pool: {small: {nicsPerGPU: few}}}", "few")
         .says(&["`nicsPerGPU`", "number"]);
 }
 
@@ -96,7 +96,7 @@ const WRONG_TYPES: &[[&str; 3]] = &[
     ["        env:", "        ports: [{containerPort: http}]\n        env:", "http"],
     ["example.com/nic: ${devices(gpus, nicsPerGPU)}", "example.com/nic: some", "some"],
     ["default: 2", "default: couple", "couple"],
-    ["      minimum: 0", "      byNode: {pool: {small: few}}", "few"],
+    ["      minimum: 0", "  machines: {pool: {small: {nicsPerGPU: few}}}", "few"],
     ["      minimum: 0", "      minimum: none", "none"],
 ];
 
@@ -127,7 +127,7 @@ fn a_missing_key_is_named() {
     for (line, key) in [
         ("  provider: lab\n", "`provider`"),
         ("  gpus: {resources: [nvidia.com/gpu]}\n", "`gpus`"),
-        ("      type: number\n", "`type`"),
+        ("      description: NICs for each GPU\n", "`description`"),
     ] {
         assert!(POLICY.contains(line));
         with_policy(&POLICY.replacen(line, "", 1), POD).exits(2).writes_nothing().says(&["lab.yaml:", key]);

@@ -67,7 +67,7 @@ spec:
       type: integer
       description: For a test
       default: 1
-      byNode: {node.kubernetes.io/instance-type: {p5.48xlarge: 4}}
+  machines: {node.kubernetes.io/instance-type: {p5.48xlarge: {devices: 4}}}
   rules:
     - name: a
       container:

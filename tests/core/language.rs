@@ -220,8 +220,9 @@ fn one_entry_is_put_in_front_of_or_behind_what_a_variable_lists() {
 
 #[test]
 fn of_instance_types_that_disagree_the_least_number_counts() {
-    let body = "  parameters:\n    ratio:\n      type: number\n      description: NICs for each GPU\n      default: 1\n      \
-                byNode: {node.kubernetes.io/instance-type: {small: 0.5, large: 2, huge: 2}}\n  rules:\n    - name: r\n      container:\n        \
+    let body = "  parameters:\n    ratio:\n      type: number\n      description: NICs for each GPU\n      default: 1\n  \
+                machines: {node.kubernetes.io/instance-type: {small: {ratio: 0.5}, large: {ratio: 2}, huge: {ratio: 2}}}\n  \
+                rules:\n    - name: r\n      container:\n        \
                 resources:\n          limits: {example.com/nic: '${devices(gpus, ratio)}'}\n          \
                 requests: {example.com/nic: '${devices(gpus, ratio)}'}\n";
     let policies = set(vec![policy("test", "labels: {fabric: fast}", body)]);
@@ -242,8 +243,9 @@ fn of_instance_types_that_disagree_the_least_number_counts() {
 /// A policy with a parameter `ratio` by the labels `pool` and `size`, and a variable that `node` gives.
 fn by_labels() -> PolicySet {
     let body = "  parameters:\n    ratio:\n      type: number\n      \
-                description: NICs for each GPU\n      default: 1\n      \
-                byNode: {pool: {a: 2, '*-b': 3, c: {8: 4, 4: 5}}, size: {big: 6}}\n  rules:\n    - name: r\n      \
+                description: NICs for each GPU\n      default: 1\n  \
+                machines: {pool: {a: {ratio: 2}, '*-b': {ratio: 3}, c: {ratio: {8: 4, 4: 5}}}, size: {big: {ratio: 6}}}\n  \
+                rules:\n    - name: r\n      \
                 container:\n        resources:\n          limits: {example.com/nic: '${devices(gpus, ratio)}'}\n          \
                 requests: {example.com/nic: '${devices(gpus, ratio)}'}\n        env:\n          - name: NODE\n            \
                 value: \"${node[?'pool'].orValue('no')}/${node.?size.orValue('no')}/${string('zone' in node)}\"\n";
@@ -283,10 +285,12 @@ fn the_first_label_that_knows_the_node_gives_the_value() {
 #[test]
 fn a_value_precedes_the_patterns_that_match_it_and_a_longer_pattern_a_shorter_one() {
     let body = "  parameters:\n    first:\n      type: string\n      \
-                description: d\n      default: none\n      byNode:\n        pool: {a: a, '*-b': '*-b', a-*: a-*, \
-                A-c*: a-c*, x*: x*, abc*: abc*, 'ab*c': 'ab*c', 'g*': {4: g4, 8: g8}}\n        size: {big: big}\n    \
-                second:\n      type: string\n      description: d\n      default: none\n      \
-                byNode: {pool: {a: other, a-cd*: a-cd*, gh: {2: gh2}}}\n  rules:\n    - name: r\n      \
+                description: d\n      default: none\n    \
+                second:\n      type: string\n      description: d\n      default: none\n  \
+                machines:\n    pool: {a: {first: a, second: other}, '*-b': {first: '*-b'}, a-*: {first: a-*}, \
+                A-c*: {first: a-c*}, x*: {first: x*}, abc*: {first: abc*}, 'ab*c': {first: 'ab*c'}, \
+                'g*': {first: {4: g4, 8: g8}}, a-cd*: {second: a-cd*}, gh: {second: {2: gh2}}}\n    \
+                size: {big: {first: big}}\n  rules:\n    - name: r\n      \
                 container: {env: [{name: A, value: '${first} ${second}'}]}\n";
     let policies = set(vec![policy("test", "labels: {fabric: fast}", body)]);
     let case = |selector: Value, expected: &str| {
@@ -316,8 +320,8 @@ fn a_value_precedes_the_patterns_that_match_it_and_a_longer_pattern_a_shorter_on
 /// Loading tries what a pattern stands for.
 #[test]
 fn an_expression_that_fails_for_a_pattern_only_is_an_error() {
-    let body = "  parameters:\n    nics:\n      type: integer\n      description: d\n      default: 1\n      \
-                byNode: {pool: {a: 2, 'a*': 0}}\n  variables: {v: '${8 / nics}'}\n  rules:\n    - name: r\n      \
+    let body = "  parameters:\n    nics:\n      type: integer\n      description: d\n      default: 1\n  \
+                machines: {pool: {a: {nics: 2}, 'a*': {nics: 0}}}\n  variables: {v: '${8 / nics}'}\n  rules:\n    - name: r\n      \
                 container: {env: [{name: A, value: '${string(v)}'}]}\n";
     let definition = policy("test", "labels: {fabric: fast}", body);
     let error = PolicySet::new(vec![(definition, BTreeMap::new())]).unwrap_err().to_string();
@@ -340,8 +344,8 @@ fn of_several_values_of_a_label_the_least_counts_and_they_are_not_in_node() {
 /// A policy that moves a pod to other nodes has other values for the pod that comes out.
 #[test]
 fn a_policy_that_sets_the_node_on_which_it_depends_is_refused_for_the_pod() {
-    let body = "  parameters:\n    ratio:\n      type: number\n      description: d\n      default: 1\n      \
-                byNode: {pool: {a: 2}}\n  rules:\n    - name: r\n      when: \"${pod.metadata.?labels[?'move'].hasValue()}\"\n      \
+    let body = "  parameters:\n    ratio:\n      type: number\n      description: d\n      default: 1\n  \
+                machines: {pool: {a: {ratio: 2}}}\n  rules:\n    - name: r\n      when: \"${pod.metadata.?labels[?'move'].hasValue()}\"\n      \
                 pod: {spec: {nodeSelector: {pool: POOL}}}\n    - name: nics\n      container:\n        \
                 resources:\n          limits: {example.com/nic: '${devices(gpus, ratio)}'}\n          \
                 requests: {example.com/nic: '${devices(gpus, ratio)}'}\n";

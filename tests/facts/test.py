@@ -13,23 +13,26 @@ KARPENTER = "website/content/en/preview/reference/instance-types.md"
 AGENTBAKER = "pkg/agent/datamodel/gpu_components.go"
 AWS = """
   parameters:
-    efaDevicesPerGPU:
-      byNode:
-        node.kubernetes.io/instance-type:
-          "*p5.48xlarge": 4
-          # A comment.
-          "*p9.48xlarge": 1
-          p5.*: 0
-        nvidia.com/gpu.product: {}
+    efaDevicesPerGPU: {default: 1}
+  machines:
+    pool:
+      "*": {efaDevicesPerGPU: 7}
+    node.kubernetes.io/instance-type:
+      p5.*: {efaDevicesPerGPU: 0}
+      "*p5.48xlarge": {efaDevicesPerGPU: 4, chip: x}
+      # A comment.
+      "*p9.48xlarge, p9.x*": {chip: y,
+        efaDevicesPerGPU: 1}  # Another.
+      g5.*: {efaDevicesPerGPUs: 3, chip: z}
+    nvidia.com/gpu.product:
+      A: {efaDevicesPerGPU: {2-4: 1}}
+  rules: []
 """
 AZURE = """
-  parameters:
-    rdmaDevicesPerGPU:
-      byNode:
-        node.kubernetes.io/instance-type:
-          Standard_ND*isr_H100_v5: 1
-          Standard_ND*_H100_v5: 0
-        nvidia.com/gpu.product: {}
+  machines:
+    node.kubernetes.io/instance-type:
+      Standard_ND*isr_H100_v5: {rdmaDevicesPerGPU: 1}
+      Standard_ND*_H100_v5: {rdmaDevicesPerGPU: 0}
 """
 
 
@@ -157,7 +160,7 @@ class Facts(unittest.TestCase):
         status, output = self.run_with(f"Azure/AgentBaker={self.path('b')}")
         self.assertEqual(status, 1)
         self.assertIn("cannot compare", output)
-        self.write("project/policies/azure-infiniband.yaml", AZURE.replace("H100_v5: 0", "H100_v5: {2: 0}"))
+        self.write("project/policies/azure-infiniband.yaml", AZURE.replace("PerGPU: 0", "PerGPU: {2: 0}"))
         status, output = self.run_with(f"Azure/AgentBaker={self.path('b')}")
         self.assertEqual(status, 2)
         self.assertIn("policies/azure-infiniband.yaml: the table of `rdmaDevicesPerGPU` is not as", output)

@@ -41,13 +41,13 @@ spec:
       description: NICs for each GPU
       default: 2
       minimum: 0
-      byNode:
-        node.kubernetes.io/instance-type:
-          lab-half: 0.5
     socketInterface:
       type: string
       description: The interface for NCCL's bootstrap
       default: eth0
+  machines:
+    node.kubernetes.io/instance-type:
+      lab-half: {nicsPerGPU: 0.5}
   variables:
     # Fails for a pod whose label is no number.
     rank: "${int(pod.metadata.?labels[?'rank'].orValue('1'))}"

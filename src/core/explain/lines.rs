@@ -3,10 +3,9 @@
 use serde::Serialize;
 
 use crate::core::policy::Definition;
-use crate::core::policy::definition::{entries, entry_of, field};
-use crate::core::policy::matcher::current;
+use crate::core::policy::definition::{entry_of, field};
 use crate::core::values::Values;
-use crate::core::yaml::{Content, Entry, Node, Span};
+use crate::core::yaml::{Content, Node, Span};
 
 /// A line of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -35,42 +34,25 @@ pub(super) fn parameter(definition: &Definition, name: &str, key: Option<&str>) 
     entry.map(|entry| in_file(definition, entry.span))
 }
 
-/// The place of the first of these entries of a table.
-pub(super) fn table(
-    definition: &Definition,
-    parameter: &str,
-    label: &str,
-    keys: &[String],
-) -> Option<FileLine> {
-    let parameter = field(field(&definition.spec, "parameters")?, parameter)?;
-    in_tables(field(parameter, "byNode")?, label, keys).map(|span| in_file(definition, span))
-}
-
 /// The place of a setting in a values file: of the parameter, of its `default`, or of an entry of its tables.
 pub(super) fn setting(
     definition: &Definition,
     values_file: &Values,
     parameter: &str,
-    within: &Within<'_>,
+    within: &Within,
 ) -> Option<FileLine> {
     let (file, entries) = values_file.entries(&definition.provider);
     let setting = entries.iter().find(|entry| entry.key == parameter)?;
     let span = match within {
         Within::Whole => Some(setting.span),
         Within::Default => entry_of(&setting.value, "default").map(|entry| entry.span),
-        Within::Table(label, keys) => in_tables(&setting.value, label, keys),
+        Within::At(span) => Some(*span),
     };
     span.map(|span| FileLine { file: file.to_owned(), line: span.line })
 }
 
-fn in_tables(tables: &Node, label: &str, keys: &[String]) -> Option<Span> {
-    let table = entries(Some(tables)).iter().find(|table| current(&table.key) == label)?;
-    let known = |entry: &&Entry<Node>| keys.contains(&entry.key.to_lowercase());
-    entries(Some(&table.value)).iter().find(known).map(|entry| entry.span)
-}
-
 /// The lines of the files of a policy count on from one to the next, its own file last.
-fn in_file(definition: &Definition, span: Span) -> FileLine {
+pub(super) fn in_file(definition: &Definition, span: Span) -> FileLine {
     let mut line = span.line;
     for base in &definition.bases {
         if line <= base.lines() {
@@ -82,9 +64,9 @@ fn in_file(definition: &Definition, span: Span) -> FileLine {
 }
 
 /// The part of a setting that gives a value.
-pub(super) enum Within<'v> {
+pub(super) enum Within {
     Whole,
     Default,
-    /// The table of a label, at one of these entries.
-    Table(&'v str, &'v [String]),
+    /// A row of its tables, which is here.
+    At(Span),
 }

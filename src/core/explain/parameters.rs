@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::core::counted;
 use crate::core::policy::matcher::Selection;
+use crate::core::policy::parameter::Table;
 use crate::core::policy::{Origin, Override, Parameter, Policy, Resolution, resolve};
 use crate::core::policy_list::Bounds;
 use crate::core::values::Values;
@@ -32,9 +33,10 @@ pub struct ParameterFact {
     pub default: Value,
     #[serde(flatten)]
     pub bounds: Bounds,
-    /// The tables of the policy: by label and value, and by the GPUs of the pod where they decide.
-    #[serde(skip_serializing_if = "Map::is_empty")]
-    pub by_node: Map<String, Value>,
+    /// The rows of the policy, and those of its extensions: by label and value, and by the GPUs of the pod where they
+    /// decide.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub machines: Vec<Map<String, Value>>,
     /// The operator's value or tables; none if the operator sets nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub setting: Option<Value>,
@@ -68,8 +70,10 @@ pub enum SourceKind {
     ValuesTable,
     /// What the nodes offer that the pod can be scheduled to.
     Nodes,
-    /// A table of the policy.
-    ByNode,
+    /// A row of the policy's machines.
+    Machines,
+    /// A value of an extension, for every pod.
+    Extension,
     /// `default` in a table of the values file.
     ValuesDefault,
     /// The default of the policy.
@@ -85,7 +89,8 @@ impl SourceKind {
             Self::Values => "values file",
             Self::ValuesTable => "table of the values file",
             Self::Nodes => "nodes",
-            Self::ByNode => "table of the policy",
+            Self::Machines => "machine",
+            Self::Extension => "extension",
             Self::ValuesDefault => "default of the values file",
             Self::Default => "default",
             Self::None => "no default",
@@ -101,11 +106,16 @@ pub(super) fn declared(policy: &Policy, sources: &Sources<'_>) -> Vec<ParameterF
         description: parameter.description.clone(),
         default: parameter.default.clone(),
         bounds: Bounds::of(parameter),
-        by_node: parameter.table.to_json(),
+        machines: machines(parameter),
         setting: policy.overrides().get(&parameter.name).map(Override::to_json),
         value: value(policy, parameter, &Selection::default(), sources),
     };
     policy.definition().parameters.iter().map(fact).collect()
+}
+
+/// The rows of a parameter or of a variable, the tables with precedence first.
+pub(super) fn machines(parameter: &Parameter) -> Vec<Map<String, Value>> {
+    parameter.tables().filter(|table| !table.is_empty()).map(Table::to_json).collect()
 }
 
 /// The value of a parameter for a pod that selects these nodes.
@@ -118,28 +128,24 @@ pub(super) fn value(
     let (name, definition) = (&parameter.name, policy.definition());
     let Resolution { value, origin, .. } =
         resolve(parameter, policy.overrides().get(name), &selection.each());
-    let in_values = |within: &Within<'_>| {
-        sources.values.and_then(|values| lines::setting(definition, values, name, within))
-    };
+    let in_values =
+        |within: &Within| sources.values.and_then(|values| lines::setting(definition, values, name, within));
     let selected = |label: &str| format!("{label}: {}", selection.values(label).join(" | "));
     let (source, detail, place) = match &origin {
         Origin::Override => match sources.sets.get(name) {
             Some(set) => (SourceKind::Set, Some(format!("--set {set}")), None),
             None => (SourceKind::Values, None, in_values(&Within::Whole)),
         },
-        Origin::OverrideTable(label) => {
-            let table = policy.overrides().get(name).and_then(Override::table);
-            let keys = table.map(|table| table.deciding(label, selection)).unwrap_or_default();
-            let place = in_values(&Within::Table(label, &keys));
-            (SourceKind::ValuesTable, Some(selected(label)), place)
+        Origin::OverrideTable(label, span) => {
+            (SourceKind::ValuesTable, Some(selected(label)), in_values(&Within::At(*span)))
         }
+        Origin::Extension(span) => (SourceKind::Extension, None, Some(lines::in_file(definition, *span))),
         Origin::Nodes => {
             let place = lines::parameter(definition, name, Some("fromNodes"));
             (SourceKind::Nodes, Some(of_nodes(parameter, selection)), place)
         }
-        Origin::PolicyTable(label) => {
-            let place = lines::table(definition, name, label, &parameter.table.deciding(label, selection));
-            (SourceKind::ByNode, Some(selected(label)), place)
+        Origin::Machines(label, span) => {
+            (SourceKind::Machines, Some(selected(label)), Some(lines::in_file(definition, *span)))
         }
         Origin::OverrideDefault => (SourceKind::ValuesDefault, None, in_values(&Within::Default)),
         Origin::PolicyDefault if value.is_null() => {

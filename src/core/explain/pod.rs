@@ -159,7 +159,10 @@ impl<'a> Explainer<'a> {
             used: used.contains(&parameter.name),
         };
         fact.parameters = definition.parameters.iter().map(value).collect();
-        let mut evaluation = Evaluation::new(definition, pod, trace);
+        let columns = definition.variables.iter().filter_map(|variable| variable.column.as_deref());
+        let rows = columns.map(|column| parameters::value(policy, column, &selection, &self.sources));
+        let rows = rows.filter(|row| !row.value.is_null()).collect();
+        let mut evaluation = Evaluation::new(definition, pod, trace, rows);
         // A pod that cannot be evaluated has that as the reason of its outcome.
         let _ = each_scope(policy, pod, injected, context, &mut |scope, _, bindings| {
             if let ScopeOf::Container { list, index, gpus } = scope {

@@ -8,14 +8,16 @@ mod needs;
 mod text;
 
 use serde::Serialize;
+use serde_json::{Map, Value};
 
+use crate::core::policy::expression::Bindings;
 use crate::core::policy::interpolation::Interpolation;
 use crate::core::policy::matcher::NodeMatch;
 use crate::core::policy::{About, Definition, Policy};
 
 use super::lines::{FileLine, item};
-use super::parameters::{ParameterFact, Sources, declared};
-use super::text::{GPU_CONTAINERS, source};
+use super::parameters::{ParameterFact, Sources, declared, machines};
+use super::text::{GPU_CONTAINERS, brief, source};
 use additions::rules;
 pub use additions::{AdditionFact, RuleFact};
 use needs::needs;
@@ -83,11 +85,16 @@ pub struct FabricFact {
     pub claims: Vec<String>,
 }
 
-/// A variable, with the expressions that it consists of.
+/// A variable, with the expressions that it consists of, and its rows.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct VariableFact {
     pub name: String,
     pub expressions: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub machines: Vec<Map<String, Value>>,
+    /// Its expressions, or its value where it has none, as text.
+    #[serde(skip)]
+    pub(crate) fallback: String,
 }
 
 /// Variables for processes that do not inherit the environment of their container.
@@ -164,7 +171,14 @@ fn variables(policy: &Policy) -> Vec<VariableFact> {
                 expressions.push(source(text));
             }
         });
-        VariableFact { name: variable.name.clone(), expressions }
+        let constant =
+            || variable.value.evaluate(&Bindings::new()).map(|value| brief(&value)).unwrap_or_default();
+        VariableFact {
+            name: variable.name.clone(),
+            fallback: if expressions.is_empty() { constant() } else { expressions.join("; ") },
+            expressions,
+            machines: variable.column.iter().flat_map(|column| machines(column)).collect(),
+        }
     };
     policy.definition().variables.iter().map(fact).collect()
 }

@@ -265,8 +265,8 @@ mod tests {
         let text = format!(
             "apiVersion: fabric-injector.io/v1alpha1\nkind: FabricPolicy\nmetadata: {{name: test}}\nspec:\n  \
              provider: test\n  description: d\n  gpus: {{resources: [nvidia.com/gpu]}}\n  match: {{labels: {{a: b}}}}\n  \
-             parameters:\n    ratio:\n      type: number\n      description: d\n      byNode:\n        \
-             pool: {{a: 1, c: {{8: 2}}}}\n        size: {{big: 3}}\n  variables: {{v: \"{variable}\"}}\n  rules:\n    \
+             parameters:\n    ratio: {{type: number, description: d}}\n  machines:\n    \
+             pool: {{a: {{ratio: 1}}, c: {{ratio: {{8: 2}}}}}}\n    size: {{big: {{ratio: 3}}}}\n  variables: {{v: \"{variable}\"}}\n  rules:\n    \
              - name: r\n      container: {{env: [{{name: A, value: '${{v}}'}}]}}\n"
         );
         let definition = Definition::read("test.yaml", &text).unwrap_or_else(|error| panic!("{error}"));

@@ -13,13 +13,16 @@ pub(crate) use message::VALUE;
 pub(crate) use place::{At, Placed, entries, entry_of, field, in_volume, keys, span_in, span_in_rule};
 pub(crate) use settings::{Settings, includes};
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use serde_json::Value;
+
+use crate::core::policy::expression::Expression;
 use crate::core::policy::interpolation::{Interpolation, Names, names_in};
 use crate::core::policy::matcher::Matcher;
 use crate::core::policy::overlay::{Element, Instructions, PodOverlay, Write, Written, writes_of_rule};
-use crate::core::policy::parameter::{Parameter, Variable, VariableValue};
+use crate::core::policy::parameter::{Fact, FromNodes, Parameter, Variable};
 use crate::core::policy::source::{Diagnostic, SourceError, SourceFile};
 use crate::core::yaml::{Node, Span};
 
@@ -48,6 +51,8 @@ pub struct Definition {
     pub(crate) fabric: Option<Fabric>,
     pub(crate) matcher: Matcher,
     pub(crate) variables: Vec<Variable>,
+    /// What `offeredName` and `offeredNames` ask of the nodes, by the call.
+    pub(crate) offered: Vec<Parameter>,
     pub(crate) warnings: Vec<PolicyWarning>,
     pub(crate) rules: Vec<Rule>,
     pub(crate) settings: Vec<Settings>,
@@ -131,13 +136,24 @@ impl Definition {
         self.rules.iter_mut().zip(all).for_each(|(rule, parameters)| rule.parameters = parameters);
     }
 
-    /// The parameters, then the variables by node, which no operator sets.
+    /// What has values for nodes: the parameters, then what no operator sets, the rows of variables and what nodes offer.
     pub(crate) fn by_node(&self) -> impl Iterator<Item = &Parameter> {
-        let variables = self.variables.iter().filter_map(|variable| match &variable.value {
-            VariableValue::ByNode(parameter, _) => Some(&**parameter),
-            _ => None,
+        let columns = self.variables.iter().filter_map(|variable| variable.column.as_deref());
+        self.parameters.iter().chain(columns).chain(&self.offered)
+    }
+
+    /// Notes what the expressions ask of the nodes.
+    pub(super) fn find_offered(&mut self) {
+        let mut offered: BTreeMap<String, FromNodes> = BTreeMap::new();
+        self.texts(&mut |text| {
+            let asked = text.expressions().flat_map(Expression::offered);
+            offered.extend(asked.map(|(call, fact)| (call.clone(), fact.clone())));
         });
-        self.parameters.iter().chain(variables)
+        let parameter = |(call, fact): (String, FromNodes)| {
+            let default = if fact.fact == Fact::Names { Value::Array(Vec::new()) } else { Value::Null };
+            Parameter { default, ..Parameter::of_nodes(&call, Some(fact)) }
+        };
+        self.offered = offered.into_iter().map(parameter).collect();
     }
 
     /// Returns whether a rule may add a toleration of taints with this key.

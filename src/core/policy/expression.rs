@@ -9,6 +9,7 @@ mod environment;
 mod failure;
 mod functions;
 mod infer;
+mod offered;
 mod reads;
 mod tree;
 pub(crate) mod types;
@@ -22,6 +23,7 @@ use cel::common::ast::{Expr, IdedExpr};
 use cel::{Context, Program};
 use serde_json::Value;
 
+use crate::core::policy::parameter::FromNodes;
 use crate::core::work::{Work, goes_on};
 use crate::core::yaml::{SourceMap, Span};
 
@@ -33,6 +35,7 @@ pub(crate) use values::{Computed, Lookup, Resolver};
 
 use budget::Counting;
 use environment::{ENV, is_operator};
+use offered::Offered;
 use reads::ROOTS;
 use values::{from_json, to_json};
 
@@ -43,6 +46,7 @@ pub(crate) struct Expression {
     /// The expression that is evaluated in its place, if it can handle much.
     counting: Option<Counting>,
     depth: usize,
+    offered: Box<Offered>,
     /// What an evaluation takes at least.
     steps: usize,
     source: String,
@@ -156,10 +160,12 @@ impl Expression {
             used.iter().filter(|used| used.root == root).for_each(|used| reads.insert(used.path.clone()));
             reads
         }));
-        let counting = Counting::of(program.expression());
+        let offered = Box::new(Offered::of(program.expression(), source)?);
+        let counting = Counting::of(offered.replaced.as_deref().unwrap_or_else(|| program.expression()));
         Ok(Self {
             program,
             counting,
+            offered,
             depth,
             steps,
             source: source.to_owned(),
@@ -228,14 +234,25 @@ impl Expression {
         &self.reads[2]
     }
 
+    /// What it asks of the nodes, by the names to bind.
+    pub(crate) fn offered(&self) -> impl Iterator<Item = &(String, FromNodes)> {
+        self.offered.calls.iter()
+    }
+
+    /// The tree that is evaluated.
+    fn tree(&self) -> &IdedExpr {
+        self.offered.replaced.as_deref().unwrap_or_else(|| self.program.expression())
+    }
+
     /// Evaluates to a JSON value.
     pub(crate) fn evaluate(&self, bindings: &Bindings<'_, '_>) -> Result<Value, Failure> {
         if !goes_on(bindings.work, self.steps) {
             return Err(Failure::exhausted());
         }
-        let result = match &self.counting {
-            Some(counting) => counting.execute(&bindings.context, bindings.work),
-            None => self.program.execute(&bindings.context),
+        let result = match (&self.counting, &self.offered.replaced) {
+            (Some(counting), _) => counting.execute(&bindings.context, bindings.work),
+            (None, Some(replaced)) => cel::Value::resolve(replaced, &bindings.context),
+            (None, None) => self.program.execute(&bindings.context),
         };
         let result = to_json(&result.map_err(Failure::from)?)?;
         if budget::fits(&result, bindings.work) { Ok(result) } else { Err(Failure::too_large()) }

@@ -20,6 +20,7 @@ use crate::core::yaml::{self, Content, Entry, Node, Span};
 
 use crate::core::policy::check::{self, is_slip};
 use crate::core::policy::definition::Definition;
+use crate::core::policy::parameter::Files;
 use crate::core::policy::source::{
     Checked, DUPLICATE_KEY, DUPLICATE_NAME, Diagnostic, EXTENSION, MISSING_KEY, Problems, SourceError,
     SourceErrors, SourceFile, UNKNOWN_ANNOTATION, UNUSED_PART, all, reader, suggest,
@@ -296,13 +297,13 @@ fn spec_of(found: &[Found<'_>], sources: &[SourceFile]) -> (Node, Problems) {
     let mut problems = Problems::default();
     let mut spec = Node { span: Span::default(), content: Content::Map(Vec::new()) };
     let mut lines = 0;
-    for Found { file, .. } in found {
+    for Found { file, base, .. } in found {
         problems.add(file.problems.moved(lines));
         let own = file.spec.moved(lines);
         if lines == 0 {
             spec = own;
         } else {
-            problems.take(extend(&mut spec, &own, sources));
+            problems.take(extend(&mut spec, &own, sources, base.is_some()));
             spec.span = own.span;
         }
         lines += file.source.lines();
@@ -310,7 +311,8 @@ fn spec_of(found: &[Found<'_>], sources: &[SourceFile]) -> (Node, Problems) {
     (spec, problems)
 }
 
-/// The text of one file that has all of a policy, or of a part, with what it extends.
+/// The text of one file that has all of a policy, or of a part, with what it extends. Of an extension, that is its base,
+/// and then its own file and those that it takes: what it says precedes what the nodes offer, which one file cannot say.
 pub fn composed_text(
     file: &PolicyFile,
     files: &[PolicyFile],
@@ -319,19 +321,23 @@ pub fn composed_text(
     let mut composition = Composition { files, others, way: Vec::new(), found: Vec::new() };
     composition.add(file)?;
     let found = composition.found;
-    if found.len() == 1 {
-        return Ok(file.source.text.to_string());
+    let policy = found.iter().position(|one| one.is_policy).unwrap_or(found.len() - 1);
+    let (base, extensions) = found.split_at(policy + 1);
+    let extensions: String = extensions.iter().flat_map(|one| ["---\n", &*one.file.source.text]).collect();
+    if let [one] = base {
+        return Ok(format!("{}{extensions}", one.file.source.text));
     }
-    let sources: Vec<SourceFile> = found.iter().map(|one| one.file.source.clone()).collect();
-    let (spec, problems) = spec_of(&found, &sources);
+    let sources: Vec<SourceFile> = base.iter().map(|one| one.file.source.clone()).collect();
+    let (spec, problems) = spec_of(base, &sources);
     if !problems.is_empty() {
         return Err(SourceErrors::of(&sources, problems));
     }
+    let name = base.last().map_or("", |one| one.file.name());
     let whole = json!({
-        "apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": file.name()}, "spec": spec.to_value(),
+        "apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": name}, "spec": spec.to_value(),
     });
     let comment = sources.iter().map(|source| format!("#   {}\n", escape::line(&source.file)));
-    Ok(format!("# Composed of\n{}{}", comment.collect::<String>(), yaml::write(&whole)))
+    Ok(format!("# Composed of\n{}{}{extensions}", comment.collect::<String>(), yaml::write(&whole)))
 }
 
 /// The policy of the last file, with all that it has from the others.
@@ -344,7 +350,8 @@ fn combined(found: &[Found<'_>]) -> Result<Definition, SourceErrors> {
     let named = |base: &&PolicyFile| own.file.extends.iter().find(|(name, _)| name == base.name()).cloned();
     let extends = own.base.as_ref().and_then(named);
     let extends = extends.map(|(name, span)| (name, Span { line: span.line + lines, ..span }));
-    let (definition, found) = parse::definition(spec, own.file.source.clone(), bases, extends);
+    let files = Files::of(found.iter().map(|one| (&one.file.source, one.base.is_some())));
+    let (definition, found) = parse::definition(spec, own.file.source.clone(), bases, extends, &files);
     let is_whole = found.is_empty();
     problems.add(found);
     if let Some(definition) = definition.as_ref().filter(|_| is_whole) {

@@ -1,18 +1,21 @@
-//! Parameters: values that an operator can set, with tables by labels of nodes; and variables, which nobody sets.
+//! Parameters: values that an operator can set, with rows for machines; and variables, which nobody sets.
 //!
-//! A value comes from an `Override` of the operator, from nodes, from a `Table` or is the default: `resolution` says which.
-//! The values of all parameters together are in `compiled`.
+//! A value comes from an `Override` of the operator, from the `Layer` of an extension, from nodes, from a row of `machines`
+//! or is the default: `resolution` says which. The values of all parameters together are in `compiled`.
 
 mod from_nodes;
+mod layer;
+pub(crate) mod machines;
 mod overrides;
 mod resolution;
 mod table;
 mod variable;
 
-pub(crate) use from_nodes::FromNodes;
+pub(crate) use from_nodes::{Fact, FromNodes};
+pub(crate) use layer::{Files, Layer};
 pub use overrides::{Override, OverrideTable};
 pub(crate) use resolution::{NoteKind, Origin, Resolution, of_one, resolve};
-pub(crate) use table::{LabelTable, Table};
+pub(crate) use table::{Gpus, LabelTable, Table};
 pub(crate) use variable::{Variable, VariableValue};
 
 use std::cmp::Ordering;
@@ -24,10 +27,10 @@ use crate::core::quantity::Quantity;
 use crate::core::yaml::scalar::{self, Scalar};
 use crate::core::yaml::{Content, Node, Text};
 
+use crate::core::policy::definition::field;
 use crate::core::policy::interpolation::{Interpolation, Names, Phase, text_of};
 use crate::core::policy::source::reader::{self, Fields};
-use crate::core::policy::source::{Checked, Diagnostic, Problems, suggest};
-use table::DEFAULT;
+use crate::core::policy::source::{Checked, Diagnostic, MISSING_KEY, Problems, suggest};
 
 /// The type of a parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,7 +48,7 @@ pub enum ParameterType {
     StringList,
     /// A string with expressions in it, which can read the pod.
     Template,
-    /// Of a variable with `byNode` or `fromNodes`: a constant of any type.
+    /// Of a variable with rows for machines, and of what nodes offer: a constant of any type.
     Any,
 }
 
@@ -67,9 +70,8 @@ impl ParameterType {
     /// The keys that limit the values.
     pub(crate) fn bounds(self) -> &'static [&'static str] {
         match self {
-            Self::Integer | Self::Number | Self::Quantity => &["minimum", "maximum"],
+            Self::Integer | Self::Number | Self::Quantity | Self::StringList => &["minimum", "maximum"],
             Self::String => &["enum"],
-            Self::StringList => &["minItems", "maxItems"],
             Self::Boolean | Self::Template | Self::Any => &[],
         }
     }
@@ -90,12 +92,13 @@ pub struct Parameter {
     pub description: String,
     /// The value where nothing else gives one; `null` for none.
     pub default: Value,
+    /// The least value, or the least length of a list.
     pub(crate) minimum: Option<Value>,
     pub(crate) maximum: Option<Value>,
     pub(crate) one_of: Option<Vec<String>>,
-    pub(crate) min_items: Option<usize>,
-    pub(crate) max_items: Option<usize>,
-    /// Values by what the pod selects of its nodes.
+    /// What extensions say, the outermost first.
+    pub(crate) layers: Vec<Layer>,
+    /// The values for machines in the policy that no extension changes.
     pub(crate) table: Table,
     /// The fact about nodes that gives the value.
     pub(crate) from_nodes: Option<FromNodes>,
@@ -104,13 +107,25 @@ pub struct Parameter {
 impl Parameter {
     pub(crate) fn read(name: &str, node: &Node) -> Checked<Self> {
         let mut fields = Fields::of(node, "a parameter")?;
-        let kind = fields.required("type", read_type);
+        let written = fields.optional("type", read_type);
         let description =
             fields.required("description", |node| reader::text(node, "a description").map(str::to_owned));
+        let told = field(node, "enum").map(|_| ParameterType::String);
+        let told = told.or_else(|| field(node, "default").and_then(type_of_default));
+        let kind = written.and_then(|written| {
+            let untold = || {
+                let message = format!("the parameter `{name}` has no `type`, and no default that tells it");
+                let hint = "add `type:`, such as `integer`, `string` or `quantity`";
+                fields.take(Err::<ParameterType, _>(
+                    Diagnostic::new(node.span, message).code(MISSING_KEY).hint(hint),
+                ))
+            };
+            written.or(told).map_or_else(untold, Ok)
+        });
         let Ok(kind) = kind else {
             // The values depend on the type.
             let bounds = ParameterType::all().flat_map(|kind| kind.bounds().iter().copied());
-            for key in ["default", "byNode", "fromNodes"].into_iter().chain(bounds) {
+            for key in ["default", "fromNodes"].into_iter().chain(bounds) {
                 fields.node(key);
             }
             fields.finish()?;
@@ -121,16 +136,18 @@ impl Parameter {
         for bound in kind.bounds() {
             let _ = fields.optional(bound, |node| parameter.read_bound(bound, node));
         }
-        parameter.read_values(fields)?;
+        let default = fields.optional("default", |node| parameter.read_value(node));
+        let from_nodes = fields.optional("fromNodes", |node| FromNodes::read(kind, node));
+        fields.finish()?;
+        parameter.default = default?.unwrap_or_default();
+        parameter.from_nodes = from_nodes?;
         description?;
         Ok(parameter)
     }
 
-    /// Reads a variable with `byNode` or `fromNodes`: a parameter that no operator sets.
-    pub(super) fn of_variable(name: &str, node: &Node) -> Checked<Self> {
-        let mut parameter = Self::of(name, ParameterType::Any);
-        parameter.read_values(Fields::of(node, "a variable by node")?)?;
-        Ok(parameter)
+    /// What has values for nodes only, and no operator sets: the rows of a variable, or what nodes offer.
+    pub(crate) fn of_nodes(name: &str, from_nodes: Option<FromNodes>) -> Self {
+        Self { from_nodes, ..Self::of(name, ParameterType::Any) }
     }
 
     fn of(name: &str, kind: ParameterType) -> Self {
@@ -142,58 +159,37 @@ impl Parameter {
             minimum: None,
             maximum: None,
             one_of: None,
-            min_items: None,
-            max_items: None,
+            layers: Vec::new(),
             table: Table::default(),
             from_nodes: None,
         }
     }
 
-    /// Reads the default and the tables, which are the last fields.
-    fn read_values(&mut self, mut fields: Fields<'_>) -> Checked<()> {
-        let default = fields.optional("default", |node| self.read_value(node));
-        let table = fields.optional("byNode", |node| read_table(self, node));
-        let from_nodes = fields.optional("fromNodes", |node| self.read_from_nodes(node));
-        fields.finish()?;
-        self.default = default?.unwrap_or_default();
-        self.table = table?.unwrap_or_default();
-        self.from_nodes = from_nodes?;
-        Ok(())
-    }
-
-    fn read_from_nodes(&self, node: &Node) -> Checked<FromNodes> {
-        let from_nodes = FromNodes::read(node)?;
-        let facts: Vec<&str> = FromNodes::facts_of(self.kind).collect();
-        if !facts.contains(&from_nodes.key()) {
-            let kind = self.kind.name();
-            let message = format!("`{}` of nodes is no {kind} for `{}`", from_nodes.key(), self.name);
-            let hint = match facts.as_slice() {
-                [] => "leave `fromNodes` out, or choose another type".to_owned(),
-                facts => format!("the type `{kind}` can have `{}`", facts.join("` or `")),
-            };
-            return Err(Diagnostic::new(node.span, message).hint(hint).into());
-        }
-        Ok(from_nodes)
+    /// All of its tables, the one with precedence first.
+    pub(crate) fn tables(&self) -> impl Iterator<Item = &Table> {
+        self.layers.iter().map(|layer| &layer.table).chain([&self.table])
     }
 
     /// Reads a bound. Those that leave no value are errors.
     fn read_bound(&mut self, bound: &str, node: &Node) -> Checked<()> {
         let name = &self.name;
-        let below = |least: String| {
-            let message = format!("`{bound}` of `{name}` is less than {least}, so that it can have no value");
-            Err(Diagnostic::new(node.span, message).hint("correct one of the two bounds").into())
-        };
         match bound {
-            "minimum" => self.minimum = Some(self.read_value(node)?),
+            "minimum" => self.minimum = Some(self.read_limit(node)?),
             "maximum" => {
-                let most = Self { minimum: None, ..self.clone() }.read_value(node)?;
+                let most = Self { minimum: None, ..self.clone() }.read_limit(node)?;
                 let is_below = |least: &&Value| compare(self.kind, &most, least) == Some(Ordering::Less);
                 if let Some(least) = self.minimum.as_ref().filter(is_below) {
-                    return below(format!("`minimum`, which is {}", text_of(least)));
+                    let message = format!(
+                        "`{bound}` of `{name}` is less than `minimum`, which is {}, so that it can have no value",
+                        text_of(least)
+                    );
+                    return Err(Diagnostic::new(node.span, message)
+                        .hint("correct one of the two bounds")
+                        .into());
                 }
                 self.maximum = Some(most);
             }
-            "enum" => {
+            _ => {
                 let values = reader::texts(node, "`enum`")?;
                 if values.is_empty() {
                     let message = format!("`enum` of `{name}` is empty, so that it can have no value");
@@ -202,16 +198,18 @@ impl Parameter {
                 }
                 self.one_of = Some(values);
             }
-            "minItems" => self.min_items = Some(read_length(node)?),
-            _ => {
-                let most = read_length(node)?;
-                if let Some(least) = self.min_items.filter(|least| most < *least) {
-                    return below(format!("`minItems`, which is {least}"));
-                }
-                self.max_items = Some(most);
-            }
         }
         Ok(())
+    }
+
+    /// Reads a bound of the values, or of the length of a list.
+    fn read_limit(&self, node: &Node) -> Checked<Value> {
+        if self.kind != ParameterType::StringList {
+            return self.read_value(node);
+        }
+        reader::unambiguous(node)?;
+        let length = node.to_value().as_u64().map(Value::from);
+        length.ok_or_else(|| reader::expected(node, "a number of items").into())
     }
 
     /// Reads and checks a value for this parameter from YAML.
@@ -232,7 +230,7 @@ impl Parameter {
             } else if node.text().is_some_and(|text| self.parse(text.text).is_ok()) {
                 "write it without quotes".to_owned()
             } else if self.kind == ParameterType::Any {
-                "write the expression in a variable that reads this one".to_owned()
+                "a row has constants; write the expression in `variables`, as the fallback".to_owned()
             } else {
                 format!("{}: {}", article(self.kind), self.description)
             };
@@ -281,10 +279,7 @@ impl Parameter {
                 Some(value.clone())
             }
             ParameterType::Any if value.to_string().contains("${") => {
-                return Err(format!(
-                    "`{name}` has constants by node, and `{}` has an expression",
-                    text_of(value)
-                ));
+                return Err(format!("a row of `{name}` has an expression, `{}`", text_of(value)));
             }
             ParameterType::Any => Some(value.clone()),
         }
@@ -298,6 +293,20 @@ impl Parameter {
         let beyond = |bound: &Option<Value>, wrong: Ordering| {
             bound.as_ref().filter(|bound| compare(self.kind, value, bound) == Some(wrong)).cloned()
         };
+        if let Some(items) = value.as_array() {
+            if beyond(&self.minimum, Ordering::Less)
+                .or_else(|| beyond(&self.maximum, Ordering::Greater))
+                .is_none()
+            {
+                return Ok(());
+            }
+            let least = self.minimum.as_ref().and_then(Value::as_u64).unwrap_or_default();
+            let wanted = self
+                .maximum
+                .as_ref()
+                .map_or_else(|| format!("at least {least}"), |most| format!("{least} to {most}"));
+            return Err(format!("`{name}` has {} and has to have {wanted}", counted(items.len(), "item")));
+        }
         if let Some(minimum) = beyond(&self.minimum, Ordering::Less) {
             return Err(format!(
                 "`{name}` is {}, less than its minimum {}",
@@ -318,15 +327,6 @@ impl Parameter {
             let allowed: Vec<String> = allowed.iter().map(|known| format!("`{known}`")).collect();
             return Err(format!("`{name}` has to be one of {}, and `{text}` is not", allowed.join(", ")));
         }
-        if let Some(items) = value.as_array()
-            && (self.min_items.is_some_and(|least| items.len() < least)
-                || self.max_items.is_some_and(|most| items.len() > most))
-        {
-            let (least, most) = (self.min_items.unwrap_or(0), self.max_items);
-            let wanted =
-                most.map_or_else(|| format!("at least {least}"), |most| format!("{least} to {most}"));
-            return Err(format!("`{name}` has {} and has to have {wanted}", counted(items.len(), "item")));
-        }
         Ok(())
     }
 
@@ -344,14 +344,12 @@ impl Parameter {
             ("minimum", beyond(&self.minimum, &base.minimum, Ordering::Less)),
             ("maximum", beyond(&self.maximum, &base.maximum, Ordering::Greater)),
             ("enum", !is_subset()),
-            ("minItems", self.min_items < base.min_items),
-            ("maxItems", base.max_items.is_some() && self.max_items > base.max_items),
         ];
         wider.into_iter().find(|(_, wider)| *wider).map(|(bound, _)| bound)
     }
 
-    pub(crate) fn has_table(&self) -> bool {
-        self.table.labels().next().is_some()
+    pub(crate) fn has_rows(&self) -> bool {
+        !self.tables().all(Table::is_empty)
     }
 }
 
@@ -363,34 +361,25 @@ fn read_type(node: &Node) -> Result<ParameterType, Diagnostic> {
     })
 }
 
-fn read_table(parameter: &Parameter, node: &Node) -> Checked<Table> {
-    let entries = reader::entries(node, "`byNode`")?;
-    let empty = |node: &Node| matches!(&node.content, Content::Map(entries) if entries.is_empty());
-    if let Some(empty) =
-        [node].into_iter().chain(entries.iter().map(|entry| &entry.value)).find(|node| empty(node))
-    {
-        return Err(Diagnostic::new(empty.span, format!("a table of `{}` is empty", parameter.name))
-            .hint("write its entries, or leave it out")
-            .into());
+/// The type of a parameter with this default; `None` if it does not tell.
+fn type_of_default(node: &Node) -> Option<ParameterType> {
+    match &node.content {
+        Content::Scalar { value: Scalar::String(_), .. } => Some(ParameterType::String),
+        Content::Scalar { value: Scalar::Number(_), .. } => Some(ParameterType::Number),
+        Content::Scalar { value: Scalar::Bool(_), .. } => Some(ParameterType::Boolean),
+        Content::List(_) => Some(ParameterType::StringList),
+        Content::Scalar { .. } | Content::Map(_) => None,
     }
-    if let Some(default) = entries.iter().find(|entry| entry.key == DEFAULT) {
-        return Err(Diagnostic::new(default.span, "`default` is not a label of nodes")
-            .hint("write `default:` next to `byNode:`")
-            .into());
-    }
-    Table::read(&|node| parameter.read_value(node), entries)
-}
-
-fn read_length(node: &Node) -> Result<usize, Diagnostic> {
-    node.to_value()
-        .as_u64()
-        .and_then(|length| usize::try_from(length).ok())
-        .ok_or_else(|| reader::expected(node, "a number of items"))
 }
 
 fn compare(kind: ParameterType, left: &Value, right: &Value) -> Option<Ordering> {
     match kind {
         ParameterType::Quantity => Some(Quantity::from_value(left)?.cmp(&Quantity::from_value(right)?)),
+        ParameterType::StringList => {
+            let length =
+                |value: &Value| value.as_array().map_or(value.as_u64(), |items| Some(items.len() as u64));
+            Some(length(left)?.cmp(&length(right)?))
+        }
         _ => left.as_f64()?.partial_cmp(&right.as_f64()?),
     }
 }

@@ -67,7 +67,6 @@ fn the_parser_and_the_documentation_have_the_keys_of_the_schema() {
     let in_spec = |text: &str| vec![format!("{HEAD}spec: {{provider: lab, {text}}}\n")];
     let extension = format!("{HEAD}spec: {{extends: lab, zzz: 1}}\n").replace("name: lab", "name: own");
     let settings = definition("settings");
-    let variable = of_spec("variables")["additionalProperties"]["then"].clone();
     for (files, schema, heading) in [
         (vec!["zzz: 1\n".to_owned()], schema.clone(), None),
         (vec![HEAD.replace("name: lab", "zzz: 1") + BASE], schema["properties"]["metadata"].clone(), None),
@@ -75,7 +74,6 @@ fn the_parser_and_the_documentation_have_the_keys_of_the_schema() {
         (vec![format!("{HEAD}{BASE}"), extension], definition("extension"), Some("## Extending a policy")),
         (in_spec("match: {zzz: 1}"), definition("match"), Some("### `match`")),
         (in_spec("parameters: {p: {zzz: 1}}"), definition("parameter"), Some("### `parameters`")),
-        (in_spec("variables: {v: {byNode: {pool: {a: 1}}, zzz: 1}}"), variable, None),
         (in_spec("gpus: {zzz: 1}"), of_spec("gpus"), None),
         (in_spec("gpus: {claims: {zzz: 1}}"), of_spec("gpus")["properties"]["claims"].clone(), None),
         (in_spec("fabric: {zzz: 1}"), of_spec("fabric"), None),

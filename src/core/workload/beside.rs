@@ -153,18 +153,30 @@ fn adapters_by_path(resources: &[&str], pod: &Pod<'_>) -> Option<NearMiss> {
     Some(NearMiss { code: "adapters_by_path", pointer, message })
 }
 
+/// Returns whether a variable of UCX leaves it nothing but TCP, and memory within the node.
+fn keeps_ucx_on_tcp(variable: &Value) -> bool {
+    let value = variable["value"].as_str().unwrap_or_default();
+    let is_rdma =
+        |transport: &str| ["all", "dc", "ib", "rc", "ud"].iter().any(|kind| transport.starts_with(kind));
+    match variable["name"].as_str() {
+        Some("UCX_TLS") => value.split(',').any(|one| one == "tcp") && !value.split(',').any(is_rdma),
+        Some("UCX_NET_DEVICES") => value == "eth0",
+        _ => false,
+    }
+}
+
 fn data_over_tcp(pod: &Pod<'_>) -> Option<NearMiss> {
     let containers = pod.value["spec"]["containers"].as_array()?;
     containers.iter().enumerate().find_map(|(at, container)| {
         let image = container["image"].as_str()?;
         let name = kinds::beside().ucx_images.iter().find(|name| image.contains(name.as_str()))?;
         let env = container["env"].as_array()?;
-        let of_ucx = env.iter().position(|one| one["name"] == "UCX_TLS" && one["value"] == "tcp")?;
+        let of_ucx = env.iter().position(keeps_ucx_on_tcp)?;
         let pointer =
             pod.pointer_to(&["spec", "containers", &at.to_string(), "env", &of_ucx.to_string(), "value"]);
         let message = format!(
-            "name the transports of the fabric in `{}`, or leave it out (`--set ucxTls=`): an image with `{name}` in its \
-             name moves data with UCX, and `tcp` is slow",
+            "name the transports and adapters of the fabric in `{}`, or leave `UCX_TLS` and `UCX_NET_DEVICES` out (`--set \
+             ucxTls= --set ucxNetDevices=`): an image with `{name}` in its name moves data with UCX, and TCP is slow",
             pod.path(&pointer)
         );
         Some(NearMiss { code: "data_over_tcp", pointer, message })

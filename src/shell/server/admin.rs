@@ -111,7 +111,7 @@ fn parameters(policy: &Policy) -> Map<String, Value> {
         let from = match own {
             Some(Override::Value(_)) => "operator",
             Some(Override::Table(_)) => "operator's table, else policy",
-            None if parameter.has_table() => "table, else default",
+            None if parameter.has_rows() => "table, else default",
             None => "default",
         };
         (parameter.name.clone(), json!({"value": value, "from": from}))

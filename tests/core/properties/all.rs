@@ -102,7 +102,8 @@ fn reasons_hold(pair: &Pair<'_>) -> Verdict {
         Outcome::Refused { text, .. } => text.clone(),
         _ => String::new(),
     };
-    let demand = model::demand(&pair.group.policy, &pair.pod, &pair.pod, &pair.context);
+    let after = if let Outcome::Mutated { pod, .. } = &pair.first.outcome { pod } else { &pair.pod };
+    let demand = model::demand(&pair.group.policy, &pair.pod, after, &pair.context);
     let applies = !demand.asked.is_empty();
     match reason {
         "malformed_pod" | "evaluation_failed" => fail(reason, text),

@@ -143,20 +143,40 @@ fn fixed(policy: &Policy, pod: &Value, gpus: i64) -> Vec<(String, Value)> {
     }
     let mut names = vec![("node".to_owned(), node.into())];
     let spec = &policy.document["spec"];
-    let maps = [&spec["parameters"], &spec["variables"]].map(Value::as_object);
-    for (name, parameter) in maps.into_iter().flatten().flatten().filter(|(_, value)| value.is_object()) {
+    let row = |name: &str| by_table(&column(&spec["machines"], name), pod, gpus);
+    for (name, parameter) in spec["parameters"].as_object().into_iter().flatten() {
         let set = policy.overrides.get(name).unwrap_or(&Value::Null);
         let own = |value: &Value| value.as_object().map(|_| value.clone()).unwrap_or_default();
         let settled = || {
             by_table(&own(set), pod, gpus)
-                .or_else(|| by_table(&parameter["byNode"], pod, gpus))
+                .or_else(|| row(name))
                 .or_else(|| set.get("default").cloned())
                 .unwrap_or_else(|| parameter["default"].clone())
         };
         let value = if set.is_object() || set.is_null() { settled() } else { set.clone() };
         names.push((name.clone(), value));
     }
+    for (name, _) in spec["variables"].as_object().into_iter().flatten() {
+        names.extend(row(name).map(|value| (name.clone(), value)));
+    }
     names
+}
+
+/// The values of a parameter or variable by label and by what the label is compared with.
+fn column(machines: &Value, name: &str) -> Value {
+    let mut table = Map::new();
+    for (label, rows) in machines.as_object().into_iter().flatten() {
+        let mut cells = Map::new();
+        for (keys, row) in rows.as_object().into_iter().flatten() {
+            for key in keys.split(", ").filter(|_| !row[name].is_null()) {
+                cells.insert(key.to_owned(), row[name].clone());
+            }
+        }
+        if !cells.is_empty() {
+            table.insert(label.clone(), cells.into());
+        }
+    }
+    table.into()
 }
 
 /// The value by the first label of a table that knows what the pod selects.
@@ -169,7 +189,14 @@ fn by_table(table: &Value, pod: &Value, gpus: i64) -> Option<Value> {
             let matches =
                 |key: &str| key.strip_prefix('*').is_some_and(|end| value.ends_with(&end.to_lowercase()));
             let cell = exact.or_else(|| cells.iter().find(|(key, _)| matches(key)))?.1;
-            if cell.is_object() { cell.get(gpus.to_string()).cloned() } else { Some(cell.clone()) }
+            let has = |range: &str| {
+                let (first, last) = range.split_once('-').unwrap_or((range, range));
+                (first.parse().unwrap()..=last.parse().unwrap()).contains(&gpus)
+            };
+            match cell.as_object() {
+                Some(by_gpus) => by_gpus.iter().find(|(range, _)| has(range)).map(|(_, value)| value.clone()),
+                None => Some(cell.clone()),
+            }
         };
         let mut values: Vec<Option<Value>> = selected(pod, label).iter().map(of).collect();
         values.dedup();
@@ -236,8 +263,9 @@ impl Policy {
     fn add_variables(&self, phase: Phase, names: &mut Names<'_>) {
         let variables = self.document["spec"]["variables"].as_object();
         for (name, text) in variables.into_iter().flatten() {
-            // Those by node have values as the parameters have.
-            if let Some(text) = text.as_str().filter(|_| self.phases.get(name) == Some(&phase)) {
+            // Nothing else has its name: it has a value from a row.
+            let is_set = !names.get(name).is_null();
+            if let Some(text) = text.as_str().filter(|_| !is_set && self.phases.get(name) == Some(&phase)) {
                 let value = self.evaluate(text, names);
                 names.push(name, value);
             }

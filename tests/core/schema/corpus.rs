@@ -42,13 +42,13 @@ const NOT_FOUND: [(&str, &[&str]); 4] = [
     (
         "each of two values is right by itself",
         &[
-            "by-node-value-",
+            "machines-gpus-not-a-number",
+            "machines-value-",
             "cpu-request-above-its-limit",
             "default-",
             "edit-and-replace-of-one-variable",
             "entries-without-their-key",
             "limit-is-not-a-device-count",
-            "min-items-above-max-items",
             "minimum-above-maximum",
             "networks-type-of-list",
             "overlay-same-env-twice",

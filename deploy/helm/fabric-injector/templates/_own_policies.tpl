@@ -124,7 +124,7 @@ with `mayBeEmpty` the list may be empty.
 {{- include "fabric-injector.refuseValue" (merge (dict "place" "spec.parameters" "value" $spec.parameters) $wants) -}}
 {{- end -}}
 {{- range $key, $value := $spec.parameters -}}
-{{- if not (kindIs "map" $value) -}}
+{{- if not (or (kindIs "map" $value) (hasKey $spec "extends")) -}}
 {{- include "fabric-injector.refuseValue" (merge
     (dict "place" (printf "spec.parameters.%s" $key) "value" $value) $wants) -}}
 {{- end -}}
@@ -156,7 +156,7 @@ with `mayBeEmpty` the list may be empty.
 {{- include "fabric-injector.checkTexts" (merge (dict "place" (print $place ".enum") "value" $parameter.enum
     "item" "a text" "pattern" "") $at) -}}
 {{- end -}}
-{{- range $key := list "minimum" "maximum" "minItems" "maxItems" -}}
+{{- range $key := list "minimum" "maximum" -}}
 {{- $isQuantity := and (eq $parameter.type "quantity") (kindIs "string" (get $parameter $key)) -}}
 {{- if and (hasKey $parameter $key) (not (or $isQuantity (kindIs "float64" (get $parameter $key)))) -}}
 {{- include "fabric-injector.refuseValue" (merge (dict "place" (printf "%s.%s" $place $key)

@@ -98,10 +98,10 @@ Fails if a parameter cannot have a value. In a table by labels of nodes, it chec
 {{- end -}}
 {{- else if eq $parameter.type "stringList" -}}
 {{- $items := len .value -}}
-{{- if and (hasKey $parameter "minItems") (lt $items (int $parameter.minItems)) -}}
-{{- $wants = printf "a list of at least %v items" $parameter.minItems -}}
-{{- else if and (hasKey $parameter "maxItems") (gt $items (int $parameter.maxItems)) -}}
-{{- $wants = printf "a list of at most %v items" $parameter.maxItems -}}
+{{- if and (hasKey $parameter "minimum") (lt $items (int $parameter.minimum)) -}}
+{{- $wants = printf "a list of at least %v items" $parameter.minimum -}}
+{{- else if and (hasKey $parameter "maximum") (gt $items (int $parameter.maximum)) -}}
+{{- $wants = printf "a list of at most %v items" $parameter.maximum -}}
 {{- end -}}
 {{- end -}}
 {{- if $wants -}}

@@ -63,7 +63,15 @@ operator's `own` policies as they are written, the parts among them, and those `
 {{- range $key, $value := $spec.match -}}{{- $_ := set $policy.match $key $value -}}{{- end -}}
 {{- range $name, $fields := $spec.parameters -}}
 {{- $parameter := get $policy.parameters $name | default dict -}}
+{{- /* An extension can set a parameter of its base to a value. */ -}}
+{{- if kindIs "map" $fields -}}
 {{- range $key, $value := $fields -}}{{- $_ := set $parameter $key $value -}}{{- end -}}
+{{- end -}}
+{{- if not $parameter.type -}}
+{{- $kinds := dict "string" "string" "bool" "boolean" "float64" "number" "int64" "number" "slice" "stringList" -}}
+{{- $told := get $kinds (kindOf $parameter.default) -}}
+{{- $_ := set $parameter "type" (hasKey $parameter "enum" | ternary "string" (default "" $told)) -}}
+{{- end -}}
 {{- $_ := set $policy.parameters $name $parameter -}}
 {{- end -}}
 {{- end -}}

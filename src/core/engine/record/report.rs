@@ -359,7 +359,6 @@ impl fmt::Display for Warning {
                 write!(f, "`{path}`: rule `{rule}` mounts the volume `{volume}`, which the pod does not have")
             }
             WarningKind::ParameterAssumed { parameter, value, labels, gpus, has_gpus, of_nodes } => {
-                let labels: Vec<String> = labels.iter().map(ToString::to_string).collect();
                 let gpus = gpus.map(|count| format!(", with {}", counted(count, "GPU"))).unwrap_or_default();
                 let remedy = if *has_gpus {
                     "set it, or select nodes that a table knows"
@@ -370,7 +369,7 @@ impl fmt::Display for Warning {
                     f,
                     "`{parameter}` is assumed to be {value}; {remedy}: no table has a value for {} {}{gpus}",
                     if *of_nodes { "nodes with" } else { "a pod that selects" },
-                    labels.join(", ")
+                    some_labels(labels)
                 )
             }
             WarningKind::ParameterContradicts { parameter, value, table, selected } => {
@@ -442,6 +441,16 @@ impl fmt::Display for Warning {
             WarningKind::Policy { message, .. } => write!(f, "`{path}`: {message}"),
         }
     }
+}
+
+/// The labels that a pod does not select. A policy may look at many; pods select the first ones most often.
+fn some_labels(labels: &[SelectedLabel]) -> String {
+    let (first, others) = labels.split_at(if labels.len() > 3 { 2 } else { labels.len() });
+    let mut texts: Vec<String> = first.iter().map(ToString::to_string).collect();
+    if !others.is_empty() {
+        texts.push(format!("nor one of {}", counted(others.len(), "other label")));
+    }
+    texts.join(", ")
 }
 
 fn no_node_fits(f: &mut fmt::Formatter<'_>, resource: &str, requested: i64, most: i64) -> fmt::Result {

@@ -11,6 +11,7 @@ use crate::core::policy::{About, Definition, VALUE};
 
 use super::condition::{ConditionFact, Read, Reasons};
 use crate::core::explain::lines::{FileLine, item};
+use crate::core::explain::parameters::ValueFact;
 use crate::core::explain::text::GPU_CONTAINERS;
 
 /// A rule, or settings, for a pod.
@@ -46,6 +47,9 @@ pub struct VariableValue {
     pub error: Option<String>,
     /// The values that its expressions read.
     pub reads: Vec<Read>,
+    /// The row of the policy's machines that gives the value in place of its expressions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub machine: Option<ValueFact>,
     /// True if a rule that applies depends on it.
     pub used: bool,
 }
@@ -66,12 +70,19 @@ pub(super) struct Evaluation<'a> {
     /// The conditions of the rules, then of the settings: `when` and `containers`.
     conditions: Vec<(Option<&'a Interpolation>, Option<&'a Interpolation>)>,
     results: Vec<RuleResult>,
+    /// The variables that have their values from a row.
+    rows: Vec<ValueFact>,
     pub(super) variables: Vec<VariableValue>,
     pub(super) messages: Vec<MessageResult>,
 }
 
 impl<'a> Evaluation<'a> {
-    pub(super) fn new(definition: &'a Definition, pod: &'a Value, trace: &Trace) -> Self {
+    pub(super) fn new(
+        definition: &'a Definition,
+        pod: &'a Value,
+        trace: &Trace,
+        rows: Vec<ValueFact>,
+    ) -> Self {
         let result = |list: &str, name: &str| RuleResult {
             name: name.to_owned(),
             place: item(definition, list, "name", name),
@@ -88,6 +99,7 @@ impl<'a> Evaluation<'a> {
             pod,
             conditions: conditions.chain(of_settings).collect(),
             results: results.chain(settings.map(|one| result("settings", &one.name))).collect(),
+            rows,
             variables: Vec::new(),
             messages: Vec::new(),
         }
@@ -136,14 +148,18 @@ impl<'a> Evaluation<'a> {
                 }
                 _ => continue,
             };
-            let (value, error) = match variable.value.evaluate(bindings) {
+            let machine = self.rows.iter().find(|row| row.name == variable.name).cloned();
+            let evaluated = || variable.value.evaluate(bindings).map_err(|error| error.message);
+            let (value, error) = match machine.as_ref().map_or_else(evaluated, |row| Ok(row.value.clone())) {
                 Ok(value) => (value, None),
-                Err(error) => (Value::Null, Some(error.message)),
+                Err(error) => (Value::Null, Some(error)),
             };
             let mut reads = Vec::new();
-            variable.value.texts(&mut |text| reasons.add_reads(text, &mut reads));
+            if machine.is_none() {
+                variable.value.texts(&mut |text| reasons.add_reads(text, &mut reads));
+            }
             let name = variable.name.clone();
-            self.variables.push(VariableValue { name, container, value, error, reads, used: false });
+            self.variables.push(VariableValue { name, container, value, error, reads, machine, used: false });
         }
     }
 

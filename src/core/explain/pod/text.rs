@@ -90,12 +90,8 @@ fn parameters(fact: &PodFact, text: &mut Text) {
     text.section("parameters");
     let is_default = |value: &ValueFact| matches!(value.source, SourceKind::Default | SourceKind::None);
     let matters = |value: &&PodParameter| value.used || !is_default(&value.value);
-    let of = |PodParameter { value, .. }: &PodParameter| {
-        let words = [Some(value.source.words()), value.detail.as_deref()];
-        let place = value.place.as_ref().map(|place| format!("({place})"));
-        let origin = words.into_iter().flatten().chain(place.as_deref()).collect::<Vec<_>>().join(" ");
-        [value.name.clone(), cell(&value.value), origin]
-    };
+    let of =
+        |PodParameter { value, .. }: &PodParameter| [value.name.clone(), cell(&value.value), origin(value)];
     let rows: Vec<_> = fact.parameters.iter().filter(matters).map(of).collect();
     text.rows(2, &rows);
     let others = fact.parameters.len() - rows.len();
@@ -109,18 +105,26 @@ fn parameters(fact: &PodFact, text: &mut Text) {
     }
 }
 
+/// The source of a value, with its place.
+fn origin(value: &ValueFact) -> String {
+    let words = [Some(value.source.words()), value.detail.as_deref()];
+    let place = value.place.as_ref().map(|place| format!("({place})"));
+    words.into_iter().flatten().chain(place.as_deref()).collect::<Vec<_>>().join(" ")
+}
+
 /// The variables that the rules read which apply.
 fn variables(fact: &PodFact, text: &mut Text) {
     let rows: Vec<_> = fact
         .variables
         .iter()
         // A table is the same for every pod.
-        .filter(|variable| variable.used && !variable.reads.is_empty())
+        .filter(|variable| variable.used && (!variable.reads.is_empty() || variable.machine.is_some()))
         .map(|variable| {
             let holder = variable.container.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();
             let reads: Vec<String> = variable.reads.iter().map(|read| read_text(read, cell)).collect();
             let value = variable.error.clone().unwrap_or_else(|| cell(&variable.value));
-            [format!("{}{holder}", variable.name), value, format!("from {}", reads.join(", "))]
+            let from = variable.machine.as_ref().map_or_else(|| format!("from {}", reads.join(", ")), origin);
+            [format!("{}{holder}", variable.name), value, from]
         })
         .collect();
     if !rows.is_empty() {

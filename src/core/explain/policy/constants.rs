@@ -11,7 +11,7 @@ pub(super) fn constants(policy: &Policy) -> Bindings<'static, 'static> {
     let definition = policy.definition();
     for parameter in &definition.parameters {
         let own = policy.overrides().get(&parameter.name);
-        if own.and_then(Override::table).is_some() || parameter.has_table() {
+        if own.and_then(Override::table).is_some() || parameter.has_rows() {
             continue;
         }
         let value = resolve(parameter, own, &[Selection::default()]).value;
@@ -21,7 +21,7 @@ pub(super) fn constants(policy: &Policy) -> Bindings<'static, 'static> {
             _ => bindings.set(&parameter.name, &value),
         }
     }
-    for variable in &definition.variables {
+    for variable in definition.variables.iter().filter(|variable| variable.column.is_none()) {
         if let Ok(value) = variable.value.evaluate(&bindings) {
             bindings.set(&variable.name, &value);
         }

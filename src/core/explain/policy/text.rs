@@ -6,7 +6,7 @@ use crate::core::counted;
 
 use super::additions::{AdditionFact, RuleFact};
 use super::needs::NeedKind;
-use super::{MessageFact, PolicyFact};
+use super::{MessageFact, PolicyFact, VariableFact};
 use crate::core::explain::parameters::{ParameterFact, SourceKind};
 use crate::core::explain::text::{GPU_CONTAINERS, Text, brief, one_line, shown, value};
 
@@ -161,13 +161,15 @@ fn write_parameter(fact: &ParameterFact, text: &mut Text) {
     let mut rows = vec![row("", &fact.description)];
     rows.extend(bounds(fact).map(|bounds| row("", &bounds)));
     text.rows(2, &rows);
-    let tables = fact.setting.iter().filter_map(Value::as_object).chain([&fact.by_node]);
-    for table in tables {
-        for (label, entries) in table {
-            let Some(entries) = entries.as_object() else { continue };
-            text.line(&format!("    by {label}"));
-            text.rows(6, &grouped(entries));
-        }
+    let tables = fact.setting.iter().filter_map(Value::as_object).chain(&fact.machines);
+    tables.for_each(|table| write_table(table, text));
+}
+
+fn write_table(table: &serde_json::Map<String, Value>, text: &mut Text) {
+    for (label, entries) in table {
+        let Some(entries) = entries.as_object() else { continue };
+        text.line(&format!("    by {label}"));
+        text.rows(6, &grouped(entries));
     }
 }
 
@@ -204,16 +206,19 @@ fn grouped(entries: &serde_json::Map<String, Value>) -> Vec<[String; 2]> {
     groups
 }
 
+/// The variables that depend on something: on expressions, or on the machine.
 fn variables(fact: &PolicyFact, text: &mut Text) {
-    let rows: Vec<_> = fact
-        .variables
-        .iter()
-        .filter(|variable| !variable.expressions.is_empty())
-        .map(|variable| row(&variable.name, &variable.expressions.join("; ")))
-        .collect();
-    if !rows.is_empty() {
-        text.section("variables");
-        text.rows(2, &rows);
+    let row_of = |variable: &VariableFact| row(&variable.name, &variable.fallback);
+    let varies = |variable: &&VariableFact| !variable.expressions.is_empty() || !variable.machines.is_empty();
+    let rows: Vec<_> = fact.variables.iter().filter(varies).map(row_of).collect();
+    if rows.is_empty() {
+        return;
+    }
+    text.section("variables");
+    text.rows(2, &rows);
+    for variable in fact.variables.iter().filter(|variable| !variable.machines.is_empty()) {
+        text.line(&format!("  {}", variable.name));
+        variable.machines.iter().for_each(|table| write_table(table, text));
     }
 }
 

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::core::nodes::NodeKind;
 use crate::core::policy::definition::Definition;
 use crate::core::policy::matcher::{LabelsRead, Pattern, SelectedLabel, Selection};
-use crate::core::policy::parameter::{LabelTable, Override};
+use crate::core::policy::parameter::{Gpus, LabelTable, Override, Table};
 
 /// The labels that a policy reads, and the values of them that its tables know.
 #[derive(Debug)]
@@ -14,13 +14,51 @@ pub(crate) struct KnownNodes {
     /// The labels that tables and expressions read.
     pub(crate) labels: LabelsRead,
     labels_of_expressions: LabelsRead,
-    /// By label, the keys of its tables, and the numbers of GPUs on which the entry depends.
-    keys: BTreeMap<String, BTreeMap<String, (Pattern, BTreeSet<i64>)>>,
+    keys: BTreeMap<String, Keys>,
     pub(crate) tables_read_gpus: bool,
     /// True if a parameter takes its value from nodes.
     reads_resources: bool,
     /// The first entry of the first table.
     pub(crate) first: Option<Selection>,
+}
+
+/// The rows of a label: for each key, the numbers of GPUs on which a value depends.
+#[derive(Debug, Default)]
+struct Keys {
+    exact: BTreeMap<String, Vec<Gpus>>,
+    patterns: Vec<(Pattern, Vec<Gpus>)>,
+}
+
+impl Keys {
+    fn ranges_of(&mut self, key: &Pattern) -> &mut Vec<Gpus> {
+        if key.stars() == 0 {
+            return self.exact.entry(key.to_string()).or_default();
+        }
+        let known = self.patterns.iter().position(|(known, _)| known == key);
+        let at = known.unwrap_or_else(|| {
+            self.patterns.push((key.clone(), Vec::new()));
+            self.patterns.len() - 1
+        });
+        &mut self.patterns[at].1
+    }
+
+    /// The texts of the keys. A pattern stands for the values that it matches.
+    fn texts(&self) -> impl Iterator<Item = String> {
+        self.exact.keys().cloned().chain(self.patterns.iter().map(|(pattern, _)| pattern.to_string()))
+    }
+
+    /// For each key that a value has, the numbers of GPUs on which it depends.
+    fn of<'k>(&'k self, value: &'k str) -> impl Iterator<Item = &'k [Gpus]> {
+        let patterns = self.patterns.iter().filter(move |(pattern, _)| pattern.matches(value));
+        self.exact.get(value).into_iter().chain(patterns.map(|(_, ranges)| ranges)).map(Vec::as_slice)
+    }
+}
+
+/// The least number of GPUs for which all of these ranges say the same as for this one; `None` if none of them has it.
+fn class(ranges: &[&Gpus], gpus: i64) -> Option<i64> {
+    let has = ranges.iter().any(|range| range.contains(&gpus));
+    let limits = ranges.iter().flat_map(|range| [*range.start(), range.end().saturating_add(1)]);
+    limits.filter(|limit| has && *limit <= gpus).max()
 }
 
 /// A value that represents all those of a label that no table knows. No label has it.
@@ -41,24 +79,26 @@ impl KnownNodes {
             known.labels.add(&table.label);
             known.tables_read_gpus |= table.reads_gpus();
             let keys = known.keys.entry(table.label.clone()).or_default();
-            for (key, counts) in table.known() {
-                let first = || selection(&table.label, &key.to_string(), counts.first().copied().flatten());
-                known.first.get_or_insert_with(first);
-                let entry = keys.entry(key.to_string()).or_insert_with(|| (key.clone(), BTreeSet::new()));
-                entry.1.extend(counts.into_iter().flatten());
+            for (key, ranges) in table.known() {
+                let ranges: Vec<Gpus> = ranges.cloned().collect();
+                let least = ranges.first().map(|range| *range.start());
+                known.first.get_or_insert_with(|| selection(&table.label, &key.to_string(), least));
+                keys.ranges_of(key).extend(ranges);
             }
         }
         known
     }
 
-    /// Each value of each label, without GPUs and with each number of GPUs on which an entry depends. A pattern stands
-    /// for the values that it matches: no other pattern that matches its own text precedes it.
+    /// Each value of each label, without GPUs and with a number of GPUs for each value that depends on them. A pattern
+    /// stands for the values that it matches: no other pattern that matches its own text precedes it.
     pub(crate) fn selections(&self) -> impl Iterator<Item = Selection> {
         self.keys.iter().flat_map(move |(label, keys)| {
-            keys.keys().flat_map(move |value| {
-                let counts: BTreeSet<i64> = self.counts(label, value).flatten().copied().collect();
-                let counts = [None].into_iter().chain(counts.into_iter().map(Some));
-                counts.map(move |gpus| selection(label, value, gpus))
+            keys.texts().flat_map(move |value| {
+                let ranges: Vec<&Gpus> = keys.of(&value).flatten().collect();
+                let limits = ranges.iter().flat_map(|range| [*range.start(), range.end().saturating_add(1)]);
+                let classes: BTreeSet<i64> = limits.filter_map(|gpus| class(&ranges, gpus)).collect();
+                let counts = [None].into_iter().chain(classes.into_iter().map(Some));
+                counts.map(|gpus| selection(label, &value, gpus)).collect::<Vec<_>>()
             })
         })
     }
@@ -68,15 +108,14 @@ impl KnownNodes {
         selection.labels.iter().any(|selected| self.labels_of_expressions.contains(&selected.label))
     }
 
-    /// The numbers of GPUs on which entries for a value depend, by entry.
-    fn counts<'k>(&'k self, label: &str, value: &'k str) -> impl Iterator<Item = &'k BTreeSet<i64>> {
-        let keys = self.keys.get(label).into_iter().flat_map(BTreeMap::values);
-        keys.filter(move |(key, _)| key.matches(value)).map(|(_, counts)| counts)
+    /// For each row of a value, the numbers of GPUs on which it depends.
+    fn ranges<'k>(&'k self, label: &str, value: &'k str) -> impl Iterator<Item = &'k [Gpus]> {
+        self.keys.get(label).into_iter().flat_map(move |keys| keys.of(value))
     }
 
     /// Returns whether a table has an entry for a value of a label, which is in lower case.
     pub(super) fn is_known(&self, label: &str, value: &str) -> bool {
-        self.counts(label, value).next().is_some()
+        self.ranges(label, value).next().is_some()
     }
 
     /// The part of a selection on which the resolved policy depends.
@@ -86,21 +125,20 @@ impl KnownNodes {
             .labels
             .iter()
             .flat_map(|selected| selected.values.iter().map(|value| (&selected.label, value)));
-        let mut counts = of_kinds.chain(of_labels).flat_map(|(label, value)| self.counts(label, value));
-        let depends_on_gpus = counts.any(|counts| selection.gpus.is_some_and(|gpus| counts.contains(&gpus)));
+        let ranges = of_kinds.chain(of_labels).flat_map(|(label, value)| self.ranges(label, value)).flatten();
+        let gpus = selection.gpus.and_then(|gpus| class(&ranges.collect::<Vec<_>>(), gpus));
         let is_whole = |selected: &SelectedLabel| {
             self.labels_of_expressions.contains(&selected.label)
                 || selected.values.iter().all(|value| self.is_known(&selected.label, value))
         };
         let kinds = self.kinds(selection);
         let is_own = kinds.len() == selection.kinds.len() && kinds == selection.kinds;
-        if is_own && (selection.gpus.is_none() || depends_on_gpus) && selection.labels.iter().all(is_whole) {
+        if is_own && selection.gpus == gpus && selection.labels.iter().all(is_whole) {
             return Cow::Borrowed(selection);
         }
         let labels = selection.labels.iter().filter_map(|selected| {
             if is_whole(selected) { Some(selected.clone()) } else { self.with_unknown(selected) }
         });
-        let gpus = selection.gpus.filter(|_| depends_on_gpus);
         Cow::Owned(Selection { labels: labels.collect(), kinds, gpus })
     }
 
@@ -148,7 +186,7 @@ fn tables<'p>(
 ) -> impl Iterator<Item = &'p LabelTable> {
     definition.by_node().flat_map(|parameter| {
         let own = overrides.get(&parameter.name).and_then(Override::table);
-        own.into_iter().chain([&parameter.table]).flat_map(crate::core::policy::parameter::Table::labels)
+        own.into_iter().chain(parameter.tables()).flat_map(Table::labels)
     })
 }
 

@@ -9,7 +9,7 @@ use crate::core::policy::expression::Bindings;
 use crate::core::policy::interpolation::{EvaluationError, Phase, names_in};
 use crate::core::policy::matcher::Selection;
 use crate::core::policy::parameter::{
-    NoteKind, Override, Parameter, ParameterType, Resolution, Variable, VariableValue, of_one, resolve,
+    NoteKind, Override, Parameter, ParameterType, Resolution, Variable, of_one, resolve,
 };
 
 /// A remark about the value of a parameter.
@@ -77,14 +77,15 @@ pub(crate) fn bound(
             (ParameterType::Number, Some(number)) => bindings.set_double(&parameter.name, number),
             // Its value depends on the pod.
             (ParameterType::Template, _) if value.is_string() => {}
+            // No row: the variable has its fallback.
+            (ParameterType::Any, _) if value.is_null() && parameter.from_nodes.is_none() => {}
             _ => bindings.set(&parameter.name, value),
         }
     }
     let mut errors = Vec::new();
     let mut without_value: BTreeSet<&str> = BTreeSet::new();
-    let computed = |variable: &&Variable| {
-        variable.phase == Phase::Fixed && !matches!(variable.value, VariableValue::ByNode(..))
-    };
+    let computed =
+        |variable: &&Variable| variable.phase == Phase::Fixed && !has_row(definition, values, variable);
     for variable in definition.variables.iter().filter(computed) {
         let mut is_known = true;
         variable.value.names(&mut |name| is_known &= !without_value.contains(name));
@@ -98,6 +99,15 @@ pub(crate) fn bound(
         }
     }
     if errors.is_empty() { Ok(bindings) } else { Err(errors) }
+}
+
+/// Returns whether a variable has its value from a row of machines.
+pub(crate) fn has_row(definition: &Definition, values: &[Value], variable: &Variable) -> bool {
+    let column = variable.column.as_deref();
+    column.is_some_and(|column| {
+        let mut known = definition.by_node().zip(values);
+        known.any(|(one, value)| std::ptr::eq(one, column) && !value.is_null())
+    })
 }
 
 /// The values of the fixed variables that anything else reads, for a node. `None` if `node` itself is read elsewhere.
@@ -119,6 +129,5 @@ pub(crate) fn computed_of_node(
     let bindings = bound(definition, values, selection)?;
     let fixed = definition.variables.iter().filter(|variable| variable.phase == Phase::Fixed);
     let read = fixed.filter(|variable| read.contains(&variable.name));
-    let values = read.map(|variable| variable.value.evaluate(&bindings)).collect::<Result<_, _>>();
-    values.map(Some).map_err(|error| vec![error])
+    Ok(Some(read.filter_map(|variable| bindings.get(&variable.name)).collect()))
 }

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::devices::Devices;
 use super::own_writes::OwnWrites;
-use super::parameter_values::{Note, ParameterValues, bound};
+use super::parameter_values::{Note, ParameterValues, bound, has_row};
 use crate::core::policy::definition::{Definition, PolicyWarning, Rule, Settings};
 use crate::core::policy::expression::{Bindings, ReadSet};
 use crate::core::policy::interpolation::{EvaluationError, Fault, Interpolation, Phase, names_in};
@@ -127,7 +127,7 @@ impl ResolvedPolicy {
         };
         let one = |error| vec![error];
         policy.bind_templates(definition, &values).map_err(one)?;
-        policy.bind_variables(definition);
+        policy.bind_variables(definition, &values);
         let mut errors = policy.fold_rules(definition);
         errors.extend(policy.fold_settings(definition).err());
         if !errors.is_empty() {
@@ -151,13 +151,14 @@ impl ResolvedPolicy {
                 fault: Fault::default(),
             })?;
             let value = VariableValue::Text(compiled);
-            self.pod_variables.push(Variable { name: parameter.name.clone(), value, phase: Phase::Pod });
+            let name = parameter.name.clone();
+            self.pod_variables.push(Variable { name, value, phase: Phase::Pod, column: None });
         }
         Ok(())
     }
 
-    fn bind_variables(&mut self, definition: &Definition) {
-        for variable in &definition.variables {
+    fn bind_variables(&mut self, definition: &Definition, values: &[Value]) {
+        for variable in definition.variables.iter().filter(|one| !has_row(definition, values, one)) {
             let target = match variable.phase {
                 Phase::Fixed => continue,
                 Phase::Pod => &mut self.pod_variables,

@@ -69,6 +69,9 @@ pub(super) const NAMES: &[&str] = &[
     "value",
 ];
 
+/// The functions that are names for what nodes offer.
+const OF_NODES: [&str; 2] = ["offeredName", "offeredNames"];
+
 /// Names of other languages, and what to write instead.
 const OTHERS: &[(&str, &str)] = &[
     ("append", "write `list + [item]`"),
@@ -91,7 +94,7 @@ const OTHERS: &[(&str, &str)] = &[
 
 /// Returns whether a call names a function, without its namespace.
 pub(super) fn is_known(function: &str) -> bool {
-    NAMES.iter().any(|known| last(known) == function)
+    NAMES.iter().chain(&OF_NODES).any(|known| last(known) == function)
 }
 
 /// Returns whether functions have a name in front of them, as in `math.ceil(x)`.
@@ -109,13 +112,14 @@ pub(super) fn hint(name: &str) -> String {
     if let Some((_, hint)) = OTHERS.iter().find(|(other, _)| *other == name) {
         return (*hint).to_owned();
     }
+    let all = || NAMES.iter().chain(&OF_NODES);
     let lower = name.to_lowercase();
     let begins = |known: &&&'static str| name.len() > 2 && last(known).to_lowercase().starts_with(&lower);
     let like = || {
-        let like = closest(name, NAMES.iter().map(|known| last(known)))?;
-        NAMES.iter().find(|known| last(known) == like)
+        let like = closest(name, all().map(|known| last(known)))?;
+        all().find(|known| last(known) == like)
     };
-    match NAMES.iter().find(begins).or_else(like) {
+    match all().find(begins).or_else(like) {
         Some(known) => format!("did you mean `{known}`?"),
         None => "docs/functions.md lists the functions".to_owned(),
     }

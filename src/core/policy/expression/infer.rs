@@ -31,7 +31,7 @@ impl Expression {
     /// The type of the value, with the types of the names that the expression reads.
     pub(crate) fn infer(&self, scope: &dyn Fn(&str) -> Type) -> (Type, Vec<TypeFinding>) {
         let mut walker = Walker::new(self, scope);
-        let inferred = walker.of(self.program.expression());
+        let inferred = walker.of(self.tree());
         (inferred, walker.findings)
     }
 }

@@ -20,6 +20,8 @@ enum Combine {
     Keys,
     /// The keys are added to the base's map, and the entries of tables to its tables.
     Variables,
+    /// The rows are added to the base's; an extension has its own, which precede them.
+    Machines,
     /// The items, named by this field, are added to the base's list.
     NewItems(&'static str, &'static str),
     Parameters,
@@ -31,6 +33,7 @@ const KEYS: &[(&str, Combine)] = &[
     ("gpus", Combine::Once),
     ("fabric", Combine::Once),
     ("match", Combine::Keys),
+    ("machines", Combine::Machines),
     ("parameters", Combine::Parameters),
     ("variables", Combine::Variables),
     ("warnings", Combine::NewItems("code", "a warning")),
@@ -39,11 +42,11 @@ const KEYS: &[(&str, Combine)] = &[
 ];
 
 /// Adds the `spec` of a file to that of the files before it, whose lines count on from one to the next.
-pub(crate) fn extend(spec: &mut Node, own: &Node, bases: &[SourceFile]) -> Checked<()> {
+pub(crate) fn extend(spec: &mut Node, own: &Node, bases: &[SourceFile], is_extension: bool) -> Checked<()> {
     all(reader::entries(own, "`spec`")?.iter().map(|entry| {
         let combine = KEYS.iter().find(|(key, _)| *key == entry.key);
         if let (Some(known), Some((_, combine))) = (entry_of(spec, &entry.key), combine) {
-            return combine.apply(known, entry, bases);
+            return combine.apply(known, entry, bases, is_extension);
         }
         // Of a key that no policy has, the parser says so.
         push(spec, entry);
@@ -63,7 +66,13 @@ pub(crate) fn unknown_keys(spec: &Node) -> impl Iterator<Item = Diagnostic> {
 }
 
 impl Combine {
-    fn apply(self, base: &mut Entry<Node>, own: &Entry<Node>, bases: &[SourceFile]) -> Checked<()> {
+    fn apply(
+        self,
+        base: &mut Entry<Node>,
+        own: &Entry<Node>,
+        bases: &[SourceFile],
+        is_extension: bool,
+    ) -> Checked<()> {
         let mut problems = Problems::default();
         let what = format!("`{}`", own.key);
         match self {
@@ -109,6 +118,11 @@ impl Combine {
                     }
                 }
             }
+            Self::Machines => {
+                for entry in reader::entries(&own.value, &what)? {
+                    if is_extension { push(&mut base.value, entry) } else { merge(&mut base.value, entry) }
+                }
+            }
             Self::NewItems(key, kind) => {
                 let items = reader::items(&own.value, &what)?;
                 let Content::List(known) = &mut base.value.content else { return Ok(()) };
@@ -129,6 +143,7 @@ impl Combine {
             Self::Parameters => {
                 for entry in reader::entries(&own.value, &what)? {
                     match entry_of(&mut base.value, &entry.key) {
+                        Some(_) if is_extension && !is_map(&entry.value) => push(&mut base.value, entry),
                         Some(known) => _ = problems.take(parameter(known, entry, bases)),
                         None => match misspelled(&base.value, entry) {
                             Some(problem) => problems.add(problem),
@@ -147,16 +162,15 @@ fn owner(bases: &[SourceFile], span: Span) -> &str {
     bases.get(at_line(bases, span.line).0).map_or("", |base| base.policy.as_str())
 }
 
-/// An error for a parameter without a type that is almost called as one of the base.
+/// An error for a parameter without a description that is almost called as one of the base.
 fn misspelled(parameters: &Node, own: &Entry<Node>) -> Option<Diagnostic> {
-    let (Content::Map(known), Content::Map(fields)) = (&parameters.content, &own.value.content) else {
-        return None;
-    };
+    let Content::Map(known) = &parameters.content else { return None };
+    let fields = if let Content::Map(fields) = &own.value.content { fields.as_slice() } else { &[] };
     let known = closest(&own.key, known.iter().map(|entry| entry.key.as_str()))?;
     let message = format!("no base has a parameter `{}`", own.key);
     let problem =
         || Diagnostic::new(own.span, message).code(EXTENSION).hint(format!("did you mean `{known}`?"));
-    (!fields.iter().any(|field| field.key == "type")).then(problem)
+    (!fields.iter().any(|field| field.key == "description")).then(problem)
 }
 
 fn taken(span: Span, base: &str, what: &str, name: &str) -> Diagnostic {
@@ -168,6 +182,10 @@ fn taken(span: Span, base: &str, what: &str, name: &str) -> Diagnostic {
 /// Changes the values of a parameter of a base. Its type stays, and its bounds become narrower only.
 fn parameter(base: &mut Entry<Node>, own: &Entry<Node>, bases: &[SourceFile]) -> Checked<()> {
     let name = owner(bases, base.span);
+    if !is_map(&own.value) {
+        let hint = format!("write `{}: {{default: …}}`: only an extension of a policy sets a value", own.key);
+        return Err(reader::expected(&own.value, "a parameter to be a map").hint(hint).into());
+    }
     let before = Parameter::read(&base.key, &base.value)?;
     for entry in reader::entries(&own.value, "a parameter")? {
         if entry.key == "type" {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use crate::core::schema::Format;
-use crate::core::yaml::{Entry, Node, Span};
+use crate::core::yaml::{Content, Entry, Node, Span};
 
 use crate::core::policy::definition::{
     At, Definition, Fabric, Gpus, OnConflict, Placed, Rule, in_volume, message, settings, span_in,
@@ -12,7 +12,7 @@ use crate::core::policy::definition::{
 use crate::core::policy::interpolation::{Interpolation, Names, Phase};
 use crate::core::policy::matcher::Matcher;
 use crate::core::policy::overlay::{Compiler, Element, Written};
-use crate::core::policy::parameter::{Parameter, ParameterType, Variable};
+use crate::core::policy::parameter::{Files, Layer, Parameter, ParameterType, Variable, machines};
 use crate::core::policy::source::reader::{self, Fields};
 use crate::core::policy::source::{
     CONFLICTING_RULES, Checked, DUPLICATE_NAME, Diagnostic, MISSING_KEY, Problems, SourceFile, all, closest,
@@ -57,6 +57,7 @@ pub(crate) fn definition(
     own: SourceFile,
     bases: Vec<SourceFile>,
     extends: Option<(String, Span)>,
+    files: &Files,
 ) -> (Option<Definition>, Problems) {
     let mut spec = match Fields::of(&node, "`spec`") {
         Ok(spec) => spec,
@@ -68,11 +69,21 @@ pub(crate) fn definition(
     let description =
         spec.required("description", |node| reader::text(node, "the description").map(str::to_owned));
     let mut names = Names::built_in();
-    let parameters = spec.optional("parameters", |node| parameters(node, &mut names));
+    let parameters = spec.optional("parameters", |node| parameters(node, &mut names, files));
     let variables = spec.optional("variables", |node| variables(node, &mut names));
     if spec.misspells("parameters") || spec.misspells("variables") {
         names.add_unknown();
     }
+    // Of a column whose declaration has a problem, that problem is the only one.
+    let are_read = parameters.is_ok() && variables.is_ok() && !names.has_unknown();
+    let mut parameters = parameters.ok().flatten().unwrap_or_default();
+    let mut variables = variables.ok().flatten().unwrap_or_default();
+    let _ = spec.optional("machines", |node| {
+        match machines::read(node, files, &mut parameters, &mut variables) {
+            Err(_) if !are_read => Ok(()),
+            result => result,
+        }
+    });
     let mut gpus = Gpus::default();
     let _ = spec.required("gpus", |node| gpus.read(node, &names));
     let fabric = spec.optional("fabric", |node| Fabric::read(node, &names));
@@ -97,17 +108,19 @@ pub(crate) fn definition(
         name,
         provider: provider.unwrap_or_default(),
         description: description.unwrap_or_default(),
-        parameters: parameters.ok().flatten().unwrap_or_default(),
+        parameters,
         gpus,
         fabric: fabric.ok().flatten(),
         matcher: matcher.unwrap_or_default(),
-        variables: variables.ok().flatten().unwrap_or_default(),
+        variables,
+        offered: Vec::new(),
         warnings: warnings.ok().flatten().unwrap_or_default(),
         rules: read_rules,
         settings: settings.ok().flatten().unwrap_or_default(),
         names,
         spec: node,
     };
+    definition.find_offered();
     definition.find_parameters_of_rules();
     (Some(definition), problems)
 }
@@ -160,19 +173,41 @@ fn identifier(name: &str, span: Span) -> Result<(), Diagnostic> {
     Err(Diagnostic::new(span, message).hint(hint))
 }
 
-fn parameters(node: &Node, names: &mut Names) -> Checked<Vec<Parameter>> {
+fn parameters(node: &Node, names: &mut Names, files: &Files) -> Checked<Vec<Parameter>> {
     let entries = reader::entries(node, "`parameters`").inspect_err(|_| names.add_unknown())?;
-    all(entries.iter().map(|entry| {
-        identifier(&entry.key, entry.span)?;
-        let parameter = Parameter::read(&entry.key, &entry.value);
-        let is_template = |known: &Parameter| known.kind == ParameterType::Template;
-        let phase = if parameter.as_ref().is_ok_and(is_template) { Phase::Pod } else { Phase::Fixed };
-        // `enabled` is a key of the provider's block in a values file.
-        if entry.key == "enabled" || !names.add(&entry.key, phase) {
-            return Err(taken(entry).into());
+    let mut problems = Problems::default();
+    let mut read: Vec<Parameter> = Vec::new();
+    for entry in entries {
+        let known = read.iter_mut().find(|known| known.name == entry.key);
+        match files.extension_at(entry.span) {
+            Some(file) if !matches!(entry.value.content, Content::Map(_)) => {
+                if let Some(known) = known {
+                    problems.take(set(known, entry, file));
+                }
+            }
+            _ => read.extend(problems.take(parameter(entry, names))),
         }
-        parameter
-    }))
+    }
+    problems.result(read)
+}
+
+fn parameter(entry: &Entry<Node>, names: &mut Names) -> Checked<Parameter> {
+    identifier(&entry.key, entry.span)?;
+    let parameter = Parameter::read(&entry.key, &entry.value);
+    let is_template = |known: &Parameter| known.kind == ParameterType::Template;
+    let phase = if parameter.as_ref().is_ok_and(is_template) { Phase::Pod } else { Phase::Fixed };
+    // `enabled` is a key of the provider's block in a values file.
+    if entry.key == "enabled" || !names.add(&entry.key, phase) {
+        return Err(taken(entry).into());
+    }
+    parameter
+}
+
+/// Sets a parameter of a base to the value that an extension gives it.
+fn set(parameter: &mut Parameter, entry: &Entry<Node>, file: usize) -> Checked<()> {
+    let value = parameter.read_value(&entry.value)?;
+    Layer::of(parameter, file).value = Some((value, entry.value.span));
+    Ok(())
 }
 
 fn variables(node: &Node, names: &mut Names) -> Checked<Vec<Variable>> {

@@ -68,6 +68,10 @@ impl Names {
         self.has_unknown = true;
     }
 
+    pub(crate) fn has_unknown(&self) -> bool {
+        self.has_unknown
+    }
+
     pub(crate) fn get(&self, name: &str) -> Option<Phase> {
         self.known.get(name).copied().or(self.has_unknown.then_some(Phase::Fixed))
     }

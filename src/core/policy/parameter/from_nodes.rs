@@ -1,107 +1,116 @@
-//! `fromNodes` of a parameter: its value follows from what the nodes offer that a pod can be scheduled to.
+//! Values that follow from what the nodes offer to which a pod can be scheduled: `fromNodes` of a parameter, and
+//! `offeredName` and `offeredNames` in expressions.
 
 use serde_json::{Number, Value};
 
 use crate::core::nodes::NodeKind;
-use crate::core::yaml::Node;
+use crate::core::yaml::{Content, Node};
 
 use crate::core::policy::matcher::Pattern;
 use crate::core::policy::parameter::ParameterType;
-use crate::core::policy::source::reader::{self, Fields};
-use crate::core::policy::source::{Checked, Diagnostic};
+use crate::core::policy::source::{Checked, Diagnostic, reader};
 
-/// The fact that a parameter takes from nodes.
+/// What a value takes from nodes.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct FromNodes {
-    fact: Fact,
-    /// Names and patterns of extended resources. The first that a node offers counts.
-    resources: Vec<Pattern>,
+    pub(crate) fact: Fact,
+    /// The first of these names and patterns that a node offers counts.
+    resources: Vec<Offered>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fact {
+pub(crate) enum Fact {
     /// The devices of a node divided by its GPUs.
     Ratio,
     /// The name of the resource.
     Name,
     /// The names of all resources, with numbers in their order.
     Names,
-    /// The number of these names divided by the GPUs of a node.
-    NamesPerGpu,
 }
 
-const FACTS: [(&str, Fact); 4] = [
-    ("ratio", Fact::Ratio),
-    ("name", Fact::Name),
-    ("names", Fact::Names),
-    ("namesPerGPU", Fact::NamesPerGpu),
-];
+#[derive(Debug, Clone, PartialEq)]
+struct Offered {
+    /// The name of an extended resource, or a pattern of names.
+    names: Pattern,
+    /// True if each name is one device, of which the node offers many slots: `rdma/fabric*=1`.
+    is_one_device: bool,
+}
 
 impl FromNodes {
-    pub(crate) fn read(node: &Node) -> Checked<Self> {
-        let mut fields = Fields::of(node, "`fromNodes`")?;
-        let facts = FACTS.map(|(key, fact)| (fact, fields.optional(key, read_resources)));
-        fields.finish()?;
-        let mut read = Vec::new();
-        for (fact, resources) in facts {
-            read.extend(resources?.map(|resources| Self { fact, resources }));
-        }
-        match (read.pop(), read.is_empty()) {
-            (Some(one), true) => Ok(one),
-            _ => Err(Diagnostic::new(
-                node.span,
-                "`fromNodes` has to have one of `ratio`, `name`, `names` and `namesPerGPU`",
-            )
-            .hint("write `ratio: RESOURCE` for devices by GPU, or `name: [RESOURCE, …]` for its name")
-            .into()),
-        }
-    }
-
-    /// The facts that a parameter of a type can have.
-    pub(in crate::core) fn facts_of(kind: ParameterType) -> impl Iterator<Item = &'static str> {
-        let fits = move |fact: Fact| match kind {
-            ParameterType::Any => true,
-            ParameterType::Number | ParameterType::Integer => {
-                matches!(fact, Fact::Ratio | Fact::NamesPerGpu)
+    /// Reads `fromNodes` of a parameter of this type.
+    pub(crate) fn read(kind: ParameterType, node: &Node) -> Checked<Self> {
+        let fact = match kind {
+            ParameterType::Number | ParameterType::Integer => Fact::Ratio,
+            ParameterType::String => Fact::Name,
+            ParameterType::StringList => Fact::Names,
+            _ => {
+                let message = format!("a {} cannot follow from the nodes", kind.name());
+                let hint = "they give a number of devices, the name of a resource, or a list of names";
+                return Err(Diagnostic::new(node.span, message).hint(hint).into());
             }
-            ParameterType::String => fact == Fact::Name,
-            ParameterType::StringList => fact == Fact::Names,
-            _ => false,
         };
-        FACTS.into_iter().filter(move |(_, fact)| fits(*fact)).map(|(key, _)| key)
+        let names = match node.text() {
+            Some(text) => vec![text.text.to_owned()],
+            None => reader::texts(node, "`fromNodes`").map_err(|problems| match &node.content {
+                // The facts were keys once.
+                Content::Map(_) => reader::expected(node, "`fromNodes` to be a resource, or a list of them")
+                    .hint(NAMES_HINT)
+                    .into(),
+                _ => problems,
+            })?,
+        };
+        Self::of(fact, names.iter().map(String::as_str))
+            .map_err(|message| Diagnostic::new(node.span, message).hint(NAMES_HINT).into())
     }
 
-    /// The key of the fact.
-    pub(crate) fn key(&self) -> &'static str {
-        FACTS.iter().find(|(_, fact)| *fact == self.fact).map_or("", |(key, _)| key)
+    /// A fact of resources; the error is a sentence.
+    pub(crate) fn of<'n>(fact: Fact, names: impl Iterator<Item = &'n str>) -> Result<Self, String> {
+        let offered = |name: &'n str| {
+            let (names, is_one_device) =
+                name.strip_suffix("=1").map_or((name, false), |names| (names, fact == Fact::Ratio));
+            let is_resource = names.contains('/') && !names.contains('=');
+            is_resource
+                .then(|| Offered { names: Pattern::new(names), is_one_device })
+                .ok_or_else(|| format!("`{name}` is no extended resource"))
+        };
+        let resources = names.map(offered).collect::<Result<Vec<_>, _>>()?;
+        if resources.is_empty() {
+            return Err("no resource is named".to_owned());
+        }
+        Ok(Self { fact, resources })
     }
 
-    /// Returns whether the parameter looks for a resource of this name.
+    /// Returns whether the value depends on a resource of this name.
     pub(crate) fn looks_for(&self, resource: &str) -> bool {
-        self.resources.iter().any(|pattern| pattern.matches(resource))
+        self.resources.iter().any(|offered| offered.names.matches(resource))
     }
 
     /// The value for one kind of node; `None` if it offers no such resource.
     pub(crate) fn of_kind(&self, kind: &NodeKind) -> Option<Value> {
-        let names = |pattern: &Pattern| kind.resources.keys().filter(|name| pattern.matches(name)).count();
-        let pattern = self.resources.iter().find(|pattern| names(pattern) > 0)?;
-        let mut offered = kind.resources.iter().filter(|(name, _)| pattern.matches(name));
+        let matching = |one: &Offered| {
+            kind.resources.iter().filter(|(name, _)| one.names.matches(name)).collect::<Vec<_>>()
+        };
+        let (one, offered) =
+            self.resources.iter().map(|one| (one, matching(one))).find(|(_, offered)| !offered.is_empty())?;
         match self.fact {
-            Fact::Name => {
-                let (name, _) = offered.next()?;
+            Fact::Name => match offered.as_slice() {
+                [(name, _)] => Some(Value::from(name.as_str())),
                 // Of several, none is the one to request.
-                offered.next().is_none().then(|| Value::from(name.as_str()))
-            }
+                _ => None,
+            },
             Fact::Names => {
-                let mut names: Vec<&str> = offered.map(|(name, _)| name.as_str()).collect();
+                let mut names: Vec<&str> = offered.iter().map(|(name, _)| name.as_str()).collect();
                 names.sort_by_cached_key(|name| numbered(name));
                 Some(names.into())
             }
-            Fact::Ratio => by_gpu(offered.map(|(_, count)| count).sum(), kind.gpus),
-            Fact::NamesPerGpu => by_gpu(i64::try_from(offered.count()).ok()?, kind.gpus),
+            Fact::Ratio if one.is_one_device => by_gpu(i64::try_from(offered.len()).ok()?, kind.gpus),
+            Fact::Ratio => by_gpu(offered.iter().map(|(_, count)| **count).sum(), kind.gpus),
         }
     }
 }
+
+const NAMES_HINT: &str = "write a resource, or a list in which a `*` matches any text, such as `[rdma/ib, nvidia.com/rail_*]`; \
+                          `rdma/rail*=1` counts each name once";
 
 /// A number of a node divided by its GPUs; `None` without GPUs.
 fn by_gpu(number: i64, gpus: i64) -> Option<Value> {
@@ -123,17 +132,4 @@ fn numbered(name: &str) -> Vec<(&str, u64)> {
         rest = &number[end..];
     }
     parts
-}
-
-fn read_resources(node: &Node) -> Checked<Vec<Pattern>> {
-    let names = match node.text() {
-        Some(text) => vec![text.text.to_owned()],
-        None => reader::texts(node, "the resources")?,
-    };
-    if names.is_empty() || names.iter().any(|name| !name.contains('/')) {
-        return Err(Diagnostic::new(node.span, "`fromNodes` has to name extended resources")
-            .hint("write a resource, or a list in which a `*` matches any text, such as `[rdma/ib, nvidia.com/rail_*]`")
-            .into());
-    }
-    Ok(names.iter().map(|name| Pattern::new(name)).collect())
 }

@@ -35,7 +35,7 @@ impl Override {
         };
         let (defaults, tables): (Vec<_>, Vec<_>) = entries.iter().partition(|entry| entry.key == DEFAULT);
         let default = defaults.first().map(|entry| parameter.read_value(&entry.value)).transpose()?;
-        let table = Table::read(&|node| parameter.read_value(node), tables)?;
+        let table = Table::read(parameter, tables)?;
         Ok(Some(Self::Table(OverrideTable { table, default })))
     }
 

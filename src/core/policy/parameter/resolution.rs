@@ -5,9 +5,10 @@ use std::borrow::Cow;
 use serde_json::Value;
 
 use super::overrides::Override;
-use super::table::{LabelTable, Table};
+use super::table::Table;
 use crate::core::policy::matcher::Selection;
 use crate::core::policy::parameter::{Parameter, ParameterType};
+use crate::core::yaml::Span;
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum NoteKind {
@@ -34,12 +35,14 @@ pub(crate) struct Resolution<'p> {
 pub(crate) enum Origin {
     /// One value of the operator for every pod.
     Override,
-    /// The operator's table of this label.
-    OverrideTable(String),
+    /// The operator's table of this label: the row at this place.
+    OverrideTable(String, Span),
+    /// One value of an extension for every pod, at this place.
+    Extension(Span),
     /// What the nodes offer that the pod can be scheduled to.
     Nodes,
-    /// The policy's table of this label.
-    PolicyTable(String),
+    /// The machines of the policy or of an extension by this label: the row at this place.
+    Machines(String, Span),
     /// The default of the operator's table.
     OverrideDefault,
     /// The default of the policy.
@@ -93,55 +96,58 @@ impl Origin {
     }
 }
 
-/// The value of a parameter for nodes of one kind: the operator's scalar, else that of the operator's table, of the nodes,
-/// of the policy's table, the operator's default, or the policy's default.
+/// The value of a parameter for nodes of one kind. `docs/policy.md` has the order of the sources.
 pub(crate) fn of_one<'p>(
     parameter: &'p Parameter,
     own: Option<&'p Override>,
     selection: &Selection,
 ) -> Resolution<'p> {
-    let settled = |tables: &[&'p LabelTable]| {
-        tables.iter().find_map(|table| Some((table.label.clone(), table.lookup(selection)?)))
-    };
-    let policy: Vec<&LabelTable> = parameter.table.labels().collect();
+    let machines = || parameter.table.find(selection);
     let (own, default) = match own {
         Some(Override::Value(value)) => {
-            let other = settled(&policy).filter(|(_, table)| *table != value);
-            let note = other.map(|(label, table)| NoteKind::Contradicts { label, table: table.clone() });
+            let other = machines().filter(|(_, table, _)| *table != value);
+            let note = other.map(|(label, table, _)| NoteKind::Contradicts { label, table: table.clone() });
             let value = Cow::Borrowed(value);
             return Resolution { value, origin: Origin::Override, notes: note.into_iter().collect() };
         }
         Some(Override::Table(own)) => (Some(&own.table), own.default.as_ref()),
         None => (None, None),
     };
-    let own: Vec<&LabelTable> = own.into_iter().flat_map(Table::labels).collect();
-    let resolved = |value, origin| Resolution { value, origin, notes: Vec::new() };
-    if let Some((label, value)) = settled(&own) {
-        return resolved(Cow::Borrowed(value), Origin::OverrideTable(label));
+    let resolved = |value, origin| Resolution { value: Cow::Borrowed(value), origin, notes: Vec::new() };
+    if let Some((label, value, span)) = own.and_then(|table| table.find(selection)) {
+        return resolved(value, Origin::OverrideTable(label, span));
+    }
+    for layer in &parameter.layers {
+        if let Some((value, span)) = &layer.value {
+            return resolved(value, Origin::Extension(*span));
+        }
+        if let Some((label, value, span)) = layer.table.find(selection) {
+            return resolved(value, Origin::Machines(label, span));
+        }
     }
     let kind = selection.kinds.first();
     let offered = parameter.from_nodes.as_ref().and_then(|from_nodes| from_nodes.of_kind(kind?));
     // A value that the bounds exclude counts as none: a plugin that offers a thousand slots of one adapter gives no ratio.
     if let Some(value) = offered.and_then(|offered| parameter.check(&offered).ok()) {
-        let more = settled(&policy)
-            .filter(|(_, table)| parameter.has_least() && value.as_f64() < table.as_f64())
-            .map(|(label, table)| NoteKind::LessThanTable { label, table: table.clone() });
+        let more =
+            machines().filter(|(_, table, _)| parameter.has_least() && value.as_f64() < table.as_f64());
+        let note = more.map(|(label, table, _)| NoteKind::LessThanTable { label, table: table.clone() });
         let value = Cow::Owned(value);
-        return Resolution { value, origin: Origin::Nodes, notes: more.into_iter().collect() };
+        return Resolution { value, origin: Origin::Nodes, notes: note.into_iter().collect() };
     }
-    if let Some((label, value)) = settled(&policy) {
-        return resolved(Cow::Borrowed(value), Origin::PolicyTable(label));
+    if let Some((label, value, span)) = machines() {
+        return resolved(value, Origin::Machines(label, span));
     }
-    let tables: Vec<&LabelTable> = own.into_iter().chain(policy).collect();
     let mut labels: Vec<String> = Vec::new();
-    for table in &tables {
+    let mut reads_gpus = false;
+    for table in own.into_iter().chain(parameter.tables()).flat_map(Table::labels) {
+        reads_gpus |= table.reads_gpus();
         if !labels.contains(&table.label) {
             labels.push(table.label.clone());
         }
     }
     let mut notes = Vec::new();
     if default.is_none() && !labels.is_empty() {
-        let reads_gpus = tables.iter().any(|table| table.reads_gpus());
         notes.push(NoteKind::Assumed { labels, reads_gpus });
     }
     let origin = if default.is_some() { Origin::OverrideDefault } else { Origin::PolicyDefault };

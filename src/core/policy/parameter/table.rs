@@ -1,71 +1,118 @@
-//! Tables: values of a parameter or a variable by the labels of the nodes that a pod selects.
+//! Values of a parameter or a variable by the labels of the nodes that a pod selects.
+
+use std::collections::HashMap;
+use std::ops::RangeInclusive;
 
 use serde_json::{Map, Value};
 
-use crate::core::yaml::{Content, Entry, Node};
+use crate::core::yaml::{Content, Entry, Node, Span};
 
 use crate::core::policy::matcher::Pattern;
 use crate::core::policy::matcher::node::{self, Selection};
+use crate::core::policy::parameter::{Parameter, ParameterType};
 use crate::core::policy::source::{Checked, DUPLICATE_NAME, Diagnostic, Problems, all, reader};
 
 /// The key of a values file's table that replaces the default of the parameter.
 pub(crate) const DEFAULT: &str = "default";
 
-/// Reads and checks a value of the parameter.
-type ReadValue<'r> = &'r dyn Fn(&Node) -> Checked<Value>;
-
-/// The values of a parameter by labels, the label of the highest precedence first.
+/// The values by labels, the label of the highest precedence first.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Table(Vec<LabelTable>);
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct LabelTable {
     pub(crate) label: String,
-    /// By the values of the label and patterns of them, in lower case.
-    entries: Vec<(Pattern, Cell)>,
+    rows: Vec<Row>,
+    /// The rows without a `*`, by their text.
+    exact: HashMap<String, usize>,
+    /// The rows with one, in the order of their precedence.
+    patterns: Vec<usize>,
 }
 
-/// The value of a parameter for one value of a label.
+/// The value for one value of the label, or for those that a pattern matches.
 #[derive(Debug, Clone, PartialEq)]
-enum Cell {
+struct Row {
+    /// In lower case.
+    key: Pattern,
+    cell: Cell,
+    /// The place of the value.
+    span: Span,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Cell {
     Value(Value),
     /// By the GPUs of the pod.
-    ByGpus(Vec<(i64, Value)>),
+    ByGpus(Vec<(Gpus, Value)>),
 }
 
+/// Numbers of GPUs of a pod.
+pub(crate) type Gpus = RangeInclusive<i64>;
+
 impl Table {
-    /// Reads a table by label.
+    /// Reads the table of a values file, by label.
     pub(crate) fn read<'n>(
-        read_value: ReadValue<'_>,
+        parameter: &Parameter,
         entries: impl IntoIterator<Item = &'n Entry<Node>>,
     ) -> Checked<Self> {
-        let mut known: Vec<&str> = Vec::new();
-        all(entries.into_iter().map(|entry| {
+        let mut table = Self::default();
+        all::<_, Problems, Vec<()>>(entries.into_iter().map(|entry| {
             let label = node::label(entry)?;
-            if known.contains(&label) {
-                return Err(twice(entry, &format!("the label `{label}` is declared twice")));
+            if table.0.iter().any(|known| known.label == label) {
+                return Err(twice(entry.span, format!("the label `{label}` is declared twice")).into());
             }
-            known.push(label);
-            LabelTable::read(read_value, label, &entry.value)
-        }))
-        .map(Self)
+            if !matches!(entry.value.content, Content::Map(_)) {
+                let hint = format!("write a table for each label, as in `LABEL: {{{label}: …}}`");
+                let message = format!("the table of `{label}` to be a map");
+                return Err(reader::expected(&entry.value, &message).hint(hint).into());
+            }
+            let rows = reader::entries(&entry.value, &format!("the table of `{label}`"))?;
+            all::<_, Problems, Vec<()>>(rows.iter().map(|row| {
+                let cell = Cell::read(parameter, &row.value)?;
+                for key in row_keys(row)? {
+                    table.add(label, key, cell.clone(), row.span)?;
+                }
+                Ok(())
+            }))
+            .map(drop)
+        }))?;
+        Ok(table)
+    }
+
+    /// Adds a row. A second one with the same key is an error.
+    pub(crate) fn add(
+        &mut self,
+        label: &str,
+        key: Pattern,
+        cell: Cell,
+        span: Span,
+    ) -> Result<(), Diagnostic> {
+        let at = self.0.iter().position(|known| known.label == label).unwrap_or_else(|| {
+            self.0.push(LabelTable::new(label));
+            self.0.len() - 1
+        });
+        self.0[at].add(key, cell, span)
     }
 
     pub(crate) fn labels(&self) -> impl Iterator<Item = &LabelTable> {
         self.0.iter()
     }
 
-    /// The entries that give the values for a selection, as [`LabelTable::read`] normalizes them.
-    pub(crate) fn deciding(&self, label: &str, selection: &Selection) -> Vec<String> {
-        let tables = self.0.iter().filter(|table| table.label == label);
-        let entry = |table: &LabelTable, value: &String| table.entry(value).map(|(key, _)| key.to_string());
-        let of_table = |table| selection.values(label).iter().filter_map(move |value| entry(table, value));
-        tables.flat_map(of_table).collect()
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
-    /// The values of all entries.
+    /// The value for nodes of one kind, with the label that decides and the place of the row.
+    pub(crate) fn find(&self, selection: &Selection) -> Option<(String, &Value, Span)> {
+        self.0.iter().find_map(|table| {
+            let (value, span) = table.find(selection)?;
+            Some((table.label.clone(), value, span))
+        })
+    }
+
+    /// The values of all rows.
     pub(crate) fn values(&self) -> impl Iterator<Item = &Value> {
-        self.0.iter().flat_map(|table| &table.entries).flat_map(|(_, cell)| match cell {
+        self.0.iter().flat_map(|table| &table.rows).flat_map(|row| match &row.cell {
             Cell::Value(value) => vec![value],
             Cell::ByGpus(cells) => cells.iter().map(|(_, value)| value).collect(),
         })
@@ -77,67 +124,59 @@ impl Table {
 }
 
 impl LabelTable {
-    fn read(read_value: ReadValue<'_>, label: &str, node: &Node) -> Checked<Self> {
-        let what = format!("the table of `{label}`");
-        if !matches!(node.content, Content::Map(_)) {
-            let hint = format!("write a table for each label, as in `LABEL: {{{label}: …}}`");
-            return Err(reader::expected(node, &format!("{what} to be a map")).hint(hint).into());
-        }
-        let mut known: Vec<Pattern> = Vec::new();
-        let entries = all(reader::entries(node, &what)?.iter().map(|entry| {
-            let key = read_key(entry)?;
-            if known.contains(&key) {
-                let message = format!("the value `{}` is declared twice, letter case aside", entry.key);
-                return Err(twice(entry, &message));
+    fn new(label: &str) -> Self {
+        Self { label: label.to_owned(), rows: Vec::new(), exact: HashMap::new(), patterns: Vec::new() }
+    }
+
+    fn add(&mut self, key: Pattern, cell: Cell, span: Span) -> Result<(), Diagnostic> {
+        let (at, text) = (self.rows.len(), key.to_string());
+        if key.stars() == 0 {
+            if self.exact.insert(text.clone(), at).is_some() {
+                return Err(twice(span, format!("the value `{text}` is declared twice, letter case aside")));
             }
-            known.push(key.clone());
-            let cell = match (&entry.value.content, read_value(&entry.value)) {
-                // The value of a variable can be a map.
-                (Content::Map(by_gpus), Ok(value))
-                    if by_gpus.first().is_none_or(|one| count(one).is_none()) =>
-                {
-                    Cell::Value(value)
-                }
-                (Content::Map(by_gpus), _) => Cell::ByGpus(read_by_gpus(read_value, by_gpus)?),
-                (_, value) => Cell::Value(value?),
-            };
-            Ok((key, cell))
-        }))?;
-        Ok(Self { label: label.to_owned(), entries })
-    }
-
-    /// The value for nodes of one kind; `None` if the table does not know them.
-    pub(crate) fn lookup(&self, selection: &Selection) -> Option<&Value> {
-        self.get(selection.values(&self.label).first()?, selection.gpus)
-    }
-
-    fn get(&self, value: &str, gpus: Option<i64>) -> Option<&Value> {
-        match self.entry(value)? {
-            (_, Cell::Value(value)) => Some(value),
-            (_, Cell::ByGpus(cells)) => {
-                cells.iter().find(|(count, _)| Some(*count) == gpus).map(|(_, value)| value)
+        } else {
+            // No two patterns that match one text have the same precedence.
+            let before = |known: &usize| self.rows[*known].key.precedence() > key.precedence();
+            let position = self.patterns.partition_point(before);
+            let same = self.patterns[position..].iter().map(|known| &self.rows[*known].key);
+            if same.take_while(|known| known.precedence() == key.precedence()).any(|known| *known == key) {
+                return Err(twice(span, format!("the value `{text}` is declared twice, letter case aside")));
             }
+            self.patterns.insert(position, at);
         }
+        self.rows.push(Row { key, cell, span });
+        Ok(())
     }
 
-    fn entry(&self, value: &str) -> Option<&(Pattern, Cell)> {
-        let matching = self.entries.iter().filter(|(known, _)| known.matches(value));
-        matching.max_by_key(|(known, _)| known.precedence())
+    /// The value for nodes of one kind, with the place of the row; `None` if the table does not know them.
+    fn find(&self, selection: &Selection) -> Option<(&Value, Span)> {
+        let row = self.row(selection.values(&self.label).first()?)?;
+        let value = match &row.cell {
+            Cell::Value(value) => value,
+            Cell::ByGpus(cells) => {
+                let gpus = selection.gpus?;
+                cells.iter().find(|(range, _)| range.contains(&gpus)).map(|(_, value)| value)?
+            }
+        };
+        Some((value, row.span))
     }
 
-    /// Returns whether an entry depends on the GPUs of the pod.
+    fn row(&self, value: &str) -> Option<&Row> {
+        let exact = self.exact.get(value);
+        let found = exact.or_else(|| self.patterns.iter().find(|at| self.rows[**at].key.matches(value)));
+        found.map(|at| &self.rows[*at])
+    }
+
+    /// Returns whether a row depends on the GPUs of the pod.
     pub(crate) fn reads_gpus(&self) -> bool {
-        self.entries.iter().any(|(_, cell)| matches!(cell, Cell::ByGpus(_)))
+        self.rows.iter().any(|row| matches!(row.cell, Cell::ByGpus(_)))
     }
 
-    /// The keys of the entries, each with the GPU counts if it depends on them.
-    pub(crate) fn known(&self) -> impl Iterator<Item = (&Pattern, Vec<Option<i64>>)> {
-        self.entries.iter().map(|(key, cell)| {
-            let counts = match cell {
-                Cell::Value(_) => vec![None],
-                Cell::ByGpus(cells) => cells.iter().map(|(count, _)| Some(*count)).collect(),
-            };
-            (key, counts)
+    /// The keys of the rows, each with the numbers of GPUs on which it depends.
+    pub(crate) fn known(&self) -> impl Iterator<Item = (&Pattern, impl Iterator<Item = &Gpus>)> {
+        self.rows.iter().map(|row| {
+            let cells = if let Cell::ByGpus(cells) = &row.cell { cells.as_slice() } else { &[] };
+            (&row.key, cells.iter().map(|(range, _)| range))
         })
     }
 
@@ -145,48 +184,91 @@ impl LabelTable {
         let cell = |cell: &Cell| match cell {
             Cell::Value(value) => value.clone(),
             Cell::ByGpus(cells) => {
-                let cells = cells.iter().map(|(count, value)| (count.to_string(), value.clone()));
+                let cells = cells.iter().map(|(range, value)| (range_text(range), value.clone()));
                 cells.collect::<Map<_, _>>().into()
             }
         };
-        self.entries.iter().map(|(key, known)| (key.to_string(), cell(known))).collect::<Map<_, _>>().into()
+        self.rows.iter().map(|row| (row.key.to_string(), cell(&row.cell))).collect::<Map<_, _>>().into()
     }
 }
 
-fn read_key(entry: &Entry<Node>) -> Result<Pattern, Diagnostic> {
-    let hint = "write a value of the label, or one with a `*` for any text";
-    if entry.key == "*" {
-        return Err(Diagnostic::new(entry.span, "`*` is every value of the label")
-            .hint(format!("{hint}; the value for all others is the `default`")));
+impl Cell {
+    pub(crate) fn read(parameter: &Parameter, node: &Node) -> Checked<Self> {
+        match &node.content {
+            // The value of a variable can be a map.
+            Content::Map(entries)
+                if parameter.kind != ParameterType::Any
+                    || entries.first().is_some_and(|one| range(one).is_some()) =>
+            {
+                read_by_gpus(parameter, entries).map(Self::ByGpus)
+            }
+            _ => parameter.read_value(node).map(Self::Value),
+        }
     }
-    let pattern = Pattern::new(&entry.key.to_lowercase());
-    if pattern.stars() > 1 {
-        let message = format!("`{}` has more than one `*`", entry.key);
-        return Err(Diagnostic::new(entry.span, message).hint(hint));
-    }
-    Ok(pattern)
 }
 
-/// A key that is a number of GPUs.
-fn count(entry: &Entry<Node>) -> Option<i64> {
-    let count = entry.key.parse::<i64>().ok().filter(|count| *count >= 0 && count.to_string() == entry.key);
+/// The values and patterns of a row, which commas separate, in lower case.
+pub(crate) fn row_keys(row: &Entry<Node>) -> Result<Vec<Pattern>, Diagnostic> {
+    let hint = "write a value of the label, or one with a `*` for any text; a comma separates several";
+    row.key
+        .split(',')
+        .map(|text| {
+            let text = text.trim();
+            let problem = match text.matches('*').count() {
+                _ if text.is_empty() => "a value of the label is empty".to_owned(),
+                _ if text == "*" => {
+                    let hint = format!(
+                        "{hint}; the value for all others is that of the parameter or variable itself"
+                    );
+                    return Err(Diagnostic::new(row.span, "`*` is every value of the label").hint(hint));
+                }
+                0 | 1 => return Ok(Pattern::new(&text.to_lowercase())),
+                _ => format!("`{text}` has more than one `*`"),
+            };
+            Err(Diagnostic::new(row.span, problem).hint(hint))
+        })
+        .collect()
+}
+
+/// A key that is a number of GPUs, or two of them with a `-` between them.
+fn range(entry: &Entry<Node>) -> Option<Gpus> {
+    let number =
+        |text: &str| text.parse::<i64>().ok().filter(|number| *number >= 0 && number.to_string() == text);
+    let (first, last) = entry.key.split_once('-').unwrap_or((&entry.key, &entry.key));
+    let range = number(first)?..=number(last)?;
     // YAML 1.1 and YAML 1.2 read `010` as different numbers.
-    count.filter(|_| !entry.converted || entry.span.length == entry.key.len())
+    (!range.is_empty() && (!entry.converted || entry.span.length == entry.key.len())).then_some(range)
+}
+
+fn range_text(range: &Gpus) -> String {
+    if range.start() == range.end() {
+        range.start().to_string()
+    } else {
+        format!("{}-{}", range.start(), range.end())
+    }
 }
 
 /// Reads values by the GPUs of the pod.
-fn read_by_gpus(read_value: ReadValue<'_>, entries: &[Entry<Node>]) -> Checked<Vec<(i64, Value)>> {
+fn read_by_gpus(parameter: &Parameter, entries: &[Entry<Node>]) -> Checked<Vec<(Gpus, Value)>> {
+    let mut known: Vec<Gpus> = Vec::new();
     all(entries.iter().map(|entry| {
-        let Some(count) = count(entry) else {
+        let Some(range) = range(entry) else {
             let message = format!("`{}` is not a number of GPUs", entry.key);
             return Err(Diagnostic::new(entry.span, message)
-                .hint("write a value, or a map from GPUs of the pod to values")
+                .hint("write a value, or a map from the GPUs of the pod to values, such as `{1: 0, 2-8: 4}`")
                 .into());
         };
-        read_value(&entry.value).map(|value| (count, value))
+        if let Some(other) =
+            known.iter().find(|other| other.start() <= range.end() && range.start() <= other.end())
+        {
+            let message = format!("`{}` and `{}` overlap", range_text(other), range_text(&range));
+            return Err(twice(entry.span, message).into());
+        }
+        known.push(range.clone());
+        parameter.read_value(&entry.value).map(|value| (range, value))
     }))
 }
 
-fn twice(entry: &Entry<Node>, message: &str) -> Problems {
-    Diagnostic::new(entry.span, message).code(DUPLICATE_NAME).hint("keep one of them").into()
+pub(super) fn twice(span: Span, message: String) -> Diagnostic {
+    Diagnostic::new(span, message).code(DUPLICATE_NAME).hint("keep one of them")
 }

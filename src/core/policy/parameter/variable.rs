@@ -10,15 +10,15 @@ use crate::core::policy::interpolation::{EvaluationError, Interpolation, Names, 
 use crate::core::policy::parameter::Parameter;
 use crate::core::policy::source::{Checked, Diagnostic, all, reader};
 
-/// The keys of a variable whose value depends on the nodes.
-const BY_NODE: [&str; 2] = ["byNode", "fromNodes"];
-
 /// A variable of a policy.
 #[derive(Debug, Clone)]
 pub(crate) struct Variable {
     pub(crate) name: String,
+    /// The value where no row of `machines` gives one.
     pub(crate) value: VariableValue,
     pub(crate) phase: Phase,
+    /// Its rows.
+    pub(crate) column: Option<Box<Parameter>>,
 }
 
 /// The value of a variable. A map or a list is a table, which expressions look up.
@@ -29,25 +29,20 @@ pub(crate) enum VariableValue {
     Scalar(Value),
     List(Vec<VariableValue>),
     Map(Vec<(String, VariableValue)>),
-    /// Tables by the labels of nodes. The value is bound with those of the parameters, and read by its name.
-    ByNode(Box<Parameter>, Interpolation),
 }
 
 impl Variable {
     /// Reads a variable that can read the names before it.
     pub(crate) fn read(name: &str, node: &Node, names: &Names) -> Checked<Self> {
-        let value = match &node.content {
-            Content::Map(entries) if entries.iter().any(|entry| BY_NODE.contains(&entry.key.as_str())) => {
-                let itself =
-                    Expression::compile(name).map_err(|error| Diagnostic::new(node.span, error.message))?;
-                let parameter = Parameter::of_variable(name, node)?;
-                VariableValue::ByNode(parameter.into(), Interpolation::Expression(itself.into()))
-            }
-            _ => VariableValue::read(node, names)?,
-        };
+        if let Content::Map(entries) = &node.content
+            && let Some(old) = entries.iter().find(|entry| reader::renamed(&entry.key).is_some())
+        {
+            return Err(reader::unknown("a variable", old).into());
+        }
+        let value = VariableValue::read(node, names)?;
         one_phase(&value, names)?;
         let phase = value.phase(names);
-        Ok(Self { name: name.to_owned(), value, phase })
+        Ok(Self { name: name.to_owned(), value, phase, column: None })
     }
 }
 
@@ -76,7 +71,7 @@ impl VariableValue {
     pub(crate) fn texts(&self, visit: &mut dyn FnMut(&Interpolation)) {
         match self {
             Self::Text(text) => visit(text),
-            Self::Scalar(_) | Self::ByNode(..) => {}
+            Self::Scalar(_) => {}
             Self::List(items) => items.iter().for_each(|item| item.texts(visit)),
             Self::Map(entries) => entries.iter().for_each(|(_, value)| value.texts(visit)),
         }
@@ -97,7 +92,7 @@ impl VariableValue {
 
     pub(crate) fn evaluate(&self, bindings: &Bindings<'_, '_>) -> Result<Value, EvaluationError> {
         match self {
-            Self::Text(text) | Self::ByNode(_, text) => text.evaluate(bindings),
+            Self::Text(text) => text.evaluate(bindings),
             Self::Scalar(value) => Ok(value.clone()),
             Self::List(items) => {
                 items.iter().map(|item| item.evaluate(bindings)).collect::<Result<_, _>>().map(Value::Array)

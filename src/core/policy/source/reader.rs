@@ -56,7 +56,7 @@ impl<'n> Fields<'n> {
         let misspelt = self.left.iter().position(|entry| closest(&entry.key, [key]).is_some());
         if let Some(at) = misspelt {
             let entry = self.left.swap_remove(at);
-            self.problems.add(self.unknown(entry).hint(format!("did you mean `{key}`?")));
+            self.problems.add(unknown(self.what, entry).hint(format!("did you mean `{key}`?")));
             let _ = self.take(read(&entry.value));
         } else {
             self.problems.add(
@@ -78,17 +78,38 @@ impl<'n> Fields<'n> {
         self.left.iter().any(|entry| entry.key != key && closest(&entry.key, [key]).is_some())
     }
 
-    fn unknown(&self, entry: &Entry<Node>) -> Diagnostic {
-        Diagnostic::new(entry.span, format!("{} has no field `{}`", self.what, entry.key)).code(UNKNOWN_KEY)
-    }
-
     /// Fails for the problems, and for the fields that were not read.
     pub(crate) fn finish(mut self) -> Checked<()> {
         for entry in std::mem::take(&mut self.left) {
             let known = self.known.iter().copied();
-            self.problems.add(self.unknown(entry).hint(suggest(&entry.key, known)));
+            let problem = unknown(self.what, entry);
+            let is_renamed = renamed(&entry.key).is_some();
+            self.problems.add(if is_renamed { problem } else { problem.hint(suggest(&entry.key, known)) });
         }
         self.problems.result(())
+    }
+}
+
+/// Keys of earlier forms of the language, and what to write instead.
+const RENAMED: &[(&str, &str)] = &[
+    ("byNode", "write the rows under `machines:` of `spec`, as in `LABEL: {VALUE: {NAME: …}}`"),
+    ("fromNodes", "write `${offeredName('RESOURCE')}` or `${offeredNames('RESOURCE')}`"),
+    ("maxItems", "write `maximum`, which is the greatest length of a list"),
+    ("minItems", "write `minimum`, which is the least length of a list"),
+];
+
+/// The hint for a key of an earlier form of the language.
+pub(crate) fn renamed(key: &str) -> Option<&'static str> {
+    RENAMED.iter().find(|(old, _)| *old == key).map(|(_, hint)| *hint)
+}
+
+/// An error for a key that is not known.
+pub(crate) fn unknown(what: &str, entry: &Entry<Node>) -> Diagnostic {
+    let diagnostic =
+        Diagnostic::new(entry.span, format!("{what} has no field `{}`", entry.key)).code(UNKNOWN_KEY);
+    match renamed(&entry.key) {
+        Some(hint) => diagnostic.hint(hint),
+        None => diagnostic,
     }
 }
 

@@ -55,8 +55,9 @@ pub(crate) fn policy(dice: &mut Dice) -> Policy {
     let gpus = if dice.chance(30) { json!([GPU, OTHER_GPU]) } else { json!([GPU]) };
     let wild = if dice.chance(25) { 70 } else { 3 };
     let mut author = Author { dice, known: Vec::new(), expressions: BTreeMap::new(), wild };
-    let (parameters, overrides) = parameters(&mut author);
-    let variables = variables(&mut author);
+    let mut machines = Map::new();
+    let (parameters, overrides) = parameters(&mut author, &mut machines);
+    let variables = variables(&mut author, &mut machines);
     let mut warnings = warnings(&mut author);
     let rules: Vec<Value> = (0..=author.dice.below(5)).map(|at| rule(&mut author, at)).collect();
     warnings.extend(refusal(&mut author));
@@ -68,7 +69,7 @@ pub(crate) fn policy(dice: &mut Dice) -> Policy {
     let mut spec = json!({
         "provider": "test", "description": "generated", "gpus": {"resources": gpus}, "match": matcher,
     });
-    for (key, value) in [("parameters", parameters), ("variables", variables)] {
+    for (key, value) in [("parameters", parameters), ("variables", variables), ("machines", machines)] {
         if !value.is_empty() {
             spec[key] = value.into();
         }
@@ -111,7 +112,10 @@ fn matcher(dice: &mut Dice) -> Value {
 }
 
 /// Parameters, and what the operator sets of them.
-fn parameters(author: &mut Author<'_>) -> (Map<String, Value>, BTreeMap<String, Value>) {
+fn parameters(
+    author: &mut Author<'_>,
+    machines: &mut Map<String, Value>,
+) -> (Map<String, Value>, BTreeMap<String, Value>) {
     let all = [
         ("ratio", Kind::Ratio, "number", json!(2), json!(0.5)),
         ("count", Kind::Integer, "integer", json!(1), json!(4)),
@@ -128,7 +132,7 @@ fn parameters(author: &mut Author<'_>) -> (Map<String, Value>, BTreeMap<String, 
         }
         let mut parameter = json!({"type": type_name, "description": "generated"});
         if !default.is_null() {
-            parameter["default"] = default;
+            parameter["default"] = default.clone();
         }
         match author.dice.below(20) {
             0 | 1 => {
@@ -144,7 +148,11 @@ fn parameters(author: &mut Author<'_>) -> (Map<String, Value>, BTreeMap<String, 
             _ => {}
         }
         if author.dice.chance(40) {
-            parameter["byNode"] = table(author.dice, &other);
+            add_column(machines, name, &table(author.dice, &other));
+        }
+        // The default tells it.
+        if !["integer", "quantity"].contains(&type_name) && !default.is_null() && author.dice.chance(50) {
+            parameter.as_object_mut().map(|parameter| parameter.remove("type"));
         }
         parameters.insert(name.to_owned(), parameter);
         author.known.push(Known { name: name.to_owned(), kind, phase: Phase::Fixed });
@@ -152,12 +160,38 @@ fn parameters(author: &mut Author<'_>) -> (Map<String, Value>, BTreeMap<String, 
     (parameters, overrides)
 }
 
+/// Adds the values of a parameter or variable for machines, some of them in rows for several.
+fn add_column(machines: &mut Map<String, Value>, name: &str, table: &Value) {
+    for (label, cells) in table.as_object().into_iter().flatten() {
+        let rows = machines.entry(label.clone()).or_insert_with(|| json!({}));
+        let cells: Vec<_> = cells.as_object().into_iter().flatten().collect();
+        // Rows of one column alone can have several values.
+        let together = |(key, cell): (&String, &Value)| cells[0].1 == cell && rows.get(key).is_none();
+        if cells.len() > 1 && cells.iter().copied().all(together) {
+            let keys: Vec<&str> = cells.iter().map(|(key, _)| key.as_str()).collect();
+            rows[keys.join(", ")] = json!({name: cells[0].1});
+            continue;
+        }
+        for (key, cell) in cells {
+            if rows.get(key).is_none() {
+                rows[key] = json!({});
+            }
+            rows[key][name] = cell.clone();
+        }
+    }
+    machines.retain(|_, rows| rows.as_object().is_some_and(|rows| !rows.is_empty()));
+}
+
 /// The value for some nodes, by one label or by both, each in either order.
 fn table(dice: &mut Dice, value: &Value) -> Value {
     let mut of = |values: &[&str]| {
         let mut cells = Map::new();
         for name in dice.some(values, 60) {
-            let cell = if dice.chance(30) { json!({"1": value, "8": value}) } else { value.clone() };
+            let cell = match dice.below(10) {
+                0 => json!({"1": value, "8": value}),
+                1 | 2 => json!({"2-8": value, "9-16": value}),
+                _ => value.clone(),
+            };
             let star = if dice.chance(20) { "*" } else { "" };
             cells.insert(format!("{star}{name}"), cell);
         }
@@ -172,14 +206,20 @@ fn table(dice: &mut Dice, value: &Value) -> Value {
     }
 }
 
-fn variables(author: &mut Author<'_>) -> Map<String, Value> {
+fn variables(author: &mut Author<'_>, machines: &mut Map<String, Value>) -> Map<String, Value> {
     let mut variables = Map::new();
     for at in 0..author.dice.below(4) {
         let name = format!("v{at}");
         if author.dice.chance(20) {
-            let by_node = table(author.dice, &json!("known"));
-            variables.insert(name.clone(), json!({"byNode": by_node, "default": "other"}));
-            author.known.push(Known { name, kind: Kind::Text, phase: Phase::Fixed });
+            add_column(machines, &name, &table(author.dice, &json!("known")));
+            let (mut fallback, mut phase) = ("other".to_owned(), Phase::Fixed);
+            if author.dice.chance(50) {
+                let expression = author.expression(Kind::Text, Phase::Pod);
+                phase = phase_of(&expression, author);
+                fallback = author.write(expression);
+            }
+            variables.insert(name.clone(), fallback.into());
+            author.known.push(Known { name, kind: Kind::Text, phase });
             continue;
         }
         let phase = author.dice.pick(&[Phase::Fixed, Phase::Pod, Phase::Pod, Phase::Container, Phase::Final]);

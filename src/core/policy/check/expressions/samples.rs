@@ -65,7 +65,7 @@ impl<'d> Samples<'d> {
                 .variables
                 .iter()
                 .enumerate()
-                .filter(|(_, one)| !matches!(one.value, VariableValue::ByNode(..)))
+                .filter(|(_, one)| one.column.is_none())
                 .map(|(at, one)| (one.name.as_str(), at))
                 .collect(),
             parameters: definition.by_node().map(|one| (one.name.as_str(), one)).collect(),

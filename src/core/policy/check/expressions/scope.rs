@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::core::policy::definition::{Definition, VALUE};
 use crate::core::policy::expression::types::{Kind, Member, Texts, Type};
 use crate::core::policy::interpolation::{BUILT_IN, Interpolation};
-use crate::core::policy::parameter::{FromNodes, Parameter, ParameterType, VariableValue};
+use crate::core::policy::parameter::{Parameter, ParameterType, Table, VariableValue};
 
 /// The types of names.
 pub(in crate::core::policy::check) struct Scope(BTreeMap<String, Type>);
@@ -21,7 +21,9 @@ impl Scope {
             scope.0.insert(parameter.name.clone(), of_parameter(parameter));
         }
         for variable in &definition.variables {
-            let inferred = scope.of_variable(&variable.value);
+            let fallback = scope.of_variable(&variable.value);
+            let rows = variable.column.iter().flat_map(|column| column.tables().flat_map(Table::values));
+            let inferred = rows.map(Type::of_value).fold(fallback, Type::or);
             scope.0.insert(variable.name.clone(), inferred);
         }
         scope
@@ -32,6 +34,8 @@ impl Scope {
             Some(known) => known.clone(),
             // Of a warning about a variable. No policy with one has another such name.
             None if name == VALUE => Type::string(),
+            None if name.starts_with("@offeredNames(") => Type::list(Type::string()),
+            None if name.starts_with("@offeredName(") => Type::string().or(Type::null()),
             None => Type::Dyn,
         }
     }
@@ -55,7 +59,6 @@ impl Scope {
         match value {
             VariableValue::Text(text) => self.of_text(text),
             VariableValue::Scalar(value) => Type::of_value(value),
-            VariableValue::ByNode(parameter, _) => of_parameter(parameter),
             VariableValue::List(items) => {
                 Type::list(items.iter().map(|item| self.of_variable(item)).fold(Type::NEVER, Type::or))
             }
@@ -88,16 +91,8 @@ fn of_parameter(parameter: &Parameter) -> Type {
         ParameterType::StringList => Type::list(Type::string()),
         // The operator writes the expression.
         ParameterType::Template => return Type::Dyn,
-        ParameterType::Any => {
-            let offered = match parameter.from_nodes.as_ref().map(FromNodes::key) {
-                None => Type::NEVER,
-                Some("name") => Type::string(),
-                Some("names") => Type::list(Type::string()),
-                Some(_) => Type::int().or(Type::double()),
-            };
-            let known = parameter.table.values().chain([&parameter.default]);
-            known.map(Type::of_value).fold(offered, Type::or)
-        }
+        // A variable's type is that of its rows and of its fallback.
+        ParameterType::Any => return Type::Dyn,
     };
     if parameter.default.is_null() { known.or(Type::null()) } else { known }
 }

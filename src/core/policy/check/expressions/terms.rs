@@ -225,8 +225,8 @@ impl<'s, 'd> Terms<'s, 'd> {
             ParameterType::Quantity | ParameterType::Template => texts(term),
             ParameterType::StringList => self.lists(term),
             ParameterType::Any => {
-                // Nodes give values that no table has.
-                self.is_partial |= parameter.from_nodes.is_some();
+                // The fallback, or the nodes, give values that no row has.
+                self.is_partial = true;
                 parameter.table.values().cloned().collect()
             }
         };

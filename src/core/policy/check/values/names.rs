@@ -9,6 +9,7 @@ use crate::core::policy::expression::{Expression, Step, Use};
 use crate::core::policy::interpolation::Interpolation;
 use crate::core::policy::matcher::current;
 use crate::core::policy::overlay::Written;
+use crate::core::policy::parameter::{Parameter, Table};
 use crate::core::policy::source::{Diagnostic, UNKNOWN_LABEL, UNKNOWN_RESOURCE};
 use crate::core::yaml::Span;
 
@@ -103,7 +104,7 @@ fn misspelled(
 
 /// The labels in tables and in overlays.
 fn known_labels(definition: &Definition) -> BTreeSet<String> {
-    let tables = definition.by_node().flat_map(|parameter| parameter.table.labels());
+    let tables = definition.by_node().flat_map(Parameter::tables).flat_map(Table::labels);
     let mut known: BTreeSet<String> = tables.map(|table| table.label.clone()).collect();
     let selected = writes(definition).filter(|placed| placed.write.field() == "nodeSelector");
     known.extend(selected.filter_map(|placed| placed.write.name()).map(str::to_owned));

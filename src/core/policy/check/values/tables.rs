@@ -1,4 +1,4 @@
-//! Tables and defaults of parameters and variables as the file of the policy has them.
+//! Defaults of parameters, and the machines, as the file of the policy has them.
 
 use crate::core::policy::definition::{Definition, entries, field};
 use crate::core::policy::source::{ALWAYS_FALSE, Diagnostic, TEMPLATE_BRACES, UNKNOWN_LABEL};
@@ -8,8 +8,7 @@ use super::names::{WELL_KNOWN, is_slip};
 
 pub(in crate::core::policy::check) fn findings(definition: &Definition) -> Vec<Diagnostic> {
     let mut found = Vec::new();
-    let maps = ["parameters", "variables"].map(|map| entries(field(&definition.spec, map)));
-    for Entry { key, value: parameter, .. } in maps.into_iter().flatten() {
+    for Entry { key, value: parameter, .. } in entries(field(&definition.spec, "parameters")) {
         let text = |node: &Node| node.text().map(|Text { text, .. }| text.to_owned());
         let is_template = field(parameter, "type").and_then(text).as_deref() == Some("template");
         if let Some(default) = field(parameter, "default").filter(|_| !is_template)
@@ -19,20 +18,20 @@ pub(in crate::core::policy::check) fn findings(definition: &Definition) -> Vec<D
             let hint = "give the parameter the type `template`, or write the expression where it is used";
             found.push(Diagnostic::warning(TEMPLATE_BRACES, default.span, message).hint(hint));
         }
-        for Entry { key: label, span, value: table, .. } in entries(field(parameter, "byNode")) {
-            if let Some(known) = WELL_KNOWN.iter().find(|known| is_slip(label, known)) {
-                let message =
-                    format!("no node has the label `{label}`, which is almost one that Kubernetes defines");
-                let hint = format!("did you mean `{known}`?");
-                found.push(Diagnostic::warning(UNKNOWN_LABEL, *span, message).hint(hint));
-            }
-            let is_value = |c: char| c.is_ascii_alphanumeric() || ['-', '_', '.', '*'].contains(&c);
-            for Entry { key: row, span, .. } in entries(Some(table)) {
-                if row.chars().all(is_value) {
-                    continue;
-                }
-                let message =
-                    format!("no node has the value `{row}` of `{label}`: it cannot be the value of a label");
+    }
+    for Entry { key: label, span, value: rows, .. } in entries(field(&definition.spec, "machines")) {
+        if let Some(known) = WELL_KNOWN.iter().find(|known| is_slip(label, known)) {
+            let message =
+                format!("no node has the label `{label}`, which is almost one that Kubernetes defines");
+            let hint = format!("did you mean `{known}`?");
+            found.push(Diagnostic::warning(UNKNOWN_LABEL, *span, message).hint(hint));
+        }
+        let is_value = |c: char| c.is_ascii_alphanumeric() || ['-', '_', '.', '*'].contains(&c);
+        for Entry { key: row, span, .. } in entries(Some(rows)) {
+            for value in row.split(',').map(str::trim).filter(|value| !value.chars().all(is_value)) {
+                let message = format!(
+                    "no node has the value `{value}` of `{label}`: it cannot be the value of a label"
+                );
                 let hint = "write the value as `kubectl get nodes -L LABEL` shows it";
                 found.push(Diagnostic::warning(ALWAYS_FALSE, *span, message).hint(hint));
             }
