@@ -273,7 +273,7 @@ fn samples_on(policy: &Policy, nodes: Option<&Selection>) -> Vec<(String, Value)
         (format!("{what} on {}", labels.join(", ")), pod)
     };
     let Some(resolved) = resolved else { return specs.into_iter().map(on_nodes).collect() };
-    let fabric = &resolved.devices.fabric;
+    let fabric = &resolved.devices.own;
     let own = own_devices(&resolved.devices, &container("a", 8));
     // For each other resource, on any node: an expression can have a value for the first one only.
     let others = definition.gpus.resources.iter().skip(1).filter(|_| nodes.is_none());
@@ -323,12 +323,12 @@ fn own_devices(devices: &Devices, gpus: &Value) -> Vec<(&'static str, Value)> {
         let claims = claim("gpus", known.pattern.example());
         specs.push(("GPUs by claim", json!({"containers": [container], "resourceClaims": claims})));
     }
-    if let Some(resource) = devices.fabric.resources.first() {
+    if let Some(resource) = devices.own.resources.first() {
         let mut container = gpus.clone();
         container["resources"]["limits"][resource.example()] = json!(1);
         specs.push(("a device of its own", json!({"containers": [container]})));
     }
-    if let Some(known) = devices.fabric.claims.iter().find(|known| known.devices != Some(0)) {
+    if let Some(known) = devices.own.claims.iter().find(|known| known.devices != Some(0)) {
         let claims = claim("own-device", known.pattern.example());
         specs.push(("a claim of its own", json!({"containers": [gpus], "resourceClaims": claims})));
     }

@@ -160,14 +160,11 @@ fn wrong_gpu_claims_are_refused() {
     refused(&of("[]"), &["`claims`", "a map"]);
 }
 
-const FABRIC: &str = "  parameters:\n    resource: {type: string, description: d, default: rdma/vf}\n  \
-    fabric:\n    resources: ['${resource}', 'rdma/*']\n    networks: [rdma-vf, ops/*]\n    claims: ['*-nics']\n  \
-    rules:\n    - name: devices\n      when: ${!ownFabric}\n      \
-    container:\n        resources:\n          limits: {'${resource}': '${gpus}'}\n          \
-    requests: {'${resource}': '${gpus}'}\n          claims: [{name: nics}]\n      \
-    pod:\n        metadata: {annotations: {k8s.v1.cni.cncf.io/networks: {$append: rdma-vf, $count: 2}}}\n        \
-    spec: {resourceClaims: [{name: nics, resourceClaimTemplateName: policy-nics}]}\n    \
-    - {name: settings, container: {env: [{name: A, value: b}]}}\n";
+const DEVICES: &str = "  parameters:\n    resource: {type: string, description: d, default: rdma/vf}\n  \
+    devices:\n    own:\n      resources: ['${resource}', 'rdma/*']\n      networks: [rdma-vf, ops/*]\n      \
+    claims: ['*-nics']\n    add:\n      - name: devices\n        resources: {'${resource}': '${gpus}'}\n        \
+    networks: rdma-vf\n        claims: {nics: policy-nics}\n  \
+    rules:\n    - {name: settings, container: {env: [{name: A, value: b}]}}\n";
 
 fn with(pointer: &str, value: Value) -> Value {
     let mut pod = pod();
@@ -186,7 +183,7 @@ const LIMIT: &str = "/spec/containers/0/resources/limits";
 const NETWORKS: &str = "/metadata/annotations/k8s.v1.cni.cncf.io~1networks";
 
 #[test]
-fn a_pod_that_brings_its_fabric_keeps_it_and_gets_the_rest() {
+fn a_pod_that_brings_its_devices_keeps_them_and_gets_the_rest() {
     for (pod, name) in [
         (with(&format!("{LIMIT}/rdma~1ib"), json!(8)), "rdma/ib"),
         (with(NETWORKS, json!("storage,ops/rail-7")), "ops/rail-7"),
@@ -202,7 +199,7 @@ fn a_pod_that_brings_its_fabric_keeps_it_and_gets_the_rest() {
             "policy-nics",
         ),
     ] {
-        let injected = inject(&policy(FABRIC), &pod);
+        let injected = inject(&policy(DEVICES), &pod);
         assert_eq!(injected.codes(), ["kept_fabric"], "{name}");
         let message = injected.report["warnings"][0]["message"].as_str().unwrap();
         assert!(message.contains(&format!("`{name}`")), "{message}");
@@ -223,7 +220,7 @@ fn the_names_that_the_policy_adds_are_not_the_pods_own() {
         with(NETWORKS, json!("default/rdma-vf,storage")),
         with("/spec/resourceClaims", json!([{"name": "nics", "resourceClaimTemplateName": "policy-nics"}])),
     ] {
-        let injected = inject(&policy(FABRIC), &pod);
+        let injected = inject(&policy(DEVICES), &pod);
         assert_eq!(injected.codes(), Vec::<&str>::new());
         let container = &injected.pod["spec"]["containers"][0];
         assert_eq!(container["resources"]["claims"], json!([{"name": "nics"}]));
@@ -236,36 +233,44 @@ fn the_names_that_the_policy_adds_are_not_the_pods_own() {
 
 #[test]
 fn another_name_of_the_policy_leaves_the_first_one_to_the_pod() {
-    let other = policy(&FABRIC.replace("default: rdma/vf", "default: rdma/other"));
+    let other = policy(&DEVICES.replace("default: rdma/vf", "default: rdma/other"));
     assert_eq!(inject(&other, &with(&format!("{LIMIT}/rdma~1vf"), json!(8))).codes(), ["kept_fabric"]);
 }
 
 #[test]
-fn a_warning_about_the_own_fabric_is_not_doubled_where_no_rule_depends_on_it() {
-    let body = FABRIC.replace("      when: ${!ownFabric}\n", "").replace(
-        "  rules:",
-        "  warnings: [{code: own, when: '${ownFabric}', message: it has its own}]\n  rules:",
+fn a_warning_about_own_devices_is_not_doubled_where_nothing_depends_on_them() {
+    let (head, rest) = DEVICES.split_once("    add:\n").unwrap();
+    let rule = "    - name: devices\n      container:\n        resources:\n          \
+                limits: {'${resource}': '${gpus}'}\n          requests: {'${resource}': '${gpus}'}\n";
+    let (_, settings) = rest.split_once("  rules:\n").unwrap();
+    let body = format!(
+        "{head}  warnings: [{{code: own, when: '${{ownDevices}}', message: it has its own}}]\n  \
+         rules:\n{rule}{settings}"
     );
     let injected = inject(&policy(&body), &with(&format!("{LIMIT}/rdma~1ib"), json!(8)));
     assert_eq!(injected.codes(), ["own"]);
+    assert_eq!(injected.pod["spec"]["containers"][0]["resources"]["limits"]["rdma/vf"], "8");
 }
 
 #[test]
-fn a_fabric_that_is_not_declared_well_is_refused() {
-    refused(&policy(&FABRIC.replace("claims: ['*-nics']", "claim: []")), &["`claim`"]);
-    refused(&policy(&FABRIC.replace("claims: ['*-nics']", "claims: nics")), &["`claims`", "a list"]);
-    refused(&policy(&FABRIC.replace("['*-nics']", "'${podNamespace}'")), &["depends on the pod"]);
-    let start = FABRIC.find("  fabric:").unwrap();
-    let end = FABRIC.find("  rules:").unwrap();
-    let without = [&FABRIC[..start], &FABRIC[end..]].concat();
-    refused(&policy(&without), &["`ownFabric`", "`fabric`"]);
-    let empty = [&FABRIC[..start], "  fabric: {resources: []}\n", &FABRIC[end..]].concat();
+fn devices_that_are_not_declared_well_are_refused() {
+    refused(&policy(&DEVICES.replace("claims: ['*-nics']", "claim: []")), &["`claim`"]);
+    refused(&policy(&DEVICES.replace("claims: ['*-nics']", "claims: nics")), &["`claims`", "a list"]);
+    refused(&policy(&DEVICES.replace("['*-nics']", "'${podNamespace}'")), &["depends on the pod"]);
+    let start = DEVICES.find("  devices:\n").unwrap();
+    let own = DEVICES.find("    own:\n").unwrap();
+    let add = DEVICES.find("    add:\n").unwrap();
+    let rules = DEVICES.find("  rules:").unwrap();
+    let reads = "    - {name: reads, when: '${!ownDevices}', container: {env: [{name: B, value: b}]}}\n";
+    let without = [&DEVICES[..start], &DEVICES[rules..], reads].concat();
+    refused(&policy(&without), &["`ownDevices`", "`devices"]);
+    let empty = [&DEVICES[..own], "    own: {resources: []}\n", &DEVICES[add..]].concat();
     refused(&policy(&empty), &["names no device"]);
-    refused(
-        &policy(&FABRIC.replace("'${resource}': '${gpus}'", "'rdma/${gpus}': '${gpus}'")),
-        &["ownFabric", "rdma/${gpus}"],
-    );
-    refused(&policy(&FABRIC.replace("$append: rdma-vf", "$append: '${podNamespace}'")), &["ownFabric"]);
-    let job = FABRIC.replace("policy-nics", "'${podNamespace}-nics'");
+    let of_pod = "'rdma/${podNamespace}': '${gpus}'";
+    refused(&policy(&DEVICES.replace("'${resource}': '${gpus}'", of_pod)), &["rdma/${podNamespace}"]);
+    let of_container = "'rdma/${gpus}': '${gpus}'";
+    refused(&policy(&DEVICES.replace("'${resource}': '${gpus}'", of_container)), &["rdma/${gpus}"]);
+    refused(&policy(&DEVICES.replace("networks: rdma-vf", "networks: '${podNamespace}'")), &["podNamespace"]);
+    let job = DEVICES.replace("policy-nics", "'${podNamespace}-nics'");
     assert_eq!(inject(&policy(&job), &pod()).codes(), Vec::<&str>::new());
 }

@@ -27,7 +27,10 @@ fn policy_around(example: &str) -> String {
     let rule = match key {
         "env" => format!("      container:\n{}", indented(example, 8)),
         "annotations" => format!("      pod:\n        metadata:\n{}", indented(example, 10)),
-        "fabric" => return POLICY.split_once("  rules:\n").unwrap().0.to_owned() + &indented(example, 2),
+        "devices" if example.contains("\nrules:\n") => {
+            return POLICY.split_once("  rules:\n").unwrap().0.to_owned() + &indented(example, 2);
+        }
+        "devices" => return with_spec(example),
         "gpus" => {
             let policy = POLICY.replace("  gpus: {resources: [nvidia.com/gpu]}\n", &indented(example, 2));
             return policy.replace("FABRIC", "EXAMPLE");
@@ -146,16 +149,16 @@ fn the_example_of_a_list_in_a_string_puts_its_entry_in_front() {
 }
 
 #[test]
-fn the_example_of_networks_extends_the_annotation_in_its_form() {
+fn the_example_of_devices_attaches_those_that_a_pod_requests() {
     const NETWORKS: &str = "k8s.v1.cni.cncf.io/networks";
     let mut pod = documents(POD).remove(0);
-    pod["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/rdma-vf"] = json!(2);
+    pod["spec"]["containers"][0]["resources"]["limits"]["rdma/vf"] = json!(2);
     let networks = |pod: &Value| pod["metadata"]["annotations"][NETWORKS].as_str().unwrap().to_owned();
     let plain: Vec<String> =
-        networks(&served("$count", &pod)).split(',').map(|name| name.trim().to_owned()).collect();
+        networks(&served("virtual-functions", &pod)).split(',').map(|name| name.trim().to_owned()).collect();
     assert_eq!(plain, ["rdma-vf", "rdma-vf"]);
     pod["metadata"]["annotations"][NETWORKS] = json!(r#"[{"name":"storage"}]"#);
-    let list: Value = serde_json::from_str(&networks(&served("$count", &pod))).unwrap();
+    let list: Value = serde_json::from_str(&networks(&served("virtual-functions", &pod))).unwrap();
     let names: Vec<_> = list.as_array().unwrap().iter().map(|entry| entry["name"].clone()).collect();
     assert_eq!(names, ["storage", "rdma-vf", "rdma-vf"]);
 }
@@ -181,11 +184,11 @@ fn the_example_of_gpus_by_claim_counts_them() {
 }
 
 #[test]
-fn the_example_of_a_fabric_leaves_a_pod_its_own() {
+fn the_example_of_devices_leaves_a_pod_its_own() {
     let mut pod = documents(POD).remove(0);
-    assert_eq!(limits(&served("fabric:", &pod))["rdma/vf"], "8");
+    assert_eq!(limits(&served("devices:\n  own:", &pod))["rdma/vf"], "8");
     pod["spec"]["containers"][0]["resources"]["limits"]["rdma/ib"] = json!(8);
-    let example = examples().into_iter().find(|example| example.starts_with("fabric:")).unwrap();
+    let example = examples().into_iter().find(|example| example.starts_with("devices:\n  own:")).unwrap();
     let run = with_policy(&policy_around(&example), &pod.to_string()).exits(0);
     run.says(&["the pod asks for `rdma/ib` itself"]);
 }

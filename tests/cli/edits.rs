@@ -1,4 +1,4 @@
-//! The edits of an overlay: networks, lists of objects in annotations, and lists that are replaced.
+//! The edits of an overlay: networks, also those of devices, lists of objects in annotations, and lists that are replaced.
 
 use serde_json::{Value, json};
 
@@ -85,9 +85,6 @@ fn attached(edit: &str, own: Option<&str>) -> String {
 fn each_network_of_a_list_is_attached_once() {
     assert_eq!(attached("$append: '${rails}'", None), "rail-0,rail-1,ops/rail-2");
     assert_eq!(attached("$append: [rail-0, '${rails[2]}']", None), "rail-0,ops/rail-2");
-    assert_eq!(attached("$append: '${rails}', $count: 2", None), "rail-0,rail-1");
-    assert_eq!(attached("$append: '${rails}', $count: 0", None), "");
-    assert_eq!(attached("$append: rail-0, $count: 2", None), "rail-0,rail-0");
     assert_eq!(attached("$append: rail-0", None), "rail-0");
     assert_eq!(attached("$append: '${null}'", None), "");
 }
@@ -105,7 +102,7 @@ fn networks_that_the_pod_has_count_in_the_form_that_it_has() {
 
 #[test]
 fn a_network_of_a_list_can_have_an_interface() {
-    let edit = "$append: [rail-0@net7, ops/rail-1@net8], $count: 2";
+    let edit = "$append: [rail-0@net7, ops/rail-1@net8]";
     assert_eq!(attached(edit, None), "rail-0@net7,ops/rail-1@net8");
     assert_eq!(attached(edit, Some("storage@net7")), "storage@net7,rail-0,ops/rail-1@net8");
     assert_eq!(attached(edit, Some("rail-0")), "rail-0,ops/rail-1@net8");
@@ -131,28 +128,108 @@ fn a_list_of_networks_is_one_line_of_the_report() {
 }
 
 #[test]
-fn a_wrong_number_of_networks_or_a_wrong_name_is_refused() {
-    refused(&networks("$append: [a, b], $count: 3"), &["the list has 2 networks, and `$count` is 3"]);
-    refused(&networks("$append: '${rails}', $count: 4"), &["the list has 3 networks, and `$count` is 4"]);
-    refused(&networks("$append: '${rails}', $count: '${gpus}'"), &["`gpus`"]);
-    refused(
-        &networks("$append: '${rails}', $count: '${totalGpus}'"),
-        &["the list has 3 networks, and `$count` is 8", "lower `$count`"],
-    );
-    refused(&networks("$append: rail-0, $count: many"), &["a whole number"]);
-    refused(&networks("$append: rail-0, $count: '2'"), &["a whole number"]);
-    refused(&networks("$append: rail-0, $count: -1"), &["a whole number"]);
-    refused(&networks("$append: rail-0, $count: '${1.5}'"), &["a whole number"]);
-    refused(&networks("$append: rail-0, $count: '${-1}'"), &["a whole number"]);
-    refused(&networks("$append: 5, $count: 1"), &["a string"]);
+fn a_wrong_name_of_a_network_is_refused() {
+    refused(&networks("$append: rail-0, $count: 2"), &["`$count` is no edit", "`devices.add`"]);
+    refused(&networks("$append: '${string(gpus)}'"), &["`gpus`"]);
+    refused(&networks("$append: 5"), &["a string"]);
     refused(&networks("$append: [a, 5]"), &["a string"]);
     refused(&networks("$append: {a: b}"), &["a string"]);
     refused(&networks("$append: 'a,b'"), &["`a,b`"]);
     refused(&networks("$append: a@net1"), &["`a@net1`"]);
-    refused(&networks("$append: '${totalGpus}'"), &["the name of a network"]);
+    refused(&networks("$append: '${totalGpus}'"), &["a name or a list of names"]);
     refused(&networks("$append: '${[\"A b\"]}'"), &["`A b`"]);
     refused(&networks("$append: a, $separator: ','"), &["`$separator`", "`$append`"]);
-    refused(&networks("$count: 1"), &["`$append`"]);
+    refused(&networks("$separator: ','"), &["`$append`"]);
+}
+
+/// A policy with an entry of `devices.add`, and lists of resources and of networks for it.
+fn devices(entry: &str) -> String {
+    policy(&format!(
+        "  parameters:\n    \
+         nics: {{type: stringList, description: d, default: [example.com/nic-0, example.com/nic-1, example.com/nic-2]}}\n    \
+         rails: {{type: stringList, description: d, default: [rail-0, rail-1, ops/rail-2]}}\n  \
+         devices:\n    add: [{{name: nics, {entry}}}]\n  \
+         rules: [{{name: settings, container: {{env: [{{name: A, value: b}}]}}}}]\n"
+    ))
+}
+
+/// The networks of a pod that gets devices, and has these networks itself.
+#[track_caller]
+fn attached_devices(entry: &str, own: Option<&str>) -> String {
+    let mut pod = pod();
+    if let Some(own) = own {
+        pod["metadata"]["annotations"][NETWORKS] = json!(own);
+    }
+    networks_of(&devices(entry), &pod)
+}
+
+#[track_caller]
+fn networks_of(policy: &str, pod: &Value) -> String {
+    let injected = inject(policy, pod);
+    assert_eq!(injected.codes(), Vec::<&str>::new());
+    injected.pod["metadata"]["annotations"][NETWORKS].as_str().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn a_network_is_attached_once_for_each_device_that_the_pod_requests() {
+    let two = "resources: {example.com/nic: 2}, networks: rail-0";
+    assert_eq!(attached_devices(two, None), "rail-0,rail-0");
+    let all = "resources: {example.com/nic: '${gpus}'}, networks: rail-0";
+    assert_eq!(attached_devices(all, None), ["rail-0"; 8].join(","));
+    assert_eq!(attached_devices("resources: {example.com/nic: 0}, networks: rail-0", None), "");
+    assert_eq!(attached_devices("resources: {example.com/nic: 2}, networks: '${null}'", None), "");
+    assert_eq!(attached_devices(two, Some("rail-0")), "rail-0,rail-0");
+    assert_eq!(attached_devices(two, Some("x")), "x,rail-0,rail-0");
+    let mut more = pod();
+    let other = json!({"name": "b", "image": "i", "resources": {"limits": {"example.com/nic": 1}}});
+    more["spec"]["containers"].as_array_mut().unwrap().push(other);
+    assert_eq!(networks_of(&devices(two), &more), "rail-0,rail-0,rail-0");
+}
+
+#[test]
+fn each_network_of_a_list_is_attached_to_the_device_at_its_place() {
+    let first = |count: &str| format!("resources: {{'${{nics}}': {count}}}, networks: '${{rails}}'");
+    assert_eq!(attached_devices(&first("2"), None), "rail-0,rail-1");
+    assert_eq!(attached_devices(&first("'${gpus}'"), None), "rail-0,rail-1,ops/rail-2");
+    assert_eq!(attached_devices(&first("0"), None), "");
+    let injected = inject(&devices(&first("2")), &pod());
+    let limits = json!({"nvidia.com/gpu": 8, "example.com/nic-0": "1", "example.com/nic-1": "1"});
+    assert_eq!(injected.pod["spec"]["containers"][0]["resources"]["limits"], limits);
+    // One resource for all of them.
+    let all = "resources: {example.com/nic: 2}, networks: '${rails}'";
+    assert_eq!(attached_devices(all, None), "rail-0,rail-1,ops/rail-2");
+    assert_eq!(attached_devices("networks: '${rails}'", None), "rail-0,rail-1,ops/rail-2");
+    let interfaces = "resources: {'${nics}': 2}, networks: [rail-0@net7, ops/rail-1@net8]";
+    assert_eq!(attached_devices(interfaces, None), "rail-0@net7,ops/rail-1@net8");
+    assert_eq!(attached_devices(interfaces, Some("storage@net7")), "storage@net7,rail-0,ops/rail-1@net8");
+}
+
+#[test]
+fn networks_of_devices_that_the_pod_has_count_in_the_form_that_it_has() {
+    let rails = "resources: {'${nics}': 3}, networks: '${rails}'";
+    assert_eq!(attached_devices(rails, Some("default/rail-1, x")), "default/rail-1, x,rail-0,ops/rail-2");
+    let json = r#"[{"name":"rail-2","namespace":"ops"}]"#;
+    let all = r#"[{"name":"rail-2","namespace":"ops"},{"name":"rail-0"},{"name":"rail-1"}]"#;
+    assert_eq!(attached_devices(rails, Some(json)), all);
+}
+
+#[test]
+fn a_wrong_amount_of_devices_or_a_wrong_network_of_theirs_is_refused() {
+    let amount =
+        |amount: &str| devices(&format!("resources: {{example.com/nic: {amount}}}, networks: rail-0"));
+    refused(&amount("many"), &["a quantity"]);
+    refused(&amount("-1"), &["not an amount of at least 0"]);
+    refused(&amount("'${1.5}'"), &["not a whole number"]);
+    refused(&amount("'${-1}'"), &["not an amount of at least 0"]);
+    refused(&amount("'${rails}'"), &["a quantity"]);
+    let network = |network: &str| devices(&format!("resources: {{example.com/nic: 1}}, networks: {network}"));
+    refused(&network("5"), &["a string"]);
+    refused(&network("[a, 5]"), &["a string"]);
+    refused(&network("'a,b'"), &["`a,b`"]);
+    refused(&network("a@net1"), &["`a@net1`"]);
+    refused(&network("'${totalGpus}'"), &["a name or a list of names"]);
+    refused(&network("'${string(gpus)}'"), &["`gpus`"]);
+    refused(&devices("when: '${hostNetwork}'"), &["adds no device"]);
 }
 
 const INTERFACES: &str = "networking.gke.io/interfaces";
@@ -248,7 +325,7 @@ fn wrong_entries_are_refused() {
     refused(&of("$append: [{i: a}, {i: a, net: b}], $key: i"), &["two entries", "`i`"]);
     refused(&of("$append: '${[1]}', $key: i"), &["a list of maps is needed"]);
     refused(&of("$append: '${1}', $key: i"), &["a list of maps is needed"]);
-    refused(&of("$append: [{i: a}], $key: i, $count: 1"), &["`$count`", "`$append`"]);
+    refused(&of("$append: [{i: a}], $key: i, $separator: ','"), &["`$separator`", "`$append`"]);
 }
 
 #[test]
@@ -257,14 +334,13 @@ fn edits_of_annotations_are_refused_elsewhere() {
     let pod = |body: &str| policy(&format!("  rules:\n    - name: r\n      pod: {{{body}}}\n"));
     let annotation = &["edits the text of an annotation"];
     refused(&container("env: [{name: A, value: {$append: [{i: a}], $key: i}}]"), annotation);
-    refused(&container("env: [{name: A, value: {$append: a, $count: 1}}]"), annotation);
     refused(&container("workingDir: {$append: [{i: a}], $key: i}"), annotation);
     refused(&container("securityContext: {$append: [{i: a}], $key: i}"), annotation);
     refused(&container("ports: {$append: [{containerPort: 1}], $key: containerPort}"), annotation);
     refused(&pod("metadata: {labels: {a: {$append: [{i: a}], $key: i}}}"), annotation);
     refused(&pod("metadata: {annotations: {$append: [{i: a}], $key: i}}"), annotation);
-    refused(&pod("spec: {nodeSelector: {$append: a, $count: 1}}"), annotation);
-    refused(&pod("spec: {tolerations: [{$append: a, $count: 1}]}"), annotation);
+    refused(&pod("spec: {nodeSelector: {$append: [{i: a}], $key: i}}"), annotation);
+    refused(&pod("spec: {tolerations: [{$append: [{i: a}], $key: i}]}"), annotation);
 }
 
 fn replacement(list: &str) -> String {

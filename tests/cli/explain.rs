@@ -44,11 +44,15 @@ fn every_parameter_rule_and_code_of_a_built_in_policy_is_in_its_explanation() {
         }
         let parts = definition.bases.iter().map(|part| (part.file.as_str(), &*part.text));
         let texts: BTreeMap<&str, &str> = parts.chain([(policy.file, policy.text)]).collect();
-        let rules =
-            texts.values().filter_map(|text| text.split_once("\n  rules:\n")).flat_map(|(_, rules)| {
-                let names = rules.lines().filter_map(|line| line.strip_prefix("    - name: "));
-                names.map(str::to_owned).collect::<Vec<_>>()
-            });
+        let rules = texts.values().flat_map(|text| {
+            let devices = text.split_once("\n  devices:\n").map_or("", |(_, rest)| rest);
+            let devices =
+                devices.lines().take_while(|line| !line.starts_with("  w") && !line.starts_with("  r"));
+            let devices = devices.filter_map(|line| line.strip_prefix("      - name: "));
+            let rules = text.split_once("\n  rules:\n").map_or("", |(_, rules)| rules);
+            let rules = rules.lines().filter_map(|line| line.strip_prefix("    - name: "));
+            devices.chain(rules).map(str::to_owned).collect::<Vec<_>>()
+        });
         let rules: Vec<String> = rules.collect();
         assert_eq!(fact["rules"].as_array().unwrap().len(), rules.len(), "{}", policy.name);
         for rule in rules {

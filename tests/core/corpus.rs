@@ -129,7 +129,6 @@ fn the_corpus_has_the_mistakes_of_the_trial_and_each_warning() {
         "device_without_ipc_lock",
         "mode_in_mount_path",
         "mount_without_volume",
-        "networks_and_count_differ",
         "policies_overlap",
         "quantity_as_text",
         "request_without_limit",

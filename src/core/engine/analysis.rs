@@ -9,14 +9,14 @@ mod containers;
 mod kinds;
 mod multus;
 mod nodes;
-mod own_fabric;
+mod own_devices;
 
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
 use crate::core::policy::matcher::{Selection, namespace_of};
-use crate::core::policy::{PodContext, Policy, ResolvedPolicy};
+use crate::core::policy::{PodContext, Policy, ResolvedPolicy, Rule};
 use crate::core::schema::{self, Shape};
 use crate::core::work::Work;
 
@@ -47,7 +47,7 @@ pub(crate) struct PodAnalysis {
     /// The names of the claims.
     pub(super) claims: Value,
     /// The names under which the pod requests devices of the fabric itself.
-    pub(super) own_fabric: Vec<String>,
+    pub(super) own_devices: Vec<String>,
     /// The parts of the pod that expressions read.
     pub(super) pod: Value,
     pub(super) purpose: Purpose,
@@ -96,7 +96,7 @@ impl PodAnalysis {
             host_network: pod["spec"]["hostNetwork"].as_bool() == Some(true),
             total_gpus: 0,
             claims: Value::Null,
-            own_fabric: Vec::new(),
+            own_devices: Vec::new(),
             pod: Value::Null,
             nodes,
             policy,
@@ -113,8 +113,14 @@ impl PodAnalysis {
         if analysis.policy.reads("claimNames") {
             analysis.claims = claims::names(pod);
         }
-        if analysis.policy.reads("ownFabric") {
-            analysis.own_fabric = own_fabric::found(pod, &analysis.policy.devices, &analysis.namespace);
+        if analysis.policy.adds_devices || analysis.policy.reads("ownDevices") {
+            analysis.own_devices = own_devices::found(pod, &analysis.policy.devices, &analysis.namespace);
+        }
+        if analysis.policy.reads("hasDevice") {
+            let Self { policy, containers, .. } = &mut analysis;
+            for container in containers {
+                container.has_device = own_devices::has(pod, container.place(), &policy.devices);
+            }
         }
         analysis.read_pod(pod, context);
         Ok(analysis)
@@ -156,6 +162,11 @@ impl PodAnalysis {
             self.pod["spec"] = Value::Object(Map::new());
         }
         add_labels(&mut self.pod, context);
+    }
+
+    /// Returns whether a rule is for this pod: a pod that brings devices itself gets none of the policy.
+    pub(super) fn may_apply(&self, rule: &Rule) -> bool {
+        rule.device.is_none() || self.own_devices.is_empty()
     }
 
     /// Returns whether a container requests GPUs.

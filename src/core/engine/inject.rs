@@ -208,12 +208,13 @@ fn record_rules(rules: &Rules<'_>, analysis: &PodAnalysis, log: &mut ChangeLog) 
             trace.applied.extend(applied);
         }
     }
-    let names = &analysis.own_fabric;
-    if analysis.policy.devices.rules_read_own_fabric
-        && !names.is_empty()
-        && (analysis.has_gpus() || rules.any())
-    {
+    let names = &analysis.own_devices;
+    if analysis.policy.devices.are_kept && !names.is_empty() && (analysis.has_gpus() || rules.any()) {
         log.warnings.push(about(WarningKind::KeptFabric { names: names.clone() }, ""));
+    }
+    for rule in rules.in_state(State::WithoutNetwork) {
+        let path = "/spec/hostNetwork".to_owned();
+        log.warnings.push(Warning { path, kind: WarningKind::HostNetwork, rule: rule.name.clone() });
     }
     let against = rules.off_host.clone().unwrap_or_default();
     for rule in rules.in_state(State::KeptOffHost) {

@@ -30,7 +30,7 @@ pub(super) fn keep(analysis: &PodAnalysis, pod: &mut Value, log: &mut ChangeLog)
 
 /// Warns about each device of the policy of which the pod requests more than any node has that it fits.
 pub(super) fn warn_of_requests(analysis: &PodAnalysis, pod: &Value, log: &mut ChangeLog) {
-    let fabric = &analysis.policy.devices.fabric.resources;
+    let fabric = &analysis.policy.devices.own.resources;
     let requests = requests(pod);
     for (resource, requested) in requests.as_object().into_iter().flatten() {
         let requested = requested.as_i64().unwrap_or(0);

@@ -36,7 +36,7 @@ pub struct PolicyFact {
     pub description: String,
     pub r#match: TriggerFact,
     pub gpus: GpuFact,
-    pub fabric: FabricFact,
+    pub fabric: OwnDevicesFact,
     pub parameters: Vec<ParameterFact>,
     pub variables: Vec<VariableFact>,
     pub rules: Vec<RuleFact>,
@@ -79,7 +79,7 @@ pub struct GpuFact {
 
 /// The names of devices with which a pod brings a fabric of its own.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct FabricFact {
+pub struct OwnDevicesFact {
     pub resources: Vec<String>,
     pub networks: Vec<String>,
     pub claims: Vec<String>,
@@ -149,10 +149,10 @@ pub fn policy(policy: &Policy, sources: &Sources<'_>) -> PolicyFact {
             claims: gpu_claims.map(ToString::to_string).collect(),
             gpus_per_claim: devices.gpu_claims.as_ref().map_or(0, |claims| claims.gpus),
         },
-        fabric: FabricFact {
-            resources: strings(&devices.fabric.resources),
-            networks: strings(&devices.fabric.networks),
-            claims: devices.fabric.claims.iter().map(ToString::to_string).collect(),
+        fabric: OwnDevicesFact {
+            resources: strings(&devices.own.resources),
+            networks: strings(&devices.own.networks),
+            claims: devices.own.claims.iter().map(ToString::to_string).collect(),
         },
         parameters: declared(policy, sources),
         variables: variables(policy),

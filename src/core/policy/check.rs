@@ -32,7 +32,6 @@ pub fn warnings(definition: &Definition) -> Vec<SourceError> {
     found.extend(expressions::conditions::findings(definition, &samples, &found));
     found.extend(expressions::unused::findings(definition));
     found.extend(values::overlays::findings(definition));
-    found.extend(values::networks::findings(definition));
     found.extend(values::amounts::findings(definition));
     found.extend(values::environment::findings(definition, &samples));
     found.extend(values::tables::findings(definition));

@@ -3,9 +3,9 @@
 //! A [`ResolvedPolicy`] has the rules that can apply with these values, the devices that it knows, and whether its
 //! expressions may read what its rules write. It knows no pod.
 
+mod added_names;
 mod devices;
 mod known_nodes;
-mod own_names;
 mod own_writes;
 mod parameter_values;
 mod resolved;
@@ -13,7 +13,7 @@ mod resolved;
 pub(crate) use devices::Devices;
 pub(crate) use known_nodes::KnownNodes;
 pub(crate) use own_writes::choice_reads_writes;
-pub(crate) use parameter_values::{ParameterValues, bound};
+pub(crate) use parameter_values::ParameterValues;
 pub(crate) use resolved::{Condition, ResolvedPolicy};
 
 use std::borrow::Cow;

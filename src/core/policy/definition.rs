@@ -8,7 +8,7 @@ pub(crate) mod message;
 mod place;
 pub(crate) mod settings;
 
-pub(crate) use device_names::{ClaimedGpus, Fabric, FabricNames, Gpus};
+pub(crate) use device_names::{ClaimedGpus, DeviceNames, Gpus, OwnDevices};
 pub(crate) use message::VALUE;
 pub(crate) use place::{At, Placed, entries, entry_of, field, in_volume, keys, span_in, span_in_rule};
 pub(crate) use settings::{Settings, includes};
@@ -48,7 +48,7 @@ pub struct Definition {
     /// The values that an operator can set.
     pub parameters: Vec<Parameter>,
     pub(crate) gpus: Gpus,
-    pub(crate) fabric: Option<Fabric>,
+    pub(crate) own_devices: Option<OwnDevices>,
     pub(crate) matcher: Matcher,
     pub(crate) variables: Vec<Variable>,
     /// What `offeredName` and `offeredNames` ask of the nodes, by the call.
@@ -103,11 +103,25 @@ pub(crate) struct Rule {
     pub(crate) on_conflict: OnConflict,
     pub(crate) container: Instructions,
     pub(crate) pod: PodOverlay,
+    /// Of an entry of `devices.add`.
+    pub(crate) device: Option<AddsDevices>,
     /// The parameters that it depends on.
     pub(crate) parameters: BTreeSet<String>,
 }
 
+/// An entry of `devices.add`. A pod that brings devices itself gets nothing of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct AddsDevices {
+    /// True if the devices are attached to the pod's own network, and not to that of the host.
+    pub(crate) to_network: bool,
+}
+
 impl Definition {
+    /// Returns whether the policy has entries of `devices.add`.
+    pub(crate) fn adds_devices(&self) -> bool {
+        self.rules.iter().any(|rule| rule.device.is_some())
+    }
+
     /// The texts of the policies that it extends, and its own.
     pub(super) fn texts_of_files(&self) -> impl DoubleEndedIterator<Item = &str> {
         self.bases.iter().map(|base| &*base.text).chain([&*self.text])
@@ -218,7 +232,7 @@ impl Definition {
     /// Calls `visit` with every interpolation but those of variables.
     pub(super) fn texts_outside_of_variables(&self, visit: &mut dyn FnMut(&Interpolation)) {
         self.gpus.claims.iter().for_each(|claims| claims.places(&mut |text, _| visit(text)));
-        self.fabric.iter().for_each(|fabric| fabric.places(&mut |text, _| visit(text)));
+        self.own_devices.iter().for_each(|own| own.places(&mut |text, _| visit(text)));
         self.matcher.when.iter().for_each(&mut *visit);
         for warning in &self.warnings {
             visit(&warning.when);

@@ -3,6 +3,7 @@
 //! `extension` combines the trees of the files, and `parse` turns the result into a `Definition`. The file system is not
 //! known here, and no mistake is looked for that needs more than the text.
 
+mod devices;
 mod extension;
 mod other_kind;
 mod parse;
@@ -355,7 +356,7 @@ fn combined(found: &[Found<'_>]) -> Result<Definition, SourceErrors> {
     let is_whole = found.is_empty();
     problems.add(found);
     if let Some(definition) = definition.as_ref().filter(|_| is_whole) {
-        problems.take(own_fabric_is_declared(definition));
+        problems.take(own_devices_are_declared(definition));
     }
     match definition {
         Some(definition) if problems.is_empty() => Ok(definition),
@@ -367,17 +368,17 @@ fn combined(found: &[Found<'_>]) -> Result<Definition, SourceErrors> {
     }
 }
 
-fn own_fabric_is_declared(definition: &Definition) -> Result<(), Diagnostic> {
+fn own_devices_are_declared(definition: &Definition) -> Result<(), Diagnostic> {
     let mut read = None;
     definition.texts(&mut |text| {
-        let mut readers = text.expressions().filter(|expression| expression.names().contains("ownFabric"));
-        read = read.or_else(|| readers.next().map(|expression| expression.span_of_name("ownFabric")));
+        let mut readers = text.expressions().filter(|expression| expression.names().contains("ownDevices"));
+        read = read.or_else(|| readers.next().map(|expression| expression.span_of_name("ownDevices")));
     });
     match read {
-        Some(span) if definition.fabric.is_none() => {
-            Err(Diagnostic::new(span, "`ownFabric` is read, and the policy has no `fabric`")
+        Some(span) if definition.own_devices.is_none() => {
+            Err(Diagnostic::new(span, "`ownDevices` is read, and the policy has no `devices.own`")
                 .code(MISSING_KEY)
-                .hint("add `fabric:` to `spec` with the names of its devices, see docs/policy.md"))
+                .hint("add `devices: {own: …}` to `spec` with the names of its devices, see docs/policy.md"))
         }
         _ => Ok(()),
     }

@@ -22,8 +22,14 @@ pub(crate) use places::{Wanted, is_list, is_object};
 pub(crate) use template::{Element, Template};
 pub(crate) use writes::{Key, Write, Written, writes, writes_of_rule};
 
-use crate::core::policy::interpolation::{EvaluationError, Interpolation};
-use crate::core::schema::{Field, Format, Object};
+use serde_json::Value;
+
+use crate::core::policy::expression::Bindings;
+use crate::core::policy::interpolation::{EvaluationError, Interpolation, text_of};
+use crate::core::quantity::Quantity;
+use crate::core::schema::{Field, Format, Object, Shape};
+
+use accept::accept;
 
 use writes::value_at;
 
@@ -111,12 +117,48 @@ pub(crate) enum EnvEntry {
 /// The amount of one resource.
 #[derive(Debug, Clone)]
 pub(crate) struct Amount {
+    /// A name, or an expression that yields one or a list of them.
     pub(crate) resource: Interpolation,
+    /// The position in a list, of which as many names as the amount is are requested, one of each.
+    pub(crate) nth: Option<u64>,
     pub(crate) limit: Option<Template>,
     pub(crate) request: Option<Template>,
 }
 
 impl Amount {
+    /// The names of the resource, each with its position if they are a list. None is left out.
+    pub(crate) fn names(
+        &self,
+        bindings: &Bindings<'_, '_>,
+    ) -> Result<Vec<(String, Option<u64>)>, EvaluationError> {
+        if let Interpolation::Literal(name) = &self.resource {
+            return Ok(vec![(name.clone(), self.nth)]);
+        }
+        let name = |value: &Value| {
+            let accepted = accept(value, &Shape::Text(Format::ResourceName));
+            let accepted = accepted.map_err(|message| self.resource.failed(message));
+            accepted.map(|name| name.map(|name| text_of(&name)))
+        };
+        let value = self.resource.evaluate(bindings)?;
+        let Value::Array(names) = &value else {
+            return Ok(name(&value)?.into_iter().map(|name| (name, self.nth)).collect());
+        };
+        let all = names.iter().zip(0..).map(|(one, nth)| Ok(name(one)?.map(|name| (name, Some(nth)))));
+        all.filter_map(Result::transpose).collect()
+    }
+
+    /// The amount of one resource: of the one at a position in a list, one or none.
+    pub(crate) fn of(&self, nth: Option<u64>, value: Value) -> Result<Value, EvaluationError> {
+        let Some(nth) = nth else { return Ok(value) };
+        let count = Quantity::from_value(&value)
+            .and_then(Quantity::as_count)
+            .and_then(|count| u64::try_from(count).ok());
+        let count = count.ok_or_else(|| {
+            self.failed(format!("the result is `{value}` where a number of devices is needed"))
+        })?;
+        Ok(u64::from(count > nth).to_string().into())
+    }
+
     /// An error about the amount, at its expression or else at that of its name.
     pub(crate) fn failed(&self, message: String) -> EvaluationError {
         let EvaluationError { fault, .. } =
@@ -126,7 +168,35 @@ impl Amount {
     }
 }
 
+/// Returns whether an amount is none, so that it is left out.
+pub(crate) fn is_zero(amount: &Value) -> bool {
+    Quantity::from_value(amount).and_then(Quantity::as_count) == Some(0)
+}
+
 impl PodOverlay {
+    /// Attaches the devices of a container's overlay to the networks of the pod.
+    pub(crate) fn attach(&mut self, container: &[Instruction], requests: &Interpolation) {
+        let amounts = |write: Write<'_>| match write.value {
+            Written::Amount(amount) => Some(amount.clone()),
+            _ => None,
+        };
+        let resources: Vec<Amount> = writes(container).into_iter().filter_map(amounts).collect();
+        if resources.is_empty() {
+            return;
+        }
+        for instruction in &mut self.instructions {
+            let Instruction::Object { instructions, .. } = instruction else { continue };
+            for instruction in instructions {
+                let Instruction::Annotations { entries, .. } = instruction else { continue };
+                for (_, value) in entries {
+                    if let StringValue::Networks(edit) = value {
+                        edit.attach(resources.clone(), requests.clone());
+                    }
+                }
+            }
+        }
+    }
+
     /// The value that the overlay gives `spec.hostNetwork`.
     pub(crate) fn host_network(&self) -> Option<&Template> {
         value_at(&self.instructions, &["spec", "hostNetwork"])

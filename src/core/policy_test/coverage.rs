@@ -159,7 +159,10 @@ fn is_own(definition: &Definition, kind: Kind, name: &str) -> bool {
     let of = |list, key| vec![At::Key(list), At::Item(key, name.to_owned())];
     let path = match kind {
         Kind::Match => keys(["match", "when"]),
-        Kind::Rule | Kind::When | Kind::Containers => of("rules".to_owned(), "name"),
+        Kind::Rule | Kind::When | Kind::Containers => {
+            let rule = definition.rules.iter().find(|rule| rule.name == name);
+            return rule.is_none_or(|rule| definition.extends.is_none() || !definition.is_of_base(rule.span));
+        }
         Kind::SettingsWhen | Kind::SettingsContainers => of("settings".to_owned(), "name"),
         Kind::Warning => of("warnings".to_owned(), "code"),
     };

@@ -30,7 +30,7 @@ pub(super) struct Arguments {
     policies: PolicyArguments,
     /// The namespace of the installation, whose pods are not injected; the output includes the default one, another
     /// one has to exist
-    #[arg(long, value_name = "NAME", default_value = "fabric-injector", value_parser = own_namespace)]
+    #[arg(long, value_name = "NAME", default_value = "fabric-injector", value_parser = added_namespace)]
     namespace: String,
     /// The image of the server, such as `registry.example.com/fabric-injector:0.1.0`; `docs/image.md` describes how to
     /// build and push one
@@ -48,7 +48,7 @@ pub(super) struct Arguments {
 }
 
 /// A namespace for the server alone, because its pods are not injected.
-fn own_namespace(text: &str) -> Result<String, String> {
+fn added_namespace(text: &str) -> Result<String, String> {
     if text == "default" || text.starts_with("kube-") {
         return Err(
             "pods in the namespace of the server are not injected; choose a namespace for the server alone"

@@ -150,8 +150,8 @@ fn an_empty_list_is_no_overlay() {
 /// What the pod requests is counted once the overlays of the pod have added to it, or they may not add to it.
 #[test]
 fn requests_are_those_of_the_finished_pod() {
-    let count = "${podRequests[?'example.com/nic'].orValue(0)}";
-    let networks = json!({"k8s.v1.cni.cncf.io/networks": {"$append": "team/storage", "$count": count}});
+    let rails = "${lists.range(podRequests[?'example.com/nic'].orValue(0)).map(i, 'team/rail-' + string(i))}";
+    let networks = json!({"k8s.v1.cni.cncf.io/networks": {"$append": rails}});
     let worker = json!({"name": "worker", "resources": {"limits": {"example.com/nic": 2}}});
     for sets in [json!({"containers": [worker]}), json!({"initContainers": [worker]})] {
         let rules = json!([

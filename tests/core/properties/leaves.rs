@@ -23,13 +23,14 @@ pub(crate) struct Outcome<'a> {
 }
 
 /// The keys by which entries of lists are known, from the Kubernetes API; a list with no keys is a set.
-const LISTS: [(&str, &[&str]); 15] = [
+const LISTS: [(&str, &[&str]); 16] = [
     ("env", &["name"]),
     ("volumeMounts", &["mountPath"]),
     ("volumeDevices", &["devicePath"]),
     ("ports", &["containerPort", "protocol"]),
     ("hostAliases", &["ip"]),
     ("imagePullSecrets", &["name"]),
+    ("claims", &["name"]),
     ("resourceClaims", &["name"]),
     ("schedulingGates", &["name"]),
     ("topologySpreadConstraints", &["topologyKey", "whenUnsatisfiable"]),
@@ -303,11 +304,10 @@ fn edited(edit: &serde_json::Map<String, Value>, after: &Value) -> bool {
         });
     }
     if let Some(Value::Array(networks)) = edit.get("$append") {
-        let count = edit.get("$count").and_then(Value::as_u64).and_then(|count| usize::try_from(count).ok());
-        let count = count.unwrap_or(networks.len());
         let named = |network: &Value| text.contains(plain(network).rsplit('/').next().unwrap_or_default());
-        return networks.iter().take(count).all(named);
+        return networks.iter().all(named);
     }
+    // Of the model only: a policy says it by `devices.add`.
     if let (Some(network), Some(count)) = (of("$append"), edit.get("$count")) {
         let count = count.as_u64().and_then(|count| usize::try_from(count).ok()).unwrap_or(0);
         let name = network.rsplit('/').next().unwrap_or_default().to_owned();

@@ -7,10 +7,10 @@ use super::adapter::Context;
 use super::generator::author::Phase;
 use super::generator::containers::gpus;
 use super::generator::expressions::{Names, plain};
-use super::generator::fabric::{claimed, own_fabric};
+use super::generator::fabric::{brings_device, claimed, own_devices, requests_device};
 use super::generator::pods;
 use super::generator::policies::Policy;
-use super::generator::pools::{INSTANCE_TYPE, POOL};
+use super::generator::pools::{INSTANCE_TYPE, NETWORKS, POOL};
 use super::generator::{defaults, items};
 
 /// What a rule asks for.
@@ -88,15 +88,22 @@ pub(crate) fn demand(policy: &Policy, pod: &Value, after: &Value, context: &Cont
             ("podNamespace".to_owned(), namespace(pod, context).into()),
             ("hostNetwork".to_owned(), (pod["spec"]["hostNetwork"] == true).into()),
             ("totalGpus".to_owned(), total.into()),
-            ("ownFabric".to_owned(), own_fabric(pod).into()),
+            ("ownDevices".to_owned(), own_devices(spec, pod).into()),
         ],
     );
     policy.add_variables(Phase::Pod, &mut of_pod);
     let mut finished = Names::within(&of_pod, vec![("podRequests".to_owned(), requests(after))]);
     policy.add_variables(Phase::Final, &mut finished);
 
+    let entries: Vec<Value> = if own_devices(spec, pod) {
+        Vec::new()
+    } else {
+        let on_host = pod["spec"]["hostNetwork"] == true;
+        let may_apply = |entry: &&Value| !on_host || entry["networks"].is_null() && entry["claims"].is_null();
+        items(&spec["devices"]["add"]).iter().filter(may_apply).map(|entry| as_rule(entry, after)).collect()
+    };
     let mut demand = Demand::default();
-    for rule in items(&spec["rules"]) {
+    for rule in entries.iter().chain(items(&spec["rules"])) {
         let name = rule["name"].as_str().unwrap_or_default().to_owned();
         if rule["when"].as_str().is_some_and(|when| policy.evaluate(when, &of_pod) != true) {
             continue;
@@ -110,6 +117,13 @@ pub(crate) fn demand(policy: &Policy, pod: &Value, after: &Value, context: &Cont
                     ("container".to_owned(), container.clone()),
                 ],
             );
+            let has_device = requests_device(container, &[])
+                || items(&container["resources"]["claims"]).iter().any(|used| {
+                    let claims = items(&pod["spec"]["resourceClaims"]);
+                    claims.iter().any(|claim| claim["name"] == used["name"] && brings_device(claim))
+                })
+                || gpus(container) > 0 && entries.iter().any(|entry| policy.gives(entry, &of_pod, &names));
+            names.push("hasDevice", has_device.into());
             policy.add_variables(Phase::Container, &mut names);
             let selects = match rule["containers"].as_str() {
                 Some(condition) => policy.evaluate(condition, &names) == true,
@@ -131,6 +145,33 @@ pub(crate) fn demand(policy: &Policy, pod: &Value, after: &Value, context: &Cont
         demand.asked.push(Asked { rule: name, containers, pod });
     }
     demand
+}
+
+/// An entry of `devices.add` as the rule that would do the same.
+fn as_rule(entry: &Value, after: &Value) -> Value {
+    let mut rule = json!({"name": entry["name"], "when": entry["when"]});
+    if !entry["resources"].is_null() {
+        rule["container"]["resources"] =
+            json!({"limits": entry["resources"], "requests": entry["resources"]});
+    }
+    match &entry["networks"] {
+        Value::Null => {}
+        Value::String(name) => {
+            let requests = requests(after);
+            let names = entry["resources"].as_object().into_iter().flatten();
+            let count =
+                names.map(|(name, _)| requests[name].as_i64().unwrap_or(0)).reduce(|one, other| one + other);
+            rule["pod"]["metadata"]["annotations"][NETWORKS] =
+                json!({"$append": name, "$count": count.unwrap_or(1)});
+        }
+        names => rule["pod"]["metadata"]["annotations"][NETWORKS] = json!({"$append": names}),
+    }
+    for (name, template) in entry["claims"].as_object().into_iter().flatten() {
+        rule["container"]["resources"]["claims"] = json!([{"name": name}]);
+        rule["pod"]["spec"]["resourceClaims"] =
+            json!([{"name": name, "resourceClaimTemplateName": template}]);
+    }
+    rule
 }
 
 /// The node and the parameters.
@@ -260,6 +301,17 @@ fn requests(pod: &Value) -> Value {
 }
 
 impl Policy {
+    /// Whether an entry of `devices.add` gives a container with GPUs a device.
+    fn gives(&self, entry: &Value, of_pod: &Names<'_>, names: &Names<'_>) -> bool {
+        let holds = entry["when"].as_str().is_none_or(|when| self.evaluate(when, of_pod) == true);
+        let amounts = entry["container"]["resources"]["limits"].as_object();
+        let given = |amount: &Value| {
+            let value = amount.as_str().map_or_else(|| amount.clone(), |text| self.evaluate(text, names));
+            !value.is_null() && value != json!(0) && value != json!("0")
+        };
+        holds && amounts.is_none_or(|amounts| amounts.values().any(given))
+    }
+
     fn add_variables(&self, phase: Phase, names: &mut Names<'_>) {
         let variables = self.document["spec"]["variables"].as_object();
         for (name, text) in variables.into_iter().flatten() {

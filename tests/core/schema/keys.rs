@@ -23,7 +23,13 @@ pub(crate) fn policy() -> Value {
             "provider": "lab",
             "description": "Every key of the language",
             "gpus": {"resources": ["example.com/gpu"], "claims": {"names": ["*-gpus"], "gpus": 8}},
-            "fabric": {"resources": ["example.com/nic"], "networks": ["rail-0"], "claims": ["*-nics"]},
+            "devices": {
+                "own": {"resources": ["example.com/nic"], "networks": ["rail-0"], "claims": ["*-nics"]},
+                "add": [{
+                    "name": "nics", "when": "${totalGpus > 0}", "resources": {"example.com/nic": "${nics}", "${['example.com/a']}": 1},
+                    "networks": "rail-0", "claims": {"nic": "nics"},
+                }],
+            },
             "match": {
                 "anyAnnotation": {"example.com/fabric": "true"},
                 "exceptAnnotation": {"example.com/no-fabric": "*"},
@@ -80,7 +86,7 @@ pub(crate) fn policy() -> Value {
                     "metadata": {"annotations": {
                         "example.com/plain": "${mode}",
                         "example.com/list": {"$prepend": "a"},
-                        "k8s.v1.cni.cncf.io/networks": {"$append": ["rail-0"], "$count": "${nics > 0 ? 1 : 0}"},
+                        "k8s.v1.cni.cncf.io/networks": {"$append": ["rail-0"]},
                         "example.com/entries": {"$append": [{"name": "a"}], "$key": "name"},
                     }},
                 },
@@ -116,13 +122,15 @@ fn properties(pointer: &str) -> BTreeSet<String> {
 }
 
 /// The maps of the language: where the schema has their keys, and where the policy has one.
-pub(crate) const MAPS: [(&str, &str); 14] = [
+pub(crate) const MAPS: [(&str, &str); 16] = [
     ("", ""),
     ("/properties/metadata", "/metadata"),
     ("/$defs/spec", "/spec"),
     ("/$defs/spec/properties/gpus", "/spec/gpus"),
     ("/$defs/spec/properties/gpus/properties/claims", "/spec/gpus/claims"),
-    ("/$defs/spec/properties/fabric", "/spec/fabric"),
+    ("/$defs/spec/properties/devices", "/spec/devices"),
+    ("/$defs/spec/properties/devices/properties/own", "/spec/devices/own"),
+    ("/$defs/device", "/spec/devices/add/0"),
     ("/$defs/match", "/spec/match"),
     ("/$defs/match/properties/nodes", "/spec/match/nodes"),
     ("/$defs/warning", "/spec/warnings/0"),

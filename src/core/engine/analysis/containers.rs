@@ -30,6 +30,8 @@ pub(in crate::core::engine) struct Container {
     pub(in crate::core::engine) counts: Value,
     /// The parts of it that expressions read.
     pub(in crate::core::engine) read: Value,
+    /// True if it requests a device of the fabric itself, if an expression reads that.
+    pub(in crate::core::engine) has_device: bool,
 }
 
 impl Container {
@@ -98,7 +100,15 @@ pub(super) fn containers(pod: &Value, devices: &Devices) -> Result<Vec<Container
             // Devices of one kind are offered by a device plugin or by claim: what else the container claims is no GPU.
             let claimed = if gpus > 0 { 0 } else { claims.gpus_of(item) };
             let gpus = gpus.saturating_add(claimed);
-            containers.push(Container { list, index, gpus, claimed, counts: Value::Null, read: Value::Null });
+            containers.push(Container {
+                list,
+                index,
+                gpus,
+                claimed,
+                counts: Value::Null,
+                read: Value::Null,
+                has_device: false,
+            });
         }
     }
     Ok(containers)

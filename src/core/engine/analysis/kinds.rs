@@ -110,7 +110,7 @@ fn found(policy: &Policy, pod: &Value, gpus: &[i64], nodes: &Nodes, work: Option
 /// Returns whether a resource is a device of the policy's fabric, or one that its parameters look for.
 pub(crate) fn is_device(policy: &Policy, name: &str) -> bool {
     let mut parameters = policy.definition().by_node().filter_map(|one| one.from_nodes.as_ref());
-    policy.devices().fabric.resources.iter().any(|pattern| pattern.matches(name))
+    policy.devices().own.resources.iter().any(|pattern| pattern.matches(name))
         || parameters.any(|from_nodes| from_nodes.looks_for(name))
 }
 

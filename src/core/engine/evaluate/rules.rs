@@ -29,6 +29,8 @@ pub(in crate::core::engine) enum State {
     Applies,
     /// Left out: another value of the pod excludes the host network that the rule sets.
     KeptOffHost,
+    /// Left out: it attaches devices to the pod's own network, and the pod is in that of the host.
+    WithoutNetwork,
 }
 
 /// The rules of a policy, evaluated for a pod.
@@ -51,7 +53,7 @@ impl<'a> Rules<'a> {
         context: &PodContext,
     ) -> Result<Self, Stop> {
         let rules = analysis.policy.rules.as_slice();
-        let candidates = Candidates::of(rules, scope, |_| true)?;
+        let candidates = Candidates::of(rules, scope, |rule| analysis.may_apply(rule))?;
         let off_host = if !analysis.host_network && candidates.joins_host.contains(&true) {
             schema::excludes_host_network(pod)
         } else {
@@ -64,8 +66,15 @@ impl<'a> Rules<'a> {
             let of_container = scope.of_container(container);
             let mut selected = candidates.select(container, &of_container)?;
             for (at, selects) in selected.iter_mut().enumerate().filter(|(_, selects)| **selects) {
-                *selects = off_host.is_none() || !candidates.joins_host[at];
-                states[at] = if *selects { State::Applies } else { State::KeptOffHost };
+                let to_network = rules[at].device.is_some_and(|device| device.to_network);
+                states[at] = if off_host.is_some() && candidates.joins_host[at] {
+                    State::KeptOffHost
+                } else if analysis.host_network && to_network {
+                    State::WithoutNetwork
+                } else {
+                    State::Applies
+                };
+                *selects = states[at] == State::Applies;
             }
             rows.push(Row { container, scope: of_container, selected });
         }

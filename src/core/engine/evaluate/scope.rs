@@ -9,7 +9,8 @@ use crate::core::engine::analysis::{Container, PodAnalysis, requests};
 use crate::core::engine::record::{Stop, evaluation_failed};
 use crate::core::policy::expression::{Bindings, Computed, Lookup, Resolver};
 use crate::core::policy::interpolation::{BUILT_IN, EvaluationError, Phase};
-use crate::core::policy::{ResolvedPolicy, Variable};
+use crate::core::policy::overlay::{Written, is_zero, writes};
+use crate::core::policy::{ResolvedPolicy, Rule, Variable};
 use crate::core::work::Work;
 
 /// The values that a scope adds to the one around it.
@@ -109,20 +110,36 @@ impl<'a> Scope<'a> {
     }
 
     fn value_of(&self, name: &str) -> Computed {
-        let PodAnalysis { pod, namespace, host_network, total_gpus, claims, own_fabric, .. } = self.analysis;
+        let PodAnalysis { pod, namespace, host_network, total_gpus, claims, own_devices, .. } = self.analysis;
         match (&self.source, name) {
             (Source::Pod, "pod") => Computed::of(pod),
             (Source::Pod, "podNamespace") => Computed::of(&Value::from(namespace.as_str())),
             (Source::Pod, "hostNetwork") => Computed::bool(*host_network),
             (Source::Pod, "totalGpus") => Computed::int(*total_gpus),
             (Source::Pod, "claimNames") => Computed::of(claims),
-            (Source::Pod, "ownFabric") => Computed::bool(!own_fabric.is_empty()),
+            (Source::Pod, "ownDevices") => Computed::bool(!own_devices.is_empty()),
             (Source::Container(container), "gpus") => Computed::int(container.gpus),
             (Source::Container(container), "container") => Computed::of(&container.read),
             (Source::Container(container), "gpuCounts") => Computed::of(&container.counts),
+            (Source::Container(container), "hasDevice") => Computed::bool(self.has_device(container)),
             (Source::Injected(requests), "podRequests") => Computed::of(requests),
             _ => Computed::of(&Value::Null),
         }
+    }
+
+    /// Returns whether a container requests a device of the fabric, or gets one.
+    fn has_device(&self, container: &Container) -> bool {
+        let analysis = self.analysis;
+        let resolver = Resolver(self);
+        let bindings = self.bindings(&resolver);
+        // An expression without a value is the reason to refuse the pod, which the rule itself finds.
+        let gets = |rule: &Rule| {
+            let Some(device) = rule.device.filter(|_| analysis.may_apply(rule)) else { return false };
+            (!device.to_network || !analysis.host_network)
+                && rule.when.as_ref().is_none_or(|when| when.holds(&bindings) == Ok(true))
+                && adds_any(rule, &bindings)
+        };
+        container.has_device || container.gpus > 0 && analysis.policy.rules.iter().any(gets)
     }
 
     /// The error behind an expression that failed: that of a variable it reads, if one failed first.
@@ -136,6 +153,21 @@ impl<'a> Scope<'a> {
         }
         Stop::Refuse(evaluation_failed(place, error))
     }
+}
+
+/// Returns whether an entry of `devices.add` adds more than none of its resources, or has no resources.
+fn adds_any(rule: &Rule, bindings: &Bindings<'_, '_>) -> bool {
+    let amounts = writes(&rule.container).into_iter().filter_map(|write| match write.value {
+        Written::Amount(amount) => Some(amount),
+        _ => None,
+    });
+    let mut amounts = amounts.peekable();
+    amounts.peek().is_none()
+        || amounts.any(|amount| {
+            let value = amount.limit.as_ref().and_then(|limit| limit.build(bindings).ok()).flatten();
+            let more = |value: Value| amount.of(amount.nth, value).is_ok_and(|value| !is_zero(&value));
+            value.is_some_and(more)
+        })
 }
 
 impl Lookup for Scope<'_> {

@@ -421,7 +421,7 @@ impl fmt::Display for Warning {
             ),
             WarningKind::HostNetwork => write!(
                 f,
-                "the networks of rule `{rule}` are left out: a hostNetwork pod has no network of its own to attach NICs to"
+                "what `{rule}` attaches is left out: a hostNetwork pod has no network of its own to attach NICs to"
             ),
             WarningKind::KeptFabric { names } => write!(
                 f,

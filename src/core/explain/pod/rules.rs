@@ -5,12 +5,13 @@ use serde_json::Value;
 
 use crate::core::engine::{ScopeOf, Trace, own_variable};
 use crate::core::pointer::field_path;
+use crate::core::policy::definition::AddsDevices;
 use crate::core::policy::expression::Bindings;
 use crate::core::policy::interpolation::{Interpolation, Phase};
 use crate::core::policy::{About, Definition, VALUE};
 
 use super::condition::{ConditionFact, Read, Reasons};
-use crate::core::explain::lines::{FileLine, item};
+use crate::core::explain::lines::{FileLine, in_file, item};
 use crate::core::explain::parameters::ValueFact;
 use crate::core::explain::text::GPU_CONTAINERS;
 
@@ -83,22 +84,29 @@ impl<'a> Evaluation<'a> {
         trace: &Trace,
         rows: Vec<ValueFact>,
     ) -> Self {
-        let result = |list: &str, name: &str| RuleResult {
+        let result = |name: &str, place, applied| RuleResult {
             name: name.to_owned(),
-            place: item(definition, list, "name", name),
-            applied: list == "rules" && trace.applied.iter().any(|applied| applied.rule == name),
+            place,
+            applied,
             when: None,
             containers: Vec::new(),
         };
+        let applied = |name: &str| trace.applied.iter().any(|applied| applied.rule == name);
         let (rules, settings) = (definition.rules.iter(), definition.settings.iter());
         let conditions = rules.clone().map(|rule| (rule.when.as_ref(), rule.containers.as_ref()));
         let of_settings = settings.clone().map(|one| (one.when.as_ref(), one.containers.as_ref()));
-        let results = rules.map(|rule| result("rules", &rule.name));
+        let results =
+            rules.map(|rule| result(&rule.name, Some(in_file(definition, rule.span)), applied(&rule.name)));
         Self {
             definition,
             pod,
             conditions: conditions.chain(of_settings).collect(),
-            results: results.chain(settings.map(|one| result("settings", &one.name))).collect(),
+            results: results
+                .chain(
+                    settings
+                        .map(|one| result(&one.name, item(definition, "settings", "name", &one.name), false)),
+                )
+                .collect(),
             rows,
             variables: Vec::new(),
             messages: Vec::new(),
@@ -122,9 +130,15 @@ impl<'a> Evaluation<'a> {
         let reasons = Reasons { definition: self.definition, bindings };
         let results = self.results.iter_mut().zip(&self.conditions);
         match scope {
-            ScopeOf::Pod => results.for_each(|(result, (when, _))| {
-                result.when = when.map(|when| reasons.of(when));
-            }),
+            ScopeOf::Pod => {
+                for (result, (when, _)) in results {
+                    result.when = when.map(|when| reasons.of(when));
+                }
+                for (result, rule) in self.results.iter_mut().zip(&self.definition.rules) {
+                    let keeps_out = rule.device.and_then(|device| keeps_out(device, bindings));
+                    result.when = keeps_out.or(result.when.take());
+                }
+            }
             ScopeOf::Container { list, index, gpus } => {
                 let is_active =
                     |result: &RuleResult| result.when.as_ref().is_none_or(|when| when.value == Some(true));
@@ -190,6 +204,15 @@ impl<'a> Evaluation<'a> {
             }
         }
     }
+}
+
+/// What keeps an entry of `devices.add` from a pod, whatever its own condition is.
+fn keeps_out(device: AddsDevices, bindings: &Bindings<'_, '_>) -> Option<ConditionFact> {
+    let names = [Some("ownDevices"), device.to_network.then_some("hostNetwork")];
+    names.into_iter().flatten().find(|name| bindings.get(name) == Some(Value::Bool(true))).map(|name| {
+        let reads = vec![Read { name: name.to_owned(), value: true.into() }];
+        ConditionFact { expression: format!("!{name}"), value: Some(false), error: None, reads }
+    })
 }
 
 /// The condition of a rule without `containers`.

@@ -11,7 +11,7 @@ use crate::core::policy::overlay::{
 use crate::core::policy::{OnConflict, Policy, Rule};
 
 use super::constants::constants;
-use crate::core::explain::lines::{FileLine, item};
+use crate::core::explain::lines::{FileLine, in_file};
 use crate::core::explain::text::{GPU_CONTAINERS, one_line, shown, source};
 
 /// A rule, with the fields that it adds.
@@ -55,7 +55,7 @@ pub(super) fn rules(policy: &Policy) -> Vec<RuleFact> {
     };
     let fact = |rule: &Rule| RuleFact {
         name: rule.name.clone(),
-        place: item(policy.definition(), "rules", "name", &rule.name),
+        place: Some(in_file(policy.definition(), rule.span)),
         when: rule.when.as_ref().map(source),
         applies: rule.when.as_ref().map_or(Some(true), |when| when.holds(&constants).ok()),
         containers: rule.containers.as_ref().map_or_else(|| GPU_CONTAINERS.to_owned(), source),
@@ -245,9 +245,7 @@ fn networks(edit: &NetworksEdit) -> Value {
     let mut names = Vec::new();
     edit.name_texts(&mut |text| names.push(Value::from(one_line(&text.source()))));
     let names = if let [one] = names.as_slice() { one.clone() } else { Value::Array(names) };
-    let mut edited = Map::from_iter([("$append".to_owned(), names)]);
-    edited.extend(edit.count().map(|count| ("$count".to_owned(), written(count))));
-    Value::Object(edited)
+    Value::Object(Map::from_iter([("$append".to_owned(), names)]))
 }
 
 /// A template as the policy has it.

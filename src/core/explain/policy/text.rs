@@ -78,7 +78,7 @@ fn gpus(fact: &PolicyFact, text: &mut Text) {
         .map(|(kind, names)| row(kind, &names.join(", ")))
         .collect();
     if !rows.is_empty() {
-        text.section("counts as a fabric that the pod brings itself (`ownFabric`)");
+        text.section("counts as a fabric that the pod brings itself (`ownDevices`)");
         text.rows(2, &rows);
     }
 }

@@ -207,18 +207,6 @@ fn what_a_device_needs_is_found() {
 }
 
 #[test]
-fn networks_and_devices_of_different_number_are_found() {
-    let networks = "pod:\n        metadata:\n          annotations:\n            k8s.v1.cni.cncf.io/networks: \
-                    {$append: [a, b, c, d]}\n        spec:";
-    finds("pod:\n        spec:", networks, &[]);
-    let text = POLICY
-        .replacen("pod:\n        spec:", networks, 1)
-        .replace("\"${devices(gpus, ratio)}\"", "8")
-        .replacen("locked ||", "locked || ratio > 1.0 ||", 1);
-    assert_eq!(findings_in(&text), [("networks_and_count_differ", "$append".to_owned())]);
-}
-
-#[test]
 fn a_container_that_keeps_a_job_from_completing_is_found() {
     let with = |list: &str, more: &str| {
         format!(

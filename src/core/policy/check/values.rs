@@ -5,7 +5,6 @@ pub(super) mod amounts;
 pub(super) mod environment;
 pub(super) mod literals;
 pub(super) mod names;
-pub(super) mod networks;
 pub(super) mod overlays;
 pub(super) mod tables;
 pub(super) mod volumes;

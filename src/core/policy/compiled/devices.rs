@@ -1,7 +1,7 @@
 //! The names of GPUs and of devices of the fabric, for certain parameter values.
 
-use super::own_names::{Collector, OwnNames};
-use crate::core::policy::definition::{ClaimedGpus, Definition, FabricNames, Rule};
+use super::added_names::{AddedNames, Collector};
+use crate::core::policy::definition::{ClaimedGpus, Definition, DeviceNames, Rule};
 use crate::core::policy::expression::Bindings;
 use crate::core::policy::interpolation::EvaluationError;
 
@@ -9,11 +9,12 @@ use crate::core::policy::interpolation::EvaluationError;
 pub(crate) struct Devices {
     pub(crate) gpu_resources: Vec<String>,
     pub(crate) gpu_claims: Option<ClaimedGpus>,
-    pub(crate) fabric: FabricNames,
+    /// What counts as a device of the fabric.
+    pub(crate) own: DeviceNames,
     /// The names among them that the policy's own rules write.
-    pub(crate) own: OwnNames,
-    /// True if a rule reads `ownFabric`.
-    pub(crate) rules_read_own_fabric: bool,
+    pub(crate) added: AddedNames,
+    /// True if something is left out for a pod that brings devices itself.
+    pub(crate) are_kept: bool,
 }
 
 impl Devices {
@@ -23,16 +24,17 @@ impl Devices {
         rules: &[Rule],
     ) -> Result<Self, EvaluationError> {
         let gpu_claims = definition.gpus.claims.as_ref().map(|claims| claims.resolve(bindings));
-        let fabric = definition.fabric.as_ref().map(|fabric| fabric.resolve(bindings));
-        let fabric = fabric.transpose()?.unwrap_or_default();
-        let collector = Collector { names: &definition.names, fixed: bindings, fabric: &fabric };
-        let own = if definition.reads("ownFabric") { collector.collect(rules)? } else { OwnNames::default() };
+        let own = definition.own_devices.as_ref().map(|own| own.resolve(bindings));
+        let own = own.transpose()?.unwrap_or_default();
+        let collector = Collector { names: &definition.names, fixed: bindings, own: &own };
+        let are_read = definition.adds_devices() || definition.reads("ownDevices");
+        let added = if are_read { collector.collect(rules)? } else { AddedNames::default() };
         Ok(Self {
             gpu_resources: definition.gpus.resources.clone(),
             gpu_claims: gpu_claims.transpose()?.flatten(),
-            fabric,
             own,
-            rules_read_own_fabric: false,
+            added,
+            are_kept: false,
         })
     }
 }

@@ -43,7 +43,14 @@ impl OwnWrites {
         };
         let mut reads = Reads::of(variables, all);
         reads.chooses_containers = rules.iter().any(|rule| rule.containers.is_some());
+        if rules.iter().any(|rule| rule.device.is_some()) {
+            reads.names.insert("ownDevices".to_owned());
+        }
         let of_rule = |rule: &Rule, reads: &Reads| {
+            // What an entry of `devices.add` adds is known to `hasDevice` before.
+            if rule.device.is_none() && reads.names.contains("hasDevice") && adds_device(rule, devices) {
+                return true;
+            }
             let mut written = BTreeSet::new();
             writes(&rule.container, &rule.pod, &mut |path| _ = written.insert(path));
             written.iter().any(|path| reads.include(path, devices))
@@ -81,6 +88,21 @@ impl OwnWrites {
     pub(crate) fn are_ever_read(&self) -> bool {
         self.always_read || !self.read.is_empty()
     }
+}
+
+/// Returns whether a rule may write an amount or a claim of a device of the fabric.
+fn adds_device(rule: &Rule, devices: &Devices) -> bool {
+    let is_device = |name: Option<&str>| {
+        name.is_none_or(|name| devices.own.resources.iter().any(|pattern| pattern.matches(name)))
+    };
+    let mut writes = writes_of_rule(&rule.container, &rule.pod);
+    writes.any(|write| match write.value {
+        Written::Amount(_) => is_device(write.name()),
+        Written::Computed { field, .. } => {
+            ["resources", "limits", "requests", "claims"].contains(&field.name)
+        }
+        _ => write.path == ["resources", "claims"] && !devices.own.claims.is_empty(),
+    })
 }
 
 /// Returns whether `match` of a policy may read a place that a policy, or the engine by these annotations, writes.
@@ -202,7 +224,7 @@ impl Reads {
             ["spec", "resourceClaims"] => devices.gpu_claims.is_some() || self.names.contains("claimNames"),
             // The devices that a rule adds are none of the pod's own; those that it removes were.
             ["metadata"] | ["metadata", "annotations"] | ["metadata", "annotations", NETWORKS] => {
-                devices.own.replaces_networks && self.names.contains("ownFabric")
+                devices.added.replaces_networks && self.names.contains("ownDevices")
             }
             _ => false,
         }

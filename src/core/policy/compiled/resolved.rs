@@ -39,6 +39,8 @@ pub(crate) struct ResolvedPolicy {
     pub(crate) others: Vec<Arc<Self>>,
     pub(crate) own_writes: OwnWrites,
     pub(crate) devices: Devices,
+    /// True if the policy has entries of `devices.add`, whether or not they can apply.
+    pub(crate) adds_devices: bool,
     /// The names that some expression reads.
     reads: BTreeSet<String>,
     /// What all expressions read of the pod and of its containers.
@@ -121,6 +123,7 @@ impl ResolvedPolicy {
             others: Vec::new(),
             own_writes: OwnWrites::default(),
             devices: Devices::default(),
+            adds_devices: definition.adds_devices(),
             reads: BTreeSet::new(),
             reads_of_all: ReadsOf::default(),
             reads_of_conditions: ReadsOf::default(),
@@ -179,7 +182,7 @@ impl ResolvedPolicy {
             }
         }
         let devices = Devices::of(definition, &self.bindings, &self.rules)?;
-        Ok(Devices { rules_read_own_fabric: read.contains("ownFabric"), ..devices })
+        Ok(Devices { are_kept: self.adds_devices || read.contains("ownDevices"), ..devices })
     }
 
     /// Drops the variables that no expression reads, directly or through another variable.

@@ -1,4 +1,4 @@
-//! The names that GPUs and the devices of a fabric go by: `gpus` and `fabric` of a policy.
+//! The names that GPUs and the devices of a fabric go by: `gpus` and `devices.own` of a policy.
 
 use std::fmt;
 
@@ -29,9 +29,9 @@ pub(crate) struct GpuClaims {
     gpus: Interpolation,
 }
 
-/// `fabric`: the names that devices of the policy's fabric go by.
+/// `devices.own`: the names that devices of the policy's fabric go by.
 #[derive(Debug, Default)]
-pub(crate) struct Fabric {
+pub(crate) struct OwnDevices {
     resources: NameList,
     networks: NameList,
     claims: NameList,
@@ -63,7 +63,7 @@ pub(crate) struct ClaimName {
 
 /// The names of a fabric, for certain parameter values.
 #[derive(Debug, Default)]
-pub(crate) struct FabricNames {
+pub(crate) struct DeviceNames {
     pub(crate) resources: Vec<Pattern>,
     pub(crate) networks: Vec<Pattern>,
     pub(crate) claims: Vec<ClaimName>,
@@ -137,27 +137,27 @@ impl GpuClaims {
     }
 }
 
-impl Fabric {
+impl OwnDevices {
     pub(crate) fn read(node: &Node, names: &Names) -> Checked<Self> {
-        let mut fields = Fields::of(node, "`fabric`")?;
+        let mut fields = Fields::of(node, "`own`")?;
         let kinds: [(_, Check); 3] = [("resources", resource), ("networks", pattern), ("claims", claim)];
         let [resources, networks, claims] = kinds.map(|(key, check)| {
             fields.optional(key, |node| NameList::read(node, &format!("`{key}`"), names, check))
         });
         fields.finish()?;
-        let fabric = Self {
+        let own = Self {
             resources: resources?.unwrap_or_default(),
             networks: networks?.unwrap_or_default(),
             claims: claims?.unwrap_or_default(),
         };
         let is_empty = |list: &NameList| matches!(list, NameList::Written(names) if names.is_empty());
-        if [&fabric.resources, &fabric.networks, &fabric.claims].into_iter().all(is_empty) {
-            return Err(Diagnostic::new(node.span, "`fabric` names no device")
+        if [&own.resources, &own.networks, &own.claims].into_iter().all(is_empty) {
+            return Err(Diagnostic::new(node.span, "`own` names no device")
                 .code(MISSING_KEY)
                 .hint("give it `resources`, `networks` or `claims`")
                 .into());
         }
-        Ok(fabric)
+        Ok(own)
     }
 
     /// Calls `visit` with every interpolation, and the value that is needed in its place.
@@ -167,8 +167,8 @@ impl Fabric {
         }
     }
 
-    pub(crate) fn resolve(&self, bindings: &Bindings<'_, '_>) -> Result<FabricNames, EvaluationError> {
-        Ok(FabricNames {
+    pub(crate) fn resolve(&self, bindings: &Bindings<'_, '_>) -> Result<DeviceNames, EvaluationError> {
+        Ok(DeviceNames {
             resources: self.resources.resolve(bindings, resource)?,
             networks: self.networks.resolve(bindings, pattern)?,
             claims: self.claims.resolve(bindings, claim_name)?,
@@ -304,7 +304,7 @@ impl ClaimedGpus {
     }
 }
 
-impl FabricNames {
+impl DeviceNames {
     /// Returns whether a claim with these names brings devices of the fabric.
     pub(crate) fn has_claim(&self, name: &str, target: &str) -> bool {
         first_match(&self.claims, name, target).is_some_and(|known| known.devices != Some(0))

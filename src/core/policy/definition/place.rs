@@ -2,7 +2,7 @@
 
 use crate::core::policy::definition::{Definition, Rule};
 use crate::core::policy::interpolation::text_of;
-use crate::core::policy::overlay::{Instruction, Key, Template, Write, Written, writes};
+use crate::core::policy::overlay::{Instruction, Key, NETWORKS, Template, Write, Written, writes};
 use crate::core::policy::source::SourceFile;
 use crate::core::yaml::scalar::Scalar;
 use crate::core::yaml::{Content, Entry, Node, Span};
@@ -116,12 +116,38 @@ impl Definition {
 
     /// The place of a value of a rule.
     pub(crate) fn place_in(&self, rule: &Rule, path: &[At]) -> Span {
+        if rule.device.is_some() {
+            let entries = field(&self.spec, "devices").and_then(|devices| field(devices, "add"));
+            return entries.map_or(rule.span, |entries| span_in_rule(entries, rule, &in_entry(path)));
+        }
         field(&self.spec, "rules").map_or(rule.span, |rules| span_in_rule(rules, rule, path))
     }
 
     /// Returns whether a place is in the file of a policy that this one extends.
     pub(crate) fn is_of_base(&self, span: Span) -> bool {
         (1..=self.bases.iter().map(SourceFile::lines).sum()).contains(&span.line)
+    }
+}
+
+/// The path in an entry of `devices.add` of what its overlays write.
+fn in_entry(path: &[At]) -> Vec<At> {
+    let named = |at: &At| match at {
+        At::Key(name) | At::Item(_, name) => At::Key(name.clone()),
+    };
+    let known: Vec<&str> = path.iter().map(|at| if let At::Key(key) = at { key } else { "" }).collect();
+    match known.as_slice() {
+        ["container", "resources", "claims", ..] => path[2..].iter().map(named).collect(),
+        ["container", "resources", _, ..] => {
+            keys(["resources"]).into_iter().chain(path[3..].iter().cloned()).collect()
+        }
+        ["pod", "spec", "resourceClaims", ..] => {
+            keys(["claims"]).into_iter().chain(path[3..].iter().map(named)).collect()
+        }
+        ["pod", "metadata", "annotations", NETWORKS, ..] => keys(["networks"]),
+        ["pod", "metadata", "annotations", ..] => {
+            keys(["networks"]).into_iter().chain(path[3..].iter().cloned()).collect()
+        }
+        _ => path.to_vec(),
     }
 }
 

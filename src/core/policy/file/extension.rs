@@ -25,13 +25,15 @@ enum Combine {
     /// The items, named by this field, are added to the base's list.
     NewItems(&'static str, &'static str),
     Parameters,
+    /// Of the names, one file has each list; the entries are added to the base's.
+    Devices,
 }
 
 const KEYS: &[(&str, Combine)] = &[
     ("provider", Combine::Once),
     ("description", Combine::Replace),
     ("gpus", Combine::Once),
-    ("fabric", Combine::Once),
+    ("devices", Combine::Devices),
     ("match", Combine::Keys),
     ("machines", Combine::Machines),
     ("parameters", Combine::Parameters),
@@ -121,6 +123,17 @@ impl Combine {
             Self::Machines => {
                 for entry in reader::entries(&own.value, &what)? {
                     if is_extension { push(&mut base.value, entry) } else { merge(&mut base.value, entry) }
+                }
+            }
+            Self::Devices => {
+                for entry in reader::entries(&own.value, &what)? {
+                    let Some(known) = entry_of(&mut base.value, &entry.key) else {
+                        push(&mut base.value, entry);
+                        continue;
+                    };
+                    let combine =
+                        if entry.key == "own" { Self::Once } else { Self::NewItems("name", "an entry") };
+                    problems.take(combine.apply(known, entry, bases, is_extension));
                 }
             }
             Self::NewItems(key, kind) => {

@@ -5,9 +5,9 @@ use std::collections::{BTreeSet, HashMap};
 use crate::core::schema::Format;
 use crate::core::yaml::{Content, Entry, Node, Span};
 
+use super::devices::Devices;
 use crate::core::policy::definition::{
-    At, Definition, Fabric, Gpus, OnConflict, Placed, Rule, in_volume, message, settings, span_in,
-    span_in_rule,
+    At, Definition, Gpus, OnConflict, Placed, Rule, in_volume, message, settings, span_in, span_in_rule,
 };
 use crate::core::policy::interpolation::{Interpolation, Names, Phase};
 use crate::core::policy::matcher::Matcher;
@@ -86,15 +86,14 @@ pub(crate) fn definition(
     });
     let mut gpus = Gpus::default();
     let _ = spec.required("gpus", |node| gpus.read(node, &names));
-    let fabric = spec.optional("fabric", |node| Fabric::read(node, &names));
+    let mut devices = Devices::default();
+    let _ = spec.optional("devices", |node| devices.read(node, &names, &variables));
     let matcher = spec.required("match", |node| Matcher::read(node, &names));
     let warnings = spec.optional("warnings", |node| message::read(node, &names));
-    let mut read_rules = Vec::new();
-    let _ = spec.required("rules", |node| {
-        let (read, problems) = rules(node, &names);
-        read_rules = read;
-        problems.result(())
-    });
+    let mut read_rules = devices.add;
+    let adds_devices = !read_rules.is_empty();
+    let _ =
+        spec.required_unless("rules", adds_devices, |node| rules(node, &names, &mut read_rules).result(()));
     let settings = spec.optional("settings", |node| settings::read(node, &names));
     let problems = spec.finish().err().unwrap_or_default();
     let SourceFile { policy: name, file, text } = own;
@@ -110,7 +109,7 @@ pub(crate) fn definition(
         description: description.unwrap_or_default(),
         parameters,
         gpus,
-        fabric: fabric.ok().flatten(),
+        own_devices: devices.own,
         matcher: matcher.unwrap_or_default(),
         variables,
         offered: Vec::new(),
@@ -143,7 +142,7 @@ pub fn is_policy_name(text: &str) -> bool {
 }
 
 /// A DNS label: it becomes part of an annotation.
-fn dns_label(node: &Node, what: &str) -> Result<String, Diagnostic> {
+pub(super) fn dns_label(node: &Node, what: &str) -> Result<String, Diagnostic> {
     let text = reader::text(node, what)?;
     if is_policy_name(text) {
         return Ok(text.to_owned());
@@ -258,10 +257,9 @@ fn taken(entry: &Entry<Node>) -> Diagnostic {
     Diagnostic::new(entry.span, format!("the name `{}` is taken", entry.key)).code(DUPLICATE_NAME)
 }
 
-/// The rules without problems, and the problems of the others.
-fn rules(node: &Node, names: &Names) -> (Vec<Rule>, Problems) {
+/// Adds the rules without problems to the entries of `devices.add`, and returns the problems of the others.
+fn rules(node: &Node, names: &Names, rules: &mut Vec<Rule>) -> Problems {
     let mut problems = Problems::default();
-    let mut rules: Vec<Rule> = Vec::new();
     let items = problems.take(reader::items(node, "`rules`")).unwrap_or_default();
     for item in items {
         let Some(rule) = problems.take(rule(item, names)) else { continue };
@@ -271,14 +269,14 @@ fn rules(node: &Node, names: &Names) -> (Vec<Rule>, Problems) {
         }
         rules.push(rule);
     }
-    if rules.is_empty() && problems.is_empty() {
+    if problems.is_empty() && items.is_empty() {
         problems
             .add(Diagnostic::new(node.span, "a policy needs at least one rule").hint("see docs/policy.md"));
     }
     for combined in [same_volumes, edits_and_insists, other_separators, additions_and_replacements] {
-        problems.take(combined(node, &rules));
+        problems.take(combined(node, rules));
     }
-    (rules, problems)
+    problems
 }
 
 /// Two rules can declare a volume of one name if it is the same volume.
@@ -413,6 +411,7 @@ fn rule(node: &Node, names: &Names) -> Checked<Rule> {
         on_conflict: on_conflict?.unwrap_or_default(),
         container: container.unwrap_or_default(),
         pod: pod.unwrap_or_default(),
+        device: None,
         parameters: BTreeSet::new(),
     };
     let name = &rule.name;

@@ -27,9 +27,10 @@ pub(crate) const BUILT_IN: &[BuiltIn] = &[
     new("hostNetwork", Phase::Pod, |_| Type::bool()),
     new("totalGpus", Phase::Pod, |_| Type::count()),
     new("claimNames", Phase::Pod, |_| Type::list(Type::string())),
-    new("ownFabric", Phase::Pod, |_| Type::bool()),
+    new("ownDevices", Phase::Pod, |_| Type::bool()),
     new("gpus", Phase::Container, |_| Type::count()),
     new("gpuCounts", Phase::Container, gpu_counts),
+    new("hasDevice", Phase::Container, |_| Type::bool()),
     new("container", Phase::Container, |_| Type::object(schema::container())),
     new("podRequests", Phase::Injected, |_| Type::map(Type::count())),
 ];

@@ -303,7 +303,10 @@ fn check_constants(source: &Source, amount: &Amount) -> Result<(), Diagnostic> {
         _ => Ok(()),
     };
     let place = ["limits", "requests"].into_iter().find_map(|list| source.get(list)?.get(name));
-    amounts.and(pair).map_err(|message| Diagnostic::new(place.unwrap_or(source).span, message))
+    amounts.and(pair).map_err(|message| {
+        let hint = "write a number of devices, or a quantity such as `64Gi`";
+        Diagnostic::new(place.unwrap_or(source).span, message).hint(hint)
+    })
 }
 
 /// Adds the amounts of `limits` or `requests`.
@@ -312,7 +315,7 @@ fn add_amounts(source: &Source, field: &Field, amounts: &mut Vec<Amount>) -> Che
     for (key, template) in keyed_values(source, *keys, |entry| value(&entry.value, values))? {
         let resource = key.source();
         let at = amounts.iter().position(|known| known.resource.source() == resource).unwrap_or_else(|| {
-            amounts.push(Amount { resource: key, limit: None, request: None });
+            amounts.push(Amount { resource: key, nth: None, limit: None, request: None });
             amounts.len() - 1
         });
         let amount = &mut amounts[at];

@@ -76,7 +76,9 @@ impl Fold<'_, '_, '_> {
                 Instruction::Env { field, variables: each(variables, |variable| self.variable(variable))? }
             }
             Instruction::Amounts(amounts) => {
-                Instruction::Amounts(each(amounts, |amount| self.amount(amount))?)
+                let folded = amounts.iter().map(|amount| self.amount(amount));
+                let folded: Vec<Vec<Amount>> = folded.collect::<Result<_, _>>()?;
+                Instruction::Amounts(folded.into_iter().flatten().collect())
             }
             Instruction::Capabilities { field, lists } => {
                 let list = |(list, template): &(_, _)| {
@@ -152,7 +154,7 @@ impl Fold<'_, '_, '_> {
     }
 
     fn networks(&self, edit: &NetworksEdit) -> Result<NetworksEdit, EvaluationError> {
-        let folded = edit.map(|text| self.text(text), |count| self.template(count))?;
+        let folded = edit.map(|text| self.text(text))?;
         let mut fixed = true;
         folded.texts(&mut |text| fixed &= self.is_known(text));
         if fixed {
@@ -182,13 +184,17 @@ impl Fold<'_, '_, '_> {
         Ok(ListEdit { entry: self.text(&edit.entry)?, ..edit.clone() })
     }
 
-    fn amount(&self, amount: &Amount) -> Folded<Amount> {
+    fn amount(&self, amount: &Amount) -> Result<Vec<Amount>, EvaluationError> {
         let fold = |template: &Option<Template>| {
             template.as_ref().map_or(Ok(None), |template| self.template(template))
         };
-        let resource = self.entry(&amount.resource, Format::ResourceName, Some(()))?;
-        let (limit, request) = (fold(&amount.limit)?, fold(&amount.request)?);
-        Ok(resource.map(|(resource, ())| Amount { resource, limit, request }))
+        let folded =
+            Amount { limit: fold(&amount.limit)?, request: fold(&amount.request)?, ..amount.clone() };
+        if !self.is_known(&amount.resource) {
+            return Ok(vec![folded]);
+        }
+        let named = |(name, nth)| Amount { resource: Interpolation::Literal(name), nth, ..folded.clone() };
+        Ok(amount.names(self.fixed)?.into_iter().map(named).collect())
     }
 
     /// A text that reads parameters only, as the literal that it is with these parameters.

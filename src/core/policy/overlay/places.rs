@@ -15,8 +15,8 @@ pub(crate) enum Wanted {
     Text,
     /// An entry of a list in a string: any value, which becomes a text.
     Entry,
-    /// The name of a network, or a list of such names.
-    Networks,
+    /// The name of a network or of a resource, or a list of such names.
+    NameOrNames,
     /// A list of maps.
     Entries,
     /// A list of names.
@@ -29,7 +29,7 @@ impl Wanted {
         match self {
             Self::Field(shape) => describe(shape),
             Self::Text | Self::Entry => "a string".to_owned(),
-            Self::Networks => "the name of a network or a list of names".to_owned(),
+            Self::NameOrNames => "a name or a list of names".to_owned(),
             Self::Entries => "a list of maps".to_owned(),
             Self::Names => "a list of names".to_owned(),
         }
@@ -42,6 +42,7 @@ impl Write<'_> {
     /// Calls `visit` with every interpolation.
     pub(crate) fn places(&self, visit: Visit<'_>) {
         match self.key {
+            Key::Of(key) if matches!(self.value, Written::Amount(_)) => visit(key, Wanted::NameOrNames),
             Key::Of(key) => visit(key, Wanted::Text),
             Key::Named(name) => name.places(visit),
             Key::Whole | Key::Fields(_) => {}

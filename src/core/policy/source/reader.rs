@@ -68,6 +68,16 @@ impl<'n> Fields<'n> {
         Err(Reported)
     }
 
+    /// Reads a field that has to be there, unless something else takes its place.
+    pub(crate) fn required_unless<E: Into<Problems>>(
+        &mut self,
+        key: &'static str,
+        replaced: bool,
+        read: impl FnOnce(&'n Node) -> Result<(), E>,
+    ) -> Result<(), Reported> {
+        if replaced { self.optional(key, read).map(drop) } else { self.required(key, read) }
+    }
+
     /// Keeps the problems of a value.
     pub(crate) fn take<T, E: Into<Problems>>(&mut self, result: Result<T, E>) -> Result<T, Reported> {
         self.problems.take(result).ok_or(Reported)
@@ -92,7 +102,9 @@ impl<'n> Fields<'n> {
 
 /// Keys of earlier forms of the language, and what to write instead.
 const RENAMED: &[(&str, &str)] = &[
+    ("$count", "write `networks` in an entry of `devices.add`, which counts the devices of the pod"),
     ("byNode", "write the rows under `machines:` of `spec`, as in `LABEL: {VALUE: {NAME: …}}`"),
+    ("fabric", "write `devices: {own: …}` with the same keys"),
     ("fromNodes", "write `${offeredName('RESOURCE')}` or `${offeredNames('RESOURCE')}`"),
     ("maxItems", "write `maximum`, which is the greatest length of a list"),
     ("minItems", "write `minimum`, which is the least length of a list"),

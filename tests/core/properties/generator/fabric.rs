@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::author::Author;
+use super::author::{Author, Phase};
 use super::expressions::{Expr, name};
 use super::pools::{INTERFACES, NETWORKS};
 use super::{Dice, items, set};
@@ -13,35 +13,58 @@ pub(crate) const OWN_DEVICE: &str = "fabric.test/vf";
 pub(crate) const OWN_NETWORK: &str = "own-rail";
 const OWN_CLAIM: &str = "team-nics";
 
-/// Adds to a policy; false if the model does not know what it asks for.
-pub(crate) fn extend_policy(author: &mut Author<'_>, spec: &mut Value) -> bool {
+/// Adds to a policy.
+pub(crate) fn extend_policy(author: &mut Author<'_>, spec: &mut Value) {
     if author.dice.chance(15) {
         let names = author.dice.pick(&[json!(["team-gpus"]), json!(["*-gpus", "x"])]);
         spec["gpus"]["claims"] = json!({"names": names, "gpus": author.dice.pick(&[1, 4])});
     }
     replace_lists(author.dice, spec);
-    if !author.dice.chance(15) {
-        return true;
+    if !author.dice.chance(25) {
+        return;
     }
-    spec["fabric"] = json!({"resources": ["fabric.test/*"], "networks": ["own-*"], "claims": ["*-nics"]});
-    let condition = author.write(Expr::Not(Box::new(name("ownFabric"))));
-    let own = author.dice.chance(30);
+    spec["devices"] =
+        json!({"own": {"resources": ["fabric.test/*"], "networks": ["own-*"], "claims": ["*-nics"]}});
+    let condition = author.write(Expr::Not(Box::new(name("ownDevices"))));
     for rule in spec["rules"].as_array_mut().into_iter().flatten() {
-        if rule["when"].is_null() && author.dice.chance(60) {
+        if rule["when"].is_null() && author.dice.chance(30) {
             rule["when"] = json!(condition);
         }
+        if rule["containers"].is_null() && author.dice.chance(30) {
+            rule["containers"] = json!(author.write(name("hasDevice")));
+        }
     }
-    if own {
-        let claim = json!([{"name": "nics", "resourceClaimTemplateName": "policy-nics"}]);
-        let amounts = json!({"fabric.test/policy": author.dice.pick(&[json!(1), json!("${gpus}")])});
-        let on_conflict = author.dice.pick(&["keep", "replace"]);
-        let rule = json!({"name": "own", "when": condition, "onConflict": on_conflict,
-            "container": {"resources": {"limits": amounts, "requests": amounts, "claims": [{"name": "nics"}]}},
-            "pod": {"metadata": {"annotations": {NETWORKS: {"$append": ["own-rail-0", "own-rail-1"]}}},
-                "spec": {"resourceClaims": claim}}});
-        spec["rules"].as_array_mut().unwrap().push(rule);
+    if author.dice.chance(70) {
+        let entries: Vec<Value> = (0..=author.dice.below(2)).map(|at| device(author, at)).collect();
+        spec["devices"]["add"] = entries.into();
     }
-    !own
+}
+
+/// An entry of `devices.add`.
+fn device(author: &mut Author<'_>, at: usize) -> Value {
+    let mut entry = json!({"name": format!("device-{at}")});
+    if author.dice.chance(40) {
+        let condition = author.condition(Phase::Pod, 2);
+        entry["when"] = author.write(condition).into();
+    }
+    let kinds = author.dice.below(7) + 1;
+    if kinds & 1 != 0 {
+        let devices = author.devices(Phase::Container);
+        let amount = author.write(devices);
+        let amount = author.dice.pick(&[json!(1), json!(0), json!(amount)]);
+        entry["resources"] = json!({format!("fabric.test/policy-{at}"): amount});
+    }
+    if kinds & 2 != 0 {
+        entry["networks"] = author.dice.pick(&[
+            json!("net/rdma-net"),
+            json!("own-rail-0"),
+            json!(["own-rail-0", "own-rail-1"]),
+        ]);
+    }
+    if kinds & 4 != 0 {
+        entry["claims"] = json!({format!("nics-{at}"): "policy-nics"});
+    }
+    entry
 }
 
 fn replace_lists(dice: &mut Dice, spec: &mut Value) {
@@ -95,7 +118,7 @@ pub(crate) fn extend_pod(dice: &mut Dice, pod: &mut Value) {
     }
     if dice.chance(8) {
         let amount = dice.pick(&[json!(1), json!("2"), json!(0)]);
-        let device = dice.pick(&[OWN_DEVICE, "fabric.test/policy"]);
+        let device = dice.pick(&[OWN_DEVICE, "fabric.test/policy-0"]);
         let container = &mut pod["spec"]["containers"][0];
         if let Some(request) = container["resources"]["requests"].as_object_mut() {
             request.insert(device.to_owned(), amount.clone());
@@ -149,17 +172,55 @@ pub(crate) fn claimed<'c>(spec: &Value, pod: &Value, containers: impl IntoIterat
     spec["gpus"]["claims"]["gpus"].as_i64().unwrap_or(0) * i64::try_from(names.len()).unwrap()
 }
 
-/// Whether a pod has a device of the fabric, where the policy adds none under such a name.
-pub(crate) fn own_fabric(pod: &Value) -> bool {
-    let spec = &pod["spec"];
-    let containers = ["containers", "initContainers"].into_iter().flat_map(|list| items(&spec[list]));
-    let device =
-        containers.filter_map(|container| container["resources"]["limits"].as_object()).any(|limits| {
-            limits.iter().any(|(name, amount)| {
-                name.starts_with("fabric.test/") && *amount != json!(0) && *amount != json!("0")
-            })
-        });
-    let network = pod["metadata"]["annotations"][NETWORKS].as_str().is_some_and(|text| text.contains("own-"));
-    let claim = items(&spec["resourceClaims"]).iter().any(|claim| claim["resourceClaimName"] == OWN_CLAIM);
+/// Whether a container requests a device of the fabric, of other names than these.
+pub(crate) fn requests_device(container: &Value, but: &[&str]) -> bool {
+    let limits = container["resources"]["limits"].as_object();
+    limits.into_iter().flatten().any(|(name, amount)| {
+        let is_device = name.starts_with("fabric.test/") && !but.contains(&name.as_str());
+        is_device && *amount != json!(0) && *amount != json!("0")
+    })
+}
+
+/// Whether a claim of the pod brings devices of the fabric.
+pub(crate) fn brings_device(claim: &Value) -> bool {
+    let names = ["name", "resourceClaimName", "resourceClaimTemplateName"];
+    names.iter().any(|key| claim[*key].as_str().is_some_and(|name| name.ends_with("-nics")))
+}
+
+/// Whether a pod brings devices of the fabric, apart from those that the policy may have added.
+pub(crate) fn own_devices(spec: &Value, pod: &Value) -> bool {
+    if spec["devices"].is_null() {
+        return false;
+    }
+    let added = items(&spec["devices"]["add"]);
+    let keys = |key: &str| -> Vec<&str> {
+        added
+            .iter()
+            .filter_map(|entry| entry[key].as_object())
+            .flatten()
+            .map(|(name, _)| name.as_str())
+            .collect()
+    };
+    let (resources, claims) = (keys("resources"), keys("claims"));
+    let networks: Vec<&str> = added
+        .iter()
+        .flat_map(|entry| {
+            entry["networks"]
+                .as_str()
+                .into_iter()
+                .chain(items(&entry["networks"]).iter().filter_map(Value::as_str))
+        })
+        .collect();
+    let of_pod = &pod["spec"];
+    let containers = ["containers", "initContainers"].into_iter().flat_map(|list| items(&of_pod[list]));
+    let device = containers.into_iter().any(|container| requests_device(container, &resources));
+    let attached = pod["metadata"]["annotations"][NETWORKS].as_str().unwrap_or_default();
+    let attached: Vec<String> = match serde_json::from_str::<Vec<Value>>(attached) {
+        Ok(entries) => entries.iter().filter_map(|entry| entry["name"].as_str()).map(str::to_owned).collect(),
+        Err(_) => attached.split(',').map(|network| network.trim().to_owned()).collect(),
+    };
+    let network = attached.iter().any(|name| name.starts_with("own-") && !networks.contains(&name.as_str()));
+    let is_foreign = |claim: &&Value| !claims.contains(&claim["name"].as_str().unwrap_or_default());
+    let claim = items(&of_pod["resourceClaims"]).iter().filter(is_foreign).any(brings_device);
     device || network || claim
 }

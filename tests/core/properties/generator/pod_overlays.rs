@@ -5,9 +5,7 @@ use serde_json::{Map, Value, json};
 use super::author::{Author, Phase};
 use super::container_overlays;
 use super::expressions::literal;
-use super::pools::{
-    CONTAINERS, DEVICES, INTERFACES, NETWORKS, SIDECARS, WRITTEN_ANNOTATIONS, WRITTEN_LABELS, volume,
-};
+use super::pools::{CONTAINERS, INTERFACES, NETWORKS, SIDECARS, WRITTEN_ANNOTATIONS, WRITTEN_LABELS, volume};
 use super::{set, wild};
 
 /// A piece of a pod. `volumes` are those that the rule brings.
@@ -60,23 +58,13 @@ fn volume_of_policy(author: &mut Author<'_>, name: &str) -> Value {
 fn annotations(author: &mut Author<'_>) -> Value {
     let mut annotations = Map::new();
     if author.dice.chance(40) {
-        let count = match author.dice.below(3) {
-            0 => author.devices(Phase::Final),
-            1 => literal(2),
-            _ => {
-                let key = literal(author.dice.pick(&DEVICES));
-                super::expressions::field("podRequests", &[], Some(key), json!(0))
-            }
-        };
-        let network = author.dice.pick(&["net/rdma-net", "rdma-net", "team/storage"]);
-        let mut edit = json!({"$append": network, "$count": author.write(count)});
-        if author.dice.chance(40) {
-            edit = json!({"$append": author.dice.pick(&[
-                json!(["rdma-net", "net/rail-0", "net/rail-1"]), json!(["team/storage", "rdma-net"])])});
-            if author.dice.chance(50) {
-                edit["$count"] = json!(author.dice.pick(&[0, 1, 2]));
-            }
-        }
+        let edit = author.dice.pick(&[
+            json!("net/rdma-net"),
+            json!("rdma-net"),
+            json!(["rdma-net", "net/rail-0", "net/rail-1"]),
+            json!(["team/storage", "rdma-net"]),
+        ]);
+        let edit = json!({"$append": edit});
         annotations.insert(NETWORKS.to_owned(), edit);
     }
     if author.dice.chance(25) {

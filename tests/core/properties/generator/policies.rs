@@ -78,13 +78,13 @@ pub(crate) fn policy(dice: &mut Dice) -> Policy {
         spec["warnings"] = warnings.into();
     }
     spec["rules"] = rules.into();
-    let known = fabric::extend_policy(&mut author, &mut spec);
+    fabric::extend_policy(&mut author, &mut spec);
     let document = json!({
         "apiVersion": "fabric-injector.io/v1alpha1", "kind": "FabricPolicy",
         "metadata": {"name": "generated"}, "spec": spec,
     });
     let phases = author.known.iter().map(|known| (known.name.clone(), known.phase)).collect();
-    Policy { document, expressions: author.expressions, phases, known, overrides }
+    Policy { document, expressions: author.expressions, phases, known: true, overrides }
 }
 
 fn matcher(dice: &mut Dice) -> Value {

@@ -5,9 +5,9 @@
 
 use serde_json::Value;
 
-use crate::core::policy::overlay::{Amount, Template, evaluate_key};
+use crate::core::policy::overlay::{Amount, Template, is_zero};
 use crate::core::quantity::{Quantity, same_quantity};
-use crate::core::schema::{Format, can_overcommit, resource_amount, resource_pair};
+use crate::core::schema::{can_overcommit, resource_amount, resource_pair};
 
 use crate::core::engine::merge::rule::{Merge, Settled, brief};
 use crate::core::engine::record::{Cursor, Kept, Reason, WarningKind};
@@ -47,20 +47,33 @@ pub(in crate::core::engine::merge) fn merge(
     Ok(())
 }
 
-/// The amount for this pod; `None` if it is left out.
+/// The amounts for this pod, without those that are left out.
 fn evaluated(
     merge: &Merge<'_, '_>,
     resources: &mut Cursor<'_>,
     amount: &Amount,
+) -> Result<Vec<Wanted>, Reason> {
+    let names = merge.evaluated(amount.names(merge.bindings))?;
+    let mut wanted = Vec::with_capacity(names.len());
+    for name in names {
+        wanted.extend(evaluated_one(merge, resources, amount, name)?);
+    }
+    Ok(wanted)
+}
+
+fn evaluated_one(
+    merge: &Merge<'_, '_>,
+    resources: &mut Cursor<'_>,
+    amount: &Amount,
+    (resource, nth): (String, Option<u64>),
 ) -> Result<Option<Wanted>, Reason> {
-    let name = evaluate_key(&amount.resource, Format::ResourceName, merge.bindings);
-    let Some(resource) = merge.evaluated(name)? else { return Ok(None) };
     let mut build = |list: &str, template: &Option<Template>| -> Result<Option<Value>, Reason> {
         let Some(template) = template else { return Ok(None) };
         let Some(value) = merge.build(template)? else {
             merge.note_null(resources.log(), &[list, &resource], None, template);
             return Ok(None);
         };
+        let value = merge.evaluated(amount.of(nth, value))?;
         if is_zero(&value) {
             resources.log().left_out(&[list, &resource], || "the amount is 0".to_owned());
             return Ok(None);
@@ -77,10 +90,6 @@ fn evaluated(
         merge.evaluated(pair.map_err(|message| amount.failed(message)))?;
     }
     Ok((limit.is_some() || request.is_some()).then_some(Wanted { resource, limit, request }))
-}
-
-fn is_zero(value: &Value) -> bool {
-    Quantity::from_value(value).and_then(Quantity::as_count) == Some(0)
 }
 
 fn is_huge_pages(resource: &str) -> bool {

@@ -17,7 +17,7 @@ pub(in crate::core::policy::check) fn findings(definition: &Definition, scope: &
     }
     let mut place = |text: &Interpolation, wanted: Wanted| checker.place(text, wanted);
     definition.gpus.claims.iter().for_each(|claims| claims.places(&mut place));
-    definition.fabric.iter().for_each(|fabric| fabric.places(&mut place));
+    definition.own_devices.iter().for_each(|own| own.places(&mut place));
     for rule in &definition.rules {
         rule.pod.places_with(&rule.container, &mut place);
     }
@@ -113,7 +113,7 @@ fn remedy(wanted: &Wanted, inferred: &Type) -> &'static str {
             "join the list, as in `${list.join(',')}`"
         }
         Wanted::Field(_) | Wanted::Text | Wanted::Entry => "read one field of it, as in `${profile.name}`",
-        Wanted::Networks => "write the name of a network, or a list of names",
+        Wanted::NameOrNames => "write a name, or a list of names",
         Wanted::Entries => "write a list of maps, as in `${[{'key': …}]}`",
         Wanted::Names => "write a list of names, as in `${[…]}`",
     }
@@ -129,8 +129,8 @@ fn fits(kind: &Kind, wanted: &Wanted) -> bool {
         (_, Kind::Optional(_)) => false,
         (Wanted::Entry, _) => true,
         (Wanted::Text, _) => is_scalar,
-        (Wanted::Networks | Wanted::Names, Kind::List(items)) => is_text(items),
-        (Wanted::Networks, _) => matches!(kind, Kind::String(_)),
+        (Wanted::NameOrNames | Wanted::Names, Kind::List(items)) => is_text(items),
+        (Wanted::NameOrNames, _) => matches!(kind, Kind::String(_)),
         (Wanted::Names, _) => false,
         (Wanted::Entries, Kind::List(items)) => {
             items.may_be(|kind| matches!(kind, Kind::Map(_) | Kind::Record(_) | Kind::Object(_) | Kind::Null))

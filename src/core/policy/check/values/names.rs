@@ -114,7 +114,7 @@ fn known_labels(definition: &Definition) -> BTreeSet<String> {
 /// The resources that count as GPUs, and those of overlays and of the fabric.
 fn known_resources(definition: &Definition) -> BTreeSet<String> {
     let mut known: BTreeSet<String> = definition.gpus.resources.iter().cloned().collect();
-    if let Some(fabric) = &definition.fabric {
+    if let Some(fabric) = &definition.own_devices {
         fabric.places(&mut |text, _| known.extend(literal(text).filter(|name| !name.contains('*'))));
     }
     let amounts = writes(definition).filter(|placed| matches!(placed.write.value, Written::Amount(_)));

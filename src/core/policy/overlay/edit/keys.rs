@@ -6,9 +6,5 @@ pub(in crate::core::policy::overlay) const REPLACE: &str = "$replace";
 /// The key that names the field by which entries of a list of objects are known.
 pub(in crate::core::policy::overlay) const KEY: &str = "$key";
 
-/// The key of the number of networks to attach.
-pub(in crate::core::policy::overlay) const COUNT: &str = "$count";
-
 /// The keys of edits of strings.
-pub(in crate::core::policy::overlay) const KEYS: [&str; 5] =
-    ["$prepend", "$append", "$separator", COUNT, KEY];
+pub(in crate::core::policy::overlay) const KEYS: [&str; 4] = ["$prepend", "$append", "$separator", KEY];

@@ -3,7 +3,7 @@
 use crate::core::policy::interpolation::Interpolation;
 use crate::core::policy::source::{Diagnostic, MISPLACED_EDIT};
 
-use super::keys::{COUNT, KEY, KEYS, REPLACE};
+use super::keys::{KEY, KEYS, REPLACE};
 use crate::core::policy::overlay::source::{Source, SourceContent};
 
 /// An edit of annotations where there is none.
@@ -21,8 +21,8 @@ pub(in crate::core::policy::overlay) fn refuse_edits(source: &Source) -> Result<
         entries.iter().any(|entry| matches!(&entry.key, Interpolation::Literal(name) if name == key))
     };
     let Some(key) = KEYS.into_iter().chain([REPLACE]).find(named) else { return Ok(()) };
-    if let Some(key) = [KEY, COUNT].into_iter().find(|key| source.get(key).is_some()) {
-        return Err(of_an_annotation(source, key));
+    if source.get(KEY).is_some() {
+        return Err(of_an_annotation(source, KEY));
     }
     let span = source.get(key).map_or(source.span, |edit| edit.span);
     Err(match key {

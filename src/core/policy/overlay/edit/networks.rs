@@ -1,29 +1,33 @@
-//! Attachments of networks in a Multus annotation: one network several times, or each of a list once.
+//! Attachments of networks in a Multus annotation: one network, or each of a list; or as many as a pod requests devices.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::core::counted;
 use crate::core::policy::expression::Bindings;
 use crate::core::policy::interpolation::{EvaluationError, Interpolation};
 use crate::core::policy::source::{Checked, Diagnostic, all};
-use crate::core::schema::{Format, Shape};
+use crate::core::schema::Format;
 
-use super::keys::COUNT;
+use crate::core::policy::overlay::Amount;
 use crate::core::policy::overlay::places::Wanted;
 use crate::core::policy::overlay::source::{Source, SourceContent};
-use crate::core::policy::overlay::template::Template;
-use crate::core::policy::overlay::values::{text, value};
+use crate::core::policy::overlay::values::text;
 
-const WHOLE: Shape = Shape::Integer(0, i64::MAX);
-
-/// Networks to attach, and how many of them.
+/// Networks to attach.
 #[derive(Debug, Clone)]
 pub(crate) struct NetworksEdit {
     networks: Names,
-    /// The number of attachments.
-    count: Option<Template>,
+    /// The devices that are attached to them; without it, each network is attached once.
+    devices: Option<Attached>,
+}
+
+/// The devices of a pod that are attached to networks.
+#[derive(Debug, Clone)]
+struct Attached {
+    /// The requests of the pod by resource.
+    requests: Interpolation,
+    resources: Vec<Amount>,
 }
 
 #[derive(Debug, Clone)]
@@ -34,20 +38,19 @@ enum Names {
 }
 
 impl NetworksEdit {
-    /// Reads the names that `$append` has, and `$count` of the edit.
-    pub(in crate::core::policy::overlay) fn read(edit: &Source, named: &Source) -> Checked<Self> {
+    /// Reads the names that `$append` has.
+    pub(in crate::core::policy::overlay) fn read(named: &Source) -> Checked<Self> {
         let networks = match &named.content {
             SourceContent::List(items) => Names::List(all(items.iter().map(|item| name(item, true)))?),
             _ => Names::One(name(named, false)?),
         };
-        let count = edit.get(COUNT).map(|count| value(count, &WHOLE)).transpose()?;
-        if let (Names::List(names), Some(Template::Constant(count)), Some(node)) =
-            (&networks, &count, edit.get(COUNT))
-            && let Some(message) = too_many(count, names.len())
-        {
-            return Err(Diagnostic::new(node.span, message).hint(FEWER).into());
-        }
-        Ok(Self { networks, count })
+        Ok(Self { networks, devices: None })
+    }
+
+    /// Attaches the devices of a pod: one network once for each of them, or of a list the first ones, one for each name
+    /// of a list of resources that the pod requests. `requests` yields the requests of the pod.
+    pub(crate) fn attach(&mut self, resources: Vec<Amount>, requests: Interpolation) {
+        self.devices = Some(Attached { requests, resources });
     }
 
     /// Calls `visit` with the names of the networks.
@@ -58,11 +61,6 @@ impl NetworksEdit {
         }
     }
 
-    /// The number of attachments, if the edit has one.
-    pub(crate) fn count(&self) -> Option<&Template> {
-        self.count.as_ref()
-    }
-
     pub(in crate::core::policy::overlay) fn texts(&self, visit: &mut dyn FnMut(&Interpolation)) {
         self.places(&mut |text, _| visit(text));
     }
@@ -70,32 +68,27 @@ impl NetworksEdit {
     /// Calls `visit` with every interpolation, and the value that is needed in its place.
     pub(in crate::core::policy::overlay) fn places(&self, visit: &mut dyn FnMut(&Interpolation, Wanted)) {
         match &self.networks {
-            Names::One(text) => visit(text, Wanted::Networks),
+            Names::One(text) => visit(text, Wanted::NameOrNames),
             Names::List(names) => names.iter().for_each(|name| visit(name, Wanted::Text)),
         }
-        self.count.iter().for_each(|count| count.places(visit));
+        if let Some(Attached { requests, resources }) = &self.devices {
+            visit(requests, Wanted::Entry);
+            for amount in resources {
+                visit(&amount.resource, Wanted::NameOrNames);
+            }
+        }
     }
 
-    /// Returns whether the edit has `$count`.
-    pub(crate) fn has_count(&self) -> bool {
-        self.count.is_some()
-    }
-
-    /// The edit with each text and the count replaced.
+    /// The edit with each text replaced.
     pub(in crate::core::policy::overlay) fn map(
         &self,
         text: impl Fn(&Interpolation) -> Result<Interpolation, EvaluationError>,
-        count: impl Fn(&Template) -> Result<Option<Template>, EvaluationError>,
     ) -> Result<Self, EvaluationError> {
         let networks = match &self.networks {
             Names::One(name) => Names::One(text(name)?),
             Names::List(names) => Names::List(names.iter().map(text).collect::<Result<_, _>>()?),
         };
-        let count = match &self.count {
-            Some(template) => count(template)?,
-            None => None,
-        };
-        Ok(Self { networks, count })
+        Ok(Self { networks, devices: self.devices.clone() })
     }
 
     /// The networks to attach, each with the number of its attachments.
@@ -103,21 +96,17 @@ impl NetworksEdit {
         &self,
         bindings: &Bindings<'_, '_>,
     ) -> Result<Vec<(String, usize)>, EvaluationError> {
-        let count = self.count.as_ref().map(|count| count.build(bindings)).transpose()?.flatten();
-        let number = count.as_ref().map(|count| count.as_u64().and_then(|count| usize::try_from(count).ok()));
-        let number = number.map(|number| number.unwrap_or(usize::MAX));
-        let mut names = match self.names(bindings)? {
-            Some(Named::One(name)) => return Ok(vec![(name, number.unwrap_or(1))]),
-            Some(Named::List(names)) => names,
-            None => return Ok(Vec::new()),
-        };
-        if let Some(message) = count.as_ref().and_then(|count| too_many(count, names.len())) {
-            let mut error = self.failed(message);
-            error.fault.hint = Some(FEWER.to_owned());
-            return Err(error);
-        }
-        names.truncate(number.unwrap_or(usize::MAX));
-        Ok(names.into_iter().map(|name| (name, 1)).collect())
+        let devices = self.devices.as_ref().map(|devices| devices.requested(bindings)).transpose()?;
+        Ok(match (self.names(bindings)?, devices) {
+            (None, _) => Vec::new(),
+            (Some(Named::One(name)), devices) => vec![(name, devices.map_or(1, |(all, _)| all))],
+            (Some(Named::List(mut names)), devices) => {
+                if let Some((_, Some(of_list))) = devices {
+                    names.truncate(of_list);
+                }
+                names.into_iter().map(|name| (name, 1)).collect()
+            }
+        })
     }
 
     /// Every network that the edit may attach.
@@ -174,13 +163,29 @@ impl NetworksEdit {
         Ok(Some(Named::List(names)))
     }
 
-    /// An error about the number of attachments, or else about the networks.
     fn failed(&self, message: String) -> EvaluationError {
-        let texts = |visit: &mut dyn FnMut(&Interpolation)| {
-            self.count.iter().for_each(|count| count.texts(visit));
-            self.name_texts(visit);
-        };
-        EvaluationError::about(texts, message)
+        EvaluationError::about(|visit| self.name_texts(visit), message)
+    }
+}
+
+impl Attached {
+    /// The number of devices that the pod requests; and of the names of a list, the number of those that it requests.
+    fn requested(&self, bindings: &Bindings<'_, '_>) -> Result<(usize, Option<usize>), EvaluationError> {
+        let requests = self.requests.evaluate(bindings)?;
+        let (mut all, mut of_list) = (0_usize, None);
+        for amount in &self.resources {
+            for (name, nth) in amount.names(bindings)? {
+                let count = requests[&name]
+                    .as_u64()
+                    .and_then(|count| usize::try_from(count).ok())
+                    .unwrap_or_default();
+                all = all.saturating_add(count);
+                if nth.is_some() {
+                    *of_list.get_or_insert(0) += usize::from(count > 0);
+                }
+            }
+        }
+        Ok((all, of_list))
     }
 }
 
@@ -230,12 +235,4 @@ fn check(network: &str, listed: bool) -> Result<(), String> {
     };
     namespace.map_or(Ok(()), |namespace| Format::DnsLabel.check(namespace))?;
     Format::DnsSubdomain.check(name)
-}
-
-/// The remedy for a number of attachments for which there are too few networks.
-const FEWER: &str = "add networks, or lower `$count`";
-
-fn too_many(count: &Value, listed: usize) -> Option<String> {
-    let fits = count.as_u64().is_some_and(|count| usize::try_from(count).is_ok_and(|count| count <= listed));
-    (!fits).then(|| format!("the list has {}, and `$count` is {count}", counted(listed, "network")))
 }

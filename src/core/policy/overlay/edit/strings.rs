@@ -2,18 +2,17 @@
 
 use crate::core::policy::interpolation::Interpolation;
 use crate::core::policy::overlay::{ListEdit, NETWORKS, StringValue};
-use crate::core::policy::source::{Checked, Diagnostic, MISPLACED_EDIT, MISSING_KEY, suggest};
+use crate::core::policy::source::{Checked, Diagnostic, MISPLACED_EDIT, MISSING_KEY, reader, suggest};
 use crate::core::schema::{Format, Shape};
 
 use super::entries::EntriesEdit;
-use super::keys::{COUNT, KEY, KEYS};
+use super::keys::{KEY, KEYS};
 use super::misplaced::of_an_annotation;
 use super::networks::NetworksEdit;
 use crate::core::policy::overlay::source::{Source, SourceContent, SourceEntry};
 use crate::core::policy::overlay::values::{mismatch, text, value};
 
-const FORMS: &str = "an edit is `$prepend` or `$append`, with or without `$separator`; `$append` with or without `$count` in the \
-                     annotation of Multus; or `$append` with `$key` for a list of maps";
+const FORMS: &str = "an edit is `$prepend` or `$append`, with or without `$separator`; or `$append` with `$key` for a list of maps";
 
 /// Compiles the value of an annotation, or an edit of it.
 pub(in crate::core::policy::overlay) fn annotation(
@@ -31,8 +30,8 @@ pub(in crate::core::policy::overlay) fn annotation(
             EntriesEdit::read(source, value).map(StringValue::Entries)
         }
         () if entry.key.source() == NETWORKS => {
-            only(source, &["$append", COUNT])?;
-            NetworksEdit::read(source, value).map(StringValue::Networks)
+            only(source, &["$append"])?;
+            NetworksEdit::read(value).map(StringValue::Networks)
         }
         () => list_edit(source, side, value).map(StringValue::List),
     }
@@ -41,10 +40,10 @@ pub(in crate::core::policy::overlay) fn annotation(
 /// Compiles an edit of the list that a variable holds.
 pub(in crate::core::policy::overlay) fn of_variable(source: &Source) -> Checked<ListEdit> {
     let (side, value) = side(source)?;
-    match [KEY, COUNT].into_iter().find(|key| source.get(key).is_some()) {
-        Some(key) => Err(of_an_annotation(source, key).into()),
-        None => list_edit(source, side, value),
+    if source.get(KEY).is_some() {
+        return Err(of_an_annotation(source, KEY).into());
     }
+    list_edit(source, side, value)
 }
 
 /// The side on which an edit adds, and what it adds.
@@ -59,7 +58,7 @@ fn side(source: &Source) -> Checked<(&'static str, &Source)> {
             let message = format!("expected a string or an edit of one, and `{key}` is no edit");
             return Err(Diagnostic::new(entry.span, message)
                 .code(MISPLACED_EDIT)
-                .hint(suggest(&key, KEYS))
+                .hint(reader::renamed(&key).map_or_else(|| suggest(&key, KEYS), str::to_owned))
                 .into());
         }
     }

@@ -61,7 +61,6 @@ codes! {
     SIDECAR_KEEPS_JOB = "sidecar_keeps_job",
     DEVICE_WITHOUT_IPC_LOCK = "device_without_ipc_lock",
     REQUEST_WITHOUT_LIMIT = "request_without_limit",
-    NETWORKS_AND_COUNT_DIFFER = "networks_and_count_differ",
     NETWORKS_AS_TEXT = "networks_as_text",
     POLICIES_OVERLAP = "policies_overlap",
 }

@@ -14,41 +14,54 @@ pub(super) fn found(pod: &Value, devices: &Devices, namespace: &str) -> Vec<Stri
     let mut names = resources(pod, devices);
     names.extend(networks(pod, devices, namespace));
     let is_own = |name: &str, target: &str| {
-        devices.own.claim_entries.contains(name) || devices.own.claims.contains(target)
+        devices.added.claim_entries.contains(name) || devices.added.claims.contains(target)
     };
     let foreign =
-        claims(pod).filter(|(name, target)| devices.fabric.has_claim(name, target) && !is_own(name, target));
+        claims(pod).filter(|(name, target)| devices.own.has_claim(name, target) && !is_own(name, target));
     names.extend(foreign.map(|(_, target)| target.to_owned()));
     let mut known = std::collections::BTreeSet::new();
     names.retain(|name| known.insert(name.clone()));
     names
 }
 
+/// Returns whether a container requests a device of the fabric, under whichever name.
+pub(super) fn has(pod: &Value, (list, index): (&str, usize), devices: &Devices) -> bool {
+    let container = &pod["spec"][list][index];
+    let claimed = |claim: &Value| {
+        let name = claim["name"].as_str().unwrap_or_default();
+        claims(pod).any(|(known, target)| known == name && devices.own.has_claim(known, target))
+    };
+    requested(container, devices).next().is_some()
+        || container["resources"]["claims"].as_array().into_iter().flatten().any(claimed)
+}
+
+/// The devices of the fabric that a container requests.
+fn requested<'p>(container: &'p Value, devices: &'p Devices) -> impl Iterator<Item = &'p String> {
+    let lists = ["limits", "requests"].into_iter();
+    let amounts = lists.flat_map(|list| container["resources"][list].as_object().into_iter().flatten());
+    let is_device = |(name, amount): &(&String, &Value)| {
+        devices.own.resources.iter().any(|pattern| pattern.matches(name))
+            && Quantity::from_value(amount).is_some_and(|amount| amount.as_count() != Some(0))
+    };
+    amounts.filter(is_device).map(|(name, _)| name)
+}
+
 fn resources(pod: &Value, devices: &Devices) -> Vec<String> {
-    let fabric = &devices.fabric.resources;
-    if fabric.is_empty() {
+    if devices.own.resources.is_empty() {
         return Vec::new();
     }
     let containers = LISTS.iter().flat_map(|list| pod["spec"][list].as_array().into_iter().flatten());
-    let amounts = containers.flat_map(|container| {
-        let lists = ["limits", "requests"].into_iter();
-        lists.flat_map(|list| container["resources"][list].as_object().into_iter().flatten())
-    });
-    let is_foreign = |(name, amount): &(&String, &Value)| {
-        fabric.iter().any(|pattern| pattern.matches(name))
-            && !devices.own.resources.contains(*name)
-            && Quantity::from_value(amount).is_some_and(|amount| amount.as_count() != Some(0))
-    };
-    amounts.filter(is_foreign).map(|(name, _)| name.clone()).collect()
+    let all = containers.flat_map(|container| requested(container, devices));
+    all.filter(|name| !devices.added.resources.contains(*name)).cloned().collect()
 }
 
 fn networks(pod: &Value, devices: &Devices, namespace: &str) -> Vec<String> {
-    let fabric = &devices.fabric.networks;
+    let fabric = &devices.own.networks;
     let Some(annotation) = pod["metadata"]["annotations"][NETWORKS].as_str().filter(|_| !fabric.is_empty())
     else {
         return Vec::new();
     };
-    let own = devices.own.networks.iter().filter_map(|text| attached(text, namespace).ok());
+    let own = devices.added.networks.iter().filter_map(|text| attached(text, namespace).ok());
     let own: Vec<Network<'_>> = own.flatten().collect();
     let in_full = |network: &Network<'_>| format!("{}/{}", network.namespace, network.name);
     let is_foreign = |network: &Network<'_>| {

@@ -5,18 +5,18 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::core::policy::definition::{FabricNames, OnConflict, Rule};
+use crate::core::policy::definition::{DeviceNames, OnConflict, Rule};
 use crate::core::policy::expression::Bindings;
 use crate::core::policy::interpolation::{EvaluationError, Interpolation, Names, Phase};
 use crate::core::policy::overlay::{Element, Instruction, Key, NETWORKS, Template, Written, writes};
 
 /// The message for a device whose name is not known when the policy is loaded.
-const DEPENDS_ON_POD: &str = "it names a device and depends on the pod, and `ownFabric` needs the names that this \
-                              policy adds: use parameters only";
+const DEPENDS_ON_POD: &str = "it names a device and depends on the pod, and the names of devices that the policy adds have \
+                              to be known: use parameters only";
 
 /// The names that the rules of a policy write.
 #[derive(Debug, Default)]
-pub(crate) struct OwnNames {
+pub(crate) struct AddedNames {
     pub(crate) resources: BTreeSet<String>,
     /// Texts of the networks annotation.
     pub(crate) networks: Vec<String>,
@@ -32,35 +32,35 @@ pub(crate) struct OwnNames {
 pub(crate) struct Collector<'a, 'p, 'v> {
     pub(crate) names: &'a Names,
     pub(crate) fixed: &'a Bindings<'p, 'v>,
-    pub(crate) fabric: &'a FabricNames,
+    pub(crate) own: &'a DeviceNames,
 }
 
 impl Collector<'_, '_, '_> {
-    pub(crate) fn collect(&self, rules: &[Rule]) -> Result<OwnNames, EvaluationError> {
-        let mut own = OwnNames::default();
+    pub(crate) fn collect(&self, rules: &[Rule]) -> Result<AddedNames, EvaluationError> {
+        let mut added = AddedNames::default();
         for rule in rules {
-            if !self.fabric.resources.is_empty() {
-                Self::resources(&rule.container, &mut own)?;
+            if !self.own.resources.is_empty() {
+                Self::resources(&rule.container, &mut added)?;
                 for named in &rule.pod.containers {
-                    Self::resources(&named.instructions, &mut own)?;
+                    Self::resources(&named.instructions, &mut added)?;
                 }
             }
-            if !self.fabric.claims.is_empty() {
-                Self::claims(&rule.pod.claims, &mut own)?;
+            if !self.own.claims.is_empty() {
+                Self::claims(&rule.pod.claims, &mut added)?;
             }
-            if !self.fabric.networks.is_empty() {
+            if !self.own.networks.is_empty() {
                 let replaces = rule.on_conflict == OnConflict::Replace;
-                self.annotations(&rule.pod.instructions, replaces, &mut own)?;
+                self.annotations(&rule.pod.instructions, replaces, &mut added)?;
             }
         }
-        Ok(own)
+        Ok(added)
     }
 
-    fn resources(instructions: &[Instruction], own: &mut OwnNames) -> Result<(), EvaluationError> {
+    fn resources(instructions: &[Instruction], added: &mut AddedNames) -> Result<(), EvaluationError> {
         for write in writes(instructions) {
             match write.value {
                 Written::Amount(amount) => match &amount.resource {
-                    Interpolation::Literal(name) => _ = own.resources.insert(name.clone()),
+                    Interpolation::Literal(name) => _ = added.resources.insert(name.clone()),
                     computed => return Err(computed.failed(DEPENDS_ON_POD)),
                 },
                 Written::Computed { field, expression, .. }
@@ -74,10 +74,10 @@ impl Collector<'_, '_, '_> {
         Ok(())
     }
 
-    fn claims(instructions: &[Instruction], own: &mut OwnNames) -> Result<(), EvaluationError> {
+    fn claims(instructions: &[Instruction], added: &mut AddedNames) -> Result<(), EvaluationError> {
         for write in writes(instructions) {
             match write.value {
-                Written::Entry(entry) => claim(entry, own)?,
+                Written::Entry(entry) => claim(entry, added)?,
                 Written::Computed { expression, .. } => return Err(expression.failed(DEPENDS_ON_POD)),
                 _ => {}
             }
@@ -89,7 +89,7 @@ impl Collector<'_, '_, '_> {
         &self,
         instructions: &[Instruction],
         replaces: bool,
-        own: &mut OwnNames,
+        added: &mut AddedNames,
     ) -> Result<(), EvaluationError> {
         for write in writes(instructions) {
             match (write.key, write.value) {
@@ -104,8 +104,8 @@ impl Collector<'_, '_, '_> {
                         Interpolation::Literal(_) => {}
                         computed => return Err(computed.failed(DEPENDS_ON_POD)),
                     }
-                    own.replaces_networks |= replaces && !matches!(value, Written::Networks(_));
-                    own.networks.push(self.networks(value)?);
+                    added.replaces_networks |= replaces && !matches!(value, Written::Networks(_));
+                    added.networks.push(self.networks(value)?);
                 }
                 _ => {}
             }
@@ -141,15 +141,15 @@ impl Collector<'_, '_, '_> {
 
 /// Adds the name of a claim within the pod, or without a constant one, that of the claim or template. A claim of the
 /// pod's own can refer to the same template under another name.
-fn claim(entry: &Element, own: &mut OwnNames) -> Result<(), EvaluationError> {
+fn claim(entry: &Element, added: &mut AddedNames) -> Result<(), EvaluationError> {
     if let Some(name) = entry.0.literal("name") {
-        own.claim_entries.insert(name.to_owned());
+        added.claim_entries.insert(name.to_owned());
         return Ok(());
     }
     let fields = ["resourceClaimName", "resourceClaimTemplateName"];
     let Some(target) = fields.into_iter().find_map(|field| entry.0.literal(field)) else {
         return Err(EvaluationError::about(|visit| entry.0.texts(visit), DEPENDS_ON_POD));
     };
-    own.claims.insert(target.to_owned());
+    added.claims.insert(target.to_owned());
     Ok(())
 }

@@ -1,0 +1,148 @@
+//! `devices` of a policy. An entry of `add` is read as a rule: its overlays are what an author would write out for it.
+
+use crate::core::policy::definition::{AddsDevices, OwnDevices, Rule};
+use crate::core::policy::expression::Expression;
+use crate::core::policy::interpolation::{Interpolation, Names, Phase, names_in};
+use crate::core::policy::overlay::{Compiler, NETWORKS};
+use crate::core::policy::parameter::Variable;
+use crate::core::policy::source::reader::{self, Fields};
+use crate::core::policy::source::{Checked, DUPLICATE_NAME, Diagnostic, MISSING_KEY, Problems, TOO_EARLY};
+use crate::core::yaml::scalar::Scalar;
+use crate::core::yaml::{Content, Entry, Node, Span};
+
+use super::parse::dns_label;
+
+/// The names that the devices of the fabric go by, and the rules that add devices.
+#[derive(Debug, Default)]
+pub(super) struct Devices {
+    pub(super) own: Option<OwnDevices>,
+    pub(super) add: Vec<Rule>,
+}
+
+impl Devices {
+    /// Reads what has no problem.
+    pub(super) fn read(&mut self, node: &Node, names: &Names, variables: &[Variable]) -> Checked<()> {
+        let mut fields = Fields::of(node, "`devices`")?;
+        self.own = fields.optional("own", |node| OwnDevices::read(node, names)).ok().flatten();
+        let _ = fields.optional("add", |node| {
+            let mut problems = Problems::default();
+            for item in problems.take(reader::items(node, "`add`")).unwrap_or_default() {
+                let Some(entry) = problems.take(entry(item, names, variables)) else { continue };
+                if self.add.iter().any(|known| known.name == entry.name) {
+                    let message = format!("two entries of `add` are called `{}`", entry.name);
+                    problems.add(Diagnostic::new(item.span, message).code(DUPLICATE_NAME));
+                }
+                self.add.push(entry);
+            }
+            problems.result(())
+        });
+        fields.finish()
+    }
+}
+
+fn entry(node: &Node, names: &Names, variables: &[Variable]) -> Checked<Rule> {
+    let mut fields = Fields::of(node, "an entry of `add`")?;
+    let name = fields.required("name", |node| dns_label(node, "the name of an entry"));
+    let when = fields.optional("when", |node| Interpolation::condition(node, "`when`", names, Phase::Pod));
+    let given = ["resources", "networks", "claims"].map(|key| fields.node(key));
+    let [resources, networks, claims] = given;
+    if given.iter().all(Option::is_none) {
+        let missing = Diagnostic::new(node.span, "this entry adds no device").code(MISSING_KEY);
+        let _ = fields.take(Err::<(), _>(missing.hint("give it `resources`, `networks` or `claims`")));
+    }
+    let claimed = fields.take(claims.map_or(Ok(&[][..]), claimed));
+    fields.finish()?;
+    let claimed = claimed?;
+    let compiler = Compiler { names };
+    let container = compiler.container(&container(node.span, resources, claimed))?;
+    let mut pod = compiler.pod(&pod(node.span, networks, claimed))?;
+    let requests =
+        Expression::compile("podRequests").map_err(|error| Diagnostic::new(node.span, error.message))?;
+    pod.attach(&container, &Interpolation::Expression(requests.into()));
+    let rule = Rule {
+        span: node.span,
+        name: name?,
+        when: when?,
+        containers: None,
+        on_conflict: crate::core::policy::OnConflict::default(),
+        container,
+        pod,
+        device: Some(AddsDevices { to_network: networks.is_some() || claims.is_some() }),
+        parameters: std::collections::BTreeSet::new(),
+    };
+    reads_no_device(&rule, variables)?;
+    Ok(rule)
+}
+
+/// The claims by their names in the pod.
+fn claimed(node: &Node) -> Checked<&[Entry<Node>]> {
+    let claims = reader::entries(node, "`claims`")?;
+    if claims.is_empty() {
+        let hint = "write the name of the claim in the pod, and its ResourceClaimTemplate";
+        return Err(Diagnostic::new(node.span, "`claims` is empty").code(MISSING_KEY).hint(hint).into());
+    }
+    Ok(claims)
+}
+
+/// The overlay for containers with GPUs.
+fn container(span: Span, resources: Option<&Node>, claims: &[Entry<Node>]) -> Node {
+    let amounts =
+        resources.into_iter().flat_map(|node| [("limits", node.clone()), ("requests", node.clone())]);
+    let named = claims.iter().map(|claim| map(claim.span, [("name", text(claim))])).collect::<Vec<_>>();
+    let is_claimed = !named.is_empty();
+    let claims = is_claimed.then_some(("claims", Node { span, content: Content::List(named) }));
+    map(span, [("resources", map(span, amounts.chain(claims)))])
+}
+
+/// The overlay for the pod.
+fn pod(span: Span, networks: Option<&Node>, claims: &[Entry<Node>]) -> Node {
+    let annotations = networks.map(|node| match &node.content {
+        // Other annotations than that of Multus.
+        Content::Map(_) => node.clone(),
+        _ => map(node.span, [(NETWORKS, map(node.span, [("$append", node.clone())]))]),
+    });
+    let metadata = annotations.map(|node| ("metadata", map(span, [("annotations", node)])));
+    let claim = |claim: &Entry<Node>| {
+        map(claim.span, [("name", text(claim)), ("resourceClaimTemplateName", claim.value.clone())])
+    };
+    let claims = Node { span, content: Content::List(claims.iter().map(claim).collect()) };
+    let has_claims = !matches!(&claims.content, Content::List(items) if items.is_empty());
+    let spec = has_claims.then(|| ("spec", map(span, [("resourceClaims", claims)])));
+    map(span, metadata.into_iter().chain(spec))
+}
+
+fn map<'k>(span: Span, entries: impl IntoIterator<Item = (&'k str, Node)>) -> Node {
+    let entry =
+        |(key, value): (&str, Node)| Entry { key: key.to_owned(), span: value.span, converted: false, value };
+    Node { span, content: Content::Map(entries.into_iter().map(entry).collect()) }
+}
+
+/// The key of an entry as a text.
+fn text(entry: &Entry<Node>) -> Node {
+    Node {
+        span: entry.span,
+        content: Content::Scalar { value: Scalar::String(entry.key.clone()), plain: false, map: None },
+    }
+}
+
+/// Fails for an entry that depends on whether a container has a device, which depends on the entry.
+fn reads_no_device(rule: &Rule, variables: &[Variable]) -> Result<(), Diagnostic> {
+    let mut reading: Vec<String> = vec!["hasDevice".to_owned()];
+    for variable in variables {
+        variable.value.texts(&mut |text| {
+            if names_in(text).any(|name| reading.contains(&name)) {
+                reading.push(variable.name.clone());
+            }
+        });
+    }
+    let mut read = None;
+    rule.texts(&mut |text| {
+        for expression in text.expressions() {
+            let found = reading.iter().find(|name| expression.names().contains(*name));
+            read = read.take().or_else(|| found.map(|name| (name.clone(), expression.span_of_name(name))));
+        }
+    });
+    let Some((name, span)) = read else { return Ok(()) };
+    let message = format!("`{name}` depends on what `devices` adds");
+    Err(Diagnostic::new(span, message).code(TOO_EARLY).hint("read `ownDevices`, parameters and the pod"))
+}
