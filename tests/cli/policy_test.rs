@@ -37,10 +37,11 @@ fn test(folder: &TempDir, args: &[&str]) -> Run {
 }
 
 const PASSES: &str = "  - name: eight GPUs\n    expect: {outcome: mutated, warnings: [], has: {spec: {containers: [{name: main, env: [{name: FABRIC, value: lab}]}]}}}\n";
+const NO_GPUS: &str = "  - name: none\n    with: {spec: {containers: [{name: main, resources: null}]}}\n    expect: {outcome: unchanged}\n";
 const FAILS: &str = "  - name: too many\n    expect:\n      has:\n        spec:\n          containers:\n            - name: main\n              resources: {limits: {example.com/nic: 99}}\n";
 
 #[test]
-fn every_case_of_the_repository_passes_and_each_value_of_rules_and_conditions_is_seen() {
+fn the_cases_of_the_repository_pass_and_cover_its_policies() {
     // Without the limit of the other runs: it compiles each policy with all parameters of its cases.
     let output =
         command(Path::new(ROOT)).args(["policy", "test", "policies", "--require-coverage"]).output().unwrap();
@@ -93,7 +94,10 @@ fn every_format_has_each_case_and_difference() {
     let results = sarif["runs"][0]["results"].as_array().unwrap();
     assert_eq!(results[0]["ruleId"], "case_failed");
     assert_eq!(results[0]["locations"][0]["physicalLocation"]["region"]["startLine"], line);
-    assert!(results.iter().any(|result| result["ruleId"] == "not_covered"), "{sarif}");
+    let uncovered = results.iter().find(|result| result["ruleId"] == "not_covered").unwrap();
+    let place_of = &uncovered["locations"][0]["physicalLocation"];
+    assert_eq!(place_of["artifactLocation"]["uri"], "lab.yaml");
+    assert_eq!(place_of["region"]["startLine"], place(POLICY, "name: nics").0);
     test(&folder, &["-o", "github", "--filter", "eight"]).exits(0).writes_nothing();
 }
 
@@ -303,8 +307,44 @@ fn coverage_names_what_the_cases_have_not_seen() {
     write(&folder, "other.yaml", &POLICY.replace("name: lab\n", "name: other\n"));
     let run = test(&folder, &["--coverage"]).exits(0);
     assert!(run.text().contains("other  rule `nics`  never evaluated\n"), "{}", run.text());
-    let without = "  - name: none\n    with: {spec: {containers: [{name: main, resources: null}]}}\n    expect: {outcome: unchanged}\n";
-    test(&lab(&[PASSES, without]), &["--require-coverage"]).exits(0);
+    test(&lab(&[PASSES, NO_GPUS]), &["--require-coverage"]).exits(0);
+}
+
+#[test]
+fn each_value_of_machines_has_to_be_given() {
+    let folder = lab(&[PASSES, NO_GPUS]);
+    let (family, zone) = ("example.com/family", "example.com/zone");
+    let machines = format!(
+        "\n  variables: {{kind: none}}\n  machines:\n    {family}: {{'b1, b2*': &b {{kind: b}}, c1: {{kind: c}}}}\n    {zone}: {{east: *b}}\n  rules:"
+    );
+    write(&folder, "lab.yaml", &POLICY.replace("\n  rules:", &machines));
+    let run = test(&folder, &["--require-coverage"]).exits(1);
+    let row = |row: &str| format!("lab  row {row}  never gives a value\n");
+    for lacking in [
+        "`b1, b2*` of `kind` by `example.com/family`",
+        "`c1` of `kind` by `example.com/family`",
+        "`east` of `kind` by `example.com/zone`",
+    ] {
+        assert!(
+            run.text().lines().any(|line| line.split_whitespace().eq(row(lacking).split_whitespace())),
+            "{}",
+            run.text()
+        );
+    }
+    assert!(
+        run.text().contains("coverage: 2 of 2 values of rules and conditions, 0 of 3 values of machines\n")
+    );
+    test(&folder, &["--require-coverage=conditions"]).exits(0);
+    let on = |name: &str, label: &str, value: &str| {
+        format!(
+            "  - name: {name}\n    with: {{spec: {{nodeSelector: {{{label}: {value}}}}}}}\n    expect: {{outcome: mutated}}\n"
+        )
+    };
+    let cases = [on("b", family, "b27"), on("c", family, "C1"), on("east", zone, "east")].concat();
+    let known = fs::read_to_string(folder.path().join("tests/lab.yaml")).unwrap();
+    write(&folder, "tests/lab.yaml", &(known + &cases));
+    let run = test(&folder, &["--require-coverage"]).exits(0);
+    assert!(run.text().contains(", 3 of 3 values of machines\n"), "{}", run.text());
 }
 
 #[test]

@@ -25,7 +25,7 @@ use serde_json::{Number, Value};
 use crate::core::counted;
 use crate::core::quantity::Quantity;
 use crate::core::yaml::scalar::{self, Scalar};
-use crate::core::yaml::{Content, Node, Text};
+use crate::core::yaml::{Content, Node, Span, Text};
 
 use crate::core::policy::definition::field;
 use crate::core::policy::interpolation::{Interpolation, Names, Phase, text_of};
@@ -168,6 +168,11 @@ impl Parameter {
     /// All of its tables, the one with precedence first.
     pub(crate) fn tables(&self) -> impl Iterator<Item = &Table> {
         self.layers.iter().map(|layer| &layer.table).chain([&self.table])
+    }
+
+    /// The rows of all tables: the label, its values as they are written, and the place of the value for them.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = (&str, String, Span)> {
+        self.tables().flat_map(Table::rows)
     }
 
     /// Reads a bound. Those that leave no value are errors.

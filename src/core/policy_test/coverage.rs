@@ -1,15 +1,21 @@
-//! The rules and conditions of policies, and the values that they had over all cases.
+//! The rules, conditions and rows of policies, and the values that they had over all cases.
+
+mod seen;
 
 use serde_json::Value;
 
-use crate::core::engine::{Mutation, Outcome, Reason, ScopeOf, Trace, each_scope, own_variable};
-use crate::core::policy::definition::{At, keys};
+use crate::core::engine::{
+    Mutation, Outcome, Reason, ScopeOf, Trace, each_scope, own_variable, selected_nodes,
+};
 use crate::core::policy::expression::Bindings;
 use crate::core::policy::interpolation::Interpolation;
-use crate::core::policy::{About, Definition, PodContext, Policy, PolicyWarning, VALUE};
+use crate::core::policy::{About, Definition, Origin, PodContext, Policy, PolicyWarning, VALUE, resolve};
 use crate::core::policy_set::PolicySet;
 
-/// The values that the cases have seen of the rules and conditions of policies.
+use seen::place;
+pub use seen::{Kind, Seen};
+
+/// The values that the cases have seen of the rules, conditions and rows of policies.
 #[derive(Debug, Default)]
 pub struct Coverage {
     policies: Vec<PolicyCoverage>,
@@ -20,80 +26,6 @@ struct PolicyCoverage {
     policy: String,
     file: String,
     seen: Vec<Seen>,
-}
-
-/// The part of a policy that can have two values.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// A rule applies to a pod, or it does not.
-    Rule,
-    /// `match.when`.
-    Match,
-    /// `when` of a rule.
-    When,
-    /// `containers` of a rule.
-    Containers,
-    SettingsWhen,
-    SettingsContainers,
-    Warning,
-}
-
-/// A rule or a condition, and the values that it had.
-#[derive(Debug, Clone)]
-pub struct Seen {
-    pub kind: Kind,
-    /// The rule, the settings or the code; empty for `match.when`.
-    pub name: String,
-    /// The number of times that the rule applied, or that the condition was true.
-    pub yes: usize,
-    /// The number of times that the rule did not apply, or that the condition was false.
-    pub no: usize,
-}
-
-impl Seen {
-    fn new(kind: Kind, name: &str) -> Self {
-        Self { kind, name: name.to_owned(), yes: 0, no: 0 }
-    }
-
-    fn record(&mut self, value: bool) {
-        if value {
-            self.yes += 1;
-        } else {
-            self.no += 1;
-        }
-    }
-
-    /// Returns whether the cases have seen both values.
-    pub fn is_complete(&self) -> bool {
-        self.yes > 0 && self.no > 0
-    }
-
-    /// The rule or condition as reports name it.
-    pub fn describe(&self) -> String {
-        let name = &self.name;
-        match self.kind {
-            Kind::Rule => format!("rule `{name}`"),
-            Kind::Match => "`match.when`".to_owned(),
-            Kind::When => format!("`when` of rule `{name}`"),
-            Kind::Containers => format!("`containers` of rule `{name}`"),
-            Kind::SettingsWhen => format!("`when` of settings `{name}`"),
-            Kind::SettingsContainers => format!("`containers` of settings `{name}`"),
-            Kind::Warning => format!("warning `{name}`"),
-        }
-    }
-
-    /// The values that no case has seen, in words.
-    pub fn lacking(&self) -> &'static str {
-        match (self.kind, self.yes > 0, self.no > 0) {
-            (_, true, true) => "",
-            (Kind::Rule, false, false) => "never evaluated",
-            (Kind::Rule, false, true) => "never applies",
-            (Kind::Rule, true, false) => "always applies",
-            (_, false, false) => "never evaluated",
-            (_, false, true) => "never true",
-            (_, true, false) => "never false",
-        }
-    }
 }
 
 impl Coverage {
@@ -154,40 +86,36 @@ impl Coverage {
     }
 }
 
-/// Returns whether the file of a policy has a part itself, apart from what the policy has that it extends.
-fn is_own(definition: &Definition, kind: Kind, name: &str) -> bool {
-    let of = |list, key| vec![At::Key(list), At::Item(key, name.to_owned())];
-    let path = match kind {
-        Kind::Match => keys(["match", "when"]),
-        Kind::Rule | Kind::When | Kind::Containers => {
-            let rule = definition.rules.iter().find(|rule| rule.name == name);
-            return rule.is_none_or(|rule| definition.extends.is_none() || !definition.is_of_base(rule.span));
-        }
-        Kind::SettingsWhen | Kind::SettingsContainers => of("settings".to_owned(), "name"),
-        Kind::Warning => of("warnings".to_owned(), "code"),
-    };
-    definition.extends.is_none() || !definition.is_of_base(definition.place(&path))
-}
-
 impl PolicyCoverage {
     fn new(definition: &Definition) -> Self {
         let mut seen = Vec::new();
-        let mut add = |kind, name: &str, is_there: bool| {
-            if is_there && is_own(definition, kind, name) {
-                seen.push(Seen::new(kind, name));
+        let is_own = |span| definition.extends.is_none() || !definition.is_of_base(span);
+        let mut part = |kind, name: &str, is_there: bool| {
+            let span = place(definition, kind, name);
+            if is_there && is_own(span) {
+                seen.push(Seen::new(definition, kind, name, span));
             }
         };
-        add(Kind::Match, "", definition.matcher.when.is_some());
+        part(Kind::Match, "", definition.matcher.when.is_some());
         for rule in &definition.rules {
-            add(Kind::Rule, &rule.name, true);
-            add(Kind::When, &rule.name, rule.when.is_some());
-            add(Kind::Containers, &rule.name, rule.containers.is_some());
+            part(Kind::Rule, &rule.name, true);
+            part(Kind::When, &rule.name, rule.when.is_some());
+            part(Kind::Containers, &rule.name, rule.containers.is_some());
         }
         for settings in &definition.settings {
-            add(Kind::SettingsWhen, &settings.name, settings.when.is_some());
-            add(Kind::SettingsContainers, &settings.name, settings.containers.is_some());
+            part(Kind::SettingsWhen, &settings.name, settings.when.is_some());
+            part(Kind::SettingsContainers, &settings.name, settings.containers.is_some());
         }
-        definition.warnings.iter().for_each(|warning| add(Kind::Warning, &warning.code, true));
+        definition.warnings.iter().for_each(|warning| part(Kind::Warning, &warning.code, true));
+        for column in definition.by_node() {
+            for (label, machines, span) in column.rows() {
+                if is_own(span) {
+                    let name = format!("`{machines}` of `{}` by `{label}`", column.name);
+                    let row = Seen::new(definition, Kind::Row, &name, span);
+                    seen.push(Seen { at: (label.to_owned(), span), ..row });
+                }
+            }
+        }
         Self { policy: definition.name.clone(), file: definition.file.clone(), seen }
     }
 
@@ -218,6 +146,7 @@ impl PolicyCoverage {
                 let applied = trace.applied.iter().any(|applied| applied.rule == rule.name);
                 run.coverage.see(Kind::Rule, &rule.name, Some(applied));
             }
+            self.see_rows(policy, pod, context);
         }
     }
 
@@ -227,6 +156,18 @@ impl PolicyCoverage {
             && let Some(seen) = self.seen.iter_mut().find(|seen| seen.kind == kind && seen.name == name)
         {
             seen.record(value);
+        }
+    }
+
+    /// Records the rows that give values for the nodes of a pod.
+    fn see_rows(&mut self, policy: &Policy, pod: &Value, context: &PodContext) {
+        let selection = selected_nodes(policy, pod, context).unwrap_or_default();
+        for column in policy.definition().by_node() {
+            let value = resolve(column, policy.overrides().get(&column.name), &selection.each());
+            if let Origin::Machines(label, span) = value.origin {
+                let at = (label, span);
+                self.seen.iter_mut().filter(|seen| seen.at == at).for_each(|seen| seen.record(true));
+            }
         }
     }
 

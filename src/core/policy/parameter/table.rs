@@ -102,6 +102,16 @@ impl Table {
         self.0.is_empty()
     }
 
+    pub(super) fn rows(&self) -> impl Iterator<Item = (&str, String, Span)> {
+        self.0.iter().flat_map(|table| {
+            let rows = table.rows.chunk_by(|one, next| one.span == next.span);
+            rows.map(|row| {
+                let keys: Vec<String> = row.iter().map(|row| row.key.to_string()).collect();
+                (table.label.as_str(), keys.join(", "), row[0].span)
+            })
+        })
+    }
+
     /// The value for nodes of one kind, with the label that decides and the place of the row.
     pub(crate) fn find(&self, selection: &Selection) -> Option<(String, &Value, Span)> {
         self.0.iter().find_map(|table| {

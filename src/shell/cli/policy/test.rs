@@ -37,10 +37,11 @@ pub(super) struct Arguments {
     /// Write the codes, patches and objects that come out into the cases that declare them. `has` and `lacks` stay
     #[arg(long)]
     update: bool,
-    /// Print the rules and conditions of which the cases have not seen both values
+    /// Print what the cases do not cover of rules, conditions and `machines`
     #[arg(long)]
     coverage: bool,
-    /// Fail if the cases have not seen each rule applied and not applied, and each condition true and false
+    /// Fail unless the cases see each rule applied and not applied, each condition true and false, and each value of
+    /// `machines`
     #[arg(
         long,
         value_enum,
@@ -69,8 +70,10 @@ enum Format {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Required {
-    /// Rules and conditions
+    /// Rules, conditions and the values of `machines`
     All,
+    /// Rules and conditions
+    Conditions,
     /// Rules only
     Rules,
 }
@@ -97,7 +100,7 @@ impl Report<'_> {
         self.cases.iter().filter(|case| !case.differences.is_empty()).count()
     }
 
-    /// The rules and conditions of which the cases have not seen both values: policy, file, and the part.
+    /// What the cases do not cover: the policy, its file, and the part.
     fn unseen(&self) -> impl Iterator<Item = (&str, &str, &Seen)> {
         self.coverage.policies().flat_map(|(policy, file, seen)| {
             seen.iter().filter(|seen| !seen.is_complete()).map(move |seen| (policy, file, seen))
@@ -143,6 +146,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     }
     let required = |seen: &Seen| match arguments.require_coverage {
         Some(Required::All) => true,
+        Some(Required::Conditions) => seen.kind != Kind::Row,
         Some(Required::Rules) => seen.kind == Kind::Rule,
         None => false,
     };

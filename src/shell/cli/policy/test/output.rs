@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::core::escape::line;
 use crate::core::policy::{Diagnostic, SourceError};
-use crate::core::policy_test::{Difference, Seen};
+use crate::core::policy_test::{Difference, Kind, Seen};
 use crate::core::yaml::Span;
 
 use super::{CaseReport, Report};
@@ -64,12 +64,15 @@ fn coverage(report: &Report<'_>) -> String {
         let row = format!("{policy:<policies$}  {part:<parts$}  {lacking}");
         let _ = writeln!(out, "{}", line(&row));
     }
-    let (mut seen, mut all) = (0, 0);
-    for part in report.coverage.policies().flat_map(|(_, _, parts)| parts) {
-        seen += usize::from(part.yes > 0) + usize::from(part.no > 0);
-        all += 2;
+    let parts = report.coverage.policies().flat_map(|(_, _, parts)| parts);
+    let (rows, others): (Vec<&Seen>, Vec<&Seen>) = parts.partition(|part| part.kind == Kind::Row);
+    let seen: usize = others.iter().map(|part| usize::from(part.yes > 0) + usize::from(part.no > 0)).sum();
+    let _ = write!(out, "coverage: {seen} of {} values of rules and conditions", 2 * others.len());
+    if !rows.is_empty() {
+        let seen = rows.iter().filter(|row| row.is_complete()).count();
+        let _ = write!(out, ", {seen} of {} values of machines", rows.len());
     }
-    let _ = writeln!(out, "coverage: {seen} of {all} values of rules and conditions");
+    out.push('\n');
     out
 }
 
@@ -164,8 +167,8 @@ pub(super) fn failures(report: &Report<'_>, lacking: &[(&str, &str, &Seen)]) -> 
     });
     let unused =
         report.unused.iter().map(|file| error(file, 1, "unused_file", "no case uses this file".to_owned()));
-    let lacking = lacking.iter().map(|(_, file, seen)| {
-        error(file, 1, "not_covered", format!("{}: {}", seen.describe(), seen.lacking()))
+    let lacking = lacking.iter().map(|(_, _, seen)| {
+        error(&seen.file, seen.line, "not_covered", format!("{}: {}", seen.describe(), seen.lacking()))
     });
     failed.chain(unused).chain(lacking).collect()
 }
