@@ -8,7 +8,7 @@ use kind::Kind::{
     Parameter, Pod, Spec, Text, Variable, Word,
 };
 use kind::words;
-pub(crate) use kind::{Key, Kind, Map, optional, required};
+pub(crate) use kind::{Kind, Map, optional, required};
 
 use crate::core::schema::Format;
 

@@ -29,9 +29,6 @@ pub(super) fn map(map: &'static keys::Map, whole: bool) -> Value {
         let both: Value = map.exclusive.iter().map(|keys| json!({"required": keys})).collect();
         schema["not"] = json!({"anyOf": both});
     }
-    if std::ptr::eq(map, &PARAMETER) {
-        schema["allOf"] = ParameterType::WORDS.map(|(name, kind)| of_type(name, kind)).to_vec().into();
-    }
     schema
 }
 
@@ -83,9 +80,9 @@ fn value(kind: &'static Kind, whole: bool) -> Value {
                 "else": {"$ref": "#/$defs/spec"},
             })
         }
-        Kind::Parameter if whole => map(&PARAMETER, true),
+        Kind::Parameter if whole => parameter(true),
         Kind::Parameter => {
-            json!({"if": {"type": "object"}, "then": map(&PARAMETER, false), "else": {"not": {"type": "null"}}})
+            json!({"if": {"type": "object"}, "then": parameter(false), "else": {"not": {"type": "null"}}})
         }
         Kind::Variable => {
             let earlier = json!({"anyOf": [{"required": ["byNode"]}, {"required": ["fromNodes"]}]});
@@ -95,6 +92,12 @@ fn value(kind: &'static Kind, whole: bool) -> Value {
         Kind::Pod => json!({"$ref": "#/$defs/Pod"}),
         Kind::PartOfPod(least) => json!({"$ref": "#/$defs/Pod", "minProperties": least}),
     }
+}
+
+fn parameter(whole: bool) -> Value {
+    let mut schema = map(&PARAMETER, whole);
+    schema["allOf"] = ParameterType::WORDS.map(|(name, kind)| of_type(name, kind)).to_vec().into();
+    schema
 }
 
 /// The values and the keys of a parameter with this type.
