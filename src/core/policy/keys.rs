@@ -4,8 +4,8 @@
 mod kind;
 
 use kind::Kind::{
-    Any, Constant, Container, Count, Either, Except, Expression, Fields, Identifier, Like, List, Object,
-    Parameter, Pod, Spec, Text, Variable, Word,
+    Amount, Any, Constant, Container, Count, Either, Except, Expression, Fields, Identifier, Like, List,
+    Object, Parameter, Pod, Spec, Text, Variable, Word,
 };
 use kind::words;
 pub(crate) use kind::{Kind, Map, optional, required};
@@ -26,6 +26,7 @@ const ANNOTATION: Kind = Text(Format::AnnotationKey);
 const OFFERED: Kind = Like("/", "an extended resource, such as `example.com/nic`");
 /// The names of devices, in which a `*` matches any text.
 const DEVICES: Kind = Either(&[List(&Text(Format::NonEmpty), 0), Expression]);
+const COUNT: Kind = Either(&[Count(0), Like(r"\$\{", "a number without quotes, or an expression: `${…}`")]);
 const MACHINES: Kind = Kind::Map(&Except(&KEY_OF_LABEL, &["default"]), &MACHINES_OF_LABEL, 0);
 const MACHINES_OF_LABEL: Kind = Kind::Map(&VALUES_OF_LABEL, &Kind::Map(&TEXT, &Any, 1), 1);
 const VALUES_OF_LABEL: Kind = Like(
@@ -99,7 +100,7 @@ pub(crate) static CLAIMS: Map = Map::new(
     "`claims`",
     &[
         required("names", DEVICES, "Names of claims and of templates, or their beginnings and `*`."),
-        required("gpus", Either(&[Count(0), Expression]), "The GPUs of one claim."),
+        required("gpus", COUNT, "The GPUs of one claim."),
     ],
 );
 
@@ -147,8 +148,8 @@ pub(crate) static PARAMETER: Map = Map::new(
         optional("type", TYPES, "Its type, unless `default` or `enum` tells it."),
         required("description", TEXT, "One sentence that says what the parameter is for."),
         optional("default", Any, "The value if no other source has one."),
-        optional("minimum", Any, "The least value, or the least length of a `stringList`."),
-        optional("maximum", Any, "The greatest value, or the greatest length of a `stringList`."),
+        optional("minimum", Amount, "The least value, or the least length of a `stringList`."),
+        optional("maximum", Amount, "The greatest value, or the greatest length of a `stringList`."),
         optional("enum", List(&TEXT, 1), "The values that a `string` can have."),
         optional("fromNodes", FROM_NODES, "Resources of nodes: the first that is offered gives the value."),
     ],
@@ -218,7 +219,7 @@ pub(crate) static NETWORKS_EDIT: Map = Map::new(
     "an edit of networks",
     &[
         required("$append", Either(&[NETWORK, List(&NETWORK, 1)]), "A network, or a list of networks."),
-        optional("$count", Either(&[Count(0), Expression]), "The number of attachments."),
+        optional("$count", COUNT, "The number of attachments."),
     ],
 );
 

@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use crate::core::policy::interpolation::BUILT_IN;
 use crate::core::policy::keys::{self, Kind, PARAMETER};
+use crate::core::policy::source::reader::RENAMED;
 use crate::core::policy::{Fact, ParameterType};
 
 use super::strings::{EXPRESSION, QUANTITY, matching, text};
@@ -23,7 +24,7 @@ pub(super) fn map(map: &'static keys::Map, whole: bool) -> Value {
         schema["required"] = required.into();
     }
     if whole && !map.some_of.is_empty() {
-        schema["anyOf"] = map.some_of.iter().map(|key| json!({"required": [key]})).collect();
+        merge(&mut schema, has(map.some_of.iter().copied()));
     }
     if !map.exclusive.is_empty() {
         let both: Value = map.exclusive.iter().map(|keys| json!({"required": keys})).collect();
@@ -45,22 +46,17 @@ fn value(kind: &'static Kind, whole: bool) -> Value {
         Kind::Constant(text) => json!({"const": text}),
         Kind::Text(format) => text(*format),
         Kind::Like(pattern, form) => matching(&json!("string"), pattern, form),
-        Kind::Except(kind, texts) => {
-            let mut schema = value(kind, whole);
-            schema["not"] = json!({"enum": texts});
-            schema
-        }
+        Kind::Except(kind, texts) => except(value(kind, whole), texts),
         Kind::Word(words) => json!({"type": "string", "enum": words}),
         Kind::Identifier(taken) => {
             let taken: Vec<&str> =
                 BUILT_IN.iter().map(|known| known.name).chain(taken.iter().copied()).collect();
-            let form = "letters, digits and `_`, a letter first, and no name that the program defines";
-            let mut schema = matching(&json!("string"), "^[A-Za-z][A-Za-z0-9_]*$", form);
-            schema["not"] = json!({"enum": taken});
-            schema
+            let form = "letters, digits and `_`, a letter first";
+            except(matching(&json!("string"), "^[A-Za-z][A-Za-z0-9_]*$", form), &taken)
         }
         Kind::Expression => matching(&json!("string"), EXPRESSION, "one expression: `${…}`"),
         Kind::Count(least) => json!({"type": "integer", "minimum": least}),
+        Kind::Amount => json!({"type": ["number", "string"]}),
         Kind::List(items, least) => {
             json!({"type": "array", "items": value(items, whole), "minItems": if whole { *least } else { 0 }})
         }
@@ -72,26 +68,32 @@ fn value(kind: &'static Kind, whole: bool) -> Value {
             json!({"anyOf": kinds.iter().map(|kind| value(kind, whole)).collect::<Value>()})
         }
         Kind::Fields(fields) => map(fields, whole),
-        Kind::Spec => {
-            let selects = json!({"anyOf": [{"required": ["match"]}, {"required": ["provider"]}]});
-            json!({
-                "if": {"anyOf": [{"required": ["extends"]}, {"not": selects}]},
-                "then": {"$ref": "#/$defs/extension"},
-                "else": {"$ref": "#/$defs/spec"},
-            })
-        }
+        Kind::Spec => json!({
+            "if": {"anyOf": [has(["extends"]), {"not": has(["match", "provider"])}]},
+            "then": {"$ref": "#/$defs/extension"},
+            "else": {"$ref": "#/$defs/spec"},
+        }),
         Kind::Parameter if whole => parameter(true),
         Kind::Parameter => {
             json!({"if": {"type": "object"}, "then": parameter(false), "else": {"not": {"type": "null"}}})
         }
         Kind::Variable => {
-            let earlier = json!({"anyOf": [{"required": ["byNode"]}, {"required": ["fromNodes"]}]});
-            json!({"if": {"type": "object"}, "then": {"not": earlier}})
+            json!({"if": {"type": "object"}, "then": {"not": has(RENAMED.iter().map(|(old, _)| *old))}})
         }
-        Kind::Container => json!({"$ref": "#/$defs/ContainerOverlay"}),
-        Kind::Pod => json!({"$ref": "#/$defs/Pod"}),
+        Kind::Container => json!({"type": "object", "$ref": "#/$defs/ContainerOverlay"}),
+        Kind::Pod => json!({"type": "object", "$ref": "#/$defs/Pod"}),
         Kind::PartOfPod(least) => json!({"$ref": "#/$defs/Pod", "minProperties": least}),
     }
+}
+
+/// Maps with one of these keys.
+fn has(keys: impl IntoIterator<Item = &'static str>) -> Value {
+    json!({"anyOf": keys.into_iter().map(|key| json!({"required": [key]})).collect::<Value>()})
+}
+
+fn except(mut schema: Value, texts: &[&str]) -> Value {
+    schema["not"] = json!({"enum": texts});
+    schema
 }
 
 fn parameter(whole: bool) -> Value {

@@ -7,7 +7,7 @@ use crate::core::policy::overlay::can_replace;
 use crate::core::schema::{Default, Field, Format, ListMerge, Object, Overlay, Shape, pod};
 
 use super::keys::merge;
-use super::strings::{EXPRESSION, INTERPOLATED, QUANTITY, interpolated, matching};
+use super::strings::{INTERPOLATED, QUANTITY, WHOLE, interpolated, matching};
 
 /// The definitions of the objects that a rule adds: `ContainerOverlay` and `Pod`, and those in them.
 pub(super) fn overlays() -> Map<String, Value> {
@@ -116,7 +116,7 @@ impl Objects {
             }
             Shape::Boolean => {
                 let form = "`true` or `false` without quotes, or one expression: `${…}`";
-                matching(&json!(["boolean", "string"]), EXPRESSION, form)
+                matching(&json!(["boolean", "string"]), WHOLE, form)
             }
             Shape::Quantity => {
                 let pattern = format!("{QUANTITY}|{INTERPOLATED}");
@@ -157,7 +157,7 @@ fn or_expression(mut schema: Value, kind: &str) -> Value {
     let form = if kind == "array" { "a list" } else { "a map" };
     merge(
         &mut schema,
-        matching(&json!([kind, "string"]), EXPRESSION, &format!("{form}, or one expression: `${{…}}`")),
+        matching(&json!([kind, "string"]), WHOLE, &format!("{form}, or one expression: `${{…}}`")),
     );
     schema
 }

@@ -10,6 +10,8 @@ const FIELD: &str = r"metadata\.(?:name|namespace|uid|labels\['.+'\]|annotations
 
 /// One expression, and white space around it.
 pub(super) const EXPRESSION: &str = r"^\s*\$\{[\s\S]*\}\s*$";
+/// The same without white space, as overlays have it.
+pub(super) const WHOLE: &str = r"^\$\{[\s\S]*\}$";
 /// A string with an expression in it.
 pub(super) const INTERPOLATED: &str = r"\$\{";
 pub(super) const QUANTITY: &str = r"^[-+]?[.0-9]+(?:[numkMGTPE]|[KMGTPE]i|[eE][-+]?[0-9]+)?$";

@@ -12,7 +12,7 @@ pub(crate) struct Map {
     pub(crate) some_of: &'static [&'static str],
     /// Keys that do not go together.
     pub(crate) exclusive: &'static [[&'static str; 2]],
-    /// If true, what a file extends can have the other keys.
+    /// If true, what the file extends can have some of the keys.
     pub(crate) is_extended: bool,
 }
 
@@ -46,6 +46,8 @@ pub(crate) enum Kind {
     Expression,
     /// A whole number of at least this.
     Count(u64),
+    /// A number or a quantity.
+    Amount,
     /// A list with at least so many items.
     List(&'static Kind, usize),
     /// A map from keys to values, with at least so many of them.

@@ -99,7 +99,7 @@ impl<'n> Fields<'n> {
 }
 
 /// Keys of earlier forms of the language, and what to write instead.
-const RENAMED: &[(&str, &str)] = &[
+pub(crate) const RENAMED: &[(&str, &str)] = &[
     ("byNode", "write the rows under `machines:` of `spec`, as in `LABEL: {VALUE: {NAME: …}}`"),
     ("fromNodes", "write `${offeredName('RESOURCE')}` or `${offeredNames('RESOURCE')}`"),
     ("maxItems", "write `maximum`, which is the greatest length of a list"),
