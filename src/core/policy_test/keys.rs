@@ -6,23 +6,19 @@ use super::expectation::OUTCOMES;
 
 pub const KIND: &str = "PolicyTest";
 
-pub(crate) static CASE_FILE: Map = Map::new(
-    "a file of cases",
-    &[
-        required("apiVersion", Kind::Constant(API_VERSION), "The version of the policy language."),
-        required("kind", Kind::Constant(KIND), "The kind of the file."),
-        optional("policy", POLICIES, "The policy of all cases."),
-        optional("pod", Kind::PartOfPod(0), "The pod of the cases that have none of their own."),
-        required("cases", Kind::List(&Kind::Fields(&CASE), 1), "The cases."),
-    ],
-);
+pub(crate) static CASE_FILE: Map = Map::new("a file of cases").keys(&[
+    required("apiVersion", Kind::Constant(API_VERSION), "The version of the policy language."),
+    required("kind", Kind::Constant(KIND), "The kind of the file."),
+    optional("policy", POLICIES, "The policy of all cases."),
+    optional("pod", Kind::PartOfPod(0), "The pod of the cases that have none of their own."),
+    required("cases", Kind::List(&Kind::Fields(&CASE), 1), "The cases."),
+]);
 
 /// The name of a built-in policy, the path of a file, or a list of them.
 const POLICIES: Kind = Kind::Either(&[TEXT, TEXTS]);
 
-pub(crate) static CASE: Map = Map::new(
-    "a case",
-    &[
+pub(crate) static CASE: Map =
+    Map::new("a case").exclusive(&[["workload", "pod"], ["workload", "with"]]).keys(&[
         required("name", TEXT, "A sentence. No two cases of a file have the same."),
         optional("policy", POLICIES, "The policy of this case."),
         optional("values", Kind::Any, "The content of a `multinodeNetworking` block, as in a values file."),
@@ -32,40 +28,28 @@ pub(crate) static CASE: Map = Map::new(
         optional("with", Kind::PartOfPod(0), "A strategic merge patch of the pod; `null` removes a field."),
         optional("workload", WORKLOAD, "An object with pod templates, or the path of a file of them."),
         required("expect", EXPECTATIONS, "The expected result; for a workload, it can be a list."),
-    ],
-)
-.exclusive(&[["workload", "pod"], ["workload", "with"]]);
+    ]);
 
 const WORKLOAD: Kind = Kind::Either(&[Kind::Object, TEXT]);
 const EXPECTATIONS: Kind =
     Kind::Either(&[Kind::Fields(&EXPECTATION), Kind::List(&Kind::Fields(&EXPECTATION), 1)]);
 
-pub(crate) static CONTEXT: Map = Map::new(
-    "`context`",
-    &[
-        optional("namespace", TEXT, "The namespace of the pod."),
-        optional("owner", TEXT, "The kind of the owner of the pod: `Kind.group`."),
-        optional(
-            "nodes",
-            Kind::List(&Kind::Fields(&NODE), 0),
-            "The nodes of the cluster, all of them Ready.",
-        ),
-    ],
-);
+pub(crate) static CONTEXT: Map = Map::new("`context`").keys(&[
+    optional("namespace", TEXT, "The namespace of the pod."),
+    optional("owner", TEXT, "The kind of the owner of the pod: `Kind.group`."),
+    optional("nodes", Kind::List(&Kind::Fields(&NODE), 0), "The nodes of the cluster, all of them Ready."),
+]);
 
-pub(crate) static NODE: Map = Map::new(
-    "a node",
-    &[
-        optional("labels", Kind::Object, "The labels of the node."),
-        optional("capacity", Kind::Object, "Its extended resources."),
-        optional("taints", Kind::List(&Kind::Object, 0), "Its taints."),
-        optional("providerID", TEXT, "Its `spec.providerID`."),
-    ],
-);
+pub(crate) static NODE: Map = Map::new("a node").keys(&[
+    optional("labels", Kind::Object, "The labels of the node."),
+    optional("capacity", Kind::Object, "Its extended resources."),
+    optional("taints", Kind::List(&Kind::Object, 0), "Its taints."),
+    optional("providerID", TEXT, "Its `spec.providerID`."),
+]);
 
-pub(crate) static EXPECTATION: Map = Map::new(
-    "`expect`",
-    &[
+pub(crate) static EXPECTATION: Map = Map::new("`expect`")
+    .some_of(&["outcome", "reason", "warnings", "has", "lacks", "object", "patch"])
+    .keys(&[
         optional("outcome", Kind::Word(&OUTCOMES), "The outcome."),
         optional("reason", TEXT, "The code of the reason."),
         optional("warnings", TEXTS, "The codes of the warnings, and no others."),
@@ -75,6 +59,4 @@ pub(crate) static EXPECTATION: Map = Map::new(
         optional("patch", Kind::List(&Kind::Any, 0), "The operations of the JSON Patch."),
         optional("template", TEXT, "The JSON Pointer to the pod template that the expectation is about."),
         optional("document", Kind::Count(1), "The number of the document with the pod template."),
-    ],
-)
-.some_of(&["outcome", "reason", "warnings", "has", "lacks", "object", "patch"]);
+    ]);

@@ -69,8 +69,13 @@ pub(crate) enum Kind {
 }
 
 impl Map {
-    pub(crate) const fn new(what: &'static str, keys: &'static [Key]) -> Self {
-        Self { what, keys, some_of: &[], exclusive: &[], is_extended: false }
+    pub(crate) const fn new(what: &'static str) -> Self {
+        Self { what, keys: &[], some_of: &[], exclusive: &[], is_extended: false }
+    }
+
+    pub(crate) const fn keys(mut self, keys: &'static [Key]) -> Self {
+        self.keys = keys;
+        self
     }
 
     pub(crate) const fn some_of(mut self, keys: &'static [&'static str]) -> Self {
