@@ -8,13 +8,15 @@ mod compare;
 mod context;
 mod coverage;
 mod expectation;
+pub(crate) mod keys;
 mod path;
 mod run;
 mod strategic;
 mod update;
 
-pub use case::{Case, CaseFile, KIND, Reference, Subject, WithSettings};
+pub use case::{Case, CaseFile, Reference, Subject, WithSettings};
 pub use compare::Difference;
 pub use coverage::{Coverage, Kind, Seen};
+pub use keys::KIND;
 pub use run::{CaseResult, run};
 pub use update::updated;

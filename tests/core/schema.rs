@@ -1,9 +1,9 @@
 //! The JSON Schema of policy files against the parser, with a validator that knows neither.
 
 mod cases;
-mod copies;
 mod corpus;
 mod files;
+mod form;
 mod keys;
 mod refused;
 
@@ -24,14 +24,6 @@ pub(crate) fn validator(schema: &Value) -> Validator {
     let of_schemas = compile_from_uri(draft, &CompileOptions::default()).unwrap();
     assert_eq!(errors(&of_schemas, schema), "");
     compile(schema).unwrap_or_else(|error| panic!("{error}"))
-}
-
-/// The validator of a part of a schema.
-fn validator_of(schema: &Value, part: &str) -> Validator {
-    let mut part = schema.pointer(part).unwrap_or_else(|| panic!("the schema has no {part}")).clone();
-    part["$defs"] = schema["$defs"].clone();
-    part["$schema"] = schema["$schema"].clone();
-    validator(&part)
 }
 
 /// The errors of the validator; empty for a valid value.

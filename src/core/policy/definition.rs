@@ -9,7 +9,7 @@ mod place;
 pub(crate) mod settings;
 
 pub(crate) use device_names::{ClaimedGpus, DeviceNames, Gpus, OwnDevices};
-pub(crate) use message::VALUE;
+pub(crate) use message::{ACTIONS, VALUE};
 pub(crate) use place::{At, Placed, entries, entry_of, field, in_volume, keys, span_in, span_in_rule};
 pub(crate) use settings::{Settings, includes};
 
@@ -92,6 +92,12 @@ pub enum OnConflict {
     Replace,
     /// The pod is refused.
     Refuse,
+}
+
+impl OnConflict {
+    /// The values of `onConflict`.
+    pub(crate) const WORDS: [(&str, Self); 3] =
+        [("keep", Self::Keep), ("replace", Self::Replace), ("refuse", Self::Refuse)];
 }
 
 #[derive(Debug, Clone)]

@@ -10,8 +10,6 @@ mod parse;
 mod yaml_mistakes;
 
 pub use other_kind::OtherKind;
-use parse::API_VERSION;
-pub(crate) use parse::KIND;
 pub use parse::is_policy_name;
 
 use serde_json::json;
@@ -21,6 +19,7 @@ use crate::core::yaml::{self, Content, Entry, Node, Span};
 
 use crate::core::policy::check::{self, is_slip};
 use crate::core::policy::definition::Definition;
+use crate::core::policy::keys::{API_VERSION, KIND};
 use crate::core::policy::parameter::Files;
 use crate::core::policy::source::{
     Checked, DUPLICATE_KEY, DUPLICATE_NAME, Diagnostic, EXTENSION, MISSING_KEY, Problems, SourceError,

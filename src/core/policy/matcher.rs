@@ -21,6 +21,7 @@ use crate::core::work::Work;
 use crate::core::yaml::{Node, Span};
 
 use crate::core::policy::interpolation::{Interpolation, Names, Phase};
+use crate::core::policy::keys;
 use crate::core::policy::source::reader::{self, Fields};
 use crate::core::policy::source::{Checked, Diagnostic, MISSING_KEY, all};
 pub(crate) use node_match::NodeMatch;
@@ -106,7 +107,7 @@ pub(crate) enum Match {
 
 impl Matcher {
     pub(crate) fn read(node: &Node, names: &Names) -> Checked<Self> {
-        let mut fields = Fields::of(node, "`match`")?;
+        let mut fields = Fields::of(node, &keys::MATCH)?;
         let any_annotation = fields.optional("anyAnnotation", read_triggers);
         let except_annotation = fields.optional("exceptAnnotation", read_exceptions);
         let labels = fields.optional("labels", read_labels);

@@ -16,7 +16,7 @@ mod writes;
 
 pub(crate) use build::evaluate_key;
 pub(crate) use compile::{Compiler, compile_computed};
-pub(crate) use edit::{EntriesEdit, NetworksEdit};
+pub(crate) use edit::{EntriesEdit, NetworksEdit, can_replace};
 pub(crate) use fold::Fold;
 pub(crate) use places::{Wanted, is_list, is_object};
 pub(crate) use template::{Element, Template};

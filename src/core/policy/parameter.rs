@@ -29,6 +29,7 @@ use crate::core::yaml::{Content, Node, Span, Text};
 
 use crate::core::policy::definition::field;
 use crate::core::policy::interpolation::{Interpolation, Names, Phase, text_of};
+use crate::core::policy::keys;
 use crate::core::policy::source::reader::{self, Fields};
 use crate::core::policy::source::{Checked, Diagnostic, MISSING_KEY, Problems, suggest};
 
@@ -52,23 +53,20 @@ pub enum ParameterType {
     Any,
 }
 
-const TYPES: &[(&str, ParameterType)] = &[
-    ("integer", ParameterType::Integer),
-    ("number", ParameterType::Number),
-    ("string", ParameterType::String),
-    ("boolean", ParameterType::Boolean),
-    ("quantity", ParameterType::Quantity),
-    ("stringList", ParameterType::StringList),
-    ("template", ParameterType::Template),
-];
-
 impl ParameterType {
-    pub(crate) fn all() -> impl Iterator<Item = Self> {
-        TYPES.iter().map(|(_, kind)| *kind)
-    }
+    /// The types that a policy writes, by their names.
+    pub(crate) const WORDS: [(&str, Self); 7] = [
+        ("integer", Self::Integer),
+        ("number", Self::Number),
+        ("string", Self::String),
+        ("boolean", Self::Boolean),
+        ("quantity", Self::Quantity),
+        ("stringList", Self::StringList),
+        ("template", Self::Template),
+    ];
 
     /// The keys that limit the values.
-    pub(crate) fn bounds(self) -> &'static [&'static str] {
+    fn bounds(self) -> &'static [&'static str] {
         match self {
             Self::Integer | Self::Number | Self::Quantity | Self::StringList => &["minimum", "maximum"],
             Self::String => &["enum"],
@@ -76,9 +74,14 @@ impl ParameterType {
         }
     }
 
+    /// Returns whether a parameter of this type can have a key.
+    pub(crate) fn goes_with(self, key: &str) -> bool {
+        !matches!(key, "minimum" | "maximum" | "enum") || self.bounds().contains(&key)
+    }
+
     /// The name as a policy writes it.
     pub fn name(self) -> &'static str {
-        TYPES.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
+        Self::WORDS.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
     }
 }
 
@@ -106,7 +109,7 @@ pub struct Parameter {
 
 impl Parameter {
     pub(crate) fn read(name: &str, node: &Node) -> Checked<Self> {
-        let mut fields = Fields::of(node, "a parameter")?;
+        let mut fields = Fields::of(node, &keys::PARAMETER)?;
         let written = fields.optional("type", read_type);
         let description =
             fields.required("description", |node| reader::text(node, "a description").map(str::to_owned));
@@ -124,8 +127,7 @@ impl Parameter {
         });
         let Ok(kind) = kind else {
             // The values depend on the type.
-            let bounds = ParameterType::all().flat_map(|kind| kind.bounds().iter().copied());
-            for key in ["default", "fromNodes"].into_iter().chain(bounds) {
+            for key in keys::PARAMETER.names() {
                 fields.node(key);
             }
             fields.finish()?;
@@ -133,6 +135,7 @@ impl Parameter {
         };
         let mut parameter = Self::of(name, kind);
         parameter.description.clone_from(description.as_ref().unwrap_or(&String::new()));
+        fields.retain(|key| kind.goes_with(key));
         for bound in kind.bounds() {
             let _ = fields.optional(bound, |node| parameter.read_bound(bound, node));
         }
@@ -360,9 +363,10 @@ impl Parameter {
 
 fn read_type(node: &Node) -> Result<ParameterType, Diagnostic> {
     let name = reader::text(node, "the type of a parameter")?;
-    TYPES.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind).ok_or_else(|| {
+    let types = &ParameterType::WORDS;
+    types.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind).ok_or_else(|| {
         Diagnostic::new(node.span, format!("there is no parameter type `{name}`"))
-            .hint(suggest(name, TYPES.iter().map(|(name, _)| *name)))
+            .hint(suggest(name, types.iter().map(|(name, _)| *name)))
     })
 }
 

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::core::engine::{Reason, Warning};
 use crate::core::policy;
+use crate::core::policy::keys::API_VERSION;
 use crate::core::policy::source::reader::{self, Fields};
 use crate::core::policy::source::{Checked, Problems, all, closest, suggest};
 use crate::core::policy::{Definition, Diagnostic, Override, PodContext, Policy, SourceError, SourceErrors};
@@ -16,11 +17,8 @@ use crate::core::yaml::{self, Content, Entry, Node, Span};
 
 use super::context;
 use super::expectation::{Code, Expectation, checks_nothing, expectation, known_fields};
+use super::keys::{self, KIND};
 use super::strategic;
-
-/// The `kind` of a file of cases.
-pub const KIND: &str = "PolicyTest";
-const API_VERSION: &str = "fabric-injector.io/v1alpha1";
 
 /// A file of cases.
 #[derive(Debug)]
@@ -192,7 +190,7 @@ fn read(text: &str) -> Checked<Vec<Case>> {
             .into());
     };
     another_kind(&root)?;
-    let mut fields = Fields::of(&root, "a file of cases")?;
+    let mut fields = Fields::of(&root, &keys::CASE_FILE)?;
     for (key, wanted) in [("apiVersion", API_VERSION), ("kind", KIND)] {
         let _ = fields.required(key, |node| header(node, key, wanted));
     }
@@ -245,7 +243,7 @@ fn header(node: &Node, key: &str, wanted: &str) -> Result<(), Diagnostic> {
 }
 
 fn case(node: &Node, shared: &Shared<'_>) -> Checked<Case> {
-    let mut fields = Fields::of(node, "a case")?;
+    let mut fields = Fields::of(node, &keys::CASE)?;
     let name = fields.required("name", |node| {
         reader::text(node, "the name of a case").map(|name| (name.to_owned(), node.span))
     });

@@ -10,9 +10,11 @@ use crate::core::policy::source::reader::{self, Fields};
 use crate::core::policy::source::{Checked, all};
 use crate::core::yaml::Node;
 
+use super::keys;
+
 /// Reads the facts that a case gives: the namespace, the kind of the owner as `Kind.group`, and the nodes.
 pub(super) fn read(node: &Node) -> Checked<PodContext> {
-    let mut fields = Fields::of(node, "`context`")?;
+    let mut fields = Fields::of(node, &keys::CONTEXT)?;
     let namespace = fields.optional("namespace", |node| reader::text(node, "`namespace`"));
     let owner = fields.optional("owner", |node| reader::text(node, "`owner`"));
     let nodes = fields.optional("nodes", |node| all(reader::items(node, "`nodes`")?.iter().map(read_node)));
@@ -37,7 +39,7 @@ pub(super) fn add(given: &PodContext, mut context: PodContext) -> PodContext {
 
 /// A Ready node with what decides.
 fn read_node(node: &Node) -> Checked<Value> {
-    let mut fields = Fields::of(node, "a node")?;
+    let mut fields = Fields::of(node, &keys::NODE)?;
     let mut value = |key: &'static str| fields.node(key).map(Node::to_value);
     let object = json!({
         "metadata": {"labels": value("labels")},

@@ -9,6 +9,7 @@ use crate::core::schema::{self, Shape};
 use crate::core::yaml::scalar::Scalar;
 use crate::core::yaml::{Content, Node, Span};
 
+use super::keys;
 use super::path::FieldPath;
 
 /// The expected result for one pod, or for each pod template that no other expectation names.
@@ -40,13 +41,13 @@ impl Code {
     }
 }
 
-const OUTCOMES: [&str; 4] = ["mutated", "unchanged", "skipped", "refused"];
+pub(super) const OUTCOMES: [&str; 4] = ["mutated", "unchanged", "skipped", "refused"];
 
 pub(super) fn expectation(node: &Node) -> Checked<Expectation> {
     if !matches!(node.content, Content::Map(_)) {
         return Err(reader::expected(node, "`expect` to be a map, or a list of them").into());
     }
-    let mut fields = Fields::of(node, "`expect`")?;
+    let mut fields = Fields::of(node, &keys::EXPECTATION)?;
     let document = fields.optional("document", number);
     let template = fields.optional("template", |node| reader::text(node, "`template`").map(str::to_owned));
     let outcome = fields.optional("outcome", outcome);

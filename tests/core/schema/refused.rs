@@ -121,7 +121,10 @@ fn wrong_overlays() -> Vec<(String, Value)> {
     let container = |field: &str, value: Value| (format!("{CONTAINER}/{field}"), value);
     let spec = |value: Value| (format!("{POD}/spec"), value);
     vec![
+        at(CONTAINER, "x".into()),
+        at(POD, json!([])),
         container("name", "main".into()),
+        container("resources", " ${x} ".into()),
         container("envs", json!([])),
         container("env", json!([])),
         container("env", json!([{"value": "b"}])),

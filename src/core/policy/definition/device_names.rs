@@ -9,6 +9,7 @@ use crate::core::yaml::{Content, Node, Text};
 
 use crate::core::policy::expression::Bindings;
 use crate::core::policy::interpolation::{EvaluationError, Interpolation, Names, Phase};
+use crate::core::policy::keys;
 use crate::core::policy::matcher::Pattern;
 use crate::core::policy::overlay::Wanted;
 use crate::core::policy::source::reader::{self, Fields};
@@ -78,7 +79,7 @@ impl Default for NameList {
 impl Gpus {
     /// Reads what has no problem.
     pub(crate) fn read(&mut self, node: &Node, names: &Names) -> Checked<()> {
-        let mut fields = Fields::of(node, "`gpus`")?;
+        let mut fields = Fields::of(node, &keys::GPUS)?;
         self.resources = fields.required("resources", gpu_resources).unwrap_or_default();
         let claims = fields.optional("claims", |node| GpuClaims::read(node, names));
         self.claims = claims.ok().flatten();
@@ -105,7 +106,7 @@ fn gpu_resources(node: &Node) -> Checked<Vec<String>> {
 
 impl GpuClaims {
     fn read(node: &Node, names: &Names) -> Checked<Self> {
-        let mut fields = Fields::of(node, "`claims`")?;
+        let mut fields = Fields::of(node, &keys::CLAIMS)?;
         let list = fields.required("names", |node| NameList::read(node, "`names`", names, claim));
         let gpus = fields.required("gpus", |node| read_gpus(node, names));
         fields.finish()?;
@@ -139,7 +140,7 @@ impl GpuClaims {
 
 impl OwnDevices {
     pub(crate) fn read(node: &Node, names: &Names) -> Checked<Self> {
-        let mut fields = Fields::of(node, "`own`")?;
+        let mut fields = Fields::of(node, &keys::OWN)?;
         let kinds: [(_, Check); 3] = [("resources", resource), ("networks", pattern), ("claims", claim)];
         let [resources, networks, claims] = kinds.map(|(key, check)| {
             fields.optional(key, |node| NameList::read(node, &format!("`{key}`"), names, check))

@@ -7,6 +7,7 @@ use crate::core::yaml::Node;
 use crate::core::policy::definition::{About, PolicyWarning};
 use crate::core::policy::expression::Expression;
 use crate::core::policy::interpolation::{Interpolation, Names, Phase};
+use crate::core::policy::keys;
 use crate::core::policy::source::reader::{self, Fields};
 use crate::core::policy::source::{Checked, DUPLICATE_NAME, Diagnostic, Problems, all};
 
@@ -14,14 +15,14 @@ use crate::core::policy::source::{Checked, DUPLICATE_NAME, Diagnostic, Problems,
 pub(crate) const VALUE: &str = "value";
 
 /// The values of `action`: whether the pod is refused.
-const ACTIONS: [(&str, bool); 2] = [("warn", false), ("refuse", true)];
+pub(crate) const ACTIONS: [(&str, bool); 2] = [("warn", false), ("refuse", true)];
 
 pub(crate) fn read(node: &Node, names: &Names) -> Checked<Vec<PolicyWarning>> {
     all(reader::items(node, "`warnings`")?.iter().map(|item| warning(item, names)))
 }
 
 fn warning(node: &Node, names: &Names) -> Checked<PolicyWarning> {
-    let mut fields = Fields::of(node, "a warning")?;
+    let mut fields = Fields::of(node, &keys::WARNING)?;
     let code = fields.required("code", code);
     let refuses = fields.optional("action", |node| reader::one_of(node, "action", &ACTIONS));
     let mut names = Cow::Borrowed(names);

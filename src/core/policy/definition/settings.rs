@@ -7,6 +7,7 @@ use crate::core::schema::Format;
 use crate::core::yaml::Node;
 
 use crate::core::policy::interpolation::{Interpolation, Names, Phase};
+use crate::core::policy::keys;
 use crate::core::policy::source::reader::{self, Fields};
 use crate::core::policy::source::{Checked, DUPLICATE_NAME, Diagnostic, Problems, all};
 
@@ -70,7 +71,7 @@ pub(crate) fn read(node: &Node, names: &Names) -> Checked<Vec<Settings>> {
 }
 
 fn one(node: &Node, names: &Names) -> Checked<Settings> {
-    let mut fields = Fields::of(node, "an entry of `settings`")?;
+    let mut fields = Fields::of(node, &keys::SETTINGS)?;
     let name = fields.required("name", self::name);
     let variables =
         fields.required("variables", |node| all(reader::items(node, "`variables`")?.iter().map(pattern)));
@@ -113,7 +114,7 @@ fn pattern(node: &Node) -> Result<String, Diagnostic> {
 }
 
 fn file(node: &Node) -> Checked<(String, usize, Vec<String>)> {
-    let mut fields = Fields::of(node, "`file`")?;
+    let mut fields = Fields::of(node, &keys::FILE)?;
     let path = fields.required("path", path);
     let except = fields.optional("exceptVariables", |node| reader::texts(node, "`exceptVariables`"));
     let max_value = fields.optional("maxValue", max_value);

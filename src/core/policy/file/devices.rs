@@ -3,6 +3,7 @@
 use crate::core::policy::definition::{AddsDevices, OwnDevices, Rule};
 use crate::core::policy::expression::Expression;
 use crate::core::policy::interpolation::{Interpolation, Names, Phase, names_in};
+use crate::core::policy::keys;
 use crate::core::policy::overlay::{Compiler, NETWORKS};
 use crate::core::policy::parameter::Variable;
 use crate::core::policy::source::reader::{self, Fields};
@@ -22,7 +23,7 @@ pub(super) struct Devices {
 impl Devices {
     /// Reads what has no problem.
     pub(super) fn read(&mut self, node: &Node, names: &Names, variables: &[Variable]) -> Checked<()> {
-        let mut fields = Fields::of(node, "`devices`")?;
+        let mut fields = Fields::of(node, &keys::DEVICES)?;
         self.own = fields.optional("own", |node| OwnDevices::read(node, names)).ok().flatten();
         let _ = fields.optional("add", |node| {
             let mut problems = Problems::default();
@@ -41,7 +42,7 @@ impl Devices {
 }
 
 fn entry(node: &Node, names: &Names, variables: &[Variable]) -> Checked<Rule> {
-    let mut fields = Fields::of(node, "an entry of `add`")?;
+    let mut fields = Fields::of(node, &keys::DEVICE)?;
     let name = fields.required("name", |node| dns_label(node, "the name of an entry"));
     let when = fields.optional("when", |node| Interpolation::condition(node, "`when`", names, Phase::Pod));
     let given = ["resources", "networks", "claims"].map(|key| fields.node(key));

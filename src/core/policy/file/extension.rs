@@ -3,6 +3,7 @@
 use crate::core::yaml::scalar::Scalar;
 use crate::core::yaml::{Content, Entry, Node, Span};
 
+use crate::core::policy::keys;
 use crate::core::policy::parameter::Parameter;
 use crate::core::policy::source::{
     Checked, DUPLICATE_NAME, Diagnostic, EXTENSION, Problems, SourceFile, UNKNOWN_KEY, all, at_line, closest,
@@ -59,11 +60,10 @@ pub(crate) fn extend(spec: &mut Node, own: &Node, bases: &[SourceFile], is_exten
 /// Errors for the keys that no `spec` has: those of a part that no policy takes are not read otherwise.
 pub(crate) fn unknown_keys(spec: &Node) -> impl Iterator<Item = Diagnostic> {
     let entries = if let Content::Map(entries) = &spec.content { entries.as_slice() } else { &[] };
-    let known = || KEYS.iter().map(|(key, _)| *key).chain(["extends"]);
-    entries.iter().filter(move |entry| !known().any(|key| key == entry.key)).map(move |entry| {
+    entries.iter().filter(|entry| keys::SPEC.key(&entry.key).is_none()).map(move |entry| {
         Diagnostic::new(entry.span, format!("`spec` has no field `{}`", entry.key))
             .code(UNKNOWN_KEY)
-            .hint(suggest(&entry.key, known()))
+            .hint(suggest(&entry.key, keys::SPEC.names()))
     })
 }
 
@@ -263,4 +263,17 @@ fn name_of<'n>(item: &'n Node, key: &str) -> Option<&'n str> {
 
 fn is_map(node: &Node) -> bool {
     matches!(node.content, Content::Map(_))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn each_key_has_its_combination() {
+        let combined: BTreeSet<&str> = KEYS.iter().map(|(key, _)| *key).chain(["extends"]).collect();
+        assert_eq!(combined, keys::SPEC.names().collect());
+    }
 }

@@ -2,7 +2,7 @@
 
 use crate::core::yaml::{self, Content, Node};
 
-use super::parse::{API_VERSION, KIND};
+use crate::core::policy::keys::{API_VERSION, KIND};
 use crate::core::policy::source::{Diagnostic, closest};
 
 /// The kind of a file of cases for `policy test`.

@@ -10,6 +10,7 @@ use crate::core::policy::definition::{
     At, Definition, Gpus, OnConflict, Placed, Rule, in_volume, message, settings, span_in, span_in_rule,
 };
 use crate::core::policy::interpolation::{Interpolation, Names, Phase};
+use crate::core::policy::keys::{self, API_VERSION, KIND};
 use crate::core::policy::matcher::Matcher;
 use crate::core::policy::overlay::{Compiler, Element, Written};
 use crate::core::policy::parameter::{Files, Layer, Parameter, ParameterType, Variable, machines};
@@ -17,9 +18,6 @@ use crate::core::policy::source::reader::{self, Fields};
 use crate::core::policy::source::{
     CONFLICTING_RULES, Checked, DUPLICATE_NAME, Diagnostic, MISSING_KEY, Problems, SourceFile, all, closest,
 };
-
-pub(crate) const API_VERSION: &str = "fabric-injector.io/v1alpha1";
-pub(crate) const KIND: &str = "FabricPolicy";
 
 /// The head of a policy file, and the problems in it, which do not hide those of the `spec`.
 pub(crate) struct Header {
@@ -33,11 +31,11 @@ pub(crate) struct Header {
 
 impl Header {
     pub(crate) fn read(root: &Node) -> Checked<Self> {
-        let mut fields = Fields::of(root, "a policy")?;
+        let mut fields = Fields::of(root, &keys::POLICY)?;
         let _ = fields.required("apiVersion", |node| constant(node, "apiVersion", API_VERSION));
         let _ = fields.required("kind", |node| constant(node, "kind", KIND));
         let name = fields.required("metadata", |node| {
-            let mut metadata = Fields::of(node, "`metadata`")?;
+            let mut metadata = Fields::of(node, &keys::METADATA)?;
             let name = metadata.required("name", |node| {
                 dns_label(node, "the name of a policy").map(|name| (name, node.span))
             });
@@ -59,12 +57,10 @@ pub(crate) fn definition(
     extends: Option<(String, Span)>,
     files: &Files,
 ) -> (Option<Definition>, Problems) {
-    let mut spec = match Fields::of(&node, "`spec`") {
+    let mut spec = match Fields::of(&node, &keys::SPEC) {
         Ok(spec) => spec,
         Err(problems) => return (None, problems),
     };
-    // Read before, and known to the hint for a misspelled key.
-    spec.node("extends");
     let provider = spec.required("provider", |node| dns_label(node, "the provider"));
     let description =
         spec.required("description", |node| reader::text(node, "the description").map(str::to_owned));
@@ -390,13 +386,14 @@ fn additions_and_replacements(node: &Node, rules: &[Rule]) -> Result<(), Diagnos
 }
 
 fn rule(node: &Node, names: &Names) -> Checked<Rule> {
-    let mut fields = Fields::of(node, "a rule")?;
+    let mut fields = Fields::of(node, &keys::RULE)?;
     let name = fields.required("name", |node| dns_label(node, "the name of a rule"));
     let when = fields.optional("when", |node| Interpolation::condition(node, "`when`", names, Phase::Pod));
     let containers = fields.optional("containers", |node| {
         Interpolation::condition(node, "`containers`", names, Phase::Container)
     });
-    let on_conflict = fields.optional("onConflict", |node| reader::one_of(node, "onConflict", &ON_CONFLICT));
+    let on_conflict =
+        fields.optional("onConflict", |node| reader::one_of(node, "onConflict", &OnConflict::WORDS));
     let compiler = Compiler { names };
     let container = fields.optional("container", |node| compiler.container(node));
     let pod = fields.optional("pod", |node| compiler.pod(node));
@@ -429,7 +426,3 @@ fn rule(node: &Node, names: &Names) -> Checked<Rule> {
     }
     Ok(rule)
 }
-
-/// The values of `onConflict`.
-const ON_CONFLICT: [(&str, OnConflict); 3] =
-    [("keep", OnConflict::Keep), ("replace", OnConflict::Replace), ("refuse", OnConflict::Refuse)];

@@ -5,6 +5,7 @@ use crate::core::schema::Format;
 use crate::core::yaml::Node;
 
 use super::pattern::Pattern;
+use crate::core::policy::keys;
 use crate::core::policy::source::reader::{self, Fields};
 use crate::core::policy::source::{Checked, Diagnostic, MISSING_KEY, all};
 
@@ -19,7 +20,7 @@ pub(crate) struct NodeMatch {
 
 impl NodeMatch {
     pub(crate) fn read(node: &Node) -> Checked<Self> {
-        let mut fields = Fields::of(node, "`nodes`")?;
+        let mut fields = Fields::of(node, &keys::NODES)?;
         let provider_ids = fields.optional("providerIDs", |node| reader::texts(node, "`providerIDs`"));
         let labels = fields.optional("labels", |node| {
             all(reader::entries(node, "`labels`")?.iter().map(|entry| {

@@ -10,3 +10,4 @@ pub(super) mod strings;
 
 pub(crate) use entries::EntriesEdit;
 pub(crate) use networks::NetworksEdit;
+pub(crate) use replace::can_replace;

@@ -36,18 +36,25 @@ struct Offered {
     is_one_device: bool,
 }
 
+impl Fact {
+    /// The fact for a parameter of this type.
+    pub(crate) fn of(kind: ParameterType) -> Option<Self> {
+        Some(match kind {
+            ParameterType::Number | ParameterType::Integer => Self::Ratio,
+            ParameterType::String => Self::Name,
+            ParameterType::StringList => Self::Names,
+            _ => return None,
+        })
+    }
+}
+
 impl FromNodes {
     /// Reads `fromNodes` of a parameter of this type.
     pub(crate) fn read(kind: ParameterType, node: &Node) -> Checked<Self> {
-        let fact = match kind {
-            ParameterType::Number | ParameterType::Integer => Fact::Ratio,
-            ParameterType::String => Fact::Name,
-            ParameterType::StringList => Fact::Names,
-            _ => {
-                let message = format!("a {} cannot follow from the nodes", kind.name());
-                let hint = "they give a number of devices, the name of a resource, or a list of names";
-                return Err(Diagnostic::new(node.span, message).hint(hint).into());
-            }
+        let Some(fact) = Fact::of(kind) else {
+            let message = format!("a {} cannot follow from the nodes", kind.name());
+            let hint = "they give a number of devices, the name of a resource, or a list of names";
+            return Err(Diagnostic::new(node.span, message).hint(hint).into());
         };
         let names = match node.text() {
             Some(text) => vec![text.text.to_owned()],

@@ -3,6 +3,8 @@
 use crate::core::yaml::scalar::{self, Scalar};
 use crate::core::yaml::{Content, Entry, Node, Span, Text};
 
+use crate::core::policy::keys::Map;
+
 use super::diagnostic::{AMBIGUOUS_SCALAR, Diagnostic, MISSING_KEY, UNKNOWN_KEY, WRONG_TYPE};
 use super::problems::{Checked, Problems, Reported, all};
 use super::suggestion::{closest, suggest};
@@ -10,27 +12,32 @@ use super::suggestion::{closest, suggest};
 /// The fields of one map, and the problems of those that were read. [`Fields::finish`] fails for these, and for fields
 /// that were not read.
 pub(crate) struct Fields<'n> {
-    what: &'static str,
+    map: &'static Map,
     span: Span,
     left: Vec<&'n Entry<Node>>,
+    /// The keys that the map can have.
     known: Vec<&'static str>,
     problems: Problems,
 }
 
 impl<'n> Fields<'n> {
-    /// The fields of a map. `what` is its name in messages: "a rule", "`spec`".
-    pub(crate) fn of(node: &'n Node, what: &'static str) -> Checked<Self> {
+    pub(crate) fn of(node: &'n Node, map: &'static Map) -> Checked<Self> {
         let Content::Map(entries) = &node.content else {
-            return Err(expected(node, &format!("{what} to be a map")).into());
+            return Err(expected(node, &format!("{} to be a map", map.what)).into());
         };
         let mut problems = Problems::default();
         let left = entries.iter().filter(|entry| problems.take(string_key(entry)).is_some()).collect();
-        Ok(Self { what, span: node.span, left, known: Vec::new(), problems })
+        Ok(Self { map, span: node.span, left, known: map.names().collect(), problems })
     }
 
-    /// Makes a key known that is read elsewhere.
+    /// Restricts the keys to those that go with a value of the map.
+    pub(crate) fn retain(&mut self, has: impl Fn(&str) -> bool) {
+        self.known.retain(|key| has(key));
+    }
+
+    /// The value of a field, which is read elsewhere.
     pub(crate) fn node(&mut self, key: &'static str) -> Option<&'n Node> {
-        self.known.push(key);
+        debug_assert!(self.known.contains(&key), "the table of {} lacks `{key}`", self.map.what);
         let at = self.left.iter().position(|entry| entry.key == key)?;
         Some(&self.left.swap_remove(at).value)
     }
@@ -49,6 +56,15 @@ impl<'n> Fields<'n> {
         key: &'static str,
         read: impl FnOnce(&'n Node) -> Result<T, E>,
     ) -> Result<T, Reported> {
+        debug_assert!(self.map.key(key).is_some_and(|key| key.required), "`{key}` is not required");
+        self.require(key, read)
+    }
+
+    fn require<T, E: Into<Problems>>(
+        &mut self,
+        key: &'static str,
+        read: impl FnOnce(&'n Node) -> Result<T, E>,
+    ) -> Result<T, Reported> {
         if let Some(node) = self.node(key) {
             return self.take(read(node));
         }
@@ -56,11 +72,11 @@ impl<'n> Fields<'n> {
         let misspelt = self.left.iter().position(|entry| closest(&entry.key, [key]).is_some());
         if let Some(at) = misspelt {
             let entry = self.left.swap_remove(at);
-            self.problems.add(unknown(self.what, entry).hint(format!("did you mean `{key}`?")));
+            self.problems.add(unknown(self.map.what, entry).hint(format!("did you mean `{key}`?")));
             let _ = self.take(read(&entry.value));
         } else {
             self.problems.add(
-                Diagnostic::new(self.span, format!("{} has no `{key}`", self.what))
+                Diagnostic::new(self.span, format!("{} has no `{key}`", self.map.what))
                     .code(MISSING_KEY)
                     .hint(format!("add `{key}:`")),
             );
@@ -75,7 +91,7 @@ impl<'n> Fields<'n> {
         replaced: bool,
         read: impl FnOnce(&'n Node) -> Result<(), E>,
     ) -> Result<(), Reported> {
-        if replaced { self.optional(key, read).map(drop) } else { self.required(key, read) }
+        if replaced { self.optional(key, read).map(drop) } else { self.require(key, read) }
     }
 
     /// Keeps the problems of a value.
@@ -92,7 +108,7 @@ impl<'n> Fields<'n> {
     pub(crate) fn finish(mut self) -> Checked<()> {
         for entry in std::mem::take(&mut self.left) {
             let known = self.known.iter().copied();
-            let problem = unknown(self.what, entry);
+            let problem = unknown(self.map.what, entry);
             let is_renamed = renamed(&entry.key).is_some();
             self.problems.add(if is_renamed { problem } else { problem.hint(suggest(&entry.key, known)) });
         }
@@ -101,7 +117,7 @@ impl<'n> Fields<'n> {
 }
 
 /// Keys of earlier forms of the language, and what to write instead.
-const RENAMED: &[(&str, &str)] = &[
+pub(crate) const RENAMED: &[(&str, &str)] = &[
     ("$count", "write `networks` in an entry of `devices.add`, which counts the devices of the pod"),
     ("byNode", "write the rows under `machines:` of `spec`, as in `LABEL: {VALUE: {NAME: …}}`"),
     ("fabric", "write `devices: {own: …}` with the same keys"),

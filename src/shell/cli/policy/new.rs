@@ -69,10 +69,10 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
             bail!("{} exists already; give the policy another name with `--name`", path.display());
         }
     }
-    for (schema, name) in [(policy_schema::POLICY, "policy.json"), (policy_schema::CASES, "cases.json")] {
+    for (schema, name) in [(policy_schema::policy(), "policy.json"), (policy_schema::cases(), "cases.json")] {
         let path = schemas.join(name);
         if !path.exists() {
-            files.push((path, schema.to_owned()));
+            files.push((path, serde_json::to_string_pretty(&schema)? + "\n"));
         }
     }
     for folder in [&tests, &schemas] {

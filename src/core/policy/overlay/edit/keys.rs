@@ -1,5 +1,7 @@
 //! The keys of edits: maps that an overlay has in place of a value.
 
+use crate::core::policy::keys::{ENTRIES_EDIT, LIST_EDIT, Map, NETWORKS_EDIT};
+
 /// The key of a list that takes the place of the pod's.
 pub(in crate::core::policy::overlay) const REPLACE: &str = "$replace";
 
@@ -7,4 +9,6 @@ pub(in crate::core::policy::overlay) const REPLACE: &str = "$replace";
 pub(in crate::core::policy::overlay) const KEY: &str = "$key";
 
 /// The keys of edits of strings.
-pub(in crate::core::policy::overlay) const KEYS: [&str; 4] = ["$prepend", "$append", "$separator", KEY];
+pub(in crate::core::policy::overlay) fn of_strings() -> impl Iterator<Item = &'static str> {
+    [&LIST_EDIT, &NETWORKS_EDIT, &ENTRIES_EDIT].into_iter().flat_map(Map::names)
+}

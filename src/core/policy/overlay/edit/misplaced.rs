@@ -3,7 +3,7 @@
 use crate::core::policy::interpolation::Interpolation;
 use crate::core::policy::source::{Diagnostic, MISPLACED_EDIT};
 
-use super::keys::{KEY, KEYS, REPLACE};
+use super::keys::{KEY, REPLACE, of_strings};
 use crate::core::policy::overlay::source::{Source, SourceContent};
 
 /// An edit of annotations where there is none.
@@ -20,7 +20,7 @@ pub(in crate::core::policy::overlay) fn refuse_edits(source: &Source) -> Result<
     let named = |key: &&str| {
         entries.iter().any(|entry| matches!(&entry.key, Interpolation::Literal(name) if name == key))
     };
-    let Some(key) = KEYS.into_iter().chain([REPLACE]).find(named) else { return Ok(()) };
+    let Some(key) = of_strings().chain([REPLACE]).find(named) else { return Ok(()) };
     if source.get(KEY).is_some() {
         return Err(of_an_annotation(source, KEY));
     }

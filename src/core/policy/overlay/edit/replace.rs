@@ -54,6 +54,11 @@ pub(in crate::core::policy::overlay) fn computed(source: &Source) -> Diagnostic 
     )
 }
 
+/// Returns whether `$replace` can replace a list of an object that is merged.
+pub(crate) fn can_replace(object: &Object, field: &Field) -> bool {
+    matches!(&field.shape, Shape::List { merge, .. } if refusal(object.name, field.name, merge).is_none())
+}
+
 /// The reason for which a list cannot be replaced.
 fn refusal(object: &str, field: &str, merge: &ListMerge) -> Option<&'static str> {
     Some(match (object, field) {

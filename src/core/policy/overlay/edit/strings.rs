@@ -1,12 +1,13 @@
 //! Edits: maps with keys such as `$append`, in place of a value.
 
 use crate::core::policy::interpolation::Interpolation;
+use crate::core::policy::keys::{ENTRIES_EDIT, NETWORKS_EDIT};
 use crate::core::policy::overlay::{ListEdit, NETWORKS, StringValue};
 use crate::core::policy::source::{Checked, Diagnostic, MISPLACED_EDIT, MISSING_KEY, reader, suggest};
 use crate::core::schema::{Format, Shape};
 
 use super::entries::EntriesEdit;
-use super::keys::{KEY, KEYS};
+use super::keys::{KEY, of_strings};
 use super::misplaced::of_an_annotation;
 use super::networks::NetworksEdit;
 use crate::core::policy::overlay::source::{Source, SourceContent, SourceEntry};
@@ -26,11 +27,11 @@ pub(in crate::core::policy::overlay) fn annotation(
     let (side, value) = side(source)?;
     match () {
         () if source.get(KEY).is_some() => {
-            only(source, &["$append", KEY])?;
+            only(source, ENTRIES_EDIT.names())?;
             EntriesEdit::read(source, value).map(StringValue::Entries)
         }
         () if entry.key.source() == NETWORKS => {
-            only(source, &["$append"])?;
+            only(source, NETWORKS_EDIT.names())?;
             NetworksEdit::read(value).map(StringValue::Networks)
         }
         () => list_edit(source, side, value).map(StringValue::List),
@@ -54,11 +55,11 @@ fn side(source: &Source) -> Checked<(&'static str, &Source)> {
     };
     for entry in entries {
         let key = entry.key.source();
-        if !KEYS.contains(&key.as_str()) {
+        if of_strings().all(|known| known != key) {
             let message = format!("expected a string or an edit of one, and `{key}` is no edit");
             return Err(Diagnostic::new(entry.span, message)
                 .code(MISPLACED_EDIT)
-                .hint(reader::renamed(&key).map_or_else(|| suggest(&key, KEYS), str::to_owned))
+                .hint(reader::renamed(&key).map_or_else(|| suggest(&key, of_strings()), str::to_owned))
                 .into());
         }
     }
@@ -76,9 +77,9 @@ fn side(source: &Source) -> Checked<(&'static str, &Source)> {
 }
 
 /// Fails for an edit with a key that does not go with these.
-fn only(source: &Source, keys: &[&str]) -> Result<(), Diagnostic> {
-    let other =
-        KEYS.into_iter().filter(|key| !keys.contains(key)).find_map(|key| Some((key, source.get(key)?)));
+fn only(source: &Source, keys: impl IntoIterator<Item = &'static str>) -> Result<(), Diagnostic> {
+    let keys: Vec<&str> = keys.into_iter().collect();
+    let other = of_strings().filter(|key| !keys.contains(key)).find_map(|key| Some((key, source.get(key)?)));
     other.map_or(Ok(()), |(key, value)| {
         let known: Vec<String> = keys.iter().map(|key| format!("`{key}`")).collect();
         let message = format!("`{key}` does not go with {}", known.join(" and "));
@@ -87,7 +88,7 @@ fn only(source: &Source, keys: &[&str]) -> Result<(), Diagnostic> {
 }
 
 fn list_edit(source: &Source, side: &'static str, entry: &Source) -> Checked<ListEdit> {
-    only(source, &[side, "$separator"])?;
+    only(source, [side, "$separator"])?;
     if matches!(entry.content, SourceContent::List(_)) {
         let message = "a list needs `$key`, the field by which its entries are known";
         return Err(Diagnostic::new(entry.span, message).code(MISSING_KEY).hint(FORMS).into());
