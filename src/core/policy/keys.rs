@@ -76,11 +76,7 @@ pub(crate) static SPEC: Map = Map::new("`spec`").some_of(&["rules", "devices"]).
     optional("variables", VARIABLES, "Expressions, constants and tables. Each can use those before it."),
     optional("machines", MACHINES, "Values of parameters and variables by the labels of nodes."),
     optional("warnings", List(&Fields(&WARNING), 0), "Warnings for the author, and refusals."),
-    optional(
-        "settings",
-        List(&Fields(&SETTINGS), 0),
-        "Variables for processes that a container does not start.",
-    ),
+    optional("settings", List(&Fields(&SETTINGS), 0), "Variables in a file, for other processes of a job."),
     optional("rules", List(&Fields(&RULE), 1), "The additions to a pod, in this order."),
 ]);
 
@@ -138,11 +134,7 @@ const LABELS: Kind = Kind::Map(&KEY_OF_LABEL, &Text(Format::LabelValue), 0);
 
 pub(crate) static NODES: Map = Map::new("`nodes`").some_of(&["providerIDs", "labels"]).keys(&[
     optional("providerIDs", List(&TEXT, 1), "The node has such a `spec.providerID`; `*` matches any text."),
-    optional(
-        "labels",
-        LABELS_OF_NODES,
-        "The node has such a label, or the pod selects it; `*` matches any text.",
-    ),
+    optional("labels", LABELS_OF_NODES, "The node has it, or the pod selects it; `*` matches any text."),
 ]);
 
 pub(crate) static PARAMETER: Map =
