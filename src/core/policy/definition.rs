@@ -120,6 +120,7 @@ pub(crate) struct Rule {
 pub(crate) struct AddsDevices {
     /// True if the devices are attached to the pod's own network, and not to that of the host.
     pub(crate) to_network: bool,
+    pub(crate) has_resources: bool,
 }
 
 impl Definition {

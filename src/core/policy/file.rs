@@ -355,7 +355,7 @@ fn combined(found: &[Found<'_>]) -> Result<Definition, SourceErrors> {
     let is_whole = found.is_empty();
     problems.add(found);
     if let Some(definition) = definition.as_ref().filter(|_| is_whole) {
-        problems.take(own_devices_are_declared(definition));
+        devices::problems(definition).into_iter().for_each(|problem| problems.add(problem));
     }
     match definition {
         Some(definition) if problems.is_empty() => Ok(definition),
@@ -364,21 +364,5 @@ fn combined(found: &[Found<'_>]) -> Result<Definition, SourceErrors> {
             let types = definition.as_ref().map(check::errors).unwrap_or_default();
             Err(SourceErrors::new(SourceErrors::of(&sources, problems).into_iter().chain(types).collect()))
         }
-    }
-}
-
-fn own_devices_are_declared(definition: &Definition) -> Result<(), Diagnostic> {
-    let mut read = None;
-    definition.texts(&mut |text| {
-        let mut readers = text.expressions().filter(|expression| expression.names().contains("ownDevices"));
-        read = read.or_else(|| readers.next().map(|expression| expression.span_of_name("ownDevices")));
-    });
-    match read {
-        Some(span) if definition.own_devices.is_none() => {
-            Err(Diagnostic::new(span, "`ownDevices` is read, and the policy has no `devices.own`")
-                .code(MISSING_KEY)
-                .hint("add `devices: {own: …}` to `spec` with the names of its devices, see docs/policy.md"))
-        }
-        _ => Ok(()),
     }
 }

@@ -22,6 +22,8 @@ pub(crate) use places::{Wanted, is_list, is_object};
 pub(crate) use template::{Element, Template};
 pub(crate) use writes::{Key, Write, Written, writes, writes_of_rule};
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use crate::core::policy::expression::Bindings;
@@ -131,8 +133,16 @@ impl Amount {
         &self,
         bindings: &Bindings<'_, '_>,
     ) -> Result<Vec<(String, Option<u64>)>, EvaluationError> {
+        self.named(bindings).map(|(names, _)| names)
+    }
+
+    /// The same, and the length of the list.
+    pub(crate) fn named(
+        &self,
+        bindings: &Bindings<'_, '_>,
+    ) -> Result<(Vec<(String, Option<u64>)>, Option<usize>), EvaluationError> {
         if let Interpolation::Literal(name) = &self.resource {
-            return Ok(vec![(name.clone(), self.nth)]);
+            return Ok((vec![(name.clone(), self.nth)], None));
         }
         let name = |value: &Value| {
             let accepted = accept(value, &Shape::Text(Format::ResourceName));
@@ -141,10 +151,15 @@ impl Amount {
         };
         let value = self.resource.evaluate(bindings)?;
         let Value::Array(names) = &value else {
-            return Ok(name(&value)?.into_iter().map(|name| (name, self.nth)).collect());
+            return Ok((name(&value)?.into_iter().map(|name| (name, self.nth)).collect(), None));
         };
         let all = names.iter().zip(0..).map(|(one, nth)| Ok(name(one)?.map(|name| (name, Some(nth)))));
-        all.filter_map(Result::transpose).collect()
+        let all = all.filter_map(Result::transpose).collect::<Result<Vec<_>, EvaluationError>>()?;
+        let mut known = BTreeSet::new();
+        if let Some((twice, _)) = all.iter().find(|(name, _)| !known.insert(name)) {
+            return Err(self.resource.failed(format!("the list names `{twice}` twice")));
+        }
+        Ok((all, Some(names.len())))
     }
 
     /// The amount of one resource: of the one at a position in a list, one or none.

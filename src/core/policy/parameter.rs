@@ -16,7 +16,7 @@ pub(crate) use layer::{Files, Layer};
 pub use overrides::{Override, OverrideTable};
 pub(crate) use resolution::{NoteKind, Origin, Resolution, of_one, resolve};
 pub(crate) use table::{Gpus, LabelTable, Table};
-pub(crate) use variable::{Variable, VariableValue};
+pub(crate) use variable::{OLD_KEYS, Variable, VariableValue};
 
 use std::cmp::Ordering;
 

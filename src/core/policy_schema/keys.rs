@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use crate::core::policy::interpolation::BUILT_IN;
 use crate::core::policy::keys::{self, Kind, PARAMETER};
-use crate::core::policy::source::reader::RENAMED;
+use crate::core::policy::parameter::OLD_KEYS;
 use crate::core::policy::{Fact, ParameterType};
 
 use super::strings::{EXPRESSION, QUANTITY, matching, text};
@@ -78,7 +78,7 @@ fn value(kind: &'static Kind, whole: bool) -> Value {
             json!({"if": {"type": "object"}, "then": parameter(false), "else": {"not": {"type": "null"}}})
         }
         Kind::Variable => {
-            json!({"if": {"type": "object"}, "then": {"not": has(RENAMED.iter().map(|(old, _)| *old))}})
+            json!({"if": {"type": "object"}, "then": {"not": has(OLD_KEYS)}})
         }
         Kind::Container => json!({"type": "object", "$ref": "#/$defs/ContainerOverlay"}),
         Kind::Pod => json!({"type": "object", "$ref": "#/$defs/Pod"}),

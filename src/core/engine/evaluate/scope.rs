@@ -9,7 +9,7 @@ use crate::core::engine::analysis::{Container, PodAnalysis, requests};
 use crate::core::engine::record::{Stop, evaluation_failed};
 use crate::core::policy::expression::{Bindings, Computed, Lookup, Resolver};
 use crate::core::policy::interpolation::{BUILT_IN, EvaluationError, Phase};
-use crate::core::policy::overlay::{Written, is_zero, writes};
+use crate::core::policy::overlay::{Amount, Element, Written, is_zero, writes};
 use crate::core::policy::{ResolvedPolicy, Rule, Variable};
 use crate::core::work::Work;
 
@@ -155,19 +155,25 @@ impl<'a> Scope<'a> {
     }
 }
 
-/// Returns whether an entry of `devices.add` adds more than none of its resources, or has no resources.
+/// Returns whether an entry of `devices.add` adds more than none of its resources, or one of its claims.
 fn adds_any(rule: &Rule, bindings: &Bindings<'_, '_>) -> bool {
-    let amounts = writes(&rule.container).into_iter().filter_map(|write| match write.value {
-        Written::Amount(amount) => Some(amount),
-        _ => None,
-    });
-    let mut amounts = amounts.peekable();
-    amounts.peek().is_none()
-        || amounts.any(|amount| {
-            let value = amount.limit.as_ref().and_then(|limit| limit.build(bindings).ok()).flatten();
-            let more = |value: Value| amount.of(amount.nth, value).is_ok_and(|value| !is_zero(&value));
-            value.is_some_and(more)
-        })
+    let resource = |amount: &Amount| {
+        let value = amount.limit.as_ref().and_then(|limit| limit.build(bindings).ok()).flatten();
+        let names = value.is_some().then(|| amount.names(bindings).ok()).flatten().unwrap_or_default();
+        let mut amounts = names.into_iter().map(|(_, nth)| amount.of(nth, value.clone().unwrap_or_default()));
+        amounts.any(|amount| amount.is_ok_and(|amount| !is_zero(&amount)))
+    };
+    let claim = |claim: &Element| {
+        let claim = claim.0.build(bindings).ok().flatten();
+        claim.is_some_and(|claim| !claim["resourceClaimTemplateName"].is_null())
+    };
+    let mut of_container = writes(&rule.container).into_iter();
+    let mut of_pod = writes(&rule.pod.claims).into_iter();
+    let has_resources = rule.device.is_some_and(|device| device.has_resources);
+    let has_claims = !rule.pod.claims.is_empty();
+    !has_resources && !has_claims
+        || of_container.any(|write| matches!(write.value, Written::Amount(amount) if resource(amount)))
+        || of_pod.any(|write| matches!(write.value, Written::Entry(entry) if claim(entry)))
 }
 
 impl Lookup for Scope<'_> {

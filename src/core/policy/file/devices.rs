@@ -1,13 +1,17 @@
 //! `devices` of a policy. An entry of `add` is read as a rule: its overlays are what an author would write out for it.
 
-use crate::core::policy::definition::{AddsDevices, OwnDevices, Rule};
+use std::collections::BTreeSet;
+
+use crate::core::policy::definition::{AddsDevices, Definition, OnConflict, OwnDevices, Rule};
 use crate::core::policy::expression::Expression;
 use crate::core::policy::interpolation::{Interpolation, Names, Phase, names_in};
 use crate::core::policy::keys;
-use crate::core::policy::overlay::{Compiler, NETWORKS};
+use crate::core::policy::overlay::{Compiler, NETWORKS, Written};
 use crate::core::policy::parameter::Variable;
 use crate::core::policy::source::reader::{self, Fields};
-use crate::core::policy::source::{Checked, DUPLICATE_NAME, Diagnostic, MISSING_KEY, Problems, TOO_EARLY};
+use crate::core::policy::source::{
+    CONFLICTING_RULES, Checked, DUPLICATE_NAME, Diagnostic, MISSING_KEY, Problems, TOO_EARLY,
+};
 use crate::core::yaml::scalar::Scalar;
 use crate::core::yaml::{Content, Entry, Node, Span};
 
@@ -52,6 +56,18 @@ fn entry(node: &Node, names: &Names, variables: &[Variable]) -> Checked<Rule> {
         let _ = fields.take(Err::<(), _>(missing.hint("give it `resources`, `networks` or `claims`")));
     }
     let claimed = fields.take(claims.map_or(Ok(&[][..]), claimed));
+    for (key, node) in [("resources", resources), ("networks", networks)] {
+        if let Some(Node { content: Content::Map(entries), span }) = node
+            && entries.is_empty()
+        {
+            let empty = Diagnostic::new(*span, format!("`{key}` is empty")).code(MISSING_KEY);
+            let _ = fields.take(Err::<(), _>(empty.hint("write what the entry adds, or leave the key out")));
+        }
+    }
+    if let (Some(_), Some(claims)) = (resources, claims) {
+        let both = Diagnostic::new(claims.span, "an entry adds resources or claims, not both");
+        let _ = fields.take(Err::<(), _>(both.code(CONFLICTING_RULES).hint("write two entries")));
+    }
     fields.finish()?;
     let claimed = claimed?;
     let compiler = Compiler { names };
@@ -65,13 +81,20 @@ fn entry(node: &Node, names: &Names, variables: &[Variable]) -> Checked<Rule> {
         name: name?,
         when: when?,
         containers: None,
-        on_conflict: crate::core::policy::OnConflict::default(),
+        // Another claim of this name is no device of the fabric, and a container cannot use both by one name.
+        on_conflict: if claims.is_some() { OnConflict::Refuse } else { OnConflict::Keep },
         container,
         pod,
-        device: Some(AddsDevices { to_network: networks.is_some() || claims.is_some() }),
-        parameters: std::collections::BTreeSet::new(),
+        device: Some(AddsDevices {
+            to_network: networks.is_some() || claims.is_some(),
+            has_resources: resources.is_some(),
+        }),
+        parameters: BTreeSet::new(),
     };
-    reads_no_device(&rule, variables)?;
+    reads_no_device(&rule, variables).map_err(|found| {
+        let message = format!("`{}` depends on what `devices` adds", found.name);
+        Diagnostic::new(found.span, message).code(TOO_EARLY).hint("read `ownDevices`, parameters and the pod")
+    })?;
     Ok(rule)
 }
 
@@ -126,8 +149,65 @@ fn text(entry: &Entry<Node>) -> Node {
     }
 }
 
-/// Fails for an entry that depends on whether a container has a device, which depends on the entry.
-fn reads_no_device(rule: &Rule, variables: &[Variable]) -> Result<(), Diagnostic> {
+/// What is wrong with the devices of a policy as a whole.
+pub(super) fn problems(definition: &Definition) -> Vec<Diagnostic> {
+    let mut found = Vec::new();
+    let adds = definition.adds_devices();
+    let declared = definition.own_devices.is_some();
+    for (name, is_known) in [("ownDevices", declared), ("hasDevice", declared || adds)] {
+        found.extend(place_of(name, definition).filter(|_| !is_known).map(|span| {
+            Diagnostic::new(span, format!("`{name}` is read, and the policy has no `devices.own`"))
+                .code(MISSING_KEY)
+                .hint("add `devices: {own: …}` to `spec` with the names of its devices, see docs/policy.md")
+        }));
+    }
+    found.extend(definition.rules.iter().filter_map(|rule| {
+        if rule.device.is_some() { adds_gpus(rule, definition) } else { chooses_network(rule, definition) }
+    }));
+    found
+}
+
+/// The place at which the policy reads a name first.
+fn place_of(name: &str, definition: &Definition) -> Option<Span> {
+    let mut read = None;
+    definition.texts(&mut |text| {
+        let mut readers = text.expressions().filter(|expression| expression.names().contains(name));
+        read = read.or_else(|| readers.next().map(|expression| expression.span_of_name(name)));
+    });
+    read
+}
+
+/// The error for an entry that adds GPUs.
+fn adds_gpus(rule: &Rule, definition: &Definition) -> Option<Diagnostic> {
+    let gpus = &definition.gpus.resources;
+    let placed = rule.writes().find(|placed| {
+        matches!(placed.write.value, Written::Amount(_))
+            && placed.write.name().is_some_and(|name| gpus.iter().any(|gpu| gpu == name))
+    })?;
+    let message = format!("`{}` counts as a GPU, which no entry can add", placed.write.name()?);
+    let hint = "pods request GPUs themselves; name the devices of the network";
+    Some(Diagnostic::new(definition.place_of(&placed), message).code(CONFLICTING_RULES).hint(hint))
+}
+
+/// The error for a rule that brings pods into the network of the host and depends on whether a container has a device:
+/// the devices that `devices` adds depend on that network.
+fn chooses_network(rule: &Rule, definition: &Definition) -> Option<Diagnostic> {
+    let mut writes = rule.writes();
+    writes.find(|placed| placed.write.path == ["spec"] && placed.write.field() == "hostNetwork")?;
+    let Found { name, span } = reads_no_device(rule, &definition.variables).err()?;
+    let message = format!("`hostNetwork` depends on `{name}`, and so on what `devices` adds");
+    let hint = "read `ownDevices`, parameters and the pod: what `devices` adds depends on the network";
+    Some(Diagnostic::new(span, message).code(TOO_EARLY).hint(hint))
+}
+
+/// A name that depends on what `devices` adds.
+struct Found {
+    name: String,
+    span: Span,
+}
+
+/// Fails for a rule that depends on whether a container has a device.
+fn reads_no_device(rule: &Rule, variables: &[Variable]) -> Result<(), Found> {
     let mut reading: Vec<String> = vec!["hasDevice".to_owned()];
     for variable in variables {
         variable.value.texts(&mut |text| {
@@ -140,10 +220,9 @@ fn reads_no_device(rule: &Rule, variables: &[Variable]) -> Result<(), Diagnostic
     rule.texts(&mut |text| {
         for expression in text.expressions() {
             let found = reading.iter().find(|name| expression.names().contains(*name));
-            read = read.take().or_else(|| found.map(|name| (name.clone(), expression.span_of_name(name))));
+            let found = found.map(|name| Found { name: name.clone(), span: expression.span_of_name(name) });
+            read = read.take().or(found);
         }
     });
-    let Some((name, span)) = read else { return Ok(()) };
-    let message = format!("`{name}` depends on what `devices` adds");
-    Err(Diagnostic::new(span, message).code(TOO_EARLY).hint("read `ownDevices`, parameters and the pod"))
+    read.map_or(Ok(()), Err)
 }

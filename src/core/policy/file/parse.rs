@@ -7,7 +7,8 @@ use crate::core::yaml::{Content, Entry, Node, Span};
 
 use super::devices::Devices;
 use crate::core::policy::definition::{
-    At, Definition, Gpus, OnConflict, Placed, Rule, in_volume, message, settings, span_in, span_in_rule,
+    At, Definition, Gpus, OnConflict, Placed, Rule, entry_of, in_volume, message, settings, span_in,
+    span_in_rule,
 };
 use crate::core::policy::interpolation::{Interpolation, Names, Phase};
 use crate::core::policy::keys::{self, API_VERSION, KIND};
@@ -16,7 +17,8 @@ use crate::core::policy::overlay::{Compiler, Element, Written};
 use crate::core::policy::parameter::{Files, Layer, Parameter, ParameterType, Variable, machines};
 use crate::core::policy::source::reader::{self, Fields};
 use crate::core::policy::source::{
-    CONFLICTING_RULES, Checked, DUPLICATE_NAME, Diagnostic, MISSING_KEY, Problems, SourceFile, all, closest,
+    CONFLICTING_RULES, Checked, DUPLICATE_NAME, Diagnostic, EXTENSION, MISSING_KEY, Problems, SourceFile,
+    all, closest,
 };
 
 /// The head of a policy file, and the problems in it, which do not hide those of the `spec`.
@@ -176,12 +178,17 @@ fn parameters(node: &Node, names: &mut Names, files: &Files) -> Checked<Vec<Para
         let known = read.iter_mut().find(|known| known.name == entry.key);
         match files.extension_at(entry.span) {
             Some(file) if !matches!(entry.value.content, Content::Map(_)) => {
-                if let Some(known) = known {
-                    problems.take(set(known, entry, file));
-                }
+                problems.take(
+                    known.map_or_else(|| Err(undeclared(entry).into()), |known| set(known, entry, file)),
+                );
             }
             _ => read.extend(problems.take(parameter(entry, names))),
         }
+    }
+    for entry in entries {
+        let known = read.iter().find(|known| known.name == entry.key);
+        let found = known.and_then(|known| default_without_effect(known, &entry.value, files));
+        problems.take(found.map_or(Ok(()), Err));
     }
     problems.result(read)
 }
@@ -196,6 +203,27 @@ fn parameter(entry: &Entry<Node>, names: &mut Names) -> Checked<Parameter> {
         return Err(taken(entry).into());
     }
     parameter
+}
+
+/// The error for a `default` that an extension gives to a parameter for which its base has a value for every pod.
+fn default_without_effect(parameter: &Parameter, node: &Node, files: &Files) -> Option<Diagnostic> {
+    let default = entry_of(node, "default")?;
+    let file = files.extension_at(default.span)?;
+    let value = parameter.layers.iter().find(|layer| layer.value.is_some() && layer.is_of_base(file))?;
+    let line = value.value.as_ref().map(|(_, span)| files.line(*span))?;
+    let name = &parameter.name;
+    let message = format!(
+        "`default` of `{name}` has no effect: a policy that this one extends has a value for every pod"
+    );
+    let hint = format!("write the value itself, as in `{name}: 4`; the other is at line {line} of its file");
+    Some(Diagnostic::new(default.span, message).code(EXTENSION).hint(hint))
+}
+
+/// The error for a value of a parameter that no base has.
+fn undeclared(entry: &Entry<Node>) -> Diagnostic {
+    Diagnostic::new(entry.span, format!("no policy that this one extends has a parameter `{}`", entry.key))
+        .code(EXTENSION)
+        .hint(format!("declare it: `{}: {{description: …, default: …}}`", entry.key))
 }
 
 /// Sets a parameter of a base to the value that an extension gives it.

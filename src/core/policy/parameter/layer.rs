@@ -48,6 +48,11 @@ impl Files {
 }
 
 impl Layer {
+    /// Returns whether it is of a file that the one at this position extends.
+    pub(crate) fn is_of_base(&self, file: usize) -> bool {
+        self.file < file
+    }
+
     /// The layer of a file, which is added where it belongs: what extends another file comes before that.
     pub(crate) fn of(parameter: &mut Parameter, file: usize) -> &mut Self {
         let layers = &mut parameter.layers;

@@ -4,12 +4,10 @@ use crate::core::yaml::scalar::Scalar;
 use crate::core::yaml::{Content, Entry, Node};
 
 use super::layer::{Files, Layer};
-use super::table::{Cell, DEFAULT, row_keys, twice};
+use super::table::{Cell, DEFAULT, not_empty, row_keys, twice};
 use crate::core::policy::matcher::node;
 use crate::core::policy::parameter::{Parameter, Variable};
-use crate::core::policy::source::{
-    Checked, Diagnostic, MISSING_KEY, Problems, UNKNOWN_NAME, all, reader, suggest,
-};
+use crate::core::policy::source::{Checked, Diagnostic, Problems, UNKNOWN_NAME, all, reader, suggest};
 
 /// Adds the rows to the parameters and variables that their columns name.
 pub(crate) fn read(
@@ -31,7 +29,7 @@ pub(crate) fn read(
         }
         known.push(key);
         let rows = reader::entries(&entry.value, &format!("the machines of `{label}`"))?;
-        not_empty(rows, entry, &format!("the label `{label}` has no machine"))?;
+        not_empty(rows, entry.span, &format!("the label `{label}` has no machine"))?;
         all::<_, Problems, Vec<()>>(rows.iter().map(|row| columns.add_row(label, row))).map(drop)
     }))
     .map(drop)
@@ -68,7 +66,7 @@ impl Columns<'_> {
             return Err(reader::expected(&row.value, &format!("{what} to be a map")).hint(hint).into());
         }
         let cells = reader::entries(&row.value, &what)?;
-        not_empty(cells, row, &format!("{what} has no value"))?;
+        not_empty(cells, row.span, &format!("{what} has no value"))?;
         all::<_, Problems, Vec<()>>(cells.iter().map(|entry| {
             let files = self.files;
             let extension = files.extension_at(entry.span);
@@ -121,13 +119,4 @@ impl Columns<'_> {
         };
         Err(Diagnostic::new(entry.span, message).code(UNKNOWN_NAME).hint(hint))
     }
-}
-
-fn not_empty(entries: &[Entry<Node>], owner: &Entry<Node>, message: &str) -> Result<(), Diagnostic> {
-    if entries.is_empty() {
-        return Err(Diagnostic::new(owner.span, message)
-            .code(MISSING_KEY)
-            .hint("write its entries, or leave it out"));
-    }
-    Ok(())
 }

@@ -103,9 +103,17 @@ pub(crate) fn of_one<'p>(
     selection: &Selection,
 ) -> Resolution<'p> {
     let machines = || parameter.table.find(selection);
+    // What an operator sets contradicts the rows of the file that decides, and no value that an extension sets.
+    let decides = || {
+        let layers =
+            parameter.layers.iter().map(|layer| (layer.value.is_some(), layer.table.find(selection)));
+        let mut decided =
+            layers.chain([(false, machines())]).filter(|(is_set, row)| *is_set || row.is_some());
+        decided.next().and_then(|(is_set, row)| row.filter(|_| !is_set))
+    };
     let (own, default) = match own {
         Some(Override::Value(value)) => {
-            let other = machines().filter(|(_, table, _)| *table != value);
+            let other = decides().filter(|(_, table, _)| *table != value);
             let note = other.map(|(label, table, _)| NoteKind::Contradicts { label, table: table.clone() });
             let value = Cow::Borrowed(value);
             return Resolution { value, origin: Origin::Override, notes: note.into_iter().collect() };

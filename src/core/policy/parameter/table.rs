@@ -10,7 +10,7 @@ use crate::core::yaml::{Content, Entry, Node, Span};
 use crate::core::policy::matcher::Pattern;
 use crate::core::policy::matcher::node::{self, Selection};
 use crate::core::policy::parameter::{Parameter, ParameterType};
-use crate::core::policy::source::{Checked, DUPLICATE_NAME, Diagnostic, Problems, all, reader};
+use crate::core::policy::source::{Checked, DUPLICATE_NAME, Diagnostic, MISSING_KEY, Problems, all, reader};
 
 /// The key of a values file's table that replaces the default of the parameter.
 pub(crate) const DEFAULT: &str = "default";
@@ -160,21 +160,12 @@ impl LabelTable {
 
     /// The value for nodes of one kind, with the place of the row; `None` if the table does not know them.
     fn find(&self, selection: &Selection) -> Option<(&Value, Span)> {
-        let row = self.row(selection.values(&self.label).first()?)?;
-        let value = match &row.cell {
-            Cell::Value(value) => value,
-            Cell::ByGpus(cells) => {
-                let gpus = selection.gpus?;
-                cells.iter().find(|(range, _)| range.contains(&gpus)).map(|(_, value)| value)?
-            }
-        };
-        Some((value, row.span))
-    }
-
-    fn row(&self, value: &str) -> Option<&Row> {
-        let exact = self.exact.get(value);
-        let found = exact.or_else(|| self.patterns.iter().find(|at| self.rows[**at].key.matches(value)));
-        found.map(|at| &self.rows[*at])
+        let name = selection.values(&self.label).first()?;
+        let exact = self.exact.get(name.as_str());
+        let matching = self.patterns.iter().filter(|at| self.rows[**at].key.matches(name));
+        let mut rows = exact.into_iter().chain(matching).map(|at| &self.rows[*at]);
+        // A row without a value for the GPUs of the pod leaves it to the next one.
+        rows.find_map(|row| Some((row.cell.of(selection.gpus)?, row.span)))
     }
 
     /// Returns whether a row depends on the GPUs of the pod.
@@ -203,6 +194,16 @@ impl LabelTable {
 }
 
 impl Cell {
+    fn of(&self, gpus: Option<i64>) -> Option<&Value> {
+        match self {
+            Self::Value(value) => Some(value),
+            Self::ByGpus(cells) => {
+                let gpus = gpus?;
+                cells.iter().find(|(range, _)| range.contains(&gpus)).map(|(_, value)| value)
+            }
+        }
+    }
+
     pub(crate) fn read(parameter: &Parameter, node: &Node) -> Checked<Self> {
         match &node.content {
             // The value of a variable can be a map.
@@ -210,7 +211,7 @@ impl Cell {
                 if parameter.kind != ParameterType::Any
                     || entries.first().is_some_and(|one| range(one).is_some()) =>
             {
-                read_by_gpus(parameter, entries).map(Self::ByGpus)
+                read_by_gpus(parameter, entries, node.span).map(Self::ByGpus)
             }
             _ => parameter.read_value(node).map(Self::Value),
         }
@@ -259,8 +260,9 @@ fn range_text(range: &Gpus) -> String {
 }
 
 /// Reads values by the GPUs of the pod.
-fn read_by_gpus(parameter: &Parameter, entries: &[Entry<Node>]) -> Checked<Vec<(Gpus, Value)>> {
+fn read_by_gpus(parameter: &Parameter, entries: &[Entry<Node>], span: Span) -> Checked<Vec<(Gpus, Value)>> {
     let mut known: Vec<Gpus> = Vec::new();
+    not_empty(entries, span, "these numbers of GPUs have no value")?;
     all(entries.iter().map(|entry| {
         let Some(range) = range(entry) else {
             let message = format!("`{}` is not a number of GPUs", entry.key);
@@ -281,4 +283,12 @@ fn read_by_gpus(parameter: &Parameter, entries: &[Entry<Node>]) -> Checked<Vec<(
 
 pub(super) fn twice(span: Span, message: String) -> Diagnostic {
     Diagnostic::new(span, message).code(DUPLICATE_NAME).hint("keep one of them")
+}
+
+pub(super) fn not_empty(entries: &[Entry<Node>], span: Span, message: &str) -> Result<(), Diagnostic> {
+    if entries.is_empty() {
+        let hint = "write its entries, or leave it out";
+        return Err(Diagnostic::new(span, message).code(MISSING_KEY).hint(hint));
+    }
+    Ok(())
 }

@@ -31,11 +31,14 @@ pub(crate) enum VariableValue {
     Map(Vec<(String, VariableValue)>),
 }
 
+/// Keys that a variable had once. A table cannot have them, so that no policy of that time loads with another meaning.
+pub(crate) const OLD_KEYS: [&str; 2] = ["byNode", "fromNodes"];
+
 impl Variable {
     /// Reads a variable that can read the names before it.
     pub(crate) fn read(name: &str, node: &Node, names: &Names) -> Checked<Self> {
         if let Content::Map(entries) = &node.content
-            && let Some(old) = entries.iter().find(|entry| reader::renamed(&entry.key).is_some())
+            && let Some(old) = entries.iter().find(|entry| OLD_KEYS.contains(&entry.key.as_str()))
         {
             return Err(reader::unknown("a variable", old).into());
         }

@@ -117,7 +117,7 @@ impl<'n> Fields<'n> {
 }
 
 /// Keys of earlier forms of the language, and what to write instead.
-pub(crate) const RENAMED: &[(&str, &str)] = &[
+const RENAMED: &[(&str, &str)] = &[
     ("$count", "write `networks` in an entry of `devices.add`, which counts the devices of the pod"),
     ("byNode", "write the rows under `machines:` of `spec`, as in `LABEL: {VALUE: {NAME: …}}`"),
     ("fabric", "write `devices: {own: …}` with the same keys"),

@@ -41,14 +41,24 @@ impl NetworksEdit {
     /// Reads the names that `$append` has.
     pub(in crate::core::policy::overlay) fn read(named: &Source) -> Checked<Self> {
         let networks = match &named.content {
-            SourceContent::List(items) => Names::List(all(items.iter().map(|item| name(item, true)))?),
+            SourceContent::List(items) => {
+                let names: Vec<Interpolation> = all(items.iter().map(|item| name(item, true)))?;
+                let written = names.iter().filter_map(|name| match name {
+                    Interpolation::Literal(name) => Some(name.as_str()),
+                    Interpolation::Expression(_) | Interpolation::Mixed(..) => None,
+                });
+                if let Some(message) = interface_of_two(written) {
+                    return Err(Diagnostic::new(named.span, message).hint("give each its own").into());
+                }
+                Names::List(names)
+            }
             _ => Names::One(name(named, false)?),
         };
         Ok(Self { networks, devices: None })
     }
 
-    /// Attaches the devices of a pod: one network once for each of them, or of a list the first ones, one for each name
-    /// of a list of resources that the pod requests. `requests` yields the requests of the pod.
+    /// Attaches the devices of a pod: one network once for each of them, or of a list those at the positions of the
+    /// resources that the pod requests. `requests` yields the requests of the pod.
     pub(crate) fn attach(&mut self, resources: Vec<Amount>, requests: Interpolation) {
         self.devices = Some(Attached { requests, resources });
     }
@@ -99,12 +109,11 @@ impl NetworksEdit {
         let devices = self.devices.as_ref().map(|devices| devices.requested(bindings)).transpose()?;
         Ok(match (self.names(bindings)?, devices) {
             (None, _) => Vec::new(),
-            (Some(Named::One(name)), devices) => vec![(name, devices.map_or(1, |(all, _)| all))],
-            (Some(Named::List(mut names)), devices) => {
-                if let Some((_, Some(of_list))) = devices {
-                    names.truncate(of_list);
-                }
-                names.into_iter().map(|name| (name, 1)).collect()
+            (Some(Named::One(name)), devices) => vec![(name, devices.map_or(1, |devices| devices.all))],
+            (Some(Named::List(names)), devices) => {
+                let is_wanted = |at: usize| devices.as_ref().is_none_or(|devices| devices.has(at));
+                let names = names.into_iter().enumerate().filter(|(at, _)| is_wanted(*at));
+                names.filter_map(|(_, name)| Some((name?, 1))).collect()
             }
         })
     }
@@ -113,7 +122,7 @@ impl NetworksEdit {
     pub(crate) fn all(&self, bindings: &Bindings<'_, '_>) -> Result<Vec<String>, EvaluationError> {
         Ok(match self.names(bindings)? {
             Some(Named::One(name)) => vec![name],
-            Some(Named::List(names)) => names,
+            Some(Named::List(names)) => names.into_iter().flatten().collect(),
             None => Vec::new(),
         })
     }
@@ -132,19 +141,17 @@ impl NetworksEdit {
             Names::One(text) => match text.evaluate(bindings)? {
                 Value::Null => Ok(None),
                 Value::Array(names) => {
-                    let names =
-                        names.iter().filter(|name| !name.is_null()).map(|name| checked(text, name, true));
-                    self.list(names.collect::<Result<_, _>>()?)
+                    let name =
+                        |name: &Value| (!name.is_null()).then(|| checked(text, name, true)).transpose();
+                    self.list(names.iter().map(name).collect::<Result<_, _>>()?)
                 }
                 name => Ok(Some(Named::One(checked(text, &name, false)?))),
             },
             Names::List(texts) => {
                 let mut names = Vec::with_capacity(texts.len());
                 for text in texts {
-                    match text.evaluate(bindings)? {
-                        Value::Null => {}
-                        name => names.push(checked(text, &name, true)?),
-                    }
+                    let name = text.evaluate(bindings)?;
+                    names.push((!name.is_null()).then(|| checked(text, &name, true)).transpose()?);
                 }
                 self.list(names)
             }
@@ -152,15 +159,11 @@ impl NetworksEdit {
     }
 
     /// Fails for a list with one interface for two networks.
-    fn list(&self, names: Vec<String>) -> Result<Option<Named>, EvaluationError> {
-        let mut interfaces = BTreeSet::new();
-        for (_, interface) in names.iter().filter_map(|name| name.split_once('@')) {
-            if !interfaces.insert(interface) {
-                let message = format!("two networks of the list have the interface `{interface}`");
-                return Err(self.failed(message));
-            }
+    fn list(&self, names: Vec<Option<String>>) -> Result<Option<Named>, EvaluationError> {
+        match interface_of_two(names.iter().flatten().map(String::as_str)) {
+            Some(message) => Err(self.failed(message)),
+            None => Ok(Some(Named::List(names))),
         }
-        Ok(Some(Named::List(names)))
     }
 
     fn failed(&self, message: String) -> EvaluationError {
@@ -169,29 +172,56 @@ impl NetworksEdit {
 }
 
 impl Attached {
-    /// The number of devices that the pod requests; and of the names of a list, the number of those that it requests.
-    fn requested(&self, bindings: &Bindings<'_, '_>) -> Result<(usize, Option<usize>), EvaluationError> {
+    fn requested(&self, bindings: &Bindings<'_, '_>) -> Result<Requested, EvaluationError> {
         let requests = self.requests.evaluate(bindings)?;
-        let (mut all, mut of_list) = (0_usize, None);
+        let mut requested = Requested { all: 0, positions: BTreeSet::new(), is_one: false };
+        let mut next = 0;
         for amount in &self.resources {
-            for (name, nth) in amount.names(bindings)? {
-                let count = requests[&name]
-                    .as_u64()
-                    .and_then(|count| usize::try_from(count).ok())
-                    .unwrap_or_default();
-                all = all.saturating_add(count);
-                if nth.is_some() {
-                    *of_list.get_or_insert(0) += usize::from(count > 0);
+            let (names, length) = amount.named(bindings)?;
+            for (name, nth) in names {
+                let count = requests[&name].as_u64().and_then(|count| usize::try_from(count).ok());
+                let count = count.unwrap_or_default();
+                requested.all = requested.all.saturating_add(count);
+                if count > 0 {
+                    let nth = nth.and_then(|nth| usize::try_from(nth).ok()).unwrap_or_default();
+                    requested.positions.insert(next + nth);
                 }
             }
+            requested.is_one = length.is_none() && self.resources.len() == 1;
+            next += length.unwrap_or(1);
         }
-        Ok((all, of_list))
+        Ok(requested)
+    }
+}
+
+/// The devices that a pod requests of an entry's resources.
+struct Requested {
+    all: usize,
+    /// The positions of the resources of which there are some, those of a list counted each.
+    positions: BTreeSet<usize>,
+    /// True if there is one resource, whose devices have all networks of a list.
+    is_one: bool,
+}
+
+impl Requested {
+    /// Returns whether the network at a position of a list has a device.
+    fn has(&self, at: usize) -> bool {
+        if self.is_one { self.all > 0 } else { self.positions.contains(&at) }
     }
 }
 
 enum Named {
     One(String),
-    List(Vec<String>),
+    /// `None` stands for a network that is left out.
+    List(Vec<Option<String>>),
+}
+
+/// The error about an interface that two networks of a list have.
+fn interface_of_two<'n>(names: impl Iterator<Item = &'n str>) -> Option<String> {
+    let mut known = BTreeSet::new();
+    let mut interfaces = names.filter_map(|name| name.split_once('@'));
+    let (_, twice) = interfaces.find(|(_, interface)| !known.insert(*interface))?;
+    Some(format!("two networks of the list have the interface `{twice}`"))
 }
 
 /// The name of a network, or an expression. An entry of a list can name an interface.
