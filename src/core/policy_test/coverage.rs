@@ -146,8 +146,8 @@ impl PolicyCoverage {
                 let applied = trace.applied.iter().any(|applied| applied.rule == rule.name);
                 run.coverage.see(Kind::Rule, &rule.name, Some(applied));
             }
-            self.see_rows(policy, pod, context);
         }
+        self.see_rows(policy, pod, context);
     }
 
     /// Records the value of a rule or condition, if it has one.
