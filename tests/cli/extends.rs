@@ -180,6 +180,11 @@ fn what_an_extension_cannot_say_of_a_parameter_is_shown_at_its_place() {
         "  parameters: {nic: 4}\n",
         &["ours.yaml:6:16", "no base has a parameter `nic`", "did you mean `nics`?"],
     );
+    shown(
+        "  parameters: {port: 4}\n",
+        &["ours.yaml:6:16", "no base has a parameter `port`", "`port: {description: …, default: …}`"],
+    );
+    shown("  machines: {pool: {fast: {nics: {}}}}\n", &["ours.yaml:6:34", "have no value"]);
     shown("  machines: {pool: {fast: {nisc: 4}}}\n", &["ours.yaml:6:28", "`nisc`", "did you mean `nics`?"]);
     shown("  machines: {pool: {fast: {nics: null}}}\n", &["ours.yaml:6:34", "`nics` is `null` in a row"]);
     shown(
@@ -192,6 +197,32 @@ fn what_an_extension_cannot_say_of_a_parameter_is_shown_at_its_place() {
     let folder = folder(&[("own.yaml", part)]);
     let says = ["own.yaml:10:25", "write `ipcLock: {default: …}`"];
     shows(&run_in(folder.path(), &["policy", "check", "."], "").exits(2), &says);
+}
+
+#[test]
+fn a_default_below_a_value_for_every_pod_is_an_error() {
+    let inner = extension("ours", "lab", "  parameters: {nics: 6}\n");
+    let outer = extension("third", "ours", "  parameters: {nics: {default: 7}}\n");
+    let folder = folder(&[("lab.yaml", SOURCES), ("ours.yaml", &inner), ("third.yaml", &outer)]);
+    let says = ["third.yaml:6:23", "`default` of `nics` has no effect", "`nics: 4`", "at line 6"];
+    shows(&run_in(folder.path(), &["policy", "check", "."], "").exits(2), &says);
+}
+
+#[test]
+fn an_operator_contradicts_the_row_that_would_decide() {
+    let warned = |keys: &str, nics: &str| {
+        let text = extension("ours", "lab", keys);
+        let folder = folder(&[("lab.yaml", SOURCES), ("ours.yaml", &text)]);
+        let pod = POD.replace("spec:\n", "spec:\n  nodeSelector: {pool: fast}\n");
+        let set = format!("nics={nics}");
+        run_in(folder.path(), &["mutate", "--policy", ".", "--set", &set], pod).exits(0).stderr
+    };
+    let row = "  machines: {pool: {fast: {nics: 4}}}\n";
+    assert!(warned("", "3").contains("`nics` is set to 3, and the table has 2"), "{}", warned("", "3"));
+    assert!(!warned(row, "4").contains("is set to"), "{}", warned(row, "4"));
+    assert!(warned(row, "3").contains("`nics` is set to 3, and the table has 4"), "{}", warned(row, "3"));
+    let value = "  parameters: {nics: 6}\n";
+    assert!(!warned(value, "3").contains("is set to"), "{}", warned(value, "3"));
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod api_server;
 mod clouds;
 mod corpus;
 mod cost;
+mod devices;
 mod diagnosis;
 mod golden;
 mod helpers;

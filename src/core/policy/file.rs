@@ -355,7 +355,9 @@ fn combined(found: &[Found<'_>]) -> Result<Definition, SourceErrors> {
     let is_whole = found.is_empty();
     problems.add(found);
     if let Some(definition) = definition.as_ref().filter(|_| is_whole) {
-        devices::problems(definition).into_iter().for_each(|problem| problems.add(problem));
+        for problem in devices::problems(definition) {
+            problems.add(problem);
+        }
     }
     match definition {
         Some(definition) if problems.is_empty() => Ok(definition),

@@ -127,12 +127,12 @@ pub(crate) struct Amount {
     pub(crate) request: Option<Template>,
 }
 
+/// Names of resources, each with its position if they are a list.
+type Resources = Vec<(String, Option<u64>)>;
+
 impl Amount {
     /// The names of the resource, each with its position if they are a list. None is left out.
-    pub(crate) fn names(
-        &self,
-        bindings: &Bindings<'_, '_>,
-    ) -> Result<Vec<(String, Option<u64>)>, EvaluationError> {
+    pub(crate) fn names(&self, bindings: &Bindings<'_, '_>) -> Result<Resources, EvaluationError> {
         self.named(bindings).map(|(names, _)| names)
     }
 
@@ -140,7 +140,7 @@ impl Amount {
     pub(crate) fn named(
         &self,
         bindings: &Bindings<'_, '_>,
-    ) -> Result<(Vec<(String, Option<u64>)>, Option<usize>), EvaluationError> {
+    ) -> Result<(Resources, Option<usize>), EvaluationError> {
         if let Interpolation::Literal(name) = &self.resource {
             return Ok((vec![(name.clone(), self.nth)], None));
         }

@@ -23,8 +23,8 @@ pub(crate) fn policy() -> Value {
                 "own": {"resources": ["example.com/nic"], "networks": ["rail-0"], "claims": ["*-nics"]},
                 "add": [{
                     "name": "nics", "when": "${totalGpus > 0}", "resources": {"example.com/nic": "${nics}", "${['example.com/a']}": 1},
-                    "networks": "rail-0", "claims": {"nic": "nics"},
-                }],
+                    "networks": "rail-0",
+                }, {"name": "claim", "claims": {"nic": "nics"}}],
             },
             "match": {
                 "anyAnnotation": {"example.com/fabric": "true"},
@@ -103,7 +103,7 @@ fn properties(pointer: &str) -> BTreeSet<String> {
 }
 
 /// The maps of the language: where the schema has their keys, and where the policy has one.
-pub(crate) const MAPS: [(&str, &str); 16] = [
+pub(crate) const MAPS: [(&str, &str); 17] = [
     ("", ""),
     ("/properties/metadata", "/metadata"),
     ("/$defs/spec", "/spec"),
@@ -112,6 +112,7 @@ pub(crate) const MAPS: [(&str, &str); 16] = [
     ("/$defs/spec/properties/devices", "/spec/devices"),
     ("/$defs/spec/properties/devices/properties/own", "/spec/devices/own"),
     ("/$defs/spec/properties/devices/properties/add/items", "/spec/devices/add/0"),
+    ("/$defs/spec/properties/devices/properties/add/items", "/spec/devices/add/1"),
     ("/$defs/spec/properties/match", "/spec/match"),
     ("/$defs/spec/properties/match/properties/nodes", "/spec/match/nodes"),
     ("/$defs/spec/properties/warnings/items", "/spec/warnings/0"),

@@ -22,6 +22,8 @@ use super::parse::dns_label;
 pub(super) struct Devices {
     pub(super) own: Option<OwnDevices>,
     pub(super) add: Vec<Rule>,
+    /// True if an entry of `add` has a problem.
+    pub(super) has_unread: bool,
 }
 
 impl Devices {
@@ -32,7 +34,10 @@ impl Devices {
         let _ = fields.optional("add", |node| {
             let mut problems = Problems::default();
             for item in problems.take(reader::items(node, "`add`")).unwrap_or_default() {
-                let Some(entry) = problems.take(entry(item, names, variables)) else { continue };
+                let Some(entry) = problems.take(entry(item, names, variables)) else {
+                    self.has_unread = true;
+                    continue;
+                };
                 if self.add.iter().any(|known| known.name == entry.name) {
                     let message = format!("two entries of `add` are called `{}`", entry.name);
                     problems.add(Diagnostic::new(item.span, message).code(DUPLICATE_NAME));
@@ -192,8 +197,7 @@ fn adds_gpus(rule: &Rule, definition: &Definition) -> Option<Diagnostic> {
 /// The error for a rule that brings pods into the network of the host and depends on whether a container has a device:
 /// the devices that `devices` adds depend on that network.
 fn chooses_network(rule: &Rule, definition: &Definition) -> Option<Diagnostic> {
-    let mut writes = rule.writes();
-    writes.find(|placed| placed.write.path == ["spec"] && placed.write.field() == "hostNetwork")?;
+    rule.pod.host_network()?;
     let Found { name, span } = reads_no_device(rule, &definition.variables).err()?;
     let message = format!("`hostNetwork` depends on `{name}`, and so on what `devices` adds");
     let hint = "read `ownDevices`, parameters and the pod: what `devices` adds depends on the network";

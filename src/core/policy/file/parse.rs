@@ -89,7 +89,7 @@ pub(crate) fn definition(
     let matcher = spec.required("match", |node| Matcher::read(node, &names));
     let warnings = spec.optional("warnings", |node| message::read(node, &names));
     let mut read_rules = devices.add;
-    let adds_devices = !read_rules.is_empty();
+    let adds_devices = !read_rules.is_empty() || devices.has_unread;
     let _ =
         spec.required_unless("rules", adds_devices, |node| rules(node, &names, &mut read_rules).result(()));
     let settings = spec.optional("settings", |node| settings::read(node, &names));
@@ -221,7 +221,7 @@ fn default_without_effect(parameter: &Parameter, node: &Node, files: &Files) -> 
 
 /// The error for a value of a parameter that no base has.
 fn undeclared(entry: &Entry<Node>) -> Diagnostic {
-    Diagnostic::new(entry.span, format!("no policy that this one extends has a parameter `{}`", entry.key))
+    Diagnostic::new(entry.span, format!("no base has a parameter `{}`", entry.key))
         .code(EXTENSION)
         .hint(format!("declare it: `{}: {{description: …, default: …}}`", entry.key))
 }

@@ -42,15 +42,15 @@ impl NetworksEdit {
     pub(in crate::core::policy::overlay) fn read(named: &Source) -> Checked<Self> {
         let networks = match &named.content {
             SourceContent::List(items) => {
-                let names: Vec<Interpolation> = all(items.iter().map(|item| name(item, true)))?;
-                let written = names.iter().filter_map(|name| match name {
+                let texts: Vec<Interpolation> = all(items.iter().map(|item| name(item, true)))?;
+                let written = texts.iter().filter_map(|name| match name {
                     Interpolation::Literal(name) => Some(name.as_str()),
                     Interpolation::Expression(_) | Interpolation::Mixed(..) => None,
                 });
                 if let Some(message) = interface_of_two(written) {
                     return Err(Diagnostic::new(named.span, message).hint("give each its own").into());
                 }
-                Names::List(names)
+                Names::List(texts)
             }
             _ => Names::One(name(named, false)?),
         };

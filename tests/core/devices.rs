@@ -1,0 +1,145 @@
+//! What `devices.add` gives to pods, and what `hasDevice` says of it.
+
+use serde_json::{Value, json};
+
+use fabric_injector::core::policy::Definition;
+use fabric_injector::core::policy_set::PolicySet;
+
+use super::helpers::{gpu_container, inject, injected, lab, policy, reason, set, with};
+
+const MATCH: &str = "labels: {fabric: fast}";
+const NETWORKS: &str = "k8s.v1.cni.cncf.io/networks";
+/// A rule for containers with a device.
+const READER: &str =
+    "  rules: [{name: r, containers: '${hasDevice}', container: {env: [{name: NCCL_NET, value: IB}]}}]\n";
+
+/// A policy with these entries of `devices.add`, and these parts.
+fn adding(entries: &str, body: &str) -> PolicySet {
+    set(vec![policy("test", MATCH, &body_of(entries, body))])
+}
+
+fn body_of(entries: &str, body: &str) -> String {
+    format!("  devices: {{own: {{resources: ['rdma/*']}}, add: [{entries}]}}\n{body}")
+}
+
+/// The message of a policy that does not load.
+#[track_caller]
+fn refused(entries: &str, body: &str) -> String {
+    Definition::read("test.yaml", &lab("test", MATCH, &body_of(entries, body))).unwrap_err().to_string()
+}
+
+fn pod(gpus: u32, resources: &Value) -> Value {
+    let container = with(gpu_container("main", gpus), &json!({}));
+    let mut pod =
+        json!({"metadata": {"name": "p", "labels": {"fabric": "fast"}}, "spec": {"containers": [container]}});
+    for list in ["limits", "requests"] {
+        for (name, amount) in resources.as_object().unwrap() {
+            pod["spec"]["containers"][0]["resources"][list][name] = amount.clone();
+        }
+    }
+    pod
+}
+
+/// The networks of a pod and its amounts other than GPUs, after it was served.
+#[track_caller]
+fn attached(policies: &PolicySet, pod: Value) -> (Value, Vec<String>) {
+    let (pod, _) = injected(policies, pod);
+    let limits = pod["spec"]["containers"][0]["resources"]["limits"].as_object().unwrap();
+    let limits = limits.iter().filter(|(name, _)| *name != "nvidia.com/gpu");
+    let limits = limits.map(|(name, amount)| format!("{name}={amount}")).collect();
+    (pod["metadata"]["annotations"][NETWORKS].clone(), limits)
+}
+
+#[test]
+fn a_network_of_a_list_goes_with_the_resource_at_its_position() {
+    let entry = "{name: nics, resources: {\"${['rdma/a', 'rdma/b', 'rdma/c', 'rdma/d']}\": '${gpus}'}, networks: [na, nb, nc, nd]}";
+    let policies = adding(entry, "");
+    let on = |pod: Value| attached(&policies, pod).0;
+    assert_eq!(on(pod(2, &json!({}))), "na,nb");
+    assert_eq!(on(pod(4, &json!({}))), "na,nb,nc,nd");
+    // The pod keeps the device of one position, and has none of another.
+    assert_eq!(on(pod(1, &json!({"rdma/d": "1"}))), "na,nd");
+    assert_eq!(on(pod(4, &json!({"rdma/b": "0"}))), "na,nc,nd");
+}
+
+#[test]
+fn what_is_left_out_of_a_list_moves_no_other_entry() {
+    let (none, all) = ("  variables: {none: null}\n", "[na, '${none}', nc]");
+    let entry = |names: &str, networks: &str| {
+        format!("{{name: nics, resources: {{\"${{{names}}}\": '${{gpus}}'}}, networks: {networks}}}")
+    };
+    let case = |names: &str, networks: &str, expected: &str| {
+        let policies = adding(&entry(names, networks), none);
+        assert_eq!(attached(&policies, pod(2, &json!({}))).0, expected, "{names} {networks}");
+    };
+    case("['rdma/a', 'rdma/b']", all, "na");
+    case("[none, 'rdma/b', 'rdma/c']", "[na, nb, nc]", "nb");
+    case("['rdma/a', 'rdma/b', 'rdma/c']", all, "na");
+}
+
+#[test]
+fn networks_go_with_the_resources_in_their_order() {
+    let entry = "{name: nics, resources: {\"${['rdma/a', 'rdma/b']}\": 1, rdma/c: 1, \"${['rdma/d']}\": '${gpus > 1 ? 1 : 0}'}, networks: [na, nb, nc, nd]}";
+    let policies = adding(entry, "");
+    assert_eq!(attached(&policies, pod(1, &json!({}))).0, "na,nc");
+    assert_eq!(attached(&policies, pod(2, &json!({}))).0, "na,nc,nd");
+    let one = adding("{name: nics, resources: {rdma/a: '${gpus - 1}'}, networks: [na, nb]}", READER);
+    assert_eq!(attached(&one, pod(3, &json!({}))), (json!("na,nb"), vec!["rdma/a=\"2\"".to_owned()]));
+    // Without a device, none is attached.
+    assert_eq!(attached(&one, pod(1, &json!({}))), (Value::Null, Vec::new()));
+}
+
+#[test]
+fn a_container_without_a_device_has_none_by_has_device() {
+    let no_names =
+        "{name: nics, resources: {\"${offeredNames('rdma/rail*')}\": '${gpus}'}, networks: [n0, n1]}";
+    let without = |entry: &str, body: &str| {
+        let (pod, _) = injected(&adding(entry, body), pod(4, &json!({})));
+        assert_eq!(pod["metadata"]["annotations"][NETWORKS], Value::Null);
+        assert_eq!(pod["spec"]["containers"][0]["env"], Value::Null);
+        assert_eq!(pod["spec"]["containers"][0]["resources"], gpu_container("main", 4)["resources"]);
+    };
+    without(no_names, READER);
+    let no_template = "{name: claim, claims: {nic: '${template}'}}";
+    without(no_template, &format!("  variables: {{template: null}}\n{READER}"));
+}
+
+#[test]
+fn a_pod_with_another_claim_of_the_name_is_refused() {
+    let policies = adding("{name: claim, claims: {nic: nics}}", READER);
+    let mut other = pod(4, &json!({}));
+    other["spec"]["resourceClaims"] = json!([{"name": "nic", "resourceClaimTemplateName": "scratch-disk"}]);
+    assert_eq!(reason(&inject(&policies, other.clone())), "conflict");
+    other["spec"]["resourceClaims"][0]["resourceClaimTemplateName"] = json!("nics");
+    let (pod, _) = injected(&policies, other);
+    assert_eq!(pod["spec"]["containers"][0]["resources"]["claims"], json!([{"name": "nic"}]));
+    assert_eq!(pod["spec"]["containers"][0]["env"][0]["value"], "IB");
+}
+
+#[test]
+fn what_no_pod_can_have_is_refused_at_loading() {
+    let case = |entry: &str, body: &str, expected: &str| {
+        let message = refused(entry, body);
+        assert!(message.contains(expected), "{message}");
+    };
+    let nics = "{name: nics, resources: {rdma/a: '${gpus}'}, networks: na}";
+    let host = "  rules: [{name: h, containers: '${READ}', pod: {spec: {hostNetwork: true, dnsPolicy: ClusterFirstWithHostNet}}}]\n";
+    case(nics, &host.replace("READ", "hasDevice"), "`hostNetwork` depends on `hasDevice`");
+    let variable = format!("  variables: {{fast: '${{hasDevice}}'}}\n{}", host.replace("READ", "fast"));
+    case(nics, &variable, "`hostNetwork` depends on `fast`");
+    case("{name: nics, resources: {nvidia.com/gpu: 1}}", "", "`nvidia.com/gpu` counts as a GPU");
+    case("{name: nics, resources: {rdma/a: 1}, claims: {nic: nics}}", "", "resources or claims, not both");
+    case("{name: nics, resources: {}}", "", "`resources` is empty");
+    case("{name: nics, networks: {}}", "", "`networks` is empty");
+    case("{name: nics, networks: ['a@net1', 'b@net1']}", "", "have the interface `net1`");
+    let undeclared = Definition::read("test.yaml", &lab("test", MATCH, READER)).unwrap_err().to_string();
+    assert!(undeclared.contains("`hasDevice` is read, and the policy has no `devices.own`"), "{undeclared}");
+}
+
+#[test]
+fn a_list_that_names_a_resource_twice_is_refused() {
+    let entry = "{name: nics, resources: {\"${['rdma/a', 'rdma/b', 'rdma/a']}\": '${gpus}'}}";
+    let definition = policy("test", MATCH, &body_of(entry, ""));
+    let error = PolicySet::new(vec![(definition, std::collections::BTreeMap::new())]).unwrap_err();
+    assert!(error.to_string().contains("the list names `rdma/a` twice"), "{error}");
+}
