@@ -163,7 +163,7 @@ fn wrong_gpu_claims_are_refused() {
 const DEVICES: &str = "  parameters:\n    resource: {type: string, description: d, default: rdma/vf}\n  \
     devices:\n    own:\n      resources: ['${resource}', 'rdma/*']\n      networks: [rdma-vf, ops/*]\n      \
     claims: ['*-nics']\n    add:\n      - name: devices\n        resources: {'${resource}': '${gpus}'}\n        \
-    networks: rdma-vf\n        claims: {nics: policy-nics}\n  \
+    networks: rdma-vf\n      - name: claim\n        claims: {nics: policy-nics}\n  \
     rules:\n    - {name: settings, container: {env: [{name: A, value: b}]}}\n";
 
 fn with(pointer: &str, value: Value) -> Value {
