@@ -117,6 +117,22 @@ fn a_pod_with_another_claim_of_the_name_is_refused() {
 }
 
 #[test]
+fn a_claim_of_another_template_is_the_pods_own() {
+    let body = format!(
+        "  devices: {{own: {{claims: ['*nic*']}}, add: [{{name: claim, claims: {{nic: nics}}}}]}}\n{READER}"
+    );
+    let policies = set(vec![policy("test", MATCH, &body)]);
+    let mut own = pod(4, &json!({}));
+    own["spec"]["resourceClaims"] = json!([{"name": "nic", "resourceClaimTemplateName": "our-nics"}]);
+    own["spec"]["containers"][0]["resources"]["claims"] = json!([{"name": "nic"}]);
+    let (served, warnings) = injected(&policies, own.clone());
+    assert_eq!(served["spec"]["resourceClaims"], own["spec"]["resourceClaims"]);
+    assert_eq!(served["spec"]["containers"][0]["env"][0]["value"], "IB");
+    let codes: Vec<&str> = warnings.iter().map(|(code, _)| code.as_str()).collect();
+    assert_eq!(codes, ["kept_fabric"]);
+}
+
+#[test]
 fn what_no_pod_can_have_is_refused_at_loading() {
     let case = |entry: &str, body: &str, expected: &str| {
         let message = refused(entry, body);

@@ -14,7 +14,9 @@ pub(super) fn found(pod: &Value, devices: &Devices, namespace: &str) -> Vec<Stri
     let mut names = resources(pod, devices);
     names.extend(networks(pod, devices, namespace));
     let is_own = |name: &str, target: &str| {
-        devices.added.claim_entries.contains(name) || devices.added.claims.contains(target)
+        let mut entries = devices.added.claim_entries.iter();
+        let is_added = |known: &Option<String>| known.as_ref().is_none_or(|known| known == target);
+        entries.any(|(known, of)| known == name && is_added(of)) || devices.added.claims.contains(target)
     };
     let foreign =
         claims(pod).filter(|(name, target)| devices.own.has_claim(name, target) && !is_own(name, target));

@@ -22,8 +22,8 @@ pub(crate) struct AddedNames {
     pub(crate) networks: Vec<String>,
     /// Names of claims and of templates, of claims without a constant name within the pod.
     pub(crate) claims: BTreeSet<String>,
-    /// The names of the claims within the pod.
-    pub(crate) claim_entries: BTreeSet<String>,
+    /// The names of the claims within the pod, each with its claim or template, unless that depends on the pod.
+    pub(crate) claim_entries: BTreeSet<(String, Option<String>)>,
     /// True if a rule may remove networks from the annotation of a pod.
     pub(crate) replaces_networks: bool,
 }
@@ -142,12 +142,13 @@ impl Collector<'_, '_, '_> {
 /// Adds the name of a claim within the pod, or without a constant one, that of the claim or template. A claim of the
 /// pod's own can refer to the same template under another name.
 fn claim(entry: &Element, added: &mut AddedNames) -> Result<(), EvaluationError> {
+    let fields = ["resourceClaimName", "resourceClaimTemplateName"];
+    let target = fields.into_iter().find_map(|field| entry.0.literal(field));
     if let Some(name) = entry.0.literal("name") {
-        added.claim_entries.insert(name.to_owned());
+        added.claim_entries.insert((name.to_owned(), target.map(str::to_owned)));
         return Ok(());
     }
-    let fields = ["resourceClaimName", "resourceClaimTemplateName"];
-    let Some(target) = fields.into_iter().find_map(|field| entry.0.literal(field)) else {
+    let Some(target) = target else {
         return Err(EvaluationError::about(|visit| entry.0.texts(visit), DEPENDS_ON_POD));
     };
     added.claims.insert(target.to_owned());
