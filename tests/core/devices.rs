@@ -146,6 +146,11 @@ fn what_no_pod_can_have_is_refused_at_loading() {
     case("{name: nics, resources: {nvidia.com/gpu: 1}}", "", "`nvidia.com/gpu` counts as a GPU");
     case("{name: nics, resources: {rdma/a: 1}, claims: {nic: nics}}", "", "resources or claims, not both");
     case("{name: nics, resources: {}}", "", "`resources` is empty");
+    let misspelt = refused("{name: nics, resource: {rdma/a: 1}}", "");
+    assert!(
+        misspelt.contains("did you mean `resources`?") && !misspelt.contains("adds no device"),
+        "{misspelt}"
+    );
     case("{name: nics, networks: {}}", "", "`networks` is empty");
     case("{name: nics, networks: ['a@net1', 'b@net1']}", "", "have the interface `net1`");
     let undeclared = Definition::read("test.yaml", &lab("test", MATCH, READER)).unwrap_err().to_string();

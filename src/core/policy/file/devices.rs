@@ -54,9 +54,10 @@ fn entry(node: &Node, names: &Names, variables: &[Variable]) -> Checked<Rule> {
     let mut fields = Fields::of(node, &keys::DEVICE)?;
     let name = fields.required("name", |node| dns_label(node, "the name of an entry"));
     let when = fields.optional("when", |node| Interpolation::condition(node, "`when`", names, Phase::Pod));
-    let given = ["resources", "networks", "claims"].map(|key| fields.node(key));
+    let keys = ["resources", "networks", "claims"];
+    let given = keys.map(|key| fields.node(key));
     let [resources, networks, claims] = given;
-    if given.iter().all(Option::is_none) {
+    if given.iter().all(Option::is_none) && !keys.iter().any(|key| fields.misspells(key)) {
         let missing = Diagnostic::new(node.span, "this entry adds no device").code(MISSING_KEY);
         let _ = fields.take(Err::<(), _>(missing.hint("give it `resources`, `networks` or `claims`")));
     }
