@@ -10,7 +10,7 @@ use fabric_injector::core::policy_set::PolicySet;
 use fabric_injector::core::policy_set::mutate;
 use serde_json::{Value, json};
 
-use crate::helpers::{inject, policy, reason, set};
+use crate::helpers::{inject, lab, policy, reason, set};
 
 fn rule(body: &str) -> PolicySet {
     set(vec![policy("test", "labels: {fabric: fast}", &format!("  rules:\n{body}"))])
@@ -280,6 +280,34 @@ fn the_first_label_that_knows_the_node_gives_the_value() {
     case(json!({"pool": "Team-B"}), 3, "team-b/no/false");
     case(json!({"pool": "c"}), 5, "c/no/false");
     case(json!({"pool": "other", "size": "BIG", "zone": "x"}), 6, "other/big/true");
+}
+
+#[test]
+fn a_row_without_a_value_for_the_gpus_leaves_it_to_the_next() {
+    let body = "  variables: {speed: none, kinds: {fabric: '1', tcp: '0'}}\n  machines: {pool: {p5: {speed: {8: fast}}, 'p*': {speed: slow}}}\n  \
+                rules: [{name: r, container: {env: [{name: SPEED, value: '${speed}${kinds.fabric}'}]}}]\n";
+    let policies = set(vec![policy("test", "labels: {fabric: fast}", body)]);
+    let speed = |gpus: &str| {
+        let mut pod = gpu_pod();
+        pod["spec"]["nodeSelector"] = json!({"pool": "p5"});
+        for list in ["limits", "requests"] {
+            pod["spec"]["containers"][0]["resources"][list]["nvidia.com/gpu"] = json!(gpus);
+        }
+        served(&policies, pod)["spec"]["containers"][0]["env"][0]["value"].clone()
+    };
+    assert_eq!([speed("8"), speed("4")], ["fast1", "slow1"]);
+}
+
+#[test]
+fn a_name_of_nodes_that_counts_no_devices_has_no_number() {
+    let of = |value: &str| {
+        let body =
+            format!("  rules: [{{name: r, container: {{env: [{{name: A, value: \"${{{value}}}\"}}]}}}}]\n");
+        Definition::read("test.yaml", &lab("test", "labels: {fabric: fast}", &body)).map(drop)
+    };
+    assert!(of("string(offeredName('rdma/a'))").is_ok());
+    let error = of("string(offeredName('rdma/a=1'))").unwrap_err().to_string();
+    assert!(error.contains("`rdma/a=1` is no extended resource"), "{error}");
 }
 
 #[test]
