@@ -3,7 +3,6 @@
 use serde::Serialize;
 
 use crate::core::policy::Definition;
-use crate::core::policy::definition::{entry_of, field};
 use crate::core::values::Values;
 use crate::core::yaml::{Content, Node, Span};
 
@@ -22,15 +21,15 @@ impl std::fmt::Display for FileLine {
 
 /// The place of an entry of a list of `spec`, such as the rule of this name.
 pub(super) fn item(definition: &Definition, list: &str, key: &str, name: &str) -> Option<FileLine> {
-    let Content::List(items) = &field(&definition.spec, list)?.content else { return None };
-    let named = |item: &&Node| field(item, key).is_some_and(|value| value.to_value() == name);
+    let Content::List(items) = &definition.spec.get(list)?.content else { return None };
+    let named = |item: &&Node| item.get(key).is_some_and(|value| value.to_value() == name);
     items.iter().find(named).map(|item| in_file(definition, item.span))
 }
 
 /// The place of a key of a parameter, such as `default`, or of the parameter itself.
 pub(super) fn parameter(definition: &Definition, name: &str, key: Option<&str>) -> Option<FileLine> {
-    let parameter = entry_of(field(&definition.spec, "parameters")?, name)?;
-    let entry = key.map_or(Some(parameter), |key| entry_of(&parameter.value, key));
+    let parameter = definition.spec.get("parameters")?.entry(name)?;
+    let entry = key.map_or(Some(parameter), |key| parameter.value.entry(key));
     entry.map(|entry| in_file(definition, entry.span))
 }
 
@@ -45,7 +44,7 @@ pub(super) fn setting(
     let setting = entries.iter().find(|entry| entry.key == parameter)?;
     let span = match within {
         Within::Whole => Some(setting.span),
-        Within::Default => entry_of(&setting.value, "default").map(|entry| entry.span),
+        Within::Default => setting.value.entry("default").map(|entry| entry.span),
         Within::At(span) => Some(*span),
     };
     span.map(|span| FileLine { file: file.to_owned(), line: span.line })

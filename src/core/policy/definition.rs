@@ -9,8 +9,8 @@ mod place;
 pub(crate) mod settings;
 
 pub(crate) use device_names::{ClaimedGpus, DeviceNames, Gpus, OwnDevices};
-pub(crate) use message::{ACTIONS, VALUE};
-pub(crate) use place::{At, Placed, entries, entry_of, field, in_volume, keys, span_in, span_in_rule};
+pub(crate) use message::VALUE;
+pub(crate) use place::{At, Placed, entries, in_volume, keys, span_in, span_in_rule};
 pub(crate) use settings::{Settings, includes};
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,10 +19,12 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::core::policy::expression::Expression;
+use crate::core::policy::from_nodes::{Fact, FromNodes};
 use crate::core::policy::interpolation::{Interpolation, Names, names_in};
+use crate::core::policy::keys::{ON_CONFLICT, meaning};
 use crate::core::policy::matcher::Matcher;
 use crate::core::policy::overlay::{Element, Instructions, PodOverlay, Write, Written, writes_of_rule};
-use crate::core::policy::parameter::{Fact, FromNodes, Parameter, Variable};
+use crate::core::policy::parameter::{Parameter, Variable};
 use crate::core::policy::source::{Diagnostic, SourceError, SourceFile};
 use crate::core::yaml::{Node, Span};
 
@@ -97,7 +99,7 @@ pub enum OnConflict {
 impl OnConflict {
     /// The values of `onConflict`.
     pub(crate) const WORDS: [(&str, Self); 3] =
-        [("keep", Self::Keep), ("replace", Self::Replace), ("refuse", Self::Refuse)];
+        meaning(ON_CONFLICT, [Self::Keep, Self::Replace, Self::Refuse]);
 }
 
 #[derive(Debug, Clone)]

@@ -23,7 +23,7 @@ use cel::common::ast::{Expr, IdedExpr};
 use cel::{Context, Program};
 use serde_json::Value;
 
-use crate::core::policy::parameter::FromNodes;
+use crate::core::policy::from_nodes::FromNodes;
 use crate::core::work::{Work, goes_on};
 use crate::core::yaml::{SourceMap, Span};
 

@@ -10,7 +10,6 @@ mod parse;
 mod yaml_mistakes;
 
 pub use other_kind::OtherKind;
-pub use parse::is_policy_name;
 
 use serde_json::json;
 

@@ -7,16 +7,18 @@ use kind::Kind::{
     Amount, Annotations, Any, Constant, Container, Count, Either, Except, Expression, Fields, Identifier,
     Like, List, Object, Parameter, Pod, Resources, Spec, Text, Variable, Word,
 };
-use kind::words;
-pub(crate) use kind::{Kind, Map, optional, required};
+pub(crate) use kind::{Kind, Map, meaning, optional, required};
 
 use crate::core::schema::Format;
 
-use super::definition::{ACTIONS, OnConflict};
-use super::parameter::ParameterType;
-
 pub(crate) const API_VERSION: &str = "fabric-injector.io/v1alpha1";
 pub(crate) const KIND: &str = "FabricPolicy";
+
+/// The words of `onConflict`, `action` and `type`, to which the parser gives their meaning.
+pub(crate) const ON_CONFLICT: [&str; 3] = ["keep", "replace", "refuse"];
+pub(crate) const ACTIONS: [&str; 2] = ["warn", "refuse"];
+pub(crate) const TYPES: [&str; 7] =
+    ["integer", "number", "string", "boolean", "quantity", "stringList", "template"];
 
 pub(crate) const TEXT: Kind = Text(Format::Any);
 pub(crate) const TEXTS: Kind = List(&TEXT, 0);
@@ -139,7 +141,7 @@ pub(crate) static NODES: Map = Map::new("`nodes`").some_of(&["providerIDs", "lab
 
 pub(crate) static PARAMETER: Map =
     Map::new("a parameter").some_of(&["type", "default", "enum"]).extended().keys(&[
-        optional("type", TYPES, "Its type, unless `default` or `enum` tells it."),
+        optional("type", TYPE, "Its type, unless `default` or `enum` tells it."),
         required("description", TEXT, "One sentence that says what the parameter is for."),
         optional("default", Any, "The value if no other source has one."),
         optional("minimum", Amount, "The least value, or the least length of a `stringList`."),
@@ -148,7 +150,7 @@ pub(crate) static PARAMETER: Map =
         optional("fromNodes", FROM_NODES, "Resources of nodes: the first that is offered gives the value."),
     ]);
 
-const TYPES: Kind = Word(&words(&ParameterType::WORDS));
+const TYPE: Kind = Word(&TYPES);
 const FROM_NODES: Kind = Either(&[OFFERED, List(&OFFERED, 1)]);
 
 pub(crate) static WARNING: Map = Map::new("a warning").keys(&[
@@ -156,7 +158,7 @@ pub(crate) static WARNING: Map = Map::new("a warning").keys(&[
     required("when", Expression, "The condition for the pod, or for each selected container."),
     optional("env", TEXT, "The variable that it is about, whose value the expressions read as `value`."),
     required("message", TEXT, "One sentence for the author of the pod, with or without expressions."),
-    optional("action", Word(&words(&ACTIONS)), "`refuse`: the pod is refused with the code and message."),
+    optional("action", Word(&ACTIONS), "`refuse`: the pod is refused with the code and message."),
 ]);
 
 pub(crate) static SETTINGS: Map = Map::new("an entry of `settings`").keys(&[
@@ -177,7 +179,7 @@ pub(crate) static RULE: Map = Map::new("a rule").some_of(&["container", "pod"]).
     required("name", LABEL, "The name for reports: a DNS label."),
     optional("when", Expression, "The condition for the pod; without it, the rule always applies."),
     optional("containers", Expression, "The condition for each container; without it, `${gpus > 0}`."),
-    optional("onConflict", Word(&words(&OnConflict::WORDS)), "What to do if the pod has another value."),
+    optional("onConflict", Word(&ON_CONFLICT), "What to do if the pod has another value."),
     optional("container", Container, "The fields to add to each selected container."),
     optional("pod", Pod, "The fields to add to the pod, if a container is selected."),
 ]);

@@ -5,7 +5,7 @@
 
 pub(crate) mod node;
 mod node_match;
-mod pattern;
+pub(crate) mod pattern;
 
 pub use node::SelectedLabel;
 pub(crate) use node::{LabelsRead, Selection, current, spellings};

@@ -3,7 +3,6 @@
 //! A value comes from an `Override` of the operator, from the `Layer` of an extension, from nodes, from a row of `machines`
 //! or is the default: `resolution` says which. The values of all parameters together are in `compiled`.
 
-mod from_nodes;
 mod layer;
 pub(crate) mod machines;
 mod overrides;
@@ -11,7 +10,6 @@ mod resolution;
 mod table;
 mod variable;
 
-pub(crate) use from_nodes::{Fact, FromNodes};
 pub(crate) use layer::{Files, Layer};
 pub use overrides::{Override, OverrideTable};
 pub(crate) use resolution::{NoteKind, Origin, Resolution, of_one, resolve};
@@ -27,7 +25,7 @@ use crate::core::quantity::Quantity;
 use crate::core::yaml::scalar::{self, Scalar};
 use crate::core::yaml::{Content, Node, Span, Text};
 
-use crate::core::policy::definition::field;
+use crate::core::policy::from_nodes::{Fact, FromNodes};
 use crate::core::policy::interpolation::{Interpolation, Names, Phase, text_of};
 use crate::core::policy::keys;
 use crate::core::policy::source::reader::{self, Fields};
@@ -55,15 +53,10 @@ pub enum ParameterType {
 
 impl ParameterType {
     /// The types that a policy writes, by their names.
-    pub(crate) const WORDS: [(&str, Self); 7] = [
-        ("integer", Self::Integer),
-        ("number", Self::Number),
-        ("string", Self::String),
-        ("boolean", Self::Boolean),
-        ("quantity", Self::Quantity),
-        ("stringList", Self::StringList),
-        ("template", Self::Template),
-    ];
+    pub(crate) const WORDS: [(&str, Self); 7] = {
+        use ParameterType::{Boolean, Integer, Number, Quantity, String, StringList, Template};
+        keys::meaning(keys::TYPES, [Integer, Number, String, Boolean, Quantity, StringList, Template])
+    };
 
     /// The keys that limit the values.
     fn bounds(self) -> &'static [&'static str] {
@@ -72,6 +65,16 @@ impl ParameterType {
             Self::String => &["enum"],
             Self::Boolean | Self::Template | Self::Any => &[],
         }
+    }
+
+    /// What a parameter of this type can take from the nodes.
+    pub(crate) fn fact(self) -> Option<Fact> {
+        Some(match self {
+            Self::Number | Self::Integer => Fact::Ratio,
+            Self::String => Fact::Name,
+            Self::StringList => Fact::Names,
+            _ => return None,
+        })
     }
 
     /// Returns whether a parameter of this type can have a key.
@@ -113,8 +116,8 @@ impl Parameter {
         let written = fields.optional("type", read_type);
         let description =
             fields.required("description", |node| reader::text(node, "a description").map(str::to_owned));
-        let told = field(node, "enum").map(|_| ParameterType::String);
-        let told = told.or_else(|| field(node, "default").and_then(type_of_default));
+        let told = node.get("enum").map(|_| ParameterType::String);
+        let told = told.or_else(|| node.get("default").and_then(type_of_default));
         let kind = written.and_then(|written| {
             let untold = || {
                 let message = format!("the parameter `{name}` has no `type`, and no default that tells it");
@@ -140,7 +143,7 @@ impl Parameter {
             let _ = fields.optional(bound, |node| parameter.read_bound(bound, node));
         }
         let default = fields.optional("default", |node| parameter.read_value(node));
-        let from_nodes = fields.optional("fromNodes", |node| FromNodes::read(kind, node));
+        let from_nodes = fields.optional("fromNodes", |node| from_nodes(kind, node));
         fields.finish()?;
         parameter.default = default?.unwrap_or_default();
         parameter.from_nodes = from_nodes?;
@@ -409,4 +412,14 @@ fn article(kind: ParameterType) -> &'static str {
         ParameterType::Template => "a string, in which `${…}` can read the pod",
         ParameterType::Any => "a constant",
     }
+}
+
+/// Reads `fromNodes` of a parameter of this type.
+fn from_nodes(kind: ParameterType, node: &Node) -> Checked<FromNodes> {
+    let Some(fact) = kind.fact() else {
+        let message = format!("a {} cannot follow from the nodes", kind.name());
+        let hint = "they give a number of devices, the name of a resource, or a list of names";
+        return Err(Diagnostic::new(node.span, message).hint(hint).into());
+    };
+    FromNodes::read(fact, node)
 }

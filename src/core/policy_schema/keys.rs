@@ -2,10 +2,10 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::core::policy::ParameterType;
 use crate::core::policy::interpolation::BUILT_IN;
 use crate::core::policy::keys::{self, Kind, PARAMETER};
 use crate::core::policy::parameter::OLD_KEYS;
-use crate::core::policy::{Fact, ParameterType};
 
 use super::strings::{EXPRESSION, QUANTITY, matching, text};
 
@@ -115,7 +115,7 @@ fn of_type(name: &str, kind: ParameterType) -> Value {
         let is_length = kind == ParameterType::StringList && key != "default";
         let schema = match key {
             _ if !kind.goes_with(key) => Value::Bool(false),
-            "fromNodes" if Fact::of(kind).is_none() => Value::Bool(false),
+            "fromNodes" if kind.fact().is_none() => Value::Bool(false),
             "minimum" | "maximum" if is_length => json!({"type": "integer", "minimum": 0}),
             "default" | "minimum" | "maximum" => constant(kind),
             _ => continue,

@@ -41,8 +41,6 @@ impl Code {
     }
 }
 
-pub(super) const OUTCOMES: [&str; 4] = ["mutated", "unchanged", "skipped", "refused"];
-
 pub(super) fn expectation(node: &Node) -> Checked<Expectation> {
     if !matches!(node.content, Content::Map(_)) {
         return Err(reader::expected(node, "`expect` to be a map, or a list of them").into());
@@ -97,9 +95,9 @@ fn number(node: &Node) -> Result<usize, Diagnostic> {
 
 fn outcome(node: &Node) -> Result<String, Diagnostic> {
     let text = reader::text(node, "`outcome`")?;
-    if !OUTCOMES.contains(&text) {
+    if !keys::OUTCOMES.contains(&text) {
         return Err(
-            Diagnostic::new(node.span, format!("`outcome` is `{text}`")).hint(suggest(text, OUTCOMES))
+            Diagnostic::new(node.span, format!("`outcome` is `{text}`")).hint(suggest(text, keys::OUTCOMES))
         );
     }
     Ok(text.to_owned())

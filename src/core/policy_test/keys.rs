@@ -2,7 +2,7 @@
 
 use crate::core::policy::keys::{API_VERSION, Kind, Map, TEXT, TEXTS, optional, required};
 
-use super::expectation::OUTCOMES;
+pub(super) const OUTCOMES: [&str; 4] = ["mutated", "unchanged", "skipped", "refused"];
 
 pub const KIND: &str = "PolicyTest";
 

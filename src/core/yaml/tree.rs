@@ -127,6 +127,17 @@ impl Node {
         })
     }
 
+    /// The entry of a map with this key.
+    pub(crate) fn entry(&self, key: &str) -> Option<&Entry<Self>> {
+        let Content::Map(entries) = &self.content else { return None };
+        entries.iter().find(|entry| entry.key == key)
+    }
+
+    /// The value of a key of a map.
+    pub(crate) fn get(&self, key: &str) -> Option<&Self> {
+        self.entry(key).map(|entry| &entry.value)
+    }
+
     /// The value without positions.
     pub fn to_value(&self) -> Value {
         match &self.content {

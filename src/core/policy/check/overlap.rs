@@ -1,6 +1,6 @@
 //! Policies that match pods that they should leave to another one.
 
-use crate::core::policy::definition::{Definition, entries, field, keys};
+use crate::core::policy::definition::{Definition, entries, keys};
 use crate::core::policy::matcher::{ANY_VALUE, Matcher, kind_and_group};
 use crate::core::policy::source::{Diagnostic, POLICIES_OVERLAP, SourceError};
 
@@ -22,7 +22,7 @@ pub fn overlaps(definitions: &[&Definition]) -> Vec<SourceError> {
             );
             let hint = "let `match.when` of each exclude the pods of the other, or load one of them";
             // An extension has keys of its own in the `match` of its base, or none.
-            let own = entries(field(&second.spec, "match")).iter().map(|entry| entry.span);
+            let own = entries(second.spec.get("match")).iter().map(|entry| entry.span);
             let mut places = [second.place(&keys(["match"]))].into_iter().chain(own);
             let span = places.find(|span| !second.is_of_base(*span)).unwrap_or(second.extends_span);
             found.push(second.error(Diagnostic::warning(POLICIES_OVERLAP, span, message).hint(hint)));

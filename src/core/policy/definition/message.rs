@@ -15,7 +15,7 @@ use crate::core::policy::source::{Checked, DUPLICATE_NAME, Diagnostic, Problems,
 pub(crate) const VALUE: &str = "value";
 
 /// The values of `action`: whether the pod is refused.
-pub(crate) const ACTIONS: [(&str, bool); 2] = [("warn", false), ("refuse", true)];
+const ACTIONS: [(&str, bool); 2] = keys::meaning(keys::ACTIONS, [false, true]);
 
 pub(crate) fn read(node: &Node, names: &Names) -> Checked<Vec<PolicyWarning>> {
     all(reader::items(node, "`warnings`")?.iter().map(|item| warning(item, names)))

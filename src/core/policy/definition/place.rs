@@ -34,17 +34,6 @@ pub(crate) fn keys<'k>(path: impl IntoIterator<Item = &'k str>) -> Vec<At> {
     path.into_iter().map(|key| At::Key(key.to_owned())).collect()
 }
 
-/// The entry of a map with this key.
-pub(crate) fn entry_of<'n>(node: &'n Node, key: &str) -> Option<&'n Entry<Node>> {
-    let Content::Map(entries) = &node.content else { return None };
-    entries.iter().find(|entry| entry.key == key)
-}
-
-/// The value of a key.
-pub(crate) fn field<'n>(node: &'n Node, key: &str) -> Option<&'n Node> {
-    entry_of(node, key).map(|entry| &entry.value)
-}
-
 /// The entries of a map, none for another value.
 pub(crate) fn entries(node: Option<&Node>) -> &[Entry<Node>] {
     match node.map(|node| &node.content) {
@@ -58,14 +47,14 @@ pub(crate) fn span_in(mut node: &Node, path: &[At]) -> Span {
     let mut span = node.span;
     for at in path {
         let next = match at {
-            At::Key(key) => entry_of(node, key).map(|entry| (&entry.value, entry.span)),
+            At::Key(key) => node.entry(key).map(|entry| (&entry.value, entry.span)),
             At::Item(key, value) => item(node, key, value).map(|node| (node, node.span)),
         };
         let Some((next, key_span)) = next else { break };
         node = next;
         // The span of a map or list is that of its first character.
         span = match (at, &node.content) {
-            (At::Item(key, _), _) => field(node, key).map_or(node.span, |key| key.span),
+            (At::Item(key, _), _) => node.get(key).map_or(node.span, |key| key.span),
             (At::Key(_), Content::Scalar { .. }) => node.span,
             (At::Key(_), _) => key_span,
         };
@@ -81,7 +70,7 @@ pub(crate) fn span_in_rule(rules: &Node, rule: &Rule, path: &[At]) -> Span {
 
 fn item<'n>(node: &'n Node, key: &str, value: &str) -> Option<&'n Node> {
     let Content::List(items) = &node.content else { return None };
-    let name = |item: &'n Node| if key.is_empty() { Some(item) } else { field(item, key) };
+    let name = |item: &'n Node| if key.is_empty() { Some(item) } else { item.get(key) };
     items.iter().find(|item| match name(item).map(|found| &found.content) {
         Some(Content::Scalar { value: Scalar::String(text), .. }) => text == value,
         Some(Content::Scalar { value: Scalar::Number(number), .. }) => number.to_string() == value,
@@ -97,8 +86,8 @@ impl Definition {
 
     /// The place of the key of a parameter or variable.
     pub(crate) fn place_of_name(&self, name: &str) -> Span {
-        let maps = ["variables", "parameters"].into_iter().filter_map(|map| field(&self.spec, map));
-        maps.filter_map(|map| entry_of(map, name)).map(|entry| entry.span).next().unwrap_or_default()
+        let maps = ["variables", "parameters"].into_iter().filter_map(|map| self.spec.get(map));
+        maps.filter_map(|map| map.entry(name)).map(|entry| entry.span).next().unwrap_or_default()
     }
 
     /// The place of what a rule writes.
@@ -117,10 +106,10 @@ impl Definition {
     /// The place of a value of a rule.
     pub(crate) fn place_in(&self, rule: &Rule, path: &[At]) -> Span {
         if rule.device.is_some() {
-            let entries = field(&self.spec, "devices").and_then(|devices| field(devices, "add"));
+            let entries = self.spec.get("devices").and_then(|devices| devices.get("add"));
             return entries.map_or(rule.span, |entries| span_in_rule(entries, rule, &in_entry(path)));
         }
-        field(&self.spec, "rules").map_or(rule.span, |rules| span_in_rule(rules, rule, path))
+        self.spec.get("rules").map_or(rule.span, |rules| span_in_rule(rules, rule, path))
     }
 
     /// Returns whether a place is in the file of a policy that this one extends.

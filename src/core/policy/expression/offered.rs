@@ -7,7 +7,7 @@ use cel::common::ast::{CallExpr, Expr, IdedExpr, LiteralValue};
 
 use super::CompileError;
 use super::tree::{levels, parts_mut};
-use crate::core::policy::parameter::{Fact, FromNodes};
+use crate::core::policy::from_nodes::{Fact, FromNodes};
 
 const FUNCTIONS: [(&str, Fact); 2] = [("offeredName", Fact::Name), ("offeredNames", Fact::Names)];
 

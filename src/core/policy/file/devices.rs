@@ -15,8 +15,6 @@ use crate::core::policy::source::{
 use crate::core::yaml::scalar::Scalar;
 use crate::core::yaml::{Content, Entry, Node, Span};
 
-use super::parse::dns_label;
-
 /// The names that the devices of the fabric go by, and the rules that add devices.
 #[derive(Debug, Default)]
 pub(super) struct Devices {
@@ -52,7 +50,7 @@ impl Devices {
 
 fn entry(node: &Node, names: &Names, variables: &[Variable]) -> Checked<Rule> {
     let mut fields = Fields::of(node, &keys::DEVICE)?;
-    let name = fields.required("name", |node| dns_label(node, "the name of an entry"));
+    let name = fields.required("name", |node| reader::dns_label(node, "the name of an entry"));
     let when = fields.optional("when", |node| Interpolation::condition(node, "`when`", names, Phase::Pod));
     let keys = ["resources", "networks", "claims"];
     let given = keys.map(|key| fields.node(key));

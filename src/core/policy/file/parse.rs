@@ -2,13 +2,11 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use crate::core::schema::Format;
 use crate::core::yaml::{Content, Entry, Node, Span};
 
 use super::devices::Devices;
 use crate::core::policy::definition::{
-    At, Definition, Gpus, OnConflict, Placed, Rule, entry_of, in_volume, message, settings, span_in,
-    span_in_rule,
+    At, Definition, Gpus, OnConflict, Placed, Rule, in_volume, message, settings, span_in, span_in_rule,
 };
 use crate::core::policy::interpolation::{Interpolation, Names, Phase};
 use crate::core::policy::keys::{self, API_VERSION, KIND};
@@ -39,7 +37,7 @@ impl Header {
         let name = fields.required("metadata", |node| {
             let mut metadata = Fields::of(node, &keys::METADATA)?;
             let name = metadata.required("name", |node| {
-                dns_label(node, "the name of a policy").map(|name| (name, node.span))
+                reader::dns_label(node, "the name of a policy").map(|name| (name, node.span))
             });
             metadata.finish()?;
             Ok::<_, Problems>(name?)
@@ -63,7 +61,7 @@ pub(crate) fn definition(
         Ok(spec) => spec,
         Err(problems) => return (None, problems),
     };
-    let provider = spec.required("provider", |node| dns_label(node, "the provider"));
+    let provider = spec.required("provider", |node| reader::dns_label(node, "the provider"));
     let description =
         spec.required("description", |node| reader::text(node, "the description").map(str::to_owned));
     let mut names = Names::built_in();
@@ -134,21 +132,6 @@ fn constant(node: &Node, field: &str, wanted: &str) -> Result<(), Diagnostic> {
     Err(Diagnostic::new(node.span, format!("`{field}` is `{seen}`")).hint(hint))
 }
 
-/// Returns whether a text can be the name of a policy or of a provider: a DNS label.
-pub fn is_policy_name(text: &str) -> bool {
-    Format::DnsLabel.check(text).is_ok()
-}
-
-/// A DNS label: it becomes part of an annotation.
-pub(super) fn dns_label(node: &Node, what: &str) -> Result<String, Diagnostic> {
-    let text = reader::text(node, what)?;
-    if is_policy_name(text) {
-        return Ok(text.to_owned());
-    }
-    let message = format!("{what} is `{text}`");
-    Err(Diagnostic::new(node.span, message).hint("use lower-case letters, digits and hyphens, at most 63"))
-}
-
 /// The literals, types and reserved words of the CEL specification, which an expression does not read as a name.
 const CEL_WORDS: &str = "as bool break bytes const continue double else false for function if import in int let list \
                          loop map namespace null null_type package return string true type uint var void while";
@@ -207,7 +190,7 @@ fn parameter(entry: &Entry<Node>, names: &mut Names) -> Checked<Parameter> {
 
 /// The error for a `default` that an extension gives to a parameter for which its base has a value for every pod.
 fn default_without_effect(parameter: &Parameter, node: &Node, files: &Files) -> Option<Diagnostic> {
-    let default = entry_of(node, "default")?;
+    let default = node.entry("default")?;
     let file = files.extension_at(default.span)?;
     let value = parameter.layers.iter().find(|layer| layer.value.is_some() && layer.is_of_base(file))?;
     let line = value.value.as_ref().map(|(_, span)| files.line(*span))?;
@@ -415,7 +398,7 @@ fn additions_and_replacements(node: &Node, rules: &[Rule]) -> Result<(), Diagnos
 
 fn rule(node: &Node, names: &Names) -> Checked<Rule> {
     let mut fields = Fields::of(node, &keys::RULE)?;
-    let name = fields.required("name", |node| dns_label(node, "the name of a rule"));
+    let name = fields.required("name", |node| reader::dns_label(node, "the name of a rule"));
     let when = fields.optional("when", |node| Interpolation::condition(node, "`when`", names, Phase::Pod));
     let containers = fields.optional("containers", |node| {
         Interpolation::condition(node, "`containers`", names, Phase::Container)

@@ -114,13 +114,16 @@ pub(crate) const fn optional(name: &'static str, kind: Kind, description: &'stat
     Key { name, kind, required: false, description }
 }
 
-/// The words of a table from words to what they mean.
-pub(crate) const fn words<T, const N: usize>(table: &[(&'static str, T); N]) -> [&'static str; N] {
-    let mut words = [""; N];
-    let mut at = 0;
+/// Words with what each of them means.
+pub(crate) const fn meaning<T: Copy, const N: usize>(
+    words: [&'static str; N],
+    meanings: [T; N],
+) -> [(&'static str, T); N] {
+    let mut table = [(words[0], meanings[0]); N];
+    let mut at = 1;
     while at < N {
-        words[at] = table[at].0;
+        table[at] = (words[at], meanings[at]);
         at += 1;
     }
-    words
+    table
 }

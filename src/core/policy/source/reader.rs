@@ -4,6 +4,7 @@ use crate::core::yaml::scalar::{self, Scalar};
 use crate::core::yaml::{Content, Entry, Node, Span, Text};
 
 use crate::core::policy::keys::Map;
+use crate::core::schema::Format;
 
 use super::diagnostic::{AMBIGUOUS_SCALAR, Diagnostic, MISSING_KEY, UNKNOWN_KEY, WRONG_TYPE};
 use super::problems::{Checked, Problems, Reported, all};
@@ -178,6 +179,21 @@ pub(crate) fn text<'n>(node: &'n Node, what: &str) -> Result<&'n str, Diagnostic
         }
         _ => Err(expected(node, &format!("{what} to be a string"))),
     }
+}
+
+/// Returns whether a text can be the name of a policy or of a provider: a DNS label.
+pub fn is_policy_name(text: &str) -> bool {
+    Format::DnsLabel.check(text).is_ok()
+}
+
+/// A DNS label: it becomes part of an annotation.
+pub(crate) fn dns_label(node: &Node, what: &str) -> Result<String, Diagnostic> {
+    let text = text(node, what)?;
+    if is_policy_name(text) {
+        return Ok(text.to_owned());
+    }
+    let message = format!("{what} is `{text}`");
+    Err(Diagnostic::new(node.span, message).hint("use lower-case letters, digits and hyphens, at most 63"))
 }
 
 /// One of the values that a key can have, by its name.

@@ -1,6 +1,6 @@
 //! Defaults of parameters, and the machines, as the file of the policy has them.
 
-use crate::core::policy::definition::{Definition, entries, field};
+use crate::core::policy::definition::{Definition, entries};
 use crate::core::policy::source::{ALWAYS_FALSE, Diagnostic, TEMPLATE_BRACES, UNKNOWN_LABEL};
 use crate::core::yaml::{Entry, Node, Text};
 
@@ -8,10 +8,10 @@ use super::names::{WELL_KNOWN, is_slip};
 
 pub(in crate::core::policy::check) fn findings(definition: &Definition) -> Vec<Diagnostic> {
     let mut found = Vec::new();
-    for Entry { key, value: parameter, .. } in entries(field(&definition.spec, "parameters")) {
+    for Entry { key, value: parameter, .. } in entries(definition.spec.get("parameters")) {
         let text = |node: &Node| node.text().map(|Text { text, .. }| text.to_owned());
-        let is_template = field(parameter, "type").and_then(text).as_deref() == Some("template");
-        if let Some(default) = field(parameter, "default").filter(|_| !is_template)
+        let is_template = parameter.get("type").and_then(text).as_deref() == Some("template");
+        if let Some(default) = parameter.get("default").filter(|_| !is_template)
             && let Some(written) = text(default).filter(|written| written.contains("${"))
         {
             let message = format!("the default `{written}` of `{key}` is text, and no expression");
@@ -19,7 +19,7 @@ pub(in crate::core::policy::check) fn findings(definition: &Definition) -> Vec<D
             found.push(Diagnostic::warning(TEMPLATE_BRACES, default.span, message).hint(hint));
         }
     }
-    for Entry { key: label, span, value: rows, .. } in entries(field(&definition.spec, "machines")) {
+    for Entry { key: label, span, value: rows, .. } in entries(definition.spec.get("machines")) {
         if let Some(known) = WELL_KNOWN.iter().find(|known| is_slip(label, known)) {
             let message =
                 format!("no node has the label `{label}`, which is almost one that Kubernetes defines");

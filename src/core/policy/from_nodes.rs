@@ -6,8 +6,7 @@ use serde_json::{Number, Value};
 use crate::core::nodes::NodeKind;
 use crate::core::yaml::{Content, Node};
 
-use crate::core::policy::matcher::Pattern;
-use crate::core::policy::parameter::ParameterType;
+use crate::core::policy::matcher::pattern::Pattern;
 use crate::core::policy::source::{Checked, Diagnostic, reader};
 
 /// What a value takes from nodes.
@@ -36,26 +35,9 @@ struct Offered {
     is_one_device: bool,
 }
 
-impl Fact {
-    /// The fact for a parameter of this type.
-    pub(crate) fn of(kind: ParameterType) -> Option<Self> {
-        Some(match kind {
-            ParameterType::Number | ParameterType::Integer => Self::Ratio,
-            ParameterType::String => Self::Name,
-            ParameterType::StringList => Self::Names,
-            _ => return None,
-        })
-    }
-}
-
 impl FromNodes {
-    /// Reads `fromNodes` of a parameter of this type.
-    pub(crate) fn read(kind: ParameterType, node: &Node) -> Checked<Self> {
-        let Some(fact) = Fact::of(kind) else {
-            let message = format!("a {} cannot follow from the nodes", kind.name());
-            let hint = "they give a number of devices, the name of a resource, or a list of names";
-            return Err(Diagnostic::new(node.span, message).hint(hint).into());
-        };
+    /// Reads the resources of `fromNodes`.
+    pub(crate) fn read(fact: Fact, node: &Node) -> Checked<Self> {
         let names = match node.text() {
             Some(text) => vec![text.text.to_owned()],
             None => reader::texts(node, "`fromNodes`").map_err(|problems| match &node.content {
