@@ -52,14 +52,8 @@ pub(super) fn setting(
 
 /// The lines of the files of a policy count on from one to the next, its own file last.
 pub(super) fn in_file(definition: &Definition, span: Span) -> FileLine {
-    let mut line = span.line;
-    for base in &definition.bases {
-        if line <= base.lines() {
-            return FileLine { file: base.file.clone(), line };
-        }
-        line -= base.lines();
-    }
-    FileLine { file: definition.file.clone(), line }
+    let (file, line) = definition.line_in_file(span);
+    FileLine { file: file.to_owned(), line }
 }
 
 /// The part of a setting that gives a value.

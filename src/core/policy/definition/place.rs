@@ -112,6 +112,18 @@ impl Definition {
         self.spec.get("rules").map_or(rule.span, |rules| span_in_rule(rules, rule, path))
     }
 
+    /// The file that has a place, and the line in it: that of the policy, of one that it extends or of a part.
+    pub(crate) fn line_in_file(&self, span: Span) -> (&str, usize) {
+        let mut line = span.line;
+        for base in &self.bases {
+            if line <= base.lines() {
+                return (&base.file, line);
+            }
+            line -= base.lines();
+        }
+        (&self.file, line)
+    }
+
     /// Returns whether a place is in the file of a policy that this one extends.
     pub(crate) fn is_of_base(&self, span: Span) -> bool {
         (1..=self.bases.iter().map(SourceFile::lines).sum()).contains(&span.line)

@@ -1,7 +1,7 @@
 //! A part of a policy that cases cover, and what they have seen of it.
 
+use crate::core::policy::Definition;
 use crate::core::policy::definition::{At, keys};
-use crate::core::policy::{Definition, Diagnostic, SourceError};
 use crate::core::yaml::Span;
 
 /// The part of a policy that cases cover: a row when it gives a value, the others when they had both of theirs.
@@ -29,7 +29,7 @@ pub struct Seen {
     /// The rule, the settings, the code, or the parameter and the machine; empty for `match.when`.
     pub name: String,
     /// The file that has it, which is that of the policy or of a part.
-    pub file: Box<str>,
+    pub file: String,
     pub line: usize,
     /// The label of a row, and the place in all files of the policy. Rows of two labels have one place by an alias.
     pub(super) at: (String, Span),
@@ -41,16 +41,9 @@ pub struct Seen {
 
 impl Seen {
     pub(super) fn new(definition: &Definition, kind: Kind, name: &str, span: Span) -> Self {
-        let SourceError { file, diagnostic, .. } = definition.error(Diagnostic::new(span, ""));
-        Self {
-            kind,
-            name: name.to_owned(),
-            file,
-            line: diagnostic.span.line,
-            at: (String::new(), span),
-            yes: 0,
-            no: 0,
-        }
+        let (file, line) = definition.line_in_file(span);
+        let (file, line) = (file.to_owned(), line.max(1));
+        Self { kind, name: name.to_owned(), file, line, at: (String::new(), span), yes: 0, no: 0 }
     }
 
     pub(super) fn record(&mut self, value: bool) {

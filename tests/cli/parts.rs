@@ -1,0 +1,169 @@
+//! Policies that take parts.
+
+use super::extends::{shows, stamp};
+use super::{POD, Run, folder, run, run_in};
+
+/// A policy that takes two parts, and the parts, of which each takes the third.
+const COMPOSED: [(&str, &str); 4] = [
+    (
+        "whole.yaml",
+        "apiVersion: fabric-injector.io/v1alpha1
+kind: FabricPolicy
+metadata: {name: whole}
+spec:
+  extends: [sizes, debug]
+  provider: lab
+  description: A policy of parts
+  gpus: {resources: [nvidia.com/gpu]}
+  match: {anyAnnotation: {nmp.nvidia.com/enable-multi-node-networking: 'true'}}
+  parameters: {level: {default: TRACE}}
+  variables:
+    sizes: {small: {a: 2}, large: 3}
+    fast: ${totalGpus > 1}
+  rules:
+    - {name: own, container: {env: [{name: SIZE, value: \"${string(sizes.large)}${string(sizes.small.a)}${string(sizes.small.b)}\"}]}}
+",
+    ),
+    (
+        "parts/sizes.yaml",
+        "apiVersion: fabric-injector.io/v1alpha1
+kind: FabricPolicy
+metadata: {name: sizes}
+spec:
+  extends: base
+  variables: {sizes: {small: {a: 1, b: 1}, medium: 2}}
+",
+    ),
+    (
+        "parts/debug.yaml",
+        "apiVersion: fabric-injector.io/v1alpha1
+kind: FabricPolicy
+metadata: {name: debug}
+spec:
+  extends: [base]
+  rules:
+    - {name: debug, when: '${fast}', container: {env: [{name: NCCL_DEBUG, value: '${level}'}]}}
+",
+    ),
+    (
+        "parts/base.yaml",
+        "apiVersion: fabric-injector.io/v1alpha1
+kind: FabricPolicy
+metadata: {name: base}
+spec:
+  parameters:
+    level: {type: string, description: NCCL's log level, default: WARN, enum: [WARN, INFO, TRACE]}
+  rules:
+    - {name: base, container: {env: [{name: BASE, value: '1'}]}}
+",
+    ),
+];
+
+/// Runs the program in a folder with the composed policy, of which one text is another one.
+fn composed(right: &str, wrong: &str, args: &[&str]) -> Run {
+    let texts = COMPOSED.map(|(file, text)| (file, text.replacen(right, wrong, 1)));
+    assert!(
+        right == wrong || texts.iter().zip(COMPOSED).any(|((_, text), (_, before))| text != before),
+        "{right}"
+    );
+    let folder = folder(&texts.each_ref().map(|(file, text)| (*file, text.as_str())));
+    run_in(folder.path(), args, POD)
+}
+
+const INJECT: [&str; 6] = ["mutate", "--policy", ".", "-q", "-o", "json"];
+
+#[test]
+fn a_policy_has_what_its_parts_have_before_its_own() {
+    let run = composed("", "", &INJECT).exits(0);
+    let env = run.values()[0]["spec"]["containers"][0]["env"].clone();
+    let env: Vec<(&str, &str)> = env
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| (one["name"].as_str().unwrap(), one["value"].as_str().unwrap()))
+        .collect();
+    assert_eq!(env, [("BASE", "1"), ("NCCL_DEBUG", "TRACE"), ("SIZE", "321")]);
+    let digest = stamp(&run.values()[0]);
+    let changed = composed("value: '1'", "value: '2'", &INJECT).exits(0);
+    assert_ne!(stamp(&changed.values()[0]), digest, "the digest covers the parts");
+    composed("", "", &["policy", "check", "."]).exits(0).says(&["0 errors and 0 warnings in 4 files"]);
+}
+
+#[test]
+fn mistakes_in_the_composition_are_shown_where_they_are() {
+    for (right, wrong, says) in [
+        (
+            "value: '${level}'",
+            "value: '${levl}'",
+            ["parts/debug.yaml:7:", "`levl` is neither a parameter nor a variable"],
+        ),
+        ("default: TRACE", "default: TRACK", ["whole.yaml:10:", "`TRACK`"]),
+        ("'${fast}'", "'${slow}'", ["parts/debug.yaml:7:", "`slow`"]),
+        (
+            "    fast: ",
+            "    sizes2: x\n    fast: ",
+            ["whole.yaml:13:", "no expression reads the variable `sizes2`"],
+        ),
+        ("name: own", "name: debug", ["whole.yaml:15:", "the base `debug` has a rule `debug`"]),
+        (
+            "sizes: {small: {a: 2}, large: 3}",
+            "sizes: x",
+            ["whole.yaml:12:", "the base `sizes` has a variable `sizes`"],
+        ),
+        ("[sizes, debug]", "[sizes, debugg]", ["whole.yaml:5:20", "did you mean `debug`?"]),
+        ("extends: [base]", "extends: [debug]", ["parts/debug.yaml:5:13", "extends itself"]),
+        ("extends: [base]", "extends: 7", ["parts/debug.yaml:5:12", "`extends`"]),
+        (
+            "[sizes, debug]",
+            "[sizes, debug, aws-efa]",
+            ["whole.yaml:6:3", "the `provider` of its base `aws-efa`"],
+        ),
+        (
+            "[sizes, debug]",
+            "[aws-efa, oci-sriov]",
+            ["whole.yaml:5:22", "`aws-efa` and `oci-sriov` are both policies"],
+        ),
+        ("  extends: base", "  extend: base", ["parts/sizes.yaml:5:3", "did you mean `extends`?"]),
+        (
+            "  extends: [base]\n",
+            "  extends: [base]\n  gpu: []\n",
+            ["parts/debug.yaml:6:3", "did you mean `gpus`?"],
+        ),
+    ] {
+        shows(&composed(right, wrong, &["policy", "check", "."]), &says);
+    }
+}
+
+#[test]
+fn a_part_alone_is_no_policy() {
+    composed("", "", &["mutate", "--policy", "parts/debug.yaml,parts/base.yaml"])
+        .exits(2)
+        .writes_nothing()
+        .says(&[
+            "`debug` is a part of policies: it has no `match`",
+            "parts/debug.yaml:3:18",
+            "name it in `extends`",
+        ]);
+    run(&["mutate", "--policy", "shared-memory"], POD)
+        .exits(2)
+        .says(&["`shared-memory` is a part of policies"]);
+    let run = composed("[sizes, debug]", "[sizes]", &["policy", "check", "."]).exits(0);
+    shows(&run, &["unused_part", "parts/debug.yaml:3:18", "no policy here takes the part `debug`"]);
+    // A policy that lacks `match` is no part.
+    let run = composed("  match: {", "  matches: {", &["policy", "check", "."]).exits(2);
+    shows(&run, &["did you mean `match`?"]);
+}
+
+#[test]
+fn a_way_through_files_that_extend_each_other_ends() {
+    let text = |at: usize| {
+        let extends = if at == 20 { "{}".to_owned() } else { format!("{{extends: part-{}}}", at + 1) };
+        format!(
+            "apiVersion: fabric-injector.io/v1alpha1\nkind: FabricPolicy\nmetadata: {{name: part-{at}}}\nspec: {extends}\n"
+        )
+    };
+    let files: Vec<(String, String)> = (0..=20).map(|at| (format!("{at}.yaml"), text(at))).collect();
+    let folder = folder(&files.iter().map(|(file, text)| (file.as_str(), text.as_str())).collect::<Vec<_>>());
+    let run = run_in(folder.path(), &["policy", "check", "."], "").exits(2);
+    shows(&run, &["more than 16 files extend each other in a row", "15.yaml:4:17"]);
+}
