@@ -37,6 +37,7 @@ mod output;
 mod parts;
 mod pipeline;
 mod policy_check;
+mod policy_coverage;
 mod policy_errors;
 mod policy_list;
 mod policy_schema;

@@ -21,23 +21,23 @@ const GPU_POD: &str = r#"pod:
 "#;
 
 /// A folder with the sample policy and these cases of it, each the lines of a list item.
-fn lab(cases: &[&str]) -> TempDir {
+pub(crate) fn lab(cases: &[&str]) -> TempDir {
     let folder = super::folder(&[("lab.yaml", POLICY)]);
     fs::create_dir(folder.path().join("tests")).unwrap();
     write(&folder, "tests/lab.yaml", &(HEAD.to_owned() + GPU_POD + "cases:\n" + &cases.concat()));
     folder
 }
 
-fn write(folder: &TempDir, path: &str, text: &str) {
+pub(crate) fn write(folder: &TempDir, path: &str, text: &str) {
     fs::write(folder.path().join(path), text).unwrap();
 }
 
-fn test(folder: &TempDir, args: &[&str]) -> Run {
+pub(crate) fn test(folder: &TempDir, args: &[&str]) -> Run {
     run_in(folder.path(), &[&["policy", "test"], args].concat(), "")
 }
 
-const PASSES: &str = "  - name: eight GPUs\n    expect: {outcome: mutated, warnings: [], has: {spec: {containers: [{name: main, env: [{name: FABRIC, value: lab}]}]}}}\n";
-const NO_GPUS: &str = "  - name: none\n    with: {spec: {containers: [{name: main, resources: null}]}}\n    expect: {outcome: unchanged}\n";
+pub(crate) const PASSES: &str = "  - name: eight GPUs\n    expect: {outcome: mutated, warnings: [], has: {spec: {containers: [{name: main, env: [{name: FABRIC, value: lab}]}]}}}\n";
+pub(crate) const NO_GPUS: &str = "  - name: none\n    with: {spec: {containers: [{name: main, resources: null}]}}\n    expect: {outcome: unchanged}\n";
 const FAILS: &str = "  - name: too many\n    expect:\n      has:\n        spec:\n          containers:\n            - name: main\n              resources: {limits: {example.com/nic: 99}}\n";
 
 #[test]
@@ -254,28 +254,6 @@ fn a_number_is_no_string_of_its_digits() {
 }
 
 #[test]
-fn coverage_of_an_extension_is_about_its_own_parts() {
-    let extension = "apiVersion: fabric-injector.io/v1alpha1\nkind: FabricPolicy\nmetadata: {name: our-efa}\nspec:\n  extends: aws-efa\n  \
-        warnings:\n    - {code: many_gpus, when: '${totalGpus > 8}', message: many}\n  rules:\n    \
-        - {name: debug, when: '${totalGpus > 4}', container: {env: [{name: A, value: b}]}}\n";
-    let case = |name: &str, gpus: u8, codes: &str| {
-        format!(
-            "  - name: {name}\n    with: {{spec: {{containers: [{{name: main, resources: {{limits: {{nvidia.com/gpu: {gpus}}}}}}}]}}}}\n    \
-             expect: {{outcome: mutated, warnings: [parameter_assumed{codes}]}}\n"
-        )
-    };
-    let folder = lab(&[&case("few", 4, ""), &case("many", 16, ", many_gpus")]);
-    let cases = fs::read_to_string(folder.path().join("tests/lab.yaml")).unwrap();
-    write(&folder, "tests/lab.yaml", &cases.replace("../lab.yaml", "../our-efa.yaml"));
-    fs::remove_file(folder.path().join("lab.yaml")).unwrap();
-    write(&folder, "our-efa.yaml", extension);
-    let run = test(&folder, &["--require-coverage"]).exits(0);
-    assert!(run.text().contains("coverage: 6 of 6 values"), "{}", run.text());
-    write(&folder, "our-efa.yaml", &extension.replace("totalGpus > 4", "totalGpus > 2"));
-    test(&folder, &["--require-coverage"]).exits(1).says(&["do not cover"]);
-}
-
-#[test]
 fn a_file_of_another_kind_has_one_error_and_manifests_next_to_policies_none() {
     let folder = lab(&[PASSES]);
     test(&folder, &["lab.yaml"]).exits(2).says(&["`kind` is `FabricPolicy`", "name its folder"]);
@@ -296,55 +274,6 @@ fn files_that_no_case_uses_fail() {
         "{}",
         run.text()
     );
-}
-
-#[test]
-fn coverage_names_what_the_cases_have_not_seen() {
-    let folder = lab(&[PASSES]);
-    let run = test(&folder, &["--coverage"]).exits(0);
-    assert!(run.text().contains("lab  rule `nics`  always applies\n"), "{}", run.text());
-    test(&folder, &["--require-coverage"]).exits(1).says(&["do not cover"]);
-    write(&folder, "other.yaml", &POLICY.replace("name: lab\n", "name: other\n"));
-    let run = test(&folder, &["--coverage"]).exits(0);
-    assert!(run.text().contains("other  rule `nics`  never evaluated\n"), "{}", run.text());
-    test(&lab(&[PASSES, NO_GPUS]), &["--require-coverage"]).exits(0);
-}
-
-#[test]
-fn each_value_of_machines_has_to_be_given() {
-    let folder = lab(&[PASSES, NO_GPUS]);
-    let (family, zone) = ("example.com/family", "example.com/zone");
-    let machines = format!(
-        "\n  variables: {{kind: none}}\n  machines:\n    {family}: {{'b1, b2*': &b {{kind: b}}, c1: {{kind: c}}}}\n    {zone}: {{east: *b}}\n  rules:"
-    );
-    write(&folder, "lab.yaml", &POLICY.replace("\n  rules:", &machines));
-    let run = test(&folder, &["--require-coverage"]).exits(1);
-    let row = |row: &str| format!("lab  row {row}  never gives a value\n");
-    for lacking in [
-        "`b1, b2*` of `kind` by `example.com/family`",
-        "`c1` of `kind` by `example.com/family`",
-        "`east` of `kind` by `example.com/zone`",
-    ] {
-        assert!(
-            run.text().lines().any(|line| line.split_whitespace().eq(row(lacking).split_whitespace())),
-            "{}",
-            run.text()
-        );
-    }
-    assert!(
-        run.text().contains("coverage: 2 of 2 values of rules and conditions, 0 of 3 values of machines\n")
-    );
-    test(&folder, &["--require-coverage=conditions"]).exits(0);
-    let on = |name: &str, label: &str, value: &str| {
-        format!(
-            "  - name: {name}\n    with: {{spec: {{nodeSelector: {{{label}: {value}}}}}}}\n    expect: {{outcome: mutated}}\n"
-        )
-    };
-    let cases = [on("b", family, "b27"), on("c", family, "C1"), on("east", zone, "east")].concat();
-    let known = fs::read_to_string(folder.path().join("tests/lab.yaml")).unwrap();
-    write(&folder, "tests/lab.yaml", &(known + &cases));
-    let run = test(&folder, &["--require-coverage"]).exits(0);
-    assert!(run.text().contains(", 3 of 3 values of machines\n"), "{}", run.text());
 }
 
 #[test]
@@ -493,24 +422,4 @@ fn the_cases_of_the_document_pass() {
     let run = test(&folder, &[]).exits(0);
     let cases = (first.to_owned() + &others.concat()).matches("\n  - name: ").count();
     assert!(run.text().ends_with(&format!("{cases} passed, 0 failed\n")), "{}", run.text());
-}
-
-#[test]
-fn a_refusal_that_reads_what_rules_add_is_covered_by_a_case_that_it_refuses() {
-    let refusal = "  warnings:\n    - code: too_many\n      action: refuse\n      when: ${podRequests[?'example.com/nic'].orValue(0) > 4}\n      message: too many NICs\n  rules:";
-    let policy = POLICY.replacen("  rules:", refusal, 1);
-    let few = "  - name: few\n    with: {spec: {containers: [{name: main, resources: {limits: {nvidia.com/gpu: 1}}}]}}\n    expect: {outcome: mutated}\n";
-    let many = "  - name: many\n    expect: {outcome: refused}\n";
-    let folder = lab(&[few, many]);
-    write(&folder, "lab.yaml", &policy);
-    let run = test(&folder, &["--coverage"]).exits(0);
-    assert!(!run.text().contains("too_many"), "{}", run.text());
-}
-
-#[test]
-fn junit_has_a_failure_for_what_is_not_covered() {
-    let run = test(&lab(&[PASSES]), &["-o", "junit", "--require-coverage"]).exits(1);
-    let text = run.text();
-    assert!(text.contains("<testsuites tests=\"2\" failures=\"1\">"), "{text}");
-    assert!(text.contains("name=\"rule `nics`\"><failure message=\"always applies\"/>"), "{text}");
 }
