@@ -103,13 +103,10 @@ impl PolicyFile {
 
     /// The entries of `match.anyAnnotation`.
     fn triggers(&self) -> &[Entry<Node>] {
-        let mut node = &self.spec;
-        for key in ["match", "anyAnnotation"] {
-            let Content::Map(entries) = &node.content else { return &[] };
-            let Some(entry) = entries.iter().find(|entry| entry.key == key) else { return &[] };
-            node = &entry.value;
+        match self.spec.get("match").and_then(|matched| matched.get("anyAnnotation")) {
+            Some(Node { content: Content::Map(entries), .. }) => entries,
+            _ => &[],
         }
-        if let Content::Map(entries) = &node.content { entries } else { &[] }
     }
 
     /// `metadata.name`.

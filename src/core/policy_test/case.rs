@@ -219,9 +219,9 @@ fn read(text: &str) -> Checked<Vec<Case>> {
 
 /// The error of a file of another kind, in place of one for each of its fields.
 fn another_kind(root: &Node) -> Result<(), Diagnostic> {
-    let Content::Map(entries) = &root.content else { return Ok(()) };
-    let node = entries.iter().find(|entry| entry.key == "kind").map(|entry| &entry.value);
-    let Some((node, kind)) = node.and_then(|node| Some((node, node.text()?.text))) else { return Ok(()) };
+    let Some((node, kind)) = root.get("kind").and_then(|node| Some((node, node.text()?.text))) else {
+        return Ok(());
+    };
     if closest(kind, [KIND]).is_some() {
         return Ok(());
     }

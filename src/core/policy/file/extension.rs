@@ -254,8 +254,7 @@ fn put(node: &mut Node, entry: &Entry<Node>) {
 }
 
 fn name_of<'n>(item: &'n Node, key: &str) -> Option<&'n str> {
-    let Content::Map(entries) = &item.content else { return None };
-    match &entries.iter().find(|entry| entry.key == key)?.value.content {
+    match &item.get(key)?.content {
         Content::Scalar { value: Scalar::String(text), .. } => Some(text),
         _ => None,
     }

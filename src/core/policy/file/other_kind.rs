@@ -1,6 +1,6 @@
 //! Files that are no policies, such as manifests in the folder of a policy.
 
-use crate::core::yaml::{self, Content, Node};
+use crate::core::yaml::{self, Node};
 
 use crate::core::policy::keys::{API_VERSION, KIND};
 use crate::core::policy::source::{Diagnostic, closest};
@@ -42,10 +42,8 @@ impl OtherKind {
 
 /// The error of a file that has the kind and the version of other objects, in place of one for each of its fields.
 pub(crate) fn check(root: &Node) -> Result<(), Diagnostic> {
-    let Content::Map(entries) = &root.content else { return Ok(()) };
-    let field = |name: &str| entries.iter().find(|entry| entry.key == name).map(|entry| &entry.value);
-    let text = |name: &str| field(name).and_then(Node::text).map(|text| text.text);
-    let (Some(node), Some(kind)) = (field("kind"), text("kind")) else { return Ok(()) };
+    let text = |name: &str| root.get(name).and_then(Node::text).map(|text| text.text);
+    let (Some(node), Some(kind)) = (root.get("kind"), text("kind")) else { return Ok(()) };
     if !is_foreign(text("apiVersion"), Some(kind)) {
         return Ok(());
     }
