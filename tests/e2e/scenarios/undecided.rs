@@ -7,7 +7,7 @@ use tokio::time::sleep;
 
 use super::node_watch::{AWS, AZURE, GOOGLE, INSTANCE_TYPE as TYPE, all_know, all_tell, take_binding};
 use super::unread_nodes::replace;
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, SERVERS};
 use crate::processes::outcome;
 use crate::workloads::{TRIGGER, is_injected, job, pod};
 use crate::{eventually, kubelet, nodes};
@@ -257,7 +257,8 @@ async fn without_a_list(cluster: &Cluster, mode: Mode) {
         return becomes(cluster, mode, ("", "", Injected("aws-efa"))).await;
     }
     eventually("all servers are new", async || {
-        let servers = cluster.servers().await;
+        // Also those that stop: the API server still asks them over its open connections.
+        let servers = cluster.api.list(SERVERS).await;
         let mut lacking = 0;
         for server in &servers {
             let address = server["status"]["podIP"].as_str().unwrap_or_default();
