@@ -79,7 +79,7 @@ fn a_comment_suppresses_a_warning_at_its_place() {
     };
     assert_eq!(sorted(with("  rules:", &format!("  rules:    {mark}"))), both);
     assert_eq!(sorted(with("apiVersion", "# fabric-injector: ignore unused_paramter\napiVersion")), both);
-    let two = with("apiVersion", &format!("{mark}, always_true\napiVersion"));
+    let two = with("apiVersion", &format!("{mark}, always_false\napiVersion"));
     assert_eq!(two, [("unused_suppression".to_owned(), 1)]);
     // No comment suppresses an error, next to which not all warnings are known.
     let error = POLICY.replacen("  parameters:", "# fabric-injector: ignore unknown_key\n  paramters:", 1);

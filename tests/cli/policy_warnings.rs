@@ -28,13 +28,6 @@ fn a_mistake_is_reported_at_its_line() {
         ),
         (
             rule,
-            "- name: nics\n      when: ${totalGpus < 0}",
-            "warning",
-            "always_false",
-            "when: ${totalGpus < 0}",
-        ),
-        (
-            rule,
             "- name: nics\n      when: >-\n        ${hostNetwork ||\n        node[?'pool'].orValue('') == 'H100'}",
             "warning",
             "always_false",

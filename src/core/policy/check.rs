@@ -10,7 +10,6 @@ mod values;
 use crate::core::policy::definition::{Definition, Placed, Rule};
 use crate::core::policy::source::{Severity, SourceError};
 
-use expressions::samples::Samples;
 use expressions::scope::Scope;
 
 pub use overlap::overlaps;
@@ -26,18 +25,16 @@ pub fn errors(definition: &Definition) -> Vec<SourceError> {
 /// The warnings about a policy. Those about a policy that it extends are left out: they are that policy's.
 pub fn warnings(definition: &Definition) -> Vec<SourceError> {
     let scope = Scope::of(definition);
-    let samples = Samples::of(definition);
     let mut found = expressions::types::findings(definition, &scope);
     found.extend(values::literals::findings(definition));
-    found.extend(expressions::conditions::findings(definition, &samples, &found));
     found.extend(expressions::unused::findings(definition));
     found.extend(values::overlays::findings(definition));
     found.extend(values::amounts::findings(definition));
-    found.extend(values::environment::findings(definition, &samples));
+    found.extend(values::environment::findings(definition));
     found.extend(values::tables::findings(definition));
     found.extend(values::names::findings(definition));
-    found.extend(values::volumes::findings(definition, &samples));
-    found.extend(expressions::shadowed::findings(definition, &scope, &samples));
+    found.extend(values::volumes::findings(definition));
+    found.extend(expressions::shadowed::findings(definition, &scope));
     let warnings = found
         .into_iter()
         .filter(|finding| finding.severity == Severity::Warning && !definition.is_of_base(finding.span));

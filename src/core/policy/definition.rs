@@ -238,6 +238,15 @@ impl Definition {
         self.texts_outside_of_variables(visit);
     }
 
+    /// The conditions of the policy.
+    pub(crate) fn conditions(&self) -> impl Iterator<Item = &Interpolation> {
+        let rules = self.rules.iter().flat_map(|rule| rule.when.iter().chain(&rule.containers));
+        let settings =
+            self.settings.iter().flat_map(|settings| settings.when.iter().chain(&settings.containers));
+        let warnings = self.warnings.iter().map(|warning| &warning.when);
+        self.matcher.when.iter().chain(warnings).chain(rules).chain(settings)
+    }
+
     /// Calls `visit` with every interpolation but those of variables.
     pub(super) fn texts_outside_of_variables(&self, visit: &mut dyn FnMut(&Interpolation)) {
         self.gpus.claims.iter().for_each(|claims| claims.places(&mut |text, _| visit(text)));

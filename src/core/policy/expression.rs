@@ -16,7 +16,6 @@ pub(crate) mod types;
 mod values;
 
 use std::collections::BTreeSet;
-use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use cel::common::ast::{Expr, IdedExpr};
@@ -27,7 +26,7 @@ use crate::core::policy::from_nodes::FromNodes;
 use crate::core::work::{Work, goes_on};
 use crate::core::yaml::{SourceMap, Span};
 
-pub(crate) use compared::{How, Use};
+pub(crate) use compared::Use;
 pub(crate) use failure::Failure;
 pub(crate) use infer::TypeFinding;
 pub(crate) use reads::{Path, ReadSet, Step};
@@ -153,7 +152,7 @@ impl Expression {
                 return Err(CompileError { message, at, length: function.len(), hint });
             }
         }
-        let used = compared::uses(program.expression(), &[], &|_| Vec::new()).list;
+        let used = compared::uses(program.expression());
         let names = used.iter().map(|used| used.root.clone()).collect();
         let reads = Box::new(ROOTS.map(|root| {
             let mut reads = ReadSet::default();
@@ -180,6 +179,11 @@ impl Expression {
         self.depth
     }
 
+    /// What it reads, and the texts with which it compares that.
+    pub(crate) fn uses(&self) -> Vec<Use> {
+        compared::uses(self.program.expression())
+    }
+
     /// The expression with the places of its characters.
     pub(crate) fn placed(self, map: SourceMap) -> Self {
         Self { map, ..self }
@@ -189,13 +193,6 @@ impl Expression {
     /// for an expression that is in no file, such as one of a values file.
     pub(crate) fn span(&self, offset: usize, length: usize) -> Span {
         self.map.span(&self.source, offset, length)
-    }
-
-    /// The lines and columns of its first and of its last character.
-    pub(crate) fn range(&self) -> RangeInclusive<(usize, usize)> {
-        let at = |Span { line, column, .. }: Span| (line, column);
-        let last = self.source.char_indices().next_back().map_or(0, |(last, _)| last);
-        at(self.span(0, 1))..=at(self.span(last, 1))
     }
 
     /// The place of a name that the expression reads, or else of the whole expression.

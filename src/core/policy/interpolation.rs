@@ -6,7 +6,7 @@
 mod built_in;
 mod phase;
 
-pub(crate) use built_in::{BUILT_IN, type_of};
+pub(crate) use built_in::BUILT_IN;
 pub(crate) use phase::{Names, Phase};
 
 use std::sync::Arc;

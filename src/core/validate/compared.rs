@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::core::policy::Definition;
-use crate::core::policy::expression::{Path, Step, Use};
+use crate::core::policy::expression::{Expression, Path, Step, Use};
 use crate::core::policy::matcher::{SelectedLabel, Selection};
 use crate::core::schema::Format;
 
@@ -54,16 +54,11 @@ struct Compared {
 fn all(definition: &Definition) -> BTreeSet<Compared> {
     let mut compared = BTreeSet::new();
     definition.texts(&mut |text| {
-        let uses = text.expressions().flat_map(|expression| expression.uses(&[], &|_| Vec::new()).list);
-        for Use { root, path, values, .. } in
-            uses.filter(|used| ["node", "pod"].contains(&used.root.as_str()))
-        {
-            let texts = values.iter().filter_map(|value| value.as_str());
-            let texts = texts.filter(|text| !text.is_empty() && Format::LabelValue.check(text).is_ok());
-            compared.extend(texts.map(|text| {
-                let (root, path, text) = (root.clone(), path.clone(), text.to_owned());
-                Compared { root, path, text }
-            }));
+        let uses = text.expressions().flat_map(Expression::uses);
+        for Use { root, path, texts } in uses.filter(|used| ["node", "pod"].contains(&used.root.as_str())) {
+            let values =
+                texts.into_iter().filter(|text| !text.is_empty() && Format::LabelValue.check(text).is_ok());
+            compared.extend(values.map(|text| Compared { root: root.clone(), path: path.clone(), text }));
         }
     });
     compared.into_iter().take(MAX_VALUES).collect()

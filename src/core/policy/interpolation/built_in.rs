@@ -41,11 +41,6 @@ fn gpu_counts(gpu_resources: &[String]) -> Type {
     Type::of(Kind::Record(counts.collect()))
 }
 
-/// The type of a built-in name, for a policy with these resources of GPUs.
-pub(crate) fn type_of(name: &str, gpu_resources: &[String]) -> Option<Type> {
-    BUILT_IN.iter().find(|known| known.name == name).map(|known| (known.of)(gpu_resources))
-}
-
 impl Names {
     pub(crate) fn built_in() -> Self {
         Self::of(BUILT_IN.iter().map(|known| (known.name.to_owned(), known.phase)))

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::core::counted;
 use crate::core::policy::definition::{At, Definition, OnConflict, Placed, Rule, keys};
 use crate::core::policy::expression::types::Kind;
 use crate::core::policy::interpolation::{Interpolation, text_of};
@@ -12,9 +11,7 @@ use crate::core::policy::overlay::{self, Element, Key, Template};
 use crate::core::policy::source::{Diagnostic, SHADOWED_VALUE};
 use crate::core::yaml::Span;
 
-use super::samples::Samples;
 use super::scope::Scope;
-use super::trials::Parameters;
 use crate::core::policy::check::writes;
 
 /// A value that a rule sets.
@@ -26,149 +23,76 @@ struct Written<'d> {
     template: Template,
 }
 
-/// A value of which more than this many rules set another one is compared with the first ones only.
-const MAX_WRITERS: usize = 16;
-
-pub(in crate::core::policy::check) fn findings(
-    definition: &Definition,
-    scope: &Scope,
-    samples: &Samples<'_>,
-) -> Vec<Diagnostic> {
+pub(in crate::core::policy::check) fn findings(definition: &Definition, scope: &Scope) -> Vec<Diagnostic> {
     let mut by_path: BTreeMap<Vec<At>, Vec<Written<'_>>> = BTreeMap::new();
     for written in writes(definition).flat_map(|placed| values(&placed)) {
         by_path.entry(written.path.clone()).or_default().push(written);
     }
-    let tried = Tried { definition, scope, samples };
     let mut found = Vec::new();
-    for writers in by_path.values().filter(|writers| writers.len() > 1) {
-        for (at, later) in writers.iter().enumerate().skip(1) {
+    for writers in by_path.values() {
+        // The first for each condition: it precedes all others with the same one.
+        let mut first: BTreeMap<(Option<String>, Option<String>), &Written<'_>> = BTreeMap::new();
+        for later in writers {
+            let earlier = wider(later.rule).into_iter().filter_map(|conditions| first.get(&conditions));
+            let earlier = earlier.min_by_key(|one| one.rule.span.line).copied();
             // A later rule can replace a value, unless the earlier one insists on it.
             let stays = |earlier: &&Written<'_>| {
-                later.rule.on_conflict != OnConflict::Replace
-                    || earlier.rule.on_conflict == OnConflict::Refuse
+                (later.rule.on_conflict != OnConflict::Replace
+                    || earlier.rule.on_conflict == OnConflict::Refuse)
+                    && earlier.rule.name != later.rule.name
+                    && shown(&earlier.template) != shown(&later.template)
             };
-            let is_other = |earlier: &&Written<'_>| {
-                earlier.rule.name != later.rule.name && shown(&earlier.template) != shown(&later.template)
-            };
-            let earlier: Vec<&Written<'_>> =
-                writers[..at].iter().filter(stays).filter(is_other).take(MAX_WRITERS).collect();
-            if !earlier.is_empty() {
-                found.extend(tried.finding(&earlier, later));
+            found.extend(earlier.filter(stays).map(|earlier| finding(definition, earlier, later)));
+            if !may_be_absent(&later.template, scope) {
+                first.entry(conditions(later.rule)).or_insert(later);
             }
         }
     }
     found
 }
 
-struct Tried<'t, 'd> {
-    definition: &'d Definition,
-    scope: &'t Scope,
-    samples: &'t Samples<'d>,
+/// The texts of the conditions of a rule.
+fn conditions(rule: &Rule) -> (Option<String>, Option<String>) {
+    let source = |condition: &Option<Interpolation>| condition.as_ref().map(Interpolation::source);
+    (source(&rule.when), source(&rule.containers))
 }
 
-/// What samples show of a value and of those that earlier rules set.
-#[derive(Default)]
-struct Seen {
-    /// The samples to which the rule applies with a value.
-    all: usize,
-    /// Those among them in which an earlier rule sets a value.
-    before: usize,
-    /// The earlier rule, by position, and its value, if that is another one.
-    other: Option<(usize, String)>,
-    /// False if a pod can exist that is like none of the samples.
-    is_all: bool,
+/// The conditions of rules that apply wherever this one does.
+fn wider(rule: &Rule) -> [(Option<String>, Option<String>); 2] {
+    let (when, containers) = conditions(rule);
+    [(None, containers.clone()), (when, containers)]
 }
 
-impl<'d> Tried<'_, 'd> {
-    fn finding(&self, earlier: &[&Written<'d>], later: &Written<'d>) -> Option<Diagnostic> {
-        let of_base: Vec<&Written<'d>> = earlier.iter().copied().filter(|one| self.is_of_base(one)).collect();
-        // Whoever extends a policy may not know all of its rules. Within a policy, one rule can be for some pods, and a
-        // later one for the rest.
-        let by_base =
-            Some(self.seen(&of_base, later, Parameters::Defaults)).filter(|seen| seen.other.is_some());
-        let (candidates, seen) = match by_base {
-            Some(seen) => (&*of_base, seen),
-            None => (earlier, self.seen(earlier, later, Parameters::Any)),
-        };
-        let (first, value) = seen.other.as_ref().map(|(at, value)| (candidates[*at], value))?;
-        let of_base = self.is_of_base(first);
-        let is_always = seen.is_all && seen.before == seen.all;
-        if !of_base && !is_always {
-            return None;
-        }
-        let place = self.definition.error(Diagnostic::new(self.span(first), ""));
-        let line = place.diagnostic.span.line;
-        let line = if of_base { format!("{}:{line}", place.file) } else { format!("line {line}") };
-        let (At::Key(name) | At::Item(_, name)) = later.path.last()?;
-        let number = match (seen.before, seen.all) {
-            (before, all) if before == all => format!("each of {}", counted(all, "sample pod")),
-            (before, all) => format!("{before} of {}", counted(all, "sample pod")),
-        };
-        let wanted = shown(&later.template);
-        let outcome = match later.rule.on_conflict {
-            OnConflict::Refuse | OnConflict::Replace => format!("so that the pod is refused for `{wanted}`"),
-            OnConflict::Keep => format!("which stays in place of `{wanted}`"),
-        };
-        let message = format!(
-            "in {number} to which this rule applies, rule `{}` ({line}) sets `{name}` to `{value}` first, \
-             {outcome}",
-            first.rule.name
-        );
-        let hint = if of_base && later.rule.on_conflict == OnConflict::Keep {
-            "write `onConflict: replace` in this rule to replace the value of the base"
-        } else {
-            "let the `when` of one rule exclude the other, or set the value in one rule, as in `${condition ? 'a' : 'b'}`"
-        };
-        Some(Diagnostic::warning(SHADOWED_VALUE, self.span(later), message).hint(hint))
-    }
+/// The warning for a value that no pod gets: wherever its rule applies, an earlier one sets another value first.
+fn finding<'d>(definition: &'d Definition, first: &Written<'d>, later: &Written<'d>) -> Diagnostic {
+    let of_base = definition.is_of_base(first.rule.span);
+    let place = definition.error(Diagnostic::new(span(definition, first), ""));
+    let line = place.diagnostic.span.line;
+    let line = if of_base { format!("{}:{line}", place.file) } else { format!("line {line}") };
+    let name = match later.path.last() {
+        Some(At::Key(name) | At::Item(_, name)) => name.as_str(),
+        None => "",
+    };
+    let (value, wanted) = (shown(&first.template), shown(&later.template));
+    let outcome = match later.rule.on_conflict {
+        OnConflict::Refuse | OnConflict::Replace => format!("so that the pod is refused for `{wanted}`"),
+        OnConflict::Keep => format!("which stays in place of `{wanted}`"),
+    };
+    let message = format!(
+        "wherever this rule applies, rule `{}` ({line}) sets `{name}` to `{value}` first, {outcome}",
+        first.rule.name
+    );
+    let hint = if of_base && later.rule.on_conflict == OnConflict::Keep {
+        "write `onConflict: replace` in this rule to replace the value of the base"
+    } else {
+        "let the `when` of one rule exclude the other, or set the value in one rule, as in `${condition ? 'a' : 'b'}`"
+    };
+    Diagnostic::warning(SHADOWED_VALUE, span(definition, later), message).hint(hint)
+}
 
-    fn span(&self, written: &Written<'_>) -> Span {
-        let path: Vec<At> = written.path.iter().cloned().chain(keys(written.at)).collect();
-        self.definition.place_in(written.rule, &path)
-    }
-
-    fn is_of_base(&self, written: &Written<'_>) -> bool {
-        self.definition.is_of_base(written.rule.span)
-    }
-
-    /// Tries a rule and those before it that set the same value.
-    fn seen(&self, earlier: &[&Written<'d>], later: &Written<'d>, parameters: Parameters) -> Seen {
-        let mut seen = Seen::default();
-        if earlier.is_empty() {
-            return seen;
-        }
-        let matcher: Vec<&Interpolation> = self.definition.matcher.when.iter().collect();
-        let conditions = |written: &Written<'d>| self.samples.conditions_of(written.rule);
-        let (wanted, before) =
-            (conditions(later), earlier.iter().map(|one| conditions(one)).collect::<Vec<_>>());
-        let templates = || earlier.iter().chain([&later]).map(|written| &written.template);
-        let mut texts: Vec<Interpolation> = Vec::new();
-        for template in templates().filter(|template| may_be_absent(template, self.scope)) {
-            template.texts(&mut |text| texts.push(text.clone()));
-        }
-        let all = matcher.iter().chain(&wanted).chain(before.iter().flatten()).copied().chain(&texts);
-        let is_all = self.samples.each(&all.collect::<Vec<_>>(), parameters, &mut |sample| {
-            let value = |written: &Written<'_>| match sample.build(&written.template) {
-                Ok(value) => value.map(|value| text_of(&value)),
-                // The expression does not decide on whether there is a value.
-                Err(()) => Some(shown(&written.template)),
-            };
-            if !sample.all_hold(&matcher) || !sample.all_hold(&wanted) {
-                return;
-            }
-            let Some(wanted) = value(later) else { return };
-            seen.all += 1;
-            let applies = |at: &usize| sample.all_hold(&before[*at]);
-            let first = (0..earlier.len()).filter(applies).find_map(|at| Some((at, value(earlier[at])?)));
-            if let Some((at, value)) = first {
-                seen.before += 1;
-                if seen.other.is_none() && value != wanted {
-                    seen.other = Some((at, value));
-                }
-            }
-        });
-        Seen { is_all, ..seen }
-    }
+fn span(definition: &Definition, written: &Written<'_>) -> Span {
+    let path: Vec<At> = written.path.iter().cloned().chain(keys(written.at)).collect();
+    definition.place_in(written.rule, &path)
 }
 
 /// Returns whether an expression may leave out the value, as `${condition ? 'x' : null}` does.

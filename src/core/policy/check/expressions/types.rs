@@ -24,7 +24,7 @@ pub(in crate::core::policy::check) fn findings(definition: &Definition, scope: &
     for warning in &definition.warnings {
         checker.text(&warning.message);
     }
-    super::conditions::of(definition, &mut |condition, _, _| checker.condition(condition));
+    definition.conditions().for_each(|condition| checker.condition(condition));
     checker.found
 }
 

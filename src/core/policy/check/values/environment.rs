@@ -4,8 +4,6 @@ use crate::core::policy::definition::{At, Definition, Rule, keys};
 use crate::core::policy::overlay::{Element, Template, Write, Written, writes};
 use crate::core::policy::source::{Diagnostic, UNRESOLVED_REFERENCE};
 
-use crate::core::policy::check::expressions::samples::Samples;
-
 /// A variable that a rule sets in the containers that it selects.
 struct Set<'d> {
     rule: &'d Rule,
@@ -13,10 +11,7 @@ struct Set<'d> {
     value: Option<String>,
 }
 
-pub(in crate::core::policy::check) fn findings(
-    definition: &Definition,
-    samples: &Samples<'_>,
-) -> Vec<Diagnostic> {
+pub(in crate::core::policy::check) fn findings(definition: &Definition) -> Vec<Diagnostic> {
     let Some(all) = definition.rules.iter().map(variables).collect::<Option<Vec<_>>>() else {
         return Vec::new();
     };
@@ -26,12 +21,9 @@ pub(in crate::core::policy::check) fn findings(
         let Some(value) = &set.value else { continue };
         let problem = own(set.name, value).or_else(|| {
             let later = references(value).find(|name| {
-                let meets = |other: &Set<'_>| {
-                    !samples.exclude(&samples.conditions_of(set.rule), &samples.conditions_of(other.rule))
-                };
-                let is_set =
-                    |sets: &[Set<'_>]| sets.iter().any(|other| other.name == *name && meets(other));
-                is_set(&all[at + 1..]) && !is_set(&all[..at])
+                let mut later = all[at + 1..].iter().filter(|other| other.name == *name);
+                let is_set_before = all[..at].iter().any(|other| other.name == *name);
+                !is_set_before && later.any(|other| is_as_wide(other.rule, set.rule))
             })?;
             let message = format!(
                 "`{}` refers to `$({later})`, which the policy sets later: the kubelet resolves the variables before it",
@@ -46,6 +38,11 @@ pub(in crate::core::policy::check) fn findings(
         found.push(Diagnostic::warning(UNRESOLVED_REFERENCE, span, message).hint(hint));
     }
     found
+}
+
+/// Returns whether a rule applies wherever another one does: it has the same conditions, or less of them.
+fn is_as_wide(rule: &Rule, other: &Rule) -> bool {
+    (rule.when.is_none() || rule.when == other.when) && rule.containers == other.containers
 }
 
 /// The problem of a value that refers to its own variable.

@@ -2,8 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Value;
-
 use crate::core::policy::definition::Definition;
 use crate::core::policy::expression::{Expression, Step, Use};
 use crate::core::policy::interpolation::Interpolation;
@@ -62,11 +60,11 @@ fn warning(code: &'static str, span: Span, message: String, known: &str) -> Diag
 
 impl Seen {
     fn add(&mut self, expression: &Expression) {
-        for Use { root, path, values, .. } in expression.uses(&[], &|_| Vec::new()).list {
+        for Use { root, path, texts } in expression.uses() {
             let fields = path
                 .iter()
                 .filter_map(|step| if let Step::Field(name) = step { Some(&**name) } else { None });
-            let asked = values.iter().filter_map(Value::as_str);
+            let asked = texts.iter().map(String::as_str);
             let steps: Vec<&str> = [&*root].into_iter().chain(fields).chain(asked).collect();
             let (seen, key) = match steps.as_slice() {
                 ["node", label, ..] => (&mut self.labels, current(label)),

@@ -38,7 +38,6 @@ codes! {
     /// The codes of warnings, which `policy check` reports.
     WARNINGS:
     TEMPLATE_BRACES = "template_braces",
-    ALWAYS_TRUE = "always_true",
     ALWAYS_FALSE = "always_false",
     UNLIKE_TYPES = "unlike_types",
     UNKNOWN_ENUM_VALUE = "unknown_enum_value",
