@@ -16,8 +16,8 @@ pub use pod::{
     PodFact, PodParameter, Read, ReasonFact, RuleResult, VariableValue, WarningFact, pod_text,
 };
 pub use policy::{
-    AdditionFact, GpuFact, MessageFact, NeedFact, NeedKind, OwnDevicesFact, PolicyFact, RuleFact,
-    SettingsFact, TriggerFact, VariableFact, policy, policy_text,
+    AdditionFact, CheckFact, FileFact, GpuFact, NeedFact, NeedKind, OwnDevicesFact, PolicyFact, RuleFact,
+    TriggerFact, VariableFact, policy, policy_text,
 };
 pub(crate) use text::Text;
 

@@ -15,7 +15,7 @@ pub mod source;
 
 pub use compiled::Policy;
 pub(crate) use compiled::{Condition, Devices, ResolvedPolicy, choice_reads_writes};
-pub(crate) use definition::{About, PolicyWarning, Rule, VALUE};
+pub(crate) use definition::{About, Containers, PolicyCheck, Rule, VALUE};
 pub use definition::{Definition, OnConflict};
 pub use file::{OtherKind, PolicyFile, composed_text, definitions};
 pub(crate) use file::{composed, untaken};

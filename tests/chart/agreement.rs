@@ -53,7 +53,7 @@ spec:
   match:
     exceptAnnotation: {ours: '*'}
   rules:
-    - {name: ours, container: {env: [{name: OURS, value: \"1\"}]}}
+    - {name: ours, env: {OURS: \"1\"}}
 ";
 
 pub(crate) fn helm_and_the_program_agree_about_extensions(helm: &Helm) {

@@ -40,7 +40,7 @@ spec:
     labels: {{team: research, lab.example/tier: gold}}
     namespaces: [research, staging]
     ownerKinds: [Job, RayCluster, Job.batch.volcano.sh]
-    when: ${{totalGpus > 1}}
+    when: totalGpus > 1
   rules:
     - name: nics
       container:

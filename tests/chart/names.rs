@@ -74,7 +74,7 @@ pub(crate) fn notes_show_a_pod_that_an_annotation_alone_triggers(helm: &Helm) {
         "a.yaml": policy("a", ", labels: {team: research}"),
         "b.yaml": policy("b", ", namespaces: [research]"),
         "c.yaml": policy("c", ", ownerKinds: [Job]"),
-        "e.yaml": policy("e", ", when: '${totalGpus > 8}'"),
+        "e.yaml": policy("e", ", when: 'totalGpus > 8'"),
     }});
     let notes = helm.notes(&narrow);
     assert!(!notes.contains("kubectl run probe"), "{notes}");

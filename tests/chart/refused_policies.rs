@@ -28,7 +28,7 @@ fn matching(parts: &str) -> String {
     ))
 }
 
-const RULE: &str = "{name: r, container: {env: [{name: A, value: b}]}}";
+const RULE: &str = "{name: r, env: {A: b}}";
 
 /// An extension of a built-in policy with this `match`.
 fn extension(parts: &str) -> String {
@@ -97,7 +97,7 @@ fn unreadable() -> Vec<(String, &'static str)> {
         "{anyAnnotation: {}}",
         "{exceptAnnotation: {a: b}}",
         "{namespaces: [default], ownerKinds: [Job]}",
-        "{when: '${totalGpus > 1}'}",
+        "{when: 'totalGpus > 1'}",
     ] {
         cases.push((matching(parts), "match"));
     }
@@ -228,7 +228,7 @@ fn refused_by_servers() -> Vec<String> {
         good.replace("container:", "containr:"),
         good.replace("provider: lab", "provider: lab, variable: {a: b}"),
         good.replace("description: d, ", ""),
-        good.replace("match: {", "match: {when: '${nothing}', "),
+        good.replace("match: {", "match: {when: 'nothing', "),
         // YAML reads the last of two keys, or neither.
         good.replace("match: {", "match: {namespaces: [default]}, match: {"),
         good.replace("match: {", &format!("match: {{{TRIGGER}, ")),

@@ -114,7 +114,7 @@ fn the_advice_about_several_policies_is_true_for_one_annotation() {
 fn a_refusal_is_reported_with_its_code_and_leaves_the_pod_out() {
     let refusing = policy(
         "  rules:\n",
-        "  warnings:\n    - {code: too_many, action: refuse, when: \"${totalGpus > 4}\", message: \"at most 4 GPUs, not ${totalGpus}\"}\n  rules:\n",
+        "  checks:\n    - {code: too_many, when: totalGpus > 4, refuse: \"at most 4 GPUs, not ${totalGpus}\"}\n  rules:\n",
     );
     let run = mutate(&[&refusing], POD, &["--report", "json"]).exits(1);
     run.writes_nothing();
@@ -123,8 +123,7 @@ fn a_refusal_is_reported_with_its_code_and_leaves_the_pod_out() {
     assert_eq!(report["message"], "at most 4 GPUs, not 8");
     mutate(&[&refusing], &POD.replace("gpu: 8", "gpu: 4"), &[]).exits(0);
     // Also where no rule applies.
-    let no_rule =
-        refusing.replace("    - name: nics\n", "    - name: nics\n      when: ${totalGpus > 100}\n");
+    let no_rule = refusing.replace("    - name: nics\n", "    - name: nics\n      when: totalGpus > 100\n");
     mutate(&[&no_rule], POD, &[]).exits(1).says(&["at most 4 GPUs, not 8 (too_many)"]);
     let misspelt = refusing.replace("code: too_many", "code: tooMany");
     mutate(&[&misspelt], POD, &[]).exits(2).says(&["the code of a warning is `tooMany`", "a.yaml:"]);
@@ -151,7 +150,7 @@ fn a_policy_asks_for_an_annotation_or_a_label() {
     let trigger = "    anyAnnotation:\n      nmp.nvidia.com/enable-multi-node-networking: \"true\"\n";
     for (parts, taken) in [
         ("    namespaces: [default]\n", false),
-        ("    ownerKinds: [Job]\n    namespaces: [default]\n    when: ${totalGpus > 0}\n", false),
+        ("    ownerKinds: [Job]\n    namespaces: [default]\n    when: totalGpus > 0\n", false),
         ("    exceptAnnotation: {a: b}\n    namespaces: [default]\n", false),
         ("    anyAnnotation: {}\n    labels: {}\n    ownerKinds: [Job]\n", false),
         ("    labels: {app: trainer}\n    namespaces: [default]\n", true),

@@ -49,7 +49,7 @@ fn an_own_claim_of_the_same_name_stays() {
 fn a_policy_that_reads_the_claims_it_adds_settles_or_is_refused() {
     let flipping = CHANNEL.replace(
         "- name: channel\n",
-        "- name: channel\n      onConflict: replace\n      when: \"${!('domain' in claimNames)}\"\n",
+        "- name: channel\n      onConflict: replace\n      when: \"!('domain' in claimNames)\"\n",
     );
     assert_eq!(inject(&policy(&flipping), &pod()).codes(), Vec::<&str>::new());
     let counting = format!(
@@ -58,10 +58,10 @@ fn a_policy_that_reads_the_claims_it_adds_settles_or_is_refused() {
     refused(&policy(&counting), &["not idempotent"]);
 }
 
-const SHOWN: &str = "  rules:\n    - name: r\n      containers: ${gpus > 0}\n      container:\n        env:\n          \
-    - {name: GPUS, value: '${gpus} of ${totalGpus}'}\n          \
-    - {name: COUNTS, value: \"${gpuCounts['nvidia.com/gpu']} ${gpuCounts['claims']}\"}\n          \
-    - {name: CLAIMS, value: \"${claimNames.join(',')}\"}\n";
+const SHOWN: &str = "  rules:\n    - name: r\n      containers: gpus > 0\n      env:\n        \
+    GPUS: ${gpus} of ${totalGpus}\n        \
+    COUNTS: ${gpuCounts['nvidia.com/gpu']} ${gpuCounts['claims']}\n        \
+    CLAIMS: ${claimNames.join(',')}\n";
 
 fn shown(pod: &Value, container: usize) -> Vec<&str> {
     let env = pod["spec"]["containers"][container]["env"].as_array();
@@ -164,7 +164,7 @@ const DEVICES: &str = "  parameters:\n    resource: {type: string, description: 
     devices:\n    own:\n      resources: ['${resource}', 'rdma/*']\n      networks: [rdma-vf, ops/*]\n      \
     claims: ['*-nics']\n    add:\n      - name: devices\n        resources: {'${resource}': '${gpus}'}\n        \
     networks: rdma-vf\n      - name: claim\n        claims: {nics: policy-nics}\n  \
-    rules:\n    - {name: settings, container: {env: [{name: A, value: b}]}}\n";
+    rules:\n    - {name: settings, env: {A: b}}\n";
 
 fn with(pointer: &str, value: Value) -> Value {
     let mut pod = pod();
@@ -244,7 +244,7 @@ fn a_warning_about_own_devices_is_not_doubled_where_nothing_depends_on_them() {
                 limits: {'${resource}': '${gpus}'}\n          requests: {'${resource}': '${gpus}'}\n";
     let (_, settings) = rest.split_once("  rules:\n").unwrap();
     let body = format!(
-        "{head}  warnings: [{{code: own, when: '${{ownDevices}}', message: it has its own}}]\n  \
+        "{head}  checks: [{{code: own, when: ownDevices, warn: it has its own}}]\n  \
          rules:\n{rule}{settings}"
     );
     let injected = inject(&policy(&body), &with(&format!("{LIMIT}/rdma~1ib"), json!(8)));
@@ -261,7 +261,7 @@ fn devices_that_are_not_declared_well_are_refused() {
     let own = DEVICES.find("    own:\n").unwrap();
     let add = DEVICES.find("    add:\n").unwrap();
     let rules = DEVICES.find("  rules:").unwrap();
-    let reads = "    - {name: reads, when: '${!ownDevices}', container: {env: [{name: B, value: b}]}}\n";
+    let reads = "    - {name: reads, when: '!ownDevices', env: {B: b}}\n";
     let without = [&DEVICES[..start], &DEVICES[rules..], reads].concat();
     refused(&policy(&without), &["`ownDevices`", "`devices"]);
     let empty = [&DEVICES[..own], "    own: {resources: []}\n", &DEVICES[add..]].concat();

@@ -36,7 +36,7 @@ fn policy_around(example: &str) -> String {
             return policy.replace("FABRIC", "EXAMPLE");
         }
         "match" => {
-            let rule = "  rules: [{name: example, container: {env: [{name: A, value: b}]}}]\n";
+            let rule = "  rules: [{name: example, env: {A: b}}]\n";
             return POLICY.split_once("  match:\n").unwrap().0.to_owned() + &indented(example, 2) + rule;
         }
         "parameters" => {
@@ -48,7 +48,7 @@ fn policy_around(example: &str) -> String {
         "machines" => return with_spec(&format!("variables: {{family: other}}\n{example}")),
         "variables" | "settings" => {
             let example = example.replace("${profileName}", "h100").replace("profileName", "'h100'");
-            return with_spec(&example.replace("    when: ${settingsFile}\n", ""));
+            return with_spec(&example.replace("    when: settingsFile\n", ""));
         }
         other => panic!("tell this test where the example that begins with `{other}` belongs"),
     };
@@ -58,8 +58,7 @@ fn policy_around(example: &str) -> String {
 /// The sample policy with another piece of `spec`.
 fn with_spec(example: &str) -> String {
     let head = POLICY.split_once("  rules:\n").unwrap().0;
-    let rule =
-        "  rules:\n    - name: example\n      container:\n        env:\n          - {name: A, value: b}\n";
+    let rule = "  rules:\n    - name: example\n      env: {A: b}\n";
     format!("{head}{}{rule}", indented(example, 2))
 }
 

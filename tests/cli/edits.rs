@@ -229,7 +229,7 @@ fn a_wrong_amount_of_devices_or_a_wrong_network_of_theirs_is_refused() {
     refused(&network("a@net1"), &["`a@net1`"]);
     refused(&network("'${totalGpus}'"), &["a name or a list of names"]);
     refused(&network("'${string(gpus)}'"), &["`gpus`"]);
-    refused(&devices("when: '${hostNetwork}'"), &["adds no device"]);
+    refused(&devices("when: 'hostNetwork'"), &["adds no device"]);
 }
 
 const INTERFACES: &str = "networking.gke.io/interfaces";
@@ -387,7 +387,6 @@ fn a_list_is_emptied() {
 #[test]
 fn lists_that_the_rest_of_a_pod_depends_on_are_not_replaced() {
     for (list, place) in [
-        ("env", "container: {env: {$replace: []}}"),
         ("volumeMounts", "container: {volumeMounts: {$replace: []}}"),
         ("ports", "container: {ports: {$replace: []}}"),
         ("claims", "container: {resources: {claims: {$replace: []}}}"),

@@ -75,12 +75,11 @@ fn every_parameter_rule_and_code_of_a_built_in_policy_is_in_its_explanation() {
             assert!(text.contains(&format!("{key}: \"{pattern}\"")), "{}: no `{node}`", policy.name);
             assert!(policy.text.contains(pattern), "{node}");
         }
-        for name in
-            definition.gpu_resources().iter().map(String::as_str).chain(definition.warning_codes(false))
+        for name in definition.gpu_resources().iter().map(String::as_str).chain(definition.check_codes(false))
         {
             assert!(text.contains(name), "{}: no `{name}`", policy.name);
         }
-        for code in definition.warning_codes(true) {
+        for code in definition.check_codes(true) {
             let line = format!("\n  {code}, which refuses the pod\n");
             assert!(text.contains(&line), "{}: no `{code}`", policy.name);
         }
@@ -128,7 +127,7 @@ fn a_rule_names_the_values_that_its_condition_reads() {
     let policy = POLICY.replace(
         "  rules:\n    - name: nics\n",
         "  variables:\n    wide: ${nicsPerGPU > 1.0 || totalGpus > 64}\n  \
-         rules:\n    - name: nics\n      when: ${podNamespace == 'default' && !wide}\n",
+         rules:\n    - name: nics\n      when: podNamespace == 'default' && !wide\n",
     );
     let run = lab(&[("lab.yaml", &policy)], &["-f", "-", "-o", "json"], POD).exits(0);
     let pod = pod(&run);
@@ -213,7 +212,7 @@ fn a_renamed_volume_and_a_refusal_have_their_reasons() {
         "        env:\n",
         "        volumeMounts: [{name: cache, mountPath: /cache}]\n        env:\n",
     ) + "      pod:\n        spec:\n          volumes: [{name: cache, hostPath: {path: /cache}}]\n  \
-           warnings:\n    - {code: too_small, action: refuse, when: '${totalGpus < 8}', message: too few}\n";
+           checks:\n    - {code: too_small, when: totalGpus < 8, refuse: too few}\n";
     let own = POD.to_owned() + "  volumes: [{name: cache, emptyDir: {}}]\n";
     let run = lab(&[("lab.yaml", &policy)], &["-f", "-", "-o", "json"], &own).exits(0);
     let renamed = pod(&run);

@@ -21,16 +21,14 @@ spec:
       default: WARN
   variables:
     level: "${debug}"
-  warnings:
+  checks:
     - code: one_gpu
-      when: ${totalGpus == 1}
-      message: the pod has one GPU
+      when: totalGpus == 1
+      warn: the pod has one GPU
   rules:
     - name: debug
-      container:
-        env:
-          - name: NCCL_DEBUG
-            value: ${level}
+      env:
+        NCCL_DEBUG: ${level}
 "#;
 
 /// Injects the sample pod by the sample policy and an extension, with more arguments.
@@ -109,7 +107,7 @@ fn an_extension_of_an_extension_has_all_of_both() {
         .next()
         .unwrap()
         .to_owned()
-        + "  match:\n    anyAnnotation: {third: \"on\"}\n  rules:\n    - {name: third, container: {env: [{name: THIRD, value: \"${level}\"}]}}\n";
+        + "  match:\n    anyAnnotation: {third: \"on\"}\n  rules:\n    - {name: third, env: {THIRD: \"${level}\"}}\n";
     let folder = folder(&[("a.yaml", &third), ("b.yaml", EXTENSION), ("c.yaml", POLICY)]);
     let pod = POD.replace("nmp.nvidia.com/enable-multi-node-networking: \"true\"", "third: \"on\"");
     let run = run_in(folder.path(), &["mutate", "--policy", ".", "-q", "-o", "json"], pod).exits(0);
@@ -147,7 +145,7 @@ fn what_the_base_has_is_not_declared_again() {
         .says(&["the base `lab` has a rule `nics`", "choose another name"]);
     let base = POLICY.replace(
         "  rules:\n",
-        "  variables: {level: x}\n  warnings: [{code: one_gpu, when: \"${false}\", message: m}]\n  rules:\n",
+        "  variables: {level: x}\n  checks: [{code: one_gpu, when: false, warn: m}]\n  rules:\n",
     );
     let folder = folder(&[("lab.yaml", &base), ("ours.yaml", EXTENSION)]);
     let args = ["mutate", "--policy", "lab.yaml,ours.yaml"];

@@ -21,7 +21,7 @@ spec:
     sizes: {small: {a: 2}, large: 3}
     fast: ${totalGpus > 1}
   rules:
-    - {name: own, container: {env: [{name: SIZE, value: \"${string(sizes.large)}${string(sizes.small.a)}${string(sizes.small.b)}\"}]}}
+    - {name: own, env: {SIZE: \"${string(sizes.large)}${string(sizes.small.a)}${string(sizes.small.b)}\"}}
 ",
     ),
     (
@@ -42,7 +42,7 @@ metadata: {name: debug}
 spec:
   extends: [base]
   rules:
-    - {name: debug, when: '${fast}', container: {env: [{name: NCCL_DEBUG, value: '${level}'}]}}
+    - {name: debug, when: 'fast', env: {NCCL_DEBUG: '${level}'}}
 ",
     ),
     (
@@ -54,7 +54,7 @@ spec:
   parameters:
     level: {type: string, description: NCCL's log level, default: WARN, enum: [WARN, INFO, TRACE]}
   rules:
-    - {name: base, container: {env: [{name: BASE, value: '1'}]}}
+    - {name: base, env: {BASE: '1'}}
 ",
     ),
 ];

@@ -89,7 +89,7 @@ fn a_comment_suppresses_a_warning_at_its_place() {
 
 #[test]
 fn an_error_in_one_rule_does_not_hide_the_types_in_another() {
-    let rules = "  rules:\n    - {name: other, contaner: {}}\n    - {name: third, when: \"${totalGpus >= '8'}\", container: {env: [{name: A, value: b}]}}";
+    let rules = "  rules:\n    - {name: other, contaner: {}}\n    - {name: third, when: \"totalGpus >= '8'\", env: {A: b}}";
     let policy = POLICY.replacen("  rules:", rules, 1);
     let line = |text: &str| place(&policy, text).0 as u64;
     let expected = [
@@ -131,7 +131,7 @@ spec:
   provider: Lab
   description: d
   gpu: {resources: [nvidia.com/gpu]}
-  match: {anyAnotation: {a: b}, when: '${nope}'}
+  match: {anyAnotation: {a: b}, when: 'nope'}
   parameters:
     ratio: {type: numbr, description: d, default: x}
     count: {type: integer, description: d, minimum: x, defualt: 3}
@@ -142,7 +142,7 @@ spec:
     c: ${b + 1}
   rules:
     - name: One
-      when: ${gpus > 0}
+      when: gpus > 0
       container:
         imgae: x
         env:
@@ -216,7 +216,7 @@ fn slips_in_yaml_have_the_hint_that_helps() {
 fn an_operator_of_another_language_has_the_one_of_cel_as_its_hint() {
     for (wrong, hint) in [("gpus > 1 and gpus < 3", "`&&`"), ("gpus = 1", "`==`"), ("not true", "`!`")] {
         let policy =
-            POLICY.replacen("- name: nics", &format!("- name: nics\n      containers: ${{{wrong}}}"), 1);
+            POLICY.replacen("- name: nics", &format!("- name: nics\n      containers: \"{wrong}\""), 1);
         let all = found(&[("lab.yaml", &policy)], &["lab.yaml"]);
         assert_eq!(all.len(), 1, "{all:?}");
         assert!(all[0]["hint"].as_str().is_some_and(|text| text.contains(hint)), "{wrong}: {}", all[0]);

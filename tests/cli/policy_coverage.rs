@@ -8,8 +8,8 @@ use super::policy_test::{NO_GPUS, PASSES, lab, test, write};
 #[test]
 fn coverage_of_an_extension_is_about_its_own_parts() {
     let extension = "apiVersion: fabric-injector.io/v1alpha1\nkind: FabricPolicy\nmetadata: {name: our-efa}\nspec:\n  extends: aws-efa\n  \
-        warnings:\n    - {code: many_gpus, when: '${totalGpus > 8}', message: many}\n  rules:\n    \
-        - {name: debug, when: '${totalGpus > 4}', container: {env: [{name: A, value: b}]}}\n";
+        checks:\n    - {code: many_gpus, when: totalGpus > 8, warn: many}\n  rules:\n    \
+        - {name: debug, when: 'totalGpus > 4', env: {A: b}}\n";
     let case = |name: &str, gpus: u8, codes: &str| {
         format!(
             "  - name: {name}\n    with: {{spec: {{containers: [{{name: main, resources: {{limits: {{nvidia.com/gpu: {gpus}}}}}}}]}}}}\n    \
@@ -78,7 +78,7 @@ fn each_value_of_machines_has_to_be_given() {
 
 #[test]
 fn a_refusal_that_reads_what_rules_add_is_covered_by_a_case_that_it_refuses() {
-    let refusal = "  warnings:\n    - code: too_many\n      action: refuse\n      when: ${podRequests[?'example.com/nic'].orValue(0) > 4}\n      message: too many NICs\n  rules:";
+    let refusal = "  checks:\n    - code: too_many\n      when: podRequests[?'example.com/nic'].orValue(0) > 4\n      refuse: too many NICs\n  rules:";
     let policy = POLICY.replacen("  rules:", refusal, 1);
     let few = "  - name: few\n    with: {spec: {containers: [{name: main, resources: {limits: {nvidia.com/gpu: 1}}}]}}\n    expect: {outcome: mutated}\n";
     let many = "  - name: many\n    expect: {outcome: refused}\n";

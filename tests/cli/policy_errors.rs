@@ -60,9 +60,9 @@ fn an_unknown_parameter_in_an_expression_is_shown() {
 
 #[test]
 fn an_unknown_parameter_in_a_condition_is_shown() {
-    let wrong = "- name: nics\n      when: ${hostNetwrk}";
+    let wrong = "- name: nics\n      when: hostNetwrk";
     hinted("- name: nics", wrong, "hostNetwrk").says(&["`hostNetwrk`", "`hostNetwork`"]);
-    let wrong = "- name: nics\n      containers: ${gpu > 0}";
+    let wrong = "- name: nics\n      containers: gpu > 0";
     hinted("- name: nics", wrong, "gpu >").says(&["`gpu`", "`gpus`"]);
 }
 
@@ -121,7 +121,7 @@ fn an_expression_without_a_value_for_another_resource_is_shown() {
 
 #[test]
 fn a_name_that_is_not_known_yet_where_it_is_read_is_shown() {
-    hinted("- name: nics", "- name: nics\n      when: ${gpus > 0}", "gpus > 0").says(&["`gpus`"]);
+    hinted("- name: nics", "- name: nics\n      when: gpus > 0", "gpus > 0").says(&["`gpus`"]);
 }
 
 #[test]

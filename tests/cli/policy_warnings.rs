@@ -21,10 +21,10 @@ fn a_mistake_is_reported_at_its_line() {
     for (right, wrong, severity, code, line) in [
         (
             rule,
-            "- name: nics\n      when: ${hostNetwork == 'true'}",
+            "- name: nics\n      when: hostNetwork == 'true'",
             "warning",
             "unlike_types",
-            "when: ${hostNetwork == 'true'}",
+            "when: hostNetwork == 'true'",
         ),
         (
             rule,
@@ -35,17 +35,17 @@ fn a_mistake_is_reported_at_its_line() {
         ),
         (
             rule,
-            "- name: nics\n      when: ${totalGpus >= '8'}",
+            "- name: nics\n      when: totalGpus >= '8'",
             "error",
             "type_mismatch",
-            "when: ${totalGpus >= '8'}",
+            "when: totalGpus >= '8'",
         ),
         (
             rule,
-            "- name: nics\n      when: ${has(pod.spec.contaners)}",
+            "- name: nics\n      when: has(pod.spec.contaners)",
             "error",
             "type_mismatch",
-            "when: ${has(pod.spec.contaners)}",
+            "when: has(pod.spec.contaners)",
         ),
         ("value: lab", "value: \"${[1, 2]}\"", "error", "type_mismatch", "value: \"${[1, 2]}\""),
         (
@@ -73,7 +73,7 @@ fn a_type_error_under_a_condition_that_no_sample_meets_keeps_a_policy_from_loadi
     let policy = POLICY
         .replacen(
             "- name: nics",
-            "- name: nics\n      when: ${pod.metadata.?labels[?'team'].orValue('') == 'x'}",
+            "- name: nics\n      when: pod.metadata.?labels[?'team'].orValue('') == 'x'",
             1,
         )
         .replacen("devices(gpus, nicsPerGPU)", "gpus * nicsPerGPU", 1);

@@ -54,15 +54,15 @@ spec:
       minimum: 0
   rules:
     - name: nics
+      containers: gpus > 0
+      env:
+        FABRIC: lab
       container:
         resources:
           limits:
             example.com/nic: ${devices(gpus, nicsPerGPU)}
           requests:
             example.com/nic: ${devices(gpus, nicsPerGPU)}
-        env:
-          - name: FABRIC
-            value: lab
         securityContext: {capabilities: {add: [IPC_LOCK]}}
 "#;
 

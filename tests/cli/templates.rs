@@ -8,8 +8,8 @@ fn policy(default: &str) -> String {
         "  parameters:\n    channel: {{type: template, description: d{default}}}\n    {}",
         "size: {type: integer, description: d, default: 1}\n"
     );
-    let rules = "  rules:\n    - name: r\n      when: ${channel != null}\n      container:\n        env: [{name: A, value: '${channel}'}]\n    \
-                 - {name: s, container: {env: [{name: B, value: b}]}}\n";
+    let rules = "  rules:\n    - name: r\n      when: channel != null\n      env: {A: '${channel}'}\n    \
+                 - {name: s, env: {B: b}}\n";
     format!("{}{parameters}{rules}", POLICY.split_once("  parameters:\n").unwrap().0)
 }
 

@@ -10,8 +10,7 @@ use super::helpers::{gpu_container, inject, injected, lab, policy, reason, set, 
 const MATCH: &str = "labels: {fabric: fast}";
 const NETWORKS: &str = "k8s.v1.cni.cncf.io/networks";
 /// A rule for containers with a device.
-const READER: &str =
-    "  rules: [{name: r, containers: '${hasDevice}', container: {env: [{name: NCCL_NET, value: IB}]}}]\n";
+const READER: &str = "  rules: [{name: r, containers: 'hasDevice', env: {NCCL_NET: IB}}]\n";
 
 /// A policy with these entries of `devices.add`, and these parts.
 fn adding(entries: &str, body: &str) -> PolicySet {
@@ -139,7 +138,7 @@ fn what_no_pod_can_have_is_refused_at_loading() {
         assert!(message.contains(expected), "{message}");
     };
     let nics = "{name: nics, resources: {rdma/a: '${gpus}'}, networks: na}";
-    let host = "  rules: [{name: h, containers: '${READ}', pod: {spec: {hostNetwork: true, dnsPolicy: ClusterFirstWithHostNet}}}]\n";
+    let host = "  rules: [{name: h, containers: 'READ', pod: {spec: {hostNetwork: true, dnsPolicy: ClusterFirstWithHostNet}}}]\n";
     case(nics, &host.replace("READ", "hasDevice"), "`hostNetwork` depends on `hasDevice`");
     let variable = format!("  variables: {{fast: '${{hasDevice}}'}}\n{}", host.replace("READ", "fast"));
     case(nics, &variable, "`hostNetwork` depends on `fast`");

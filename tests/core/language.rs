@@ -40,7 +40,7 @@ fn assert_only_stamped(mutation: &Mutation, pod: &Value) {
     assert_eq!(mutated.pod, expected);
 }
 
-const ENV: &str = "    - {name: r, container: {env: [{name: A, value: policy}]}}\n";
+const ENV: &str = "    - {name: r, env: {A: policy}}\n";
 
 #[test]
 fn every_part_of_match_has_to_hold() {
@@ -84,9 +84,7 @@ fn policies_of_two_providers_do_not_go_together() {
 #[test]
 fn a_conflict_is_settled_as_the_rule_says() {
     let with = |on_conflict: &str| {
-        rule(&format!(
-            "    - {{name: r, onConflict: {on_conflict}, container: {{env: [{{name: A, value: policy}}]}}}}\n"
-        ))
+        rule(&format!("    - {{name: r, onConflict: {on_conflict}, env: {{A: policy}}}}\n"))
     };
     let mut own = gpu_pod();
     own["spec"]["containers"][0]["env"] = json!([{"name": "A", "value": "pod"}]);
@@ -104,7 +102,7 @@ fn a_conflict_is_settled_as_the_rule_says() {
 #[test]
 fn a_container_of_the_pod_with_another_image_is_another_program() {
     let helper = |on_conflict: &str| {
-        let body = "    - name: helper\n      when: ${totalGpus > 0}\n      ";
+        let body = "    - name: helper\n      when: totalGpus > 0\n      ";
         let overlay = "pod: {spec: {initContainers: [{name: helper, image: 'fabric:2', restartPolicy: Always, \
                        securityContext: {privileged: true}}]}}\n";
         rule(&format!("{body}{on_conflict}{overlay}"))
@@ -135,8 +133,7 @@ fn a_container_of_the_pod_with_another_image_is_another_program() {
 #[test]
 fn a_rule_chooses_its_containers() {
     let policies = rule(
-        "    - name: r\n      containers: ${gpus >= 4 || container.name == 'b'}\n      container:\n        env:\n        \
-         - {name: GPUS, value: '${gpus} of ${totalGpus}'}\n",
+        "    - name: r\n      containers: gpus >= 4 || container.name == 'b'\n      env: {GPUS: '${gpus} of ${totalGpus}'}\n",
     );
     let pod = served(
         &policies,
@@ -170,9 +167,9 @@ fn a_condition_that_parameters_settle_leaves_out_its_rule() {
         "!('gpus' in claimNames)",
         "!hostNetwork",
     ] {
-        let left_out = inject(&load(&format!("${{claim != '' && {reads}}}"), ""), gpu_pod());
+        let left_out = inject(&load(&format!("claim != '' && {reads}"), ""), gpu_pod());
         assert_eq!(reason(&left_out), "no_rule_applies", "{reads}");
-        let applied = served(&load(&format!("${{{reads} && claim != ''}}"), "b"), gpu_pod());
+        let applied = served(&load(&format!("{reads} && claim != ''"), "b"), gpu_pod());
         assert_eq!(applied["spec"]["resourceClaims"][0]["resourceClaimName"], "b", "{reads}");
     }
 }
@@ -180,8 +177,8 @@ fn a_condition_that_parameters_settle_leaves_out_its_rule() {
 #[test]
 fn null_leaves_out_the_field_and_a_list_entry_as_a_whole() {
     let policies = rule(
-        "    - name: r\n      container:\n        env:\n        - {name: A, value: '${gpus > 8 ? \"1\" : null}'}\n        \
-         - {name: B, value: x}\n        workingDir: \"${gpus > 8 ? '/w' : null}\"\n",
+        "    - name: r\n      containers: ranks\n      env: {A: \"${gpus > 8 ? '1' : ''}\", C: \"${gpus > 8 ? '1' : null}\", B: x}\n      \
+         container:\n        workingDir: \"${gpus > 8 ? '/w' : null}\"\n",
     );
     let container = served(&policies, gpu_pod())["spec"]["containers"][0].clone();
     assert_eq!(container["env"], json!([{"name": "B", "value": "x"}]));
@@ -201,9 +198,7 @@ fn whole_numbers_of_parameters_and_gpus_add_up() {
 #[test]
 fn one_entry_is_put_in_front_of_or_behind_what_a_variable_lists() {
     let edit = |operation: &str| {
-        rule(&format!(
-            "    - {{name: r, container: {{env: [{{name: PATHS, value: {{{operation}: /new, $separator: ';'}}}}]}}}}\n"
-        ))
+        rule(&format!("    - {{name: r, env: {{PATHS: {{{operation}: /new, $separator: ';'}}}}}}\n"))
     };
     let with = |value: &str| {
         let mut pod = gpu_pod();
@@ -245,10 +240,10 @@ fn by_labels() -> PolicySet {
     let body = "  parameters:\n    ratio:\n      type: number\n      \
                 description: NICs for each GPU\n      default: 1\n  \
                 machines: {pool: {a: {ratio: 2}, '*-b': {ratio: 3}, c: {ratio: {8: 4, 4: 5}}}, size: {big: {ratio: 6}}}\n  \
-                rules:\n    - name: r\n      \
+                rules:\n    - name: r\n      containers: gpus > 0\n      \
+                env:\n        NODE: \"${node[?'pool'].orValue('no')}/${node.?size.orValue('no')}/${string('zone' in node)}\"\n      \
                 container:\n        resources:\n          limits: {example.com/nic: '${devices(gpus, ratio)}'}\n          \
-                requests: {example.com/nic: '${devices(gpus, ratio)}'}\n        env:\n          - name: NODE\n            \
-                value: \"${node[?'pool'].orValue('no')}/${node.?size.orValue('no')}/${string('zone' in node)}\"\n";
+                requests: {example.com/nic: '${devices(gpus, ratio)}'}\n";
     set(vec![policy("test", "labels: {fabric: fast}", body)])
 }
 
@@ -285,7 +280,7 @@ fn the_first_label_that_knows_the_node_gives_the_value() {
 #[test]
 fn a_row_without_a_value_for_the_gpus_leaves_it_to_the_next() {
     let body = "  variables: {speed: none, kinds: {fabric: '1', tcp: '0'}}\n  machines: {pool: {p5: {speed: {8: fast}}, 'p*': {speed: slow}}}\n  \
-                rules: [{name: r, container: {env: [{name: SPEED, value: '${speed}${kinds.fabric}'}]}}]\n";
+                rules: [{name: r, env: {SPEED: '${speed}${kinds.fabric}'}}]\n";
     let policies = set(vec![policy("test", "labels: {fabric: fast}", body)]);
     let speed = |gpus: &str| {
         let mut pod = gpu_pod();
@@ -301,8 +296,7 @@ fn a_row_without_a_value_for_the_gpus_leaves_it_to_the_next() {
 #[test]
 fn a_name_of_nodes_that_counts_no_devices_has_no_number() {
     let of = |value: &str| {
-        let body =
-            format!("  rules: [{{name: r, container: {{env: [{{name: A, value: \"${{{value}}}\"}}]}}}}]\n");
+        let body = format!("  rules: [{{name: r, env: {{A: \"${{{value}}}\"}}}}]\n");
         Definition::read("test.yaml", &lab("test", "labels: {fabric: fast}", &body)).map(drop)
     };
     assert!(of("string(offeredName('rdma/a'))").is_ok());
@@ -319,7 +313,7 @@ fn a_value_precedes_the_patterns_that_match_it_and_a_longer_pattern_a_shorter_on
                 A-c*: {first: a-c*}, x*: {first: x*}, abc*: {first: abc*}, 'ab*c': {first: 'ab*c'}, \
                 'g*': {first: {4: g4, 8: g8}}, a-cd*: {second: a-cd*}, gh: {second: {2: gh2}}}\n    \
                 size: {big: {first: big}}\n  rules:\n    - name: r\n      \
-                container: {env: [{name: A, value: '${first} ${second}'}]}\n";
+                env: {A: '${first} ${second}'}\n";
     let policies = set(vec![policy("test", "labels: {fabric: fast}", body)]);
     let case = |selector: Value, expected: &str| {
         let mut pod = gpu_pod();
@@ -350,7 +344,7 @@ fn a_value_precedes_the_patterns_that_match_it_and_a_longer_pattern_a_shorter_on
 fn an_expression_that_fails_for_a_pattern_only_is_an_error() {
     let body = "  parameters:\n    nics:\n      type: integer\n      description: d\n      default: 1\n  \
                 machines: {pool: {a: {nics: 2}, 'a*': {nics: 0}}}\n  variables: {v: '${8 / nics}'}\n  rules:\n    - name: r\n      \
-                container: {env: [{name: A, value: '${string(v)}'}]}\n";
+                env: {A: '${string(v)}'}\n";
     let definition = policy("test", "labels: {fabric: fast}", body);
     let error = PolicySet::new(vec![(definition, BTreeMap::new())]).unwrap_err().to_string();
     assert!(error.contains("a pod that selects `pool: a*`"), "{error}");
@@ -373,7 +367,7 @@ fn of_several_values_of_a_label_the_least_counts_and_they_are_not_in_node() {
 #[test]
 fn a_policy_that_sets_the_node_on_which_it_depends_is_refused_for_the_pod() {
     let body = "  parameters:\n    ratio:\n      type: number\n      description: d\n      default: 1\n  \
-                machines: {pool: {a: {ratio: 2}}}\n  rules:\n    - name: r\n      when: \"${pod.metadata.?labels[?'move'].hasValue()}\"\n      \
+                machines: {pool: {a: {ratio: 2}}}\n  rules:\n    - name: r\n      when: \"pod.metadata.?labels[?'move'].hasValue()\"\n      \
                 pod: {spec: {nodeSelector: {pool: POOL}}}\n    - name: nics\n      container:\n        \
                 resources:\n          limits: {example.com/nic: '${devices(gpus, ratio)}'}\n          \
                 requests: {example.com/nic: '${devices(gpus, ratio)}'}\n";

@@ -22,7 +22,7 @@ fn policy(name: &str, r#match: &Value) -> Definition {
             "description": "For a test",
             "gpus": {"resources": ["nvidia.com/gpu", "lab.io/gpu"]},
             "match": r#match,
-            "rules": [{"name": "env", "container": {"env": [{"name": "NCCL_DEBUG", "value": "INFO"}]}}],
+            "rules": [{"name": "env", "env": {"NCCL_DEBUG": "INFO"}}],
         },
     });
     // No YAML may hold all characters that JSON may.
@@ -70,7 +70,7 @@ const LABEL: &str = "has(object.metadata.labels) && \"a\" in object.metadata.lab
 fn the_first_condition_is_that_a_pod_has_a_trigger_and_nothing_else() {
     let keys = policy("z", &json!({"anyAnnotation": {"b": "2", "a": "1"}, "labels": {"l": "1"}}));
     let more =
-        policy("y", &json!({"anyAnnotation": {"b": "3"}, "namespaces": ["team"], "when": "${hostNetwork}"}));
+        policy("y", &json!({"anyAnnotation": {"b": "3"}, "namespaces": ["team"], "when": "hostNetwork"}));
     let labelled = |name| policy(name, &json!({"labels": {"a": "1"}, "exceptAnnotation": {"no": "*"}}));
     let annotations = "has(object.metadata.annotations) && (\"a\" in object.metadata.annotations || \"b\" in \
                        object.metadata.annotations)";
@@ -125,7 +125,7 @@ fn a_group_of_an_owner_and_any_value_of_an_annotation_are_asked_for() {
 
 #[test]
 fn a_condition_of_a_policy_is_not_for_the_api_server() {
-    let conditional = json!({"labels": {"a": "1"}, "when": "${hostNetwork}"});
+    let conditional = json!({"labels": {"a": "1"}, "when": "hostNetwork"});
     assert_eq!(webhook(&conditional), LABEL);
     let [_, matches, _] = guard_conditions(&set(vec![policy("one", &conditional)]));
     assert_eq!(matches.expression, LABEL);

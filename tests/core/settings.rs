@@ -26,42 +26,38 @@ spec:
       type: boolean
       description: Write the settings file
       default: true
-  settings:
-    - name: nccl
+  files:
+    - path: /etc/nccl.conf
       variables: [NCCL_*, FI_PROVIDER]
-      when: ${file}
-      containers: ${gpus > 0 || container.name == 'launcher'}
-      file:
-        path: /etc/nccl.conf
-        maxValue: 1023
-        exceptVariables: [NCCL_CONF_FILE]
+      when: file
+      unless: [NCCL_CONF_FILE]
+      maxValue: 1023
   variables:
     profiles:
       fast: {hca: mlx5_0, count: 8, names: [a, b]}
       slow: {hca: '', count: 0}
     profile: ${profiles['fast']}
-  warnings:
+  checks:
     - code: fabric_disabled
       env: NCCL_IB_DISABLE
-      when: ${value == '1'}
-      message: turns InfiniBand off, so that NCCL uses TCP
+      when: value == '1'
+      warn: turns InfiniBand off, so that NCCL uses TCP
     - code: one_adapter
       env: NCCL_IB_HCA
-      when: ${value in profile.names || gpus > 1 && value == profile.hca}
-      message: ${value} is one of ${profile.count} adapters
+      when: value in profile.names || gpus > 1 && value == profile.hca
+      warn: ${value} is one of ${profile.count} adapters
     - code: many_gpus
-      when: ${gpus > 8}
-      message: ${gpus} GPUs are more than a node has
+      containers: gpus > 8
+      warn: ${gpus} GPUs are more than a node has
   rules:
     - name: nccl
-      containers: ${gpus > 0 || container.name == 'launcher'}
-      container:
-        env:
-          - {name: NCCL_IB_HCA, value: '${profile.hca}'}
-          - {name: NCCL_NET, value: IB}
-          - {name: FI_PROVIDER, value: efa}
-          - {name: UCX_TLS, value: tcp}
-          - {name: OTHER, value: x}
+      containers: gpus > 0 || container.name == 'launcher'
+      env:
+        NCCL_IB_HCA: '${profile.hca}'
+        NCCL_NET: IB
+        FI_PROVIDER: efa
+        UCX_TLS: tcp
+        OTHER: x
 ";
 
 fn policies(text: &str, values: &[(&str, Value)]) -> PolicySet {
@@ -114,15 +110,15 @@ fn a_value_of_the_container_is_the_one_in_the_file() {
 
 #[test]
 fn containers_share_a_file_unless_their_values_differ() {
-    let launcher = json!({"name": "launcher", "image": "i"});
+    let second = gpu_container("second", 8);
     let other = json!({"name": "other", "image": "i"});
-    let (same, _) = injected(&policies(POLICY, &[]), pod(vec![worker(json!({})), launcher.clone(), other]));
+    let (same, _) = injected(&policies(POLICY, &[]), pod(vec![worker(json!({})), second.clone(), other]));
     assert_eq!(same["spec"]["volumes"].as_array().unwrap().len(), 1);
     assert_eq!(file(&same, 0, "/etc/nccl.conf"), file(&same, 1, "/etc/nccl.conf"));
     assert_eq!(file(&same, 2, "/etc/nccl.conf"), None);
 
     let own = worker(json!({"env": [{"name": "NCCL_NET", "value": "Socket"}]}));
-    let (differ, _) = injected(&policies(POLICY, &[]), pod(vec![launcher, own]));
+    let (differ, _) = injected(&policies(POLICY, &[]), pod(vec![second, own]));
     assert_eq!(differ["spec"]["volumes"].as_array().unwrap().len(), 2);
     assert!(file(&differ, 0, "/etc/nccl.conf").unwrap().contains("NCCL_NET=IB\n"));
     assert!(file(&differ, 1, "/etc/nccl.conf").unwrap().contains("NCCL_NET=Socket\n"));
@@ -184,17 +180,13 @@ fn settings_do_not_share_a_volume_with_rules_or_with_other_settings() {
         volume.unwrap()["name"]
     );
 
-    // The first container has the file `nccl-2` of the settings of that name, the third one the second file of `nccl`.
-    let other = "  settings:\n    - name: nccl-2\n      variables: [NCCL_*, FI_PROVIDER]\n      \
-                 containers: ${container.name == 'other'}\n      file: {path: /etc/rccl.conf}\n";
-    let text = POLICY.replace("  settings:\n", other).replace(
-        "${gpus > 0 || container.name == 'launcher'}\n      file",
-        "${container.name != 'other'}\n      file",
-    );
+    let other = "  files:\n    - {path: /etc/nccl-2.conf, variables: [NCCL_*, FI_PROVIDER]}\n";
+    let text = POLICY.replace("  files:\n", other);
+    // The second container has the second file of `nccl`, and the first one that of the file `nccl-2`.
     let own = worker(json!({"name": "own", "env": [{"name": "NCCL_NET", "value": "Socket"}]}));
     let containers = vec![worker(json!({"name": "other"})), own, worker(json!({}))];
     let (pod, _) = injected(&policies(&text, &[]), pod(containers));
-    assert!(file(&pod, 0, "/etc/rccl.conf").unwrap().contains("NCCL_NET=IB\n"));
+    assert!(file(&pod, 0, "/etc/nccl-2.conf").unwrap().contains("NCCL_NET=IB\n"));
     assert!(file(&pod, 1, "/etc/nccl.conf").unwrap().contains("NCCL_NET=Socket\n"));
     assert!(file(&pod, 2, "/etc/nccl.conf").unwrap().contains("NCCL_NET=IB\n"));
 }
@@ -209,7 +201,7 @@ fn a_parameter_turns_the_file_off() {
 #[test]
 fn a_pod_of_an_earlier_version_gets_the_present_lines() {
     let (mut earlier, _) = injected(&policies(POLICY, &[]), pod(vec![worker(json!({}))]));
-    let text = POLICY.replace("{name: OTHER, value: x}", "{name: NCCL_NEW, value: '1'}");
+    let text = POLICY.replace("OTHER: x", "NCCL_NEW: 1");
     earlier["metadata"]["annotations"]["fabric-injector.io/injected"] = json!("lab@000000000000");
     let (pod, warnings) = injected(&policies(&text, &[]), earlier);
     assert!(file(&pod, 0, "/etc/nccl.conf").unwrap().ends_with("NCCL_NEW=1\n"));
@@ -239,24 +231,20 @@ fn a_value_that_defeats_the_fabric_is_reported_as_such() {
 #[test]
 fn mistakes_in_settings_are_found_at_their_line() {
     for (from, to, message) in [
-        ("path: /etc/nccl.conf", "path: etc/nccl.conf", "test.yaml:22:15"),
+        ("path: /etc/nccl.conf", "path: etc/nccl.conf", "test.yaml:17:13"),
         // The kubelet reserves names that begin with `..` in a volume.
-        (
-            "path: /etc/nccl.conf",
-            "path: /etc/..nccl.conf",
-            "the path of a settings file is `/etc/..nccl.conf`",
-        ),
-        ("maxValue: 1023", "maxValue: 0", "test.yaml:23:19"),
+        ("path: /etc/nccl.conf", "path: /etc/..nccl.conf", "the path of a file is `/etc/..nccl.conf`"),
+        ("maxValue: 1023", "maxValue: 0", "test.yaml:21:17"),
         ("[NCCL_*, FI", "[NCCL-*, FI", "`NCCL-*` is not the name of a variable"),
         (
-            "  settings:\n",
-            "  settings:\n    - {name: nccl, variables: [UCX_*], file: {path: /etc/ucx.conf}}\n",
-            "two settings are called `nccl`",
+            "  files:\n",
+            "  files:\n    - {path: /opt/nccl.conf, variables: [UCX_*]}\n",
+            "two entries of `files` have the name `nccl`",
         ),
-        ("when: ${file}", "when: ${gpus > 0}", "`gpus` is known for a container"),
-        ("when: ${value == '1'}", "when: ${podRequests == null}", "`podRequests` is known after"),
+        ("when: file", "when: gpus > 0", "`gpus` is known for a container"),
+        ("when: value == '1'", "when: podRequests == null", "`podRequests` is known after"),
         ("    profiles:\n", "    value: x\n    profiles:\n", "the policy has a name `value` of its own"),
-        ("message: ${gpus} GPUs", "message: ${value} GPUs", "`value` is neither a parameter nor a variable"),
+        ("warn: ${gpus} GPUs", "warn: ${value} GPUs", "`value` is neither a parameter nor a variable"),
     ] {
         let text = POLICY.replacen(from, to, 1);
         assert_ne!(text, POLICY, "{from}");

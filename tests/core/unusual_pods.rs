@@ -42,10 +42,10 @@ fn of(extra: Value) -> Value {
 #[test]
 fn a_replaced_value_has_one_warning() {
     let policies = rules(
-        "    - {name: keeps, container: {env: [{name: A, value: one}]}}\n    \
-         - {name: replaces, onConflict: replace, container: {env: [{name: A, value: two}]}}\n    \
-         - {name: last, onConflict: replace, container: {env: [{name: A, value: three}]}}\n    \
-         - {name: keeps-too, container: {env: [{name: A, value: four}, {name: B, value: five}]}}\n",
+        "    - {name: keeps, env: {A: one}}\n    \
+         - {name: replaces, onConflict: replace, env: {A: two}}\n    \
+         - {name: last, onConflict: replace, env: {A: three}}\n    \
+         - {name: keeps-too, env: {A: four, B: five}}\n",
     );
     let env = json!({"env": [{"name": "A", "value": "own"}, {"name": "B", "value": "own"}]});
     let (_, warnings) = injected(&policies, of(env));
@@ -118,26 +118,8 @@ fn a_user_that_the_kubelet_refuses_is_left_out() {
 }
 
 #[test]
-fn a_variable_is_in_a_rule_once() {
-    let env =
-        |entries: &str| read(&format!("  rules:\n    - {{name: r, container: {{env: [{entries}]}}}}\n"));
-    let (constant, computed) = ("{name: A, value: x}", "{name: A, value: \"${string(gpus)}\"}");
-    for entries in [
-        format!("{constant}, {computed}"),
-        format!("{computed}, {constant}"),
-        format!("{constant}, {constant}"),
-    ] {
-        let error = env(&entries).unwrap_err();
-        assert!(error.contains("two entries of the list have the `name` \"A\""), "{error}");
-    }
-    let alternatives =
-        "{name: A, value: \"${gpus > 4 ? 'x' : null}\"}, {name: A, value: \"${gpus > 4 ? null : 'y'}\"}";
-    assert!(env(alternatives).is_ok());
-}
-
-#[test]
 fn a_number_where_a_pod_has_a_text_is_malformed() {
-    let policies = rules("    - {name: r, container: {env: [{name: B, value: x}]}}\n");
+    let policies = rules("    - {name: r, env: {B: x}}\n");
     for (malformed, path) in [
         (
             of(json!({"env": [{"name": "A", "value": 8}]})),
@@ -170,7 +152,7 @@ fn an_annotation_without_a_value_is_an_empty_one() {
         (&Value::Null, "kept_annotation")
     );
     let read = rules(
-        "    - {name: r, when: \"${pod.metadata.?annotations[?'a'].orValue('none') == ''}\", container: {env: [{name: A, value: x}]}}\n",
+        "    - {name: r, when: \"pod.metadata.?annotations[?'a'].orValue('none') == ''\", env: {A: x}}\n",
     );
     assert_eq!(injected(&read, own()).0["spec"]["containers"][0]["env"][0]["value"], "x");
 }
@@ -204,16 +186,14 @@ fn a_request_of_its_own_is_in_the_report() {
     }
 }
 
-const MANY: &str = "  settings:
-    - name: nccl
+const MANY: &str = "  files:
+    - path: /f
       variables: [A]
-      file: {path: /f}
-  warnings:
-    - {code: own, env: B, when: \"${value == 'own'}\", message: set by the pod}
+  checks:
+    - {code: own, env: B, when: \"value == 'own'\", warn: set by the pod}
   rules:
     - name: r
-      container:
-        env: [{name: A, value: x}, {name: B, value: z}]
+      env: {A: x, B: z}
 ";
 
 fn many(count: usize) -> Value {
@@ -243,7 +223,7 @@ fn the_cost_is_in_proportion_to_the_containers() {
 #[test]
 fn a_pod_that_would_be_larger_than_any_pod_stays_as_it_is() {
     let value = "x".repeat(1024);
-    let policies = rules(&format!("    - {{name: r, container: {{env: [{{name: A, value: {value}}}]}}}}\n"));
+    let policies = rules(&format!("    - {{name: r, env: {{A: {value}}}}}\n"));
     assert_eq!(reason(&inject(&policies, many(1_000))), "mutated");
     let own = many(4_000);
     let mutation = inject(&policies, own.clone());

@@ -40,10 +40,8 @@ spec:
       example.com/lab: "true"
   rules:
     - name: fabric
-      container:
-        env:
-          - name: FABRIC
-            value: lab
+      env:
+        FABRIC: lab
 "#;
 
 /// `NCCL_SOCKET_IFNAME` of a new pod.

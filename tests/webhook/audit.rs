@@ -91,7 +91,7 @@ async fn a_fault_denies_no_pod() {
 
 #[tokio::test]
 async fn a_pod_that_would_be_left_alone_is_not_marked_either() {
-    let when = LAB.replacen("  match:\n", "  match:\n    when: ${totalGpus > 8}\n", 1);
+    let when = LAB.replacen("  match:\n", "  match:\n    when: totalGpus > 8\n", 1);
     let server =
         Server::new(State::new(policies(&[&when]), OnError::Deny, Limits::default()).in_mode(Mode::Audit));
     let (texts, outcome) = told(&server, &pod()).await;

@@ -59,7 +59,7 @@ fn tells(policy: &str, pod: &Value, code: &str, texts: [&str; 3]) {
 fn the_owner_of_a_pod_that_is_let_through_without_the_fabric_is_told_why() {
     let failed = "NOT injected, the pod has no fast network: `${int(";
     tells(LAB, &pod_that_fails(), "evaluation_failed", ["", failed, failed]);
-    let when = LAB.replacen("  match:\n", "  match:\n    when: ${totalGpus > 8}\n", 1);
+    let when = LAB.replacen("  match:\n", "  match:\n    when: totalGpus > 8\n", 1);
     tells(&when, &pod(), "condition_false", ["left alone: the condition `match.when`"; 3]);
     let wrong = pod_with("/metadata/annotations", json!({"lab.example/fabric": "yes"}));
     tells(LAB, &wrong, "trigger_value", ["left alone: the annotation `lab.example/fabric` is `yes`"; 3]);
@@ -92,7 +92,7 @@ fn an_owner_is_not_told_of_what_needs_nobody() {
     for pod in [pod(), other_pod(), off, out, without_gpus, pod_with_env("NCCL_SOCKET_IFNAME", "eth9")] {
         assert_eq!(told(LAB, &pod), [vec![], vec![], vec![]], "{pod}");
     }
-    let skipping = lab_with("  match:\n", "  match:\n    when: ${totalGpus > 8}\n");
+    let skipping = lab_with("  match:\n", "  match:\n    when: totalGpus > 8\n");
     let tried = |review: &Value| told_by(&skipping, &engine, review, OnError::Allow, Mode::Inject);
     let review = review_of(&of_job(pod()));
     assert!(tried(&review).is_some());

@@ -51,23 +51,22 @@ spec:
   variables:
     # Fails for a pod whose label is no number.
     rank: "${int(pod.metadata.?labels[?'rank'].orValue('1'))}"
-  warnings:
+  checks:
     - code: few_gpus
-      when: ${totalGpus > 0 && totalGpus < 8}
-      message: the pod has fewer GPUs than a node
+      when: totalGpus > 0 && totalGpus < 8
+      warn: the pod has fewer GPUs than a node
   rules:
     - name: nics
+      containers: gpus > 0
+      env:
+        NCCL_SOCKET_IFNAME: ${socketInterface}
+        LAB_RANK: ${string(rank)}
       container:
         resources:
           limits:
             lab.example/nic: ${devices(gpus, nicsPerGPU)}
           requests:
             lab.example/nic: ${devices(gpus, nicsPerGPU)}
-        env:
-          - name: NCCL_SOCKET_IFNAME
-            value: ${socketInterface}
-          - name: LAB_RANK
-            value: ${string(rank)}
     - name: memory
       pod:
         spec:
@@ -84,18 +83,14 @@ spec:
             add: [IPC_LOCK]
     # Changes the pod each time that it is applied.
     - name: flip
-      when: "${pod.metadata.?labels[?'settles'].orValue('').size() == 5}"
+      when: "pod.metadata.?labels[?'settles'].orValue('').size() == 5"
       onConflict: replace
-      container:
-        env:
-          - name: LAB_FLIP
-            value: "${container.?env.orValue([]).exists(e, e.?value.orValue('') == 'heads') ? 'tails' : 'heads'}"
+      env:
+        LAB_FLIP: "${container.?env.orValue([]).exists(e, e.?value.orValue('') == 'heads') ? 'tails' : 'heads'}"
     - name: seal
       onConflict: refuse
-      container:
-        env:
-          - name: LAB_SEAL
-            value: sealed
+      env:
+        LAB_SEAL: sealed
 "#;
 
 /// These policies in use together.

@@ -11,7 +11,7 @@ use crate::server::{LAB, Server, lab_with};
 /// The sample policy under a condition, which reads a label of the pod.
 fn on_pool(name: &str, pool: &str) -> String {
     let condition =
-        format!("  match:\n    when: \"${{pod.metadata.?labels[?'pool'].orValue('') == '{pool}'}}\"\n");
+        format!("  match:\n    when: \"pod.metadata.?labels[?'pool'].orValue('') == '{pool}'\"\n");
     lab_with("  match:\n", &condition).replace("name: lab\n", &format!("name: {name}\n"))
 }
 
@@ -78,7 +78,7 @@ async fn a_pod_never_has_both_annotations() {
 
 #[tokio::test]
 async fn a_condition_without_a_value_is_a_fault_of_the_policy() {
-    let condition = "  match:\n    when: ${pod.metadata.?labels[?'nodes'].orValue('2') == string(int(pod.metadata.?labels[?'nodes'].orValue('2')))}\n";
+    let condition = "  match:\n    when: pod.metadata.?labels[?'nodes'].orValue('2') == string(int(pod.metadata.?labels[?'nodes'].orValue('2')))\n";
     let server = Server::serving(&[&lab_with("  match:\n", condition)]);
     let response = server.review(&review_of(&pod_with("/metadata/labels", json!({"nodes": "two"})))).await;
     assert!(denied(&response, 500).contains("of `match.when` cannot be evaluated"), "{response}");
@@ -115,7 +115,7 @@ async fn the_guard_sees_a_mark_wherever_it_may_see_gpus() {
 #[tokio::test]
 async fn warnings_are_given_where_no_rule_applies_and_the_reason_is_true() {
     let policy = LAB.split("  rules:").next().unwrap().to_owned()
-        + "  rules:\n    - name: r\n      when: \"${node[?'pool'].orValue('') == 'other'}\"\n      container: {env: [{name: A, value: b}]}\n";
+        + "  rules:\n    - name: r\n      when: \"node[?'pool'].orValue('') == 'other'\"\n      env: {A: b}\n";
     let server = Server::serving(&[&policy]);
     let pod = pod_with("/spec/containers/0/resources", json!({"limits": {"nvidia.com/gpu": 4}}));
     let response = server.review(&review_of(&pod)).await;
@@ -128,9 +128,9 @@ async fn warnings_are_given_where_no_rule_applies_and_the_reason_is_true() {
 
 #[tokio::test]
 async fn a_policy_refuses_with_its_own_code_and_message() {
-    let refusals = "  warnings:\n    - code: half_a_node\n      action: refuse\n      when: ${totalGpus == 4}\n      \
-                    message: 'ask for 8 GPUs, not ${totalGpus}'\n";
-    let server = Server::serving(&[&lab_with("  warnings:\n", refusals)]);
+    let refusals = "  checks:\n    - code: half_a_node\n      when: totalGpus == 4\n      \
+                    refuse: 'ask for 8 GPUs, not ${totalGpus}'\n";
+    let server = Server::serving(&[&lab_with("  checks:\n", refusals)]);
     let before = server.scrape();
     assert_eq!(before.value(&reviews("lab", "refused", "half_a_node")), 0);
     let pod = pod_with("/spec/containers/0/resources", json!({"limits": {"nvidia.com/gpu": 4}}));
@@ -151,7 +151,7 @@ async fn an_extension_takes_the_pods_that_it_matches_from_its_base() {
         )
     };
     let first = team("first", "extends: lab, match: {namespaces: [first]}");
-    let second = team("second", "extends: lab, match: {namespaces: [second], when: '${totalGpus > 4}'}");
+    let second = team("second", "extends: lab, match: {namespaces: [second], when: 'totalGpus > 4'}");
     let third = team("third", "extends: second, description: Of an extension");
     let policies = [LAB, &first, &second, &third];
     for at in 0..policies.len() {

@@ -322,8 +322,8 @@ spec:
   match: {anyAnnotation: {lab.example/fabric: "true"}}
   rules:
     - name: peers
-      containers: ${gpus > 0 && pod.spec.containers.exists(c, c.name + 'x' == container.name)}
-      container: {env: [{name: PEER, value: "1"}]}
+      containers: gpus > 0 && pod.spec.containers.exists(c, c.name + 'x' == container.name)
+      env: {PEER: "1"}
 "#;
 
 /// What takes too long is refused, and does not keep others waiting.

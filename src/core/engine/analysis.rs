@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+use crate::core::policy::interpolation::JOB_ROLE;
 use crate::core::policy::matcher::{Selection, namespace_of};
 use crate::core::policy::{PodContext, Policy, ResolvedPolicy, Rule};
 use crate::core::schema::{self, Shape};
@@ -44,6 +45,8 @@ pub(crate) struct PodAnalysis {
     pub(super) namespace: String,
     pub(super) host_network: bool,
     pub(super) total_gpus: i64,
+    /// True for the launcher of an MPIJob, which has no GPU.
+    pub(super) is_launcher: bool,
     /// The names of the claims.
     pub(super) claims: Value,
     /// The names under which the pod requests devices of the fabric itself.
@@ -95,6 +98,7 @@ impl PodAnalysis {
         let mut analysis = Self {
             host_network: pod["spec"]["hostNetwork"].as_bool() == Some(true),
             total_gpus: 0,
+            is_launcher: is_launcher(pod, context) && containers.iter().all(|container| container.gpus == 0),
             claims: Value::Null,
             own_devices: Vec::new(),
             pod: Value::Null,
@@ -173,6 +177,13 @@ impl PodAnalysis {
     pub(super) fn has_gpus(&self) -> bool {
         self.containers.iter().any(|container| container.gpus > 0)
     }
+}
+
+/// Returns whether the pod is labelled as the launcher of a job.
+fn is_launcher(pod: &Value, context: &PodContext) -> bool {
+    let of_template =
+        || context.labels.iter().find(|(key, _)| key == JOB_ROLE).map(|(_, value)| value.as_str());
+    pod["metadata"]["labels"][JOB_ROLE].as_str().or_else(of_template) == Some("launcher")
 }
 
 /// Adds the labels that the controller of a template gives to its pods.

@@ -71,7 +71,7 @@ impl<'a> Injection<'a> {
         }
         self.facts.note_claims(pod);
         self.containers(pod)?;
-        messages::about_containers(&self.analysis.policy, self.rules.selected_rows(), pod, self.log)?;
+        messages::about_containers(&self.analysis.policy, &self.rules.rows, pod, self.log)?;
         for rule in self.rules.applied() {
             for container in &rule.pod.containers {
                 let mut merge = Merge::new(rule, &bindings, self.analysis, self.facts);
@@ -145,19 +145,11 @@ impl<'a> Injection<'a> {
             apply_rule(&mut merge, &mut cursor, &rule.container)
                 .map_err(|reason| explained(&row.scope, reason))?;
         }
-        for settings in settings {
-            let applies = match &settings.containers {
-                Some(condition) => condition.holds(&bindings).map_err(|error| {
-                    row.scope.explain(&format!("the settings `{}`", settings.name), error)
-                })?,
-                None => row.container.gpus > 0,
-            };
-            if applies {
-                self.log.written_by(|| Author::Settings(settings.name.clone()));
-                let container = (row.container.list, row.container.index);
-                let of = SettingsOf { bindings: &bindings, analysis: self.analysis, container };
-                of.inject(settings, pod, self.facts, self.log)?;
-            }
+        for settings in settings.iter().filter(|_| row.container.gpus > 0) {
+            self.log.written_by(|| Author::Settings(settings.path.clone()));
+            let container = (row.container.list, row.container.index);
+            let of = SettingsOf { bindings: &bindings, analysis: self.analysis, container };
+            of.inject(settings, pod, self.facts, self.log)?;
         }
         Ok(())
     }
@@ -168,8 +160,8 @@ impl<'a> Injection<'a> {
         let resolver = Resolver(scope);
         let bindings = scope.bindings(&resolver);
         let mut active = Vec::new();
-        for settings in &self.analysis.policy.settings {
-            let failed = |error| scope.explain(&format!("the settings `{}`", settings.name), error);
+        for settings in &self.analysis.policy.files {
+            let failed = |error| scope.explain(&format!("the file `{}`", settings.path), error);
             if settings.when.as_ref().map_or(Ok(true), |when| when.holds(&bindings)).map_err(failed)? {
                 active.push(settings);
             }

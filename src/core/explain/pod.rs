@@ -53,8 +53,8 @@ pub struct PodFact {
     pub parameters: Vec<PodParameter>,
     pub variables: Vec<VariableValue>,
     pub rules: Vec<RuleResult>,
-    pub settings: Vec<RuleResult>,
-    /// The outcome for each value of the rules and settings that apply.
+    pub files: Vec<RuleResult>,
+    /// The outcome for each value of the rules and files that apply.
     pub fields: Vec<FieldFact>,
     pub warnings: Vec<WarningFact>,
 }
@@ -165,13 +165,14 @@ impl<'a> Explainer<'a> {
         let mut evaluation = Evaluation::new(definition, pod, trace, rows);
         // A pod that cannot be evaluated has that as the reason of its outcome.
         let _ = each_scope(policy, pod, injected, context, &mut |scope, _, bindings| {
-            if let ScopeOf::Container { list, index, gpus } = scope {
+            if let ScopeOf::Container { list, index } = scope {
+                let gpus = bindings.get("gpus").and_then(|gpus| gpus.as_i64()).unwrap_or_default();
                 let name = pod["spec"][list][index]["name"].as_str().unwrap_or_default().to_owned();
                 fact.containers.push(ContainerFact { name, list, gpus });
             }
             evaluation.visit(scope, bindings);
         });
-        (fact.rules, fact.settings) = evaluation.results();
+        (fact.rules, fact.files) = evaluation.results();
         fact.variables = evaluation.variables;
         for variable in &mut fact.variables {
             variable.used = used.contains(&variable.name);
@@ -271,7 +272,7 @@ mod tests {
         let text = "apiVersion: fabric-injector.io/v1alpha1\nkind: FabricPolicy\nmetadata: {name: test}\nspec:\n  \
              provider: test\n  description: d\n  gpus: {resources: [nvidia.com/gpu]}\n  match: {labels: {a: b}}\n  \
              variables: {big: \"${totalGpus > 8 || podNamespace == 'big'}\"}\n  rules:\n    - name: r\n      \
-             when: ${!big && totalGpus > 0}\n      container: {env: [{name: A, value: \"1\"}]}\n";
+             when: \"!big && totalGpus > 0\"\n      env: {A: \"1\"}\n";
         let definition = Definition::read("test.yaml", text).unwrap_or_else(|error| panic!("{error}"));
         let policies = PolicySet::new(vec![(definition, BTreeMap::new())]).unwrap();
         let sets = BTreeMap::new();

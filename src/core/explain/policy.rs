@@ -13,11 +13,11 @@ use serde_json::{Map, Value};
 use crate::core::policy::expression::Bindings;
 use crate::core::policy::interpolation::Interpolation;
 use crate::core::policy::matcher::NodeMatch;
-use crate::core::policy::{About, Definition, Policy};
+use crate::core::policy::{About, Definition, Policy, PolicyCheck};
 
 use super::lines::{FileLine, item};
 use super::parameters::{ParameterFact, Sources, declared, machines};
-use super::text::{GPU_CONTAINERS, brief, source};
+use super::text::{brief, source};
 use additions::rules;
 pub use additions::{AdditionFact, RuleFact};
 use needs::needs;
@@ -36,12 +36,12 @@ pub struct PolicyFact {
     pub description: String,
     pub r#match: TriggerFact,
     pub gpus: GpuFact,
-    pub fabric: OwnDevicesFact,
+    pub own_devices: OwnDevicesFact,
     pub parameters: Vec<ParameterFact>,
     pub variables: Vec<VariableFact>,
     pub rules: Vec<RuleFact>,
-    pub settings: Vec<SettingsFact>,
-    pub warnings: Vec<MessageFact>,
+    pub files: Vec<FileFact>,
+    pub checks: Vec<CheckFact>,
     pub needs: Vec<NeedFact>,
 }
 
@@ -97,27 +97,30 @@ pub struct VariableFact {
     pub(crate) fallback: String,
 }
 
-/// Variables for processes that do not inherit the environment of their container.
+/// A file with variables for processes that do not inherit the environment of their container.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct SettingsFact {
-    pub name: String,
+pub struct FileFact {
+    pub path: String,
     pub variables: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub when: Option<String>,
-    pub containers: String,
-    pub file: String,
 }
 
-/// A warning.
+/// A check.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct MessageFact {
+pub struct CheckFact {
     pub code: String,
-    /// `warn` or `refuse`.
-    pub action: &'static str,
     pub place: Option<FileLine>,
-    pub when: String,
-    /// The pod, a container, or a variable of it.
-    pub about: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub when: Option<String>,
+    /// The containers, of a check of each or of a variable.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub containers: Option<String>,
+    /// The variable that it is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub env: Option<String>,
+    /// True if it refuses the pod.
+    pub refuses: bool,
     pub message: String,
 }
 
@@ -149,15 +152,15 @@ pub fn policy(policy: &Policy, sources: &Sources<'_>) -> PolicyFact {
             claims: gpu_claims.map(ToString::to_string).collect(),
             gpus_per_claim: devices.gpu_claims.as_ref().map_or(0, |claims| claims.gpus),
         },
-        fabric: OwnDevicesFact {
+        own_devices: OwnDevicesFact {
             resources: strings(&devices.own.resources),
             networks: strings(&devices.own.networks),
             claims: devices.own.claims.iter().map(ToString::to_string).collect(),
         },
         parameters: declared(policy, sources),
         variables: variables(policy),
-        settings: settings(policy),
-        warnings: messages(definition),
+        files: files(policy),
+        checks: checks(definition),
         needs: needs(policy, &rules),
         rules,
     }
@@ -183,29 +186,28 @@ fn variables(policy: &Policy) -> Vec<VariableFact> {
     policy.definition().variables.iter().map(fact).collect()
 }
 
-fn settings(policy: &Policy) -> Vec<SettingsFact> {
-    let fact = |settings: &crate::core::policy::definition::Settings| SettingsFact {
-        name: settings.name.clone(),
-        variables: settings.variables.clone(),
-        when: settings.when.as_ref().map(source),
-        containers: settings.containers.as_ref().map_or_else(|| GPU_CONTAINERS.to_owned(), source),
-        file: settings.path.clone(),
+fn files(policy: &Policy) -> Vec<FileFact> {
+    let fact = |file: &crate::core::policy::definition::Settings| FileFact {
+        path: file.path.clone(),
+        variables: file.variables.clone(),
+        when: file.when.as_ref().map(source),
     };
-    policy.definition().settings.iter().map(fact).collect()
+    policy.definition().files.iter().map(fact).collect()
 }
 
-fn messages(definition: &Definition) -> Vec<MessageFact> {
-    let fact = |message: &crate::core::policy::PolicyWarning| MessageFact {
-        code: message.code.clone(),
-        action: if message.refuses { "refuse" } else { "warn" },
-        place: item(definition, "warnings", "code", &message.code),
-        when: source(&message.when),
-        about: match &message.about {
-            About::Pod => "pod".to_owned(),
-            About::Container => "container".to_owned(),
-            About::Variable(name) => format!("env {name}"),
+fn checks(definition: &Definition) -> Vec<CheckFact> {
+    let fact = |check: &PolicyCheck| CheckFact {
+        code: check.code.clone(),
+        place: item(definition, "checks", "code", &check.code),
+        when: check.when.as_ref().map(source),
+        containers: match &check.about {
+            About::Pod => None,
+            About::Containers(condition) => Some(source(condition)),
+            About::Variable(_, containers) => containers.condition().map(source),
         },
-        message: source(&message.message),
+        env: if let About::Variable(name, _) = &check.about { Some(name.clone()) } else { None },
+        refuses: check.refuses,
+        message: source(&check.message),
     };
-    definition.warnings.iter().map(fact).collect()
+    definition.checks.iter().map(fact).collect()
 }

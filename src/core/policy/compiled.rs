@@ -267,7 +267,7 @@ mod tests {
              provider: test\n  description: d\n  gpus: {{resources: [nvidia.com/gpu]}}\n  match: {{labels: {{a: b}}}}\n  \
              parameters:\n    ratio: {{type: number, description: d}}\n  machines:\n    \
              pool: {{a: {{ratio: 1}}, c: {{ratio: {{8: 2}}}}}}\n    size: {{big: {{ratio: 3}}}}\n  variables: {{v: \"{variable}\"}}\n  rules:\n    \
-             - name: r\n      container: {{env: [{{name: A, value: '${{v}}'}}]}}\n"
+             - name: r\n      env: {{A: '${{v}}'}}\n"
         );
         let definition = Definition::read("test.yaml", &text).unwrap_or_else(|error| panic!("{error}"));
         Policy::new(definition, BTreeMap::new()).unwrap_or_else(|error| panic!("{error}"))

@@ -3,18 +3,18 @@
 //! A [`Definition`] keeps the place of each part of its file. It is made in `file`, checked in `check`, and gets its values
 //! in `compiled`.
 
+pub(crate) mod checks;
 mod device_names;
-pub(crate) mod message;
+pub(crate) mod files;
 mod place;
-pub(crate) mod settings;
 
+pub(crate) use checks::{About, PolicyCheck, VALUE};
 pub(crate) use device_names::{ClaimedGpus, DeviceNames, Gpus, OwnDevices};
-pub(crate) use message::VALUE;
+pub(crate) use files::{Settings, includes};
 pub(crate) use place::{At, Placed, entries, in_volume, keys, span_in, span_in_rule};
-pub(crate) use settings::{Settings, includes};
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use serde_json::Value;
 
@@ -55,33 +55,46 @@ pub struct Definition {
     pub(crate) variables: Vec<Variable>,
     /// What `offeredName` and `offeredNames` ask of the nodes, by the call.
     pub(crate) offered: Vec<Parameter>,
-    pub(crate) warnings: Vec<PolicyWarning>,
+    pub(crate) checks: Vec<PolicyCheck>,
     pub(crate) rules: Vec<Rule>,
-    pub(crate) settings: Vec<Settings>,
+    pub(crate) files: Vec<Settings>,
     pub(crate) names: Names,
     /// The tree that the parser read, of a policy that extends others with theirs.
     pub(crate) spec: Node,
 }
 
-#[derive(Debug, Clone)]
-pub(crate) struct PolicyWarning {
-    pub(crate) code: String,
-    /// True if the pod is refused.
-    pub(crate) refuses: bool,
-    pub(crate) about: About,
-    pub(crate) when: Interpolation,
-    pub(crate) message: Interpolation,
+/// The containers that a rule is for.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Containers {
+    /// Those with GPUs.
+    Gpus,
+    /// Those with GPUs, and the launcher of a job.
+    Ranks,
+    /// Those for which this holds.
+    If(Interpolation),
 }
 
-/// The subject of a warning.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum About {
-    /// The pod after injection.
-    Pod,
-    /// A container that a rule selects.
-    Container,
-    /// A variable that such a container sets itself.
-    Variable(String),
+/// The condition for the ranks of a job, and that for containers with GPUs.
+static CONDITIONS: LazyLock<Option<[Interpolation; 2]>> = LazyLock::new(|| {
+    let condition =
+        |source: &str| Some(Interpolation::Expression(Expression::compile(source).ok()?.bare().into()));
+    Some([condition("ranks")?, condition("gpus > 0")?])
+});
+
+impl Containers {
+    /// The condition for each container.
+    pub(crate) fn condition(&self) -> Option<&Interpolation> {
+        match self {
+            Self::If(condition) => Some(condition),
+            Self::Ranks => CONDITIONS.as_ref().map(|[ranks, _]| ranks),
+            Self::Gpus => CONDITIONS.as_ref().map(|[_, gpus]| gpus),
+        }
+    }
+
+    /// The condition that the policy writes out.
+    pub(crate) fn written(&self) -> Option<&Interpolation> {
+        if let Self::If(condition) = self { Some(condition) } else { None }
+    }
 }
 
 /// The treatment of a value of the pod that differs from the policy's.
@@ -107,7 +120,7 @@ pub(crate) struct Rule {
     pub(crate) span: Span,
     pub(crate) name: String,
     pub(crate) when: Option<Interpolation>,
-    pub(crate) containers: Option<Interpolation>,
+    pub(crate) containers: Containers,
     pub(crate) on_conflict: OnConflict,
     pub(crate) container: Instructions,
     pub(crate) pod: PodOverlay,
@@ -218,9 +231,9 @@ impl Definition {
         &self.gpus.resources
     }
 
-    /// The codes of the warnings that the policy declares, or of those that refuse the pod.
-    pub fn warning_codes(&self, refuses: bool) -> impl Iterator<Item = &str> {
-        self.warnings.iter().filter(move |one| one.refuses == refuses).map(|one| one.code.as_str())
+    /// The codes of the checks that warn, or of those that refuse the pod.
+    pub fn check_codes(&self, refuses: bool) -> impl Iterator<Item = &str> {
+        self.checks.iter().filter(move |one| one.refuses == refuses).map(|one| one.code.as_str())
     }
 
     /// Returns whether an expression of the policy reads a name.
@@ -240,11 +253,10 @@ impl Definition {
 
     /// The conditions of the policy.
     pub(crate) fn conditions(&self) -> impl Iterator<Item = &Interpolation> {
-        let rules = self.rules.iter().flat_map(|rule| rule.when.iter().chain(&rule.containers));
-        let settings =
-            self.settings.iter().flat_map(|settings| settings.when.iter().chain(&settings.containers));
-        let warnings = self.warnings.iter().map(|warning| &warning.when);
-        self.matcher.when.iter().chain(warnings).chain(rules).chain(settings)
+        let rules = self.rules.iter().flat_map(|rule| rule.when.iter().chain(rule.containers.condition()));
+        let checks = self.checks.iter().flat_map(PolicyCheck::conditions);
+        let files = self.files.iter().flat_map(|file| &file.when);
+        self.matcher.when.iter().chain(checks).chain(rules).chain(files)
     }
 
     /// Calls `visit` with every interpolation but those of variables.
@@ -252,19 +264,16 @@ impl Definition {
         self.gpus.claims.iter().for_each(|claims| claims.places(&mut |text, _| visit(text)));
         self.own_devices.iter().for_each(|own| own.places(&mut |text, _| visit(text)));
         self.matcher.when.iter().for_each(&mut *visit);
-        for warning in &self.warnings {
-            visit(&warning.when);
-            visit(&warning.message);
-        }
+        self.checks.iter().for_each(|check| check.texts(visit));
         self.rules.iter().for_each(|rule| rule.texts(visit));
-        self.settings.iter().for_each(|settings| settings.texts(visit));
+        self.files.iter().flat_map(|file| &file.when).for_each(visit);
     }
 }
 
 impl Rule {
     /// Calls `visit` with every interpolation of the rule.
     pub(crate) fn texts(&self, visit: &mut dyn FnMut(&Interpolation)) {
-        self.when.iter().chain(&self.containers).for_each(&mut *visit);
+        self.when.iter().chain(self.containers.condition()).for_each(&mut *visit);
         self.pod.texts_with(&self.container, visit);
     }
 }

@@ -51,6 +51,8 @@ pub(crate) struct Expression {
     source: String,
     /// The places of its characters in the file.
     map: SourceMap,
+    /// True if it is written without `${` and `}`.
+    is_bare: bool,
     /// Free variables.
     names: BTreeSet<String>,
     /// The parts of `pod`, `container` and `node` that it reads.
@@ -169,6 +171,7 @@ impl Expression {
             steps,
             source: source.to_owned(),
             map: SourceMap::default(),
+            is_bare: false,
             names,
             reads,
         })
@@ -177,6 +180,16 @@ impl Expression {
     /// How many expressions are within each other.
     pub(crate) fn depth(&self) -> usize {
         self.depth
+    }
+
+    /// The expression, as one that is written without `${` and `}`.
+    pub(crate) fn bare(self) -> Self {
+        Self { is_bare: true, ..self }
+    }
+
+    /// The expression as the file has it.
+    pub(crate) fn written(&self) -> String {
+        if self.is_bare { self.source.clone() } else { format!("${{{}}}", self.source) }
     }
 
     /// What it reads, and the texts with which it compares that.

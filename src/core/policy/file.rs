@@ -4,6 +4,7 @@
 //! known here, and no mistake is looked for that needs more than the text.
 
 mod devices;
+mod env;
 mod extension;
 mod other_kind;
 mod parse;

@@ -6,18 +6,19 @@
 mod built_in;
 mod phase;
 
-pub(crate) use built_in::BUILT_IN;
+pub(crate) use built_in::{BUILT_IN, JOB_ROLE};
 pub(crate) use phase::{Names, Phase};
 
 use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::core::yaml::{Node, Span, Text};
+use crate::core::yaml::scalar::Scalar;
+use crate::core::yaml::{self, Content, Node, Span, Text};
 
 use crate::core::policy::expression::{Bindings, Expression, find_name};
 use crate::core::policy::source::{
-    Diagnostic, INVALID_EXPRESSION, Problems, TOO_EARLY, UNKNOWN_NAME, suggest,
+    Diagnostic, INVALID_EXPRESSION, Problems, TOO_EARLY, UNKNOWN_NAME, located, suggest,
 };
 
 /// The longest text, in bytes.
@@ -106,21 +107,26 @@ impl Interpolation {
         })
     }
 
-    /// Compiles a condition: one expression and nothing else.
-    pub(crate) fn condition(
-        node: &Node,
-        what: &str,
-        names: &Names,
-        phase: Phase,
-    ) -> Result<Self, Diagnostic> {
-        let text = crate::core::policy::source::located(node, what)
-            .map_err(|diagnostic| diagnostic.hint("write a condition as `${…}`"))?;
-        let compiled = Self::compile(&text.trim(), names, Some(phase))?;
-        match compiled {
-            Self::Expression(_) => Ok(compiled),
-            _ => Err(Diagnostic::new(node.span, format!("{what} has to be one expression"))
-                .hint("write a condition as `${…}`")),
+    /// Compiles the condition under a key: one expression, without `${` and `}`.
+    pub(crate) fn condition(node: &Node, key: &str, names: &Names, phase: Phase) -> Result<Self, Diagnostic> {
+        let text = match &node.content {
+            Content::Scalar { value: Scalar::Bool(value), plain: true, .. } => {
+                Text::on_line(if *value { "true" } else { "false" }, node.span)
+            }
+            _ => located(node, &format!("`{key}`")).map_err(|diagnostic| {
+                diagnostic.hint(format!("write a condition, as in `{key}: \"!hostNetwork\"`"))
+            })?,
+        };
+        let text = text.trim();
+        if let Some(inner) = text.text.strip_prefix("${") {
+            let inner = inner.strip_suffix('}').unwrap_or(inner).trim();
+            let message = "a condition is an expression by itself, without `${` and `}`";
+            return Err(Diagnostic::new(text.span_of(0, 2), message)
+                .code(INVALID_EXPRESSION)
+                .hint(format!("write `{key}: {}`", yaml::write(&Value::from(inner)).trim_end())));
         }
+        let compiled = compile(text.text, 0, &text, names, Some(phase))?;
+        Ok(Self::Expression(Arc::new(compiled.bare())))
     }
 
     /// The expressions in it.
@@ -197,14 +203,13 @@ impl Interpolation {
 
     /// The text for a message.
     pub(crate) fn source(&self) -> String {
-        let written = |expression: &Expression| format!("${{{}}}", expression.source());
         let part = |part: &Part| match part {
             Part::Literal(text) => text.clone(),
-            Part::Expression(expression) => written(expression),
+            Part::Expression(expression) => expression.written(),
         };
         match self {
             Self::Literal(text) => text.clone(),
-            Self::Expression(expression) => written(expression),
+            Self::Expression(expression) => expression.written(),
             Self::Mixed(parts) => parts.iter().map(part).collect(),
         }
     }
@@ -229,7 +234,7 @@ pub(super) fn names_in(text: &Interpolation) -> impl Iterator<Item = String> {
 
 fn run(expression: &Expression, bindings: &Bindings<'_, '_>) -> Result<Value, EvaluationError> {
     expression.evaluate(bindings).map_err(|failure| EvaluationError {
-        expression: format!("${{{}}}", expression.source()),
+        expression: expression.written(),
         fault: Fault { span: expression.span_of_failure(&failure), hint: failure.hint },
         message: failure.message,
     })

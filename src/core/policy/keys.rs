@@ -4,8 +4,8 @@
 mod kind;
 
 use kind::Kind::{
-    Amount, Annotations, Any, Constant, Container, Count, Either, Except, Expression, Fields, Identifier,
-    Like, List, Object, Parameter, Pod, Resources, Spec, Text, Variable, Word,
+    Amount, Annotations, Any, Constant, Container, Count, Either, Env, Except, Expression, Fields,
+    Identifier, Like, List, Object, Parameter, Pod, Resources, Spec, Text, Variable, Word,
 };
 pub(crate) use kind::{Kind, Map, meaning, optional, required};
 
@@ -14,9 +14,8 @@ use crate::core::schema::Format;
 pub(crate) const API_VERSION: &str = "fabric-injector.io/v1alpha1";
 pub(crate) const KIND: &str = "FabricPolicy";
 
-/// The words of `onConflict`, `action` and `type`, to which the parser gives their meaning.
+/// The words of `onConflict` and `type`, to which the parser gives their meaning.
 pub(crate) const ON_CONFLICT: [&str; 3] = ["keep", "replace", "refuse"];
-pub(crate) const ACTIONS: [&str; 2] = ["warn", "refuse"];
 pub(crate) const TYPES: [&str; 7] =
     ["integer", "number", "string", "boolean", "quantity", "stringList", "template"];
 
@@ -27,7 +26,9 @@ const KEY_OF_LABEL: Kind = Text(Format::QualifiedName);
 const ANNOTATION: Kind = Text(Format::AnnotationKey);
 const OFFERED: Kind = Like("/", "an extended resource, such as `example.com/nic`");
 /// The names of devices, in which a `*` matches any text.
-const NAMES: Kind = Either(&[List(&Text(Format::NonEmpty), 0), Expression]);
+const NAMES: Kind = Either(&[List(&Text(Format::NonEmpty), 0), INTERPOLATED]);
+/// One expression in a text.
+const INTERPOLATED: Kind = Like(r"^\s*\$\{[\s\S]*\}\s*$", "one expression: `${…}`");
 const COUNT: Kind = Either(&[Count(0), Like(r"\$\{", "a number without quotes, or an expression: `${…}`")]);
 const MACHINES: Kind = Kind::Map(&Except(&KEY_OF_LABEL, &["default"]), &MACHINES_OF_LABEL, 0);
 const MACHINES_OF_LABEL: Kind = Kind::Map(&VALUES_OF_LABEL, &Kind::Map(&TEXT, &Any, 1), 1);
@@ -43,8 +44,6 @@ const KEYS_OF_NODES: Kind = Like(
 const OWNER_KIND: Kind =
     Like(r"^[A-Z][A-Za-z0-9]*(?:\.[-.a-z0-9]+)?$", "`Kind`, or `Kind.group` such as `Job.batch`");
 const CODE: Kind = Like("^[a-z0-9_]{1,63}$", "at most 63 lower-case letters, digits and `_`");
-const NAME_OF_SETTINGS: Kind =
-    Like("^[a-z0-9](?:[-a-z0-9]{0,38}[a-z0-9])?$", "at most 40 lower-case letters, digits and hyphens");
 const VARIABLES_OF_SETTINGS: Kind =
     Like(r"^[A-Za-z0-9_]+\*?$", "the name of a variable, or its beginning and `*`");
 const PATH_OF_SETTINGS: Kind = Like("^/[^:,]*$", "an absolute path without `:` and `,`");
@@ -77,8 +76,8 @@ pub(crate) static SPEC: Map = Map::new("`spec`").some_of(&["rules", "devices"]).
     optional("parameters", PARAMETERS, "The values that an operator can set."),
     optional("variables", VARIABLES, "Expressions, constants and tables. Each can use those before it."),
     optional("machines", MACHINES, "Values of parameters and variables by the labels of nodes."),
-    optional("warnings", List(&Fields(&WARNING), 0), "Warnings for the author, and refusals."),
-    optional("settings", List(&Fields(&SETTINGS), 0), "Variables in a file, for other processes of a job."),
+    optional("checks", List(&Fields(&CHECK), 0), "Warnings for the author, and refusals."),
+    optional("files", List(&Fields(&FILE), 0), "Variables in a file, for other processes of a job."),
     optional("rules", List(&Fields(&RULE), 1), "The additions to a pod, in this order."),
 ]);
 
@@ -153,34 +152,39 @@ pub(crate) static PARAMETER: Map =
 const TYPE: Kind = Word(&TYPES);
 const FROM_NODES: Kind = Either(&[OFFERED, List(&OFFERED, 1)]);
 
-pub(crate) static WARNING: Map = Map::new("a warning").keys(&[
-    required("code", CODE, "The code in reports and metrics."),
-    required("when", Expression, "The condition for the pod, or for each selected container."),
-    optional("env", TEXT, "The variable that it is about, whose value the expressions read as `value`."),
-    required("message", TEXT, "One sentence for the author of the pod, with or without expressions."),
-    optional("action", Word(&ACTIONS), "`refuse`: the pod is refused with the code and message."),
-]);
+pub(crate) static CHECK: Map =
+    Map::new("a check").some_of(&["warn", "refuse"]).exclusive(&[["warn", "refuse"]]).keys(&[
+        required("code", CODE, "The code in reports and metrics."),
+        optional("when", Expression, "The condition for the pod; with `env`, for each container."),
+        optional(
+            "containers",
+            Expression,
+            "The containers, for a check of each; with `env`, the ranks without it.",
+        ),
+        optional("env", TEXT, "The variable that it is about, whose value the expressions read as `value`."),
+        optional("warn", TEXT, "A sentence for the author of the pod, with or without expressions."),
+        optional("refuse", TEXT, "The same, and the pod is refused."),
+    ]);
 
-pub(crate) static SETTINGS: Map = Map::new("an entry of `settings`").keys(&[
-    required("name", NAME_OF_SETTINGS, "The name for reports."),
+pub(crate) static FILE: Map = Map::new("an entry of `files`").keys(&[
+    required("path", PATH_OF_SETTINGS, "The absolute path of the `NAME=VALUE` lines that the library reads."),
     required("variables", List(&VARIABLES_OF_SETTINGS, 0), "Names of variables, or beginnings and `*`."),
     optional("when", Expression, "The condition for the pod."),
-    optional("containers", Expression, "The condition for each container; without it, `${gpus > 0}`."),
-    required("file", Fields(&FILE), "The file of `NAME=VALUE` lines that the library reads."),
-]);
-
-pub(crate) static FILE: Map = Map::new("`file`").keys(&[
-    required("path", PATH_OF_SETTINGS, "The absolute path that the library reads."),
+    optional("unless", TEXTS, "A container that sets one of these variables gets no file."),
     optional("maxValue", Count(1), "The longest value in bytes that the library reads."),
-    optional("exceptVariables", TEXTS, "A container that sets one of these variables gets no file."),
 ]);
 
-pub(crate) static RULE: Map = Map::new("a rule").some_of(&["container", "pod"]).keys(&[
+pub(crate) static RULE: Map = Map::new("a rule").some_of(&["env", "container", "pod"]).keys(&[
     required("name", LABEL, "The name for reports: a DNS label."),
     optional("when", Expression, "The condition for the pod; without it, the rule always applies."),
-    optional("containers", Expression, "The condition for each container; without it, `${gpus > 0}`."),
+    optional(
+        "containers",
+        Expression,
+        "The containers; without it, with `env` the ranks of a job, else `gpus > 0`.",
+    ),
     optional("onConflict", Word(&ON_CONFLICT), "What to do if the pod has another value."),
-    optional("container", Container, "The fields to add to each selected container."),
+    optional("env", Env, "The environment variables of each selected container."),
+    optional("container", Container, "The other fields to add to each selected container."),
     optional("pod", Pod, "The fields to add to the pod, if a container is selected."),
 ]);
 
@@ -200,7 +204,7 @@ pub(crate) static NETWORKS_EDIT: Map = Map::new("an edit of networks").keys(&[re
 )]);
 
 pub(crate) static ENTRIES_EDIT: Map = Map::new("an edit of a list of objects").keys(&[
-    required("$append", Either(&[List(&Object, 1), Expression]), "The entries to add."),
+    required("$append", Either(&[List(&Object, 1), INTERPOLATED]), "The entries to add."),
     required("$key", Text(Format::NonEmpty), "The field by which entries are known."),
 ]);
 

@@ -114,8 +114,7 @@ impl Matcher {
         let namespaces = fields.optional("namespaces", read_namespaces);
         let owner_kinds = fields.optional("ownerKinds", read_owner_kinds);
         let nodes = fields.optional("nodes", NodeMatch::read);
-        let when =
-            fields.optional("when", |node| Interpolation::condition(node, "`when`", names, Phase::Pod));
+        let when = fields.optional("when", |node| Interpolation::condition(node, "when", names, Phase::Pod));
         fields.finish()?;
         let matcher = Self {
             any_annotation: any_annotation?.unwrap_or_default(),

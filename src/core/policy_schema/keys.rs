@@ -7,7 +7,7 @@ use crate::core::policy::interpolation::BUILT_IN;
 use crate::core::policy::keys::{self, Kind, PARAMETER};
 use crate::core::policy::parameter::OLD_KEYS;
 
-use super::strings::{EXPRESSION, QUANTITY, matching, text};
+use super::strings::{CONDITION, QUANTITY, matching, text};
 
 /// The schema of a map. One that is not `whole` is part of a file that extends others, which can have its other keys.
 pub(super) fn map(map: &'static keys::Map, whole: bool) -> Value {
@@ -54,7 +54,9 @@ fn value(kind: &'static Kind, whole: bool) -> Value {
             let form = "letters, digits and `_`, a letter first";
             except(matching(&json!("string"), "^[A-Za-z][A-Za-z0-9_]*$", form), &taken)
         }
-        Kind::Expression => matching(&json!("string"), EXPRESSION, "one expression: `${…}`"),
+        Kind::Expression => json!({
+            "anyOf": [matching(&json!("string"), CONDITION, "a condition without `${` and `}`"), {"type": "boolean"}]
+        }),
         Kind::Count(least) => json!({"type": "integer", "minimum": least}),
         Kind::Amount => json!({"type": ["number", "string"]}),
         Kind::List(items, least) => {
@@ -80,6 +82,16 @@ fn value(kind: &'static Kind, whole: bool) -> Value {
         Kind::Variable => {
             json!({"if": {"type": "object"}, "then": {"not": has(OLD_KEYS)}})
         }
+        Kind::Env => json!({
+            "type": "object", "propertyNames": {"$ref": "#/$defs/EnvVar/properties/name"}, "minProperties": 1,
+            "additionalProperties": {"anyOf": [
+                {"type": "string", "minLength": 1}, {"type": "integer"}, {"$ref": "#/$defs/ListEdit"},
+                {
+                    "type": "object", "required": ["valueFrom"], "additionalProperties": false,
+                    "properties": {"valueFrom": {"$ref": "#/$defs/EnvVar/properties/valueFrom"}},
+                },
+            ]},
+        }),
         Kind::Container => json!({"type": "object", "$ref": "#/$defs/ContainerOverlay"}),
         Kind::Pod => json!({"type": "object", "$ref": "#/$defs/Pod"}),
         Kind::Resources => {

@@ -16,6 +16,8 @@ pub(super) fn overlays() -> Map<String, Value> {
     let mut selected = objects.definitions["Container"].clone();
     if let Some(fields) = selected["properties"].as_object_mut() {
         fields.shift_remove("name");
+        // It is a key of the rule.
+        fields.shift_remove("env");
     }
     objects.definitions.insert("ContainerOverlay".to_owned(), selected);
     objects.definitions

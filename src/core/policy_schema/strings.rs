@@ -8,8 +8,8 @@ const LABEL: &str = "[a-z0-9](?:[-a-z0-9]*[a-z0-9])?";
 const NAME: &str = "[A-Za-z0-9](?:[-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?";
 const FIELD: &str = r"metadata\.(?:name|namespace|uid|labels\['.+'\]|annotations\['.+'\])";
 
-/// One expression, and white space around it.
-pub(super) const EXPRESSION: &str = r"^\s*\$\{[\s\S]*\}\s*$";
+/// A condition, which does not begin with `${`.
+pub(super) const CONDITION: &str = r"^\s*(?:[^\s$]|\$[^{])";
 /// The same without white space, as overlays have it.
 pub(super) const WHOLE: &str = r"^\$\{[\s\S]*\}$";
 /// A string with an expression in it.

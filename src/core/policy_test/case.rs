@@ -108,12 +108,12 @@ impl CaseFile {
         let reasons: Vec<&str> = [Reason::LEFT_ALONE, Reason::SKIPPED, Reason::REFUSED, Reason::FAULTS]
             .concat()
             .into_iter()
-            .chain(definitions().flat_map(|one| one.warning_codes(true)))
+            .chain(definitions().flat_map(|one| one.check_codes(true)))
             .collect();
         let warnings: Vec<&str> = Warning::CODES
             .iter()
             .copied()
-            .chain(definitions().flat_map(|one| one.warning_codes(false)))
+            .chain(definitions().flat_map(|one| one.check_codes(false)))
             .collect();
         let known = |what: &str, code: &Code, known: &[&str]| {
             if known.contains(&code.text.as_str()) {

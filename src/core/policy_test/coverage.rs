@@ -9,7 +9,7 @@ use crate::core::engine::{
 };
 use crate::core::policy::expression::Bindings;
 use crate::core::policy::interpolation::Interpolation;
-use crate::core::policy::{About, Definition, Origin, PodContext, Policy, PolicyWarning, VALUE, resolve};
+use crate::core::policy::{About, Definition, Origin, PodContext, Policy, PolicyCheck, VALUE, resolve};
 use crate::core::policy_set::PolicySet;
 
 use seen::place;
@@ -100,13 +100,10 @@ impl PolicyCoverage {
         for rule in &definition.rules {
             part(Kind::Rule, &rule.name, true);
             part(Kind::When, &rule.name, rule.when.is_some());
-            part(Kind::Containers, &rule.name, rule.containers.is_some());
+            part(Kind::Containers, &rule.name, rule.containers.written().is_some());
         }
-        for settings in &definition.settings {
-            part(Kind::SettingsWhen, &settings.name, settings.when.is_some());
-            part(Kind::SettingsContainers, &settings.name, settings.containers.is_some());
-        }
-        definition.warnings.iter().for_each(|warning| part(Kind::Warning, &warning.code, true));
+        definition.files.iter().for_each(|file| part(Kind::File, &file.path, file.when.is_some()));
+        definition.checks.iter().for_each(|check| part(Kind::Check, &check.code, true));
         for column in definition.by_node() {
             for (label, machines, span) in column.rows() {
                 if is_own(span) {
@@ -171,12 +168,12 @@ impl PolicyCoverage {
         }
     }
 
-    /// Records the value of a warning by its place from the end. Several can have one code, and those of a
+    /// Records the value of a check by its place from the end. Several can have one code, and those of a
     /// base, which are not counted, come first.
-    fn see_message(&mut self, from_end: usize, value: Option<bool>) {
+    fn see_check(&mut self, from_end: usize, value: Option<bool>) {
         if let Some(value) = value
             && let Some(seen) =
-                self.seen.iter_mut().rev().filter(|seen| seen.kind == Kind::Warning).nth(from_end - 1)
+                self.seen.iter_mut().rev().filter(|seen| seen.kind == Kind::Check).nth(from_end - 1)
         {
             seen.record(value);
         }
@@ -200,21 +197,23 @@ impl Run<'_> {
         match scope {
             ScopeOf::Pod => self.visit_pod(bindings),
             _ if !self.matches => {}
-            ScopeOf::Container { list, index, .. } => {
-                let container = &self.pod["spec"][list][index];
+            ScopeOf::Container { list, index } => {
                 self.visit_container(bindings);
-                if self.trace.applied.iter().any(|applied| (applied.list, applied.index) == (list, index)) {
-                    self.visit_messages(bindings, |about| match about {
-                        About::Variable(name) => {
-                            own_variable(&container["env"], name).map(|(_, value)| Some(value))
-                        }
-                        About::Container => Some(None),
+                // Without a rule that applies, the engine looks at the pod only.
+                if !self.trace.applied.is_empty() {
+                    let env = &self.pod["spec"][list][index]["env"];
+                    self.visit_checks(bindings, |about| match about {
                         About::Pod => None,
+                        About::Containers(_) => Some(None),
+                        About::Variable(name, containers) => {
+                            let is_for = holds(containers.condition(), bindings) == Some(true);
+                            is_for.then(|| own_variable(env, name)).flatten().map(|(_, value)| Some(value))
+                        }
                     });
                 }
             }
             ScopeOf::Injected => {
-                self.visit_messages(bindings, |about| (*about == About::Pod).then_some(None));
+                self.visit_checks(bindings, |about| (*about == About::Pod).then_some(None));
             }
         }
     }
@@ -229,48 +228,44 @@ impl Run<'_> {
         for rule in &self.definition.rules {
             self.coverage.see(Kind::When, &rule.name, holds(rule.when.as_ref(), bindings));
         }
-        for settings in &self.definition.settings {
-            self.coverage.see(Kind::SettingsWhen, &settings.name, holds(settings.when.as_ref(), bindings));
+        for file in &self.definition.files {
+            self.coverage.see(Kind::File, &file.path, holds(file.when.as_ref(), bindings));
         }
     }
 
-    /// Records the conditions about a container, of the rules and settings whose `when` holds.
+    /// Records the conditions about a container, of the rules whose `when` holds.
     fn visit_container(&mut self, bindings: &Bindings<'_, '_>) {
-        let rules = self.definition.rules.iter();
-        let rules = rules.map(|rule| (Kind::Containers, &rule.name, &rule.when, &rule.containers));
-        let settings = self.definition.settings.iter();
-        let settings = settings.map(|one| (Kind::SettingsContainers, &one.name, &one.when, &one.containers));
-        for (kind, name, when, containers) in rules.chain(settings) {
-            if holds(when.as_ref(), bindings).unwrap_or(when.is_none()) {
-                self.coverage.see(kind, name, holds(containers.as_ref(), bindings));
+        for rule in &self.definition.rules {
+            if holds(rule.when.as_ref(), bindings).unwrap_or(rule.when.is_none()) {
+                self.coverage.see(Kind::Containers, &rule.name, holds(rule.containers.written(), bindings));
             }
         }
     }
 
-    /// Records the messages for which `value_of` has a value: that of a variable, or none if the message is about
-    /// something else.
-    fn visit_messages(
+    /// Records the checks for which `value_of` has a value: that of a variable, or none if the check is about something
+    /// else.
+    fn visit_checks(
         &mut self,
         bindings: &Bindings<'_, '_>,
         value_of: impl Fn(&About) -> Option<Option<Value>>,
     ) {
-        let warnings = &self.definition.warnings;
-        // The engine gives no other warnings for a pod that it refuses.
-        let given = |warning: &PolicyWarning| warning.refuses || self.refusal.is_none();
-        for (at, warning) in warnings.iter().enumerate().filter(|(_, warning)| given(warning)) {
-            let Some(value) = value_of(&warning.about) else { continue };
+        let checks = &self.definition.checks;
+        // The engine makes no other checks of a pod that it refuses.
+        let made = |check: &PolicyCheck| check.refuses || self.refusal.is_none();
+        for (at, check) in checks.iter().enumerate().filter(|(_, check)| made(check)) {
+            let Some(value) = value_of(&check.about) else { continue };
             let mut bindings = bindings.child();
             if let Some(value) = value {
                 bindings.set(VALUE, &value);
             }
             let value = match self.refusal {
                 // It reads what the rules added, and the pod that was refused does not have it.
-                Some(reason) if warning.about == About::Pod => {
-                    matches!(reason, Reason::Policy { code, .. } if *code == warning.code).then_some(true)
+                Some(reason) if check.about == About::Pod => {
+                    matches!(reason, Reason::Policy { code, .. } if *code == check.code).then_some(true)
                 }
-                _ => warning.when.holds(&bindings).ok(),
+                _ => check.holds(&bindings),
             };
-            self.coverage.see_message(warnings.len() - at, value);
+            self.coverage.see_check(checks.len() - at, value);
         }
     }
 }

@@ -68,7 +68,7 @@ pub enum Content {
         value: Scalar,
         /// True if the text has neither quotes nor a tag.
         plain: bool,
-        /// The places of the characters of a text with expressions.
+        /// The places of the characters of a text with expressions, or of several lines.
         map: Option<SourceMap>,
     },
     /// A list, in the order of the text.
@@ -118,6 +118,23 @@ impl<'t> Text<'t> {
 }
 
 impl Node {
+    /// A map that the text has in another form at this place.
+    pub(crate) fn map<'k>(span: Span, entries: impl IntoIterator<Item = (&'k str, Self)>) -> Self {
+        let entry = |(key, value): (&str, Self)| Entry {
+            key: key.to_owned(),
+            span: value.span,
+            converted: false,
+            value,
+        };
+        Self { span, content: Content::Map(entries.into_iter().map(entry).collect()) }
+    }
+
+    /// A string that the text has in another form at this place, such as a key.
+    pub(crate) fn text_at(span: Span, text: &str) -> Self {
+        let value = Scalar::String(text.to_owned());
+        Self { span, content: Content::Scalar { value, plain: false, map: None } }
+    }
+
     /// The string, if it is one.
     pub fn text(&self) -> Option<Text<'_>> {
         let Content::Scalar { value: Scalar::String(text), map, .. } = &self.content else { return None };

@@ -53,7 +53,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
         .policies()
         .iter()
         .map(Policy::definition)
-        .flat_map(|definition| definition.warning_codes(false));
+        .flat_map(|definition| definition.check_codes(false));
     fail_on.map_or(Ok(()), |fail_on| fail_on.validate(of_policies.chain(Finding::codes())))?;
     let default = ["-".to_owned()];
     let files = if arguments.files.is_empty() { &default[..] } else { &arguments.files };

@@ -304,11 +304,11 @@ impl Metrics {
         for policy in set.policies() {
             let definition = policy.definition();
             self.fill_policy(policy.name());
-            for code in definition.warning_codes(true) {
+            for code in definition.check_codes(true) {
                 self.fill_review(policy.name(), ReviewOutcome::Refused, code.to_owned().into());
                 drop(self.warnings.get_or_create(&CodeLabel { code: code.to_owned().into() }));
             }
-            for code in definition.warning_codes(false) {
+            for code in definition.check_codes(false) {
                 drop(self.warnings.get_or_create(&CodeLabel { code: code.to_owned().into() }));
             }
             let labels = PolicyLabels {

@@ -45,14 +45,7 @@ fn the_pod_is_made_in_a_namespace_whose_pods_the_webhook_gets() {
     assert_eq!(chosen(&all[3..], aws()), None);
     let matcher = "anyAnnotation: {lab/fabric: 'true'}\n    namespaces: [b]";
     assert_eq!(
-        chosen(
-            &all,
-            set(vec![policy(
-                "lab",
-                matcher,
-                "  rules: [{name: a, container: {env: [{name: A, value: b}]}}]"
-            )])
-        ),
+        chosen(&all, set(vec![policy("lab", matcher, "  rules: [{name: a, env: {A: b}}]")])),
         some("b")
     );
 }
@@ -87,7 +80,7 @@ fn the_pod_is_one_that_a_policy_injects_unless_the_user_says_otherwise() {
     assert_eq!(selecting["spec"]["nodeSelector"], json!({"pool": "x"}));
     assert_eq!(selecting["metadata"]["annotations"], usual["metadata"]["annotations"]);
 
-    let rule = "  rules: [{name: a, container: {env: [{name: A, value: b}]}}]";
+    let rule = "  rules: [{name: a, env: {A: b}}]";
     let of = |matcher: &str| pods(&Probe::default(), &set(vec![policy("lab", matcher, rule)]));
     let owned = "anyAnnotation: {lab/fabric: 'true'}\n    ownerKinds: [Job]";
     assert_eq!(of(owned), [] as [Value; 0], "the pod has no owner");

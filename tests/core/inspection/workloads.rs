@@ -14,15 +14,14 @@ use super::{healthy, list, namespace, reported};
 
 /// A policy that refuses pods with a label, and insists on a variable.
 fn refusing() -> PolicySet {
-    let rest = r#"  warnings:
+    let rest = r#"  checks:
     - code: too_old
-      when: "${pod.metadata.?labels[?'age'].orValue('') == 'old'}"
-      action: refuse
-      message: the pod is too old; remove the label
+      when: pod.metadata.?labels[?'age'].orValue('') == 'old'
+      refuse: the pod is too old; remove the label
   rules:
     - name: a
       onConflict: refuse
-      container: {env: [{name: A, value: b}]}
+      env: {A: b}
 "#;
     set(vec![policy("lab", "anyAnnotation: {lab/fabric: 'true'}", rest)])
 }
@@ -101,8 +100,8 @@ fn pods_are_decided_again_without_what_the_earlier_decision_left() {
     assert!(reason.contains("insists on `b`") && names[..] == ["Job team/own"], "{refused:?}");
 
     // The annotation of the nodes, that of the earlier policy, and the node decide no longer.
-    let condition = "anyAnnotation: {lab/fabric: 'true'}\n    when: \"${node[?'pool'].orValue('') == 'x'}\"";
-    let rest = "  warnings: [{code: wrong, when: '${totalGpus > 0}', action: refuse, message: 'the pod is for pool x'}]\n  rules: [{name: a, container: {env: [{name: A, value: b}]}}]";
+    let condition = "anyAnnotation: {lab/fabric: 'true'}\n    when: \"node[?'pool'].orValue('') == 'x'\"";
+    let rest = "  checks: [{code: wrong, when: totalGpus > 0, refuse: the pod is for pool x}]\n  rules: [{name: a, env: {A: b}}]";
     let policies = set(vec![policy("lab", condition, rest)]);
     let bound = |pod: &mut Value| {
         let annotations = json!({"lab/fabric": "true", "fabric-injector.io/skipped": "lab@0",

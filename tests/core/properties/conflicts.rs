@@ -85,7 +85,7 @@ fn two_amounts_of_one_resource_come_to_rest() {
 fn two_sources_of_one_variable_come_to_rest() {
     let source = json!([{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}]);
     let rules = json!([{
-        "name": "r", "onConflict": "replace", "container": {"env": [{"name": "A"}]},
+        "name": "r", "onConflict": "replace", "container": {"env": [{"name": "A", "value": "1"}]},
         "pod": {"spec": {"containers": [{"name": "main", "env": source}]}},
     }]);
     holds(&rules, &one(&json!({})));

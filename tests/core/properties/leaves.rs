@@ -315,7 +315,10 @@ fn edited(edit: &serde_json::Map<String, Value>, after: &Value) -> bool {
     }
     let separator = of("$separator").unwrap_or_else(|| ":".to_owned());
     let wanted = of("$prepend").or_else(|| of("$append")).unwrap_or_default();
-    wanted.split(&separator).all(|part| text.contains(part))
+    // Networks in JSON have the namespace apart from the name.
+    let is_json = text.trim_start().starts_with('[');
+    let last = wanted.rsplit('/').next().unwrap_or_default();
+    is_json && text.contains(last) || wanted.split(&separator).all(|part| text.contains(part))
 }
 
 fn bare(capability: &Value) -> String {

@@ -130,7 +130,14 @@ pub(crate) fn demand(policy: &Policy, pod: &Value, after: &Value, context: &Cont
                 None => gpus(container) > 0,
             };
             if selects {
-                let wanted = policy.build(&rule["container"], &names).unwrap_or_default();
+                let mut wanted = policy.build(&rule["container"], &names).unwrap_or_default();
+                // An empty text leaves the variable out, and an empty entry of a list its edit.
+                if let Some(env) = wanted["env"].as_array_mut() {
+                    let is_empty = |value: &Value| {
+                        [value, &value["$append"], &value["$prepend"]].iter().any(|text| *text == "")
+                    };
+                    env.retain(|entry| !is_empty(&entry["value"]));
+                }
                 containers.push((list, at, wanted));
             }
         }

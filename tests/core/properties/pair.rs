@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::adapter::{self, Context, Injection, Loaded, Result as Outcome};
-use super::generator::policies::Policy;
+use super::generator::policies::{Policy, written};
 use super::generator::yaml;
 use super::rules;
 use super::validity::refusals;
@@ -52,7 +52,8 @@ impl Group {
         let text = policy.text();
         let loaded = adapter::load(&text, &policy.overrides)?;
         let variant = |document: Option<Value>| {
-            document.and_then(|document| adapter::load(&yaml::text(&document), &policy.overrides).ok())
+            document
+                .and_then(|document| adapter::load(&yaml::text(&written(&document)), &policy.overrides).ok())
         };
         let permuted = variant(rules::permuted(&policy.document));
         let curious = variant(Some(rules::curious(&policy.document)));

@@ -22,10 +22,10 @@ pub(crate) fn curious(document: &Value) -> Value {
     let mut document = document.clone();
     let when = "${size(pod) < 0 || podNamespace == '?' || totalGpus < 0 || (hostNetwork && !hostNetwork) \
                 || size(node) < 0 || size(podRequests) < 0 || size(claimNames) < 0}";
-    let warning = json!({"code": "never", "when": when, "message": "never"});
-    match document["spec"]["warnings"].as_array_mut() {
+    let warning = json!({"code": "never", "when": when, "warn": "never"});
+    match document["spec"]["checks"].as_array_mut() {
         Some(warnings) => warnings.push(warning),
-        None => document["spec"]["warnings"] = json!([warning]),
+        None => document["spec"]["checks"] = json!([warning]),
     }
     document
 }

@@ -22,7 +22,7 @@ pub(crate) fn policy() -> Value {
             "devices": {
                 "own": {"resources": ["example.com/nic"], "networks": ["rail-0"], "claims": ["*-nics"]},
                 "add": [{
-                    "name": "nics", "when": "${totalGpus > 0}", "resources": {"example.com/nic": "${nics}", "${['example.com/a']}": 1},
+                    "name": "nics", "when": "totalGpus > 0", "resources": {"example.com/nic": "${nics}", "${['example.com/a']}": 1},
                     "networks": "rail-0",
                 }, {"name": "claim", "claims": {"nic": "nics"}}],
             },
@@ -33,7 +33,7 @@ pub(crate) fn policy() -> Value {
                 "namespaces": ["team"],
                 "ownerKinds": ["Job", "Job.batch"],
                 "nodes": {"providerIDs": ["lab://*"], "labels": {"example.com/lab": "*"}},
-                "when": "${node[?'pool'].orValue('') != 'slow'}",
+                "when": "node[?'pool'].orValue('') != 'slow'",
             },
             "parameters": {
                 "nics": {
@@ -61,23 +61,22 @@ pub(crate) fn policy() -> Value {
                     "*-a": {"table": {"a": 1}},
                 },
             },
-            "warnings": [{"code": "own_value", "when": "${value != ''}", "env": "A", "message": "`A` is ${value}", "action": "warn"}],
-            "settings": [
-                {
-                    "name": "file", "variables": ["NCCL_*"], "when": "${totalGpus > 0}", "containers": "${gpus > 0}",
-                    "file": {"path": "/etc/nccl.conf", "maxValue": 100, "exceptVariables": ["NCCL_CONF_FILE"]},
-                },
+            "checks": [
+                {"code": "own_value", "when": "value != ''", "env": "A", "containers": "gpus > 0", "warn": "`A` is ${value}"},
+                {"code": "no_gpus", "when": "totalGpus == 0", "refuse": "ask for GPUs"},
             ],
+            "files": [{
+                "path": "/etc/nccl.conf", "variables": ["NCCL_*"], "when": "totalGpus > 0",
+                "unless": ["NCCL_CONF_FILE"], "maxValue": 100,
+            }],
             "rules": [{
-                "name": "all", "when": "${totalGpus > 0}", "containers": "${gpus > 0}",
+                "name": "all", "when": "totalGpus > 0", "containers": "gpus > 0",
                 "onConflict": "keep",
-                "container": {
-                    "env": [
-                        {"name": "A", "value": "b"},
-                        {"name": "PATH", "value": {"$append": "/opt/bin", "$separator": ":"}},
-                    ],
-                    "args": {"$replace": ["a"]},
+                "env": {
+                    "A": "b", "B": 1, "PATH": {"$append": "/opt/bin", "$separator": ":"},
+                    "NODE": {"valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
                 },
+                "container": {"args": {"$replace": ["a"]}},
                 "pod": {
                     "metadata": {"annotations": {
                         "example.com/plain": "${mode}",
@@ -115,9 +114,9 @@ pub(crate) const MAPS: [(&str, &str); 17] = [
     ("/$defs/spec/properties/devices/properties/add/items", "/spec/devices/add/1"),
     ("/$defs/spec/properties/match", "/spec/match"),
     ("/$defs/spec/properties/match/properties/nodes", "/spec/match/nodes"),
-    ("/$defs/spec/properties/warnings/items", "/spec/warnings/0"),
-    ("/$defs/spec/properties/settings/items", "/spec/settings/0"),
-    ("/$defs/spec/properties/settings/items/properties/file", "/spec/settings/0/file"),
+    ("/$defs/spec/properties/checks/items", "/spec/checks/0"),
+    ("/$defs/spec/properties/checks/items", "/spec/checks/1"),
+    ("/$defs/spec/properties/files/items", "/spec/files/0"),
     ("/$defs/spec/properties/rules/items", "/spec/rules/0"),
     ("/$defs/spec/properties/parameters/additionalProperties", "/spec/parameters/nics"),
     ("/$defs/spec/properties/parameters/additionalProperties", "/spec/parameters/mode"),

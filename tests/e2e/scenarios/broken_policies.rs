@@ -29,7 +29,7 @@ spec:
   match:
     anyAnnotation: {lab.example/fabric: \"on\"}
   rules:
-    - {name: r, container: {env: [{name: A, value: b}]}}
+    - {name: r, env: {A: b}}
 ";
 
 /// Faults of `match`, each by what stands for its trigger. The chart refuses them.

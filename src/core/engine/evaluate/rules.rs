@@ -8,7 +8,7 @@ use crate::core::engine::analysis::{Container, PodAnalysis};
 use crate::core::engine::record::{Reason, Stop};
 use crate::core::policy::expression::Resolver;
 use crate::core::policy::interpolation::{EvaluationError, Interpolation};
-use crate::core::policy::{PodContext, Rule};
+use crate::core::policy::{Containers, PodContext, Rule};
 use crate::core::schema;
 use crate::core::work::Work;
 
@@ -108,11 +108,6 @@ impl<'a> Rules<'a> {
         })
     }
 
-    /// The containers that a rule selects.
-    pub(in crate::core::engine) fn selected_rows(&self) -> impl Iterator<Item = &Row<'a>> {
-        self.rows.iter().filter(|row| row.selected.contains(&true))
-    }
-
     /// The rules that select a container, in order.
     pub(in crate::core::engine) fn selecting(&self, row: &Row<'_>) -> impl Iterator<Item = &'a Rule> {
         let rules = self.all.iter().zip(&row.selected);
@@ -194,9 +189,10 @@ impl<'a> Candidates<'a> {
         let mut selected = vec![false; self.rules.len()];
         for (at, rule) in self.rules.iter().enumerate().filter(|(at, _)| self.active[*at]) {
             selected[at] = match (&rule.containers, last) {
-                (None, _) => container.gpus > 0,
-                (Some(condition), Some((known, holds))) if known == condition => holds,
-                (Some(condition), _) => {
+                (Containers::Gpus, _) => container.gpus > 0,
+                (Containers::Ranks, _) => scope.is_rank(container),
+                (Containers::If(condition), Some((known, holds))) if known == condition => holds,
+                (Containers::If(condition), _) => {
                     let holds = condition.holds(&bindings).map_err(|error| failed(scope, rule, error))?;
                     last = Some((condition, holds));
                     holds

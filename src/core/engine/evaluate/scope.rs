@@ -118,6 +118,8 @@ impl<'a> Scope<'a> {
             (Source::Pod, "totalGpus") => Computed::int(*total_gpus),
             (Source::Pod, "claimNames") => Computed::of(claims),
             (Source::Pod, "ownDevices") => Computed::bool(!own_devices.is_empty()),
+            (Source::Pod, "launcher") => Computed::bool(self.analysis.is_launcher),
+            (Source::Container(container), "ranks") => Computed::bool(self.is_rank(container)),
             (Source::Container(container), "gpus") => Computed::int(container.gpus),
             (Source::Container(container), "container") => Computed::of(&container.read),
             (Source::Container(container), "gpuCounts") => Computed::of(&container.counts),
@@ -125,6 +127,11 @@ impl<'a> Scope<'a> {
             (Source::Injected(requests), "podRequests") => Computed::of(requests),
             _ => Computed::of(&Value::Null),
         }
+    }
+
+    /// Returns whether a container is a rank of a job, or the launcher, which hands variables on to the ranks.
+    pub(super) fn is_rank(&self, container: &Container) -> bool {
+        container.gpus > 0 || self.analysis.is_launcher
     }
 
     /// Returns whether a container requests a device of the fabric, or gets one.

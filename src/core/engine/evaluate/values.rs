@@ -15,8 +15,8 @@ use super::scope::Scope;
 pub(crate) enum ScopeOf {
     /// The pod before injection.
     Pod,
-    /// One of its containers, by list and index, with its GPUs.
-    Container { list: &'static str, index: usize, gpus: i64 },
+    /// One of its containers, by list and index.
+    Container { list: &'static str, index: usize },
     /// The pod after injection.
     Injected,
 }
@@ -43,7 +43,7 @@ pub(crate) fn each_scope(
     };
     visit(ScopeOf::Pod, &of_pod);
     for container in &analysis.containers {
-        let of = ScopeOf::Container { list: container.list, index: container.index, gpus: container.gpus };
+        let of = ScopeOf::Container { list: container.list, index: container.index };
         visit(of, &of_pod.of_container(container));
     }
     visit(ScopeOf::Injected, &of_pod.of_injected(injected));

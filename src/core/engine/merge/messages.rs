@@ -1,18 +1,18 @@
-//! The warnings that a policy declares, some of which refuse the pod.
+//! The checks that a policy declares: warnings and refusals.
 
 use std::collections::HashSet;
 
 use serde_json::Value;
 
 use crate::core::policy::expression::{Bindings, Resolver};
-use crate::core::policy::interpolation::{EvaluationError, text_of};
-use crate::core::policy::{About, PolicyWarning, ResolvedPolicy, VALUE};
+use crate::core::policy::interpolation::{EvaluationError, Interpolation, text_of};
+use crate::core::policy::{About, PolicyCheck, ResolvedPolicy, VALUE};
 
 use super::container::name_of;
 use crate::core::engine::evaluate::{Row, Scope};
 use crate::core::engine::record::{ChangeLog, Cursor, Kept, Reason, Stop, Warning, WarningKind};
 
-/// Gives the warnings about the pod.
+/// Makes the checks of the pod.
 pub(in crate::core::engine) fn about_pod(
     policy: &ResolvedPolicy,
     scope: &Scope<'_>,
@@ -20,37 +20,49 @@ pub(in crate::core::engine) fn about_pod(
 ) -> Result<(), Stop> {
     let resolver = Resolver(scope);
     let bindings = scope.bindings(&resolver);
-    for warning in policy.warnings.iter().filter(|warning| warning.about == About::Pod) {
-        if let Some(kind) = evaluate(warning, scope, &bindings)? {
+    for check in policy.checks.iter().filter(|check| check.about == About::Pod) {
+        let check = Check { check, scope };
+        if check.holds(check.check.when.as_ref(), &bindings)? {
+            let kind = check.outcome(&bindings)?;
             log.warnings.push(Warning { path: String::new(), kind, rule: String::new() });
         }
     }
     Ok(())
 }
 
-/// Gives the warnings about the containers that a rule selects, and about the variables that they set themselves.
-pub(super) fn about_containers<'s>(
+/// Makes the checks of containers, and of the variables that they set themselves.
+pub(super) fn about_containers(
     policy: &ResolvedPolicy,
-    selected: impl Iterator<Item = &'s Row<'s>>,
+    rows: &[Row<'_>],
     pod: &mut Value,
     log: &mut ChangeLog,
 ) -> Result<(), Stop> {
-    let warnings = || policy.warnings.iter().filter(|warning| warning.about != About::Pod);
-    if warnings().next().is_none() {
+    let checks = || policy.checks.iter().filter(|check| check.about != About::Pod);
+    if checks().next().is_none() {
         return Ok(());
     }
     // The warnings for which a better one is known.
     let mut replaced: HashSet<String> = HashSet::new();
-    for Row { container, scope, .. } in selected {
+    for Row { container, scope, .. } in rows {
         let resolver = Resolver(scope);
         let bindings = scope.bindings(&resolver);
         let mut cursor = Cursor::container(pod, log, container.list, container.index)?;
-        for warning in warnings() {
-            let About::Variable(name) = &warning.about else {
-                if let Some(kind) = evaluate(warning, scope, &bindings)? {
-                    cursor.warn_here(kind, "");
+        for check in checks().map(|check| Check { check, scope }) {
+            let name = match &check.check.about {
+                About::Variable(name, containers) => {
+                    if !check.holds(containers.condition(), &bindings)? {
+                        continue;
+                    }
+                    name
                 }
-                continue;
+                About::Containers(condition) => {
+                    let when = check.check.when.as_ref();
+                    if check.holds(when, &bindings)? && check.holds(Some(condition), &bindings)? {
+                        cursor.warn_here(check.outcome(&bindings)?, "");
+                    }
+                    continue;
+                }
+                About::Pod => continue,
             };
             let own = cursor.get("env").and_then(|env| own_variable(env, name));
             let Some((at, value)) = own else { continue };
@@ -59,7 +71,8 @@ pub(super) fn about_containers<'s>(
             }
             let mut bindings = bindings.child();
             bindings.set(VALUE, &value);
-            if let Some(kind) = evaluate(warning, scope, &bindings)? {
+            if check.holds(check.check.when.as_ref(), &bindings)? {
+                let kind = check.outcome(&bindings)?;
                 let path = cursor.list("env", |env| {
                     env.warn(at, kind, "");
                     Ok(env.pointer_to(at))
@@ -75,22 +88,31 @@ pub(super) fn about_containers<'s>(
     Ok(())
 }
 
-/// The kind of a warning whose condition holds. One that refuses the pod ends the injection.
-fn evaluate(
-    warning: &PolicyWarning,
-    scope: &Scope<'_>,
-    bindings: &Bindings<'_, '_>,
-) -> Result<Option<WarningKind>, Stop> {
-    let failed = |error: EvaluationError| scope.explain(&format!("the warning `{}`", warning.code), error);
-    if !warning.when.holds(bindings).map_err(failed)? {
-        return Ok(None);
+/// A check, and the scope of its expressions.
+#[derive(Clone, Copy)]
+struct Check<'a, 's> {
+    check: &'a PolicyCheck,
+    scope: &'a Scope<'s>,
+}
+
+impl Check<'_, '_> {
+    fn holds(&self, condition: Option<&Interpolation>, bindings: &Bindings<'_, '_>) -> Result<bool, Stop> {
+        condition.map_or(Ok(true), |condition| condition.holds(bindings)).map_err(|error| self.failed(error))
     }
-    let message = text_of(&warning.message.evaluate(bindings).map_err(failed)?);
-    let code = warning.code.clone();
-    if warning.refuses {
-        return Err(Reason::Policy { code, message }.into());
+
+    /// The warning of a check whose conditions hold. One that refuses the pod ends the injection.
+    fn outcome(&self, bindings: &Bindings<'_, '_>) -> Result<WarningKind, Stop> {
+        let message = self.check.message.evaluate(bindings).map_err(|error| self.failed(error))?;
+        let (code, message) = (self.check.code.clone(), text_of(&message));
+        if self.check.refuses {
+            return Err(Reason::Policy { code, message }.into());
+        }
+        Ok(WarningKind::Policy { code, message })
     }
-    Ok(Some(WarningKind::Policy { code, message }))
+
+    fn failed(&self, error: EvaluationError) -> Stop {
+        self.scope.explain(&format!("the check `{}`", self.check.code), error)
+    }
 }
 
 /// The position and value of a variable in a list of them. Of several entries, the last one counts.

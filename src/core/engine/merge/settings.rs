@@ -85,7 +85,7 @@ impl SettingsOf<'_> {
         let name = file.free_name(&pod["metadata"]["annotations"], &lines, &mut facts.files);
         let key = format!("{DOMAIN}/{name}");
         let volume = file.volume(&format!("{name}-settings"), &key);
-        let volume = facts.volumes.declare_settings(&file.0.name, volume);
+        let volume = facts.volumes.declare_settings(&file.0.path, volume);
         let Some(field) = schema::container().field("volumeMounts") else { return Ok(()) };
         let mount = json!({
             "name": volume, "mountPath": file.0.path, "subPath": file.name(), "readOnly": true,

@@ -1,4 +1,4 @@
-//! The rules, settings, variables and messages of a policy, evaluated for a pod.
+//! The rules, files, variables and checks of a policy, evaluated for a pod.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -8,14 +8,13 @@ use crate::core::pointer::field_path;
 use crate::core::policy::definition::AddsDevices;
 use crate::core::policy::expression::Bindings;
 use crate::core::policy::interpolation::{Interpolation, Phase};
-use crate::core::policy::{About, Definition, VALUE};
+use crate::core::policy::{About, Containers, Definition, VALUE};
 
 use super::condition::{ConditionFact, Read, Reasons};
 use crate::core::explain::lines::{FileLine, in_file, item};
 use crate::core::explain::parameters::ValueFact;
-use crate::core::explain::text::GPU_CONTAINERS;
 
-/// A rule, or settings, for a pod.
+/// A rule, or a file, for a pod.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RuleResult {
@@ -29,7 +28,7 @@ pub struct RuleResult {
     pub containers: Vec<ContainerCondition>,
 }
 
-/// A condition of a rule or of settings, for a container.
+/// A condition of a rule or of a file, for a container.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ContainerCondition {
     pub container: String,
@@ -69,7 +68,7 @@ pub(super) struct Evaluation<'a> {
     definition: &'a Definition,
     pod: &'a Value,
     /// The conditions of the rules, then of the settings: `when` and `containers`.
-    conditions: Vec<(Option<&'a Interpolation>, Option<&'a Interpolation>)>,
+    conditions: Vec<(Option<&'a Interpolation>, &'a Containers)>,
     results: Vec<RuleResult>,
     /// The variables that have their values from a row.
     rows: Vec<ValueFact>,
@@ -92,35 +91,31 @@ impl<'a> Evaluation<'a> {
             containers: Vec::new(),
         };
         let applied = |name: &str| trace.applied.iter().any(|applied| applied.rule == name);
-        let (rules, settings) = (definition.rules.iter(), definition.settings.iter());
-        let conditions = rules.clone().map(|rule| (rule.when.as_ref(), rule.containers.as_ref()));
-        let of_settings = settings.clone().map(|one| (one.when.as_ref(), one.containers.as_ref()));
+        let (rules, files) = (definition.rules.iter(), definition.files.iter());
+        let conditions = rules.clone().map(|rule| (rule.when.as_ref(), &rule.containers));
+        let of_files = files.clone().map(|file| (file.when.as_ref(), &Containers::Gpus));
         let results =
             rules.map(|rule| result(&rule.name, Some(in_file(definition, rule.span)), applied(&rule.name)));
+        let of_path = |path: &str| result(path, item(definition, "files", "path", path), false);
         Self {
             definition,
             pod,
-            conditions: conditions.chain(of_settings).collect(),
-            results: results
-                .chain(
-                    settings
-                        .map(|one| result(&one.name, item(definition, "settings", "name", &one.name), false)),
-                )
-                .collect(),
+            conditions: conditions.chain(of_files).collect(),
+            results: results.chain(files.map(|file| of_path(&file.path))).collect(),
             rows,
             variables: Vec::new(),
             messages: Vec::new(),
         }
     }
 
-    /// The results of the rules, and of the settings.
+    /// The results of the rules, and of the files.
     pub(super) fn results(&mut self) -> (Vec<RuleResult>, Vec<RuleResult>) {
         let mut rules = std::mem::take(&mut self.results);
-        let mut settings = rules.split_off(self.definition.rules.len());
-        for settings in &mut settings {
-            settings.applied = settings.containers.iter().any(|of| of.condition.value == Some(true));
+        let mut files = rules.split_off(self.definition.rules.len());
+        for file in &mut files {
+            file.applied = file.containers.iter().any(|of| of.condition.value == Some(true));
         }
-        (rules, settings)
+        (rules, files)
     }
 
     /// Adds what is known about a part of the pod.
@@ -139,13 +134,15 @@ impl<'a> Evaluation<'a> {
                     result.when = keeps_out.or(result.when.take());
                 }
             }
-            ScopeOf::Container { list, index, gpus } => {
+            ScopeOf::Container { list, index } => {
                 let is_active =
                     |result: &RuleResult| result.when.as_ref().is_none_or(|when| when.value == Some(true));
                 for (result, (_, containers)) in results.filter(|(result, _)| is_active(result)) {
-                    let condition = containers.map_or_else(|| gpu_condition(gpus), |text| reasons.of(text));
                     let container = container_name(self.pod, list, index);
-                    result.containers.push(ContainerCondition { container, condition });
+                    let condition = containers.condition().map(|condition| reasons.of(condition));
+                    result
+                        .containers
+                        .extend(condition.map(|condition| ContainerCondition { container, condition }));
                 }
             }
             ScopeOf::Injected => {}
@@ -157,7 +154,7 @@ impl<'a> Evaluation<'a> {
         for variable in &self.definition.variables {
             let container = match (variable.phase, scope) {
                 (Phase::Fixed | Phase::Pod, ScopeOf::Pod) | (Phase::Injected, ScopeOf::Injected) => None,
-                (Phase::Container, ScopeOf::Container { list, index, .. }) => {
+                (Phase::Container, ScopeOf::Container { list, index }) => {
                     Some(container_name(self.pod, list, index))
                 }
                 _ => continue,
@@ -179,28 +176,29 @@ impl<'a> Evaluation<'a> {
 
     fn messages(&mut self, scope: ScopeOf, bindings: &Bindings<'_, '_>) {
         let definition = self.definition;
-        for message in &definition.warnings {
+        for check in &definition.checks {
             // Only a message that is given needs its reasons.
-            let of = |bindings: &Bindings<'_, '_>| {
-                let given = message.when.holds(bindings) == Ok(true);
-                given.then(|| Reasons { definition, bindings }.of(&message.when))
+            let of = |condition: Option<&Interpolation>, bindings: &Bindings<'_, '_>| {
+                let given = check.holds(bindings) == Some(true);
+                condition.filter(|_| given).map(|condition| Reasons { definition, bindings }.of(condition))
             };
-            let (container, condition) = match (&message.about, scope) {
-                (About::Pod, ScopeOf::Injected) => (None, of(bindings)),
-                (About::Container, ScopeOf::Container { list, index, .. }) => {
-                    (Some(container_path(self.pod, list, index)), of(bindings))
+            let when = check.when.as_ref();
+            let (container, condition) = match (&check.about, scope) {
+                (About::Pod, ScopeOf::Injected) => (None, of(when, bindings)),
+                (About::Containers(condition), ScopeOf::Container { list, index }) => {
+                    (Some(container_path(self.pod, list, index)), of(Some(condition), bindings))
                 }
-                (About::Variable(name), ScopeOf::Container { list, index, .. }) => {
+                (About::Variable(name, _), ScopeOf::Container { list, index }) => {
                     let env = &self.pod["spec"][list][index]["env"];
                     let Some((_, value)) = own_variable(env, name) else { continue };
                     let mut bindings = bindings.child();
                     bindings.set(VALUE, &value);
-                    (Some(container_path(self.pod, list, index)), of(&bindings))
+                    (Some(container_path(self.pod, list, index)), of(when, &bindings))
                 }
                 _ => continue,
             };
             if let Some(condition) = condition {
-                self.messages.push(MessageResult { code: message.code.clone(), container, condition });
+                self.messages.push(MessageResult { code: check.code.clone(), container, condition });
             }
         }
     }
@@ -213,13 +211,6 @@ fn keeps_out(device: AddsDevices, bindings: &Bindings<'_, '_>) -> Option<Conditi
         let reads = vec![Read { name: name.to_owned(), value: true.into() }];
         ConditionFact { expression: format!("!{name}"), value: Some(false), error: None, reads }
     })
-}
-
-/// The condition of a rule without `containers`.
-fn gpu_condition(gpus: i64) -> ConditionFact {
-    let expression = GPU_CONTAINERS.to_owned();
-    let reads = vec![Read { name: "gpus".to_owned(), value: Value::from(gpus) }];
-    ConditionFact { expression, value: Some(gpus > 0), error: None, reads }
 }
 
 fn container_name(pod: &Value, list: &str, index: usize) -> String {

@@ -33,7 +33,7 @@ pub fn pod_text(head: &str, fact: &PodFact) -> String {
     parameters(fact, &mut text);
     variables(fact, &mut text);
     rules("rules", &fact.rules, &mut text);
-    rules("settings", &fact.settings, &mut text);
+    rules("files", &fact.files, &mut text);
     result(&fact.fields, &mut text);
     absent(&fact.fields, &mut text);
     warnings(fact, &mut text);
@@ -133,7 +133,7 @@ fn variables(fact: &PodFact, text: &mut Text) {
     }
 }
 
-/// The rules and settings that apply to a container have a `+`.
+/// The rules and files that apply to a container have a `+`.
 fn rules(heading: &str, rules: &[RuleResult], text: &mut Text) {
     if rules.is_empty() {
         return;
@@ -149,7 +149,7 @@ fn rules(heading: &str, rules: &[RuleResult], text: &mut Text) {
     text.rows(2, &rows);
 }
 
-/// The conditions of a rule or of settings, each with the values that it reads; the containers with one reason together.
+/// The conditions of a rule or of a file, each with the values that it reads; the containers with one reason together.
 fn reasons(RuleResult { when, containers, .. }: &RuleResult) -> Vec<String> {
     let mut reasons = Vec::new();
     if let Some(when) = when {

@@ -12,7 +12,7 @@ use crate::core::policy::{OnConflict, Policy, Rule};
 
 use super::constants::constants;
 use crate::core::explain::lines::{FileLine, in_file};
-use crate::core::explain::text::{GPU_CONTAINERS, one_line, shown, source};
+use crate::core::explain::text::{one_line, shown, source};
 
 /// A rule, with the fields that it adds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -58,7 +58,7 @@ pub(super) fn rules(policy: &Policy) -> Vec<RuleFact> {
         place: Some(in_file(policy.definition(), rule.span)),
         when: rule.when.as_ref().map(source),
         applies: rule.when.as_ref().map_or(Some(true), |when| when.holds(&constants).ok()),
-        containers: rule.containers.as_ref().map_or_else(|| GPU_CONTAINERS.to_owned(), source),
+        containers: rule.containers.condition().map(source).unwrap_or_default(),
         on_conflict: match rule.on_conflict {
             OnConflict::Keep => "keep",
             OnConflict::Replace => "replace",

@@ -6,7 +6,7 @@ use crate::core::counted;
 
 use super::additions::{AdditionFact, RuleFact};
 use super::needs::NeedKind;
-use super::{MessageFact, PolicyFact, VariableFact};
+use super::{CheckFact, PolicyFact, VariableFact};
 use crate::core::explain::parameters::{ParameterFact, SourceKind};
 use crate::core::explain::text::{GPU_CONTAINERS, Text, brief, one_line, shown, value};
 
@@ -21,11 +21,11 @@ pub fn policy_text(fact: &PolicyFact) -> String {
     gpus(fact, &mut text);
     text.section(&format!("rules, for containers with `{GPU_CONTAINERS}` if they do not say otherwise"));
     fact.rules.iter().for_each(|rule| write_rule(rule, &mut text));
-    settings(fact, &mut text);
+    files(fact, &mut text);
     text.section("parameters");
     fact.parameters.iter().for_each(|parameter| write_parameter(parameter, &mut text));
     variables(fact, &mut text);
-    messages(&fact.warnings, &mut text);
+    checks(&fact.checks, &mut text);
     needs(fact, &mut text);
     text.finish()
 }
@@ -69,9 +69,8 @@ fn gpus(fact: &PolicyFact, text: &mut Text) {
         rows.push(row("claims", &each));
     }
     text.rows(2, &rows);
-    let fabric = &fact.fabric;
-    let lists =
-        [("resources", &fabric.resources), ("networks", &fabric.networks), ("claims", &fabric.claims)];
+    let own = &fact.own_devices;
+    let lists = [("resources", &own.resources), ("networks", &own.networks), ("claims", &own.claims)];
     let rows: Vec<_> = lists
         .into_iter()
         .filter(|(_, names)| !names.is_empty())
@@ -130,20 +129,16 @@ fn written(addition: &AdditionFact) -> String {
     }
 }
 
-fn settings(fact: &PolicyFact, text: &mut Text) {
-    if fact.settings.is_empty() {
+fn files(fact: &PolicyFact, text: &mut Text) {
+    if fact.files.is_empty() {
         return;
     }
-    text.section("settings for processes that a container does not start itself");
-    for settings in &fact.settings {
-        text.line(&format!("  {}", settings.name));
+    text.section("files for processes that a container does not start itself");
+    for file in &fact.files {
+        text.line(&format!("  {}", file.path));
         let mut rows = Vec::new();
-        rows.extend(settings.when.iter().map(|when| row("if", when)));
-        if settings.containers != GPU_CONTAINERS {
-            rows.push(row("for containers with", &settings.containers));
-        }
-        rows.push(row("variables", &settings.variables.join(", ")));
-        rows.push(row("in the file", &settings.file));
+        rows.extend(file.when.iter().map(|when| row("if", when)));
+        rows.push(row("variables", &file.variables.join(", ")));
         text.rows(4, &rows);
     }
 }
@@ -222,18 +217,18 @@ fn variables(fact: &PolicyFact, text: &mut Text) {
     }
 }
 
-fn messages(messages: &[MessageFact], text: &mut Text) {
-    if messages.is_empty() {
+fn checks(checks: &[CheckFact], text: &mut Text) {
+    if checks.is_empty() {
         return;
     }
-    text.section("warnings");
-    for message in messages {
-        let refuses = if message.action == "refuse" { ", which refuses the pod" } else { "" };
-        text.line(&format!("  {}{refuses}", message.code));
-        text.rows(
-            4,
-            &[row("about", &message.about), row("if", &message.when), row("message", &message.message)],
-        );
+    text.section("checks");
+    for check in checks {
+        text.line(&format!("  {}", check.code));
+        let mut rows: Vec<_> = check.env.iter().map(|name| row("of the variable", name)).collect();
+        rows.extend(check.when.iter().map(|when| row("if", when)));
+        rows.extend(check.containers.iter().map(|condition| row("for containers with", condition)));
+        rows.push(row(if check.refuses { "refuse" } else { "warn" }, &check.message));
+        text.rows(4, &rows);
     }
 }
 

@@ -22,13 +22,16 @@ spec:
       h100: {pairs: "4"}
       b200: {pairs: "1"}
     profile: ${profiles[?node[?'pool'].orValue('')].orValue(profiles['h100'])}
-  settings:
-    - name: nccl
+  files:
+    - path: /etc/nccl.conf
       variables: [NCCL_*]
-      file: {path: /etc/nccl.conf}
   rules:
     - name: devices
-      when: ${locked || mode == 'fail'}
+      containers: gpus > 0
+      when: locked || mode == 'fail'
+      env:
+        NCCL_PAIRS: "${profile.pairs}"
+        NCCL_NAME: "${perhaps}"
       container:
         resources:
           limits: {lab/roce: "${devices(gpus, ratio)}"}
@@ -36,9 +39,6 @@ spec:
         securityContext: {capabilities: {add: [IPC_LOCK]}}
         volumeMounts:
           - {name: shm, mountPath: /dev/shm}
-        env:
-          - {name: NCCL_PAIRS, value: "${profile.pairs}"}
-          - {name: NCCL_NAME, value: "${perhaps}"}
       pod:
         spec:
           volumes:
@@ -75,13 +75,13 @@ fn a_policy_without_mistakes_has_no_finding() {
 
 #[test]
 fn the_value_of_an_expression_has_to_fit_in_its_place() {
-    let value = "value: \"${profile.pairs}\"";
-    finds(value, "value: \"${profiles}${profile.pairs}${profile}\"", &[]);
-    finds(value, "value: \"${profile}${profile.pears}\"", &[("type_mismatch", "profile.pears")]);
-    finds(value, "value: \"${[profile.pairs]}\"", &[("type_mismatch", "[profile.pairs]")]);
+    let value = "NCCL_PAIRS: \"${profile.pairs}\"";
+    finds(value, "NCCL_PAIRS: \"${profiles}${profile.pairs}${profile}\"", &[]);
+    finds(value, "NCCL_PAIRS: \"${profile}${profile.pears}\"", &[("type_mismatch", "profile.pears")]);
+    finds(value, "NCCL_PAIRS: \"${[profile.pairs]}\"", &[("type_mismatch", "[profile.pairs]")]);
     finds(
         value,
-        "value: \"${pod.spec.?hostname}\"",
+        "NCCL_PAIRS: \"${pod.spec.?hostname}\"",
         &[("type_mismatch", "pod.spec.?hostname"), ("unused_variable", "profile")],
     );
     let limits = "limits: {lab/roce: \"${devices(gpus, ratio)}\"}";
@@ -89,19 +89,19 @@ fn the_value_of_an_expression_has_to_fit_in_its_place() {
     finds(limits, "limits: {lab/roce: \"${gpus > 3}\"}", &[("type_mismatch", "gpus > 3")]);
     let mount = "{name: shm, mountPath: /dev/shm}";
     finds(mount, "{name: shm, mountPath: /dev/shm, readOnly: \"${'true'}\"}", &[("type_mismatch", "'true'")]);
-    let condition = "${locked || mode == 'fail'}";
-    finds(condition, "${mode}", &[("type_mismatch", "mode"), ("unused_parameter", "locked")]);
+    let condition = "locked || mode == 'fail'";
+    finds(condition, "mode", &[("type_mismatch", "mode"), ("unused_parameter", "locked")]);
 }
 
 #[test]
 fn an_expression_under_a_condition_that_no_sample_meets_is_checked() {
     let text = POLICY
         .replacen(
-            "${locked || mode == 'fail'}",
-            "${pod.metadata.?labels[?'team'].orValue('') == 'x' && locked && mode == 'fail'}",
+            "locked || mode == 'fail'",
+            "pod.metadata.?labels[?'team'].orValue('') == 'x' && locked && mode == 'fail'",
             1,
         )
-        .replacen("value: \"${profile.pairs}\"", "value: \"${profile.pairs + gpus}\"", 1);
+        .replacen("NCCL_PAIRS: \"${profile.pairs}\"", "NCCL_PAIRS: \"${profile.pairs + gpus}\"", 1);
     let definition = Definition::read("lab.yaml", &text).unwrap();
     let error = errors(&definition).remove(0);
     assert!(
@@ -116,25 +116,21 @@ fn an_expression_under_a_condition_that_no_sample_meets_is_checked() {
 
 #[test]
 fn a_condition_that_never_holds_for_its_literal_is_found() {
-    let condition = "${locked || mode == 'fail'}";
+    let condition = "locked || mode == 'fail'";
     let mode_unused = ("unused_parameter", "mode");
-    finds(condition, "${locked == 'true' && mode == 'fail'}", &[("unlike_types", "'true'")]);
-    finds(condition, "${locked || mode == 'Fail'}", &[("unknown_enum_value", "'Fail'")]);
+    finds(condition, "locked == 'true' && mode == 'fail'", &[("unlike_types", "'true'")]);
+    finds(condition, "locked || mode == 'Fail'", &[("unknown_enum_value", "'Fail'")]);
     finds(
         condition,
-        "${locked && node[?'pool'].orValue('') == 'H100'}",
+        "locked && node[?'pool'].orValue('') == 'H100'",
         &[("always_false", "'H100'"), mode_unused],
     );
 }
 
 #[test]
 fn what_has_no_effect_is_found() {
-    finds(
-        "name: NCCL_NAME, value: \"${perhaps}\"",
-        "name: NCCL_NAME, value: x",
-        &[("unused_parameter", "perhaps")],
-    );
-    finds("value: \"${profile.pairs}\"", "value: \"1\"", &[("unused_variable", "profile")]);
+    finds("NCCL_NAME: \"${perhaps}\"", "NCCL_NAME: x", &[("unused_parameter", "perhaps")]);
+    finds("NCCL_PAIRS: \"${profile.pairs}\"", "NCCL_PAIRS: \"1\"", &[("unused_variable", "profile")]);
     finds("[NCCL_*]", "[NCLC_*]", &[("unknown_setting_variable", "NCLC_*")]);
     finds("[NCCL_*]", "[NCCL_*, NCCL_PAIR]", &[("unknown_setting_variable", "NCCL_PAIR")]);
     // For the rules of extensions.
@@ -192,7 +188,7 @@ fn policies_that_match_one_pod_are_found() {
     assert_eq!(overlap(trigger, &format!("{trigger}\n    namespaces: [a]")), ["policies_overlap"]);
     for apart in [
         "anyAnnotation: {lab/fabric: \"other\"}".to_owned(),
-        format!("{trigger}\n    when: ${{node[?'pool'].orValue('') == 'h100'}}"),
+        format!("{trigger}\n    when: node[?'pool'].orValue('') == 'h100'"),
         "exceptAnnotation: {lab/fabric: \"*\"}\n    labels: {x: \"y\"}".to_owned(),
     ] {
         assert_eq!(overlap(trigger, &apart), Vec::<&str>::new(), "{apart}");
@@ -203,7 +199,7 @@ fn policies_that_match_one_pod_are_found() {
 fn an_extension_has_the_warnings_of_its_own_file_only() {
     let base = POLICY.replacen("mode == 'fail'", "mode == 'none'", 1);
     let own = "apiVersion: fabric-injector.io/v1alpha1\nkind: FabricPolicy\nmetadata:\n  name: own\nspec:\n  extends: lab\n  \
-               rules:\n    - name: own\n      when: ${mode == 'Fail'}\n      container: {env: [{name: A, value: b}]}\n";
+               rules:\n    - name: own\n      when: mode == 'Fail'\n      env: {A: b}\n";
     let files = [("lab.yaml", base.as_str()), ("own.yaml", own)]
         .map(|(file, text)| PolicyFile::read(file, text).unwrap());
     let definitions = definitions(&files, &[]).unwrap();

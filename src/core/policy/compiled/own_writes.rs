@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use super::devices::Devices;
 use crate::core::policy::definition::{Definition, OnConflict, Rule, Settings};
 use crate::core::policy::expression::{Path, ReadSet, Step};
-use crate::core::policy::interpolation::{Interpolation, names_in};
+use crate::core::policy::interpolation::{Interpolation, JOB_ROLE, names_in};
 use crate::core::policy::overlay::{
     self, Instructions, Key, NETWORKS, PodOverlay, Write, Written, writes_of_rule,
 };
@@ -27,22 +27,15 @@ pub(crate) struct OwnWrites {
 }
 
 impl OwnWrites {
-    pub(crate) fn of(
-        rules: &[Rule],
-        variables: &[&Variable],
-        settings: &[Settings],
-        devices: &Devices,
-    ) -> Self {
+    pub(crate) fn of(rules: &[Rule], variables: &[&Variable], files: &[Settings], devices: &Devices) -> Self {
         let all = |visit: &mut dyn FnMut(&Interpolation)| {
             for rule in rules {
                 rule.texts(visit);
             }
-            for settings in settings {
-                settings.texts(visit);
-            }
+            files.iter().flat_map(|file| &file.when).for_each(visit);
         };
         let mut reads = Reads::of(variables, all);
-        reads.chooses_containers = rules.iter().any(|rule| rule.containers.is_some());
+        reads.chooses_containers = rules.iter().any(|rule| rule.containers.written().is_some());
         if rules.iter().any(|rule| rule.device.is_some()) {
             reads.names.insert("ownDevices".to_owned());
         }
@@ -55,19 +48,16 @@ impl OwnWrites {
             writes(&rule.container, &rule.pod, &mut |path| _ = written.insert(path));
             written.iter().any(|path| reads.include(path, devices))
         };
-        let by_settings =
-            !settings.is_empty() && of_settings_files().any(|path| reads.include(&path, devices));
+        let by_files = !files.is_empty() && of_settings_files().any(|path| reads.include(&path, devices));
         let of_templates = Reads::of(variables, |visit| {
             for rule in rules {
                 rule.pod.texts_with(&rule.container, visit);
             }
-            for settings in settings {
-                settings.texts(visit);
-            }
+            files.iter().flat_map(|file| &file.when).for_each(visit);
         });
         Self {
             read: rules.iter().filter(|rule| of_rule(rule, &reads)).map(|rule| rule.name.clone()).collect(),
-            always_read: edits_differ(rules) || by_settings,
+            always_read: edits_differ(rules) || by_files,
             // A rule that replaces a value may do so again when another one no longer applies.
             only_by_conditions: !rules.iter().any(|rule| of_rule(rule, &of_templates))
                 && rules.iter().all(|rule| rule.on_conflict != OnConflict::Replace),
@@ -222,6 +212,9 @@ impl Reads {
                 devices.gpu_claims.is_some()
             }
             ["spec", "resourceClaims"] => devices.gpu_claims.is_some() || self.names.contains("claimNames"),
+            ["metadata", "labels"] | ["metadata", "labels", JOB_ROLE] => {
+                self.names.contains("launcher") || self.names.contains("ranks")
+            }
             // The devices that a rule adds are none of the pod's own; those that it removes were.
             ["metadata"] | ["metadata", "annotations"] | ["metadata", "annotations", NETWORKS] => {
                 devices.added.replaces_networks && self.names.contains("ownDevices")

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::devices::Devices;
 use super::own_writes::OwnWrites;
 use super::parameter_values::{Note, ParameterValues, bound, has_row};
-use crate::core::policy::definition::{Definition, PolicyWarning, Rule, Settings};
+use crate::core::policy::definition::{Definition, PolicyCheck, Rule, Settings};
 use crate::core::policy::expression::{Bindings, ReadSet};
 use crate::core::policy::interpolation::{EvaluationError, Fault, Interpolation, Phase, names_in};
 use crate::core::policy::matcher::Selection;
@@ -28,8 +28,8 @@ pub(crate) struct ResolvedPolicy {
     pub(crate) container_variables: Vec<Variable>,
     pub(crate) injected_variables: Vec<Variable>,
     pub(crate) rules: Vec<Rule>,
-    pub(crate) warnings: Vec<PolicyWarning>,
-    pub(crate) settings: Vec<Settings>,
+    pub(crate) checks: Vec<PolicyCheck>,
+    pub(crate) files: Vec<Settings>,
     pub(crate) condition: Condition,
     /// The parameters on which `match.when` depends.
     pub(crate) parameters_of_condition: BTreeSet<String>,
@@ -94,8 +94,8 @@ impl ResolvedPolicy {
         let mut policy = Self::folded(definition, parameters, selection)?;
         definition.texts(&mut |text| policy.reads.extend(names_in(text)));
         policy.rules.clone_from(&definition.rules);
-        policy.warnings.clone_from(&definition.warnings);
-        policy.settings.clone_from(&definition.settings);
+        policy.checks.clone_from(&definition.checks);
+        policy.files.clone_from(&definition.files);
         policy.collect_reads();
         definition.texts(&mut |text| policy.reads_of_all.add(text));
         Ok(policy)
@@ -115,8 +115,8 @@ impl ResolvedPolicy {
             container_variables: Vec::new(),
             injected_variables: Vec::new(),
             rules: Vec::new(),
-            warnings: Vec::new(),
-            settings: Vec::new(),
+            checks: Vec::new(),
+            files: Vec::new(),
             condition: Condition::Fixed(true),
             parameters_of_condition: BTreeSet::new(),
             notes,
@@ -132,14 +132,14 @@ impl ResolvedPolicy {
         policy.bind_templates(definition, &values).map_err(one)?;
         policy.bind_variables(definition, &values);
         let mut errors = policy.fold_rules(definition);
-        errors.extend(policy.fold_settings(definition).err());
+        errors.extend(policy.fold_files(definition).err());
         if !errors.is_empty() {
             return Err(errors);
         }
         policy.devices = policy.devices(definition).map_err(one)?;
         let variables: Vec<_> = policy.variables().collect();
-        policy.own_writes = OwnWrites::of(&policy.rules, &variables, &policy.settings, &policy.devices);
-        policy.fold_warnings(definition).map_err(one)?;
+        policy.own_writes = OwnWrites::of(&policy.rules, &variables, &policy.files, &policy.devices);
+        policy.fold_checks(definition).map_err(one)?;
         policy.fold_condition(definition).map_err(one)?;
         Ok(policy)
     }
@@ -217,7 +217,7 @@ impl ResolvedPolicy {
         let (mut all, mut of_conditions) = (ReadsOf::default(), ReadsOf::default());
         self.texts(&mut |text| all.add(text));
         let mut names = BTreeSet::new();
-        for text in self.rules.iter().flat_map(|rule| rule.when.iter().chain(&rule.containers)) {
+        for text in self.rules.iter().flat_map(|rule| rule.when.iter().chain(rule.containers.condition())) {
             names.extend(names_in(text));
             of_conditions.add(text);
         }
@@ -249,11 +249,8 @@ impl ResolvedPolicy {
     fn texts(&self, visit: &mut dyn FnMut(&Interpolation)) {
         self.variables().for_each(|variable| variable.value.texts(visit));
         self.rules.iter().for_each(|rule| rule.texts(visit));
-        for warning in &self.warnings {
-            visit(&warning.when);
-            visit(&warning.message);
-        }
-        self.settings.iter().for_each(|settings| settings.texts(visit));
+        self.checks.iter().for_each(|check| check.texts(visit));
+        self.files.iter().flat_map(|file| &file.when).for_each(&mut *visit);
         if let Condition::OfPod(when) = &self.condition {
             visit(when);
         }

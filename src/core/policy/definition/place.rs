@@ -181,8 +181,21 @@ impl Placed<'_> {
         self.path().into_iter().chain([At::Item("", text.to_owned())]).collect()
     }
 
+    /// The environment variable that is written.
+    fn variable(&self) -> Option<String> {
+        let name = match (self.write.key, self.write.value) {
+            (Key::Named(name), _) => Some(name.clone()),
+            (Key::Fields(_), Written::Entry(entry)) => entry.0.field("name"),
+            _ => None,
+        };
+        if self.write.path == ["env"] { name.as_ref().and_then(key_of) } else { None }
+    }
+
     /// The path in the rule of what is written.
     pub(crate) fn path(&self) -> Vec<At> {
+        if let (Some(name), true) = (self.variable(), self.start == keys(["container"])) {
+            return vec![At::Key("env".to_owned()), At::Key(name)];
+        }
         let mut path = self.start.clone();
         path.extend(keys(self.write.path.iter().copied()));
         match (self.write.key, self.write.value) {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::core::policy::definition::{AddsDevices, Definition, OnConflict, OwnDevices, Rule};
+use crate::core::policy::definition::{AddsDevices, Containers, Definition, OnConflict, OwnDevices, Rule};
 use crate::core::policy::expression::Expression;
 use crate::core::policy::interpolation::{Interpolation, Names, Phase, names_in};
 use crate::core::policy::keys;
@@ -12,7 +12,6 @@ use crate::core::policy::source::reader::{self, Fields};
 use crate::core::policy::source::{
     CONFLICTING_RULES, Checked, DUPLICATE_NAME, Diagnostic, MISSING_KEY, Problems, TOO_EARLY,
 };
-use crate::core::yaml::scalar::Scalar;
 use crate::core::yaml::{Content, Entry, Node, Span};
 
 /// The names that the devices of the fabric go by, and the rules that add devices.
@@ -51,7 +50,7 @@ impl Devices {
 fn entry(node: &Node, names: &Names, variables: &[Variable]) -> Checked<Rule> {
     let mut fields = Fields::of(node, &keys::DEVICE)?;
     let name = fields.required("name", |node| reader::dns_label(node, "the name of an entry"));
-    let when = fields.optional("when", |node| Interpolation::condition(node, "`when`", names, Phase::Pod));
+    let when = fields.optional("when", |node| Interpolation::condition(node, "when", names, Phase::Pod));
     let keys = ["resources", "networks", "claims"];
     let given = keys.map(|key| fields.node(key));
     let [resources, networks, claims] = given;
@@ -84,7 +83,7 @@ fn entry(node: &Node, names: &Names, variables: &[Variable]) -> Checked<Rule> {
         span: node.span,
         name: name?,
         when: when?,
-        containers: None,
+        containers: Containers::Gpus,
         // Another claim of this name is no device of the fabric, and a container cannot use both by one name.
         on_conflict: if claims.is_some() { OnConflict::Refuse } else { OnConflict::Keep },
         container,
@@ -116,10 +115,13 @@ fn claimed(node: &Node) -> Checked<&[Entry<Node>]> {
 fn container(span: Span, resources: Option<&Node>, claims: &[Entry<Node>]) -> Node {
     let amounts =
         resources.into_iter().flat_map(|node| [("limits", node.clone()), ("requests", node.clone())]);
-    let named = claims.iter().map(|claim| map(claim.span, [("name", text(claim))])).collect::<Vec<_>>();
+    let named = claims
+        .iter()
+        .map(|claim| Node::map(claim.span, [("name", Node::text_at(claim.span, &claim.key))]))
+        .collect::<Vec<_>>();
     let is_claimed = !named.is_empty();
     let claims = is_claimed.then_some(("claims", Node { span, content: Content::List(named) }));
-    map(span, [("resources", map(span, amounts.chain(claims)))])
+    Node::map(span, [("resources", Node::map(span, amounts.chain(claims)))])
 }
 
 /// The overlay for the pod.
@@ -127,30 +129,22 @@ fn pod(span: Span, networks: Option<&Node>, claims: &[Entry<Node>]) -> Node {
     let annotations = networks.map(|node| match &node.content {
         // Other annotations than that of Multus.
         Content::Map(_) => node.clone(),
-        _ => map(node.span, [(NETWORKS, map(node.span, [("$append", node.clone())]))]),
+        _ => Node::map(node.span, [(NETWORKS, Node::map(node.span, [("$append", node.clone())]))]),
     });
-    let metadata = annotations.map(|node| ("metadata", map(span, [("annotations", node)])));
+    let metadata = annotations.map(|node| ("metadata", Node::map(span, [("annotations", node)])));
     let claim = |claim: &Entry<Node>| {
-        map(claim.span, [("name", text(claim)), ("resourceClaimTemplateName", claim.value.clone())])
+        Node::map(
+            claim.span,
+            [
+                ("name", Node::text_at(claim.span, &claim.key)),
+                ("resourceClaimTemplateName", claim.value.clone()),
+            ],
+        )
     };
     let claims = Node { span, content: Content::List(claims.iter().map(claim).collect()) };
     let has_claims = !matches!(&claims.content, Content::List(items) if items.is_empty());
-    let spec = has_claims.then(|| ("spec", map(span, [("resourceClaims", claims)])));
-    map(span, metadata.into_iter().chain(spec))
-}
-
-fn map<'k>(span: Span, entries: impl IntoIterator<Item = (&'k str, Node)>) -> Node {
-    let entry =
-        |(key, value): (&str, Node)| Entry { key: key.to_owned(), span: value.span, converted: false, value };
-    Node { span, content: Content::Map(entries.into_iter().map(entry).collect()) }
-}
-
-/// The key of an entry as a text.
-fn text(entry: &Entry<Node>) -> Node {
-    Node {
-        span: entry.span,
-        content: Content::Scalar { value: Scalar::String(entry.key.clone()), plain: false, map: None },
-    }
+    let spec = has_claims.then(|| ("spec", Node::map(span, [("resourceClaims", claims)])));
+    Node::map(span, metadata.into_iter().chain(spec))
 }
 
 /// What is wrong with the devices of a policy as a whole.

@@ -39,9 +39,9 @@ const KEYS: &[(&str, Combine)] = &[
     ("machines", Combine::Machines),
     ("parameters", Combine::Parameters),
     ("variables", Combine::Variables),
-    ("warnings", Combine::NewItems("code", "a warning")),
+    ("checks", Combine::NewItems("code", "a check")),
     ("rules", Combine::NewItems("name", "a rule")),
-    ("settings", Combine::NewItems("name", "an entry of `settings`")),
+    ("files", Combine::NewItems("path", "an entry of `files`")),
 ];
 
 /// Adds the `spec` of a file to that of the files before it, whose lines count on from one to the next.

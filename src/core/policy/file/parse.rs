@@ -5,8 +5,10 @@ use std::collections::{BTreeSet, HashMap};
 use crate::core::yaml::{Content, Entry, Node, Span};
 
 use super::devices::Devices;
+use super::env;
 use crate::core::policy::definition::{
-    At, Definition, Gpus, OnConflict, Placed, Rule, in_volume, message, settings, span_in, span_in_rule,
+    At, Containers, Definition, Gpus, OnConflict, Placed, Rule, checks, files, in_volume, span_in,
+    span_in_rule,
 };
 use crate::core::policy::interpolation::{Interpolation, Names, Phase};
 use crate::core::policy::keys::{self, API_VERSION, KIND};
@@ -85,12 +87,12 @@ pub(crate) fn definition(
     let mut devices = Devices::default();
     let _ = spec.optional("devices", |node| devices.read(node, &names, &variables));
     let matcher = spec.required("match", |node| Matcher::read(node, &names));
-    let warnings = spec.optional("warnings", |node| message::read(node, &names));
+    let checks = spec.optional("checks", |node| checks::read(node, &names));
     let mut read_rules = devices.add;
     let adds_devices = !read_rules.is_empty() || devices.has_unread;
     let _ =
         spec.required_unless("rules", adds_devices, |node| rules(node, &names, &mut read_rules).result(()));
-    let settings = spec.optional("settings", |node| settings::read(node, &names));
+    let read_files = spec.optional("files", |node| files::read(node, &names));
     let problems = spec.finish().err().unwrap_or_default();
     let SourceFile { policy: name, file, text } = own;
     let (extends, extends_span) = extends.unzip();
@@ -109,9 +111,9 @@ pub(crate) fn definition(
         matcher: matcher.unwrap_or_default(),
         variables,
         offered: Vec::new(),
-        warnings: warnings.ok().flatten().unwrap_or_default(),
+        checks: checks.ok().flatten().unwrap_or_default(),
         rules: read_rules,
-        settings: settings.ok().flatten().unwrap_or_default(),
+        files: read_files.ok().flatten().unwrap_or_default(),
         names,
         spec: node,
     };
@@ -399,39 +401,55 @@ fn additions_and_replacements(node: &Node, rules: &[Rule]) -> Result<(), Diagnos
 fn rule(node: &Node, names: &Names) -> Checked<Rule> {
     let mut fields = Fields::of(node, &keys::RULE)?;
     let name = fields.required("name", |node| reader::dns_label(node, "the name of a rule"));
-    let when = fields.optional("when", |node| Interpolation::condition(node, "`when`", names, Phase::Pod));
-    let containers = fields.optional("containers", |node| {
-        Interpolation::condition(node, "`containers`", names, Phase::Container)
-    });
+    let when = fields.optional("when", |node| Interpolation::condition(node, "when", names, Phase::Pod));
+    let containers = fields
+        .optional("containers", |node| Interpolation::condition(node, "containers", names, Phase::Container));
     let on_conflict =
         fields.optional("onConflict", |node| reader::one_of(node, "onConflict", &OnConflict::WORDS));
     let compiler = Compiler { names };
-    let container = fields.optional("container", |node| compiler.container(node));
+    let env = fields.optional("env", |node| compiler.container(&env::list(node)?));
+    let container = fields.optional("container", |node| {
+        env::refuse_list(node)?;
+        compiler.container(node)
+    });
     let pod = fields.optional("pod", |node| compiler.pod(node));
     fields.finish()?;
-    let (container, pod) = (container?, pod?);
-    let adds_nothing = container.is_none() && pod.is_none();
+    let (env, container, pod) = (env?, container?, pod?);
+    let adds_nothing = env.is_none() && container.is_none() && pod.is_none();
+    let (name, containers) = (name?, containers?);
+    if adds_nothing {
+        return Err(Diagnostic::new(node.span, format!("the rule `{name}` adds nothing"))
+            .code(MISSING_KEY)
+            .hint("give it `env`, `container`, `pod` or several of them")
+            .into());
+    }
+    let containers = match (containers, env.is_some(), container.is_some()) {
+        (Some(condition), ..) => Containers::If(condition),
+        (None, true, true) => {
+            let message =
+                format!("the rule `{name}` has `env` and `container`, and does not say for which containers");
+            return Err(Diagnostic::new(node.span, message)
+                .code(MISSING_KEY)
+                .hint("add `containers: ranks`, or `containers: gpus > 0` to leave out the launcher of a job")
+                .into());
+        }
+        (None, true, false) => Containers::Ranks,
+        (None, false, _) => Containers::Gpus,
+    };
     let rule = Rule {
         span: node.span,
-        name: name?,
+        name,
         when: when?,
-        containers: containers?,
+        containers,
         on_conflict: on_conflict?.unwrap_or_default(),
-        container: container.unwrap_or_default(),
+        container: env.into_iter().chain(container).flatten().collect(),
         pod: pod.unwrap_or_default(),
         device: None,
         parameters: BTreeSet::new(),
     };
-    let name = &rule.name;
-    if adds_nothing {
-        return Err(Diagnostic::new(node.span, format!("the rule `{name}` adds nothing"))
-            .code(MISSING_KEY)
-            .hint("give it `container`, `pod` or both")
-            .into());
-    }
     let replacement = rule.writes().find(|placed| matches!(placed.write.value, Written::Replacement(_)));
     if let Some(placed) = replacement.filter(|_| rule.on_conflict == OnConflict::Refuse) {
-        let message = format!("the rule `{name}` replaces a list, and refuses pods with another one");
+        let message = format!("the rule `{}` replaces a list, and refuses pods with another one", rule.name);
         let diagnostic = Diagnostic::new(span_in(node, &placed.path()), message).code(CONFLICTING_RULES);
         return Err(diagnostic.hint("write two rules").into());
     }

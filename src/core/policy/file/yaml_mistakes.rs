@@ -16,16 +16,47 @@ pub(crate) fn explained(error: yaml::Error, text: &str) -> Diagnostic {
     let near = upto.iter().rev().filter(|line| !line.trim().is_empty()).take(2);
     let next = after.first().copied().and_then(|line| Some((line, tab(line)?)));
     let second = error.message.contains("second document").then_some(ONE_POLICY);
+    let condition = upto.last().copied().and_then(condition);
     let hint = second.or_else(|| near.copied().find_map(hint)).or(next.map(|(_, hint)| hint));
     let mut diagnostic = Diagnostic::from(error).code(YAML_SYNTAX);
     if let Some((line, _)) = next.filter(|(_, blank)| hint == Some(*blank)) {
         let blanks = line.chars().take_while(|blank| *blank == ' ').count();
         diagnostic.span = Span { line: diagnostic.span.line + 1, column: blanks + 1, length: 1 };
     }
-    match hint {
-        Some(hint) => diagnostic.hint(hint),
-        None => diagnostic,
+    match (condition, hint) {
+        (Some(condition), _) => diagnostic.hint(condition),
+        (None, Some(hint)) => diagnostic.hint(hint),
+        (None, None) => diagnostic,
     }
+}
+
+/// The hint for a line with a condition, which YAML takes for something else.
+fn condition(line: &str) -> Option<String> {
+    let keys = ["when", "containers"];
+    let begins = |at: usize| {
+        line[..at].trim_end_matches(' ').is_empty()
+            || ["- ", "{", ", "].iter().any(|mark| line[..at].ends_with(mark))
+    };
+    let found = keys.iter().find_map(|key| {
+        let at = line.find(&format!("{key}: "))?;
+        begins(at).then(|| (*key, at, line[at + key.len() + 2..].trim()))
+    });
+    let (key, at, value) = found?;
+    // The containers of a pod are a list.
+    let is_other =
+        value.starts_with(['"', '>', '|', '#']) || key == "containers" && value.starts_with(['[', '{']);
+    if value.is_empty() || is_other {
+        return None;
+    }
+    if line[..at].contains('{') {
+        return Some(format!("put a condition in quotes between braces, as in `{{{key}: \"gpus > 0\"}}`"));
+    }
+    let has_escapes = value.contains(['"', '\\']);
+    Some(if has_escapes {
+        format!("write `{key}: >-`, and the condition on the next line")
+    } else {
+        format!("write `{key}: \"{value}\"`")
+    })
 }
 
 fn hint(line: &str) -> Option<&'static str> {

@@ -6,6 +6,9 @@ use crate::core::schema::{self, Format};
 use super::phase::{Names, Phase};
 use crate::core::policy::expression::types::{Kind, Member, Texts, Type};
 
+/// The label of the pods of a job of Kubeflow, by which its launcher is known.
+pub(crate) const JOB_ROLE: &str = "training.kubeflow.org/job-role";
+
 /// A name that the engine defines.
 #[derive(Debug)]
 pub(crate) struct BuiltIn {
@@ -28,8 +31,10 @@ pub(crate) const BUILT_IN: &[BuiltIn] = &[
     new("totalGpus", Phase::Pod, |_| Type::count()),
     new("claimNames", Phase::Pod, |_| Type::list(Type::string())),
     new("ownDevices", Phase::Pod, |_| Type::bool()),
+    new("launcher", Phase::Pod, |_| Type::bool()),
     new("gpus", Phase::Container, |_| Type::count()),
     new("gpuCounts", Phase::Container, gpu_counts),
+    new("ranks", Phase::Container, |_| Type::bool()),
     new("hasDevice", Phase::Container, |_| Type::bool()),
     new("container", Phase::Container, |_| Type::object(schema::container())),
     new("podRequests", Phase::Injected, |_| Type::map(Type::count())),
@@ -60,8 +65,8 @@ mod tests {
         for (row, known) in rows[1..rows.len() - 1].iter().zip(BUILT_IN) {
             let place = match known.phase {
                 Phase::Fixed | Phase::Pod => "everywhere",
-                Phase::Container => "`containers`, `container`",
-                Phase::Injected => "`pod` except for its containers, volumes and resourceClaims; `warnings`",
+                Phase::Container => "`containers`, `env`, `container`",
+                Phase::Injected => "`pod` except for its containers, volumes and resourceClaims; `checks`",
             };
             assert!(row.starts_with(&format!("| `{}` | {place} | ", known.name)), "{row}");
         }

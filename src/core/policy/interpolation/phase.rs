@@ -27,8 +27,8 @@ impl Phase {
     pub(crate) fn describe(self) -> &'static str {
         match self {
             Phase::Fixed | Phase::Pod => "everywhere",
-            Phase::Container => "for a container (`containers` and `container`)",
-            Phase::Injected => "after the containers were injected (`pod` and `warnings`)",
+            Phase::Container => "for a container (`containers`, `env` and `container`)",
+            Phase::Injected => "after the containers were injected (`pod` and `checks`)",
         }
     }
 }

@@ -42,7 +42,7 @@ pub(crate) enum Kind {
     Word(&'static [&'static str]),
     /// A name that an expression can read, other than these and the built-in names.
     Identifier(&'static [&'static str]),
-    /// One expression: `${…}`.
+    /// A condition: CEL without `${` and `}`.
     Expression,
     /// A whole number of at least this.
     Count(u64),
@@ -60,6 +60,8 @@ pub(crate) enum Kind {
     Parameter,
     /// The value of a variable.
     Variable,
+    /// Environment variables by their names.
+    Env,
     /// What a rule adds to a container.
     Container,
     /// What a rule adds to a pod.

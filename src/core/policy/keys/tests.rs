@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 
-use super::{MATCH, Map, PARAMETER, RULE, SETTINGS, SPEC, WARNING};
+use super::{CHECK, FILE, MATCH, Map, PARAMETER, RULE, SPEC};
 
 /// The keys in the first cells of the table below a heading of the reference.
 fn documented(heading: &str) -> BTreeSet<&str> {
@@ -16,8 +16,8 @@ fn the_reference_has_a_row_for_each_key() {
         ("## The keys of `spec`", &SPEC),
         ("### `match`", &MATCH),
         ("### `parameters`", &PARAMETER),
-        ("### `warnings`", &WARNING),
-        ("### `settings`", &SETTINGS),
+        ("### `checks`", &CHECK),
+        ("### `files`", &FILE),
         ("### `rules`", &RULE),
     ];
     for (heading, map) in tables {

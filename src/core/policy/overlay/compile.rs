@@ -33,7 +33,7 @@ impl Compiler<'_> {
             problems.add(
                 Diagnostic::new(name.span, "an overlay cannot rename a container")
                     .code(FIELD_NOT_SETTABLE)
-                    .hint("choose containers by `containers: ${container.name == …}` of the rule"),
+                    .hint("choose containers by `containers: container.name == …` of the rule"),
             );
         }
         let compiled = problems.take(instructions(&source, schema::container()));

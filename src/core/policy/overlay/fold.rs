@@ -172,7 +172,13 @@ impl Fold<'_, '_, '_> {
 
     fn variable(&self, variable: &EnvEntry) -> Folded<EnvEntry> {
         Ok(match variable {
-            EnvEntry::Entry(element) => self.element(element)?.map(EnvEntry::Entry),
+            EnvEntry::Entry(element) => {
+                let folded = self.element(element)?.filter(|folded| match &folded.0 {
+                    Template::Constant(value) => !element.yields_empty(value),
+                    _ => true,
+                });
+                folded.map(EnvEntry::Entry)
+            }
             EnvEntry::List { name, edit } => {
                 let edit = self.list_edit(edit)?;
                 self.template(name)?.map(|name| EnvEntry::List { name, edit })

@@ -23,6 +23,13 @@ pub(crate) enum Template {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Element(pub(crate) Template);
 
+impl Element {
+    /// Returns whether the value of a variable is an empty text that an expression yields, which leaves the variable out.
+    pub(crate) fn yields_empty(&self, variable: &Value) -> bool {
+        !matches!(self.0, Template::Constant(_)) && variable["value"] == ""
+    }
+}
+
 impl Template {
     /// The string under a literal field.
     pub(crate) fn literal(&self, name: &str) -> Option<&str> {

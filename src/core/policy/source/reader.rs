@@ -120,11 +120,17 @@ impl<'n> Fields<'n> {
 /// Keys of earlier forms of the language, and what to write instead.
 const RENAMED: &[(&str, &str)] = &[
     ("$count", "write `networks` in an entry of `devices.add`, which counts the devices of the pod"),
+    ("action", "write the message under `refuse`, or under `warn`"),
     ("byNode", "write the rows under `machines:` of `spec`, as in `LABEL: {VALUE: {NAME: …}}`"),
+    ("exceptVariables", "write `unless` in the entry of `files`"),
     ("fabric", "write `devices: {own: …}` with the same keys"),
+    ("file", "write its keys in the entry of `files` itself"),
     ("fromNodes", "write `${offeredName('RESOURCE')}` or `${offeredNames('RESOURCE')}`"),
     ("maxItems", "write `maximum`, which is the greatest length of a list"),
+    ("message", "write it under `warn`, or under `refuse` to refuse the pod"),
     ("minItems", "write `minimum`, which is the least length of a list"),
+    ("settings", "write `files`, as in `- {path: /etc/nccl.conf, variables: [NCCL_*]}`"),
+    ("warnings", "write `checks`, as in `- {code: no_fabric, when: totalGpus == 0, warn: TEXT}`"),
 ];
 
 /// The hint for a key of an earlier form of the language.

@@ -15,9 +15,10 @@ pub enum Kind {
     When,
     /// `containers` of a rule.
     Containers,
-    SettingsWhen,
-    SettingsContainers,
-    Warning,
+    /// `when` of an entry of `files`.
+    File,
+    /// The conditions of a check.
+    Check,
     /// A value of `machines` is that of the parameter or variable for a pod.
     Row,
 }
@@ -26,7 +27,7 @@ pub enum Kind {
 #[derive(Debug, Clone)]
 pub struct Seen {
     pub kind: Kind,
-    /// The rule, the settings, the code, or the parameter and the machine; empty for `match.when`.
+    /// The rule, the path of the file, the code, or the parameter and the machine; empty for `match.when`.
     pub name: String,
     /// The file that has it, which is that of the policy or of a part.
     pub file: String,
@@ -67,9 +68,8 @@ impl Seen {
             Kind::Match => "`match.when`".to_owned(),
             Kind::When => format!("`when` of rule `{name}`"),
             Kind::Containers => format!("`containers` of rule `{name}`"),
-            Kind::SettingsWhen => format!("`when` of settings `{name}`"),
-            Kind::SettingsContainers => format!("`containers` of settings `{name}`"),
-            Kind::Warning => format!("warning `{name}`"),
+            Kind::File => format!("`when` of the file `{name}`"),
+            Kind::Check => format!("check `{name}`"),
             Kind::Row => format!("row {name}"),
         }
     }
@@ -104,8 +104,7 @@ pub(super) fn place(definition: &Definition, kind: Kind, name: &str) -> Span {
         Kind::Rule => in_rule(Vec::new()),
         Kind::When => in_rule(keys(["when"])),
         Kind::Containers => in_rule(keys(["containers"])),
-        Kind::SettingsWhen => of("settings", "name", &["when"]),
-        Kind::SettingsContainers => of("settings", "name", &["containers"]),
-        Kind::Warning | Kind::Row => of("warnings", "code", &[]),
+        Kind::File => of("files", "path", &["when"]),
+        Kind::Check | Kind::Row => of("checks", "code", &[]),
     }
 }

@@ -36,7 +36,7 @@ impl ExitPolicyArguments {
             builtin::POLICIES.iter().filter_map(|policy| policy.definition().ok()).collect();
         let definitions = policies.policies().iter().map(Policy::definition).chain(&built_in);
         let own = Warning::CODES.iter().chain(NearMiss::CODES).copied();
-        fail_on.validate(definitions.flat_map(|one| one.warning_codes(false)).chain(own))
+        fail_on.validate(definitions.flat_map(|one| one.check_codes(false)).chain(own))
     }
 }
 

@@ -42,13 +42,6 @@ pub(crate) fn overlay(author: &mut Author<'_>, phase: Phase, volumes: &[&str]) -
 }
 
 fn env(author: &mut Author<'_>, phase: Phase) -> Value {
-    if author.dice.chance(5) {
-        let entry = Expr::Map(vec![
-            ("name".to_owned(), literal(author.dice.pick(&VARIABLES))),
-            ("value".to_owned(), author.text(phase)),
-        ]);
-        return author.write(Expr::List(vec![entry])).into();
-    }
     let mut names = author.dice.some(&VARIABLES, 25);
     if names.is_empty() {
         names.push(author.dice.pick(&VARIABLES));

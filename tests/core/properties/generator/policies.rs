@@ -45,7 +45,7 @@ impl Policy {
     }
 
     pub(crate) fn text(&self) -> String {
-        yaml::text(&self.document)
+        yaml::text(&written(&self.document))
     }
 }
 
@@ -75,7 +75,7 @@ pub(crate) fn policy(dice: &mut Dice) -> Policy {
         }
     }
     if !warnings.is_empty() {
-        spec["warnings"] = warnings.into();
+        spec["checks"] = warnings.into();
     }
     spec["rules"] = rules.into();
     fabric::extend_policy(&mut author, &mut spec);
@@ -85,6 +85,59 @@ pub(crate) fn policy(dice: &mut Dice) -> Policy {
     });
     let phases = author.known.iter().map(|known| (known.name.clone(), known.phase)).collect();
     Policy { document, expressions: author.expressions, phases, known: true, overrides }
+}
+
+/// The policy as its author writes it: the generator and the model have a condition as `${…}`, a rule's variables as a
+/// list in `container`, and the message of a check apart from what it does.
+pub(crate) fn written(document: &Value) -> Value {
+    let mut document = document.clone();
+    let spec = &mut document["spec"];
+    condition(&mut spec["match"], "when");
+    for check in spec["checks"].as_array_mut().into_iter().flatten() {
+        condition(check, "when");
+    }
+    for entry in spec.pointer_mut("/devices/add").and_then(Value::as_array_mut).into_iter().flatten() {
+        condition(entry, "when");
+    }
+    for rule in spec["rules"].as_array_mut().into_iter().flatten() {
+        condition(rule, "when");
+        condition(rule, "containers");
+        variables_by_name(rule);
+    }
+    if spec["checks"].is_null() {
+        spec.as_object_mut().map(|spec| spec.remove("checks"));
+    }
+    if spec["rules"].is_null() {
+        spec.as_object_mut().map(|spec| spec.remove("rules"));
+    }
+    document
+}
+
+fn condition(of: &mut Value, key: &str) {
+    let Some(text) = of.get(key).and_then(Value::as_str) else { return };
+    if let Some(bare) = text.strip_prefix("${").and_then(|text| text.strip_suffix('}')) {
+        of[key] = bare.into();
+    }
+}
+
+fn variables_by_name(rule: &mut Value) {
+    let Some(container) = rule.get_mut("container").and_then(Value::as_object_mut) else { return };
+    let Some(Value::Array(entries)) = container.get("env").cloned() else { return };
+    container.remove("env");
+    let is_empty = container.is_empty();
+    if is_empty {
+        rule.as_object_mut().map(|rule| rule.remove("container"));
+    } else if rule["containers"].is_null() {
+        rule["containers"] = json!("gpus > 0");
+    }
+    let mut env = Map::new();
+    for mut entry in entries {
+        let name = entry["name"].as_str().unwrap_or_default().to_owned();
+        let value = entry["value"].take();
+        let source = entry["valueFrom"].take();
+        env.insert(name, if source.is_null() { value } else { json!({"valueFrom": source}) });
+    }
+    rule["env"] = env.into();
 }
 
 fn matcher(dice: &mut Dice) -> Value {
@@ -266,7 +319,7 @@ fn warnings(author: &mut Author<'_>) -> Vec<Value> {
         let when = author.write(condition);
         let text = author.text(Phase::Final);
         let message = format!("seen: {}", author.write(text));
-        warnings.push(json!({"code": "generated", "when": when, "message": message}));
+        warnings.push(json!({"code": "generated", "when": when, "warn": message}));
     }
     warnings
 }
@@ -275,7 +328,7 @@ fn refusal(author: &mut Author<'_>) -> Option<Value> {
     author.dice.chance(5).then(|| {
         let condition = author.condition(Phase::Final, 1);
         let when = author.write(condition);
-        json!({"code": "generated_refusal", "action": "refuse", "when": when, "message": REFUSAL})
+        json!({"code": "generated_refusal", "when": when, "refuse": REFUSAL})
     })
 }
 

@@ -82,7 +82,7 @@ pub(crate) fn field(dice: &mut Dice, of_pod: bool) -> (String, Value) {
     let names: Vec<&String> = fields
         .keys()
         .filter(|name| {
-            !["containers", "initContainers", "name", "ephemeralContainers"].contains(&name.as_str())
+            !["containers", "initContainers", "name", "env", "ephemeralContainers"].contains(&name.as_str())
         })
         .collect();
     let name = dice.pick(&names).clone();

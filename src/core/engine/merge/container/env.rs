@@ -21,7 +21,8 @@ pub(in crate::core::engine::merge) fn merge(
         for variable in variables {
             match variable {
                 EnvEntry::Entry(entry) => {
-                    let Some(wanted) = merge.build_element(entry)? else {
+                    let built = merge.build_element(entry)?;
+                    let Some(wanted) = built.filter(|built| !entry.yields_empty(built)) else {
                         merge.note_null(list.log(), &[], Some("name"), &entry.0);
                         continue;
                     };
@@ -91,7 +92,7 @@ fn add_to_list(
 ) -> Result<(), Reason> {
     let entry = merge.evaluated(edit.entry.evaluate(merge.bindings))?;
     let Some(entry) = text_of(&entry) else {
-        list.log().left_out(&[name], || format!("`{}` is null", edit.entry.source()));
+        list.log().left_out(&[name], || format!("`{}` has no value", edit.entry.source()));
         return Ok(());
     };
     let Some(at) = position(list, Some(name)) else {
@@ -113,7 +114,7 @@ fn add_to_list(
     })
 }
 
-/// A scalar as text; `None` for `null`.
+/// A scalar as text; `None` for `null` and for an empty text.
 fn text_of(value: &Value) -> Option<String> {
-    (!value.is_null()).then(|| crate::core::policy::interpolation::text_of(value))
+    (!value.is_null() && value != "").then(|| crate::core::policy::interpolation::text_of(value))
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::core::policy::definition::{At, Definition, OnConflict, Placed, Rule, keys};
+use crate::core::policy::definition::{At, Containers, Definition, OnConflict, Placed, Rule, keys};
 use crate::core::policy::expression::types::Kind;
 use crate::core::policy::interpolation::{Interpolation, text_of};
 use crate::core::policy::overlay::{self, Element, Key, Template};
@@ -53,14 +53,17 @@ pub(in crate::core::policy::check) fn findings(definition: &Definition, scope: &
 
 /// The texts of the conditions of a rule.
 fn conditions(rule: &Rule) -> (Option<String>, Option<String>) {
-    let source = |condition: &Option<Interpolation>| condition.as_ref().map(Interpolation::source);
-    (source(&rule.when), source(&rule.containers))
+    let source = |condition: Option<&Interpolation>| condition.map(Interpolation::source);
+    (source(rule.when.as_ref()), source(rule.containers.condition()))
 }
 
 /// The conditions of rules that apply wherever this one does.
-fn wider(rule: &Rule) -> [(Option<String>, Option<String>); 2] {
+fn wider(rule: &Rule) -> [(Option<String>, Option<String>); 4] {
     let (when, containers) = conditions(rule);
-    [(None, containers.clone()), (when, containers)]
+    let ranks = Containers::Ranks.condition().map(Interpolation::source);
+    // The ranks have the GPUs.
+    let wider = if rule.containers == Containers::Gpus { ranks } else { containers.clone() };
+    [(None, wider.clone()), (None, containers.clone()), (when.clone(), wider), (when, containers)]
 }
 
 /// The warning for a value that no pod gets: wherever its rule applies, an earlier one sets another value first.

@@ -21,8 +21,8 @@ pub(in crate::core::policy::check) fn findings(definition: &Definition, scope: &
     for rule in &definition.rules {
         rule.pod.places_with(&rule.container, &mut place);
     }
-    for warning in &definition.warnings {
-        checker.text(&warning.message);
+    for check in &definition.checks {
+        checker.text(&check.message);
     }
     definition.conditions().for_each(|condition| checker.condition(condition));
     checker.found

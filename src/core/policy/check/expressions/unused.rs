@@ -32,7 +32,7 @@ pub(in crate::core::policy::check) fn findings(definition: &Definition) -> Vec<D
 /// almost that of a variable for which there is no other pattern.
 fn settings(definition: &Definition, found: &mut Vec<Diagnostic>) {
     let Some(set) = variables(definition) else { return };
-    for settings in &definition.settings {
+    for settings in &definition.files {
         for pattern in settings.patterns() {
             if set.iter().any(|name| includes(pattern, name)) {
                 continue;
@@ -49,8 +49,8 @@ fn settings(definition: &Definition, found: &mut Vec<Diagnostic>) {
                 None if pattern.ends_with('*') => continue,
                 None => "set it in `env` of a rule, or remove it".to_owned(),
             };
-            let settings = At::Item("name", settings.name.clone());
-            let list = [At::Key("settings".to_owned()), settings, At::Key("variables".to_owned())];
+            let file = At::Item("path", settings.path.clone());
+            let list = [At::Key("files".to_owned()), file, At::Key("variables".to_owned())];
             let path: Vec<At> = list.into_iter().chain([At::Item("", pattern.clone())]).collect();
             let span = definition.place(&path);
             found.push(Diagnostic::warning(UNKNOWN_SETTING_VARIABLE, span, message).hint(hint));

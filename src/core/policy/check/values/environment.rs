@@ -1,6 +1,6 @@
 //! References to variables in values of variables that the kubelet does not resolve.
 
-use crate::core::policy::definition::{At, Definition, Rule, keys};
+use crate::core::policy::definition::{Definition, Rule, keys};
 use crate::core::policy::overlay::{Element, Template, Write, Written, writes};
 use crate::core::policy::source::{Diagnostic, UNRESOLVED_REFERENCE};
 
@@ -32,9 +32,7 @@ pub(in crate::core::policy::check) fn findings(definition: &Definition) -> Vec<D
             Some((message, format!("set `{later}` first")))
         });
         let Some((message, hint)) = problem else { continue };
-        let mut path = keys(["container", "env"]);
-        path.extend([At::Item("name", set.name.to_owned()), At::Key("value".to_owned())]);
-        let span = definition.place_in(set.rule, &path);
+        let span = definition.place_in(set.rule, &keys(["env", set.name]));
         found.push(Diagnostic::warning(UNRESOLVED_REFERENCE, span, message).hint(hint));
     }
     found
@@ -56,7 +54,7 @@ fn own(name: &str, value: &str) -> Option<(String, String)> {
     let written =
         shell.or_else(|| references(value).any(|other| other == name).then(|| format!("$({name})")))?;
     let message = format!("`{written}` is not the value that the container has: it stays as it is written");
-    Some((message, "add to the value of the container with `value: {$prepend: …}` or `$append`".to_owned()))
+    Some((message, "add to the value of the container with `{$prepend: …}` or `{$append: …}`".to_owned()))
 }
 
 /// The names in `$(NAME)`; `$$(NAME)` is no reference.

@@ -1,7 +1,7 @@
 //! Rules, settings, conditions and messages without what is the same for every pod.
 
 use super::{Condition, ResolvedPolicy};
-use crate::core::policy::definition::{About, Definition, PolicyWarning, Rule};
+use crate::core::policy::definition::{About, Definition, Rule, Settings};
 use crate::core::policy::interpolation::{EvaluationError, Interpolation, Phase, names_in};
 use crate::core::policy::overlay::Fold;
 
@@ -24,12 +24,7 @@ impl ResolvedPolicy {
 
     /// The rule for these parameters; `None` if its condition is false.
     fn active_rule(&self, rule: &Rule, definition: &Definition) -> Result<Option<Rule>, EvaluationError> {
-        let known = rule.when.as_ref().map_or(Ok(Some(true)), |when| self.known(when, definition))?;
-        let when = match known {
-            Some(false) => return Ok(None),
-            Some(true) => None,
-            None => rule.when.clone(),
-        };
+        let Some(when) = self.condition(rule.when.as_ref(), definition)? else { return Ok(None) };
         let fold = Fold { names: &definition.names, fixed: &self.bindings };
         let (container, pod) = (fold.instructions(&rule.container)?, fold.pod(&rule.pod)?);
         Ok(Some(Rule { when, container, pod, ..rule.clone() }))
@@ -46,20 +41,28 @@ impl ResolvedPolicy {
         if condition.phase(&definition.names) == Phase::Fixed { value.map(Some) } else { Ok(value.ok()) }
     }
 
-    pub(super) fn fold_settings(&mut self, definition: &Definition) -> Result<(), EvaluationError> {
-        for settings in &definition.settings {
-            let mut settings = settings.clone();
-            if let Some(when) = &settings.when {
-                match self.known(when, definition)? {
-                    Some(false) => continue,
-                    Some(true) => settings.when = None,
-                    None => {}
-                }
+    pub(super) fn fold_files(&mut self, definition: &Definition) -> Result<(), EvaluationError> {
+        for file in &definition.files {
+            if let Some(when) = self.condition(file.when.as_ref(), definition)? {
+                self.reads.extend(when.iter().flat_map(names_in));
+                self.files.push(Settings { when, ..file.clone() });
             }
-            settings.texts(&mut |text| self.reads.extend(names_in(text)));
-            self.settings.push(settings);
         }
         Ok(())
+    }
+
+    /// A condition without what is known of it; `None` if it is false for every pod.
+    fn condition(
+        &self,
+        condition: Option<&Interpolation>,
+        definition: &Definition,
+    ) -> Result<Option<Option<Interpolation>>, EvaluationError> {
+        let known = condition.map_or(Ok(Some(true)), |when| self.known(when, definition))?;
+        Ok(match known {
+            Some(false) => None,
+            Some(true) => Some(None),
+            None => Some(condition.cloned()),
+        })
     }
 
     pub(super) fn fold_condition(&mut self, definition: &Definition) -> Result<(), EvaluationError> {
@@ -74,19 +77,20 @@ impl ResolvedPolicy {
         Ok(())
     }
 
-    /// Adds the warnings whose conditions are not false for these parameters.
-    pub(super) fn fold_warnings(&mut self, definition: &Definition) -> Result<(), EvaluationError> {
-        for warning in &definition.warnings {
-            let of_pod = warning.about == About::Pod;
-            if of_pod && self.known(&warning.when, definition)? == Some(false) {
-                continue;
+    /// Adds the checks whose conditions are not false for these parameters.
+    pub(super) fn fold_checks(&mut self, definition: &Definition) -> Result<(), EvaluationError> {
+        for check in &definition.checks {
+            let mut check = check.clone();
+            if !matches!(check.about, About::Variable(..)) {
+                let Some(when) = self.condition(check.when.as_ref(), definition)? else { continue };
+                check.when = when;
             }
-            let fold = Fold { names: &definition.names, fixed: &self.bindings };
-            let message = if of_pod { fold.text(&warning.message)? } else { warning.message.clone() };
-            for text in [&warning.when, &message] {
-                self.reads.extend(names_in(text));
+            if check.about == About::Pod {
+                let fold = Fold { names: &definition.names, fixed: &self.bindings };
+                check.message = fold.text(&check.message)?;
             }
-            self.warnings.push(PolicyWarning { message, ..warning.clone() });
+            check.texts(&mut |text| self.reads.extend(names_in(text)));
+            self.checks.push(check);
         }
         Ok(())
     }

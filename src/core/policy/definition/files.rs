@@ -14,12 +14,11 @@ use crate::core::policy::source::{Checked, DUPLICATE_NAME, Diagnostic, Problems,
 /// Variables of one library.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
+    /// The name of the file without its ending, for annotations, volumes and reports.
     pub(crate) name: String,
     /// Names, or beginnings of names that end in `*`.
     pub(crate) variables: Vec<String>,
     pub(crate) when: Option<Interpolation>,
-    /// The containers; without it, those with GPUs.
-    pub(crate) containers: Option<Interpolation>,
     /// The path at which the library reads a file of `NAME=VALUE` lines.
     pub(crate) path: String,
     /// The longest value that the library reads, in bytes.
@@ -28,15 +27,10 @@ pub(crate) struct Settings {
     pub(crate) except: Vec<String>,
 }
 
-/// The settings' names become parts of annotations and volumes.
+/// The names become parts of annotations and volumes.
 const MAX_NAME: usize = 40;
 
 impl Settings {
-    /// Calls `visit` with every interpolation.
-    pub(crate) fn texts(&self, visit: &mut dyn FnMut(&Interpolation)) {
-        self.when.iter().chain(&self.containers).for_each(visit);
-    }
-
     /// Names, or beginnings of names that end in `*`.
     pub(crate) fn patterns(&self) -> &[String] {
         &self.variables
@@ -56,14 +50,15 @@ pub(crate) fn includes(pattern: &str, variable: &str) -> bool {
     }
 }
 
-/// Reads the list `settings`.
+/// Reads the list `files`.
 pub(crate) fn read(node: &Node, names: &Names) -> Checked<Vec<Settings>> {
     let mut known: Vec<String> = Vec::new();
-    all(reader::items(node, "`settings`")?.iter().map(|item| {
+    all(reader::items(node, "`files`")?.iter().map(|item| {
         let read = one(item, names)?;
         if known.contains(&read.name) {
-            let message = format!("two settings are called `{}`", read.name);
-            return Err(Problems::from(Diagnostic::new(item.span, message).code(DUPLICATE_NAME)));
+            let message = format!("two entries of `files` have the name `{}`", read.name);
+            let span = item.get("path").map_or(item.span, |path| path.span);
+            return Err(Problems::from(Diagnostic::new(span, message).code(DUPLICATE_NAME)));
         }
         known.push(read.name.clone());
         Ok(read)
@@ -71,35 +66,23 @@ pub(crate) fn read(node: &Node, names: &Names) -> Checked<Vec<Settings>> {
 }
 
 fn one(node: &Node, names: &Names) -> Checked<Settings> {
-    let mut fields = Fields::of(node, &keys::SETTINGS)?;
-    let name = fields.required("name", self::name);
+    let mut fields = Fields::of(node, &keys::FILE)?;
+    let path = fields.required("path", path);
     let variables =
         fields.required("variables", |node| all(reader::items(node, "`variables`")?.iter().map(pattern)));
-    let when = fields.optional("when", |node| Interpolation::condition(node, "`when`", names, Phase::Pod));
-    let containers = fields.optional("containers", |node| {
-        Interpolation::condition(node, "`containers`", names, Phase::Container)
-    });
-    let file = fields.required("file", file);
+    let when = fields.optional("when", |node| Interpolation::condition(node, "when", names, Phase::Pod));
+    let except = fields.optional("unless", |node| reader::texts(node, "`unless`"));
+    let max_value = fields.optional("maxValue", max_value);
     fields.finish()?;
-    let (path, max_value, except) = file?;
+    let (path, name) = path?;
     Ok(Settings {
-        name: name?,
+        name,
         variables: variables?,
         when: when?,
-        containers: containers?,
         path,
-        max_value,
-        except,
+        max_value: max_value?.unwrap_or(usize::MAX),
+        except: except?.unwrap_or_default(),
     })
-}
-
-fn name(node: &Node) -> Result<String, Diagnostic> {
-    let name = reader::text(node, "the name of settings")?;
-    if Format::DnsLabel.check(name).is_ok() && name.len() <= MAX_NAME {
-        return Ok(name.to_owned());
-    }
-    Err(Diagnostic::new(node.span, format!("the name of settings is `{name}`"))
-        .hint(format!("use lower-case letters, digits and hyphens, at most {MAX_NAME}")))
 }
 
 fn pattern(node: &Node) -> Result<String, Diagnostic> {
@@ -113,26 +96,26 @@ fn pattern(node: &Node) -> Result<String, Diagnostic> {
         .hint("write a name such as `NCCL_DEBUG`, or its beginning and `*`"))
 }
 
-fn file(node: &Node) -> Checked<(String, usize, Vec<String>)> {
-    let mut fields = Fields::of(node, &keys::FILE)?;
-    let path = fields.required("path", path);
-    let except = fields.optional("exceptVariables", |node| reader::texts(node, "`exceptVariables`"));
-    let max_value = fields.optional("maxValue", max_value);
-    fields.finish()?;
-    Ok((path?, max_value?.unwrap_or(usize::MAX), except?.unwrap_or_default()))
-}
-
-fn path(node: &Node) -> Result<String, Diagnostic> {
-    let path = reader::text(node, "the path of a settings file")?;
+/// The path of a file, and its name without the ending.
+fn path(node: &Node) -> Result<(String, String), Diagnostic> {
+    let path = reader::text(node, "the path of a file")?;
+    let last = path.rsplit('/').next().unwrap_or_default();
     let clean = path.starts_with('/')
         && path.split('/').skip(1).all(|part| !matches!(part, "" | "." | ".."))
         && !path.contains([':', ','])
-        && Format::FilePath.check(path.rsplit('/').next().unwrap_or_default()).is_ok();
-    if clean {
-        return Ok(path.to_owned());
+        && Format::FilePath.check(last).is_ok();
+    if !clean {
+        return Err(Diagnostic::new(node.span, format!("the path of a file is `{path}`"))
+            .hint("write the absolute path that the library reads, such as `/etc/nccl.conf`"));
     }
-    Err(Diagnostic::new(node.span, format!("the path of a settings file is `{path}`"))
-        .hint("write the absolute path that the library reads, such as `/etc/nccl.conf`"))
+    let stem = last.trim_start_matches('.').split('.').next().unwrap_or_default();
+    let name: String = stem.to_ascii_lowercase().replace('_', "-");
+    if Format::DnsLabel.check(&name).is_ok() && name.len() <= MAX_NAME {
+        return Ok((path.to_owned(), name));
+    }
+    let message = format!("the file is called `{last}`, and annotations and volumes cannot have that name");
+    let hint = format!("use letters, digits and hyphens before the first dot, at most {MAX_NAME}");
+    Err(Diagnostic::new(node.span, message).hint(hint))
 }
 
 fn max_value(node: &Node) -> Result<usize, Diagnostic> {

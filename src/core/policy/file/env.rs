@@ -1,0 +1,83 @@
+//! `env` of a rule: the variables by their names, as the list that an overlay of a container has.
+
+use crate::core::policy::source::reader;
+use crate::core::policy::source::{
+    Checked, Diagnostic, MISPLACED_EDIT, MISSING_KEY, UNKNOWN_KEY, WRONG_TYPE, all,
+};
+use crate::core::yaml::scalar::Scalar;
+use crate::core::yaml::{Content, Entry, Node};
+
+/// The overlay of a container with the variables.
+pub(super) fn list(node: &Node) -> Checked<Node> {
+    let entries = match &node.content {
+        Content::List(_) => {
+            let message = "`env` of a rule is a map from names to values";
+            let hint = "write `NAME: value`, without `- name:` and `value:`";
+            return Err(Diagnostic::new(node.span, message).code(WRONG_TYPE).hint(hint).into());
+        }
+        _ => reader::entries(node, "`env`")?,
+    };
+    if entries.is_empty() {
+        let hint = "write `NAME: value`, or leave the key out";
+        return Err(Diagnostic::new(node.span, "`env` is empty").code(MISSING_KEY).hint(hint).into());
+    }
+    let list = Content::List(all(entries.iter().map(variable))?);
+    Ok(Node::map(node.span, [("env", Node { span: node.span, content: list })]))
+}
+
+/// Fails for variables in the overlay of a container.
+pub(super) fn refuse_list(container: &Node) -> Result<(), Diagnostic> {
+    let Some(env) = container.entry("env") else { return Ok(()) };
+    Err(Diagnostic::new(env.span, "`container` of a rule has no `env`").code(UNKNOWN_KEY).hint(
+        "write `env: {NAME: value}` next to `container`, or in a rule of its own for the ranks of a job",
+    ))
+}
+
+fn variable(entry: &Entry<Node>) -> Result<Node, Diagnostic> {
+    if entry.key.starts_with('$') && !entry.key.starts_with("${") {
+        return Err(Diagnostic::new(entry.span, format!("`{}` is no name of a variable", entry.key))
+            .code(MISPLACED_EDIT)
+            .hint("edit the value of a variable, as in `LD_LIBRARY_PATH: {$prepend: /lib}`"));
+    }
+    let name = ("name", Node::text_at(entry.span, &entry.key));
+    let fields = match &entry.value.content {
+        Content::Map(fields) if entry.value.get("valueFrom").is_some() => {
+            let mut fields: Vec<_> =
+                fields.iter().map(|field| (field.key.as_str(), field.value.clone())).collect();
+            fields.insert(0, name);
+            fields
+        }
+        Content::Map(_) | Content::List(_) => vec![name, ("value", entry.value.clone())],
+        Content::Scalar { value, .. } => vec![name, ("value", text(entry, value)?)],
+    };
+    Ok(Node::map(entry.span, fields))
+}
+
+/// A text or a whole number as text.
+fn text(entry: &Entry<Node>, value: &Scalar) -> Result<Node, Diagnostic> {
+    let (node, key) = (&entry.value, &entry.key);
+    let in_quotes = |seen: String| {
+        Diagnostic::new(node.span, format!("`{key}` is {seen}, and a variable is a text"))
+            .code(WRONG_TYPE)
+            .hint(format!("put it in quotes, as in `{key}: \"1\"`"))
+    };
+    match value {
+        Scalar::Null => Err(Diagnostic::new(node.span, format!("`{key}` has no value"))
+            .code(WRONG_TYPE)
+            .hint("write a text or a whole number, or leave the variable out")),
+        Scalar::String(text) if text.is_empty() => Err(Diagnostic::new(
+            node.span,
+            format!("the value of `{key}` is empty, which leaves the variable out"),
+        )
+        .hint("write a text, or leave the variable out")),
+        Scalar::Number(number) if !number.is_f64() => {
+            reader::unambiguous(node)?;
+            Ok(Node::text_at(node.span, &number.to_string()))
+        }
+        Scalar::Bool(_) | Scalar::Number(_) => Err(in_quotes(node.describe())),
+        Scalar::String(_) => {
+            reader::unambiguous(node)?;
+            Ok(node.clone())
+        }
+    }
+}
