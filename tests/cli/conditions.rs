@@ -21,8 +21,7 @@ fn when(condition: &str) -> String {
 
 #[test]
 fn a_skipped_pod_is_reported_and_the_exit_status_is_0() {
-    let run =
-        mutate(&[&when("${totalGpus == nicsPerGPU}")], POD, &["--report", "json", "-o", "json"]).exits(0);
+    let run = mutate(&[&when("totalGpus == nicsPerGPU")], POD, &["--report", "json", "-o", "json"]).exits(0);
     let report = &run.reports()[0];
     assert_eq!((&report["outcome"], &report["reason"]), (&"skipped".into(), &"condition_false".into()));
     assert_eq!(report["added"][0], "pod: annotation fabric-injector.io/skipped");
@@ -31,14 +30,14 @@ fn a_skipped_pod_is_reported_and_the_exit_status_is_0() {
     let mark = mark.as_str().unwrap();
     assert!(mark.starts_with("the condition `match.when`") && mark.contains("(lab@"), "{mark}");
     assert!(mark.contains(": `nicsPerGPU` is `2` ("), "{mark}");
-    let run = mutate(&[&when("${hostNetwork}")], POD, &["-o", "patch"]).exits(0);
+    let run = mutate(&[&when("hostNetwork")], POD, &["-o", "patch"]).exits(0);
     assert_eq!(run.lines()[0]["patch"].as_array().unwrap().len(), 1);
     run.says(&["skipped: the condition `match.when`", "(condition_false)"]);
 }
 
 #[test]
 fn a_condition_reads_parameters_variables_and_the_pod() {
-    let base = when("${large && podNamespace == 'default' && nicsPerGPU == 2.0}");
+    let base = when("large && podNamespace == 'default' && nicsPerGPU == 2.0");
     let base = base.replace("  rules:\n", "  variables: {large: \"${totalGpus >= 8}\"}\n  rules:\n");
     let outcome = |args: &[&str]| {
         mutate(&[&base], POD, &[args, &["--report", "json"]].concat()).exits(0).reports()[0]["outcome"]
@@ -68,12 +67,12 @@ fn objects_that_name_no_namespace_are_in_that_of_the_option() {
 #[test]
 fn a_condition_that_is_none_is_refused_with_its_place() {
     for (condition, says) in [
-        ("hostNetwork", "write a condition as `${…}`"),
-        ("${gpus > 0}", "`gpus` is known for a container"),
-        ("${podRequests.size() > 0}", "`podRequests` is known after"),
-        ("${nope}", "`nope` is neither a parameter nor a variable"),
-        ("${totalGpus}", "where a condition needs `true` or `false`"),
-        ("${pod.metadata.labels.x == 'y'}", "of `match.when` fails for a sample pod"),
+        ("${hostNetwork}", "write `when: hostNetwork`"),
+        ("gpus > 0", "`gpus` is known for a container"),
+        ("podRequests.size() > 0", "`podRequests` is known after"),
+        ("nope", "`nope` is neither a parameter nor a variable"),
+        ("totalGpus", "where a condition needs `true` or `false`"),
+        ("pod.metadata.labels.x == 'y'", "of `match.when` fails for a sample pod"),
     ] {
         mutate(&[&when(condition)], POD, &[]).exits(2).writes_nothing().says(&["a.yaml:", says]);
     }
@@ -81,7 +80,7 @@ fn a_condition_that_is_none_is_refused_with_its_place() {
 
 #[test]
 fn a_condition_must_not_read_what_the_policy_adds() {
-    let condition = "${!pod.spec.containers.exists(c, c.?env.orValue([]).exists(e, e.name == 'FABRIC'))}";
+    let condition = "!pod.spec.containers.exists(c, c.?env.orValue([]).exists(e, e.name == 'FABRIC'))";
     let run = mutate(&[&when(condition)], POD, &[]).exits(2);
     run.writes_nothing().says(&[
         "`match.when` holds for a sample pod",
@@ -89,13 +88,13 @@ fn a_condition_must_not_read_what_the_policy_adds() {
         "a.yaml:",
     ]);
     // For pods that no sample is like, the pod is refused.
-    let condition = "${!has(pod.metadata.labels) || !pod.spec.containers.exists(c, c.?env.orValue([]).exists(e, e.name == 'FABRIC'))}";
+    let condition = "!has(pod.metadata.labels) || !pod.spec.containers.exists(c, c.?env.orValue([]).exists(e, e.name == 'FABRIC'))";
     let pod = POD.replace("  name: trainer\n", "  name: trainer\n  labels: {a: b}\n");
     mutate(&[&when(condition)], &pod, &[]).exits(1).writes_nothing().says(&["not_idempotent"]);
     // A policy that makes another one match the pod is found, too.
-    let second = when("${pod.spec.containers.exists(c, c.?env.orValue([]).exists(e, e.name == 'FABRIC'))}")
+    let second = when("pod.spec.containers.exists(c, c.?env.orValue([]).exists(e, e.name == 'FABRIC'))")
         .replace("name: lab\n", "name: second\n")
-        .replace("name: FABRIC", "name: SECOND");
+        .replace("FABRIC: lab", "SECOND: lab");
     mutate(&[POLICY, &second], POD, &[]).exits(1).writes_nothing().says(&["not_idempotent"]);
 }
 
@@ -126,7 +125,7 @@ fn a_refusal_is_reported_with_its_code_and_leaves_the_pod_out() {
     let no_rule = refusing.replace("    - name: nics\n", "    - name: nics\n      when: totalGpus > 100\n");
     mutate(&[&no_rule], POD, &[]).exits(1).says(&["at most 4 GPUs, not 8 (too_many)"]);
     let misspelt = refusing.replace("code: too_many", "code: tooMany");
-    mutate(&[&misspelt], POD, &[]).exits(2).says(&["the code of a warning is `tooMany`", "a.yaml:"]);
+    mutate(&[&misspelt], POD, &[]).exits(2).says(&["the code of a check is `tooMany`", "a.yaml:"]);
 }
 
 #[test]

@@ -53,7 +53,7 @@ fn a_policy_that_reads_the_claims_it_adds_settles_or_is_refused() {
     );
     assert_eq!(inject(&policy(&flipping), &pod()).codes(), Vec::<&str>::new());
     let counting = format!(
-        "{CHANNEL}    - {{name: count, onConflict: replace, container: {{env: [{{name: COUNT, value: \"${{string(size(claimNames))}}\"}}]}}}}\n"
+        "{CHANNEL}    - {{name: count, onConflict: replace, env: {{COUNT: \"${{string(size(claimNames))}}\"}}}}\n"
     );
     refused(&policy(&counting), &["not idempotent"]);
 }

@@ -25,7 +25,8 @@ fn indented(text: &str, blanks: usize) -> String {
 fn policy_around(example: &str) -> String {
     let key = example.split(':').next().unwrap();
     let rule = match key {
-        "env" => format!("      container:\n{}", indented(example, 8)),
+        "env" => indented(example, 6),
+        "when" => indented(example, 6) + "      env: {A: b}\n",
         "annotations" => format!("      pod:\n        metadata:\n{}", indented(example, 10)),
         "devices" if example.contains("\nrules:\n") => {
             return POLICY.split_once("  rules:\n").unwrap().0.to_owned() + &indented(example, 2);
@@ -46,7 +47,8 @@ fn policy_around(example: &str) -> String {
         }
         "rules" => return POLICY.split_once("  rules:\n").unwrap().0.to_owned() + &indented(example, 2),
         "machines" => return with_spec(&format!("variables: {{family: other}}\n{example}")),
-        "variables" | "settings" => {
+        "checks" => return with_spec(example),
+        "variables" | "files" => {
             let example = example.replace("${profileName}", "h100").replace("profileName", "'h100'");
             return with_spec(&example.replace("    when: settingsFile\n", ""));
         }

@@ -149,7 +149,7 @@ fn devices(entry: &str) -> String {
          nics: {{type: stringList, description: d, default: [example.com/nic-0, example.com/nic-1, example.com/nic-2]}}\n    \
          rails: {{type: stringList, description: d, default: [rail-0, rail-1, ops/rail-2]}}\n  \
          devices:\n    add: [{{name: nics, {entry}}}]\n  \
-         rules: [{{name: settings, container: {{env: [{{name: A, value: b}}]}}}}]\n"
+         rules: [{{name: settings, env: {{A: b}}}}]\n"
     ))
 }
 
@@ -333,7 +333,8 @@ fn edits_of_annotations_are_refused_elsewhere() {
     let container = |body: &str| policy(&format!("  rules:\n    - name: r\n      container: {{{body}}}\n"));
     let pod = |body: &str| policy(&format!("  rules:\n    - name: r\n      pod: {{{body}}}\n"));
     let annotation = &["edits the text of an annotation"];
-    refused(&container("env: [{name: A, value: {$append: [{i: a}], $key: i}}]"), annotation);
+    let env = "  rules:\n    - {name: r, env: {A: {$append: [{i: a}], $key: i}}}\n";
+    refused(&policy(env), annotation);
     refused(&container("workingDir: {$append: [{i: a}], $key: i}"), annotation);
     refused(&container("securityContext: {$append: [{i: a}], $key: i}"), annotation);
     refused(&container("ports: {$append: [{containerPort: 1}], $key: containerPort}"), annotation);

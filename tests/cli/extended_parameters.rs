@@ -10,8 +10,8 @@ const SOURCES: &str = "apiVersion: fabric-injector.io/v1alpha1\nkind: FabricPoli
     debug: {description: d, default: INFO}\n  \
     variables: {size: small}\n  \
     machines:\n    pool: {\"fast, fast-*\": {nics: 2, size: large}}\n    zone: {a: {nics: 3}}\n  \
-    rules:\n    - name: r\n      container:\n        resources:\n          limits: {example.com/nic: \"${devices(1, nics)}\"}\n          \
-    requests: {example.com/nic: \"${devices(1, nics)}\"}\n        env: [{name: SIZE, value: \"${size} ${debug}\"}]\n";
+    rules:\n    - name: r\n      containers: gpus > 0\n      env: {SIZE: \"${size} ${debug}\"}\n      container:\n        resources:\n          limits: {example.com/nic: \"${devices(1, nics)}\"}\n          \
+    requests: {example.com/nic: \"${devices(1, nics)}\"}\n";
 
 const NODES: &str = "kind: List\nitems:\n- kind: Node\n  metadata: {name: n, labels: {pool: fast, zone: a}}\n  status: {capacity: \
     {nvidia.com/gpu: 8, example.com/nic: 32}, conditions: [{type: Ready, status: \"True\"}]}\n";

@@ -156,7 +156,7 @@ fn what_the_base_has_is_not_declared_again() {
     std::fs::write(folder.path().join("lab.yaml"), base).unwrap();
     run_in(folder.path(), &args, POD)
         .exits(2)
-        .says(&["the base `lab` has a warning `one_gpu`", "ours.yaml:18:"]);
+        .says(&["the base `lab` has a check `one_gpu`", "ours.yaml:18:"]);
     refused_at("  extends: lab\n", "  extends: lab\n  provider: ours\n", "provider: ours")
         .says(&["an extension has the `provider` of its base"]);
     refused_at("  extends: lab\n", "  extends: lab\n  matches: {}\n", "matches")
@@ -175,15 +175,16 @@ fn a_parameter_of_the_base_keeps_its_type_and_its_bounds() {
 
 #[test]
 fn a_mistake_is_shown_in_the_file_that_has_it() {
-    refused_at("value: ${level}", "value: ${levl}", "levl").says(&["`levl`", "`level`"]);
+    refused_at("NCCL_DEBUG: ${level}", "NCCL_DEBUG: ${levl}", "levl").says(&["`levl`", "`level`"]);
     let base = POLICY.replace("gpus, nicsPerGPU", "gpus, nicPerGPU");
     let folder = folder(&[("lab.yaml", &base), ("ours.yaml", EXTENSION)]);
     let run = run_in(folder.path(), &["mutate", "--policy", "ours.yaml,lab.yaml"], POD).exits(2);
     let (line, column, text) = place(&base, "nicPerGPU");
     run.writes_nothing().says(&[&format!("lab.yaml:{line}:{column}"), &text]);
     // What fails only when it is evaluated, too.
-    refused_at("value: ${level}", "value: ${int(debug)}", "int(debug)").says(&["cannot be evaluated"]);
-    refused_at("value: ${level}", "value: \"${int(pod.metadata.annotations['x'])}\"", "x'])")
+    refused_at("NCCL_DEBUG: ${level}", "NCCL_DEBUG: ${int(debug)}", "int(debug)")
+        .says(&["cannot be evaluated"]);
+    refused_at("NCCL_DEBUG: ${level}", "NCCL_DEBUG: \"${int(pod.metadata.annotations['x'])}\"", "x'])")
         .says(&["fails for a sample pod"]);
 }
 

@@ -84,7 +84,7 @@ fn a_policy_has_what_its_parts_have_before_its_own() {
         .collect();
     assert_eq!(env, [("BASE", "1"), ("NCCL_DEBUG", "TRACE"), ("SIZE", "321")]);
     let digest = stamp(&run.values()[0]);
-    let changed = composed("value: '1'", "value: '2'", &INJECT).exits(0);
+    let changed = composed("BASE: '1'", "BASE: '2'", &INJECT).exits(0);
     assert_ne!(stamp(&changed.values()[0]), digest, "the digest covers the parts");
     composed("", "", &["policy", "check", "."]).exits(0).says(&["0 errors and 0 warnings in 4 files"]);
 }
@@ -93,12 +93,12 @@ fn a_policy_has_what_its_parts_have_before_its_own() {
 fn mistakes_in_the_composition_are_shown_where_they_are() {
     for (right, wrong, says) in [
         (
-            "value: '${level}'",
-            "value: '${levl}'",
+            "NCCL_DEBUG: '${level}'",
+            "NCCL_DEBUG: '${levl}'",
             ["parts/debug.yaml:7:", "`levl` is neither a parameter nor a variable"],
         ),
         ("default: TRACE", "default: TRACK", ["whole.yaml:10:", "`TRACK`"]),
-        ("'${fast}'", "'${slow}'", ["parts/debug.yaml:7:", "`slow`"]),
+        ("'fast'", "'slow'", ["parts/debug.yaml:7:", "`slow`"]),
         (
             "    fast: ",
             "    sizes2: x\n    fast: ",

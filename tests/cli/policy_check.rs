@@ -10,7 +10,7 @@ use super::{POLICY, ROOT, Run, file, folder, place, run, run_in};
 
 /// The sample policy with another value of its variable.
 fn with_value(value: &str) -> String {
-    POLICY.replacen("value: lab", &format!("value: {value}"), 1)
+    POLICY.replacen("FABRIC: lab", &format!("FABRIC: {value}"), 1)
 }
 
 /// Checks files in a folder of their own.
@@ -102,7 +102,7 @@ fn an_error_in_one_rule_does_not_hide_the_types_in_another() {
 
 #[test]
 fn every_rule_and_variable_without_a_value_is_reported() {
-    let rules = POLICY.replacen("value: lab", "value: \"${string(int(nicsPerGPU) / 0)}\"", 1).replacen(
+    let rules = POLICY.replacen("FABRIC: lab", "FABRIC: \"${string(int(nicsPerGPU) / 0)}\"", 1).replacen(
         "  rules:",
         "  rules:\n    - {name: other, container: {image: \"${string(1 / 0)}\"}}",
         1,
@@ -143,12 +143,13 @@ spec:
   rules:
     - name: One
       when: gpus > 0
+      containers: ${gpus > 0}
       container:
         imgae: x
-        env:
-          - {name: A, value: \"${bb}\"}
-          - {nmae: B, value: c}
-          - {name: C, value: 3}
+      env:
+        A: \"${bb}\"
+        B: [c]
+        C: true
     - name: two
       pod:
         spec:
@@ -171,13 +172,14 @@ spec:
         ("unknown_name", 15),
         ("invalid_value", 18),
         ("unknown_name", 19),
-        ("not_a_pod_field", 21),
-        ("unknown_name", 23),
-        ("not_a_pod_field", 24),
+        ("invalid_expression", 20),
+        ("not_a_pod_field", 22),
+        ("unknown_name", 24),
         ("wrong_type", 25),
-        ("unknown_name", 30),
-        ("wrong_type", 31),
+        ("wrong_type", 26),
+        ("unknown_name", 31),
         ("wrong_type", 32),
+        ("wrong_type", 33),
     ];
     let expected: Vec<(String, u64)> =
         expected.iter().map(|(code, line)| ((*code).to_owned(), *line)).collect();
@@ -191,21 +193,21 @@ spec:
 fn names_whose_declarations_cannot_be_read_are_not_reported() {
     assert_eq!(codes(&POLICY.replacen("  parameters:", "  paramters:", 1)), [("unknown_key".to_owned(), 12)]);
     let no_map = POLICY.replacen("  rules:", "  variables: [a]\n  rules:", 1);
-    let reads = no_map.replacen("value: lab", "value: ${other}", 1);
+    let reads = no_map.replacen("FABRIC: lab", "FABRIC: ${other}", 1);
     assert_eq!(codes(&reads), [("wrong_type".to_owned(), 18)]);
 }
 
 #[test]
 fn slips_in_yaml_have_the_hint_that_helps() {
     for (wrong, hint) in [
-        ("value: ${gpus > 4 ? 'many' : 'few'}", "in quotes, or on the line below `>-`"),
-        ("value: {{ gpus }}", "`${…}`, not as `{{ … }}`"),
-        ("value: \"{{ gpus }}\"", "`${…}`, not as `{{ … }}`"),
-        ("\tvalue: lab", "no tabs"),
-        ("value: ${gpus > 0 # few\n", "` #`"),
-        ("value: %d", "in quotes"),
+        ("FABRIC: ${gpus > 4 ? 'many' : 'few'}", "in quotes, or on the line below `>-`"),
+        ("FABRIC: {{ gpus }}", "`${…}`, not as `{{ … }}`"),
+        ("FABRIC: \"{{ gpus }}\"", "`${…}`, not as `{{ … }}`"),
+        ("\tFABRIC: lab", "no tabs"),
+        ("FABRIC: ${gpus > 0 # few\n", "` #`"),
+        ("FABRIC: %d", "in quotes"),
     ] {
-        let policy = POLICY.replacen("value: lab", wrong, 1);
+        let policy = POLICY.replacen("FABRIC: lab", wrong, 1);
         let all = found(&[("lab.yaml", &policy)], &["lab.yaml"]);
         let [one] = all.as_slice() else { panic!("{wrong}: {all:?}") };
         assert!(one["hint"].as_str().is_some_and(|text| text.contains(hint)), "{wrong}: {one}");
@@ -215,8 +217,7 @@ fn slips_in_yaml_have_the_hint_that_helps() {
 #[test]
 fn an_operator_of_another_language_has_the_one_of_cel_as_its_hint() {
     for (wrong, hint) in [("gpus > 1 and gpus < 3", "`&&`"), ("gpus = 1", "`==`"), ("not true", "`!`")] {
-        let policy =
-            POLICY.replacen("- name: nics", &format!("- name: nics\n      containers: \"{wrong}\""), 1);
+        let policy = POLICY.replacen("containers: gpus > 0", &format!("containers: \"{wrong}\""), 1);
         let all = found(&[("lab.yaml", &policy)], &["lab.yaml"]);
         assert_eq!(all.len(), 1, "{all:?}");
         assert!(all[0]["hint"].as_str().is_some_and(|text| text.contains(hint)), "{wrong}: {}", all[0]);
@@ -285,7 +286,7 @@ fn json_and_text_have_the_place_the_line_and_the_hint() {
         [json!({
             "file": "lab.yaml", "line": line, "column": column, "length": 4, "severity": "error",
             "code": "unknown_name", "message": "`nope` is neither a parameter nor a variable",
-            "hint": "did you mean `node`?", "source": format!("            {source}"),
+            "hint": "did you mean `node`?", "source": format!("        {source}"),
         })]
     );
     let run = check(&[("lab.yaml", &wrong)], &["lab.yaml"]);
@@ -311,7 +312,7 @@ fn sarif_has_a_rule_for_each_result_and_relative_addresses() {
         place["region"],
         json!({
             "startLine": line, "startColumn": column, "endColumn": column + 4,
-            "snippet": {"text": format!("            {source}")},
+            "snippet": {"text": format!("        {source}")},
         })
     );
     let empty = check(&[("lab.yaml", POLICY)], &["-o", "sarif", "lab.yaml"]).exits(0);

@@ -31,11 +31,11 @@ fn coverage_of_an_extension_is_about_its_own_parts() {
 fn coverage_names_what_the_cases_have_not_seen() {
     let folder = lab(&[PASSES]);
     let run = test(&folder, &["--coverage"]).exits(0);
-    assert!(run.text().contains("lab  rule `nics`  always applies\n"), "{}", run.text());
+    assert!(run.text().contains("lab  rule `nics`                  always applies\n"), "{}", run.text());
     test(&folder, &["--require-coverage"]).exits(1).says(&["do not cover"]);
     write(&folder, "other.yaml", &POLICY.replace("name: lab\n", "name: other\n"));
     let run = test(&folder, &["--coverage"]).exits(0);
-    assert!(run.text().contains("other  rule `nics`  never evaluated\n"), "{}", run.text());
+    assert!(run.text().contains("other  rule `nics`                  never evaluated\n"), "{}", run.text());
     test(&lab(&[PASSES, NO_GPUS]), &["--require-coverage"]).exits(0);
 }
 
@@ -61,7 +61,7 @@ fn each_value_of_machines_has_to_be_given() {
         );
     }
     assert!(
-        run.text().contains("coverage: 2 of 2 values of rules and conditions, 0 of 3 values of machines\n")
+        run.text().contains("coverage: 4 of 4 values of rules and conditions, 0 of 3 values of machines\n")
     );
     test(&folder, &["--require-coverage=conditions"]).exits(0);
     let on = |name: &str, label: &str, value: &str| {
@@ -92,6 +92,6 @@ fn a_refusal_that_reads_what_rules_add_is_covered_by_a_case_that_it_refuses() {
 fn junit_has_a_failure_for_what_is_not_covered() {
     let run = test(&lab(&[PASSES]), &["-o", "junit", "--require-coverage"]).exits(1);
     let text = run.text();
-    assert!(text.contains("<testsuites tests=\"2\" failures=\"1\">"), "{text}");
+    assert!(text.contains("<testsuites tests=\"3\" failures=\"2\">"), "{text}");
     assert!(text.contains("name=\"rule `nics`\"><failure message=\"always applies\"/>"), "{text}");
 }

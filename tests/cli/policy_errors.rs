@@ -68,8 +68,8 @@ fn an_unknown_parameter_in_a_condition_is_shown() {
 
 #[test]
 fn an_unknown_parameter_in_a_block_of_text_is_shown_on_its_own_line() {
-    let wrong = "value: |\n              first: ${nicsPerGPU}\n              second: ${nicPerGPU}";
-    hinted("value: lab", wrong, "nicPerGPU").says(&["`nicPerGPU`"]);
+    let wrong = "FABRIC: |\n              first: ${nicsPerGPU}\n              second: ${nicPerGPU}";
+    hinted("FABRIC: lab", wrong, "nicPerGPU").says(&["`nicPerGPU`"]);
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn an_expression_without_a_value_on_some_nodes_is_shown_with_these() {
 fn an_expression_without_a_value_for_another_resource_is_shown() {
     let policy = POLICY.replacen("[nvidia.com/gpu]", "[nvidia.com/gpu, aws.amazon.com/neuron]", 1);
     let unguarded = "${string(1 / gpuCounts['nvidia.com/gpu'])}";
-    let policy = policy.replacen("value: lab", &format!("value: \"{unguarded}\""), 1);
+    let policy = policy.replacen("FABRIC: lab", &format!("FABRIC: \"{unguarded}\""), 1);
     shown(&policy, "string(1 / gpu").says(&["another resource of GPUs"]);
 }
 
@@ -139,7 +139,7 @@ fn the_hint_for_annotations_beside_the_spec_names_metadata() {
 #[test]
 fn an_overlay_field_that_no_container_has_is_shown() {
     hinted("        resources:", "        resource:", "resource:").says(&["`resource`", "`resources`"]);
-    hinted("            value: lab", "            vale: lab", "vale").says(&["`vale`", "`value`"]);
+    hinted("FABRIC: lab", "FABRIC: {valeFrom: {}}", "valeFrom").says(&["`valeFrom`"]);
     let wrong = "- name: nics\n      pod:\n        spec:\n          volumes:\n            - name: v\n              emptydir: {}";
     hinted("- name: nics", wrong, "emptydir").says(&["`emptyDir`"]);
 }
@@ -156,14 +156,14 @@ fn an_unknown_function_is_shown() {
 
 #[test]
 fn an_expression_without_an_end_is_shown() {
-    mistake("value: lab", "value: ${nicsPerGPU", "${nicsPerGPU").says(&["${"]);
+    mistake("FABRIC: lab", "FABRIC: ${nicsPerGPU", "${nicsPerGPU").says(&["${"]);
 }
 
 #[test]
 fn a_policy_that_is_not_idempotent_is_refused_and_its_rule_is_shown() {
     let policy = POLICY
         .replace("- name: nics", "- name: nics\n      onConflict: replace")
-        .replace("value: lab", "value: \"${size(container.?env.orValue([]))}\"");
+        .replace("FABRIC: lab", "FABRIC: \"${size(container.?env.orValue([]))}\"");
     let run = with_policy(&policy, POD).exits(2);
     run.writes_nothing().says(&["idempotent", "lab.yaml:", "hint"]);
     let (line, _, _) = place(&policy, "- name: nics");
@@ -178,7 +178,7 @@ fn a_policy_that_is_not_idempotent_is_refused_and_its_rule_is_shown() {
 
 #[test]
 fn a_policy_that_fails_for_ordinary_pods_is_refused() {
-    let policy = POLICY.replace("value: lab", "value: ${pod.metadata.labels.team}");
+    let policy = POLICY.replace("FABRIC: lab", "FABRIC: ${pod.metadata.labels.team}");
     with_policy(&policy, POD).exits(2).writes_nothing().says(&[
         "pod.metadata.labels.team",
         "lab.yaml:",

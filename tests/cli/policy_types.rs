@@ -6,7 +6,7 @@ use super::{POD, POLICY};
 #[test]
 fn a_number_for_a_string_is_shown() {
     mistake("A policy to try things on", "5", "5").says(&["string"]);
-    mistake("value: lab", "value: 3", "3").says(&["string"]);
+    mistake("FABRIC: lab", "FABRIC: 1.5", "1.5").says(&["a variable is a text"]);
     mistake("networking: \"true\"", "networking: true", "true").says(&["string"]);
 }
 
@@ -30,7 +30,7 @@ fn a_list_for_a_map_is_shown() {
 
 #[test]
 fn a_string_for_a_map_of_the_pod_is_shown() {
-    mistake("        env:", "        securityContext: root\n        env:", "root").says(&["map"]);
+    mistake("      env:", "        livenessProbe: root\n      env:", "root").says(&["map"]);
 }
 
 #[test]
@@ -79,21 +79,21 @@ fn an_unknown_way_with_conflicts_is_shown() {
 
 #[test]
 fn a_condition_that_is_no_expression_is_shown() {
-    mistake("- name: nics", "- name: nics\n      when: gpus > 0", "gpus > 0").says(&["${"]);
-    mistake("- name: nics", "- name: nics\n      when: 5", "5").says(&["${"]);
+    mistake("- name: nics", "- name: nics\n      when: ${gpus > 0}", "${").says(&["write `when: gpus > 0`"]);
+    mistake("- name: nics", "- name: nics\n      when: 5", "5").says(&["write a condition"]);
 }
 
 /// Every mistake above that is one of type, as the right and the wrong text and where the wrong one shows.
 const WRONG_TYPES: &[[&str; 3]] = &[
     ["A policy to try things on", "5", "5"],
-    ["value: lab", "value: 3", "3"],
+    ["FABRIC: lab", "FABRIC: 1.5", "1.5"],
     ["networking: \"true\"", "networking: true", "true"],
     ["[nvidia.com/gpu]", "nvidia.com/gpu", "nvidia.com/gpu"],
     ["    nicsPerGPU:\n", "    nicsPerGPU: []\n    other:\n", "[]"],
-    ["        env:", "        securityContext: root\n        env:", "root"],
-    ["        env:", "        stdin: sure\n        env:", "sure"],
-    ["        env:", "        ports: {}\n        env:", "{}"],
-    ["        env:", "        ports: [{containerPort: http}]\n        env:", "http"],
+    ["      env:", "        livenessProbe: root\n      env:", "root"],
+    ["      env:", "        stdin: sure\n      env:", "sure"],
+    ["      env:", "        ports: {}\n      env:", "{}"],
+    ["      env:", "        ports: [{containerPort: http}]\n      env:", "http"],
     ["example.com/nic: ${devices(gpus, nicsPerGPU)}", "example.com/nic: some", "some"],
     ["default: 2", "default: couple", "couple"],
     ["      minimum: 0", "  machines: {pool: {small: {nicsPerGPU: few}}}", "few"],

@@ -28,10 +28,10 @@ fn a_mistake_is_reported_at_its_line() {
         ),
         (
             rule,
-            "- name: nics\n      when: >-\n        ${hostNetwork ||\n        node[?'pool'].orValue('') == 'H100'}",
+            "- name: nics\n      when: >-\n        hostNetwork ||\n        node[?'pool'].orValue('') == 'H100'",
             "warning",
             "always_false",
-            "node[?'pool'].orValue('') == 'H100'}",
+            "node[?'pool'].orValue('') == 'H100'",
         ),
         (
             rule,
@@ -47,7 +47,7 @@ fn a_mistake_is_reported_at_its_line() {
             "type_mismatch",
             "when: has(pod.spec.contaners)",
         ),
-        ("value: lab", "value: \"${[1, 2]}\"", "error", "type_mismatch", "value: \"${[1, 2]}\""),
+        ("FABRIC: lab", "FABRIC: \"${[1, 2]}\"", "error", "type_mismatch", "FABRIC: \"${[1, 2]}\""),
         (
             "add: [IPC_LOCK]",
             "add: [NET_RAW]",
@@ -79,7 +79,7 @@ fn a_type_error_under_a_condition_that_no_sample_meets_keeps_a_policy_from_loadi
         .replacen("devices(gpus, nicsPerGPU)", "gpus * nicsPerGPU", 1);
     with_policy(&policy, POD).exits(2).says(&[
         "`gpus` is an integer, and `nicsPerGPU` is a number",
-        "lab.yaml:24:32",
+        "lab.yaml:25:32",
         "use `devices(gpus, ratio)`",
     ]);
 }

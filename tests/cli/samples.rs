@@ -55,8 +55,6 @@ spec:
   rules:
     - name: nics
       containers: gpus > 0
-      env:
-        FABRIC: lab
       container:
         resources:
           limits:
@@ -64,6 +62,8 @@ spec:
           requests:
             example.com/nic: ${devices(gpus, nicsPerGPU)}
         securityContext: {capabilities: {add: [IPC_LOCK]}}
+      env:
+        FABRIC: lab
 "#;
 
 /// A folder with these files in it.

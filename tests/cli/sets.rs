@@ -46,10 +46,10 @@ fn set_takes_every_type_of_value() {
     size: {type: quantity, description: d}
     names: {type: stringList, description: d}
 ";
-    let value = "value: \"${whole}/${ratio}/${text}/${flag}/${size}/${names.join(',')}\"";
+    let value = "FABRIC: \"${whole}/${ratio}/${text}/${flag}/${size}/${names.join(',')}\"";
     let (head, _) = POLICY.split_once("  parameters:\n").unwrap();
     let (_, rules) = POLICY.split_once("  rules:\n").unwrap();
-    let rules = rules.replace("value: lab", value).replace("nicsPerGPU", "ratio");
+    let rules = rules.replace("FABRIC: lab", value).replace("nicsPerGPU", "ratio");
     let folder = folder(&[("lab.yaml", &format!("{head}{parameters}  rules:\n{rules}"))]);
     let sets = ["whole=3", "ratio=0.5", "text=a=b,c", "flag=true", "size=64Gi", "names=eth0,eth1"];
     let mut args = vec!["mutate", "--policy", "lab.yaml", "-q", "-o", "json"];
@@ -134,7 +134,7 @@ fn second() -> String {
             "  parameters:\n",
             "  parameters:\n    debug: {type: string, description: d, default: WARN}\n",
         )
-        .replace("value: lab", "value: ${debug}")
+        .replace("FABRIC: lab", "FABRIC: ${debug}")
 }
 
 #[test]

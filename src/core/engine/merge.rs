@@ -146,7 +146,7 @@ impl<'a> Injection<'a> {
                 .map_err(|reason| explained(&row.scope, reason))?;
         }
         for settings in settings.iter().filter(|_| row.container.gpus > 0) {
-            self.log.written_by(|| Author::Settings(settings.path.clone()));
+            self.log.written_by(|| Author::File(settings.path.clone()));
             let container = (row.container.list, row.container.index);
             let of = SettingsOf { bindings: &bindings, analysis: self.analysis, container };
             of.inject(settings, pod, self.facts, self.log)?;

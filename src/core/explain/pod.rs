@@ -100,7 +100,7 @@ pub struct WarningFact {
     pub code: String,
     pub path: String,
     pub message: String,
-    /// The rule or the settings that it is about; empty for none.
+    /// The rule or the file that it is about; empty for none.
     pub rule: String,
     /// The condition of a warning that the policy declares.
     #[serde(skip_serializing_if = "Option::is_none")]

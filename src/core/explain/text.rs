@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::core::escape;
 use crate::core::policy::interpolation::Interpolation;
 
-/// The condition of rules and settings without `containers`.
+/// The condition of rules and files without `containers`.
 pub(super) const GPU_CONTAINERS: &str = "gpus > 0";
 
 /// The longest line, except where one word is longer.

@@ -99,7 +99,7 @@ fn check_fields(case: &Case, outcome: &Outcome, fact: &PodFact, counts: &mut Cou
         for field in of {
             let known = match &field.by {
                 Author::Rule(rule) => applied(rule),
-                Author::Settings(path) => fact.files.iter().any(|file| file.name == *path),
+                Author::File(path) => fact.files.iter().any(|file| file.name == *path),
                 Author::Stamp => [STAMP, SKIPPED].iter().any(|key| field.path.contains(key)),
             };
             assert!(known, "{}: {leaf} is by {}", case.name(), field.by);

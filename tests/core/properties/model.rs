@@ -131,20 +131,18 @@ pub(crate) fn demand(policy: &Policy, pod: &Value, after: &Value, context: &Cont
             };
             if selects {
                 let mut wanted = policy.build(&rule["container"], &names).unwrap_or_default();
-                // An empty text leaves the variable out, and an empty entry of a list its edit.
-                if let Some(env) = wanted["env"].as_array_mut() {
-                    let is_empty = |value: &Value| {
-                        [value, &value["$append"], &value["$prepend"]].iter().any(|text| *text == "")
-                    };
-                    env.retain(|entry| !is_empty(&entry["value"]));
-                }
+                leave_out_empty(&mut wanted);
                 containers.push((list, at, wanted));
             }
         }
         if containers.is_empty() {
             continue;
         }
-        let pod = policy.build(&rule["pod"], &finished).unwrap_or_default();
+        let mut pod = policy.build(&rule["pod"], &finished).unwrap_or_default();
+        for list in ["containers", "initContainers"] {
+            let containers = pod.pointer_mut(&format!("/spec/{list}")).and_then(Value::as_array_mut);
+            containers.into_iter().flatten().for_each(leave_out_empty);
+        }
         // It is left out whole for a pod that cannot be in the network of the host.
         if pod["spec"]["hostNetwork"] == true && after["spec"]["hostNetwork"] != true {
             continue;
@@ -152,6 +150,15 @@ pub(crate) fn demand(policy: &Policy, pod: &Value, after: &Value, context: &Cont
         demand.asked.push(Asked { rule: name, containers, pod });
     }
     demand
+}
+
+/// An empty text leaves a variable out, and an empty entry of a list its edit.
+fn leave_out_empty(container: &mut Value) {
+    let is_empty =
+        |value: &Value| [value, &value["$append"], &value["$prepend"]].iter().any(|text| *text == "");
+    if let Some(env) = container.get_mut("env").and_then(Value::as_array_mut) {
+        env.retain(|entry| !is_empty(&entry["value"]));
+    }
 }
 
 /// An entry of `devices.add` as the rule that would do the same.

@@ -70,7 +70,8 @@ fn every_policy_of_the_documentation_is_valid() {
 /// The validator of a map that has only some of the keys of one of these types.
 fn part(document: &Value) -> Validator {
     let schema = policy_schema();
-    let types = ["/$defs/spec", "/$defs/spec/properties/rules/items", "/$defs/ContainerOverlay", "/$defs/ObjectMeta"];
+    let types =
+        ["/$defs/spec", "/$defs/spec/properties/rules/items", "/$defs/ContainerOverlay", "/$defs/ObjectMeta"];
     let has_all = |part: &&&str| {
         document
             .as_object()

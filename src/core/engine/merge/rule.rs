@@ -56,10 +56,10 @@ impl<'a, 'p> Merge<'a, 'p> {
         let name = key.map(|key| named(key).as_ref().map_or("…".to_owned(), text_of));
         let path: Vec<&str> = path.iter().copied().chain(name.as_deref()).collect();
         let mut because = "it has no value".to_owned();
-        template.texts(&mut |text| {
-            if text.evaluate(self.bindings).is_ok_and(|value| value.is_null()) {
-                because = format!("`{}` is null", text.source());
-            }
+        template.texts(&mut |text| match text.evaluate(self.bindings) {
+            Ok(Value::Null) => because = format!("`{}` is null", text.source()),
+            Ok(value) if value == "" => because = format!("`{}` is empty", text.source()),
+            _ => {}
         });
         log.left_out(&path, || because);
     }

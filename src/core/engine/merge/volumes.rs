@@ -51,7 +51,7 @@ impl PolicyVolumes {
     /// settings has that name.
     pub(super) fn declare_settings(&mut self, settings: &str, value: Value) -> String {
         let key = format!("{settings}:{}", value["name"].as_str().unwrap_or_default());
-        self.add(key.clone(), Author::Settings(settings.to_owned()), value);
+        self.add(key.clone(), Author::File(settings.to_owned()), value);
         key
     }
 

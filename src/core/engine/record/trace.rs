@@ -20,7 +20,7 @@ pub enum Author {
     /// The rule of this name.
     Rule(String),
     /// The settings of this name.
-    Settings(String),
+    File(String),
     /// No part of the policy: the annotation that names it.
     #[default]
     Stamp,
@@ -30,7 +30,7 @@ impl Author {
     /// The name of the rule or the settings; empty for the stamp.
     pub(crate) fn name(&self) -> &str {
         match self {
-            Self::Rule(name) | Self::Settings(name) => name,
+            Self::Rule(name) | Self::File(name) => name,
             Self::Stamp => "",
         }
     }
@@ -40,7 +40,7 @@ impl fmt::Display for Author {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Rule(name) => write!(f, "rule {name}"),
-            Self::Settings(name) => write!(f, "settings {name}"),
+            Self::File(path) => write!(f, "file {path}"),
             Self::Stamp => f.write_str("stamp"),
         }
     }

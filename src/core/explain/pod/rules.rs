@@ -67,7 +67,7 @@ pub(super) struct MessageResult {
 pub(super) struct Evaluation<'a> {
     definition: &'a Definition,
     pod: &'a Value,
-    /// The conditions of the rules, then of the settings: `when` and `containers`.
+    /// The conditions of the rules, then of the files: `when` and `containers`.
     conditions: Vec<(Option<&'a Interpolation>, &'a Containers)>,
     results: Vec<RuleResult>,
     /// The variables that have their values from a row.

@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::core::policy::expression::{ReadSet, Step};
+use crate::core::policy::interpolation::JOB_ROLE;
 use crate::core::policy::matcher::LabelsRead;
 use crate::core::policy::{NETWORKS, Policy};
 
@@ -178,6 +179,9 @@ fn networks(value: &Value) -> Vec<String> {
 /// The labels and annotations of the pod that expressions read by a constant key.
 fn pod_metadata(policy: &Policy) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
+    if ["launcher", "ranks"].iter().any(|name| policy.definition().reads(name)) {
+        found.insert(format!("labels[{JOB_ROLE}]"));
+    }
     policy.definition().texts(&mut |text| {
         for expression in text.expressions() {
             let ReadSet::Paths(paths) = expression.reads_of_pod() else { continue };

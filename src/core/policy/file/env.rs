@@ -2,13 +2,13 @@
 
 use crate::core::policy::source::reader;
 use crate::core::policy::source::{
-    Checked, Diagnostic, MISPLACED_EDIT, MISSING_KEY, UNKNOWN_KEY, WRONG_TYPE, all,
+    Checked, Diagnostic, MISPLACED_EDIT, MISSING_KEY, Problems, UNKNOWN_KEY, WRONG_TYPE,
 };
 use crate::core::yaml::scalar::Scalar;
 use crate::core::yaml::{Content, Entry, Node};
 
-/// The overlay of a container with the variables.
-pub(super) fn list(node: &Node) -> Checked<Node> {
+/// The overlay of a container with the variables that have no problem.
+pub(super) fn list(node: &Node, problems: &mut Problems) -> Checked<Node> {
     let entries = match &node.content {
         Content::List(_) => {
             let message = "`env` of a rule is a map from names to values";
@@ -21,7 +21,7 @@ pub(super) fn list(node: &Node) -> Checked<Node> {
         let hint = "write `NAME: value`, or leave the key out";
         return Err(Diagnostic::new(node.span, "`env` is empty").code(MISSING_KEY).hint(hint).into());
     }
-    let list = Content::List(all(entries.iter().map(variable))?);
+    let list = Content::List(entries.iter().filter_map(|entry| problems.take(variable(entry))).collect());
     Ok(Node::map(node.span, [("env", Node { span: node.span, content: list })]))
 }
 
