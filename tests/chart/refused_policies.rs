@@ -74,7 +74,7 @@ fn wrong_values_of_match() -> Vec<(&'static str, Vec<&'static str>)> {
         ("labels", with(&[&map[..], &["{a: 'b c'}"]].concat())),
         ("namespaces", with(&["{a: b}", "['*']", "[Lab]", "[on]"])),
         ("ownerKinds", with(&["{a: b}", "[batch/v1/Job]", "[Job.-]", "[Job..x]", "[on]"])),
-        ("when", with(&["{a: b}", "[]", "{}", "totalGpus > 0"])),
+        ("when", vec!["null", "", "7", "[[a]]", "[null]", "{a: b}", "[]", "{}", "'${totalGpus > 0}'"]),
     ]
 }
 
@@ -223,9 +223,9 @@ fn refused_by_servers() -> Vec<String> {
     let all = [
         good.replace(RULE, ""),
         good.replace(&format!("[{RULE}]"), "7"),
-        good.replace("value: b", "value: '${nothing}'"),
-        good.replace("value: b", "value: '${1 + }'"),
-        good.replace("container:", "containr:"),
+        good.replace("A: b", "A: '${nothing}'"),
+        good.replace("A: b", "A: '${1 + }'"),
+        good.replace("env:", "enf:"),
         good.replace("provider: lab", "provider: lab, variable: {a: b}"),
         good.replace("description: d, ", ""),
         good.replace("match: {", "match: {when: 'nothing', "),
@@ -260,7 +260,7 @@ pub(crate) fn what_a_policy_may_have_is_taken(helm: &Helm) {
         matching(
             "{anyAnnotation: {Lab.Example/Fabric: ''}, labels: {a: b}, namespaces: ['7'], ownerKinds: [Job.batch]}",
         ),
-        matching("{anyAnnotation: {a: '**', 'y': 'yes', 7a: \"---\\n...\"}, when: ' ${totalGpus > 1}'}"),
+        matching("{anyAnnotation: {a: '**', 'y': 'yes', 7a: \"---\\n...\"}, when: ' totalGpus > 1'}"),
         // Characters that YAML does not take unless they are escaped.
         matching(
             "{anyAnnotation: {a: \"\\x7f\\u0085\\ufeff\\uffff\\U0001fffe\"}, exceptAnnotation: {b: \"\\e\\L\\P\\0\"}}",

@@ -24,7 +24,7 @@ spec:
   match:
     anyAnnotation: {{nmp.nvidia.com/enable-multi-node-networking: "true"}}
     nodes: {{providerIDs: ["{provider}://*"]}}
-  rules: [{{name: fabric, container: {{env: [{{name: FABRIC, value: {provider}}}]}}}}]
+  rules: [{{name: fabric, env: {{FABRIC: {provider}}}}}]
 "#
     )
 }

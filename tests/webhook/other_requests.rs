@@ -130,7 +130,7 @@ async fn the_namespace_of_the_request_is_that_of_the_pod() {
 
 #[tokio::test]
 async fn a_policy_may_read_the_namespace_of_the_request() {
-    let text = lab_with("value: ${string(rank)}", "value: ${podNamespace}");
+    let text = lab_with("RANK: ${string(rank)}", "RANK: ${podNamespace}");
     let response = Server::serving(&[&text]).review(&review_of(&pod())).await;
     let now = patched(&pod(), &response);
     let env = now["spec"]["containers"][0]["env"].as_array().unwrap();

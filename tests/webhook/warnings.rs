@@ -109,15 +109,15 @@ fn warnings_of_the_built_in_policies_fit() {
     let mut seen = 0;
     for policy in builtin::POLICIES.iter().chain(builtin::PARTS) {
         let file = fabric_injector::core::yaml::read_value(policy.text).unwrap().root.unwrap();
-        for warning in file["spec"]["warnings"].as_array().into_iter().flatten() {
-            let message = warning["message"].as_str().unwrap();
+        for check in file["spec"]["checks"].as_array().into_iter().flatten() {
+            let message = check["warn"].as_str().or(check["refuse"].as_str()).unwrap();
             let (mut length, mut rest) = (0, message);
             while let Some((before, after)) = rest.split_once("${") {
                 length += before.len() + 24;
                 rest = after.split_once('}').unwrap().1;
             }
             length +=
-                rest.len() + if warning["env"].is_null() { "fabric-injector: ".len() } else { path.len() };
+                rest.len() + if check["env"].is_null() { "fabric-injector: ".len() } else { path.len() };
             assert!(length <= 256, "{}: {length} for {message}", policy.name);
             seen += 1;
         }

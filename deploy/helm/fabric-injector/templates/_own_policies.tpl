@@ -76,7 +76,7 @@ with `mayBeEmpty` the list may be empty.
       "pattern" (printf "^(%s)?$" $part))
     "namespaces" (dict "item" "the name of a namespace" "pattern" "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$")
     "ownerKinds" (dict "item" "`Kind` or `Kind.group`" "pattern" (printf "^[A-Za-z][A-Za-z0-9]*([.]%s)?$" (replace "A-Za-z" "a-z" $domain)))
-    "when" (dict "wants" "an expression, as `${…}`" "pattern" `^\s*\$\{`) -}}
+    "when" (dict "wants" "a condition without `${` and `}`" "pattern" `^\s*([^\s$]|[$][^{])`) -}}
 {{- if not (kindIs "map" .match) -}}
 {{- include "fabric-injector.refuseValue" (dict "file" .file "place" "spec.match" "value" .match "wants" "a map") -}}
 {{- end -}}
@@ -86,7 +86,8 @@ with `mayBeEmpty` the list may be empty.
 {{- /* An extension drops a key of its base by an empty one. */ -}}
 {{- $rule := merge (dict "file" $.file "place" (printf "spec.match.%s" $key) "value" $value "mayBeEmpty" $.extension)
     (get $keys $key) -}}
-{{- if eq $key "when" -}}{{- include "fabric-injector.checkText" $rule -}}
+{{- if eq $key "when" -}}
+{{- if not (kindIs "bool" $value) -}}{{- include "fabric-injector.checkText" $rule -}}{{- end -}}
 {{- else if hasKey $rule "key" -}}{{- include "fabric-injector.checkPairs" $rule -}}
 {{- else -}}{{- include "fabric-injector.checkTexts" $rule -}}
 {{- end -}}

@@ -19,7 +19,7 @@ use super::report::{Warning, WarningKind};
 pub enum Author {
     /// The rule of this name.
     Rule(String),
-    /// The settings of this name.
+    /// The entry of `files` with this path.
     File(String),
     /// No part of the policy: the annotation that names it.
     #[default]
@@ -27,7 +27,7 @@ pub enum Author {
 }
 
 impl Author {
-    /// The name of the rule or the settings; empty for the stamp.
+    /// The name of the rule or the path of the file; empty for the stamp.
     pub(crate) fn name(&self) -> &str {
         match self {
             Self::Rule(name) | Self::File(name) => name,
