@@ -41,7 +41,7 @@ fn command(folder: &TempDir) -> Command {
 /// five GPUs.
 fn folder() -> TempDir {
     let policy = POLICY.replace("name: nics", "name: nics\n      onConflict: refuse");
-    let policy = policy.replace("value: lab", "value: ${string(7 / (gpus - 5))}");
+    let policy = policy.replace("FABRIC: lab", "FABRIC: ${string(7 / (gpus - 5))}");
     let folder = samples::folder(&[("lab.yaml", &policy)]);
     let made = command(&folder).args(["certs", "tls", "--ip", "127.0.0.1"]).output().unwrap();
     assert!(made.status.success(), "{made:?}");

@@ -167,7 +167,7 @@ async fn a_mounted_config_map_is_followed() {
     let server = site.serve(&["--policy", folder.path().to_str().unwrap()]).await;
     let client = site.client(&server);
     assert_eq!(lab_variable(&client).await, "lab");
-    let lab = LAB.replace("value: lab", "value: other");
+    let lab = LAB.replace("FABRIC: lab", "FABRIC: other");
     mount(folder.path(), "..2026_b", &[("efa.yaml", &with_interface("eth1")), ("lab.yaml", &lab)]);
     eventually("new pods get the new value", async || lab_variable(&client).await == "other").await;
     assert_eq!(interface(&client).await, "eth1");

@@ -151,7 +151,7 @@ async fn a_pod_whose_policy_cannot_be_chosen_without_nodes_is_counted_as_failed(
 /// Each container gets 64 KiB, so that the pod would be larger than what an API server accepts.
 #[tokio::test]
 async fn a_pod_that_would_be_too_large_is_counted() {
-    let long = format!("value: {}", "x".repeat(64 << 10));
+    let long = format!("RANK: {}", "x".repeat(64 << 10));
     let server = Server::serving(&[&lab_with("RANK: ${string(rank)}", &long)]);
     let container = pod()["spec"]["containers"][0].clone();
     let containers = (0..60).map(|at| with(container.clone(), "/name", json!(format!("c{at}")))).collect();

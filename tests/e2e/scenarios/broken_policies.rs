@@ -46,7 +46,7 @@ const UNREADABLE: [&str; 8] = [
 
 /// Faults that only servers find: what they replace, and by what. Of two equal keys, Helm takes the last.
 const REFUSED_BY_SERVERS: [(&str, &str); 2] = [
-    ("value: b", "value: '${nothing}'"),
+    ("A: b", "A: '${nothing}'"),
     ("match:\n", "match:\n    anyAnnotation: {other.example/fabric: \"on\"}\n"),
 ];
 

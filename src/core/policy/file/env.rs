@@ -7,8 +7,8 @@ use crate::core::policy::source::{
 use crate::core::yaml::scalar::Scalar;
 use crate::core::yaml::{Content, Entry, Node};
 
-/// The overlay of a container with the variables that have no problem.
-pub(super) fn list(node: &Node, problems: &mut Problems) -> Checked<Node> {
+/// The overlay of a container with the variables that have no problem; `None` if there are none.
+pub(super) fn overlay(node: &Node, problems: &mut Problems) -> Checked<Option<Node>> {
     let entries = match &node.content {
         Content::List(_) => {
             let message = "`env` of a rule is a map from names to values";
@@ -21,8 +21,12 @@ pub(super) fn list(node: &Node, problems: &mut Problems) -> Checked<Node> {
         let hint = "write `NAME: value`, or leave the key out";
         return Err(Diagnostic::new(node.span, "`env` is empty").code(MISSING_KEY).hint(hint).into());
     }
-    let list = Content::List(entries.iter().filter_map(|entry| problems.take(variable(entry))).collect());
-    Ok(Node::map(node.span, [("env", Node { span: node.span, content: list })]))
+    let list: Vec<Node> = entries.iter().filter_map(|entry| problems.take(variable(entry))).collect();
+    if list.is_empty() {
+        return Ok(None);
+    }
+    let list = Node { span: node.span, content: Content::List(list) };
+    Ok(Some(Node::map(node.span, [("env", list)])))
 }
 
 /// Fails for variables in the overlay of a container.

@@ -409,10 +409,9 @@ fn rule(node: &Node, names: &Names) -> Checked<Rule> {
     let compiler = Compiler { names };
     let env = fields.optional("env", |node| {
         let mut problems = Problems::default();
-        let list = env::list(node, &mut problems)?;
-        let has_any = !matches!(list.get("env").map(|env| &env.content), Some(Content::List(items)) if items.is_empty());
-        let compiled = if has_any { problems.take(compiler.container(&list)) } else { None };
-        problems.result(compiled.unwrap_or_default())
+        let overlay = env::overlay(node, &mut problems)?;
+        let variables = overlay.and_then(|overlay| problems.take(compiler.container(&overlay)));
+        problems.result(variables.unwrap_or_default())
     });
     let container = fields.optional("container", |node| {
         env::refuse_list(node)?;

@@ -1,7 +1,7 @@
 //! Rules, settings, conditions and messages without what is the same for every pod.
 
 use super::{Condition, ResolvedPolicy};
-use crate::core::policy::definition::{About, Definition, Rule, Settings};
+use crate::core::policy::definition::{About, Definition, Rule};
 use crate::core::policy::interpolation::{EvaluationError, Interpolation, Phase, names_in};
 use crate::core::policy::overlay::Fold;
 
@@ -24,7 +24,10 @@ impl ResolvedPolicy {
 
     /// The rule for these parameters; `None` if its condition is false.
     fn active_rule(&self, rule: &Rule, definition: &Definition) -> Result<Option<Rule>, EvaluationError> {
-        let Some(when) = self.condition(rule.when.as_ref(), definition)? else { return Ok(None) };
+        let mut when = rule.when.clone();
+        if !self.may_hold(&mut when, definition)? {
+            return Ok(None);
+        }
         let fold = Fold { names: &definition.names, fixed: &self.bindings };
         let (container, pod) = (fold.instructions(&rule.container)?, fold.pod(&rule.pod)?);
         Ok(Some(Rule { when, container, pod, ..rule.clone() }))
@@ -43,26 +46,26 @@ impl ResolvedPolicy {
 
     pub(super) fn fold_files(&mut self, definition: &Definition) -> Result<(), EvaluationError> {
         for file in &definition.files {
-            if let Some(when) = self.condition(file.when.as_ref(), definition)? {
-                self.reads.extend(when.iter().flat_map(names_in));
-                self.files.push(Settings { when, ..file.clone() });
+            let mut file = file.clone();
+            if self.may_hold(&mut file.when, definition)? {
+                self.reads.extend(file.when.iter().flat_map(names_in));
+                self.files.push(file);
             }
         }
         Ok(())
     }
 
-    /// A condition without what is known of it; `None` if it is false for every pod.
-    fn condition(
+    /// Returns whether a condition may hold for a pod. One that holds for every pod is dropped.
+    fn may_hold(
         &self,
-        condition: Option<&Interpolation>,
+        condition: &mut Option<Interpolation>,
         definition: &Definition,
-    ) -> Result<Option<Option<Interpolation>>, EvaluationError> {
-        let known = condition.map_or(Ok(Some(true)), |when| self.known(when, definition))?;
-        Ok(match known {
-            Some(false) => None,
-            Some(true) => Some(None),
-            None => Some(condition.cloned()),
-        })
+    ) -> Result<bool, EvaluationError> {
+        let known = condition.as_ref().map_or(Ok(Some(true)), |when| self.known(when, definition))?;
+        if known == Some(true) {
+            *condition = None;
+        }
+        Ok(known != Some(false))
     }
 
     pub(super) fn fold_condition(&mut self, definition: &Definition) -> Result<(), EvaluationError> {
@@ -81,9 +84,10 @@ impl ResolvedPolicy {
     pub(super) fn fold_checks(&mut self, definition: &Definition) -> Result<(), EvaluationError> {
         for check in &definition.checks {
             let mut check = check.clone();
-            if !matches!(check.about, About::Variable(..)) {
-                let Some(when) = self.condition(check.when.as_ref(), definition)? else { continue };
-                check.when = when;
+            // That of a variable depends on its value.
+            let is_of_variable = matches!(check.about, About::Variable(..));
+            if !is_of_variable && !self.may_hold(&mut check.when, definition)? {
+                continue;
             }
             if check.about == About::Pod {
                 let fold = Fold { names: &definition.names, fixed: &self.bindings };
