@@ -20,6 +20,7 @@ mod errors;
 mod exit_policy;
 mod explain;
 mod extended_parameters;
+mod extended_rules;
 mod extends;
 mod in_place;
 mod input;

@@ -17,10 +17,10 @@ mod volumes;
 
 use serde_json::Value;
 
-use crate::core::policy::definition::Settings;
+use crate::core::policy::definition::{Part, Settings};
 use crate::core::policy::expression::{Bindings, Resolver};
 use crate::core::policy::interpolation::EvaluationError;
-use crate::core::policy::overlay::Instruction;
+use crate::core::policy::overlay::{Element, Instruction};
 use crate::core::policy::{PodContext, Rule};
 
 use super::analysis::PodAnalysis;
@@ -72,25 +72,41 @@ impl<'a> Injection<'a> {
         self.facts.note_claims(pod);
         self.containers(pod)?;
         messages::about_containers(&self.analysis.policy, &self.rules.rows, pod, self.log)?;
-        for rule in self.rules.applied() {
+        let rules = self.rules;
+        let applies = |name: &str| rules.applied().any(|rule| rule.name == name);
+        for rule in rules.applied() {
             for container in &rule.pod.containers {
+                let part = Part::named(container);
+                let instructions = &container.instructions;
+                let left = part.map(|part| rule.left(&part, instructions, &applies));
+                let instructions = left.as_deref().unwrap_or(instructions);
                 let mut merge = Merge::new(rule, &bindings, self.analysis, self.facts);
-                inject_named(&mut merge, container, pod, self.log)
+                inject_named(&mut merge, (container, instructions), pod, self.log)
                     .map_err(|reason| explained(scope, reason))?;
             }
         }
         let injected = scope.of_injected(pod);
         let resolver = Resolver(&injected);
         let bindings = injected.bindings(&resolver);
-        for rule in self.rules.applied() {
-            self.merge_into_pod(rule, &rule.pod.instructions, (&injected, &bindings), pod)?;
+        for rule in rules.applied() {
+            let left = rule.left(&Part::Pod, &rule.pod.instructions, &applies);
+            self.log.go_to_pod();
+            note_given_way(rule, &Part::Pod, &applies, self.log);
+            self.merge_into_pod(rule, &left, (&injected, &bindings), pod)?;
         }
         about_pod(&self.analysis.policy, &injected, self.log)
     }
 
     fn declare_volumes(&mut self, bindings: &Bindings<'_, '_>) -> Result<(), Stop> {
-        for rule in self.rules.applied() {
-            for volume in &rule.pod.volumes {
+        let rules = self.rules;
+        let applies = |name: &str| rules.applied().any(|rule| rule.name == name);
+        for rule in rules.applied() {
+            let given_way = |volume: &&Element| {
+                rule.given_way(&Part::Pod, &applies).any(|(place, _)| {
+                    place.path == ["spec", "volumes"] && place.name.as_deref() == volume.0.literal("name")
+                })
+            };
+            for volume in rule.pod.volumes.iter().filter(|volume| !given_way(volume)) {
                 let failed = |error| self.rules.scope.explain(&format!("rule `{}`", rule.name), error);
                 if let Some(value) = volume.build(bindings).map_err(failed)? {
                     self.facts.volumes.declare(&rule.name, value);
@@ -140,10 +156,12 @@ impl<'a> Injection<'a> {
         let bindings = row.scope.bindings(&resolver);
         self.facts.variables.clear();
         let mut cursor = Cursor::container(pod, self.log, row.container.list, row.container.index)?;
+        let applies = |name: &str| self.rules.selecting(row).any(|rule| rule.name == name);
         for rule in self.rules.selecting(row) {
+            let left = rule.left(&Part::Container, &rule.container, &applies);
+            note_given_way(rule, &Part::Container, &applies, cursor.log());
             let mut merge = Merge::new(rule, &bindings, self.analysis, self.facts);
-            apply_rule(&mut merge, &mut cursor, &rule.container)
-                .map_err(|reason| explained(&row.scope, reason))?;
+            apply_rule(&mut merge, &mut cursor, &left).map_err(|reason| explained(&row.scope, reason))?;
         }
         for settings in settings.iter().filter(|_| row.container.gpus > 0) {
             self.log.written_by(|| Author::File(settings.path.clone()));
@@ -167,6 +185,18 @@ impl<'a> Injection<'a> {
             }
         }
         Ok(active)
+    }
+}
+
+/// Notes the values that are left out, since a rule of an extension sets them.
+fn note_given_way(rule: &Rule, part: &Part, applies: &dyn Fn(&str) -> bool, log: &mut ChangeLog) {
+    if log.trace.is_none() {
+        return;
+    }
+    log.written_by(|| Author::Rule(rule.name.clone()));
+    for (place, setter) in rule.given_way(part, applies) {
+        let path: Vec<&str> = place.path.iter().copied().chain(place.name.as_deref()).collect();
+        log.left_out(&path, || format!("rule `{setter}` sets it"));
     }
 }
 

@@ -7,11 +7,13 @@ pub(crate) mod checks;
 mod device_names;
 pub(crate) mod files;
 mod place;
+pub(crate) mod precedence;
 
 pub(crate) use checks::{About, PolicyCheck, VALUE};
 pub(crate) use device_names::{ClaimedGpus, DeviceNames, Gpus, OwnDevices};
 pub(crate) use files::{Settings, includes};
 pub(crate) use place::{At, Placed, entries, in_volume, keys, span_in, span_in_rule};
+pub(crate) use precedence::{GivesWay, Part};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
@@ -128,6 +130,8 @@ pub(crate) struct Rule {
     pub(crate) device: Option<AddsDevices>,
     /// The parameters that it depends on.
     pub(crate) parameters: BTreeSet<String>,
+    /// The values that rules of an extension set, too.
+    pub(crate) gives_way: Vec<GivesWay>,
 }
 
 /// An entry of `devices.add`. A pod that brings devices itself gets nothing of it.

@@ -25,15 +25,17 @@ use crate::core::policy::source::{
     Checked, DUPLICATE_KEY, DUPLICATE_NAME, Diagnostic, EXTENSION, MISSING_KEY, Problems, SourceError,
     SourceErrors, SourceFile, UNKNOWN_ANNOTATION, UNUSED_PART, all, reader, suggest,
 };
-use extension::{extend, unknown_keys};
+use extension::{extend, leave_out, unknown_keys};
 use parse::Header;
 
 /// A policy file before it is combined with the files that it extends.
 #[derive(Debug, Clone)]
 pub struct PolicyFile {
     source: SourceFile,
-    /// Without `extends`.
+    /// Without `extends` and `without`.
     spec: Node,
+    /// What it leaves out of the files that it extends.
+    without: Option<Node>,
     extends: Vec<(String, Span)>,
     name_span: Span,
     /// Outside of `spec`.
@@ -62,14 +64,15 @@ impl PolicyFile {
             });
             duplicates.for_each(|duplicate| header.problems.add(duplicate));
             let Some(mut spec) = header.spec else { return Err(header.problems) };
+            let without = take(&mut spec, "without");
             let extends = take(&mut spec, "extends").map(|node| names(&node));
             let extends = extends.and_then(|names| header.problems.take(names)).unwrap_or_default();
-            Ok((header.name, header.name_span, spec, extends, header.problems))
+            Ok((header.name, header.name_span, (spec, without), extends, header.problems))
         };
         match read() {
-            Ok((policy, name_span, spec, extends, problems)) => {
+            Ok((policy, name_span, (spec, without), extends, problems)) => {
                 source.policy = policy;
-                Ok(Self { source, spec, extends, name_span, problems })
+                Ok(Self { source, spec, without, extends, name_span, problems })
             }
             Err(problems) => Err(SourceErrors::of(&[source], problems)),
         }
@@ -294,9 +297,12 @@ fn spec_of(found: &[Found<'_>], sources: &[SourceFile]) -> (Node, Problems) {
     let mut problems = Problems::default();
     let mut spec = Node { span: Span::default(), content: Content::Map(Vec::new()) };
     let mut lines = 0;
-    for Found { file, base, .. } in found {
+    for Found { file, base, is_policy } in found {
         problems.add(file.problems.moved(lines));
         let own = file.spec.moved(lines);
+        if let Some(without) = &file.without {
+            problems.take(leave_out(&mut spec, &without.moved(lines), *is_policy));
+        }
         if lines == 0 {
             spec = own;
         } else {
@@ -347,7 +353,7 @@ fn combined(found: &[Found<'_>]) -> Result<Definition, SourceErrors> {
     let named = |base: &&PolicyFile| own.file.extends.iter().find(|(name, _)| name == base.name()).cloned();
     let extends = own.base.as_ref().and_then(named);
     let extends = extends.map(|(name, span)| (name, Span { line: span.line + lines, ..span }));
-    let files = Files::of(found.iter().map(|one| (&one.file.source, one.base.is_some())));
+    let files = Files::of(found.iter().map(|one| (&one.file.source, one.base.is_some(), one.is_policy)));
     let (definition, found) = parse::definition(spec, own.file.source.clone(), bases, extends, &files);
     let is_whole = found.is_empty();
     problems.add(found);

@@ -68,6 +68,7 @@ pub(crate) static METADATA: Map =
 
 pub(crate) static SPEC: Map = Map::new("`spec`").some_of(&["rules", "devices"]).extended().keys(&[
     optional("extends", Either(&[TEXT, TEXTS]), "The policy to extend, parts to take, or a list."),
+    optional("without", TEXTS, "Rules, entries, checks and files of what it extends that it leaves out."),
     required("provider", LABEL, "The key of its block below `multinodeNetworking:` in a values file."),
     required("description", TEXT, "One sentence for `fabric-injector policy list`."),
     required("gpus", Fields(&GPUS), "What counts as a GPU."),

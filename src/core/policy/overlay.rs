@@ -12,6 +12,7 @@ mod places;
 mod source;
 mod template;
 mod values;
+mod without;
 mod writes;
 
 pub(crate) use build::evaluate_key;
@@ -20,6 +21,7 @@ pub(crate) use edit::{EntriesEdit, NetworksEdit, can_replace};
 pub(crate) use fold::Fold;
 pub(crate) use places::{Wanted, is_list, is_object};
 pub(crate) use template::{Element, Template};
+pub(crate) use without::{Place, without};
 pub(crate) use writes::{Key, Write, Written, writes, writes_of_rule};
 
 use std::collections::BTreeSet;

@@ -3,16 +3,16 @@
 use serde_json::Value;
 
 use crate::core::policy::OnConflict;
-use crate::core::policy::overlay::NamedContainer;
+use crate::core::policy::overlay::{Instruction, NamedContainer};
 
 use super::apply::apply_rule;
 use super::rule::{Merge, brief};
 use crate::core::engine::record::{Author, ChangeLog, Cursor, Kept, Reason, WarningKind, add_container};
 
-/// Merges a container of an overlay into the pod's container of that name, or adds it.
+/// Merges a container of an overlay into the pod's container of that name, or adds it, with these of its instructions.
 pub(super) fn inject_named(
     merge: &mut Merge<'_, '_>,
-    container: &NamedContainer,
+    (container, instructions): (&NamedContainer, &[Instruction]),
     pod: &mut Value,
     log: &mut ChangeLog,
 ) -> Result<(), Reason> {
@@ -40,7 +40,7 @@ pub(super) fn inject_named(
         }
     };
     let mut cursor = Cursor::container(pod, log, container.list, index)?;
-    apply_rule(merge, &mut cursor, &container.instructions)
+    apply_rule(merge, &mut cursor, instructions)
 }
 
 /// Returns whether the pod has a container of that name that stays as it is, and reports it: one in the other list, as

@@ -57,6 +57,49 @@ pub(crate) fn extend(spec: &mut Node, own: &Node, bases: &[SourceFile], is_exten
     }))
 }
 
+/// The lists of which `without` leaves out items, each with the field that names them.
+const NAMED: [(&[&str], &str); 4] =
+    [(&["rules"], "name"), (&["devices", "add"], "name"), (&["checks"], "code"), (&["files"], "path")];
+
+/// Leaves out the rules, entries of `devices.add`, checks and files of these names.
+pub(crate) fn leave_out(spec: &mut Node, names: &Node, is_policy: bool) -> Checked<()> {
+    if !is_policy {
+        let message = "a part of policies leaves nothing out";
+        let hint = "write `without` in the policy that takes the part";
+        return Err(Diagnostic::new(names.span, message).code(EXTENSION).hint(hint).into());
+    }
+    let left_out = all(reader::items(names, "`without`")?.iter().map(|item| {
+        let name = reader::text(item, "`without`")?;
+        let mut known = Vec::new();
+        let mut found = false;
+        for (path, key) in NAMED {
+            let Some(list) = list_in(spec, path) else { continue };
+            known.extend(list.iter().filter_map(|item| name_of(item, key)).map(str::to_owned));
+            let before = list.len();
+            list.retain(|item| name_of(item, key) != Some(name));
+            found |= list.len() < before;
+        }
+        if found {
+            return Ok(());
+        }
+        let message = format!("what it extends has no rule, entry, check or file `{name}`");
+        Err(Diagnostic::new(item.span, message)
+            .code(EXTENSION)
+            .hint(suggest(name, known.iter().map(String::as_str))))
+    }));
+    if let Content::Map(entries) = &mut spec.content {
+        let is_empty = |value: &Node| matches!(&value.content, Content::List(items) if items.is_empty());
+        entries.retain(|entry| entry.key != "rules" || !is_empty(&entry.value));
+    }
+    left_out
+}
+
+/// The items of a list within maps.
+fn list_in<'n>(node: &'n mut Node, path: &[&str]) -> Option<&'n mut Vec<Node>> {
+    let node = path.iter().try_fold(node, |node, key| entry_of(node, key).map(|entry| &mut entry.value))?;
+    if let Content::List(items) = &mut node.content { Some(items) } else { None }
+}
+
 /// Errors for the keys that no `spec` has: those of a part that no policy takes are not read otherwise.
 pub(crate) fn unknown_keys(spec: &Node) -> impl Iterator<Item = Diagnostic> {
     let entries = if let Content::Map(entries) = &spec.content { entries.as_slice() } else { &[] };
@@ -189,7 +232,7 @@ fn misspelled(parameters: &Node, own: &Entry<Node>) -> Option<Diagnostic> {
 fn taken(span: Span, base: &str, what: &str, name: &str) -> Diagnostic {
     Diagnostic::new(span, format!("the base `{base}` has {what} `{name}`"))
         .code(DUPLICATE_NAME)
-        .hint("an extension adds to its base; choose another name")
+        .hint(format!("choose another name, or leave out that of the base: `without: [{name}]`"))
 }
 
 /// Changes the values of a parameter of a base. Its type stays, and its bounds become narrower only.
@@ -272,7 +315,8 @@ mod tests {
 
     #[test]
     fn each_key_has_its_combination() {
-        let combined: BTreeSet<&str> = KEYS.iter().map(|(key, _)| *key).chain(["extends"]).collect();
+        let combined: BTreeSet<&str> =
+            KEYS.iter().map(|(key, _)| *key).chain(["extends", "without"]).collect();
         assert_eq!(combined, keys::SPEC.names().collect());
     }
 }

@@ -7,8 +7,8 @@ use crate::core::yaml::{Content, Entry, Node, Span};
 use super::devices::Devices;
 use super::env;
 use crate::core::policy::definition::{
-    At, Containers, Definition, Gpus, OnConflict, Placed, Rule, checks, files, in_volume, span_in,
-    span_in_rule,
+    At, Containers, Definition, Gpus, OnConflict, Placed, Rule, checks, files, in_volume, precedence,
+    span_in, span_in_rule,
 };
 use crate::core::policy::interpolation::{Interpolation, Names, Phase};
 use crate::core::policy::keys::{self, API_VERSION, KIND};
@@ -90,8 +90,10 @@ pub(crate) fn definition(
     let checks = spec.optional("checks", |node| checks::read(node, &names));
     let mut read_rules = devices.add;
     let adds_devices = !read_rules.is_empty() || devices.has_unread;
-    let _ =
-        spec.required_unless("rules", adds_devices, |node| rules(node, &names, &mut read_rules).result(()));
+    let _ = spec.required_unless("rules", adds_devices, |node| {
+        rules(node, &names, &mut read_rules, files).result(())
+    });
+    precedence::find(&mut read_rules, files);
     let read_files = spec.optional("files", |node| files::read(node, &names));
     let problems = spec.finish().err().unwrap_or_default();
     let SourceFile { policy: name, file, text } = own;
@@ -267,7 +269,7 @@ fn taken(entry: &Entry<Node>) -> Diagnostic {
 }
 
 /// Adds the rules without problems to the entries of `devices.add`, and returns the problems of the others.
-fn rules(node: &Node, names: &Names, rules: &mut Vec<Rule>) -> Problems {
+fn rules(node: &Node, names: &Names, rules: &mut Vec<Rule>, files: &Files) -> Problems {
     let mut problems = Problems::default();
     let items = problems.take(reader::items(node, "`rules`")).unwrap_or_default();
     for item in items {
@@ -282,25 +284,28 @@ fn rules(node: &Node, names: &Names, rules: &mut Vec<Rule>) -> Problems {
         problems
             .add(Diagnostic::new(node.span, "a policy needs at least one rule").hint("see docs/policy.md"));
     }
-    for combined in [same_volumes, edits_and_insists, other_separators, additions_and_replacements] {
+    problems.take(same_volumes(node, rules, files));
+    for combined in [edits_and_insists, other_separators, additions_and_replacements] {
         problems.take(combined(node, rules));
     }
     problems
 }
 
-/// Two rules can declare a volume of one name if it is the same volume.
-fn same_volumes(node: &Node, rules: &[Rule]) -> Result<(), Diagnostic> {
-    let mut known: Vec<(&str, &Element)> = Vec::new();
+/// Two rules of a file can declare a volume of one name if it is the same volume. That of an extension replaces that of
+/// its base.
+fn same_volumes(node: &Node, rules: &[Rule], files: &Files) -> Result<(), Diagnostic> {
+    let mut known: Vec<((&str, usize), &Element)> = Vec::new();
     for (rule, volume) in rules.iter().flat_map(|rule| rule.pod.volumes.iter().map(move |one| (rule, one))) {
         let Some(name) = volume.0.literal("name") else { continue };
-        match known.iter().find(|(other, _)| *other == name) {
+        let key = (name, files.rank(rule.span));
+        match known.iter().find(|(other, _)| *other == key) {
             Some((_, other)) if *other != volume => {
                 let message = format!("two rules have different volumes `{name}`");
                 let path = in_volume(name, &[]);
                 return Err(contradiction(node, rule, &path, message, "give one of them another name"));
             }
             Some(_) => {}
-            None => known.push((name, volume)),
+            None => known.push((key, volume)),
         }
     }
     Ok(())
@@ -451,6 +456,7 @@ fn rule(node: &Node, names: &Names) -> Checked<Rule> {
         pod: pod.unwrap_or_default(),
         device: None,
         parameters: BTreeSet::new(),
+        gives_way: Vec::new(),
     };
     let replacement = rule.writes().find(|placed| matches!(placed.write.value, Written::Replacement(_)));
     if let Some(placed) = replacement.filter(|_| rule.on_conflict == OnConflict::Refuse) {

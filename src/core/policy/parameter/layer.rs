@@ -20,29 +20,36 @@ pub(crate) struct Layer {
 /// The files of which a policy consists, whose lines count on from one to the next.
 #[derive(Debug, Default)]
 pub(crate) struct Files {
-    /// For each file, its last line, and whether it extends a policy.
-    files: Vec<(usize, bool)>,
+    /// For each file, its last line, whether it extends a policy, and whether it is one.
+    files: Vec<(usize, bool, bool)>,
 }
 
 impl Files {
-    pub(crate) fn of<'f>(files: impl Iterator<Item = (&'f SourceFile, bool)>) -> Self {
+    pub(crate) fn of<'f>(files: impl Iterator<Item = (&'f SourceFile, bool, bool)>) -> Self {
         let mut last = 0;
-        let file = |(file, is_extension): (&SourceFile, bool)| {
+        let file = |(file, is_extension, is_policy): (&SourceFile, bool, bool)| {
             last += file.lines();
-            (last, is_extension)
+            (last, is_extension, is_policy)
         };
         Self { files: files.map(file).collect() }
     }
 
     /// The position of the extension that has a place; `None` for other files.
     pub(crate) fn extension_at(&self, span: Span) -> Option<usize> {
-        let at = self.files.partition_point(|(last, _)| *last < span.line);
-        self.files.get(at).filter(|(_, is_extension)| *is_extension).map(|_| at)
+        let at = self.files.partition_point(|(last, ..)| *last < span.line);
+        self.files.get(at).filter(|(_, is_extension, _)| *is_extension).map(|_| at)
+    }
+
+    /// The precedence of what a place says: that of a policy exceeds that of the parts that it takes, and that of an
+    /// extension that of its base.
+    pub(crate) fn rank(&self, span: Span) -> usize {
+        let at = self.files.partition_point(|(last, ..)| *last < span.line);
+        self.files.get(at).filter(|(.., is_policy)| *is_policy).map_or(0, |_| at + 1)
     }
 
     /// The line of a place in its own file.
     pub(crate) fn line(&self, span: Span) -> usize {
-        let at = self.files.partition_point(|(last, _)| *last < span.line);
+        let at = self.files.partition_point(|(last, ..)| *last < span.line);
         span.line - at.checked_sub(1).map_or(0, |before| self.files[before].0)
     }
 }

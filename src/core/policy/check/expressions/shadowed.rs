@@ -40,6 +40,7 @@ pub(in crate::core::policy::check) fn findings(definition: &Definition, scope: &
                 (later.rule.on_conflict != OnConflict::Replace
                     || earlier.rule.on_conflict == OnConflict::Refuse)
                     && earlier.rule.name != later.rule.name
+                    && !earlier.rule.gives_way_to(later.rule)
                     && shown(&earlier.template) != shown(&later.template)
             };
             found.extend(earlier.filter(stays).map(|earlier| finding(definition, earlier, later)));
@@ -68,10 +69,7 @@ fn wider(rule: &Rule) -> [(Option<String>, Option<String>); 4] {
 
 /// The warning for a value that no pod gets: wherever its rule applies, an earlier one sets another value first.
 fn finding<'d>(definition: &'d Definition, first: &Written<'d>, later: &Written<'d>) -> Diagnostic {
-    let of_base = definition.is_of_base(first.rule.span);
-    let place = definition.error(Diagnostic::new(span(definition, first), ""));
-    let line = place.diagnostic.span.line;
-    let line = if of_base { format!("{}:{line}", place.file) } else { format!("line {line}") };
+    let (_, line) = definition.line_in_file(span(definition, first));
     let name = match later.path.last() {
         Some(At::Key(name) | At::Item(_, name)) => name.as_str(),
         None => "",
@@ -82,14 +80,10 @@ fn finding<'d>(definition: &'d Definition, first: &Written<'d>, later: &Written<
         OnConflict::Keep => format!("which stays in place of `{wanted}`"),
     };
     let message = format!(
-        "wherever this rule applies, rule `{}` ({line}) sets `{name}` to `{value}` first, {outcome}",
+        "wherever this rule applies, rule `{}` (line {line}) sets `{name}` to `{value}` first, {outcome}",
         first.rule.name
     );
-    let hint = if of_base && later.rule.on_conflict == OnConflict::Keep {
-        "write `onConflict: replace` in this rule to replace the value of the base"
-    } else {
-        "let the `when` of one rule exclude the other, or set the value in one rule, as in `${condition ? 'a' : 'b'}`"
-    };
+    let hint = "let the `when` of one rule exclude the other, or set the value in one rule, as in `${condition ? 'a' : 'b'}`";
     Diagnostic::warning(SHADOWED_VALUE, span(definition, later), message).hint(hint)
 }
 
