@@ -39,7 +39,7 @@ pub(super) fn inject(
     warn_about_parameters(&rules, &analysis, log);
     let of_merge = log.warnings.len();
     merge(&rules, &analysis, pod, policy.stamp(), context, log)?;
-    let may_pass = log.warnings.iter().any(|warning| warning.kind.may_pass());
+    let may_pass = log.may_pass || log.warnings.iter().any(|warning| warning.kind.may_pass());
     if may_pass || analysis.policy.own_writes.are_read(rules.applied()) {
         let by_conditions = !may_pass && analysis.policy.own_writes.are_read_by_conditions_only();
         let before = by_conditions.then_some(&rules);

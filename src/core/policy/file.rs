@@ -306,7 +306,7 @@ fn spec_of(found: &[Found<'_>], sources: &[SourceFile]) -> (Node, Problems) {
         if lines == 0 {
             spec = own;
         } else {
-            problems.take(extend(&mut spec, &own, sources, base.is_some()));
+            problems.take(extend(&mut spec, &own, sources, (*is_policy, base.is_some())));
             spec.span = own.span;
         }
         lines += file.source.lines();

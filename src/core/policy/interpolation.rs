@@ -17,9 +17,7 @@ use crate::core::yaml::scalar::Scalar;
 use crate::core::yaml::{self, Content, Node, Span, Text};
 
 use crate::core::policy::expression::{Bindings, Expression, find_name};
-use crate::core::policy::source::{
-    Diagnostic, INVALID_EXPRESSION, Problems, TOO_EARLY, UNKNOWN_NAME, located, suggest,
-};
+use crate::core::policy::source::{Diagnostic, INVALID_EXPRESSION, Problems, UNKNOWN_NAME, located, suggest};
 
 /// The longest text, in bytes.
 const MAX_TEXT: usize = 4 << 20;
@@ -256,9 +254,7 @@ fn compile(
         let place = || text.span_of(at + find_name(source, name).unwrap_or(0), name.len());
         let Some(known) = names.get(name) else {
             if names.is_announced(name) {
-                let message = format!("the variable `{name}` is declared later");
-                let hint = "move it up: an expression reads the variables before it";
-                return Err(Diagnostic::new(place(), message).code(TOO_EARLY).hint(hint));
+                continue;
             }
             let message = format!("`{name}` is neither a parameter nor a variable");
             let is_of_shell =

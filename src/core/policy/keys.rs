@@ -75,7 +75,7 @@ pub(crate) static SPEC: Map = Map::new("`spec`").some_of(&["rules", "devices"]).
     optional("devices", Fields(&DEVICES), "The devices of the fabric: a pod's own, and those to add."),
     required("match", Fields(&MATCH), "The pods that the policy matches. Every key has to hold."),
     optional("parameters", PARAMETERS, "The values that an operator can set."),
-    optional("variables", VARIABLES, "Expressions, constants and tables. Each can use those before it."),
+    optional("variables", VARIABLES, "Expressions, constants and tables, which can read each other."),
     optional("machines", MACHINES, "Values of parameters and variables by the labels of nodes."),
     optional("checks", List(&Fields(&CHECK), 0), "Warnings for the author, and refusals."),
     optional("files", List(&Fields(&FILE), 0), "Variables in a file, for other processes of a job."),

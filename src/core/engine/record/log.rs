@@ -43,6 +43,8 @@ pub(in crate::core::engine) struct ChangeLog {
     pub(in crate::core::engine) warnings: Vec<Warning>,
     /// True if injecting the result changed it.
     pub(in crate::core::engine) changed_again: bool,
+    /// True if a value is left out for what a later value may change.
+    pub(in crate::core::engine) may_pass: bool,
     /// True if a list was replaced by an empty one.
     pub(in crate::core::engine) emptied: bool,
     /// A record for a caller that asked for one.

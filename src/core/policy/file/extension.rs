@@ -19,7 +19,7 @@ enum Combine {
     Once,
     /// Each key of the map replaces that of the base's.
     Keys,
-    /// The keys are added to the base's map, and the entries of tables to its tables.
+    /// The keys are added to the base's map, and the entries of tables to its tables; that of a policy replaces another.
     Variables,
     /// The rows are added to the base's; an extension has its own, which precede them.
     Machines,
@@ -45,11 +45,16 @@ const KEYS: &[(&str, Combine)] = &[
 ];
 
 /// Adds the `spec` of a file to that of the files before it, whose lines count on from one to the next.
-pub(crate) fn extend(spec: &mut Node, own: &Node, bases: &[SourceFile], is_extension: bool) -> Checked<()> {
+pub(crate) fn extend(
+    spec: &mut Node,
+    own: &Node,
+    bases: &[SourceFile],
+    (is_policy, is_extension): (bool, bool),
+) -> Checked<()> {
     all(reader::entries(own, "`spec`")?.iter().map(|entry| {
         let combine = KEYS.iter().find(|(key, _)| *key == entry.key);
         if let (Some(known), Some((_, combine))) = (entry_of(spec, &entry.key), combine) {
-            return combine.apply(known, entry, bases, is_extension);
+            return combine.apply(known, entry, bases, (is_policy, is_extension));
         }
         // Of a key that no policy has, the parser says so.
         push(spec, entry);
@@ -116,7 +121,7 @@ impl Combine {
         base: &mut Entry<Node>,
         own: &Entry<Node>,
         bases: &[SourceFile],
-        is_extension: bool,
+        (is_policy, is_extension): (bool, bool),
     ) -> Checked<()> {
         let mut problems = Problems::default();
         let what = format!("`{}`", own.key);
@@ -151,6 +156,7 @@ impl Combine {
                         Some(known) if is_map(&known.value) && is_map(&entry.value) => {
                             merge(&mut base.value, entry);
                         }
+                        Some(known) if is_policy => known.clone_from(entry),
                         Some(known) => {
                             problems.add(taken(
                                 entry.span,
@@ -176,7 +182,7 @@ impl Combine {
                     };
                     let combine =
                         if entry.key == "own" { Self::Once } else { Self::NewItems("name", "an entry") };
-                    problems.take(combine.apply(known, entry, bases, is_extension));
+                    problems.take(combine.apply(known, entry, bases, (is_policy, is_extension)));
                 }
             }
             Self::NewItems(key, kind) => {

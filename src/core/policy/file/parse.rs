@@ -18,7 +18,7 @@ use crate::core::policy::parameter::{Files, Layer, Parameter, ParameterType, Var
 use crate::core::policy::source::reader::{self, Fields};
 use crate::core::policy::source::{
     CONFLICTING_RULES, Checked, DUPLICATE_NAME, Diagnostic, EXTENSION, MISSING_KEY, Problems, SourceFile,
-    all, closest,
+    TOO_EARLY, closest,
 };
 
 /// The head of a policy file, and the problems in it, which do not hide those of the `spec`.
@@ -220,23 +220,97 @@ fn set(parameter: &mut Parameter, entry: &Entry<Node>, file: usize) -> Checked<(
     Ok(())
 }
 
+/// The variables, each after those that it reads.
 fn variables(node: &Node, names: &mut Names) -> Checked<Vec<Variable>> {
     let entries = reader::entries(node, "`variables`").inspect_err(|_| names.add_unknown())?;
+    let mut problems = Problems::default();
+    let mut is_taken = Vec::with_capacity(entries.len());
     for entry in entries {
+        problems.take(identifier(&entry.key, entry.span));
+        is_taken.push(names.is_taken(&entry.key));
         names.announce(&entry.key);
     }
-    let mut depths = HashMap::new();
-    all(entries.iter().map(|entry| {
-        identifier(&entry.key, entry.span)?;
-        let variable = Variable::read(&entry.key, &entry.value, names)
-            .and_then(|variable| of_bounded_depth(variable, &mut depths, entry.span).map_err(Into::into));
-        // A variable with a problem can be read, so that its problem is the only one.
-        let phase = variable.as_ref().map_or(Phase::Fixed, |variable| variable.phase);
-        if !names.add(&entry.key, phase) {
-            return Err(taken(entry).into());
+    let mut read = Vec::with_capacity(entries.len());
+    for (entry, is_taken) in entries.iter().zip(is_taken) {
+        let variable = problems.take(Variable::read(&entry.key, &entry.value, names));
+        if is_taken {
+            problems.add(taken(entry));
         }
-        variable
-    }))
+        read.push(variable.filter(|_| !is_taken));
+    }
+    let order = order(&read);
+    if order.len() < read.len() {
+        problems.add(circle(entries, &read, &order));
+    }
+    let mut depths = HashMap::new();
+    let mut variables = Vec::with_capacity(read.len());
+    for at in order {
+        // A variable with a problem can be read, so that its problem is the only one.
+        let mut phase = Phase::Fixed;
+        if let Some(mut variable) = read[at].take() {
+            let span = entries[at].span;
+            problems.take(variable.settle(names));
+            phase = variable.phase;
+            variables.extend(problems.take(of_bounded_depth(variable, &mut depths, span)));
+        }
+        names.add(&entries[at].key, phase);
+    }
+    problems.result(variables)
+}
+
+/// The positions of the variables that each of them reads.
+fn reads(variables: &[Option<Variable>]) -> Vec<BTreeSet<usize>> {
+    let named = variables.iter().enumerate();
+    let by_name: HashMap<&str, usize> =
+        named.filter_map(|(at, variable)| Some((variable.as_ref()?.name.as_str(), at))).collect();
+    let of = |variable: &Variable| {
+        let mut read: BTreeSet<usize> = BTreeSet::new();
+        variable.value.names(&mut |name| read.extend(by_name.get(name)));
+        read
+    };
+    variables.iter().map(|variable| variable.as_ref().map(of).unwrap_or_default()).collect()
+}
+
+/// The positions of the variables, each after those that it reads and else as in the file, without those that depend on
+/// themselves.
+fn order(variables: &[Option<Variable>]) -> Vec<usize> {
+    let reads = reads(variables);
+    let mut readers: Vec<Vec<usize>> = vec![Vec::new(); variables.len()];
+    for (at, read) in reads.iter().enumerate() {
+        read.iter().for_each(|read| readers[*read].push(at));
+    }
+    let mut left: Vec<usize> = reads.iter().map(BTreeSet::len).collect();
+    let mut ready: BTreeSet<usize> = (0..variables.len()).filter(|at| left[*at] == 0).collect();
+    let mut order = Vec::with_capacity(variables.len());
+    while let Some(at) = ready.pop_first() {
+        order.push(at);
+        for reader in &readers[at] {
+            left[*reader] -= 1;
+            if left[*reader] == 0 {
+                ready.insert(*reader);
+            }
+        }
+    }
+    order
+}
+
+/// The error for variables of which each reads the next one, and the last one the first.
+fn circle(entries: &[Entry<Node>], variables: &[Option<Variable>], order: &[usize]) -> Diagnostic {
+    let reads = reads(variables);
+    let ordered: BTreeSet<&usize> = order.iter().collect();
+    let (mut way, mut seen) = (Vec::new(), BTreeSet::new());
+    let mut next = (0..variables.len()).find(|at| !ordered.contains(at));
+    while let Some(at) = next.filter(|at| seen.insert(*at)) {
+        way.push(at);
+        next = reads[at].iter().copied().find(|read| !ordered.contains(read));
+    }
+    let start = way.iter().position(|at| Some(*at) == next).unwrap_or_default();
+    let circle = &way[start..];
+    let names: Vec<String> =
+        circle.iter().skip(1).chain(circle.first()).map(|at| format!("`{}`", entries[*at].key)).collect();
+    let Entry { key, span, .. } = &entries[circle[0]];
+    let message = format!("the variable `{key}` reads {}", names.join(", which reads "));
+    Diagnostic::new(*span, message).code(TOO_EARLY).hint("let one of them do without the others")
 }
 
 /// The deepest variable, with those that it reads: an expression evaluates them within its own evaluation.

@@ -37,7 +37,7 @@ impl Phase {
 #[derive(Debug, Clone)]
 pub(crate) struct Names {
     known: BTreeMap<String, Phase>,
-    /// The names of all variables, those that are not declared yet among them.
+    /// The names of all variables, those of which the phase is not known yet among them.
     variables: BTreeSet<String>,
     /// True if the declarations of names could not be read, so that every name may be one.
     has_unknown: bool,
@@ -53,14 +53,19 @@ impl Names {
         self.known.insert(name.to_owned(), phase).is_none()
     }
 
-    /// Notes a variable that will be declared.
+    /// Notes a variable of which the phase is not known yet.
     pub(crate) fn announce(&mut self, name: &str) {
         self.variables.insert(name.to_owned());
     }
 
-    /// Returns whether a name that is not known yet is that of a variable.
+    /// Returns whether a name is that of a variable, also if its phase is not known yet.
     pub(crate) fn is_announced(&self, name: &str) -> bool {
         self.variables.contains(name)
+    }
+
+    /// Returns whether there is such a name already.
+    pub(crate) fn is_taken(&self, name: &str) -> bool {
+        self.known.contains_key(name) || self.variables.contains(name)
     }
 
     /// Takes any other name for one that is known everywhere.

@@ -35,7 +35,7 @@ pub(crate) enum VariableValue {
 pub(crate) const OLD_KEYS: [&str; 2] = ["byNode", "fromNodes"];
 
 impl Variable {
-    /// Reads a variable that can read the names before it.
+    /// Reads a variable, of which the phase follows from those of the variables that it reads.
     pub(crate) fn read(name: &str, node: &Node, names: &Names) -> Checked<Self> {
         if let Content::Map(entries) = &node.content
             && let Some(old) = entries.iter().find(|entry| OLD_KEYS.contains(&entry.key.as_str()))
@@ -43,9 +43,14 @@ impl Variable {
             return Err(reader::unknown("a variable", old).into());
         }
         let value = VariableValue::read(node, names)?;
-        one_phase(&value, names)?;
-        let phase = value.phase(names);
-        Ok(Self { name: name.to_owned(), value, phase, column: None })
+        Ok(Self { name: name.to_owned(), value, phase: Phase::Fixed, column: None })
+    }
+
+    /// Finds out when the value is known. The phases of all names that it reads are known.
+    pub(crate) fn settle(&mut self, names: &Names) -> Result<(), Diagnostic> {
+        one_phase(&self.value, names)?;
+        self.phase = self.value.phase(names);
+        Ok(())
     }
 }
 
