@@ -5,11 +5,12 @@
 
 mod compared;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use crate::core::engine::{Mutated, Outcome, Reason, analyse, inject};
+use crate::core::engine::{Mutated, Outcome, Reason, Warning, WarningKind, analyse, inject};
 use crate::core::pointer::unescape;
 use crate::core::policy::definition::keys;
 use crate::core::policy::expression::{ReadSet, Step};
@@ -50,7 +51,8 @@ fn try_sample(policy: &Policy, what: &str, pod: Value, context: &PodContext) -> 
     let reads_own_writes = analysis.policy.own_writes.are_ever_read();
     let is_taken = |pod: &Value| policy.definition().matcher.test(pod, context) == Match::Yes;
     let was_taken = is_taken(&pod);
-    let pod = match inject(policy, analysis, pod, context, None).outcome {
+    let first = inject(policy, analysis, pod, context, None);
+    let pod = match first.outcome {
         Outcome::Mutated(mutated) if mutated.changed_again && reads_own_writes => {
             return Err(changes_again(policy, what, &mutated));
         }
@@ -71,11 +73,41 @@ fn try_sample(policy: &Policy, what: &str, pod: Value, context: &PodContext) -> 
     let Ok(Some(analysis)) = analyse(policy, &pod, context, false) else {
         return Err(no_longer("match.when"));
     };
-    match inject(policy, analysis, pod, context, None).outcome {
+    let second = inject(policy, analysis, pod, context, None);
+    let known = checks_that_report(&first.warnings);
+    if let Some(code) = checks_that_report(&second.warnings).into_iter().find(|code| !known.contains(code)) {
+        return Err(reports_what_was_added(policy, what, code));
+    }
+    match second.outcome {
         Outcome::Mutated(again) => Err(changes_again(policy, what, &again)),
+        Outcome::Refused { reason: Reason::Policy { code, .. } } => {
+            Err(reports_what_was_added(policy, what, &code))
+        }
         Outcome::Refused { reason } => refused(policy, what, reason),
         Outcome::Unchanged { .. } | Outcome::Skipped { .. } => Ok(()),
     }
+}
+
+/// The codes of the policy's checks among warnings.
+fn checks_that_report(warnings: &[Warning]) -> HashSet<&str> {
+    let kinds = warnings.iter().map(|warning| &warning.kind);
+    kinds
+        .filter_map(
+            |kind| if let WarningKind::Policy { code, .. } = kind { Some(code.as_str()) } else { None },
+        )
+        .collect()
+}
+
+/// An error for a check that reports nothing about a sample before it is injected, and something afterwards.
+fn reports_what_was_added(policy: &Policy, what: &str, code: &str) -> SourceError {
+    let definition = policy.definition();
+    let message = format!(
+        "the policy is not idempotent: the check `{code}` reports a sample pod ({what}) only after the policy injected \
+         it"
+    );
+    let span = definition.checks.iter().find(|check| check.code == code).map(|check| check.span);
+    let diagnostic = Diagnostic::new(span.unwrap_or_default(), message).code(NOT_IDEMPOTENT);
+    definition.error(diagnostic.hint("a check must not report what the policy itself adds"))
 }
 
 /// An error for a sample that an injection changes again.

@@ -105,11 +105,7 @@ fn mistakes_in_the_composition_are_shown_where_they_are() {
             ["whole.yaml:13:", "no expression reads the variable `sizes2`"],
         ),
         ("name: own", "name: debug", ["whole.yaml:15:", "the base `debug` has a rule `debug`"]),
-        (
-            "sizes: {small: {a: 2}, large: 3}",
-            "sizes: x",
-            ["whole.yaml:12:", "the base `sizes` has a variable `sizes`"],
-        ),
+        ("sizes: {small: {a: 2}, large: 3}", "sizes: x", ["whole.yaml:15:", "`sizes` is a string"]),
         ("[sizes, debug]", "[sizes, debugg]", ["whole.yaml:5:20", "did you mean `debug`?"]),
         ("extends: [base]", "extends: [debug]", ["parts/debug.yaml:5:13", "extends itself"]),
         ("extends: [base]", "extends: 7", ["parts/debug.yaml:5:12", "`extends`"]),

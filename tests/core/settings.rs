@@ -44,7 +44,7 @@ spec:
       warn: turns InfiniBand off, so that NCCL uses TCP
     - code: one_adapter
       env: NCCL_IB_HCA
-      when: value in profile.names || gpus > 1 && value == profile.hca
+      when: value in profile.names
       warn: ${value} is one of ${profile.count} adapters
     - code: many_gpus
       containers: gpus > 8

@@ -15,12 +15,14 @@ mod settings;
 mod text;
 mod volumes;
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
-use crate::core::policy::definition::{Part, Settings};
+use crate::core::policy::definition::{Applied, Part, Settings};
 use crate::core::policy::expression::{Bindings, Resolver};
 use crate::core::policy::interpolation::EvaluationError;
-use crate::core::policy::overlay::{Element, Instruction};
+use crate::core::policy::overlay::{Element, Instruction, NamedContainer, Place, Template};
 use crate::core::policy::{PodContext, Rule};
 
 use super::analysis::PodAnalysis;
@@ -31,7 +33,7 @@ use apply::apply_rule;
 use facts::PodFacts;
 pub(super) use messages::about_pod;
 pub(crate) use messages::own_variable;
-use named_container::inject_named;
+use named_container::{Named, inject_named};
 use rule::Merge;
 use settings::SettingsOf;
 
@@ -65,48 +67,70 @@ impl<'a> Injection<'a> {
         let scope = self.rules.scope;
         let resolver = Resolver(scope);
         let bindings = scope.bindings(&resolver);
-        self.declare_volumes(&bindings)?;
-        for rule in self.rules.applied() {
-            self.merge_into_pod(rule, &rule.pod.claims, (scope, &bindings), pod)?;
+        let rules = self.rules;
+        let applied: Applied<'_> = rules.applied().map(|rule| rule.name.as_str()).collect();
+        self.declare_volumes(&bindings, &applied)?;
+        for rule in rules.applied() {
+            let left = rule.left(&Part::Pod, &rule.pod.claims, &applied);
+            self.merge_into_pod(rule, &left, (scope, &bindings), pod)?;
         }
         self.facts.note_claims(pod);
         self.containers(pod)?;
         messages::about_containers(&self.analysis.policy, &self.rules.rows, pod, self.log)?;
-        let rules = self.rules;
-        let applies = |name: &str| rules.applied().any(|rule| rule.name == name);
         for rule in rules.applied() {
             for container in &rule.pod.containers {
                 let part = Part::named(container);
                 let instructions = &container.instructions;
-                let left = part.map(|part| rule.left(&part, instructions, &applies));
-                let instructions = left.as_deref().unwrap_or(instructions);
+                let left = part.as_ref().map(|part| rule.left(part, instructions, &applied));
+                let named = Named {
+                    instructions: left.as_deref().unwrap_or(instructions),
+                    image: self.image(rule, container, part.as_ref(), &applied),
+                    container,
+                };
                 let mut merge = Merge::new(rule, &bindings, self.analysis, self.facts);
-                inject_named(&mut merge, (container, instructions), pod, self.log)
-                    .map_err(|reason| explained(scope, reason))?;
+                inject_named(&mut merge, &named, pod, self.log).map_err(|reason| explained(scope, reason))?;
             }
         }
         let injected = scope.of_injected(pod);
         let resolver = Resolver(&injected);
         let bindings = injected.bindings(&resolver);
         for rule in rules.applied() {
-            let left = rule.left(&Part::Pod, &rule.pod.instructions, &applies);
+            let left = rule.left(&Part::Pod, &rule.pod.instructions, &applied);
             self.log.go_to_pod();
-            note_given_way(rule, &Part::Pod, &applies, self.log);
+            note_given_way(rule, &Part::Pod, &applied, self.log);
             self.merge_into_pod(rule, &left, (&injected, &bindings), pod)?;
         }
         about_pod(&self.analysis.policy, &injected, self.log)
     }
 
-    fn declare_volumes(&mut self, bindings: &Bindings<'_, '_>) -> Result<(), Stop> {
-        let rules = self.rules;
-        let applies = |name: &str| rules.applied().any(|rule| rule.name == name);
-        for rule in rules.applied() {
-            let given_way = |volume: &&Element| {
-                rule.given_way(&Part::Pod, &applies).any(|(place, _)| {
-                    place.path == ["spec", "volumes"] && place.name.as_deref() == volume.0.literal("name")
-                })
-            };
-            for volume in rule.pod.volumes.iter().filter(|volume| !given_way(volume)) {
+    /// The image of a container that a rule names: that of an extension's rule, if one that applies sets it, too.
+    fn image(
+        &self,
+        rule: &'a Rule,
+        container: &'a NamedContainer,
+        part: Option<&Part>,
+        applied: &Applied<'_>,
+    ) -> Option<&'a Template> {
+        let is_image = |place: &Place| place.path == ["image"] && place.name.is_none();
+        let setter = part.and_then(|part| {
+            let (_, setter) = rule.given_way(part, applied).find(|(place, _)| is_image(place))?;
+            self.rules.applied().find(|rule| rule.name == setter)
+        });
+        let Some(setter) = setter else { return container.image() };
+        let mut same = setter.pod.containers.iter().filter(|other| Part::named(other).as_ref() == part);
+        same.find_map(NamedContainer::image)
+    }
+
+    fn declare_volumes(&mut self, bindings: &Bindings<'_, '_>, applied: &Applied<'_>) -> Result<(), Stop> {
+        for rule in self.rules.applied() {
+            let left_out: HashSet<&str> = rule
+                .given_way(&Part::Pod, applied)
+                .filter(|(place, _)| place.path == ["spec", "volumes"])
+                .filter_map(|(place, _)| place.name.as_deref())
+                .collect();
+            let is_left =
+                |volume: &&Element| volume.0.literal("name").is_none_or(|name| !left_out.contains(name));
+            for volume in rule.pod.volumes.iter().filter(is_left) {
                 let failed = |error| self.rules.scope.explain(&format!("rule `{}`", rule.name), error);
                 if let Some(value) = volume.build(bindings).map_err(failed)? {
                     self.facts.volumes.declare(&rule.name, value);
@@ -156,10 +180,10 @@ impl<'a> Injection<'a> {
         let bindings = row.scope.bindings(&resolver);
         self.facts.variables.clear();
         let mut cursor = Cursor::container(pod, self.log, row.container.list, row.container.index)?;
-        let applies = |name: &str| self.rules.selecting(row).any(|rule| rule.name == name);
+        let applied: Applied<'_> = self.rules.selecting(row).map(|rule| rule.name.as_str()).collect();
         for rule in self.rules.selecting(row) {
-            let left = rule.left(&Part::Container, &rule.container, &applies);
-            note_given_way(rule, &Part::Container, &applies, cursor.log());
+            let left = rule.left(&Part::Container, &rule.container, &applied);
+            note_given_way(rule, &Part::Container, &applied, cursor.log());
             let mut merge = Merge::new(rule, &bindings, self.analysis, self.facts);
             apply_rule(&mut merge, &mut cursor, &left).map_err(|reason| explained(&row.scope, reason))?;
         }
@@ -189,12 +213,12 @@ impl<'a> Injection<'a> {
 }
 
 /// Notes the values that are left out, since a rule of an extension sets them.
-fn note_given_way(rule: &Rule, part: &Part, applies: &dyn Fn(&str) -> bool, log: &mut ChangeLog) {
+fn note_given_way(rule: &Rule, part: &Part, applied: &Applied<'_>, log: &mut ChangeLog) {
     if log.trace.is_none() {
         return;
     }
     log.written_by(|| Author::Rule(rule.name.clone()));
-    for (place, setter) in rule.given_way(part, applies) {
+    for (place, setter) in rule.given_way(part, applied) {
         let path: Vec<&str> = place.path.iter().copied().chain(place.name.as_deref()).collect();
         log.left_out(&path, || format!("rule `{setter}` sets it"));
     }

@@ -17,7 +17,9 @@ use crate::core::yaml::scalar::Scalar;
 use crate::core::yaml::{self, Content, Node, Span, Text};
 
 use crate::core::policy::expression::{Bindings, Expression, find_name};
-use crate::core::policy::source::{Diagnostic, INVALID_EXPRESSION, Problems, UNKNOWN_NAME, located, suggest};
+use crate::core::policy::source::{
+    Diagnostic, INVALID_EXPRESSION, Problems, UNKNOWN_NAME, located, suggest, unambiguous,
+};
 
 /// The longest text, in bytes.
 const MAX_TEXT: usize = 4 << 20;
@@ -109,6 +111,7 @@ impl Interpolation {
     pub(crate) fn condition(node: &Node, key: &str, names: &Names, phase: Phase) -> Result<Self, Diagnostic> {
         let text = match &node.content {
             Content::Scalar { value: Scalar::Bool(value), plain: true, .. } => {
+                unambiguous(node)?;
                 Text::on_line(if *value { "true" } else { "false" }, node.span)
             }
             _ => located(node, &format!("`{key}`")).map_err(|diagnostic| {
@@ -116,12 +119,16 @@ impl Interpolation {
             })?,
         };
         let text = text.trim();
-        if let Some(inner) = text.text.strip_prefix("${") {
-            let inner = inner.strip_suffix('}').unwrap_or(inner).trim();
+        let is_cel = || Expression::compile(text.text).is_ok();
+        if let Some(at) = text.text.find("${").filter(|at| *at == 0 || !is_cel()) {
+            let part = |piece| match piece {
+                Piece::Literal(text) | Piece::Expression(text, _) => text,
+            };
+            let bare: String = split(text.text).unwrap_or_default().into_iter().map(part).collect();
             let message = "a condition is an expression by itself, without `${` and `}`";
-            return Err(Diagnostic::new(text.span_of(0, 2), message)
+            return Err(Diagnostic::new(text.span_of(at, 2), message)
                 .code(INVALID_EXPRESSION)
-                .hint(format!("write `{key}: {}`", yaml::write(&Value::from(inner)).trim_end())));
+                .hint(format!("write `{key}: {}`", yaml::write(&Value::from(bare.trim())).trim_end())));
         }
         let compiled = compile(text.text, 0, &text, names, Some(phase))?;
         Ok(Self::Expression(Arc::new(compiled.bare())))

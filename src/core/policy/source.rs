@@ -22,7 +22,7 @@ pub(crate) use diagnostic::{
 };
 pub use diagnostic::{Diagnostic, ERRORS, Severity, WARNINGS};
 pub(crate) use problems::{Checked, Problems, all};
-pub(crate) use reader::located;
+pub(crate) use reader::{located, unambiguous};
 pub use source_error::{SourceError, SourceErrors};
 pub use source_file::SourceFile;
 pub(crate) use source_file::at_line;

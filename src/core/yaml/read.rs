@@ -243,7 +243,8 @@ impl<T: Tree> Reader<'_, T> {
         let text = quoted.as_deref().unwrap_or(text);
         let value = scalar_value(text, style, tag).map_err(|message| Error::new(message, span))?;
         // Of other texts, the characters are where those of the file are.
-        let is_elsewhere = text.contains("${") || source[range.clone()].contains(['\n', '\\']);
+        let written = &source[range.clone()];
+        let is_elsewhere = text.contains("${") || written.contains(['\n', '\\']) || written.contains("''");
         let map = if T::MAPPED && is_elsewhere {
             SourceMap::of_scalar(text, span, writing(style), &source[range.start..])
         } else {

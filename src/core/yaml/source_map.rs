@@ -40,7 +40,9 @@ impl SourceMap {
     pub(super) fn of_scalar(text: &str, span: Span, style: Style, raw: &str) -> Option<Self> {
         let mut raw = Raw { rest: raw.chars().peekable(), line: span.line, column: span.column };
         // The parser's position is that of an anchor or a tag; without them, a block is at its content.
-        let has_properties = raw.skip_properties()?;
+        // The content of a block may begin like a property.
+        let is_content = style == Style::Block && text.chars().next() == raw.rest.peek().copied();
+        let has_properties = !is_content && raw.skip_properties()?;
         match style {
             Style::SingleQuoted | Style::DoubleQuoted => _ = raw.next()?,
             Style::Block if has_properties => while raw.next()? != '\n' {},

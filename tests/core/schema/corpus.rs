@@ -29,7 +29,6 @@ const NOT_FOUND: [(&str, &[&str]); 4] = [
             "trial-variable-",
             "variable-of-container-and-pod",
             "variable-reads-itself",
-            "variable-that-is-declared-later",
             "variable-table-key-unknown",
             "warning-message-unknown-name",
             "warning-of-container-and-pod",

@@ -3,16 +3,24 @@
 use serde_json::Value;
 
 use crate::core::policy::OnConflict;
-use crate::core::policy::overlay::{Instruction, NamedContainer};
+use crate::core::policy::overlay::{Instruction, NamedContainer, Template};
 
 use super::apply::apply_rule;
 use super::rule::{Merge, brief};
 use crate::core::engine::record::{Author, ChangeLog, Cursor, Kept, Reason, WarningKind, add_container};
 
-/// Merges a container of an overlay into the pod's container of that name, or adds it, with these of its instructions.
+/// A container that a rule names, with what rules of extensions leave of it.
+pub(super) struct Named<'a> {
+    pub(super) container: &'a NamedContainer,
+    pub(super) instructions: &'a [Instruction],
+    /// The image that the container gets, by this rule or by one that precedes it.
+    pub(super) image: Option<&'a Template>,
+}
+
+/// Merges a container of an overlay into the pod's container of that name, or adds it.
 pub(super) fn inject_named(
     merge: &mut Merge<'_, '_>,
-    (container, instructions): (&NamedContainer, &[Instruction]),
+    Named { container, instructions, image }: &Named<'_>,
     pod: &mut Value,
     log: &mut ChangeLog,
 ) -> Result<(), Reason> {
@@ -24,7 +32,7 @@ pub(super) fn inject_named(
         merge.note_null(log, &["spec", container.list], None, &container.name);
         return Ok(());
     };
-    let image = container.image().map(|image| merge.build(image)).transpose()?.flatten();
+    let image = image.map(|image| merge.build(image)).transpose()?.flatten();
     if is_kept(merge, container.list, &name, image.as_ref(), pod, log)? {
         return Ok(());
     }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::core::yaml::Node;
+use crate::core::yaml::{Node, Span};
 
 use crate::core::policy::definition::Containers;
 use crate::core::policy::expression::Bindings;
@@ -17,6 +17,7 @@ pub(crate) const VALUE: &str = "value";
 #[derive(Debug, Clone)]
 pub(crate) struct PolicyCheck {
     pub(crate) code: String,
+    pub(crate) span: Span,
     /// True if the pod is refused.
     pub(crate) refuses: bool,
     pub(crate) about: About,
@@ -75,6 +76,10 @@ fn check(node: &Node, names: &Names) -> Checked<PolicyCheck> {
     let mut names = Cow::Borrowed(names);
     let env = fields.optional("env", |node| {
         let name = reader::text(node, "`env`")?;
+        if name.is_empty() || name.contains(['*', ' ', '$', '=']) {
+            return Err(Diagnostic::new(node.span, format!("`{name}` is not the name of a variable"))
+                .hint("write one name, such as `NCCL_DEBUG`, and a check for each variable"));
+        }
         if names.to_mut().add(VALUE, Phase::Container) {
             return Ok(name.to_owned());
         }
@@ -95,6 +100,10 @@ fn check(node: &Node, names: &Names) -> Checked<PolicyCheck> {
     let mut message = |key: &'static str| {
         fields.optional(key, |node| {
             let text = reader::located(node, &format!("`{key}`"))?;
+            if text.text.trim().is_empty() {
+                return Err(Diagnostic::new(node.span, format!("`{key}` is empty"))
+                    .hint("write a sentence for the author of the pod"));
+            }
             Interpolation::compile(&text, names, Some(of_message))
         })
     };
@@ -126,7 +135,7 @@ fn check(node: &Node, names: &Names) -> Checked<PolicyCheck> {
     let (warn, refuse) = (warn?, refuse?);
     let refuses = refuse.is_some();
     let message = refuse.or(warn).unwrap_or_else(|| Interpolation::Literal(String::new()));
-    Ok(PolicyCheck { code: code?, refuses, about, when: when?, message })
+    Ok(PolicyCheck { code: code?, span: node.span, refuses, about, when: when?, message })
 }
 
 fn code(node: &Node) -> Result<String, Diagnostic> {

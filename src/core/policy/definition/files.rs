@@ -68,10 +68,9 @@ pub(crate) fn read(node: &Node, names: &Names) -> Checked<Vec<Settings>> {
 fn one(node: &Node, names: &Names) -> Checked<Settings> {
     let mut fields = Fields::of(node, &keys::FILE)?;
     let path = fields.required("path", path);
-    let variables =
-        fields.required("variables", |node| all(reader::items(node, "`variables`")?.iter().map(pattern)));
+    let variables = fields.required("variables", |node| names_of(node, pattern));
     let when = fields.optional("when", |node| Interpolation::condition(node, "when", names, Phase::Pod));
-    let except = fields.optional("unless", |node| reader::texts(node, "`unless`"));
+    let except = fields.optional("unless", |node| names_of(node, name));
     let max_value = fields.optional("maxValue", max_value);
     fields.finish()?;
     let (path, name) = path?;
@@ -85,15 +84,37 @@ fn one(node: &Node, names: &Names) -> Checked<Settings> {
     })
 }
 
+fn names_of(node: &Node, read: fn(&Node) -> Result<String, Diagnostic>) -> Checked<Vec<String>> {
+    let items = reader::items(node, "the list")?;
+    if items.is_empty() {
+        return Err(Diagnostic::new(node.span, "the list of variables is empty")
+            .hint("write names such as `NCCL_DEBUG`")
+            .into());
+    }
+    all(items.iter().map(read))
+}
+
 fn pattern(node: &Node) -> Result<String, Diagnostic> {
     let text = reader::text(node, "the name of a variable")?;
-    let name = text.strip_suffix('*').unwrap_or(text);
+    named(
+        node,
+        text,
+        text.strip_suffix('*').unwrap_or(text),
+        "write a name such as `NCCL_DEBUG`, or its beginning and `*`",
+    )
+}
+
+fn name(node: &Node) -> Result<String, Diagnostic> {
+    let text = reader::text(node, "the name of a variable")?;
+    named(node, text, text, "write a name such as `NCCL_CONF_FILE`")
+}
+
+fn named(node: &Node, text: &str, name: &str, hint: &str) -> Result<String, Diagnostic> {
     let fits = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     if fits {
         return Ok(text.to_owned());
     }
-    Err(Diagnostic::new(node.span, format!("`{text}` is not the name of a variable"))
-        .hint("write a name such as `NCCL_DEBUG`, or its beginning and `*`"))
+    Err(Diagnostic::new(node.span, format!("`{text}` is not the name of a variable")).hint(hint))
 }
 
 /// The path of a file, and its name without the ending.

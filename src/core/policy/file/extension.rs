@@ -236,9 +236,12 @@ fn misspelled(parameters: &Node, own: &Entry<Node>) -> Option<Diagnostic> {
 }
 
 fn taken(span: Span, base: &str, what: &str, name: &str) -> Diagnostic {
-    Diagnostic::new(span, format!("the base `{base}` has {what} `{name}`"))
-        .code(DUPLICATE_NAME)
-        .hint(format!("choose another name, or leave out that of the base: `without: [{name}]`"))
+    let hint = if what == "a variable" {
+        "choose another name: a part does not replace the variable of another part".to_owned()
+    } else {
+        format!("choose another name, or leave out that of the base: `without: [{name}]`")
+    };
+    Diagnostic::new(span, format!("the base `{base}` has {what} `{name}`")).code(DUPLICATE_NAME).hint(hint)
 }
 
 /// Changes the values of a parameter of a base. Its type stays, and its bounds become narrower only.

@@ -93,7 +93,6 @@ pub(crate) fn definition(
     let _ = spec.required_unless("rules", adds_devices, |node| {
         rules(node, &names, &mut read_rules, files).result(())
     });
-    precedence::find(&mut read_rules, files);
     let read_files = spec.optional("files", |node| files::read(node, &names));
     let problems = spec.finish().err().unwrap_or_default();
     let SourceFile { policy: name, file, text } = own;
@@ -274,20 +273,22 @@ fn reads(variables: &[Option<Variable>]) -> Vec<BTreeSet<usize>> {
 /// The positions of the variables, each after those that it reads and else as in the file, without those that depend on
 /// themselves.
 fn order(variables: &[Option<Variable>]) -> Vec<usize> {
-    let reads = reads(variables);
+    let read_by_each = reads(variables);
     let mut readers: Vec<Vec<usize>> = vec![Vec::new(); variables.len()];
-    for (at, read) in reads.iter().enumerate() {
-        read.iter().for_each(|read| readers[*read].push(at));
+    for (reader, read) in read_by_each.iter().enumerate() {
+        for at in read {
+            readers[*at].push(reader);
+        }
     }
-    let mut left: Vec<usize> = reads.iter().map(BTreeSet::len).collect();
-    let mut ready: BTreeSet<usize> = (0..variables.len()).filter(|at| left[*at] == 0).collect();
+    let mut missing: Vec<usize> = read_by_each.iter().map(BTreeSet::len).collect();
+    let mut next: BTreeSet<usize> = (0..variables.len()).filter(|at| missing[*at] == 0).collect();
     let mut order = Vec::with_capacity(variables.len());
-    while let Some(at) = ready.pop_first() {
+    while let Some(at) = next.pop_first() {
         order.push(at);
         for reader in &readers[at] {
-            left[*reader] -= 1;
-            if left[*reader] == 0 {
-                ready.insert(*reader);
+            missing[*reader] -= 1;
+            if missing[*reader] == 0 {
+                next.insert(*reader);
             }
         }
     }
@@ -359,6 +360,7 @@ fn rules(node: &Node, names: &Names, rules: &mut Vec<Rule>, files: &Files) -> Pr
             .add(Diagnostic::new(node.span, "a policy needs at least one rule").hint("see docs/policy.md"));
     }
     problems.take(same_volumes(node, rules, files));
+    problems.take(precedence::find(rules, files));
     for combined in [edits_and_insists, other_separators, additions_and_replacements] {
         problems.take(combined(node, rules));
     }
@@ -405,7 +407,8 @@ fn edits_and_insists(node: &Node, rules: &[Rule]) -> Result<(), Diagnostic> {
         }
     }
     for (name, placed) in &edited {
-        if let Some((_, setter)) = set.iter().find(|(other, _)| other == name) {
+        let gives_way = |setter: &str| placed.rule.gives_way_to(setter);
+        if let Some((_, setter)) = set.iter().find(|(other, setter)| other == name && !gives_way(setter)) {
             let rule = placed.rule;
             let message = format!(
                 "rule `{}` edits `{name}`, of which rule `{setter}` allows one value only",

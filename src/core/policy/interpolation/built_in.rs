@@ -66,7 +66,9 @@ mod tests {
             let place = match known.phase {
                 Phase::Fixed | Phase::Pod => "everywhere",
                 Phase::Container => "`containers`, `env`, `container`",
-                Phase::Injected => "`pod` except for its containers, volumes and resourceClaims; `checks`",
+                Phase::Injected => {
+                    "`pod` except for its containers, volumes and resourceClaims; `checks` of the pod"
+                }
             };
             assert!(row.starts_with(&format!("| `{}` | {place} | ", known.name)), "{row}");
         }

@@ -1,22 +1,24 @@
 //! An overlay without some of the values that it sets.
 
+use std::collections::HashSet;
+
 use super::{Amount, Element, EnvEntry, Instruction, Instructions, StringValue};
 use crate::core::policy::interpolation::Interpolation;
 
 /// A value that an overlay sets: the fields that lead to it, and its name, if it is an entry of a map or list.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Place {
     pub(crate) path: Vec<&'static str>,
     pub(crate) name: Option<String>,
 }
 
 /// The instructions without the values at these places.
-pub(crate) fn without(instructions: &[Instruction], places: &[&Place]) -> Instructions {
+pub(crate) fn without(instructions: &[Instruction], places: &HashSet<&Place>) -> Instructions {
     Without { places, path: Vec::new() }.instructions(instructions)
 }
 
 struct Without<'p> {
-    places: &'p [&'p Place],
+    places: &'p HashSet<&'p Place>,
     path: Vec<&'static str>,
 }
 
@@ -44,9 +46,7 @@ impl Without<'_> {
                 Instruction::Entries { field, keys: *keys, entries: entries.cloned().collect() }
             }
             Instruction::Annotations { field, keys, entries } => {
-                let keeps = |(key, value): &&(Interpolation, StringValue)| {
-                    !matches!(value, StringValue::Text(_)) || self.keeps(field.name, literal(key))
-                };
+                let keeps = |(key, _): &&(Interpolation, StringValue)| self.keeps(field.name, literal(key));
                 Instruction::Annotations {
                     field,
                     keys: *keys,
@@ -62,25 +62,28 @@ impl Without<'_> {
             Instruction::Env { field, variables } => {
                 let keeps = |variable: &&EnvEntry| match variable {
                     EnvEntry::Entry(Element(entry)) => self.keeps(field.name, entry.literal("name")),
-                    EnvEntry::List { .. } => true,
+                    EnvEntry::List { name, .. } => self.keeps(field.name, name.as_text()),
                 };
                 Instruction::Env { field, variables: variables.iter().filter(keeps).cloned().collect() }
             }
             Instruction::Amounts(amounts) => {
-                let keeps = |amount: &&Amount| self.is_kept(&self.path, literal(&amount.resource));
-                Instruction::Amounts(amounts.iter().filter(keeps).cloned().collect())
+                Instruction::Amounts(amounts.iter().filter_map(|amount| self.amount(amount)).collect())
             }
             Instruction::Capabilities { .. } | Instruction::Computed { .. } => instruction.clone(),
         })
     }
 
-    fn keeps(&self, field: &'static str, name: Option<&str>) -> bool {
-        let path: Vec<&str> = self.path.iter().copied().chain([field]).collect();
-        self.is_kept(&path, name)
+    fn amount(&self, amount: &Amount) -> Option<Amount> {
+        let name = literal(&amount.resource);
+        let whole = Place { path: self.path.clone(), name: name.map(str::to_owned) };
+        let request = amount.request.clone().filter(|_| self.keeps("requests", name));
+        let left = Amount { request, ..amount.clone() };
+        (!self.places.contains(&whole) && (left.limit.is_some() || left.request.is_some())).then_some(left)
     }
 
-    fn is_kept(&self, path: &[&str], name: Option<&str>) -> bool {
-        !self.places.iter().any(|place| place.path == path && place.name.as_deref() == name)
+    fn keeps(&self, field: &'static str, name: Option<&str>) -> bool {
+        let path = self.path.iter().copied().chain([field]).collect();
+        !self.places.contains(&Place { path, name: name.map(str::to_owned) })
     }
 }
 

@@ -34,13 +34,13 @@ pub(in crate::core::policy::check) fn findings(definition: &Definition, scope: &
         let mut first: BTreeMap<(Option<String>, Option<String>), &Written<'_>> = BTreeMap::new();
         for later in writers {
             let earlier = wider(later.rule).into_iter().filter_map(|conditions| first.get(&conditions));
+            let earlier = earlier.filter(|earlier| !earlier.rule.gives_way_to(&later.rule.name));
             let earlier = earlier.min_by_key(|one| one.rule.span.line).copied();
             // A later rule can replace a value, unless the earlier one insists on it.
             let stays = |earlier: &&Written<'_>| {
                 (later.rule.on_conflict != OnConflict::Replace
                     || earlier.rule.on_conflict == OnConflict::Refuse)
                     && earlier.rule.name != later.rule.name
-                    && !earlier.rule.gives_way_to(later.rule)
                     && shown(&earlier.template) != shown(&later.template)
             };
             found.extend(earlier.filter(stays).map(|earlier| finding(definition, earlier, later)));

@@ -1,6 +1,7 @@
 //! Defaults of parameters, and the machines, as the file of the policy has them.
 
 use crate::core::policy::definition::{Definition, entries};
+use crate::core::policy::parameter::ParameterType;
 use crate::core::policy::source::{ALWAYS_FALSE, Diagnostic, TEMPLATE_BRACES, UNKNOWN_LABEL};
 use crate::core::yaml::{Entry, Node, Text};
 
@@ -10,11 +11,14 @@ pub(in crate::core::policy::check) fn findings(definition: &Definition) -> Vec<D
     let mut found = Vec::new();
     for Entry { key, value: parameter, .. } in entries(definition.spec.get("parameters")) {
         let text = |node: &Node| node.text().map(|Text { text, .. }| text.to_owned());
-        let is_template = parameter.get("type").and_then(text).as_deref() == Some("template");
-        if let Some(default) = parameter.get("default").filter(|_| !is_template)
+        // An extension sets a parameter of its base by a value in the place of the map.
+        let value = parameter.text().is_some().then_some(parameter);
+        let known = definition.parameters.iter().find(|known| known.name == *key);
+        let is_template = known.is_some_and(|known| known.kind == ParameterType::Template);
+        if let Some(default) = parameter.get("default").or(value).filter(|_| !is_template)
             && let Some(written) = text(default).filter(|written| written.contains("${"))
         {
-            let message = format!("the default `{written}` of `{key}` is text, and no expression");
+            let message = format!("the value `{written}` of `{key}` is text, and no expression");
             let hint = "give the parameter the type `template`, or write the expression where it is used";
             found.push(Diagnostic::warning(TEMPLATE_BRACES, default.span, message).hint(hint));
         }
