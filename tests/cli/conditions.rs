@@ -68,6 +68,7 @@ fn objects_that_name_no_namespace_are_in_that_of_the_option() {
 fn a_condition_that_is_none_is_refused_with_its_place() {
     for (condition, says) in [
         ("${hostNetwork}", "write `when: hostNetwork`"),
+        ("${totalGpus > 1} && ${hostNetwork}", "write `when: totalGpus > 1 && hostNetwork`"),
         ("gpus > 0", "`gpus` is known for a container"),
         ("podRequests.size() > 0", "`podRequests` is known after"),
         ("nope", "`nope` is neither a parameter nor a variable"),
@@ -75,6 +76,28 @@ fn a_condition_that_is_none_is_refused_with_its_place() {
         ("pod.metadata.labels.x == 'y'", "of `match.when` fails for a sample pod"),
     ] {
         mutate(&[&when(condition)], POD, &[]).exits(2).writes_nothing().says(&["a.yaml:", says]);
+    }
+}
+
+#[test]
+fn a_check_must_not_report_what_the_policy_adds() {
+    for (check, reports_pod) in [
+        ("{code: own, env: FABRIC, when: value == 'lab', warn: seen}", true),
+        ("{code: own, env: FABRIC, when: value == 'lab', refuse: seen}", true),
+        ("{code: own, env: FABRIC, when: value == 'bal', refuse: seen}", false),
+        ("{code: own, containers: 'container.?env.orValue([]).size() > 0', refuse: seen}", true),
+        // It reports the pod either way.
+        ("{code: own, containers: gpus > 0, warn: seen}", false),
+    ] {
+        let policy = policy("  rules:\n", &format!("  checks: [{check}]\n  rules:\n"));
+        let run = mutate(&[&policy], POD, &[]);
+        if reports_pod {
+            run.exits(2)
+                .writes_nothing()
+                .says(&["not idempotent: the check `own` reports a sample pod", "a.yaml:"]);
+        } else {
+            run.exits(0);
+        }
     }
 }
 

@@ -166,3 +166,52 @@ fn an_explanation_says_which_rule_sets_a_value_instead() {
     let run = run_in(folder.path(), &args, "").exits(0);
     assert!(run.text().contains("rule `ours` sets it"), "{}", run.text());
 }
+
+#[test]
+fn images_claims_and_requests_of_an_extension_precede_those_of_its_base() {
+    let base = format!(
+        "{POLICY}    - name: more\n      containers: gpus > 0\n      container:\n        resources: {{limits: {{cpu: 4}}, \
+         requests: {{cpu: 4}}}}\n      pod:\n        spec:\n          resourceClaims: [{{name: c, \
+         resourceClaimTemplateName: base}}]\n          initContainers: [{{name: helper, image: base, command: [x]}}]\n"
+    );
+    let keys = |image: &str| {
+        format!(
+            "  rules:\n    - name: ours\n      containers: gpus > 0\n      container: {{resources: {{requests: {{cpu: \
+             2}}}}}}\n      pod:\n        spec:\n          resourceClaims: [{{name: c, resourceClaimTemplateName: ours}}]\n          \
+             initContainers: [{{name: helper, image: {image}}}]\n"
+        )
+    };
+    let run = injected(&base, &keys("ours"), POD).exits(0);
+    let spec = &run.values()[0]["spec"];
+    let resources = &spec["containers"][0]["resources"];
+    assert_eq!((&resources["limits"]["cpu"], &resources["requests"]["cpu"]), (&json!(4), &json!(2)));
+    assert_eq!(spec["resourceClaims"][0]["resourceClaimTemplateName"], "ours");
+    let helper = &spec["initContainers"][0];
+    assert_eq!((&helper["image"], &helper["command"]), (&json!("ours"), &json!(["x"])));
+    let again = injected(&base, &keys("ours"), &run.values()[0].to_string()).exits(0);
+    let report = &again.reports()[0];
+    assert_eq!((&report["outcome"], &report["warnings"]), (&json!("unchanged"), &json!([])));
+
+    // The API server refuses a container without an image.
+    let run = injected(&base, &keys("\"${totalGpus > 8 ? 'many' : null}\""), POD).exits(0);
+    assert!(run.values()[0]["spec"]["initContainers"].is_null());
+    assert_eq!(fabric(&run).1, ["no_such_container", "no_such_container"]);
+}
+
+#[test]
+fn values_that_too_many_rules_set_are_refused() {
+    let rules = |prefix: &str, count: usize| {
+        let rule =
+            |at| format!("    - {{name: {prefix}-{at}, when: totalGpus == {at}, env: {{X: {prefix}}}}}\n");
+        (0..count).map(rule).collect::<String>()
+    };
+    let extends = |count| {
+        injected(
+            &format!("{POLICY}{}", rules("base", count)),
+            &format!("  rules:\n{}", rules("ours", 100)),
+            POD,
+        )
+    };
+    extends(100).exits(0);
+    extends(101).exits(2).writes_nothing().says(&["in more than 10000 pairs", "lab.yaml:"]);
+}
