@@ -149,6 +149,12 @@ fn what_cannot_be_left_out_is_shown() {
             run.stderr
         );
     }
+    // `files` is no misspelt `rules`.
+    let base =
+        POLICY.replace("  rules:\n", "  files: [{path: /etc/fabric.conf, variables: [FABRIC]}]\n  rules:\n");
+    let run = injected(&base, "  without: [nics]\n", POD).exits(2);
+    run.writes_nothing().says(&["`spec` has no `rules`"]);
+    assert!(!run.stderr.contains("did you mean"), "{}", run.stderr);
     let part = "apiVersion: fabric-injector.io/v1alpha1\nkind: FabricPolicy\nmetadata: {name: part}\nspec:\n  \
                 without: [nics]\n  variables: {v: x}\n";
     let policy = POLICY.replace("spec:\n", "spec:\n  extends: part\n").replace("FABRIC: lab", "FABRIC: ${v}");

@@ -36,7 +36,15 @@ fn coverage_names_what_the_cases_have_not_seen() {
     write(&folder, "other.yaml", &POLICY.replace("name: lab\n", "name: other\n"));
     let run = test(&folder, &["--coverage"]).exits(0);
     assert!(run.text().contains("other  rule `nics`                  never evaluated\n"), "{}", run.text());
-    test(&lab(&[PASSES, NO_GPUS]), &["--require-coverage"]).exits(0);
+    let folder = lab(&[PASSES, NO_GPUS]);
+    test(&folder, &["--require-coverage"]).exits(0);
+    // A condition that is written out as `true` needs no case for which it is false.
+    let always = POLICY.replace(
+        "- name: nics",
+        "- name: always\n      containers: true\n      env: {X: \"1\"}\n    - name: nics",
+    );
+    write(&folder, "lab.yaml", &always);
+    assert!(test(&folder, &["--coverage"]).text().contains("coverage: 4 of 4 values"));
 }
 
 #[test]

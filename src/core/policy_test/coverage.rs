@@ -96,13 +96,18 @@ impl PolicyCoverage {
                 seen.push(Seen::new(definition, kind, name, span));
             }
         };
-        part(Kind::Match, "", definition.matcher.when.is_some());
+        // No case makes a `true` that is written out false.
+        let varies = |condition: Option<&Interpolation>| {
+            condition.is_some_and(|condition| condition.source() != "true")
+        };
+        part(Kind::Match, "", varies(definition.matcher.when.as_ref()));
         for rule in &definition.rules {
-            part(Kind::Rule, &rule.name, true);
-            part(Kind::When, &rule.name, rule.when.is_some());
-            part(Kind::Containers, &rule.name, rule.containers.written().is_some());
+            let (when, containers) = (varies(rule.when.as_ref()), rule.containers.written());
+            part(Kind::Rule, &rule.name, when || containers.is_none() || varies(containers));
+            part(Kind::When, &rule.name, when);
+            part(Kind::Containers, &rule.name, varies(containers));
         }
-        definition.files.iter().for_each(|file| part(Kind::File, &file.path, file.when.is_some()));
+        definition.files.iter().for_each(|file| part(Kind::File, &file.path, varies(file.when.as_ref())));
         definition.checks.iter().for_each(|check| part(Kind::Check, &check.code, true));
         for column in definition.by_node() {
             for (label, machines, span) in column.rows() {

@@ -70,8 +70,7 @@ impl<'n> Fields<'n> {
             return self.take(read(node));
         }
         // Most often it is misspelled. Its value is read, for the problems in it.
-        let misspelt = self.left.iter().position(|entry| closest(&entry.key, [key]).is_some());
-        if let Some(at) = misspelt {
+        if let Some(at) = self.misspelt(key) {
             let entry = self.left.swap_remove(at);
             self.problems.add(unknown(self.map.what, entry).hint(format!("did you mean `{key}`?")));
             let _ = self.take(read(&entry.value));
@@ -102,7 +101,12 @@ impl<'n> Fields<'n> {
 
     /// Returns whether a field that is not known has nearly this name.
     pub(crate) fn misspells(&self, key: &str) -> bool {
-        self.left.iter().any(|entry| entry.key != key && closest(&entry.key, [key]).is_some())
+        self.misspelt(key).is_some()
+    }
+
+    fn misspelt(&self, key: &str) -> Option<usize> {
+        let is_unknown = |entry: &Entry<Node>| !self.known.contains(&entry.key.as_str());
+        self.left.iter().position(|entry| is_unknown(entry) && closest(&entry.key, [key]).is_some())
     }
 
     /// Fails for the problems, and for the fields that were not read.
