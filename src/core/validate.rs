@@ -16,19 +16,39 @@ use crate::core::policy::definition::keys;
 use crate::core::policy::expression::{ReadSet, Step};
 use crate::core::policy::interpolation::EvaluationError;
 use crate::core::policy::matcher::{Match, Selection};
-use crate::core::policy::source::{NOT_IDEMPOTENT, SAMPLE_FAILED};
+use crate::core::policy::source::{DUPLICATE_NAME, NOT_IDEMPOTENT, SAMPLE_FAILED};
 use crate::core::policy::{
     Definition, Devices, Diagnostic, NETWORKS, ParameterType, PodContext, Policy, ResolvedPolicy,
     SourceError, SourceErrors,
 };
+use crate::core::workload::NearMiss;
 use crate::core::yaml::Span;
 
 /// Tries a policy. What fails first for each sample is an error.
 pub(crate) fn policy(policy: &Policy) -> Result<(), SourceErrors> {
     let context = context(policy);
     let tried = samples(policy).filter_map(|(what, pod)| try_sample(policy, &what, pod, &context).err());
-    let errors: Vec<SourceError> = tried.collect();
+    let errors: Vec<SourceError> = checks_of_known_codes(policy).chain(tried).collect();
     if errors.is_empty() { Ok(()) } else { Err(SourceErrors::first_at_each_place(errors)) }
+}
+
+/// Errors for checks of which the reports would read as those of the engine.
+fn checks_of_known_codes(policy: &Policy) -> impl Iterator<Item = SourceError> {
+    const KNOWN: &[&[&str]] = &[
+        Warning::CODES,
+        NearMiss::CODES,
+        Reason::LEFT_ALONE,
+        Reason::SKIPPED,
+        Reason::REFUSED,
+        Reason::FAULTS,
+    ];
+    let definition = policy.definition();
+    let is_known = |code: &str| KNOWN.iter().any(|codes| codes.contains(&code));
+    definition.checks.iter().filter(move |check| is_known(&check.code)).map(|check| {
+        let message = format!("`{}` is the code of a report that does not come from a policy", check.code);
+        definition
+            .error(Diagnostic::new(check.span, message).code(DUPLICATE_NAME).hint("choose another code"))
+    })
 }
 
 /// Returns whether the condition of the policy holds for a sample.

@@ -30,7 +30,7 @@ fn a_warning_fails_the_run_if_it_is_to() {
     run("--fail-on=warning", &misspelled(), 1).says(&["misspelled_trigger"]);
     run("--fail-on=warning=misspelled_trigger", &misspelled(), 1);
     // A warning that a policy declares.
-    run("--fail-on=warning=other_provider", POD, 0);
+    run("--fail-on=warning=other_fi_provider", POD, 0);
 }
 
 #[test]

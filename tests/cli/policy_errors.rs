@@ -177,6 +177,15 @@ fn a_policy_that_is_not_idempotent_is_refused_and_its_rule_is_shown() {
 }
 
 #[test]
+fn a_check_has_a_code_of_its_own() {
+    for code in ["kept_env", "conflict"] {
+        let check = format!("{{code: {code}, when: totalGpus > 8, warn: many}}");
+        mistake("  rules:\n", &format!("  checks: [{check}]\n  rules:\n"), &check)
+            .says(&[code, "choose another code"]);
+    }
+}
+
+#[test]
 fn a_policy_that_fails_for_ordinary_pods_is_refused() {
     let policy = POLICY.replace("FABRIC: lab", "FABRIC: ${pod.metadata.labels.team}");
     with_policy(&policy, POD).exits(2).writes_nothing().says(&[
