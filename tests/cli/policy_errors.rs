@@ -177,6 +177,27 @@ fn a_policy_that_is_not_idempotent_is_refused_and_its_rule_is_shown() {
 }
 
 #[test]
+fn a_policy_has_a_bounded_number_of_files() {
+    let files = |count: usize| {
+        let file = |at| format!("    - {{path: /etc/f{at}.conf, variables: [FABRIC]}}\n");
+        POLICY.replace(
+            "  rules:\n",
+            &format!("  files:\n{}  rules:\n", (0..count).map(file).collect::<String>()),
+        )
+    };
+    with_policy(&files(64), POD).exits(0);
+    shown(&files(65), "{path: /etc/f64.conf").says(&["the policy has 65 files, more than 64"]);
+}
+
+#[test]
+fn a_check_of_what_is_no_variable_has_one_error() {
+    let check = "  checks: [{code: c, env: 'NCCL_*', when: value == '1', warn: seen}]\n  rules:\n";
+    let run = mistake("  rules:\n", check, "'NCCL_*'");
+    run.says(&["write one name"]);
+    assert!(!run.stderr.contains("`value` is"), "{}", run.stderr);
+}
+
+#[test]
 fn a_check_has_a_code_of_its_own() {
     for code in ["kept_env", "conflict"] {
         let check = format!("{{code: {code}, when: totalGpus > 8, warn: many}}");

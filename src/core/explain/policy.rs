@@ -99,11 +99,18 @@ pub struct VariableFact {
 
 /// A file with variables for processes that do not inherit the environment of their container.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct FileFact {
     pub path: String,
     pub variables: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub when: Option<String>,
+    /// Variables of a container by which it reads another file.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unless: Vec<String>,
+    /// The longest value that the file holds, in bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_value: Option<usize>,
 }
 
 /// A check.
@@ -191,6 +198,8 @@ fn files(policy: &Policy) -> Vec<FileFact> {
         path: file.path.clone(),
         variables: file.variables.clone(),
         when: file.when.as_ref().map(source),
+        unless: file.except.clone(),
+        max_value: Some(file.max_value).filter(|bytes| *bytes < usize::MAX),
     };
     policy.definition().files.iter().map(fact).collect()
 }

@@ -139,6 +139,10 @@ fn files(fact: &PolicyFact, text: &mut Text) {
         let mut rows = Vec::new();
         rows.extend(file.when.iter().map(|when| row("if", when)));
         rows.push(row("variables", &file.variables.join(", ")));
+        if !file.unless.is_empty() {
+            rows.push(row("unless set", &file.unless.join(", ")));
+        }
+        rows.extend(file.max_value.map(|bytes| row("longest value", &format!("{bytes} bytes"))));
         text.rows(4, &rows);
     }
 }

@@ -73,14 +73,16 @@ pub(crate) fn read(node: &Node, names: &Names) -> Checked<Vec<PolicyCheck>> {
 fn check(node: &Node, names: &Names) -> Checked<PolicyCheck> {
     let mut fields = Fields::of(node, &keys::CHECK)?;
     let code = fields.required("code", code);
+    let has = |key| node.get(key).is_some();
     let mut names = Cow::Borrowed(names);
+    let is_free = !has("env") || names.to_mut().add(VALUE, Phase::Container);
     let env = fields.optional("env", |node| {
         let name = reader::text(node, "`env`")?;
         if name.is_empty() || name.contains(['*', ' ', '$', '=']) {
             return Err(Diagnostic::new(node.span, format!("`{name}` is not the name of a variable"))
                 .hint("write one name, such as `NCCL_DEBUG`, and a check for each variable"));
         }
-        if names.to_mut().add(VALUE, Phase::Container) {
+        if is_free {
             return Ok(name.to_owned());
         }
         Err(Diagnostic::new(node.span, format!("the policy has a name `{VALUE}` of its own"))
@@ -88,7 +90,6 @@ fn check(node: &Node, names: &Names) -> Checked<PolicyCheck> {
             .hint("rename it: in a check of a variable, it is the value of the variable"))
     });
     let names = &*names;
-    let has = |key| node.get(key).is_some();
     let (of_pod, of_message) = match (has("env"), has("containers")) {
         (true, _) => (Phase::Container, Phase::Container),
         (false, true) => (Phase::Pod, Phase::Container),

@@ -27,6 +27,9 @@ pub(crate) struct Settings {
     pub(crate) except: Vec<String>,
 }
 
+/// Each file is a volume and an annotation of the pod, and each container looks at each.
+const MAX_FILES: usize = 64;
+
 /// The names become parts of annotations and volumes.
 const MAX_NAME: usize = 40;
 
@@ -53,7 +56,14 @@ pub(crate) fn includes(pattern: &str, variable: &str) -> bool {
 /// Reads the list `files`.
 pub(crate) fn read(node: &Node, names: &Names) -> Checked<Vec<Settings>> {
     let mut known: Vec<String> = Vec::new();
-    all(reader::items(node, "`files`")?.iter().map(|item| {
+    let items = reader::items(node, "`files`")?;
+    if let Some(item) = items.get(MAX_FILES) {
+        let message = format!("the policy has {} files, more than {MAX_FILES}", items.len());
+        return Err(Diagnostic::new(item.span, message)
+            .hint("name the variables of one library in one entry")
+            .into());
+    }
+    all(items.iter().map(|item| {
         let read = one(item, names)?;
         if known.contains(&read.name) {
             let message = format!("two entries of `files` have the name `{}`", read.name);
