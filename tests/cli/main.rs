@@ -22,6 +22,7 @@ mod explain;
 mod extended_parameters;
 mod extended_rules;
 mod extends;
+mod first_policy;
 mod in_place;
 mod input;
 mod interrupted;
