@@ -219,14 +219,24 @@ fn named_in_policy(pointer: &str, value: &Value) -> String {
     }
 }
 
-/// The context in which the policy matches a sample.
+/// The context in which the policy matches a sample: the first namespace of `match`, or, if `match.when` does not hold
+/// there, one with which an expression compares that of the pod.
 pub(crate) fn context(policy: &Policy) -> PodContext {
     let matcher = &policy.definition().matcher;
-    PodContext {
-        namespace: matcher.namespaces.first().cloned(),
+    let within = |namespace| PodContext {
+        namespace,
         owner_kinds: matcher.owner_kinds.first().cloned().into_iter().collect(),
         ..PodContext::default()
+    };
+    let first = within(matcher.namespaces.first().cloned());
+    let Some((_, pod)) = samples_on(policy, policy.first_node()).into_iter().next() else { return first };
+    if matcher.when.is_none() || holds(policy, &pod, &first) {
+        return first;
     }
+    let is_listed = |name: &String| matcher.namespaces.is_empty() || matcher.namespaces.contains(name);
+    let compared = compared::namespaces(policy.definition()).into_iter().filter(is_listed);
+    let mut others = compared.map(|name| within(Some(name)));
+    others.find(|context| holds(policy, &pod, context)).unwrap_or(first)
 }
 
 /// A pod that a policy matches, on the first node that a table knows and for which the condition of the policy holds.

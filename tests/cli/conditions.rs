@@ -80,6 +80,19 @@ fn a_condition_that_is_none_is_refused_with_its_place() {
 }
 
 #[test]
+fn sample_pods_are_in_a_namespace_for_which_the_condition_holds() {
+    for namespace in
+        ["podNamespace.startsWith('ml-')", "podNamespace == 'ml'", "podNamespace.endsWith('-ml')"]
+    {
+        let policy = when(namespace).replace("FABRIC: lab", "FABRIC: ${pod.metadata.labels.team}");
+        mutate(&[&policy], POD, &[])
+            .exits(2)
+            .writes_nothing()
+            .says(&["fails for a sample pod", "labels.team"]);
+    }
+}
+
+#[test]
 fn a_check_must_not_report_what_the_policy_adds() {
     for (check, reports_pod) in [
         ("{code: own, env: FABRIC, when: value == 'lab', warn: seen}", true),

@@ -177,6 +177,39 @@ fn a_policy_that_is_not_idempotent_is_refused_and_its_rule_is_shown() {
 }
 
 #[test]
+fn what_other_engines_write_is_told_in_the_words_of_this_one() {
+    let check = "  checks: [{code: many, when: totalGpus > 8, deny: many}]\n  rules:\n";
+    for (right, wrong, mark, says) in [
+        (
+            "- name: nics",
+            "- name: nics\n      preconditions: {all: []}",
+            "preconditions",
+            "write `when` for the pod",
+        ),
+        ("- name: nics", "- name: nics\n      foreach: []", "foreach", "write `containers`"),
+        ("  rules:\n", check, "deny", "under `refuse` in an entry of `checks`"),
+        ("FABRIC: lab", "+(FABRIC): lab", "+(FABRIC)", "the value of the pod stays"),
+        (
+            "FABRIC: lab",
+            "FABRIC: ${request.namespace}",
+            "request.namespace",
+            "`podNamespace` for its namespace",
+        ),
+        ("FABRIC: lab", "FABRIC: ${element.name}", "element.name", "write `container`"),
+    ] {
+        let run = mistake(right, wrong, mark);
+        run.says(&[says]);
+        assert_eq!(run.stderr.matches("error").count(), 1, "{}", run.stderr);
+    }
+}
+
+#[test]
+fn a_name_that_is_not_known_is_told_with_those_that_the_place_can_read() {
+    let run = mistake("- name: nics", "- name: nics\n      when: xyz", "xyz");
+    assert!(run.stderr.contains("`totalGpus`") && !run.stderr.contains("`container`"), "{}", run.stderr);
+}
+
+#[test]
 fn a_policy_has_a_bounded_number_of_files() {
     let files = |count: usize| {
         let file = |at| format!("    - {{path: /etc/f{at}.conf, variables: [FABRIC]}}\n");

@@ -245,6 +245,15 @@ fn run(expression: &Expression, bindings: &Bindings<'_, '_>) -> Result<Value, Ev
     })
 }
 
+/// Names in the expressions of other engines, and what to write instead.
+const OF_OTHER_ENGINES: &[(&str, &str)] = &[
+    ("element", "write `container` for the container"),
+    ("object", "write `pod` for the pod"),
+    ("params", "write the name of the parameter by itself"),
+    ("request", "write `pod` for the pod, and `podNamespace` for its namespace"),
+    ("variables", "write the name of the variable by itself"),
+];
+
 fn compile(
     source: &str,
     at: usize,
@@ -266,7 +275,9 @@ fn compile(
             let message = format!("`{name}` is neither a parameter nor a variable");
             let is_of_shell =
                 name.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_');
-            let hint = match suggest(name, names.all()) {
+            let of_other_engine = OF_OTHER_ENGINES.iter().find(|(other, _)| *other == name);
+            let hint = match suggest(name, names.readable(phase)) {
+                _ if let Some((_, hint)) = of_other_engine => (*hint).to_owned(),
                 hint if is_of_shell && !hint.starts_with("did you mean") => {
                     format!("write `$${{{name}}}` for a literal `${{{name}}}`, or `$(NAME)` for the kubelet")
                 }

@@ -43,6 +43,15 @@ pub(super) fn metadata(definition: &Definition) -> Vec<Metadata> {
     all(definition).into_iter().filter_map(metadata).collect()
 }
 
+/// The namespaces with which expressions compare that of the pod.
+pub(super) fn namespaces(definition: &Definition) -> Vec<String> {
+    all(definition)
+        .into_iter()
+        .filter(|compared| compared.root == "podNamespace")
+        .map(|one| one.text)
+        .collect()
+}
+
 /// A value of the pod or of its nodes, and a text with which an expression compares it.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Compared {
@@ -55,9 +64,18 @@ fn all(definition: &Definition) -> BTreeSet<Compared> {
     let mut compared = BTreeSet::new();
     definition.texts(&mut |text| {
         let uses = text.expressions().flat_map(Expression::uses);
-        for Use { root, path, texts } in uses.filter(|used| ["node", "pod"].contains(&used.root.as_str())) {
-            let values =
-                texts.into_iter().filter(|text| !text.is_empty() && Format::LabelValue.check(text).is_ok());
+        for Use { root, path, texts } in
+            uses.filter(|used| ["node", "pod", "podNamespace"].contains(&used.root.as_str()))
+        {
+            let is_namespace = root == "podNamespace";
+            // What a name begins or ends with is no name if a hyphen is at its end.
+            let named = |text: String| match (is_namespace, text.starts_with('-'), text.ends_with('-')) {
+                (true, true, _) => format!("a{text}"),
+                (true, _, true) => format!("{text}a"),
+                _ => text,
+            };
+            let values = texts.into_iter().map(named);
+            let values = values.filter(|text| !text.is_empty() && Format::LabelValue.check(text).is_ok());
             compared.extend(values.map(|text| Compared { root: root.clone(), path: path.clone(), text }));
         }
     });

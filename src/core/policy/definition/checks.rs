@@ -109,7 +109,8 @@ fn check(node: &Node, names: &Names) -> Checked<PolicyCheck> {
         })
     };
     let (warn, refuse) = (message("warn"), message("refuse"));
-    let is_misspelt = ["warn", "refuse"].iter().any(|key| fields.misspells(key));
+    let is_misspelt =
+        ["warn", "refuse"].iter().any(|key| fields.misspells(key)) || has("deny") || has("message");
     let (has_when, is_of_variable) = (has("when") || fields.misspells("when"), has("env"));
     let missing = match (has("warn"), has("refuse")) {
         (true, true) => Some(("a check has `warn` or `refuse`, not both", "write the message once")),

@@ -43,6 +43,12 @@ fn variable(entry: &Entry<Node>) -> Result<Node, Diagnostic> {
             .code(MISPLACED_EDIT)
             .hint("edit the value of a variable, as in `LD_LIBRARY_PATH: {$prepend: /lib}`"));
     }
+    if entry.key.contains('(') && entry.key.ends_with(')') {
+        let message = format!("`{}` is no name of a variable", entry.key);
+        let hint =
+            "write the name by itself: the value of the pod stays, unless the rule has `onConflict: replace`";
+        return Err(Diagnostic::new(entry.span, message).hint(hint));
+    }
     let name = ("name", Node::text_at(entry.span, &entry.key));
     let fields = match &entry.value.content {
         Content::Map(fields) if entry.value.get("valueFrom").is_some() => {
@@ -60,10 +66,11 @@ fn variable(entry: &Entry<Node>) -> Result<Node, Diagnostic> {
 /// A text or a whole number as text.
 fn text(entry: &Entry<Node>, value: &Scalar) -> Result<Node, Diagnostic> {
     let (node, key) = (&entry.value, &entry.key);
-    let in_quotes = |seen: String| {
+    let in_quotes = |written: String| {
+        let seen = node.describe();
         Diagnostic::new(node.span, format!("`{key}` is {seen}, and a variable is a text"))
             .code(WRONG_TYPE)
-            .hint(format!("put it in quotes, as in `{key}: \"1\"`"))
+            .hint(format!("put it in quotes, as in `{key}: \"{written}\"`"))
     };
     match value {
         Scalar::Null => Err(Diagnostic::new(node.span, format!("`{key}` has no value"))
@@ -78,7 +85,8 @@ fn text(entry: &Entry<Node>, value: &Scalar) -> Result<Node, Diagnostic> {
             reader::unambiguous(node)?;
             Ok(Node::text_at(node.span, &number.to_string()))
         }
-        Scalar::Bool(_) | Scalar::Number(_) => Err(in_quotes(node.describe())),
+        Scalar::Bool(value) => Err(in_quotes(value.to_string())),
+        Scalar::Number(number) => Err(in_quotes(number.to_string())),
         Scalar::String(_) => {
             reader::unambiguous(node)?;
             Ok(node.clone())

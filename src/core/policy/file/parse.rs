@@ -356,8 +356,9 @@ fn rules(node: &Node, names: &Names, rules: &mut Vec<Rule>, files: &Files) -> Pr
         rules.push(rule);
     }
     if problems.is_empty() && items.is_empty() {
-        problems
-            .add(Diagnostic::new(node.span, "a policy needs at least one rule").hint("see docs/policy.md"));
+        // The entries of `devices.add` are rules, too.
+        let hint = if rules.is_empty() { "see docs/policy.md" } else { "write one, or leave `rules` out" };
+        problems.add(Diagnostic::new(node.span, "a policy needs at least one rule").hint(hint));
     }
     problems.take(same_volumes(node, rules, files));
     problems.take(precedence::find(rules, files));

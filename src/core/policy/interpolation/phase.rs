@@ -81,8 +81,10 @@ impl Names {
         self.known.get(name).copied().or(self.has_unknown.then_some(Phase::Fixed))
     }
 
-    pub(crate) fn all(&self) -> impl Iterator<Item = &str> {
-        self.known.keys().map(String::as_str)
+    /// The names that an expression of this phase can read, or one of any phase.
+    pub(crate) fn readable(&self, phase: Option<Phase>) -> impl Iterator<Item = &str> {
+        let is_readable = move |known: Phase| phase.is_none_or(|phase| phase.may_read(known));
+        self.known.iter().filter(move |(_, known)| is_readable(**known)).map(|(name, _)| name.as_str())
     }
 
     /// The latest phase among the names that an expression reads.

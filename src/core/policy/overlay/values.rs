@@ -316,7 +316,7 @@ pub(super) fn mismatch(source: &Source, shape: &Shape) -> Diagnostic {
         (Shape::Boolean | Shape::Integer(..), _) => "write it without quotes",
         (Shape::Object(_) | Shape::Atomic(_) | Shape::Map { .. }, _) => AS_MAP,
         (Shape::List { .. }, _) => AS_LIST,
-        (Shape::Quantity, _) => "write for example `64Gi`",
+        (Shape::Quantity, _) => "write for example `64Gi`, or an expression such as `\"${gpus}\"`",
         _ => return diagnostic,
     };
     diagnostic.hint(hint)

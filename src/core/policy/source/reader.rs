@@ -121,23 +121,33 @@ impl<'n> Fields<'n> {
     }
 }
 
-/// Keys of earlier forms of the language, and what to write instead.
+/// Keys of earlier forms of the language and of other engines, and what to write instead.
 const RENAMED: &[(&str, &str)] = &[
     ("$count", "write `networks` in an entry of `devices.add`, which counts the devices of the pod"),
     ("action", "write the message under `refuse`, or under `warn`"),
     ("byNode", "write the rows under `machines:` of `spec`, as in `LABEL: {VALUE: {NAME: …}}`"),
+    ("context", "write `variables`, or `parameters`, which operators set"),
+    ("deny", "write the message under `refuse` in an entry of `checks`"),
     ("exceptVariables", "write `unless` in the entry of `files`"),
+    ("exclude", "write `exceptAnnotation`, or a condition under `when`, in `match`"),
     ("fabric", "write `devices: {own: …}` with the same keys"),
     ("file", "write its keys in the entry of `files` itself"),
+    ("foreach", "write `containers`: the rule is for each container that meets the condition"),
     ("fromNodes", "write `${offeredName('RESOURCE')}` or `${offeredNames('RESOURCE')}`"),
+    ("max", "write `maximum`"),
     ("maxItems", "write `maximum`, which is the greatest length of a list"),
     ("message", "write it under `warn`, or under `refuse` to refuse the pod"),
+    ("min", "write `minimum`"),
     ("minItems", "write `minimum`, which is the least length of a list"),
+    ("mutate", "write `env`, `container` and `pod` in the rule itself"),
+    ("preconditions", "write `when` for the pod, and `containers` for each container"),
     ("settings", "write `files`, as in `- {path: /etc/nccl.conf, variables: [NCCL_*]}`"),
+    ("validate", "write `checks`, as in `- {code: no_fabric, when: totalGpus == 0, warn: TEXT}`"),
+    ("vars", "write `variables`"),
     ("warnings", "write `checks`, as in `- {code: no_fabric, when: totalGpus == 0, warn: TEXT}`"),
 ];
 
-/// The hint for a key of an earlier form of the language.
+/// The hint for a key of an earlier form of the language, or of another engine.
 pub(crate) fn renamed(key: &str) -> Option<&'static str> {
     RENAMED.iter().find(|(old, _)| *old == key).map(|(_, hint)| *hint)
 }
