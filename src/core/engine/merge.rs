@@ -19,7 +19,7 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use crate::core::policy::definition::{Applied, Part, Settings};
+use crate::core::policy::definition::{Applied, Part, Settings, applied};
 use crate::core::policy::expression::{Bindings, Resolver};
 use crate::core::policy::interpolation::EvaluationError;
 use crate::core::policy::overlay::{Element, Instruction, NamedContainer, Place, Template};
@@ -68,7 +68,7 @@ impl<'a> Injection<'a> {
         let resolver = Resolver(scope);
         let bindings = scope.bindings(&resolver);
         let rules = self.rules;
-        let applied: Applied<'_> = rules.applied().map(|rule| rule.name.as_str()).collect();
+        let applied = applied(|| rules.applied());
         self.declare_volumes(&bindings, &applied)?;
         for rule in rules.applied() {
             let left = rule.left(&Part::Pod, &rule.pod.claims, &applied);
@@ -180,7 +180,7 @@ impl<'a> Injection<'a> {
         let bindings = row.scope.bindings(&resolver);
         self.facts.variables.clear();
         let mut cursor = Cursor::container(pod, self.log, row.container.list, row.container.index)?;
-        let applied: Applied<'_> = self.rules.selecting(row).map(|rule| rule.name.as_str()).collect();
+        let applied = applied(|| self.rules.selecting(row));
         for rule in self.rules.selecting(row) {
             let left = rule.left(&Part::Container, &rule.container, &applied);
             note_given_way(rule, &Part::Container, &applied, cursor.log());

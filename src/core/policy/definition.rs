@@ -13,7 +13,7 @@ pub(crate) use checks::{About, PolicyCheck, VALUE};
 pub(crate) use device_names::{ClaimedGpus, DeviceNames, Gpus, OwnDevices};
 pub(crate) use files::{Settings, includes};
 pub(crate) use place::{At, Placed, entries, in_volume, keys, span_in, span_in_rule};
-pub(crate) use precedence::{Applied, GivesWay, Part};
+pub(crate) use precedence::{Applied, GivesWay, Part, applied};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};

@@ -40,8 +40,16 @@ impl GivesWay {
     }
 }
 
-/// The names of the rules that apply to the pod, or to a container of it.
+/// The names of the rules that apply to the pod, or to a container of it; none if no value gives way to them.
 pub(crate) type Applied<'r> = HashSet<&'r str>;
+
+/// The names of these rules, for which values of others are left out.
+pub(crate) fn applied<'r, I: Iterator<Item = &'r Rule>>(rules: impl Fn() -> I) -> Applied<'r> {
+    if rules().all(|rule| rule.gives_way.is_empty()) {
+        return Applied::new();
+    }
+    rules().map(|rule| rule.name.as_str()).collect()
+}
 
 /// The pairs of a rule and one of an extension that sets the same value. The engine looks at each for every container.
 const MAX_PAIRS: usize = 10_000;
