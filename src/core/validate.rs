@@ -21,7 +21,7 @@ use crate::core::policy::{
     Definition, Devices, Diagnostic, NETWORKS, ParameterType, PodContext, Policy, ResolvedPolicy,
     SourceError, SourceErrors,
 };
-use crate::core::workload::NearMiss;
+use crate::core::workload::near_miss::NearMiss;
 use crate::core::yaml::Span;
 
 /// Tries a policy. What fails first for each sample is an error.

@@ -7,6 +7,7 @@ mod beside;
 mod by_hand;
 mod gpus;
 mod kinds;
+pub(crate) mod near_miss;
 mod no_pods;
 mod peers;
 mod signs;
@@ -27,45 +28,9 @@ use crate::core::work::{Ended, Work, goes_on};
 pub(crate) use kinds::Kind;
 pub(crate) use trigger::asks;
 
+pub use near_miss::{NearMiss, WORKLOAD_WITHOUT_TRIGGER};
 pub(crate) use no_pods::runtime;
 pub use no_pods::{NO_POD_TEMPLATE, NoPods, note as note_without_pods, objects};
-pub use together::WORKLOAD_WITHOUT_TRIGGER;
-
-/// A request for the fabric that has no effect, and the change that gives it one.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NearMiss {
-    /// The stable code, one of [`NearMiss::CODES`].
-    pub code: &'static str,
-    /// JSON Pointer from the document's root to the key that has to change.
-    pub pointer: String,
-    /// The change, and the reason for it.
-    pub message: String,
-}
-
-impl NearMiss {
-    pub const CODES: &[&str] = &[
-        "misspelled_trigger",
-        "trigger_as_label",
-        "trigger_on_workload",
-        "misplaced_trigger",
-        "trigger_not_a_string",
-        "other_trigger_value",
-        "misspelled_gpu",
-        "misplaced_gpu",
-        "gpu_without_limit",
-        "no_gpu_request",
-        "peer_without_trigger",
-        "different_nodes",
-        WORKLOAD_WITHOUT_TRIGGER,
-        "adapters_by_path",
-        "data_over_tcp",
-        "mesh_sidecar",
-        "interface_not_in_pod",
-        "other_gloo_interface",
-        "small_shared_memory",
-        "not_checked",
-    ];
-}
 
 /// A pod or pod template of a document, with its outcome.
 #[derive(Debug, Clone, Copy)]

@@ -3,11 +3,14 @@
 //! `extension` combines the trees of the files, and `parse` turns the result into a `Definition`. The file system is not
 //! known here, and no mistake is looked for that needs more than the text.
 
+mod contradictions;
 mod devices;
 mod env;
 mod extension;
+mod names;
 mod other_kind;
 mod parse;
+mod variables;
 mod yaml_mistakes;
 
 pub use other_kind::OtherKind;

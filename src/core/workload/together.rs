@@ -13,10 +13,7 @@ use crate::core::policy_set::PolicySet;
 use super::by_hand::{has_fabric, names_fabric};
 use super::kinds::{self, Kind, PodsOfObject, Together};
 use super::signs::{containers, of_container, of_text};
-use super::{Advice, Findings, NearMiss, Pod, trigger};
-
-/// The code of such a workload.
-pub const WORKLOAD_WITHOUT_TRIGGER: &str = "workload_without_trigger";
+use super::{Advice, Findings, NearMiss, Pod, WORKLOAD_WITHOUT_TRIGGER, trigger};
 
 /// The pods of one object, each at its place among those of the document.
 struct Object<'a> {

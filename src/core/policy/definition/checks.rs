@@ -78,10 +78,8 @@ fn check(node: &Node, names: &Names) -> Checked<PolicyCheck> {
     let is_free = !has("env") || names.to_mut().add(VALUE, Phase::Container);
     let env = fields.optional("env", |node| {
         let name = reader::text(node, "`env`")?;
-        if name.is_empty() || name.contains(['*', ' ', '$', '=']) {
-            return Err(Diagnostic::new(node.span, format!("`{name}` is not the name of a variable"))
-                .hint("write one name, such as `NCCL_DEBUG`, and a check for each variable"));
-        }
+        let hint = "write one name, such as `NCCL_DEBUG`, and a check for each variable";
+        reader::variable_name(node, name, hint)?;
         if is_free {
             return Ok(name.to_owned());
         }
@@ -109,12 +107,10 @@ fn check(node: &Node, names: &Names) -> Checked<PolicyCheck> {
         })
     };
     let (warn, refuse) = (message("warn"), message("refuse"));
-    let is_misspelt =
-        ["warn", "refuse"].iter().any(|key| fields.misspells(key)) || has("deny") || has("message");
     let (has_when, is_of_variable) = (has("when") || fields.misspells("when"), has("env"));
     let missing = match (has("warn"), has("refuse")) {
         (true, true) => Some(("a check has `warn` or `refuse`, not both", "write the message once")),
-        (false, false) if !is_misspelt => {
+        (false, false) if !fields.has_unknown() => {
             Some(("a check has no message", "write it under `warn`, or under `refuse` to refuse the pod"))
         }
         _ if !has_when && (is_of_variable || !has("containers")) => Some((

@@ -106,25 +106,15 @@ fn names_of(node: &Node, read: fn(&Node) -> Result<String, Diagnostic>) -> Check
 
 fn pattern(node: &Node) -> Result<String, Diagnostic> {
     let text = reader::text(node, "the name of a variable")?;
-    named(
-        node,
-        text,
-        text.strip_suffix('*').unwrap_or(text),
-        "write a name such as `NCCL_DEBUG`, or its beginning and `*`",
-    )
+    let hint = "write a name such as `NCCL_DEBUG`, or its beginning and `*`";
+    reader::variable_name(node, text.strip_suffix('*').unwrap_or(text), hint)?;
+    Ok(text.to_owned())
 }
 
 fn name(node: &Node) -> Result<String, Diagnostic> {
     let text = reader::text(node, "the name of a variable")?;
-    named(node, text, text, "write a name such as `NCCL_CONF_FILE`")
-}
-
-fn named(node: &Node, text: &str, name: &str, hint: &str) -> Result<String, Diagnostic> {
-    let fits = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-    if fits {
-        return Ok(text.to_owned());
-    }
-    Err(Diagnostic::new(node.span, format!("`{text}` is not the name of a variable")).hint(hint))
+    reader::variable_name(node, text, "write a name such as `NCCL_CONF_FILE`")?;
+    Ok(text.to_owned())
 }
 
 /// The path of a file, and its name without the ending.

@@ -109,6 +109,11 @@ impl<'n> Fields<'n> {
         self.left.iter().position(|entry| is_unknown(entry) && closest(&entry.key, [key]).is_some())
     }
 
+    /// Returns whether a field is not known.
+    pub(crate) fn has_unknown(&self) -> bool {
+        self.left.iter().any(|entry| !self.known.contains(&entry.key.as_str()))
+    }
+
     /// Fails for the problems, and for the fields that were not read.
     pub(crate) fn finish(mut self) -> Checked<()> {
         for entry in std::mem::take(&mut self.left) {
@@ -160,6 +165,16 @@ pub(crate) fn unknown(what: &str, entry: &Entry<Node>) -> Diagnostic {
         Some(hint) => diagnostic.hint(hint),
         None => diagnostic,
     }
+}
+
+/// Fails unless a text is the name of an environment variable, for which the node may have an ending.
+pub(crate) fn variable_name(node: &Node, name: &str, hint: &str) -> Result<(), Diagnostic> {
+    let fits = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    if fits {
+        return Ok(());
+    }
+    let written = node.text().map_or(name, |text| text.text);
+    Err(Diagnostic::new(node.span, format!("`{written}` is not the name of a variable")).hint(hint))
 }
 
 /// The entries of a map.
