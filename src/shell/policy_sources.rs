@@ -194,6 +194,7 @@ fn apply_set(set: &str, policies: &mut [(Definition, BTreeMap<String, Override>)
     let parameters: BTreeSet<&str> = parameters.map(|parameter| parameter.name.as_str()).collect();
     let hint = match closest(name, parameters.iter().copied()) {
         Some(closest) => format!("did you mean `{closest}`?"),
+        None if parameters.is_empty() => "leave `--set` out: there are no parameters".to_owned(),
         None => format!("known here: {}", parameters.into_iter().collect::<Vec<_>>().join(", ")),
     };
     match names.as_slice() {

@@ -92,6 +92,16 @@ fn a_policy_of_another_provider_than_the_enabled_one_is_bad_usage() {
 }
 
 #[test]
+fn a_value_for_a_policy_without_parameters_is_bad_usage() {
+    let policy = "apiVersion: fabric-injector.io/v1alpha1\nkind: FabricPolicy\nmetadata: {name: lab}\nspec:\n  \
+                  provider: lab\n  description: d\n  gpus: {resources: [nvidia.com/gpu]}\n  match: {labels: {a: b}}\n  \
+                  rules: [{name: r, env: {A: b}}]\n";
+    let folder = folder(&[("lab.yaml", policy)]);
+    let run = run_in(folder.path(), &["mutate", "--policy", "lab.yaml", "--set", "x=1"], POD).exits(2);
+    run.writes_nothing().says(&["policy `lab` has no parameter `x`", "there are no parameters"]);
+}
+
+#[test]
 fn a_named_policy_takes_the_values_of_its_provider_where_none_is_enabled() {
     let values = "multinodeNetworking: {aws: {efaDevicesPerGPU: 3}, oci: {enabled: false}}";
     assert_eq!(efa(&with_values(values, &["--policy", "aws-efa", "-q"]).exits(0)), "24");
