@@ -379,8 +379,7 @@ fn add_what_templates_read(metadata: &mut Value, definition: &Definition, resolv
 fn own_devices(devices: &Devices, gpus: &Value) -> Vec<(&'static str, Value)> {
     let claim = |name: &str, target: String| json!([{"name": name, "resourceClaimTemplateName": target}]);
     let mut specs = Vec::new();
-    let gpu_claims = devices.gpu_claims.iter().flat_map(|claims| &claims.names);
-    if let Some(known) = gpu_claims.into_iter().find(|known| known.devices != Some(0)) {
+    if let Some(known) = devices.gpu_claims.with_devices().next() {
         let container = json!({"name": "a", "image": "i", "resources": {"claims": [{"name": "gpus"}]}});
         let claims = claim("gpus", known.pattern.example());
         specs.push(("GPUs by claim", json!({"containers": [container], "resourceClaims": claims})));
@@ -390,7 +389,7 @@ fn own_devices(devices: &Devices, gpus: &Value) -> Vec<(&'static str, Value)> {
         container["resources"]["limits"][resource.example()] = json!(1);
         specs.push(("a device of its own", json!({"containers": [container]})));
     }
-    if let Some(known) = devices.own.claims.iter().find(|known| known.devices != Some(0)) {
+    if let Some(known) = devices.own.claims.with_devices().next() {
         let claims = claim("own-device", known.pattern.example());
         specs.push(("a claim of its own", json!({"containers": [gpus], "resourceClaims": claims})));
     }

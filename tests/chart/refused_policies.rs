@@ -167,7 +167,6 @@ fn unreadable_elsewhere() -> Vec<(String, &'static str)> {
     );
     replaced("provider: lab", &["extends: [7]", "extends: [nccl, '']"], "`spec.extends[");
     replaced("provider: lab, ", &["extends: [nccl], ", "extends: nccl, "], "`spec` has no `provider`");
-    replaced("provider: lab", &["extends: [aws-efa]"], "an extension has the `gpus.resources` of its base");
     let mut parameters = |parameters: &str, says| {
         replaced("provider: lab", &[&format!("provider: lab, parameters: {parameters}")], says);
     };

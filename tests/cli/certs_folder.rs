@@ -131,15 +131,18 @@ fn the_match_condition_lets_through_every_pod_that_a_policy_is_for_and_no_others
         context.add_variable("object", object).unwrap();
         program.execute(&context).unwrap() == cel::Value::Bool(true)
     };
-    for policy in builtin::POLICIES {
+    let mut asked_for = 0;
+    for policy in builtin::POLICIES.iter().chain(builtin::PARTS) {
         let triggers = documents(policy.text)[0]["spec"]["match"]["anyAnnotation"].clone();
-        for (key, value) in triggers.as_object().unwrap() {
+        for (key, value) in triggers.as_object().into_iter().flatten() {
+            asked_for += 1;
             for value in [value, &json!("of another value, which is worth a warning")] {
                 let pod = json!({"metadata": {"annotations": {key.as_str(): value}}});
                 assert!(asked(&pod), "{pod}");
             }
         }
     }
+    assert!(asked_for >= 2, "{asked_for}");
     for metadata in [json!({}), json!({"annotations": {}}), json!({"annotations": {"a": "true"}})] {
         assert!(!asked(&json!({"metadata": metadata})), "{metadata}");
     }

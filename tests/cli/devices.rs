@@ -76,7 +76,7 @@ fn by_claim_with(claims: &str, head: &str) -> String {
     policy(&format!("{head}{SHOWN}")).replacen("]}\n", &format!("], claims: {claims}}}\n"), 1)
 }
 
-const FOUR: &str = "{names: ['*-gpus', b200], gpus: 4}";
+const FOUR: &str = "['*-gpus=4', b200=4]";
 
 #[test]
 fn pods_whose_gpus_come_by_claim_alone_are_injected() {
@@ -92,7 +92,7 @@ fn pods_whose_gpus_come_by_claim_alone_are_injected() {
 fn names_and_gpus_of_claims_can_be_parameters() {
     let head = "  parameters:\n    gpuClaimNames: {type: stringList, description: d, default: [team-gpus]}\n    \
                 gpusPerClaim: {type: integer, description: d, default: 2}\n";
-    let policy = by_claim_with("{names: '${gpuClaimNames}', gpus: '${gpusPerClaim * 4}'}", head);
+    let policy = by_claim_with("\"${gpuClaimNames.map(name, name + '=' + string(gpusPerClaim * 4))}\"", head);
     assert_eq!(shown(&inject(&policy, &claiming(&["mine"])).pod, 0)[0], "8 of 8");
 }
 
@@ -120,15 +120,19 @@ fn a_claim_that_containers_share_counts_once() {
 #[test]
 fn the_first_name_that_matches_a_claim_has_its_number_of_gpus() {
     let gpus = |names: &str| {
-        let injected = inject(&by_claim(&format!("{{names: [{names}], gpus: 8}}")), &claiming(&["mine"]));
+        let injected = inject(&by_claim(&format!("[{names}]")), &claiming(&["mine"]));
         injected.report["reason"]
             .as_str()
             .map_or_else(|| shown(&injected.pod, 0)[0].to_owned(), str::to_owned)
     };
-    assert_eq!(gpus("'team-*=2', '*gpus*'"), "2 of 2");
-    assert_eq!(gpus("'*gpus*', 'team-*=2'"), "8 of 8");
-    assert_eq!(gpus("mine=3, '*gpus*'"), "3 of 3");
-    assert_eq!(gpus("'*m*e*=0', '*gpus*'"), "no_gpu_container");
+    assert_eq!(gpus("'team-*=2', '*gpus*=8'"), "2 of 2");
+    assert_eq!(gpus("'*gpus*=8', 'team-*=2'"), "8 of 8");
+    assert_eq!(gpus("mine=3, '*gpus*=8'"), "3 of 3");
+    // No GPUs at all decide wherever they stand.
+    assert_eq!(gpus("'*m*e*=0', '*gpus*=8'"), "no_gpu_container");
+    assert_eq!(gpus("'*gpus*=8', '*m*e*=0'"), "no_gpu_container");
+    // An expression yields one name, several or none.
+    assert_eq!(gpus("'${null}', '${[]}', \"${['other=1', 'mine=5']}\", '${\"*gpus*=8\"}'"), "5 of 5");
 }
 
 #[test]
@@ -146,18 +150,17 @@ fn gpus_can_be_requested_by_device_class() {
 #[test]
 fn wrong_gpu_claims_are_refused() {
     let of = by_claim;
-    refused(&of("{names: [a]}"), &["`gpus`"]);
-    refused(&of("{gpus: 1}"), &["`names`"]);
-    refused(&of("{names: a, gpus: 1}"), &["`names`", "a list"]);
-    refused(&of("{names: [5], gpus: 1}"), &["a string"]);
-    refused(&of("{names: [a=b], gpus: 1}"), &["`b` in `a=b` is not a number of devices"]);
-    refused(&of("{names: [a], gpus: many}"), &["a whole number"]);
-    refused(&of("{names: [a], gpus: -1}"), &["a whole number"]);
-    refused(&of("{names: [a], gpus: '${1.5}'}"), &["a whole number"]);
-    refused(&of("{names: '${1}', gpus: 1}"), &["a list of names"]);
-    refused(&of("{names: '${claimNames}', gpus: 1}"), &["`${claimNames}` depends on the pod"]);
-    refused(&of("{names: [a], gpus: 1, more: 1}"), &["`more`"]);
-    refused(&of("[]"), &["`claims`", "a map"]);
+    refused(&of("{names: [a], gpus: 1}"), &["`claims`", "a list", "`[single-gpu=1]`"]);
+    refused(&of("a=1"), &["`claims`", "a list"]);
+    refused(&of("[5]"), &["a string"]);
+    refused(&of("[a]"), &["`a` does not say how many GPUs such a claim brings, as `a=8` does"]);
+    refused(&of("['${\"a\"}']"), &["`a` does not say how many GPUs such a claim brings"]);
+    refused(&of("[a=b]"), &["`b` in `a=b` is not a number of devices"]);
+    refused(&of("[a=-1]"), &["`-1` in `a=-1` is not a number of devices"]);
+    refused(&of("[a=]"), &["`` in `a=` is not a number of devices"]);
+    refused(&of("[=1]"), &["a name is empty"]);
+    refused(&of("'${1}'"), &["a name or a list of names"]);
+    refused(&of("'${claimNames}'"), &["`${claimNames}` depends on the pod"]);
 }
 
 const DEVICES: &str = "  parameters:\n    resource: {type: string, description: d, default: rdma/vf}\n  \

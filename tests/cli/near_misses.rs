@@ -162,7 +162,11 @@ fn requests_for_gpus_that_do_not_count_are_found() {
         "no_gpu_request",
         "/spec/template/spec/containers",
         // The class of a driver, and not the devices that nodes offer for it.
-        &["request `nvidia.com/gpu`", "or `deviceclass.resource.kubernetes.io/gpu.nvidia.com` in `", limits],
+        &[
+            "request `nvidia.com/gpu` or `deviceclass.resource.kubernetes.io/gpu.nvidia.com` or `aws.",
+            "` in `",
+            limits,
+        ],
     );
     finds(
         &with("limits: {amd.com/gpu: 8}"),

@@ -59,15 +59,31 @@ spec:
     ),
 ];
 
+/// A part that has what pods ask by, which is there where the policy takes it.
+const ASKS: &str = "apiVersion: fabric-injector.io/v1alpha1
+kind: FabricPolicy
+metadata: {name: asks}
+spec:
+  match: {anyAnnotation: {lab.test/fabric: 'true'}, exceptAnnotation: {lab.test/no: '*'}}
+  gpus: {resources: [lab.test/gpu, nvidia.com/gpu], claims: [gpus=4, channel=0]}
+";
+
 /// Runs the program in a folder with the composed policy, of which one text is another one.
 fn composed(right: &str, wrong: &str, args: &[&str]) -> Run {
+    composed_for(POD, right, wrong, args)
+}
+
+fn composed_for(pod: &str, right: &str, wrong: &str, args: &[&str]) -> Run {
     let texts = COMPOSED.map(|(file, text)| (file, text.replacen(right, wrong, 1)));
     assert!(
         right == wrong || texts.iter().zip(COMPOSED).any(|((_, text), (_, before))| text != before),
         "{right}"
     );
-    let folder = folder(&texts.each_ref().map(|(file, text)| (*file, text.as_str())));
-    run_in(folder.path(), args, POD)
+    let mut files: Vec<(&str, &str)> = texts.iter().map(|(file, text)| (*file, text.as_str())).collect();
+    if wrong.contains("asks") {
+        files.push(("parts/asks.yaml", ASKS));
+    }
+    run_in(folder(&files).path(), args, pod)
 }
 
 const INJECT: [&str; 6] = ["mutate", "--policy", ".", "-q", "-o", "json"];
@@ -125,9 +141,32 @@ fn mistakes_in_the_composition_are_shown_where_they_are() {
             "  extends: [base]\n  gpu: []\n",
             ["parts/debug.yaml:6:3", "did you mean `gpus`?"],
         ),
+        (
+            "[sizes, debug]",
+            "[multinode, asks, sizes, debug]",
+            ["parts/asks.yaml:5:", "the base `multinode` has `match.anyAnnotation`, too"],
+        ),
+        ("  provider: lab\n", "", ["whole.yaml:5:3", "`spec` has no `provider`"]),
     ] {
         shows(&composed(right, wrong, &["policy", "check", "."]), &says);
     }
+}
+
+/// What pods ask by, what counts as GPUs and what is a device of their own can stand in parts, whose lists add up.
+#[test]
+fn lists_of_parts_and_policies_add_up() {
+    let (right, wrong) = ("[sizes, debug]", "[asks, sizes, debug]");
+    let explain = composed(right, wrong, &["policy", "explain", ".", "-o", "json"]).exits(0);
+    let fact = &explain.values()[0]["policies"][0];
+    assert_eq!(fact["gpus"]["resources"], serde_json::json!(["lab.test/gpu", "nvidia.com/gpu"]), "{fact}");
+    assert_eq!(fact["gpus"]["claims"], serde_json::json!(["channel=0", "gpus=4"]));
+    let inject = |pod: &str| composed_for(pod, right, wrong, &INJECT).exits(0).values()[0].clone();
+    assert_eq!(inject(POD)["spec"]["containers"][0]["env"][0]["name"], "BASE");
+    // The policy's own annotation replaces the part's.
+    let asks = POD.replace("nmp.nvidia.com/enable-multi-node-networking", "lab.test/fabric");
+    assert!(inject(&asks)["spec"]["containers"][0]["env"].is_null());
+    let no = POD.replace("  annotations:", "  annotations:\n    lab.test/no: x");
+    assert!(inject(&no)["spec"]["containers"][0]["env"].is_null());
 }
 
 #[test]
@@ -136,7 +175,7 @@ fn a_part_alone_is_no_policy() {
         .exits(2)
         .writes_nothing()
         .says(&[
-            "`debug` is a part of policies: it has no `match`",
+            "`debug` is a part of policies: it has no `provider`",
             "parts/debug.yaml:3:18",
             "name it in `extends`",
         ]);

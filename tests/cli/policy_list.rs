@@ -90,7 +90,7 @@ fn what_show_prints_is_one_file_that_has_all_of_the_policy() {
     for name in names() {
         let shown = run(&["policy", "show", &name], "").exits(0);
         assert!(
-            shown.text().starts_with("# Composed of\n#   policies/parts/nccl.yaml\n"),
+            shown.text().starts_with("# Composed of\n#   policies/parts/multinode.yaml\n"),
             "{}",
             shown.text()
         );

@@ -234,9 +234,17 @@ fn no_rule_applies(policy: &Policy, analysis: &PodAnalysis, pod: &Value) -> Stop
         return Stop::Skip { mark: policy.stamp().to_owned(), reason: Reason::NoRuleApplies };
     }
     let devices = &analysis.policy.devices;
-    let known = devices.gpu_claims.iter().flat_map(|claims| &claims.names);
-    let claims = known.filter(|known| known.devices.is_none()).map(|known| known.pattern.to_string());
-    Stop::Leave(Reason::NoGpuContainer { resources: devices.gpu_resources.clone(), claims: claims.collect() })
+    let names: Vec<String> =
+        devices.gpu_claims.with_devices().take(32).map(|known| known.pattern.to_string()).collect();
+    let is_special = |name: &&String| {
+        devices
+            .gpu_claims
+            .with_devices()
+            .take(32)
+            .any(|known| known.pattern.to_string() != **name && known.pattern.matches(name))
+    };
+    let claims = names.iter().filter(|name| !is_special(name)).take(4).cloned().collect();
+    Stop::Leave(Reason::NoGpuContainer { resources: devices.gpu_resources.clone(), claims })
 }
 
 /// Reports the sources of the parameter values on which an applied rule depends, and with it the choice of the policy.

@@ -71,10 +71,8 @@ pub struct TriggerFact {
 #[serde(rename_all = "camelCase")]
 pub struct GpuFact {
     pub resources: Vec<String>,
-    /// The names of claims and of templates; one `*` is any text.
+    /// The names of claims and of templates, each with the GPUs of such a claim; `*` is any text.
     pub claims: Vec<String>,
-    /// The GPUs of such a claim.
-    pub gpus_per_claim: i64,
 }
 
 /// The names of devices with which a pod brings a fabric of its own.
@@ -137,7 +135,6 @@ pub fn policy(policy: &Policy, sources: &Sources<'_>) -> PolicyFact {
     let (devices, matcher) = (policy.devices(), &definition.matcher);
     let rules = rules(policy);
     let nodes = matcher.nodes.iter().flat_map(NodeMatch::alternatives);
-    let gpu_claims = devices.gpu_claims.iter().flat_map(|claims| &claims.names);
     let strings = |list: &[_]| list.iter().map(ToString::to_string).collect::<Vec<_>>();
     PolicyFact {
         name: definition.name.clone(),
@@ -156,8 +153,7 @@ pub fn policy(policy: &Policy, sources: &Sources<'_>) -> PolicyFact {
         },
         gpus: GpuFact {
             resources: devices.gpu_resources.clone(),
-            claims: gpu_claims.map(ToString::to_string).collect(),
-            gpus_per_claim: devices.gpu_claims.as_ref().map_or(0, |claims| claims.gpus),
+            claims: devices.gpu_claims.iter().map(ToString::to_string).collect(),
         },
         own_devices: OwnDevicesFact {
             resources: strings(&devices.own.resources),

@@ -10,7 +10,7 @@ mod place;
 pub(crate) mod precedence;
 
 pub(crate) use checks::{About, PolicyCheck, VALUE};
-pub(crate) use device_names::{ClaimedGpus, DeviceNames, Gpus, OwnDevices};
+pub(crate) use device_names::{ClaimNames, DeviceNames, Gpus, OwnDevices};
 pub(crate) use files::{Settings, includes};
 pub(crate) use place::{At, Placed, entries, in_volume, keys, span_in, span_in_rule};
 pub(crate) use precedence::{Applied, GivesWay, Part, applied};
@@ -265,7 +265,7 @@ impl Definition {
 
     /// Calls `visit` with every interpolation but those of variables.
     pub(super) fn texts_outside_of_variables(&self, visit: &mut dyn FnMut(&Interpolation)) {
-        self.gpus.claims.iter().for_each(|claims| claims.places(&mut |text, _| visit(text)));
+        self.gpus.places(&mut |text, _| visit(text));
         self.own_devices.iter().for_each(|own| own.places(&mut |text, _| visit(text)));
         self.matcher.when.iter().for_each(&mut *visit);
         self.checks.iter().for_each(|check| check.texts(visit));

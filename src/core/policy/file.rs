@@ -121,19 +121,22 @@ impl PolicyFile {
         &self.source.policy
     }
 
-    /// Returns whether the file itself names pods, so that it is no part of policies.
-    fn selects(&self) -> bool {
-        match &self.spec.content {
-            Content::Map(keys) => keys.iter().any(|entry| entry.key == "match" || entry.key == "provider"),
-            _ => true,
-        }
+    /// Returns whether it is a policy, and no part of others. One with a `match` that none of these files takes lacks its
+    /// `provider`.
+    fn is_policy(&self, files: &[Self]) -> bool {
+        let takes = |file: &Self| file.extends.iter().any(|(name, _)| name == self.name());
+        self.has_provider() || self.spec.get("match").is_some() && !files.iter().any(takes)
+    }
+
+    fn has_provider(&self) -> bool {
+        !matches!(self.spec.content, Content::Map(_)) || self.spec.get("provider").is_some()
     }
 
     /// An error for a part of policies where a policy is wanted.
     fn is_a_part(&self) -> SourceError {
         let message =
-            format!("`{}` is a part of policies: it has no `match`, and matches no pod", self.name());
-        let hint = "name it in `extends` of a policy, and load that; a policy has `provider` and `match`";
+            format!("`{}` is a part of policies: it has no `provider`, and matches no pod", self.name());
+        let hint = "name it in `extends` of a policy, and load that; a policy has a `provider`";
         self.error(EXTENSION, self.name_span, message, hint.to_owned())
     }
 
@@ -206,7 +209,7 @@ pub(crate) fn untaken(files: &[PolicyFile], definitions: &[Definition]) -> Vec<S
             definitions.iter().flat_map(|one| one.bases.iter().map(|base| &base.file).chain([&one.file]));
         sources.into_iter().any(|known| *known == file.source.file)
     };
-    let unused = files.iter().filter(|file| !file.selects() && !is_taken(file));
+    let unused = files.iter().filter(|file| !file.is_policy(files) && !is_taken(file));
     let warning = |file: &PolicyFile| {
         let message = format!("no policy here takes the part `{}`, so that it is not checked", file.name());
         let diagnostic = Diagnostic::warning(UNUSED_PART, file.name_span, message)
@@ -258,14 +261,19 @@ impl<'f> Composition<'f> {
             match policy.filter(|first| is_policy && !std::ptr::eq(*first, base)) {
                 Some(first) => {
                     let message = format!("`{}` and `{name}` are both policies", first.name());
-                    return refused(message, "extend one policy; what has no `match` is a part of policies");
+                    return refused(
+                        message,
+                        "extend one policy; what has no `provider` is a part of policies",
+                    );
                 }
                 None if is_policy => policy = Some(base),
                 None => {}
             }
         }
         self.way.pop();
-        let is_policy = policy.is_some() || file.selects();
+        // What another file takes is a part, unless it has a provider.
+        let is_policy = if self.way.is_empty() { file.is_policy(self.files) } else { file.has_provider() };
+        let is_policy = is_policy || policy.is_some();
         self.found.push(Found { file, base: policy, is_policy });
         Ok(is_policy)
     }

@@ -25,11 +25,12 @@ const LABEL: Kind = Text(Format::DnsLabel);
 const KEY_OF_LABEL: Kind = Text(Format::QualifiedName);
 const ANNOTATION: Kind = Text(Format::AnnotationKey);
 const OFFERED: Kind = Like("/", "an extended resource, such as `example.com/nic`");
-/// The names of devices, in which a `*` matches any text.
+/// The names of devices, in which a `*` matches any text; an expression yields one or several.
 const NAMES: Kind = Either(&[List(&Text(Format::NonEmpty), 0), INTERPOLATED]);
+const CLAIMS: Kind = Either(&[List(&CLAIM, 0), INTERPOLATED]);
+const CLAIM: Kind = Like(r"^[^=]+=[0-9]+$|\$\{", "`NAME=N`, a name with the GPUs of such a claim");
 /// One expression in a text.
 const INTERPOLATED: Kind = Like(r"^\s*\$\{[\s\S]*\}\s*$", "one expression: `${…}`");
-const COUNT: Kind = Either(&[Count(0), Like(r"\$\{", "a number without quotes, or an expression: `${…}`")]);
 const MACHINES: Kind = Kind::Map(&Except(&KEY_OF_LABEL, &["default"]), &MACHINES_OF_LABEL, 0);
 const MACHINES_OF_LABEL: Kind = Kind::Map(&VALUES_OF_LABEL, &Kind::Map(&TEXT, &Any, 1), 1);
 const VALUES_OF_LABEL: Kind = Like(
@@ -88,12 +89,7 @@ const VARIABLES: Kind = Kind::Map(&Identifier(&[]), &Variable, 0);
 
 pub(crate) static GPUS: Map = Map::new("`gpus`").extended().keys(&[
     required("resources", List(&Text(Format::ResourceName), 1), "The resources that count as GPUs."),
-    optional("claims", Fields(&CLAIMS), "The claims that bring GPUs, and how many each of them brings."),
-]);
-
-pub(crate) static CLAIMS: Map = Map::new("`claims`").keys(&[
-    required("names", NAMES, "Names of claims and of templates; `*` matches any text."),
-    required("gpus", COUNT, "The GPUs of one claim."),
+    optional("claims", CLAIMS, "Names of claims and of templates as `NAME=N`, with the GPUs of each."),
 ]);
 
 pub(crate) static DEVICES: Map = Map::new("`devices`").keys(&[

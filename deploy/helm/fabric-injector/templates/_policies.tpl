@@ -34,7 +34,7 @@ The policies in use, as JSON, because a template returns text. Each has the form
 
 {{/*
 A policy, or a part of policies, with what it has from those that it extends. Takes its `name`, the `builtIn` policies, the
-operator's `own` policies as they are written, the parts among them, and those `seen` on the way.
+operator's `own` policies as they are written, the parts among them, those `seen` on the way, and the names that are `taken`.
 */}}
 {{- define "fabric-injector.resolved" -}}
 {{- if not (hasKey .own .name) -}}
@@ -47,18 +47,19 @@ operator's `own` policies as they are written, the parts among them, and those `
 {{- range $base := kindIs "string" $extends | ternary (list $extends) $extends -}}
 {{- include "fabric-injector.checkBase" (dict "base" $base "place" $) -}}
 {{- $specs = append $specs (include "fabric-injector.resolved"
-    (dict "name" $base "builtIn" $.builtIn "own" $.own "seen" (append $.seen $base)) | fromJson) -}}
+    (dict "name" $base "builtIn" $.builtIn "own" $.own "seen" (append $.seen $base) "taken" (list $base)) | fromJson) -}}
 {{- end -}}
-{{- with (default dict $own.spec.gpus).resources -}}{{- $_ := set $own.spec "gpuResources" . -}}{{- end -}}
-{{- range $key := list "provider" "gpuResources" -}}
-{{- $place := eq $key "gpuResources" | ternary "gpus.resources" $key -}}
-{{- range $spec := $specs -}}{{- if hasKey $spec $key -}}{{- $_ := set $policy $key (get $spec $key) -}}{{- end -}}{{- end -}}
-{{- if and (hasKey $own.spec $key) (hasKey $policy $key) -}}
+{{- $gpus := list -}}
+{{- range $spec := $specs -}}
+{{- with $spec.provider -}}{{- $_ := set $policy "provider" . -}}{{- end -}}
+{{- $gpus = concat $gpus (default list $spec.gpuResources) -}}
+{{- end -}}
+{{- if and (hasKey $own.spec "provider") (hasKey $policy "provider") -}}
 {{- include "fabric-injector.refuse" (list
-    (printf "extraPolicies: in `%s`, an extension has the `%s` of its base" $own.file $place) "remove it") -}}
+    (printf "extraPolicies: in `%s`, an extension has the `provider` of its base" $own.file) "remove it") -}}
 {{- end -}}
-{{- if hasKey $own.spec $key -}}{{- $_ := set $policy $key (get $own.spec $key) -}}{{- end -}}
-{{- end -}}
+{{- with $own.spec.provider -}}{{- $_ := set $policy "provider" . -}}{{- end -}}
+{{- $_ := set $policy "gpuResources" (concat $gpus (default list (default dict $own.spec.gpus).resources) | uniq) -}}
 {{- range $spec := append $specs $own.spec -}}
 {{- range $key, $value := $spec.match -}}{{- $_ := set $policy.match $key $value -}}{{- end -}}
 {{- range $name, $fields := $spec.parameters -}}
@@ -75,8 +76,8 @@ operator's `own` policies as they are written, the parts among them, and those `
 {{- $_ := set $policy.parameters $name $parameter -}}
 {{- end -}}
 {{- end -}}
-{{- /* A part has neither. */ -}}
-{{- if or $policy.match $policy.provider (hasKey $own.spec "match") -}}
+{{- /* A part has no provider; one with a `match` that no policy takes is a policy that lacks it. */ -}}
+{{- if or $policy.provider (and (hasKey $own.spec "match") (not (has .name .taken))) -}}
 {{- include "fabric-injector.checkResolved" (dict "file" $own.file "policy" $policy) -}}
 {{- end -}}
 {{- toJson $policy -}}
@@ -104,11 +105,16 @@ operator's `own` policies as they are written, the parts among them, and those `
 {{- define "fabric-injector.allPolicies" -}}
 {{- $builtIn := include "fabric-injector.builtInPolicies" . | fromJson -}}
 {{- $own := include "fabric-injector.ownPolicies" . | fromJson -}}
-{{- $files := merge $own (include "fabric-injector.parts" . | fromJson) -}}
+{{- $files := merge (deepCopy $own) (include "fabric-injector.parts" . | fromJson) -}}
 {{- $all := deepCopy $builtIn -}}
-{{- range $name := keys (include "fabric-injector.ownPolicies" . | fromJson) -}}
+{{- $taken := list -}}
+{{- range $own -}}
+{{- $extends := default list .spec.extends -}}
+{{- $taken = concat $taken (kindIs "string" $extends | ternary (list $extends) $extends) -}}
+{{- end -}}
+{{- range $name := keys $own -}}
 {{- $policy := include "fabric-injector.resolved"
-    (dict "name" $name "builtIn" $builtIn "own" $files "seen" (list $name)) | fromJson -}}
+    (dict "name" $name "builtIn" $builtIn "own" $files "seen" (list $name) "taken" $taken) | fromJson -}}
 {{- if $policy.provider -}}{{- $_ := set $all $name $policy -}}{{- end -}}
 {{- end -}}
 {{- toJson $all -}}

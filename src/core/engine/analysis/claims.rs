@@ -28,8 +28,7 @@ pub(super) struct GpuClaims<'p>(BTreeMap<&'p str, i64>);
 
 impl<'p> GpuClaims<'p> {
     pub(super) fn of(pod: &'p Value, devices: &Devices) -> Self {
-        let Some(claimed) = &devices.gpu_claims else { return Self(BTreeMap::new()) };
-        let gpus = claims(pod).map(|(name, target)| (name, claimed.of(name, target)));
+        let gpus = claims(pod).map(|(name, target)| (name, devices.gpu_claims.devices_of(name, target)));
         Self(gpus.filter(|(_, gpus)| *gpus > 0).collect())
     }
 

@@ -18,8 +18,8 @@ pub(super) fn found(pod: &Value, devices: &Devices, namespace: &str) -> Vec<Stri
         let is_added = |known: &Option<String>| known.as_ref().is_none_or(|known| known == target);
         entries.any(|(known, of)| known == name && is_added(of)) || devices.added.claims.contains(target)
     };
-    let foreign =
-        claims(pod).filter(|(name, target)| devices.own.has_claim(name, target) && !is_own(name, target));
+    let foreign = claims(pod)
+        .filter(|(name, target)| devices.own.claims.devices_of(name, target) > 0 && !is_own(name, target));
     names.extend(foreign.map(|(_, target)| target.to_owned()));
     let mut known = std::collections::BTreeSet::new();
     names.retain(|name| known.insert(name.clone()));
@@ -31,7 +31,7 @@ pub(super) fn has(pod: &Value, (list, index): (&str, usize), devices: &Devices) 
     let container = &pod["spec"][list][index];
     let claimed = |claim: &Value| {
         let name = claim["name"].as_str().unwrap_or_default();
-        claims(pod).any(|(known, target)| known == name && devices.own.has_claim(known, target))
+        claims(pod).any(|(known, target)| known == name && devices.own.claims.devices_of(known, target) > 0)
     };
     requested(container, devices).next().is_some()
         || container["resources"]["claims"].as_array().into_iter().flatten().any(claimed)

@@ -61,12 +61,7 @@ fn gpus(fact: &PolicyFact, text: &mut Text) {
     text.section("counts as GPUs");
     let mut rows = vec![row("resources", &fact.gpus.resources.join(", "))];
     if !fact.gpus.claims.is_empty() {
-        let each = format!(
-            "{} ({} GPUs each, unless the name has its own number)",
-            fact.gpus.claims.join(", "),
-            fact.gpus.gpus_per_claim
-        );
-        rows.push(row("claims", &each));
+        rows.push(row("claims with their GPUs", &fact.gpus.claims.join(", ")));
     }
     text.rows(2, &rows);
     let own = &fact.own_devices;

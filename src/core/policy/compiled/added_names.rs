@@ -45,7 +45,7 @@ impl Collector<'_, '_, '_> {
                     Self::resources(&named.instructions, &mut added)?;
                 }
             }
-            if !self.own.claims.is_empty() {
+            if self.own.claims.bring_devices() {
                 Self::claims(&rule.pod.claims, &mut added)?;
             }
             if !self.own.networks.is_empty() {

@@ -1,14 +1,14 @@
 //! The names of GPUs and of devices of the fabric, for certain parameter values.
 
 use super::added_names::{AddedNames, Collector};
-use crate::core::policy::definition::{ClaimedGpus, Definition, DeviceNames, Rule};
+use crate::core::policy::definition::{ClaimNames, Definition, DeviceNames, Rule};
 use crate::core::policy::expression::Bindings;
 use crate::core::policy::interpolation::EvaluationError;
 
 #[derive(Debug, Default)]
 pub(crate) struct Devices {
     pub(crate) gpu_resources: Vec<String>,
-    pub(crate) gpu_claims: Option<ClaimedGpus>,
+    pub(crate) gpu_claims: ClaimNames,
     /// What counts as a device of the fabric.
     pub(crate) own: DeviceNames,
     /// The names among them that the policy's own rules write.
@@ -23,7 +23,6 @@ impl Devices {
         bindings: &Bindings<'_, '_>,
         rules: &[Rule],
     ) -> Result<Self, EvaluationError> {
-        let gpu_claims = definition.gpus.claims.as_ref().map(|claims| claims.resolve(bindings));
         let own = definition.own_devices.as_ref().map(|own| own.resolve(bindings));
         let own = own.transpose()?.unwrap_or_default();
         let collector = Collector { names: &definition.names, fixed: bindings, own: &own };
@@ -31,7 +30,7 @@ impl Devices {
         let added = if are_read { collector.collect(rules)? } else { AddedNames::default() };
         Ok(Self {
             gpu_resources: definition.gpus.resources.clone(),
-            gpu_claims: gpu_claims.transpose()?.flatten(),
+            gpu_claims: definition.gpus.claims(bindings)?,
             own,
             added,
             are_kept: false,

@@ -91,7 +91,7 @@ fn adds_device(rule: &Rule, devices: &Devices) -> bool {
         Written::Computed { field, .. } => {
             ["resources", "limits", "requests", "claims"].contains(&field.name)
         }
-        _ => write.path == ["resources", "claims"] && !devices.own.claims.is_empty(),
+        _ => write.path == ["resources", "claims"] && devices.own.claims.bring_devices(),
     })
 }
 
@@ -190,6 +190,7 @@ impl Reads {
     fn includes_built_in(&self, written: &Path, devices: &Devices) -> bool {
         // No pattern below is longer than seven steps, except for its rest.
         let mut names = [""; 8];
+        let brings_gpus = devices.gpu_claims.bring_devices();
         for (name, step) in names.iter_mut().zip(written) {
             *name = if let Step::Field(name) = step { name } else { "*" };
         }
@@ -208,10 +209,8 @@ impl Reads {
             ["spec", "containers" | "initContainers", "*", "resources", "limits" | "requests", rest @ ..] => {
                 rest.first().is_none_or(|resource| devices.gpu_resources.iter().any(|gpu| gpu == *resource))
             }
-            ["spec", "containers" | "initContainers", "*", "resources", "claims"] => {
-                devices.gpu_claims.is_some()
-            }
-            ["spec", "resourceClaims"] => devices.gpu_claims.is_some() || self.names.contains("claimNames"),
+            ["spec", "containers" | "initContainers", "*", "resources", "claims"] => brings_gpus,
+            ["spec", "resourceClaims"] => brings_gpus || self.names.contains("claimNames"),
             ["metadata", "labels"] | ["metadata", "labels", JOB_ROLE] => {
                 self.names.contains("launcher") || self.names.contains("ranks")
             }

@@ -1,11 +1,11 @@
 //! The names that GPUs and the devices of a fabric go by: `gpus` and `devices.own` of a policy.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use serde_json::Value;
 
-use crate::core::yaml::scalar::Scalar;
-use crate::core::yaml::{Content, Node, Text};
+use crate::core::yaml::{Content, Node};
 
 use crate::core::policy::expression::Bindings;
 use crate::core::policy::interpolation::{EvaluationError, Interpolation, Names, Phase};
@@ -14,20 +14,13 @@ use crate::core::policy::matcher::Pattern;
 use crate::core::policy::overlay::Wanted;
 use crate::core::policy::source::reader::{self, Fields};
 use crate::core::policy::source::{Checked, Diagnostic, MISSING_KEY, TOO_EARLY, all};
-use crate::core::schema::{Format, Shape};
+use crate::core::schema::Format;
 
 /// `gpus`: the resources that count as GPUs, and the claims that bring GPUs.
 #[derive(Debug, Default)]
 pub(crate) struct Gpus {
     pub(crate) resources: Vec<String>,
-    pub(crate) claims: Option<GpuClaims>,
-}
-
-/// The claims that bring GPUs, and how many each of them brings.
-#[derive(Debug)]
-pub(crate) struct GpuClaims {
-    names: NameList,
-    gpus: Interpolation,
+    claims: NameList,
 }
 
 /// `devices.own`: the names that devices of the policy's fabric go by.
@@ -38,21 +31,13 @@ pub(crate) struct OwnDevices {
     claims: NameList,
 }
 
-/// A list of names, with expressions over parameters.
-#[derive(Debug)]
-enum NameList {
-    Written(Vec<Interpolation>),
-    /// One expression that yields the list.
-    Computed(Interpolation),
-}
-
-/// The claims that bring GPUs, for certain parameter values.
+/// A list of names. An expression, over parameters only, yields a name or a list of names.
 #[derive(Debug, Default)]
-pub(crate) struct ClaimedGpus {
-    pub(crate) names: Vec<ClaimName>,
-    /// The GPUs of one claim.
-    pub(crate) gpus: i64,
-}
+struct NameList(Vec<Interpolation>);
+
+/// Claims by name, for certain parameter values.
+#[derive(Debug, Default)]
+pub(crate) struct ClaimNames(Vec<ClaimName>);
 
 /// A name of claims, such as `single-gpu=1`.
 #[derive(Debug, Clone)]
@@ -67,13 +52,7 @@ pub(crate) struct ClaimName {
 pub(crate) struct DeviceNames {
     pub(crate) resources: Vec<Pattern>,
     pub(crate) networks: Vec<Pattern>,
-    pub(crate) claims: Vec<ClaimName>,
-}
-
-impl Default for NameList {
-    fn default() -> Self {
-        Self::Written(Vec::new())
-    }
+    pub(crate) claims: ClaimNames,
 }
 
 impl Gpus {
@@ -81,9 +60,23 @@ impl Gpus {
     pub(crate) fn read(&mut self, node: &Node, names: &Names) -> Checked<()> {
         let mut fields = Fields::of(node, &keys::GPUS)?;
         self.resources = fields.required("resources", gpu_resources).unwrap_or_default();
-        let claims = fields.optional("claims", |node| GpuClaims::read(node, names));
-        self.claims = claims.ok().flatten();
+        let claims = fields.optional("claims", |node| match &node.content {
+            Content::Map(_) => Err(reader::expected(node, "`claims` to be a list")
+                .hint("write each name with the GPUs of such a claim, as in `[single-gpu=1]`")
+                .into()),
+            _ => NameList::read(node, "`claims`", names, gpu_claim),
+        });
+        self.claims = claims.ok().flatten().unwrap_or_default();
         fields.finish()
+    }
+
+    /// Calls `visit` with every interpolation, and the value that is needed in its place.
+    pub(crate) fn places(&self, visit: &mut dyn FnMut(&Interpolation, Wanted)) {
+        self.claims.places(visit);
+    }
+
+    pub(crate) fn claims(&self, bindings: &Bindings<'_, '_>) -> Result<ClaimNames, EvaluationError> {
+        self.claims.resolve(bindings, gpu_claim).map(ClaimNames::new)
     }
 }
 
@@ -93,7 +86,8 @@ fn gpu_resources(node: &Node) -> Checked<Vec<String>> {
         let message = "`resources` names no resource, so that no container has GPUs";
         return Err(Diagnostic::new(node.span, message).hint("write for example `[example.com/gpu]`").into());
     }
-    all(items.iter().map(|item| {
+    let mut known = BTreeSet::new();
+    let names: Vec<String> = all(items.iter().map(|item| {
         let name = reader::text(item, "`resources`")?;
         let invalid = |problem| {
             Diagnostic::new(item.span, format!("an entry of `resources` is wrong: {problem}"))
@@ -101,47 +95,19 @@ fn gpu_resources(node: &Node) -> Checked<Vec<String>> {
         };
         Format::ResourceName.check(name).map_err(invalid)?;
         Ok::<_, Diagnostic>(name.to_owned())
-    }))
-}
-
-impl GpuClaims {
-    fn read(node: &Node, names: &Names) -> Checked<Self> {
-        let mut fields = Fields::of(node, &keys::CLAIMS)?;
-        let list = fields.required("names", |node| NameList::read(node, "`names`", names, claim));
-        let gpus = fields.required("gpus", |node| read_gpus(node, names));
-        fields.finish()?;
-        Ok(Self { names: list?, gpus: gpus? })
-    }
-
-    /// Calls `visit` with every interpolation, and the value that is needed in its place.
-    pub(crate) fn places(&self, visit: &mut dyn FnMut(&Interpolation, Wanted)) {
-        self.names.places(visit);
-        visit(&self.gpus, Wanted::Field(Shape::Integer(0, i64::MAX)));
-    }
-
-    /// The claims for these parameters; `None` if names or number are `null`.
-    pub(crate) fn resolve(
-        &self,
-        bindings: &Bindings<'_, '_>,
-    ) -> Result<Option<ClaimedGpus>, EvaluationError> {
-        let names = self.names.resolve(bindings, claim_name)?;
-        let gpus = self.gpus.evaluate(bindings)?;
-        if gpus.is_null() || names.is_empty() {
-            return Ok(None);
-        }
-        match gpus.as_i64().filter(|gpus| *gpus >= 0) {
-            Some(gpus) => Ok(Some(ClaimedGpus { names, gpus })),
-            None => Err(self
-                .gpus
-                .failed(format!("the result is `{gpus}` where `gpus` needs a whole number of at least 0"))),
-        }
-    }
+    }))?;
+    // What it extends may name the same resource, whose GPUs count once.
+    Ok(names.into_iter().filter(|name| known.insert(name.clone())).collect())
 }
 
 impl OwnDevices {
     pub(crate) fn read(node: &Node, names: &Names) -> Checked<Self> {
         let mut fields = Fields::of(node, &keys::OWN)?;
-        let kinds: [(_, Check); 3] = [("resources", resource), ("networks", pattern), ("claims", claim)];
+        let kinds: [(_, Parse<Pattern>); 3] = [
+            ("resources", resource),
+            ("networks", pattern),
+            ("claims", |name| Ok(claim_name(name)?.pattern)),
+        ];
         let [resources, networks, claims] = kinds.map(|(key, check)| {
             fields.optional(key, |node| NameList::read(node, &format!("`{key}`"), names, check))
         });
@@ -151,8 +117,7 @@ impl OwnDevices {
             networks: networks?.unwrap_or_default(),
             claims: claims?.unwrap_or_default(),
         };
-        let is_empty = |list: &NameList| matches!(list, NameList::Written(names) if names.is_empty());
-        if [&own.resources, &own.networks, &own.claims].into_iter().all(is_empty) {
+        if [&own.resources, &own.networks, &own.claims].into_iter().all(|list| list.0.is_empty()) {
             return Err(Diagnostic::new(node.span, "`own` names no device")
                 .code(MISSING_KEY)
                 .hint("give it `resources`, `networks` or `claims`")
@@ -172,83 +137,55 @@ impl OwnDevices {
         Ok(DeviceNames {
             resources: self.resources.resolve(bindings, resource)?,
             networks: self.networks.resolve(bindings, pattern)?,
-            claims: self.claims.resolve(bindings, claim_name)?,
+            claims: ClaimNames::new(self.claims.resolve(bindings, claim_name)?),
         })
     }
 }
 
 impl NameList {
-    /// `check` is for the names that are no expressions.
-    fn read(node: &Node, what: &str, names: &Names, check: Check) -> Checked<Self> {
-        let wanted = format!("{what} to be a list, or an expression that yields one");
-        match &node.content {
-            Content::List(items) => {
-                let item = |item: &Node| {
-                    let name = fixed(item, "a name", names)?;
-                    if let Interpolation::Literal(name) = &name {
-                        let fail = |problem| Diagnostic::new(item.span, problem).hint("write a name");
-                        check(name).map_err(fail)?;
-                    }
-                    Ok::<_, Diagnostic>(name)
-                };
-                all(items.iter().map(item)).map(Self::Written)
+    /// `parse` is for the names that are no expressions.
+    fn read<T>(node: &Node, what: &str, names: &Names, parse: Parse<T>) -> Checked<Self> {
+        let items = match &node.content {
+            Content::List(items) => items.as_slice(),
+            _ => std::slice::from_ref(node),
+        };
+        let item = |item: &Node| {
+            let name = fixed(item, what, names)?;
+            match &name {
+                Interpolation::Literal(_) if !matches!(node.content, Content::List(_)) => Err(
+                    reader::expected(node, &format!("{what} to be a list, or an expression that yields one")),
+                ),
+                Interpolation::Literal(text) => match parse(text) {
+                    Ok(_) => Ok(name),
+                    Err(problem) => Err(Diagnostic::new(item.span, problem).hint("write a name")),
+                },
+                _ => Ok(name),
             }
-            Content::Scalar { value: Scalar::String(_), .. } => match fixed(node, what, names)? {
-                expression @ Interpolation::Expression(_) => Ok(Self::Computed(expression)),
-                _ => Err(reader::expected(node, &wanted).into()),
-            },
-            _ => Err(reader::expected(node, &wanted).into()),
-        }
+        };
+        all(items.iter().map(item)).map(Self)
     }
 
     fn places(&self, visit: &mut dyn FnMut(&Interpolation, Wanted)) {
-        match self {
-            Self::Written(names) => names.iter().for_each(|name| visit(name, Wanted::Text)),
-            Self::Computed(text) => visit(text, Wanted::Names),
-        }
+        self.0.iter().for_each(|name| visit(name, Wanted::NameOrNames));
     }
 
-    fn resolve<T>(
-        &self,
-        bindings: &Bindings<'_, '_>,
-        parse: fn(&str) -> Result<T, String>,
-    ) -> Result<Vec<T>, EvaluationError> {
-        let name = |text: &Interpolation, value: &Value| {
-            let Value::String(name) = value else {
-                return Err(text.failed(format!("the result is `{value}` where a name is needed")));
+    fn resolve<T>(&self, bindings: &Bindings<'_, '_>, parse: Parse<T>) -> Result<Vec<T>, EvaluationError> {
+        let mut names = Vec::with_capacity(self.0.len());
+        for text in &self.0 {
+            let value = text.evaluate(bindings)?;
+            let found = match &value {
+                Value::Null => &[],
+                Value::Array(found) => found.as_slice(),
+                one => std::slice::from_ref(one),
             };
-            parse(name).map_err(|message| text.failed(message))
-        };
-        match self {
-            Self::Written(texts) => {
-                let mut names = Vec::with_capacity(texts.len());
-                for text in texts {
-                    match text.evaluate(bindings)? {
-                        Value::Null => {}
-                        value => names.push(name(text, &value)?),
-                    }
-                }
-                Ok(names)
+            for name in found {
+                let Value::String(name) = name else {
+                    return Err(text.failed(format!("the result is `{name}` where a name is needed")));
+                };
+                names.push(parse(name).map_err(|message| text.failed(message))?);
             }
-            Self::Computed(text) => match text.evaluate(bindings)? {
-                Value::Null => Ok(Vec::new()),
-                Value::Array(names) => names.iter().map(|value| name(text, value)).collect(),
-                other => Err(text.failed(format!("the result is `{other}` where a list of names is needed"))),
-            },
         }
-    }
-}
-
-fn read_gpus(node: &Node, names: &Names) -> Result<Interpolation, Diagnostic> {
-    match &node.content {
-        Content::Scalar { value: Scalar::Number(number), .. } if number.as_u64().is_some() => {
-            Interpolation::compile(&Text::on_line(&format!("${{{number}}}"), node.span), names, None)
-        }
-        Content::Scalar { value: Scalar::String(text), .. } if text.trim().starts_with("${") => {
-            fixed(node, "`gpus`", names)
-        }
-        _ => Err(reader::expected(node, "a whole number, or an expression that yields one")
-            .hint("write for example `8`, or `${gpusPerClaim}`")),
+        Ok(names)
     }
 }
 
@@ -263,8 +200,8 @@ fn fixed(node: &Node, what: &str, names: &Names) -> Result<Interpolation, Diagno
         .hint("the names of devices are the same for every pod: read parameters only"))
 }
 
-/// A check of a name.
-type Check = fn(&str) -> Result<Pattern, String>;
+/// What makes something of a name.
+type Parse<T> = fn(&str) -> Result<T, String>;
 
 fn pattern(name: &str) -> Result<Pattern, String> {
     if name.is_empty() { Err("a name is empty".to_owned()) } else { Ok(Pattern::new(name)) }
@@ -278,8 +215,14 @@ fn resource(name: &str) -> Result<Pattern, String> {
     pattern(name)
 }
 
-fn claim(text: &str) -> Result<Pattern, String> {
-    claim_name(text).map(|name| name.pattern)
+/// The name of claims that bring GPUs, with their number.
+fn gpu_claim(text: &str) -> Result<ClaimName, String> {
+    match claim_name(text)? {
+        ClaimName { devices: None, .. } => {
+            Err(format!("`{text}` does not say how many GPUs such a claim brings, as `{text}=8` does"))
+        }
+        name => Ok(name),
+    }
 }
 
 fn claim_name(text: &str) -> Result<ClaimName, String> {
@@ -298,21 +241,30 @@ impl fmt::Display for ClaimName {
     }
 }
 
-impl ClaimedGpus {
-    /// The GPUs of a claim with this name in the pod, and this name of its own or of its template.
-    pub(crate) fn of(&self, name: &str, target: &str) -> i64 {
-        first_match(&self.names, name, target).map_or(0, |known| known.devices.unwrap_or(self.gpus))
+impl ClaimNames {
+    /// The names without devices come first: they decide, wherever they stand.
+    fn new(mut names: Vec<ClaimName>) -> Self {
+        names.sort_by_key(|name| name.devices != Some(0));
+        Self(names)
     }
-}
 
-impl DeviceNames {
-    /// Returns whether a claim with these names brings devices of the fabric.
-    pub(crate) fn has_claim(&self, name: &str, target: &str) -> bool {
-        first_match(&self.claims, name, target).is_some_and(|known| known.devices != Some(0))
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &ClaimName> {
+        self.0.iter()
     }
-}
 
-/// The first name that matches one of the two decides.
-fn first_match<'n>(names: &'n [ClaimName], name: &str, target: &str) -> Option<&'n ClaimName> {
-    names.iter().find(|known| known.pattern.matches(name) || known.pattern.matches(target))
+    pub(crate) fn bring_devices(&self) -> bool {
+        self.with_devices().next().is_some()
+    }
+
+    /// The names of claims that bring devices. Since the first one that matches decides, the most general is last.
+    pub(crate) fn with_devices(&self) -> impl DoubleEndedIterator<Item = &ClaimName> {
+        self.0.iter().filter(|name| name.devices != Some(0))
+    }
+
+    /// The devices of a claim with this name in the pod, and this name of its own or of its template. The first name that
+    /// matches one of the two decides; without a number, it stands for one device.
+    pub(crate) fn devices_of(&self, name: &str, target: &str) -> i64 {
+        let known = self.0.iter().find(|known| known.pattern.matches(name) || known.pattern.matches(target));
+        known.map_or(0, |known| known.devices.unwrap_or(1))
+    }
 }

@@ -15,9 +15,9 @@ use crate::core::policy::source::{
 enum Combine {
     /// The value replaces the base's.
     Replace,
-    /// One file has it; of a map, one file has each key.
+    /// One file has it.
     Once,
-    /// Each key of the map replaces that of the base's.
+    /// Each key of a policy's map replaces that of the base's.
     Keys,
     /// The keys are added to the base's map, and the entries of tables to its tables; that of a policy replaces another.
     Variables,
@@ -26,14 +26,16 @@ enum Combine {
     /// The items, named by this field, are added to the base's list.
     NewItems(&'static str, &'static str),
     Parameters,
-    /// Of the names, one file has each list; the entries are added to the base's.
+    /// The items of each list of the map are added to the base's.
+    Lists,
+    /// The lists of `own`, and the entries of `add`.
     Devices,
 }
 
 const KEYS: &[(&str, Combine)] = &[
     ("provider", Combine::Once),
     ("description", Combine::Replace),
-    ("gpus", Combine::Once),
+    ("gpus", Combine::Lists),
     ("devices", Combine::Devices),
     ("match", Combine::Keys),
     ("machines", Combine::Machines),
@@ -128,26 +130,31 @@ impl Combine {
         match self {
             Self::Replace => base.clone_from(own),
             Self::Once => {
-                let mut taken = |span, key: &str, base| {
-                    let name = owner(bases, base);
-                    let message = format!("an extension has the `{key}` of its base `{name}`");
-                    let hint = format!("remove it, or copy `{name}` instead of extending it");
-                    problems.add(Diagnostic::new(span, message).code(EXTENSION).hint(hint));
-                };
-                let Content::Map(entries) = &own.value.content else {
-                    taken(own.span, &own.key, base.span);
-                    return problems.result(());
-                };
-                for entry in entries {
+                let name = owner(bases, base.span);
+                let message = format!("an extension has the `{}` of its base `{name}`", own.key);
+                let hint = format!("remove it, or copy `{name}` instead of extending it");
+                problems.add(Diagnostic::new(own.span, message).code(EXTENSION).hint(hint));
+            }
+            Self::Lists => {
+                for entry in reader::entries(&own.value, &what)? {
                     match entry_of(&mut base.value, &entry.key) {
-                        Some(known) => taken(entry.span, &format!("{}.{}", own.key, entry.key), known.span),
+                        Some(known) => add_items(&mut known.value, &entry.value),
                         None => push(&mut base.value, entry),
                     }
                 }
             }
             Self::Keys => {
                 for entry in reader::entries(&own.value, &what)? {
-                    put(&mut base.value, entry);
+                    match entry_of(&mut base.value, &entry.key) {
+                        Some(known) if !is_policy => {
+                            let (base, key) =
+                                (owner(bases, known.span), format!("{}.{}", own.key, entry.key));
+                            let message = format!("the base `{base}` has `{key}`, too");
+                            let hint = "let the policy that takes both parts have it";
+                            problems.add(Diagnostic::new(entry.span, message).code(EXTENSION).hint(hint));
+                        }
+                        _ => put(&mut base.value, entry),
+                    }
                 }
             }
             Self::Variables => {
@@ -181,7 +188,7 @@ impl Combine {
                         continue;
                     };
                     let combine =
-                        if entry.key == "own" { Self::Once } else { Self::NewItems("name", "an entry") };
+                        if entry.key == "own" { Self::Lists } else { Self::NewItems("name", "an entry") };
                     problems.take(combine.apply(known, entry, bases, (is_policy, is_extension)));
                 }
             }
@@ -303,6 +310,16 @@ fn put(node: &mut Node, entry: &Entry<Node>) {
         Some(known) => known.clone_from(entry),
         None => push(node, entry),
     }
+}
+
+/// Adds the items of a list, or the one of a single expression, to those of the base's.
+fn add_items(base: &mut Node, own: &Node) {
+    let items = |node: &Node| match &node.content {
+        Content::List(items) => items.clone(),
+        _ => vec![node.clone()],
+    };
+    let all = items(base).into_iter().chain(items(own)).collect();
+    base.content = Content::List(all);
 }
 
 fn name_of<'n>(item: &'n Node, key: &str) -> Option<&'n str> {

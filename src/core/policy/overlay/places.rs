@@ -19,8 +19,6 @@ pub(crate) enum Wanted {
     NameOrNames,
     /// A list of maps.
     Entries,
-    /// A list of names.
-    Names,
 }
 
 impl Wanted {
@@ -31,7 +29,6 @@ impl Wanted {
             Self::Text | Self::Entry => "a string".to_owned(),
             Self::NameOrNames => "a name or a list of names".to_owned(),
             Self::Entries => "a list of maps".to_owned(),
-            Self::Names => "a list of names".to_owned(),
         }
     }
 }

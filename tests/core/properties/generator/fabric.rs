@@ -16,8 +16,11 @@ const OWN_CLAIM: &str = "team-nics";
 /// Adds to a policy.
 pub(crate) fn extend_policy(author: &mut Author<'_>, spec: &mut Value) {
     if author.dice.chance(15) {
-        let names = author.dice.pick(&[json!(["team-gpus"]), json!(["*-gpus", "x"])]);
-        spec["gpus"]["claims"] = json!({"names": names, "gpus": author.dice.pick(&[1, 4])});
+        spec["gpus"]["claims"] = author.dice.pick(&[
+            json!(["team-gpus=1"]),
+            json!(["*-gpus=4", "x=1"]),
+            json!(["*-gpus=4", "team*=0"]),
+        ]);
     }
     replace_lists(author.dice, spec);
     if !author.dice.chance(25) {
@@ -147,29 +150,36 @@ pub(crate) fn extend_pod(dice: &mut Dice, pod: &mut Value) {
 
 /// The GPUs that containers have by claim; a claim that several of them use counts once.
 pub(crate) fn claimed<'c>(spec: &Value, pod: &Value, containers: impl IntoIterator<Item = &'c Value>) -> i64 {
-    let brings = |target: &Value| {
-        let target = target.as_str().unwrap_or_default();
-        items(&spec["gpus"]["claims"]["names"]).iter().any(|name| {
-            let name = name.as_str().unwrap_or_default();
-            name == target || name.strip_prefix('*').is_some_and(|end| target.ends_with(end))
-        })
+    let names: Vec<(&str, i64)> = items(&spec["gpus"]["claims"])
+        .iter()
+        .filter_map(|name| name.as_str()?.split_once('='))
+        .map(|(name, gpus)| (name, gpus.parse().unwrap()))
+        .collect();
+    let names = || names.iter().filter(|name| name.1 == 0).chain(names.iter().filter(|name| name.1 > 0));
+    let brought = |claim: &Value| {
+        let matches = |pattern: &str, key: &str| {
+            let known = claim[key].as_str().unwrap_or_default();
+            match pattern.strip_suffix('*') {
+                Some(start) => known.starts_with(start),
+                None => pattern == known || pattern.strip_prefix('*').is_some_and(|end| known.ends_with(end)),
+            }
+        };
+        let keys = ["name", "resourceClaimName", "resourceClaimTemplateName"];
+        names().find(|(name, _)| keys.iter().any(|key| matches(name, key))).map_or(0, |(_, gpus)| *gpus)
     };
-    let mut names: Vec<&Value> = Vec::new();
+    let mut counted: Vec<&Value> = Vec::new();
+    let mut gpus = 0;
     for container in containers {
         for used in items(&container["resources"]["claims"]) {
             let claim =
                 items(&pod["spec"]["resourceClaims"]).iter().find(|claim| claim["name"] == used["name"]);
-            let brings = claim.is_some_and(|claim| {
-                ["name", "resourceClaimName", "resourceClaimTemplateName"]
-                    .iter()
-                    .any(|key| brings(&claim[*key]))
-            });
-            if brings && !names.contains(&&used["name"]) {
-                names.push(&used["name"]);
+            if !counted.contains(&&used["name"]) {
+                counted.push(&used["name"]);
+                gpus += claim.map_or(0, brought);
             }
         }
     }
-    spec["gpus"]["claims"]["gpus"].as_i64().unwrap_or(0) * i64::try_from(names.len()).unwrap()
+    gpus
 }
 
 /// Whether a container requests a device of the fabric, of other names than these.

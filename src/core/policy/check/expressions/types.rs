@@ -16,7 +16,7 @@ pub(in crate::core::policy::check) fn findings(definition: &Definition, scope: &
         variable.value.texts(&mut |text| _ = checker.text(text));
     }
     let mut place = |text: &Interpolation, wanted: Wanted| checker.place(text, wanted);
-    definition.gpus.claims.iter().for_each(|claims| claims.places(&mut place));
+    definition.gpus.places(&mut place);
     definition.own_devices.iter().for_each(|own| own.places(&mut place));
     for rule in &definition.rules {
         rule.pod.places_with(&rule.container, &mut place);
@@ -115,7 +115,6 @@ fn remedy(wanted: &Wanted, inferred: &Type) -> &'static str {
         Wanted::Field(_) | Wanted::Text | Wanted::Entry => "read one field of it, as in `${profile.name}`",
         Wanted::NameOrNames => "write a name, or a list of names",
         Wanted::Entries => "write a list of maps, as in `${[{'key': …}]}`",
-        Wanted::Names => "write a list of names, as in `${[…]}`",
     }
 }
 
@@ -129,9 +128,8 @@ fn fits(kind: &Kind, wanted: &Wanted) -> bool {
         (_, Kind::Optional(_)) => false,
         (Wanted::Entry, _) => true,
         (Wanted::Text, _) => is_scalar,
-        (Wanted::NameOrNames | Wanted::Names, Kind::List(items)) => is_text(items),
+        (Wanted::NameOrNames, Kind::List(items)) => is_text(items),
         (Wanted::NameOrNames, _) => matches!(kind, Kind::String(_)),
-        (Wanted::Names, _) => false,
         (Wanted::Entries, Kind::List(items)) => {
             items.may_be(|kind| matches!(kind, Kind::Map(_) | Kind::Record(_) | Kind::Object(_) | Kind::Null))
         }
