@@ -4,6 +4,7 @@
 //! happens with a sample pod is an error at its line, before any real pod comes.
 
 mod compared;
+mod types;
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -28,7 +29,12 @@ use crate::core::yaml::Span;
 pub(crate) fn policy(policy: &Policy) -> Result<(), SourceErrors> {
     let context = context(policy);
     let tried = samples(policy).filter_map(|(what, pod)| try_sample(policy, &what, pod, &context).err());
-    let errors: Vec<SourceError> = checks_of_known_codes(policy).chain(tried).collect();
+    let first = samples_on(policy, policy.first_node()).into_iter().next();
+    let of_types = first.into_iter().flat_map(|(what, pod)| {
+        let failures = types::failures(policy, &pod, &context);
+        failures.into_iter().map(move |(place, failure)| failed(policy, &what, &place, failure))
+    });
+    let errors: Vec<SourceError> = checks_of_known_codes(policy).chain(tried).chain(of_types).collect();
     if errors.is_empty() { Ok(()) } else { Err(SourceErrors::first_at_each_place(errors)) }
 }
 

@@ -81,6 +81,8 @@ pub struct Fault {
     /// Line 0 for an expression that is in no file.
     pub span: Span,
     pub hint: Option<String>,
+    /// True if the expression fails for all values of the same types.
+    pub is_of_types: bool,
 }
 
 impl Interpolation {
@@ -189,7 +191,7 @@ impl Interpolation {
         EvaluationError {
             expression: self.source(),
             message: message.into(),
-            fault: Fault { span: self.span(), hint: None },
+            fault: Fault { span: self.span(), ..Fault::default() },
         }
     }
 
@@ -240,7 +242,11 @@ pub(super) fn names_in(text: &Interpolation) -> impl Iterator<Item = String> {
 fn run(expression: &Expression, bindings: &Bindings<'_, '_>) -> Result<Value, EvaluationError> {
     expression.evaluate(bindings).map_err(|failure| EvaluationError {
         expression: expression.written(),
-        fault: Fault { span: expression.span_of_failure(&failure), hint: failure.hint },
+        fault: Fault {
+            span: expression.span_of_failure(&failure),
+            hint: failure.hint,
+            is_of_types: failure.is_of_types,
+        },
         message: failure.message,
     })
 }

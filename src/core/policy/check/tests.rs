@@ -85,33 +85,11 @@ fn the_value_of_an_expression_has_to_fit_in_its_place() {
         &[("type_mismatch", "pod.spec.?hostname"), ("unused_variable", "profile")],
     );
     let limits = "limits: {lab/roce: \"${devices(gpus, ratio)}\"}";
-    finds(limits, "limits: {lab/roce: \"${gpus * ratio}\"}", &[("type_mismatch", "gpus * ratio")]);
     finds(limits, "limits: {lab/roce: \"${gpus > 3}\"}", &[("type_mismatch", "gpus > 3")]);
     let mount = "{name: shm, mountPath: /dev/shm}";
     finds(mount, "{name: shm, mountPath: /dev/shm, readOnly: \"${'true'}\"}", &[("type_mismatch", "'true'")]);
     let condition = "locked || mode == 'fail'";
     finds(condition, "mode", &[("type_mismatch", "mode"), ("unused_parameter", "locked")]);
-}
-
-#[test]
-fn an_expression_under_a_condition_that_no_sample_meets_is_checked() {
-    let text = POLICY
-        .replacen(
-            "locked || mode == 'fail'",
-            "pod.metadata.?labels[?'team'].orValue('') == 'x' && locked && mode == 'fail'",
-            1,
-        )
-        .replacen("NCCL_PAIRS: \"${profile.pairs}\"", "NCCL_PAIRS: \"${profile.pairs + gpus}\"", 1);
-    let definition = Definition::read("lab.yaml", &text).unwrap();
-    let error = errors(&definition).remove(0);
-    assert!(
-        error.diagnostic.message.contains("`profile.pairs` is a string, and `gpus` is an integer"),
-        "{error}"
-    );
-    assert_eq!(
-        error.diagnostic.hint.as_deref(),
-        Some("convert one of them with `int(…)`, `double(…)` or `string(…)`")
-    );
 }
 
 #[test]

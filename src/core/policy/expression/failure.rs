@@ -64,6 +64,8 @@ pub(crate) struct Failure {
     pub(crate) hint: Option<String>,
     /// The name in the expression that the failure is about.
     pub(super) name: Option<String>,
+    /// True if no value of these types is right.
+    pub(crate) is_of_types: bool,
 }
 
 impl Failure {
@@ -83,16 +85,16 @@ fn guard(key: &str) -> String {
 
 impl From<String> for Failure {
     fn from(message: String) -> Self {
-        Self { message, hint: None, name: None }
+        Self { message, hint: None, name: None, is_of_types: false }
     }
 }
 
 impl From<ExecutionError> for Failure {
     fn from(error: ExecutionError) -> Self {
-        let of = |message: String, hint: &str| Self { message, hint: Some(hint.to_owned()), name: None };
+        let of = |message: String, hint: &str| Self { hint: Some(hint.to_owned()), ..Self::from(message) };
         match &error {
             ExecutionError::NoSuchKey(key) => {
-                Self { message: error.to_string(), hint: Some(guard(key)), name: Some(key.to_string()) }
+                Self { name: Some(key.to_string()), ..of(error.to_string(), &guard(key)) }
             }
             ExecutionError::NoSuchOverload(call) => overload(call.function(), call.argument_types()),
             ExecutionError::UnsupportedBinaryOperator(operator, left, right) => {
@@ -142,7 +144,8 @@ fn overload(function: &str, types: &[String]) -> Failure {
     let named: Vec<String> = types.iter().map(|name| format!("`{name}`")).collect();
     let message = format!("`{operator}` does not take {}", named.join(" and "));
     let hint = Some(remedy(operator, types).to_owned());
-    Failure { message, hint, name: Some(function.to_owned()) }
+    let is_of_types = !types.iter().any(|name| name.starts_with("null"));
+    Failure { message, hint, name: Some(function.to_owned()), is_of_types }
 }
 
 /// The remedy for a value that `.?` reads, in place of the value that is in it.

@@ -1,18 +1,16 @@
-//! The type of an expression, and the mistakes in it that no value of a parameter and no pod can make right.
+//! The type of an expression, and the mistakes that the fields of pods, the names and the parameters in it tell.
 //!
-//! The library has no type checker, so this one walks its syntax tree. For a function or an operator, it asks the
-//! library which kinds of arguments it takes: see [`samples`].
+//! The library has no type checker, so this one walks its syntax tree. What an operator or a function takes is left to the
+//! library: an expression that fails for a sample pod does not load.
 
-mod calls;
+mod comparisons;
 mod fields;
-mod operators;
-mod place;
-mod samples;
 
 use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, MapExpr};
 
 use super::Expression;
 use super::environment::TYPE_NAMES;
+use super::tree::operands;
 use super::types::{Kind, Member, Texts, Type};
 
 /// A mistake in an expression.
@@ -30,7 +28,7 @@ pub(crate) struct TypeFinding {
 impl Expression {
     /// The type of the value, with the types of the names that the expression reads.
     pub(crate) fn infer(&self, scope: &dyn Fn(&str) -> Type) -> (Type, Vec<TypeFinding>) {
-        let mut walker = Walker::new(self, scope);
+        let mut walker = Walker { expression: self, scope, locals: Vec::new(), findings: Vec::new() };
         let inferred = walker.of(self.tree());
         (inferred, walker.findings)
     }
@@ -42,24 +40,10 @@ struct Walker<'e> {
     /// Variables of the comprehensions around the current expression.
     locals: Vec<(String, Type)>,
     findings: Vec<TypeFinding>,
-    steps: usize,
-}
-
-/// The bound of the work for one expression. The body of a comprehension is looked at several times.
-const MAX_STEPS: usize = 20_000;
-
-impl<'e> Walker<'e> {
-    fn new(expression: &'e Expression, scope: &'e dyn Fn(&str) -> Type) -> Self {
-        Self { expression, scope, locals: Vec::new(), findings: Vec::new(), steps: 0 }
-    }
 }
 
 impl Walker<'_> {
     fn of(&mut self, expression: &IdedExpr) -> Type {
-        self.steps += 1;
-        if self.steps > MAX_STEPS {
-            return Type::Dyn;
-        }
         match &expression.expr {
             Expr::Unspecified | Expr::Struct(_) => Type::Dyn,
             Expr::Literal(literal) => of_literal(literal),
@@ -90,107 +74,109 @@ impl Walker<'_> {
     fn map(&mut self, map: &MapExpr) -> Type {
         let mut members: Vec<Member> = Vec::new();
         let mut all = Type::NEVER;
-        let mut has_constant_keys = true;
         for entry in &map.entries {
             let EntryExpr::MapEntry(entry) = &entry.expr else { return Type::Dyn };
             let value = self.of(&entry.value);
             let value = if entry.optional { value_of(value) } else { value };
-            if let Expr::Literal(LiteralValue::String(key)) = &entry.key.expr {
-                let key = key.inner().to_owned();
-                members.push(Member { key, value: value.clone() });
-            } else {
-                self.of(&entry.key);
-                has_constant_keys = false;
+            match literal_text(&entry.key) {
+                Some(key) => members.push(Member { key: key.to_owned(), value: value.clone() }),
+                None => _ = self.of(&entry.key),
             }
             all = all.or(value);
         }
-        if has_constant_keys { Type::of(Kind::Record(members)) } else { Type::map(all) }
+        if members.len() == map.entries.len() { Type::of(Kind::Record(members)) } else { Type::map(all) }
     }
 
     /// A macro such as `exists` or `map`, which the library expands to a loop.
     fn comprehension(&mut self, comprehension: &ComprehensionExpr) -> Type {
         let range = self.of(&comprehension.iter_range);
-        let entry = self.entry_of(&range, &comprehension.iter_range);
+        let entry = match range.kinds() {
+            Some([Kind::List(items)]) if comprehension.iter_var2.is_none() => (**items).clone(),
+            Some([Kind::List(_) | Kind::Map(_) | Kind::Record(_) | Kind::Object(_), ..] | []) | None => {
+                Type::Dyn
+            }
+            _ if range.may_be(|kind| matches!(kind, Kind::List(_) | Kind::Map(_) | Kind::Record(_))) => {
+                Type::Dyn
+            }
+            _ => {
+                let message = format!(
+                    "{} is {range}, and this needs a list or a map",
+                    self.quoted(&comprehension.iter_range)
+                );
+                self.report(&comprehension.iter_range, None, message, None);
+                Type::Dyn
+            }
+        };
         let init = self.of(&comprehension.accu_init);
         let before = self.locals.len();
-        let second = comprehension.iter_var2.as_ref();
-        self.locals.push((comprehension.iter_var.clone(), if second.is_some() { Type::Dyn } else { entry }));
-        self.locals.extend(second.map(|name| (name.clone(), Type::Dyn)));
-        let slot = self.locals.len();
-        self.locals.push((comprehension.accu_var.clone(), init));
-        // What the loop collects depends on what it has collected so far: repeat until nothing new comes up.
-        let found = self.findings.len();
-        for round in 0.. {
-            self.findings.truncate(found);
-            self.of(&comprehension.loop_cond);
-            let step = self.of(&comprehension.loop_step);
-            let known = self.locals[slot].1.clone();
-            let joined = known.clone().or(step);
-            if joined == known {
-                break;
-            }
-            self.locals[slot].1 = match round {
-                0 => joined,
-                1 => joined.widened(),
-                _ => Type::Dyn,
-            };
-        }
+        self.locals.push((comprehension.iter_var.clone(), entry));
+        self.locals.extend(comprehension.iter_var2.iter().map(|name| (name.clone(), Type::Dyn)));
+        self.locals.push((comprehension.accu_var.clone(), init.clone()));
+        let step = self.of(&comprehension.loop_step);
+        self.locals.push((comprehension.accu_var.clone(), init.or(step)));
         let result = self.of(&comprehension.result);
         self.locals.truncate(before);
         result
     }
 
-    /// The type of the entries over which a macro iterates.
-    fn entry_of(&mut self, range: &Type, expression: &IdedExpr) -> Type {
-        let Some(kinds) = range.kinds() else { return Type::Dyn };
-        let mut entries = Type::NEVER;
-        let mut iterates = kinds.is_empty();
-        for kind in kinds {
-            let entry = match kind {
-                Kind::List(items) => (**items).clone(),
-                Kind::Map(_) | Kind::Object(_) => Type::Dyn,
-                Kind::Record(members) => {
-                    let keys = members.iter().map(|member| member.key.clone()).collect();
-                    Type::of(Kind::String(Texts::These(keys)))
-                }
-                _ => continue,
-            };
-            iterates = true;
-            entries = entries.or(entry);
-        }
-        if !iterates {
-            let message = format!("{} is {range}, and this needs a list or a map", self.quoted(expression));
-            self.error(expression, message, None);
-            return Type::Dyn;
-        }
-        entries
-    }
-
     fn call(&mut self, expression: &IdedExpr, call: &CallExpr) -> Type {
         match (call.func_name.as_str(), call.args.as_slice()) {
-            ("_&&_" | "_||_" | "!_", parts) => self.condition(parts),
-            ("@not_strictly_false", [inner]) => {
-                self.of(inner);
+            ("_&&_" | "_||_" | "!_", parts) => {
+                for part in parts {
+                    self.boolean(part);
+                }
                 Type::bool()
             }
-            ("_?_:_", [condition, then, other]) => self.choice(condition, then, other),
-            ("_==_" | "_!=_", [left, right]) => self.equality(left, right),
-            ("@in", [entry, list]) => self.membership(expression, call, entry, list),
-            ("_<_" | "_<=_" | "_>_" | "_>=_", [left, right]) => {
-                self.comparison(expression, call, left, right)
+            ("_?_:_", [condition, then, other]) => {
+                self.boolean(condition);
+                self.of(then).or(self.of(other))
             }
+            ("_==_" | "_!=_", [left, right]) => self.equality(left, right),
+            ("@in", [entry, list]) => self.membership(entry, list),
+            ("_<_" | "_<=_" | "_>_" | "_>=_", [left, right]) => self.comparison(expression, left, right),
             ("_[_]", [operand, key]) => self.index(expression, operand, key, false),
             ("_[?_]" | "_?._", [operand, key]) => self.index(expression, operand, key, true),
-            _ => self.function(expression, call),
+            (name, _) => {
+                let values: Vec<Type> = operands(call).into_iter().map(|operand| self.of(operand)).collect();
+                match (name, call.target.as_deref(), values.as_slice()) {
+                    ("orValue" | "or" | "hasValue" | "value", Some(target), [value, ..]) => {
+                        self.of_optional(expression, name, (target, value), values.get(1))
+                    }
+                    _ => of_function(name, &values),
+                }
+            }
         }
     }
 
-    fn error(&mut self, expression: &IdedExpr, message: String, hint: Option<String>) {
-        self.report(expression, None, message, hint);
+    fn boolean(&mut self, expression: &IdedExpr) {
+        let inferred = self.of(expression);
+        if !inferred.may_be(|kind| matches!(kind, Kind::Bool)) {
+            let message = format!("{} is {inferred} where a boolean is needed", self.quoted(expression));
+            self.report(expression, None, message, Some("compare it, as in `totalGpus > 0`".to_owned()));
+        }
     }
 
-    fn warn(&mut self, expression: &IdedExpr, code: &'static str, message: String, hint: Option<String>) {
-        self.report(expression, Some(code), message, hint);
+    /// The functions of optional values.
+    fn of_optional(
+        &mut self,
+        expression: &IdedExpr,
+        name: &str,
+        (operand, target): (&IdedExpr, &Type),
+        other: Option<&Type>,
+    ) -> Type {
+        if !target.may_be(|kind| matches!(kind, Kind::Optional(_))) {
+            let message =
+                format!("`{name}` is for optional values, and {} is {target}", self.quoted(operand));
+            let hint = "read what may be absent with `.?` or `[?…]`, as in `pod.spec.?hostname.orValue('')`";
+            self.report(expression, None, message, Some(hint.to_owned()));
+            return Type::Dyn;
+        }
+        match (name, other) {
+            ("hasValue", _) => Type::bool(),
+            ("or", Some(other)) => target.clone().or(other.clone()),
+            ("orValue", Some(other)) => value_of(target.clone()).or(other.clone()),
+            _ => value_of(target.clone()),
+        }
     }
 
     fn report(
@@ -205,6 +191,94 @@ impl Walker<'_> {
         if !self.findings.contains(&finding) {
             self.findings.push(finding);
         }
+    }
+
+    /// The byte range of what names a part of the expression: the library knows its name, its dot, its bracket or its
+    /// operator.
+    fn range(&self, expression: &IdedExpr) -> (usize, usize) {
+        let source = &self.expression.source;
+        let place = self.expression.program.source_info().offset_for(expression.id);
+        // The library counts in bytes or in characters.
+        let Some((start, stop)) = place.filter(|_| source.is_ascii()) else { return (0, source.len()) };
+        let (start, end) = (start as usize, (stop as usize + 1).min(source.len()));
+        let is_name = |c: char| c.is_ascii_alphanumeric() || "_.?".contains(c);
+        let Some((before, after)) = source.get(..start).zip(source.get(end..)) else {
+            return (0, source.len());
+        };
+        let is_operator =
+            !source[start..end].contains(|c: char| c.is_ascii_alphanumeric() || "_.([?'\"".contains(c));
+        if is_operator {
+            return (start, end - start);
+        }
+        let start = before.trim_end_matches(is_name).len();
+        let rest = after.trim_start_matches('?');
+        let rest = rest.trim_start_matches(|c: char| c.is_ascii_alphanumeric() || c == '_');
+        (start, source.len() - rest.len() - start)
+    }
+
+    /// A part of the expression, in backticks.
+    fn quoted(&self, expression: &IdedExpr) -> String {
+        format!("`{}`", self.shown(expression))
+    }
+
+    fn shown(&self, expression: &IdedExpr) -> String {
+        match &expression.expr {
+            Expr::Ident(name) => name.clone(),
+            Expr::Literal(_) => {
+                let (at, length) = self.range(expression);
+                self.expression.source[at..at + length].to_owned()
+            }
+            Expr::Select(select) => format!("{}.{}", self.shown(&select.operand), select.field),
+            Expr::Call(call) => match (call.func_name.as_str(), call.args.as_slice()) {
+                ("_?._", [operand, key]) => {
+                    format!("{}.?{}", self.shown(operand), literal_text(key).unwrap_or_default())
+                }
+                ("_[_]" | "_[?_]", [operand, key]) => {
+                    let key = if literal_text(key).is_some() { self.shown(key) } else { "…".to_owned() };
+                    format!("{}[{key}]", self.shown(operand))
+                }
+                (name, _) if !name.starts_with(|c: char| c.is_ascii_alphabetic()) => "…".to_owned(),
+                (name, _) => {
+                    let target = call.target.as_deref().map(|target| self.shown(target) + ".");
+                    format!("{}{name}(…)", target.unwrap_or_default())
+                }
+            },
+            Expr::Comprehension(comprehension) => format!("{}.…", self.shown(&comprehension.iter_range)),
+            _ => "…".to_owned(),
+        }
+    }
+}
+
+/// The type of a function's or an operator's result, as far as it is always the same or that of an argument.
+fn of_function(name: &str, values: &[Type]) -> Type {
+    let kinds: Vec<Option<&[Kind]>> = values.iter().map(Type::kinds).collect();
+    match (name, kinds.as_slice()) {
+        ("size" | "devices" | "indexOf" | "lastIndexOf" | "int", _) => Type::int(),
+        ("double", _) => Type::double(),
+        ("lowerAscii", _) => Type::of(Kind::String(Texts::LowerCase)),
+        ("string" | "join" | "replace" | "substring" | "trim" | "upperAscii", _) => Type::string(),
+        ("startsWith" | "endsWith" | "contains" | "@not_strictly_false", _) => Type::bool(),
+        ("split", _) => Type::list(Type::string()),
+        ("none", []) => Type::optional(Type::NEVER),
+        ("of" | "ofNonZeroValue", [_]) => Type::optional(values[0].clone()),
+        (
+            "distinct" | "reverse" | "slice" | "sort" | "@sortByAssociatedKeys",
+            [Some([Kind::List(_)]), ..],
+        ) => values[0].clone(),
+        ("_+_" | "_-_" | "_*_" | "_/_" | "_%_" | "-_" | "greatest" | "least", all)
+            if all.iter().all(|kinds| *kinds == Some(&[Kind::Int])) =>
+        {
+            Type::int()
+        }
+        ("_+_", [Some([Kind::List(one)]), Some([Kind::List(other)])]) => {
+            Type::list((**one).clone().or((**other).clone()))
+        }
+        ("_+_", [Some([Kind::String(one)]), Some([Kind::String(other)])]) => {
+            let lower = *one == Texts::LowerCase && *other == Texts::LowerCase;
+            Type::of(Kind::String(if lower { Texts::LowerCase } else { Texts::Any }))
+        }
+        ("_+_" | "_-_" | "_*_" | "_/_", [Some([Kind::Double]), Some([Kind::Double])]) => Type::double(),
+        _ => Type::Dyn,
     }
 }
 
@@ -223,10 +297,18 @@ fn of_literal(literal: &LiteralValue) -> Type {
     match literal {
         LiteralValue::Boolean(_) => Type::bool(),
         LiteralValue::Double(_) => Type::double(),
-        LiteralValue::Int(value) => Type::of(Kind::Int(*value.inner(), *value.inner())),
+        LiteralValue::Int(_) => Type::int(),
         LiteralValue::Null => Type::null(),
         LiteralValue::String(text) => Type::text(text.inner()),
         LiteralValue::Bytes(_) | LiteralValue::UInt(_) => Type::Dyn,
+    }
+}
+
+/// The text of a literal.
+fn literal_text(expression: &IdedExpr) -> Option<&str> {
+    match &expression.expr {
+        Expr::Literal(LiteralValue::String(text)) => Some(text.inner()),
+        _ => None,
     }
 }
 

@@ -28,8 +28,7 @@ pub(crate) enum Type {
 pub(crate) enum Kind {
     Null,
     Bool,
-    /// A whole number from the first to the second.
-    Int(i64, i64),
+    Int,
     Double,
     String(Texts),
     List(Box<Type>),
@@ -66,12 +65,7 @@ impl Type {
     }
 
     pub(crate) fn int() -> Self {
-        Self::of(Kind::Int(i64::MIN, i64::MAX))
-    }
-
-    /// A number of things.
-    pub(crate) fn count() -> Self {
-        Self::of(Kind::Int(0, i64::MAX))
+        Self::of(Kind::Int)
     }
 
     pub(crate) fn double() -> Self {
@@ -134,7 +128,7 @@ impl Type {
             Value::Null => Self::null(),
             Value::Bool(_) => Self::bool(),
             Value::Number(number) => match number.as_i64() {
-                Some(whole) => Self::of(Kind::Int(whole, whole)),
+                Some(_) => Self::int(),
                 None => Self::double(),
             },
             Value::String(text) => Self::text(text),
@@ -165,28 +159,11 @@ impl Type {
         Self::OneOf(kinds)
     }
 
-    /// The type without what is known of single values.
-    #[must_use]
-    pub(crate) fn widened(self) -> Self {
-        let Self::OneOf(kinds) = self else { return Self::Dyn };
-        let widened = |kind| match kind {
-            Kind::Int(..) => Kind::Int(i64::MIN, i64::MAX),
-            Kind::String(_) => Kind::String(Texts::Any),
-            Kind::List(items) => Kind::List(Box::new(items.widened())),
-            other => other,
-        };
-        Self::OneOf(kinds.into_iter().map(widened).collect())
-    }
-
     pub(crate) fn kinds(&self) -> Option<&[Kind]> {
         match self {
             Self::Dyn => None,
             Self::OneOf(kinds) => Some(kinds),
         }
-    }
-
-    pub(crate) fn is_never(&self) -> bool {
-        *self == Self::NEVER
     }
 
     /// Returns whether a value of the type may be of a kind.
@@ -201,7 +178,7 @@ impl Kind {
         match self {
             Self::Null => 0,
             Self::Bool => 1,
-            Self::Int(..) => 2,
+            Self::Int => 2,
             Self::Double => 3,
             Self::String(_) => 4,
             Self::List(_) => 5,
@@ -214,9 +191,6 @@ impl Kind {
     /// The values of either kind, of one rank; `None` if nothing is known of them.
     fn or(self, other: Self) -> Option<Self> {
         Some(match (self, other) {
-            (Self::Int(low, high), Self::Int(other_low, other_high)) => {
-                Self::Int(low.min(other_low), high.max(other_high))
-            }
             (Self::String(one), Self::String(other)) => Self::String(one.or(other)),
             (Self::List(one), Self::List(other)) => Self::List(Box::new(one.or(*other))),
             (Self::Optional(one), Self::Optional(other)) => Self::Optional(Box::new(one.or(*other))),
@@ -227,7 +201,7 @@ impl Kind {
                 Self::Map(Box::new(all))
             }
             (Self::Object(one), Self::Object(other)) if std::ptr::eq(one, other) => Self::Object(one),
-            (same @ (Self::Null | Self::Bool | Self::Double), _) => same,
+            (same @ (Self::Null | Self::Bool | Self::Int | Self::Double), _) => same,
             _ => return None,
         })
     }
@@ -268,7 +242,7 @@ impl fmt::Display for Kind {
         match self {
             Self::Null => f.write_str("`null`"),
             Self::Bool => f.write_str("a boolean"),
-            Self::Int(..) => f.write_str("an integer"),
+            Self::Int => f.write_str("an integer"),
             Self::Double => f.write_str("a number"),
             Self::String(_) => f.write_str("a string"),
             Self::List(_) => f.write_str("a list"),
@@ -293,15 +267,15 @@ mod tests {
     #[test]
     fn the_union_of_types_keeps_what_is_known_of_both() {
         let of = |value| Type::of_value(&value);
-        assert_eq!(of(json!(3)).or(of(json!(8))), Type::of(Kind::Int(3, 8)));
+        assert_eq!(of(json!(3)).or(of(json!(8))), Type::int());
         assert_eq!(of(json!("a")).or(of(json!(null))).to_string(), "`null` or a string");
-        assert_eq!(of(json!([])).or(of(json!([1, 2]))), Type::list(Type::of(Kind::Int(1, 2))));
+        assert_eq!(of(json!([])).or(of(json!([1, 2]))), Type::list(Type::int()));
         assert_eq!(of(json!("a")).or(Type::Dyn), Type::Dyn);
         let record = of(json!({"a": 1, "b": "x"})).or(of(json!({"a": 2})));
         let Some([Kind::Record(members)]) = record.kinds() else { panic!("{record:?}") };
         let keys: Vec<_> = members.iter().map(|member| member.key.as_str()).collect();
         assert_eq!(keys, ["a", "b"]);
         let mixed = record.or(Type::map(Type::bool()));
-        assert_eq!(mixed, Type::map(Type::bool().or(Type::of(Kind::Int(1, 2))).or(Type::text("x"))));
+        assert_eq!(mixed, Type::map(Type::bool().or(Type::int()).or(Type::text("x"))));
     }
 }

@@ -28,21 +28,21 @@ pub(crate) const BUILT_IN: &[BuiltIn] = &[
     // Not `namespace`, which is a reserved word of CEL.
     new("podNamespace", Phase::Pod, |_| Type::formatted(Format::DnsLabel)),
     new("hostNetwork", Phase::Pod, |_| Type::bool()),
-    new("totalGpus", Phase::Pod, |_| Type::count()),
+    new("totalGpus", Phase::Pod, |_| Type::int()),
     new("claimNames", Phase::Pod, |_| Type::list(Type::string())),
     new("ownDevices", Phase::Pod, |_| Type::bool()),
     new("launcher", Phase::Pod, |_| Type::bool()),
-    new("gpus", Phase::Container, |_| Type::count()),
+    new("gpus", Phase::Container, |_| Type::int()),
     new("gpuCounts", Phase::Container, gpu_counts),
     new("ranks", Phase::Container, |_| Type::bool()),
     new("hasDevice", Phase::Container, |_| Type::bool()),
     new("container", Phase::Container, |_| Type::object(schema::container())),
-    new("podRequests", Phase::Injected, |_| Type::map(Type::count())),
+    new("podRequests", Phase::Injected, |_| Type::map(Type::int())),
 ];
 
 fn gpu_counts(gpu_resources: &[String]) -> Type {
     let counts = gpu_resources.iter().map(String::as_str).chain(["claims"]);
-    let counts = counts.map(|key| Member { key: key.to_owned(), value: Type::count() });
+    let counts = counts.map(|key| Member { key: key.to_owned(), value: Type::int() });
     Type::of(Kind::Record(counts.collect()))
 }
 

@@ -2,8 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
-
 use crate::core::policy::definition::{Definition, VALUE};
 use crate::core::policy::expression::types::{Kind, Member, Texts, Type};
 use crate::core::policy::interpolation::{BUILT_IN, Interpolation};
@@ -75,12 +73,8 @@ impl Scope {
 
 /// The values that a parameter can have: an operator can change each of them.
 fn of_parameter(parameter: &Parameter) -> Type {
-    let bound =
-        |bound: &Option<Value>, otherwise: i64| bound.as_ref().and_then(Value::as_i64).unwrap_or(otherwise);
     let known = match parameter.kind {
-        ParameterType::Integer => {
-            Type::of(Kind::Int(bound(&parameter.minimum, i64::MIN), bound(&parameter.maximum, i64::MAX)))
-        }
+        ParameterType::Integer => Type::int(),
         ParameterType::Number => Type::double(),
         ParameterType::String => match &parameter.one_of {
             Some(values) => Type::of(Kind::String(Texts::These(values.iter().cloned().collect()))),

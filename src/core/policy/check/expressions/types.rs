@@ -121,7 +121,7 @@ fn remedy(wanted: &Wanted, inferred: &Type) -> &'static str {
 /// Returns whether a value of this kind may be right in a place. `null` leaves it out.
 fn fits(kind: &Kind, wanted: &Wanted) -> bool {
     let is_text = |inferred: &Type| inferred.may_be(|kind| matches!(kind, Kind::String(_) | Kind::Null));
-    let is_scalar = matches!(kind, Kind::Bool | Kind::Int(..) | Kind::Double | Kind::String(_));
+    let is_scalar = matches!(kind, Kind::Bool | Kind::Int | Kind::Double | Kind::String(_));
     let is_map = matches!(kind, Kind::Map(_) | Kind::Record(_) | Kind::Object(_));
     match (wanted, kind) {
         (_, Kind::Null) => true,
@@ -140,12 +140,11 @@ fn fits(kind: &Kind, wanted: &Wanted) -> bool {
         (Wanted::Field(Shape::Integer(..)), Kind::String(Texts::These(texts))) => {
             texts.iter().any(|text| text.parse::<i64>().is_ok())
         }
-        (Wanted::Field(Shape::Integer(least, most)), Kind::Int(low, high)) => low <= most && least <= high,
         (Wanted::Field(Shape::Integer(..) | Shape::PortNumberOrName), _) => {
-            matches!(kind, Kind::Int(..) | Kind::String(_))
+            matches!(kind, Kind::Int | Kind::String(_))
         }
         (Wanted::Field(Shape::Boolean), _) => matches!(kind, Kind::Bool),
-        (Wanted::Field(Shape::Quantity), _) => matches!(kind, Kind::Int(..) | Kind::Double | Kind::String(_)),
+        (Wanted::Field(Shape::Quantity), _) => matches!(kind, Kind::Int | Kind::Double | Kind::String(_)),
         (Wanted::Field(_), _) => true,
     }
 }

@@ -1,6 +1,6 @@
 //! Fields of pods, and entries of maps and lists.
 
-use cel::common::ast::{Expr, IdedExpr, LiteralValue, SelectExpr};
+use cel::common::ast::{IdedExpr, SelectExpr};
 
 use crate::core::policy::source::{UNKNOWN_TABLE_KEY, suggest};
 
@@ -74,7 +74,7 @@ impl Walker<'_> {
             // A pod never has a field that the Kubernetes API does not know. Of a table, only the program knows that.
             if what.is_empty() && guarded {
                 let message = format!("{} never has the key `{name}`", self.quoted(operand));
-                self.warn(expression, UNKNOWN_TABLE_KEY, message, hint);
+                self.report(expression, Some(UNKNOWN_TABLE_KEY), message, hint);
                 return Type::NEVER;
             }
             let message = if what.is_empty() {
@@ -82,13 +82,13 @@ impl Walker<'_> {
             } else {
                 format!("no {what} has a field `{name}`")
             };
-            self.error(expression, message, hint);
+            self.report(expression, None, message, hint);
         } else if guarded {
             // The library has no value for a key of a value without keys.
             return Type::NEVER;
         } else {
             let message = format!("{} is {inferred}, which has no `{name}`", self.quoted(operand));
-            self.error(expression, message, None);
+            self.report(expression, None, message, None);
         }
         Type::Dyn
     }
@@ -98,16 +98,15 @@ impl Walker<'_> {
     /// Reports keys of a table with capital letters, which the value of a label in lower case does not find.
     fn in_lower_case(&mut self, expression: &IdedExpr, operand: &IdedExpr, kinds: &[Kind], key: &Type) {
         let Some([Kind::String(Texts::LowerCase)]) = key.kinds() else { return };
-        for kind in kinds {
-            let Kind::Record(members) = kind else { continue };
-            let Some(unseen) = members.iter().find(|member| !is_lower_case(&member.key)) else { continue };
+        let members =
+            kinds.iter().filter_map(|kind| if let Kind::Record(all) = kind { Some(all) } else { None });
+        for Member { key, .. } in members.flatten().filter(|member| !is_lower_case(&member.key)).take(1) {
+            let operand = self.quoted(operand);
             let message = format!(
-                "{} has the key `{}`, which this never finds: it looks up keys in lower case",
-                self.quoted(operand),
-                unseen.key
+                "{operand} has the key `{key}`, which this never finds: it looks up keys in lower case"
             );
-            let hint = format!("write `{}` in the table", unseen.key.to_lowercase());
-            self.warn(expression, UNKNOWN_TABLE_KEY, message, Some(hint));
+            let hint = format!("write `{}` in the table", key.to_lowercase());
+            self.report(expression, Some(UNKNOWN_TABLE_KEY), message, Some(hint));
         }
     }
 }
@@ -136,7 +135,7 @@ fn look_up(kind: &Kind, key: &Type) -> Found {
         (Kind::Record(members), Some(texts)) => of_record(members, texts),
         (Kind::Record(members), None) => Found::Value(all(members)),
         (Kind::Object(_) | Kind::Optional(_), _) => Found::Value(Type::Dyn),
-        (Kind::Null | Kind::Bool | Kind::Int(..) | Kind::Double | Kind::String(_), _) => Found::NoKeys,
+        (Kind::Null | Kind::Bool | Kind::Int | Kind::Double | Kind::String(_), _) => Found::NoKeys,
     }
 }
 
@@ -156,15 +155,6 @@ fn all(members: &[Member]) -> Type {
 fn key_name(key: &Type) -> String {
     match key.kinds() {
         Some([Kind::String(texts)]) => texts.one().unwrap_or("…").to_owned(),
-        Some([Kind::Int(low, high)]) if low == high => low.to_string(),
         _ => "…".to_owned(),
-    }
-}
-
-/// The text of a literal.
-pub(super) fn literal_text(expression: &IdedExpr) -> Option<&str> {
-    match &expression.expr {
-        Expr::Literal(LiteralValue::String(text)) => Some(text.inner()),
-        _ => None,
     }
 }

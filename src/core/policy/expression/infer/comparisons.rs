@@ -1,37 +1,15 @@
-//! Conditions and comparisons.
+//! Comparisons that never hold, or compare texts as if they were numbers.
 
-use cel::common::ast::{CallExpr, Expr, IdedExpr};
+use cel::common::ast::{Expr, IdedExpr};
 
 use crate::core::policy::source::{
     ALWAYS_FALSE, QUANTITY_AS_TEXT, UNKNOWN_ENUM_VALUE, UNLIKE_TYPES, closest,
 };
 
 use super::super::types::{Kind, Texts, Type};
-use super::Walker;
-use super::fields::literal_text;
+use super::{Walker, literal_text};
 
 impl Walker<'_> {
-    /// `&&`, `||` and `!`.
-    pub(super) fn condition(&mut self, parts: &[IdedExpr]) -> Type {
-        for part in parts {
-            self.boolean(part);
-        }
-        Type::bool()
-    }
-
-    pub(super) fn choice(&mut self, condition: &IdedExpr, then: &IdedExpr, other: &IdedExpr) -> Type {
-        self.boolean(condition);
-        self.of(then).or(self.of(other))
-    }
-
-    fn boolean(&mut self, expression: &IdedExpr) {
-        let inferred = self.of(expression);
-        if !inferred.may_be(|kind| matches!(kind, Kind::Bool)) {
-            let message = format!("{} is {inferred} where a boolean is needed", self.quoted(expression));
-            self.error(expression, message, Some("compare it, as in `totalGpus > 0`".to_owned()));
-        }
-    }
-
     /// `==` and `!=`.
     pub(super) fn equality(&mut self, left: &IdedExpr, right: &IdedExpr) -> Type {
         let (one, other) = (self.of(left), self.of(right));
@@ -40,24 +18,16 @@ impl Walker<'_> {
     }
 
     /// `entry in list`
-    pub(super) fn membership(
-        &mut self,
-        expression: &IdedExpr,
-        call: &CallExpr,
-        entry: &IdedExpr,
-        list: &IdedExpr,
-    ) -> Type {
+    pub(super) fn membership(&mut self, entry: &IdedExpr, list: &IdedExpr) -> Type {
         let one = self.of(entry);
-        if let Expr::List(written) = &list.expr
-            && written.optional_indices.is_empty()
-        {
-            for element in &written.elements {
-                let other = self.of(element);
-                self.compare(entry, element, &one, &other);
+        match &list.expr {
+            Expr::List(written) if written.optional_indices.is_empty() => {
+                for element in &written.elements {
+                    let other = self.of(element);
+                    self.compare(entry, element, &one, &other);
+                }
             }
-        } else {
-            let other = self.of(list);
-            self.checked_call(expression, call, None, &[one, other]);
+            _ => _ = self.of(list),
         }
         Type::bool()
     }
@@ -77,7 +47,7 @@ impl Walker<'_> {
                 self.quoted(left),
                 self.quoted(right)
             );
-            self.warn(right, UNLIKE_TYPES, message, None);
+            self.report(right, Some(UNLIKE_TYPES), message, None);
         }
     }
 
@@ -94,19 +64,24 @@ impl Walker<'_> {
                 let hint = match kinds {
                     [Kind::Bool] if text == "true" => Some(format!("write {name} alone")),
                     [Kind::Bool] if text == "false" => Some(format!("write `!` and {name}")),
-                    [Kind::Int(..)] if text.parse::<i64>().is_ok() => {
+                    [Kind::Int] if text.parse::<i64>().is_ok() => {
                         Some(format!("write `{text}` without quotes"))
                     }
                     _ => None,
                 };
                 let message = format!("{name} is {inferred}, which never equals the string `'{text}'`");
-                self.warn(literal, UNLIKE_TYPES, message, hint);
+                self.report(literal, Some(UNLIKE_TYPES), message, hint);
             }
             Some(Texts::LowerCase) => {
                 let message = format!(
                     "{name} is in lower case, as values of labels of nodes are, so that it never equals `'{text}'`"
                 );
-                self.warn(literal, ALWAYS_FALSE, message, Some(format!("write `'{}'`", text.to_lowercase())));
+                self.report(
+                    literal,
+                    Some(ALWAYS_FALSE),
+                    message,
+                    Some(format!("write `'{}'`", text.to_lowercase())),
+                );
             }
             Some(Texts::These(known)) => {
                 let listed: Vec<String> = known
@@ -117,9 +92,9 @@ impl Walker<'_> {
                     .collect();
                 let message = format!("{name} is never `{text}`: it is one of {}", listed.join(", "));
                 let hint = closest(text, known.iter().map(String::as_str));
-                self.warn(
+                self.report(
                     literal,
-                    UNKNOWN_ENUM_VALUE,
+                    Some(UNKNOWN_ENUM_VALUE),
                     message,
                     hint.map(|hint| format!("did you mean `{hint}`?")),
                 );
@@ -130,22 +105,15 @@ impl Walker<'_> {
                 let lower = text.to_lowercase();
                 let hint = format.check(&lower).is_ok().then(|| format!("write `'{lower}'`"));
                 let hint = hint.unwrap_or_else(|| "compare with a value that it can have".to_owned());
-                self.warn(literal, ALWAYS_FALSE, message, Some(hint));
+                self.report(literal, Some(ALWAYS_FALSE), message, Some(hint));
             }
             Some(Texts::Any) => {}
         }
     }
 
     /// `<` and its like.
-    pub(super) fn comparison(
-        &mut self,
-        expression: &IdedExpr,
-        call: &CallExpr,
-        left: &IdedExpr,
-        right: &IdedExpr,
-    ) -> Type {
+    pub(super) fn comparison(&mut self, expression: &IdedExpr, left: &IdedExpr, right: &IdedExpr) -> Type {
         let (one, other) = (self.of(left), self.of(right));
-        self.checked_call(expression, call, None, &[one.clone(), other.clone()]);
         let is_text = |inferred: &Type| {
             matches!(inferred.kinds(), Some([Kind::String(_)] | [Kind::Null, Kind::String(_)]))
         };
@@ -154,7 +122,7 @@ impl Walker<'_> {
             let message =
                 format!("{left} and {right} are compared as texts, so that `9Gi` is more than `64Gi`");
             let hint = "compare with `==` or `in`, or use a parameter of the type `integer` or `number`";
-            self.warn(expression, QUANTITY_AS_TEXT, message, Some(hint.to_owned()));
+            self.report(expression, Some(QUANTITY_AS_TEXT), message, Some(hint.to_owned()));
         }
         Type::bool()
     }
@@ -168,7 +136,6 @@ fn is_null(inferred: &Type) -> bool {
 fn meet(one: &Type, other: &Type) -> bool {
     let (Some(one), Some(other)) = (one.kinds(), other.kinds()) else { return true };
     let may_equal = |one: &Kind, other: &Kind| match (one, other) {
-        (Kind::Int(low, high), Kind::Int(other_low, other_high)) => low <= other_high && other_low <= high,
         (Kind::String(one), Kind::String(other)) => one.meet(other),
         (one, other) => class(one) == class(other),
     };
@@ -186,7 +153,7 @@ fn unlike(one: &Type, other: &Type) -> bool {
 /// Values of different classes are never equal. Numbers of both types can be.
 fn class(kind: &Kind) -> u8 {
     match kind {
-        Kind::Double => Kind::Int(0, 0).rank(),
+        Kind::Double => Kind::Int.rank(),
         other => other.rank(),
     }
 }
