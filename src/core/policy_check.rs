@@ -10,6 +10,7 @@ use crate::core::policy::{
     Definition, Diagnostic, PolicyFile, Severity, SourceError, SourceErrors, composed, definitions, untaken,
 };
 use crate::core::policy_set::checked;
+use crate::core::work::Work;
 use crate::core::yaml::Span;
 
 /// Every error and warning in policy files, each a name and a text, that are checked together. `others` can be extended.
@@ -30,9 +31,10 @@ pub fn check(files: &[(String, String)], others: &[PolicyFile]) -> Vec<SourceErr
         found.extend(untaken(&read, &definitions));
         found.extend(overlaps(&definitions.iter().collect::<Vec<_>>()));
     }
+    let loading = Work::of_loading();
     for definition in definitions {
         found.extend(warnings(&definition));
-        found.extend(checked(definition, BTreeMap::new()).err().into_iter().flatten());
+        found.extend(checked(definition, BTreeMap::new(), &loading).err().into_iter().flatten());
     }
     let mut found = ignored::without_ignored(files, SourceErrors::new(found).into_iter().collect());
     let position = |error: &SourceError| files.iter().position(|(file, _)| **file == *error.file);

@@ -75,31 +75,34 @@ impl fmt::Display for Declared {
 pub(crate) fn checked(
     definition: Definition,
     overrides: BTreeMap<String, Override>,
+    loading: &Work,
 ) -> Result<Policy, SourceErrors> {
     let errors = check::errors(&definition);
     if !errors.is_empty() {
         return Err(SourceErrors::new(errors));
     }
-    let policy = Policy::new(definition, overrides)?;
-    validate::policy(&policy)?;
+    let policy = Policy::new(definition, overrides, loading)?;
+    validate::policy(&policy, loading)?;
     Ok(policy)
 }
 
 impl PolicySet {
     /// Resolves policies of one provider, each with the values that the operator set for it, and validates them.
     pub fn new(definitions: Vec<(Definition, BTreeMap<String, Override>)>) -> Result<Self, LoadError> {
-        Self::of(definitions, false)
+        Self::load(definitions, false, &Work::of_loading())
     }
 
     /// [`PolicySet::new`] for policies of several providers. The nodes that a pod can be scheduled to choose the one
     /// for the pod.
     pub fn by_nodes(definitions: Vec<(Definition, BTreeMap<String, Override>)>) -> Result<Self, LoadError> {
-        Self::of(definitions, true)
+        Self::load(definitions, true, &Work::of_loading())
     }
 
-    fn of(
+    /// [`PolicySet::new`], or [`PolicySet::by_nodes`], for a caller that may stop the work.
+    pub fn load(
         definitions: Vec<(Definition, BTreeMap<String, Override>)>,
         several_providers: bool,
+        loading: &Work,
     ) -> Result<Self, LoadError> {
         let providers: BTreeSet<&str> =
             definitions.iter().map(|(definition, _)| definition.provider.as_str()).collect();
@@ -126,7 +129,7 @@ impl PolicySet {
                 });
             }
             set.check_types(&definition)?;
-            match checked(definition, overrides) {
+            match checked(definition, overrides, loading) {
                 Ok(policy) => set.policies.push(policy),
                 Err(found) => errors.extend(found),
             }

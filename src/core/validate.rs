@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 
 use crate::core::engine::{Mutated, Outcome, Reason, Warning, WarningKind, analyse, inject};
 use crate::core::pointer::unescape;
-use crate::core::policy::definition::keys;
+use crate::core::policy::definition::{LOADING, keys};
 use crate::core::policy::expression::{ReadSet, Step};
 use crate::core::policy::interpolation::EvaluationError;
 use crate::core::policy::matcher::{Match, Selection};
@@ -22,19 +22,37 @@ use crate::core::policy::{
     Definition, Devices, Diagnostic, NETWORKS, ParameterType, PodContext, Policy, ResolvedPolicy,
     SourceError, SourceErrors,
 };
+use crate::core::work::Work;
 use crate::core::workload::near_miss::NearMiss;
 use crate::core::yaml::Span;
 
-/// Tries a policy. What fails first for each sample is an error.
-pub(crate) fn policy(policy: &Policy) -> Result<(), SourceErrors> {
+/// Tries a policy. What fails first for each sample is an error, and so is a policy for which this takes too much work.
+pub(crate) fn policy(policy: &Policy, loading: &Work) -> Result<(), SourceErrors> {
     let context = context(policy);
-    let tried = samples(policy).filter_map(|(what, pod)| try_sample(policy, &what, pod, &context).err());
-    let first = samples_on(policy, policy.first_node()).into_iter().next();
-    let of_types = first.into_iter().flat_map(|(what, pod)| {
+    let mut errors: Vec<SourceError> = checks_of_known_codes(policy).collect();
+    for (what, pod) in samples(policy) {
+        let work = loading.part(pod.to_string().len());
+        let tried =
+            try_sample(policy, &what, pod, &PodContext { work: Some(work.clone()), ..context.clone() });
+        loading.count_all(&work);
+        match (loading.ended(), work.ended()) {
+            (None, None) => errors.extend(tried.err()),
+            (Some(ended), _) => {
+                errors.push(policy.definition().too_costly(LOADING, ended));
+                break;
+            }
+            (None, Some(ended)) => {
+                errors.push(policy.definition().too_costly(&format!("a sample pod ({what})"), ended));
+                break;
+            }
+        }
+    }
+    let first =
+        samples_on(policy, policy.first_node()).into_iter().next().filter(|_| loading.ended().is_none());
+    errors.extend(first.into_iter().flat_map(|(what, pod)| {
         let failures = types::failures(policy, &pod, &context);
         failures.into_iter().map(move |(place, failure)| failed(policy, &what, &place, failure))
-    });
-    let errors: Vec<SourceError> = checks_of_known_codes(policy).chain(tried).chain(of_types).collect();
+    }));
     if errors.is_empty() { Ok(()) } else { Err(SourceErrors::first_at_each_place(errors)) }
 }
 
@@ -62,9 +80,7 @@ fn holds(policy: &Policy, pod: &Value, context: &PodContext) -> bool {
     analyse(policy, pod, context, false).is_ok_and(|analysis| analysis.is_some())
 }
 
-/// The work for all samples. One costs the square of the number of rules and variables, since a rule can read every
-/// variable and add to the same list as every other one.
-const MAX_WORK: usize = 50_000_000;
+/// The most samples: a policy can know thousands of machines.
 const MAX_SAMPLES: usize = 1_000;
 
 fn try_sample(policy: &Policy, what: &str, pod: Value, context: &PodContext) -> Result<(), SourceError> {
@@ -96,10 +112,14 @@ fn try_sample(policy: &Policy, what: &str, pod: Value, context: &PodContext) -> 
     if was_taken && !is_taken(&pod) {
         return Err(no_longer("match"));
     }
+    // The API server asks again, with as much work.
+    let again = context.work.as_ref().map(Work::afresh);
+    let context = &PodContext { work: again.clone(), ..context.clone() };
     let Ok(Some(analysis)) = analyse(policy, &pod, context, false) else {
         return Err(no_longer("match.when"));
     };
     let second = inject(policy, analysis, pod, context, None);
+    context.work.iter().zip(again).for_each(|(all, again)| all.count_all(&again));
     let known = checks_that_report(&first.warnings);
     if let Some(code) = checks_that_report(&second.warnings).into_iter().find(|code| !known.contains(code)) {
         return Err(reports_what_was_added(policy, what, code));
@@ -287,9 +307,7 @@ fn samples(policy: &Policy) -> impl Iterator<Item = (String, Value)> {
     let compared = compared::nodes(definition);
     let nodes = policy.known_nodes().chain(compared).filter(move |nodes| is_new(nodes)).map(Some);
     let samples = [None].into_iter().chain(nodes).flat_map(|nodes| samples_on(policy, nodes.as_ref()));
-    let size = definition.rules.len() + definition.variables.len();
-    let most = (MAX_WORK / size.pow(2).max(1)).clamp(1, MAX_SAMPLES);
-    samples.chain(samples_with_metadata(policy)).take(most)
+    samples.chain(samples_with_metadata(policy)).take(MAX_SAMPLES)
 }
 
 /// The first sample with each of the labels and annotations for which conditions hold.

@@ -12,6 +12,9 @@ const PER_BYTE: u64 = 150;
 /// The steps that every input has: a large cluster has thousands of nodes, and a small pod may fit all of them.
 const AT_LEAST: u64 = 20_000_000;
 
+/// The steps to load the policies that are in use together, most of them for sample pods.
+const LOADING: u64 = 100_000_000;
+
 /// The steps to go to one value of the pod, or to copy it without those within it.
 pub(crate) const STEPS_TO_VALUE: usize = 20;
 
@@ -51,6 +54,17 @@ impl Work {
         let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
         let limit = bytes.saturating_mul(PER_BYTE).saturating_add(AT_LEAST);
         Self::new(limit, limit, bytes)
+    }
+
+    /// The work to load policies that are in use together.
+    pub fn of_loading() -> Self {
+        Self::of_steps(LOADING)
+    }
+
+    /// The work for an input of this size that is part of this work, and is stopped with it.
+    pub(crate) fn part(&self, bytes: usize) -> Self {
+        let Counter { limit, limit_with_known, bytes, .. } = *Self::of_input(bytes).0;
+        Self::counted(limit, limit_with_known, bytes, Arc::clone(&self.0.stopped))
     }
 
     /// Other work on the same input, with the same limit, which is stopped with this one.
@@ -102,6 +116,11 @@ impl Work {
     /// Counts the steps that it took to find out what is known by now.
     pub(crate) fn count_known(&self, steps: u64) {
         add(&self.0.known, usize::try_from(steps).unwrap_or(usize::MAX));
+    }
+
+    /// Counts what other work has counted.
+    pub(crate) fn count_all(&self, other: &Self) {
+        add(&self.0.done, usize::try_from(other.done()).unwrap_or(usize::MAX));
     }
 
     /// Counts steps of work that is done anyway.

@@ -17,6 +17,7 @@ use crate::core::policy_check::load;
 use crate::core::policy_list::listed;
 use crate::core::policy_set::PolicySet;
 use crate::core::values::Values;
+use crate::core::work::Work;
 use crate::shell::builtin;
 use crate::shell::files::{Allowed, read_bounded};
 
@@ -125,8 +126,12 @@ impl RawPolicies {
 
     /// Compiles all policies.
     pub(crate) fn compile(&self) -> anyhow::Result<PolicySet> {
-        let chosen = self.chosen()?;
-        Ok(if self.by_nodes { PolicySet::by_nodes(chosen) } else { PolicySet::new(chosen) }?)
+        self.compile_within(&Work::of_loading())
+    }
+
+    /// Compiles all policies, unless this work is stopped.
+    pub(crate) fn compile_within(&self, loading: &Work) -> anyhow::Result<PolicySet> {
+        Ok(PolicySet::load(self.chosen()?, self.by_nodes, loading)?)
     }
 
     /// The `multinodeNetworking` block with the values file and `--set` combined.

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
 
-use super::{ROOT, Run, SMALL, finish, mutate, run_in};
+use super::{POD, ROOT, Run, SMALL, finish, folder, mutate, run_in};
 
 /// Fails unless the input is refused soon and clearly; an unoptimized build may take its time.
 #[track_caller]
@@ -133,4 +133,71 @@ fn an_endless_line_of_blanks_or_markers_is_read_in_linear_time() {
         let run = run_in(Path::new(ROOT), &["mutate", "--policy", SMALL, "-q"], &text).exits(0);
         assert!(run.text() == text);
     }
+}
+
+/// A policy with this under `spec`, tried with a pod.
+fn load(spec: &str) -> Run {
+    let text = format!(
+        "apiVersion: fabric-injector.io/v1alpha1\nkind: FabricPolicy\nmetadata: {{name: big}}\nspec:\n  provider: lab\n  \
+         description: d\n  gpus: {{resources: [nvidia.com/gpu]}}\n  match: {{anyAnnotation: {{a/b: 'true'}}}}\n{spec}"
+    );
+    let folder = folder(&[("big.yaml", &text)]);
+    run_in(folder.path(), &["mutate", "--policy", "big.yaml", "-q"], POD)
+}
+
+/// Entries that `write` writes, one for each number.
+fn many(count: usize, write: impl Fn(usize) -> String) -> String {
+    (0..count).map(write).collect()
+}
+
+const RULE: &str = "  rules: [{name: r, env: {A: b}}]\n";
+
+#[test]
+fn a_policy_that_takes_too_much_work_to_load_is_refused() {
+    let loop_of = |count: usize, each: &str, rules| {
+        let value = format!(
+            "${{string(size(lists.range({count}).filter(x, lists.range({count}).exists(y, y == {each}))))}}"
+        );
+        format!(
+            "  rules:\n{}",
+            many(rules, |at| format!("    - {{name: r{at}, env: {{A{at}: '{value}'}}}}\n"))
+        )
+    };
+    // What does not depend on the pod is evaluated once for each kind of node.
+    load(&loop_of(200, "x", 100)).exits(2).says(&[
+        "error: loading the policies in use takes more than 100000000 steps of work",
+        "--> big.yaml:9:",
+    ]);
+    load(&loop_of(100, "x + totalGpus", 100))
+        .exits(2)
+        .says(&["error: a sample pod (one container with GPUs) takes more than 200"]);
+}
+
+#[test]
+fn a_policy_has_a_bounded_number_of_each_thing() {
+    let variables =
+        |count| format!("  variables:\n{}{RULE}", many(count, |at| format!("    v{at}: ${{totalGpus}}\n")));
+    load(&variables(2_000)).exits(0);
+    load(&variables(2_001)).exits(2).says(&["the policy has 2001 variables, more than 2000", "big.yaml:10:"]);
+    let parameters = many(2_001, |at| format!("    p{at}: {{description: d, default: 1}}\n"));
+    load(&format!("  parameters:\n{parameters}{RULE}")).exits(2).says(&["2001 parameters, more than 2000"]);
+    let checks = many(2_001, |at| format!("    - {{code: c{at}, warn: w}}\n"));
+    load(&format!("  checks:\n{checks}{RULE}")).exits(2).says(&["2001 checks, more than 2000"]);
+    let values = many(2_001, |at| format!("A{at}: b, "));
+    load(&format!("  rules: [{{name: r, env: {{{values}}}}}]\n"))
+        .exits(2)
+        .says(&["2001 values in rules, more than 2000"]);
+    let machines = |rows: &str| {
+        format!(
+            "  machines: {{pool: {{{rows}}}}}\n  variables: {{v: 0}}\n  rules: [{{name: r, env: {{A: '${{string(v)}}'}}}}]\n"
+        )
+    };
+    load(&machines(&many(20_000, |at| format!("m{at}: {{v: 1}}, ")))).exits(0);
+    load(&machines(&many(2_001, |at| format!("m{at}-*: {{v: 1}}, "))))
+        .exits(2)
+        .says(&["more than 2000 values of `pool` have a `*`"]);
+    let ranges = many(65, |at| format!("{}: 1, ", at + 1));
+    load(&machines(&format!("m: {{v: {{{ranges}}}}}")))
+        .exits(2)
+        .says(&["65 numbers of GPUs have values, more than 64"]);
 }

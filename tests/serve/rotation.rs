@@ -18,7 +18,9 @@ use super::server::Server;
 /// that were seen, in order.
 async fn keep_posting(client: Client, stop: Arc<AtomicBool>) -> Vec<Vec<u8>> {
     let mut seen: Vec<Vec<u8>> = Vec::new();
-    while !stop.load(Ordering::Relaxed) {
+    loop {
+        // The last connection begins after the end is known, so that it is one with the new certificate.
+        let is_last = stop.load(Ordering::Relaxed);
         let mut connection = client.connect().await.expect("every connection is accepted");
         let reply = connection.post(sample("during")).await.expect("every request is answered");
         assert_right(&reply, "during");
@@ -26,8 +28,10 @@ async fn keep_posting(client: Client, stop: Arc<AtomicBool>) -> Vec<Vec<u8>> {
         if seen.last() != Some(leaf) {
             seen.push(leaf.clone());
         }
+        if is_last {
+            return seen;
+        }
     }
-    seen
 }
 
 /// Replaces the first pair of the site by another while clients keep posting, and fails unless new connections

@@ -23,12 +23,13 @@ use std::sync::{Arc, RwLock};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-use crate::core::policy::definition::Definition;
+use crate::core::policy::definition::{Definition, LOADING};
 use crate::core::policy::interpolation::EvaluationError;
 use crate::core::policy::matcher::node::INSTANCE_TYPE;
 use crate::core::policy::matcher::{LabelsRead, Selection, current};
 use crate::core::policy::parameter::Override;
 use crate::core::policy::source::{Diagnostic, NO_VALUE, SourceErrors};
+use crate::core::work::Work;
 use parameter_values::computed_of_node;
 
 /// A policy with the values of its parameters.
@@ -54,8 +55,13 @@ const MAX_OTHERS: usize = 256;
 
 impl Policy {
     /// Gives a policy its parameter values. `overrides` are the operator's, checked by
-    /// [`Parameter::parse`](crate::core::policy::Parameter::parse) or read from a values file.
-    pub fn new(definition: Definition, overrides: BTreeMap<String, Override>) -> Result<Self, SourceErrors> {
+    /// [`Parameter::parse`](crate::core::policy::Parameter::parse) or read from a values file. `loading` counts the
+    /// evaluations.
+    pub(crate) fn new(
+        definition: Definition,
+        overrides: BTreeMap<String, Override>,
+        loading: &Work,
+    ) -> Result<Self, SourceErrors> {
         let nodes = KnownNodes::of(&definition, &overrides);
         let reads_nodes = nodes.labels != LabelsRead::none();
         let failed = |selection: &Selection, errors: Vec<EvaluationError>| {
@@ -66,7 +72,7 @@ impl Policy {
         };
         let values = |selection: &Selection| ParameterValues::resolve(&definition, &overrides, selection);
         let resolve = |selection: &Selection| {
-            ResolvedPolicy::new(&definition, values(selection), selection)
+            ResolvedPolicy::new(&definition, values(selection), selection, loading)
                 .map(Arc::new)
                 .map_err(|found| failed(selection, found))
         };
@@ -78,7 +84,7 @@ impl Policy {
         for selection in nodes.selections() {
             let values = values(&selection);
             let computed = if nodes.expressions_read(&selection) {
-                match computed_of_node(&definition, &values, &selection) {
+                match computed_of_node(&definition, &values, &selection, loading) {
                     Ok(computed) => computed,
                     Err(found) => {
                         errors.extend(failed(&selection, found));
@@ -102,6 +108,9 @@ impl Policy {
             };
             known.push((values, computed, Arc::clone(&resolved)));
             by_node.insert(selection, resolved);
+        }
+        if let Some(ended) = loading.ended() {
+            return Err(SourceErrors::new(vec![definition.too_costly(LOADING, ended)]));
         }
         let (others, whole) = (RwLock::default(), RwLock::default());
         let (Some(general), true) = (general, errors.is_empty()) else {
@@ -199,14 +208,19 @@ impl Policy {
         &self,
         known: &RwLock<HashMap<Selection, Arc<ResolvedPolicy>>>,
         key: Cow<'_, Selection>,
-        resolve: impl Fn(&Definition, ParameterValues, &Selection) -> Result<ResolvedPolicy, Vec<EvaluationError>>,
+        resolve: impl Fn(
+            &Definition,
+            ParameterValues,
+            &Selection,
+            &Work,
+        ) -> Result<ResolvedPolicy, Vec<EvaluationError>>,
     ) -> Result<Arc<ResolvedPolicy>, EvaluationError> {
         if let Some(resolved) = known.read().ok().and_then(|known| known.get(&*key).cloned()) {
             return Ok(resolved);
         }
         let mut values = ParameterValues::resolve(&self.definition, &self.overrides, &key);
         let others = std::mem::take(&mut values.others);
-        let of = |values| resolve(&self.definition, values, &key).map_err(first);
+        let of = |values| resolve(&self.definition, values, &key, &Work::of_input(0)).map_err(first);
         let mut resolved = of(values)?;
         for values in others {
             resolved.others.push(Arc::new(of(ParameterValues { values, ..ParameterValues::default() })?));
@@ -270,7 +284,8 @@ mod tests {
              - name: r\n      env: {{A: '${{v}}'}}\n"
         );
         let definition = Definition::read("test.yaml", &text).unwrap_or_else(|error| panic!("{error}"));
-        Policy::new(definition, BTreeMap::new()).unwrap_or_else(|error| panic!("{error}"))
+        Policy::new(definition, BTreeMap::new(), &Work::of_loading())
+            .unwrap_or_else(|error| panic!("{error}"))
     }
 
     fn selection(labels: &[(&str, &[&str])], gpus: i64) -> Selection {

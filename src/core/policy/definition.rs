@@ -27,8 +27,12 @@ use crate::core::policy::keys::{ON_CONFLICT, meaning};
 use crate::core::policy::matcher::Matcher;
 use crate::core::policy::overlay::{Element, Instructions, PodOverlay, Write, Written, writes_of_rule};
 use crate::core::policy::parameter::{Parameter, Variable};
-use crate::core::policy::source::{Diagnostic, SourceError, SourceFile};
+use crate::core::policy::source::{Diagnostic, SourceError, SourceFile, TOO_COSTLY};
+use crate::core::work::Ended;
 use crate::core::yaml::{Node, Span};
+
+/// What takes the work for the policies in use, in messages.
+pub(crate) const LOADING: &str = "loading the policies in use";
 
 /// A policy as its file declares it.
 #[derive(Debug)]
@@ -163,6 +167,16 @@ impl Definition {
         let own = SourceFile { policy, file, text };
         let files: Vec<SourceFile> = self.bases.iter().cloned().chain([own]).collect();
         SourceError::of(&files, diagnostic)
+    }
+
+    /// The error for a policy for which something takes too much work.
+    pub(crate) fn too_costly(&self, what: &str, ended: Ended) -> SourceError {
+        let message = match ended {
+            Ended::Limit { steps } => format!("{what} takes more than {steps} steps of work"),
+            Ended::Stopped => "the files changed while they were loaded".to_owned(),
+        };
+        let diagnostic = Diagnostic::new(self.place(&keys(["rules"])), message).code(TOO_COSTLY);
+        self.error(diagnostic.hint("write fewer rules, values and machines, and no loop within a loop"))
     }
 
     /// Notes for each rule which parameters it depends on.

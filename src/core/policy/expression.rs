@@ -73,7 +73,7 @@ pub(crate) struct CompileError {
 pub(crate) struct Bindings<'p, 'v> {
     context: Context<'p, 'v>,
     /// What counts the evaluations of expressions together; without it, each has a bound of its own.
-    work: Option<&'v Work>,
+    work: Option<Work>,
 }
 
 impl Bindings<'static, 'static> {
@@ -84,12 +84,17 @@ impl Bindings<'static, 'static> {
 
 impl<'v> Bindings<'_, 'v> {
     pub(crate) fn child(&self) -> Bindings<'_, 'v> {
-        Bindings { context: self.context.new_inner_scope(), work: self.work }
+        Bindings { context: self.context.new_inner_scope(), work: self.work.clone() }
     }
 
     /// Values that this scope works out when they are read, and what counts that.
-    pub(crate) fn resolve_by(&mut self, resolver: &'v Resolver<'v>, work: Option<&'v Work>) {
+    pub(crate) fn resolve_by(&mut self, resolver: &'v Resolver<'v>, work: Option<Work>) {
         self.context.set_variable_resolver(resolver);
+        self.work = work;
+    }
+
+    /// Counts evaluations from now on, or no longer.
+    pub(crate) fn count_by(&mut self, work: Option<Work>) {
         self.work = work;
     }
 
@@ -256,16 +261,16 @@ impl Expression {
 
     /// Evaluates to a JSON value.
     pub(crate) fn evaluate(&self, bindings: &Bindings<'_, '_>) -> Result<Value, Failure> {
-        if !goes_on(bindings.work, self.steps) {
+        if !goes_on(bindings.work.as_ref(), self.steps) {
             return Err(Failure::exhausted());
         }
         let result = match (&self.counting, &self.offered.replaced) {
-            (Some(counting), _) => counting.execute(&bindings.context, bindings.work),
+            (Some(counting), _) => counting.execute(&bindings.context, bindings.work.as_ref()),
             (None, Some(replaced)) => cel::Value::resolve(replaced, &bindings.context),
             (None, None) => self.program.execute(&bindings.context),
         };
         let result = to_json(&result.map_err(Failure::from)?)?;
-        if budget::fits(&result, bindings.work) { Ok(result) } else { Err(Failure::too_large()) }
+        if budget::fits(&result, bindings.work.as_ref()) { Ok(result) } else { Err(Failure::too_large()) }
     }
 }
 

@@ -9,6 +9,7 @@ mod signals;
 
 use anyhow::Context;
 
+use crate::core::work::Work;
 use crate::shell::cluster::{NodeWatch, Reconciler};
 use crate::shell::server::{Ended, Server, compiled};
 use crate::shell::telemetry::traces;
@@ -47,7 +48,7 @@ async fn serve(arguments: &Arguments) -> anyhow::Result<Ended> {
         None => None,
         Some(options) => {
             // Errors of policies are reported before the API server is reached.
-            compiled(&configuration::policy_sources(arguments)?.read()?)?;
+            compiled(&configuration::policy_sources(arguments)?.read()?, &Work::of_loading())?;
             tokio::select! {
                 reconciler = Reconciler::start(options) => Some(reconciler?),
                 _ = stops.recv() => return Ok(Ended::Drained),

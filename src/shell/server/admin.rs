@@ -60,6 +60,10 @@ async fn ready(Shared(state): Shared<Arc<State>>, RawQuery(query): RawQuery) -> 
         lines.push_str(&format!("{mark}{}: {}\n", check.name, check.detail));
     }
     lines.push_str(&nodes.lines);
+    for (what, since) in state.readiness.reloads() {
+        let since = humantime::format_rfc3339_seconds(since);
+        lines.push_str(&format!("[!]{what}: loading since {since}, the previous version is in use\n"));
+    }
     for (what, failure) in state.readiness.failures() {
         let meaning = match what {
             REGISTRATION => "cannot be reconciled, it stays as it is",

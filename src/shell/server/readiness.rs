@@ -26,6 +26,8 @@ pub(super) struct Readiness {
     validity: ArcSwapOption<Validity>,
     /// The errors of reloads and of the reconciliation, until they succeed.
     failures: Mutex<BTreeMap<&'static str, String>>,
+    /// The beginnings of reloads that run.
+    loading: Mutex<BTreeMap<&'static str, SystemTime>>,
 }
 
 /// One line of `/readyz?verbose`.
@@ -51,6 +53,20 @@ impl Readiness {
     /// Records the certificate in use.
     pub(super) fn certificate(&self, validity: Validity) {
         self.validity.store(Some(validity.into()));
+    }
+
+    /// Records that a reload runs since then, or that none runs.
+    pub(super) fn loading(&self, what: Reloaded, since: Option<SystemTime>) {
+        let mut loading = self.loading.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        match since {
+            Some(since) => loading.insert(what.name(), since),
+            None => loading.remove(what.name()),
+        };
+    }
+
+    /// The reloads that run, each with its beginning.
+    pub(super) fn reloads(&self) -> BTreeMap<&'static str, SystemTime> {
+        self.loading.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
     }
 
     /// Records the result of a reload.

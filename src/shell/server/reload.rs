@@ -4,11 +4,12 @@
 //! mount never changes, and a node has few inotify instances. Reading a few small files takes some ten microseconds.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use tokio::task::{JoinError, JoinHandle, spawn_blocking};
 use tokio::time::{Instant, sleep, timeout};
 
+use crate::core::work::{Ended, Work};
 use crate::shell::telemetry::Reloaded;
 
 use super::state::State;
@@ -26,12 +27,12 @@ const RETRY: u32 = 30;
 
 /// Files that are read and put into use.
 pub(super) trait Source: Send + Sync + 'static {
-    type Content: PartialEq + Send;
+    type Content: PartialEq + Send + Sync;
 
     fn what(&self) -> Reloaded;
     fn read(&self) -> anyhow::Result<Self::Content>;
-    /// Puts the content into use as a whole, or not at all; a line for the log.
-    fn apply(&self, content: &Self::Content) -> anyhow::Result<String>;
+    /// Puts the content into use as a whole, or not at all; a line for the log. Newer content stops the work.
+    fn apply(&self, content: &Self::Content, work: &Work) -> anyhow::Result<String>;
 }
 
 /// The content of the files when they were last read, or the error.
@@ -65,7 +66,7 @@ pub(super) async fn watch<S: Source>(source: S, state: Arc<State>, content: S::C
                 failure = record(what, &state, Err(error), failure.as_ref());
             }
         }
-        (seen, failure) = apply(&reader.source, &state, now, failure).await;
+        (seen, failure) = apply(&mut reader, &state, now, failure).await;
     }
 }
 
@@ -95,29 +96,41 @@ impl<S: Source> SourceReader<S> {
     }
 }
 
-/// Puts the content that was read into use. Returns the content, and the failure if there is one.
+/// Puts the content that was read into use, unless there is newer content meanwhile. Returns the content, and the failure
+/// if there is one.
 async fn apply<S: Source>(
-    source: &Arc<S>,
+    reader: &mut SourceReader<S>,
     state: &State,
     now: Seen<S::Content>,
     before: Option<String>,
 ) -> (Seen<S::Content>, Option<String>) {
-    let what = source.what();
-    let (seen, result) = match now {
-        Err(error) => (Err(error.clone()), Err(error)),
-        Ok(content) => {
-            let source = Arc::clone(source);
-            let applied = blocking(move || {
-                let result = source.apply(&content);
-                Ok((content, result.map_err(|error| format!("{error:#}"))))
-            });
-            match applied.await {
-                Ok((content, result)) => (Ok(content), result),
-                Err(error) => (Err(error.clone()), Err(error)),
-            }
+    let what = reader.source.what();
+    let content = match now {
+        Ok(content) => Arc::new(content),
+        Err(error) => return (Err(error.clone()), record(what, state, Err(error), before.as_ref())),
+    };
+    loading(what, state, Some(SystemTime::now()));
+    let work = Work::of_loading();
+    let mut applying = {
+        let (source, content, work) = (Arc::clone(&reader.source), Arc::clone(&content), work.clone());
+        spawn_blocking(move || source.apply(&content, &work))
+    };
+    let result = loop {
+        if let Ok(result) = timeout(POLL, &mut applying).await {
+            break one_line(result);
+        }
+        let newer = reader.read().await;
+        if newer.is_ok_and(|newer| newer != *content) {
+            work.stop();
         }
     };
-    (seen, record(what, state, result, before.as_ref()))
+    loading(what, state, None);
+    let content = Arc::into_inner(content).ok_or_else(|| "the content is in use elsewhere".to_owned());
+    if work.ended() == Some(Ended::Stopped) && result.is_err() {
+        tracing::info!(what = what.name(), "the files changed while they were loaded, and are loaded again");
+        return (content, before);
+    }
+    (content, record(what, state, result, before.as_ref()))
 }
 
 /// Records the result of a reload in log, metrics and readiness; the failure, if it is one. A failure that is the same
@@ -144,11 +157,11 @@ pub(super) fn record(
     failure
 }
 
-/// Runs `work` on a thread for blocking calls; an error becomes one line.
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> anyhow::Result<T> + Send + 'static,
-) -> Result<T, String> {
-    one_line(spawn_blocking(work).await)
+/// Records in metrics and readiness that a reload runs since then, or that none runs.
+fn loading(what: Reloaded, state: &State, since: Option<SystemTime>) {
+    let seconds = since.and_then(|since| since.duration_since(SystemTime::UNIX_EPOCH).ok());
+    state.metrics.loading(what, seconds.map(|since| since.as_secs_f64()));
+    state.readiness.loading(what, since);
 }
 
 fn one_line<T>(result: Result<anyhow::Result<T>, JoinError>) -> Result<T, String> {
@@ -185,7 +198,7 @@ mod tests {
             Ok(self.sent.lock().unwrap().recv()?)
         }
 
-        fn apply(&self, _: &u8) -> anyhow::Result<String> {
+        fn apply(&self, _: &u8, _: &Work) -> anyhow::Result<String> {
             Ok(String::new())
         }
     }
@@ -203,5 +216,60 @@ mod tests {
         assert_eq!(reader.read().await, Ok(7));
         assert!(!reader.hangs());
         assert_eq!(source.reads.load(Ordering::Relaxed), 1);
+    }
+
+    /// A source whose first content loads until the work is stopped.
+    struct Endless(AtomicUsize);
+
+    impl Source for Endless {
+        type Content = usize;
+
+        fn what(&self) -> Reloaded {
+            Reloaded::Policies
+        }
+
+        fn read(&self) -> anyhow::Result<usize> {
+            Ok(self.0.load(Ordering::Relaxed))
+        }
+
+        fn apply(&self, content: &usize, work: &Work) -> anyhow::Result<String> {
+            if *content == 1 {
+                while work.goes_on(0) {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                anyhow::bail!("stopped");
+            }
+            Ok(format!("version {content}"))
+        }
+    }
+
+    #[tokio::test]
+    async fn a_running_load_is_shown_and_newer_files_end_it() {
+        let policies = crate::core::policy_set::PolicySet::default();
+        let state = State::new(
+            policies,
+            crate::core::admission::OnError::Deny,
+            super::super::state::Limits::default(),
+        );
+        let source = Arc::new(Endless(AtomicUsize::new(1)));
+        let mut reader = SourceReader { source: Arc::clone(&source), reading: None };
+        let before = Some("an earlier failure".to_owned());
+        let load = apply(&mut reader, &state, Ok(1), before.clone());
+        let change = async {
+            while state.readiness.reloads().is_empty() {
+                sleep(Duration::from_millis(10)).await;
+            }
+            let metrics = state.metrics.encode();
+            assert!(
+                !metrics.contains("reload_started_timestamp_seconds{what=\"policies\"} 0.0"),
+                "{metrics}"
+            );
+            source.0.store(2, Ordering::Relaxed);
+        };
+        let (ended, ()) = tokio::join!(load, change);
+        assert_eq!(ended, (Ok(1), before.clone()), "what was stopped is no failure of its own");
+        assert!(state.readiness.reloads().is_empty());
+        assert_eq!(apply(&mut reader, &state, Ok(2), before).await, (Ok(2), None));
+        assert!(state.metrics.encode().contains("reload_started_timestamp_seconds{what=\"policies\"} 0.0"));
     }
 }

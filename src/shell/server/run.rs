@@ -13,6 +13,7 @@ use tokio::time::{Duration, sleep};
 
 use crate::core::admission::{Mode, OnError};
 use crate::core::policy_set::PolicySet;
+use crate::core::work::Work;
 use crate::shell::cluster::{Events, NodeWatch, Reconciler};
 use crate::shell::policy_sources::{PolicySources, RawPolicies};
 
@@ -94,7 +95,7 @@ impl Server {
     /// runs with the server.
     pub async fn bind(config: Config, reconciler: Option<Reconciler>) -> anyhow::Result<Self> {
         let sources = config.policy_sources.read()?;
-        let policies = compiled(&sources)?;
+        let policies = compiled(&sources, &Work::of_loading())?;
         for note in &sources.notes {
             tracing::info!(detail = %note, "files that are no policies");
         }

@@ -8,6 +8,7 @@ use anyhow::{anyhow, ensure};
 
 use crate::core::policy::Policy;
 use crate::core::policy_set::{LoadError, PolicySet};
+use crate::core::work::Work;
 use crate::shell::cluster::KeyPairs;
 use crate::shell::pem::Validity;
 use crate::shell::policy_sources::{PolicySources, RawPolicies};
@@ -37,7 +38,7 @@ impl Source for CertificateFiles {
         read_files(&self.cert, &self.key, self.client_ca.as_deref())
     }
 
-    fn apply(&self, material: &TlsMaterial) -> anyhow::Result<String> {
+    fn apply(&self, material: &TlsMaterial, _: &Work) -> anyhow::Result<String> {
         let change = |current: &mut TlsMaterial| *current = material.clone();
         let validity = self.settings.change(SystemTime::now(), change)?;
         Ok(certificate_in_use(&self.state, validity))
@@ -61,7 +62,7 @@ impl Source for ClientCaFile {
         ClientCa::read(&self.path)
     }
 
-    fn apply(&self, client_ca: &ClientCa) -> anyhow::Result<String> {
+    fn apply(&self, client_ca: &ClientCa, _: &Work) -> anyhow::Result<String> {
         let change = |current: &mut TlsMaterial| current.client_ca = Some(client_ca.clone());
         self.settings.change(SystemTime::now(), change)?;
         Ok("client CA".to_owned())
@@ -104,8 +105,8 @@ impl Source for PolicyFiles {
         self.policy_sources.read()
     }
 
-    fn apply(&self, sources: &RawPolicies) -> anyhow::Result<String> {
-        let policies = compiled(sources)?;
+    fn apply(&self, sources: &RawPolicies, work: &Work) -> anyhow::Result<String> {
+        let policies = compiled(sources, work)?;
         // The policies in use decide about each pod, and the new ones would about none.
         let needs_nodes_now = policies.needs_nodes() && !self.state.policies.load().needs_nodes();
         ensure!(
@@ -121,9 +122,9 @@ impl Source for PolicyFiles {
 }
 
 /// Compiles the policies of a server. Those of several providers need nodes that choose among them.
-pub(crate) fn compiled(sources: &RawPolicies) -> anyhow::Result<PolicySet> {
+pub(crate) fn compiled(sources: &RawPolicies, work: &Work) -> anyhow::Result<PolicySet> {
     let hint = "hint: keep the policies of one provider, or let the nodes choose with `--watch-nodes`";
-    sources.compile().map_err(|error| match error.downcast_ref() {
+    sources.compile_within(work).map_err(|error| match error.downcast_ref() {
         Some(LoadError::SeveralProviders { .. }) => anyhow!("{error}\n{hint}"),
         _ => error,
     })

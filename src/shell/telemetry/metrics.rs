@@ -144,6 +144,7 @@ pub struct Metrics {
     certificate_expiry: Gauge<f64, AtomicU64>,
     reloads: Family<Labels<2>, Counter>,
     last_reload: Family<Labels<1>, Gauge>,
+    reload_started: Family<Labels<1>, Gauge<f64, AtomicU64>>,
     policies: Family<PolicyLabels, Gauge>,
     registration_changes: Family<Labels<1>, Counter>,
     registration_failures: Counter,
@@ -172,6 +173,7 @@ impl Metrics {
             certificate_expiry: Gauge::default(),
             reloads: Family::default(),
             last_reload: Family::default(),
+            reload_started: Family::default(),
             policies: Family::default(),
             registration_changes: Family::default(),
             registration_failures: Counter::default(),
@@ -220,6 +222,12 @@ impl Metrics {
             "Whether the version on disk is in use",
             self.last_reload.clone(),
         );
+        ours.register_with_unit(
+            "reload_started_timestamp",
+            "Beginning of the reload that runs, in seconds since the epoch; 0 if none runs",
+            Unit::Seconds,
+            self.reload_started.clone(),
+        );
         ours.register("policy_info", "The policies in use", self.policies.clone());
         ours.register(
             "registration_changes",
@@ -259,6 +267,7 @@ impl Metrics {
                 drop(self.reloads.get_or_create(&[("what", what), ("result", result)]));
             }
             self.last_reload.get_or_create(&[("what", what)]).set(1);
+            self.reload_started.get_or_create(&[("what", what)]).set(0.0);
         }
         for result in EVENTS {
             drop(self.events.get_or_create(&[("result", result)]));
@@ -378,6 +387,11 @@ impl Metrics {
     /// Records the expiry of the serving certificate, in seconds since the epoch.
     pub(crate) fn certificate_expires(&self, at: f64) {
         self.certificate_expiry.set(at);
+    }
+
+    /// Records that a reload runs since then, in seconds since the epoch, or that none runs.
+    pub(crate) fn loading(&self, what: Reloaded, since: Option<f64>) {
+        self.reload_started.get_or_create(&[("what", what.name())]).set(since.unwrap_or_default());
     }
 
     /// Counts a reload.

@@ -87,7 +87,7 @@ impl<'a> Scope<'a> {
     /// Bindings over the fixed values of the policy and this scope.
     pub(in crate::core::engine) fn bindings<'s>(&'s self, resolver: &'s Resolver<'s>) -> Bindings<'s, 's> {
         let mut bindings: Bindings<'s, 's> = self.policy().bindings.child();
-        bindings.resolve_by(resolver, self.analysis.work.as_ref());
+        bindings.resolve_by(resolver, self.analysis.work.clone());
         bindings
     }
 

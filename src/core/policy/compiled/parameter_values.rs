@@ -11,6 +11,7 @@ use crate::core::policy::matcher::Selection;
 use crate::core::policy::parameter::{
     NoteKind, Override, Parameter, ParameterType, Resolution, Variable, of_one, resolve,
 };
+use crate::core::work::Work;
 
 /// A remark about the value of a parameter.
 #[derive(Debug, Clone, PartialEq)]
@@ -69,8 +70,10 @@ pub(crate) fn bound(
     definition: &Definition,
     values: &[Value],
     selection: &Selection,
+    work: &Work,
 ) -> Result<Bindings<'static, 'static>, Vec<EvaluationError>> {
     let mut bindings = Bindings::new();
+    bindings.count_by(Some(work.clone()));
     bindings.set("node", &selection.node());
     for (parameter, value) in definition.by_node().zip(values) {
         match (parameter.kind, value.as_f64()) {
@@ -115,6 +118,7 @@ pub(crate) fn computed_of_node(
     definition: &Definition,
     ParameterValues { values, .. }: &ParameterValues,
     selection: &Selection,
+    work: &Work,
 ) -> Result<Option<Vec<Value>>, Vec<EvaluationError>> {
     let mut read = BTreeSet::new();
     definition.texts(&mut |text| {
@@ -126,7 +130,7 @@ pub(crate) fn computed_of_node(
     if read.contains("node") {
         return Ok(None);
     }
-    let bindings = bound(definition, values, selection)?;
+    let bindings = bound(definition, values, selection, work)?;
     let fixed = definition.variables.iter().filter(|variable| variable.phase == Phase::Fixed);
     let read = fixed.filter(|variable| read.contains(&variable.name));
     Ok(Some(read.filter_map(|variable| bindings.get(&variable.name)).collect()))

@@ -16,6 +16,7 @@ use crate::core::policy::expression::{Bindings, ReadSet};
 use crate::core::policy::interpolation::{EvaluationError, Fault, Interpolation, Phase, names_in};
 use crate::core::policy::matcher::Selection;
 use crate::core::policy::parameter::{ParameterType, Variable, VariableValue, template};
+use crate::core::work::Work;
 
 /// A policy for pods that select the same nodes.
 #[derive(Debug)]
@@ -78,8 +79,9 @@ impl ResolvedPolicy {
         definition: &Definition,
         parameters: ParameterValues,
         selection: &Selection,
+        work: &Work,
     ) -> Result<Self, Vec<EvaluationError>> {
-        let mut policy = Self::folded(definition, parameters, selection)?;
+        let mut policy = Self::folded(definition, parameters, selection, work)?;
         policy.drop_unread_variables();
         policy.collect_reads();
         Ok(policy)
@@ -90,8 +92,9 @@ impl ResolvedPolicy {
         definition: &Definition,
         parameters: ParameterValues,
         selection: &Selection,
+        work: &Work,
     ) -> Result<Self, Vec<EvaluationError>> {
-        let mut policy = Self::folded(definition, parameters, selection)?;
+        let mut policy = Self::folded(definition, parameters, selection, work)?;
         definition.texts(&mut |text| policy.reads.extend(names_in(text)));
         policy.rules.clone_from(&definition.rules);
         policy.checks.clone_from(&definition.checks);
@@ -105,9 +108,10 @@ impl ResolvedPolicy {
         definition: &Definition,
         parameters: ParameterValues,
         selection: &Selection,
+        work: &Work,
     ) -> Result<Self, Vec<EvaluationError>> {
         let ParameterValues { values, notes, .. } = parameters;
-        let bindings = bound(definition, &values, selection)?;
+        let bindings = bound(definition, &values, selection, work)?;
         let mut policy = Self {
             values: values.clone(),
             bindings,
@@ -141,6 +145,8 @@ impl ResolvedPolicy {
         policy.own_writes = OwnWrites::of(&policy.rules, &variables, &policy.files, &policy.devices);
         policy.fold_checks(definition).map_err(one)?;
         policy.fold_condition(definition).map_err(one)?;
+        // A pod counts its own work.
+        policy.bindings.count_by(None);
         Ok(policy)
     }
 

@@ -67,7 +67,9 @@ impl PolicyCheck {
 
 /// Reads the list `checks`.
 pub(crate) fn read(node: &Node, names: &Names) -> Checked<Vec<PolicyCheck>> {
-    all(reader::items(node, "`checks`")?.iter().map(|item| check(item, names)))
+    let items = reader::items(node, "`checks`")?;
+    reader::at_most(items.len(), "checks", node.span)?;
+    all(items.iter().map(|item| check(item, names)))
 }
 
 fn check(node: &Node, names: &Names) -> Checked<PolicyCheck> {

@@ -137,6 +137,7 @@ fn constant(node: &Node, field: &str, wanted: &str) -> Result<(), Diagnostic> {
 
 fn parameters(node: &Node, names: &mut Names, files: &Files) -> Checked<Vec<Parameter>> {
     let entries = reader::entries(node, "`parameters`").inspect_err(|_| names.add_unknown())?;
+    reader::at_most(entries.len(), "parameters", node.span).inspect_err(|_| names.add_unknown())?;
     let mut problems = Problems::default();
     let mut read: Vec<Parameter> = Vec::new();
     for entry in entries {
@@ -214,6 +215,12 @@ fn rules(node: &Node, names: &Names, rules: &mut Vec<Rule>, files: &Files) -> Pr
         // The entries of `devices.add` are rules, too.
         let hint = if rules.is_empty() { "see docs/policy.md" } else { "write one, or leave `rules` out" };
         problems.add(Diagnostic::new(node.span, "a policy needs at least one rule").hint(hint));
+    }
+    let values =
+        rules.iter().map(|rule| rule.writes().count() + rule.pod.volumes.len() + rule.pod.claims.len());
+    let is_bounded = problems.take(reader::at_most(values.sum(), "values in rules", node.span)).is_some();
+    if !is_bounded {
+        return problems;
     }
     problems.take(precedence::find(rules, files));
     problems.add(contradictions::find(node, rules, files));

@@ -13,6 +13,7 @@ use crate::core::policy::source::{Checked, Diagnostic, Problems, TOO_EARLY};
 /// The variables, each after those that it reads.
 pub(super) fn read(node: &Node, names: &mut Names) -> Checked<Vec<Variable>> {
     let entries = reader::entries(node, "`variables`").inspect_err(|_| names.add_unknown())?;
+    reader::at_most(entries.len(), "variables", node.span).inspect_err(|_| names.add_unknown())?;
     let mut problems = Problems::default();
     let mut is_taken = Vec::with_capacity(entries.len());
     for entry in entries {

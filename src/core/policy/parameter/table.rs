@@ -12,6 +12,11 @@ use crate::core::policy::matcher::node::{self, Selection};
 use crate::core::policy::parameter::{Parameter, ParameterType};
 use crate::core::policy::source::{Checked, DUPLICATE_NAME, Diagnostic, MISSING_KEY, Problems, all, reader};
 
+/// The most values of a label with a `*`, each of which a pod is compared with.
+const MAX_PATTERNS: usize = 2_000;
+/// The most ranges of numbers of GPUs in one row.
+const MAX_RANGES: usize = 64;
+
 /// The key of a values file's table that replaces the default of the parameter.
 pub(crate) const DEFAULT: &str = "default";
 
@@ -152,6 +157,12 @@ impl LabelTable {
             if same.take_while(|known| known.precedence() == key.precedence()).any(|known| *known == key) {
                 return Err(twice(span, format!("the value `{text}` is declared twice, letter case aside")));
             }
+            if self.patterns.len() == MAX_PATTERNS {
+                let message = format!("more than {MAX_PATTERNS} values of `{}` have a `*`", self.label);
+                return Err(
+                    Diagnostic::new(span, message).hint("write values without one, or shorter beginnings")
+                );
+            }
             self.patterns.insert(position, at);
         }
         self.rows.push(Row { key, cell, span });
@@ -263,6 +274,10 @@ fn range_text(range: &Gpus) -> String {
 fn read_by_gpus(parameter: &Parameter, entries: &[Entry<Node>], span: Span) -> Checked<Vec<(Gpus, Value)>> {
     let mut known: Vec<Gpus> = Vec::new();
     not_empty(entries, span, "these numbers of GPUs have no value")?;
+    if entries.len() > MAX_RANGES {
+        let message = format!("{} numbers of GPUs have values, more than {MAX_RANGES}", entries.len());
+        return Err(Diagnostic::new(span, message).hint("write ranges, as in `2-8`").into());
+    }
     all(entries.iter().map(|entry| {
         let Some(range) = range(entry) else {
             let message = format!("`{}` is not a number of GPUs", entry.key);

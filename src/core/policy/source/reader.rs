@@ -177,6 +177,19 @@ pub(crate) fn variable_name(node: &Node, name: &str, hint: &str) -> Result<(), D
     Err(Diagnostic::new(node.span, format!("`{written}` is not the name of a variable")).hint(hint))
 }
 
+/// The most parameters, variables, checks, and values of rules: loading compares each with each other one.
+pub(crate) const MOST: usize = 2_000;
+
+/// Fails for more of something than [`MOST`]. `span` is the place of all of them.
+pub(crate) fn at_most(count: usize, what: &str, span: Span) -> Result<(), Diagnostic> {
+    if count <= MOST {
+        return Ok(());
+    }
+    let message = format!("the policy has {count} {what}, more than {MOST}");
+    Err(Diagnostic::new(span, message)
+        .hint("look values up in `machines` or in a map, or write several policies"))
+}
+
 /// The entries of a map.
 pub(crate) fn entries<'n>(node: &'n Node, what: &str) -> Checked<&'n [Entry<Node>]> {
     match &node.content {

@@ -32,6 +32,7 @@ codes! {
     SAMPLE_FAILED = "sample_failed",
     NOT_IDEMPOTENT = "not_idempotent",
     TYPE_MISMATCH = "type_mismatch",
+    TOO_COSTLY = "too_costly",
 }
 
 codes! {
