@@ -20,13 +20,14 @@ use serde_json::json;
 use crate::core::escape;
 use crate::core::yaml::{self, Content, Entry, Node, Span};
 
-use crate::core::policy::check::{self, is_slip};
+use crate::core::policy::check::{self, WELL_KNOWN, is_slip};
 use crate::core::policy::definition::Definition;
 use crate::core::policy::keys::{API_VERSION, KIND};
 use crate::core::policy::parameter::Files;
 use crate::core::policy::source::{
     Checked, DUPLICATE_KEY, DUPLICATE_NAME, Diagnostic, EXTENSION, MISSING_KEY, Problems, SourceError,
-    SourceErrors, SourceFile, UNKNOWN_ANNOTATION, UNUSED_PART, all, reader, suggest,
+    SourceErrors, SourceFile, UNKNOWN_ANNOTATION, UNKNOWN_LABEL, UNKNOWN_RESOURCE, UNUSED_PART, all, reader,
+    suggest,
 };
 use extension::{extend, leave_out, unknown_keys};
 use parse::Header;
@@ -43,6 +44,31 @@ pub struct PolicyFile {
     name_span: Span,
     /// Outside of `spec`.
     problems: Problems,
+}
+
+/// Names in the `spec` of a file that other policies have, too, each with its place.
+type NamesOf = fn(&Node) -> Vec<(&str, Span)>;
+
+/// The kinds of names that are almost those of other policies if they are misspelled.
+const NAMES: [(&str, &str, &str, NamesOf); 3] = [
+    ("annotation", "other policies", UNKNOWN_ANNOTATION, |spec| {
+        keys_of(spec.get("match").and_then(|one| one.get("anyAnnotation")))
+    }),
+    ("label", "nodes", UNKNOWN_LABEL, |spec| keys_of(spec.get("machines"))),
+    ("resource", "other policies", UNKNOWN_RESOURCE, |spec| {
+        let resources = spec.get("gpus").and_then(|gpus| gpus.get("resources"));
+        let Some(Node { content: Content::List(items), .. }) = resources else { return Vec::new() };
+        items.iter().filter_map(|item| Some((reader::text(item, "a resource").ok()?, item.span))).collect()
+    }),
+];
+
+fn keys_of(node: Option<&Node>) -> Vec<(&str, Span)> {
+    match node {
+        Some(Node { content: Content::Map(entries), .. }) => {
+            entries.iter().map(|Entry { key, span, .. }| (key.as_str(), *span)).collect()
+        }
+        _ => Vec::new(),
+    }
 }
 
 /// The longest way from a file to one that it extends, through others.
@@ -89,31 +115,22 @@ impl PolicyFile {
         Some(self.error(DUPLICATE_NAME, self.name_span, message, hint.to_owned()))
     }
 
-    /// Warnings about mistakes that YAML accepts, and annotations that are almost those of other policies.
+    /// Warnings about mistakes that YAML accepts, and names that are almost those of other policies.
     pub(crate) fn yaml_mistakes(&self, others: &[Self]) -> impl Iterator<Item = SourceError> {
         let mut warnings = Vec::new();
         yaml_mistakes::template_braces(&self.spec, &mut warnings);
-        let known: Vec<&str> =
-            others.iter().flat_map(Self::triggers).map(|entry| entry.key.as_str()).collect();
-        for Entry { key, span, .. } in
-            self.triggers().iter().filter(|entry| !known.contains(&entry.key.as_str()))
-        {
-            if let Some(meant) = known.iter().find(|known| is_slip(key, known)) {
-                let message =
-                    format!("the annotation `{key}` is almost `{meant}`, which other policies have");
-                let warning = Diagnostic::warning(UNKNOWN_ANNOTATION, *span, message);
+        for (what, who, code, names) in NAMES {
+            let of_others = others.iter().flat_map(|other| names(&other.spec)).map(|(name, _)| name);
+            let well_known = WELL_KNOWN.iter().copied().filter(|_| code == UNKNOWN_LABEL);
+            let known: Vec<&str> = of_others.chain(well_known).collect();
+            for (name, span) in names(&self.spec).into_iter().filter(|(name, _)| !known.contains(name)) {
+                let Some(meant) = known.iter().find(|known| is_slip(name, known)) else { continue };
+                let message = format!("the {what} `{name}` is almost `{meant}`, which {who} have");
+                let warning = Diagnostic::warning(code, span, message);
                 warnings.push(warning.hint(format!("did you mean `{meant}`?")));
             }
         }
         warnings.into_iter().map(|warning| SourceError::in_file(&self.source, warning))
-    }
-
-    /// The entries of `match.anyAnnotation`.
-    fn triggers(&self) -> &[Entry<Node>] {
-        match self.spec.get("match").and_then(|matched| matched.get("anyAnnotation")) {
-            Some(Node { content: Content::Map(entries), .. }) => entries,
-            _ => &[],
-        }
     }
 
     /// `metadata.name`.

@@ -41,6 +41,7 @@ const NOT_FOUND: [(&str, &[&str]); 4] = [
     (
         "each of two values is right by itself",
         &[
+            "append-of-an-empty-entry",
             "machines-gpus-not-a-number",
             "machines-value-",
             "cpu-request-above-its-limit",

@@ -44,6 +44,9 @@ pub(super) fn syntax(message: &str, source: &str, at: usize) -> CompileError {
     let operator = operator.or_else(|| MARKS.iter().find(|(mark, _)| source.contains(mark)));
     let is_template = source.starts_with('{') && !source.contains(':');
     let braces = is_template.then_some("write `${…}` with one pair of braces, not `${{ … }}`");
+    let has_no_else = source.contains(" ? ") && !source.contains(" : ");
+    let choice = has_no_else
+        .then_some("a choice has two values: write `condition ? a : b`; `null` leaves a value out");
     let is_open = found.starts_with(['\'', '"']) && source.matches(&found[..1]).count() % 2 == 1;
     let open = is_open
         .then_some("a text is not closed; ` #` begins a comment in YAML, unless the value is in quotes");
@@ -51,7 +54,7 @@ pub(super) fn syntax(message: &str, source: &str, at: usize) -> CompileError {
         message: format!("not valid CEL: {shown}"),
         at,
         length: found.len().max(1),
-        hint: open.or(operator.map(|(_, hint)| *hint)).or(braces).map(str::to_owned),
+        hint: open.or(choice).or(operator.map(|(_, hint)| *hint)).or(braces).map(str::to_owned),
     }
 }
 

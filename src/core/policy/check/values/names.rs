@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::core::policy::definition::Definition;
+use crate::core::policy::definition::{Definition, Placed};
 use crate::core::policy::expression::{Expression, Step, Use};
 use crate::core::policy::interpolation::Interpolation;
-use crate::core::policy::matcher::current;
+use crate::core::policy::matcher::{Pattern, current};
 use crate::core::policy::overlay::Written;
 use crate::core::policy::parameter::{Parameter, Table};
 use crate::core::policy::source::{Diagnostic, UNKNOWN_LABEL, UNKNOWN_RESOURCE};
@@ -14,7 +14,7 @@ use crate::core::yaml::Span;
 use crate::core::policy::check::writes;
 
 /// The labels that Kubernetes itself gives to nodes.
-pub(in crate::core::policy::check) const WELL_KNOWN: &[&str] = &[
+pub(in crate::core::policy) const WELL_KNOWN: &[&str] = &[
     "node.kubernetes.io/instance-type",
     "topology.kubernetes.io/region",
     "topology.kubernetes.io/zone",
@@ -45,6 +45,7 @@ pub(in crate::core::policy::check) fn findings(definition: &Definition) -> Vec<D
         );
         found.push(warning(UNKNOWN_LABEL, span, message, known));
     });
+    found.extend(unlike_own(definition));
     let resources = known_resources(definition);
     misspelled(&seen.resources, &resources, &["memory", "ephemeral-storage"], &mut |name, known, span| {
         let message =
@@ -120,6 +121,26 @@ fn known_resources(definition: &Definition) -> BTreeSet<String> {
     known
 }
 
+/// Warnings for amounts of resources that are almost devices of `devices.own`.
+fn unlike_own(definition: &Definition) -> Vec<Diagnostic> {
+    let mut own = Vec::new();
+    definition
+        .own_devices
+        .iter()
+        .for_each(|devices| devices.places(&mut |text, _| own.extend(literal(text))));
+    let amounts = writes(definition).filter(|placed| matches!(placed.write.value, Written::Amount(_)));
+    let finding = |placed: Placed<'_>| {
+        let name = placed.write.name()?;
+        if own.iter().any(|own| Pattern::new(own).matches(name)) {
+            return None;
+        }
+        let known = own.iter().find(|known| !known.contains('*') && is_slip(name, known))?;
+        let message = format!("the rule adds `{name}`, which `devices.own` does not name");
+        Some(warning(UNKNOWN_RESOURCE, definition.place_in(placed.rule, &placed.path()), message, known))
+    };
+    amounts.filter_map(finding).collect()
+}
+
 fn literal(text: &Interpolation) -> Option<String> {
     if let Interpolation::Literal(text) = text { Some(text.clone()) } else { None }
 }
@@ -152,8 +173,21 @@ fn is_slip_of_word(word: &str, other: &str) -> bool {
     if letters(word) == letters(other) || digits(word) != digits(other) {
         return false;
     }
+    // A letter twice in place of once.
+    let squeezed = |text: &str| {
+        text.chars()
+            .collect::<Vec<_>>()
+            .chunk_by(|one, next| one == next)
+            .map(|same| same[0])
+            .collect::<String>()
+    };
+    if squeezed(word) == squeezed(other) {
+        return true;
+    }
     let at_most = match word.len().min(other.len()) {
-        0..=4 => 0,
+        0..=2 => 0,
+        // A letter too many or too few.
+        3..=4 => usize::from(word.len() != other.len()),
         5..=7 => 1,
         _ => 2,
     };
@@ -171,6 +205,8 @@ mod tests {
             ("nvidia.com/gpu_product", "nvidia.com/gpu.product"),
             ("nvidia.com/hostdve", "nvidia.com/hostdev"),
             ("node.kubernetes.io/instancetype", "node.kubernetes.io/instance-type"),
+            ("nvidia.com/gpus", "nvidia.com/gpu"),
+            ("rdma/roccee", "rdma/roce"),
         ] {
             assert!(is_slip(name, known), "{name}");
         }
@@ -179,7 +215,6 @@ mod tests {
             ("example.com/network-1", "example.com/network-2"),
             ("example.com/rdma-shared-a", "example.com/rdma-shared-b"),
             ("example.com/pool", "example.org/pool"),
-            ("nvidia.com/gpu", "nvidia.com/gpus"),
             ("topology.kubernetes.io/zone", "topology.kubernetes.io/region"),
         ] {
             assert!(!is_slip(name, known), "{name}");

@@ -2,10 +2,8 @@
 
 use crate::core::policy::definition::{Definition, entries};
 use crate::core::policy::parameter::ParameterType;
-use crate::core::policy::source::{ALWAYS_FALSE, Diagnostic, TEMPLATE_BRACES, UNKNOWN_LABEL};
+use crate::core::policy::source::{ALWAYS_FALSE, Diagnostic, TEMPLATE_BRACES};
 use crate::core::yaml::{Entry, Node, Text};
-
-use super::names::{WELL_KNOWN, is_slip};
 
 pub(in crate::core::policy::check) fn findings(definition: &Definition) -> Vec<Diagnostic> {
     let mut found = Vec::new();
@@ -23,13 +21,7 @@ pub(in crate::core::policy::check) fn findings(definition: &Definition) -> Vec<D
             found.push(Diagnostic::warning(TEMPLATE_BRACES, default.span, message).hint(hint));
         }
     }
-    for Entry { key: label, span, value: rows, .. } in entries(definition.spec.get("machines")) {
-        if let Some(known) = WELL_KNOWN.iter().find(|known| is_slip(label, known)) {
-            let message =
-                format!("no node has the label `{label}`, which is almost one that Kubernetes defines");
-            let hint = format!("did you mean `{known}`?");
-            found.push(Diagnostic::warning(UNKNOWN_LABEL, *span, message).hint(hint));
-        }
+    for Entry { key: label, value: rows, .. } in entries(definition.spec.get("machines")) {
         let is_value = |c: char| c.is_ascii_alphanumeric() || ['-', '_', '.', '*'].contains(&c);
         for Entry { key: row, span, .. } in entries(Some(rows)) {
             for value in row.split(',').map(str::trim).filter(|value| !value.chars().all(is_value)) {

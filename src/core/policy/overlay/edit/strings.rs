@@ -93,7 +93,13 @@ fn list_edit(source: &Source, side: &'static str, entry: &Source) -> Checked<Lis
         let message = "a list needs `$key`, the field by which its entries are known";
         return Err(Diagnostic::new(entry.span, message).code(MISSING_KEY).hint(FORMS).into());
     }
+    let span = entry.span;
     let entry = text(entry)?;
+    if matches!(&entry, Interpolation::Literal(text) if text.is_empty()) {
+        return Err(Diagnostic::new(span, format!("`{side}` adds an empty entry"))
+            .hint("write the entry, or leave the edit out")
+            .into());
+    }
     let separator = match source.get("$separator").map(text).transpose()? {
         None => ":".to_owned(),
         Some(Interpolation::Literal(text)) if !text.is_empty() => text,
