@@ -174,6 +174,16 @@ fn a_policy_that_takes_too_much_work_to_load_is_refused() {
 }
 
 #[test]
+fn rules_times_machines_are_bounded() {
+    let rules = many(1_900, |at| format!("    - {{name: r{at}, env: {{A{at}: x}}}}\n"));
+    let machines = many(2_000, |at| format!("m{at}: {{v: {at}}}, "));
+    let spec = format!(
+        "  machines: {{pool: {{{machines}}}}}\n  variables: {{v: 0}}\n  rules:\n{rules}    - {{name: r, env: {{A: '${{string(v)}}'}}}}\n"
+    );
+    load(&spec).exits(2).says(&["loading the policies in use takes more than 100000000 steps of work"]);
+}
+
+#[test]
 fn a_policy_has_a_bounded_number_of_each_thing() {
     let variables =
         |count| format!("  variables:\n{}{RULE}", many(count, |at| format!("    v{at}: ${{totalGpus}}\n")));

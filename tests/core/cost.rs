@@ -323,3 +323,11 @@ fn the_checks_of_workloads_end() {
         assert!(work.with_known() < work.limit() * 2, "{what}: {} of {}", work.with_known(), work.limit());
     }
 }
+/// Loading takes a small part of the work that it may.
+#[test]
+fn the_built_in_policies_take_little_of_the_work_to_load() {
+    let definition = |policy: &builtin::BuiltIn| (policy.definition().unwrap(), BTreeMap::new());
+    let all = Work::of_loading();
+    PolicySet::load(builtin::POLICIES.iter().map(definition).collect(), true, &all).unwrap();
+    assert!(all.done() < all.limit() / 4, "{} of {}", all.done(), all.limit());
+}

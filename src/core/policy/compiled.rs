@@ -81,7 +81,7 @@ impl Policy {
         let mut by_node = HashMap::new();
         // Nodes with the same values share a resolved policy.
         let mut known: Vec<(ParameterValues, Option<Vec<Value>>, Arc<ResolvedPolicy>)> = Vec::new();
-        for selection in nodes.selections() {
+        for selection in nodes.selections().take_while(|_| loading.ended().is_none()) {
             let values = values(&selection);
             let computed = if nodes.expressions_read(&selection) {
                 match computed_of_node(&definition, &values, &selection, loading) {

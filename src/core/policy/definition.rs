@@ -289,6 +289,11 @@ impl Definition {
 }
 
 impl Rule {
+    /// The number of its values.
+    pub(crate) fn size(&self) -> usize {
+        self.writes().count() + self.pod.volumes.len() + self.pod.claims.len()
+    }
+
     /// Calls `visit` with every interpolation of the rule.
     pub(crate) fn texts(&self, visit: &mut dyn FnMut(&Interpolation)) {
         self.when.iter().chain(self.containers.condition()).for_each(&mut *visit);

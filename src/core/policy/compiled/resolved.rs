@@ -18,6 +18,9 @@ use crate::core::policy::matcher::Selection;
 use crate::core::policy::parameter::{ParameterType, Variable, VariableValue, template};
 use crate::core::work::Work;
 
+/// The steps to find out whether a value depends on the pod, and to copy it.
+const STEPS_TO_FOLD: usize = 500;
+
 /// A policy for pods that select the same nodes.
 #[derive(Debug)]
 pub(crate) struct ResolvedPolicy {
@@ -111,6 +114,8 @@ impl ResolvedPolicy {
         work: &Work,
     ) -> Result<Self, Vec<EvaluationError>> {
         let ParameterValues { values, notes, .. } = parameters;
+        let size = definition.variables.len() + definition.rules.iter().map(Rule::size).sum::<usize>();
+        work.goes_on(size * STEPS_TO_FOLD);
         let bindings = bound(definition, &values, selection, work)?;
         let mut policy = Self {
             values: values.clone(),

@@ -216,8 +216,7 @@ fn rules(node: &Node, names: &Names, rules: &mut Vec<Rule>, files: &Files) -> Pr
         let hint = if rules.is_empty() { "see docs/policy.md" } else { "write one, or leave `rules` out" };
         problems.add(Diagnostic::new(node.span, "a policy needs at least one rule").hint(hint));
     }
-    let values =
-        rules.iter().map(|rule| rule.writes().count() + rule.pod.volumes.len() + rule.pod.claims.len());
+    let values = rules.iter().map(Rule::size);
     let is_bounded = problems.take(reader::at_most(values.sum(), "values in rules", node.span)).is_some();
     if !is_bounded {
         return problems;

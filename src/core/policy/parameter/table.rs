@@ -145,6 +145,10 @@ impl LabelTable {
 
     fn add(&mut self, key: Pattern, cell: Cell, span: Span) -> Result<(), Diagnostic> {
         let (at, text) = (self.rows.len(), key.to_string());
+        // One error is enough for all that are too many.
+        if self.patterns.len() > MAX_PATTERNS {
+            return Ok(());
+        }
         if key.stars() == 0 {
             if self.exact.insert(text.clone(), at).is_some() {
                 return Err(twice(span, format!("the value `{text}` is declared twice, letter case aside")));
@@ -157,16 +161,14 @@ impl LabelTable {
             if same.take_while(|known| known.precedence() == key.precedence()).any(|known| *known == key) {
                 return Err(twice(span, format!("the value `{text}` is declared twice, letter case aside")));
             }
-            if self.patterns.len() == MAX_PATTERNS {
-                let message = format!("more than {MAX_PATTERNS} values of `{}` have a `*`", self.label);
-                return Err(
-                    Diagnostic::new(span, message).hint("write values without one, or shorter beginnings")
-                );
-            }
             self.patterns.insert(position, at);
         }
         self.rows.push(Row { key, cell, span });
-        Ok(())
+        if self.patterns.len() <= MAX_PATTERNS {
+            return Ok(());
+        }
+        let message = format!("more than {MAX_PATTERNS} values of `{}` have a `*`", self.label);
+        Err(Diagnostic::new(span, message).hint("write values without one, or shorter beginnings"))
     }
 
     /// The value for nodes of one kind, with the place of the row; `None` if the table does not know them.
