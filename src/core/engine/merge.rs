@@ -19,7 +19,7 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use crate::core::policy::definition::{Applied, Part, Settings, applied};
+use crate::core::policy::definition::{Applied, Part, SettingsFile, applied};
 use crate::core::policy::expression::{Bindings, Resolver};
 use crate::core::policy::interpolation::EvaluationError;
 use crate::core::policy::overlay::{Element, Instruction, NamedContainer, Place, Template};
@@ -175,7 +175,7 @@ impl<'a> Injection<'a> {
         Ok(())
     }
 
-    fn container(&mut self, row: &Row<'_>, settings: &[&Settings], pod: &mut Value) -> Result<(), Stop> {
+    fn container(&mut self, row: &Row<'_>, settings: &[&SettingsFile], pod: &mut Value) -> Result<(), Stop> {
         let resolver = Resolver(&row.scope);
         let bindings = row.scope.bindings(&resolver);
         self.facts.variables.clear();
@@ -197,7 +197,7 @@ impl<'a> Injection<'a> {
     }
 
     /// The settings whose `when` holds.
-    fn settings(&self) -> Result<Vec<&'a Settings>, Stop> {
+    fn settings(&self) -> Result<Vec<&'a SettingsFile>, Stop> {
         let scope = self.rules.scope;
         let resolver = Resolver(scope);
         let bindings = scope.bindings(&resolver);

@@ -190,7 +190,7 @@ fn variables(policy: &Policy) -> Vec<VariableFact> {
 }
 
 fn files(policy: &Policy) -> Vec<FileFact> {
-    let fact = |file: &crate::core::policy::definition::Settings| FileFact {
+    let fact = |file: &crate::core::policy::definition::SettingsFile| FileFact {
         path: file.path.clone(),
         variables: file.variables.clone(),
         when: file.when.as_ref().map(source),

@@ -11,7 +11,7 @@ pub(crate) mod precedence;
 
 pub(crate) use checks::{About, PolicyCheck, VALUE};
 pub(crate) use device_names::{ClaimNames, DeviceNames, Gpus, OwnDevices};
-pub(crate) use files::{Settings, includes};
+pub(crate) use files::{SettingsFile, includes};
 pub(crate) use place::{At, Placed, entries, in_volume, keys, span_in, span_in_rule};
 pub(crate) use precedence::{Applied, GivesWay, Part, applied};
 
@@ -63,7 +63,7 @@ pub struct Definition {
     pub(crate) offered: Vec<Parameter>,
     pub(crate) checks: Vec<PolicyCheck>,
     pub(crate) rules: Vec<Rule>,
-    pub(crate) files: Vec<Settings>,
+    pub(crate) files: Vec<SettingsFile>,
     pub(crate) names: Names,
     /// The tree that the parser read, of a policy that extends others with theirs.
     pub(crate) spec: Node,

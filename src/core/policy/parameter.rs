@@ -126,7 +126,12 @@ impl Parameter {
                     Diagnostic::new(node.span, message).code(MISSING_KEY).hint(hint),
                 ))
             };
-            written.or(told).map_or_else(untold, Ok)
+            match bounds_of_text(name, node) {
+                Err(diagnostic) if written.is_none() && node.get("enum").is_none() => {
+                    fields.take(Err(diagnostic))
+                }
+                _ => written.or(told).map_or_else(untold, Ok),
+            }
         });
         let Ok(kind) = kind else {
             // The values depend on the type.
@@ -374,6 +379,17 @@ fn read_type(node: &Node) -> Result<ParameterType, Diagnostic> {
 }
 
 /// The type of a parameter with this default; `None` if it does not tell.
+/// The error for a text as the default of a parameter that has bounds.
+fn bounds_of_text(name: &str, node: &Node) -> Result<(), Diagnostic> {
+    let default =
+        node.entry("default").filter(|one| type_of_default(&one.value) == Some(ParameterType::String));
+    let bound = node.entry("minimum").or(node.entry("maximum"));
+    let (Some(default), Some(bound)) = (default, bound) else { return Ok(()) };
+    let message = format!("the default of `{name}` is a text, and `{}` is a bound of numbers", bound.key);
+    let hint = "write the number without quotes, or the type of an amount such as `64Gi`: `type: quantity`";
+    Err(Diagnostic::new(default.value.span, message).hint(hint))
+}
+
 fn type_of_default(node: &Node) -> Option<ParameterType> {
     match &node.content {
         Content::Scalar { value: Scalar::String(_), .. } => Some(ParameterType::String),

@@ -103,7 +103,9 @@ impl Check<'_, '_> {
     /// The warning of a check whose conditions hold. One that refuses the pod ends the injection.
     fn outcome(&self, bindings: &Bindings<'_, '_>) -> Result<WarningKind, Stop> {
         let message = self.check.message.evaluate(bindings).map_err(|error| self.failed(error))?;
-        let (code, message) = (self.check.code.clone(), text_of(&message));
+        // Of a message with a `null` in it, the text as the policy has it says more.
+        let message = if message.is_null() { self.check.message.source() } else { text_of(&message) };
+        let code = self.check.code.clone();
         if self.check.refuses {
             return Err(Reason::Policy { code, message }.into());
         }

@@ -9,7 +9,7 @@ mod file;
 use serde_json::{Value, json};
 
 use crate::core::policy::OnConflict;
-use crate::core::policy::definition::Settings;
+use crate::core::policy::definition::SettingsFile;
 use crate::core::policy::expression::Bindings;
 use crate::core::policy::overlay::{Element, Template};
 use crate::core::schema;
@@ -37,7 +37,7 @@ impl SettingsOf<'_> {
     /// Writes the file of the settings, and mounts it into the container.
     pub(super) fn inject(
         &self,
-        settings: &Settings,
+        settings: &SettingsFile,
         pod: &mut Value,
         facts: &mut PodFacts,
         log: &mut ChangeLog,

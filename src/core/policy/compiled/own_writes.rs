@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use super::devices::Devices;
-use crate::core::policy::definition::{Definition, OnConflict, Rule, Settings};
+use crate::core::policy::definition::{Definition, OnConflict, Rule, SettingsFile};
 use crate::core::policy::expression::{Path, ReadSet, Step};
 use crate::core::policy::interpolation::{Interpolation, JOB_ROLE, names_in};
 use crate::core::policy::overlay::{
@@ -27,7 +27,12 @@ pub(crate) struct OwnWrites {
 }
 
 impl OwnWrites {
-    pub(crate) fn of(rules: &[Rule], variables: &[&Variable], files: &[Settings], devices: &Devices) -> Self {
+    pub(crate) fn of(
+        rules: &[Rule],
+        variables: &[&Variable],
+        files: &[SettingsFile],
+        devices: &Devices,
+    ) -> Self {
         let all = |visit: &mut dyn FnMut(&Interpolation)| {
             for rule in rules {
                 rule.texts(visit);

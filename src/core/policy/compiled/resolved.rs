@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::devices::Devices;
 use super::own_writes::OwnWrites;
 use super::parameter_values::{Note, ParameterValues, bound, has_row};
-use crate::core::policy::definition::{Definition, PolicyCheck, Rule, Settings};
+use crate::core::policy::definition::{Definition, PolicyCheck, Rule, SettingsFile};
 use crate::core::policy::expression::{Bindings, ReadSet};
 use crate::core::policy::interpolation::{EvaluationError, Fault, Interpolation, Phase, names_in};
 use crate::core::policy::matcher::Selection;
@@ -33,7 +33,7 @@ pub(crate) struct ResolvedPolicy {
     pub(crate) injected_variables: Vec<Variable>,
     pub(crate) rules: Vec<Rule>,
     pub(crate) checks: Vec<PolicyCheck>,
-    pub(crate) files: Vec<Settings>,
+    pub(crate) files: Vec<SettingsFile>,
     pub(crate) condition: Condition,
     /// The parameters on which `match.when` depends.
     pub(crate) parameters_of_condition: BTreeSet<String>,

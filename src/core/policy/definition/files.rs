@@ -13,7 +13,7 @@ use crate::core::policy::source::{Checked, DUPLICATE_NAME, Diagnostic, Problems,
 
 /// Variables of one library.
 #[derive(Debug, Clone)]
-pub(crate) struct Settings {
+pub(crate) struct SettingsFile {
     /// The name of the file without its ending, for annotations, volumes and reports.
     pub(crate) name: String,
     /// Names, or beginnings of names that end in `*`.
@@ -33,7 +33,7 @@ const MAX_FILES: usize = 64;
 /// The names become parts of annotations and volumes.
 const MAX_NAME: usize = 40;
 
-impl Settings {
+impl SettingsFile {
     /// Names, or beginnings of names that end in `*`.
     pub(crate) fn patterns(&self) -> &[String] {
         &self.variables
@@ -54,7 +54,7 @@ pub(crate) fn includes(pattern: &str, variable: &str) -> bool {
 }
 
 /// Reads the list `files`.
-pub(crate) fn read(node: &Node, names: &Names) -> Checked<Vec<Settings>> {
+pub(crate) fn read(node: &Node, names: &Names) -> Checked<Vec<SettingsFile>> {
     let mut known: Vec<String> = Vec::new();
     let items = reader::items(node, "`files`")?;
     if let Some(item) = items.get(MAX_FILES) {
@@ -75,7 +75,7 @@ pub(crate) fn read(node: &Node, names: &Names) -> Checked<Vec<Settings>> {
     }))
 }
 
-fn one(node: &Node, names: &Names) -> Checked<Settings> {
+fn one(node: &Node, names: &Names) -> Checked<SettingsFile> {
     let mut fields = Fields::of(node, &keys::FILE)?;
     let path = fields.required("path", path);
     let variables = fields.required("variables", |node| names_of(node, pattern));
@@ -84,7 +84,7 @@ fn one(node: &Node, names: &Names) -> Checked<Settings> {
     let max_value = fields.optional("maxValue", max_value);
     fields.finish()?;
     let (path, name) = path?;
-    Ok(Settings {
+    Ok(SettingsFile {
         name,
         variables: variables?,
         when: when?,

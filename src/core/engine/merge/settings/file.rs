@@ -8,13 +8,13 @@ use crate::core::engine::merge::container::name_of;
 use crate::core::engine::merge::facts::{FileNames, PodFacts, SettingsFiles};
 use crate::core::engine::merge::volumes::clean_path;
 use crate::core::pointer::at_pointer;
-use crate::core::policy::definition::Settings;
+use crate::core::policy::definition::SettingsFile;
 
 /// The domain of the annotations that hold settings files.
 pub(super) const DOMAIN: &str = "settings.fabric-injector.io";
 
 /// A settings file of the policy.
-pub(super) struct File<'a>(pub(super) &'a Settings);
+pub(super) struct File<'a>(pub(super) &'a SettingsFile);
 
 /// The mount of a container at the path of a settings file.
 pub(super) enum Mounted {
