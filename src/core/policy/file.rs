@@ -52,13 +52,19 @@ type NamesOf = fn(&Node) -> Vec<(&str, Span)>;
 /// The kinds of names that are almost those of other policies if they are misspelled.
 const NAMES: [(&str, &str, &str, NamesOf); 3] = [
     ("annotation", "other policies", UNKNOWN_ANNOTATION, |spec| {
-        keys_of(spec.get("match").and_then(|one| one.get("anyAnnotation")))
+        let matched = spec.get("match");
+        let of = |key| keys_of(matched.and_then(|matched| matched.get(key)));
+        of("anyAnnotation").into_iter().chain(of("exceptAnnotation")).collect()
     }),
     ("label", "nodes", UNKNOWN_LABEL, |spec| keys_of(spec.get("machines"))),
     ("resource", "other policies", UNKNOWN_RESOURCE, |spec| {
-        let resources = spec.get("gpus").and_then(|gpus| gpus.get("resources"));
-        let Some(Node { content: Content::List(items), .. }) = resources else { return Vec::new() };
-        items.iter().filter_map(|item| Some((reader::text(item, "a resource").ok()?, item.span))).collect()
+        let lists = [spec.get("gpus"), spec.get("devices").and_then(|devices| devices.get("own"))];
+        let resources = lists.into_iter().filter_map(|map| map?.get("resources"));
+        let items = resources
+            .flat_map(|list| if let Content::List(items) = &list.content { items.as_slice() } else { &[] });
+        let names = items.filter_map(|item| Some((reader::text(item, "a resource").ok()?, item.span)));
+        // A pattern is no name.
+        names.filter(|(name, _)| !name.contains('*')).collect()
     }),
 ];
 

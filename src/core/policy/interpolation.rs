@@ -287,15 +287,25 @@ fn compile(
                 hint if is_of_shell && !hint.starts_with("did you mean") => {
                     format!("write `$${{{name}}}` for a literal `${{{name}}}`, or `$(NAME)` for the kubelet")
                 }
+                hint if source.trim() == name
+                    && phase == Some(Phase::Container)
+                    && !hint.starts_with("did you mean") =>
+                {
+                    format!("write `container.name == '{name}'` for the containers of this name")
+                }
                 hint => hint,
             };
             return Err(Diagnostic::new(place(), message).code(UNKNOWN_NAME).hint(hint));
         };
         if phase.is_some_and(|phase| !phase.may_read(known)) {
             let message = format!("`{name}` is known {} only", known.describe());
-            return Err(Diagnostic::new(place(), message)
-                .code(UNKNOWN_NAME)
-                .hint("docs/policy.md says where each name can be used"));
+            let hint = match known {
+                Phase::Container => {
+                    "write the condition under `containers`, or read `totalGpus`, the GPUs of the pod"
+                }
+                _ => "docs/policy.md says where each name can be used",
+            };
+            return Err(Diagnostic::new(place(), message).code(UNKNOWN_NAME).hint(hint));
         }
     }
     Ok(expression.placed(text.part(at, source.len())))

@@ -233,7 +233,7 @@ fn read_owner_kinds(node: &Node) -> Checked<Vec<String>> {
 
 /// Reads `anyAnnotation`. `*` stands for any value in `exceptAnnotation` only.
 fn read_triggers(node: &Node) -> Checked<Vec<(String, String)>> {
-    all(reader::entries(node, "an annotation")?.iter().map(|entry| {
+    all(reader::entries(node, "`anyAnnotation`")?.iter().map(|entry| {
         possible(&entry.key, entry.span, "annotation", Format::AnnotationKey)?;
         match reader::text(&entry.value, "an annotation")? {
             ANY_VALUE => Err(Diagnostic::new(entry.value.span, "`anyAnnotation` has no wildcard")
@@ -244,14 +244,14 @@ fn read_triggers(node: &Node) -> Checked<Vec<(String, String)>> {
 }
 
 fn read_exceptions(node: &Node) -> Checked<Vec<(String, String)>> {
-    all(reader::entries(node, "an annotation")?.iter().map(|entry| {
+    all(reader::entries(node, "`exceptAnnotation`")?.iter().map(|entry| {
         possible(&entry.key, entry.span, "annotation", Format::AnnotationKey)?;
         Ok::<_, Diagnostic>((entry.key.clone(), reader::text(&entry.value, "an annotation")?.to_owned()))
     }))
 }
 
 fn read_labels(node: &Node) -> Checked<Vec<(String, String)>> {
-    all(reader::entries(node, "a label")?.iter().map(|entry| {
+    all(reader::entries(node, "`labels`")?.iter().map(|entry| {
         possible(&entry.key, entry.span, "label", Format::QualifiedName)?;
         let value = reader::text(&entry.value, "a label")?;
         possible(value, entry.value.span, "value of a label", Format::LabelValue)?;
@@ -260,7 +260,7 @@ fn read_labels(node: &Node) -> Checked<Vec<(String, String)>> {
 }
 
 fn read_namespaces(node: &Node) -> Checked<Vec<String>> {
-    all(reader::items(node, "a namespace")?.iter().map(|item| {
+    all(reader::items(node, "`namespaces`")?.iter().map(|item| {
         let name = reader::text(item, "a namespace")?;
         possible(name, item.span, "namespace", Format::DnsLabel)?;
         Ok::<_, Diagnostic>(name.to_owned())

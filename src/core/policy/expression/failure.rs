@@ -83,7 +83,9 @@ impl Failure {
 
 /// How to read a key that may be missing.
 fn guard(key: &str) -> String {
-    format!("read it as `.?{key}` or `[?'{key}']`, and end with `.orValue(…)`")
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let as_field = if key.chars().all(is_name) { format!("`.?{key}` or ") } else { String::new() };
+    format!("read it as {as_field}`[?'{key}']`, and end with `.orValue(…)`")
 }
 
 impl From<String> for Failure {

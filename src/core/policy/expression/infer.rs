@@ -152,7 +152,15 @@ impl Walker<'_> {
         let inferred = self.of(expression);
         if !inferred.may_be(|kind| matches!(kind, Kind::Bool)) {
             let message = format!("{} is {inferred} where a boolean is needed", self.quoted(expression));
-            self.report(expression, None, message, Some("compare it, as in `totalGpus > 0`".to_owned()));
+            self.report(
+                expression,
+                None,
+                message,
+                Some(
+                    "compare it, as in `totalGpus > 0`; `x != null ? x : y` is a value in place of `null`"
+                        .to_owned(),
+                ),
+            );
         }
     }
 

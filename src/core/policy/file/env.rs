@@ -66,11 +66,14 @@ fn variable(entry: &Entry<Node>) -> Result<Node, Diagnostic> {
 /// A text or a whole number as text.
 fn text(entry: &Entry<Node>, value: &Scalar) -> Result<Node, Diagnostic> {
     let (node, key) = (&entry.value, &entry.key);
-    let in_quotes = |written: String| {
+    let in_quotes = |written: Option<String>| {
         let seen = node.describe();
         Diagnostic::new(node.span, format!("`{key}` is {seen}, and a variable is a text"))
             .code(WRONG_TYPE)
-            .hint(format!("put it in quotes, as in `{key}: \"{written}\"`"))
+            .hint(match written {
+                Some(written) => format!("put it in quotes, as in `{key}: \"{written}\"`"),
+                None => "put it in quotes".to_owned(),
+            })
     };
     match value {
         Scalar::Null => Err(Diagnostic::new(node.span, format!("`{key}` has no value"))
@@ -85,8 +88,12 @@ fn text(entry: &Entry<Node>, value: &Scalar) -> Result<Node, Diagnostic> {
             reader::unambiguous(node)?;
             Ok(Node::text_at(node.span, &number.to_string()))
         }
-        Scalar::Bool(value) => Err(in_quotes(value.to_string())),
-        Scalar::Number(number) => Err(in_quotes(number.to_string())),
+        // `on` and `n` are booleans, too, and libraries read them as such.
+        Scalar::Bool(value) => {
+            let written = value.to_string();
+            Err(in_quotes((node.span.length == written.len()).then_some(written)))
+        }
+        Scalar::Number(number) => Err(in_quotes(Some(number.to_string()))),
         Scalar::String(_) => {
             reader::unambiguous(node)?;
             Ok(node.clone())

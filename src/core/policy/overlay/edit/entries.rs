@@ -122,7 +122,11 @@ impl EntriesEdit {
 fn entry(source: &Source, key: &str) -> Checked<Template> {
     source.readable()?;
     if !matches!(source.content, SourceContent::Map(_)) {
-        return Err(expected(source, "a map").hint(AS_MAP).into());
+        let is_expression =
+            matches!(&source.content, SourceContent::Text(text) if text.expressions().next().is_some());
+        let hint =
+            if is_expression { "let one expression be the whole value: `$append: ${…}`" } else { AS_MAP };
+        return Err(expected(source, "a map").hint(hint).into());
     }
     if source.get(key).is_none() {
         return Err(missing(source, key).hint("`$key` names the field by which entries are known").into());
