@@ -306,7 +306,12 @@ fn samples(policy: &Policy) -> impl Iterator<Item = (String, Value)> {
     };
     let compared = compared::nodes(definition);
     let nodes = policy.known_nodes().chain(compared).filter(move |nodes| is_new(nodes)).map(Some);
-    let samples = [None].into_iter().chain(nodes).flat_map(|nodes| samples_on(policy, nodes.as_ref()));
+    // Every kind of pod on any node and on the first one; of pods on the others, the first.
+    let all = [None].into_iter().chain(nodes).enumerate();
+    let samples = all.flat_map(|(at, nodes)| {
+        let kinds = if at < 2 { usize::MAX } else { 1 };
+        samples_on(policy, nodes.as_ref()).into_iter().take(kinds)
+    });
     samples.chain(samples_with_metadata(policy)).take(MAX_SAMPLES)
 }
 
