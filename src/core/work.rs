@@ -13,7 +13,7 @@ const PER_BYTE: u64 = 150;
 const AT_LEAST: u64 = 20_000_000;
 
 /// The steps to load the policies that are in use together, most of them for sample pods.
-const LOADING: u64 = 100_000_000;
+const LOADING: u64 = 1_000_000_000;
 
 /// The steps to go to one value of the pod, or to copy it without those within it.
 pub(crate) const STEPS_TO_VALUE: usize = 20;

@@ -53,6 +53,9 @@ pub struct Policy {
 /// The bound of `others` and `whole`: the values come from users.
 const MAX_OTHERS: usize = 256;
 
+/// The steps for each byte of the values of parameters that a policy keeps for a machine.
+const STEPS_TO_COPY: usize = 8;
+
 impl Policy {
     /// Gives a policy its parameter values. `overrides` are the operator's, checked by
     /// [`Parameter::parse`](crate::core::policy::Parameter::parse) or read from a values file. `loading` counts the
@@ -80,7 +83,7 @@ impl Policy {
         let general = resolve(&Selection::default()).map_err(|found| errors.extend(found)).ok();
         let mut by_node = HashMap::new();
         // Nodes with the same values share a resolved policy.
-        let mut known: Vec<(ParameterValues, Option<Vec<Value>>, Arc<ResolvedPolicy>)> = Vec::new();
+        let mut known: HashMap<[u8; 32], Arc<ResolvedPolicy>> = HashMap::new();
         for selection in nodes.selections().take_while(|_| loading.ended().is_none()) {
             let values = values(&selection);
             let computed = if nodes.expressions_read(&selection) {
@@ -94,10 +97,12 @@ impl Policy {
             } else {
                 Some(Vec::new())
             };
-            let same =
-                |(other, found, _): &&(_, _, _)| computed.is_some() && *found == computed && *other == values;
-            let resolved = match known.iter().find(same) {
-                Some((_, _, resolved)) => Arc::clone(resolved),
+            let text = format!("{values:?} {computed:?}");
+            loading.goes_on(text.len() * STEPS_TO_COPY);
+            // Where an expression reads `node` itself, no two nodes are the same.
+            let key: Option<[u8; 32]> = computed.is_some().then(|| Sha256::digest(&text).into());
+            let resolved = match key.and_then(|key| known.get(&key)) {
+                Some(resolved) => Arc::clone(resolved),
                 None => match resolve(&selection) {
                     Ok(resolved) => resolved,
                     Err(found) => {
@@ -106,7 +111,7 @@ impl Policy {
                     }
                 },
             };
-            known.push((values, computed, Arc::clone(&resolved)));
+            known.extend(key.map(|key| (key, Arc::clone(&resolved))));
             by_node.insert(selection, resolved);
         }
         if let Some(ended) = loading.ended() {

@@ -144,15 +144,10 @@ impl PolicyFile {
         &self.source.policy
     }
 
-    /// Returns whether it is a policy, and no part of others. One with a `match` that none of these files takes lacks its
-    /// `provider`.
-    fn is_policy(&self, files: &[Self]) -> bool {
-        let takes = |file: &Self| file.extends.iter().any(|(name, _)| name == self.name());
-        self.has_provider() || self.spec.get("match").is_some() && !files.iter().any(takes)
-    }
-
-    fn has_provider(&self) -> bool {
-        !matches!(self.spec.content, Content::Map(_)) || self.spec.get("provider").is_some()
+    /// Returns whether it is a policy, and no part of others: a part has neither a provider nor a description.
+    fn is_policy(&self) -> bool {
+        let has = |key: &str| self.spec.get(key).is_some();
+        !matches!(self.spec.content, Content::Map(_)) || has("provider") || has("description")
     }
 
     /// An error for a part of policies where a policy is wanted.
@@ -232,7 +227,7 @@ pub(crate) fn untaken(files: &[PolicyFile], definitions: &[Definition]) -> Vec<S
             definitions.iter().flat_map(|one| one.bases.iter().map(|base| &base.file).chain([&one.file]));
         sources.into_iter().any(|known| *known == file.source.file)
     };
-    let unused = files.iter().filter(|file| !file.is_policy(files) && !is_taken(file));
+    let unused = files.iter().filter(|file| !file.is_policy() && !is_taken(file));
     let warning = |file: &PolicyFile| {
         let message = format!("no policy here takes the part `{}`, so that it is not checked", file.name());
         let diagnostic = Diagnostic::warning(UNUSED_PART, file.name_span, message)
@@ -286,7 +281,7 @@ impl<'f> Composition<'f> {
                     let message = format!("`{}` and `{name}` are both policies", first.name());
                     return refused(
                         message,
-                        "extend one policy; what has no `provider` is a part of policies",
+                        "extend one policy; what has neither `provider` nor `description` is a part of policies",
                     );
                 }
                 None if is_policy => policy = Some(base),
@@ -294,9 +289,7 @@ impl<'f> Composition<'f> {
             }
         }
         self.way.pop();
-        // What another file takes is a part, unless it has a provider.
-        let is_policy = if self.way.is_empty() { file.is_policy(self.files) } else { file.has_provider() };
-        let is_policy = is_policy || policy.is_some();
+        let is_policy = file.is_policy() || policy.is_some();
         self.found.push(Found { file, base: policy, is_policy });
         Ok(is_policy)
     }

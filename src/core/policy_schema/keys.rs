@@ -71,7 +71,7 @@ fn value(kind: &'static Kind, whole: bool) -> Value {
         }
         Kind::Fields(fields) => map(fields, whole),
         Kind::Spec => json!({
-            "if": {"anyOf": [has(["extends"]), {"not": has(["provider"])}]},
+            "if": {"anyOf": [has(["extends"]), {"not": {"anyOf": [has(["provider"]), has(["description"])]}}]},
             "then": {"$ref": "#/$defs/extension"},
             "else": {"$ref": "#/$defs/spec"},
         }),

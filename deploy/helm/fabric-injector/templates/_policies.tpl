@@ -34,7 +34,7 @@ The policies in use, as JSON, because a template returns text. Each has the form
 
 {{/*
 A policy, or a part of policies, with what it has from those that it extends. Takes its `name`, the `builtIn` policies, the
-operator's `own` policies as they are written, the parts among them, those `seen` on the way, and the names that are `taken`.
+operator's `own` policies as they are written, the parts among them, and those `seen` on the way.
 */}}
 {{- define "fabric-injector.resolved" -}}
 {{- if not (hasKey .own .name) -}}
@@ -47,7 +47,7 @@ operator's `own` policies as they are written, the parts among them, those `seen
 {{- range $base := kindIs "string" $extends | ternary (list $extends) $extends -}}
 {{- include "fabric-injector.checkBase" (dict "base" $base "place" $) -}}
 {{- $specs = append $specs (include "fabric-injector.resolved"
-    (dict "name" $base "builtIn" $.builtIn "own" $.own "seen" (append $.seen $base) "taken" (list $base)) | fromJson) -}}
+    (dict "name" $base "builtIn" $.builtIn "own" $.own "seen" (append $.seen $base)) | fromJson) -}}
 {{- end -}}
 {{- $gpus := list -}}
 {{- range $spec := $specs -}}
@@ -76,8 +76,8 @@ operator's `own` policies as they are written, the parts among them, those `seen
 {{- $_ := set $policy.parameters $name $parameter -}}
 {{- end -}}
 {{- end -}}
-{{- /* A part has no provider; one with a `match` that no policy takes is a policy that lacks it. */ -}}
-{{- if or $policy.provider (and (hasKey $own.spec "match") (not (has .name .taken))) -}}
+{{- /* A part has neither. */ -}}
+{{- if or $policy.provider (hasKey $own.spec "description") -}}
 {{- include "fabric-injector.checkResolved" (dict "file" $own.file "policy" $policy) -}}
 {{- end -}}
 {{- toJson $policy -}}
@@ -107,14 +107,9 @@ operator's `own` policies as they are written, the parts among them, those `seen
 {{- $own := include "fabric-injector.ownPolicies" . | fromJson -}}
 {{- $files := merge (deepCopy $own) (include "fabric-injector.parts" . | fromJson) -}}
 {{- $all := deepCopy $builtIn -}}
-{{- $taken := list -}}
-{{- range $own -}}
-{{- $extends := default list .spec.extends -}}
-{{- $taken = concat $taken (kindIs "string" $extends | ternary (list $extends) $extends) -}}
-{{- end -}}
 {{- range $name := keys $own -}}
 {{- $policy := include "fabric-injector.resolved"
-    (dict "name" $name "builtIn" $builtIn "own" $files "seen" (list $name) "taken" $taken) | fromJson -}}
+    (dict "name" $name "builtIn" $builtIn "own" $files "seen" (list $name)) | fromJson -}}
 {{- if $policy.provider -}}{{- $_ := set $all $name $policy -}}{{- end -}}
 {{- end -}}
 {{- toJson $all -}}

@@ -19,7 +19,7 @@ use crate::core::policy::parameter::{ParameterType, Variable, VariableValue, tem
 use crate::core::work::Work;
 
 /// The steps to find out whether a value depends on the pod, and to copy it.
-const STEPS_TO_FOLD: usize = 500;
+const STEPS_TO_FOLD: usize = 2_500;
 
 /// A policy for pods that select the same nodes.
 #[derive(Debug)]

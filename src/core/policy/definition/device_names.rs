@@ -86,6 +86,7 @@ fn gpu_resources(node: &Node) -> Checked<Vec<String>> {
         let message = "`resources` names no resource, so that no container has GPUs";
         return Err(Diagnostic::new(node.span, message).hint("write for example `[example.com/gpu]`").into());
     }
+    reader::at_most(items.len(), "resources of GPUs", node.span)?;
     let mut known = BTreeSet::new();
     let names: Vec<String> = all(items.iter().map(|item| {
         let name = reader::text(item, "`resources`")?;

@@ -29,6 +29,8 @@ pub(crate) struct SettingsFile {
 
 /// Each file is a volume and an annotation of the pod, and each container looks at each.
 const MAX_FILES: usize = 64;
+/// The most names and beginnings of one file, with each of which each variable is compared.
+const MAX_VARIABLES: usize = 64;
 
 /// The names become parts of annotations and volumes.
 const MAX_NAME: usize = 40;
@@ -65,6 +67,13 @@ pub(crate) fn read(node: &Node, names: &Names) -> Checked<Vec<SettingsFile>> {
     }
     all(items.iter().map(|item| {
         let read = one(item, names)?;
+        if read.variables.len() > MAX_VARIABLES {
+            let message =
+                format!("the file has {} variables, more than {MAX_VARIABLES}", read.variables.len());
+            return Err(Diagnostic::new(item.span, message)
+                .hint("write a beginning and `*`, as in `NCCL_*`")
+                .into());
+        }
         if known.contains(&read.name) {
             let message = format!("two entries of `files` have the name `{}`", read.name);
             let span = item.get("path").map_or(item.span, |path| path.span);

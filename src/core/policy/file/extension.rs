@@ -138,7 +138,7 @@ impl Combine {
             Self::Lists => {
                 for entry in reader::entries(&own.value, &what)? {
                     match entry_of(&mut base.value, &entry.key) {
-                        Some(known) => add_items(&mut known.value, &entry.value),
+                        Some(known) => add_items(known, &entry.value),
                         None => push(&mut base.value, entry),
                     }
                 }
@@ -313,13 +313,12 @@ fn put(node: &mut Node, entry: &Entry<Node>) {
 }
 
 /// Adds the items of a list, or the one of a single expression, to those of the base's.
-fn add_items(base: &mut Node, own: &Node) {
+fn add_items(base: &mut Entry<Node>, own: &Node) {
     let items = |node: &Node| match &node.content {
         Content::List(items) => items.clone(),
         _ => vec![node.clone()],
     };
-    let all = items(base).into_iter().chain(items(own)).collect();
-    base.content = Content::List(all);
+    base.value.content = Content::List(items(&base.value).into_iter().chain(items(own)).collect());
 }
 
 fn name_of<'n>(item: &'n Node, key: &str) -> Option<&'n str> {

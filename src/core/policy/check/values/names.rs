@@ -187,7 +187,7 @@ fn is_slip_of_word(word: &str, other: &str) -> bool {
     let at_most = match word.len().min(other.len()) {
         0..=2 => 0,
         // A letter too many or too few.
-        3..=4 => usize::from(word.len() != other.len()),
+        3..=4 => usize::from(word.len() != other.len() && word.chars().next() == other.chars().next()),
         5..=7 => 1,
         _ => 2,
     };
@@ -216,6 +216,7 @@ mod tests {
             ("example.com/rdma-shared-a", "example.com/rdma-shared-b"),
             ("example.com/pool", "example.org/pool"),
             ("topology.kubernetes.io/zone", "topology.kubernetes.io/region"),
+            ("nvidia.com/pgpu", "nvidia.com/gpu"),
         ] {
             assert!(!is_slip(name, known), "{name}");
         }
