@@ -97,10 +97,13 @@ impl Policy {
             } else {
                 Some(Vec::new())
             };
-            let text = format!("{values:?} {computed:?}");
-            loading.goes_on(text.len() * STEPS_TO_COPY);
+            let text = serde_json::to_string(&(&values.values, &values.others, &computed)).ok();
+            loading.goes_on(text.as_ref().map_or(0, String::len) * STEPS_TO_COPY);
             // Where an expression reads `node` itself, no two nodes are the same.
-            let key: Option<[u8; 32]> = computed.is_some().then(|| Sha256::digest(&text).into());
+            let key: Option<[u8; 32]> = text.filter(|_| computed.is_some()).map(|text| {
+                let remarks = format!("{:?}", values.notes);
+                Sha256::new().chain_update(text).chain_update(remarks).finalize().into()
+            });
             let resolved = match key.and_then(|key| known.get(&key)) {
                 Some(resolved) => Arc::clone(resolved),
                 None => match resolve(&selection) {
