@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 
 use crate::core::engine::{Mutated, Outcome, Reason, Warning, WarningKind, analyse, inject};
 use crate::core::pointer::unescape;
-use crate::core::policy::definition::{LOADING, keys};
+use crate::core::policy::definition::{POLICIES_IN_USE, keys};
 use crate::core::policy::expression::{ReadSet, Step};
 use crate::core::policy::interpolation::EvaluationError;
 use crate::core::policy::matcher::{Match, Selection};
@@ -38,7 +38,7 @@ pub(crate) fn policy(policy: &Policy, loading: &Work) -> Result<(), SourceErrors
         match (loading.ended(), work.ended()) {
             (None, None) => errors.extend(tried.err()),
             (Some(ended), _) => {
-                errors.push(policy.definition().too_costly(LOADING, ended));
+                errors.push(policy.definition().too_costly(POLICIES_IN_USE, ended));
                 break;
             }
             (None, Some(ended)) => {

@@ -23,7 +23,7 @@ use std::sync::{Arc, RwLock};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-use crate::core::policy::definition::{Definition, LOADING};
+use crate::core::policy::definition::{Definition, POLICIES_IN_USE};
 use crate::core::policy::interpolation::EvaluationError;
 use crate::core::policy::matcher::node::INSTANCE_TYPE;
 use crate::core::policy::matcher::{LabelsRead, Selection, current};
@@ -118,7 +118,7 @@ impl Policy {
             by_node.insert(selection, resolved);
         }
         if let Some(ended) = loading.ended() {
-            return Err(SourceErrors::new(vec![definition.too_costly(LOADING, ended)]));
+            return Err(SourceErrors::new(vec![definition.too_costly(POLICIES_IN_USE, ended)]));
         }
         let (others, whole) = (RwLock::default(), RwLock::default());
         let (Some(general), true) = (general, errors.is_empty()) else {

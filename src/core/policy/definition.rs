@@ -31,8 +31,8 @@ use crate::core::policy::source::{Diagnostic, SourceError, SourceFile, TOO_COSTL
 use crate::core::work::Ended;
 use crate::core::yaml::{Node, Span};
 
-/// What takes the work for the policies in use, in messages.
-pub(crate) const LOADING: &str = "loading the policies in use";
+/// What takes the work of loading, in messages.
+pub(crate) const POLICIES_IN_USE: &str = "loading the policies in use";
 
 /// A policy as its file declares it.
 #[derive(Debug)]
