@@ -49,8 +49,9 @@ pub(crate) fn policy(policy: &Policy, loading: &Work) -> Result<(), SourceErrors
     }
     let first = samples_on(policy, policy.first_node()).into_iter().next();
     if let Some((what, pod)) = first.filter(|_| loading.ended().is_none()) {
-        let work = Some(loading.part(pod.to_string().len()));
-        let failures = types::failures(policy, &pod, &PodContext { work, ..context });
+        let work = loading.part(pod.to_string().len());
+        let failures = types::failures(policy, &pod, &PodContext { work: Some(work.clone()), ..context });
+        loading.count_all(&work);
         errors.extend(failures.into_iter().map(|(place, failure)| failed(policy, &what, &place, failure)));
     }
     if errors.is_empty() { Ok(()) } else { Err(SourceErrors::first_at_each_place(errors)) }

@@ -158,7 +158,9 @@ impl NameList {
                 ),
                 Interpolation::Literal(text) => match parse(text) {
                     Ok(_) => Ok(name),
-                    Err(problem) => Err(Diagnostic::new(item.span, problem).hint("write a name")),
+                    Err(problem) => {
+                        Err(Diagnostic::new(item.span, problem).hint(format!("correct the entry of {what}")))
+                    }
                 },
                 _ => Ok(name),
             }
@@ -257,8 +259,8 @@ impl ClaimNames {
         self.with_devices().next().is_some()
     }
 
-    /// The names of claims that bring devices. Since the first one that matches decides, the most general is last.
-    pub(crate) fn with_devices(&self) -> impl DoubleEndedIterator<Item = &ClaimName> {
+    /// The names of claims that bring devices.
+    pub(crate) fn with_devices(&self) -> impl Iterator<Item = &ClaimName> {
         self.0.iter().filter(|name| name.devices != Some(0))
     }
 

@@ -150,7 +150,7 @@ impl Combine {
                             let (base, key) =
                                 (owner(bases, known.span), format!("{}.{}", own.key, entry.key));
                             let message = format!("the base `{base}` has `{key}`, too");
-                            let hint = "let the policy that takes both parts have it";
+                            let hint = "keep it in one of the two, or in the policy that takes both alone";
                             problems.add(Diagnostic::new(entry.span, message).code(EXTENSION).hint(hint));
                         }
                         _ => put(&mut base.value, entry),
