@@ -138,8 +138,8 @@ fn a_wrong_name_of_a_network_is_refused() {
     refused(&networks("$append: a@net1"), &["`a@net1`"]);
     refused(&networks("$append: '${totalGpus}'"), &["a name or a list of names"]);
     refused(&networks("$append: '${[\"A b\"]}'"), &["`A b`"]);
-    refused(&networks("$append: a, $separator: ','"), &["`$separator`", "`$append`"]);
-    refused(&networks("$separator: ','"), &["`$append`"]);
+    refused(&networks("$prepend: a"), &["`$prepend`", "`$append`"]);
+    refused(&networks("$key: a"), &["`$append`"]);
 }
 
 /// A policy with an entry of `devices.add`, and lists of resources and of networks for it.
@@ -325,7 +325,6 @@ fn wrong_entries_are_refused() {
     refused(&of("$append: [{i: a}, {i: a, net: b}], $key: i"), &["two entries", "`i`"]);
     refused(&of("$append: '${[1]}', $key: i"), &["a list of maps is needed"]);
     refused(&of("$append: '${1}', $key: i"), &["a list of maps is needed"]);
-    refused(&of("$append: [{i: a}], $key: i, $separator: ','"), &["`$separator`", "`$append`"]);
 }
 
 #[test]
@@ -344,92 +343,21 @@ fn edits_of_annotations_are_refused_elsewhere() {
     refused(&pod("spec: {tolerations: [{$append: [{i: a}], $key: i}]}"), annotation);
 }
 
-fn replacement(list: &str) -> String {
-    policy(&format!("  rules:\n    - name: r\n      {list}\n"))
-}
-
+/// The keys that earlier forms of the language had, each with what to write instead.
 #[test]
-fn a_list_is_replaced_as_a_whole() {
-    let command = replacement("container: {command: {$replace: [run, '${string(gpus)}']}}");
-    assert_eq!(inject(&command, &pod()).codes(), Vec::<&str>::new());
-    let mut own = pod();
-    own["spec"]["containers"][0]["command"] = json!(["sh", "-c", "x"]);
-    let injected = inject(&command, &own);
-    assert_eq!(injected.pod["spec"]["containers"][0]["command"], json!(["run", "8"]));
-    assert_eq!(injected.codes(), ["replaced"]);
-    assert_eq!(injected.report["warnings"][0]["path"], "spec.containers[a].command");
-    own["spec"]["containers"][0]["command"] = json!(["run", "8"]);
-    assert_eq!(inject(&command, &own).codes(), Vec::<&str>::new());
-}
-
-#[test]
-fn a_list_is_emptied() {
-    let none = replacement("pod: {spec: {tolerations: {$replace: []}}}");
-    let injected = inject(&none, &pod());
-    assert!(injected.pod["spec"].get("tolerations").is_none());
-    let mut own = pod();
-    own["spec"]["tolerations"] = json!([{"key": "a", "operator": "Exists"}]);
-    let injected = inject(&none, &own);
-    assert_eq!(injected.pod["spec"]["tolerations"], json!([]));
-    assert_eq!(injected.codes(), ["replaced"]);
-    let default = json!({"key": "node.kubernetes.io/not-ready", "operator": "Exists",
-        "effect": "NoExecute", "tolerationSeconds": 300});
-    let mut completed = own.clone();
-    completed["spec"]["tolerations"].as_array_mut().unwrap().push(default.clone());
-    assert_eq!(inject(&none, &completed).pod["spec"]["tolerations"], json!([default]));
-    let one =
-        replacement("pod: {spec: {tolerations: {$replace: \"${[{'key': 'b', 'operator': 'Exists'}]}\"}}}");
-    let injected = inject(&one, &own);
-    assert_eq!(injected.pod["spec"]["tolerations"], json!([{"key": "b", "operator": "Exists"}]));
-    let left_out = replacement("pod: {spec: {tolerations: {$replace: '${null}'}}}");
-    assert_eq!(inject(&left_out, &own).pod["spec"]["tolerations"], own["spec"]["tolerations"]);
-}
-
-#[test]
-fn lists_that_the_rest_of_a_pod_depends_on_are_not_replaced() {
-    for (list, place) in [
-        ("volumeMounts", "container: {volumeMounts: {$replace: []}}"),
-        ("ports", "container: {ports: {$replace: []}}"),
-        ("claims", "container: {resources: {claims: {$replace: []}}}"),
-        ("volumes", "pod: {spec: {volumes: {$replace: []}}}"),
-        ("containers", "pod: {spec: {containers: {$replace: []}}}"),
-        ("initContainers", "pod: {spec: {initContainers: {$replace: []}}}"),
-        ("resourceClaims", "pod: {spec: {resourceClaims: {$replace: []}}}"),
-        ("imagePullSecrets", "pod: {spec: {imagePullSecrets: {$replace: []}}}"),
-        ("schedulingGates", "pod: {spec: {schedulingGates: {$replace: []}}}"),
-        ("workingDir", "container: {workingDir: {$replace: []}}"),
-        ("nodeSelector", "pod: {spec: {nodeSelector: {$replace: []}}}"),
-    ] {
-        refused(&replacement(place), &[&format!("`$replace` cannot replace `{list}`: ")]);
-    }
+fn lists_are_not_replaced_and_have_one_separator() {
+    let rule = |list: &str| policy(&format!("  rules:\n    - name: r\n      {list}\n"));
+    let instead = &["`$replace` is no key", "`onConflict: replace`"];
+    refused(&rule("container: {command: {$replace: [a]}}"), instead);
+    refused(&rule("pod: {spec: {tolerations: {$replace: []}}}"), instead);
+    refused(&rule("pod: {spec: {volumes: {$replace: []}}}"), instead);
+    let separator = rule("env: {PATHS: {$append: a, $separator: ','}}");
+    refused(&separator, &["`$separator` is no edit", "entries have `:` between them"]);
+    let file = "  files: [{path: /etc/nccl.conf, variables: [NCCL_*], maxValue: 100}]\n";
     refused(
-        &replacement("container: {securityContext: {capabilities: {add: {$replace: [IPC_LOCK]}}}}"),
-        &["`$replace`"],
+        &policy(&format!("{file}  rules: [{{name: r, env: {{A: b}}}}]\n")),
+        &["`maxValue`", "leave it out"],
     );
-    refused(&replacement("container: {command: {$replace: [a], $append: b}}"), &["`$append`"]);
-    refused(&replacement("container: {command: {$replace: a}}"), &["a list"]);
-    refused(&replacement("pod: {spec: {tolerations: \"${{'$replace': []}}\"}}"), &["`$replace`"]);
-    refused(&replacement("pod: {spec: {finalizer: {$replace: []}}}"), &["`finalizer`"]);
-}
-
-#[test]
-fn a_rule_that_replaces_a_list_neither_refuses_another_nor_meets_one_that_adds() {
-    refused(
-        &replacement("onConflict: refuse\n      container: {command: {$replace: [a]}}"),
-        &["`r`", "refuses"],
-    );
-    refused(
-        &replacement(
-            "pod: {spec: {tolerations: {$replace: []}}}\n    - name: other\n      \
-             pod: {spec: {tolerations: [{key: a, operator: Exists}]}}",
-        ),
-        &["rule `r` replaces `tolerations`", "rule `other`"],
-    );
-    refused(
-        &replacement(
-            "container: {envFrom: {$replace: []}}\n    - name: other\n      \
-             pod: {spec: {containers: [{name: a, envFrom: [{configMapRef: {name: c}}]}]}}",
-        ),
-        &["rule `r` replaces `envFrom`", "rule `other`"],
-    );
+    let annotation = rule("pod: {metadata: {annotations: {a: {$append: b}}}}");
+    refused(&annotation, &["`$append` needs `$key`"]);
 }

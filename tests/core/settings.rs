@@ -31,7 +31,6 @@ spec:
       variables: [NCCL_*, FI_PROVIDER]
       when: file
       unless: [NCCL_CONF_FILE]
-      maxValue: 1023
   variables:
     profiles:
       fast: {hca: mlx5_0, count: 8, names: [a, b]}
@@ -234,7 +233,6 @@ fn mistakes_in_settings_are_found_at_their_line() {
         ("path: /etc/nccl.conf", "path: etc/nccl.conf", "test.yaml:17:13"),
         // The kubelet reserves names that begin with `..` in a volume.
         ("path: /etc/nccl.conf", "path: /etc/..nccl.conf", "the path of a file is `/etc/..nccl.conf`"),
-        ("maxValue: 1023", "maxValue: 0", "test.yaml:21:17"),
         ("[NCCL_*, FI", "[NCCL-*, FI", "`NCCL-*` is not the name of a variable"),
         (
             "  files:\n",

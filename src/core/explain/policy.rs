@@ -106,9 +106,6 @@ pub struct FileFact {
     /// Variables of a container by which it reads another file.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unless: Vec<String>,
-    /// The longest value that the file holds, in bytes.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_value: Option<usize>,
 }
 
 /// A check.
@@ -195,7 +192,6 @@ fn files(policy: &Policy) -> Vec<FileFact> {
         variables: file.variables.clone(),
         when: file.when.as_ref().map(source),
         unless: file.except.clone(),
-        max_value: Some(file.max_value).filter(|bytes| *bytes < usize::MAX),
     };
     policy.definition().files.iter().map(fact).collect()
 }

@@ -12,7 +12,7 @@ pub(crate) mod precedence;
 pub(crate) use checks::{About, PolicyCheck, VALUE};
 pub(crate) use device_names::{ClaimNames, DeviceNames, Gpus, OwnDevices};
 pub(crate) use files::{SettingsFile, includes};
-pub(crate) use place::{At, Placed, entries, in_volume, keys, span_in, span_in_rule};
+pub(crate) use place::{At, Placed, entries, in_volume, keys, span_in_rule};
 pub(crate) use precedence::{Applied, GivesWay, Part, applied};
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -4,8 +4,8 @@
 mod kind;
 
 use kind::Kind::{
-    Amount, Annotations, Any, Constant, Container, Count, Either, Env, Except, Expression, Fields,
-    Identifier, Like, List, Object, Parameter, Pod, Resources, Spec, Text, Variable, Word,
+    Amount, Annotations, Any, Constant, Container, Either, Env, Except, Expression, Fields, Identifier, Like,
+    List, Object, Parameter, Pod, Resources, Spec, Text, Variable, Word,
 };
 pub(crate) use kind::{Kind, Map, meaning, optional, required};
 
@@ -168,7 +168,6 @@ pub(crate) static FILE: Map = Map::new("an entry of `files`").keys(&[
     required("variables", List(&VARIABLES_OF_SETTINGS, 0), "Names of variables, or beginnings and `*`."),
     optional("when", Expression, "The condition for the pod."),
     optional("unless", TEXTS, "A container that sets one of these variables gets no file."),
-    optional("maxValue", Count(1), "The longest value in bytes that the library reads."),
 ]);
 
 pub(crate) static RULE: Map = Map::new("a rule").some_of(&["env", "container", "pod"]).keys(&[
@@ -185,13 +184,12 @@ pub(crate) static RULE: Map = Map::new("a rule").some_of(&["env", "container", "
     optional("pod", Pod, "The fields to add to the pod, if a container is selected."),
 ]);
 
-pub(crate) static LIST_EDIT: Map = Map::new("an edit of a list in a string")
+pub(crate) static LIST_EDIT: Map = Map::new("an edit of a variable")
     .some_of(&["$prepend", "$append"])
     .exclusive(&[["$prepend", "$append"]])
     .keys(&[
         optional("$prepend", TEXT, "The entry to add before the others."),
         optional("$append", TEXT, "The entry to add after the others."),
-        optional("$separator", Text(Format::NonEmpty), "The text between two entries; without it, `:`."),
     ]);
 
 pub(crate) static NETWORKS_EDIT: Map = Map::new("an edit of networks").keys(&[required(

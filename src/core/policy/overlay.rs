@@ -17,7 +17,7 @@ mod writes;
 
 pub(crate) use build::evaluate_key;
 pub(crate) use compile::{Compiler, compile_computed};
-pub(crate) use edit::{EntriesEdit, NetworksEdit, can_replace};
+pub(crate) use edit::{EntriesEdit, NetworksEdit};
 pub(crate) use fold::Fold;
 pub(crate) use places::{Wanted, is_list, is_object};
 pub(crate) use template::{Element, Template};
@@ -56,8 +56,6 @@ pub(crate) enum Instruction {
     Annotations { field: &'static Field, keys: Format, entries: Vec<(Interpolation, StringValue)> },
     /// Entries of a list, each of which is known by some of its fields, or else by its value.
     Keyed { field: &'static Field, keys: &'static [&'static str], entries: Vec<Element> },
-    /// A list that takes the place of the pod's.
-    Replace { field: &'static Field, list: Template },
     /// Environment variables.
     Env { field: &'static Field, variables: Vec<EnvEntry> },
     /// Limits and requests.
@@ -89,23 +87,20 @@ pub(crate) struct NamedContainer {
     pub(crate) instructions: Instructions,
 }
 
-/// A string, or a change to the list that a string holds.
+/// The text of an annotation, or a change to the list that it holds.
 #[derive(Debug, Clone)]
 pub(crate) enum StringValue {
     Text(Template),
-    /// An entry of a list with a separator.
-    List(ListEdit),
     /// Attachments of networks in a Multus annotation.
     Networks(NetworksEdit),
     /// Entries of a list of objects in JSON.
     Entries(EntriesEdit),
 }
 
-/// One entry in front of, or behind, what a variable such as `LD_LIBRARY_PATH` lists.
+/// One entry in front of, or behind, what a variable such as `LD_LIBRARY_PATH` lists with `:` between its entries.
 #[derive(Debug, Clone)]
 pub(crate) struct ListEdit {
     pub(crate) entry: Interpolation,
-    pub(crate) separator: String,
     pub(crate) prepend: bool,
 }
 

@@ -3,7 +3,6 @@
 use serde_json::{Map, Value, json};
 
 use crate::core::policy::NETWORKS;
-use crate::core::policy::overlay::can_replace;
 use crate::core::schema::{Default, Field, Format, ListMerge, Object, Overlay, Shape, pod};
 
 use super::keys::merge;
@@ -75,10 +74,9 @@ impl Objects {
             ("PodSpec", "containers" | "initContainers" | "volumes") => restrict(&mut schema, "array"),
             ("EnvVar", "value") => schema = edited(&["ListEdit"]),
             ("ObjectMeta", "annotations") if !is_one_value => {
-                schema["additionalProperties"] = edited(&["ListEdit", "EntriesEdit"]);
+                schema["additionalProperties"] = edited(&["EntriesEdit"]);
                 schema["properties"] = json!({NETWORKS: edited(&["NetworksEdit", "EntriesEdit"])});
             }
-            _ if !is_one_value && can_replace(object, field) => replaceable(&mut schema),
             _ => {}
         }
         if let Some(default @ (Value::String(_) | Value::Number(_) | Value::Bool(_))) = field.static_default()
@@ -170,17 +168,6 @@ fn restrict(schema: &mut Value, kind: &str) {
     for keyword in ["pattern", "patternErrorMessage"] {
         schema.as_object_mut().map(|schema| schema.shift_remove(keyword));
     }
-}
-
-/// A list, or `$replace` with the list that takes the place of the pod's, which can be empty.
-fn replaceable(list: &mut Value) {
-    let mut replacement = list.clone();
-    replacement["minItems"] = 0.into();
-    replacement["description"] = "The list that takes the place of the pod's.".into();
-    list["type"] = json!(["array", "string", "object"]);
-    list["properties"] = json!({"$replace": replacement});
-    list["required"] = json!(["$replace"]);
-    list["additionalProperties"] = false.into();
 }
 
 fn bounded(mut schema: Value, least: i64, most: i64) -> Value {

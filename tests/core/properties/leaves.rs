@@ -293,9 +293,6 @@ fn covers(after: &Value, wanted: &Value) -> bool {
 fn edited(edit: &serde_json::Map<String, Value>, after: &Value) -> bool {
     let text = after.as_str().unwrap_or_default();
     let of = |key: &str| edit.get(key).map(plain);
-    if let Some(list) = edit.get("$replace") {
-        return covers(after, list) || (items(list).is_empty() && items(after).is_empty());
-    }
     if let (Some(key), Some(entries)) = (of("$key"), edit.get("$append")) {
         let listed = serde_json::from_str::<Vec<Value>>(text).ok();
         return items(entries).iter().all(|entry| match &listed {
@@ -313,12 +310,11 @@ fn edited(edit: &serde_json::Map<String, Value>, after: &Value) -> bool {
         let name = network.rsplit('/').next().unwrap_or_default().to_owned();
         return text.matches(name.as_str()).count() >= count;
     }
-    let separator = of("$separator").unwrap_or_else(|| ":".to_owned());
     let wanted = of("$prepend").or_else(|| of("$append")).unwrap_or_default();
     // Networks in JSON have the namespace apart from the name.
     let is_json = text.trim_start().starts_with('[');
     let last = wanted.rsplit('/').next().unwrap_or_default();
-    is_json && text.contains(last) || wanted.split(&separator).all(|part| text.contains(part))
+    is_json && text.contains(last) || wanted.split(':').all(|part| text.contains(part))
 }
 
 fn bare(capability: &Value) -> String {

@@ -168,17 +168,29 @@ fn as_rule(entry: &Value, after: &Value) -> Value {
         rule["container"]["resources"] =
             json!({"limits": entry["resources"], "requests": entry["resources"]});
     }
+    let requests = requests(after);
+    let requested = entry["resources"].as_object().into_iter().flatten();
+    let requested: Vec<i64> = requested.map(|(name, _)| requests[name].as_i64().unwrap_or(0)).collect();
+    let sum: i64 = requested.iter().sum();
     match &entry["networks"] {
         Value::Null => {}
         Value::String(name) => {
-            let requests = requests(after);
-            let names = entry["resources"].as_object().into_iter().flatten();
-            let count =
-                names.map(|(name, _)| requests[name].as_i64().unwrap_or(0)).reduce(|one, other| one + other);
-            rule["pod"]["metadata"]["annotations"][NETWORKS] =
-                json!({"$append": name, "$count": count.unwrap_or(1)});
+            let count = if requested.is_empty() { 1 } else { sum };
+            rule["pod"]["metadata"]["annotations"][NETWORKS] = json!({"$append": name, "$count": count});
         }
-        names => rule["pod"]["metadata"]["annotations"][NETWORKS] = json!({"$append": names}),
+        names => {
+            // The n-th network goes with the n-th resource, and all go with a single one.
+            let has_device = |at: usize| match requested.len() {
+                0 => true,
+                1 => sum > 0,
+                _ => requested.get(at).is_some_and(|count| *count > 0),
+            };
+            let attached = items(names).iter().enumerate().filter(|(at, _)| has_device(*at));
+            let attached: Vec<&Value> = attached.map(|(_, name)| name).collect();
+            if !attached.is_empty() {
+                rule["pod"]["metadata"]["annotations"][NETWORKS] = json!({"$append": attached});
+            }
+        }
     }
     for (name, template) in entry["claims"].as_object().into_iter().flatten() {
         rule["container"]["resources"]["claims"] = json!([{"name": name}]);

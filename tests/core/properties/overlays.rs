@@ -27,7 +27,7 @@ pub(crate) fn each_field_is_there_or_reported(pair: &Pair<'_>) -> Verdict {
     let demand = model::demand(&pair.group.policy, &pair.pod, after, &pair.context);
     let text = &pair.group.text;
     let edits = text.contains("$prepend") || text.contains("$append");
-    let replaces = text.contains("onConflict: \"replace\"") || text.contains("$replace");
+    let replaces = text.contains("onConflict: \"replace\"");
     let contradictions = if replaces { contradictions(&demand, &pair.pod) } else { BTreeSet::default() };
     let warnings = &pair.first.warnings;
     let outcome = leaves::Outcome { before: &pair.pod, after: &completed, warnings, edits, contradictions };

@@ -53,7 +53,6 @@ const NOT_FOUND: [(&str, &[&str]); 4] = [
             "minimum-above-maximum",
             "replaces-its-own-trigger",
             "request-and-limit-differ",
-            "separators-differ",
             "trial-default-outside-of-enum",
             "two-",
             "variable-has-the-name-of-a-parameter",

@@ -67,20 +67,19 @@ pub(crate) fn policy() -> Value {
             ],
             "files": [{
                 "path": "/etc/nccl.conf", "variables": ["NCCL_*"], "when": "totalGpus > 0",
-                "unless": ["NCCL_CONF_FILE"], "maxValue": 100,
+                "unless": ["NCCL_CONF_FILE"],
             }],
             "rules": [{
                 "name": "all", "when": "totalGpus > 0", "containers": "gpus > 0",
                 "onConflict": "keep",
                 "env": {
-                    "A": "b", "B": 1, "PATH": {"$append": "/opt/bin", "$separator": ":"},
+                    "A": "b", "B": 1, "PATH": {"$append": "/opt/bin"}, "LIBRARIES": {"$prepend": "/opt/lib"},
                     "NODE": {"valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
                 },
-                "container": {"args": {"$replace": ["a"]}},
+                "container": {"args": ["a"]},
                 "pod": {
                     "metadata": {"annotations": {
                         "example.com/plain": "${mode}",
-                        "example.com/list": {"$prepend": "a"},
                         "k8s.v1.cni.cncf.io/networks": {"$append": ["rail-0"]},
                         "example.com/entries": {"$append": [{"name": "a"}], "$key": "name"},
                     }},

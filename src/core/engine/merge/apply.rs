@@ -53,7 +53,6 @@ fn apply_one(
             container::mounts(merge, cursor, field, entries)
         }
         Instruction::Keyed { field, keys, entries } => fields::keyed(merge, cursor, field, keys, entries),
-        Instruction::Replace { field, list } => fields::replace(merge, cursor, field, list),
         Instruction::Annotations { field, keys, entries } => {
             text::annotations(merge, cursor, field, *keys, entries)
         }

@@ -1,11 +1,8 @@
-//! Fields without rules of their own: values, maps, keyed lists, sets, and lists that take the place of the pod's.
+//! Fields without rules of their own: values, maps, keyed lists and sets.
 //! What one does with them follows from the schema alone. Fields of a container with rules of their own are in
 //! `container`, and annotations in `text`.
 
 mod exclusions;
-mod replace;
-
-pub(super) use replace::list as replace;
 
 use serde_json::Value;
 

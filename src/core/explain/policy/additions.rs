@@ -118,7 +118,7 @@ impl Additions<'_, '_, '_> {
                 let empty = Value::Object(Map::new());
                 self.push(at, (empty.clone(), Some(empty)));
             }
-            Written::Value(template) | Written::Replacement(template) => {
+            Written::Value(template) => {
                 let built = self.template(template);
                 self.push(at, built);
             }

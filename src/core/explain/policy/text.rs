@@ -137,7 +137,6 @@ fn files(fact: &PolicyFact, text: &mut Text) {
         if !file.unless.is_empty() {
             rows.push(row("unless set", &file.unless.join(", ")));
         }
-        rows.extend(file.max_value.map(|bytes| row("longest value", &format!("{bytes} bytes"))));
         text.rows(4, &rows);
     }
 }

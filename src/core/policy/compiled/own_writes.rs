@@ -62,7 +62,7 @@ impl OwnWrites {
         });
         Self {
             read: rules.iter().filter(|rule| of_rule(rule, &reads)).map(|rule| rule.name.clone()).collect(),
-            always_read: edits_differ(rules) || by_files,
+            always_read: edits_are_replaced(rules) || by_files,
             // A rule that replaces a value may do so again when another one no longer applies.
             only_by_conditions: !rules.iter().any(|rule| of_rule(rule, &of_templates))
                 && rules.iter().all(|rule| rule.on_conflict != OnConflict::Replace),
@@ -120,25 +120,23 @@ pub(crate) fn choice_reads_writes(policies: &[(&Definition, &Devices)], annotati
     })
 }
 
-/// Returns whether rules edit the list in a string in different ways: with another separator, one may take for a single
-/// entry what another one made of two, and a rule that insists on a value replaces the list.
-fn edits_differ(rules: &[Rule]) -> bool {
-    let mut writes: Vec<(Write<'_>, bool)> = Vec::new();
+/// Returns whether a rule may insist on the value of a string that holds a list, to which another one adds an entry.
+fn edits_are_replaced(rules: &[Rule]) -> bool {
+    let (mut edited, mut set) = (Vec::new(), Vec::new());
     for rule in rules {
-        let insists = rule.on_conflict != OnConflict::Keep;
-        let of_strings = writes_of_rule(&rule.container, &rule.pod).filter(|write| {
-            matches!(write.value, Written::Replacement(_) | Written::Computed { .. }) || write.is_of_strings()
-        });
-        writes.extend(of_strings.map(|write| (write, insists)));
+        for write in writes_of_rule(&rule.container, &rule.pod) {
+            if matches!(write.value, Written::ListEdit(_) | Written::Networks(_)) {
+                edited.push(write.name());
+            }
+            let is_of_strings = matches!(write.value, Written::Computed { .. }) || write.is_of_strings();
+            if is_of_strings && rule.on_conflict != OnConflict::Keep {
+                set.push(write.name());
+            }
+        }
     }
-    let edits = writes.iter().filter_map(|(write, _)| Some((write.name(), write.separator()?)));
-    edits.into_iter().any(|(name, separator)| {
-        writes.iter().any(|(other, insists)| {
-            let may_be_the_same = name.is_none() || other.name().is_none_or(|other| Some(other) == name);
-            let differs = other.separator().is_some_and(|other| other != separator);
-            (differs || *insists) && may_be_the_same
-        })
-    })
+    let may_be_one =
+        |one: Option<&str>, other: Option<&str>| one.is_none() || other.is_none() || one == other;
+    edited.iter().any(|name| set.iter().any(|other| may_be_one(*name, *other)))
 }
 
 /// The places of a pod that expressions read.

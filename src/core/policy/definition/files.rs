@@ -21,8 +21,6 @@ pub(crate) struct SettingsFile {
     pub(crate) when: Option<Interpolation>,
     /// The path at which the library reads a file of `NAME=VALUE` lines.
     pub(crate) path: String,
-    /// The longest value that the library reads, in bytes.
-    pub(crate) max_value: usize,
     /// Variables that name another file.
     pub(crate) except: Vec<String>,
 }
@@ -90,17 +88,9 @@ fn one(node: &Node, names: &Names) -> Checked<SettingsFile> {
     let variables = fields.required("variables", |node| names_of(node, pattern));
     let when = fields.optional("when", |node| Interpolation::condition(node, "when", names, Phase::Pod));
     let except = fields.optional("unless", |node| names_of(node, name));
-    let max_value = fields.optional("maxValue", max_value);
     fields.finish()?;
     let (path, name) = path?;
-    Ok(SettingsFile {
-        name,
-        variables: variables?,
-        when: when?,
-        path,
-        max_value: max_value?.unwrap_or(usize::MAX),
-        except: except?.unwrap_or_default(),
-    })
+    Ok(SettingsFile { name, variables: variables?, when: when?, path, except: except?.unwrap_or_default() })
 }
 
 fn names_of(node: &Node, read: fn(&Node) -> Result<String, Diagnostic>) -> Checked<Vec<String>> {
@@ -146,11 +136,4 @@ fn path(node: &Node) -> Result<(String, String), Diagnostic> {
     let message = format!("the file is called `{last}`, and annotations and volumes cannot have that name");
     let hint = format!("use letters, digits and hyphens before the first dot, at most {MAX_NAME}");
     Err(Diagnostic::new(node.span, message).hint(hint))
-}
-
-fn max_value(node: &Node) -> Result<usize, Diagnostic> {
-    let number = node.to_value().as_u64().and_then(|number| usize::try_from(number).ok());
-    number.filter(|number| *number > 0).ok_or_else(|| {
-        reader::expected(node, "`maxValue` to be a number of bytes").hint("write a whole number above 0")
-    })
 }

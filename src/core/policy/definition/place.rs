@@ -171,11 +171,6 @@ impl Rule {
 }
 
 impl Placed<'_> {
-    /// Returns whether it is a write to a container.
-    pub(crate) fn is_of_container(&self) -> bool {
-        self.start != keys(["pod"])
-    }
-
     /// The path in the rule of an entry of the list of texts that is written.
     pub(crate) fn item(&self, text: &str) -> Vec<At> {
         self.path().into_iter().chain([At::Item("", text.to_owned())]).collect()
@@ -208,7 +203,6 @@ impl Placed<'_> {
             (Key::Fields([key, ..]), Written::Entry(entry)) => {
                 path.extend(entry.0.field(key).as_ref().and_then(key_of).map(|name| At::Item(key, name)));
             }
-            (_, Written::Replacement(_)) => path.extend(keys(["$replace"])),
             (Key::Whole | Key::Fields(_), _) => {}
         }
         path

@@ -165,7 +165,7 @@ fn values(rule: &Rule) -> Vec<(Part, Place, bool)> {
 fn place(write: &Write<'_>) -> Option<Place> {
     let is_value = matches!(
         (write.key, write.value),
-        (Key::Whole | Key::Of(Interpolation::Literal(_)), Written::Value(_) | Written::Replacement(_))
+        (Key::Whole | Key::Of(Interpolation::Literal(_)), Written::Value(_))
             | (Key::Of(Interpolation::Literal(_)), Written::Amount(_))
             | (Key::Fields([_]), Written::Entry(_))
     ) || write.is_edit();

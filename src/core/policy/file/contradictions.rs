@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use crate::core::yaml::Node;
 
-use crate::core::policy::definition::{At, OnConflict, Placed, Rule, in_volume, span_in_rule};
-use crate::core::policy::overlay::{Element, Written};
+use crate::core::policy::definition::{At, OnConflict, Rule, in_volume, span_in_rule};
+use crate::core::policy::overlay::Element;
 use crate::core::policy::parameter::Files;
 use crate::core::policy::source::{CONFLICTING_RULES, Diagnostic, Problems};
 
@@ -13,9 +13,7 @@ use crate::core::policy::source::{CONFLICTING_RULES, Diagnostic, Problems};
 pub(super) fn find(node: &Node, rules: &[Rule], files: &Files) -> Problems {
     let mut problems = Problems::default();
     problems.take(same_volumes(node, rules, files));
-    for contradict in [edits_and_insists, other_separators, additions_and_replacements] {
-        problems.take(contradict(node, rules));
-    }
+    problems.take(edits_and_insists(node, rules));
     problems
 }
 
@@ -69,60 +67,6 @@ fn edits_and_insists(node: &Node, rules: &[Rule]) -> Result<(), Diagnostic> {
                 message,
                 "set the whole value in one rule",
             ));
-        }
-    }
-    Ok(())
-}
-
-/// A list in a string has one separator: by another one, an edit takes several entries for one.
-fn other_separators(node: &Node, rules: &[Rule]) -> Result<(), Diagnostic> {
-    let mut known: Vec<(Placed<'_>, &str)> = Vec::new();
-    for placed in rules.iter().flat_map(Rule::writes) {
-        let (Some(name), Some(separator)) = (placed.write.name(), placed.write.separator()) else { continue };
-        let same = |other: &&(Placed<'_>, &str)| {
-            (other.0.write.field(), other.0.write.name()) == (placed.write.field(), Some(name))
-        };
-        match known.iter().find(same) {
-            Some((other, before)) if *before != separator => {
-                let message = format!(
-                    "rule `{}` separates the entries of `{name}` by `{separator}`, and rule `{}` by `{before}`",
-                    placed.rule.name, other.rule.name
-                );
-                let hint = "use the same `$separator` in both";
-                return Err(contradiction(node, placed.rule, &placed.path(), message, hint));
-            }
-            Some(_) => {}
-            None => known.push((placed, separator)),
-        }
-    }
-    Ok(())
-}
-
-/// A rule that replaces a list would remove what another rule adds to it.
-fn additions_and_replacements(node: &Node, rules: &[Rule]) -> Result<(), Diagnostic> {
-    let (mut added, mut replaced) = (Vec::new(), Vec::new());
-    for placed in rules.iter().flat_map(Rule::writes) {
-        match placed.write.value {
-            Written::Replacement(_) => replaced.push(placed),
-            Written::Entry(_) | Written::Computed { .. } => added.push(placed),
-            _ => {}
-        }
-    }
-    for list in &replaced {
-        // Any two containers of a pod can be the same one.
-        let meets = |other: &&Placed<'_>| {
-            other.is_of_container() == list.is_of_container()
-                && list.write.path.starts_with(&other.write.path)
-        };
-        if let Some(adder) = added.iter().find(meets) {
-            let message = format!(
-                "rule `{}` replaces `{}`, to which rule `{}` adds",
-                list.rule.name,
-                list.write.field(),
-                adder.rule.name
-            );
-            let hint = "write all entries into `$replace`";
-            return Err(contradiction(node, list.rule, &list.path(), message, hint));
         }
     }
     Ok(())

@@ -8,17 +8,16 @@ use super::devices::Devices;
 use super::names::{identifier, taken};
 use super::{contradictions, env, variables};
 use crate::core::policy::definition::{
-    Containers, Definition, Gpus, OnConflict, Rule, checks, files, precedence, span_in,
+    Containers, Definition, Gpus, OnConflict, Rule, checks, files, precedence,
 };
 use crate::core::policy::interpolation::{Interpolation, Names, Phase};
 use crate::core::policy::keys::{self, API_VERSION, KIND};
 use crate::core::policy::matcher::Matcher;
-use crate::core::policy::overlay::{Compiler, Written};
+use crate::core::policy::overlay::Compiler;
 use crate::core::policy::parameter::{Files, Layer, Parameter, ParameterType, machines};
 use crate::core::policy::source::reader::{self, Fields};
 use crate::core::policy::source::{
-    CONFLICTING_RULES, Checked, DUPLICATE_NAME, Diagnostic, EXTENSION, MISSING_KEY, Problems, SourceFile,
-    closest,
+    Checked, DUPLICATE_NAME, Diagnostic, EXTENSION, MISSING_KEY, Problems, SourceFile, closest,
 };
 
 /// The head of a policy file, and the problems in it, which do not hide those of the `spec`.
@@ -281,11 +280,5 @@ fn rule(node: &Node, names: &Names) -> Checked<Rule> {
         parameters: BTreeSet::new(),
         gives_way: Vec::new(),
     };
-    let replacement = rule.writes().find(|placed| matches!(placed.write.value, Written::Replacement(_)));
-    if let Some(placed) = replacement.filter(|_| rule.on_conflict == OnConflict::Refuse) {
-        let message = format!("the rule `{}` replaces a list, and refuses pods with another one", rule.name);
-        let diagnostic = Diagnostic::new(span_in(node, &placed.path()), message).code(CONFLICTING_RULES);
-        return Err(diagnostic.hint("write two rules").into());
-    }
     Ok(rule)
 }

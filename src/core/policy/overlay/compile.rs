@@ -10,13 +10,9 @@ use crate::core::schema::{self, Field, ListMerge, Object, Shape, resource_amount
 use crate::core::yaml::Node;
 
 use super::accept::is_structure;
-use super::edit::replace;
 use super::source::{Source, SourceContent};
-use super::values::{
-    AS_LIST, elements, expected, fields, keyed_values, list, mismatch, missing, once, value,
-};
+use super::values::{elements, fields, keyed_values, list, mismatch, missing, once, value};
 use super::{Amount, Element, EnvEntry, Instruction, Instructions, NamedContainer, PodOverlay, Template};
-use crate::core::policy::overlay::edit::keys::REPLACE;
 use crate::core::policy::overlay::edit::strings::{annotation, of_variable};
 
 /// Compiles the overlays of a policy.
@@ -72,19 +68,19 @@ impl PodOverlay {
         let mut problems = Problems::default();
         for (entry, field) in fields(source, object, &mut problems)? {
             match field.name {
-                "volumes" if entry.value.get(REPLACE).is_none() => {
+                "volumes" => {
                     let Shape::List { items, .. } = &field.shape else { continue };
                     let volumes =
                         entries_of(&entry.value).and_then(|entries| elements(entries, items, &["name"]));
                     self.volumes.extend(problems.take(volumes).unwrap_or_default());
                 }
-                "containers" | "initContainers" if entry.value.get(REPLACE).is_none() => {
+                "containers" | "initContainers" => {
                     let containers = entries_of(&entry.value).and_then(|entries| {
                         all(entries.iter().map(|container| named_container(container, field.name)))
                     });
                     self.containers.extend::<Vec<_>>(problems.take(containers).unwrap_or_default());
                 }
-                "resourceClaims" if entry.value.get(REPLACE).is_none() => {
+                "resourceClaims" => {
                     let instructions =
                         problems.take(instruction(&entry.value, field, object)).into_iter().collect();
                     self.claims.push(Instruction::Object { field: spec, instructions });
@@ -101,16 +97,14 @@ impl PodOverlay {
 
 /// The entries of a list of containers or volumes.
 fn entries_of(source: &Source) -> Checked<&[Source]> {
-    source.readable()?;
     match &source.content {
-        SourceContent::List(entries) => Ok(entries),
         SourceContent::Text(Interpolation::Expression(_)) => {
             Err(Diagnostic::new(source.span, "an expression cannot yield the containers or volumes of a pod")
                 .code(WRONG_TYPE)
                 .hint("write the entries out, with expressions in their fields")
                 .into())
         }
-        _ => Err(expected(source, "a list").hint(AS_LIST).into()),
+        _ => list(source),
     }
 }
 
@@ -149,9 +143,6 @@ fn instructions(source: &Source, object: &'static Object) -> Checked<Instruction
 
 /// Compiles one field of an object.
 fn instruction(source: &Source, field: &'static Field, object: &'static Object) -> Checked<Instruction> {
-    if let Some(list) = source.get(REPLACE) {
-        return Ok(Instruction::Replace { field, list: replace::compile(source, list, field, object)? });
-    }
     if let SourceContent::Text(text @ Interpolation::Expression(_)) = &source.content
         && is_structure(&field.shape)
         && !matches!(field.shape, Shape::Atomic(_) | Shape::List { merge: ListMerge::Atomic, .. })
@@ -227,11 +218,7 @@ pub(crate) fn compile_computed(
     field: &'static Field,
     object: &'static Object,
 ) -> Checked<Option<Instruction>> {
-    let compile = |source: Source| match source.get(REPLACE) {
-        Some(_) => Err(replace::computed(&source).into()),
-        None => compile_field(&source, field, object),
-    };
-    Source::of_value(value).map(compile).transpose()
+    Source::of_value(value).map(|source| compile_field(&source, field, object)).transpose()
 }
 
 fn env(source: &Source, field: &'static Field, items: &'static Shape) -> Checked<Instruction> {

@@ -5,9 +5,7 @@ pub(super) mod entries;
 pub(super) mod keys;
 pub(super) mod misplaced;
 pub(super) mod networks;
-pub(super) mod replace;
 pub(super) mod strings;
 
 pub(crate) use entries::EntriesEdit;
 pub(crate) use networks::NetworksEdit;
-pub(crate) use replace::can_replace;

@@ -56,9 +56,6 @@ impl Fold<'_, '_, '_> {
             Instruction::Value { field, template } => {
                 return Ok(self.template(template)?.map(|template| Instruction::Value { field, template }));
             }
-            Instruction::Replace { field, list } => {
-                return Ok(self.template(list)?.map(|list| Instruction::Replace { field, list }));
-            }
             Instruction::Entries { field, keys, entries } => Instruction::Entries {
                 field,
                 keys: *keys,
@@ -147,7 +144,6 @@ impl Fold<'_, '_, '_> {
     fn string(&self, value: &StringValue) -> Folded<StringValue> {
         Ok(match value {
             StringValue::Text(template) => self.template(template)?.map(StringValue::Text),
-            StringValue::List(edit) => Some(StringValue::List(self.list_edit(edit)?)),
             StringValue::Networks(edit) => Some(StringValue::Networks(self.networks(edit)?)),
             StringValue::Entries(edit) => Some(StringValue::Entries(self.entries(edit)?)),
         })
@@ -180,14 +176,10 @@ impl Fold<'_, '_, '_> {
                 folded.map(EnvEntry::Entry)
             }
             EnvEntry::List { name, edit } => {
-                let edit = self.list_edit(edit)?;
+                let edit = ListEdit { entry: self.text(&edit.entry)?, ..*edit };
                 self.template(name)?.map(|name| EnvEntry::List { name, edit })
             }
         })
-    }
-
-    fn list_edit(&self, edit: &ListEdit) -> Result<ListEdit, EvaluationError> {
-        Ok(ListEdit { entry: self.text(&edit.entry)?, ..edit.clone() })
     }
 
     fn amount(&self, amount: &Amount) -> Result<Vec<Amount>, EvaluationError> {

@@ -7,8 +7,6 @@ use crate::core::policy::source::{Checked, Diagnostic, Problems, TOO_EARLY, all,
 use crate::core::yaml::scalar::Scalar;
 use crate::core::yaml::{Content, Node, Span, Text};
 
-use crate::core::policy::overlay::edit::keys::REPLACE;
-
 /// A piece of an overlay, before the schema of a Pod is applied to it.
 #[derive(Debug)]
 pub(super) struct Source {
@@ -48,13 +46,7 @@ impl Source {
                     let key = reader::string_key(entry).and_then(|()| {
                         Interpolation::compile(&Text::on_line(&entry.key, entry.span), names, Some(phase))
                     });
-                    let empties = entry.key == REPLACE
-                        && matches!(&entry.value.content, Content::List(items) if items.is_empty());
-                    let value = if empties {
-                        Self { span: entry.value.span, content: SourceContent::List(Vec::new()) }
-                    } else {
-                        Self::read(&entry.value, names, phase, problems)
-                    };
+                    let value = Self::read(&entry.value, names, phase, problems);
                     if let Some(key) = problems.take(key) {
                         read.push(SourceEntry { key, span: entry.span, value });
                     }

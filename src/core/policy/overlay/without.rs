@@ -38,7 +38,7 @@ impl Without<'_> {
                 }
                 Instruction::Object { field, instructions: left }
             }
-            Instruction::Value { field, .. } | Instruction::Replace { field, .. } => {
+            Instruction::Value { field, .. } => {
                 return self.keeps(field.name, None).then(|| instruction.clone());
             }
             Instruction::Entries { field, keys, entries } => {

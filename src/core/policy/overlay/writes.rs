@@ -39,8 +39,6 @@ pub(crate) enum Written<'i> {
     Empty,
     /// A value that is set.
     Value(&'i Template),
-    /// A list that takes the place of the pod's.
-    Replacement(&'i Template),
     /// Names that are added to a list.
     Names(&'i Template),
     /// An entry of a list.
@@ -107,7 +105,6 @@ impl<'i> Walk<'i> {
                 self.path.pop();
             }
             Instruction::Value { field, template } => self.add(field, Key::Whole, Written::Value(template)),
-            Instruction::Replace { field, list } => self.add(field, Key::Whole, Written::Replacement(list)),
             Instruction::Entries { field, entries, .. } => {
                 for (key, template) in entries {
                     self.add(field, Key::Of(key), Written::Value(template));
@@ -164,7 +161,6 @@ impl<'i> Written<'i> {
     fn string(value: &'i StringValue) -> Self {
         match value {
             StringValue::Text(template) => Self::Value(template),
-            StringValue::List(edit) => Self::ListEdit(edit),
             StringValue::Networks(edit) => Self::Networks(edit),
             StringValue::Entries(edit) => Self::Entries(edit),
         }
@@ -195,15 +191,5 @@ impl<'i> Write<'i> {
     /// Returns whether it changes a part of a string.
     pub(crate) fn is_edit(&self) -> bool {
         matches!(self.value, Written::ListEdit(_) | Written::Networks(_) | Written::Entries(_))
-    }
-
-    /// The separator of the list in a string to which it adds an entry.
-    pub(crate) fn separator(&self) -> Option<&'i str> {
-        match self.value {
-            Written::ListEdit(edit) => Some(&edit.separator),
-            // Multus separates networks by commas.
-            Written::Networks(_) => Some(","),
-            _ => None,
-        }
     }
 }

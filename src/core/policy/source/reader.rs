@@ -129,6 +129,8 @@ impl<'n> Fields<'n> {
 /// Keys of earlier forms of the language and of other engines, and what to write instead.
 const RENAMED: &[(&str, &str)] = &[
     ("$count", "write `networks` in an entry of `devices.add`, which counts the devices of the pod"),
+    ("$replace", "write the list itself, in a rule with `onConflict: replace`"),
+    ("$separator", "leave it out: entries have `:` between them; build another list in an expression"),
     ("action", "write the message under `refuse`, or under `warn`"),
     ("byNode", "write the rows under `machines:` of `spec`, as in `LABEL: {VALUE: {NAME: …}}`"),
     ("context", "write `variables`, or `parameters`, which operators set"),
@@ -141,6 +143,7 @@ const RENAMED: &[(&str, &str)] = &[
     ("fromNodes", "write `${offeredName('RESOURCE')}` or `${offeredNames('RESOURCE')}`"),
     ("max", "write `maximum`"),
     ("maxItems", "write `maximum`, which is the greatest length of a list"),
+    ("maxValue", "leave it out: a value of more than 1023 bytes is in no file"),
     ("message", "write it under `warn`, or under `refuse` to refuse the pod"),
     ("min", "write `minimum`"),
     ("minItems", "write `minimum`, which is the least length of a list"),

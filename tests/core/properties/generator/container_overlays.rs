@@ -52,12 +52,12 @@ fn env(author: &mut Author<'_>, phase: Phase) -> Value {
         match author.dice.below(12) {
             0 => entry["valueFrom"] = author.dice.pick(&value_sources()),
             1 if name == "LD_LIBRARY_PATH" || author.dice.chance(20) => {
-                entry["value"] = edit(author, phase, name);
+                entry["value"] = edit(author, phase);
             }
             _ => entry["value"] = author.text_field(phase),
         }
         if name == "LD_LIBRARY_PATH" && author.dice.chance(60) {
-            entry = json!({"name": name, "value": edit(author, phase, name)});
+            entry = json!({"name": name, "value": edit(author, phase)});
         }
         entries.push(entry);
     }
@@ -65,18 +65,13 @@ fn env(author: &mut Author<'_>, phase: Phase) -> Value {
 }
 
 /// An edit of the list that a string holds.
-fn edit(author: &mut Author<'_>, phase: Phase, name: &str) -> Value {
+fn edit(author: &mut Author<'_>, phase: Phase) -> Value {
     let text = match author.dice.below(4) {
         0 => author.text_field(phase),
         1 => json!("/opt/lib:/opt/own/lib"),
         _ => json!(author.dice.pick(&["/opt/lib", "/usr/lib"])),
     };
-    let mut edit = json!({author.dice.pick(&["$prepend", "$append"]): text});
-    // A list has one separator.
-    if name != "LD_LIBRARY_PATH" {
-        edit["$separator"] = json!(if name.len().is_multiple_of(2) { "," } else { " " });
-    }
-    edit
+    json!({author.dice.pick(&["$prepend", "$append"]): text})
 }
 
 pub(crate) fn amounts(author: &mut Author<'_>, phase: Phase) -> Map<String, Value> {

@@ -22,7 +22,6 @@ pub(crate) fn extend_policy(author: &mut Author<'_>, spec: &mut Value) {
             json!(["*-gpus=4", "team*=0"]),
         ]);
     }
-    replace_lists(author.dice, spec);
     if !author.dice.chance(25) {
         return;
     }
@@ -68,30 +67,6 @@ fn device(author: &mut Author<'_>, at: usize) -> Value {
         entry["claims"] = json!({format!("nics-{at}"): "policy-nics"});
     }
     entry
-}
-
-fn replace_lists(dice: &mut Dice, spec: &mut Value) {
-    let tolerations = dice.chance(20).then(|| {
-        dice.pick(&[
-            json!([]),
-            json!([{"key": "fabric", "operator": "Exists", "effect": "NoSchedule"}]),
-            json!([{"key": "x", "value": "y"}, {"key": "nvidia.com/gpu", "operator": "Exists"}]),
-        ])
-    });
-    for rule in spec["rules"].as_array_mut().into_iter().flatten() {
-        let mut replaces = false;
-        if dice.chance(8) && (rule["onConflict"] != "refuse") {
-            rule["container"]["command"] = json!({"$replace": dice.pick(&[json!(["run"]), json!([])])});
-            replaces = true;
-        }
-        if let (Some(list), true) = (&tolerations, !rule["pod"]["spec"]["tolerations"].is_null()) {
-            set(rule, &["pod", "spec", "tolerations"], json!({"$replace": list}));
-            replaces = true;
-        }
-        if replaces && rule["onConflict"] == "refuse" {
-            rule["onConflict"] = json!("keep");
-        }
-    }
 }
 
 /// Adds claims and devices to a pod.

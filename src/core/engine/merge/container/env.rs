@@ -104,7 +104,7 @@ fn add_to_list(
         return merge.settle_entry(list, at, json!({"name": name, "value": entry}), Kept::Env);
     }
     let text = existing["value"].as_str().unwrap_or_default();
-    let Some(edited) = with_entry(text, &entry, &edit.separator, edit.prepend) else {
+    let Some(edited) = with_entry(text, &entry, edit.prepend) else {
         list.log().present_entry(at);
         return Ok(());
     };

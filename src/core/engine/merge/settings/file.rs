@@ -13,6 +13,10 @@ use crate::core::policy::definition::SettingsFile;
 /// The domain of the annotations that hold settings files.
 pub(super) const DOMAIN: &str = "settings.fabric-injector.io";
 
+/// The longest value in bytes. The libraries that read such files hold a value in 1,024 bytes, the last of which ends
+/// it, and cut a longer one without a word.
+const MAX_VALUE: usize = 1023;
+
 /// A settings file of the policy.
 pub(super) struct File<'a>(pub(super) &'a SettingsFile);
 
@@ -44,8 +48,7 @@ impl File<'_> {
         for name in variables.iter().filter(|name| self.0.include(name)) {
             let Some(entry) = entries.get(name.as_str()) else { continue };
             let value = entry["value"].as_str().unwrap_or_default();
-            let fits =
-                |value: &String| value.len() <= self.0.max_value && !value.contains(['\n', '\r', '\0']);
+            let fits = |value: &String| value.len() <= MAX_VALUE && !value.contains(['\n', '\r', '\0']);
             match expanded(value).filter(|_| entry["valueFrom"].is_null()).filter(fits) {
                 Some(value) => lines.extend([name, "=", &value, "\n"]),
                 None => left_out.push(name.clone()),

@@ -3,10 +3,9 @@
 use serde_json::{Map, Value};
 
 use crate::core::policy::interpolation::{Interpolation, text_of};
-use crate::core::policy::overlay::{EntriesEdit, ListEdit, NetworksEdit, StringValue, evaluate_key};
+use crate::core::policy::overlay::{EntriesEdit, NetworksEdit, StringValue, evaluate_key};
 use crate::core::schema::{Field, Format};
 
-use super::list::with_entry;
 use super::object_list::{ObjectList, covers_object};
 use crate::core::engine::analysis::with_networks;
 use crate::core::engine::merge::rule::{Merge, Settled};
@@ -39,7 +38,6 @@ pub(in crate::core::engine::merge) fn merge(
                         None
                     }
                 }
-                StringValue::List(edit) => list(merge, annotations, &key, existing.as_deref(), edit)?,
                 StringValue::Networks(edit) => networks(merge, annotations, &key, existing.as_deref(), edit)?,
                 StringValue::Entries(edit) => {
                     entries_of(merge, annotations, &key, existing.as_deref(), edit)?
@@ -73,21 +71,6 @@ fn text(
     }
     let settled = merge.settle(annotations, key, &Value::from(existing), wanted, Kept::Annotation)?;
     Ok((settled == Settled::Replace).then_some(text))
-}
-
-fn list(
-    merge: &Merge<'_, '_>,
-    annotations: &mut Cursor<'_>,
-    key: &str,
-    existing: Option<&str>,
-    edit: &ListEdit,
-) -> Result<Option<String>, Reason> {
-    let entry = merge.evaluated(edit.entry.evaluate(merge.bindings))?;
-    if entry.is_null() {
-        annotations.log().left_out(&[key], || format!("`{}` is null", edit.entry.source()));
-        return Ok(None);
-    }
-    Ok(with_entry(existing.unwrap_or_default(), &text_of(&entry), &edit.separator, edit.prepend))
 }
 
 fn networks(

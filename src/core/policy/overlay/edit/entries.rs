@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use crate::core::policy::expression::Bindings;
 use crate::core::policy::interpolation::{EvaluationError, Interpolation};
-use crate::core::policy::source::{Checked, Diagnostic, Problems, all};
+use crate::core::policy::source::{Checked, Diagnostic, MISSING_KEY, Problems, all};
 use crate::core::schema::{Format, Shape};
 
 use super::keys::KEY;
@@ -30,7 +30,13 @@ enum Entries {
 impl EntriesEdit {
     /// Reads the list that `$append` has, and `$key` of the edit.
     pub(in crate::core::policy::overlay) fn read(edit: &Source, list: &Source) -> Checked<Self> {
-        let Some(node) = edit.get(KEY) else { return Err(missing(edit, KEY).into()) };
+        let Some(node) = edit.get(KEY) else {
+            let message = "`$append` needs `$key`, the field by which the entries of the list are known";
+            return Err(Diagnostic::new(list.span, message)
+                .code(MISSING_KEY)
+                .hint("write for example `$key: name`, or the whole text of the annotation")
+                .into());
+        };
         let key = match text(node)? {
             Interpolation::Literal(key) if !key.is_empty() => key,
             _ => {

@@ -2,9 +2,6 @@
 
 use crate::core::policy::keys::{ENTRIES_EDIT, LIST_EDIT, Map, NETWORKS_EDIT};
 
-/// The key of a list that takes the place of the pod's.
-pub(in crate::core::policy::overlay) const REPLACE: &str = "$replace";
-
 /// The key that names the field by which entries of a list of objects are known.
 pub(in crate::core::policy::overlay) const KEY: &str = "$key";
 

@@ -3,7 +3,7 @@
 use crate::core::policy::interpolation::Interpolation;
 use crate::core::policy::keys::{ENTRIES_EDIT, NETWORKS_EDIT};
 use crate::core::policy::overlay::{ListEdit, NETWORKS, StringValue};
-use crate::core::policy::source::{Checked, Diagnostic, MISPLACED_EDIT, MISSING_KEY, reader, suggest};
+use crate::core::policy::source::{Checked, Diagnostic, MISPLACED_EDIT, reader, suggest};
 use crate::core::schema::{Format, Shape};
 
 use super::entries::EntriesEdit;
@@ -13,7 +13,8 @@ use super::networks::NetworksEdit;
 use crate::core::policy::overlay::source::{Source, SourceContent, SourceEntry};
 use crate::core::policy::overlay::values::{mismatch, text, value};
 
-const FORMS: &str = "an edit is `$prepend` or `$append`, with or without `$separator`; or `$append` with `$key` for a list of maps";
+const FORMS: &str =
+    "an edit of a variable is `$prepend` or `$append`, that of an annotation `$append` with `$key`";
 
 /// Compiles the value of an annotation, or an edit of it.
 pub(in crate::core::policy::overlay) fn annotation(
@@ -24,27 +25,29 @@ pub(in crate::core::policy::overlay) fn annotation(
     if !matches!(source.content, SourceContent::Map(_)) {
         return value(source, shape).map(StringValue::Text);
     }
-    let (side, value) = side(source)?;
-    match () {
-        () if source.get(KEY).is_some() => {
-            only(source, ENTRIES_EDIT.names())?;
-            EntriesEdit::read(source, value).map(StringValue::Entries)
-        }
-        () if entry.key.source() == NETWORKS => {
-            only(source, NETWORKS_EDIT.names())?;
-            NetworksEdit::read(value).map(StringValue::Networks)
-        }
-        () => list_edit(source, side, value).map(StringValue::List),
+    let (_, value) = side(source)?;
+    if entry.key.source() == NETWORKS && source.get(KEY).is_none() {
+        only(source, NETWORKS_EDIT.names())?;
+        return NetworksEdit::read(value).map(StringValue::Networks);
     }
+    only(source, ENTRIES_EDIT.names())?;
+    EntriesEdit::read(source, value).map(StringValue::Entries)
 }
 
 /// Compiles an edit of the list that a variable holds.
 pub(in crate::core::policy::overlay) fn of_variable(source: &Source) -> Checked<ListEdit> {
-    let (side, value) = side(source)?;
+    let (side, entry) = side(source)?;
     if source.get(KEY).is_some() {
         return Err(of_an_annotation(source, KEY).into());
     }
-    list_edit(source, side, value)
+    let span = entry.span;
+    let entry = text(entry)?;
+    if matches!(&entry, Interpolation::Literal(text) if text.is_empty()) {
+        return Err(Diagnostic::new(span, format!("`{side}` adds an empty entry"))
+            .hint("write the entry, or leave the edit out")
+            .into());
+    }
+    Ok(ListEdit { entry, prepend: side == "$prepend" })
 }
 
 /// The side on which an edit adds, and what it adds.
@@ -85,29 +88,4 @@ fn only(source: &Source, keys: impl IntoIterator<Item = &'static str>) -> Result
         let message = format!("`{key}` does not go with {}", known.join(" and "));
         Err(Diagnostic::new(value.span, message).code(MISPLACED_EDIT).hint(FORMS))
     })
-}
-
-fn list_edit(source: &Source, side: &'static str, entry: &Source) -> Checked<ListEdit> {
-    only(source, [side, "$separator"])?;
-    if matches!(entry.content, SourceContent::List(_)) {
-        let message = "a list needs `$key`, the field by which its entries are known";
-        return Err(Diagnostic::new(entry.span, message).code(MISSING_KEY).hint(FORMS).into());
-    }
-    let span = entry.span;
-    let entry = text(entry)?;
-    if matches!(&entry, Interpolation::Literal(text) if text.is_empty()) {
-        return Err(Diagnostic::new(span, format!("`{side}` adds an empty entry"))
-            .hint("write the entry, or leave the edit out")
-            .into());
-    }
-    let separator = match source.get("$separator").map(text).transpose()? {
-        None => ":".to_owned(),
-        Some(Interpolation::Literal(text)) if !text.is_empty() => text,
-        Some(_) => {
-            let span = source.get("$separator").map_or(source.span, |source| source.span);
-            let message = "a separator is a string without expressions, and not empty";
-            return Err(Diagnostic::new(span, message).into());
-        }
-    };
-    Ok(ListEdit { entry, separator, prepend: side == "$prepend" })
 }
