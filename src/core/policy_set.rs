@@ -86,22 +86,27 @@ pub(crate) fn checked(
     Ok(policy)
 }
 
+/// A policy with the values that the operator set for it.
+pub type WithValues = (Definition, BTreeMap<String, Override>);
+
 impl PolicySet {
     /// Resolves policies of one provider, each with the values that the operator set for it, and validates them.
-    pub fn new(definitions: Vec<(Definition, BTreeMap<String, Override>)>) -> Result<Self, LoadError> {
-        Self::load(definitions, false, &Work::of_loading())
+    pub fn new(definitions: Vec<WithValues>) -> Result<Self, LoadError> {
+        Self::load(definitions, false, |_| false, &Work::of_loading())
     }
 
     /// [`PolicySet::new`] for policies of several providers. The nodes that a pod can be scheduled to choose the one
     /// for the pod.
-    pub fn by_nodes(definitions: Vec<(Definition, BTreeMap<String, Override>)>) -> Result<Self, LoadError> {
-        Self::load(definitions, true, &Work::of_loading())
+    pub fn by_nodes(definitions: Vec<WithValues>) -> Result<Self, LoadError> {
+        Self::load(definitions, true, |_| false, &Work::of_loading())
     }
 
-    /// [`PolicySet::new`], or [`PolicySet::by_nodes`], for a caller that may stop the work.
+    /// [`PolicySet::new`], or [`PolicySet::by_nodes`], for a caller that may stop the work, and that knows policies that
+    /// were tried before: with the values that they have by themselves, they are not tried again.
     pub fn load(
-        definitions: Vec<(Definition, BTreeMap<String, Override>)>,
+        definitions: Vec<WithValues>,
         several_providers: bool,
+        tried: impl Fn(&Definition) -> bool,
         loading: &Work,
     ) -> Result<Self, LoadError> {
         let providers: BTreeSet<&str> =
@@ -129,7 +134,8 @@ impl PolicySet {
                 });
             }
             set.check_types(&definition)?;
-            match checked(definition, overrides, loading) {
+            let load = if overrides.is_empty() && tried(&definition) { Policy::new } else { checked };
+            match load(definition, overrides, loading) {
                 Ok(policy) => set.policies.push(policy),
                 Err(found) => errors.extend(found),
             }

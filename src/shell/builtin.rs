@@ -52,6 +52,22 @@ pub(crate) fn bases<'t>(
     }
 }
 
+/// Returns whether a policy is a built-in one with its parts. The tests of this program try those on sample pods.
+pub(crate) fn is_built_in(definition: &Definition) -> bool {
+    files_of(definition).all(|(name, text)| has_file(name, text))
+}
+
+/// Returns whether a file is that of the built-in policy or part of its name.
+pub(crate) fn has_file(name: &str, text: &str) -> bool {
+    find_file(name).is_some_and(|one| one.text == text)
+}
+
+/// The files of a policy: the name and the text of each.
+pub(crate) fn files_of(definition: &Definition) -> impl Iterator<Item = (&str, &str)> {
+    let bases = definition.bases.iter().map(|base| (base.policy.as_str(), &*base.text));
+    bases.chain([(definition.name.as_str(), &*definition.text)])
+}
+
 type Read = Result<Vec<PolicyFile>, SourceErrors>;
 
 fn read<'f>(files: impl IntoIterator<Item = &'f BuiltIn>) -> Read {

@@ -12,10 +12,10 @@ use anyhow::{Context, bail, ensure};
 use serde_json::{Map, Value, json};
 
 use crate::core::policy::source::closest;
-use crate::core::policy::{Definition, OtherKind, Override, SourceErrors};
+use crate::core::policy::{Definition, OtherKind, SourceErrors};
 use crate::core::policy_check::load;
 use crate::core::policy_list::listed;
-use crate::core::policy_set::PolicySet;
+use crate::core::policy_set::{PolicySet, WithValues};
 use crate::core::values::Values;
 use crate::core::work::Work;
 use crate::shell::builtin;
@@ -131,7 +131,7 @@ impl RawPolicies {
 
     /// Compiles all policies, unless this work is stopped.
     pub(crate) fn compile_within(&self, loading: &Work) -> anyhow::Result<PolicySet> {
-        Ok(PolicySet::load(self.chosen()?, self.by_nodes, loading)?)
+        Ok(PolicySet::load(self.chosen()?, self.by_nodes, builtin::is_built_in, loading)?)
     }
 
     /// The `multinodeNetworking` block with the values file and `--set` combined.
@@ -147,7 +147,7 @@ impl RawPolicies {
     }
 
     /// The policies in use, each with the parameters that the operator sets.
-    fn chosen(&self) -> anyhow::Result<Vec<(Definition, BTreeMap<String, Override>)>> {
+    fn chosen(&self) -> anyhow::Result<Vec<WithValues>> {
         let values = self.values.as_ref().map(|(path, text)| Values::read(path, text)).transpose()?;
         let enabled = values.as_ref().map(Values::enabled).transpose()?.flatten().map(str::to_owned);
         let texts = self.policies.iter().map(|(_, text)| text.as_str());
@@ -175,7 +175,7 @@ impl RawPolicies {
 }
 
 /// Sets a parameter of every policy that has it.
-fn apply_set(set: &str, policies: &mut [(Definition, BTreeMap<String, Override>)]) -> anyhow::Result<()> {
+fn apply_set(set: &str, policies: &mut [WithValues]) -> anyhow::Result<()> {
     let Some((key, text)) = set.split_once('=') else {
         bail!("`--set {set}` has no `=`; write `--set KEY=VALUE`");
     };

@@ -81,8 +81,8 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     let policies = sources.compile()?;
     sources.notes.iter().for_each(|note| output.message(note));
     let definitions = policies.policies().iter().map(crate::core::policy::Policy::definition);
-    let (built_in, own): (Vec<_>, Vec<_>) = definitions
-        .partition(|definition| files_of(definition).all(|(policy, text)| is_built_in(policy, text)));
+    let (built_in, own): (Vec<_>, Vec<_>) =
+        definitions.partition(|definition| builtin::is_built_in(definition));
     let mode = Mode::from(arguments.mode);
     let installation = Installation {
         namespace: arguments.namespace.clone(),
@@ -118,23 +118,13 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
 /// The files of policies that are not built in, with those that they extend.
 fn own_files(own: &[&Definition]) -> Vec<(String, String)> {
     let mut files: Vec<(String, String)> = Vec::new();
-    for (policy, text) in own.iter().copied().flat_map(files_of) {
+    for (policy, text) in own.iter().copied().flat_map(builtin::files_of) {
         let file = (format!("{policy}.yaml"), text.to_owned());
-        if !is_built_in(policy, text) && !files.contains(&file) {
+        if !builtin::has_file(policy, text) && !files.contains(&file) {
             files.push(file);
         }
     }
     files
-}
-
-/// The files of a policy: the name and the text of each.
-fn files_of(definition: &Definition) -> impl Iterator<Item = (&str, &str)> {
-    let bases = definition.bases.iter().map(|base| (base.policy.as_str(), &*base.text));
-    bases.chain([(definition.name.as_str(), &*definition.text)])
-}
-
-fn is_built_in(policy: &str, text: &str) -> bool {
-    builtin::find_file(policy).is_some_and(|one| one.text == text)
 }
 
 /// The size of a ConfigMap, less some room for its metadata.
