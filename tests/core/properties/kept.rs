@@ -79,6 +79,7 @@ fn keeps(before: &Value, after: &Value, place: &mut Vec<String>, lost: &mut Vec<
 fn is_default(place: &[String], value: &Value) -> bool {
     let default = match place.last().map_or("", String::as_str) {
         "dnsPolicy" => json!("ClusterFirst"),
+        "enableServiceLinks" => json!(true),
         // The tag of the image decides.
         "imagePullPolicy" => return *value == "IfNotPresent" || *value == "Always",
         "restartPolicy" => json!("Always"),
