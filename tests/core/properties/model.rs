@@ -232,7 +232,7 @@ fn of_nodes(nodes: &[Node], known: impl Fn(&Node) -> Option<Value>, default: &Va
     let found: Vec<Option<Value>> = nodes.iter().map(known).collect();
     let values: Vec<f64> =
         found.iter().map(|one| one.as_ref().unwrap_or(default)).filter_map(Value::as_f64).collect();
-    if values.len() < found.len() || values.iter().all(|value| *value == values[0]) {
+    if values.len() < found.len() || values.iter().all(|value| value.total_cmp(&values[0]).is_eq()) {
         return found.into_iter().next().flatten().unwrap_or_else(|| default.clone());
     }
     let key = |value: &Value| (value.as_f64() <= Some(0.0), value.as_f64().unwrap_or_default());
