@@ -50,18 +50,14 @@ pub(crate) enum Instruction {
     Object { field: &'static Field, instructions: Instructions },
     /// A field that is one value.
     Value { field: &'static Field, template: Template },
-    /// Entries of a map with keys of the user's choice.
-    Entries { field: &'static Field, keys: Format, entries: Vec<(Interpolation, Template)> },
-    /// Entries of the pod's annotations.
-    Annotations { field: &'static Field, keys: Format, entries: Vec<(Interpolation, StringValue)> },
+    /// Entries of a map of texts with keys of the user's choice, such as labels and annotations.
+    Map { field: &'static Field, keys: Format, entries: Vec<(Interpolation, StringValue)> },
     /// Entries of a list, each of which is known by some of its fields, or else by its value.
     Keyed { field: &'static Field, keys: &'static [&'static str], entries: Vec<Element> },
     /// Environment variables.
     Env { field: &'static Field, variables: Vec<EnvEntry> },
     /// Limits and requests.
     Amounts(Vec<Amount>),
-    /// Capabilities to `add` and to `drop`.
-    Capabilities { field: &'static Field, lists: Vec<(&'static Field, Template)> },
     /// A field whose whole value, a map or a list, one expression yields. The engine compiles that value like an
     /// overlay that is written out.
     Computed { object: &'static Object, field: &'static Field, expression: Interpolation },
@@ -87,7 +83,7 @@ pub(crate) struct NamedContainer {
     pub(crate) instructions: Instructions,
 }
 
-/// The text of an annotation, or a change to the list that it holds.
+/// A text, or a change to the list that the text of an annotation holds.
 #[derive(Debug, Clone)]
 pub(crate) enum StringValue {
     Text(Template),
@@ -199,7 +195,7 @@ impl PodOverlay {
         for instruction in &mut self.instructions {
             let Instruction::Object { instructions, .. } = instruction else { continue };
             for instruction in instructions {
-                let Instruction::Annotations { entries, .. } = instruction else { continue };
+                let Instruction::Map { entries, .. } = instruction else { continue };
                 for (_, value) in entries {
                     if let StringValue::Networks(edit) = value {
                         edit.attach(resources.clone(), requests.clone());

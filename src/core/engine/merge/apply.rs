@@ -37,6 +37,9 @@ fn apply_one(
     instruction: &Instruction,
 ) -> Result<(), Reason> {
     match instruction {
+        Instruction::Object { field, instructions } if field.name == "capabilities" => {
+            container::capabilities(merge, cursor, field, instructions)
+        }
         Instruction::Object { field, instructions } => {
             // An object that the author wrote empty is meant to be there.
             let is_absent = cursor.get(field.name).is_none() && field.default != Default::EmptyObject;
@@ -46,22 +49,19 @@ fn apply_one(
             cursor.within(field.name, |cursor| apply(merge, cursor, instructions))
         }
         Instruction::Value { field, template } => fields::value(merge, cursor, field, template),
-        Instruction::Entries { field, keys, entries } => {
-            fields::entries(merge, cursor, field, *keys, entries)
-        }
         Instruction::Keyed { field, entries, .. } if field.name == "volumeMounts" => {
             container::mounts(merge, cursor, field, entries)
         }
         Instruction::Keyed { field, keys, entries } => fields::keyed(merge, cursor, field, keys, entries),
-        Instruction::Annotations { field, keys, entries } => {
-            text::annotations(merge, cursor, field, *keys, entries)
-        }
+        Instruction::Map { field, keys, entries } => text::entries(merge, cursor, field, *keys, entries),
         Instruction::Env { field, variables } => container::env(merge, cursor, field, variables),
         Instruction::Amounts(amounts) => container::amounts(merge, cursor, amounts),
-        Instruction::Capabilities { field, lists } => container::capabilities(merge, cursor, field, lists),
         Instruction::Computed { object, field, expression } => {
-            let computed = merge.compiled(object, field, expression)?;
-            computed.map_or(Ok(()), |instruction| apply_one(merge, cursor, &instruction))
+            let Some(instruction) = merge.compiled(object, field, expression)? else {
+                cursor.log().left_out(&[field.name], || format!("`{}` is null", expression.source()));
+                return Ok(());
+            };
+            apply_one(merge, cursor, &instruction)
         }
     }
 }

@@ -1,15 +1,14 @@
-//! Fields without rules of their own: values, maps, keyed lists and sets.
+//! Fields without rules of their own: values, keyed lists and sets.
 //! What one does with them follows from the schema alone. Fields of a container with rules of their own are in
-//! `container`, and annotations in `text`.
+//! `container`, and maps of texts in `text`.
 
 mod exclusions;
 
 use serde_json::Value;
 
 use crate::core::policy::OnConflict;
-use crate::core::policy::interpolation::Interpolation;
-use crate::core::policy::overlay::{Element, Template, evaluate_key};
-use crate::core::schema::{Default, Field, Format, Shape, covers, same};
+use crate::core::policy::overlay::{Element, Template};
+use crate::core::schema::{Default, Field, Shape, covers, same};
 
 use super::rule::{Merge, Settled, brief};
 use crate::core::engine::record::{Cursor, Kept, Reason, WarningKind};
@@ -86,36 +85,6 @@ fn pull_policy(container: &Cursor<'_>) -> &'static str {
         None if !digest => "Always",
         _ => "IfNotPresent",
     }
-}
-
-/// Merges entries of a map with keys of the user's choice.
-pub(super) fn entries(
-    merge: &mut Merge<'_, '_>,
-    cursor: &mut Cursor<'_>,
-    field: &'static Field,
-    keys: Format,
-    entries: &[(Interpolation, Template)],
-) -> Result<(), Reason> {
-    let Shape::Map { values, .. } = &field.shape else { return Ok(()) };
-    cursor.within(field.name, |map| {
-        for (key, template) in entries {
-            let Some(key) = merge.evaluated(evaluate_key(key, keys, merge.bindings))? else { continue };
-            let Some(wanted) = merge.build(template)? else {
-                merge.note_null(map.log(), &[&key], None, template);
-                continue;
-            };
-            match map.get(&key).cloned() {
-                Some(seen) if same(&seen, &wanted, values) => map.log().present(&[&key]),
-                Some(seen) => {
-                    if merge.settle(map, &key, &seen, &wanted, Kept::Field)? == Settled::Replace {
-                        map.put(&key, wanted);
-                    }
-                }
-                None => map.put(&key, wanted),
-            }
-        }
-        Ok(())
-    })
 }
 
 /// Merges entries of a list that are known by some of their fields, or else by their value.

@@ -1,9 +1,9 @@
-//! Strings that hold more than one value: annotations, lists with a separator, and lists of objects in JSON or YAML.
-//! Each edit keeps what the string has, and its layout. Which string is edited, and by whom, is not decided here.
+//! Texts in maps and variables, some of which hold a list: with `:` between its entries, of networks, or of objects in
+//! JSON. Each edit keeps what the text has, and its layout. Which text is edited, and by whom, is not decided here.
 
-mod annotations;
+mod entries;
 mod list;
 mod object_list;
 
-pub(super) use annotations::merge as annotations;
+pub(super) use entries::merge as entries;
 pub(super) use list::with_entry;

@@ -122,15 +122,6 @@ impl Additions<'_, '_, '_> {
                 let built = self.template(template);
                 self.push(at, built);
             }
-            Written::Names(Template::List(names)) => {
-                for name in names {
-                    self.element(&at, &[], name);
-                }
-            }
-            Written::Names(template) => {
-                let built = self.template(template);
-                self.items(&at, built);
-            }
             Written::Entry(element) => match write.key {
                 Key::Fields(keys) => self.element(&at, keys, element),
                 _ => self.element(&at, &[], element),

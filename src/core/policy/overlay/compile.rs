@@ -10,9 +10,11 @@ use crate::core::schema::{self, Field, ListMerge, Object, Shape, resource_amount
 use crate::core::yaml::Node;
 
 use super::accept::is_structure;
-use super::source::{Source, SourceContent};
+use super::source::{Source, SourceContent, SourceEntry};
 use super::values::{elements, fields, keyed_values, list, mismatch, missing, once, value};
-use super::{Amount, Element, EnvEntry, Instruction, Instructions, NamedContainer, PodOverlay, Template};
+use super::{
+    Amount, Element, EnvEntry, Instruction, Instructions, NamedContainer, PodOverlay, StringValue, Template,
+};
 use crate::core::policy::overlay::edit::strings::{annotation, of_variable};
 
 /// Compiles the overlays of a policy.
@@ -183,24 +185,16 @@ fn compile_field(source: &Source, field: &'static Field, object: &'static Object
             add_amounts(source, field, &mut amounts)?;
             Ok(Instruction::Amounts(amounts))
         }
-        ("SecurityContext", "capabilities", Shape::Object(capabilities)) => {
-            let mut problems = Problems::default();
-            let lists = fields(source, capabilities, &mut problems)?.into_iter();
-            let lists = lists
-                .filter_map(|(entry, list)| Some((list, problems.take(value(&entry.value, &list.shape))?)));
-            let lists = lists.collect();
-            problems.result(Instruction::Capabilities { field, lists })
-        }
         ("ObjectMeta", "annotations", Shape::Map { keys, values }) => {
             let entries = keyed_values(source, *keys, |entry| annotation(entry, values))?;
-            Ok(Instruction::Annotations { field, keys: *keys, entries })
+            Ok(Instruction::Map { field, keys: *keys, entries })
         }
         (_, _, Shape::Object(within)) => {
             Ok(Instruction::Object { field, instructions: instructions(source, within)? })
         }
         (_, _, Shape::Map { keys, values }) => {
-            let entries = keyed_values(source, *keys, |entry| value(&entry.value, values))?;
-            Ok(Instruction::Entries { field, keys: *keys, entries })
+            let text = |entry: &SourceEntry| value(&entry.value, values).map(StringValue::Text);
+            Ok(Instruction::Map { field, keys: *keys, entries: keyed_values(source, *keys, text)? })
         }
         (_, _, Shape::List { items, merge: ListMerge::Keyed(keys) }) => {
             Ok(Instruction::Keyed { field, keys, entries: elements(list(source)?, items, keys)? })

@@ -56,12 +56,7 @@ impl Fold<'_, '_, '_> {
             Instruction::Value { field, template } => {
                 return Ok(self.template(template)?.map(|template| Instruction::Value { field, template }));
             }
-            Instruction::Entries { field, keys, entries } => Instruction::Entries {
-                field,
-                keys: *keys,
-                entries: each(entries, |(key, value)| self.entry(key, *keys, self.template(value)?))?,
-            },
-            Instruction::Annotations { field, keys, entries } => Instruction::Annotations {
+            Instruction::Map { field, keys, entries } => Instruction::Map {
                 field,
                 keys: *keys,
                 entries: each(entries, |(key, value)| self.entry(key, *keys, self.string(value)?))?,
@@ -76,12 +71,6 @@ impl Fold<'_, '_, '_> {
                 let folded = amounts.iter().map(|amount| self.amount(amount));
                 let folded: Vec<Vec<Amount>> = folded.collect::<Result<_, _>>()?;
                 Instruction::Amounts(folded.into_iter().flatten().collect())
-            }
-            Instruction::Capabilities { field, lists } => {
-                let list = |(list, template): &(_, _)| {
-                    Ok(self.template(template)?.map(|template| (*list, template)))
-                };
-                Instruction::Capabilities { field, lists: each(lists, list)? }
             }
             Instruction::Computed { object, field, expression } => {
                 if expression.phase(self.names) != Phase::Fixed {

@@ -52,7 +52,7 @@ impl Written<'_> {
     fn places(&self, visit: Visit<'_>) {
         match self {
             Self::Empty => {}
-            Self::Value(template) | Self::Names(template) => template.places(visit),
+            Self::Value(template) => template.places(visit),
             Self::Entry(entry) => entry.0.places(visit),
             Self::ListEdit(edit) => visit(&edit.entry, Wanted::Entry),
             Self::Networks(edit) => edit.places(visit),

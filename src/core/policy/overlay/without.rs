@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::{Amount, Element, EnvEntry, Instruction, Instructions, StringValue};
+use super::{Amount, Element, EnvEntry, Instruction, Instructions};
 use crate::core::policy::interpolation::Interpolation;
 
 /// A value that an overlay sets: the fields that lead to it, and its name, if it is an entry of a map or list.
@@ -41,17 +41,9 @@ impl Without<'_> {
             Instruction::Value { field, .. } => {
                 return self.keeps(field.name, None).then(|| instruction.clone());
             }
-            Instruction::Entries { field, keys, entries } => {
+            Instruction::Map { field, keys, entries } => {
                 let entries = entries.iter().filter(|(key, _)| self.keeps(field.name, literal(key)));
-                Instruction::Entries { field, keys: *keys, entries: entries.cloned().collect() }
-            }
-            Instruction::Annotations { field, keys, entries } => {
-                let keeps = |(key, _): &&(Interpolation, StringValue)| self.keeps(field.name, literal(key));
-                Instruction::Annotations {
-                    field,
-                    keys: *keys,
-                    entries: entries.iter().filter(keeps).cloned().collect(),
-                }
+                Instruction::Map { field, keys: *keys, entries: entries.cloned().collect() }
             }
             Instruction::Keyed { field, keys, entries } => {
                 let keeps = |Element(entry): &&Element| {
@@ -69,7 +61,7 @@ impl Without<'_> {
             Instruction::Amounts(amounts) => {
                 Instruction::Amounts(amounts.iter().filter_map(|amount| self.amount(amount)).collect())
             }
-            Instruction::Capabilities { .. } | Instruction::Computed { .. } => instruction.clone(),
+            Instruction::Computed { .. } => instruction.clone(),
         })
     }
 

@@ -39,8 +39,6 @@ pub(crate) enum Written<'i> {
     Empty,
     /// A value that is set.
     Value(&'i Template),
-    /// Names that are added to a list.
-    Names(&'i Template),
     /// An entry of a list.
     Entry(&'i Element),
     /// An entry of a list in a string.
@@ -105,12 +103,7 @@ impl<'i> Walk<'i> {
                 self.path.pop();
             }
             Instruction::Value { field, template } => self.add(field, Key::Whole, Written::Value(template)),
-            Instruction::Entries { field, entries, .. } => {
-                for (key, template) in entries {
-                    self.add(field, Key::Of(key), Written::Value(template));
-                }
-            }
-            Instruction::Annotations { field, entries, .. } => {
+            Instruction::Map { field, entries, .. } => {
                 for (key, value) in entries {
                     self.add(field, Key::Of(key), Written::string(value));
                 }
@@ -131,13 +124,6 @@ impl<'i> Walk<'i> {
                     let key = Key::Of(&amount.resource);
                     self.writes.push(Write { path: self.path.clone(), key, value: Written::Amount(amount) });
                 }
-            }
-            Instruction::Capabilities { field, lists } => {
-                self.path.push(field.name);
-                for (list, template) in lists {
-                    self.add(list, Key::Whole, Written::Names(template));
-                }
-                self.path.pop();
             }
             Instruction::Computed { object, field, expression } => {
                 self.add(field, Key::Whole, Written::Computed { object, field, expression });

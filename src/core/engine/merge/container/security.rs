@@ -1,31 +1,44 @@
 //! Capabilities of a container, and the user without whom they have no effect.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::core::policy::overlay::Template;
+use crate::core::policy::overlay::Instruction;
 use crate::core::schema::Field;
 
 use crate::core::engine::merge::rule::Merge;
 use crate::core::engine::record::{ChangeLog, Cursor, Kept, Reason, Warning, WarningKind};
 use crate::core::pointer::at_pointer;
 
-/// Merges names into the capabilities of a security context.
+/// Merges the sets of a security context's capabilities, each of which is written out or computed.
 pub(in crate::core::engine::merge) fn merge(
     merge: &mut Merge<'_, '_>,
     context: &mut Cursor<'_>,
     field: &'static Field,
-    lists: &[(&'static Field, Template)],
+    sets: &[Instruction],
 ) -> Result<(), Reason> {
-    for (list, template) in lists {
-        let Some(wanted) = merge.build(template)? else {
-            merge.note_null(context.log(), &[field.name, list.name], None, template);
-            continue;
-        };
-        if merge.is_excluded(context, field, &wanted) {
-            continue;
-        }
-        for name in wanted.as_array().into_iter().flatten().filter_map(Value::as_str) {
-            add(merge, context, field, list.name, name)?;
+    for set in sets {
+        match set {
+            Instruction::Computed { object, field: list, expression } => {
+                match merge.compiled(object, list, expression)? {
+                    Some(set) => self::merge(merge, context, field, std::slice::from_ref(&set))?,
+                    None => {
+                        let because = || format!("`{}` is null", expression.source());
+                        context.log().left_out(&[field.name, list.name], because);
+                    }
+                }
+            }
+            Instruction::Keyed { field: list, entries, .. } => {
+                for entry in entries {
+                    match merge.build_element(entry)? {
+                        Some(Value::String(name)) if !merge.is_excluded(context, field, &json!([name])) => {
+                            add(merge, context, field, list.name, &name)?;
+                        }
+                        Some(_) => {}
+                        None => merge.note_null(context.log(), &[field.name, list.name], None, &entry.0),
+                    }
+                }
+            }
+            _ => {}
         }
     }
     Ok(())

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::core::policy::definition::{Definition, Placed, in_volume};
+use crate::core::policy::definition::{Definition, in_volume};
 use crate::core::policy::interpolation::text_of;
 use crate::core::policy::overlay::{Element, Template, Written};
 use crate::core::policy::source::{Diagnostic, TINY_AMOUNT, UNKNOWN_ENUM_VALUE, closest};
@@ -68,7 +68,13 @@ pub(in crate::core::policy::check) fn findings(definition: &Definition) -> Vec<D
                     found.push(of_amount(name, &value, definition.place_of(&placed)));
                 }
             }
-            Written::Names(list) => capabilities(definition, &placed, list, &mut found),
+            Written::Entry(entry) if placed.write.path.contains(&"capabilities") => {
+                let name = entry.0.as_text().unwrap_or_default();
+                found.extend(capability(name).map(|(message, hint)| {
+                    let span = definition.place_in(placed.rule, &placed.item(name));
+                    Diagnostic::warning(UNKNOWN_ENUM_VALUE, span, message).hint(hint)
+                }));
+            }
             _ => {}
         }
     }
@@ -101,27 +107,20 @@ fn tiny(template: &Template) -> Option<String> {
     (amount > zero && amount < kibibyte).then(|| text_of(value))
 }
 
-fn capabilities(definition: &Definition, placed: &Placed<'_>, list: &Template, found: &mut Vec<Diagnostic>) {
-    let names: Vec<&str> = match list {
-        Template::Constant(Value::Array(items)) => items.iter().filter_map(Value::as_str).collect(),
-        Template::List(items) => items.iter().filter_map(|Element(item)| item.as_text()).collect(),
-        _ => return,
-    };
-    for name in names {
-        let upper = name.to_uppercase();
-        if CAPABILITIES.contains(&upper.as_str()) {
-            continue;
-        }
-        let bare = upper.strip_prefix("CAP_").unwrap_or(&upper).replace('-', "_");
-        let message = format!("Kubernetes has no capability `{name}`, so that the container may not start");
-        let hint = match closest(&bare, CAPABILITIES.iter().copied()) {
-            Some(closest) if closest == bare && upper.starts_with("CAP_") => {
-                format!("write `{closest}`: Kubernetes names capabilities without `CAP_`")
-            }
-            Some(closest) => format!("did you mean `{closest}`?"),
-            None => "write the name of a capability, such as `IPC_LOCK`".to_owned(),
-        };
-        let span = definition.place_in(placed.rule, &placed.item(name));
-        found.push(Diagnostic::warning(UNKNOWN_ENUM_VALUE, span, message).hint(hint));
+/// The message and the hint for a name that is no capability.
+fn capability(name: &str) -> Option<(String, String)> {
+    let upper = name.to_uppercase();
+    if name.is_empty() || CAPABILITIES.contains(&upper.as_str()) {
+        return None;
     }
+    let bare = upper.strip_prefix("CAP_").unwrap_or(&upper).replace('-', "_");
+    let message = format!("Kubernetes has no capability `{name}`, so that the container may not start");
+    let hint = match closest(&bare, CAPABILITIES.iter().copied()) {
+        Some(closest) if closest == bare && upper.starts_with("CAP_") => {
+            format!("write `{closest}`: Kubernetes names capabilities without `CAP_`")
+        }
+        Some(closest) => format!("did you mean `{closest}`?"),
+        None => "write the name of a capability, such as `IPC_LOCK`".to_owned(),
+    };
+    Some((message, hint))
 }

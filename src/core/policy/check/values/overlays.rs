@@ -73,12 +73,9 @@ fn devices(definition: &Definition, found: &mut Vec<Diagnostic>) {
                     found.push(Diagnostic::warning(REQUEST_WITHOUT_LIMIT, span, message).hint(hint));
                 }
             }
-            (Written::Names(list), "add") => {
-                let names = texts(list);
-                may_lock |= names.is_none_or(|names| names.iter().any(|name| locks_memory(name)));
-            }
+            (Written::Entry(entry), "add") => may_lock |= entry.0.as_text().is_none_or(locks_memory),
             (Written::Value(_), "privileged")
-            | (Written::Computed { .. }, "securityContext" | "capabilities") => may_lock = true,
+            | (Written::Computed { .. }, "securityContext" | "capabilities" | "add") => may_lock = true,
             _ => {}
         }
     }
@@ -90,15 +87,6 @@ fn devices(definition: &Definition, found: &mut Vec<Diagnostic>) {
         let hint = "libraries for RDMA pin memory: add `IPC_LOCK` to `securityContext.capabilities.add`, unless the \
                     nodes set no limit for locked memory";
         found.push(Diagnostic::warning(DEVICE_WITHOUT_IPC_LOCK, span, message).hint(hint));
-    }
-}
-
-/// The names in a list; `None` if an expression may yield some.
-fn texts(list: &Template) -> Option<Vec<&str>> {
-    match list {
-        Template::Constant(Value::Array(items)) => items.iter().map(Value::as_str).collect(),
-        Template::List(items) => items.iter().map(|Element(item)| item.as_text()).collect(),
-        _ => None,
     }
 }
 

@@ -1,4 +1,4 @@
-//! Annotations: strings with a bound on their size, some of which hold lists.
+//! Maps of texts: labels, node selectors, and annotations, which have a bound on their size and some of which hold lists.
 
 use serde_json::{Map, Value};
 
@@ -11,65 +11,66 @@ use crate::core::engine::analysis::with_networks;
 use crate::core::engine::merge::rule::{Merge, Settled};
 use crate::core::engine::record::{Cursor, Kept, MAX_ANNOTATIONS, Reason, WarningKind, malformed, shorten};
 
-/// Merges entries into the annotations of the pod.
+/// Merges entries into a map of texts.
 pub(in crate::core::engine::merge) fn merge(
     merge: &mut Merge<'_, '_>,
-    metadata: &mut Cursor<'_>,
+    cursor: &mut Cursor<'_>,
     field: &'static Field,
     keys: Format,
     entries: &[(Interpolation, StringValue)],
 ) -> Result<(), Reason> {
-    metadata.within(field.name, |annotations| {
+    let what = if field.name == "annotations" { Kept::Annotation } else { Kept::Field };
+    cursor.within(field.name, |map| {
         for (key, value) in entries {
             let Some(key) = merge.evaluated(evaluate_key(key, keys, merge.bindings))? else { continue };
-            let existing = match annotations.object().get(&key) {
+            let existing = match map.object().get(&key) {
                 Some(Value::String(text)) => Some(text.clone()),
                 // The API server reads it as an empty text.
                 Some(Value::Null) => Some(String::new()),
-                Some(other) => return Err(malformed(&annotations.pointer_to(&key), "a string", other)),
+                Some(other) => return Err(malformed(&map.pointer_to(&key), "a string", other)),
                 None => None,
             };
             let wanted = match value {
                 StringValue::Text(template) => {
                     if let Some(wanted) = merge.build(template)? {
-                        text(merge, annotations, &key, existing.as_deref(), &wanted)?
+                        text(merge, map, &key, existing.as_deref(), (&wanted, what))?
                     } else {
-                        merge.note_null(annotations.log(), &[&key], None, template);
+                        merge.note_null(map.log(), &[&key], None, template);
                         None
                     }
                 }
-                StringValue::Networks(edit) => networks(merge, annotations, &key, existing.as_deref(), edit)?,
-                StringValue::Entries(edit) => {
-                    entries_of(merge, annotations, &key, existing.as_deref(), edit)?
-                }
+                StringValue::Networks(edit) => networks(merge, map, &key, existing.as_deref(), edit)?,
+                StringValue::Entries(edit) => entries_of(merge, map, &key, existing.as_deref(), edit)?,
             };
             let Some(wanted) = wanted else {
-                annotations.log().present(&[&key]);
+                map.log().present(&[&key]);
                 continue;
             };
             let added =
                 existing.map_or(key.len() + wanted.len(), |text| wanted.len().saturating_sub(text.len()));
-            merge.pod.count_annotation(&key, added)?;
-            annotations.put(&key, Value::String(wanted));
+            if what == Kept::Annotation {
+                merge.pod.count_annotation(&key, added)?;
+            }
+            map.put(&key, Value::String(wanted));
         }
         Ok(())
     })
 }
 
-/// The value to set; `None` to leave the annotation as it is.
+/// The text to set; `None` to leave the entry as it is.
 fn text(
     merge: &Merge<'_, '_>,
-    annotations: &mut Cursor<'_>,
+    map: &mut Cursor<'_>,
     key: &str,
     existing: Option<&str>,
-    wanted: &Value,
+    (wanted, what): (&Value, Kept),
 ) -> Result<Option<String>, Reason> {
     let text = text_of(wanted);
     let Some(existing) = existing else { return Ok(Some(text)) };
     if existing == text {
         return Ok(None);
     }
-    let settled = merge.settle(annotations, key, &Value::from(existing), wanted, Kept::Annotation)?;
+    let settled = merge.settle(map, key, &Value::from(existing), wanted, what)?;
     Ok((settled == Settled::Replace).then_some(text))
 }
 
