@@ -354,6 +354,7 @@ fn samples_on(policy: &Policy, nodes: Option<&Selection>) -> Vec<(String, Value)
             json!({"initContainers": [container("i", all)], "containers": [container("a", 1)]}),
         ),
         ("no GPU", json!({"containers": [{"name": "a", "image": "i"}]})),
+        ("lists with entries", with_lists(container("a", all))),
     ];
     let on_nodes = |(what, spec): (&str, Value)| {
         let mut pod = json!({"metadata": metadata, "spec": spec});
@@ -380,6 +381,23 @@ fn samples_on(policy: &Policy, nodes: Option<&Selection>) -> Vec<(String, Value)
         samples.push((what, pod));
     }
     samples
+}
+
+/// The spec of a pod with an entry in each list that expressions often read: a macro over an empty one tells nothing.
+fn with_lists(mut container: Value) -> Value {
+    container["args"] = json!(["sample"]);
+    container["env"] = json!([
+        {"name": "SAMPLE", "value": "sample"},
+        {"name": "SAMPLE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+    ]);
+    container["volumeMounts"] = json!([{"name": "sample", "mountPath": "/sample"}]);
+    json!({
+        "containers": [container],
+        "initContainers": [{"name": "i", "image": "i"}],
+        "resourceClaims": [{"name": "sample", "resourceClaimTemplateName": "sample"}],
+        "tolerations": [{"key": "sample", "operator": "Exists"}],
+        "volumes": [{"name": "sample", "emptyDir": {}}],
+    })
 }
 
 /// Adds the labels and annotations that the operator's templates read. The pods of such a job have them.
