@@ -71,12 +71,12 @@ pub(crate) fn demand(policy: &Policy, pod: &Value, after: &Value, context: &Cont
     let pod = &completed;
     let resources: Vec<String> =
         items(&spec["gpus"]["resources"]).iter().filter_map(|name| Some(name.as_str()?.to_owned())).collect();
-    let total = scheduled(pod, |container| gpus(container, &resources));
-    let mut fixed = Names::new(fixed(policy, pod, total));
-    policy.add_variables(Phase::Fixed, &mut fixed);
     let all = pods::containers(pod).map(|(_, _, container)| container);
     let by_claim = all.filter(|container| gpus(container, &resources) == 0);
     let total = scheduled(pod, |container| gpus(container, &resources)) + claimed(spec, pod, by_claim);
+    let mut fixed = Names::new(fixed(policy, pod, total));
+    policy.add_variables(Phase::Fixed, &mut fixed);
+    let spec = &policy.on_nodes(&fixed);
     let gpus = |container: &Value| match gpus(container, &resources) {
         0 => claimed(spec, pod, [container]),
         of_plugin => of_plugin,
@@ -360,6 +360,29 @@ impl Policy {
             !value.is_null() && value != json!(0) && value != json!("0")
         };
         holds && amounts.is_none_or(|amounts| amounts.values().any(given))
+    }
+
+    /// The policy without the entries of `devices.add` that no pod on these nodes gets: the names in them are not the
+    /// policy's there.
+    fn on_nodes(&self, fixed: &Names<'_>) -> Value {
+        let mut spec = self.document["spec"].clone();
+        if let Some(entries) = spec.pointer_mut("/devices/add").and_then(Value::as_array_mut) {
+            entries.retain(|entry| {
+                let when = entry["when"].as_str();
+                when.is_none_or(|when| !self.is_fixed(when) || self.evaluate(when, fixed) == true)
+            });
+        }
+        spec
+    }
+
+    /// Whether an expression reads nothing of the pod, as far as its words tell.
+    fn is_fixed(&self, text: &str) -> bool {
+        const OF_POD: [&str; 6] =
+            ["pod", "podNamespace", "hostNetwork", "totalGpus", "ownDevices", "claimNames"];
+        let mut words = text.split(|c: char| !c.is_alphanumeric() && c != '_');
+        words.all(|word| {
+            !OF_POD.contains(&word) && self.phases.get(word).is_none_or(|phase| *phase == Phase::Fixed)
+        })
     }
 
     fn add_variables(&self, phase: Phase, names: &mut Names<'_>) {
