@@ -57,11 +57,8 @@ fn apply_one(
         Instruction::Env { field, variables } => container::env(merge, cursor, field, variables),
         Instruction::Amounts(amounts) => container::amounts(merge, cursor, amounts),
         Instruction::Computed { object, field, expression } => {
-            let Some(instruction) = merge.compiled(object, field, expression)? else {
-                cursor.log().left_out(&[field.name], || format!("`{}` is null", expression.source()));
-                return Ok(());
-            };
-            apply_one(merge, cursor, &instruction)
+            let computed = merge.compiled(cursor.log(), &[field.name], (object, field), expression)?;
+            computed.map_or(Ok(()), |instruction| apply_one(merge, cursor, &instruction))
         }
     }
 }

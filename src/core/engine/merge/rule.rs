@@ -76,16 +76,22 @@ impl<'a, 'p> Merge<'a, 'p> {
         result.map_err(|error| evaluation_failed(&format!("rule `{}`", self.rule), error))
     }
 
-    /// The instruction that the value of an expression compiles to; `None` for `null`.
+    /// The instruction that the value of an expression for a field of an object compiles to; `None` for `null`, which is
+    /// noted at the path.
     pub(super) fn compiled(
         &self,
-        object: &'static Object,
-        field: &'static Field,
+        log: &mut ChangeLog,
+        path: &[&str],
+        (object, field): (&'static Object, &'static Field),
         expression: &Interpolation,
     ) -> Result<Option<Instruction>, Reason> {
         let value = self.evaluated(expression.evaluate(self.bindings))?;
         let compiled = compile_computed(&value, field, object);
-        self.evaluated(compiled.map_err(|error| expression.invalid(error)))
+        let compiled = self.evaluated(compiled.map_err(|error| expression.invalid(error)))?;
+        if compiled.is_none() {
+            log.left_out(path, || format!("`{}` is null", expression.source()));
+        }
+        Ok(compiled)
     }
 
     /// Decides about a field of which the pod has another value, and reports the decision.

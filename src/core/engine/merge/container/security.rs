@@ -19,13 +19,9 @@ pub(in crate::core::engine::merge) fn merge(
     for set in sets {
         match set {
             Instruction::Computed { object, field: list, expression } => {
-                match merge.compiled(object, list, expression)? {
-                    Some(set) => self::merge(merge, context, field, std::slice::from_ref(&set))?,
-                    None => {
-                        let because = || format!("`{}` is null", expression.source());
-                        context.log().left_out(&[field.name, list.name], because);
-                    }
-                }
+                let path = [field.name, list.name];
+                let computed = merge.compiled(context.log(), &path, (object, list), expression)?;
+                self::merge(merge, context, field, computed.as_slice())?;
             }
             Instruction::Keyed { field: list, entries, .. } => {
                 for entry in entries {
