@@ -138,6 +138,7 @@ fn the_corpus_has_the_mistakes_of_the_trial_and_each_warning() {
         "unknown_label",
         "unknown_resource",
         "unknown_setting_variable",
+        "unknown_variable",
         "unlike_types",
         "unresolved_reference",
         "unused_parameter",

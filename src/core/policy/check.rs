@@ -13,7 +13,7 @@ use crate::core::policy::source::{Severity, SourceError};
 use expressions::scope::Scope;
 
 pub use overlap::overlaps;
-pub(super) use values::names::{WELL_KNOWN, is_slip};
+pub(super) use values::names::{WELL_KNOWN, is_slip, squeezed};
 
 /// The errors in the types of a policy's expressions.
 pub fn errors(definition: &Definition) -> Vec<SourceError> {

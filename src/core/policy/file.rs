@@ -8,6 +8,7 @@ mod devices;
 mod env;
 mod extension;
 mod names;
+mod near_names;
 mod other_kind;
 mod parse;
 mod variables;
@@ -18,16 +19,15 @@ pub use other_kind::OtherKind;
 use serde_json::json;
 
 use crate::core::escape;
-use crate::core::yaml::{self, Content, Entry, Node, Span};
+use crate::core::yaml::{self, Content, Node, Span};
 
-use crate::core::policy::check::{self, WELL_KNOWN, is_slip};
+use crate::core::policy::check;
 use crate::core::policy::definition::Definition;
 use crate::core::policy::keys::{API_VERSION, KIND};
 use crate::core::policy::parameter::Files;
 use crate::core::policy::source::{
     Checked, DUPLICATE_KEY, DUPLICATE_NAME, Diagnostic, EXTENSION, MISSING_KEY, Problems, SourceError,
-    SourceErrors, SourceFile, UNKNOWN_ANNOTATION, UNKNOWN_LABEL, UNKNOWN_RESOURCE, UNUSED_PART, all, reader,
-    suggest,
+    SourceErrors, SourceFile, UNUSED_PART, all, reader, suggest,
 };
 use extension::{extend, leave_out, unknown_keys};
 use parse::Header;
@@ -44,37 +44,6 @@ pub struct PolicyFile {
     name_span: Span,
     /// Outside of `spec`.
     problems: Problems,
-}
-
-/// Names in the `spec` of a file that other policies have, too, each with its place.
-type NamesOf = fn(&Node) -> Vec<(&str, Span)>;
-
-/// The kinds of names that are almost those of other policies if they are misspelled.
-const NAMES: [(&str, &str, &str, NamesOf); 3] = [
-    ("annotation", "other policies", UNKNOWN_ANNOTATION, |spec| {
-        let matched = spec.get("match");
-        let of = |key| keys_of(matched.and_then(|matched| matched.get(key)));
-        of("anyAnnotation").into_iter().chain(of("exceptAnnotation")).collect()
-    }),
-    ("label", "nodes", UNKNOWN_LABEL, |spec| keys_of(spec.get("machines"))),
-    ("resource", "other policies", UNKNOWN_RESOURCE, |spec| {
-        let lists = [spec.get("gpus"), spec.get("devices").and_then(|devices| devices.get("own"))];
-        let resources = lists.into_iter().filter_map(|map| map?.get("resources"));
-        let items = resources
-            .flat_map(|list| if let Content::List(items) = &list.content { items.as_slice() } else { &[] });
-        let names = items.filter_map(|item| Some((reader::text(item, "a resource").ok()?, item.span)));
-        // A pattern is no name.
-        names.filter(|(name, _)| !name.contains('*')).collect()
-    }),
-];
-
-fn keys_of(node: Option<&Node>) -> Vec<(&str, Span)> {
-    match node {
-        Some(Node { content: Content::Map(entries), .. }) => {
-            entries.iter().map(|Entry { key, span, .. }| (key.as_str(), *span)).collect()
-        }
-        _ => Vec::new(),
-    }
 }
 
 /// The longest way from a file to one that it extends, through others.
@@ -125,17 +94,7 @@ impl PolicyFile {
     pub(crate) fn yaml_mistakes(&self, others: &[Self]) -> impl Iterator<Item = SourceError> {
         let mut warnings = Vec::new();
         yaml_mistakes::template_braces(&self.spec, &mut warnings);
-        for (what, who, code, names) in NAMES {
-            let of_others = others.iter().flat_map(|other| names(&other.spec)).map(|(name, _)| name);
-            let well_known = WELL_KNOWN.iter().copied().filter(|_| code == UNKNOWN_LABEL);
-            let known: Vec<&str> = of_others.chain(well_known).collect();
-            for (name, span) in names(&self.spec).into_iter().filter(|(name, _)| !known.contains(name)) {
-                let Some(meant) = known.iter().find(|known| is_slip(name, known)) else { continue };
-                let message = format!("the {what} `{name}` is almost `{meant}`, which {who} have");
-                let warning = Diagnostic::warning(code, span, message);
-                warnings.push(warning.hint(format!("did you mean `{meant}`?")));
-            }
-        }
+        warnings.extend(near_names::find(&self.spec, others.iter().map(|other| &other.spec)));
         warnings.into_iter().map(|warning| SourceError::in_file(&self.source, warning))
     }
 

@@ -169,29 +169,32 @@ pub(in crate::core::policy) fn is_slip(name: &str, known: &str) -> bool {
 
 fn is_slip_of_word(word: &str, other: &str) -> bool {
     let letters = |text: &str| text.chars().filter(|c| !c.is_ascii_digit()).collect::<String>();
+    let sorted = |text: &str| text.chars().collect::<BTreeSet<_>>();
     let digits = |text: &str| text.chars().filter(char::is_ascii_digit).collect::<String>();
     if letters(word) == letters(other) || digits(word) != digits(other) {
         return false;
     }
-    // A letter twice in place of once.
-    let squeezed = |text: &str| {
-        text.chars()
-            .collect::<Vec<_>>()
-            .chunk_by(|one, next| one == next)
-            .map(|same| same[0])
-            .collect::<String>()
-    };
     if squeezed(word) == squeezed(other) {
         return true;
     }
     let at_most = match word.len().min(other.len()) {
         0..=2 => 0,
-        // A letter too many or too few.
-        3..=4 => usize::from(word.len() != other.len() && word.chars().next() == other.chars().next()),
+        // A letter too many or too few, or two in the wrong order.
+        3..=4 => usize::from(
+            word.chars().next() == other.chars().next()
+                && (word.len() != other.len() || sorted(word) == sorted(other)),
+        ),
         5..=7 => 1,
         _ => 2,
     };
     strsim::osa_distance(word, other) <= at_most
+}
+
+/// The letters of a word, those twice in a row as once.
+pub(in crate::core::policy) fn squeezed(word: &str) -> Vec<char> {
+    let mut letters: Vec<char> = word.chars().collect();
+    letters.dedup();
+    letters
 }
 
 #[cfg(test)]
@@ -207,6 +210,8 @@ mod tests {
             ("node.kubernetes.io/instancetype", "node.kubernetes.io/instance-type"),
             ("nvidia.com/gpus", "nvidia.com/gpu"),
             ("rdma/roccee", "rdma/roce"),
+            ("UCX_TSL", "UCX_TLS"),
+            ("NCCL_SOKET_IFNAME", "NCCL_SOCKET_IFNAME"),
         ] {
             assert!(is_slip(name, known), "{name}");
         }
@@ -217,6 +222,8 @@ mod tests {
             ("example.com/pool", "example.org/pool"),
             ("topology.kubernetes.io/zone", "topology.kubernetes.io/region"),
             ("nvidia.com/pgpu", "nvidia.com/gpu"),
+            ("RCCL_DEBUG", "NCCL_DEBUG"),
+            ("NCCL_MAX_NCHANNELS", "NCCL_MIN_NCHANNELS"),
         ] {
             assert!(!is_slip(name, known), "{name}");
         }

@@ -46,6 +46,7 @@ codes! {
     UNKNOWN_ANNOTATION = "unknown_annotation",
     UNKNOWN_LABEL = "unknown_label",
     UNKNOWN_RESOURCE = "unknown_resource",
+    UNKNOWN_VARIABLE = "unknown_variable",
     QUANTITY_AS_TEXT = "quantity_as_text",
     UNUSED_PARAMETER = "unused_parameter",
     UNUSED_VARIABLE = "unused_variable",
