@@ -253,9 +253,11 @@ fn run(expression: &Expression, bindings: &Bindings<'_, '_>) -> Result<Value, Ev
 
 /// Names in the expressions of other engines, and what to write instead.
 const OF_OTHER_ENGINES: &[(&str, &str)] = &[
+    (".Values", "write the name of the parameter by itself, without `.Values.`"),
     ("element", "write `container` for the container"),
     ("object", "write `pod` for the pod"),
-    ("params", "write the name of the parameter by itself"),
+    ("parameters", "write the name of the parameter by itself, without `parameters.`"),
+    ("params", "write the name of the parameter by itself, without `params.`"),
     ("request", "write `pod` for the pod, and `podNamespace` for its namespace"),
     ("variables", "write the name of the variable by itself"),
 ];
@@ -282,8 +284,10 @@ fn compile(
             let is_of_shell =
                 name.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_');
             let of_other_engine = OF_OTHER_ENGINES.iter().find(|(other, _)| *other == name);
+            let is_near = names.readable(phase).any(|known| strsim::osa_distance(name, known) == 1);
             let hint = match suggest(name, names.readable(phase)) {
                 _ if let Some((_, hint)) = of_other_engine => (*hint).to_owned(),
+                _ if is_compared(source, name) && !is_near => format!("put a text in quotes: `'{name}'`"),
                 hint if is_of_shell && !hint.starts_with("did you mean") => {
                     format!("write `$${{{name}}}` for a literal `${{{name}}}`, or `$(NAME)` for the kubelet")
                 }
@@ -309,6 +313,12 @@ fn compile(
         }
     }
     Ok(expression.placed(text.part(at, source.len())))
+}
+
+/// Returns whether a value is compared with a name, as in `transport == roce`.
+fn is_compared(source: &str, name: &str) -> bool {
+    let before = find_name(source, name).map_or("", |at| source[..at].trim_end());
+    before.ends_with("==") || before.ends_with("!=")
 }
 
 enum Piece {

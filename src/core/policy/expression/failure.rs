@@ -19,6 +19,8 @@ const MARKS: &[(&str, &str)] = &[
     ("??", "write `value.orValue(…)` for a value that may be absent"),
     ("?.", "write `value.?field` for a field that may be absent"),
     ("[@]", "`$${…}` is a literal `${…}`, for a shell"),
+    ("=>", "write `>=` for greater or equal"),
+    ("=<", "write `<=` for less or equal"),
     ("=~", "write `value.startsWith('…')`, or `endsWith` or `contains`: there are no regular expressions"),
     ("“", "write straight quotes: `'`"),
     ("”", "write straight quotes: `'`"),
@@ -163,6 +165,8 @@ pub(super) fn remedy(operator: &str, types: &[String]) -> &'static str {
         "guard a value that is `null`: `x == null ? … : …`"
     } else if has("optional") {
         OPTIONAL
+    } else if operator == "devices" {
+        "write `devices(gpus, devicesPerGPU)`: a number of GPUs, and the devices for each of them"
     } else if operator == "*" && has("double") && has("int") {
         "use `devices(gpus, ratio)`, which rounds up, or convert with `double(…)`"
     } else {

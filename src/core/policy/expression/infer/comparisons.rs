@@ -104,7 +104,15 @@ impl Walker<'_> {
                 let message = format!("{name} is never `{text}`: {problem}");
                 let lower = text.to_lowercase();
                 let hint = format.check(&lower).is_ok().then(|| format!("write `'{lower}'`"));
-                let hint = hint.unwrap_or_else(|| "compare with a value that it can have".to_owned());
+                let hint = hint.unwrap_or_else(|| match text.strip_suffix('*') {
+                    Some(start) => {
+                        format!(
+                            "write `{}.startsWith('{start}')`: `==` takes no pattern",
+                            name.trim_matches('`')
+                        )
+                    }
+                    None => "compare with a value that it can have".to_owned(),
+                });
                 self.report(literal, Some(ALWAYS_FALSE), message, Some(hint));
             }
             Some(Texts::Any) => {}
