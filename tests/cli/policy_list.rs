@@ -127,6 +127,24 @@ fn show_of_an_extension_needs_its_base_and_shows_a_part_with_its_parts() {
 }
 
 #[test]
+fn show_reports_what_parts_of_an_extension_both_have() {
+    let part = |name: &str| {
+        format!(
+            "apiVersion: fabric-injector.io/v1alpha1\nkind: FabricPolicy\nmetadata: {{name: {name}}}\n\
+             spec: {{match: {{namespaces: [{name}]}}}}\n"
+        )
+    };
+    let ours = "apiVersion: fabric-injector.io/v1alpha1\nkind: FabricPolicy\nmetadata: {name: ours}\n\
+                spec: {extends: [aws-efa, one, two]}\n";
+    let files = [("ours.yaml", ours), ("one.yaml", &*part("one")), ("two.yaml", &*part("two"))];
+    let folder = super::folder(&files);
+    super::run_in(folder.path(), &["policy", "show", "ours.yaml", "one.yaml", "two.yaml"], "")
+        .exits(2)
+        .writes_nothing()
+        .says(&["two.yaml:4:15", "the base `one` has `match.namespaces`, too"]);
+}
+
+#[test]
 fn show_of_an_unknown_policy_is_bad_usage() {
     let run = run(&["policy", "show", "something"], "").exits(2);
     run.writes_nothing().says(&["`something`"]);

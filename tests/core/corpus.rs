@@ -125,6 +125,7 @@ fn the_corpus_has_the_mistakes_of_the_trial_and_each_warning() {
     }
     for code in [
         "always_false",
+        "decimal_mode",
         "device_without_ipc_lock",
         "mode_in_mount_path",
         "mount_without_volume",

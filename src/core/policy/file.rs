@@ -93,7 +93,7 @@ impl PolicyFile {
     /// Warnings about mistakes that YAML accepts, and names that are almost those of other policies.
     pub(crate) fn yaml_mistakes(&self, others: &[Self]) -> impl Iterator<Item = SourceError> {
         let mut warnings = Vec::new();
-        yaml_mistakes::template_braces(&self.spec, &mut warnings);
+        yaml_mistakes::find(&self.spec, &mut warnings);
         warnings.extend(near_names::find(&self.spec, others.iter().map(|other| &other.spec)));
         warnings.into_iter().map(|warning| SourceError::in_file(&self.source, warning))
     }
@@ -125,11 +125,8 @@ impl PolicyFile {
 
 /// The name in `extends`, or the names of a list.
 fn names(node: &Node) -> Checked<Vec<(String, Span)>> {
-    let items = match &node.content {
-        Content::List(items) => items.as_slice(),
-        _ => std::slice::from_ref(node),
-    };
-    all(items
+    all(node
+        .one_or_items()
         .iter()
         .map(|item| Ok::<_, Diagnostic>((reader::text(item, "`extends`")?.to_owned(), item.span))))
 }
@@ -310,17 +307,19 @@ pub fn composed_text(
     let mut composition = Composition { files, others, way: Vec::new(), found: Vec::new() };
     composition.add(file)?;
     let found = composition.found;
+    let all: Vec<SourceFile> = found.iter().map(|one| one.file.source.clone()).collect();
+    let (_, problems) = spec_of(&found, &all);
+    if !problems.is_empty() {
+        return Err(SourceErrors::of(&all, problems));
+    }
     let policy = found.iter().position(|one| one.is_policy).unwrap_or(found.len() - 1);
     let (base, extensions) = found.split_at(policy + 1);
     let extensions: String = extensions.iter().flat_map(|one| ["---\n", &*one.file.source.text]).collect();
     if let [one] = base {
         return Ok(format!("{}{extensions}", one.file.source.text));
     }
-    let sources: Vec<SourceFile> = base.iter().map(|one| one.file.source.clone()).collect();
-    let (spec, problems) = spec_of(base, &sources);
-    if !problems.is_empty() {
-        return Err(SourceErrors::of(&sources, problems));
-    }
+    let sources = &all[..base.len()];
+    let (spec, _) = spec_of(base, sources);
     let name = base.last().map_or("", |one| one.file.name());
     let whole = json!({
         "apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": name}, "spec": spec.to_value(),

@@ -135,6 +135,11 @@ impl Node {
         Self { span, content: Content::Scalar { value, plain: false, map: None } }
     }
 
+    /// The items of a list, or else the value itself.
+    pub(crate) fn one_or_items(&self) -> &[Self] {
+        if let Content::List(items) = &self.content { items } else { std::slice::from_ref(self) }
+    }
+
     /// The string, if it is one.
     pub fn text(&self) -> Option<Text<'_>> {
         let Content::Scalar { value: Scalar::String(text), map, .. } = &self.content else { return None };

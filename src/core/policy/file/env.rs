@@ -15,7 +15,12 @@ pub(super) fn overlay(node: &Node, problems: &mut Problems) -> Checked<Option<No
             let hint = "write `NAME: value`, without `- name:` and `value:`";
             return Err(Diagnostic::new(node.span, message).code(WRONG_TYPE).hint(hint).into());
         }
-        _ => reader::entries(node, "`env`")?,
+        _ => reader::entries(node, "`env`").map_err(|problems| match node.text() {
+            Some(text) if text.text.contains('=') => reader::expected(node, "`env` to be a map")
+                .hint("write `NAME: value`, as in `NCCL_DEBUG: WARN`, and not `NAME=value`")
+                .into(),
+            _ => problems,
+        })?,
     };
     if entries.is_empty() {
         let hint = "write `NAME: value`, or leave the key out";

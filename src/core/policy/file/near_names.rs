@@ -1,6 +1,6 @@
 //! Names that are almost those of other policies, most often because they are misspelled.
 
-use crate::core::yaml::{Content, Entry, Node, Span};
+use crate::core::yaml::{Entry, Node, Span};
 
 use crate::core::policy::check::{WELL_KNOWN, is_slip, squeezed};
 use crate::core::policy::definition::entries;
@@ -106,9 +106,7 @@ fn annotations(spec: &Node) -> impl Iterator<Item = &Entry<Node>> {
 }
 
 fn items(node: Option<&Node>) -> impl Iterator<Item = &Node> {
-    let items =
-        if let Some(Content::List(items)) = node.map(|node| &node.content) { items.as_slice() } else { &[] };
-    items.iter()
+    node.into_iter().flat_map(Node::one_or_items)
 }
 
 fn text(node: &Node) -> Option<(&str, Span)> {

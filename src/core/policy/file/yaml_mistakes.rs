@@ -1,9 +1,9 @@
 //! Mistakes in YAML: those that the parser reports by their consequences, and those that it accepts.
 
 use crate::core::yaml::scalar::Scalar;
-use crate::core::yaml::{self, Content, Node, Span};
+use crate::core::yaml::{self, Content, Entry, Node, Span};
 
-use crate::core::policy::source::{Diagnostic, TEMPLATE_BRACES, YAML_SYNTAX};
+use crate::core::policy::source::{DECIMAL_MODE, Diagnostic, TEMPLATE_BRACES, YAML_SYNTAX};
 
 const ONE_POLICY: &str = "write each policy in a file of its own, without a `---` after it";
 const EXPRESSION: &str = "an expression is written as `${…}`, not as `{{ … }}`";
@@ -23,11 +23,35 @@ pub(crate) fn explained(error: yaml::Error, text: &str) -> Diagnostic {
         let blanks = line.chars().take_while(|blank| *blank == ' ').count();
         diagnostic.span = Span { line: diagnostic.span.line + 1, column: blanks + 1, length: 1 };
     }
+    if let Some((span, key)) = no_colon(upto).filter(|_| condition.is_none() && hint.is_none()) {
+        let message = "not valid YAML: a key has no colon after it";
+        return Diagnostic::new(span, message).code(YAML_SYNTAX).hint(format!("write `{key}`"));
+    }
     match (condition, hint) {
         (Some(condition), _) => diagnostic.hint(condition),
         (None, Some(hint)) => diagnostic.hint(hint),
         (None, None) => diagnostic,
     }
+}
+
+/// The place of a line such as `onConflict replace` or `NCCL_DEBUG=WARN`, which the parser notices on the next line at the
+/// earliest, and how to write it. A line below a value is most often a part of it.
+fn no_colon(upto: &[&str]) -> Option<(Span, String)> {
+    let indent = |line: &str| line.len() - line.trim_start_matches([' ', '-']).len();
+    let mut lines = upto.iter().enumerate().rev().filter(|(_, line)| !line.trim().is_empty());
+    let near: Vec<(usize, &str)> = lines.by_ref().map(|(at, line)| (at, *line)).take(3).collect();
+    near.iter().take(2).enumerate().find_map(|(back, (at, line))| {
+        let is_own = near
+            .get(back + 1)
+            .is_none_or(|(_, before)| before.trim_end().ends_with(':') || indent(before) >= indent(line));
+        let written = line[indent(line)..].trim_end();
+        let (key, value) = written.split_once('=').or_else(|| written.split_once(' ')).filter(|_| is_own)?;
+        let is_word =
+            |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-./,".contains(&byte));
+        let span = Span { line: at + 1, column: indent(line) + 1, length: written.len() };
+        let fits = !key.is_empty() && !value.is_empty() && is_word(key) && is_word(value);
+        fits.then(|| (span, format!("{key}: {value}")))
+    })
 }
 
 /// The hint for a line with a condition, which YAML takes for something else.
@@ -91,8 +115,8 @@ fn tab(line: &str) -> Option<&'static str> {
     (!is_space).then_some("indent with spaces: this line begins with another kind of blank, such as U+00A0")
 }
 
-/// A warning for each string with `{{ … }}` and without an expression.
-pub(crate) fn template_braces(node: &Node, warnings: &mut Vec<Diagnostic>) {
+/// A warning for each string with `{{ … }}` and without an expression, and for modes in decimal that are meant as octal.
+pub(crate) fn find(node: &Node, warnings: &mut Vec<Diagnostic>) {
     match &node.content {
         Content::Scalar { value: Scalar::String(text), .. } => {
             let open = text.find("{{").filter(|at| text[*at..].contains("}}"));
@@ -102,7 +126,22 @@ pub(crate) fn template_braces(node: &Node, warnings: &mut Vec<Diagnostic>) {
             }
         }
         Content::Scalar { .. } => {}
-        Content::List(items) => items.iter().for_each(|item| template_braces(item, warnings)),
-        Content::Map(entries) => entries.iter().for_each(|entry| template_braces(&entry.value, warnings)),
+        Content::List(items) => items.iter().for_each(|item| find(item, warnings)),
+        Content::Map(entries) => entries.iter().for_each(|entry| {
+            warnings.extend(decimal_mode(entry));
+            find(&entry.value, warnings);
+        }),
     }
+}
+
+/// Octal modes that are others as decimal numbers. The API server refuses those above 511, such as 644.
+const MODES: [u64; 4] = [400, 440, 444, 500];
+
+fn decimal_mode(entry: &Entry<Node>) -> Option<Diagnostic> {
+    let Content::Scalar { value: Scalar::Number(mode), .. } = &entry.value.content else { return None };
+    let mode = mode.as_u64().filter(|mode| entry.key == "defaultMode" && MODES.contains(mode))?;
+    let meant = u64::from_str_radix(&mode.to_string(), 8).ok()?;
+    let message = format!("`defaultMode: {mode}` is a decimal number, which is the octal number `0{mode:o}`");
+    let hint = format!("write `{meant}` for the octal number `0{mode}`");
+    Some(Diagnostic::warning(DECIMAL_MODE, entry.value.span, message).hint(hint))
 }

@@ -310,6 +310,11 @@ pub(super) fn expected(source: &Source, what: &str) -> Diagnostic {
 
 pub(super) fn mismatch(source: &Source, shape: &Shape) -> Diagnostic {
     let diagnostic = expected(source, &describe(shape));
+    if let (Shape::Integer(0, 0o777), SourceContent::Scalar(Value::Number(mode))) = (shape, &source.content)
+        && let Some(meant) = i64::from_str_radix(&mode.to_string(), 8).ok().filter(|mode| *mode <= 0o777)
+    {
+        return diagnostic.hint(format!("write `{meant}`, which is the octal number `0{mode}`"));
+    }
     let hint = match (shape, &source.content) {
         (Shape::Text(_), SourceContent::Scalar(_)) => "put it in quotes",
         (Shape::Text(_), _) => "write text, in quotes if it looks like a number or a boolean",

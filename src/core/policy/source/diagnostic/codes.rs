@@ -57,6 +57,7 @@ codes! {
     VOLUME_WITHOUT_MOUNT = "volume_without_mount",
     MOUNT_WITHOUT_VOLUME = "mount_without_volume",
     MODE_IN_MOUNT_PATH = "mode_in_mount_path",
+    DECIMAL_MODE = "decimal_mode",
     TINY_AMOUNT = "tiny_amount",
     UNRESOLVED_REFERENCE = "unresolved_reference",
     SIDECAR_KEEPS_JOB = "sidecar_keeps_job",
