@@ -5,12 +5,15 @@ mod ignored;
 use std::collections::BTreeMap;
 
 use crate::core::policy::check::{overlaps, warnings};
-use crate::core::policy::source::{DUPLICATE_NAME, EXTENSION};
+use crate::core::policy::definition::{At, keys};
+use crate::core::policy::source::{DUPLICATE_NAME, EXTENSION, UNKNOWN_ENUM_VALUE};
 use crate::core::policy::{
-    Definition, Diagnostic, PolicyFile, Severity, SourceError, SourceErrors, composed, definitions, untaken,
+    Definition, Diagnostic, PolicyFile, Severity, SourceError, SourceErrors, composed, definitions,
+    kind_and_group, untaken,
 };
 use crate::core::policy_set::checked;
 use crate::core::work::Work;
+use crate::core::workload::known;
 use crate::core::yaml::Span;
 
 /// Every error and warning in policy files, each a name and a text, that are checked together. `others` can be extended.
@@ -34,6 +37,7 @@ pub fn check(files: &[(String, String)], others: &[PolicyFile]) -> Vec<SourceErr
     let loading = Work::of_loading();
     for definition in definitions {
         found.extend(warnings(&definition));
+        found.extend(owner_kinds(&definition));
         found.extend(checked(definition, BTreeMap::new(), &loading).err().into_iter().flatten());
     }
     let mut found = ignored::without_ignored(files, SourceErrors::new(found).into_iter().collect());
@@ -61,6 +65,24 @@ fn read(files: &[(String, String)]) -> (Vec<PolicyFile>, Vec<SourceError>) {
         }
     }
     (read, errors)
+}
+
+/// A warning for each kind of owners that is a known one in the plural, or with other capital letters.
+fn owner_kinds(definition: &Definition) -> Vec<SourceError> {
+    let singular = |kind: &str| kind.to_lowercase().trim_end_matches('s').to_owned();
+    let mut found = Vec::new();
+    for owner in &definition.matcher.owner_kinds {
+        let (kind, _) = kind_and_group(owner);
+        let Some(meant) = known().find(|known| singular(known) == singular(kind)) else { continue };
+        let span =
+            definition.place(&[keys(["match", "ownerKinds"]), vec![At::Item("", owner.clone())]].concat());
+        if !known().any(|known| known == kind) && !definition.is_of_base(span) {
+            let message = format!("the owner kind `{kind}` is almost `{meant}`, which owners of pods have");
+            let diagnostic = Diagnostic::warning(UNKNOWN_ENUM_VALUE, span, message);
+            found.push(definition.error(diagnostic.hint(format!("did you mean `{meant}`?"))));
+        }
+    }
+    found
 }
 
 /// An error for each parameter that has another type in another policy of its provider.

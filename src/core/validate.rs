@@ -192,11 +192,17 @@ fn refused(policy: &Policy, what: &str, reason: Reason) -> Result<(), SourceErro
 fn failed(policy: &Policy, what: &str, place: &str, failure: EvaluationError) -> SourceError {
     let EvaluationError { expression, message, fault } = failure;
     let message = format!("`{expression}` of {place} fails for a sample pod ({what}): {message}");
-    let hint =
-        fault.hint.as_deref().unwrap_or("guard what a pod may lack, or look at the values that it reads");
+    let guard = "guard what a pod may lack, or look at the values that it reads";
+    let hint = if fault.span.line > 0 { guard } else { "correct the value" };
+    let hint = fault.hint.as_deref().unwrap_or(hint);
     let definition = policy.definition();
-    // A value without an expression has no place of its own.
-    let written = || definition.place_of_written(&expression).unwrap_or_default();
+    // A value without an expression has no place of its own. It can be that of a parameter.
+    let default = || {
+        let mut parameters = definition.parameters.iter();
+        let parameter = parameters.find(|parameter| parameter.default == *expression)?;
+        Some(definition.place(&keys(["parameters", &parameter.name, "default"])))
+    };
+    let written = || definition.place_of_written(&expression).or_else(default).unwrap_or_default();
     let span = if fault.span.line > 0 { fault.span } else { written() };
     definition.error(Diagnostic::new(span, message).code(SAMPLE_FAILED).hint(hint))
 }

@@ -25,7 +25,7 @@ use crate::core::policy::PodContext;
 use crate::core::policy_set::PolicySet;
 use crate::core::work::{Ended, Work, goes_on};
 
-pub(crate) use kinds::Kind;
+pub(crate) use kinds::{Kind, known};
 pub(crate) use trigger::asks;
 
 pub use near_miss::{NearMiss, WORKLOAD_WITHOUT_TRIGGER};

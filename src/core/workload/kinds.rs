@@ -63,6 +63,12 @@ pub(crate) struct Kind {
     pub(super) own_form: bool,
 }
 
+/// The kinds of owners that pods of known workloads have.
+pub(crate) fn known() -> impl Iterator<Item = &'static str> {
+    let names = |kind: &'static Kind| kind.names.iter().chain(&kind.owner);
+    TABLE.kinds.iter().flat_map(names).filter_map(|name| name.split('.').next())
+}
+
 /// Equal pods of a kind.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -42,6 +42,10 @@ const NOT_FOUND: [(&str, &[&str]); 4] = [
         "each of two values is right by itself",
         &[
             "append-of-an-empty-entry",
+            "gpu-resource-of-every-pod",
+            "match-provider-id-of-a-name",
+            "own-claim-with-a-number",
+            "own-resource-of-every-pod",
             "machines-gpus-not-a-number",
             "machines-value-",
             "cpu-request-above-its-limit",

@@ -95,6 +95,9 @@ fn gpu_resources(node: &Node) -> Checked<Vec<String>> {
                 .hint("write the name of a resource, such as `example.com/gpu`")
         };
         Format::ResourceName.check(name).map_err(invalid)?;
+        if !name.contains('/') {
+            return Err(invalid(format!("`{name}` is no extended resource")));
+        }
         Ok::<_, Diagnostic>(name.to_owned())
     }))?;
     // What it extends may name the same resource, whose GPUs count once.
@@ -107,7 +110,10 @@ impl OwnDevices {
         let kinds: [(_, Parse<Pattern>); 3] = [
             ("resources", resource),
             ("networks", pattern),
-            ("claims", |name| Ok(claim_name(name)?.pattern)),
+            ("claims", |name| match claim_name(name)? {
+                ClaimName { pattern, devices: None | Some(0) } => Ok(pattern),
+                _ => Err(format!("`{name}` gives a number of GPUs, as an entry of `claims` of `gpus` does")),
+            }),
         ];
         let [resources, networks, claims] = kinds.map(|(key, check)| {
             fields.optional(key, |node| NameList::read(node, &format!("`{key}`"), names, check))
@@ -146,10 +152,6 @@ impl OwnDevices {
 impl NameList {
     /// `parse` is for the names that are no expressions.
     fn read<T>(node: &Node, what: &str, names: &Names, parse: Parse<T>) -> Checked<Self> {
-        let items = match &node.content {
-            Content::List(items) => items.as_slice(),
-            _ => std::slice::from_ref(node),
-        };
         let item = |item: &Node| {
             let name = fixed(item, what, names)?;
             match &name {
@@ -165,7 +167,7 @@ impl NameList {
                 _ => Ok(name),
             }
         };
-        all(items.iter().map(item)).map(Self)
+        all(node.one_or_items().iter().map(item)).map(Self)
     }
 
     fn places(&self, visit: &mut dyn FnMut(&Interpolation, Wanted)) {
@@ -212,9 +214,13 @@ fn pattern(name: &str) -> Result<Pattern, String> {
 
 /// The name of a resource, in which a `*` stands for any text.
 fn resource(name: &str) -> Result<Pattern, String> {
-    Format::ResourceName.check(&name.replace('*', "x")).map_err(|_| {
-        format!("`{name}` is not the name of a resource, `DOMAIN/NAME`, in which `*` stands for any text")
-    })?;
+    let is_extended =
+        name.contains(['/', '*']) && Format::ResourceName.check(&name.replace('*', "x")).is_ok();
+    if !is_extended {
+        return Err(format!(
+            "`{name}` is not the name of a resource, `DOMAIN/NAME`, in which `*` stands for any text"
+        ));
+    }
     pattern(name)
 }
 

@@ -21,7 +21,9 @@ pub(crate) struct NodeMatch {
 impl NodeMatch {
     pub(crate) fn read(node: &Node) -> Checked<Self> {
         let mut fields = Fields::of(node, &keys::NODES)?;
-        let provider_ids = fields.optional("providerIDs", |node| reader::texts(node, "`providerIDs`"));
+        let provider_ids = fields.optional("providerIDs", |node| {
+            all(reader::items(node, "`providerIDs`")?.iter().map(provider_id))
+        });
         let labels = fields.optional("labels", |node| {
             all(reader::entries(node, "`labels`")?.iter().map(|entry| {
                 let value = reader::text(&entry.value, "the value of a label")?;
@@ -73,4 +75,14 @@ impl NodeMatch {
         let provider_ids = self.provider_ids.iter().map(|pattern| ("providerID".to_owned(), pattern));
         provider_ids.chain(self.labels.iter().map(|(key, value)| (key.to_string(), value)))
     }
+}
+
+/// A provider ID, or a pattern of them. The name of a provider is no ID.
+fn provider_id(node: &Node) -> Result<String, Diagnostic> {
+    let id = reader::text(node, "`providerIDs`")?;
+    if id.contains([':', '.', '*']) {
+        return Ok(id.to_owned());
+    }
+    Err(Diagnostic::new(node.span, format!("no node has the provider ID `{id}`"))
+        .hint(format!("write the beginning of the IDs and a `*`, as in `\"{id}://*\"`")))
 }

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use crate::core::policy::definition::{Definition, in_volume};
-use crate::core::policy::interpolation::text_of;
+use crate::core::policy::definition::{Definition, in_volume, keys};
+use crate::core::policy::interpolation::{Interpolation, text_of};
 use crate::core::policy::overlay::{Element, Template, Written};
 use crate::core::policy::source::{Diagnostic, TINY_AMOUNT, UNKNOWN_ENUM_VALUE, closest};
 use crate::core::quantity::Quantity;
@@ -62,8 +62,10 @@ pub(in crate::core::policy::check) fn findings(definition: &Definition) -> Vec<D
     for placed in writes(definition) {
         match placed.write.value {
             Written::Amount(amount) => {
-                let name = placed.write.name().filter(|name| ["memory", "ephemeral-storage"].contains(name));
-                let tiny = amount.limit.iter().chain(&amount.request).find_map(tiny);
+                let name = placed.write.name().filter(|name| is_in_bytes(name));
+                let amounts = || amount.limit.iter().chain(&amount.request);
+                found.extend(amounts().filter(|_| name.is_some()).find_map(|one| default(definition, one)));
+                let tiny = amounts().find_map(tiny);
                 if let (Some(name), Some(value)) = (name, tiny) {
                     found.push(of_amount(name, &value, definition.place_of(&placed)));
                 }
@@ -83,12 +85,37 @@ pub(in crate::core::policy::check) fn findings(definition: &Definition) -> Vec<D
             let (Some(name), Some(source)) = (volume.literal("name"), volume.field("emptyDir")) else {
                 continue;
             };
-            let Some(value) = source.field("sizeLimit").as_ref().and_then(tiny) else { continue };
+            let limit = source.field("sizeLimit");
+            found.extend(limit.as_ref().and_then(|limit| default(definition, limit)));
+            let Some(value) = limit.as_ref().and_then(tiny) else { continue };
             let span = definition.place_in(rule, &in_volume(name, &["emptyDir", "sizeLimit"]));
             found.push(of_amount("sizeLimit", &value, span));
         }
     }
+    // Several rules can read a parameter.
+    found.sort_by_key(|finding| (finding.span.line, finding.span.column));
+    found.dedup();
     found
+}
+
+fn is_in_bytes(resource: &str) -> bool {
+    ["memory", "ephemeral-storage"].contains(&resource) || resource.starts_with("hugepages-")
+}
+
+/// The warning for an amount that is a parameter whose default is a number without a unit, and less than 1 MiB.
+fn default(definition: &Definition, amount: &Template) -> Option<Diagnostic> {
+    let Template::Computed(Interpolation::Expression(expression), _) = amount else { return None };
+    let mut parameters = definition.parameters.iter();
+    let parameter = parameters.find(|known| known.name == expression.source().trim())?;
+    let value = parameter.default.as_str()?;
+    value.parse::<u32>().ok().filter(|bytes| *bytes > 0 && *bytes < 1 << 20)?;
+    let message = format!(
+        "the default of `{}` is {value} bytes: a quantity without a unit is a number of bytes",
+        parameter.name
+    );
+    let hint = format!("write a unit, such as `{value}Mi` or `{value}Gi`");
+    let span = definition.place(&keys(["parameters", &parameter.name, "default"]));
+    Some(Diagnostic::warning(TINY_AMOUNT, span, message).hint(hint))
 }
 
 fn of_amount(name: &str, value: &str, span: Span) -> Diagnostic {

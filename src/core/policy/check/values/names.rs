@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::core::policy::definition::{Definition, Placed};
+use crate::core::policy::definition::{Definition, Placed, entries};
 use crate::core::policy::expression::{Expression, Step, Use};
 use crate::core::policy::interpolation::Interpolation;
 use crate::core::policy::matcher::{Pattern, current};
 use crate::core::policy::overlay::Written;
 use crate::core::policy::parameter::{Parameter, Table};
 use crate::core::policy::source::{Diagnostic, UNKNOWN_LABEL, UNKNOWN_RESOURCE};
-use crate::core::yaml::Span;
+use crate::core::yaml::{Node, Span};
 
 use crate::core::policy::check::writes;
 
@@ -121,14 +121,15 @@ fn known_resources(definition: &Definition) -> BTreeSet<String> {
     known
 }
 
-/// Warnings for amounts of resources that are almost devices of `devices.own`.
+/// Warnings for amounts of resources that are almost devices of `devices.own`, and for those of `fromNodes` that are almost
+/// devices of the policy.
 fn unlike_own(definition: &Definition) -> Vec<Diagnostic> {
     let mut own = Vec::new();
     definition
         .own_devices
         .iter()
         .for_each(|devices| devices.places(&mut |text, _| own.extend(literal(text))));
-    let amounts = writes(definition).filter(|placed| matches!(placed.write.value, Written::Amount(_)));
+    let amounts = || writes(definition).filter(|placed| matches!(placed.write.value, Written::Amount(_)));
     let finding = |placed: Placed<'_>| {
         let name = placed.write.name()?;
         if own.iter().any(|own| Pattern::new(own).matches(name)) {
@@ -138,7 +139,22 @@ fn unlike_own(definition: &Definition) -> Vec<Diagnostic> {
         let message = format!("the rule adds `{name}`, which `devices.own` does not name");
         Some(warning(UNKNOWN_RESOURCE, definition.place_in(placed.rule, &placed.path()), message, known))
     };
-    amounts.filter_map(finding).collect()
+    let mut found: Vec<Diagnostic> = amounts().filter_map(finding).collect();
+    let added = amounts();
+    own.extend(added.filter_map(|placed| placed.write.name().map(str::to_owned)));
+    let parameters = entries(definition.spec.get("parameters")).iter();
+    let offered =
+        parameters.filter_map(|parameter| parameter.value.get("fromNodes")).flat_map(Node::one_or_items);
+    found.extend(offered.filter_map(|node| {
+        let written = node.text()?.text;
+        let name = written.strip_suffix("=1").unwrap_or(written);
+        let meets = |own: &String| Pattern::new(own).matches(name) || Pattern::new(name).matches(own);
+        let known = own.iter().find(|known| is_slip(name, known)).filter(|_| !own.iter().any(meets))?;
+        let message =
+            format!("`fromNodes` names `{name}`, which is almost the device `{known}` of the policy");
+        Some(warning(UNKNOWN_RESOURCE, node.span, message, known))
+    }));
+    found
 }
 
 fn literal(text: &Interpolation) -> Option<String> {
