@@ -141,7 +141,7 @@ fn show_reports_what_parts_of_an_extension_both_have() {
     super::run_in(folder.path(), &["policy", "show", "ours.yaml", "one.yaml", "two.yaml"], "")
         .exits(2)
         .writes_nothing()
-        .says(&["two.yaml:4:15", "the base `one` has `match.namespaces`, too"]);
+        .says(&["two.yaml:4:16", "the base `one` has `match.namespaces`, too"]);
 }
 
 #[test]

@@ -94,7 +94,8 @@ impl PolicyFile {
     pub(crate) fn yaml_mistakes(&self, others: &[Self]) -> impl Iterator<Item = SourceError> {
         let mut warnings = Vec::new();
         yaml_mistakes::find(&self.spec, &mut warnings);
-        warnings.extend(near_names::find(&self.spec, others.iter().map(|other| &other.spec)));
+        let others: Vec<&Node> = others.iter().map(|other| &other.spec).collect();
+        warnings.extend(near_names::find(&self.spec, &others));
         warnings.into_iter().map(|warning| SourceError::in_file(&self.source, warning))
     }
 

@@ -13,13 +13,11 @@ type NamesOf = fn(&Node) -> Vec<(&str, Span)>;
 
 /// The kinds of names.
 const NAMES: [(&str, &str, &str, NamesOf); 4] = [
-    ("annotation", "other policies", UNKNOWN_ANNOTATION, |spec| {
-        annotations(spec).map(|Entry { key, span, .. }| (key.as_str(), *span)).collect()
-    }),
+    ("annotation", "other policies", UNKNOWN_ANNOTATION, |spec| annotations(spec).map(name).collect()),
     ("label", "nodes", UNKNOWN_LABEL, |spec| {
         let selected = spec.get("match").and_then(|matched| matched.get("nodes")?.get("labels"));
         let keys = entries(spec.get("machines")).iter().chain(entries(selected));
-        keys.map(|Entry { key, span, .. }| (key.as_str(), *span)).filter(is_no_pattern).collect()
+        keys.map(name).filter(is_no_pattern).collect()
     }),
     ("resource", "other policies", UNKNOWN_RESOURCE, |spec| {
         let lists = [spec.get("gpus"), spec.get("devices").and_then(|devices| devices.get("own"))];
@@ -29,20 +27,19 @@ const NAMES: [(&str, &str, &str, NamesOf); 4] = [
     ("variable", "other policies", UNKNOWN_VARIABLE, |spec| {
         let set = items(spec.get("rules")).flat_map(|rule| entries(rule.get("env")));
         let checked = items(spec.get("checks")).filter_map(|check| text(check.get("env")?));
-        set.map(|Entry { key, span, .. }| (key.as_str(), *span)).chain(checked).collect()
+        set.map(name).chain(checked).collect()
     }),
 ];
 
 /// Warnings for the names in a `spec` that are almost those of others.
-pub(super) fn find<'n>(spec: &'n Node, others: impl Iterator<Item = &'n Node> + Clone) -> Vec<Diagnostic> {
+pub(super) fn find(spec: &Node, others: &[&Node]) -> Vec<Diagnostic> {
     let mut warnings = Vec::new();
     for (what, who, code, names) in NAMES {
-        let of_others = others.clone().flat_map(names).map(|(name, _)| name);
+        let of_others = others.iter().flat_map(|other| names(other)).map(|(name, _)| name);
         let well_known = WELL_KNOWN.iter().copied().filter(|_| code == UNKNOWN_LABEL);
         let known: Vec<&str> = of_others.chain(well_known).collect();
         for (name, span) in names(spec).into_iter().filter(|(name, _)| !known.contains(name)) {
-            let is_almost =
-                |known: &&&str| is_slip(name, known) || code != UNKNOWN_VARIABLE && is_cut(name, known, code);
+            let is_almost = |known: &&&str| is_slip(name, known) || is_cut(name, known, code);
             if let Some(meant) = known.iter().find(is_almost) {
                 let message = format!("the {what} `{name}` is almost `{meant}`, which {who} have");
                 warnings.push(did_you_mean(code, span, message, meant));
@@ -54,7 +51,7 @@ pub(super) fn find<'n>(spec: &'n Node, others: impl Iterator<Item = &'n Node> + 
             }
         }
     }
-    warnings.extend(annotations(spec).filter_map(|entry| value(entry, others.clone())));
+    warnings.extend(annotations(spec).filter_map(|entry| value(entry, others)));
     warnings
 }
 
@@ -82,10 +79,11 @@ fn family<'n>(name: &str, known: &[&'n str]) -> Option<(&'n str, String)> {
 }
 
 /// The warning for a value of an annotation that other policies spell in another way.
-fn value<'n>(entry: &Entry<Node>, others: impl Iterator<Item = &'n Node>) -> Option<Diagnostic> {
+fn value(entry: &Entry<Node>, others: &[&Node]) -> Option<Diagnostic> {
     let (own, span) = text(&entry.value)?;
     let known: Vec<&str> = others
-        .flat_map(annotations)
+        .iter()
+        .flat_map(|other| annotations(other))
         .filter(|other| other.key == entry.key)
         .filter_map(|other| Some(text(&other.value)?.0))
         .collect();
@@ -107,6 +105,10 @@ fn annotations(spec: &Node) -> impl Iterator<Item = &Entry<Node>> {
 
 fn items(node: Option<&Node>) -> impl Iterator<Item = &Node> {
     node.into_iter().flat_map(Node::one_or_items)
+}
+
+fn name(entry: &Entry<Node>) -> (&str, Span) {
+    (&entry.key, entry.span)
 }
 
 fn text(node: &Node) -> Option<(&str, Span)> {

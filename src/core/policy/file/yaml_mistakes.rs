@@ -16,6 +16,7 @@ pub(crate) fn explained(error: yaml::Error, text: &str) -> Diagnostic {
     let near = upto.iter().rev().filter(|line| !line.trim().is_empty()).take(2);
     let next = after.first().copied().and_then(|line| Some((line, tab(line)?)));
     let second = error.message.contains("second document").then_some(ONE_POLICY);
+    let is_about_keys = ["simple key", "mapping values"].iter().any(|about| error.message.contains(about));
     let condition = upto.last().copied().and_then(condition);
     let hint = second.or_else(|| near.copied().find_map(hint)).or(next.map(|(_, hint)| hint));
     let mut diagnostic = Diagnostic::from(error).code(YAML_SYNTAX);
@@ -23,23 +24,19 @@ pub(crate) fn explained(error: yaml::Error, text: &str) -> Diagnostic {
         let blanks = line.chars().take_while(|blank| *blank == ' ').count();
         diagnostic.span = Span { line: diagnostic.span.line + 1, column: blanks + 1, length: 1 };
     }
-    if let Some((span, key)) = no_colon(upto).filter(|_| condition.is_none() && hint.is_none()) {
-        let message = "not valid YAML: a key has no colon after it";
-        return Diagnostic::new(span, message).code(YAML_SYNTAX).hint(format!("write `{key}`"));
-    }
     match (condition, hint) {
         (Some(condition), _) => diagnostic.hint(condition),
         (None, Some(hint)) => diagnostic.hint(hint),
-        (None, None) => diagnostic,
+        (None, None) => is_about_keys.then(|| no_colon(upto)).flatten().unwrap_or(diagnostic),
     }
 }
 
-/// The place of a line such as `onConflict replace` or `NCCL_DEBUG=WARN`, which the parser notices on the next line at the
-/// earliest, and how to write it. A line below a value is most often a part of it.
-fn no_colon(upto: &[&str]) -> Option<(Span, String)> {
+/// The error for a line such as `onConflict replace` or `NCCL_DEBUG=WARN`, which the parser notices on the next line at the
+/// earliest. A line below a value is most often a part of it.
+fn no_colon(upto: &[&str]) -> Option<Diagnostic> {
     let indent = |line: &str| line.len() - line.trim_start_matches([' ', '-']).len();
-    let mut lines = upto.iter().enumerate().rev().filter(|(_, line)| !line.trim().is_empty());
-    let near: Vec<(usize, &str)> = lines.by_ref().map(|(at, line)| (at, *line)).take(3).collect();
+    let lines = upto.iter().enumerate().rev().filter(|(_, line)| !line.trim().is_empty());
+    let near: Vec<(usize, &str)> = lines.map(|(at, line)| (at, *line)).take(3).collect();
     near.iter().take(2).enumerate().find_map(|(back, (at, line))| {
         let is_own = near
             .get(back + 1)
@@ -50,7 +47,8 @@ fn no_colon(upto: &[&str]) -> Option<(Span, String)> {
             |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-./,".contains(&byte));
         let span = Span { line: at + 1, column: indent(line) + 1, length: written.len() };
         let fits = !key.is_empty() && !value.is_empty() && is_word(key) && is_word(value);
-        fits.then(|| (span, format!("{key}: {value}")))
+        let error = Diagnostic::new(span, "not valid YAML: a key has no colon after it").code(YAML_SYNTAX);
+        fits.then(|| error.hint(format!("write `{key}: {value}`")))
     })
 }
 
