@@ -112,7 +112,9 @@ impl OwnDevices {
             ("networks", pattern),
             ("claims", |name| match claim_name(name)? {
                 ClaimName { pattern, devices: None | Some(0) } => Ok(pattern),
-                _ => Err(format!("`{name}` gives a number of GPUs, as an entry of `claims` of `gpus` does")),
+                ClaimName { pattern, .. } => Err(format!(
+                    "`{name}` has a number of GPUs, which belongs under `claims` of `gpus`; here, write `{pattern}`"
+                )),
             }),
         ];
         let [resources, networks, claims] = kinds.map(|(key, check)| {
