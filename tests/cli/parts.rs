@@ -202,3 +202,18 @@ fn a_way_through_files_that_extend_each_other_ends() {
     let run = run_in(folder.path(), &["policy", "check", "."], "").exits(2);
     shows(&run, &["more than 16 files extend each other in a row", "15.yaml:4:17"]);
 }
+
+/// Of the names of claims that match, the first one counts.
+#[test]
+fn claims_of_a_policy_precede_those_of_what_it_extends() {
+    let extension = "apiVersion: fabric-injector.io/v1alpha1
+kind: FabricPolicy
+metadata: {name: own}
+spec: {extends: aws-efa, description: Own claims, gpus: {claims: ['single-*=2']}}
+";
+    let folder = folder(&[("own.yaml", extension)]);
+    let explain = run_in(folder.path(), &["policy", "explain", "own.yaml", "-o", "json"], "").exits(0);
+    let claims = &explain.values()[0]["policies"][0]["gpus"]["claims"];
+    let at = |name: &str| claims.as_array().unwrap().iter().position(|claim| claim == name);
+    assert!(at("single-*=2").unwrap() < at("single-gpu=1").unwrap(), "{claims}");
+}

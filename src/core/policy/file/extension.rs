@@ -318,7 +318,11 @@ fn add_items(base: &mut Entry<Node>, own: &Node) {
         Content::List(items) => items.clone(),
         _ => vec![node.clone()],
     };
-    base.value.content = Content::List(items(&base.value).into_iter().chain(items(own)).collect());
+    let mut all = items(&base.value);
+    // Of the claims that match, the first one counts.
+    let at = if base.key == "claims" { 0 } else { all.len() };
+    all.splice(at..at, items(own));
+    base.value.content = Content::List(all);
 }
 
 fn name_of<'n>(item: &'n Node, key: &str) -> Option<&'n str> {
