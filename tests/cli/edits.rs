@@ -195,9 +195,10 @@ fn each_network_of_a_list_is_attached_to_the_device_at_its_place() {
     let injected = inject(&devices(&first("2")), &pod());
     let limits = json!({"nvidia.com/gpu": 8, "example.com/nic-0": "1", "example.com/nic-1": "1"});
     assert_eq!(injected.pod["spec"]["containers"][0]["resources"]["limits"], limits);
-    // One resource for all of them.
-    let all = "resources: {example.com/nic: 2}, networks: '${rails}'";
-    assert_eq!(attached_devices(all, None), "rail-0,rail-1,ops/rail-2");
+    // One resource, of which the devices go with the networks.
+    let one = |count: &str| format!("resources: {{example.com/nic: {count}}}, networks: '${{rails}}'");
+    assert_eq!(attached_devices(&one("2"), None), "rail-0,rail-1");
+    assert_eq!(attached_devices(&one("8"), None), "rail-0,rail-1,ops/rail-2");
     assert_eq!(attached_devices("networks: '${rails}'", None), "rail-0,rail-1,ops/rail-2");
     let interfaces = "resources: {'${nics}': 2}, networks: [rail-0@net7, ops/rail-1@net8]";
     assert_eq!(attached_devices(interfaces, None), "rail-0@net7,ops/rail-1@net8");

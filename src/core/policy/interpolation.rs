@@ -117,7 +117,9 @@ impl Interpolation {
                 Text::on_line(if *value { "true" } else { "false" }, node.span)
             }
             _ => located(node, &format!("`{key}`")).map_err(|diagnostic| {
-                diagnostic.hint(format!("write a condition, as in `{key}: \"!hostNetwork\"`"))
+                let condition =
+                    if key == "containers" { "container.name == 'train'" } else { "\"!hostNetwork\"" };
+                diagnostic.hint(format!("write a condition, as in `{key}: {condition}`"))
             })?,
         };
         let text = text.trim();
@@ -259,6 +261,7 @@ const OF_OTHER_ENGINES: &[(&str, &str)] = &[
     ("parameters", "write the name of the parameter by itself, without `parameters.`"),
     ("params", "write the name of the parameter by itself, without `params.`"),
     ("request", "write `pod` for the pod, and `podNamespace` for its namespace"),
+    ("value", "add `env: NAME` to the check: `value` is that of the variable"),
     ("variables", "write the name of the variable by itself"),
 ];
 

@@ -270,8 +270,13 @@ fn read_namespaces(node: &Node) -> Checked<Vec<String>> {
 /// Fails for a name or value that no pod can have.
 fn possible(text: &str, span: Span, what: &str, format: Format) -> Result<(), Diagnostic> {
     format.check(text).map_err(|problem| {
-        Diagnostic::new(span, format!("no pod can have this {what}: {problem}"))
-            .hint("write it as the pods have it")
+        let hint = match text.strip_suffix('*') {
+            Some(start) if what == "namespace" => {
+                format!("write `when: podNamespace.startsWith('{start}')`: a namespace has no pattern")
+            }
+            _ => "write it as the pods have it".to_owned(),
+        };
+        Diagnostic::new(span, format!("no pod can have this {what}: {problem}")).hint(hint)
     })
 }
 

@@ -23,7 +23,7 @@ use serde_json::{Number, Value};
 use crate::core::counted;
 use crate::core::quantity::Quantity;
 use crate::core::yaml::scalar::{self, Scalar};
-use crate::core::yaml::{Content, Node, Span, Text};
+use crate::core::yaml::{Content, Entry, Node, Span, Text};
 
 use crate::core::policy::from_nodes::{Fact, FromNodes};
 use crate::core::policy::interpolation::{Interpolation, Names, Phase, text_of};
@@ -111,8 +111,8 @@ pub struct Parameter {
 }
 
 impl Parameter {
-    pub(crate) fn read(name: &str, node: &Node) -> Checked<Self> {
-        let mut fields = Fields::of(node, &keys::PARAMETER)?;
+    pub(crate) fn read(Entry { key: name, value: node, span, .. }: &Entry<Node>) -> Checked<Self> {
+        let mut fields = Fields::of(node, &keys::PARAMETER)?.named_at(*span);
         let written = fields.optional("type", read_type);
         let description =
             fields.required("description", |node| reader::text(node, "a description").map(str::to_owned));

@@ -179,10 +179,10 @@ fn as_rule(entry: &Value, after: &Value) -> Value {
             rule["pod"]["metadata"]["annotations"][NETWORKS] = json!({"$append": name, "$count": count});
         }
         names => {
-            // The n-th network goes with the n-th resource, and all go with a single one.
+            // The n-th network goes with the n-th resource, or with the n-th device of a single one.
             let has_device = |at: usize| match requested.len() {
                 0 => true,
-                1 => sum > 0,
+                1 => i64::try_from(at).is_ok_and(|at| at < sum),
                 _ => requested.get(at).is_some_and(|count| *count > 0),
             };
             let attached = items(names).iter().enumerate().filter(|(at, _)| has_device(*at));

@@ -42,6 +42,9 @@ const NOT_FOUND: [(&str, &[&str]); 4] = [
         "each of two values is right by itself",
         &[
             "append-of-an-empty-entry",
+            "containers-is-a-number",
+            "env-key-of-the-rule",
+            "mount-path-relative",
             "gpu-resource-of-every-pod",
             "match-provider-id-of-a-name",
             "own-claim-with-a-number",

@@ -86,6 +86,7 @@ const OTHERS: &[(&str, &str)] = &[
     ("min", "did you mean `math.least`?"),
     ("str", "did you mean `string`?"),
     ("toLower", "did you mean `lowerAscii`?"),
+    ("not", "write `!` in front of what is not to hold, as in `!(gpus > 0)`"),
     ("toLowerCase", "did you mean `lowerAscii`?"),
     ("toString", "did you mean `string`?"),
     ("toUpper", "did you mean `upperAscii`?"),

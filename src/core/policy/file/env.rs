@@ -1,5 +1,6 @@
 //! `env` of a rule: the variables by their names, as the list that an overlay of a container has.
 
+use crate::core::policy::keys::RULE;
 use crate::core::policy::source::reader;
 use crate::core::policy::source::{
     Checked, Diagnostic, MISPLACED_EDIT, MISSING_KEY, Problems, UNKNOWN_KEY, WRONG_TYPE,
@@ -53,6 +54,11 @@ fn variable(entry: &Entry<Node>) -> Result<Node, Diagnostic> {
         let hint =
             "write the name by itself: the value of the pod stays, unless the rule has `onConflict: replace`";
         return Err(Diagnostic::new(entry.span, message).hint(hint));
+    }
+    if entry.key != "name" && RULE.key(&entry.key).is_some() {
+        return Err(Diagnostic::new(entry.span, format!("`{}` stands in `env`", entry.key))
+            .code(UNKNOWN_KEY)
+            .hint("it is a key of the rule: indent it as `env`"));
     }
     let name = ("name", Node::text_at(entry.span, &entry.key));
     let fields = match &entry.value.content {

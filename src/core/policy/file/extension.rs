@@ -258,7 +258,7 @@ fn parameter(base: &mut Entry<Node>, own: &Entry<Node>, bases: &[SourceFile]) ->
         let hint = format!("write `{}: {{default: …}}`: only an extension of a policy sets a value", own.key);
         return Err(reader::expected(&own.value, "a parameter to be a map").hint(hint).into());
     }
-    let before = Parameter::read(&base.key, &base.value)?;
+    let before = Parameter::read(base)?;
     for entry in reader::entries(&own.value, "a parameter")? {
         if entry.key == "type" {
             let message = format!("an extension has the `type` of the parameter `{}` of its base", base.key);
@@ -269,7 +269,7 @@ fn parameter(base: &mut Entry<Node>, own: &Entry<Node>, bases: &[SourceFile]) ->
         }
         merge(&mut base.value, entry);
     }
-    let after = Parameter::read(&base.key, &base.value)?;
+    let after = Parameter::read(base)?;
     let Some(bound) = after.wider_bound(&before) else { return Ok(()) };
     let span = entry_of(&mut base.value, bound).map_or(own.span, |entry| entry.value.span);
     let message = format!("`{bound}` of `{}` allows values that the base `{name}` does not", base.key);

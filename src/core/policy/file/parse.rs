@@ -160,7 +160,7 @@ fn parameters(node: &Node, names: &mut Names, files: &Files) -> Checked<Vec<Para
 
 fn parameter(entry: &Entry<Node>, names: &mut Names) -> Checked<Parameter> {
     identifier(&entry.key, entry.span)?;
-    let parameter = Parameter::read(&entry.key, &entry.value);
+    let parameter = Parameter::read(entry);
     let is_template = |known: &Parameter| known.kind == ParameterType::Template;
     let phase = if parameter.as_ref().is_ok_and(is_template) { Phase::Pod } else { Phase::Fixed };
     // `enabled` is a key of the provider's block in a values file.

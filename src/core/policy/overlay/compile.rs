@@ -163,13 +163,16 @@ fn compile_field(source: &Source, field: &'static Field, object: &'static Object
             let mounts = elements(sources, items, &["mountPath"])?;
             // One spelling for each path, so that two mounts at it are found.
             for (source, Element(mount)) in sources.iter().zip(&mounts) {
-                let Some(path) = mount.literal("mountPath").filter(|path| path.starts_with('/')) else {
+                // A path of Windows stays as it is.
+                let Some(path) = mount.literal("mountPath").filter(|path| !path.contains(['\\', ':'])) else {
                     continue;
                 };
                 let parts: Vec<&str> = path.split('/').filter(|part| !["", "."].contains(part)).collect();
                 let clean = format!("/{}", parts.join("/"));
                 if path != clean {
-                    let message = format!("the mount path `{path}` has another spelling");
+                    let fault =
+                        if path.starts_with('/') { "has another spelling" } else { "is not absolute" };
+                    let message = format!("the mount path `{path}` {fault}");
                     return Err(Diagnostic::new(source.span, message)
                         .hint(format!("write `{clean}`"))
                         .into());

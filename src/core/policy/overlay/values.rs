@@ -12,7 +12,7 @@ use crate::core::schema::{Default, Field, Format, Invalid, ListMerge, Object, Ov
 use super::accept::{accept, describe, is_structure};
 use super::source::{Source, SourceContent, SourceEntry};
 use super::template::{Element, Template};
-use crate::core::policy::overlay::edit::misplaced::refuse_edits;
+use crate::core::policy::overlay::edit::misplaced::{refuse_edit, refuse_edits};
 
 /// Compiles a value that is not merged further.
 pub(super) fn value(source: &Source, shape: &Shape) -> Checked<Template> {
@@ -198,9 +198,15 @@ fn known_field(entry: &SourceEntry, object: &'static Object) -> Result<&'static 
     let Some(field) = object.field(name) else {
         let settable = object.fields.iter().filter(|field| !matches!(field.overlay, Overlay::Refused(_)));
         let message = format!("no {} has a field `{name}`", object.name);
-        return Err(Diagnostic::new(entry.span, message)
-            .code(NOT_A_POD_FIELD)
-            .hint(suggest(name, settable.map(|field| field.name))));
+        let has_it = |field: &&Field| match &field.shape {
+            Shape::Object(within) | Shape::Atomic(within) => within.field(name).is_some(),
+            _ => false,
+        };
+        let hint = match settable.clone().find(has_it) {
+            Some(within) => format!("write it under `{}`", within.name),
+            None => suggest(name, settable.map(|field| field.name)),
+        };
+        return Err(Diagnostic::new(entry.span, message).code(NOT_A_POD_FIELD).hint(hint));
     };
     if let Overlay::Refused(reason) = field.overlay {
         let message = format!("an overlay cannot set `{name}`: {reason}");
@@ -235,7 +241,7 @@ pub(super) fn list(source: &Source) -> Checked<&[Source]> {
     if let SourceContent::List(entries) = &source.content {
         return Ok(entries);
     }
-    refuse_edits(source)?;
+    refuse_edit(source, "write the entries as a list, which is added to that of the pod")?;
     Err(expected(source, "a list").hint(AS_LIST).into())
 }
 

@@ -31,6 +31,11 @@ impl<'n> Fields<'n> {
         Ok(Self { map, span: node.span, left, known: map.names().collect(), problems })
     }
 
+    /// The place for what the map lacks, in place of its first character.
+    pub(crate) fn named_at(self, span: Span) -> Self {
+        Self { span, ..self }
+    }
+
     /// Restricts the keys to those that go with a value of the map.
     pub(crate) fn retain(&mut self, has: impl Fn(&str) -> bool) {
         self.known.retain(|key| has(key));
@@ -148,6 +153,7 @@ const RENAMED: &[(&str, &str)] = &[
     ("min", "write `minimum`"),
     ("minItems", "write `minimum`, which is the least length of a list"),
     ("mutate", "write `env`, `container` and `pod` in the rule itself"),
+    ("patchStrategicMerge", "write `env`, `container` and `pod` in a rule"),
     ("preconditions", "write `when` for the pod, and `containers` for each container"),
     ("settings", "write `files`, as in `- {path: /etc/nccl.conf, variables: [NCCL_*]}`"),
     ("validate", "write `checks`, as in `- {code: no_fabric, when: totalGpus == 0, warn: TEXT}`"),

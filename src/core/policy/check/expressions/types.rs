@@ -39,7 +39,10 @@ impl Checker<'_> {
         let Some(inferred) = self.text(text) else { return };
         if !inferred.may_be(|kind| matches!(kind, Kind::Bool)) {
             let message = format!("the expression is {inferred} where a condition needs `true` or `false`");
-            self.unfit(expression, message, "compare it, as in `totalGpus > 0`");
+            let name = expression.source().trim();
+            let is_number = inferred.may_be(|kind| matches!(kind, Kind::Int | Kind::Double));
+            let example = if is_number && expression.names().contains(name) { name } else { "totalGpus" };
+            self.unfit(expression, message, &format!("compare it, as in `{example} > 0`"));
         }
     }
 

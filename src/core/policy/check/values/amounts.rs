@@ -65,9 +65,12 @@ pub(in crate::core::policy::check) fn findings(definition: &Definition) -> Vec<D
                 let name = placed.write.name().filter(|name| is_in_bytes(name));
                 let amounts = || amount.limit.iter().chain(&amount.request);
                 found.extend(amounts().filter(|_| name.is_some()).find_map(|one| default(definition, one)));
-                let tiny = amounts().find_map(tiny);
-                if let (Some(name), Some(value)) = (name, tiny) {
-                    found.push(of_amount(name, &value, definition.place_of(&placed)));
+                let lists = [("limits", &amount.limit), ("requests", &amount.request)];
+                let tiny = lists.into_iter().find_map(|(list, one)| Some((list, tiny(one.as_ref()?)?)));
+                if let (Some(name), Some((list, value))) = (name, tiny) {
+                    let mut path = placed.path();
+                    path.splice(path.len() - 2.., keys([list, name]));
+                    found.push(of_amount(name, &value, definition.place_in(placed.rule, &path)));
                 }
             }
             Written::Entry(entry) if placed.write.path.contains(&"capabilities") => {

@@ -1,6 +1,5 @@
 //! Errors for edits in places that take none.
 
-use crate::core::policy::interpolation::Interpolation;
 use crate::core::policy::source::{Diagnostic, MISPLACED_EDIT, reader};
 
 use super::keys::{KEY, of_strings};
@@ -16,20 +15,24 @@ pub(in crate::core::policy::overlay) fn of_an_annotation(source: &Source, key: &
 
 /// Fails for an edit in a place that takes none.
 pub(in crate::core::policy::overlay) fn refuse_edits(source: &Source) -> Result<(), Diagnostic> {
+    refuse_edit(source, "write it as the value of a variable in `env`, or of an annotation")
+}
+
+/// The same, with what to write instead of an edit of a list in a string.
+pub(in crate::core::policy::overlay) fn refuse_edit(
+    source: &Source,
+    instead: &str,
+) -> Result<(), Diagnostic> {
     let SourceContent::Map(entries) = &source.content else { return Ok(()) };
-    let named = |key: &&str| {
-        entries.iter().any(|entry| matches!(&entry.key, Interpolation::Literal(name) if name == key))
-    };
     if let Some(entry) = entries.iter().find(|entry| entry.key.source() == "$replace") {
         let error = Diagnostic::new(entry.span, "`$replace` is no key of an overlay").code(MISPLACED_EDIT);
         return Err(reader::renamed("$replace").into_iter().fold(error, Diagnostic::hint));
     }
-    let Some(key) = of_strings().find(named) else { return Ok(()) };
+    let edit = entries.iter().find(|entry| of_strings().any(|key| entry.key.source() == key));
+    let Some(edit) = edit else { return Ok(()) };
     if source.get(KEY).is_some() {
         return Err(of_an_annotation(source, KEY));
     }
-    let span = source.get(key).map_or(source.span, |edit| edit.span);
-    Err(Diagnostic::new(span, format!("`{key}` edits a list in a string, and this is none"))
-        .code(MISPLACED_EDIT)
-        .hint("write it as the value of a variable in `env`, or of an annotation"))
+    let message = format!("`{}` edits a list in a string, and this is none", edit.key.source());
+    Err(Diagnostic::new(edit.span, message).code(MISPLACED_EDIT).hint(instead))
 }

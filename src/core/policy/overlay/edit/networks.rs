@@ -199,14 +199,14 @@ struct Requested {
     all: usize,
     /// The positions of the resources of which there are some, those of a list counted each.
     positions: BTreeSet<usize>,
-    /// True if there is one resource, whose devices have all networks of a list.
+    /// True if there is one resource, whose n-th device has the n-th network of a list.
     is_one: bool,
 }
 
 impl Requested {
     /// Returns whether the network at a position of a list has a device.
     fn has(&self, at: usize) -> bool {
-        if self.is_one { self.all > 0 } else { self.positions.contains(&at) }
+        if self.is_one { at < self.all } else { self.positions.contains(&at) }
     }
 }
 
