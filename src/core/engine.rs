@@ -19,28 +19,27 @@ use serde_json::Value;
 use crate::core::policy::{PodContext, Policy};
 
 pub(crate) use analysis::{DEVICE_CLASS, PodAnalysis, is_device, requests, selected_nodes};
-pub(crate) use evaluate::{ScopeOf, adds_to, analyse, analyse_named, condition_values, each_scope};
-pub(crate) use merge::own_variable;
+pub(crate) use evaluate::{adds_to, analyse, analyse_named, condition_values, each_scope};
 pub use record::{
-    Author, FieldState, Kept, Mutated, Mutation, NODES, NodesLookedAt, Operation, Operations, Outcome,
-    PROVIDER, Reason, SKIPPED, STAMP, Warning, WarningKind,
+    Author, ConditionFact, FieldState, Kept, Mutated, Mutation, NODES, NodesLookedAt, Operation, Operations,
+    Outcome, PROVIDER, Read, Reason, SKIPPED, STAMP, Warning, WarningKind,
 };
-pub(crate) use record::{FieldOutcome, Trace, skip};
+pub(crate) use record::{ConditionOf, Evaluated, FieldOutcome, LookedAt, ScopeOf, Trace, VariableIn, skip};
 
 use record::{ChangeLog, Stop};
 
-/// Injects a pod once by a policy that matches it. With `trace`, records the rules that applied and what each of them
-/// wrote.
+/// Injects a pod once by a policy that matches it. With `trace`, records what was evaluated and what each rule wrote.
 pub(crate) fn inject(
     policy: &Policy,
     analysis: PodAnalysis,
     mut pod: Value,
     context: &PodContext,
-    trace: Option<&mut Trace>,
+    mut trace: Option<&mut Trace>,
 ) -> Mutation {
     let mut log = ChangeLog::of(context);
-    if trace.is_some() {
-        log.trace = Some(Box::default());
+    if let Some(trace) = &mut trace {
+        trace.chosen = Some(policy.name().to_owned());
+        log.trace = Some(Box::new(std::mem::take(trace)));
     }
     let before = (!analysis.policy.others.is_empty()).then(|| {
         context.count_input();

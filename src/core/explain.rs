@@ -9,11 +9,12 @@ mod pod;
 mod policy;
 mod text;
 
+pub use crate::core::engine::{ConditionFact, Read};
 pub use lines::FileLine;
 pub use parameters::{ParameterFact, SourceKind, Sources, ValueFact};
 pub use pod::{
-    ConditionFact, ContainerCondition, ContainerFact, Explainer, FieldFact, MatchFact, NodeFact, PartFact,
-    PodFact, PodParameter, Read, ReasonFact, RuleResult, VariableValue, WarningFact, pod_text,
+    ContainerCondition, ContainerFact, Explainer, FieldFact, MatchFact, NodeFact, PartFact, PodFact,
+    PodParameter, ReasonFact, RuleResult, VariableValue, WarningFact, pod_text,
 };
 pub use policy::{
     AdditionFact, CheckFact, FileFact, GpuFact, NeedFact, NeedKind, OwnDevicesFact, PolicyFact, RuleFact,

@@ -14,7 +14,6 @@ use crate::core::engine::{
     DEVICE_CLASS, Mutated, Mutation, NODES, Outcome, Reason, SKIPPED, STAMP, Trace, inject, skip,
 };
 use crate::core::pointer::field_path;
-use crate::core::policy::matcher::Match;
 use crate::core::policy::{
     Definition, Override, ParameterType, PodContext, Policy, SourceErrors, check, choice_reads_writes,
 };
@@ -199,17 +198,6 @@ impl PolicySet {
         &self.policies
     }
 
-    /// Returns whether a pod matches a policy of the set, apart from `match.when`.
-    pub(crate) fn concerns(&self, policy: &Policy, pod: &Value, context: &PodContext) -> bool {
-        let matches = policy.definition().matcher.test(pod, context) == Match::Yes;
-        matches
-            && match decide(self, pod, context) {
-                Decision::Inject(..) | Decision::Skip(..) => true,
-                Decision::Refuse(_, reason) => !reason.is_fault(),
-                Decision::Leave(..) | Decision::LeaveAlone(..) => false,
-            }
-    }
-
     /// Returns whether a pod has the stamp that a policy of the set gives it.
     pub(crate) fn has_stamped(&self, pod: &Value) -> bool {
         let stamp = pod["metadata"]["annotations"][STAMP].as_str();
@@ -263,13 +251,9 @@ pub fn mutate(policies: &PolicySet, pod: Value, context: &PodContext) -> Mutatio
     within_limits(settled(policies, mutate_once(policies, pod, context, None), context), context)
 }
 
-/// [`mutate`] with a record of the injection, if a policy matches.
-pub(crate) fn mutate_traced(
-    policies: &PolicySet,
-    pod: Value,
-    context: &PodContext,
-) -> (Mutation, Option<Trace>) {
-    let mut trace = None;
+/// [`mutate`] with a record of what the engine evaluated and did.
+pub(crate) fn mutate_traced(policies: &PolicySet, pod: Value, context: &PodContext) -> (Mutation, Trace) {
+    let mut trace = Trace::default();
     let mutation = mutate_once(policies, pod, context, Some(&mut trace));
     (within_limits(settled(policies, mutation, context), context), trace)
 }
@@ -290,16 +274,15 @@ fn mutate_once(
     policies: &PolicySet,
     pod: Value,
     context: &PodContext,
-    trace: Option<&mut Option<Trace>>,
+    mut trace: Option<&mut Trace>,
 ) -> Mutation {
     let alone = |outcome, policy: Option<&Policy>| Mutation {
         outcome,
         policy: policy.map(|policy| policy.name().to_owned()),
         warnings: Vec::new(),
     };
-    match decide(policies, &pod, context) {
+    match decide(policies, &pod, context, trace.as_deref_mut()) {
         Decision::Inject(policy, analysis) => {
-            let trace = trace.map(|trace| trace.insert(Trace::default()));
             policies.marked_if_guarded(&[policy], inject(policy, *analysis, pod, context, trace))
         }
         Decision::Skip(skipped, reason) => skip(pod, stamps(&skipped), reason, None, Vec::new()),

@@ -78,14 +78,14 @@ fn checks_of_known_codes(policy: &Policy) -> impl Iterator<Item = SourceError> {
 
 /// Returns whether the condition of the policy holds for a sample.
 fn holds(policy: &Policy, pod: &Value, context: &PodContext) -> bool {
-    analyse(policy, pod, context, false).is_ok_and(|analysis| analysis.is_some())
+    analyse(policy, pod, context, false, None).is_ok_and(|analysis| analysis.is_some())
 }
 
 /// The most samples: a policy can know thousands of machines.
 const MAX_SAMPLES: usize = 1_000;
 
 fn try_sample(policy: &Policy, what: &str, pod: Value, context: &PodContext) -> Result<(), SourceError> {
-    let analysis = match analyse(policy, &pod, context, false) {
+    let analysis = match analyse(policy, &pod, context, false, None) {
         Ok(Some(analysis)) => analysis,
         // The condition of the policy may exclude the pods for which an expression has no value.
         Ok(None) => return Ok(()),
@@ -116,7 +116,7 @@ fn try_sample(policy: &Policy, what: &str, pod: Value, context: &PodContext) -> 
     // The API server asks again, with as much work.
     let again = context.work.as_ref().map(Work::afresh);
     let context = &PodContext { work: again.clone(), ..context.clone() };
-    let Ok(Some(analysis)) = analyse(policy, &pod, context, false) else {
+    let Ok(Some(analysis)) = analyse(policy, &pod, context, false, None) else {
         return Err(no_longer("match.when"));
     };
     let second = inject(policy, analysis, pod, context, None);

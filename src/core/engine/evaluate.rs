@@ -10,4 +10,4 @@ mod values;
 pub(crate) use condition::{adds_to, analyse, analyse_named, condition_values};
 pub(super) use rules::{Row, Rules, State, go_on, rule_that_joins_host};
 pub(super) use scope::Scope;
-pub(crate) use values::{ScopeOf, each_scope};
+pub(crate) use values::each_scope;

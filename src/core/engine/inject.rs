@@ -12,9 +12,9 @@ use crate::core::policy::{NoteKind, PodContext, Policy, ResolvedPolicy, Selected
 
 use super::analysis::{PodAnalysis, Purpose};
 use super::evaluate::{Rules, Scope, State, rule_that_joins_host};
-use super::merge::{about_pod, merge};
+use super::merge::{about_pod, merge, settings};
 use super::nodes::{self, Decided};
-use super::record::{Applied, ChangeLog, Cursor, Reason, SKIPPED, STAMP, Stop, Warning, WarningKind, stamp};
+use super::record::{ChangeLog, Cursor, Reason, SKIPPED, STAMP, Stop, Warning, WarningKind, stamp};
 
 /// Injects the pod in place. After a [`Stop`], the log can revert the changes.
 pub(super) fn inject(
@@ -24,29 +24,45 @@ pub(super) fn inject(
     context: &PodContext,
     log: &mut ChangeLog,
 ) -> Result<(), Stop> {
-    if log.trace.is_some() {
-        analysis = analysis.again(policy, pod, context, Purpose::Record)?;
-    }
     let nodes = nodes::keep(&analysis, pod, log)?;
     join_host(&mut analysis, pod, context, log)?;
     let scope = Scope::of_pod(&analysis);
-    let rules = Rules::evaluate(&analysis, &scope, pod, context)?;
-    record_rules(&rules, &analysis, log);
-    if !rules.any() {
-        about_pod(&analysis.policy, &scope.of_injected(pod), log)?;
-        return Err(no_rule_applies(policy, &analysis, pod));
+    let mut rules = Rules::of(&analysis, &scope);
+    let found = rules.evaluate(pod, context, log.trace.as_deref_mut());
+    let ended = found.and_then(|()| inject_by(policy, (&rules, nodes), pod, context, log));
+    if let Some(trace) = &mut log.trace {
+        rules.record(&policy.definition().variables, pod, trace);
     }
-    warn_about_parameters(&rules, &analysis, log);
+    ended
+}
+
+/// Injects the pod by the rules that apply.
+fn inject_by(
+    policy: &Policy,
+    (rules, nodes): (&Rules<'_>, Decided),
+    pod: &mut Value,
+    context: &PodContext,
+    log: &mut ChangeLog,
+) -> Result<(), Stop> {
+    let analysis = rules.analysis;
+    record_rules(rules, log);
+    if !rules.any() {
+        // The record has the conditions of files, whether or not a rule applies.
+        let _ = log.trace.is_some().then(|| settings(&analysis.policy, rules.scope, log));
+        about_pod(&analysis.policy, &rules.scope.of_injected(pod), log)?;
+        return Err(no_rule_applies(policy, analysis, pod));
+    }
+    warn_about_parameters(rules, log);
     let of_merge = log.warnings.len();
-    merge(&rules, &analysis, pod, policy.stamp(), context, log)?;
+    merge(rules, pod, policy.stamp(), context, log)?;
     let may_pass = log.may_pass || log.warnings.iter().any(|warning| warning.kind.may_pass());
     if may_pass || analysis.policy.own_writes.are_read(rules.applied()) {
         let by_conditions = !may_pass && analysis.policy.own_writes.are_read_by_conditions_only();
-        let before = by_conditions.then_some(&rules);
-        settle(policy, (&analysis, before), pod, of_merge, context, log)?;
+        let before = by_conditions.then_some(rules);
+        settle(policy, (analysis, before), pod, of_merge, context, log)?;
     }
     if nodes == Decided::Now {
-        nodes::warn_of_requests(&analysis, pod, log);
+        nodes::warn_of_requests(analysis, pod, log);
     }
     log.drop_reverted(pod);
     let annotations = &pod["metadata"]["annotations"];
@@ -125,13 +141,12 @@ fn inject_again(
     context: &PodContext,
     log: &mut ChangeLog,
 ) -> Result<Option<String>, Stop> {
-    let purpose = if log.trace.is_some() { Purpose::Record } else { Purpose::Injection };
-    if let Some(before) = before.filter(|_| purpose == Purpose::Injection)
+    if let Some(before) = before.filter(|_| first.purpose == Purpose::Injection)
         && no_others_apply(policy, (first, before), pod, context)?
     {
         return Ok(None);
     }
-    let mut analysis = first.again(policy, pod, context, purpose)?;
+    let mut analysis = first.again(policy, pod, context, first.purpose)?;
     if analysis.policy.values != first.policy.values {
         return Err(Stop::Refuse(Reason::NotIdempotent { path: "/spec/nodeSelector".to_owned() }));
     }
@@ -143,8 +158,9 @@ fn inject_again(
     }
     let known = log.warnings.split_off(of_merge);
     let scope = Scope::of_pod(&analysis);
-    let rules = Rules::evaluate(&analysis, &scope, pod, context)?;
-    merge(&rules, &analysis, pod, policy.stamp(), context, log)?;
+    let mut rules = Rules::of(&analysis, &scope);
+    rules.evaluate(pod, context, None)?;
+    merge(&rules, pod, policy.stamp(), context, log)?;
     let changed = (log.writes > writes && *pod != unchanged).then(|| {
         let first = json_patch::diff(&unchanged, pod).0.into_iter().next();
         first.map(|operation| operation.path().to_string()).unwrap_or_default()
@@ -176,7 +192,9 @@ fn no_others_apply(
         return Ok(false);
     }
     let scope = Scope::of_pod(&analysis);
-    Ok(Rules::evaluate(&analysis, &scope, pod, context)?.are_among(before))
+    let mut rules = Rules::of(&analysis, &scope);
+    rules.evaluate(pod, context, None)?;
+    Ok(rules.are_among(before))
 }
 
 /// Brings the pod into the network of the host if a rule that applies does, so that all rules see it there.
@@ -198,15 +216,10 @@ fn join_host(
 }
 
 /// Records the rules that apply, and those that are left out.
-fn record_rules(rules: &Rules<'_>, analysis: &PodAnalysis, log: &mut ChangeLog) {
+fn record_rules(rules: &Rules<'_>, log: &mut ChangeLog) {
+    let analysis = rules.analysis;
     if let Some(trace) = &mut log.trace {
-        let mut rows: Vec<_> = rules.rows.iter().collect();
-        rows.sort_by_key(|row| (row.container.list, row.container.index));
-        for row in rows {
-            let (list, index) = (row.container.list, row.container.index);
-            let applied = rules.selecting(row).map(|rule| Applied { rule: rule.name.clone(), list, index });
-            trace.applied.extend(applied);
-        }
+        trace.applied.extend(rules.applied().map(|rule| rule.name.clone()));
     }
     let names = &analysis.own_devices;
     if analysis.policy.devices.are_kept && !names.is_empty() && (analysis.has_gpus() || rules.any()) {
@@ -234,22 +247,16 @@ fn no_rule_applies(policy: &Policy, analysis: &PodAnalysis, pod: &Value) -> Stop
         return Stop::Skip { mark: policy.stamp().to_owned(), reason: Reason::NoRuleApplies };
     }
     let devices = &analysis.policy.devices;
-    let names: Vec<String> =
-        devices.gpu_claims.with_devices().take(32).map(|known| known.pattern.to_string()).collect();
-    let is_special = |name: &&String| {
-        devices
-            .gpu_claims
-            .with_devices()
-            .take(32)
-            .any(|known| known.pattern.to_string() != **name && known.pattern.matches(name))
-    };
+    let known = || devices.gpu_claims.with_devices().take(32).map(|known| &known.pattern);
+    let names: Vec<String> = known().map(ToString::to_string).collect();
+    let is_special = |name: &&String| known().any(|other| other.to_string() != **name && other.matches(name));
     let claims = names.iter().filter(|name| !is_special(name)).take(4).cloned().collect();
     Stop::Leave(Reason::NoGpuContainer { resources: devices.gpu_resources.clone(), claims })
 }
 
 /// Reports the sources of the parameter values on which an applied rule depends, and with it the choice of the policy.
-fn warn_about_parameters(rules: &Rules<'_>, analysis: &PodAnalysis, log: &mut ChangeLog) {
-    let (policy, selection) = (&analysis.policy, &analysis.nodes);
+fn warn_about_parameters(rules: &Rules<'_>, log: &mut ChangeLog) {
+    let PodAnalysis { policy, nodes: selection, .. } = rules.analysis;
     let of_nodes = !selection.kinds.is_empty();
     let matters = |name: &str| {
         policy.parameters_of_condition.contains(name)
@@ -265,7 +272,7 @@ fn warn_about_parameters(rules: &Rules<'_>, analysis: &PodAnalysis, log: &mut Ch
                 value,
                 labels: labels.iter().map(selected).collect(),
                 gpus: selection.gpus.filter(|_| *reads_gpus),
-                has_gpus: analysis.has_gpus(),
+                has_gpus: rules.analysis.has_gpus(),
                 of_nodes,
             },
             NoteKind::Least => {

@@ -23,16 +23,15 @@ use crate::core::policy::definition::{Applied, Part, SettingsFile, applied};
 use crate::core::policy::expression::{Bindings, Resolver};
 use crate::core::policy::interpolation::EvaluationError;
 use crate::core::policy::overlay::{Element, Instruction, NamedContainer, Place, Template};
-use crate::core::policy::{PodContext, Rule};
+use crate::core::policy::{PodContext, ResolvedPolicy, Rule};
 
 use super::analysis::PodAnalysis;
 use super::evaluate::{Row, Rules, Scope, go_on};
-use super::record::{Author, ChangeLog, Cursor, Reason, Stop};
+use super::record::{Author, ChangeLog, ConditionOf, Cursor, Reason, ScopeOf, Stop};
 
 use apply::apply_rule;
 use facts::PodFacts;
 pub(super) use messages::about_pod;
-pub(crate) use messages::own_variable;
 use named_container::{Named, inject_named};
 use rule::Merge;
 use settings::SettingsOf;
@@ -40,14 +39,13 @@ use settings::SettingsOf;
 /// Merges the rules that apply into the pod.
 pub(super) fn merge(
     rules: &Rules<'_>,
-    analysis: &PodAnalysis,
     pod: &mut Value,
     stamp: &str,
     context: &PodContext,
     log: &mut ChangeLog,
 ) -> Result<(), Stop> {
     let mut facts = PodFacts::of(pod, stamp)?;
-    Injection { rules, analysis, context, facts: &mut facts, log: &mut *log }.merge(pod)?;
+    Injection { rules, analysis: rules.analysis, context, facts: &mut facts, log: &mut *log }.merge(pod)?;
     volumes::add_missing(pod, std::mem::take(&mut facts.volumes), log)?;
     container::warn_without_root(pod, facts.capabilities, log);
     Ok(())
@@ -164,7 +162,7 @@ impl<'a> Injection<'a> {
     }
 
     fn containers(&mut self, pod: &mut Value) -> Result<(), Stop> {
-        let settings = self.settings()?;
+        let settings = settings(&self.analysis.policy, self.rules.scope, self.log)?;
         for row in &self.rules.rows {
             go_on(self.context, 1)?;
             self.log.check_size()?;
@@ -195,21 +193,30 @@ impl<'a> Injection<'a> {
         }
         Ok(())
     }
+}
 
-    /// The settings whose `when` holds.
-    fn settings(&self) -> Result<Vec<&'a SettingsFile>, Stop> {
-        let scope = self.rules.scope;
-        let resolver = Resolver(scope);
-        let bindings = scope.bindings(&resolver);
-        let mut active = Vec::new();
-        for settings in &self.analysis.policy.files {
-            let failed = |error| scope.explain(&format!("the file `{}`", settings.path), error);
-            if settings.when.as_ref().map_or(Ok(true), |when| when.holds(&bindings)).map_err(failed)? {
-                active.push(settings);
+/// The settings of a policy whose `when` holds.
+pub(super) fn settings<'a>(
+    policy: &'a ResolvedPolicy,
+    scope: &Scope<'_>,
+    log: &mut ChangeLog,
+) -> Result<Vec<&'a SettingsFile>, Stop> {
+    let resolver = Resolver(scope);
+    let bindings = scope.bindings(&resolver);
+    let mut active = Vec::new();
+    for (at, settings) in policy.files.iter().enumerate() {
+        let holds = settings.when.as_ref().map_or(Ok(true), |when| {
+            let holds = when.holds(&bindings);
+            if let Some(trace) = &mut log.trace {
+                trace.evaluated((ConditionOf::File(at), ScopeOf::Pod), when, &holds, None);
             }
+            holds
+        });
+        if holds.map_err(|error| scope.explain(&format!("the file `{}`", settings.path), error))? {
+            active.push(settings);
         }
-        Ok(active)
     }
+    Ok(active)
 }
 
 /// Notes the values that are left out, since a rule of an extension sets them.

@@ -5,6 +5,7 @@
 
 mod codes;
 mod cursor;
+mod evaluated;
 mod log;
 mod operations;
 mod outcome;
@@ -16,6 +17,9 @@ mod trace;
 mod warnings;
 
 pub(super) use cursor::{Cursor, ListCursor, add_container, malformed, shorten};
+pub(super) use evaluated::add_reads;
+pub use evaluated::{ConditionFact, Read};
+pub(crate) use evaluated::{ConditionOf, Evaluated, ScopeOf, VariableIn};
 pub(super) use log::ChangeLog;
 pub use operations::{Operation, Operations};
 pub use outcome::{Mutated, Mutation, Outcome};
@@ -25,6 +29,6 @@ pub(crate) use stamp::skip;
 pub(super) use stamp::{MAX_ANNOTATIONS, keep_nodes, stamp};
 pub use stamp::{NODES, PROVIDER, SKIPPED, STAMP};
 pub(super) use stop::Stop;
-pub(crate) use trace::{Applied, FieldOutcome, Trace};
 pub use trace::{Author, FieldState};
+pub(crate) use trace::{FieldOutcome, LookedAt, Trace};
 pub(super) use warnings::{of_injected, with_field_paths};

@@ -100,6 +100,12 @@ impl SourceKind {
 
 /// The declarations of all parameters of a policy.
 pub(super) fn declared(policy: &Policy, sources: &Sources<'_>) -> Vec<ParameterFact> {
+    let nodes = Selection::default();
+    let value = |parameter: &Parameter| {
+        let Resolution { value, origin, .. } =
+            resolve(parameter, policy.overrides().get(&parameter.name), &nodes.each());
+        value_of(policy, parameter, (&value, &origin), &nodes, sources)
+    };
     let fact = |parameter: &Parameter| ParameterFact {
         name: parameter.name.clone(),
         kind: parameter.kind.name(),
@@ -108,7 +114,7 @@ pub(super) fn declared(policy: &Policy, sources: &Sources<'_>) -> Vec<ParameterF
         bounds: Bounds::of(parameter),
         machines: machines(parameter),
         setting: policy.overrides().get(&parameter.name).map(Override::to_json),
-        value: value(policy, parameter, &Selection::default(), sources),
+        value: value(parameter),
     };
     policy.definition().parameters.iter().map(fact).collect()
 }
@@ -118,20 +124,19 @@ pub(super) fn machines(parameter: &Parameter) -> Vec<Map<String, Value>> {
     parameter.tables().filter(|table| !table.is_empty()).map(Table::to_json).collect()
 }
 
-/// The value of a parameter for a pod that selects these nodes.
-pub(super) fn value(
+/// A value of a parameter, for a pod that selects these nodes.
+pub(super) fn value_of(
     policy: &Policy,
     parameter: &Parameter,
+    (value, origin): (&Value, &Origin),
     selection: &Selection,
     sources: &Sources<'_>,
 ) -> ValueFact {
     let (name, definition) = (&parameter.name, policy.definition());
-    let Resolution { value, origin, .. } =
-        resolve(parameter, policy.overrides().get(name), &selection.each());
     let in_values =
         |within: &Within| sources.values.and_then(|values| lines::setting(definition, values, name, within));
     let selected = |label: &str| format!("{label}: {}", selection.values(label).join(" | "));
-    let (source, detail, place) = match &origin {
+    let (source, detail, place) = match origin {
         Origin::Override => match sources.sets.get(name) {
             Some(set) => (SourceKind::Set, Some(format!("--set {set}")), None),
             None => (SourceKind::Values, None, in_values(&Within::Whole)),
@@ -157,7 +162,7 @@ pub(super) fn value(
             (SourceKind::Default, None, place)
         }
     };
-    ValueFact { name: name.clone(), value: value.into_owned(), source, detail, place }
+    ValueFact { name: name.clone(), value: value.clone(), source, detail, place }
 }
 
 /// What each kind of nodes offers of the resources that a parameter looks for.

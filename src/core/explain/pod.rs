@@ -1,9 +1,7 @@
 //! The facts about one pod: the policies that were looked at, the rules that applied, and the outcome for each field.
 //!
-//! The outcomes are those that the engine recorded. The values of conditions come from evaluating them again, with what
-//! the engine reads; nothing is decided here.
+//! They are those that the engine recorded; nothing is evaluated or decided here.
 
-mod condition;
 mod fields;
 mod matching;
 mod rules;
@@ -14,22 +12,19 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::core::engine::{Mutation, Outcome, ScopeOf, Trace, Warning, each_scope, selected_nodes};
+use crate::core::engine::{ConditionFact, LookedAt, Mutation, Outcome, Trace, Warning, analyse};
 use crate::core::policy::expression::Expression;
 use crate::core::policy::interpolation::Interpolation;
-use crate::core::policy::matcher::Selection;
-use crate::core::policy::{Definition, Parameter, PodContext, Policy, Rule, SelectedLabel};
+use crate::core::policy::{Definition, PodContext, Policy, Rule, SelectedLabel};
 use crate::core::policy_set::{PolicySet, mutate_traced};
 
 use super::parameters::{self, Sources, ValueFact};
-use condition::Reasons;
-pub use condition::{ConditionFact, Read};
 pub use fields::FieldFact;
 use fields::of_result;
 use matching::parts;
 pub use matching::{MatchFact, PartFact};
+use rules::Results;
 pub use rules::{ContainerCondition, RuleResult, VariableValue};
-use rules::{Evaluation, MessageResult};
 pub use text::pod_text;
 
 /// A pod or pod template.
@@ -121,63 +116,55 @@ impl<'a> Explainer<'a> {
 
     /// The injection of a pod, and the facts about it.
     pub fn pod(&self, pod: &Value, context: &PodContext) -> (Mutation, PodFact) {
-        let (mutation, trace) = mutate_traced(self.policies, pod.clone(), context);
+        let (mutation, mut trace) = mutate_traced(self.policies, pod.clone(), context);
         let policies = self.policies.policies();
         let mut fact = PodFact::of(&mutation);
-        fact.fields = of_result(pod, &mutation, trace.as_ref());
-        fact.policies = policies.iter().map(|policy| match_of(policy, pod, context)).collect();
-        let mut messages = Vec::new();
-        let chosen = policies.iter().find(|policy| Some(policy.name()) == mutation.policy.as_deref());
-        if let (Some(policy), Some(trace)) = (chosen, &trace) {
-            let injected = mutation.outcome.changed().map_or(pod, |changed| &changed.pod);
-            messages = self.evaluate(&mut fact, policy, [pod, injected], trace, context);
+        fact.fields = of_result(pod, &mutation, &trace);
+        fact.policies = policies.iter().map(|policy| match_of(policy, pod, context, &mut trace)).collect();
+        let chosen = policies.iter().find(|policy| trace.chosen.as_deref() == Some(policy.name()));
+        let results = chosen.map(|policy| Results { definition: policy.definition(), pod, trace: &trace });
+        let check = |code: &str, path: Option<&str>| results.and_then(|results| results.check(code, path));
+        if let (Some(policy), Some(results)) = (chosen, results) {
+            self.add_results(&mut fact, policy, results);
         }
         if let Some(reason) = &mut fact.reason {
-            let is_own = |message: &&MessageResult| message.code == reason.code;
-            reason.condition = messages.iter().find(is_own).map(|message| message.condition.clone());
+            reason.condition = check(&reason.code, None);
         }
-        fact.warnings = mutation.warnings.iter().map(|warning| warning_of(warning, &messages)).collect();
+        let warning = |warning: &Warning| WarningFact {
+            code: warning.code().to_owned(),
+            path: warning.path.clone(),
+            message: warning.to_string(),
+            rule: warning.rule.clone(),
+            condition: check(warning.code(), Some(&warning.path)),
+        };
+        fact.warnings = mutation.warnings.iter().map(warning).collect();
         (mutation, fact)
     }
 
-    /// Adds the facts about the values and conditions of the policy that injects the pod. Returns those about its
-    /// messages.
-    fn evaluate(
-        &self,
-        fact: &mut PodFact,
-        policy: &Policy,
-        [pod, injected]: [&Value; 2],
-        trace: &Trace,
-        context: &PodContext,
-    ) -> Vec<MessageResult> {
-        let definition = policy.definition();
-        let selection = selected_nodes(policy, pod, context).unwrap_or_default();
-        fact.nodes = nodes(&selection);
-        let used = used_names(definition, trace);
-        let value = |parameter: &Parameter| PodParameter {
-            value: parameters::value(policy, parameter, &selection, &self.sources),
-            used: used.contains(&parameter.name),
+    /// Adds the facts about the values and conditions of the policy that injects the pod.
+    fn add_results(&self, fact: &mut PodFact, policy: &Policy, results: Results<'_>) {
+        let Results { definition, pod, trace } = results;
+        let Some(LookedAt { of: (nodes, resolved), .. }) = trace.looked_at.get(policy.name()) else { return };
+        let of_label = |selected: &SelectedLabel| NodeFact {
+            label: selected.label.clone(),
+            values: selected.values.clone(),
         };
-        fact.parameters = definition.parameters.iter().map(value).collect();
-        let columns = definition.variables.iter().filter_map(|variable| variable.column.as_deref());
-        let rows = columns.map(|column| parameters::value(policy, column, &selection, &self.sources));
-        let rows = rows.filter(|row| !row.value.is_null()).collect();
-        let mut evaluation = Evaluation::new(definition, pod, trace, rows);
-        // A pod that cannot be evaluated has that as the reason of its outcome.
-        let _ = each_scope(policy, pod, injected, context, &mut |scope, _, bindings| {
-            if let ScopeOf::Container { list, index } = scope {
-                let gpus = bindings.get("gpus").and_then(|gpus| gpus.as_i64()).unwrap_or_default();
-                let name = pod["spec"][list][index]["name"].as_str().unwrap_or_default().to_owned();
-                fact.containers.push(ContainerFact { name, list, gpus });
-            }
-            evaluation.visit(scope, bindings);
-        });
-        (fact.rules, fact.files) = evaluation.results();
-        fact.variables = evaluation.variables;
-        for variable in &mut fact.variables {
-            variable.used = used.contains(&variable.name);
-        }
-        evaluation.messages
+        fact.nodes = nodes.labels.iter().map(of_label).collect();
+        let used = used_names(definition, trace);
+        let mut values = definition
+            .by_node()
+            .zip(resolved.values.iter().zip(&resolved.origins))
+            .map(|(parameter, of)| parameters::value_of(policy, parameter, of, nodes, &self.sources));
+        let parameter = |value: ValueFact| PodParameter { used: used.contains(&value.name), value };
+        fact.parameters = values.by_ref().take(definition.parameters.len()).map(parameter).collect();
+        let rows: Vec<ValueFact> = values.filter(|row| !row.value.is_null()).collect();
+        let container = |&(list, index, gpus): &(&'static str, usize, i64)| {
+            let name = pod["spec"][list][index]["name"].as_str().unwrap_or_default().to_owned();
+            ContainerFact { name, list, gpus }
+        };
+        fact.containers = trace.containers.iter().map(container).collect();
+        (fact.rules, fact.files) = (results.rules(), results.files());
+        fact.variables = results.variables(&rows, |name| used.contains(name));
     }
 }
 
@@ -204,25 +191,25 @@ impl PodFact {
     }
 }
 
-fn match_of(policy: &Policy, pod: &Value, context: &PodContext) -> MatchFact {
+fn match_of(policy: &Policy, pod: &Value, context: &PodContext, trace: &mut Trace) -> MatchFact {
     let parts = parts(policy, pod, context);
     let mut matches = parts.iter().all(|part| part.holds);
-    let mut fact = None;
-    if let Some(when) = policy.definition().matcher.when.as_ref().filter(|_| matches) {
-        let evaluated = each_scope(policy, pod, pod, context, &mut |scope, _, bindings| {
-            if scope == ScopeOf::Pod {
-                fact = Some(Reasons { definition: policy.definition(), bindings }.through_variables(when));
-            }
-        });
-        matches = evaluated.is_ok() && fact.as_ref().is_some_and(|fact| fact.value == Some(true));
+    let mut when = None;
+    if matches && policy.definition().matcher.when.is_some() {
+        // The choice may have ended before this policy.
+        if !trace.looked_at.contains_key(policy.name()) {
+            let _ = analyse(policy, pod, context, false, Some(trace));
+        }
+        when = trace.looked_at.get(policy.name()).and_then(|looked_at| looked_at.when.clone());
+        matches = when.as_ref().is_some_and(|when| when.value == Some(true));
     }
-    MatchFact { policy: policy.name().to_owned(), matches, parts, when: fact }
+    MatchFact { policy: policy.name().to_owned(), matches, parts, when }
 }
 
 /// The names that the rules read which apply, directly and through variables.
 fn used_names(definition: &Definition, trace: &Trace) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
-    let applies = |rule: &&Rule| trace.applied.iter().any(|applied| applied.rule == rule.name);
+    let applies = |rule: &&Rule| trace.applied.contains(&rule.name);
     let mut add =
         |text: &Interpolation| names.extend(text.expressions().flat_map(Expression::names).cloned());
     definition.rules.iter().filter(applies).for_each(|rule| rule.texts(&mut add));
@@ -234,29 +221,6 @@ fn used_names(definition: &Definition, trace: &Trace) -> BTreeSet<String> {
         }
     }
     names
-}
-
-fn nodes(selection: &Selection) -> Vec<NodeFact> {
-    let fact = |selected: &SelectedLabel| NodeFact {
-        label: selected.label.clone(),
-        values: selected.values.clone(),
-    };
-    selection.labels.iter().map(fact).collect()
-}
-
-fn warning_of(warning: &Warning, messages: &[MessageResult]) -> WarningFact {
-    let code = warning.code();
-    let is_own = |message: &&MessageResult| {
-        message.code == code
-            && message.container.as_ref().is_none_or(|path| warning.path.starts_with(path.as_str()))
-    };
-    WarningFact {
-        code: code.to_owned(),
-        path: warning.path.clone(),
-        message: warning.to_string(),
-        rule: warning.rule.clone(),
-        condition: messages.iter().find(is_own).map(|message| message.condition.clone()),
-    }
 }
 
 #[cfg(test)]

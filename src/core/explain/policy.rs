@@ -17,7 +17,7 @@ use crate::core::policy::{About, Definition, Policy, PolicyCheck};
 
 use super::lines::{FileLine, item};
 use super::parameters::{ParameterFact, Sources, declared, machines};
-use super::text::{brief, source};
+use super::text::brief;
 use additions::rules;
 pub use additions::{AdditionFact, RuleFact};
 use needs::needs;
@@ -146,7 +146,7 @@ pub fn policy(policy: &Policy, sources: &Sources<'_>) -> PolicyFact {
             namespaces: matcher.namespaces.clone(),
             owner_kinds: matcher.owner_kinds.clone(),
             nodes: nodes.map(|(key, pattern)| (key, pattern.to_string())).collect(),
-            when: matcher.when.as_ref().map(source),
+            when: matcher.when.as_ref().map(Interpolation::on_one_line),
         },
         gpus: GpuFact {
             resources: devices.gpu_resources.clone(),
@@ -171,7 +171,7 @@ fn variables(policy: &Policy) -> Vec<VariableFact> {
         let mut expressions = Vec::new();
         variable.value.texts(&mut |text: &Interpolation| {
             if text.expressions().next().is_some() {
-                expressions.push(source(text));
+                expressions.push(text.on_one_line());
             }
         });
         let constant =
@@ -190,7 +190,7 @@ fn files(policy: &Policy) -> Vec<FileFact> {
     let fact = |file: &crate::core::policy::definition::SettingsFile| FileFact {
         path: file.path.clone(),
         variables: file.variables.clone(),
-        when: file.when.as_ref().map(source),
+        when: file.when.as_ref().map(Interpolation::on_one_line),
         unless: file.except.clone(),
     };
     policy.definition().files.iter().map(fact).collect()
@@ -200,15 +200,15 @@ fn checks(definition: &Definition) -> Vec<CheckFact> {
     let fact = |check: &PolicyCheck| CheckFact {
         code: check.code.clone(),
         place: item(definition, "checks", "code", &check.code),
-        when: check.when.as_ref().map(source),
+        when: check.when.as_ref().map(Interpolation::on_one_line),
         containers: match &check.about {
             About::Pod => None,
-            About::Containers(condition) => Some(source(condition)),
-            About::Variable(_, containers) => containers.condition().map(source),
+            About::Containers(condition) => Some(condition.on_one_line()),
+            About::Variable(_, containers) => containers.condition().map(Interpolation::on_one_line),
         },
         env: if let About::Variable(name, _) = &check.about { Some(name.clone()) } else { None },
         refuses: check.refuses,
-        message: source(&check.message),
+        message: check.message.on_one_line(),
     };
     definition.checks.iter().map(fact).collect()
 }

@@ -3,7 +3,6 @@
 use serde_json::Value;
 
 use crate::core::escape;
-use crate::core::policy::interpolation::Interpolation;
 
 /// The condition of rules and files without `containers`.
 pub(super) const GPU_CONTAINERS: &str = "gpus > 0";
@@ -123,18 +122,6 @@ pub(super) fn value(path: &str, value: &Value) -> String {
 /// A value for people: a string as it is, everything else as JSON.
 pub(super) fn shown(value: &Value) -> String {
     crate::core::policy::interpolation::text_of(value)
-}
-
-/// The expression of a condition, without `${` and `}`.
-pub(super) fn inner(condition: &Interpolation) -> String {
-    let source = condition.source();
-    let inner = source.strip_prefix("${").and_then(|rest| rest.strip_suffix('}')).map(str::to_owned);
-    inner.unwrap_or(source)
-}
-
-/// The expression of a condition, on one line.
-pub(super) fn source(condition: &Interpolation) -> String {
-    one_line(&inner(condition))
 }
 
 pub(super) fn one_line(text: &str) -> String {

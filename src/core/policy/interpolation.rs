@@ -210,6 +210,13 @@ impl Interpolation {
         first.map_or_else(Span::default, |expression| expression.span(0, expression.source().len()))
     }
 
+    /// The text without `${` and `}` around all of it, on one line.
+    pub(crate) fn on_one_line(&self) -> String {
+        let source = self.source();
+        let inner = source.strip_prefix("${").and_then(|rest| rest.strip_suffix('}')).unwrap_or(&source);
+        inner.split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
     /// The text for a message.
     pub(crate) fn source(&self) -> String {
         let part = |part: &Part| match part {

@@ -34,7 +34,7 @@ impl PolicySet {
     fn a_provider_leaves_alone(&self, pod: &Value, context: &PodContext) -> bool {
         let mut providers: BTreeMap<&str, bool> = BTreeMap::new();
         for policy in self.policies() {
-            let leaves = matches!(analyse(policy, pod, context, true), Ok(None));
+            let leaves = matches!(analyse(policy, pod, context, true, None), Ok(None));
             *providers.entry(policy.definition().provider.as_str()).or_insert(true) &= leaves;
         }
         providers.into_values().any(|leaves| leaves)

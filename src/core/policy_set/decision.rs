@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::core::engine::{PodAnalysis, Reason, adds_to, analyse, analyse_named, condition_values};
+use crate::core::engine::{PodAnalysis, Reason, Trace, adds_to, analyse, analyse_named, condition_values};
 use crate::core::policy::matcher::Match;
 use crate::core::policy::{PodContext, Policy};
 
@@ -20,7 +20,13 @@ pub(super) enum Decision<'p> {
     Refuse(Option<&'p Policy>, Reason),
 }
 
-pub(super) fn decide<'p>(policies: &'p PolicySet, pod: &Value, context: &PodContext) -> Decision<'p> {
+/// Decides about a pod. Notes the conditions of policies in `trace`.
+pub(super) fn decide<'p>(
+    policies: &'p PolicySet,
+    pod: &Value,
+    context: &PodContext,
+    mut trace: Option<&mut Trace>,
+) -> Decision<'p> {
     let mut found: Vec<&Policy> = Vec::new();
     let mut near = None;
     for policy in policies.policies() {
@@ -49,7 +55,7 @@ pub(super) fn decide<'p>(policies: &'p PolicySet, pod: &Value, context: &PodCont
         };
     found = chosen;
     if let (true, [policy]) = (by_name, found.as_slice()) {
-        return by_this(policy, pod, context);
+        return by_this(policy, pod, context, trace);
     }
     // An extension takes the pods that it matches from what it extends.
     let extensions = |base: &Policy| {
@@ -65,14 +71,14 @@ pub(super) fn decide<'p>(policies: &'p PolicySet, pod: &Value, context: &PodCont
         if matching.iter().any(|(taker, _)| taker.definition().is_extension_of(policy.definition())) {
             continue;
         }
-        match analyse(policy, pod, context, found.len() > 1) {
+        match analyse(policy, pod, context, found.len() > 1, trace.as_deref_mut()) {
             Ok(Some(analysis)) => matching.push((policy, analysis)),
             Ok(None) => {}
             Err(reason @ Reason::SettingUndecided { .. }) => {
                 // A pod that was injected keeps its policy.
                 let before = stamped(pod).and_then(|name| found.iter().find(|policy| policy.name() == name));
                 return match before {
-                    Some(policy) => by_this(policy, pod, context),
+                    Some(policy) => by_this(policy, pod, context, trace),
                     None => undecided(found, pod, context, reason),
                 };
             }
@@ -95,8 +101,13 @@ pub(super) fn decide<'p>(policies: &'p PolicySet, pod: &Value, context: &PodCont
 }
 
 /// The decision to inject a pod by a policy, whatever its condition says.
-fn by_this<'p>(policy: &'p Policy, pod: &Value, context: &PodContext) -> Decision<'p> {
-    match analyse_named(policy, pod, context) {
+fn by_this<'p>(
+    policy: &'p Policy,
+    pod: &Value,
+    context: &PodContext,
+    trace: Option<&mut Trace>,
+) -> Decision<'p> {
+    match analyse_named(policy, pod, context, trace) {
         Ok(analysis) => Decision::Inject(policy, Box::new(analysis)),
         Err(reason) => by_reason(policy, reason),
     }

@@ -2,14 +2,9 @@
 
 mod seen;
 
-use serde_json::Value;
-
-use crate::core::engine::{
-    Mutation, Outcome, Reason, ScopeOf, Trace, each_scope, own_variable, selected_nodes,
-};
-use crate::core::policy::expression::Bindings;
+use crate::core::engine::{ConditionOf, Evaluated, LookedAt, Trace};
 use crate::core::policy::interpolation::Interpolation;
-use crate::core::policy::{About, Definition, Origin, PodContext, Policy, PolicyCheck, VALUE, resolve};
+use crate::core::policy::{Definition, Origin, Policy};
 use crate::core::policy_set::PolicySet;
 
 use seen::place;
@@ -61,21 +56,16 @@ impl Coverage {
         }
     }
 
-    /// Records the conditions of each policy that a pod matches, and the rules that the engine applied.
-    pub(super) fn record(
-        &mut self,
-        policies: &PolicySet,
-        pod: &Value,
-        context: &PodContext,
-        (mutation, trace): (&Mutation, Option<&Trace>),
-    ) {
-        let none = Trace::default();
-        for policy in policies.policies() {
-            let coverage = self.of(policy.definition());
-            if policies.concerns(policy, pod, context) {
-                let is_chosen = mutation.policy.as_deref() == Some(policy.name());
-                let trace = trace.filter(|_| is_chosen).unwrap_or(&none);
-                coverage.record(policy, pod, context, mutation, trace);
+    /// Records the policies that the engine looked at for a pod, and the conditions and rules of the one that it chose.
+    pub(super) fn record(&mut self, policies: &PolicySet, trace: &Trace) {
+        for definition in policies.policies().iter().map(Policy::definition) {
+            let coverage = self.of(definition);
+            if let Some(LookedAt { of: (_, resolved), when }) = trace.looked_at.get(&definition.name) {
+                coverage.see(Kind::Match, "", when.as_ref().and_then(|when| when.value));
+                coverage.see_rows(&resolved.origins);
+            }
+            if trace.chosen.as_ref() == Some(&definition.name) {
+                coverage.see_injection(definition, trace);
             }
         }
     }
@@ -121,35 +111,20 @@ impl PolicyCoverage {
         Self { policy: definition.name.clone(), file: definition.file.clone(), seen }
     }
 
-    fn record(
-        &mut self,
-        policy: &Policy,
-        pod: &Value,
-        context: &PodContext,
-        mutation: &Mutation,
-        trace: &Trace,
-    ) {
-        let after = mutation.outcome.changed().map_or(pod, |changed| &changed.pod);
-        let mut run = Run {
-            definition: policy.definition(),
-            pod,
-            refusal: match &mutation.outcome {
-                Outcome::Refused { reason } => Some(reason),
-                _ => None,
-            },
-            matches: true,
-            trace,
-            coverage: self,
-        };
-        // A pod for which an expression has no value is refused, which the case sees.
-        let _ = each_scope(policy, pod, after, context, &mut |scope, _, bindings| run.visit(scope, bindings));
-        if run.matches {
-            for rule in &run.definition.rules {
-                let applied = trace.applied.iter().any(|applied| applied.rule == rule.name);
-                run.coverage.see(Kind::Rule, &rule.name, Some(applied));
+    /// Records the conditions that the engine evaluated, and the rules that it applied.
+    fn see_injection(&mut self, definition: &Definition, trace: &Trace) {
+        let rules = &definition.rules;
+        for Evaluated { of, fact, .. } in &trace.conditions {
+            match *of {
+                ConditionOf::Rule(at) => self.see(Kind::When, &rules[at].name, fact.value),
+                ConditionOf::Containers(at) => self.see(Kind::Containers, &rules[at].name, fact.value),
+                ConditionOf::File(at) => self.see(Kind::File, &definition.files[at].path, fact.value),
+                ConditionOf::Check(at) => self.see_check(definition.checks.len() - at, fact.value),
             }
         }
-        self.see_rows(policy, pod, context);
+        for rule in rules {
+            self.see(Kind::Rule, &rule.name, Some(trace.applied.contains(&rule.name)));
+        }
     }
 
     /// Records the value of a rule or condition, if it has one.
@@ -161,13 +136,11 @@ impl PolicyCoverage {
         }
     }
 
-    /// Records the rows that give values for the nodes of a pod.
-    fn see_rows(&mut self, policy: &Policy, pod: &Value, context: &PodContext) {
-        let selection = selected_nodes(policy, pod, context).unwrap_or_default();
-        for column in policy.definition().by_node() {
-            let value = resolve(column, policy.overrides().get(&column.name), &selection.each());
-            if let Origin::Machines(label, span) = value.origin {
-                let at = (label, span);
+    /// Records the rows that give values for a pod.
+    fn see_rows(&mut self, origins: &[Origin]) {
+        for origin in origins {
+            if let Origin::Machines(label, span) = origin {
+                let at = (label.clone(), *span);
                 self.seen.iter_mut().filter(|seen| seen.at == at).for_each(|seen| seen.record(true));
             }
         }
@@ -183,99 +156,4 @@ impl PolicyCoverage {
             seen.record(value);
         }
     }
-}
-
-/// The evaluation of a policy's conditions for one pod, in the order of the engine.
-struct Run<'a> {
-    definition: &'a Definition,
-    pod: &'a Value,
-    /// The reason for which the pod was refused.
-    refusal: Option<&'a Reason>,
-    /// The value of `match.when`.
-    matches: bool,
-    trace: &'a Trace,
-    coverage: &'a mut PolicyCoverage,
-}
-
-impl Run<'_> {
-    fn visit(&mut self, scope: ScopeOf, bindings: &Bindings<'_, '_>) {
-        match scope {
-            ScopeOf::Pod => self.visit_pod(bindings),
-            _ if !self.matches => {}
-            ScopeOf::Container { list, index } => {
-                self.visit_container(bindings);
-                // Without a rule that applies, the engine looks at the pod only.
-                if !self.trace.applied.is_empty() {
-                    let env = &self.pod["spec"][list][index]["env"];
-                    self.visit_checks(bindings, |about| match about {
-                        About::Pod => None,
-                        About::Containers(_) => Some(None),
-                        About::Variable(name, containers) => {
-                            let is_for = holds(containers.condition(), bindings) == Some(true);
-                            is_for.then(|| own_variable(env, name)).flatten().map(|(_, value)| Some(value))
-                        }
-                    });
-                }
-            }
-            ScopeOf::Injected => {
-                self.visit_checks(bindings, |about| (*about == About::Pod).then_some(None));
-            }
-        }
-    }
-
-    fn visit_pod(&mut self, bindings: &Bindings<'_, '_>) {
-        let value = holds(self.definition.matcher.when.as_ref(), bindings);
-        self.coverage.see(Kind::Match, "", value);
-        self.matches = value.unwrap_or(true);
-        if !self.matches {
-            return;
-        }
-        for rule in &self.definition.rules {
-            self.coverage.see(Kind::When, &rule.name, holds(rule.when.as_ref(), bindings));
-        }
-        for file in &self.definition.files {
-            self.coverage.see(Kind::File, &file.path, holds(file.when.as_ref(), bindings));
-        }
-    }
-
-    /// Records the conditions about a container, of the rules whose `when` holds.
-    fn visit_container(&mut self, bindings: &Bindings<'_, '_>) {
-        for rule in &self.definition.rules {
-            if holds(rule.when.as_ref(), bindings).unwrap_or(rule.when.is_none()) {
-                self.coverage.see(Kind::Containers, &rule.name, holds(rule.containers.written(), bindings));
-            }
-        }
-    }
-
-    /// Records the checks for which `value_of` has a value: that of a variable, or none if the check is about something
-    /// else.
-    fn visit_checks(
-        &mut self,
-        bindings: &Bindings<'_, '_>,
-        value_of: impl Fn(&About) -> Option<Option<Value>>,
-    ) {
-        let checks = &self.definition.checks;
-        // The engine makes no other checks of a pod that it refuses.
-        let made = |check: &PolicyCheck| check.refuses || self.refusal.is_none();
-        for (at, check) in checks.iter().enumerate().filter(|(_, check)| made(check)) {
-            let Some(value) = value_of(&check.about) else { continue };
-            let mut bindings = bindings.child();
-            if let Some(value) = value {
-                bindings.set(VALUE, &value);
-            }
-            let value = match self.refusal {
-                // It reads what the rules added, and the pod that was refused does not have it.
-                Some(reason) if check.about == About::Pod => {
-                    matches!(reason, Reason::Policy { code, .. } if *code == check.code).then_some(true)
-                }
-                _ => check.holds(&bindings),
-            };
-            self.coverage.see_check(checks.len() - at, value);
-        }
-    }
-}
-
-/// The value of a condition; `None` without one, and for one that has no value.
-fn holds(condition: Option<&Interpolation>, bindings: &Bindings<'_, '_>) -> Option<bool> {
-    condition.and_then(|condition| condition.holds(bindings).ok())
 }

@@ -55,7 +55,7 @@ pub fn run(case: &Case, policies: &PolicySet, documents: &[Value], coverage: &mu
         .iter()
         .map(|one| {
             let (mutation, trace) = mutate_traced(policies, one.pod.clone(), &one.context);
-            coverage.record(policies, &one.pod, &one.context, (&mutation, trace.as_ref()));
+            coverage.record(policies, &trace);
             Actual::of(mutation)
         })
         .collect();

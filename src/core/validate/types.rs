@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::core::engine::{ScopeOf, each_scope};
+use crate::core::engine::each_scope;
 use crate::core::policy::interpolation::{EvaluationError, Interpolation, Phase};
 use crate::core::policy::{Definition, PodContext, Policy};
 
@@ -13,12 +13,8 @@ use crate::core::policy::{Definition, PodContext, Policy};
 pub(super) fn failures(policy: &Policy, pod: &Value, context: &PodContext) -> Vec<(String, EvaluationError)> {
     let mut found: Vec<(String, EvaluationError)> = Vec::new();
     let definition = policy.definition();
-    let _ = each_scope(policy, pod, pod, context, &mut |scope, resolved, bindings| {
-        let is_of_scope = |text: &Interpolation| match (text.phase(&definition.names), scope) {
-            (Phase::Fixed | Phase::Pod, ScopeOf::Pod) | (Phase::Injected, ScopeOf::Injected) => true,
-            (phase, ScopeOf::Container { .. }) => phase == Phase::Container,
-            _ => false,
-        };
+    let _ = each_scope(policy, pod, context, &mut |phase, resolved, bindings| {
+        let is_of_scope = |text: &Interpolation| text.phase(&definition.names).max(Phase::Pod) == phase;
         let mut look = |place: &dyn Fn() -> String, text: &Interpolation, guards: &[&Interpolation]| {
             if !is_of_scope(text) || found.iter().any(|(known, _)| *known == place()) {
                 return;

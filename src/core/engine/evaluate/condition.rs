@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::core::engine::analysis::{PodAnalysis, Purpose, resolve};
 use crate::core::engine::nodes::{fits_several, not_selected};
-use crate::core::engine::record::{Reason, Stop, evaluation_failed};
+use crate::core::engine::record::{ConditionFact, LookedAt, Reason, Stop, Trace, evaluation_failed};
 use crate::core::policy::expression::Resolver;
 use crate::core::policy::interpolation::text_of;
 use crate::core::policy::matcher::Selection;
@@ -22,8 +22,9 @@ pub(crate) fn analyse(
     pod: &Value,
     context: &PodContext,
     several: bool,
+    trace: Option<&mut Trace>,
 ) -> Result<Option<PodAnalysis>, Reason> {
-    let (nodes, resolved) = resolve(policy, pod, context, false)?;
+    let (nodes, resolved) = resolve(policy, pod, context, trace.is_some())?;
     for note in resolved.notes.iter().filter(|_| several) {
         if let NoteKind::Assumed { labels, .. } = &note.kind
             && resolved.parameters_of_condition.contains(&note.parameter)
@@ -31,11 +32,11 @@ pub(crate) fn analyse(
             return Err(undecided(&resolved, not_selected(&nodes, labels)));
         }
     }
-    let found = holds(&resolved, (&nodes, pod), context)?;
+    let found = holds((policy, &resolved), (&nodes, pod), context, trace)?;
     let each = if policy.definition().matcher.when.is_some() { nodes.each() } else { Vec::new() };
     for one in each.iter().filter(|_| each.len() > 1) {
         let there = policy.resolved(one).map_err(|error| evaluation_failed("the policy", error))?;
-        if holds(&there, (one, pod), context)?.is_some() != found.is_some() {
+        if holds((policy, &there), (one, pod), context, None)?.is_some() != found.is_some() {
             return Err(undecided(&resolved, fits_several(&nodes)));
         }
     }
@@ -44,24 +45,49 @@ pub(crate) fn analyse(
 
 /// The analysis of the pod if the condition of the policy holds.
 fn holds(
-    policy: &Arc<ResolvedPolicy>,
+    (policy, resolved): (&Policy, &Arc<ResolvedPolicy>),
     (nodes, pod): (&Selection, &Value),
     context: &PodContext,
+    trace: Option<&mut Trace>,
 ) -> Result<Option<PodAnalysis>, Reason> {
-    if matches!(policy.condition, Condition::Fixed(false)) {
+    let is_never = matches!(resolved.condition, Condition::Fixed(false));
+    if is_never && trace.is_none() {
         return Ok(None);
     }
-    let analysis = PodAnalysis::of((nodes.clone(), Arc::clone(policy)), pod, context, Purpose::Injection)?;
-    let holds = match &analysis.policy.condition {
-        Condition::Fixed(holds) => *holds,
-        Condition::OfPod(when) => {
-            let scope = Scope::of_pod(&analysis);
-            let resolver = Resolver(&scope);
-            when.holds(&scope.bindings(&resolver))
-                .map_err(|error| scope.explain("`match.when`", error).reason())?
-        }
+    let purpose = if trace.is_some() { Purpose::Record } else { Purpose::Injection };
+    let analysis = match PodAnalysis::of((nodes.clone(), Arc::clone(resolved)), pod, context, purpose) {
+        Err(_) if is_never => return Ok(None),
+        analysis => analysis?,
+    };
+    let holds = match (&resolved.condition, &trace) {
+        (Condition::Fixed(holds), None) => *holds,
+        (condition, _) => of_pod(policy, condition, &analysis, trace)?,
     };
     Ok(holds.then_some(analysis))
+}
+
+/// The value of the condition for a pod.
+fn of_pod(
+    policy: &Policy,
+    condition: &Condition,
+    analysis: &PodAnalysis,
+    trace: Option<&mut Trace>,
+) -> Result<bool, Reason> {
+    let scope = Scope::of_pod(analysis);
+    let resolver = Resolver(&scope);
+    let bindings = scope.bindings(&resolver);
+    let holds = match condition {
+        Condition::Fixed(holds) => Ok(*holds),
+        Condition::OfPod(when) => when.holds(&bindings),
+    };
+    let explained = holds.clone().map_err(|error| scope.explain("`match.when`", error).reason());
+    if let Some(trace) = trace {
+        let of = |when| ConditionFact::through_variables(policy.definition(), when, &holds, &bindings);
+        let when = policy.definition().matcher.when.as_ref().map(of);
+        let of_policy = trace.looked_at.entry(policy.name().to_owned());
+        of_policy.or_insert_with(|| LookedAt { of: analysis.nodes_and_policy(), when });
+    }
+    explained
 }
 
 /// Analyses a pod that names the policy: its condition chooses among the nodes that the pod fits, and nothing else.
@@ -69,13 +95,14 @@ pub(crate) fn analyse_named(
     policy: &Policy,
     pod: &Value,
     context: &PodContext,
+    mut trace: Option<&mut Trace>,
 ) -> Result<PodAnalysis, Reason> {
-    let (nodes, resolved) = resolve(policy, pod, context, false)?;
-    if let Some(analysis) = holds(&resolved, (&nodes, pod), context)? {
+    let (nodes, resolved) = resolve(policy, pod, context, trace.is_some())?;
+    if let Some(analysis) = holds((policy, &resolved), (&nodes, pod), context, trace.as_deref_mut())? {
         return Ok(analysis);
     }
     for (at, other) in resolved.others.iter().enumerate() {
-        if let Some(analysis) = holds(other, (&nodes, pod), context)? {
+        if let Some(analysis) = holds((policy, other), (&nodes, pod), context, trace.as_deref_mut())? {
             return Ok(PodAnalysis { other: Some(at), ..analysis });
         }
     }
@@ -104,5 +131,7 @@ pub(crate) fn adds_to(policy: &Policy, pod: &Value, context: &PodContext) -> Res
     let analysis =
         PodAnalysis::of(resolve(policy, pod, &context, false)?, pod, &context, Purpose::Injection)?;
     let scope = Scope::of_pod(&analysis);
-    Ok(analysis.has_gpus() || Rules::evaluate(&analysis, &scope, pod, &context).map_err(Stop::reason)?.any())
+    let mut rules = Rules::of(&analysis, &scope);
+    Ok(analysis.has_gpus()
+        || rules.evaluate(pod, &context, None).map_err(Stop::reason).map(|()| rules.any())?)
 }

@@ -5,10 +5,10 @@ use std::collections::HashMap;
 use serde_json::Value;
 
 use crate::core::engine::analysis::{Container, PodAnalysis};
-use crate::core::engine::record::{Reason, Stop};
+use crate::core::engine::record::{ConditionOf, Reason, ScopeOf, Stop, Trace};
 use crate::core::policy::expression::Resolver;
 use crate::core::policy::interpolation::{EvaluationError, Interpolation};
-use crate::core::policy::{Containers, PodContext, Rule};
+use crate::core::policy::{Containers, PodContext, Rule, Variable};
 use crate::core::schema;
 use crate::core::work::Work;
 
@@ -35,6 +35,7 @@ pub(in crate::core::engine) enum State {
 
 /// The rules of a policy, evaluated for a pod.
 pub(in crate::core::engine) struct Rules<'a> {
+    pub(in crate::core::engine) analysis: &'a PodAnalysis,
     pub(in crate::core::engine) scope: &'a Scope<'a>,
     pub(in crate::core::engine) rows: Vec<Row<'a>>,
     /// The rules of the policy, each with its state in `states`.
@@ -45,26 +46,30 @@ pub(in crate::core::engine) struct Rules<'a> {
 }
 
 impl<'a> Rules<'a> {
-    /// Evaluates the conditions of a policy's rules.
+    /// The rules before any of them is evaluated.
+    pub(in crate::core::engine) fn of(analysis: &'a PodAnalysis, scope: &'a Scope<'a>) -> Self {
+        let all = analysis.policy.rules.as_slice();
+        let row = |container| Row { container, scope: scope.of_container(container), selected: Vec::new() };
+        let rows = analysis.containers.iter().map(row).collect();
+        Self { analysis, scope, rows, all, states: vec![State::Idle; all.len()], off_host: None }
+    }
+
+    /// Evaluates the conditions of the rules.
     pub(in crate::core::engine) fn evaluate(
-        analysis: &'a PodAnalysis,
-        scope: &'a Scope<'a>,
+        &mut self,
         pod: &Value,
         context: &PodContext,
-    ) -> Result<Self, Stop> {
-        let rules = analysis.policy.rules.as_slice();
-        let candidates = Candidates::of(rules, scope, |rule| analysis.may_apply(rule))?;
-        let off_host = if !analysis.host_network && candidates.joins_host.contains(&true) {
-            schema::excludes_host_network(pod)
-        } else {
-            None
-        };
-        let mut states = vec![State::Idle; rules.len()];
-        let mut rows = Vec::with_capacity(analysis.containers.len());
-        for container in &analysis.containers {
+        mut trace: Option<&mut Trace>,
+    ) -> Result<(), Stop> {
+        let Self { analysis, scope, rows, all: rules, states, off_host } = self;
+        let may_apply = |rule: &Rule| analysis.may_apply(rule);
+        let candidates = Candidates::of(rules, scope, may_apply, trace.as_deref_mut())?;
+        if !analysis.host_network && candidates.joins_host.contains(&true) {
+            *off_host = schema::excludes_host_network(pod);
+        }
+        for Row { container, scope, selected } in rows {
             go_on(context, rules.len())?;
-            let of_container = scope.of_container(container);
-            let mut selected = candidates.select(container, &of_container)?;
+            *selected = candidates.select(container, scope, trace.as_deref_mut())?;
             for (at, selects) in selected.iter_mut().enumerate().filter(|(_, selects)| **selects) {
                 let to_network = rules[at].device.is_some_and(|device| device.to_network);
                 states[at] = if off_host.is_some() && candidates.joins_host[at] {
@@ -76,9 +81,22 @@ impl<'a> Rules<'a> {
                 };
                 *selects = states[at] == State::Applies;
             }
-            rows.push(Row { container, scope: of_container, selected });
         }
-        Ok(Self { scope, rows, all: rules, states, off_host })
+        Ok(())
+    }
+
+    /// Records the values of variables, and what they and the conditions read, when nothing else is to be evaluated.
+    pub(in crate::core::engine) fn record(&self, variables: &[Variable], pod: &Value, trace: &mut Trace) {
+        let Self { analysis, scope, rows, .. } = self;
+        trace.own_devices = !analysis.own_devices.is_empty();
+        trace.host_network = analysis.host_network;
+        let containers = analysis.containers.iter();
+        trace.containers = containers.map(|one| (one.list, one.index, one.gpus)).collect();
+        scope.record(variables, trace);
+        for row in rows {
+            row.scope.record(variables, trace);
+        }
+        scope.of_injected(pod).record(variables, trace);
     }
 
     /// Returns whether any rule applies.
@@ -136,14 +154,14 @@ pub(in crate::core::engine) fn rule_that_joins_host<'a>(
         return Ok(None);
     }
     let scope = Scope::of_pod(analysis);
-    let candidates = Candidates::of(rules, &scope, joins)?;
+    let candidates = Candidates::of(rules, &scope, joins, None)?;
     if !candidates.joins_host.contains(&true) || schema::excludes_host_network(pod).is_some() {
         return Ok(None);
     }
     let mut joining: Option<usize> = None;
     for container in &analysis.containers {
         go_on(context, rules.len())?;
-        let selected = candidates.select(container, &scope.of_container(container))?;
+        let selected = candidates.select(container, &scope.of_container(container), None)?;
         let first = (0..rules.len()).find(|at| selected[*at] && candidates.joins_host[*at]);
         joining = joining.into_iter().chain(first).min();
     }
@@ -159,15 +177,24 @@ struct Candidates<'a> {
 }
 
 impl<'a> Candidates<'a> {
-    fn of(rules: &'a [Rule], scope: &Scope<'_>, looked_at: impl Fn(&Rule) -> bool) -> Result<Self, Stop> {
+    fn of(
+        rules: &'a [Rule],
+        scope: &Scope<'_>,
+        looked_at: impl Fn(&Rule) -> bool,
+        mut trace: Option<&mut Trace>,
+    ) -> Result<Self, Stop> {
         let resolver = Resolver(scope);
         let bindings = scope.bindings(&resolver);
         let mut candidates = Self { rules, active: Vec::new(), joins_host: Vec::new() };
-        for rule in rules {
-            let active = looked_at(rule)
-                && rule.when.as_ref().map_or(Ok(true), |when| {
-                    when.holds(&bindings).map_err(|error| failed(scope, rule, error))
-                })?;
+        for (at, rule) in rules.iter().enumerate() {
+            let mut holds = |when: &Interpolation| {
+                let holds = when.holds(&bindings);
+                if let Some(trace) = &mut trace {
+                    trace.evaluated((ConditionOf::Rule(at), ScopeOf::Pod), when, &holds, None);
+                }
+                holds.map_err(|error| failed(scope, rule, error))
+            };
+            let active = looked_at(rule) && rule.when.as_ref().map_or(Ok(true), &mut holds)?;
             let host_network = match rule.pod.host_network() {
                 Some(template) if active => {
                     template.build(&bindings).map_err(|error| failed(scope, rule, error))?
@@ -181,23 +208,32 @@ impl<'a> Candidates<'a> {
     }
 
     /// The rules that select a container.
-    fn select(&self, container: &Container, scope: &Scope<'_>) -> Result<Vec<bool>, Stop> {
+    fn select(
+        &self,
+        container: &Container,
+        scope: &Scope<'_>,
+        mut trace: Option<&mut Trace>,
+    ) -> Result<Vec<bool>, Stop> {
         let resolver = Resolver(scope);
         let bindings = scope.bindings(&resolver);
         // Several rules of a policy most often have the same condition.
         let mut last: Option<(&Interpolation, bool)> = None;
         let mut selected = vec![false; self.rules.len()];
         for (at, rule) in self.rules.iter().enumerate().filter(|(at, _)| self.active[*at]) {
-            selected[at] = match (&rule.containers, last) {
-                (Containers::Gpus, _) => container.gpus > 0,
-                (Containers::Ranks, _) => scope.is_rank(container),
-                (Containers::If(condition), Some((known, holds))) if known == condition => holds,
+            let holds = match (&rule.containers, last) {
+                (Containers::Gpus, _) => Ok(container.gpus > 0),
+                (Containers::Ranks, _) => Ok(scope.is_rank(container)),
+                (Containers::If(condition), Some((known, holds))) if known == condition => Ok(holds),
                 (Containers::If(condition), _) => {
-                    let holds = condition.holds(&bindings).map_err(|error| failed(scope, rule, error))?;
-                    last = Some((condition, holds));
-                    holds
+                    condition.holds(&bindings).inspect(|holds| last = Some((condition, *holds)))
                 }
             };
+            if let Some(trace) = &mut trace
+                && let Some(condition) = rule.containers.condition()
+            {
+                trace.evaluated((ConditionOf::Containers(at), scope.part()), condition, &holds, None);
+            }
+            selected[at] = holds.map_err(|error| failed(scope, rule, error))?;
         }
         Ok(selected)
     }

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use serde_json::Value;
 
 use crate::core::engine::analysis::{Container, PodAnalysis, requests};
-use crate::core::engine::record::{Stop, evaluation_failed};
+use crate::core::engine::record::{ScopeOf, Stop, Trace, VariableIn, add_reads, evaluation_failed};
 use crate::core::policy::expression::{Bindings, Computed, Lookup, Resolver};
 use crate::core::policy::interpolation::{BUILT_IN, EvaluationError, Phase};
 use crate::core::policy::overlay::{Amount, Element, Written, is_zero, writes};
@@ -33,16 +33,6 @@ pub(in crate::core::engine) struct Scope<'a> {
     built_in: [OnceLock<Computed>; BUILT_IN.len()],
     /// The first variable that could not be evaluated. A lookup cannot fail, so it is kept here.
     failure: OnceLock<(String, EvaluationError)>,
-}
-
-impl Source<'_> {
-    fn phase(&self) -> Phase {
-        match self {
-            Self::Pod => Phase::Pod,
-            Self::Container(_) => Phase::Container,
-            Self::Injected(_) => Phase::Injected,
-        }
-    }
 }
 
 impl<'a> Scope<'a> {
@@ -80,6 +70,41 @@ impl<'a> Scope<'a> {
         Self { analysis, source, outer, variables, computed, built_in, failure: OnceLock::new() }
     }
 
+    pub(super) fn phase(&self) -> Phase {
+        match self.source {
+            Source::Pod => Phase::Pod,
+            Source::Container(_) => Phase::Container,
+            Source::Injected(_) => Phase::Injected,
+        }
+    }
+
+    /// The part of the pod that it is about.
+    pub(in crate::core::engine) fn part(&self) -> ScopeOf {
+        match self.source {
+            Source::Pod => ScopeOf::Pod,
+            Source::Container(container) => {
+                ScopeOf::Container { list: container.list, index: container.index }
+            }
+            Source::Injected(_) => ScopeOf::Injected,
+        }
+    }
+
+    /// Records the values of the variables of this scope, and what they and the conditions read.
+    pub(super) fn record(&self, variables: &[Variable], trace: &mut Trace) {
+        let resolver = Resolver(self);
+        let bindings = self.bindings(&resolver);
+        let scope = self.part();
+        trace.read(scope, &bindings);
+        for Variable { name, value, .. } in
+            variables.iter().filter(|one| one.phase.max(Phase::Pod) == self.phase())
+        {
+            let mut reads = Vec::new();
+            value.texts(&mut |text| add_reads(text, &bindings, &mut reads));
+            let value = value.evaluate(&bindings).map_err(|error| error.message);
+            trace.variables.push(VariableIn { name: name.clone(), scope, value, reads });
+        }
+    }
+
     fn policy(&self) -> &'a ResolvedPolicy {
         &self.analysis.policy
     }
@@ -104,7 +129,7 @@ impl<'a> Scope<'a> {
     }
 
     fn built_in(&self, name: &str) -> Option<&Computed> {
-        let phase = self.source.phase();
+        let phase = self.phase();
         let at = BUILT_IN.iter().position(|known| known.phase == phase && known.name == name)?;
         Some(self.built_in[at].get_or_init(|| self.value_of(name)))
     }

@@ -10,7 +10,7 @@ use crate::core::policy::{About, PolicyCheck, ResolvedPolicy, VALUE};
 
 use super::container::name_of;
 use crate::core::engine::evaluate::{Row, Scope};
-use crate::core::engine::record::{ChangeLog, Cursor, Kept, Reason, Stop, Warning, WarningKind};
+use crate::core::engine::record::{ChangeLog, ConditionOf, Cursor, Kept, Reason, Stop, Warning, WarningKind};
 
 /// Makes the checks of the pod.
 pub(in crate::core::engine) fn about_pod(
@@ -20,9 +20,8 @@ pub(in crate::core::engine) fn about_pod(
 ) -> Result<(), Stop> {
     let resolver = Resolver(scope);
     let bindings = scope.bindings(&resolver);
-    for check in policy.checks.iter().filter(|check| check.about == About::Pod) {
-        let check = Check { check, scope };
-        if check.holds(check.check.when.as_ref(), &bindings)? {
+    for check in Check::all(policy, scope).filter(|one| one.declared.about == About::Pod) {
+        if check.holds([check.declared.when.as_ref()], (&bindings, None), log)? {
             let kind = check.outcome(&bindings)?;
             log.warnings.push(Warning { path: String::new(), kind, rule: String::new() });
         }
@@ -37,8 +36,7 @@ pub(super) fn about_containers(
     pod: &mut Value,
     log: &mut ChangeLog,
 ) -> Result<(), Stop> {
-    let checks = || policy.checks.iter().filter(|check| check.about != About::Pod);
-    if checks().next().is_none() {
+    if policy.checks.iter().all(|check| check.about == About::Pod) {
         return Ok(());
     }
     // The warnings for which a better one is known.
@@ -47,17 +45,18 @@ pub(super) fn about_containers(
         let resolver = Resolver(scope);
         let bindings = scope.bindings(&resolver);
         let mut cursor = Cursor::container(pod, log, container.list, container.index)?;
-        for check in checks().map(|check| Check { check, scope }) {
-            let name = match &check.check.about {
+        for check in Check::all(policy, scope) {
+            let name = match &check.declared.about {
                 About::Variable(name, containers) => {
-                    if !check.holds(containers.condition(), &bindings)? {
+                    let is_for = containers.condition().map_or(Ok(true), |one| one.holds(&bindings));
+                    if !is_for.map_err(|error| check.failed(error))? {
                         continue;
                     }
                     name
                 }
                 About::Containers(condition) => {
-                    let when = check.check.when.as_ref();
-                    if check.holds(when, &bindings)? && check.holds(Some(condition), &bindings)? {
+                    let conditions = [check.declared.when.as_ref(), Some(condition)];
+                    if check.holds(conditions, (&bindings, None), cursor.log())? {
                         cursor.warn_here(check.outcome(&bindings)?, "");
                     }
                     continue;
@@ -71,7 +70,7 @@ pub(super) fn about_containers(
             }
             let mut bindings = bindings.child();
             bindings.set(VALUE, &value);
-            if check.holds(check.check.when.as_ref(), &bindings)? {
+            if check.holds([check.declared.when.as_ref()], (&bindings, Some(&value)), cursor.log())? {
                 let kind = check.outcome(&bindings)?;
                 let path = cursor.list("env", |env| {
                     env.warn(at, kind, "");
@@ -91,34 +90,52 @@ pub(super) fn about_containers(
 /// A check, and the scope of its expressions.
 #[derive(Clone, Copy)]
 struct Check<'a, 's> {
-    check: &'a PolicyCheck,
+    at: usize,
+    declared: &'a PolicyCheck,
     scope: &'a Scope<'s>,
 }
 
-impl Check<'_, '_> {
-    fn holds(&self, condition: Option<&Interpolation>, bindings: &Bindings<'_, '_>) -> Result<bool, Stop> {
-        condition.map_or(Ok(true), |condition| condition.holds(bindings)).map_err(|error| self.failed(error))
+impl<'a, 's> Check<'a, 's> {
+    fn all(policy: &'a ResolvedPolicy, scope: &'a Scope<'s>) -> impl Iterator<Item = Self> {
+        policy.checks.iter().enumerate().map(move |(at, declared)| Self { at, declared, scope })
+    }
+
+    /// Returns whether conditions hold. `own` is the value of the variable that the check is about.
+    fn holds<const N: usize>(
+        &self,
+        conditions: [Option<&Interpolation>; N],
+        (bindings, own): (&Bindings<'_, '_>, Option<&Value>),
+        log: &mut ChangeLog,
+    ) -> Result<bool, Stop> {
+        let one = |holds, condition: &&Interpolation| Ok(holds && condition.holds(bindings)?);
+        let holds = conditions.iter().flatten().try_fold(true, one);
+        if let Some(trace) = &mut log.trace
+            && let Some(last) = conditions.iter().flatten().last()
+        {
+            trace.evaluated((ConditionOf::Check(self.at), self.scope.part()), last, &holds, own);
+        }
+        holds.map_err(|error| self.failed(error))
     }
 
     /// The warning of a check whose conditions hold. One that refuses the pod ends the injection.
     fn outcome(&self, bindings: &Bindings<'_, '_>) -> Result<WarningKind, Stop> {
-        let message = self.check.message.evaluate(bindings).map_err(|error| self.failed(error))?;
+        let message = self.declared.message.evaluate(bindings).map_err(|error| self.failed(error))?;
         // Of a message with a `null` in it, the text as the policy has it says more.
-        let message = if message.is_null() { self.check.message.source() } else { text_of(&message) };
-        let code = self.check.code.clone();
-        if self.check.refuses {
+        let message = if message.is_null() { self.declared.message.source() } else { text_of(&message) };
+        let code = self.declared.code.clone();
+        if self.declared.refuses {
             return Err(Reason::Policy { code, message }.into());
         }
         Ok(WarningKind::Policy { code, message })
     }
 
     fn failed(&self, error: EvaluationError) -> Stop {
-        self.scope.explain(&format!("the check `{}`", self.check.code), error)
+        self.scope.explain(&format!("the check `{}`", self.declared.code), error)
     }
 }
 
 /// The position and value of a variable in a list of them. Of several entries, the last one counts.
-pub(crate) fn own_variable(env: &Value, name: &str) -> Option<(usize, Value)> {
+fn own_variable(env: &Value, name: &str) -> Option<(usize, Value)> {
     let env = env.as_array()?;
     let at = env.iter().rposition(|entry| name_of(entry) == Some(name))?;
     let value = env[at]["value"].as_str().unwrap_or_default();

@@ -1,16 +1,22 @@
-//! The record of an injection for commands that explain or measure a policy: the rules that applied to each container,
-//! and the outcome for each of their values, noted where the engine decides it.
+//! The record of an injection for commands that explain or measure a policy: the conditions that were evaluated, the rules
+//! that applied to each container, and the outcome for each of their values, noted where the engine decides it.
 //!
 //! The engine notes nothing of this unless its caller asks for a [`Trace`].
 
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::Arc;
 
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::core::pointer::field_path;
+use crate::core::policy::ResolvedPolicy;
+use crate::core::policy::expression::Bindings;
+use crate::core::policy::interpolation::{EvaluationError, Interpolation};
+use crate::core::policy::matcher::Selection;
 
+use super::evaluated::{ConditionFact, ConditionOf, Evaluated, ScopeOf, VariableIn};
 use super::report::{Warning, WarningKind};
 
 /// The part of the policy that changes a pod.
@@ -44,15 +50,6 @@ impl fmt::Display for Author {
             Self::Stamp => f.write_str("stamp"),
         }
     }
-}
-
-/// A rule that was injected for a container.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Applied {
-    pub(crate) rule: String,
-    /// `containers` or `initContainers`.
-    pub(crate) list: &'static str,
-    pub(crate) index: usize,
 }
 
 /// The outcomes for a value of the policy.
@@ -106,13 +103,37 @@ impl FieldOutcome {
     }
 }
 
-/// The record of the injection of one pod.
+/// A policy whose condition was looked at for a pod.
+#[derive(Debug)]
+pub(crate) struct LookedAt {
+    /// The nodes of the pod, and the policy for them, with the values of the parameters and where they are from.
+    pub(crate) of: (Selection, Arc<ResolvedPolicy>),
+    /// The condition of the policy.
+    pub(crate) when: Option<ConditionFact>,
+}
+
+/// The record of the choice of the policy for a pod, and of its injection.
 #[derive(Debug, Default)]
 pub(crate) struct Trace {
-    /// The rules and the containers that they select, in the first pass.
-    pub(crate) applied: Vec<Applied>,
+    /// By name.
+    pub(crate) looked_at: HashMap<String, LookedAt>,
+    /// The name of the policy that was chosen.
+    pub(crate) chosen: Option<String>,
+    /// True if the pod has devices of the fabric itself.
+    pub(crate) own_devices: bool,
+    /// True if the pod is in the network of the host, or a rule brings it there.
+    pub(crate) host_network: bool,
+    /// The list, the index and the GPUs of each container.
+    pub(crate) containers: Vec<(&'static str, usize, i64)>,
+    /// The conditions, in the first pass.
+    pub(crate) conditions: Vec<Evaluated>,
+    pub(crate) variables: Vec<VariableIn>,
+    /// The names of the rules that apply, in the first pass.
+    pub(crate) applied: Vec<String>,
     /// In the order of the decisions.
     pub(crate) outcomes: Vec<FieldOutcome>,
+    /// True in a later pass.
+    is_again: bool,
     /// The current author.
     pub(in crate::core::engine) author: Author,
     /// The indexes in `outcomes` by JSON Pointer.
@@ -159,8 +180,31 @@ impl Trace {
         self.add(pointer, FieldState::Present, Because::Text(because));
     }
 
+    /// Notes the value of a condition. `own` is that of the variable that a check is about.
+    pub(in crate::core::engine) fn evaluated(
+        &mut self,
+        (of, scope): (ConditionOf, ScopeOf),
+        condition: &Interpolation,
+        holds: &Result<bool, EvaluationError>,
+        own: Option<&Value>,
+    ) {
+        if !self.is_again {
+            let fact = ConditionFact::of(condition, holds);
+            let (condition, own) = (condition.clone(), own.cloned());
+            self.conditions.push(Evaluated { of, scope, fact, condition, own });
+        }
+    }
+
+    /// Notes the values that the conditions of a scope read. Only a scope of which nothing else is evaluated can be read
+    /// from: a variable that fails here is no reason for anything.
+    pub(in crate::core::engine) fn read(&mut self, scope: ScopeOf, bindings: &Bindings<'_, '_>) {
+        let of_scope = self.conditions.iter_mut().filter(|condition| condition.scope == scope);
+        of_scope.for_each(|condition| condition.read(bindings));
+    }
+
     /// Starts another pass, which decides again about everything that is not written.
     pub(in crate::core::engine) fn start_again(&mut self) {
+        self.is_again = true;
         self.outcomes.retain(FieldOutcome::is_written);
         self.places.clear();
         for (at, outcome) in self.outcomes.iter().enumerate() {

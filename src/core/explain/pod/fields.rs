@@ -25,13 +25,11 @@ pub struct FieldFact {
 }
 
 /// The outcomes of an injection, in the order of the engine. A pod that stays as it came, or that is refused, has none.
-pub(super) fn of_result(before: &Value, mutation: &Mutation, trace: Option<&Trace>) -> Vec<FieldFact> {
-    let (after, trace) = match (&mutation.outcome, trace) {
-        (Outcome::Mutated(mutated), Some(trace)) => (&mutated.pod, trace),
-        (Outcome::Unchanged { pod, reason }, Some(trace)) if reason.code() == "nothing_to_add" => {
-            (pod, trace)
-        }
-        (outcome, _) => return outcome.changed().map(marked).unwrap_or_default(),
+pub(super) fn of_result(before: &Value, mutation: &Mutation, trace: &Trace) -> Vec<FieldFact> {
+    let after = match &mutation.outcome {
+        Outcome::Mutated(mutated) => &mutated.pod,
+        Outcome::Unchanged { pod, reason } if reason.code() == "nothing_to_add" => pod,
+        outcome => return outcome.changed().map(marked).unwrap_or_default(),
     };
     let fact = |outcome: &FieldOutcome| {
         let value = at_pointer(after, &outcome.pointer);

@@ -3,10 +3,9 @@
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::core::engine::ConditionFact;
 use crate::core::policy::matcher::namespace_of;
 use crate::core::policy::{ANY_VALUE, Matcher, PodContext, Policy};
-
-use super::condition::ConditionFact;
 
 /// A policy that was looked at for a pod.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -1,18 +1,16 @@
-//! The rules, files, variables and checks of a policy, evaluated for a pod.
+//! The rules, files, variables and checks of a policy, as the engine evaluated them for a pod.
 
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::core::engine::{ScopeOf, Trace, own_variable};
+use crate::core::engine::{ConditionFact, ConditionOf, Evaluated, Read, ScopeOf, Trace, VariableIn};
 use crate::core::pointer::field_path;
-use crate::core::policy::definition::AddsDevices;
-use crate::core::policy::expression::Bindings;
-use crate::core::policy::interpolation::{Interpolation, Phase};
-use crate::core::policy::{About, Containers, Definition, VALUE};
+use crate::core::policy::definition::{AddsDevices, SettingsFile};
+use crate::core::policy::{Definition, Rule};
 
-use super::condition::{ConditionFact, Read, Reasons};
 use crate::core::explain::lines::{FileLine, in_file, item};
 use crate::core::explain::parameters::ValueFact;
+use crate::core::explain::text::GPU_CONTAINERS;
 
 /// A rule, or a file, for a pod.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -54,169 +52,115 @@ pub struct VariableValue {
     pub used: bool,
 }
 
-/// A warning that the policy declares and gives, for the pod or for a container.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct MessageResult {
-    pub(super) code: String,
-    /// The path of the container.
-    pub(super) container: Option<String>,
-    pub(super) condition: ConditionFact,
+/// What the engine evaluated of a policy for a pod.
+#[derive(Clone, Copy)]
+pub(super) struct Results<'a> {
+    pub(super) definition: &'a Definition,
+    pub(super) pod: &'a Value,
+    pub(super) trace: &'a Trace,
 }
 
-/// The evaluation of a policy for a pod.
-pub(super) struct Evaluation<'a> {
-    definition: &'a Definition,
-    pod: &'a Value,
-    /// The conditions of the rules, then of the files: `when` and `containers`.
-    conditions: Vec<(Option<&'a Interpolation>, &'a Containers)>,
-    results: Vec<RuleResult>,
-    /// The variables that have their values from a row.
-    rows: Vec<ValueFact>,
-    pub(super) variables: Vec<VariableValue>,
-    pub(super) messages: Vec<MessageResult>,
-}
-
-impl<'a> Evaluation<'a> {
-    pub(super) fn new(
-        definition: &'a Definition,
-        pod: &'a Value,
-        trace: &Trace,
-        rows: Vec<ValueFact>,
-    ) -> Self {
-        let result = |name: &str, place, applied| RuleResult {
-            name: name.to_owned(),
-            place,
-            applied,
-            when: None,
-            containers: Vec::new(),
+impl<'a> Results<'a> {
+    pub(super) fn rules(self) -> Vec<RuleResult> {
+        let rule = |(at, rule): (usize, &Rule)| {
+            let keeps_out = rule.device.and_then(|device| self.keeps_out(device));
+            let when =
+                keeps_out.or_else(|| self.of(ConditionOf::Rule(at)).next().map(|one| one.fact.clone()));
+            let of_container = |one: &Evaluated| {
+                Some(ContainerCondition { container: self.name(one.scope)?, condition: one.fact.clone() })
+            };
+            let is_active = when.as_ref().is_none_or(|when| when.value == Some(true));
+            RuleResult {
+                name: rule.name.clone(),
+                place: Some(in_file(self.definition, rule.span)),
+                applied: self.trace.applied.contains(&rule.name),
+                containers: self
+                    .of(ConditionOf::Containers(at))
+                    .filter(|_| is_active)
+                    .filter_map(of_container)
+                    .collect(),
+                when,
+            }
         };
-        let applied = |name: &str| trace.applied.iter().any(|applied| applied.rule == name);
-        let (rules, files) = (definition.rules.iter(), definition.files.iter());
-        let conditions = rules.clone().map(|rule| (rule.when.as_ref(), &rule.containers));
-        let of_files = files.clone().map(|file| (file.when.as_ref(), &Containers::Gpus));
-        let results =
-            rules.map(|rule| result(&rule.name, Some(in_file(definition, rule.span)), applied(&rule.name)));
-        let of_path = |path: &str| result(path, item(definition, "files", "path", path), false);
-        Self {
-            definition,
-            pod,
-            conditions: conditions.chain(of_files).collect(),
-            results: results.chain(files.map(|file| of_path(&file.path))).collect(),
-            rows,
-            variables: Vec::new(),
-            messages: Vec::new(),
-        }
+        self.definition.rules.iter().enumerate().map(rule).collect()
     }
 
-    /// The results of the rules, and of the files.
-    pub(super) fn results(&mut self) -> (Vec<RuleResult>, Vec<RuleResult>) {
-        let mut rules = std::mem::take(&mut self.results);
-        let mut files = rules.split_off(self.definition.rules.len());
-        for file in &mut files {
-            file.applied = file.containers.iter().any(|of| of.condition.value == Some(true));
-        }
-        (rules, files)
-    }
-
-    /// Adds what is known about a part of the pod.
-    pub(super) fn visit(&mut self, scope: ScopeOf, bindings: &Bindings<'_, '_>) {
-        self.variables(scope, bindings);
-        self.messages(scope, bindings);
-        let reasons = Reasons { definition: self.definition, bindings };
-        let results = self.results.iter_mut().zip(&self.conditions);
-        match scope {
-            ScopeOf::Pod => {
-                for (result, (when, _)) in results {
-                    result.when = when.map(|when| reasons.of(when));
-                }
-                for (result, rule) in self.results.iter_mut().zip(&self.definition.rules) {
-                    let keeps_out = rule.device.and_then(|device| keeps_out(device, bindings));
-                    result.when = keeps_out.or(result.when.take());
-                }
+    /// The files. Each container with GPUs gets those of which the condition holds.
+    pub(super) fn files(self) -> Vec<RuleResult> {
+        let container = |&(list, index, gpus): &(&'static str, usize, i64)| {
+            let reads = vec![Read { name: "gpus".to_owned(), value: gpus.into() }];
+            let (expression, value) = (GPU_CONTAINERS.to_owned(), Some(gpus > 0));
+            let condition = ConditionFact { expression, value, error: None, reads };
+            let container = self.name(ScopeOf::Container { list, index })?;
+            Some(ContainerCondition { container, condition })
+        };
+        let file = |(at, file): (usize, &SettingsFile)| {
+            let when = self.of(ConditionOf::File(at)).next().map(|one| one.fact.clone());
+            let is_active = file.when.is_none() || when.as_ref().is_some_and(|when| when.value == Some(true));
+            let containers = self.trace.containers.iter().filter(|_| is_active);
+            RuleResult {
+                name: file.path.clone(),
+                place: item(self.definition, "files", "path", &file.path),
+                applied: is_active && self.trace.containers.iter().any(|(.., gpus)| *gpus > 0),
+                when,
+                containers: containers.filter_map(container).collect(),
             }
-            ScopeOf::Container { list, index } => {
-                let is_active =
-                    |result: &RuleResult| result.when.as_ref().is_none_or(|when| when.value == Some(true));
-                for (result, (_, containers)) in results.filter(|(result, _)| is_active(result)) {
-                    let container = container_name(self.pod, list, index);
-                    let condition = containers.condition().map(|condition| reasons.of(condition));
-                    result
-                        .containers
-                        .extend(condition.map(|condition| ContainerCondition { container, condition }));
-                }
-            }
-            ScopeOf::Injected => {}
-        }
+        };
+        self.definition.files.iter().enumerate().map(file).collect()
     }
 
-    fn variables(&mut self, scope: ScopeOf, bindings: &Bindings<'_, '_>) {
-        let reasons = Reasons { definition: self.definition, bindings };
-        for variable in &self.definition.variables {
-            let container = match (variable.phase, scope) {
-                (Phase::Fixed | Phase::Pod, ScopeOf::Pod) | (Phase::Injected, ScopeOf::Injected) => None,
-                (Phase::Container, ScopeOf::Container { list, index }) => {
-                    Some(container_name(self.pod, list, index))
-                }
-                _ => continue,
-            };
-            let machine = self.rows.iter().find(|row| row.name == variable.name).cloned();
-            let evaluated = || variable.value.evaluate(bindings).map_err(|error| error.message);
-            let (value, error) = match machine.as_ref().map_or_else(evaluated, |row| Ok(row.value.clone())) {
-                Ok(value) => (value, None),
-                Err(error) => (Value::Null, Some(error)),
-            };
-            let mut reads = Vec::new();
-            if machine.is_none() {
-                variable.value.texts(&mut |text| reasons.add_reads(text, &mut reads));
+    /// The variables, of which those in `rows` have their values from a row.
+    pub(super) fn variables(self, rows: &[ValueFact], is_used: impl Fn(&str) -> bool) -> Vec<VariableValue> {
+        let variable = |VariableIn { name, scope, value, reads }: &VariableIn| {
+            let machine = rows.iter().find(|row| row.name == *name).cloned();
+            let value = machine.as_ref().map_or_else(|| value.clone(), |row| Ok(row.value.clone()));
+            VariableValue {
+                name: name.clone(),
+                container: self.name(*scope),
+                value: value.clone().unwrap_or_default(),
+                error: value.clone().err(),
+                reads: if machine.is_none() { reads.clone() } else { Vec::new() },
+                machine,
+                used: is_used(name),
             }
-            let name = variable.name.clone();
-            self.variables.push(VariableValue { name, container, value, error, reads, machine, used: false });
-        }
+        };
+        self.trace.variables.iter().map(variable).collect()
     }
 
-    fn messages(&mut self, scope: ScopeOf, bindings: &Bindings<'_, '_>) {
-        let definition = self.definition;
-        for check in &definition.checks {
-            // Only a message that is given needs its reasons.
-            let of = |condition: Option<&Interpolation>, bindings: &Bindings<'_, '_>| {
-                let given = check.holds(bindings) == Some(true);
-                condition.filter(|_| given).map(|condition| Reasons { definition, bindings }.of(condition))
-            };
-            let when = check.when.as_ref();
-            let (container, condition) = match (&check.about, scope) {
-                (About::Pod, ScopeOf::Injected) => (None, of(when, bindings)),
-                (About::Containers(condition), ScopeOf::Container { list, index }) => {
-                    (Some(container_path(self.pod, list, index)), of(Some(condition), bindings))
-                }
-                (About::Variable(name, _), ScopeOf::Container { list, index }) => {
-                    let env = &self.pod["spec"][list][index]["env"];
-                    let Some((_, value)) = own_variable(env, name) else { continue };
-                    let mut bindings = bindings.child();
-                    bindings.set(VALUE, &value);
-                    (Some(container_path(self.pod, list, index)), of(when, &bindings))
-                }
-                _ => continue,
-            };
-            if let Some(condition) = condition {
-                self.messages.push(MessageResult { code: check.code.clone(), container, condition });
+    /// The condition for which a check gives its message, about the container that has this path, or about the pod.
+    pub(super) fn check(self, code: &str, path: Option<&str>) -> Option<ConditionFact> {
+        let is_about = |scope| match (scope, path) {
+            (ScopeOf::Container { list, index }, Some(path)) => {
+                path.starts_with(&field_path(self.pod, &format!("/spec/{list}/{index}")))
             }
-        }
+            _ => true,
+        };
+        let is_own = |one: &&Evaluated| match one.of {
+            ConditionOf::Check(at) if self.definition.checks[at].code == code => {
+                one.fact.value == Some(true) && is_about(one.scope)
+            }
+            _ => false,
+        };
+        self.trace.conditions.iter().find(is_own).map(|one| one.fact.clone())
     }
-}
 
-/// What keeps an entry of `devices.add` from a pod, whatever its own condition is.
-fn keeps_out(device: AddsDevices, bindings: &Bindings<'_, '_>) -> Option<ConditionFact> {
-    let names = [Some("ownDevices"), device.to_network.then_some("hostNetwork")];
-    names.into_iter().flatten().find(|name| bindings.get(name) == Some(Value::Bool(true))).map(|name| {
+    fn of(self, of: ConditionOf) -> impl Iterator<Item = &'a Evaluated> {
+        self.trace.conditions.iter().filter(move |one| one.of == of)
+    }
+
+    /// What keeps an entry of `devices.add` from the pod, whatever its own condition is.
+    fn keeps_out(self, device: AddsDevices) -> Option<ConditionFact> {
+        let in_host = self.trace.host_network && device.to_network;
+        let name =
+            if self.trace.own_devices { Some("ownDevices") } else { in_host.then_some("hostNetwork") }?;
         let reads = vec![Read { name: name.to_owned(), value: true.into() }];
-        ConditionFact { expression: format!("!{name}"), value: Some(false), error: None, reads }
-    })
-}
+        Some(ConditionFact { expression: format!("!{name}"), value: Some(false), error: None, reads })
+    }
 
-fn container_name(pod: &Value, list: &str, index: usize) -> String {
-    pod["spec"][list][index]["name"].as_str().map_or_else(|| index.to_string(), str::to_owned)
-}
-
-fn container_path(pod: &Value, list: &str, index: usize) -> String {
-    field_path(pod, &format!("/spec/{list}/{index}"))
+    /// The name of a container.
+    fn name(self, scope: ScopeOf) -> Option<String> {
+        let ScopeOf::Container { list, index } = scope else { return None };
+        let name = self.pod["spec"][list][index]["name"].as_str();
+        Some(name.map_or_else(|| index.to_string(), str::to_owned))
+    }
 }

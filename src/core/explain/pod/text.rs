@@ -5,9 +5,8 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use crate::core::counted;
-use crate::core::engine::FieldState;
+use crate::core::engine::{ConditionFact, FieldState, Read};
 
-use super::condition::{ConditionFact, Read};
 use super::fields::FieldFact;
 use super::matching::MatchFact;
 use super::rules::RuleResult;

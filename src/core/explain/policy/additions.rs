@@ -12,7 +12,7 @@ use crate::core::policy::{OnConflict, Policy, Rule};
 
 use super::constants::constants;
 use crate::core::explain::lines::{FileLine, in_file};
-use crate::core::explain::text::{one_line, shown, source};
+use crate::core::explain::text::{one_line, shown};
 
 /// A rule, with the fields that it adds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -56,9 +56,9 @@ pub(super) fn rules(policy: &Policy) -> Vec<RuleFact> {
     let fact = |rule: &Rule| RuleFact {
         name: rule.name.clone(),
         place: Some(in_file(policy.definition(), rule.span)),
-        when: rule.when.as_ref().map(source),
+        when: rule.when.as_ref().map(Interpolation::on_one_line),
         applies: rule.when.as_ref().map_or(Some(true), |when| when.holds(&constants).ok()),
-        containers: rule.containers.condition().map(source).unwrap_or_default(),
+        containers: rule.containers.condition().map(Interpolation::on_one_line).unwrap_or_default(),
         on_conflict: match rule.on_conflict {
             OnConflict::Keep => "keep",
             OnConflict::Replace => "replace",

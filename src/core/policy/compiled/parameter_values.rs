@@ -9,7 +9,7 @@ use crate::core::policy::expression::Bindings;
 use crate::core::policy::interpolation::{EvaluationError, Phase, names_in};
 use crate::core::policy::matcher::Selection;
 use crate::core::policy::parameter::{
-    NoteKind, Override, Parameter, ParameterType, Resolution, Variable, of_one, resolve,
+    NoteKind, Origin, Override, Parameter, ParameterType, Resolution, Variable, of_one, resolve,
 };
 use crate::core::work::Work;
 
@@ -25,6 +25,8 @@ pub(crate) struct Note {
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct ParameterValues {
     pub(crate) values: Vec<Value>,
+    /// The source of each value.
+    pub(crate) origins: Vec<Origin>,
     pub(crate) notes: Vec<Note>,
     /// The values for the other nodes that the pod may get, if they differ in what has no least.
     pub(crate) others: Vec<Vec<Value>>,
@@ -39,13 +41,15 @@ impl ParameterValues {
         let each = selection.each();
         let mut resolved = Self::default();
         for parameter in definition.by_node() {
-            let Resolution { value, notes, .. } = resolve(parameter, overrides.get(&parameter.name), &each);
+            let Resolution { value, origin, notes } =
+                resolve(parameter, overrides.get(&parameter.name), &each);
             // What no operator can set, no report is about.
             for kind in notes.into_iter().filter(|_| parameter.kind != ParameterType::Any) {
                 let (parameter, value) = (parameter.name.clone(), value.clone().into_owned());
                 resolved.notes.push(Note { parameter, value, kind });
             }
             resolved.values.push(value.into_owned());
+            resolved.origins.push(origin);
         }
         for other in each.iter().skip(1) {
             let of_other = |(parameter, value): (&Parameter, &Value)| {

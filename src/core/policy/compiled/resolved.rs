@@ -15,7 +15,7 @@ use crate::core::policy::definition::{Definition, PolicyCheck, Rule, SettingsFil
 use crate::core::policy::expression::{Bindings, ReadSet};
 use crate::core::policy::interpolation::{EvaluationError, Fault, Interpolation, Phase, names_in};
 use crate::core::policy::matcher::Selection;
-use crate::core::policy::parameter::{ParameterType, Variable, VariableValue, template};
+use crate::core::policy::parameter::{Origin, ParameterType, Variable, VariableValue, template};
 use crate::core::work::Work;
 
 /// The steps to find out whether a value depends on the pod, and to copy it.
@@ -26,6 +26,8 @@ const STEPS_TO_FOLD: usize = 2_500;
 pub(crate) struct ResolvedPolicy {
     /// The values of the parameters, in the order of the policy.
     pub(crate) values: Vec<Value>,
+    /// The source of each value, of a policy with everything that its file has.
+    pub(crate) origins: Vec<Origin>,
     /// Parameters and fixed variables.
     pub(crate) bindings: Bindings<'static, 'static>,
     pub(crate) pod_variables: Vec<Variable>,
@@ -97,7 +99,8 @@ impl ResolvedPolicy {
         selection: &Selection,
         work: &Work,
     ) -> Result<Self, Vec<EvaluationError>> {
-        let mut policy = Self::folded(definition, parameters, selection, work)?;
+        let origins = parameters.origins.clone();
+        let mut policy = Self { origins, ..Self::folded(definition, parameters, selection, work)? };
         definition.texts(&mut |text| policy.reads.extend(names_in(text)));
         policy.rules.clone_from(&definition.rules);
         policy.checks.clone_from(&definition.checks);
@@ -119,6 +122,7 @@ impl ResolvedPolicy {
         let bindings = bound(definition, &values, selection, work)?;
         let mut policy = Self {
             values: values.clone(),
+            origins: Vec::new(),
             bindings,
             pod_variables: Vec::new(),
             container_variables: Vec::new(),

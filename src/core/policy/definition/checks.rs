@@ -5,7 +5,6 @@ use std::borrow::Cow;
 use crate::core::yaml::{Node, Span};
 
 use crate::core::policy::definition::Containers;
-use crate::core::policy::expression::Bindings;
 use crate::core::policy::interpolation::{Interpolation, Names, Phase};
 use crate::core::policy::keys;
 use crate::core::policy::source::reader::{self, Fields};
@@ -46,16 +45,6 @@ impl PolicyCheck {
             About::Variable(_, containers) => containers.condition(),
         };
         of_containers.into_iter().chain(&self.when)
-    }
-
-    /// Returns whether all conditions hold; `None` if one has no value.
-    pub(crate) fn holds(&self, bindings: &Bindings<'_, '_>) -> Option<bool> {
-        for condition in self.conditions() {
-            if !condition.holds(bindings).ok()? {
-                return Some(false);
-            }
-        }
-        Some(true)
     }
 
     /// Calls `visit` with every interpolation.
