@@ -136,16 +136,10 @@ impl Matcher {
 
     pub(crate) fn test(&self, pod: &Value, request: &PodContext) -> Match {
         let metadata = &pod["metadata"];
-        let annotation = |key: &str| metadata["annotations"][key].as_str();
         if !self.all_but_annotations_hold(pod, request) {
             return Match::No;
         }
-        let triggers = |trigger: &(String, String)| {
-            let (key, wanted) = trigger;
-            annotation(key) == Some(wanted)
-                || (metadata["annotations"][key.as_str()].is_null() && request.annotations.contains(trigger))
-        };
-        if !self.any_annotation.is_empty() && !self.any_annotation.iter().any(triggers) {
+        if !self.is_triggered(&metadata["annotations"], request) {
             let other = self.any_annotation.iter().find_map(|(key, wanted)| {
                 let (seen, not_a_string) = match &metadata["annotations"][key.as_str()] {
                     Value::Null => return None,
@@ -156,14 +150,26 @@ impl Matcher {
             });
             return other.unwrap_or(Match::No);
         }
-        let seen = self.except_annotation.iter().find_map(|(key, value)| {
-            let seen = annotation(key).filter(|seen| value == ANY_VALUE || seen == value)?;
-            Some((key, seen))
-        });
-        match seen {
+        match self.exception(&metadata["annotations"]) {
             Some((key, seen)) => Match::Except { key: key.clone(), value: seen.to_owned() },
             None => Match::Yes,
         }
+    }
+
+    pub(crate) fn is_triggered(&self, annotations: &Value, request: &PodContext) -> bool {
+        let triggers = |trigger: &(String, String)| match &annotations[trigger.0.as_str()] {
+            Value::Null => request.annotations.contains(trigger),
+            seen => *seen == *trigger.1,
+        };
+        self.any_annotation.is_empty() || self.any_annotation.iter().any(triggers)
+    }
+
+    /// The annotation that takes a pod out, with its value.
+    pub(crate) fn exception<'p>(&self, annotations: &'p Value) -> Option<(&String, &'p str)> {
+        self.except_annotation.iter().find_map(|(key, value)| {
+            let seen = annotations[key.as_str()].as_str()?;
+            (value == ANY_VALUE || seen == value).then_some((key, seen))
+        })
     }
 
     /// Returns whether the labels, the namespace and the owners of a pod are those of the policy.

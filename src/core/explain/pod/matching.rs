@@ -3,9 +3,10 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::core::engine::ConditionFact;
 use crate::core::policy::matcher::namespace_of;
-use crate::core::policy::{ANY_VALUE, Matcher, PodContext, Policy};
+use crate::core::policy::{Matcher, PodContext, Policy};
+
+use crate::core::engine::ConditionFact;
 
 /// A policy that was looked at for a pod.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -44,16 +45,13 @@ pub(super) fn parts(policy: &Policy, pod: &Value, context: &PodContext) -> Vec<P
         "anyAnnotation",
         pairs(&matcher.any_annotation),
         seen(&matcher.any_annotation),
-        matcher.any_annotation.iter().any(|(key, value)| metadata["annotations"][key.as_str()] == **value),
+        matcher.is_triggered(&metadata["annotations"], context),
     );
-    let excepts = |(key, value): &(String, String)| {
-        metadata["annotations"][key.as_str()].as_str().is_some_and(|seen| value == ANY_VALUE || seen == value)
-    };
     add(
         "exceptAnnotation",
         pairs(&matcher.except_annotation),
         seen(&matcher.except_annotation),
-        !matcher.except_annotation.iter().any(excepts),
+        matcher.exception(&metadata["annotations"]).is_none(),
     );
     add(
         "labels",
