@@ -236,6 +236,16 @@ fn a_renamed_volume_and_a_refusal_have_their_reasons() {
 }
 
 #[test]
+fn a_refusal_for_what_the_rules_add_has_the_values_that_it_reads() {
+    let check = "  checks:\n    - {code: too_many, when: \"podRequests[?'example.com/nic'].orValue(0) > 4\", refuse: too many}\n";
+    let run = lab(&[("lab.yaml", &(POLICY.to_owned() + check))], &["-f", "-", "-o", "json"], POD).exits(0);
+    let reason = &pod(&run)["reason"];
+    assert_eq!((&reason["code"], &reason["condition"]["value"]), (&json!("too_many"), &json!(true)));
+    let requests = &reason["condition"]["reads"][0]["value"];
+    assert!(requests["example.com/nic"].as_i64() > Some(4), "{reason}");
+}
+
+#[test]
 fn the_pod_of_a_review_is_explained_and_nothing_else_is_a_review() {
     let review = "tests/workloads/admission-review.json";
     let found = run(&["policy", "explain", "aws-efa", "--review", review, "-o", "json"], "").exits(0);

@@ -97,6 +97,31 @@ fn a_refusal_that_reads_what_rules_add_is_covered_by_a_case_that_it_refuses() {
 }
 
 #[test]
+fn a_case_covers_what_the_engine_evaluates_for_its_pod_and_nothing_else() {
+    let lacking = |with: &str, part: &str| {
+        let case = format!("  - name: refused\n    with: {with}\n    expect: {{outcome: refused}}\n");
+        let check = |code: &str, gpus: u8, then: &str| {
+            format!("    - {{code: {code}, when: totalGpus > {gpus}, {then}: too many}}\n")
+        };
+        let checks =
+            [check("first", 4, "warn"), check("big", 8, "refuse"), check("last", 4, "warn")].concat();
+        let folder = lab(&[&case]);
+        write(&folder, "lab.yaml", &POLICY.replacen("  rules:", &format!("  checks:\n{checks}  rules:"), 1));
+        let run = test(&folder, &["--coverage"]).exits(0);
+        let line = run.text().lines().find(|line| line.contains(part)).unwrap_or_default();
+        line.rsplit("  ").next().unwrap_or_default().to_owned()
+    };
+    let many = "{spec: {containers: [{name: main, resources: {limits: {nvidia.com/gpu: 16}}}]}}";
+    assert_eq!(lacking(many, "rule `nics`"), "always applies");
+    assert_eq!(lacking(many, "check `first`"), "never false");
+    assert_eq!(lacking(many, "check `last`"), "never evaluated");
+    // The pod is refused before a policy is chosen.
+    let elsewhere = "{metadata: {annotations: {fabric-injector.io/provider: other}}}";
+    assert_eq!(lacking(elsewhere, "rule `nics`"), "never evaluated");
+    assert_eq!(lacking(elsewhere, "`containers` of rule `nics`"), "never evaluated");
+}
+
+#[test]
 fn junit_has_a_failure_for_what_is_not_covered() {
     let run = test(&lab(&[PASSES]), &["-o", "junit", "--require-coverage"]).exits(1);
     let text = run.text();
