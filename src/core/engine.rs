@@ -43,11 +43,12 @@ pub(crate) fn inject(
     }
     let before = (!analysis.policy.others.is_empty()).then(|| {
         context.count_input();
-        (pod.clone(), analysis.nodes_and_policy())
+        (pod.clone(), analysis.purpose, analysis.nodes_and_policy())
     });
     let mut ended = inject::inject(policy, analysis, &mut pod, context, &mut log);
-    if let Some((before, resolved)) = before
-        && let Some(reason) = inject::undecided(policy, &resolved, &before, (&ended, &pod), context)
+    if let Some((before, purpose, resolved)) = before
+        && let Some(reason) =
+            inject::undecided(policy, (&resolved, purpose), &before, (&ended, &pod), context)
     {
         ended = Err(Stop::Refuse(reason));
     }

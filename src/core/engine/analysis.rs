@@ -68,6 +68,12 @@ pub(super) enum Purpose {
     Conditions,
 }
 
+impl Purpose {
+    pub(super) fn of_injection(is_recorded: bool) -> Self {
+        if is_recorded { Self::Record } else { Self::Injection }
+    }
+}
+
 /// The part of the pod's nodes that the policy reads, and the policy for them. With `whole`, that has all rules,
 /// conditions and variables of its file, whether or not an injection needs them.
 pub(super) fn resolve(

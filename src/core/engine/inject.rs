@@ -76,7 +76,7 @@ fn inject_by(
 /// differs between them, and the pod has to decide.
 pub(super) fn undecided(
     policy: &Policy,
-    (nodes, resolved): &(Selection, Arc<ResolvedPolicy>),
+    ((nodes, resolved), purpose): (&(Selection, Arc<ResolvedPolicy>), Purpose),
     before: &Value,
     (ended, after): (&Result<(), Stop>, &Value),
     context: &PodContext,
@@ -84,8 +84,8 @@ pub(super) fn undecided(
     for (at, other) in resolved.others.iter().enumerate() {
         context.count_input();
         let mut pod = before.clone();
-        let there = PodAnalysis::of((nodes.clone(), Arc::clone(other)), &pod, context, Purpose::Injection)
-            .map_err(Stop::from);
+        let there =
+            PodAnalysis::of((nodes.clone(), Arc::clone(other)), &pod, context, purpose).map_err(Stop::from);
         let there = there.and_then(|analysis| {
             let analysis = PodAnalysis { other: Some(at), ..analysis };
             inject(policy, analysis, &mut pod, context, &mut ChangeLog::of(context))

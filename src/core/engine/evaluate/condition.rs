@@ -54,7 +54,7 @@ fn holds(
     if is_never && trace.is_none() {
         return Ok(None);
     }
-    let purpose = if trace.is_some() { Purpose::Record } else { Purpose::Injection };
+    let purpose = Purpose::of_injection(trace.is_some());
     let analysis = match PodAnalysis::of((nodes.clone(), Arc::clone(resolved)), pod, context, purpose) {
         Err(_) if is_never => return Ok(None),
         analysis => analysis?,
@@ -106,7 +106,7 @@ pub(crate) fn analyse_named(
             return Ok(PodAnalysis { other: Some(at), ..analysis });
         }
     }
-    PodAnalysis::of((nodes, resolved), pod, context, Purpose::Injection)
+    PodAnalysis::of((nodes, resolved), pod, context, Purpose::of_injection(trace.is_some()))
 }
 
 /// The parameters that the condition of a policy reads, with their values for a pod.
