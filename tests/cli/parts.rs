@@ -205,7 +205,7 @@ fn a_way_through_files_that_extend_each_other_ends() {
 
 /// Of the names of claims that match, the first one counts.
 #[test]
-fn claims_of_a_policy_precede_those_of_what_it_extends() {
+fn claims_of_an_extension_precede_those_of_its_base() {
     let extension = "apiVersion: fabric-injector.io/v1alpha1
 kind: FabricPolicy
 metadata: {name: own}

@@ -138,7 +138,7 @@ impl Combine {
             Self::Lists => {
                 for entry in reader::entries(&own.value, &what)? {
                     match entry_of(&mut base.value, &entry.key) {
-                        Some(known) => add_items(known, &entry.value),
+                        Some(known) => add_items(known, &entry.value, is_extension),
                         None => push(&mut base.value, entry),
                     }
                 }
@@ -313,14 +313,14 @@ fn put(node: &mut Node, entry: &Entry<Node>) {
 }
 
 /// Adds the items of a list, or the one of a single expression, to those of the base's.
-fn add_items(base: &mut Entry<Node>, own: &Node) {
+fn add_items(base: &mut Entry<Node>, own: &Node, is_extension: bool) {
     let items = |node: &Node| match &node.content {
         Content::List(items) => items.clone(),
         _ => vec![node.clone()],
     };
     let mut all = items(&base.value);
-    // Of the claims that match, the first one counts.
-    let at = if base.key == "claims" { 0 } else { all.len() };
+    // Of the claims that match, the first one counts: that of an extension before that of its base.
+    let at = if is_extension && base.key == "claims" { 0 } else { all.len() };
     all.splice(at..at, items(own));
     base.value.content = Content::List(all);
 }
