@@ -35,6 +35,7 @@ const MAX_ADDITIONS: usize = 16;
 /// The functions that this module adds, and the variable that holds the budget. No expression can name them.
 const CHARGE: &str = "@charge";
 const CHARGE_INSERTED: &str = "@chargeInserted";
+const CHARGE_RANGE: &str = "@chargeRange";
 const VARIABLE: &str = "@budget";
 /// The variable in which the library's macros gather their result.
 const RESULT: &str = "@result";
@@ -90,7 +91,9 @@ pub(super) fn extension(env: &mut Env) -> Result<(), DeclarationError> {
     let charge = vec![TYPE.to_owned(), DYN_TYPE, INT_TYPE];
     env.add_overload(CHARGE, CHARGE, charge, |args| pass(args, u64::MAX))?;
     let inserted = vec![TYPE.to_owned(), DYN_TYPE, INT_TYPE];
-    env.add_overload(CHARGE_INSERTED, CHARGE_INSERTED, inserted, |args| pass(args, MAX_INSERTED))
+    env.add_overload(CHARGE_INSERTED, CHARGE_INSERTED, inserted, |args| pass(args, MAX_INSERTED))?;
+    let range = vec![TYPE.to_owned(), DYN_TYPE, INT_TYPE];
+    env.add_overload(CHARGE_RANGE, CHARGE_RANGE, range, range_of)
 }
 
 /// Takes the size of a value from the budget, and a weight for each of its elements or characters; returns the value.
@@ -109,6 +112,17 @@ fn pass<'b, 'v>(mut args: Vec<CowVal<'b, 'v>>, largest: u64) -> Result<CowVal<'b
         weight => size.saturating_add(elements.saturating_mul(weight * SCALAR)),
     })?;
     Ok(value)
+}
+
+/// [`pass`] for what a macro loops over. Of a map, these are the keys, in an order of their own: the library has them in
+/// another order each time, so that a list of them would differ from pod to pod.
+fn range_of<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Result<CowVal<'b, 'v>, ExecutionError> {
+    let range = pass(args, u64::MAX)?;
+    let Some(map) = range.downcast_ref::<CelMap<'v>>() else { return Ok(range) };
+    let mut keys: Vec<_> = map.inner().keys().collect();
+    keys.sort();
+    let keys: Vec<Box<dyn Val + 'v>> = keys.into_iter().map(|key| key.inner().clone_as_boxed()).collect();
+    Ok(CowVal::Owned(Box::new(CelList::from(keys))))
 }
 
 /// The size of a value with all that is in it, as far as it is within `most`.
@@ -202,7 +216,7 @@ fn count(expression: &mut IdedExpr) {
     match &mut expression.expr {
         Expr::Call(call) if is_free(call) => {}
         Expr::Comprehension(comprehension) => {
-            charge(&mut comprehension.iter_range, CHARGE, weight);
+            charge(&mut comprehension.iter_range, CHARGE_RANGE, weight);
             charge(&mut comprehension.accu_init, CHARGE, 0);
         }
         Expr::Call(call) => {

@@ -234,3 +234,13 @@ fn every_function_comes_to_an_end_over_100_000_elements() {
     let missing = NAMES.iter().find(|name| !OVER_MANY.iter().any(|(known, _)| known == *name));
     assert_eq!(missing, None);
 }
+
+#[test]
+fn macros_go_through_the_keys_of_a_map_in_their_order() {
+    let source = "{'c': 1, 'a': 2, 'e': 3, 'b': 4, 'd': 5}.map(key, key).join('')";
+    for _ in 0..20 {
+        assert_eq!(evaluate(&Expression::compile(source).unwrap()), Ok(json!("abcde")));
+    }
+    let entries = "{'a': 1, 'b': 2}.exists(key, key == 'b') && !{'a': 1}.all(key, key == 'b')";
+    assert_eq!(evaluate(&Expression::compile(entries).unwrap()), Ok(json!(true)));
+}
