@@ -69,6 +69,10 @@ impl PolicyFile {
             duplicates.for_each(|duplicate| header.problems.add(duplicate));
             let Some(mut spec) = header.spec else { return Err(header.problems) };
             let without = take(&mut spec, "without");
+            // Without it, all that stands in the base would seem to be missing.
+            if let Some(misspelt) = extension::misspelt_extends(&spec) {
+                return Err(misspelt.into());
+            }
             let extends = take(&mut spec, "extends").map(|node| names(&node));
             let extends = extends.and_then(|names| header.problems.take(names)).unwrap_or_default();
             Ok((header.name, header.name_span, (spec, without), extends, header.problems))

@@ -117,6 +117,17 @@ pub(crate) fn unknown_keys(spec: &Node) -> impl Iterator<Item = Diagnostic> {
     })
 }
 
+/// The error for a key that is almost `extends`.
+pub(crate) fn misspelt_extends(spec: &Node) -> Option<Diagnostic> {
+    let entries = if let Content::Map(entries) = &spec.content { entries.as_slice() } else { &[] };
+    let is_near = |entry: &&Entry<Node>| {
+        keys::SPEC.key(&entry.key).is_none() && closest(&entry.key, keys::SPEC.names()) == Some("extends")
+    };
+    let entry = entries.iter().find(is_near)?;
+    let message = format!("`spec` has no field `{}`", entry.key);
+    Some(Diagnostic::new(entry.span, message).code(UNKNOWN_KEY).hint("did you mean `extends`?"))
+}
+
 impl Combine {
     fn apply(
         self,
