@@ -123,7 +123,7 @@ impl Parameter {
                 let message = format!("the parameter `{name}` has no `type`, and no default that tells it");
                 let hint = "add `type:`, such as `integer`, `string` or `quantity`";
                 fields.take(Err::<ParameterType, _>(
-                    Diagnostic::new(node.span, message).code(MISSING_KEY).hint(hint),
+                    Diagnostic::new(*span, message).code(MISSING_KEY).hint(hint),
                 ))
             };
             match bounds_of_text(name, node) {

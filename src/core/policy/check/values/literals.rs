@@ -1,6 +1,8 @@
 //! Mount paths with a mode, as `docker run` takes one.
 
 use crate::core::policy::definition::Definition;
+use crate::core::policy::interpolation::text_of;
+use crate::core::policy::overlay::{Element, Template, Written};
 use crate::core::policy::source::{Diagnostic, MODE_IN_MOUNT_PATH};
 
 use crate::core::policy::check::writes;
@@ -8,7 +10,12 @@ use crate::core::policy::check::writes;
 pub(in crate::core::policy::check) fn findings(definition: &Definition) -> Vec<Diagnostic> {
     let mut found: Vec<Diagnostic> = Vec::new();
     for placed in writes(definition).filter(|placed| placed.write.path == ["volumeMounts"]) {
-        let Some(path) = placed.write.name() else { continue };
+        let Written::Entry(Element(mount)) = placed.write.value else { continue };
+        let path = match mount.field("mountPath") {
+            Some(Template::Computed(path, _)) => path.source(),
+            Some(Template::Constant(path)) => text_of(&path),
+            _ => continue,
+        };
         let Some((inner, mode)) = path.rsplit_once(':') else { continue };
         if !mode
             .split(',')
