@@ -132,7 +132,6 @@ fn the_corpus_has_the_mistakes_of_the_trial_and_each_warning() {
         "policies_overlap",
         "quantity_as_text",
         "request_without_limit",
-        "shadowed_value",
         "sidecar_keeps_job",
         "tiny_amount",
         "unknown_enum_value",

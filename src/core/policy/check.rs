@@ -34,7 +34,6 @@ pub fn warnings(definition: &Definition) -> Vec<SourceError> {
     found.extend(values::tables::findings(definition));
     found.extend(values::names::findings(definition));
     found.extend(values::volumes::findings(definition));
-    found.extend(expressions::shadowed::findings(definition, &scope));
     let warnings = found
         .into_iter()
         .filter(|finding| finding.severity == Severity::Warning && !definition.is_of_base(finding.span));

@@ -53,7 +53,6 @@ codes! {
     UNUSED_SUPPRESSION = "unused_suppression",
     UNUSED_PART = "unused_part",
     UNKNOWN_SETTING_VARIABLE = "unknown_setting_variable",
-    SHADOWED_VALUE = "shadowed_value",
     VOLUME_WITHOUT_MOUNT = "volume_without_mount",
     MOUNT_WITHOUT_VOLUME = "mount_without_volume",
     MODE_IN_MOUNT_PATH = "mode_in_mount_path",
