@@ -23,4 +23,4 @@ pub use policy::{
 pub(crate) use text::Text;
 
 /// The version of the JSON form, which changes if a field is removed or changes its meaning.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;

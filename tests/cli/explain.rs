@@ -17,7 +17,7 @@ fn lab(files: &[(&str, &str)], args: &[&str], stdin: &str) -> Run {
 #[track_caller]
 fn pod(run: &Run) -> Value {
     let value = run.values().remove(0);
-    assert_eq!(value["version"], 2);
+    assert_eq!(value["version"], 3);
     assert_eq!(value["pods"].as_array().map(Vec::len), Some(1), "{value}");
     value["pods"][0].clone()
 }

@@ -1,6 +1,5 @@
 //! `env` of a rule: the variables by their names, as the list that an overlay of a container has.
 
-use crate::core::policy::keys::RULE;
 use crate::core::policy::source::reader;
 use crate::core::policy::source::{
     Checked, Diagnostic, MISPLACED_EDIT, MISSING_KEY, Problems, UNKNOWN_KEY, WRONG_TYPE,
@@ -55,7 +54,8 @@ fn variable(entry: &Entry<Node>) -> Result<Node, Diagnostic> {
             "write the name by itself: the value of the pod stays, unless the rule has `onConflict: replace`";
         return Err(Diagnostic::new(entry.span, message).hint(hint));
     }
-    if entry.key != "name" && RULE.key(&entry.key).is_some() {
+    // Of the others, some are variables that programs read, such as `container` of systemd.
+    if ["onConflict", "containers", "when"].contains(&entry.key.as_str()) {
         return Err(Diagnostic::new(entry.span, format!("`{}` stands in `env`", entry.key))
             .code(UNKNOWN_KEY)
             .hint("it is a key of the rule: indent it as `env`"));

@@ -42,13 +42,17 @@ fn no_colon(upto: &[&str]) -> Option<Diagnostic> {
             .get(back + 1)
             .is_none_or(|(_, before)| before.trim_end().ends_with(':') || indent(before) >= indent(line));
         let written = line[indent(line)..].trim_end();
-        let (key, value) = written.split_once('=').or_else(|| written.split_once(' ')).filter(|_| is_own)?;
+        let split = written.split_once('=').or_else(|| written.split_once(' ')).unwrap_or((written, ""));
+        let (key, value) = Some(split).filter(|_| is_own)?;
+        // A key alone has its value on the line below.
+        let is_above = || back > 0 && indent(near[back - 1].1) > indent(line);
         let is_word =
             |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-./,".contains(&byte));
         let span = Span { line: at + 1, column: indent(line) + 1, length: written.len() };
-        let fits = !key.is_empty() && !value.is_empty() && is_word(key) && is_word(value);
+        let fits =
+            !key.is_empty() && is_word(key) && if value.is_empty() { is_above() } else { is_word(value) };
         let error = Diagnostic::new(span, "not valid YAML: a key has no colon after it").code(YAML_SYNTAX);
-        fits.then(|| error.hint(format!("write `{key}: {value}`")))
+        fits.then(|| error.hint(format!("write `{}`", format!("{key}: {value}").trim_end())))
     })
 }
 

@@ -30,6 +30,13 @@ pub(in crate::core::policy::overlay) fn annotation(
         only(source, NETWORKS_EDIT.names())?;
         return NetworksEdit::read(value).map(StringValue::Networks);
     }
+    if source.get(KEY).is_none() && !matches!(entry.key, Interpolation::Literal(_)) {
+        let message = "an edit of networks is for a key that is written out";
+        return Err(Diagnostic::new(entry.span, message)
+            .code(MISPLACED_EDIT)
+            .hint(format!("write `{NETWORKS}`, or `$key` for a list of maps"))
+            .into());
+    }
     only(source, ENTRIES_EDIT.names())?;
     EntriesEdit::read(source, value).map(StringValue::Entries)
 }
