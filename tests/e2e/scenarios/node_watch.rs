@@ -37,7 +37,9 @@ pub(super) async fn all_tell(cluster: &Cluster, line: &str) {
     eventually(line, async || {
         for server in cluster.servers().await {
             let address = server["status"]["podIP"].as_str().unwrap_or_default().to_owned();
-            if !verbose(&address, 8080).await.contains(line) {
+            // A server that has just started is not ready before it has the first list.
+            let (status, text) = kubelet::get(&address, 8080, "/readyz?verbose").await.unwrap_or_default();
+            if status != 200 || !text.contains(line) {
                 return false;
             }
         }
