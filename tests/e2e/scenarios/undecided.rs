@@ -298,10 +298,29 @@ async fn its_job_has_an_event(cluster: &Cluster) {
     cluster.remove(&namespace).await;
 }
 
+/// Replaces the servers on nodes that an earlier scenario removed, from which Kubernetes takes them after a minute.
+async fn leave_nodes_that_are_gone(cluster: &Cluster) {
+    let nodes = cluster.api.list("/api/v1/nodes").await;
+    let is_gone =
+        |server: &&Value| nodes.iter().all(|node| node["metadata"]["name"] != server["spec"]["nodeName"]);
+    for server in cluster.servers().await.iter().filter(is_gone) {
+        let of = |key: &str| server["metadata"][key].as_str().unwrap_or_default();
+        let pod = format!("/api/v1/namespaces/{}/pods/{}", of("namespace"), of("name"));
+        cluster.api.delete(&pod).await.ok();
+    }
+    eventually("the servers run on nodes that exist", async || {
+        let servers = cluster.servers().await;
+        let status = cluster.api.get(crate::cluster::DEPLOYMENT).await.ok()["status"].clone();
+        status["readyReplicas"] == 2 && status["replicas"] == 2 && !servers.iter().any(|one| is_gone(&one))
+    })
+    .await;
+}
+
 pub(super) async fn pods_that_ask_and_cannot_be_served_never_start_unawares(cluster: &Cluster) {
     nodes::remove_gpus(&cluster.api).await;
     for mode in [Mode::Fail, Mode::Ignore, Mode::Audit] {
         cluster.ensure(&mode.values()).await;
+        leave_nodes_that_are_gone(cluster).await;
         for (state, up, pods) in STATES {
             bring_up(cluster, up).await;
             for pod in *pods {
