@@ -14,11 +14,11 @@ use std::collections::BTreeMap;
 use std::hint::black_box;
 
 use divan::Bencher;
-use fabric_injector::core::engine::Outcome;
-use fabric_injector::core::policy::{Definition, PodContext, PolicyFile, definitions};
-use fabric_injector::core::policy_set::PolicySet;
-use fabric_injector::core::policy_set::mutate;
-use fabric_injector::shell::builtin;
+use fabric_engine::Outcome;
+use fabric_engine::policy_set::PolicySet;
+use fabric_engine::policy_set::mutate;
+use fabric_injector::builtin;
+use fabric_policy::{Definition, PodContext, PolicyFile, definitions};
 use serde_json::{Value, json};
 
 /// The allocator of the binary, for parse and serve alike.

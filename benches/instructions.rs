@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
-use fabric_injector::shell::builtin;
+use fabric_injector::builtin;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 

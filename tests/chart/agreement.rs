@@ -2,12 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use fabric_injector::core::policy::{Definition, PolicyFile, definitions};
-use fabric_injector::core::policy_set::PolicySet;
-use fabric_injector::core::registration::{
-    Condition, advice_condition, guard_conditions, webhook_conditions,
-};
-use fabric_injector::shell::builtin;
+use fabric_engine::policy_set::PolicySet;
+use fabric_engine::registration::{Condition, advice_condition, guard_conditions, webhook_conditions};
+use fabric_injector::builtin;
+use fabric_policy::{Definition, PolicyFile, definitions};
 use serde_json::json;
 
 use crate::cases::{enabled, lab_policy, providers, render, with};

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use fabric_injector::core::policy::Definition;
-use fabric_injector::shell::builtin;
+use fabric_injector::builtin;
+use fabric_policy::Definition;
 use serde_json::{Value, json};
 
 use crate::helm::Helm;

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use fabric_injector::core::admission::sample_review;
-use fabric_injector::core::engine::Outcome;
-use fabric_injector::core::policy::PodContext;
-use fabric_injector::core::policy_set::{PolicySet, mutate};
-use fabric_injector::core::yaml;
-use fabric_injector::shell::builtin;
+use fabric_engine::Outcome;
+use fabric_engine::admission::sample_review;
+use fabric_engine::policy_set::{PolicySet, mutate};
+use fabric_injector::builtin;
+use fabric_policy::PodContext;
+use fabric_yaml as yaml;
 use serde_json::{Value, json};
 
 use crate::cases::{enabled, render, with};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use fabric_injector::core::policy::Definition;
+use fabric_policy::Definition;
 use serde_json::{Value, json};
 
 use crate::cases::{enabled, lab_policy, providers, render, with};

@@ -5,9 +5,9 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use fabric_injector::core::policy::Definition;
-use fabric_injector::core::policy_list::listed;
-use fabric_injector::shell::builtin;
+use fabric_injector::builtin;
+use fabric_policy::Definition;
+use fabric_tools::policy_list::listed;
 use serde_json::{Value, json};
 
 use crate::objects::read_objects;

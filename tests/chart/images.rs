@@ -1,6 +1,6 @@
 //! The container image, as far as it can be told without building it.
 
-use fabric_injector::core::yaml;
+use fabric_yaml as yaml;
 use serde_json::json;
 
 use crate::cases::{enabled, render, with};

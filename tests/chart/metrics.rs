@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use fabric_injector::core::admission::Record;
-use fabric_injector::core::engine::Reason;
+use fabric_engine::Reason;
+use fabric_engine::admission::Record;
 use serde_json::{Value, json};
 
 use crate::cases::{certificates, enabled, render, with};

@@ -1,6 +1,6 @@
 //! Objects that were rendered.
 
-use fabric_injector::core::yaml;
+use fabric_yaml as yaml;
 use serde_json::Value;
 
 /// Every object of a stream of YAML documents.

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use fabric_injector::core::yaml::read_value;
-use fabric_injector::shell::builtin::{BuiltIn, PARTS, POLICIES};
+use fabric_injector::builtin::{BuiltIn, PARTS, POLICIES};
+use fabric_yaml::read_value;
 use serde_json::{Map, Value, json};
 
 use crate::cases::{enabled, providers};

@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Command;
 
-use fabric_injector::shell::policy_sources::PolicySources;
+use fabric_injector::policy_sources::PolicySources;
 use serde_json::{Value, json};
 
 use crate::cases::{enabled, lab_policy, with};

@@ -1,10 +1,10 @@
 //! Policies of an operator that are wrong, each in one place: the chart refuses those that it cannot read, and no other
 //! makes plain pods depend on the webhook.
 
-use fabric_injector::core::policy::{Definition, PolicyFile, definitions};
-use fabric_injector::core::policy_set::PolicySet;
-use fabric_injector::core::registration::webhook_conditions;
-use fabric_injector::shell::builtin;
+use fabric_engine::policy_set::PolicySet;
+use fabric_engine::registration::webhook_conditions;
+use fabric_injector::builtin;
+use fabric_policy::{Definition, PolicyFile, definitions};
 use serde_json::{Value, json};
 
 use crate::cases::{certificates, enabled, render, with};

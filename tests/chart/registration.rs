@@ -162,7 +162,7 @@ fn guard(values: &Value, objects: &Objects) {
     let [validation] = spec["validations"].as_array().unwrap().as_slice() else {
         panic!("there is one validation");
     };
-    let (stamp, skipped) = (fabric_injector::core::engine::STAMP, fabric_injector::core::engine::SKIPPED);
+    let (stamp, skipped) = (fabric_engine::STAMP, fabric_engine::SKIPPED);
     let wanted = format!(
         "has(object.metadata.annotations) && (\"{stamp}\" in object.metadata.annotations || \"{skipped}\" in \
          object.metadata.annotations)"

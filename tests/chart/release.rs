@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use fabric_injector::core::yaml;
+use fabric_yaml as yaml;
 use serde_json::Value;
 
 use crate::cases::enabled;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use fabric_injector::core::yaml;
+use fabric_yaml as yaml;
 use serde_json::{Value, json};
 
 use crate::cases::enabled;

@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use fabric_injector::core::yaml;
-use fabric_injector::shell::policy_sources::PolicySources;
+use fabric_injector::policy_sources::PolicySources;
+use fabric_yaml as yaml;
 use serde_json::{Value, json};
 
 use crate::cases::{enabled, lab_policy, providers, render, with};

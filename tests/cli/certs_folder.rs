@@ -5,9 +5,9 @@ use std::fs;
 use std::path::Path;
 
 use cel::{Context, Program};
-use fabric_injector::core::admission::sample_review;
-use fabric_injector::shell::builtin;
-use fabric_injector::shell::policy_sources::PolicySources;
+use fabric_engine::admission::sample_review;
+use fabric_injector::builtin;
+use fabric_injector::policy_sources::PolicySources;
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use serde_json::{Value, json};
 

@@ -5,7 +5,7 @@ use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use fabric_injector::shell::authority::Authority;
+use fabric_injector::authority::Authority;
 use tempfile::TempDir;
 
 use super::Run;

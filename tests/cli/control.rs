@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use fabric_injector::core::yaml;
+use fabric_yaml as yaml;
 use serde_json::{Map, Value, json};
 
 use super::{POD, POLICY, Run, documents, folder, mutate, run_in};

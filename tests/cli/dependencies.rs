@@ -10,6 +10,7 @@ fn crates(edges: &str) -> BTreeSet<String> {
     let tree = Command::new(env!("CARGO"))
         .args([
             "tree",
+            "--workspace",
             "--locked",
             "--offline",
             "--prefix",

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use fabric_injector::shell::builtin;
+use fabric_injector::builtin;
 use serde_json::{Value, json};
 
 use super::{POD, POLICY, Run, TRIGGER, all_workloads, folder, place, run, run_in};

@@ -228,7 +228,7 @@ fn documents(text: &str) -> Vec<Value> {
         pieces.last_mut().unwrap().push_str(line);
     }
     let values = pieces.iter().filter_map(|piece| {
-        let manifest = fabric_injector::core::yaml::read_value(piece);
+        let manifest = fabric_yaml::read_value(piece);
         manifest.unwrap_or_else(|error| panic!("{error} in\n{piece}")).root
     });
     values.filter(|value| !value.is_null()).collect()

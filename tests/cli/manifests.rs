@@ -44,7 +44,7 @@ fn settings(objects: &[Value]) -> Value {
     let config =
         objects.iter().find(|object| object["metadata"]["name"] == "fabric-injector-values").unwrap();
     let text = config["data"]["values.yaml"].as_str().unwrap();
-    fabric_injector::core::yaml::read_value(text).unwrap().root.unwrap()
+    fabric_yaml::read_value(text).unwrap().root.unwrap()
 }
 
 fn arguments(objects: &[Value]) -> Vec<&str> {

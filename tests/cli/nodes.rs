@@ -1,6 +1,6 @@
 //! `--nodes` and `--cluster`: the nodes of the cluster in which the pods will run.
 
-use fabric_injector::core::yaml;
+use fabric_yaml as yaml;
 use serde_json::{Value, json};
 
 use super::{Run, folder, run, run_in};

@@ -375,8 +375,8 @@ fn the_page_about_checking_explains_every_code() {
         let rows = section.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`'));
         rows.map(|(code, _)| code.to_owned()).collect()
     };
-    assert_eq!(rows("Errors"), fabric_injector::core::policy::ERRORS);
-    assert_eq!(rows("Warnings"), fabric_injector::core::policy::WARNINGS);
+    assert_eq!(rows("Errors"), fabric_policy::ERRORS);
+    assert_eq!(rows("Warnings"), fabric_policy::WARNINGS);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use fabric_injector::core::workload::{NO_POD_TEMPLATE, NearMiss};
+use fabric_engine::workload::{NO_POD_TEMPLATE, NearMiss};
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -151,7 +151,7 @@ fn anchor(line: &str) -> Option<String> {
 #[test]
 fn every_code_of_a_report_is_documented() {
     let documented = fs::read_to_string(root().join("docs/reports.md")).unwrap();
-    let source = fs::read_to_string(root().join("src/core/engine/record/codes.rs")).unwrap();
+    let source = fs::read_to_string(root().join("crates/engine/src/record/codes.rs")).unwrap();
     let mut codes: Vec<&str> = source
         .lines()
         .filter(|line| line.contains("=> \""))

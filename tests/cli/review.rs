@@ -55,7 +55,7 @@ fn the_base64_patch_turns_the_pod_of_the_request_into_the_served_one() {
 
 #[test]
 fn a_review_may_be_yaml() {
-    let yaml = fabric_injector::core::yaml::write(&serde_json::from_str(&file(REVIEW)).unwrap());
+    let yaml = fabric_yaml::write(&serde_json::from_str(&file(REVIEW)).unwrap());
     let run = aws(&["-o", "review"], yaml).exits(0);
     assert_eq!(response(&run), response(&aws(&["-o", "review", "-f", REVIEW], "").exits(0)));
 }

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use fabric_injector::core::admission::{OnError, sample_review};
-use fabric_injector::shell::builtin;
-use fabric_injector::shell::policy_sources::PolicySources;
-use fabric_injector::shell::server::{Limits, MAX_BODY, State};
+use fabric_engine::admission::{OnError, sample_review};
+use fabric_injector::builtin;
+use fabric_injector::policy_sources::PolicySources;
+use fabric_injector::server::{Limits, MAX_BODY, State};
 use serde_json::{Value, json};
 
 use super::server::Server;
@@ -159,9 +159,7 @@ fn the_alerts_are_rules_of_prometheus() {
 
 #[test]
 fn every_log_line_stands_in_the_table_with_its_fields() {
-    let files = ["shell/server", "shell/cluster", "shell/telemetry", "shell/cli/serve", "shell/authority.rs"]
-        .into_iter()
-        .flat_map(sources);
+    let files = ["server", "cluster", "telemetry", "cli/serve", "authority.rs"].into_iter().flat_map(sources);
     let mut logged = BTreeSet::new();
     for file in files {
         let text = fs::read_to_string(file).unwrap().replace("env!(\"CARGO_PKG_VERSION\")", "");
@@ -276,15 +274,15 @@ fn every_limit_of_the_server_is_told() {
     assert_eq!(MAX_BODY, 7 << 20);
     let text = file("docs/serve.md").split_whitespace().collect::<Vec<_>>().join(" ");
     let rows = table("| what | limit | beyond it |");
-    let code: String = sources("shell/server").iter().map(|file| fs::read_to_string(file).unwrap()).collect();
-    let response = file("src/core/admission/response.rs");
+    let code: String = sources("server").iter().map(|file| fs::read_to_string(file).unwrap()).collect();
+    let response = file("crates/engine/src/admission/response.rs");
     let warnings = response.lines().filter(|line| line.contains("const MAX_WARNING")).collect::<Vec<_>>();
     let code = code
         + &warnings.join("\n")
-        + &file("src/shell/pem.rs")
-        + &file("src/shell/cluster/reconciler.rs")
-        + file("src/shell/cluster/nodes/known.rs").split("#[cfg(test)]").next().unwrap()
-        + file("src/core/rotation.rs").split("#[cfg(test)]").next().unwrap();
+        + &file("src/pem.rs")
+        + &file("src/cluster/reconciler.rs")
+        + file("src/cluster/nodes/known.rs").split("#[cfg(test)]").next().unwrap()
+        + file("src/rotation.rs").split("#[cfg(test)]").next().unwrap();
     for (declared, row, told) in LIMITS {
         assert!(code.contains(declared), "`{declared}` is gone; mend this list and docs/serve.md");
         match row {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use fabric_injector::core::quantity::Quantity;
+use fabric_yaml::quantity::Quantity;
 use serde_json::{Map, Value};
 
 use crate::helpers::items;

@@ -17,8 +17,8 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use fabric_injector::core::policy_check;
-use fabric_injector::shell::builtin;
+use fabric_injector::builtin;
+use fabric_tools::policy_check;
 
 use crate::helpers::root;
 use expectation::{Expectations, Expected, Finding};

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 use std::time::Instant;
 
-use fabric_injector::core::engine::Outcome;
-use fabric_injector::core::lint::lint;
-use fabric_injector::core::manifest::{Document, RawDocument, Wanted};
-use fabric_injector::core::nodes::Nodes;
-use fabric_injector::core::policy::PodContext;
-use fabric_injector::core::policy_set::{PolicySet, mutate};
-use fabric_injector::core::work::Work;
-use fabric_injector::shell::builtin;
+use fabric_engine::Outcome;
+use fabric_engine::manifest::{Document, RawDocument, Wanted};
+use fabric_engine::policy_set::{PolicySet, mutate};
+use fabric_injector::builtin;
+use fabric_policy::PodContext;
+use fabric_policy::nodes::Nodes;
+use fabric_policy::work::Work;
+use fabric_tools::lint::lint;
 use serde_json::{Value, json};
 
 use crate::helpers::{INSTANCE_TYPE, NETWORKS, TRIGGER, reason};

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use fabric_injector::core::policy::Definition;
-use fabric_injector::core::policy_set::PolicySet;
+use fabric_engine::policy_set::PolicySet;
+use fabric_policy::Definition;
 
 use super::helpers::{gpu_container, inject, injected, lab, policy, reason, set, with};
 

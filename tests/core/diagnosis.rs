@@ -4,7 +4,7 @@ mod generator;
 
 use std::path::Path;
 
-use fabric_injector::core::diagnosis::{Diagnosis, Knowledge, Log, Verdict};
+use fabric_nccl::{Diagnosis, Knowledge, Log, Verdict};
 use generator::{Fault, Form, Network, Prefix, RELEASES};
 use serde_json::{Value, json};
 

@@ -15,9 +15,9 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-use fabric_injector::core::manifest::{Document, TriggerAnnotation, Wanted, inject};
-use fabric_injector::core::yaml;
-use fabric_injector::shell::stream::RawDocuments;
+use fabric_engine::manifest::{Document, TriggerAnnotation, Wanted, inject};
+use fabric_injector::stream::RawDocuments;
+use fabric_yaml as yaml;
 use serde_json::Value;
 
 use cases::{Case, cases, root};
@@ -136,7 +136,7 @@ fn every_workload_comes_out_of_every_policy_as_expected() {
 #[test]
 fn every_built_in_policy_has_a_case() {
     let cases = cases();
-    for policy in fabric_injector::shell::builtin::POLICIES {
+    for policy in fabric_injector::builtin::POLICIES {
         assert!(
             cases.iter().any(|case| case.policy == policy.name),
             "no workload has `# golden: {}`",

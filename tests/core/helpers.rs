@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use fabric_injector::core::engine::{Mutation, Outcome, Warning};
-use fabric_injector::core::inspection::change;
-use fabric_injector::core::policy::{Definition, PodContext};
-use fabric_injector::core::policy_schema;
-use fabric_injector::core::policy_set::{PolicySet, mutate};
-use fabric_injector::core::quantity::Quantity;
-use fabric_injector::shell::builtin;
+use fabric_engine::policy_set::{PolicySet, mutate};
+use fabric_engine::{Mutation, Outcome, Warning};
+use fabric_injector::builtin;
+use fabric_policy::{Definition, PodContext};
+use fabric_tools::inspection::change;
+use fabric_tools::policy_schema;
+use fabric_yaml::quantity::Quantity;
 use serde_json::{Value, json};
 
 use super::api_server::assert_api_server_would_accept;

@@ -7,14 +7,12 @@ mod workloads;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fabric_injector::core::engine::STAMP;
-use fabric_injector::core::inspection::{
-    Certificate, DryRun, Facts, Line, Probe, Refused, Server, Status, inspect,
-};
-use fabric_injector::core::nodes::Nodes;
-use fabric_injector::core::policy::Definition;
-use fabric_injector::core::policy_set::PolicySet;
-use fabric_injector::core::yaml;
+use fabric_engine::STAMP;
+use fabric_engine::policy_set::PolicySet;
+use fabric_policy::Definition;
+use fabric_policy::nodes::Nodes;
+use fabric_tools::inspection::{Certificate, DryRun, Facts, Line, Probe, Refused, Server, Status, inspect};
+use fabric_yaml as yaml;
 use serde_json::{Value, json};
 
 use crate::helpers::{policy, root, set};

@@ -4,10 +4,10 @@
 
 use std::collections::BTreeMap;
 
-use fabric_injector::core::engine::{Mutation, Outcome, STAMP};
-use fabric_injector::core::policy::{Definition, PodContext};
-use fabric_injector::core::policy_set::PolicySet;
-use fabric_injector::core::policy_set::mutate;
+use fabric_engine::policy_set::PolicySet;
+use fabric_engine::policy_set::mutate;
+use fabric_engine::{Mutation, Outcome, STAMP};
+use fabric_policy::{Definition, PodContext};
 use serde_json::{Value, json};
 
 use crate::helpers::{inject, lab, policy, reason, set};

@@ -13,7 +13,7 @@ mod inspection;
 mod language;
 mod nodes;
 mod properties;
-mod purity;
+mod provider_knowledge;
 mod ranks;
 mod registration;
 mod schema;

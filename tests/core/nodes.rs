@@ -5,11 +5,11 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
-use fabric_injector::core::engine::{NODES, Outcome, STAMP};
-use fabric_injector::core::nodes::Nodes;
-use fabric_injector::core::policy::PodContext;
-use fabric_injector::core::policy_set::{PolicySet, mutate};
-use fabric_injector::shell::builtin;
+use fabric_engine::policy_set::{PolicySet, mutate};
+use fabric_engine::{NODES, Outcome, STAMP};
+use fabric_injector::builtin;
+use fabric_policy::PodContext;
+use fabric_policy::nodes::Nodes;
 use serde_json::{Value, json};
 
 use crate::helpers::reason;

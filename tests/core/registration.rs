@@ -2,12 +2,12 @@
 //!
 //! Whether the API server understands the text is seen in the end-to-end tests.
 
-use fabric_injector::core::policy::Definition;
-use fabric_injector::core::registration::{
+use fabric_engine::registration::{
     ASKS, MATCHES, advice_condition, ca_bundle, ca_bundle_changes, differing_condition, guard_conditions,
     service, webhook_conditions,
 };
-use fabric_injector::shell::builtin;
+use fabric_injector::builtin;
+use fabric_policy::Definition;
 use serde_json::{Value, json};
 
 use crate::helpers::set;

@@ -39,7 +39,7 @@ pub(crate) fn errors(validator: &Validator, value: &Value) -> String {
 
 /// A YAML document as its JSON value.
 fn value(text: &str) -> Value {
-    let document = fabric_injector::core::yaml::read_value(text);
+    let document = fabric_yaml::read_value(text);
     document.unwrap_or_else(|error| panic!("{error} in\n{text}")).root.unwrap_or_default()
 }
 

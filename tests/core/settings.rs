@@ -4,8 +4,8 @@
 
 use std::collections::BTreeMap;
 
-use fabric_injector::core::policy::Definition;
-use fabric_injector::core::policy_set::PolicySet;
+use fabric_engine::policy_set::PolicySet;
+use fabric_policy::Definition;
 use serde_json::{Value, json};
 
 use crate::helpers::{gpu_container, injected, with};

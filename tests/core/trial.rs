@@ -5,10 +5,10 @@ mod by_node;
 mod gke;
 mod providers;
 
-use fabric_injector::core::engine::{Mutation, Outcome, SKIPPED};
-use fabric_injector::core::policy::PodContext;
-use fabric_injector::core::policy_set::PolicySet;
-use fabric_injector::shell::policy_sources::PolicySources;
+use fabric_engine::policy_set::PolicySet;
+use fabric_engine::{Mutation, Outcome, SKIPPED};
+use fabric_injector::policy_sources::PolicySources;
+use fabric_policy::PodContext;
 use serde_json::{Value, json};
 
 use crate::helpers::{Served, gpu_container, pod, serve_as};

@@ -5,10 +5,10 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use fabric_injector::core::engine::Outcome;
-use fabric_injector::core::policy::{Definition, PodContext};
-use fabric_injector::core::policy_set::{PolicySet, mutate};
-use fabric_injector::core::work::Work;
+use fabric_engine::Outcome;
+use fabric_engine::policy_set::{PolicySet, mutate};
+use fabric_policy::work::Work;
+use fabric_policy::{Definition, PodContext};
 use serde_json::{Value, json};
 
 use crate::helpers::{gpu_container, inject, injected, lab, reason, with};

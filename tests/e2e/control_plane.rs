@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use fabric_injector::shell::authority::{Authority, KeyPair};
+use fabric_injector::authority::{Authority, KeyPair};
 use rcgen::{CertificateParams, ExtendedKeyUsagePurpose, Issuer};
 use serde_json::{Value, json};
 use tokio::process::Command;

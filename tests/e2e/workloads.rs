@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use fabric_injector::core::engine::STAMP;
+use fabric_engine::STAMP;
 
 /// The annotation that asks for a fast network.
 pub(crate) const TRIGGER: &str = "nmp.nvidia.com/enable-multi-node-networking";

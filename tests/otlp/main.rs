@@ -148,7 +148,7 @@ fn spans_depend_on_no_filter_of_log_lines_and_hold_nothing_of_the_pod() {
     let folder = folder();
     let documented: BTreeSet<_> = table("| attribute | meaning |").into_iter().collect();
     // No batch leaves before the server ends.
-    for filter in ["fabric_injector::shell::server::run=info", "trace"] {
+    for filter in ["fabric_injector::server::run=info", "trace"] {
         let collector = Collector::start(None);
         let endpoint = format!("http://127.0.0.1:{}/v1/traces", collector.port);
         let variables = [

@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use fabric_injector::shell::authority::{Authority, KeyPair};
+use fabric_injector::authority::{Authority, KeyPair};
 use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, Issuer};
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;

@@ -19,7 +19,7 @@ use tokio::task::JoinHandle;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use fabric_injector::shell::authority::KeyPair;
+use fabric_injector::authority::KeyPair;
 
 use super::in_time;
 use super::messages::{Body, Failure, Reply};

@@ -4,7 +4,7 @@ use std::fs;
 
 use rustls::version::{TLS12, TLS13};
 
-use fabric_injector::shell::authority::{Authority, KeyPair};
+use fabric_injector::authority::{Authority, KeyPair};
 
 use super::certificates::{Site, authority, client_certificate};
 use super::client::Client;

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use fabric_injector::shell::authority::KeyPair;
+use fabric_injector::authority::KeyPair;
 
 use super::certificates::{Site, leaf, mount};
 use super::client::Client;

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use axum::body::Body;
-use fabric_injector::core::admission::OnError;
-use fabric_injector::core::engine::STAMP;
-use fabric_injector::shell::server::{Limits, State, admin_router};
+use fabric_engine::STAMP;
+use fabric_engine::admission::OnError;
+use fabric_injector::server::{Limits, State, admin_router};
 use hyper::Method;
 use serde_json::{Value, json};
 
@@ -67,7 +67,7 @@ async fn the_policies_are_there_with_every_parameter_and_who_set_it() {
     let sets = ["efaDevicesPerGPU=4".to_owned(), "socketInterface=ens5".to_owned()];
     let set = load("aws-efa", &sets);
     let digest = set.policies()[0].digest().to_owned();
-    let definition = fabric_injector::shell::builtin::find("aws-efa").unwrap().definition().unwrap();
+    let definition = fabric_injector::builtin::find("aws-efa").unwrap().definition().unwrap();
     let state = Arc::new(State::new(set, OnError::Deny, Limits::default()));
     let reply = get(&state, "/policies").await;
     assert_eq!((reply.status, reply.header("content-type")), (200, "application/json"));

@@ -1,8 +1,8 @@
 //! Audit mode: every pod is allowed unchanged, and the response says what would be.
 
-use fabric_injector::core::admission::{Evaluate, Mode, OnError};
-use fabric_injector::core::engine::STAMP;
-use fabric_injector::shell::server::{Limits, State};
+use fabric_engine::STAMP;
+use fabric_engine::admission::{Evaluate, Mode, OnError};
+use fabric_injector::server::{Limits, State};
 use serde_json::{Value, json};
 
 use crate::answers::{assert_unchanged, audit, denied, patched, warnings};

@@ -1,7 +1,7 @@
 //! `POST /mutate` as `admission.k8s.io/v1` has it: what is in an answer, and when.
 
-use fabric_injector::core::engine::{Outcome, STAMP};
-use fabric_injector::core::policy::PodContext as About;
+use fabric_engine::{Outcome, STAMP};
+use fabric_policy::PodContext as About;
 use serde_json::{Value, json};
 
 use crate::answers::{assert_unchanged, audit, denied, patch, patched, warnings};

@@ -1,8 +1,8 @@
 //! What is not for any policy is told from the bytes of a review. Every spelling of the annotation that triggers
 //! has to be found there.
 
-use fabric_injector::core::admission::{OnError, respond};
-use fabric_injector::core::policy::PodContext as About;
+use fabric_engine::admission::{OnError, respond};
+use fabric_policy::PodContext as About;
 use serde_json::{Value, json};
 
 use crate::answers::assert_unchanged;

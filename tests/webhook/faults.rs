@@ -1,7 +1,7 @@
 //! Faults of the policy and of this program: answered all the same, and as the operator wants it.
 
-use fabric_injector::core::admission::{Evaluate, OnError};
-use fabric_injector::core::engine::{Mutation, Outcome, Reason};
+use fabric_engine::admission::{Evaluate, OnError};
+use fabric_engine::{Mutation, Outcome, Reason};
 use serde_json::{Value, json};
 
 use crate::answers::{assert_unchanged, audit, denied};

@@ -7,11 +7,11 @@ mod shared;
 use std::fs;
 use std::sync::Arc;
 
-use fabric_injector::core::engine::{Mutation, Outcome};
-use fabric_injector::core::manifest::{Document, find};
-use fabric_injector::core::policy::PodContext as About;
-use fabric_injector::core::policy_set::PolicySet;
-use fabric_injector::shell::stream::RawDocuments;
+use fabric_engine::manifest::{Document, find};
+use fabric_engine::policy_set::PolicySet;
+use fabric_engine::{Mutation, Outcome};
+use fabric_injector::stream::RawDocuments;
+use fabric_policy::PodContext as About;
 use serde_json::{Value, json};
 
 use crate::answers::{denied, patch, patched, warnings};

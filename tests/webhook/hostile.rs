@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use fabric_injector::core::admission::{OnError, respond};
-use fabric_injector::core::policy::PodContext as About;
+use fabric_engine::admission::{OnError, respond};
+use fabric_policy::PodContext as About;
 use serde_json::{Value, json};
 
 use crate::answers::{assert_unchanged, patched};

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use fabric_injector::core::admission::{OnError, Record};
-use fabric_injector::core::engine::{Reason, Warning};
-use fabric_injector::core::lint::Finding;
-use fabric_injector::core::workload::NearMiss;
-use fabric_injector::shell::server::{Limits, State};
+use fabric_engine::admission::{OnError, Record};
+use fabric_engine::workload::NearMiss;
+use fabric_engine::{Reason, Warning};
+use fabric_injector::server::{Limits, State};
+use fabric_tools::lint::Finding;
 use hyper::Method;
 use serde_json::{Value, json};
 

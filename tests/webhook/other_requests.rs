@@ -1,7 +1,7 @@
 //! Requests that are not about a new pod, and new pods that are not as in the books.
 
-use fabric_injector::core::admission::OnError;
-use fabric_injector::shell::server::{Limits, State};
+use fabric_engine::admission::OnError;
+use fabric_injector::server::{Limits, State};
 use serde_json::{Value, json};
 
 use crate::answers::{denied, patched, warnings};
@@ -195,7 +195,7 @@ async fn the_sample_review_of_every_policy_is_served() {
         [LAB.to_owned(), lab_with("    exceptAnnotation:", "    ownerKinds: [Job]\n    exceptAnnotation:")]
     {
         let set = policies(&[&text]);
-        let mut review = fabric_injector::core::admission::sample_review(&set.policies()[0]);
+        let mut review = fabric_engine::admission::sample_review(&set.policies()[0]);
         review["request"]["object"]["metadata"]["ownerReferences"] = json!([{"kind": "Job"}]);
         let server = Server::new(State::new(set, OnError::Deny, Limits::default()));
         let uid = review["request"]["uid"].as_str().unwrap().to_owned();

@@ -3,8 +3,8 @@
 use std::sync::mpsc;
 
 use bytes::Bytes;
-use fabric_injector::core::admission::OnError;
-use fabric_injector::shell::server::{Limits, State};
+use fabric_engine::admission::OnError;
+use fabric_injector::server::{Limits, State};
 use serde_json::json;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::{JoinHandle, yield_now};

@@ -1,7 +1,7 @@
 //! What the controller of a pod gets to know: the Events that the server creates.
 
-use fabric_injector::core::admission::{Evaluate, ForOwner, Mode, OnError, answer};
-use fabric_injector::core::policy::PodContext;
+use fabric_engine::admission::{Evaluate, ForOwner, Mode, OnError, answer};
+use fabric_policy::PodContext;
 use serde_json::{Value, json};
 
 use crate::reviews::{other_pod, pod, pod_that_fails, pod_with, pod_with_env, review_of, with};

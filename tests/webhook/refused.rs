@@ -1,7 +1,7 @@
 //! Pods that must not be created, and pods that are no pods.
 
-use fabric_injector::core::admission::OnError;
-use fabric_injector::shell::server::{Limits, State};
+use fabric_engine::admission::OnError;
+use fabric_injector::server::{Limits, State};
 use serde_json::{Value, json};
 
 use crate::answers::{assert_unchanged, audit, denied};

@@ -2,8 +2,8 @@
 
 use axum::body::Body;
 use bytes::Bytes;
-use fabric_injector::core::admission::OnError;
-use fabric_injector::shell::server::MAX_BODY;
+use fabric_engine::admission::OnError;
+use fabric_injector::server::MAX_BODY;
 use hyper::{Method, Request, header};
 use serde_json::{Value, json};
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fabric_injector::shell::server::State;
+use fabric_injector::server::State;
 
 /// Every series with its value.
 #[derive(Debug, Clone, PartialEq)]

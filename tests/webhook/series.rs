@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use axum::body::Body;
 use bytes::Bytes;
-use fabric_injector::core::admission::{OnError, Record};
-use fabric_injector::core::engine::{Outcome, Reason, Warning};
-use fabric_injector::core::policy::PodContext as About;
-use fabric_injector::shell::policy_sources::PolicySources;
-use fabric_injector::shell::server::{Limits, MAX_BODY, State};
+use fabric_engine::admission::{OnError, Record};
+use fabric_engine::{Outcome, Reason, Warning};
+use fabric_injector::policy_sources::PolicySources;
+use fabric_injector::server::{Limits, MAX_BODY, State};
+use fabric_policy::PodContext as About;
 use hyper::{Method, Request};
 use serde_json::{Value, json};
 

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
-use fabric_injector::core::admission::{Evaluate, OnError};
-use fabric_injector::core::engine;
-use fabric_injector::core::policy::{Definition, Override, PodContext as About, PolicyFile, definitions};
-use fabric_injector::core::policy_set::PolicySet;
-use fabric_injector::shell::policy_sources::PolicySources;
-use fabric_injector::shell::server::{self, Limits, State};
+use fabric_engine as engine;
+use fabric_engine::admission::{Evaluate, OnError};
+use fabric_engine::policy_set::PolicySet;
+use fabric_injector::policy_sources::PolicySources;
+use fabric_injector::server::{self, Limits, State};
+use fabric_policy::{Definition, Override, PodContext as About, PolicyFile, definitions};
 use http_body_util::BodyExt as _;
 use hyper::{HeaderMap, Method, Request, header};
 use serde_json::Value;
@@ -200,7 +200,7 @@ pub(crate) fn load(policy: &str, sets: &[String]) -> PolicySet {
 
 /// The engine itself, for an evaluator that does something else besides.
 pub(crate) fn engine(policies: &PolicySet, pod: Value, about: &About) -> engine::Mutation {
-    fabric_injector::core::policy_set::mutate(policies, pod, about)
+    fabric_engine::policy_set::mutate(policies, pod, about)
 }
 
 /// The engine behind a gate: tells when it has begun with a pod, and waits until the last value is dropped.

@@ -1,6 +1,6 @@
 //! Pods that are left alone on purpose, and refusals that a policy declares.
 
-use fabric_injector::core::engine::{SKIPPED, STAMP};
+use fabric_engine::{SKIPPED, STAMP};
 use serde_json::{Value, json};
 
 use crate::answers::{audit, denied, patch, patched, warnings};

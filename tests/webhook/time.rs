@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use axum::body::Body;
 use bytes::Bytes;
-use fabric_injector::core::admission::{Evaluate, OnError};
-use fabric_injector::core::engine::Outcome;
-use fabric_injector::shell::server::{Limits, MAX_BODY, State, admin_router};
+use fabric_engine::Outcome;
+use fabric_engine::admission::{Evaluate, OnError};
+use fabric_injector::server::{Limits, MAX_BODY, State, admin_router};
 use hyper::{Method, Request, header};
 use tokio::time::{Instant, sleep};
 

@@ -1,8 +1,8 @@
 //! Warnings have to be short, and few: the API server cuts what is not.
 
-use fabric_injector::core::engine::Outcome;
-use fabric_injector::core::policy::PodContext as About;
-use fabric_injector::shell::builtin;
+use fabric_engine::Outcome;
+use fabric_injector::builtin;
+use fabric_policy::PodContext as About;
 use serde_json::{Value, json};
 
 use crate::answers::warnings;
@@ -108,7 +108,7 @@ fn warnings_of_the_built_in_policies_fit() {
     let path = "fabric-injector: `spec.containers[trainer].env[NCCL_SOCKET_IFNAME]`: ";
     let mut seen = 0;
     for policy in builtin::POLICIES.iter().chain(builtin::PARTS) {
-        let file = fabric_injector::core::yaml::read_value(policy.text).unwrap().root.unwrap();
+        let file = fabric_yaml::read_value(policy.text).unwrap().root.unwrap();
         for check in file["spec"]["checks"].as_array().into_iter().flatten() {
             let message = check["warn"].as_str().or(check["refuse"].as_str()).unwrap();
             let (mut length, mut rest) = (0, message);

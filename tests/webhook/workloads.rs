@@ -1,7 +1,7 @@
 //! Reviews of workloads: advice, and nothing else.
 
-use fabric_injector::core::admission::{Mode, OnError};
-use fabric_injector::shell::server::{Limits, MAX_BODY, State};
+use fabric_engine::admission::{Mode, OnError};
+use fabric_injector::server::{Limits, MAX_BODY, State};
 use serde_json::{Value, json};
 
 use crate::answers::warnings;

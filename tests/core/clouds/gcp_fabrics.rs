@@ -2,11 +2,11 @@
 
 use std::sync::{Arc, LazyLock};
 
-use fabric_injector::core::engine::{Mutation, Outcome};
-use fabric_injector::core::policy::PodContext;
-use fabric_injector::core::policy_set::PolicySet;
-use fabric_injector::core::values::Values;
-use fabric_injector::shell::builtin;
+use fabric_engine::policy_set::PolicySet;
+use fabric_engine::{Mutation, Outcome};
+use fabric_injector::builtin;
+use fabric_policy::PodContext;
+use fabric_tools::values::Values;
 
 use serde_json::{Value, json};
 

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use fabric_injector::core::yaml;
-use fabric_injector::shell::builtin;
+use fabric_injector::builtin;
+use fabric_yaml as yaml;
 
 /// `policy check` looks for what a policy itself declares and nothing reads. A part may have more than one policy reads.
 #[test]

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use fabric_injector::core::policy::PodContext;
-use fabric_injector::core::policy_set::{LoadError, PolicySet};
-use fabric_injector::core::values::Values;
-use fabric_injector::shell::builtin;
+use fabric_engine::policy_set::{LoadError, PolicySet};
+use fabric_injector::builtin;
+use fabric_policy::PodContext;
+use fabric_tools::values::Values;
 
 use crate::helpers::{Served, serve_as, worker};
 

@@ -1,6 +1,6 @@
 //! The comments at the top of a file of the corpus, and how they are compared with what was found.
 
-use fabric_injector::core::policy::{Severity, SourceError};
+use fabric_policy::{Severity, SourceError};
 
 /// An error or a warning that a file has to get.
 pub(crate) struct Expected {

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use fabric_injector::core::policy_set::PolicySet;
-use fabric_injector::shell::builtin;
+use fabric_engine::policy_set::PolicySet;
+use fabric_injector::builtin;
 
 /// One workload and one policy.
 #[derive(Debug)]

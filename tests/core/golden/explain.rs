@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use fabric_injector::core::engine::{Author, FieldState, Outcome, SKIPPED, STAMP};
-use fabric_injector::core::explain::{ConditionFact, Explainer, PodFact, Sources};
-use fabric_injector::core::manifest::{Document, find};
-use fabric_injector::core::policy_set::{PolicySet, mutate};
-use fabric_injector::shell::stream::RawDocuments;
+use fabric_engine::manifest::{Document, find};
+use fabric_engine::policy_set::{PolicySet, mutate};
+use fabric_engine::{Author, FieldState, Outcome, SKIPPED, STAMP};
+use fabric_injector::stream::RawDocuments;
+use fabric_tools::explain::{ConditionFact, Explainer, PodFact, Sources};
 use serde_json::Value;
 
 use super::cases::{Case, cases};

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fabric_injector::core::engine::SKIPPED;
-use fabric_injector::core::inspection::{Facts, Probe, Release, Status, inspect, is_restricted};
-use fabric_injector::core::nodes::Nodes;
-use fabric_injector::core::policy::{Definition, PodContext};
-use fabric_injector::core::policy_set::{PolicySet, mutate};
-use fabric_injector::shell::builtin::POLICIES;
+use fabric_engine::SKIPPED;
+use fabric_engine::policy_set::{PolicySet, mutate};
+use fabric_injector::builtin::POLICIES;
+use fabric_policy::nodes::Nodes;
+use fabric_policy::{Definition, PodContext};
+use fabric_tools::inspection::{Facts, Probe, Release, Status, inspect, is_restricted};
 use serde_json::{Value, json};
 
 use crate::helpers::{policy, set};

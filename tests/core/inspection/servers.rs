@@ -1,6 +1,6 @@
 //! What `check` says of each server that API servers call.
 
-use fabric_injector::core::inspection::{Probe, Status, endpoints, inspect};
+use fabric_tools::inspection::{Probe, Status, endpoints, inspect};
 use serde_json::json;
 
 use super::{endpoint_slice, healthy, list, reported, without};

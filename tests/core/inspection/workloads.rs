@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fabric_injector::core::inspection::{Facts, Refused, Release, Status, Workloads};
-use fabric_injector::core::nodes::Nodes;
-use fabric_injector::core::policy_set::PolicySet;
+use fabric_engine::policy_set::PolicySet;
+use fabric_policy::nodes::Nodes;
+use fabric_tools::inspection::{Facts, Refused, Release, Status, Workloads};
 use serde_json::{Value, json};
 
 use crate::helpers::{policy, set};

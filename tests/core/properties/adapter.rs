@@ -2,19 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use fabric_injector::core::admission::{Mode, OnError, answer};
-use fabric_injector::core::engine::{self, Outcome};
-use fabric_injector::core::manifest::{self, Document, RawDocument, Wanted};
-use fabric_injector::core::policy::{Definition, PodContext};
-use fabric_injector::core::policy_set::{PolicySet, mutate};
-use fabric_injector::core::quantity::Quantity;
-use fabric_injector::core::values::Values;
-use fabric_injector::shell::builtin;
+use fabric_engine::admission::{Mode, OnError, answer};
+use fabric_engine::manifest::{self, Document, RawDocument, Wanted};
+use fabric_engine::policy_set::{PolicySet, mutate};
+use fabric_engine::{self as engine, Outcome};
+use fabric_injector::builtin;
+use fabric_policy::{Definition, PodContext};
+use fabric_tools::values::Values;
+use fabric_yaml::quantity::Quantity;
 use serde_json::{Value, json};
 
 use super::generator::yaml;
 
-pub(crate) use fabric_injector::core::engine::STAMP;
+pub(crate) use fabric_engine::STAMP;
 
 /// A policy in use.
 pub(crate) struct Loaded(PolicySet);

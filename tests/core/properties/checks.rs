@@ -1,8 +1,8 @@
 //! The checks of policies refuse nothing that is right, and have no warning about the policies of the repository.
 
-use fabric_injector::core::policy::check::{errors, overlaps, warnings};
-use fabric_injector::core::policy::{Definition, PolicyFile, SourceError, definitions};
-use fabric_injector::shell::builtin;
+use fabric_injector::builtin;
+use fabric_policy::check::{errors, overlaps, warnings};
+use fabric_policy::{Definition, PolicyFile, SourceError, definitions};
 
 use super::generator::Dice;
 use super::generator::policies;

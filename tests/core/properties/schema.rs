@@ -1,6 +1,6 @@
 //! The JSON Schema of policies accepts every policy that loads.
 
-use fabric_injector::core::policy::Definition;
+use fabric_policy::Definition;
 
 use super::generator::policies::written;
 use super::generator::{Dice, policies};

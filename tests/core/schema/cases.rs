@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use fabric_injector::core::policy_test::CaseFile;
+use fabric_tools::policy_test::CaseFile;
 use serde_json::{Value, json};
 
 use super::files::blocks;

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use fabric_injector::core::yaml::read_value;
+use fabric_yaml::read_value;
 
 use super::{files_below, validator};
 use crate::helpers::policy_schema;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use fabric_injector::core::policy::Definition;
+use fabric_policy::Definition;
 use serde_json::{Value, json};
 
 use super::{errors, root, validator};
@@ -143,7 +143,7 @@ fn the_sample_has_every_key() {
 #[test]
 fn every_built_in_part_is_documented() {
     let text = fs::read_to_string(root().join("docs/policy.md")).unwrap();
-    for part in fabric_injector::shell::builtin::PARTS {
+    for part in fabric_injector::builtin::PARTS {
         assert!(
             text.contains(&format!("`{}`", part.name)),
             "docs/policy.md does not name the part `{}`",

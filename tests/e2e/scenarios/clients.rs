@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use fabric_injector::core::engine::STAMP;
+use fabric_engine::STAMP;
 use serde_json::Value;
 
 use super::values;

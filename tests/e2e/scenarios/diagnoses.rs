@@ -4,7 +4,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use fabric_injector::core::engine::{SKIPPED, STAMP};
+use fabric_engine::{SKIPPED, STAMP};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::sync::Arc;
 
-use fabric_injector::core::engine::Outcome;
-use fabric_injector::core::manifest::{Document, Wanted, find, inject};
-use fabric_injector::core::nodes::Nodes;
-use fabric_injector::core::policy::PodContext;
-use fabric_injector::shell::stream::RawDocuments;
+use fabric_engine::Outcome;
+use fabric_engine::manifest::{Document, Wanted, find, inject};
+use fabric_injector::stream::RawDocuments;
+use fabric_policy::PodContext;
+use fabric_policy::nodes::Nodes;
 use serde_json::{Map, Value, json};
 
 use super::values;

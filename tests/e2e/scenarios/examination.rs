@@ -2,7 +2,7 @@
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use fabric_injector::shell::authority::Authority;
+use fabric_injector::authority::Authority;
 use serde_json::{Value, json};
 
 use super::outages::{WEBHOOK, scale};

@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use fabric_injector::core::policy::Definition;
-use fabric_injector::core::policy_set::PolicySet;
+use fabric_engine::policy_set::PolicySet;
+use fabric_policy::Definition;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 

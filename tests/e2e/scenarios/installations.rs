@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use fabric_injector::shell::authority::Authority;
+use fabric_injector::authority::Authority;
 use serde_json::{Value, json};
 use tokio::process::Command;
 

@@ -1,6 +1,6 @@
 //! The oldest release of Kubernetes that the chart takes.
 
-use fabric_injector::core::yaml;
+use fabric_yaml as yaml;
 use serde_json::{Value, json};
 use tokio::process::Command;
 

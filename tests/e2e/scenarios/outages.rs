@@ -1,6 +1,6 @@
 //! What holds when no server answers, and when nobody asks one.
 
-use fabric_injector::core::engine::{SKIPPED, STAMP};
+use fabric_engine::{SKIPPED, STAMP};
 use serde_json::{Value, json};
 
 use super::values;

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use fabric_injector::core::yaml;
-use fabric_injector::shell::builtin;
+use fabric_injector::builtin;
+use fabric_yaml as yaml;
 use serde_json::{Value, json};
 
 use super::values;

@@ -1,0 +1,52 @@
+//! AdmissionReview, `admission.k8s.io/v1`: from the bytes of a request to an [`Answer`].
+//!
+//! The module is pure: [`crate::server`] transports the bytes, logs and counts.
+
+mod answer;
+mod for_owner;
+mod response;
+mod review;
+mod workload;
+
+pub use answer::{Answer, Evaluate, Record, answer};
+pub use answer::{answer_without_evaluation, namespace};
+pub use for_owner::ForOwner;
+pub use response::{Mode, OnError, Response, respond};
+pub use response::{UNCHANGED, WOULD_BE_INJECTED};
+pub(crate) use review::creates_pod;
+pub use review::{BadReview, sample as sample_review};
+pub use workload::WorkloadReview;
+
+/// The outcome of a review in logs and metrics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum ReviewOutcome {
+    /// The pod is injected.
+    Mutated,
+    /// The pod is left alone on purpose, and marked as such.
+    Skipped,
+    /// The object is admitted unchanged.
+    Unchanged,
+    /// The pod is denied, and its author can correct it.
+    Refused,
+    /// A fault in the policy or in this program keeps the pod from being injected.
+    Failed,
+    /// The object is a workload, and the response has advice.
+    Advised,
+    /// The object is a workload, and there is nothing to say about it.
+    Unadvised,
+}
+
+impl ReviewOutcome {
+    /// The stable name, for logs and metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Mutated => "mutated",
+            Self::Skipped => "skipped",
+            Self::Unchanged => "unchanged",
+            Self::Refused => "refused",
+            Self::Failed => "failed",
+            Self::Advised => "advised",
+            Self::Unadvised => "unadvised",
+        }
+    }
+}

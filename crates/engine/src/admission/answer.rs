@@ -1,0 +1,258 @@
+//! The answer to a review, and its record for logs and metrics.
+
+use std::borrow::Cow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use serde::de::IgnoredAny;
+use serde_json::Value;
+
+use crate::policy_set::PolicySet;
+use crate::{self as engine, Mutation};
+use fabric_policy::PodContext;
+use fabric_yaml::json::RequestObject;
+
+use super::ReviewOutcome;
+use super::for_owner::{ForOwner, owner};
+use super::response::{MAX_MESSAGE, Mode, OnError, Response, cut, respond_in};
+use super::review::{self, AdmissionRequest, BadReview, V1};
+
+/// The function that injects a pod: [`crate::policy_set::mutate`], or in a test one that fails.
+pub type Evaluate = dyn Fn(&PolicySet, Value, &PodContext) -> Mutation + Send + Sync;
+
+/// The answer to a review.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// The AdmissionReview with the response, as JSON.
+    pub body: Vec<u8>,
+    pub record: Record,
+}
+
+/// The record of a review, for logs and metrics.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Record {
+    pub uid: String,
+    /// The namespace of the request.
+    pub namespace: Option<String>,
+    /// The name of the pod, or `generateName` with a `*`.
+    pub name: Option<String>,
+    /// The policy that matches the pod.
+    pub policy: Option<String>,
+    pub outcome: ReviewOutcome,
+    /// The stable code of the reason; none for an injected pod.
+    pub reason: Option<Cow<'static, str>>,
+    /// The reason as a sentence.
+    pub message: Option<String>,
+    /// If true, the API server may create the object.
+    pub allowed: bool,
+    /// The number of operations in the patch.
+    pub operations: usize,
+    /// The codes of the warnings.
+    pub warnings: Vec<String>,
+    /// What the owner of the pod has to know, if there is anything.
+    pub for_owner: Option<Box<ForOwner>>,
+    /// In [`Mode::Audit`], the outcome is that of [`Mode::Inject`], and the pod is unchanged.
+    pub mode: Mode,
+}
+
+impl Record {
+    /// The codes of the reasons that are not the engine's, with the outcome of each.
+    pub const REASONS: &[(&str, ReviewOutcome)] = &[
+        ("not_a_new_pod", ReviewOutcome::Unchanged),
+        ("unsupported_version", ReviewOutcome::Refused),
+        ("panic", ReviewOutcome::Failed),
+        ("overload", ReviewOutcome::Failed),
+        ("", ReviewOutcome::Advised),
+        ("", ReviewOutcome::Unadvised),
+        ("panic", ReviewOutcome::Unadvised),
+        ("overload", ReviewOutcome::Unadvised),
+        ("cost", ReviewOutcome::Unadvised),
+    ];
+
+    pub(super) fn new<O>(request: &AdmissionRequest<O>, response: &Response, outcome: ReviewOutcome) -> Self {
+        Self {
+            uid: request.uid.clone(),
+            namespace: named(request.namespace.as_deref()),
+            name: named(request.name.as_deref()),
+            policy: None,
+            outcome,
+            reason: None,
+            message: response.status.as_ref().map(|status| status.message.clone()),
+            allowed: response.allowed,
+            operations: 0,
+            warnings: Vec::new(),
+            for_owner: None,
+            mode: Mode::Inject,
+        }
+    }
+
+    fn because(self, reason: &'static str) -> Self {
+        Self { reason: Some(Cow::Borrowed(reason)), ..self }
+    }
+}
+
+/// A response with its record, before it is written.
+pub(super) struct Verdict {
+    pub(super) response: Response,
+    pub(super) record: Record,
+}
+
+impl Verdict {
+    /// The answer in a mode, as a review of the version that its sender reads.
+    pub(super) fn in_mode(self, mode: Mode, version: &str) -> Answer {
+        let response = self.response.in_mode(mode);
+        let record = Record { allowed: response.allowed, mode, ..self.record };
+        Answer { body: response.to_json_of(version), record }
+    }
+}
+
+/// The code of [`engine::Reason::NoPolicyMatches`].
+const NO_POLICY: &str = "no_policy_matches";
+
+/// Answers a review.
+///
+/// Returns an error only if the body cannot be read as a request. Each other answer has the uid of the request, even if
+/// `evaluate` panics. `context` is what the caller knows about the pod; its namespace is that of the request.
+pub fn answer(
+    policies: &PolicySet,
+    evaluate: &Evaluate,
+    mode: Mode,
+    on_error: OnError,
+    body: &[u8],
+    context: PodContext,
+) -> Result<Answer, BadReview> {
+    let body = text(body)?;
+    context.count_reading();
+    // The bytes of most pods show that no policy matches them, so that their objects are not built.
+    if policies.may_concern(body) {
+        let (version, mut request) = review::parse::<RequestObject>(body)?;
+        let object = request.object.take();
+        let verdict = answer_other_request(&version, &request).unwrap_or_else(|| {
+            let about = PodContext {
+                namespace: request.namespace.clone().filter(|namespace| !namespace.is_empty()),
+                ..context
+            };
+            answer_pod(policies, evaluate, mode, on_error, &request, object.unwrap_or_default().0, &about)
+        });
+        Ok(verdict.in_mode(mode, &version))
+    } else {
+        let (version, request) = review::parse::<IgnoredAny>(body)?;
+        let verdict = answer_other_request(&version, &request);
+        Ok(verdict.unwrap_or_else(|| allowed(&request, NO_POLICY)).in_mode(mode, &version))
+    }
+}
+
+/// Answers a review for which there is no time or memory: by `on_error` if a policy may match the pod, and allowed
+/// otherwise.
+pub fn answer_without_evaluation(
+    policies: &PolicySet,
+    mode: Mode,
+    on_error: OnError,
+    body: &[u8],
+    why: &str,
+) -> Result<Answer, BadReview> {
+    let body = text(body)?;
+    let (version, request) = review::parse::<IgnoredAny>(body)?;
+    let verdict = answer_other_request(&version, &request).unwrap_or_else(|| {
+        if policies.may_concern(body) {
+            let why = format!("overloaded: {why}");
+            let for_owner = || ForOwner::of_review(body, "overload", &why).map(Box::new);
+            let for_owner = if on_error == OnError::Allow { for_owner() } else { None };
+            let Verdict { response, record } = failed(&request, on_error, "overload", why);
+            Verdict { response, record: Record { for_owner, ..record } }
+        } else {
+            allowed(&request, NO_POLICY)
+        }
+    });
+    Ok(verdict.in_mode(mode, &version))
+}
+
+/// The namespace of a review; empty for one that has none, or that cannot be read.
+pub fn namespace(body: &[u8]) -> String {
+    let request = text(body).and_then(review::parse::<IgnoredAny>).ok();
+    request.and_then(|(_, request)| request.namespace).unwrap_or_default()
+}
+
+/// The logged form of a name; none if it is empty. Names in Kubernetes have at most 253 characters.
+pub(super) fn named(name: Option<&str>) -> Option<String> {
+    let name = name.filter(|name| !name.is_empty())?;
+    Some(cut(name.to_owned(), 256))
+}
+
+pub(super) fn text(body: &[u8]) -> Result<&str, BadReview> {
+    std::str::from_utf8(body).map_err(|error| BadReview::NotJson(error.to_string()))
+}
+
+/// The answer to a request that does not create a pod or has an unsupported version; none for other requests.
+fn answer_other_request<O>(version: &str, request: &AdmissionRequest<O>) -> Option<Verdict> {
+    let other = || (!request.creates_pod()).then(|| allowed(request, "not_a_new_pod"));
+    unsupported(version, request).or_else(other)
+}
+
+/// The answer to a request of an unsupported version.
+pub(super) fn unsupported<O>(version: &str, request: &AdmissionRequest<O>) -> Option<Verdict> {
+    (version != V1).then(|| {
+        let why = format!(
+            "AdmissionReview `{version}` is not supported; set `admissionReviewVersions: [\"v1\"]` in the webhook configuration"
+        );
+        let response = Response::deny(&request.uid, 400, "BadRequest", &why);
+        let record = Record::new(request, &response, ReviewOutcome::Refused).because("unsupported_version");
+        Verdict { response, record }
+    })
+}
+
+fn allowed<O>(request: &AdmissionRequest<O>, reason: &'static str) -> Verdict {
+    let response = Response::allow(&request.uid);
+    let record = Record::new(request, &response, ReviewOutcome::Unchanged).because(reason);
+    Verdict { response, record }
+}
+
+fn failed<O>(request: &AdmissionRequest<O>, on_error: OnError, reason: &'static str, why: String) -> Verdict {
+    let mut response = Response::fault(&request.uid, on_error, &why);
+    response.audit_annotations.insert("outcome", format!("failed: {reason}"));
+    let record = Record { message: Some(why), ..Record::new(request, &response, ReviewOutcome::Failed) };
+    Verdict { response, record: record.because(reason) }
+}
+
+/// Injects the pod of a request.
+fn answer_pod(
+    policies: &PolicySet,
+    evaluate: &Evaluate,
+    mode: Mode,
+    on_error: OnError,
+    request: &AdmissionRequest<RequestObject>,
+    pod: Value,
+    about: &PodContext,
+) -> Verdict {
+    let generated = || Some(named(pod["metadata"]["generateName"].as_str())? + "*");
+    let name = named(request.name.as_deref());
+    let name = name.or_else(|| named(pod["metadata"]["name"].as_str())).or_else(generated);
+    let owner = owner(request, &pod["metadata"]["ownerReferences"]);
+    // A panic on one pod must not close a connection that serves other requests.
+    let evaluated = catch_unwind(AssertUnwindSafe(|| evaluate(policies, pod, about)));
+    let Ok(mutation) = evaluated else {
+        let why = "internal error on this pod, which is a bug of fabric-injector; see its log";
+        let owner = owner.filter(|_| on_error == OnError::Allow);
+        let for_owner = ForOwner::failed(owner, "panic", why).map(Box::new);
+        let Verdict { response, record } = failed(request, on_error, "panic", why.to_owned());
+        return Verdict { response, record: Record { name, for_owner, ..record } };
+    };
+    let response = respond_in(mode, &request.uid, &mutation, on_error);
+    let (outcome, reason) = match &mutation.outcome {
+        engine::Outcome::Mutated(_) => (ReviewOutcome::Mutated, None),
+        engine::Outcome::Skipped { reason, .. } => (ReviewOutcome::Skipped, Some(reason)),
+        engine::Outcome::Unchanged { reason, .. } => (ReviewOutcome::Unchanged, Some(reason)),
+        engine::Outcome::Refused { reason } if reason.is_fault() => (ReviewOutcome::Failed, Some(reason)),
+        engine::Outcome::Refused { reason } => (ReviewOutcome::Refused, Some(reason)),
+    };
+    let operations = mutation.outcome.changed().map_or(0, engine::Mutated::operation_count);
+    let record = Record {
+        name,
+        reason: reason.map(|reason| Cow::Owned(reason.code().to_owned())),
+        message: reason.map(|reason| cut(reason.to_string(), MAX_MESSAGE)),
+        operations,
+        warnings: mutation.warnings.iter().map(|warning| warning.code().to_owned()).collect(),
+        for_owner: ForOwner::of(owner, &mutation, mode, on_error).map(Box::new),
+        ..Record::new(request, &response, outcome)
+    };
+    Verdict { response, record: Record { policy: mutation.policy, ..record } }
+}

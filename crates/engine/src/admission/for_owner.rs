@@ -1,0 +1,147 @@
+//! What the owner of a pod has to know: the warnings about the pod go to a controller, which drops them.
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::workload::asks;
+use crate::{Mutation, Outcome, Reason};
+
+use super::response::{MAX_MESSAGE, Mode, NOT_INJECTED, OnError, cut, would_be_denied};
+use super::review::{self, AdmissionRequest};
+
+/// The most warnings of one pod.
+const MOST: usize = 8;
+/// The length of a name or a uid, which comes from the author of the pod.
+const MAX_NAME: usize = 253;
+
+/// What the controller that owns a pod gets to know about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ForOwner {
+    /// The reference to the owner, with its namespace.
+    pub owner: Value,
+    /// The code and the text of each warning.
+    pub warnings: Vec<(String, String)>,
+}
+
+/// The part of a pod that names its owners.
+#[derive(Debug, Deserialize)]
+struct Owned {
+    metadata: Metadata,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata {
+    owner_references: Value,
+}
+
+impl ForOwner {
+    /// About a pod that was let through without an evaluation, from its review.
+    pub(super) fn of_review(body: &str, code: &str, why: &str) -> Option<Self> {
+        let (_, request) = review::parse::<Owned>(body).ok()?;
+        let owner = owner(&request, &request.object.as_ref()?.metadata.owner_references)?;
+        Some(Self { owner, warnings: vec![not_injected(code, why)] })
+    }
+
+    /// About a pod that was injected and for which somebody has to act, or that was let through without the fabric.
+    pub(super) fn of(
+        owner: Option<Value>,
+        mutation: &Mutation,
+        mode: Mode,
+        on_error: OnError,
+    ) -> Option<Self> {
+        let mut warnings = Vec::new();
+        if tells_warnings(&mutation.outcome, mode) {
+            let asking = mutation.warnings.iter().filter(|warning| warning.asks_for_action());
+            warnings.extend(asking.map(|warning| (warning.code().to_owned(), warning.to_string())));
+        }
+        warnings.truncate(MOST - 1);
+        warnings.extend(let_through(&mutation.outcome, mode, on_error));
+        let cut = |(code, text)| (code, cut(text, MAX_MESSAGE));
+        let warnings: Vec<_> = warnings.into_iter().map(cut).collect();
+        owner.filter(|_| !warnings.is_empty()).map(|owner| Self { owner, warnings })
+    }
+
+    /// About a pod that was let through although this program failed on it.
+    pub(super) fn failed(owner: Option<Value>, code: &str, why: &str) -> Option<Self> {
+        owner.map(|owner| Self { owner, warnings: vec![not_injected(code, why)] })
+    }
+}
+
+/// Returns whether the warnings about a pod are for its owner. A pod that is not changed has not what they are about.
+fn tells_warnings(outcome: &Outcome, mode: Mode) -> bool {
+    matches!(outcome, Outcome::Skipped { .. })
+        || matches!(outcome, Outcome::Mutated(_)) && mode == Mode::Inject
+}
+
+/// The code and the text for a pod that asks for the fabric, starts, and has none. The API server reports a refusal to
+/// the controller, which writes an Event of its own.
+fn let_through(outcome: &Outcome, mode: Mode, on_error: OnError) -> Option<(String, String)> {
+    let reported = |reason: &Reason, text: String| Some((reason.code().to_owned(), text));
+    match outcome {
+        Outcome::Skipped { reason, .. } => reported(reason, format!("left alone: {reason}")),
+        Outcome::Unchanged { reason, .. } if is_unserved(reason) => {
+            reported(reason, format!("left alone: {reason}"))
+        }
+        Outcome::Refused { reason } if reason.is_fault() && on_error == OnError::Allow => {
+            Some(not_injected(reason.code(), &reason.to_string()))
+        }
+        Outcome::Refused { reason } if mode == Mode::Audit => reported(reason, would_be_denied(reason)),
+        _ => None,
+    }
+}
+
+/// Returns whether a pod that is left unchanged asks for the fabric, and may have GPUs.
+fn is_unserved(reason: &Reason) -> bool {
+    match reason {
+        Reason::AnnotationLimit { .. } | Reason::PodLimit => true,
+        Reason::TriggerValue { seen, wanted, .. } => asks(&Value::from(seen.as_str()), wanted),
+        _ => false,
+    }
+}
+
+fn not_injected(code: &str, why: &str) -> (String, String) {
+    (code.to_owned(), cut(format!("{NOT_INJECTED}{why}"), MAX_MESSAGE))
+}
+
+/// The controller of a pod; none for a dry run.
+pub(super) fn owner<O>(request: &AdmissionRequest<O>, references: &Value) -> Option<Value> {
+    let namespace = request.namespace.as_deref()?;
+    if request.dry_run == Some(true) {
+        return None;
+    }
+    let owner = references.as_array()?.iter().find(|owner| owner["controller"] == true)?;
+    let text = |key: &str| owner[key].as_str().filter(|text| text.len() <= MAX_NAME);
+    Some(json!({
+        "apiVersion": text("apiVersion")?, "kind": text("kind")?, "name": text("name")?, "uid": text("uid")?,
+        "namespace": namespace,
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_owner_of_a_pod_is_found_without_an_evaluation() {
+        let review = |pod: &Value, dry_run: bool| {
+            let review = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
+                "uid": "u", "operation": "CREATE", "namespace": "team", "dryRun": dry_run,
+                "kind": {"group": "", "version": "v1", "kind": "Pod"}, "object": pod,
+            }});
+            ForOwner::of_review(&review.to_string(), "overload", "overloaded")
+        };
+        let job =
+            json!({"apiVersion": "batch/v1", "kind": "Job", "name": "a", "uid": "b", "controller": true});
+        let pod_of_job = json!({"metadata": {"ownerReferences": [job]}, "spec": {"containers": []}});
+        let told = review(&pod_of_job, false);
+        let told = told.map(|told| (told.owner["name"].clone(), told.warnings[0].1.clone()));
+        assert_eq!(told, Some((json!("a"), format!("{NOT_INJECTED}overloaded"))));
+        assert_eq!(review(&pod_of_job, true), None);
+        for pod in
+            [json!({"metadata": {}}), json!({"metadata": {"ownerReferences": 1}}), json!({}), json!(null)]
+        {
+            assert_eq!(review(&pod, false), None, "{pod}");
+        }
+    }
+}

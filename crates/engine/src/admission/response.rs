@@ -1,0 +1,284 @@
+//! The response of an AdmissionReview.
+//!
+//! It does not use the type of `kube`, which writes the patch as a list of numbers instead of base64.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::Serialize;
+
+use crate::{self as engine, Mutation};
+
+use super::review::V1;
+
+/// The length of a warning, beyond which the API server may cut it.
+const MAX_WARNING: usize = 256;
+/// The length of all warnings together, beyond which the API server cuts them.
+const MAX_WARNINGS: usize = 4_096;
+/// The length of a message. Messages contain values of the pod, which may have any length.
+pub(super) const MAX_MESSAGE: usize = 1_024;
+
+/// The response for a pod that cannot be injected because of a fault in the policy or in this program.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum OnError {
+    /// The pod is denied: a multi-node job that silently runs on TCP costs more than one that does not start.
+    #[default]
+    Deny,
+    /// The pod is admitted unchanged, with a warning.
+    Allow,
+}
+
+/// The use of an answer: to change the pod, or to report only.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// It injects them.
+    #[default]
+    Inject,
+    /// It allows every pod unchanged, and says what it would do in [`Mode::Inject`].
+    Audit,
+}
+
+impl Mode {
+    /// The stable name, for options, logs and metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Inject => "inject",
+            Self::Audit => "audit",
+        }
+    }
+}
+
+/// The beginning of messages and warnings.
+const NAME: &str = "fabric-injector: ";
+/// The beginning of a warning about a pod that [`Mode::Audit`] leaves unchanged.
+pub const UNCHANGED: &str = "fabric-injector: audit mode, the pod is unchanged: ";
+/// The beginning of a warning, after the name, about a pod that is admitted without the fabric.
+pub(super) const NOT_INJECTED: &str = "NOT injected, the pod has no fast network: ";
+/// The continuation for a pod that would be injected, before its stamp.
+pub const WOULD_BE_INJECTED: &str = "it would be injected by ";
+
+/// The `response` of an AdmissionReview.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Response {
+    /// The uid of the request.
+    pub uid: String,
+    /// If true, the API server may create the object.
+    pub allowed: bool,
+    /// The reason for which the object is denied.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<ResponseStatus>,
+    /// `JSONPatch` if there is a patch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub patch_type: Option<&'static str>,
+    /// The JSON Patch in base64.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub patch: Option<String>,
+    /// The warnings, which `kubectl` shows.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+    /// The annotations of the event in the audit log.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub audit_annotations: BTreeMap<&'static str, String>,
+}
+
+/// The `status` of a response that denies, of the API's kind `Status`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ResponseStatus {
+    /// Always `Failure`.
+    pub status: &'static str,
+    /// The reason and the remedy, which the API server shows to its client.
+    pub message: String,
+    /// The API's name for `code`.
+    pub reason: &'static str,
+    /// The HTTP status that the API server returns to its client.
+    pub code: u16,
+}
+
+impl Response {
+    /// Allows the object unchanged.
+    pub fn allow(uid: &str) -> Self {
+        Self {
+            uid: uid.to_owned(),
+            allowed: true,
+            status: None,
+            patch_type: None,
+            patch: None,
+            warnings: Vec::new(),
+            audit_annotations: BTreeMap::new(),
+        }
+    }
+
+    /// Denies the object; `reason` is the API's name for the HTTP status `code`.
+    pub(super) fn deny(uid: &str, code: u16, reason: &'static str, why: &dyn Display) -> Self {
+        let message = cut(format!("{NAME}{why}"), MAX_MESSAGE);
+        let status = Some(ResponseStatus { status: "Failure", message, reason, code });
+        Self { allowed: false, status, ..Self::allow(uid) }
+    }
+
+    /// The response to a fault, which `on_error` decides.
+    pub(super) fn fault(uid: &str, on_error: OnError, why: &dyn Display) -> Self {
+        match on_error {
+            OnError::Deny => Self::deny(uid, 500, "InternalError", why),
+            OnError::Allow => {
+                let warnings = within_limits([format!("{NAME}{NOT_INJECTED}{why}")]);
+                Self { warnings, ..Self::allow(uid) }
+            }
+        }
+    }
+
+    /// The response of a mode: in [`Mode::Audit`], the object is allowed unchanged.
+    pub(super) fn in_mode(self, mode: Mode) -> Self {
+        if mode == Mode::Inject {
+            return self;
+        }
+        let warnings = match &self.status {
+            Some(status) => within_limits([format!(
+                "{NAME}{}",
+                would_be_denied(&status.message.trim_start_matches(NAME))
+            )]),
+            None => self.warnings,
+        };
+        let outcome = |(key, text)| (key, if key == "outcome" { format!("audit: {text}") } else { text });
+        let audit_annotations = self.audit_annotations.into_iter().map(outcome).collect();
+        Self { warnings, audit_annotations, ..Self::allow(&self.uid) }
+    }
+
+    /// The AdmissionReview with the response, as JSON.
+    pub fn to_json(&self) -> Vec<u8> {
+        self.to_json_of(V1)
+    }
+
+    /// The same in another version of AdmissionReview, for a client that does not read `v1`.
+    pub(super) fn to_json_of(&self, api_version: &str) -> Vec<u8> {
+        #[derive(Serialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Review<'a> {
+            api_version: &'a str,
+            kind: &'static str,
+            response: &'a Response,
+        }
+        let warnings: usize = self.warnings.iter().map(String::len).sum();
+        let mut text = Vec::with_capacity(512 + warnings + self.patch.as_ref().map_or(0, String::len));
+        // Serializing strings into memory cannot fail.
+        let _ = serde_json::to_writer(
+            &mut text,
+            &Review { api_version, kind: "AdmissionReview", response: self },
+        );
+        text
+    }
+}
+
+/// The response for one pod.
+pub fn respond(uid: &str, mutation: &Mutation, on_error: OnError) -> Response {
+    respond_in(Mode::Inject, uid, mutation, on_error)
+}
+
+/// The response for one pod in a mode.
+pub(super) fn respond_in(mode: Mode, uid: &str, mutation: &Mutation, on_error: OnError) -> Response {
+    let mut messages: Vec<String> =
+        mutation.warnings.iter().map(|warning| format!("fabric-injector: {warning}")).collect();
+    let (mut response, outcome) = match &mutation.outcome {
+        engine::Outcome::Mutated(mutated) => {
+            // Warnings come before the additions, because the list may be cut.
+            let operations = mutated.operations();
+            let added = operations.summary().into_iter();
+            let verb = match mode {
+                Mode::Inject => "added",
+                Mode::Audit => {
+                    messages.insert(0, format!("{UNCHANGED}{WOULD_BE_INJECTED}{}", mutated.stamp));
+                    "would add"
+                }
+            };
+            messages.extend(added.map(|line| format!("fabric-injector: {verb} to {line}")));
+            let patch = Some(STANDARD.encode(operations.to_json()));
+            let response = Response { patch_type: Some("JSONPatch"), patch, ..Response::allow(uid) };
+            (response, format!("mutated by {}", mutated.stamp))
+        }
+        engine::Outcome::Skipped { marked, reason } => {
+            messages.push(format!("fabric-injector: left alone: {reason}"));
+            let patch =
+                (marked.operation_count() > 0).then(|| STANDARD.encode(marked.operations().to_json()));
+            let patch_type = patch.is_some().then_some("JSONPatch");
+            (Response { patch_type, patch, ..Response::allow(uid) }, format!("skipped: {}", reason.code()))
+        }
+        engine::Outcome::Unchanged { reason, .. } => {
+            // The pod asks for the fabric and does not get it. After another webhook changed an injected pod, the API
+            // server calls again: what the first call said stays, and there is nothing to add to it.
+            let is_repeated = matches!(reason, engine::Reason::NothingToAdd);
+            if !is_repeated && (mutation.policy.is_some() || reason.is_near_miss()) {
+                messages.push(format!("fabric-injector: left alone: {reason}"));
+            }
+            (Response::allow(uid), format!("unchanged: {}", reason.code()))
+        }
+        engine::Outcome::Refused { reason } if reason.is_fault() => {
+            (Response::fault(uid, on_error, reason), format!("failed: {}", reason.code()))
+        }
+        engine::Outcome::Refused { reason } if mode == Mode::Audit => {
+            messages.insert(0, format!("{NAME}{}", would_be_denied(reason)));
+            (Response::allow(uid), format!("refused: {}", reason.code()))
+        }
+        engine::Outcome::Refused { reason } => {
+            (Response::deny(uid, 403, "Forbidden", reason), format!("refused: {}", reason.code()))
+        }
+    };
+    if response.warnings.is_empty() {
+        response.warnings = within_limits(messages);
+    }
+    let concerns_pod = mutation.policy.is_some() || mutation.outcome.changed().is_some();
+    if concerns_pod || !response.allowed {
+        response.audit_annotations.insert("outcome", outcome);
+        let codes: Vec<&str> = mutation.warnings.iter().map(engine::Warning::code).collect();
+        if !codes.is_empty() {
+            response.audit_annotations.insert("warnings", codes.join(","));
+        }
+    }
+    response
+}
+
+/// The text about a pod that only [`Mode::Audit`] allows, without the name.
+pub(super) fn would_be_denied(why: &dyn Display) -> String {
+    format!("{}it would be denied: {why}", UNCHANGED.trim_start_matches(NAME))
+}
+
+/// Warnings with the name of the program, within the limits of the API.
+pub(super) fn prefixed(messages: Vec<String>) -> Vec<String> {
+    within_limits(messages.into_iter().map(|message| format!("{NAME}{message}")))
+}
+
+/// The first warnings, within the limits of the API, and the number of the others.
+pub(super) fn within_limits(messages: impl IntoIterator<Item = String>) -> Vec<String> {
+    const MORE: usize = "fabric-injector: and 18446744073709551615 more".len();
+    let mut left = MAX_WARNINGS - MORE;
+    let mut warnings = Vec::new();
+    let mut messages = messages.into_iter();
+    while let Some(message) = messages.next() {
+        let warning = cut(message, MAX_WARNING);
+        if warning.len() > left {
+            warnings.push(format!("fabric-injector: and {} more", messages.count() + 1));
+            break;
+        }
+        left -= warning.len();
+        warnings.push(warning);
+    }
+    warnings
+}
+
+/// Cuts a text to a number of bytes, and replaces control characters with blanks.
+pub(super) fn cut(mut text: String, most: usize) -> String {
+    // The control characters beyond ASCII begin with this byte.
+    if text.bytes().any(|byte| byte.is_ascii_control() || byte == 0xc2) {
+        text = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    }
+    if text.len() > most {
+        let mut end = most - '…'.len_utf8();
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        text.truncate(end);
+        text.push('…');
+    }
+    text
+}

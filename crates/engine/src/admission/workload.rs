@@ -1,0 +1,69 @@
+//! Reviews of workloads, which are always allowed unchanged.
+
+use serde::de::DeserializeOwned;
+
+use super::ReviewOutcome;
+use super::answer::{Answer, Record, Verdict, named, text, unsupported};
+use super::response::{Mode, Response, prefixed};
+use super::review::{self, AdmissionRequest, BadReview};
+
+/// A review of a workload.
+#[derive(Debug)]
+pub struct WorkloadReview<O> {
+    version: String,
+    request: AdmissionRequest<O>,
+}
+
+impl<O: DeserializeOwned> WorkloadReview<O> {
+    /// Reads a review, whose object is read as `O`.
+    pub fn read(body: &[u8]) -> Result<Self, BadReview> {
+        let (version, request) = review::parse(text(body)?)?;
+        Ok(Self { version, request })
+    }
+
+    pub fn take_object(&mut self) -> Option<O> {
+        self.request.object.take()
+    }
+
+    pub fn namespace(&self) -> Option<&str> {
+        self.request.namespace.as_deref().filter(|namespace| !namespace.is_empty())
+    }
+
+    /// The answer with these warnings, of which there may be none. `codes` are those of the findings that ask for action.
+    pub fn advised(self, warnings: Vec<String>, codes: Vec<String>, mode: Mode) -> Answer {
+        let outcome = if warnings.is_empty() { ReviewOutcome::Unadvised } else { ReviewOutcome::Advised };
+        self.finish(outcome, None, warnings, codes, mode)
+    }
+
+    /// The answer to a review that was not evaluated.
+    pub fn unadvised(self, reason: &'static str, mode: Mode) -> Answer {
+        self.finish(ReviewOutcome::Unadvised, Some(reason), Vec::new(), Vec::new(), mode)
+    }
+
+    fn finish(
+        self,
+        outcome: ReviewOutcome,
+        reason: Option<&'static str>,
+        warnings: Vec<String>,
+        codes: Vec<String>,
+        mode: Mode,
+    ) -> Answer {
+        let Self { version, request } = self;
+        let verdict = unsupported(&version, &request).unwrap_or_else(|| {
+            let mut response = Response::allow(&request.uid);
+            response.warnings = prefixed(warnings);
+            if !codes.is_empty() {
+                response.audit_annotations.insert("warnings", codes.join(","));
+            }
+            let name = named(request.name.as_deref()).unwrap_or_default();
+            let record = Record {
+                name: named(Some(&format!("{}/{name}", request.kind.kind))),
+                reason: reason.map(Into::into),
+                warnings: codes,
+                ..Record::new(&request, &response, outcome)
+            };
+            Verdict { response, record }
+        });
+        verdict.in_mode(mode, &version)
+    }
+}

@@ -1,0 +1,206 @@
+//! The analysis of a pod: what a policy needs to know of it, read once before anything is added.
+//!
+//! The choice of the policy, the conditions, the merge and the report read it. It knows the pod and the policy, and
+//! changes neither; it evaluates no expression.
+
+mod claims;
+mod completed;
+mod containers;
+mod kinds;
+mod multus;
+mod nodes;
+mod own_devices;
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use fabric_policy::interpolation::JOB_ROLE;
+use fabric_policy::matcher::{Selection, namespace_of};
+use fabric_policy::schema::{self, Shape};
+use fabric_policy::work::Work;
+use fabric_policy::{PodContext, Policy, ResolvedPolicy, Rule};
+
+use super::record::{Reason, evaluation_failed};
+
+pub(super) use containers::Container;
+pub use containers::{DEVICE_CLASS, requests};
+pub use kinds::is_device;
+pub(super) use kinds::{decided, written};
+pub(super) use multus::with_networks;
+pub use nodes::selected as selected_nodes;
+
+use completed::part_of;
+
+/// A pod as a policy sees it. A value that no expression of the policy reads is left empty.
+#[derive(Debug)]
+pub struct PodAnalysis {
+    /// The labels of nodes that the pod selects.
+    pub(super) nodes: Selection,
+    /// The policy for these nodes.
+    pub(crate) policy: Arc<ResolvedPolicy>,
+    /// The index of the policy in `others` of the one that is resolved for these nodes, if it is one of them.
+    pub(super) other: Option<usize>,
+    pub(super) containers: Vec<Container>,
+    pub(super) namespace: String,
+    pub(super) host_network: bool,
+    pub(super) total_gpus: i64,
+    /// True for the launcher of an MPIJob, which has no GPU.
+    pub(super) is_launcher: bool,
+    /// The names of the claims.
+    pub(super) claims: Value,
+    /// The names under which the pod requests devices of the fabric itself.
+    pub(super) own_devices: Vec<String>,
+    /// The parts of the pod that expressions read.
+    pub(super) pod: Value,
+    pub(super) purpose: Purpose,
+    /// What counts the work for the pod.
+    pub(super) work: Option<Work>,
+}
+
+/// What a pod is analysed for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    Injection,
+    /// An injection with a record of everything that the file of the policy has.
+    Record,
+    /// To see which rules apply.
+    Conditions,
+}
+
+impl Purpose {
+    pub(super) fn of_injection(is_recorded: bool) -> Self {
+        if is_recorded { Self::Record } else { Self::Injection }
+    }
+}
+
+/// The part of the pod's nodes that the policy reads, and the policy for them. With `whole`, that has all rules,
+/// conditions and variables of its file, whether or not an injection needs them.
+pub(crate) fn resolve(
+    policy: &Policy,
+    pod: &Value,
+    context: &PodContext,
+    whole: bool,
+) -> Result<(Selection, Arc<ResolvedPolicy>), Reason> {
+    let nodes = nodes::selected(policy, pod, context)?;
+    let resolved = if whole { policy.whole(&nodes) } else { policy.resolved(&nodes) };
+    Ok((nodes, resolved.map_err(|error| evaluation_failed("the policy", error))?))
+}
+
+impl PodAnalysis {
+    /// Analyses a pod; an error if it is malformed.
+    pub(super) fn of(
+        (nodes, policy): (Selection, Arc<ResolvedPolicy>),
+        pod: &Value,
+        context: &PodContext,
+        purpose: Purpose,
+    ) -> Result<Self, Reason> {
+        context.count_input();
+        let mut containers = containers::containers(pod, &policy.devices)?;
+        for container in &mut containers {
+            container.read(&policy, purpose, pod, context.work.as_ref());
+        }
+        let namespace = namespace_of(&pod["metadata"], context).to_owned();
+        let mut analysis = Self {
+            host_network: pod["spec"]["hostNetwork"].as_bool() == Some(true),
+            total_gpus: 0,
+            is_launcher: is_launcher(pod, context) && containers.iter().all(|container| container.gpus == 0),
+            claims: Value::Null,
+            own_devices: Vec::new(),
+            pod: Value::Null,
+            nodes,
+            policy,
+            other: None,
+            containers,
+            namespace,
+            purpose,
+            work: context.work.clone(),
+        };
+        let Self { policy, containers, .. } = &analysis;
+        if policy.reads("totalGpus") {
+            analysis.total_gpus = containers::total_gpus(pod, containers, &policy.devices);
+        }
+        if analysis.policy.reads("claimNames") {
+            analysis.claims = claims::names(pod);
+        }
+        if analysis.policy.adds_devices || analysis.policy.reads("ownDevices") {
+            analysis.own_devices = own_devices::found(pod, &analysis.policy.devices, &analysis.namespace);
+        }
+        if analysis.policy.reads("hasDevice") {
+            let Self { policy, containers, .. } = &mut analysis;
+            for container in containers {
+                container.has_device = own_devices::has(pod, container.place(), &policy.devices);
+            }
+        }
+        analysis.read_pod(pod, context);
+        Ok(analysis)
+    }
+
+    /// Analyses the pod as it is now, by the policy for the same nodes.
+    pub(super) fn again(
+        &self,
+        policy: &Policy,
+        pod: &Value,
+        context: &PodContext,
+        purpose: Purpose,
+    ) -> Result<Self, Reason> {
+        let (nodes, mut resolved) = resolve(policy, pod, context, purpose == Purpose::Record)?;
+        if let Some(other) = self.other.and_then(|at| resolved.others.get(at).cloned()) {
+            resolved = other;
+        }
+        Ok(Self { other: self.other, ..Self::of((nodes, resolved), pod, context, purpose)? })
+    }
+
+    pub(super) fn nodes_and_policy(&self) -> (Selection, Arc<ResolvedPolicy>) {
+        (self.nodes.clone(), Arc::clone(&self.policy))
+    }
+
+    /// Notes that a rule brought the pod into the network of the host.
+    pub(super) fn joined_host(&mut self, pod: &Value, context: &PodContext) {
+        self.host_network = true;
+        self.read_pod(pod, context);
+    }
+
+    fn read_pod(&mut self, pod: &Value, context: &PodContext) {
+        if !self.policy.reads("pod") {
+            return;
+        }
+        let reads = &self.policy.reads_for(self.purpose == Purpose::Conditions).pod;
+        self.pod = part_of(pod, reads, &Shape::Object(schema::pod()), self.work.as_ref());
+        // A pod without it is malformed, which other code reports.
+        if self.pod["spec"].is_null() {
+            self.pod["spec"] = Value::Object(Map::new());
+        }
+        add_labels(&mut self.pod, context);
+    }
+
+    /// Returns whether a rule is for this pod: a pod that brings devices itself gets none of the policy.
+    pub(super) fn may_apply(&self, rule: &Rule) -> bool {
+        rule.device.is_none() || self.own_devices.is_empty()
+    }
+
+    /// Returns whether a container requests GPUs.
+    pub(super) fn has_gpus(&self) -> bool {
+        self.containers.iter().any(|container| container.gpus > 0)
+    }
+}
+
+/// Returns whether the pod is labelled as the launcher of a job.
+fn is_launcher(pod: &Value, context: &PodContext) -> bool {
+    let of_template =
+        || context.labels.iter().find(|(key, _)| key == JOB_ROLE).map(|(_, value)| value.as_str());
+    pod["metadata"]["labels"][JOB_ROLE].as_str().or_else(of_template) == Some("launcher")
+}
+
+/// Adds the labels that the controller of a template gives to its pods.
+fn add_labels(pod: &mut Value, context: &PodContext) {
+    for (key, value) in &context.labels {
+        let labels = &mut pod["metadata"]["labels"];
+        if labels.is_null() {
+            *labels = Value::Object(Map::new());
+        }
+        if let Value::Object(labels) = labels {
+            labels.entry(key.as_str()).or_insert_with(|| Value::from(value.as_str()));
+        }
+    }
+}

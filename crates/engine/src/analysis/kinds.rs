@@ -1,0 +1,210 @@
+//! The nodes that a pod can be scheduled to, by what a policy reads of them.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+
+use serde_json::{Value, json};
+
+use fabric_policy::matcher::{LabelsRead, spellings};
+use fabric_policy::nodes::{Node, NodeKind, Nodes, scheduling_of};
+use fabric_policy::work::{Work, goes_on};
+use fabric_policy::{Definition, Policy, SelectedLabel};
+
+use super::containers::{DEVICE_CLASS, requests};
+use crate::record::{NODES, STAMP};
+
+/// Nodes are told apart up to this number of kinds, and labels up to this number of values. A pod that can be scheduled
+/// to more selects nothing of which it could get the facts.
+const MAX_KINDS: usize = 32;
+
+/// The kinds of nodes for which an earlier injection was decided; none for a pod that was injected without nodes. The
+/// nodes may have changed since, and what was decided stays. A value that no injection wrote counts as absent.
+pub(crate) fn decided(pod: &Value) -> Option<Vec<NodeKind>> {
+    let annotations = &pod["metadata"]["annotations"];
+    let kinds = annotations[NODES].as_str().and_then(read);
+    kinds.or_else(|| annotations[STAMP].is_string().then(Vec::new))
+}
+
+fn read(text: &str) -> Option<Vec<NodeKind>> {
+    let kinds: Value = serde_json::from_str(text).ok()?;
+    // No injection writes more.
+    let kinds = kinds.as_array().filter(|kinds| kinds.len() <= MAX_KINDS)?.iter().map(|kind| {
+        let entries = |key: &str| kind[key].as_object();
+        let text = |(key, value): (&String, &Value)| Some((key.clone(), value.as_str()?.to_owned()));
+        let count = |(key, value): (&String, &Value)| Some((key.clone(), value.as_i64()?));
+        Some(NodeKind {
+            labels: entries("labels")?.iter().map(text).collect::<Option<_>>()?,
+            gpus: kind["gpus"].as_i64()?,
+            resources: entries("resources")?.iter().map(count).collect::<Option<_>>()?,
+        })
+    });
+    kinds.collect()
+}
+
+/// The content of the annotation that [`decided`] reads.
+pub(crate) fn written(kinds: &[NodeKind]) -> String {
+    let kind =
+        |kind: &NodeKind| json!({"labels": kind.labels, "gpus": kind.gpus, "resources": kind.resources});
+    kinds.iter().map(kind).collect::<Value>().to_string()
+}
+
+/// The kinds of nodes that a pod can be scheduled to and that have the GPUs which it requests.
+pub(super) fn kinds(policy: &Policy, pod: &Value, nodes: &Nodes, work: Option<&Work>) -> Vec<NodeKind> {
+    let gpus = requested_gpus(policy.definition(), pod);
+    // The pods of a job have the same nodes.
+    let key = format!("{} {gpus:?} {}", policy.stamp(), scheduling_of(pod));
+    nodes.kinds.of(key, work, || found(policy, pod, &gpus, nodes, work))
+}
+
+fn found(policy: &Policy, pod: &Value, gpus: &[i64], nodes: &Nodes, work: Option<&Work>) -> Vec<NodeKind> {
+    let definition = policy.definition();
+    let candidates = candidates(definition, pod, gpus, nodes, work);
+    let all;
+    let labels: Vec<&str> = match policy.labels() {
+        LabelsRead::These(labels) => labels.iter().map(String::as_str).collect(),
+        LabelsRead::All => {
+            all = common_labels(&candidates, work);
+            all
+        }
+    };
+    let mut found: Vec<(Seen<'_>, usize)> = Vec::new();
+    // Thousands of nodes have the same few resources.
+    let mut devices: HashMap<&str, bool> = HashMap::new();
+    for node in candidates {
+        if !goes_on(work, 2 * (4 + labels.len())) {
+            break;
+        }
+        let value = |label: &&str| spellings(label).find_map(|label| node.label(label));
+        let mut is_device = |name| *devices.entry(name).or_insert_with(|| is_device(policy, name));
+        let resources = node.resources().filter(|(name, _)| is_device(name)).collect();
+        let seen =
+            Seen { labels: labels.iter().map(value).collect(), gpus: gpus_of(definition, node), resources };
+        match found.iter_mut().find(|(known, _)| *known == seen) {
+            Some((_, nodes)) => *nodes += 1,
+            None => found.push((seen, 1)),
+        }
+        if found.len() > MAX_KINDS {
+            return Vec::new();
+        }
+    }
+    // Where other nodes have devices of the fabric, a pod that requests them is not scheduled to one without.
+    if found.iter().any(|(seen, _)| !seen.resources.is_empty()) {
+        found.retain(|(seen, _)| !seen.resources.is_empty());
+    }
+    // Within a pool, what most of the nodes offer counts. Of two such offers, the smaller one fits all of them.
+    let mut kinds: Vec<NodeKind> = Vec::new();
+    found.sort_by_key(|(seen, nodes)| (Reverse(*nodes), seen.devices()));
+    let mut pools: Vec<(&[Option<&str>], i64)> = Vec::new();
+    for (seen, _) in &found {
+        let pool = (seen.labels.as_slice(), seen.gpus);
+        if !pools.contains(&pool) {
+            pools.push(pool);
+            kinds.push(seen.kind(&labels));
+        }
+    }
+    kinds.sort_unstable();
+    kinds.dedup();
+    kinds
+}
+
+/// Returns whether a resource is a device of the policy's fabric, or one that its parameters look for.
+pub fn is_device(policy: &Policy, name: &str) -> bool {
+    let mut parameters = policy.definition().by_node().filter_map(|one| one.from_nodes.as_ref());
+    policy.devices().own.resources.iter().any(|pattern| pattern.matches(name))
+        || parameters.any(|from_nodes| from_nodes.looks_for(name))
+}
+
+/// How many a node has of the first of the policy's GPU resources that it offers. A GPU can be offered by a device plugin
+/// and by a DRA driver, under a name of each.
+fn gpus_of(definition: &Definition, node: &Node) -> i64 {
+    let counts = definition.gpu_resources().iter().map(|name| node.count(name));
+    counts.into_iter().find(|count| *count > 0).unwrap_or_default()
+}
+
+/// What a policy reads of a node.
+#[derive(PartialEq)]
+struct Seen<'n> {
+    labels: Vec<Option<&'n str>>,
+    gpus: i64,
+    resources: Vec<(&'n str, i64)>,
+}
+
+impl Seen<'_> {
+    fn devices(&self) -> i64 {
+        self.resources.iter().map(|(_, count)| count).sum()
+    }
+
+    fn kind(&self, labels: &[&str]) -> NodeKind {
+        let known = labels
+            .iter()
+            .zip(&self.labels)
+            .filter_map(|(label, value)| Some(((*label).to_owned(), (*value)?.to_lowercase())));
+        NodeKind {
+            labels: known.collect(),
+            gpus: self.gpus,
+            resources: self.resources.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect(),
+        }
+    }
+}
+
+/// How many a pod requests of each of the policy's GPU resources.
+fn requested_gpus(definition: &Definition, pod: &Value) -> Vec<i64> {
+    let requests = requests(pod);
+    definition.gpu_resources().iter().map(|name| requests[name.as_str()].as_i64().unwrap_or(0)).collect()
+}
+
+/// The nodes that a pod can be scheduled to and that have the GPUs which it requests; of a pod without GPUs, those with
+/// any. If there is none, those that the policy's tolerations add.
+fn candidates<'n>(
+    definition: &Definition,
+    pod: &'n Value,
+    gpus: &[i64],
+    nodes: &'n Nodes,
+    work: Option<&'n Work>,
+) -> Vec<&'n Node> {
+    let names = definition.gpu_resources();
+    let fits = |node: &&Node| {
+        // A device class is no resource of a node.
+        let offers = |name: &String| {
+            if name.starts_with(DEVICE_CLASS) { gpus_of(definition, node) } else { node.count(name) }
+        };
+        gpus_of(definition, node) > 0
+            && names.iter().zip(gpus).all(|(name, requested)| offers(name) >= *requested)
+    };
+    let with = |is_exempt: &dyn Fn(&str) -> bool| -> Vec<&'n Node> {
+        nodes.candidates(pod, is_exempt, work).into_iter().filter(fits).collect()
+    };
+    let own = with(&|_| false);
+    if own.is_empty() { with(&|taint| definition.tolerates(taint)) } else { own }
+}
+
+/// The labels that all nodes have with one value.
+fn common_labels<'n>(nodes: &[&'n Node], work: Option<&Work>) -> Vec<&'n str> {
+    let Some((first, others)) = nodes.split_first() else { return Vec::new() };
+    let mut common: Vec<(&str, &str)> = first.labels().collect();
+    for node in others {
+        if !goes_on(work, 2 * common.len()) {
+            break;
+        }
+        common.retain(|(key, value)| node.label(key) == Some(value));
+    }
+    common.into_iter().map(|(key, _)| key).collect()
+}
+
+/// The labels that all kinds have, with their values.
+pub(super) fn labels_of_kinds(kinds: &[NodeKind]) -> Vec<SelectedLabel> {
+    let Some(first) = kinds.first() else { return Vec::new() };
+    let labels =
+        first.labels.keys().filter(|label| kinds.iter().all(|kind| kind.labels.contains_key(*label)));
+    labels
+        .map(|label| {
+            let mut values: Vec<String> = Vec::new();
+            for value in kinds.iter().filter_map(|kind| kind.labels.get(label)) {
+                if !values.contains(value) {
+                    values.push(value.clone());
+                }
+            }
+            SelectedLabel { label: label.clone(), values }
+        })
+        .collect()
+}

@@ -1,0 +1,88 @@
+//! The devices of a policy's fabric that a pod requests itself, under other names than those that the policy adds.
+
+use serde_json::Value;
+
+use fabric_policy::{Devices, NETWORKS};
+use fabric_yaml::quantity::Quantity;
+
+use super::claims::claims;
+use super::containers::LISTS;
+use super::multus::{Network, attached};
+
+/// The names of the devices; each once.
+pub(super) fn found(pod: &Value, devices: &Devices, namespace: &str) -> Vec<String> {
+    let mut names = resources(pod, devices);
+    names.extend(networks(pod, devices, namespace));
+    let is_own = |name: &str, target: &str| {
+        let mut entries = devices.added.claim_entries.iter();
+        let is_added = |known: &Option<String>| known.as_ref().is_none_or(|known| known == target);
+        entries.any(|(known, of)| known == name && is_added(of)) || devices.added.claims.contains(target)
+    };
+    let foreign = claims(pod)
+        .filter(|(name, target)| devices.own.claims.devices_of(name, target) > 0 && !is_own(name, target));
+    names.extend(foreign.map(|(_, target)| target.to_owned()));
+    let mut known = std::collections::BTreeSet::new();
+    names.retain(|name| known.insert(name.clone()));
+    names
+}
+
+/// Returns whether a container requests a device of the fabric, under whichever name.
+pub(super) fn has(pod: &Value, (list, index): (&str, usize), devices: &Devices) -> bool {
+    let container = &pod["spec"][list][index];
+    let claimed = |claim: &Value| {
+        let name = claim["name"].as_str().unwrap_or_default();
+        claims(pod).any(|(known, target)| known == name && devices.own.claims.devices_of(known, target) > 0)
+    };
+    requested(container, devices).next().is_some()
+        || container["resources"]["claims"].as_array().into_iter().flatten().any(claimed)
+}
+
+/// The devices of the fabric that a container requests.
+fn requested<'p>(container: &'p Value, devices: &'p Devices) -> impl Iterator<Item = &'p String> {
+    let lists = ["limits", "requests"].into_iter();
+    let amounts = lists.flat_map(|list| container["resources"][list].as_object().into_iter().flatten());
+    let is_device = |(name, amount): &(&String, &Value)| {
+        devices.own.resources.iter().any(|pattern| pattern.matches(name))
+            && Quantity::from_value(amount).is_some_and(|amount| amount.as_count() != Some(0))
+    };
+    amounts.filter(is_device).map(|(name, _)| name)
+}
+
+fn resources(pod: &Value, devices: &Devices) -> Vec<String> {
+    if devices.own.resources.is_empty() {
+        return Vec::new();
+    }
+    let containers = LISTS.iter().flat_map(|list| pod["spec"][list].as_array().into_iter().flatten());
+    let all = containers.flat_map(|container| requested(container, devices));
+    all.filter(|name| !devices.added.resources.contains(*name)).cloned().collect()
+}
+
+fn networks(pod: &Value, devices: &Devices, namespace: &str) -> Vec<String> {
+    let fabric = &devices.own.networks;
+    let Some(annotation) = pod["metadata"]["annotations"][NETWORKS].as_str().filter(|_| !fabric.is_empty())
+    else {
+        return Vec::new();
+    };
+    let own = devices.added.networks.iter().filter_map(|text| attached(text, namespace).ok());
+    let own: Vec<Network<'_>> = own.flatten().collect();
+    let in_full = |network: &Network<'_>| format!("{}/{}", network.namespace, network.name);
+    let is_foreign = |network: &Network<'_>| {
+        let matches = fabric.iter().any(|pattern| {
+            if pattern.has_namespace() {
+                pattern.matches(&in_full(network))
+            } else {
+                pattern.matches(&network.name)
+            }
+        });
+        matches && !own.contains(network)
+    };
+    let attached = attached(annotation, namespace).unwrap_or_default();
+    let foreign = attached.iter().filter(|network| is_foreign(network));
+    foreign
+        .map(
+            |network| {
+                if network.namespace == namespace { network.name.to_string() } else { in_full(network) }
+            },
+        )
+        .collect()
+}

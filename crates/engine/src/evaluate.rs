@@ -1,0 +1,13 @@
+//! The evaluation of a policy for a pod: the condition of the policy, and the rules that apply to each container.
+//!
+//! It reads the analysis, and changes nothing. What the rules add is evaluated by the merge.
+
+mod condition;
+mod rules;
+mod scope;
+mod values;
+
+pub use condition::{adds_to, analyse, analyse_named, condition_values};
+pub(super) use rules::{Row, Rules, State, go_on, rule_that_joins_host};
+pub(super) use scope::Scope;
+pub use values::each_scope;

@@ -1,0 +1,137 @@
+//! The condition of a policy, `match.when`.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::analysis::{PodAnalysis, Purpose, resolve};
+use crate::nodes::{fits_several, not_selected};
+use crate::record::{ConditionFact, LookedAt, Reason, Stop, Trace, evaluation_failed};
+use fabric_policy::expression::Resolver;
+use fabric_policy::interpolation::text_of;
+use fabric_policy::matcher::Selection;
+use fabric_policy::{Condition, NoteKind, PodContext, Policy, ResolvedPolicy};
+
+use super::rules::Rules;
+use super::scope::Scope;
+
+/// Analyses a pod for a policy that its other keys match; `None` if the condition does not hold. If the policy is one of
+/// `several`, the condition must not depend on an assumption.
+pub fn analyse(
+    policy: &Policy,
+    pod: &Value,
+    context: &PodContext,
+    several: bool,
+    trace: Option<&mut Trace>,
+) -> Result<Option<PodAnalysis>, Reason> {
+    let (nodes, resolved) = resolve(policy, pod, context, trace.is_some())?;
+    for note in resolved.notes.iter().filter(|_| several) {
+        if let NoteKind::Assumed { labels, .. } = &note.kind
+            && resolved.parameters_of_condition.contains(&note.parameter)
+        {
+            return Err(undecided(&resolved, not_selected(&nodes, labels)));
+        }
+    }
+    let found = holds((policy, &resolved), (&nodes, pod), context, trace)?;
+    let each = if policy.definition().matcher.when.is_some() { nodes.each() } else { Vec::new() };
+    for one in each.iter().filter(|_| each.len() > 1) {
+        let there = policy.resolved(one).map_err(|error| evaluation_failed("the policy", error))?;
+        if holds((policy, &there), (one, pod), context, None)?.is_some() != found.is_some() {
+            return Err(undecided(&resolved, fits_several(&nodes)));
+        }
+    }
+    Ok(found)
+}
+
+/// The analysis of the pod if the condition of the policy holds.
+fn holds(
+    (policy, resolved): (&Policy, &Arc<ResolvedPolicy>),
+    (nodes, pod): (&Selection, &Value),
+    context: &PodContext,
+    trace: Option<&mut Trace>,
+) -> Result<Option<PodAnalysis>, Reason> {
+    let is_never = matches!(resolved.condition, Condition::Fixed(false));
+    if is_never && trace.is_none() {
+        return Ok(None);
+    }
+    let purpose = Purpose::of_injection(trace.is_some());
+    let analysis = match PodAnalysis::of((nodes.clone(), Arc::clone(resolved)), pod, context, purpose) {
+        Err(_) if is_never => return Ok(None),
+        analysis => analysis?,
+    };
+    let holds = match (&resolved.condition, &trace) {
+        (Condition::Fixed(holds), None) => *holds,
+        (condition, _) => of_pod(policy, condition, &analysis, trace)?,
+    };
+    Ok(holds.then_some(analysis))
+}
+
+/// The value of the condition for a pod.
+fn of_pod(
+    policy: &Policy,
+    condition: &Condition,
+    analysis: &PodAnalysis,
+    trace: Option<&mut Trace>,
+) -> Result<bool, Reason> {
+    let scope = Scope::of_pod(analysis);
+    let resolver = Resolver(&scope);
+    let bindings = scope.bindings(&resolver);
+    let holds = match condition {
+        Condition::Fixed(holds) => Ok(*holds),
+        Condition::OfPod(when) => when.holds(&bindings),
+    };
+    let explained = holds.clone().map_err(|error| scope.explain("`match.when`", error).reason());
+    if let Some(trace) = trace {
+        let of = |when| ConditionFact::through_variables(policy.definition(), when, &holds, &bindings);
+        let when = policy.definition().matcher.when.as_ref().map(of);
+        let of_policy = trace.looked_at.entry(policy.name().to_owned());
+        of_policy.or_insert_with(|| LookedAt { of: analysis.nodes_and_policy(), when });
+    }
+    explained
+}
+
+/// Analyses a pod that names the policy: its condition chooses among the nodes that the pod fits, and nothing else.
+pub fn analyse_named(
+    policy: &Policy,
+    pod: &Value,
+    context: &PodContext,
+    mut trace: Option<&mut Trace>,
+) -> Result<PodAnalysis, Reason> {
+    let (nodes, resolved) = resolve(policy, pod, context, trace.is_some())?;
+    if let Some(analysis) = holds((policy, &resolved), (&nodes, pod), context, trace.as_deref_mut())? {
+        return Ok(analysis);
+    }
+    for (at, other) in resolved.others.iter().enumerate() {
+        if let Some(analysis) = holds((policy, other), (&nodes, pod), context, trace.as_deref_mut())? {
+            return Ok(PodAnalysis { other: Some(at), ..analysis });
+        }
+    }
+    PodAnalysis::of((nodes, resolved), pod, context, Purpose::of_injection(trace.is_some()))
+}
+
+/// The parameters that the condition of a policy reads, with their values for a pod.
+pub fn condition_values(policy: &Policy, pod: &Value, context: &PodContext) -> Vec<(String, String)> {
+    let Ok((_, resolved)) = resolve(policy, pod, context, false) else { return Vec::new() };
+    let parameters = policy.definition().parameters.iter().zip(&resolved.values);
+    parameters
+        .filter(|(parameter, _)| resolved.parameters_of_condition.contains(&parameter.name))
+        .map(|(parameter, value)| (parameter.name.clone(), text_of(value)))
+        .collect()
+}
+
+fn undecided(policy: &ResolvedPolicy, why: String) -> Reason {
+    let names: Vec<&str> = policy.parameters_of_condition.iter().map(String::as_str).collect();
+    let setting = if names.is_empty() { "match.when".to_owned() } else { names.join("`, `") };
+    Reason::SettingUndecided { setting, why, chooses_policy: true }
+}
+
+/// Returns whether a policy adds anything to a pod, wherever that is scheduled to and whatever its condition says.
+pub fn adds_to(policy: &Policy, pod: &Value, context: &PodContext) -> Result<bool, Reason> {
+    let context = PodContext { nodes: None, ..context.clone() };
+    let analysis =
+        PodAnalysis::of(resolve(policy, pod, &context, false)?, pod, &context, Purpose::Injection)?;
+    let scope = Scope::of_pod(&analysis);
+    let mut rules = Rules::of(&analysis, &scope);
+    Ok(analysis.has_gpus()
+        || rules.evaluate(pod, &context, None).map_err(Stop::reason).map(|()| rules.any())?)
+}

@@ -1,0 +1,244 @@
+//! The rules that apply to a pod, and the containers that each of them selects.
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+
+use crate::analysis::{Container, PodAnalysis};
+use crate::record::{ConditionOf, Reason, ScopeOf, Stop, Trace};
+use fabric_policy::expression::Resolver;
+use fabric_policy::interpolation::{EvaluationError, Interpolation};
+use fabric_policy::schema;
+use fabric_policy::work::Work;
+use fabric_policy::{Containers, PodContext, Rule, Variable};
+
+use super::scope::Scope;
+
+/// A container, the scope of its expressions, and the rules that select it.
+pub(crate) struct Row<'a> {
+    pub(crate) container: &'a Container,
+    pub(crate) scope: Scope<'a>,
+    selected: Vec<bool>,
+}
+
+/// What happens with a rule of which the condition holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum State {
+    /// No container is selected, or the condition does not hold.
+    Idle,
+    Applies,
+    /// Left out: another value of the pod excludes the host network that the rule sets.
+    KeptOffHost,
+    /// Left out: it attaches devices to the pod's own network, and the pod is in that of the host.
+    WithoutNetwork,
+}
+
+/// The rules of a policy, evaluated for a pod.
+pub(crate) struct Rules<'a> {
+    pub(crate) analysis: &'a PodAnalysis,
+    pub(crate) scope: &'a Scope<'a>,
+    pub(crate) rows: Vec<Row<'a>>,
+    /// The rules of the policy, each with its state in `states`.
+    all: &'a [Rule],
+    states: Vec<State>,
+    /// The value of the pod that excludes the host network.
+    pub(crate) off_host: Option<String>,
+}
+
+impl<'a> Rules<'a> {
+    /// The rules before any of them is evaluated.
+    pub(crate) fn of(analysis: &'a PodAnalysis, scope: &'a Scope<'a>) -> Self {
+        let all = analysis.policy.rules.as_slice();
+        let row = |container| Row { container, scope: scope.of_container(container), selected: Vec::new() };
+        let rows = analysis.containers.iter().map(row).collect();
+        Self { analysis, scope, rows, all, states: vec![State::Idle; all.len()], off_host: None }
+    }
+
+    /// Evaluates the conditions of the rules.
+    pub(crate) fn evaluate(
+        &mut self,
+        pod: &Value,
+        context: &PodContext,
+        mut trace: Option<&mut Trace>,
+    ) -> Result<(), Stop> {
+        let Self { analysis, scope, rows, all: rules, states, off_host } = self;
+        let may_apply = |rule: &Rule| analysis.may_apply(rule);
+        let candidates = Candidates::of(rules, scope, may_apply, trace.as_deref_mut())?;
+        if !analysis.host_network && candidates.joins_host.contains(&true) {
+            *off_host = schema::excludes_host_network(pod);
+        }
+        for Row { container, scope, selected } in rows {
+            go_on(context, rules.len())?;
+            *selected = candidates.select(container, scope, trace.as_deref_mut())?;
+            for (at, selects) in selected.iter_mut().enumerate().filter(|(_, selects)| **selects) {
+                let to_network = rules[at].device.is_some_and(|device| device.to_network);
+                states[at] = if off_host.is_some() && candidates.joins_host[at] {
+                    State::KeptOffHost
+                } else if analysis.host_network && to_network {
+                    State::WithoutNetwork
+                } else {
+                    State::Applies
+                };
+                *selects = states[at] == State::Applies;
+            }
+        }
+        Ok(())
+    }
+
+    /// Records the values of variables, and what they and the conditions read, when nothing else is to be evaluated.
+    pub(crate) fn record(&self, variables: &[Variable], pod: &Value, trace: &mut Trace) {
+        let Self { analysis, scope, rows, .. } = self;
+        trace.own_devices = !analysis.own_devices.is_empty();
+        trace.host_network = analysis.host_network;
+        let containers = analysis.containers.iter();
+        trace.containers = containers.map(|one| (one.list, one.index, one.gpus)).collect();
+        scope.record(variables, trace);
+        for row in rows {
+            row.scope.record(variables, trace);
+        }
+        scope.of_injected(pod).record(variables, trace);
+    }
+
+    /// Returns whether any rule applies.
+    pub(crate) fn any(&self) -> bool {
+        self.states.contains(&State::Applies)
+    }
+
+    /// The rules in a state.
+    pub(crate) fn in_state(&self, state: State) -> impl Iterator<Item = &'a Rule> {
+        let rules = self.all.iter().zip(&self.states);
+        rules.filter(move |(_, known)| **known == state).map(|(rule, _)| rule)
+    }
+
+    /// The rules that apply, in order.
+    pub(crate) fn applied(&self) -> impl Iterator<Item = &'a Rule> {
+        self.in_state(State::Applies)
+    }
+
+    /// Returns whether each rule that selects a container did so before.
+    pub(crate) fn are_among(&self, before: &Self) -> bool {
+        let known: HashMap<_, _> =
+            before.rows.iter().map(|row| (row.container.place(), &row.selected)).collect();
+        self.rows.iter().all(|row| {
+            let selected = || (0..self.all.len()).filter(|at| row.selected[*at]);
+            let known = known.get(&row.container.place());
+            selected().all(|at| known.is_some_and(|known| known[at]))
+        })
+    }
+
+    /// The rules that select a container, in order.
+    pub(crate) fn selecting(&self, row: &Row<'_>) -> impl Iterator<Item = &'a Rule> {
+        let rules = self.all.iter().zip(&row.selected);
+        rules.filter(|(_, selected)| **selected).map(|(rule, _)| rule)
+    }
+}
+
+/// Counts steps of work, and ends the injection if there are none left.
+pub(crate) fn go_on(context: &PodContext, steps: usize) -> Result<(), Stop> {
+    if context.goes_on(steps) {
+        return Ok(());
+    }
+    let ended = context.work.as_ref().and_then(Work::ended);
+    Err(Stop::Refuse(ended.map_or(Reason::Stopped, Reason::from)))
+}
+
+/// The name of the first rule that applies and brings a pod with a network of its own into that of the host.
+pub(crate) fn rule_that_joins_host<'a>(
+    analysis: &'a PodAnalysis,
+    pod: &Value,
+    context: &PodContext,
+) -> Result<Option<&'a str>, Stop> {
+    let joins = |rule: &Rule| rule.pod.host_network().is_some();
+    let rules = analysis.policy.rules.as_slice();
+    if analysis.host_network || !rules.iter().any(joins) {
+        return Ok(None);
+    }
+    let scope = Scope::of_pod(analysis);
+    let candidates = Candidates::of(rules, &scope, joins, None)?;
+    if !candidates.joins_host.contains(&true) || schema::excludes_host_network(pod).is_some() {
+        return Ok(None);
+    }
+    let mut joining: Option<usize> = None;
+    for container in &analysis.containers {
+        go_on(context, rules.len())?;
+        let selected = candidates.select(container, &scope.of_container(container), None)?;
+        let first = (0..rules.len()).find(|at| selected[*at] && candidates.joins_host[*at]);
+        joining = joining.into_iter().chain(first).min();
+    }
+    Ok(joining.map(|at| rules[at].name.as_str()))
+}
+
+/// The rules whose `when` holds.
+struct Candidates<'a> {
+    rules: &'a [Rule],
+    active: Vec<bool>,
+    /// Those that set `hostNetwork: true`.
+    joins_host: Vec<bool>,
+}
+
+impl<'a> Candidates<'a> {
+    fn of(
+        rules: &'a [Rule],
+        scope: &Scope<'_>,
+        looked_at: impl Fn(&Rule) -> bool,
+        mut trace: Option<&mut Trace>,
+    ) -> Result<Self, Stop> {
+        let resolver = Resolver(scope);
+        let bindings = scope.bindings(&resolver);
+        let mut candidates = Self { rules, active: Vec::new(), joins_host: Vec::new() };
+        for (at, rule) in rules.iter().enumerate() {
+            let mut holds = |when: &Interpolation| {
+                let holds = when.holds(&bindings);
+                if let Some(trace) = &mut trace {
+                    trace.evaluated((ConditionOf::Rule(at), ScopeOf::Pod), when, &holds, None);
+                }
+                holds.map_err(|error| failed(scope, rule, error))
+            };
+            let active = looked_at(rule) && rule.when.as_ref().map_or(Ok(true), &mut holds)?;
+            let host_network = match rule.pod.host_network() {
+                Some(template) if active => {
+                    template.build(&bindings).map_err(|error| failed(scope, rule, error))?
+                }
+                _ => None,
+            };
+            candidates.active.push(active);
+            candidates.joins_host.push(host_network == Some(Value::Bool(true)));
+        }
+        Ok(candidates)
+    }
+
+    /// The rules that select a container.
+    fn select(
+        &self,
+        container: &Container,
+        scope: &Scope<'_>,
+        mut trace: Option<&mut Trace>,
+    ) -> Result<Vec<bool>, Stop> {
+        let resolver = Resolver(scope);
+        let bindings = scope.bindings(&resolver);
+        // Several rules of a policy most often have the same condition.
+        let mut last: Option<(&Interpolation, bool)> = None;
+        let mut selected = vec![false; self.rules.len()];
+        for (at, rule) in self.rules.iter().enumerate().filter(|(at, _)| self.active[*at]) {
+            let holds = match (&rule.containers, last) {
+                (Containers::Gpus, _) => Ok(container.gpus > 0),
+                (Containers::Ranks, _) => Ok(scope.is_rank(container)),
+                (Containers::If(condition), Some((known, holds))) if known == condition => Ok(holds),
+                (Containers::If(condition), _) => {
+                    condition.holds(&bindings).inspect(|holds| last = Some((condition, *holds)))
+                }
+            };
+            if let Some(trace) = &mut trace
+                && let Some(condition) = rule.containers.condition()
+            {
+                trace.evaluated((ConditionOf::Containers(at), scope.part()), condition, &holds, None);
+            }
+            selected[at] = holds.map_err(|error| failed(scope, rule, error))?;
+        }
+        Ok(selected)
+    }
+}
+
+fn failed(scope: &Scope<'_>, rule: &Rule, error: EvaluationError) -> Stop {
+    scope.explain(&format!("rule `{}`", rule.name), error)
+}

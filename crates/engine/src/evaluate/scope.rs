@@ -1,0 +1,218 @@
+//! The values that expressions read. Each is computed when it is read first, since the expressions of most pods read few
+//! of them.
+
+use std::sync::OnceLock;
+
+use serde_json::Value;
+
+use crate::analysis::{Container, PodAnalysis, requests};
+use crate::record::{ScopeOf, Stop, Trace, VariableIn, add_reads, evaluation_failed};
+use fabric_policy::expression::{Bindings, Computed, Lookup, Resolver};
+use fabric_policy::interpolation::{BUILT_IN, EvaluationError, Phase};
+use fabric_policy::overlay::{Amount, Element, Written, is_zero, writes};
+use fabric_policy::work::Work;
+use fabric_policy::{ResolvedPolicy, Rule, Variable};
+
+/// The values that a scope adds to the one around it.
+enum Source<'a> {
+    /// The pod before anything is injected.
+    Pod,
+    /// One of its containers.
+    Container(&'a Container),
+    /// The requests of the pod after its containers were injected.
+    Injected(Value),
+}
+
+/// One scope of a pod, inside of another or of the policy's fixed values.
+pub(crate) struct Scope<'a> {
+    analysis: &'a PodAnalysis,
+    source: Source<'a>,
+    outer: Option<&'a Scope<'a>>,
+    variables: &'a [Variable],
+    computed: Vec<OnceLock<Option<Computed>>>,
+    built_in: [OnceLock<Computed>; BUILT_IN.len()],
+    /// The first variable that could not be evaluated. A lookup cannot fail, so it is kept here.
+    failure: OnceLock<(String, EvaluationError)>,
+}
+
+impl<'a> Scope<'a> {
+    /// The pod before anything is injected.
+    pub(crate) fn of_pod(analysis: &'a PodAnalysis) -> Self {
+        Self::new(analysis, Source::Pod, &analysis.policy.pod_variables, None)
+    }
+
+    /// One of the pod's containers.
+    pub(crate) fn of_container(&'a self, container: &'a Container) -> Self {
+        let variables = &self.analysis.policy.container_variables;
+        Self::new(self.analysis, Source::Container(container), variables, Some(self))
+    }
+
+    /// The pod after its containers were injected.
+    pub(crate) fn of_injected(&'a self, pod: &Value) -> Self {
+        let policy = &self.analysis.policy;
+        let requests = if policy.reads("podRequests") {
+            self.analysis.work.iter().for_each(Work::count_input);
+            requests(pod)
+        } else {
+            Value::Null
+        };
+        Self::new(self.analysis, Source::Injected(requests), &policy.injected_variables, Some(self))
+    }
+
+    fn new(
+        analysis: &'a PodAnalysis,
+        source: Source<'a>,
+        variables: &'a [Variable],
+        outer: Option<&'a Self>,
+    ) -> Self {
+        let computed = variables.iter().map(|_| OnceLock::new()).collect();
+        let built_in = std::array::from_fn(|_| OnceLock::new());
+        Self { analysis, source, outer, variables, computed, built_in, failure: OnceLock::new() }
+    }
+
+    pub(super) fn phase(&self) -> Phase {
+        match self.source {
+            Source::Pod => Phase::Pod,
+            Source::Container(_) => Phase::Container,
+            Source::Injected(_) => Phase::Injected,
+        }
+    }
+
+    /// The part of the pod that it is about.
+    pub(crate) fn part(&self) -> ScopeOf {
+        match self.source {
+            Source::Pod => ScopeOf::Pod,
+            Source::Container(container) => {
+                ScopeOf::Container { list: container.list, index: container.index }
+            }
+            Source::Injected(_) => ScopeOf::Injected,
+        }
+    }
+
+    /// Records the values of the variables of this scope, and what they and the conditions read.
+    pub(super) fn record(&self, variables: &[Variable], trace: &mut Trace) {
+        let resolver = Resolver(self);
+        let bindings = self.bindings(&resolver);
+        let scope = self.part();
+        trace.read(scope, &bindings);
+        for Variable { name, value, .. } in
+            variables.iter().filter(|one| one.phase.max(Phase::Pod) == self.phase())
+        {
+            let mut reads = Vec::new();
+            value.texts(&mut |text| add_reads(text, &bindings, &mut reads));
+            let value = value.evaluate(&bindings).map_err(|error| error.message);
+            trace.variables.push(VariableIn { name: name.clone(), scope, value, reads });
+        }
+    }
+
+    fn policy(&self) -> &'a ResolvedPolicy {
+        &self.analysis.policy
+    }
+
+    /// Bindings over the fixed values of the policy and this scope.
+    pub(crate) fn bindings<'s>(&'s self, resolver: &'s Resolver<'s>) -> Bindings<'s, 's> {
+        let mut bindings: Bindings<'s, 's> = self.policy().bindings.child();
+        bindings.resolve_by(resolver, self.analysis.work.clone());
+        bindings
+    }
+
+    fn variable(&self, at: usize) -> Option<&Computed> {
+        let Variable { name, value, .. } = &self.variables[at];
+        let compute = || match value.evaluate(&self.bindings(&Resolver(self))) {
+            Ok(value) => Some(Computed::of(&value)),
+            Err(error) => {
+                let _ = self.failure.set((name.clone(), error));
+                None
+            }
+        };
+        self.computed[at].get_or_init(compute).as_ref()
+    }
+
+    fn built_in(&self, name: &str) -> Option<&Computed> {
+        let phase = self.phase();
+        let at = BUILT_IN.iter().position(|known| known.phase == phase && known.name == name)?;
+        Some(self.built_in[at].get_or_init(|| self.value_of(name)))
+    }
+
+    fn value_of(&self, name: &str) -> Computed {
+        let PodAnalysis { pod, namespace, host_network, total_gpus, claims, own_devices, .. } = self.analysis;
+        match (&self.source, name) {
+            (Source::Pod, "pod") => Computed::of(pod),
+            (Source::Pod, "podNamespace") => Computed::of(&Value::from(namespace.as_str())),
+            (Source::Pod, "hostNetwork") => Computed::bool(*host_network),
+            (Source::Pod, "totalGpus") => Computed::int(*total_gpus),
+            (Source::Pod, "claimNames") => Computed::of(claims),
+            (Source::Pod, "ownDevices") => Computed::bool(!own_devices.is_empty()),
+            (Source::Pod, "launcher") => Computed::bool(self.analysis.is_launcher),
+            (Source::Container(container), "ranks") => Computed::bool(self.is_rank(container)),
+            (Source::Container(container), "gpus") => Computed::int(container.gpus),
+            (Source::Container(container), "container") => Computed::of(&container.read),
+            (Source::Container(container), "gpuCounts") => Computed::of(&container.counts),
+            (Source::Container(container), "hasDevice") => Computed::bool(self.has_device(container)),
+            (Source::Injected(requests), "podRequests") => Computed::of(requests),
+            _ => Computed::of(&Value::Null),
+        }
+    }
+
+    /// Returns whether a container is a rank of a job, or the launcher, which hands variables on to the ranks.
+    pub(super) fn is_rank(&self, container: &Container) -> bool {
+        container.gpus > 0 || self.analysis.is_launcher
+    }
+
+    /// Returns whether a container requests a device of the fabric, or gets one.
+    fn has_device(&self, container: &Container) -> bool {
+        let analysis = self.analysis;
+        let resolver = Resolver(self);
+        let bindings = self.bindings(&resolver);
+        // An expression without a value is the reason to refuse the pod, which the rule itself finds.
+        let gets = |rule: &Rule| {
+            let Some(device) = rule.device.filter(|_| analysis.may_apply(rule)) else { return false };
+            (!device.to_network || !analysis.host_network)
+                && rule.when.as_ref().is_none_or(|when| when.holds(&bindings) == Ok(true))
+                && adds_any(rule, &bindings)
+        };
+        container.has_device || container.gpus > 0 && analysis.policy.rules.iter().any(gets)
+    }
+
+    /// The error behind an expression that failed: that of a variable it reads, if one failed first.
+    pub(crate) fn explain(&self, place: &str, error: EvaluationError) -> Stop {
+        let mut scope = Some(self);
+        while let Some(present) = scope {
+            if let Some((name, error)) = present.failure.get() {
+                return Stop::Refuse(evaluation_failed(&format!("the variable `{name}`"), error.clone()));
+            }
+            scope = present.outer;
+        }
+        Stop::Refuse(evaluation_failed(place, error))
+    }
+}
+
+/// Returns whether an entry of `devices.add` adds more than none of its resources, or one of its claims.
+fn adds_any(rule: &Rule, bindings: &Bindings<'_, '_>) -> bool {
+    let resource = |amount: &Amount| {
+        let value = amount.limit.as_ref().and_then(|limit| limit.build(bindings).ok()).flatten();
+        let names = value.is_some().then(|| amount.names(bindings).ok()).flatten().unwrap_or_default();
+        let mut amounts = names.into_iter().map(|(_, nth)| amount.of(nth, value.clone().unwrap_or_default()));
+        amounts.any(|amount| amount.is_ok_and(|amount| !is_zero(&amount)))
+    };
+    let claim = |claim: &Element| {
+        let claim = claim.0.build(bindings).ok().flatten();
+        claim.is_some_and(|claim| !claim["resourceClaimTemplateName"].is_null())
+    };
+    let mut of_container = writes(&rule.container).into_iter();
+    let mut of_pod = writes(&rule.pod.claims).into_iter();
+    let has_resources = rule.device.is_some_and(|device| device.has_resources);
+    let has_claims = !rule.pod.claims.is_empty();
+    !has_resources && !has_claims
+        || of_container.any(|write| matches!(write.value, Written::Amount(amount) if resource(amount)))
+        || of_pod.any(|write| matches!(write.value, Written::Entry(entry) if claim(entry)))
+}
+
+impl Lookup for Scope<'_> {
+    fn value(&self, name: &str) -> Option<&Computed> {
+        if let Some(at) = self.variables.iter().position(|variable| variable.name == name) {
+            return self.variable(at);
+        }
+        self.built_in(name).or_else(|| self.outer.and_then(|outer| outer.value(name)))
+    }
+}

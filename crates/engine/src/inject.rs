@@ -1,0 +1,300 @@
+//! Injecting one pod by one policy, once.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use fabric_policy::interpolation::text_of;
+use fabric_policy::matcher::Selection;
+use fabric_policy::{NoteKind, PodContext, Policy, ResolvedPolicy, SelectedLabel};
+use fabric_yaml::pointer::field_path;
+
+use super::analysis::{PodAnalysis, Purpose};
+use super::evaluate::{Rules, Scope, State, rule_that_joins_host};
+use super::merge::{about_pod, merge, settings};
+use super::nodes::{self, Decided};
+use super::record::{ChangeLog, Cursor, Reason, SKIPPED, STAMP, Stop, Warning, WarningKind, stamp};
+
+/// Injects the pod in place. After a [`Stop`], the log can revert the changes.
+pub(super) fn inject(
+    policy: &Policy,
+    mut analysis: PodAnalysis,
+    pod: &mut Value,
+    context: &PodContext,
+    log: &mut ChangeLog,
+) -> Result<(), Stop> {
+    let nodes = nodes::keep(&analysis, pod, log)?;
+    join_host(&mut analysis, pod, context, log)?;
+    let scope = Scope::of_pod(&analysis);
+    let mut rules = Rules::of(&analysis, &scope);
+    let found = rules.evaluate(pod, context, log.trace.as_deref_mut());
+    let ended = found.and_then(|()| inject_by(policy, (&rules, nodes), pod, context, log));
+    if let Some(trace) = &mut log.trace {
+        rules.record(&policy.definition().variables, pod, trace);
+    }
+    ended
+}
+
+/// Injects the pod by the rules that apply.
+fn inject_by(
+    policy: &Policy,
+    (rules, nodes): (&Rules<'_>, Decided),
+    pod: &mut Value,
+    context: &PodContext,
+    log: &mut ChangeLog,
+) -> Result<(), Stop> {
+    let analysis = rules.analysis;
+    record_rules(rules, log);
+    if !rules.any() {
+        // The record has the conditions of files, whether or not a rule applies.
+        let _ = log.trace.is_some().then(|| settings(&analysis.policy, rules.scope, log));
+        about_pod(&analysis.policy, &rules.scope.of_injected(pod), log)?;
+        return Err(no_rule_applies(policy, analysis, pod));
+    }
+    warn_about_parameters(rules, log);
+    let of_merge = log.warnings.len();
+    merge(rules, pod, policy.stamp(), context, log)?;
+    let may_pass = log.may_pass || log.warnings.iter().any(|warning| warning.kind.may_pass());
+    if may_pass || analysis.policy.own_writes.are_read(rules.applied()) {
+        let by_conditions = !may_pass && analysis.policy.own_writes.are_read_by_conditions_only();
+        let before = by_conditions.then_some(rules);
+        settle(policy, (analysis, before), pod, of_merge, context, log)?;
+    }
+    if nodes == Decided::Now {
+        nodes::warn_of_requests(analysis, pod, log);
+    }
+    log.drop_reverted(pod);
+    let annotations = &pod["metadata"]["annotations"];
+    if log.is_empty() && annotations[STAMP] == policy.stamp() && annotations.get(SKIPPED).is_none() {
+        return Err(Stop::Leave(Reason::NothingToAdd));
+    }
+    Ok(stamp(policy.stamp(), pod, log)?)
+}
+
+/// The reason to refuse a pod that would come out in another way on other nodes that it may get: a setting without a least
+/// differs between them, and the pod has to decide.
+pub(super) fn undecided(
+    policy: &Policy,
+    ((nodes, resolved), purpose): (&(Selection, Arc<ResolvedPolicy>), Purpose),
+    before: &Value,
+    (ended, after): (&Result<(), Stop>, &Value),
+    context: &PodContext,
+) -> Option<Reason> {
+    for (at, other) in resolved.others.iter().enumerate() {
+        context.count_input();
+        let mut pod = before.clone();
+        let there =
+            PodAnalysis::of((nodes.clone(), Arc::clone(other)), &pod, context, purpose).map_err(Stop::from);
+        let there = there.and_then(|analysis| {
+            let analysis = PodAnalysis { other: Some(at), ..analysis };
+            inject(policy, analysis, &mut pod, context, &mut ChangeLog::of(context))
+        });
+        let setting = match (ended, there) {
+            (Ok(()), Ok(())) if pod == *after => continue,
+            (Ok(()), Ok(())) => {
+                let first = json_patch::diff(after, &pod).0.into_iter().next();
+                first.map(|operation| field_path(after, operation.path().as_str()))
+            }
+            // The same end, such as that no rule applies.
+            (Err(here), Err(there)) if here.reason_code() == there.reason_code() => continue,
+            _ => None,
+        };
+        let setting = setting.unwrap_or_else(|| policy.name().to_owned());
+        return Some(Reason::SettingUndecided {
+            setting,
+            why: nodes::fits_several(nodes),
+            chooses_policy: false,
+        });
+    }
+    None
+}
+
+/// Injects the pod as it is by now, until that changes nothing: an expression may read what was added, and a later rule
+/// may have changed what was in the way of a value. A pod that changes each time is refused. `of_merge` is the index of
+/// the first warning of the merge. With the rules of the first injection, nothing changes if no others apply by now.
+fn settle(
+    policy: &Policy,
+    first: (&PodAnalysis, Option<&Rules<'_>>),
+    pod: &mut Value,
+    of_merge: usize,
+    context: &PodContext,
+    log: &mut ChangeLog,
+) -> Result<(), Stop> {
+    let mut changed = None;
+    for _ in 0..2 {
+        changed = inject_again(policy, first, pod, of_merge, context, log)?;
+        if changed.is_none() {
+            return Ok(());
+        }
+        log.changed_again = true;
+    }
+    Err(Stop::Refuse(Reason::NotIdempotent { path: changed.unwrap_or_default() }))
+}
+
+/// Returns the JSON Pointer to a value that changes.
+fn inject_again(
+    policy: &Policy,
+    (first, before): (&PodAnalysis, Option<&Rules<'_>>),
+    pod: &mut Value,
+    of_merge: usize,
+    context: &PodContext,
+    log: &mut ChangeLog,
+) -> Result<Option<String>, Stop> {
+    if let Some(before) = before.filter(|_| first.purpose == Purpose::Injection)
+        && no_others_apply(policy, (first, before), pod, context)?
+    {
+        return Ok(None);
+    }
+    let mut analysis = first.again(policy, pod, context, first.purpose)?;
+    if analysis.policy.values != first.policy.values {
+        return Err(Stop::Refuse(Reason::NotIdempotent { path: "/spec/nodeSelector".to_owned() }));
+    }
+    context.count_input();
+    let (unchanged, writes) = (pod.clone(), log.writes);
+    join_host(&mut analysis, pod, context, log)?;
+    if let Some(trace) = &mut log.trace {
+        trace.start_again();
+    }
+    let known = log.warnings.split_off(of_merge);
+    let scope = Scope::of_pod(&analysis);
+    let mut rules = Rules::of(&analysis, &scope);
+    rules.evaluate(pod, context, None)?;
+    merge(&rules, pod, policy.stamp(), context, log)?;
+    let changed = (log.writes > writes && *pod != unchanged).then(|| {
+        let first = json_patch::diff(&unchanged, pod).0.into_iter().next();
+        first.map(|operation| operation.path().to_string()).unwrap_or_default()
+    });
+    let repeated = log.warnings.split_off(of_merge);
+    let (seen, still): (HashSet<&Warning>, HashSet<&Warning>) =
+        (known.iter().collect(), repeated.iter().collect());
+    // What is no longer in the way of a value changes the pod.
+    let holds =
+        |warning: &Warning| changed.is_none() || !warning.kind.is_left_out() || still.contains(warning);
+    let is_new =
+        |warning: &Warning| (changed.is_some() || warning.kind.is_left_out()) && !seen.contains(warning);
+    log.warnings.extend(known.iter().filter(|warning| holds(warning)).cloned());
+    log.warnings.extend(repeated.iter().filter(|warning| is_new(warning)).cloned());
+    Ok(changed)
+}
+
+/// Returns whether the rules that apply by now are among those of the first injection.
+fn no_others_apply(
+    policy: &Policy,
+    (first, before): (&PodAnalysis, &Rules<'_>),
+    pod: &Value,
+    context: &PodContext,
+) -> Result<bool, Stop> {
+    let analysis = first.again(policy, pod, context, Purpose::Conditions)?;
+    if analysis.policy.values != first.policy.values
+        || rule_that_joins_host(&analysis, pod, context)?.is_some()
+    {
+        return Ok(false);
+    }
+    let scope = Scope::of_pod(&analysis);
+    let mut rules = Rules::of(&analysis, &scope);
+    rules.evaluate(pod, context, None)?;
+    Ok(rules.are_among(before))
+}
+
+/// Brings the pod into the network of the host if a rule that applies does, so that all rules see it there.
+fn join_host(
+    analysis: &mut PodAnalysis,
+    pod: &mut Value,
+    context: &PodContext,
+    log: &mut ChangeLog,
+) -> Result<(), Stop> {
+    let Some(rule) = rule_that_joins_host(analysis, pod, context)? else { return Ok(()) };
+    let mut cursor = Cursor::pod(pod, log)?;
+    cursor.written_by_rule(rule);
+    cursor.within("spec", |spec| {
+        spec.put("hostNetwork", Value::Bool(true));
+        Ok(())
+    })?;
+    analysis.joined_host(pod, context);
+    Ok(())
+}
+
+/// Records the rules that apply, and those that are left out.
+fn record_rules(rules: &Rules<'_>, log: &mut ChangeLog) {
+    let analysis = rules.analysis;
+    if let Some(trace) = &mut log.trace {
+        trace.applied.extend(rules.applied().map(|rule| rule.name.clone()));
+    }
+    let names = &analysis.own_devices;
+    if analysis.policy.devices.are_kept && !names.is_empty() && (analysis.has_gpus() || rules.any()) {
+        log.warnings.push(about(WarningKind::KeptFabric { names: names.clone() }, ""));
+    }
+    for rule in rules.in_state(State::WithoutNetwork) {
+        let path = "/spec/hostNetwork".to_owned();
+        log.warnings.push(Warning { path, kind: WarningKind::HostNetwork, rule: rule.name.clone() });
+    }
+    let against = rules.off_host.clone().unwrap_or_default();
+    for rule in rules.in_state(State::KeptOffHost) {
+        let setting = "hostNetwork: true".to_owned();
+        let kind = WarningKind::Excluded { setting, against: against.clone() };
+        let path = "/spec/hostNetwork".to_owned();
+        log.warnings.push(Warning { path, kind, rule: rule.name.clone() });
+    }
+}
+
+fn no_rule_applies(policy: &Policy, analysis: &PodAnalysis, pod: &Value) -> Stop {
+    let is_injected = pod["metadata"]["annotations"][STAMP] == policy.stamp();
+    if analysis.has_gpus() && is_injected {
+        return Stop::Leave(Reason::NothingToAdd);
+    }
+    if analysis.has_gpus() {
+        return Stop::Skip { mark: policy.stamp().to_owned(), reason: Reason::NoRuleApplies };
+    }
+    let devices = &analysis.policy.devices;
+    let known = || devices.gpu_claims.with_devices().take(32).map(|known| &known.pattern);
+    let names: Vec<String> = known().map(ToString::to_string).collect();
+    let is_special = |name: &&String| known().any(|other| other.to_string() != **name && other.matches(name));
+    let claims = names.iter().filter(|name| !is_special(name)).take(4).cloned().collect();
+    Stop::Leave(Reason::NoGpuContainer { resources: devices.gpu_resources.clone(), claims })
+}
+
+/// Reports the sources of the parameter values on which an applied rule depends, and with it the choice of the policy.
+fn warn_about_parameters(rules: &Rules<'_>, log: &mut ChangeLog) {
+    let PodAnalysis { policy, nodes: selection, .. } = rules.analysis;
+    let of_nodes = !selection.kinds.is_empty();
+    let matters = |name: &str| {
+        policy.parameters_of_condition.contains(name)
+            || rules.applied().any(|rule| rule.parameters.contains(name))
+    };
+    let selected =
+        |label: &String| SelectedLabel { label: label.clone(), values: selection.values(label).to_vec() };
+    for note in policy.notes.iter().filter(|note| matters(&note.parameter)) {
+        let (parameter, value) = (note.parameter.clone(), text_of(&note.value));
+        let kind = match &note.kind {
+            NoteKind::Assumed { labels, reads_gpus } => WarningKind::ParameterAssumed {
+                parameter,
+                value,
+                labels: labels.iter().map(selected).collect(),
+                gpus: selection.gpus.filter(|_| *reads_gpus),
+                has_gpus: rules.analysis.has_gpus(),
+                of_nodes,
+            },
+            NoteKind::Least => {
+                WarningKind::NodesDisagree { parameter, value, kinds: nodes::told_apart(&selection.each()) }
+            }
+            NoteKind::LessThanTable { label, table } => {
+                let (table, selected) = (text_of(table), selected(label));
+                WarningKind::NodesOfferLess { parameter, value, table, selected }
+            }
+            NoteKind::Contradicts { label, table } => {
+                let (table, selected) = (text_of(table), selected(label));
+                WarningKind::ParameterContradicts { parameter, value, table, selected }
+            }
+        };
+        let warning = about(kind, "");
+        if !log.warnings.contains(&warning) {
+            log.warnings.push(warning);
+        }
+    }
+}
+
+/// A warning about the pod.
+fn about(kind: WarningKind, rule: &str) -> Warning {
+    Warning { path: String::new(), kind, rule: rule.to_owned() }
+}

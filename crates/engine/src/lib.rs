@@ -1,0 +1,93 @@
+//! The mutation engine: a pod and policies in, a JSON Patch and a report out.
+//!
+//! The pod is a [`serde_json::Value`] throughout, so that fields that this version does not know are kept. The engine adds
+//! to it, and replaces a value only where a rule says so.
+//!
+//! The path of a pod: [`admission`] or [`manifest`] reads it, [`policy_set`] chooses its policy, `analysis` reads it once,
+//! `evaluate` finds the rules that apply, `merge` changes it, and `record` keeps what changed and why. Each knows those
+//! before it, and `record` knows none. [`validate`] tries a policy on sample pods when it is loaded, [`registration`]
+//! derives the conditions of the webhook from the policies, and [`workload`] finds the pod templates in other objects.
+//!
+//! This crate knows no provider, and no server: it receives the bytes of a review and returns those of the answer.
+
+pub mod admission;
+mod analysis;
+mod evaluate;
+mod inject;
+pub mod manifest;
+mod merge;
+mod nodes;
+pub mod policy_set;
+mod record;
+pub mod registration;
+pub mod validate;
+pub mod workload;
+
+use serde_json::Value;
+
+use fabric_policy::{PodContext, Policy};
+
+pub use analysis::{DEVICE_CLASS, PodAnalysis, is_device, requests, selected_nodes};
+pub use evaluate::{adds_to, analyse, analyse_named, condition_values, each_scope};
+pub use record::{
+    Author, ConditionFact, FieldState, Kept, Mutated, Mutation, NODES, NodesLookedAt, Operation, Operations,
+    Outcome, PROVIDER, Read, Reason, SKIPPED, STAMP, Warning, WarningKind,
+};
+pub use record::{ConditionOf, Evaluated, FieldOutcome, LookedAt, ScopeOf, Trace, VariableIn, skip};
+
+use record::{ChangeLog, Stop};
+
+/// Injects a pod once by a policy that matches it. With `trace`, records what was evaluated and what each rule wrote.
+pub(crate) fn inject(
+    policy: &Policy,
+    analysis: PodAnalysis,
+    mut pod: Value,
+    context: &PodContext,
+    mut trace: Option<&mut Trace>,
+) -> Mutation {
+    let mut log = ChangeLog::of(context);
+    if let Some(trace) = &mut trace {
+        trace.chosen = Some(policy.name().to_owned());
+        log.trace = Some(Box::new(std::mem::take(trace)));
+    }
+    let before = (!analysis.policy.others.is_empty()).then(|| {
+        context.count_input();
+        (pod.clone(), analysis.purpose, analysis.nodes_and_policy())
+    });
+    let mut ended = inject::inject(policy, analysis, &mut pod, context, &mut log);
+    if let Some((before, purpose, resolved)) = before
+        && let Some(reason) =
+            inject::undecided(policy, (&resolved, purpose), &before, (&ended, &pod), context)
+    {
+        ended = Err(Stop::Refuse(reason));
+    }
+    if let (Some(trace), Some(recorded)) = (trace, log.trace.take()) {
+        *trace = *recorded;
+    }
+    let name = Some(policy.name().to_owned());
+    match ended {
+        Ok(()) => {
+            let changed_again = log.changed_again;
+            let (changes, warnings) = log.finish();
+            let warnings = record::of_injected(warnings, &pod);
+            let stamp = policy.stamp().to_owned();
+            let mutated = Mutated { pod, stamp, changed_again, changes };
+            Mutation { outcome: Outcome::Mutated(mutated), policy: name, warnings }
+        }
+        Err(Stop::Refuse(reason)) => {
+            let reason = reason.with_field_path(&pod);
+            Mutation { outcome: Outcome::Refused { reason }, policy: name, warnings: Vec::new() }
+        }
+        Err(Stop::Skip { mark, reason }) => {
+            let warnings = record::with_field_paths(std::mem::take(&mut log.warnings), &pod);
+            log.undo(&mut pod);
+            skip(pod, mark, reason, name, warnings)
+        }
+        Err(Stop::Leave(reason)) => {
+            let reason = reason.with_field_path(&pod);
+            let warnings = record::with_field_paths(std::mem::take(&mut log.warnings), &pod);
+            log.undo(&mut pod);
+            Mutation { outcome: Outcome::Unchanged { pod, reason }, policy: name, warnings }
+        }
+    }
+}

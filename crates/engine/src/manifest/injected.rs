@@ -1,0 +1,142 @@
+//! The result of the injection of a document.
+
+use std::sync::Arc;
+
+use json_patch::{Patch, PatchOperation, ReplaceOperation};
+use serde_json::Value;
+
+use crate::workload::Findings;
+use crate::{Mutation, Outcome};
+use fabric_policy::PodContext;
+use fabric_policy::nodes::Nodes;
+use fabric_policy::work::Work;
+use fabric_yaml as yaml;
+
+/// The result of the injection of one pod template.
+#[derive(Debug)]
+pub struct Template {
+    /// The JSON Pointer from the document's root to the template.
+    pub pointer: String,
+    /// The mutation of the template.
+    pub mutation: Mutation,
+    /// A summary of the added fields, one line for each container and one for the pod. Empty unless
+    /// [`Wanted::summary`] is set.
+    pub added: Vec<String>,
+    /// The requests for the fabric that have no effect. Empty unless [`Wanted::findings`] is set.
+    pub findings: Findings,
+    /// True if the template has no annotation of a trigger, and was injected as if it had.
+    pub assumed: bool,
+    /// True if the template has the stamp that a policy in use gives it.
+    pub stamped: bool,
+    /// True if the template is in a manifest within a text, whose pointer is before the `#`.
+    pub(super) in_text: bool,
+}
+
+/// A fact about a document, or about a part of it, that has no pod templates.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Note {
+    /// JSON Pointer from the document's root.
+    pub pointer: String,
+    pub code: &'static str,
+    /// True if the document asks for the fabric where that has no effect, or should ask.
+    pub asks: bool,
+    /// The runtime that a `TrainJob` takes its pod template from. If that asks, nothing has to be done.
+    pub runtime: Option<String>,
+    pub message: String,
+}
+
+/// The optional parts of a result. Each costs time, so the caller asks for those that it uses.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Wanted<'n> {
+    /// Keep a copy of the pod in each mutation, for its patch.
+    pub patches: bool,
+    /// Write a summary of the added fields.
+    pub summary: bool,
+    /// Look for requests for the fabric that have no effect.
+    pub findings: bool,
+    pub annotation: TriggerAnnotation,
+    /// The namespace of the pods whose manifest has none.
+    pub namespace: Option<&'n str>,
+    /// The nodes of the cluster in which the pods will run, if they are known.
+    pub nodes: Option<&'n Arc<Nodes>>,
+    /// What the document may take; `None` for that of its size.
+    pub work: Option<&'n Work>,
+    /// What the checks of its templates may take; `None` for as much as the document.
+    pub checks: Option<&'n Work>,
+}
+
+impl Wanted<'_> {
+    /// Completes what a document says about the request for its pods.
+    pub(super) fn complete(&self, request: PodContext) -> PodContext {
+        let namespace = request.namespace.or_else(|| self.namespace.map(str::to_owned));
+        PodContext { namespace, nodes: self.nodes.cloned(), work: self.work.cloned(), ..request }
+    }
+}
+
+/// The treatment of templates without the annotation of a trigger.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum TriggerAnnotation {
+    /// No policy with such an annotation matches them.
+    #[default]
+    Required,
+    /// They are injected as if they had it.
+    Assumed,
+}
+
+/// The result of the injection of all pod templates of a document.
+#[derive(Debug, Default)]
+pub struct InjectedDocument {
+    /// The results, in the order of the document.
+    pub templates: Vec<Template>,
+    /// The changed document; `None` if no template changed.
+    pub value: Option<Value>,
+    /// The reasons why a workload, or a manifest within it, has no templates.
+    pub notes: Vec<Note>,
+    /// The changed texts that have manifests, each with its JSON Pointer.
+    pub(super) texts: Vec<(String, String)>,
+    /// The comments that these texts no longer have, each with the JSON Pointer of its text and its line there.
+    pub lost: Vec<(String, yaml::Comment)>,
+}
+
+impl InjectedDocument {
+    /// The patches of all templates, with paths from the document's root. Needs [`Wanted::patches`].
+    pub fn patch(&self) -> Patch {
+        let of_template = |template: &Template| {
+            let changed = template.mutation.outcome.changed();
+            let operations = changed.map(|changed| changed.patch().0).unwrap_or_default();
+            let pointer = template.pointer.clone();
+            operations.into_iter().filter_map(move |operation| moved(operation, &pointer))
+        };
+        let of_text = |(pointer, text): &(String, String)| {
+            let path = pointer.parse().ok()?;
+            Some(PatchOperation::Replace(ReplaceOperation { path, value: text.clone().into() }))
+        };
+        let templates = self.templates.iter().filter(|template| !template.in_text);
+        Patch(templates.flat_map(of_template).chain(self.texts.iter().filter_map(of_text)).collect())
+    }
+
+    /// Returns true if a policy refuses a pod of the document.
+    pub fn refused(&self) -> bool {
+        self.templates.iter().any(|template| matches!(template.mutation.outcome, Outcome::Refused { .. }))
+    }
+}
+
+/// The operation with the pointer of its template before its path.
+fn moved(operation: PatchOperation, pointer: &str) -> Option<PatchOperation> {
+    let path = |path: &dyn ToString| format!("{pointer}{}", path.to_string()).parse().ok();
+    Some(match operation {
+        PatchOperation::Add(mut add) => {
+            add.path = path(&add.path)?;
+            PatchOperation::Add(add)
+        }
+        PatchOperation::Replace(mut replace) => {
+            replace.path = path(&replace.path)?;
+            PatchOperation::Replace(replace)
+        }
+        PatchOperation::Remove(mut remove) => {
+            remove.path = path(&remove.path)?;
+            PatchOperation::Remove(remove)
+        }
+        other => other,
+    })
+}

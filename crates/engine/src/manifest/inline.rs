@@ -1,0 +1,94 @@
+//! Manifests within the text of another one: an Argo Workflow creates the object in `resource.manifest`.
+
+use serde_json::Value;
+
+use fabric_policy::group_of;
+use fabric_yaml::pointer::{field_path, push_token};
+
+use super::injected::{InjectedDocument, Note};
+use super::read::{DocumentError, EditedDocument, RawDocument};
+
+/// The code of a manifest within a text that cannot be read.
+const UNREADABLE: &str = "unreadable_manifest";
+
+/// The manifests within the texts of a document, each with its JSON Pointer.
+fn find(document: &Value) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    if group_of(document["apiVersion"].as_str().unwrap_or_default()) == "argoproj.io" {
+        walk(&document["spec"], &mut "/spec".to_owned(), &mut found);
+    }
+    found
+}
+
+fn walk(value: &Value, pointer: &mut String, found: &mut Vec<(String, String)>) {
+    let mut child = |token: &str, value: &Value| {
+        let before = pointer.len();
+        push_token(pointer, token);
+        match value {
+            Value::String(text) if pointer.ends_with("/resource/manifest") => {
+                found.push((pointer.clone(), text.clone()));
+            }
+            _ => walk(value, pointer, found),
+        }
+        pointer.truncate(before);
+    };
+    match value {
+        Value::Object(map) => map.iter().for_each(|(key, value)| child(key, value)),
+        Value::Array(items) => {
+            items.iter().enumerate().for_each(|(index, item)| child(&index.to_string(), item));
+        }
+        _ => {}
+    }
+}
+
+/// Injects the pod templates of the manifests within texts, each by `inject`. Returns whether a text changed.
+pub(super) fn inject(
+    root: &mut Value,
+    injected: &mut InjectedDocument,
+    inject: impl Fn(&RawDocument) -> Result<(Option<EditedDocument>, InjectedDocument), DocumentError>,
+) -> bool {
+    for (pointer, text) in find(root) {
+        let read = inject(&RawDocument::new(text.into_bytes()));
+        match read {
+            Ok((edited, inner)) => {
+                if let Some(edited) = edited {
+                    let text = String::from_utf8_lossy(&edited.bytes).into_owned();
+                    if let Some(place) = root.pointer_mut(&pointer) {
+                        *place = text.clone().into();
+                    }
+                    injected.texts.push((pointer.clone(), text));
+                    injected.lost.extend(edited.lost.into_iter().map(|comment| (pointer.clone(), comment)));
+                }
+                add_templates(injected, inner, &pointer, &field_path(root, &pointer));
+            }
+            Err(error) => {
+                let path = field_path(root, &pointer);
+                let message = format!(
+                    "the manifest in `{path}` cannot be read, and stays as it is; the webhook injects its pods: {error}"
+                );
+                injected.notes.push(Note { pointer, code: UNREADABLE, asks: false, runtime: None, message });
+            }
+        }
+    }
+    !injected.texts.is_empty()
+}
+
+/// Adds the templates of the text at a path, with its pointer and `#` before their pointers.
+fn add_templates(injected: &mut InjectedDocument, inner: InjectedDocument, pointer: &str, path: &str) {
+    let within = |message: &mut String| *message = format!("in the manifest of `{path}`, {message}");
+    let outer = |inner: &str| format!("{pointer}#{inner}");
+    for mut template in inner.templates {
+        template.pointer = outer(&template.pointer);
+        template.in_text = true;
+        for miss in &mut template.findings.near_misses {
+            miss.pointer = outer(&miss.pointer);
+            within(&mut miss.message);
+        }
+        if let Some(advice) = &mut template.findings.advice {
+            within(&mut advice.message);
+        }
+        injected.templates.push(template);
+    }
+    let notes = inner.notes.into_iter();
+    injected.notes.extend(notes.map(|note| Note { pointer: outer(&note.pointer), ..note }));
+}

@@ -1,0 +1,242 @@
+//! Merging the rules that apply into the pod.
+//!
+//! [`merge`] goes through the parts of the pod in order: claims, containers, containers that the policy adds, the rest
+//! of the pod, volumes. [`apply`](apply::apply) chooses the module for each kind of instruction. Which rules apply is
+//! decided before, and what was changed is kept by the record.
+
+mod apply;
+mod container;
+mod facts;
+mod fields;
+mod messages;
+mod named_container;
+mod rule;
+mod settings;
+mod text;
+mod volumes;
+
+use std::collections::HashSet;
+
+use serde_json::Value;
+
+use fabric_policy::definition::{Applied, Part, SettingsFile, applied};
+use fabric_policy::expression::{Bindings, Resolver};
+use fabric_policy::interpolation::EvaluationError;
+use fabric_policy::overlay::{Element, Instruction, NamedContainer, Place, Template};
+use fabric_policy::{PodContext, ResolvedPolicy, Rule};
+
+use super::analysis::PodAnalysis;
+use super::evaluate::{Row, Rules, Scope, go_on};
+use super::record::{Author, ChangeLog, ConditionOf, Cursor, Reason, ScopeOf, Stop};
+
+use apply::apply_rule;
+use facts::PodFacts;
+pub(super) use messages::about_pod;
+use named_container::{Named, inject_named};
+use rule::Merge;
+use settings::SettingsOf;
+
+/// Merges the rules that apply into the pod.
+pub(super) fn merge(
+    rules: &Rules<'_>,
+    pod: &mut Value,
+    stamp: &str,
+    context: &PodContext,
+    log: &mut ChangeLog,
+) -> Result<(), Stop> {
+    let mut facts = PodFacts::of(pod, stamp)?;
+    Injection { rules, analysis: rules.analysis, context, facts: &mut facts, log: &mut *log }.merge(pod)?;
+    volumes::add_missing(pod, std::mem::take(&mut facts.volumes), log)?;
+    container::warn_without_root(pod, facts.capabilities, log);
+    Ok(())
+}
+
+/// The rules that apply to a pod, and what their merge needs.
+struct Injection<'a> {
+    rules: &'a Rules<'a>,
+    analysis: &'a PodAnalysis,
+    context: &'a PodContext,
+    facts: &'a mut PodFacts,
+    log: &'a mut ChangeLog,
+}
+
+impl<'a> Injection<'a> {
+    fn merge(mut self, pod: &mut Value) -> Result<(), Stop> {
+        let scope = self.rules.scope;
+        let resolver = Resolver(scope);
+        let bindings = scope.bindings(&resolver);
+        let rules = self.rules;
+        let applied = applied(|| rules.applied());
+        self.declare_volumes(&bindings, &applied)?;
+        for rule in rules.applied() {
+            let left = rule.left(&Part::Pod, &rule.pod.claims, &applied);
+            self.merge_into_pod(rule, &left, (scope, &bindings), pod)?;
+        }
+        self.facts.note_claims(pod);
+        self.containers(pod)?;
+        messages::about_containers(&self.analysis.policy, &self.rules.rows, pod, self.log)?;
+        for rule in rules.applied() {
+            for container in &rule.pod.containers {
+                let part = Part::named(container);
+                let instructions = &container.instructions;
+                let left = part.as_ref().map(|part| rule.left(part, instructions, &applied));
+                let named = Named {
+                    instructions: left.as_deref().unwrap_or(instructions),
+                    image: self.image(rule, container, part.as_ref(), &applied),
+                    container,
+                };
+                let mut merge = Merge::new(rule, &bindings, self.analysis, self.facts);
+                inject_named(&mut merge, &named, pod, self.log).map_err(|reason| explained(scope, reason))?;
+            }
+        }
+        let injected = scope.of_injected(pod);
+        let resolver = Resolver(&injected);
+        let bindings = injected.bindings(&resolver);
+        for rule in rules.applied() {
+            let left = rule.left(&Part::Pod, &rule.pod.instructions, &applied);
+            self.log.go_to_pod();
+            note_given_way(rule, &Part::Pod, &applied, self.log);
+            self.merge_into_pod(rule, &left, (&injected, &bindings), pod)?;
+        }
+        about_pod(&self.analysis.policy, &injected, self.log)
+    }
+
+    /// The image of a container that a rule names: that of an extension's rule, if one that applies sets it, too.
+    fn image(
+        &self,
+        rule: &'a Rule,
+        container: &'a NamedContainer,
+        part: Option<&Part>,
+        applied: &Applied<'_>,
+    ) -> Option<&'a Template> {
+        let is_image = |place: &Place| place.path == ["image"] && place.name.is_none();
+        let setter = part.and_then(|part| {
+            let (_, setter) = rule.given_way(part, applied).find(|(place, _)| is_image(place))?;
+            self.rules.applied().find(|rule| rule.name == setter)
+        });
+        let Some(setter) = setter else { return container.image() };
+        let mut same = setter.pod.containers.iter().filter(|other| Part::named(other).as_ref() == part);
+        same.find_map(NamedContainer::image)
+    }
+
+    fn declare_volumes(&mut self, bindings: &Bindings<'_, '_>, applied: &Applied<'_>) -> Result<(), Stop> {
+        for rule in self.rules.applied() {
+            let left_out: HashSet<&str> = rule
+                .given_way(&Part::Pod, applied)
+                .filter(|(place, _)| place.path == ["spec", "volumes"])
+                .filter_map(|(place, _)| place.name.as_deref())
+                .collect();
+            let is_left =
+                |volume: &&Element| volume.0.literal("name").is_none_or(|name| !left_out.contains(name));
+            for volume in rule.pod.volumes.iter().filter(is_left) {
+                let failed = |error| self.rules.scope.explain(&format!("rule `{}`", rule.name), error);
+                if let Some(value) = volume.build(bindings).map_err(failed)? {
+                    self.facts.volumes.declare(&rule.name, value);
+                } else {
+                    let merge = Merge::new(rule, bindings, self.analysis, self.facts);
+                    self.log.go_to_pod();
+                    self.log.written_by(|| Author::Rule(rule.name.clone()));
+                    merge.note_null(self.log, &["spec", "volumes"], Some("name"), &volume.0);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Merges instructions of a rule into the pod outside of its containers.
+    fn merge_into_pod(
+        &mut self,
+        rule: &Rule,
+        instructions: &[Instruction],
+        (scope, bindings): (&Scope<'_>, &Bindings<'_, '_>),
+        pod: &mut Value,
+    ) -> Result<(), Stop> {
+        if instructions.is_empty() {
+            return Ok(());
+        }
+        self.log.takes(self.facts.annotation_bytes);
+        self.facts.note_outside(pod);
+        let mut merge = Merge::new(rule, bindings, self.analysis, self.facts);
+        apply_rule(&mut merge, &mut Cursor::pod(pod, self.log)?, instructions)
+            .map_err(|reason| explained(scope, reason))
+    }
+
+    fn containers(&mut self, pod: &mut Value) -> Result<(), Stop> {
+        let settings = settings(&self.analysis.policy, self.rules.scope, self.log)?;
+        for row in &self.rules.rows {
+            go_on(self.context, 1)?;
+            self.log.check_size()?;
+            if self.rules.selecting(row).next().is_some() {
+                self.container(row, &settings, pod)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn container(&mut self, row: &Row<'_>, settings: &[&SettingsFile], pod: &mut Value) -> Result<(), Stop> {
+        let resolver = Resolver(&row.scope);
+        let bindings = row.scope.bindings(&resolver);
+        self.facts.variables.clear();
+        let mut cursor = Cursor::container(pod, self.log, row.container.list, row.container.index)?;
+        let applied = applied(|| self.rules.selecting(row));
+        for rule in self.rules.selecting(row) {
+            let left = rule.left(&Part::Container, &rule.container, &applied);
+            note_given_way(rule, &Part::Container, &applied, cursor.log());
+            let mut merge = Merge::new(rule, &bindings, self.analysis, self.facts);
+            apply_rule(&mut merge, &mut cursor, &left).map_err(|reason| explained(&row.scope, reason))?;
+        }
+        for settings in settings.iter().filter(|_| row.container.gpus > 0) {
+            self.log.written_by(|| Author::File(settings.path.clone()));
+            let container = (row.container.list, row.container.index);
+            let of = SettingsOf { bindings: &bindings, analysis: self.analysis, container };
+            of.inject(settings, pod, self.facts, self.log)?;
+        }
+        Ok(())
+    }
+}
+
+/// The settings of a policy whose `when` holds.
+pub(super) fn settings<'a>(
+    policy: &'a ResolvedPolicy,
+    scope: &Scope<'_>,
+    log: &mut ChangeLog,
+) -> Result<Vec<&'a SettingsFile>, Stop> {
+    let resolver = Resolver(scope);
+    let bindings = scope.bindings(&resolver);
+    let mut active = Vec::new();
+    for (at, settings) in policy.files.iter().enumerate() {
+        let holds = settings.when.as_ref().map_or(Ok(true), |when| {
+            let holds = when.holds(&bindings);
+            if let Some(trace) = &mut log.trace {
+                trace.evaluated((ConditionOf::File(at), ScopeOf::Pod), when, &holds, None);
+            }
+            holds
+        });
+        if holds.map_err(|error| scope.explain(&format!("the file `{}`", settings.path), error))? {
+            active.push(settings);
+        }
+    }
+    Ok(active)
+}
+
+/// Notes the values that are left out, since a rule of an extension sets them.
+fn note_given_way(rule: &Rule, part: &Part, applied: &Applied<'_>, log: &mut ChangeLog) {
+    if log.trace.is_none() {
+        return;
+    }
+    log.written_by(|| Author::Rule(rule.name.clone()));
+    for (place, setter) in rule.given_way(part, applied) {
+        let path: Vec<&str> = place.path.iter().copied().chain(place.name.as_deref()).collect();
+        log.left_out(&path, || format!("rule `{setter}` sets it"));
+    }
+}
+
+/// A failure within an overlay, explained by the variable that it comes from.
+fn explained(scope: &Scope<'_>, reason: Reason) -> Stop {
+    match reason {
+        Reason::EvaluationFailed { place, expression, message, fault } => {
+            scope.explain(&place, EvaluationError { expression, message, fault: *fault })
+        }
+        other => other.into(),
+    }
+}

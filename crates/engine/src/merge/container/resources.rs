@@ -1,0 +1,225 @@
+//! Limits and requests of a container.
+//!
+//! The rules are those of `ValidateContainerResourceRequirements` in Kubernetes: a request is at most its limit, a
+//! resource that cannot be overcommitted has a limit and an equal request, and huge pages need cpu or memory.
+
+use serde_json::Value;
+
+use fabric_policy::overlay::{Amount, Template, is_zero};
+use fabric_policy::schema::{can_overcommit, resource_amount, resource_pair};
+use fabric_yaml::quantity::{Quantity, same_quantity};
+
+use crate::merge::rule::{Merge, Settled, brief};
+use crate::record::{Cursor, Kept, Reason, WarningKind};
+
+/// The amount of a resource that the policy wants.
+struct Wanted {
+    resource: String,
+    limit: Option<Value>,
+    request: Option<Value>,
+}
+
+/// Merges amounts into the resources of a container.
+pub(crate) fn merge(
+    merge: &mut Merge<'_, '_>,
+    resources: &mut Cursor<'_>,
+    amounts: &[Amount],
+) -> Result<(), Reason> {
+    let mut wanted = Vec::with_capacity(amounts.len());
+    for amount in amounts {
+        wanted.extend(evaluated(merge, resources, amount)?);
+    }
+    // Huge pages depend on cpu and memory.
+    wanted.sort_by_key(|wanted| is_huge_pages(&wanted.resource));
+    for wanted in wanted {
+        if merge.pod.pod_resources && !wanted.resource.contains('/') {
+            let kind = WarningKind::Excluded {
+                setting: wanted.resource.clone(),
+                against: "resources of its own in `spec.resources`".to_owned(),
+            };
+            resources.warn(wanted.lists().next().unwrap_or("limits"), kind, merge.rule);
+        } else if can_overcommit(&wanted.resource) {
+            overcommittable(merge, resources, wanted)?;
+        } else {
+            device(merge, resources, wanted)?;
+        }
+    }
+    Ok(())
+}
+
+/// The amounts for this pod, without those that are left out.
+fn evaluated(
+    merge: &Merge<'_, '_>,
+    resources: &mut Cursor<'_>,
+    amount: &Amount,
+) -> Result<Vec<Wanted>, Reason> {
+    let names = merge.evaluated(amount.names(merge.bindings))?;
+    let mut wanted = Vec::with_capacity(names.len());
+    for name in names {
+        wanted.extend(evaluated_one(merge, resources, amount, name)?);
+    }
+    Ok(wanted)
+}
+
+fn evaluated_one(
+    merge: &Merge<'_, '_>,
+    resources: &mut Cursor<'_>,
+    amount: &Amount,
+    (resource, nth): (String, Option<u64>),
+) -> Result<Option<Wanted>, Reason> {
+    let mut build = |list: &str, template: &Option<Template>| -> Result<Option<Value>, Reason> {
+        let Some(template) = template else { return Ok(None) };
+        let Some(value) = merge.build(template)? else {
+            merge.note_null(resources.log(), &[list, &resource], None, template);
+            return Ok(None);
+        };
+        let value = merge.evaluated(amount.of(nth, value))?;
+        if is_zero(&value) {
+            resources.log().left_out(&[list, &resource], || "the amount is 0".to_owned());
+            return Ok(None);
+        }
+        merge.evaluated(resource_amount(&resource, &value).map_err(|message| amount.failed(message)))?;
+        Ok(Some(value))
+    };
+    let limit = build("limits", &amount.limit)?;
+    // Limit and request are most often one expression.
+    let request =
+        if amount.request == amount.limit { limit.clone() } else { build("requests", &amount.request)? };
+    if let (Some(limit), Some(request)) = (&limit, &request) {
+        let pair = resource_pair(&resource, limit, request);
+        merge.evaluated(pair.map_err(|message| amount.failed(message)))?;
+    }
+    Ok((limit.is_some() || request.is_some()).then_some(Wanted { resource, limit, request }))
+}
+
+fn is_huge_pages(resource: &str) -> bool {
+    resource.starts_with("hugepages-")
+}
+
+/// Merges a resource whose request equals its limit.
+fn device(merge: &Merge<'_, '_>, resources: &mut Cursor<'_>, wanted: Wanted) -> Result<(), Reason> {
+    let resource = wanted.resource.as_str();
+    let own = ["limits", "requests"]
+        .into_iter()
+        .find_map(|list| amount(resources, list, resource).map(|amount| (list, amount.clone())));
+    let lists: Vec<&str> = if wanted.limit.is_some() && wanted.request.is_none() {
+        vec!["limits"]
+    } else {
+        vec!["limits", "requests"]
+    };
+    let Some(value) = wanted.limit.or(wanted.request) else { return Ok(()) };
+    let Some((list, own)) = own else {
+        if is_huge_pages(resource) && !has_cpu_or_memory(resources) {
+            let kind = WarningKind::HugePagesAlone { resource: resource.to_owned() };
+            resources.warn("limits", kind, merge.rule);
+            return Ok(());
+        }
+        return lists.iter().try_for_each(|list| put(resources, list, resource, value.clone()));
+    };
+    if same_quantity(&own, &value) {
+        resources.log().present(&[list, resource]);
+    } else {
+        let settled =
+            resources.within(list, |amounts| merge.settle(amounts, resource, &own, &value, Kept::Device))?;
+        if settled == Settled::Replace {
+            let replaced = ["limits", "requests"].into_iter();
+            let replaced =
+                replaced.filter(|list| lists.contains(list) || amount(resources, list, resource).is_some());
+            return replaced
+                .collect::<Vec<_>>()
+                .into_iter()
+                .try_for_each(|list| put(resources, list, resource, value.clone()));
+        }
+    }
+    // The API server derives a request from the limit, but no limit from the request.
+    if list == "requests" { put(resources, "limits", resource, own) } else { Ok(()) }
+}
+
+/// Merges a resource whose request is at most its limit.
+fn overcommittable(merge: &Merge<'_, '_>, resources: &mut Cursor<'_>, wanted: Wanted) -> Result<(), Reason> {
+    let resource = wanted.resource.as_str();
+    let limit = amount(resources, "limits", resource).cloned();
+    // The API server has derived the request from a limit that the pod came with.
+    let derived = limit.clone().filter(|_| !is_added(resources, resource));
+    let request = amount(resources, "requests", resource).cloned().or(derived);
+    if let Some(wanted) = wanted.limit {
+        let fits = request.as_ref().is_none_or(|request| at_most(request, &wanted));
+        let against = request.as_ref().map(|request| format!("requests: {}", brief(request)));
+        one(merge, resources, "limits", resource, limit.as_ref(), wanted, (fits, against))?;
+    }
+    if let Some(wanted) = wanted.request {
+        let limit = amount(resources, "limits", resource).cloned();
+        let fits = limit.as_ref().is_none_or(|limit| at_most(&wanted, limit));
+        let against = limit.as_ref().map(|limit| format!("limits: {}", brief(limit)));
+        one(merge, resources, "requests", resource, request.as_ref(), wanted, (fits, against))?;
+    }
+    Ok(())
+}
+
+/// Merges an amount of one list, unless it does not go with that of the other.
+fn one(
+    merge: &Merge<'_, '_>,
+    resources: &mut Cursor<'_>,
+    list: &str,
+    resource: &str,
+    seen: Option<&Value>,
+    wanted: Value,
+    (fits, against): (bool, Option<String>),
+) -> Result<(), Reason> {
+    if let Some(seen) = seen {
+        if same_quantity(seen, &wanted) {
+            resources.log().present(&[list, resource]);
+            return Ok(());
+        }
+        if merge.on_conflict != fabric_policy::OnConflict::Replace || fits {
+            let settled = resources
+                .within(list, |amounts| merge.settle(amounts, resource, seen, &wanted, Kept::Device))?;
+            if settled == Settled::Keep {
+                return Ok(());
+            }
+        }
+    }
+    if fits {
+        return put(resources, list, resource, wanted);
+    }
+    let setting = format!("{list}: {}", brief(&wanted));
+    let kind = WarningKind::Excluded { setting, against: against.unwrap_or_default() };
+    resources.within(list, |amounts| {
+        amounts.warn(resource, kind, merge.rule);
+        Ok(())
+    })
+}
+
+fn amount<'c>(resources: &'c Cursor<'_>, list: &str, resource: &str) -> Option<&'c Value> {
+    resources.get(list)?.get(resource).filter(|amount| !amount.is_null())
+}
+
+/// Returns whether the policy added the limit of a resource.
+fn is_added(resources: &mut Cursor<'_>, resource: &str) -> bool {
+    resources.within("limits", |limits| Ok(limits.was_added(resource))).unwrap_or(false)
+}
+
+fn put(resources: &mut Cursor<'_>, list: &str, resource: &str, amount: Value) -> Result<(), Reason> {
+    resources.within(list, |amounts| {
+        amounts.put(resource, amount);
+        Ok(())
+    })
+}
+
+fn has_cpu_or_memory(resources: &Cursor<'_>) -> bool {
+    let has =
+        |resource| ["limits", "requests"].iter().any(|list| amount(resources, list, resource).is_some());
+    has("cpu") || has("memory")
+}
+
+/// Returns whether a quantity is at most another one.
+fn at_most(less: &Value, more: &Value) -> bool {
+    Quantity::from_value(less).zip(Quantity::from_value(more)).is_some_and(|(less, more)| less <= more)
+}
+
+impl Wanted {
+    fn lists(&self) -> impl Iterator<Item = &'static str> {
+        let limit = self.limit.is_some().then_some("limits");
+        limit.into_iter().chain(self.request.is_some().then_some("requests"))
+    }
+}

@@ -1,0 +1,131 @@
+//! Capabilities of a container, and the user without whom they have no effect.
+
+use serde_json::{Value, json};
+
+use fabric_policy::overlay::Instruction;
+use fabric_policy::schema::Field;
+
+use crate::merge::rule::Merge;
+use crate::record::{ChangeLog, Cursor, Kept, Reason, Warning, WarningKind};
+use fabric_yaml::pointer::at_pointer;
+
+/// Merges the sets of a security context's capabilities, each of which is written out or computed.
+pub(crate) fn merge(
+    merge: &mut Merge<'_, '_>,
+    context: &mut Cursor<'_>,
+    field: &'static Field,
+    sets: &[Instruction],
+) -> Result<(), Reason> {
+    for set in sets {
+        match set {
+            Instruction::Computed { object, field: list, expression } => {
+                let path = [field.name, list.name];
+                let computed = merge.compiled(context.log(), &path, (object, list), expression)?;
+                self::merge(merge, context, field, computed.as_slice())?;
+            }
+            Instruction::Keyed { field: list, entries, .. } => {
+                for entry in entries {
+                    match merge.build_element(entry)? {
+                        Some(Value::String(name)) if !merge.is_excluded(context, field, &json!([name])) => {
+                            add(merge, context, field, list.name, &name)?;
+                        }
+                        Some(_) => {}
+                        None => merge.note_null(context.log(), &[field.name, list.name], None, &entry.0),
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn add(
+    merge: &mut Merge<'_, '_>,
+    context: &mut Cursor<'_>,
+    field: &'static Field,
+    list: &str,
+    wanted: &str,
+) -> Result<(), Reason> {
+    if list == "add" {
+        let container = context.pointer().trim_end_matches("/securityContext").to_owned();
+        // The author of the policy knows the user of its own containers.
+        if !context.added_container(&container) {
+            merge.pod.capabilities.push((container, wanted.to_owned()));
+        }
+    }
+    let capabilities = context.get(field.name).unwrap_or(&Value::Null);
+    // With its prefix, a capability has no effect in containerd, which puts another one before it.
+    let has = |name: &str| name.eq_ignore_ascii_case(wanted) || name.eq_ignore_ascii_case("ALL");
+    if names(&capabilities[list]).any(has) {
+        context.log().present(&[field.name, list, wanted]);
+        return Ok(());
+    }
+    let opposite = if list == "add" { "drop" } else { "add" };
+    if names(&capabilities[opposite]).any(|name| bare(name) == bare(wanted)) {
+        let (seen, wanted) = (format!("{opposite} {wanted}"), format!("{list} {wanted}"));
+        context.warn(field.name, WarningKind::Kept { what: Kept::Field, seen, wanted }, merge.rule);
+        return Ok(());
+    }
+    let forbids_escalation = context.get("allowPrivilegeEscalation") == Some(&Value::Bool(false));
+    if list == "add" && bare(wanted) == "SYS_ADMIN" && forbids_escalation {
+        let setting = format!("capability {wanted}");
+        let against = "allowPrivilegeEscalation: false".to_owned();
+        context.warn(field.name, WarningKind::Excluded { setting, against }, merge.rule);
+        return Ok(());
+    }
+    // The kernel grants it to nobody in such a container, and Pod Security refuses the pod for it.
+    let own = |key: &str| context.get(key).unwrap_or(&Value::Null);
+    if list == "add"
+        && forbids_escalation
+        && let Some(because) = not_root(&merge.pod.security_context, own)
+    {
+        // A later value can be another user.
+        context.log().may_pass = true;
+        context.log().left_out(&[field.name, list, wanted], || because);
+        return Ok(());
+    }
+    context.within(field.name, |capabilities| {
+        capabilities.list(list, |names| {
+            names.push(Value::from(wanted));
+            Ok(())
+        })
+    })
+}
+
+fn names(list: &Value) -> impl Iterator<Item = &str> {
+    list.as_array().into_iter().flatten().filter_map(Value::as_str)
+}
+
+/// A capability in upper case and without its prefix, which some runtimes accept.
+fn bare(capability: &str) -> String {
+    let upper = capability.to_uppercase();
+    upper.strip_prefix("CAP_").map_or_else(|| upper.clone(), str::to_owned)
+}
+
+/// The setting by which a container does not run as root, by the security context of the pod and its `own`; `None` if
+/// there is none.
+fn not_root<'v>(pod: &'v Value, own: impl Fn(&str) -> &'v Value) -> Option<String> {
+    let setting = |key: &str| {
+        let own = own(key);
+        if own.is_null() { &pod[key] } else { own }
+    };
+    match setting("runAsUser").as_i64() {
+        Some(0) => None,
+        Some(user) => Some(format!("runAsUser: {user}")),
+        None => (setting("runAsNonRoot").as_bool() == Some(true)).then(|| "runAsNonRoot: true".to_owned()),
+    }
+}
+
+/// Reports capabilities of containers that do not run as root: they have no effect, because the kernel has no ambient
+/// capabilities in containers.
+pub(crate) fn warn_without_root(pod: &Value, capabilities: Vec<(String, String)>, log: &mut ChangeLog) {
+    for (path, capability) in capabilities {
+        let container = at_pointer(pod, &path).unwrap_or(&Value::Null);
+        let own = |key: &str| &container["securityContext"][key];
+        if let Some(because) = not_root(&pod["spec"]["securityContext"], own) {
+            let kind = WarningKind::CapabilityWithoutRoot { capability, because };
+            log.warnings.push(Warning { path, kind, rule: String::new() });
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! Facts about the pod on which fields elsewhere in it depend.
+
+use std::collections::{HashMap, HashSet};
+
+use serde_json::{Map, Value, json};
+
+use super::volumes::{OwnVolumes, PolicyVolumes};
+use crate::record::{MAX_ANNOTATIONS, Reason, STAMP, malformed};
+
+/// Facts about the pod that fields outside of the current one depend on.
+#[derive(Debug, Default)]
+pub(super) struct PodFacts {
+    pub(super) volumes: PolicyVolumes,
+    /// The volumes that the pod came with.
+    pub(super) own_volumes: OwnVolumes,
+    /// True if the pod has amounts of resources for all of its containers together.
+    pub(super) pod_resources: bool,
+    /// The size of the pod's annotations, in bytes.
+    pub(super) annotation_bytes: usize,
+    /// The names of the pod's claims.
+    pub(super) claims: HashSet<String>,
+    /// Capabilities that containers have, by the policy or on their own: pointer to the container, and name.
+    pub(super) capabilities: Vec<(String, String)>,
+    /// The variables that the policy sets in the current container.
+    pub(super) variables: Vec<String>,
+    /// The annotations that hold settings files.
+    pub(super) files: SettingsFiles,
+    /// The parts of the pod that exclusions of other parts name.
+    pub(super) outside: Value,
+    /// The pod's own security context.
+    pub(super) security_context: Value,
+}
+
+/// The annotations of the pod that hold settings files.
+#[derive(Debug, Default)]
+pub(super) struct SettingsFiles {
+    /// The keys of those that containers use by now.
+    pub(super) used: HashSet<String>,
+    /// By the name of the settings.
+    pub(super) names: HashMap<String, FileNames>,
+}
+
+/// The names of the files of some settings.
+#[derive(Debug, Default)]
+pub(super) struct FileNames {
+    /// The numbers that were looked at.
+    pub(super) count: usize,
+    pub(super) by_lines: HashMap<String, String>,
+}
+
+impl PodFacts {
+    /// Collects the facts about a pod.
+    pub(super) fn of(pod: &Value, stamp: &str) -> Result<Self, Reason> {
+        let annotations = pod["metadata"]["annotations"].as_object();
+        let size = |(key, value): (&String, &Value)| key.len() + value.as_str().map_or(0, str::len);
+        // The stamp, which is added last, needs room too.
+        let stamped = annotations.is_some_and(|annotations| annotations.contains_key(STAMP));
+        let stamp = if stamped { 0 } else { STAMP.len() + stamp.len() };
+        let annotation_bytes = stamp + annotations.into_iter().flatten().map(size).sum::<usize>();
+        if annotation_bytes > MAX_ANNOTATIONS {
+            return Err(Reason::AnnotationLimit { key: STAMP.to_owned() });
+        }
+        let mut facts = Self {
+            pod_resources: pod["spec"]["resources"]
+                .as_object()
+                .is_some_and(|resources| !resources.is_empty()),
+            annotation_bytes,
+            security_context: pod["spec"]["securityContext"].clone(),
+            ..Self::default()
+        };
+        facts.note_outside(pod);
+        let volumes = match &pod["spec"]["volumes"] {
+            Value::Array(volumes) => volumes.as_slice(),
+            Value::Null => &[],
+            other => return Err(malformed("spec.volumes", "a list", other)),
+        };
+        // Of several with one name, the first one counts.
+        let named = volumes.iter().rev().filter_map(|volume| Some((volume["name"].as_str()?, volume)));
+        facts.own_volumes = named.map(|(name, volume)| (name.to_owned(), volume.clone())).collect();
+        Ok(facts)
+    }
+
+    /// A volume of the pod, or of the policy under the name that it has in the pod.
+    pub(super) fn volume(&self, name: &str) -> Option<&Value> {
+        self.own_volumes.get(name).or_else(|| self.volumes.in_pod(name))
+    }
+
+    /// Counts bytes that are added to the annotations. A pod with no room for all that the policy adds is left alone
+    /// rather than injected in part.
+    pub(super) fn count_annotation(&mut self, key: &str, bytes: usize) -> Result<(), Reason> {
+        self.annotation_bytes = self.annotation_bytes.saturating_add(bytes);
+        if self.annotation_bytes > MAX_ANNOTATIONS {
+            return Err(Reason::AnnotationLimit { key: key.to_owned() });
+        }
+        Ok(())
+    }
+
+    /// Collects the names of the pod's claims.
+    pub(super) fn note_claims(&mut self, pod: &Value) {
+        let claims = pod["spec"]["resourceClaims"].as_array().into_iter().flatten();
+        self.claims = claims.filter_map(|claim| claim["name"].as_str().map(str::to_owned)).collect();
+    }
+
+    /// Collects the values that exclusions name by a path from the pod: the host network, and annotations that
+    /// Kubernetes reads as fields. Few pods have any.
+    pub(super) fn note_outside(&mut self, pod: &Value) {
+        let is_field = |key: &str| key.contains("alpha.kubernetes.io") || key.contains("beta.kubernetes.io");
+        let annotations = pod["metadata"]["annotations"].as_object().into_iter().flatten();
+        let annotations: Map<String, Value> = annotations
+            .filter(|(key, _)| is_field(key))
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .collect();
+        let host_network = pod["spec"]["hostNetwork"].as_bool() == Some(true);
+        self.outside = if annotations.is_empty() && !host_network {
+            Value::Null
+        } else {
+            json!({"metadata": {"annotations": annotations}, "spec": {"hostNetwork": host_network}})
+        };
+    }
+}

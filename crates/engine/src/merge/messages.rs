@@ -1,0 +1,139 @@
+//! The checks that a policy declares: warnings and refusals.
+
+use std::collections::HashSet;
+
+use serde_json::Value;
+
+use fabric_policy::expression::{Bindings, Resolver};
+use fabric_policy::interpolation::{EvaluationError, Interpolation, text_of};
+use fabric_policy::{About, PolicyCheck, ResolvedPolicy, VALUE};
+
+use super::container::name_of;
+use crate::evaluate::{Row, Scope};
+use crate::record::{ChangeLog, ConditionOf, Cursor, Kept, Reason, Stop, Warning, WarningKind};
+
+/// Makes the checks of the pod.
+pub(crate) fn about_pod(policy: &ResolvedPolicy, scope: &Scope<'_>, log: &mut ChangeLog) -> Result<(), Stop> {
+    let resolver = Resolver(scope);
+    let bindings = scope.bindings(&resolver);
+    for check in Check::all(policy, scope).filter(|one| one.declared.about == About::Pod) {
+        if check.holds([check.declared.when.as_ref()], (&bindings, None), log)? {
+            let kind = check.outcome(&bindings)?;
+            log.warnings.push(Warning { path: String::new(), kind, rule: String::new() });
+        }
+    }
+    Ok(())
+}
+
+/// Makes the checks of containers, and of the variables that they set themselves.
+pub(super) fn about_containers(
+    policy: &ResolvedPolicy,
+    rows: &[Row<'_>],
+    pod: &mut Value,
+    log: &mut ChangeLog,
+) -> Result<(), Stop> {
+    if policy.checks.iter().all(|check| check.about == About::Pod) {
+        return Ok(());
+    }
+    // The warnings for which a better one is known.
+    let mut replaced: HashSet<String> = HashSet::new();
+    for Row { container, scope, .. } in rows {
+        let resolver = Resolver(scope);
+        let bindings = scope.bindings(&resolver);
+        let mut cursor = Cursor::container(pod, log, container.list, container.index)?;
+        for check in Check::all(policy, scope) {
+            let name = match &check.declared.about {
+                About::Variable(name, containers) => {
+                    let is_for = containers.condition().map_or(Ok(true), |one| one.holds(&bindings));
+                    if !is_for.map_err(|error| check.failed(error))? {
+                        continue;
+                    }
+                    name
+                }
+                About::Containers(condition) => {
+                    let conditions = [check.declared.when.as_ref(), Some(condition)];
+                    if check.holds(conditions, (&bindings, None), cursor.log())? {
+                        cursor.warn_here(check.outcome(&bindings)?, "");
+                    }
+                    continue;
+                }
+                About::Pod => continue,
+            };
+            let own = cursor.get("env").and_then(|env| own_variable(env, name));
+            let Some((at, value)) = own else { continue };
+            if cursor.list("env", |env| Ok(env.was_added(at)))? {
+                continue;
+            }
+            let mut bindings = bindings.child();
+            bindings.set(VALUE, &value);
+            if check.holds([check.declared.when.as_ref()], (&bindings, Some(&value)), cursor.log())? {
+                let kind = check.outcome(&bindings)?;
+                let path = cursor.list("env", |env| {
+                    env.warn(at, kind, "");
+                    Ok(env.pointer_to(at))
+                })?;
+                replaced.insert(path);
+            }
+        }
+    }
+    log.warnings.retain(|warning| {
+        !matches!(warning.kind, WarningKind::Kept { what: Kept::Env, .. })
+            || !replaced.contains(&warning.path)
+    });
+    Ok(())
+}
+
+/// A check, and the scope of its expressions.
+#[derive(Clone, Copy)]
+struct Check<'a, 's> {
+    at: usize,
+    declared: &'a PolicyCheck,
+    scope: &'a Scope<'s>,
+}
+
+impl<'a, 's> Check<'a, 's> {
+    fn all(policy: &'a ResolvedPolicy, scope: &'a Scope<'s>) -> impl Iterator<Item = Self> {
+        policy.checks.iter().enumerate().map(move |(at, declared)| Self { at, declared, scope })
+    }
+
+    /// Returns whether conditions hold. `own` is the value of the variable that the check is about.
+    fn holds<const N: usize>(
+        &self,
+        conditions: [Option<&Interpolation>; N],
+        (bindings, own): (&Bindings<'_, '_>, Option<&Value>),
+        log: &mut ChangeLog,
+    ) -> Result<bool, Stop> {
+        let one = |holds, condition: &&Interpolation| Ok(holds && condition.holds(bindings)?);
+        let holds = conditions.iter().flatten().try_fold(true, one);
+        if let Some(trace) = &mut log.trace
+            && let Some(last) = conditions.iter().flatten().last()
+        {
+            trace.evaluated((ConditionOf::Check(self.at), self.scope.part()), last, &holds, own);
+        }
+        holds.map_err(|error| self.failed(error))
+    }
+
+    /// The warning of a check whose conditions hold. One that refuses the pod ends the injection.
+    fn outcome(&self, bindings: &Bindings<'_, '_>) -> Result<WarningKind, Stop> {
+        let message = self.declared.message.evaluate(bindings).map_err(|error| self.failed(error))?;
+        // Of a message with a `null` in it, the text as the policy has it says more.
+        let message = if message.is_null() { self.declared.message.source() } else { text_of(&message) };
+        let code = self.declared.code.clone();
+        if self.declared.refuses {
+            return Err(Reason::Policy { code, message }.into());
+        }
+        Ok(WarningKind::Policy { code, message })
+    }
+
+    fn failed(&self, error: EvaluationError) -> Stop {
+        self.scope.explain(&format!("the check `{}`", self.declared.code), error)
+    }
+}
+
+/// The position and value of a variable in a list of them. Of several entries, the last one counts.
+fn own_variable(env: &Value, name: &str) -> Option<(usize, Value)> {
+    let env = env.as_array()?;
+    let at = env.iter().rposition(|entry| name_of(entry) == Some(name))?;
+    let value = env[at]["value"].as_str().unwrap_or_default();
+    env[at]["valueFrom"].is_null().then(|| (at, Value::from(value)))
+}

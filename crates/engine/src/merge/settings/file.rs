@@ -1,0 +1,150 @@
+//! A settings file: its lines, its name, and the volume that projects it.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use crate::merge::container::name_of;
+use crate::merge::facts::{FileNames, PodFacts, SettingsFiles};
+use crate::merge::volumes::clean_path;
+use fabric_policy::definition::SettingsFile;
+use fabric_yaml::pointer::at_pointer;
+
+/// The domain of the annotations that hold settings files.
+pub(super) const DOMAIN: &str = "settings.fabric-injector.io";
+
+/// The longest value in bytes. The libraries that read such files hold a value in 1,024 bytes, the last of which ends
+/// it, and cut a longer one without a word.
+const MAX_VALUE: usize = 1023;
+
+/// A settings file of the policy.
+pub(super) struct File<'a>(pub(super) &'a SettingsFile);
+
+/// The mount of a container at the path of a settings file.
+pub(super) enum Mounted {
+    Nothing,
+    /// The annotation with this key.
+    Annotation(String),
+    /// Another volume.
+    Other(String),
+}
+
+impl File<'_> {
+    pub(super) fn name(&self) -> &str {
+        self.0.path.rsplit('/').next().unwrap_or_default()
+    }
+
+    /// The lines for the variables of the policy, with the values that the container has, and the variables whose
+    /// values a file cannot hold.
+    pub(super) fn lines(&self, container: &Value, variables: &[String]) -> (String, Vec<String>) {
+        let (mut lines, mut left_out) = (String::new(), Vec::new());
+        // Of several entries, the last one counts.
+        let entries: BTreeMap<&str, &Value> = container["env"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|entry| Some((name_of(entry)?, entry)))
+            .collect();
+        for name in variables.iter().filter(|name| self.0.include(name)) {
+            let Some(entry) = entries.get(name.as_str()) else { continue };
+            let value = entry["value"].as_str().unwrap_or_default();
+            let fits = |value: &String| value.len() <= MAX_VALUE && !value.contains(['\n', '\r', '\0']);
+            match expanded(value).filter(|_| entry["valueFrom"].is_null()).filter(fits) {
+                Some(value) => lines.extend([name, "=", &value, "\n"]),
+                None => left_out.push(name.clone()),
+            }
+        }
+        (lines, left_out)
+    }
+
+    /// The variable of the container that names another file.
+    pub(super) fn other_file(&self, env: Option<&Value>) -> Option<String> {
+        let entries = env.and_then(Value::as_array).into_iter().flatten();
+        let names = entries.filter_map(name_of);
+        names.into_iter().find(|name| self.0.except.iter().any(|other| other == name)).map(str::to_owned)
+    }
+
+    pub(super) fn mounted(&self, mounts: Option<&Value>, facts: &PodFacts) -> Mounted {
+        let mounts = mounts.and_then(Value::as_array).into_iter().flatten();
+        let at_path =
+            |mount: &&Value| mount["mountPath"].as_str().is_some_and(|path| clean_path(path) == self.0.path);
+        let Some(mount) = mounts.into_iter().find(at_path) else { return Mounted::Nothing };
+        let volume = mount["name"].as_str().unwrap_or_default();
+        match facts.volume(volume).and_then(annotation_of) {
+            Some(key) => Mounted::Annotation(key.to_owned()),
+            None => Mounted::Other(volume.to_owned()),
+        }
+    }
+
+    /// The name of an annotation that has these lines, or that the pod does not have.
+    pub(super) fn free_name(&self, annotations: &Value, lines: &str, files: &mut SettingsFiles) -> String {
+        let FileNames { count, by_lines } = files.names.entry(self.0.name.clone()).or_default();
+        let existing = |name: &str| annotations.get(format!("{DOMAIN}/{name}"));
+        let is_right = |name: &&String| existing(name).is_none_or(|known| known == lines);
+        if let Some(name) = by_lines.get(lines).filter(is_right) {
+            return name.clone();
+        }
+        loop {
+            *count += 1;
+            let name = &self.0.name;
+            let name = if *count == 1 { name.clone() } else { format!("{name}-{count}") };
+            let known = existing(&name).map(|known| known.as_str().unwrap_or_default());
+            let is_free = known.is_none_or(|known| known == lines);
+            by_lines.insert(known.unwrap_or(lines).to_owned(), name.clone());
+            if is_free {
+                return name;
+            }
+        }
+    }
+
+    pub(super) fn volume(&self, name: &str, key: &str) -> Value {
+        let field = format!("metadata.annotations['{key}']");
+        let item = json!({"path": self.name(), "fieldRef": {"fieldPath": field}});
+        json!({"name": name, "downwardAPI": {"items": [item]}})
+    }
+}
+
+/// The value of a variable as the container sees it; `None` if it refers to another variable. The kubelet expands the
+/// environment, and no file.
+fn expanded(value: &str) -> Option<String> {
+    let last_close = value.rfind(')').unwrap_or_default();
+    let (mut text, mut rest) = (String::with_capacity(value.len()), value);
+    while let Some((before, after)) = rest.split_once('$') {
+        if after.starts_with('(') && value.len() - after.len() < last_close {
+            return None;
+        }
+        text.extend([before, "$"]);
+        rest = after.strip_prefix('$').unwrap_or(after);
+    }
+    Some(text + rest)
+}
+
+/// The annotation with settings that a volume projects.
+fn annotation_of(volume: &Value) -> Option<&str> {
+    let field = at_pointer(volume, "/downwardAPI/items/0/fieldRef/fieldPath")?.as_str()?;
+    let key = field.strip_prefix("metadata.annotations['")?.strip_suffix("']")?;
+    key.strip_prefix(DOMAIN)?.starts_with('/').then_some(key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_has_the_value_that_the_kubelet_gives_to_the_container() {
+        for (value, seen) in [
+            ("a", Some("a")),
+            ("a$$b", Some("a$b")),
+            ("a$b$", Some("a$b$")),
+            ("$$(A)", Some("$(A)")),
+            ("$$$$", Some("$$")),
+            ("$(A", Some("$(A")),
+            (")$(A", Some(")$(A")),
+            ("$(A)", None),
+            ("$$$(A)", None),
+            ("$(A$$B)", None),
+        ] {
+            assert_eq!(expanded(value).as_deref(), seen, "{value}");
+        }
+    }
+}

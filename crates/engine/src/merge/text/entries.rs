@@ -1,0 +1,160 @@
+//! Maps of texts: labels, node selectors, and annotations, which have a bound on their size and some of which hold lists.
+
+use serde_json::{Map, Value};
+
+use fabric_policy::interpolation::{Interpolation, text_of};
+use fabric_policy::overlay::{EntriesEdit, NetworksEdit, StringValue, evaluate_key};
+use fabric_policy::schema::{Field, Format};
+
+use super::object_list::{ObjectList, covers_object};
+use crate::analysis::with_networks;
+use crate::merge::rule::{Merge, Settled};
+use crate::record::{Cursor, Kept, MAX_ANNOTATIONS, Reason, WarningKind, malformed, shorten};
+
+/// Merges entries into a map of texts.
+pub(crate) fn merge(
+    merge: &mut Merge<'_, '_>,
+    cursor: &mut Cursor<'_>,
+    field: &'static Field,
+    keys: Format,
+    entries: &[(Interpolation, StringValue)],
+) -> Result<(), Reason> {
+    let what = if field.name == "annotations" { Kept::Annotation } else { Kept::Field };
+    cursor.within(field.name, |map| {
+        for (key, value) in entries {
+            let Some(key) = merge.evaluated(evaluate_key(key, keys, merge.bindings))? else { continue };
+            let existing = match map.object().get(&key) {
+                Some(Value::String(text)) => Some(text.clone()),
+                // The API server reads it as an empty text.
+                Some(Value::Null) => Some(String::new()),
+                Some(other) => return Err(malformed(&map.pointer_to(&key), "a string", other)),
+                None => None,
+            };
+            let wanted = match value {
+                StringValue::Text(template) => {
+                    if let Some(wanted) = merge.build(template)? {
+                        text(merge, map, &key, existing.as_deref(), (&wanted, what))?
+                    } else {
+                        merge.note_null(map.log(), &[&key], None, template);
+                        None
+                    }
+                }
+                StringValue::Networks(edit) => networks(merge, map, &key, existing.as_deref(), edit)?,
+                StringValue::Entries(edit) => entries_of(merge, map, &key, existing.as_deref(), edit)?,
+            };
+            let Some(wanted) = wanted else {
+                map.log().present(&[&key]);
+                continue;
+            };
+            let added =
+                existing.map_or(key.len() + wanted.len(), |text| wanted.len().saturating_sub(text.len()));
+            if what == Kept::Annotation {
+                merge.pod.count_annotation(&key, added)?;
+            }
+            map.put(&key, Value::String(wanted));
+        }
+        Ok(())
+    })
+}
+
+/// The text to set; `None` to leave the entry as it is.
+fn text(
+    merge: &Merge<'_, '_>,
+    map: &mut Cursor<'_>,
+    key: &str,
+    existing: Option<&str>,
+    (wanted, what): (&Value, Kept),
+) -> Result<Option<String>, Reason> {
+    let text = text_of(wanted);
+    let Some(existing) = existing else { return Ok(Some(text)) };
+    if existing == text {
+        return Ok(None);
+    }
+    let settled = merge.settle(map, key, &Value::from(existing), wanted, what)?;
+    Ok((settled == Settled::Replace).then_some(text))
+}
+
+fn networks(
+    merge: &mut Merge<'_, '_>,
+    annotations: &mut Cursor<'_>,
+    key: &str,
+    existing: Option<&str>,
+    edit: &NetworksEdit,
+) -> Result<Option<String>, Reason> {
+    let networks = merge.evaluated(edit.evaluate(merge.bindings))?;
+    if networks.iter().all(|(_, count)| *count == 0) {
+        annotations.log().left_out(&[key], || "it has no networks".to_owned());
+        return Ok(None);
+    }
+    if merge.analysis.host_network {
+        annotations.warn(key, WarningKind::HostNetwork, merge.rule);
+        return Ok(None);
+    }
+    // Before that many of them are written.
+    let size = |(network, count): &(String, usize)| count.saturating_mul(network.len());
+    if networks.iter().map(size).fold(0, usize::saturating_add) > MAX_ANNOTATIONS {
+        return Err(Reason::AnnotationLimit { key: key.to_owned() });
+    }
+    let text = existing.unwrap_or_default();
+    annotations.log().takes(text.len() * (1 + networks.len()));
+    let edited = with_networks(text, &networks, &merge.analysis.namespace);
+    Ok(edited.unwrap_or_else(|_| {
+        let wanted = networks.iter().map(|(network, count)| match count {
+            1 => network.clone(),
+            count => format!("{count} times {network}"),
+        });
+        keep(merge, annotations, key, text, &wanted.collect::<Vec<_>>().join(", "));
+        None
+    }))
+}
+
+fn entries_of(
+    merge: &Merge<'_, '_>,
+    annotations: &mut Cursor<'_>,
+    key: &str,
+    existing: Option<&str>,
+    edit: &EntriesEdit,
+) -> Result<Option<String>, Reason> {
+    let wanted = merge.evaluated(edit.evaluate(merge.bindings))?;
+    if wanted.is_empty() {
+        annotations.log().left_out(&[key], || "it has no entries".to_owned());
+        return Ok(None);
+    }
+    let in_words = |entries: &[Map<String, Value>]| {
+        entries.iter().map(|entry| Value::Object(entry.clone()).to_string()).collect::<Vec<_>>().join(",")
+    };
+    let text = existing.unwrap_or_default();
+    if text.trim().is_empty() {
+        return Ok(Some(format!("[{}]", in_words(&wanted))));
+    }
+    let Some(list) = ObjectList::parse(text) else {
+        keep(merge, annotations, key, text, &format!("[{}]", in_words(&wanted)));
+        return Ok(None);
+    };
+    annotations.log().takes(text.len() * (1 + wanted.len()));
+    let (mut replaced, mut added) = (Vec::new(), Vec::new());
+    for entry in wanted {
+        match list.entries().iter().position(|known| known.get(&edit.key) == entry.get(&edit.key)) {
+            None => added.push(entry),
+            Some(at) if covers_object(&list.entries()[at], &entry) => {}
+            Some(at) => {
+                let seen = Value::from(in_words(&list.entries()[at..=at]));
+                let wanted = Value::from(in_words(std::slice::from_ref(&entry)));
+                let settled = merge.settle(annotations, key, &seen, &wanted, Kept::Annotation)?;
+                if settled == Settled::Replace {
+                    replaced.push((at, entry));
+                }
+            }
+        }
+    }
+    if replaced.is_empty() && added.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(list.with(&replaced, &added)))
+}
+
+/// Reports that the text of an annotation stays, because it is not of the form that an edit can extend.
+fn keep(merge: &Merge<'_, '_>, annotations: &mut Cursor<'_>, key: &str, text: &str, wanted: &str) {
+    let kind = WarningKind::Kept { what: Kept::Annotation, seen: shorten(text), wanted: shorten(wanted) };
+    annotations.warn(key, kind, merge.rule);
+}

@@ -1,0 +1,95 @@
+//! What an injection keeps and says about the nodes that a pod can be scheduled to.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use fabric_policy::SelectedLabel;
+use fabric_policy::matcher::Selection;
+use fabric_yaml::counted;
+
+use super::analysis::{DEVICE_CLASS, PodAnalysis, decided, requests, written};
+use super::record::{ChangeLog, Reason, Warning, WarningKind, keep_nodes};
+
+/// The time at which the nodes decided what a pod gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Decided {
+    Now,
+    /// By an earlier injection, or not by nodes.
+    Before,
+}
+
+/// Keeps the nodes that decide, so that they decide in the same way when the pod is injected again.
+pub(super) fn keep(analysis: &PodAnalysis, pod: &mut Value, log: &mut ChangeLog) -> Result<Decided, Reason> {
+    if analysis.nodes.kinds.is_empty() || decided(pod).is_some() {
+        return Ok(Decided::Before);
+    }
+    keep_nodes(&written(&analysis.nodes.kinds), pod, log)?;
+    Ok(Decided::Now)
+}
+
+/// Warns about each device of the policy of which the pod requests more than any node has that it fits.
+pub(super) fn warn_of_requests(analysis: &PodAnalysis, pod: &Value, log: &mut ChangeLog) {
+    let fabric = &analysis.policy.devices.own.resources;
+    let requests = requests(pod);
+    for (resource, requested) in requests.as_object().into_iter().flatten() {
+        let requested = requested.as_i64().unwrap_or(0);
+        let counts =
+            analysis.nodes.kinds.iter().map(|kind| kind.resources.get(resource).copied().unwrap_or(0));
+        let most = counts.max().unwrap_or(0);
+        // A device class is no resource of a node.
+        let is_device =
+            !resource.starts_with(DEVICE_CLASS) && fabric.iter().any(|name| name.matches(resource));
+        if is_device && requested > most {
+            let kind = WarningKind::NoNodeFits { resource: resource.clone(), requested, most };
+            log.warnings.push(Warning { path: String::new(), kind, rule: String::new() });
+        }
+    }
+}
+
+/// The nodes among which a pod leaves the choice, as the end of a sentence, with what to select.
+pub(super) fn fits_several(nodes: &Selection) -> String {
+    let verb = if nodes.kinds.is_empty() { "selects" } else { "fits" };
+    format!("the pod {verb} several kinds, of which it has to select one: {}", told_apart(&nodes.each()))
+}
+
+/// The labels of which a pod selects no value that a table knows.
+pub(super) fn not_selected(nodes: &Selection, labels: &[String]) -> String {
+    let selected = labels.iter().map(|label| {
+        SelectedLabel { label: label.clone(), values: nodes.values(label).to_vec() }.to_string()
+    });
+    format!(
+        "no table has a value for {} {}",
+        if nodes.kinds.is_empty() { "a pod that selects" } else { "nodes with" },
+        selected.collect::<Vec<_>>().join(", ")
+    )
+}
+
+/// Kinds of nodes with what tells them apart, for a message.
+pub(super) fn told_apart(each: &[Selection]) -> String {
+    const SHOWN: usize = 3;
+    let labels: BTreeSet<&str> =
+        each.iter().flat_map(|one| &one.labels).map(|selected| selected.label.as_str()).collect();
+    let differs = |label: &&str| each.iter().any(|one| one.values(label) != each[0].values(label));
+    let telling = labels.into_iter().find(differs);
+    let text = |one: &Selection| {
+        let label = telling.and_then(|label| Some(format!("`{label}: {}`", one.values(label).first()?)));
+        let offers = one.kinds.first().map(|kind| {
+            let mut offers = vec![counted(kind.gpus, "GPU")];
+            offers.extend(kind.resources.iter().map(|(name, count)| format!("{count} of `{name}`")));
+            offers.join(" and ")
+        });
+        label.into_iter().chain(offers).collect::<Vec<_>>().join(" with ")
+    };
+    // Nodes that differ in another label only have the same text.
+    let mut texts: Vec<String> = Vec::new();
+    for text in each.iter().map(text) {
+        if !texts.contains(&text) {
+            texts.push(text);
+        }
+    }
+    let more = texts.len().saturating_sub(SHOWN);
+    texts.truncate(SHOWN);
+    texts.extend((more > 0).then(|| format!("and {more} more")));
+    texts.join("; ")
+}

@@ -1,0 +1,323 @@
+//! The policies that are in use together, and the choice among them for a pod.
+
+mod assumed;
+mod decision;
+mod providers;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use memchr::memmem::Finder;
+use serde_json::Value;
+
+use crate::validate;
+use crate::{DEVICE_CLASS, Mutated, Mutation, NODES, Outcome, Reason, SKIPPED, STAMP, Trace, inject, skip};
+use fabric_policy::work::Work;
+use fabric_policy::{
+    Definition, Override, ParameterType, PodContext, Policy, SourceErrors, check, choice_reads_writes,
+};
+use fabric_yaml::pointer::field_path;
+
+use decision::{Decision, decide};
+
+/// Policies of one provider, or of several among which the nodes choose.
+#[derive(Debug, Default)]
+pub struct PolicySet {
+    policies: Vec<Policy>,
+    /// The annotations that trigger a policy, and the escapes that may hide one in JSON; empty if a policy needs none.
+    sought: Vec<Finder<'static>>,
+    /// True if the nodes choose the provider for a pod.
+    pub several_providers: bool,
+    /// True if the choice of the policy may read what a policy writes.
+    choice_may_change: bool,
+}
+
+/// An error in the policies, or in their combination.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoadError {
+    /// Errors in them.
+    #[error(transparent)]
+    Source(#[from] SourceErrors),
+    /// Two policies have one name.
+    #[error("two policies are called `{name}`, in {first} and {second}")]
+    SameName { name: String, first: String, second: String },
+    /// They have different providers.
+    #[error(
+        "policy `{first}` is for `{first_provider}` and `{second}` for `{second_provider}`; one provider at a time"
+    )]
+    SeveralProviders { first: String, first_provider: String, second: String, second_provider: String },
+    /// A parameter has another type in another policy of the provider, so that no value is right for both.
+    #[error(
+        "the parameter `{name}` is {first}, and {second}; give it one type in all policies of the provider, or another name"
+    )]
+    ParameterTypes { name: String, first: Box<Declared>, second: Box<Declared> },
+}
+
+/// The type of a parameter in one policy.
+#[derive(Debug)]
+pub struct Declared {
+    kind: &'static str,
+    policy: String,
+    file: String,
+}
+
+impl fmt::Display for Declared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` in the policy `{}` ({})", self.kind, self.policy, self.file)
+    }
+}
+
+/// Checks the types of a policy's expressions, resolves it, and tries it on sample pods.
+pub fn checked(
+    definition: Definition,
+    overrides: BTreeMap<String, Override>,
+    loading: &Work,
+) -> Result<Policy, SourceErrors> {
+    let errors = check::errors(&definition);
+    if !errors.is_empty() {
+        return Err(SourceErrors::new(errors));
+    }
+    let policy = Policy::new(definition, overrides, loading)?;
+    validate::policy(&policy, loading)?;
+    Ok(policy)
+}
+
+/// A policy with the values that the operator set for it.
+pub type WithValues = (Definition, BTreeMap<String, Override>);
+
+impl PolicySet {
+    /// Resolves policies of one provider, each with the values that the operator set for it, and validates them.
+    pub fn new(definitions: Vec<WithValues>) -> Result<Self, LoadError> {
+        Self::load(definitions, false, |_| false, &Work::of_loading())
+    }
+
+    /// [`PolicySet::new`] for policies of several providers. The nodes that a pod can be scheduled to choose the one
+    /// for the pod.
+    pub fn by_nodes(definitions: Vec<WithValues>) -> Result<Self, LoadError> {
+        Self::load(definitions, true, |_| false, &Work::of_loading())
+    }
+
+    /// [`PolicySet::new`], or [`PolicySet::by_nodes`], for a caller that may stop the work, and that knows policies that
+    /// were tried before: with the values that they have by themselves, they are not tried again.
+    pub fn load(
+        definitions: Vec<WithValues>,
+        several_providers: bool,
+        tried: impl Fn(&Definition) -> bool,
+        loading: &Work,
+    ) -> Result<Self, LoadError> {
+        let providers: BTreeSet<&str> =
+            definitions.iter().map(|(definition, _)| definition.provider.as_str()).collect();
+        let several_providers = several_providers && providers.len() > 1;
+        let mut set = Self { several_providers, ..Self::default() };
+        let mut errors = Vec::new();
+        for (definition, overrides) in definitions {
+            if let Some(first) = set.policies.first().map(Policy::definition)
+                && !several_providers
+                && first.provider != definition.provider
+            {
+                return Err(LoadError::SeveralProviders {
+                    first: first.name.clone(),
+                    first_provider: first.provider.clone(),
+                    second: definition.name.clone(),
+                    second_provider: definition.provider.clone(),
+                });
+            }
+            if let Some(same) = set.policies.iter().find(|policy| policy.name() == definition.name) {
+                return Err(LoadError::SameName {
+                    name: definition.name.clone(),
+                    first: same.definition().file.clone(),
+                    second: definition.file.clone(),
+                });
+            }
+            set.check_types(&definition)?;
+            let load = if overrides.is_empty() && tried(&definition) { Policy::new } else { checked };
+            match load(definition, overrides, loading) {
+                Ok(policy) => set.policies.push(policy),
+                Err(found) => errors.extend(found),
+            }
+        }
+        if errors.is_empty() {
+            Ok(Self::with_triggers(set.policies, several_providers))
+        } else {
+            Err(SourceErrors::new(errors).into())
+        }
+    }
+
+    /// Fails for a parameter that has another type in a policy of the set.
+    fn check_types(&self, second: &Definition) -> Result<(), LoadError> {
+        let policies = self.policies.iter().map(Policy::definition);
+        for first in policies.filter(|first| first.provider == second.provider) {
+            for parameter in &second.parameters {
+                let same = first.parameters.iter().find(|known| known.name == parameter.name);
+                if let Some(known) = same.filter(|known| known.kind != parameter.kind) {
+                    let declared = |policy: &Definition, kind: ParameterType| {
+                        let (policy, file) = (policy.name.clone(), policy.file.clone());
+                        Box::new(Declared { kind: kind.name(), policy, file })
+                    };
+                    return Err(LoadError::ParameterTypes {
+                        name: known.name.clone(),
+                        first: declared(first, known.kind),
+                        second: declared(second, parameter.kind),
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn with_triggers(policies: Vec<Policy>, several_providers: bool) -> Self {
+        let mut set = Self { policies, several_providers, ..Self::default() };
+        let policies: Vec<_> =
+            set.policies.iter().map(|policy| (policy.definition(), policy.devices())).collect();
+        set.choice_may_change = choice_reads_writes(&policies, &[STAMP, SKIPPED, NODES]);
+        let triggers = || set.policies.iter().map(|policy| &policy.definition().matcher.any_annotation);
+        if triggers().all(|triggers| !triggers.is_empty()) {
+            // A key is a qualified name, which has no letter that JSON has to escape.
+            let keys: BTreeSet<&str> = triggers().flatten().map(|(key, _)| key.as_str()).collect();
+            // An escape may hide any letter, such as Go's of `<`, `>` and `&`.
+            let sought = keys.into_iter().chain(["\\u", "\\/"]);
+            set.sought = sought.map(|text| Finder::new(text).into_owned()).collect();
+        }
+        set
+    }
+
+    /// Returns whether a policy may match a pod in this JSON text. If not, none does.
+    pub(crate) fn may_concern(&self, json: &str) -> bool {
+        self.sought.is_empty() || self.sought.iter().any(|finder| finder.find(json.as_bytes()).is_some())
+    }
+
+    /// Returns whether the nodes choose the provider for a pod.
+    pub fn needs_nodes(&self) -> bool {
+        self.several_providers
+    }
+
+    pub fn policies(&self) -> &[Policy] {
+        &self.policies
+    }
+
+    /// Returns whether a pod has the stamp that a policy of the set gives it.
+    pub(crate) fn has_stamped(&self, pod: &Value) -> bool {
+        let stamp = pod["metadata"]["annotations"][STAMP].as_str();
+        stamp.is_some_and(|stamp| self.policies.iter().any(|policy| policy.stamp() == stamp))
+    }
+
+    /// The annotations that trigger a policy, each once, in the order of the policies.
+    pub fn triggers(&self) -> Vec<&(String, String)> {
+        let mut found = Vec::new();
+        for trigger in self.policies.iter().flat_map(|policy| policy.definition().triggers()) {
+            if !found.contains(&trigger) {
+                found.push(trigger);
+            }
+        }
+        found
+    }
+
+    /// Marks a pod without GPUs as skipped if the guard may take it for one with GPUs.
+    fn marked_if_guarded(&self, policies: &[&Policy], mutation: Mutation) -> Mutation {
+        match mutation {
+            Mutation {
+                outcome: Outcome::Unchanged { pod, reason: reason @ Reason::NoGpuContainer { .. } },
+                policy: name,
+                warnings,
+            } if self.may_have_gpus(&pod) => skip(pod, stamps(policies), reason, name, warnings),
+            other => other,
+        }
+    }
+
+    /// Returns whether a container has the resource of a GPU of any policy, a resource of a device class, or a claim.
+    /// The guard asks for no more than that.
+    fn may_have_gpus(&self, pod: &Value) -> bool {
+        let is_gpu = |(name, amount): (&String, &Value)| {
+            let mut gpus = self.policies.iter().flat_map(|policy| policy.definition().gpu_resources());
+            name.starts_with(DEVICE_CLASS) || *amount != 0 && amount != "0" && gpus.any(|gpu| gpu == name)
+        };
+        let containers =
+            ["containers", "initContainers"].into_iter().filter_map(|list| pod["spec"][list].as_array());
+        containers.flatten().any(|container| {
+            let resources = &container["resources"];
+            let claims = resources["claims"].as_array().is_some_and(|claims| !claims.is_empty());
+            claims || resources["limits"].as_object().is_some_and(|limits| limits.iter().any(is_gpu))
+        })
+    }
+}
+
+/// Injects a pod by the one policy that matches it.
+///
+/// The result is the same for the same arguments, and injecting the result again changes nothing.
+pub fn mutate(policies: &PolicySet, pod: Value, context: &PodContext) -> Mutation {
+    within_limits(settled(policies, mutate_once(policies, pod, context, None), context), context)
+}
+
+/// [`mutate`] with a record of what the engine evaluated and did.
+pub fn mutate_traced(policies: &PolicySet, pod: Value, context: &PodContext) -> (Mutation, Trace) {
+    let mut trace = Trace::default();
+    let mutation = mutate_once(policies, pod, context, Some(&mut trace));
+    (within_limits(settled(policies, mutation, context), context), trace)
+}
+
+/// Refuses a pod if the work for it ended early: what came of it is not to be used.
+fn within_limits(mutation: Mutation, context: &PodContext) -> Mutation {
+    match context.work.as_ref().and_then(Work::ended) {
+        None => mutation,
+        Some(ended) => {
+            let outcome = Outcome::Refused { reason: ended.into() };
+            Mutation { outcome, policy: mutation.policy, warnings: Vec::new() }
+        }
+    }
+}
+
+/// Chooses the policy and injects the pod.
+fn mutate_once(
+    policies: &PolicySet,
+    pod: Value,
+    context: &PodContext,
+    mut trace: Option<&mut Trace>,
+) -> Mutation {
+    let alone = |outcome, policy: Option<&Policy>| Mutation {
+        outcome,
+        policy: policy.map(|policy| policy.name().to_owned()),
+        warnings: Vec::new(),
+    };
+    match decide(policies, &pod, context, trace.as_deref_mut()) {
+        Decision::Inject(policy, analysis) => {
+            policies.marked_if_guarded(&[policy], inject(policy, *analysis, pod, context, trace))
+        }
+        Decision::Skip(skipped, reason) => skip(pod, stamps(&skipped), reason, None, Vec::new()),
+        Decision::LeaveAlone(left, reason) => {
+            policies.marked_if_guarded(&left, alone(Outcome::Unchanged { pod, reason }, None))
+        }
+        Decision::Leave(policy, reason) => alone(Outcome::Unchanged { pod, reason }, policy),
+        Decision::Refuse(policy, reason) => alone(Outcome::Refused { reason }, policy),
+    }
+}
+
+fn stamps(policies: &[&Policy]) -> String {
+    policies.iter().map(|policy| policy.stamp()).collect::<Vec<_>>().join(",")
+}
+
+/// Refuses a pod that another call changes again: the API server may call the webhook again for the pod as it is now.
+/// The engine has looked already whether the same policy does; another one may match the pod now.
+fn settled(policies: &PolicySet, first: Mutation, context: &PodContext) -> Mutation {
+    let Some(changed) = first.outcome.changed().filter(|changed| changed.operation_count() > 0) else {
+        return first;
+    };
+    if !policies.choice_may_change {
+        return first;
+    }
+    let again = mutate_once(policies, changed.pod.clone(), context, None);
+    let reason = match (&first.outcome, again.outcome) {
+        (_, Outcome::Refused { reason }) if reason.is_fault() => reason,
+        (Outcome::Mutated(_), Outcome::Unchanged { .. }) if again.policy == first.policy => return first,
+        (Outcome::Skipped { .. }, Outcome::Skipped { marked, .. }) if marked.operation_count() == 0 => {
+            return first;
+        }
+        (_, other) => {
+            let operations = other.changed().map(Mutated::operations);
+            let pointer = operations.and_then(|operations| Some(operations.list.first()?.pointer.to_owned()));
+            let path = pointer.map(|pointer| field_path(&changed.pod, &pointer));
+            Reason::NotIdempotent { path: path.unwrap_or_else(|| format!("metadata.annotations[{STAMP}]")) }
+        }
+    };
+    Mutation { outcome: Outcome::Refused { reason }, policy: first.policy, warnings: Vec::new() }
+}

@@ -1,0 +1,42 @@
+//! What the policies would do with a pod that asked for the fabric.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::{Outcome, Reason, analyse};
+use fabric_policy::PodContext;
+
+use super::{PolicySet, mutate};
+
+impl PolicySet {
+    /// Returns whether no policy would add a fabric to a pod with the annotation of a trigger, since its nodes or the
+    /// labels that it selects have none.
+    pub(crate) fn would_leave_alone(
+        &self,
+        pod: &Value,
+        context: &PodContext,
+        has_fabric: impl FnOnce(&Value) -> bool,
+    ) -> bool {
+        let annotations = self.triggers().into_iter().cloned().collect();
+        let context = PodContext { annotations, ..context.clone() };
+        match mutate(self, pod.clone(), &context).outcome {
+            Outcome::Skipped { .. } | Outcome::Unchanged { .. } => true,
+            Outcome::Refused { reason: Reason::OtherProvider { named: None, .. } } => true,
+            Outcome::Refused { reason: Reason::NodesUnknown } => self.a_provider_leaves_alone(pod, &context),
+            Outcome::Refused { .. } => false,
+            Outcome::Mutated(mutated) => !has_fabric(&mutated.pod),
+        }
+    }
+
+    /// Returns whether the conditions of all policies of a provider are false for a pod: its labels are those of that
+    /// provider, which has no fabric for them.
+    fn a_provider_leaves_alone(&self, pod: &Value, context: &PodContext) -> bool {
+        let mut providers: BTreeMap<&str, bool> = BTreeMap::new();
+        for policy in self.policies() {
+            let leaves = matches!(analyse(policy, pod, context, true, None), Ok(None));
+            *providers.entry(policy.definition().provider.as_str()).or_insert(true) &= leaves;
+        }
+        providers.into_values().any(|leaves| leaves)
+    }
+}

@@ -1,0 +1,155 @@
+//! The choice among the policies for a pod.
+
+use serde_json::Value;
+
+use crate::{PodAnalysis, Reason, Trace, adds_to, analyse, analyse_named, condition_values};
+use fabric_policy::matcher::Match;
+use fabric_policy::{PodContext, Policy};
+
+use super::PolicySet;
+use super::providers::{Chosen, choose, stamped};
+
+/// The decision about a pod.
+pub(super) enum Decision<'p> {
+    Inject(&'p Policy, Box<PodAnalysis>),
+    /// These policies match the pod, but for their conditions.
+    Skip(Vec<&'p Policy>, Reason),
+    /// These policies match the pod, and none has anything to add, whichever is for its nodes.
+    LeaveAlone(Vec<&'p Policy>, Reason),
+    Leave(Option<&'p Policy>, Reason),
+    Refuse(Option<&'p Policy>, Reason),
+}
+
+/// Decides about a pod. Notes the conditions of policies in `trace`.
+pub(super) fn decide<'p>(
+    policies: &'p PolicySet,
+    pod: &Value,
+    context: &PodContext,
+    mut trace: Option<&mut Trace>,
+) -> Decision<'p> {
+    let mut found: Vec<&Policy> = Vec::new();
+    let mut near = None;
+    for policy in policies.policies() {
+        match policy.definition().matcher.test(pod, context) {
+            Match::Yes => found.push(policy),
+            Match::No => {}
+            Match::OtherValue { key, seen, wanted, not_a_string } => {
+                near = Some(Reason::TriggerValue { key, seen, wanted, not_a_string });
+            }
+            Match::Except { key, value } => near = Some(Reason::OptedOut { key, value }),
+        }
+    }
+    if found.is_empty() {
+        return Decision::Leave(None, near.unwrap_or(Reason::NoPolicyMatches));
+    }
+    if pod["metadata"]["annotations"].get("kubernetes.io/config.mirror").is_some() {
+        return Decision::Leave(None, Reason::MirrorPod);
+    }
+    if is_windows(&pod["spec"]) {
+        return Decision::Leave(None, Reason::WindowsPod);
+    }
+    let Chosen { policies: chosen, by_name } =
+        match choose(found.clone(), policies.several_providers, pod, context) {
+            Ok(chosen) => chosen,
+            Err(reason) => return undecided(found, pod, context, reason),
+        };
+    found = chosen;
+    if let (true, [policy]) = (by_name, found.as_slice()) {
+        return by_this(policy, pod, context, trace);
+    }
+    // An extension takes the pods that it matches from what it extends.
+    let extensions = |base: &Policy| {
+        found.iter().filter(|policy| policy.definition().is_extension_of(base.definition())).count()
+    };
+    let mut in_order = found.clone();
+    in_order.sort_by_key(|policy| extensions(policy));
+    let mut matching: Vec<(&Policy, PodAnalysis)> = Vec::new();
+    for policy in in_order {
+        if !context.goes_on(0) {
+            break;
+        }
+        if matching.iter().any(|(taker, _)| taker.definition().is_extension_of(policy.definition())) {
+            continue;
+        }
+        match analyse(policy, pod, context, found.len() > 1, trace.as_deref_mut()) {
+            Ok(Some(analysis)) => matching.push((policy, analysis)),
+            Ok(None) => {}
+            Err(reason @ Reason::SettingUndecided { .. }) => {
+                // A pod that was injected keeps its policy.
+                let before = stamped(pod).and_then(|name| found.iter().find(|policy| policy.name() == name));
+                return match before {
+                    Some(policy) => by_this(policy, pod, context, trace),
+                    None => undecided(found, pod, context, reason),
+                };
+            }
+            Err(reason) => return by_reason(policy, reason),
+        }
+    }
+    if matching.len() > 1 {
+        let policies = matching.iter().map(|(policy, _)| policy.name().to_owned()).collect();
+        return Decision::Refuse(None, Reason::SeveralPoliciesMatch { policies });
+    }
+    match matching.pop() {
+        None => {
+            let policies = found.iter().map(|policy| policy.name().to_owned()).collect();
+            let parameters =
+                found.first().map(|policy| condition_values(policy, pod, context)).unwrap_or_default();
+            Decision::Skip(found, Reason::ConditionFalse { policies, parameters })
+        }
+        Some((policy, analysis)) => Decision::Inject(policy, Box::new(analysis)),
+    }
+}
+
+/// The decision to inject a pod by a policy, whatever its condition says.
+fn by_this<'p>(
+    policy: &'p Policy,
+    pod: &Value,
+    context: &PodContext,
+    trace: Option<&mut Trace>,
+) -> Decision<'p> {
+    match analyse_named(policy, pod, context, trace) {
+        Ok(analysis) => Decision::Inject(policy, Box::new(analysis)),
+        Err(reason) => by_reason(policy, reason),
+    }
+}
+
+fn by_reason(policy: &Policy, reason: Reason) -> Decision<'_> {
+    if reason.is_fault() {
+        Decision::Refuse(Some(policy), reason)
+    } else {
+        Decision::Leave(Some(policy), reason)
+    }
+}
+
+/// The decision about a pod for which no policy can be chosen: refused if one of them would add something to it.
+fn undecided<'p>(
+    policies: Vec<&'p Policy>,
+    pod: &Value,
+    context: &PodContext,
+    reason: Reason,
+) -> Decision<'p> {
+    for policy in &policies {
+        if !context.goes_on(0) {
+            break;
+        }
+        match adds_to(policy, pod, context) {
+            Ok(true) => return Decision::Refuse(None, reason),
+            Ok(false) => {}
+            Err(reason) => return by_reason(policy, reason),
+        }
+    }
+    let mut resources: Vec<String> = Vec::new();
+    for name in policies.iter().flat_map(|policy| policy.definition().gpu_resources()) {
+        if !resources.contains(name) {
+            resources.push(name.clone());
+        }
+    }
+    Decision::LeaveAlone(policies, Reason::NoGpuContainer { resources, claims: Vec::new() })
+}
+
+/// Returns whether the pod names Windows, or is a host process of it.
+fn is_windows(spec: &Value) -> bool {
+    let host_process = |holder: &Value| holder["securityContext"]["windowsOptions"]["hostProcess"] == true;
+    let containers = ["containers", "initContainers"].into_iter().filter_map(|list| spec[list].as_array());
+    spec["os"]["name"] == "windows" || host_process(spec) || containers.flatten().any(host_process)
+}

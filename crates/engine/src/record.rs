@@ -1,0 +1,34 @@
+//! The record of an injection: changes with the values before them, warnings, and the reason for which a pod is left
+//! alone. Patch, undoing and reports are read off it.
+//!
+//! A change of the pod goes through a [`Cursor`], so that it cannot be made without being recorded.
+
+mod codes;
+mod cursor;
+mod evaluated;
+mod log;
+mod operations;
+mod outcome;
+mod report;
+mod stamp;
+mod stop;
+mod summary;
+mod trace;
+mod warnings;
+
+pub(super) use cursor::{Cursor, ListCursor, add_container, malformed, shorten};
+pub(super) use evaluated::add_reads;
+pub use evaluated::{ConditionFact, Read};
+pub use evaluated::{ConditionOf, Evaluated, ScopeOf, VariableIn};
+pub(super) use log::ChangeLog;
+pub use operations::{Operation, Operations};
+pub use outcome::{Mutated, Mutation, Outcome};
+pub(super) use report::evaluation_failed;
+pub use report::{Kept, NodesLookedAt, Reason, Warning, WarningKind};
+pub use stamp::skip;
+pub(super) use stamp::{MAX_ANNOTATIONS, keep_nodes, stamp};
+pub use stamp::{NODES, PROVIDER, SKIPPED, STAMP};
+pub(super) use stop::Stop;
+pub use trace::{Author, FieldState};
+pub use trace::{FieldOutcome, LookedAt, Trace};
+pub(super) use warnings::{of_injected, with_field_paths};

@@ -1,0 +1,157 @@
+//! The conditions and variables of a policy that were evaluated for a pod, and the values that they read.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use fabric_policy::expression::{Bindings, Expression, Path, ReadSet, Step};
+use fabric_policy::interpolation::{EvaluationError, Interpolation};
+use fabric_policy::{Definition, VALUE};
+
+/// The value of a condition for a pod or a container.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ConditionFact {
+    /// The condition as the policy has it, without `${` and `}`.
+    pub expression: String,
+    /// The value; `null` if the condition cannot be evaluated.
+    pub value: Option<bool>,
+    /// The reason for which it cannot be evaluated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// The values that it reads.
+    pub reads: Vec<Read>,
+}
+
+/// A value that an expression reads.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Read {
+    /// A parameter, a variable, a built-in name, or a path in `pod`, `container` or `node`.
+    pub name: String,
+    /// The value; `null` also for a field that does not exist.
+    pub value: Value,
+}
+
+/// The part of the pod about which expressions are evaluated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ScopeOf {
+    /// The pod before injection.
+    Pod,
+    /// One of its containers, by list and index.
+    Container { list: &'static str, index: usize },
+    /// The pod after injection.
+    Injected,
+}
+
+/// A part of a policy that has a condition, by its index in the policy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ConditionOf {
+    /// `when` of a rule.
+    Rule(usize),
+    /// `containers` of a rule.
+    Containers(usize),
+    /// `when` of a file.
+    File(usize),
+    /// The conditions of a check, of which the fact has the last one.
+    Check(usize),
+}
+
+/// A condition that was evaluated.
+#[derive(Debug)]
+pub struct Evaluated {
+    pub of: ConditionOf,
+    pub scope: ScopeOf,
+    pub fact: ConditionFact,
+    pub(super) condition: Interpolation,
+    /// The value of the variable that a check is about.
+    pub(super) own: Option<Value>,
+}
+
+/// A variable in one scope.
+#[derive(Debug)]
+pub struct VariableIn {
+    pub name: String,
+    pub scope: ScopeOf,
+    /// The value, or the reason for which it has none.
+    pub value: Result<Value, String>,
+    pub reads: Vec<Read>,
+}
+
+impl ConditionFact {
+    /// The fact about a condition, without what it reads.
+    pub(super) fn of(condition: &Interpolation, holds: &Result<bool, EvaluationError>) -> Self {
+        Self {
+            expression: condition.on_one_line(),
+            value: holds.as_ref().ok().copied(),
+            error: holds.as_ref().err().map(|error| error.message.clone()),
+            reads: Vec::new(),
+        }
+    }
+
+    /// The fact about the condition of a policy whose variables are not shown: with the values that the variables among
+    /// them read.
+    pub(crate) fn through_variables(
+        definition: &Definition,
+        condition: &Interpolation,
+        holds: &Result<bool, EvaluationError>,
+        bindings: &Bindings<'_, '_>,
+    ) -> Self {
+        let mut fact = Self::of(condition, holds);
+        add_reads(condition, bindings, &mut fact.reads);
+        let mut at = 0;
+        while let Some(Read { name, .. }) = fact.reads.get(at) {
+            let variable = definition.variables.iter().find(|variable| variable.name == *name);
+            if let Some(variable) = variable {
+                variable.value.texts(&mut |text| add_reads(text, bindings, &mut fact.reads));
+            }
+            at += 1;
+        }
+        fact
+    }
+}
+
+impl Evaluated {
+    /// Adds the values that the condition reads.
+    pub(super) fn read(&mut self, bindings: &Bindings<'_, '_>) {
+        let mut bindings = bindings.child();
+        self.own.iter().for_each(|own| bindings.set(VALUE, own));
+        add_reads(&self.condition, &bindings, &mut self.fact.reads);
+    }
+}
+
+/// Adds the values that the expressions of a text read, each once.
+pub(crate) fn add_reads(text: &Interpolation, bindings: &Bindings<'_, '_>, reads: &mut Vec<Read>) {
+    for read in text.expressions().flat_map(|expression| reads_of(expression, bindings)) {
+        if !reads.contains(&read) {
+            reads.push(read);
+        }
+    }
+}
+
+fn reads_of(expression: &Expression, bindings: &Bindings<'_, '_>) -> Vec<Read> {
+    let mut reads = Vec::new();
+    for name in expression.names() {
+        let of_object = match name.as_str() {
+            "pod" => Some(expression.reads_of_pod()),
+            "container" => Some(expression.reads_of_container()),
+            "node" => Some(expression.reads_of_node()),
+            _ => None,
+        };
+        let value = bindings.get(name).unwrap_or(Value::Null);
+        match of_object {
+            Some(ReadSet::Paths(paths)) => reads.extend(paths.iter().map(|path| read(name, &value, path))),
+            _ => reads.push(Read { name: name.clone(), value }),
+        }
+    }
+    reads
+}
+
+/// The value at a path of an object, up to the first step that is not one field.
+fn read(name: &str, object: &Value, path: &Path) -> Read {
+    let (mut name, mut value) = (name.to_owned(), object);
+    for step in path {
+        let Step::Field(field) = step else { break };
+        let plain = field.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+        name.push_str(&if plain { format!(".{field}") } else { format!("[{field}]") });
+        value = &value[field.as_str()];
+    }
+    Read { name, value: value.clone() }
+}

@@ -1,0 +1,87 @@
+//! The result for one pod.
+
+use json_patch::{AddOperation, Patch, PatchOperation, RemoveOperation, ReplaceOperation};
+use serde_json::Value;
+
+use fabric_yaml::pointer::at_pointer;
+
+use super::log::Changes;
+use super::operations::{Operation, Operations};
+use super::report::{Reason, Warning};
+
+/// The result for one pod.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Mutation {
+    pub outcome: Outcome,
+    /// The policy that matches the pod.
+    pub policy: Option<String>,
+    /// Facts about the pod that its author should know.
+    pub warnings: Vec<Warning>,
+}
+
+/// The outcome for one pod.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Outcome {
+    /// The pod was injected.
+    Mutated(Mutated),
+    /// The pod is left alone on purpose. It has the annotation [`SKIPPED`](super::SKIPPED) and no other change.
+    Skipped { marked: Mutated, reason: Reason },
+    /// The pod is unchanged.
+    Unchanged { pod: Value, reason: Reason },
+    /// The pod must not be created.
+    Refused { reason: Reason },
+}
+
+impl Outcome {
+    /// The pod with its changes; none if there are none.
+    pub fn changed(&self) -> Option<&Mutated> {
+        match self {
+            Self::Mutated(mutated) | Self::Skipped { marked: mutated, .. } => Some(mutated),
+            Self::Unchanged { .. } | Self::Refused { .. } => None,
+        }
+    }
+}
+
+/// A pod that was injected or skipped.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Mutated {
+    /// The pod as it is now.
+    pub pod: Value,
+    /// The stamp that it carries.
+    pub stamp: String,
+    /// True if injecting the result changed it.
+    pub(crate) changed_again: bool,
+    pub(crate) changes: Changes,
+}
+
+impl Mutated {
+    /// The operations that change the pod as it came into the pod as it is now. They are computed at each call.
+    pub fn operations(&self) -> Operations<'_> {
+        let found = self.changes.iter().map(|(pointer, replaces)| Operation {
+            pointer,
+            replaces,
+            value: at_pointer(&self.pod, pointer),
+        });
+        Operations { pod: &self.pod, list: found.collect() }
+    }
+
+    /// The number of operations.
+    pub fn operation_count(&self) -> usize {
+        self.changes.len()
+    }
+
+    /// The JSON Patch (RFC 6902); paths from the pod's root.
+    pub fn patch(&self) -> Patch {
+        let operations = self.operations().list.into_iter().filter_map(|operation| {
+            let path = operation.pointer.parse().ok()?;
+            Some(match operation.value.cloned() {
+                None => PatchOperation::Remove(RemoveOperation { path }),
+                Some(value) if operation.replaces => {
+                    PatchOperation::Replace(ReplaceOperation { path, value })
+                }
+                Some(value) => PatchOperation::Add(AddOperation { path, value }),
+            })
+        });
+        Patch(operations.collect())
+    }
+}

@@ -1,0 +1,472 @@
+//! The reasons and warnings of a report. Each has a stable code and a sentence.
+
+mod choice;
+
+use std::fmt;
+
+use serde_json::Value;
+
+use fabric_policy::interpolation::EvaluationError;
+use fabric_policy::work;
+use fabric_policy::{Fault, SelectedLabel};
+use fabric_yaml::counted;
+use fabric_yaml::pointer::field_path;
+
+pub use choice::NodesLookedAt;
+
+/// The reason for which a pod is unchanged or refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Reason {
+    /// No policy matches the pod.
+    NoPolicyMatches,
+    /// The trigger's annotation has a value that does not trigger.
+    TriggerValue {
+        key: String,
+        seen: String,
+        wanted: String,
+        /// The type of the value, if it is no string.
+        not_a_string: Option<&'static str>,
+    },
+    /// An annotation excludes the pod.
+    OptedOut { key: String, value: String },
+    /// The kubelet's copy of a static pod, which cannot be changed.
+    MirrorPod,
+    /// A Windows pod, for which the API server refuses Linux security settings.
+    WindowsPod,
+    /// No container requests a GPU, and no rule applies to pods without GPUs.
+    NoGpuContainer {
+        resources: Vec<String>,
+        /// The names of claims that bring GPUs.
+        claims: Vec<String>,
+    },
+    /// The pod has everything that the policy would add.
+    NothingToAdd,
+    /// The pod requests GPUs, and no rule of the policy applies to it.
+    NoRuleApplies,
+    /// The conditions of all policies that match the pod otherwise are false.
+    ConditionFalse {
+        policies: Vec<String>,
+        /// The parameters that the conditions read, with their values.
+        parameters: Vec<(String, String)>,
+    },
+    /// Policies of several providers are in use, and the nodes that choose one are not known.
+    NodesUnknown,
+    /// No policy in use is for the nodes of the pod.
+    OtherProvider {
+        /// The provider that the pod names; if it names none, it is that of the nodes that it fits.
+        named: Option<String>,
+        /// The providers of the policies in use.
+        known: Vec<String>,
+    },
+    /// The pod may get nodes of several providers.
+    SeveralProviders {
+        /// None if the cluster has no nodes.
+        providers: Vec<String>,
+        looked_at: NodesLookedAt,
+    },
+    /// A setting depends on the node, has no least, and the pod leaves the choice of the node.
+    SettingUndecided {
+        /// A parameter, or the path of a field.
+        setting: String,
+        why: String,
+        /// True if the choice of the policy depends on it.
+        chooses_policy: bool,
+    },
+    /// With the additions of the policy, the annotations would exceed the API server's limit.
+    AnnotationLimit { key: String },
+    /// The additions of the policy alone are larger than the objects that the API server accepts.
+    PodLimit,
+    /// A value of the pod has the wrong type, for which the API server refuses the pod.
+    MalformedPod { path: String, wanted: &'static str, seen: String },
+    /// More than one policy matches the pod.
+    SeveralPoliciesMatch { policies: Vec<String> },
+    /// The pod has another value than a rule with `onConflict: refuse`.
+    Conflict { rule: String, path: String, seen: String, wanted: String },
+    /// A refusal that the policy itself declares.
+    Policy { code: String, message: String },
+    /// The policy changes its own result each time that it is applied.
+    NotIdempotent {
+        /// JSON Pointer to a value that changes again.
+        path: String,
+    },
+    /// The caller ended the evaluation.
+    Stopped,
+    /// The pod takes more work than one of its size may.
+    Cost {
+        /// The most steps.
+        steps: u64,
+    },
+    /// An expression of the policy has no value for this pod.
+    EvaluationFailed {
+        place: String,
+        expression: String,
+        message: String,
+        /// The place of the expression in the policy.
+        fault: Box<Fault>,
+    },
+}
+
+impl Reason {
+    /// Replaces the JSON Pointer in it by a field path.
+    pub(crate) fn with_field_path(mut self, pod: &Value) -> Self {
+        if let Self::Conflict { path, .. } | Self::MalformedPod { path, .. } | Self::NotIdempotent { path } =
+            &mut self
+            && path.starts_with('/')
+        {
+            *path = field_path(pod, path);
+        }
+        self
+    }
+}
+
+impl From<work::Ended> for Reason {
+    fn from(ended: work::Ended) -> Self {
+        match ended {
+            work::Ended::Limit { steps } => Self::Cost { steps },
+            work::Ended::Stopped => Self::Stopped,
+        }
+    }
+}
+
+pub(crate) fn evaluation_failed(place: &str, error: EvaluationError) -> Reason {
+    let EvaluationError { expression, message, fault } = error;
+    Reason::EvaluationFailed { place: place.to_owned(), expression, message, fault: Box::new(fault) }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoPolicyMatches => write!(f, "no policy matches this pod"),
+            Self::TriggerValue { key, seen, wanted, not_a_string: Some(kind) } => write!(
+                f,
+                "the annotation `{key}` is the {kind} `{seen}`, and only the string `\"{wanted}\"` asks for the fabric"
+            ),
+            Self::TriggerValue { key, seen, wanted, .. } => {
+                write!(f, "the annotation `{key}` is `{seen}`, and only `{wanted}` asks for the fabric")
+            }
+            Self::OptedOut { key, value } => write!(f, "the annotation `{key}: {value}` takes the pod out"),
+            Self::MirrorPod => write!(f, "the pod is the kubelet's copy of a static pod"),
+            Self::WindowsPod => write!(f, "the pod runs on Windows"),
+            Self::NoGpuContainer { resources, claims } => {
+                let resources = resources.iter().map(|name| format!("`{name}`"));
+                let claims = claims.iter().map(|name| format!("a claim `{name}`"));
+                write!(
+                    f,
+                    "no container asks for {}",
+                    resources.chain(claims).collect::<Vec<_>>().join(" or ")
+                )
+            }
+            Self::NothingToAdd => write!(f, "the pod has all that the policy would add"),
+            Self::NodesUnknown
+            | Self::OtherProvider { .. }
+            | Self::SeveralProviders { .. }
+            | Self::SettingUndecided { .. }
+            | Self::ConditionFalse { .. } => self.fmt_choice(f),
+            Self::NoRuleApplies => write!(f, "no rule of the policy applies to this pod"),
+            Self::AnnotationLimit { key } => {
+                write!(
+                    f,
+                    "with `{key}`, the pod's annotations would be larger than the 256 KiB that they may have"
+                )
+            }
+            Self::PodLimit => {
+                write!(
+                    f,
+                    "with the additions of the policy, the pod would be larger than the 3 MiB that it may have"
+                )
+            }
+            Self::MalformedPod { path, wanted, seen } => {
+                write!(f, "`{path}` has to be {wanted}, and is `{seen}`; the API server will refuse the pod")
+            }
+            Self::SeveralPoliciesMatch { policies } => {
+                write!(
+                    f,
+                    "the policies {} all match this pod, and only one can inject it; write conditions (`match.when`) that \
+                     exclude each other, or do not load one of them",
+                    quoted(policies)
+                )
+            }
+            Self::Policy { message, .. } => f.write_str(message),
+            Self::Conflict { rule, path, seen, wanted } => {
+                write!(
+                    f,
+                    "`{path}` is `{seen}` where rule `{rule}` insists on `{wanted}`; remove it or set that"
+                )
+            }
+            Self::NotIdempotent { path } => {
+                write!(
+                    f,
+                    "the policy is not idempotent for this pod: `{path}` changes each time that it is applied"
+                )
+            }
+            Self::Stopped => write!(f, "the evaluation took too long"),
+            Self::Cost { steps } => write!(
+                f,
+                "the pod takes more than the {steps} steps of work that one of its size may take, most often because of the terms and \
+                 values by which it selects nodes, or of a loop within a loop in the policy; shorten them"
+            ),
+            Self::EvaluationFailed { place, expression, message, .. } => {
+                write!(f, "`{expression}` of {place} cannot be evaluated for this pod: {message}")
+            }
+        }
+    }
+}
+
+fn quoted(names: &[String]) -> String {
+    let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    names.join(", ")
+}
+
+/// A fact about a pod that its author should know.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Warning {
+    /// Field path within the pod, as in `spec.containers[nim].env[UCX_TLS]`; empty for the whole pod.
+    pub path: String,
+    pub kind: WarningKind,
+    /// The rule of the policy; empty if the warning is not about one rule.
+    pub rule: String,
+}
+
+/// The kinds of [`Warning`].
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum WarningKind {
+    /// The pod's value stays. The code names the kind of value.
+    Kept { what: Kept, seen: String, wanted: String },
+    /// The policy's value replaced the pod's.
+    Replaced { seen: String, wanted: String },
+    /// The policy's volume has another name, because the pod uses its name for another volume.
+    RenamedVolume { from: String, to: String },
+    /// A mount was left out, because the pod has no such volume.
+    MountWithoutVolume { volume: String },
+    /// Neither the operator nor a table gave the value of a parameter with a table by these labels.
+    ParameterAssumed {
+        parameter: String,
+        value: String,
+        labels: Vec<SelectedLabel>,
+        /// The GPUs of the pod, if a table reads them.
+        gpus: Option<i64>,
+        /// False for a launcher, which must not select the nodes of its workers.
+        has_gpus: bool,
+        /// True if the labels are those of nodes that the pod can be scheduled to.
+        of_nodes: bool,
+    },
+    /// The operator's value differs from that of the table.
+    ParameterContradicts { parameter: String, value: String, table: String, selected: SelectedLabel },
+    /// The nodes offer less than the table has for them.
+    NodesOfferLess { parameter: String, value: String, table: String, selected: SelectedLabel },
+    /// The nodes that the pod may get have different numbers, of which it gets the least above zero.
+    NodesDisagree {
+        parameter: String,
+        value: String,
+        /// The kinds of nodes, and what each of them offers.
+        kinds: String,
+    },
+    /// The pod requests more of a device than any node has that it can be scheduled to.
+    NoNodeFits { resource: String, requested: i64, most: i64 },
+    /// A capability that the kernel does not grant.
+    CapabilityWithoutRoot {
+        capability: String,
+        /// The setting by which the container does not run as root.
+        because: String,
+    },
+    /// A value was left out, because the API server refuses it next to another value of the pod.
+    Excluded {
+        /// The value that was left out.
+        setting: String,
+        /// The value of the pod that excludes it.
+        against: String,
+    },
+    /// A container was not added: the overlay has no image for it, and the pod has no container of that name.
+    NoSuchContainer { name: String },
+    /// A claim was left out, because the pod has no claim of that name.
+    ClaimWithoutPodClaim { claim: String },
+    /// The pod had the stamp of another policy, or of another version of this one.
+    Restamped {
+        /// The stamp that the pod came with.
+        before: String,
+        /// The stamp that it has now.
+        after: String,
+    },
+    /// A pod that is skipped has the stamp of an earlier injection.
+    InjectedBefore { stamp: String },
+    /// Huge pages were left out: the API server requires a request for CPU or memory next to them.
+    HugePagesAlone { resource: String },
+    /// Rules were left out, because the pod requests devices of the fabric itself, under these names.
+    KeptFabric { names: Vec<String> },
+    /// No networks are attached to a hostNetwork pod.
+    HostNetwork,
+    /// The container has another file for settings, so that those of the policy are in its environment only.
+    SettingsElsewhere {
+        /// The variable that names the other file.
+        variable: String,
+        file: String,
+    },
+    /// A variable is in the environment only, since a settings file cannot hold its value.
+    NotInFile { variable: String, file: String },
+    /// A warning that the policy itself declares.
+    Policy { code: String, message: String },
+}
+
+impl WarningKind {
+    /// Returns whether a value was left out because of the rest of the pod, which another rule may change.
+    pub(crate) fn is_left_out(&self) -> bool {
+        matches!(
+            self,
+            Self::Excluded { .. }
+                | Self::NoSuchContainer { .. }
+                | Self::ClaimWithoutPodClaim { .. }
+                | Self::MountWithoutVolume { .. }
+                | Self::HugePagesAlone { .. }
+        )
+    }
+
+    /// Returns whether another merge may come to another result.
+    pub(crate) fn may_pass(&self) -> bool {
+        self.is_left_out() || matches!(self, Self::Replaced { .. })
+    }
+}
+
+/// The kinds of values of the pod that can be kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kept {
+    Env,
+    Mount,
+    /// The amount of a resource.
+    Device,
+    Annotation,
+    /// A container with the name of one of the policy's.
+    Container,
+    /// Any other field.
+    Field,
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { path, kind, rule } = self;
+        match kind {
+            WarningKind::Kept { seen, wanted, .. } => {
+                write!(f, "`{path}` stays `{seen}`; rule `{rule}` would set `{wanted}`")
+            }
+            WarningKind::Replaced { seen, wanted } => {
+                write!(f, "`{path}` was `{seen}`; rule `{rule}` set `{wanted}`")
+            }
+            WarningKind::RenamedVolume { from, to } => {
+                write!(f, "the pod has another volume `{from}`, so that of rule `{rule}` is called `{to}`")
+            }
+            WarningKind::MountWithoutVolume { volume } => {
+                write!(f, "`{path}`: rule `{rule}` mounts the volume `{volume}`, which the pod does not have")
+            }
+            WarningKind::ParameterAssumed { parameter, value, labels, gpus, has_gpus, of_nodes } => {
+                let gpus = gpus.map(|count| format!(", with {}", counted(count, "GPU"))).unwrap_or_default();
+                let remedy = if *has_gpus {
+                    "set it, or select nodes that a table knows"
+                } else {
+                    "set it for the workers"
+                };
+                write!(
+                    f,
+                    "`{parameter}` is assumed to be {value}; {remedy}: no table has a value for {} {}{gpus}",
+                    if *of_nodes { "nodes with" } else { "a pod that selects" },
+                    some_labels(labels)
+                )
+            }
+            WarningKind::ParameterContradicts { parameter, value, table, selected } => {
+                write!(f, "`{parameter}` is set to {value}, and the table has {table} for {selected}")
+            }
+            WarningKind::NodesOfferLess { parameter, value, table, selected } => write!(
+                f,
+                "`{parameter}` is {value}, which the nodes offer, and the table has {table} for {selected}: check how \
+                 these nodes are created"
+            ),
+            WarningKind::NodesDisagree { parameter, value, kinds } => write!(
+                f,
+                "`{parameter}` is {value}, the least of the nodes that the pod may get; for more, select one kind of \
+                 them: {kinds}"
+            ),
+            WarningKind::NoNodeFits { resource, requested, most } => {
+                no_node_fits(f, resource, *requested, *most)
+            }
+            WarningKind::CapabilityWithoutRoot { capability, because } => write!(
+                f,
+                "run `{path}` as root, or raise the memory lock limit of the container runtime on the nodes \
+                 (`LimitMEMLOCK=infinity`): `{capability}` has no effect for another user ({because}), and NCCL falls \
+                 back to TCP"
+            ),
+            WarningKind::Excluded { setting, against } => {
+                write!(f, "`{path}`: `{setting}` of rule `{rule}` is left out, since the pod has `{against}`")
+            }
+            WarningKind::NoSuchContainer { name } => write!(
+                f,
+                "`{path}`: rule `{rule}` changes the container `{name}`, which the pod does not have"
+            ),
+            WarningKind::ClaimWithoutPodClaim { claim } => write!(
+                f,
+                "`{path}`: the claim `{claim}` of rule `{rule}` is left out, since the pod has no claim of that name"
+            ),
+            WarningKind::Restamped { before, after } => write!(
+                f,
+                "inject the original manifest again for the values of `{after}`, which is the stamp now: the pod came \
+                 with the stamp `{before}`, and the values that it has stay"
+            ),
+            WarningKind::InjectedBefore { stamp } => write!(
+                f,
+                "to remove what `{stamp}` added, start from the original manifest: the pod came with that stamp, and is \
+                 skipped now"
+            ),
+            WarningKind::HugePagesAlone { resource } => write!(
+                f,
+                "`{path}`: `{resource}` of rule `{rule}` is left out; it needs a request for cpu or memory next to it"
+            ),
+            WarningKind::HostNetwork => write!(
+                f,
+                "what `{rule}` attaches is left out: a hostNetwork pod has no network of its own to attach NICs to"
+            ),
+            WarningKind::KeptFabric { names } => write!(
+                f,
+                "the pod asks for {} itself, so the devices of this policy are left out",
+                names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+            ),
+            WarningKind::SettingsElsewhere { variable, file } => write!(
+                f,
+                "remove `{variable}` from `{path}`, or add the settings `{rule}` to its file: it names another file \
+                 than `{file}`, and ranks that are started over ssh do not inherit the environment"
+            ),
+            WarningKind::NotInFile { variable, file } => write!(
+                f,
+                "`{path}`: `{variable}` is in the environment only, since `{file}` cannot hold its value"
+            ),
+            WarningKind::Policy { message, .. } if path.is_empty() => f.write_str(message),
+            WarningKind::Policy { message, .. } => write!(f, "`{path}`: {message}"),
+        }
+    }
+}
+
+/// The labels that a pod does not select. A policy may look at many; pods select the first ones most often.
+fn some_labels(labels: &[SelectedLabel]) -> String {
+    let (first, others) = labels.split_at(if labels.len() > 3 { 2 } else { labels.len() });
+    let mut texts: Vec<String> = first.iter().map(ToString::to_string).collect();
+    if !others.is_empty() {
+        texts.push(format!("nor one of {}", counted(others.len(), "other label")));
+    }
+    texts.join(", ")
+}
+
+fn no_node_fits(f: &mut fmt::Formatter<'_>, resource: &str, requested: i64, most: i64) -> fmt::Result {
+    if most == 0 {
+        return write!(
+            f,
+            "no node that the pod fits offers `{resource}`, of which it requests {requested}: check whether the device \
+             plugin runs there"
+        );
+    }
+    write!(
+        f,
+        "the pod requests {requested} of `{resource}`, and the nodes that it fits have at most {most}: request fewer, or \
+         select other nodes"
+    )
+}
+
+#[cfg(test)]
+mod remedies;

@@ -1,0 +1,91 @@
+//! The reasons for which no policy can be chosen for a pod, or for which none of those that match it applies.
+
+use std::fmt;
+
+use super::{Reason, quoted};
+use crate::record::stamp::PROVIDER;
+
+/// The nodes by which the provider of a pod is looked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NodesLookedAt {
+    /// Those that the pod names by labels that one provider has.
+    Selected,
+    /// Those that it fits now.
+    Fitting,
+    /// All of the cluster, because it fits none now.
+    All,
+}
+
+/// What lets a pod decide its provider.
+const NAME_PROVIDER: &str = "select one by a label that only it has, such as an instance type, or by the annotation \
+                             `fabric-injector.io/provider`";
+
+impl Reason {
+    /// Writes the sentence of one of these reasons.
+    pub(super) fn fmt_choice(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NodesUnknown => {
+                write!(
+                    f,
+                    "the nodes of the cluster are not known, which choose the provider; {NAME_PROVIDER}"
+                )
+            }
+            Self::OtherProvider { named: Some(named), known } => write!(
+                f,
+                "the annotation `{PROVIDER}` names `{named}`, and the policies in use are for {}: correct it, or enable \
+                 that provider",
+                quoted(known)
+            ),
+            Self::OtherProvider { named: None, known } => write!(
+                f,
+                "no policy in use is for the nodes that the pod fits, by their `spec.providerID` and labels; of {}, \
+                 {NAME_PROVIDER}",
+                quoted(known)
+            ),
+            Self::SeveralProviders { providers, looked_at } => {
+                match looked_at {
+                    _ if providers.is_empty() => {
+                        write!(f, "the cluster has no node that tells the provider of the pod")?;
+                    }
+                    NodesLookedAt::Selected => write!(f, "the pod selects nodes of {}", quoted(providers))?,
+                    NodesLookedAt::Fitting => write!(f, "the pod fits nodes of {}", quoted(providers))?,
+                    NodesLookedAt::All => write!(
+                        f,
+                        "no node fits the pod now, and the cluster has nodes of {}",
+                        quoted(providers)
+                    )?,
+                }
+                write!(f, "; {NAME_PROVIDER}")
+            }
+            Self::SettingUndecided { setting, why, chooses_policy } => {
+                write!(f, "`{setting}` depends on the node, and {why}")?;
+                if *chooses_policy {
+                    write!(
+                        f,
+                        "; select its nodes by one of these labels, or name the policy in the annotation `{PROVIDER}`"
+                    )?;
+                }
+                Ok(())
+            }
+            Self::ConditionFalse { policies, parameters } => {
+                match policies.as_slice() {
+                    [policy] => {
+                        write!(
+                            f,
+                            "the condition `match.when` of the policy `{policy}` is false for this pod"
+                        )?;
+                    }
+                    _ => write!(
+                        f,
+                        "the conditions `match.when` of the policies {} are false for this pod",
+                        quoted(policies)
+                    )?,
+                }
+                let values: Vec<String> =
+                    parameters.iter().map(|(name, value)| format!("`{name}` is `{value}`")).collect();
+                if values.is_empty() { Ok(()) } else { write!(f, ": {}", values.join(", ")) }
+            }
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! The annotations that name the policy which injected a pod, or the policies that skipped it. A pod has one of the two.
+
+use serde_json::Value;
+
+use super::cursor::Cursor;
+use super::log::ChangeLog;
+use super::outcome::{Mutated, Mutation, Outcome};
+use super::report::{Reason, Warning, WarningKind};
+use super::trace::Author;
+use super::warnings::with_field_paths;
+
+/// The API server refuses more bytes of annotations than this, keys and values together.
+pub(crate) const MAX_ANNOTATIONS: usize = 256 * 1024;
+
+/// The annotation that names the policy which injected a pod, and its content: `<policy>@<12 hex digits>`.
+pub const STAMP: &str = "fabric-injector.io/injected";
+
+/// The annotation of a pod that is left alone on purpose: the reason, and the policies in the form of [`STAMP`].
+pub const SKIPPED: &str = "fabric-injector.io/skipped";
+
+/// The annotation by which a pod names its provider, or one of the policies in use.
+pub const PROVIDER: &str = "fabric-injector.io/provider";
+
+/// The annotation with the kinds of nodes for which a pod was injected: a list of objects with `labels`, `gpus` and
+/// `resources`, in JSON.
+pub const NODES: &str = "fabric-injector.io/nodes";
+
+/// Keeps the nodes for which a pod is injected. They may have changed when it is injected again.
+pub(crate) fn keep_nodes(kinds: &str, pod: &mut Value, log: &mut ChangeLog) -> Result<(), Reason> {
+    log.written_by(|| Author::Stamp);
+    Cursor::pod(pod, log)?.within("metadata", |metadata| {
+        metadata.within("annotations", |annotations| {
+            annotations.put(NODES, Value::from(kinds));
+            Ok(())
+        })
+    })
+}
+
+/// Sets the annotation that names the policy, also on a pod to which the policy has nothing to add: a pod without it
+/// was not evaluated.
+pub(crate) fn stamp(stamp: &str, pod: &mut Value, log: &mut ChangeLog) -> Result<(), Reason> {
+    log.written_by(|| Author::Stamp);
+    Cursor::pod(pod, log)?.within("metadata", |metadata| {
+        metadata.within("annotations", |annotations| {
+            match annotations.get(STAMP).and_then(Value::as_str).map(str::to_owned) {
+                Some(before) if before == stamp => {}
+                before => {
+                    if let Some(before) = before {
+                        let after = stamp.to_owned();
+                        let kind = WarningKind::Restamped { before, after };
+                        annotations.warn(STAMP, kind, "");
+                    }
+                    annotations.put(STAMP, Value::from(stamp));
+                }
+            }
+            annotations.remove(SKIPPED);
+            Ok(())
+        })
+    })
+}
+
+/// Marks a pod as left alone on purpose, so that the guard accepts it.
+pub fn skip(
+    mut pod: Value,
+    mark: String,
+    reason: Reason,
+    policy: Option<String>,
+    mut warnings: Vec<Warning>,
+) -> Mutation {
+    let mut log = ChangeLog::default();
+    if let Err(reason) = mark_skipped(&format!("{reason} ({mark})"), &mut pod, &mut log) {
+        log.undo(&mut pod);
+        return Mutation { outcome: Outcome::Unchanged { pod, reason }, policy, warnings };
+    }
+    let (changes, own) = log.finish();
+    warnings.extend(with_field_paths(own, &pod));
+    let marked = Mutated { pod, stamp: mark, changed_again: false, changes };
+    Mutation { outcome: Outcome::Skipped { marked, reason }, policy, warnings }
+}
+
+fn mark_skipped(mark: &str, pod: &mut Value, log: &mut ChangeLog) -> Result<(), Reason> {
+    let annotations = pod["metadata"]["annotations"].as_object().into_iter().flatten();
+    let others = annotations.filter(|(key, _)| ![STAMP, SKIPPED].contains(&key.as_str()));
+    let size: usize = others.map(|(key, value)| key.len() + value.as_str().map_or(0, str::len)).sum();
+    if size + SKIPPED.len() + mark.len() > MAX_ANNOTATIONS {
+        return Err(Reason::AnnotationLimit { key: SKIPPED.to_owned() });
+    }
+    Cursor::pod(pod, log)?.within("metadata", |metadata| {
+        metadata.within("annotations", |annotations| {
+            if annotations.get(SKIPPED).and_then(Value::as_str) != Some(mark) {
+                annotations.put(SKIPPED, Value::from(mark));
+            }
+            if let Some(stamp) = annotations.get(STAMP).and_then(Value::as_str).map(str::to_owned) {
+                annotations.warn(SKIPPED, WarningKind::InjectedBefore { stamp }, "");
+            }
+            annotations.remove(STAMP);
+            Ok(())
+        })
+    })
+}

@@ -1,0 +1,44 @@
+//! The early end of an injection.
+
+use super::report::Reason;
+
+/// The early end of an injection.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    /// The pod stays as it came.
+    Leave(Reason),
+    /// The pod gets the annotation [`SKIPPED`](super::SKIPPED) with this content.
+    Skip { mark: String, reason: Reason },
+    /// The pod is refused.
+    Refuse(Reason),
+}
+
+impl Stop {
+    pub(crate) fn reason(self) -> Reason {
+        match self {
+            Self::Refuse(reason) | Self::Leave(reason) | Self::Skip { reason, .. } => reason,
+        }
+    }
+
+    pub(crate) fn reason_code(&self) -> &str {
+        match self {
+            Self::Refuse(reason) | Self::Leave(reason) | Self::Skip { reason, .. } => reason.code(),
+        }
+    }
+}
+
+impl From<Reason> for Stop {
+    fn from(reason: Reason) -> Self {
+        match reason {
+            Reason::Conflict { .. }
+            | Reason::EvaluationFailed { .. }
+            | Reason::NotIdempotent { .. }
+            | Reason::Policy { .. }
+            | Reason::SettingUndecided { .. }
+            | Reason::Stopped
+            | Reason::Cost { .. }
+            | Reason::SeveralPoliciesMatch { .. } => Self::Refuse(reason),
+            _ => Self::Leave(reason),
+        }
+    }
+}

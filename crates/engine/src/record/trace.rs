@@ -1,0 +1,254 @@
+//! The record of an injection for commands that explain or measure a policy: the conditions that were evaluated, the rules
+//! that applied to each container, and the outcome for each of their values, noted where the engine decides it.
+//!
+//! The engine notes nothing of this unless its caller asks for a [`Trace`].
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use fabric_policy::ResolvedPolicy;
+use fabric_policy::expression::Bindings;
+use fabric_policy::interpolation::{EvaluationError, Interpolation};
+use fabric_policy::matcher::Selection;
+use fabric_yaml::pointer::field_path;
+
+use super::evaluated::{ConditionFact, ConditionOf, Evaluated, ScopeOf, VariableIn};
+use super::report::{Warning, WarningKind};
+
+/// The part of the policy that changes a pod.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Author {
+    /// The rule of this name.
+    Rule(String),
+    /// The entry of `files` with this path.
+    File(String),
+    /// No part of the policy: the annotation that names it.
+    #[default]
+    Stamp,
+}
+
+impl Author {
+    /// The name of the rule or the path of the file; empty for the stamp.
+    pub(crate) fn name(&self) -> &str {
+        match self {
+            Self::Rule(name) | Self::File(name) => name,
+            Self::Stamp => "",
+        }
+    }
+}
+
+impl fmt::Display for Author {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Rule(name) => write!(f, "rule {name}"),
+            Self::File(path) => write!(f, "file {path}"),
+            Self::Stamp => f.write_str("stamp"),
+        }
+    }
+}
+
+/// The outcomes for a value of the policy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum FieldState {
+    /// The value was added.
+    Added,
+    /// The value took the place of the pod's.
+    Replaced,
+    /// The pod has the value, or another rule added it.
+    Present,
+    /// The pod has another value, which stays.
+    Kept,
+    /// The value is not in the result.
+    LeftOut,
+}
+
+/// The outcome for one value of the policy.
+#[derive(Debug)]
+pub struct FieldOutcome {
+    pub author: Author,
+    /// JSON Pointer to the value; for one that is left out, to the place where it would be.
+    pub pointer: String,
+    pub state: FieldState,
+    because: Because,
+}
+
+/// The reason for an outcome.
+#[derive(Debug)]
+pub(crate) enum Because {
+    Warning(WarningKind),
+    /// A sentence; empty for a value that was added.
+    Text(String),
+}
+
+impl FieldOutcome {
+    /// The reason for a state other than [`FieldState::Added`]. `pod` is the result.
+    pub fn because(&self, pod: &Value) -> Option<String> {
+        match &self.because {
+            Because::Warning(kind) => {
+                let (path, rule) = (field_path(pod, &self.pointer), self.author.name().to_owned());
+                Some(Warning { path, kind: kind.clone(), rule }.to_string())
+            }
+            Because::Text(text) => (!text.is_empty()).then(|| text.clone()),
+        }
+    }
+
+    fn is_written(&self) -> bool {
+        matches!(self.state, FieldState::Added | FieldState::Replaced)
+    }
+}
+
+/// A policy whose condition was looked at for a pod.
+#[derive(Debug)]
+pub struct LookedAt {
+    /// The nodes of the pod, and the policy for them, with the values of the parameters and where they are from.
+    pub of: (Selection, Arc<ResolvedPolicy>),
+    /// The condition of the policy.
+    pub when: Option<ConditionFact>,
+}
+
+/// The record of the choice of the policy for a pod, and of its injection.
+#[derive(Debug, Default)]
+pub struct Trace {
+    /// By name.
+    pub looked_at: HashMap<String, LookedAt>,
+    /// The name of the policy that was chosen.
+    pub chosen: Option<String>,
+    /// True if the pod has devices of the fabric itself.
+    pub own_devices: bool,
+    /// True if the pod is in the network of the host, or a rule brings it there.
+    pub host_network: bool,
+    /// The list, the index and the GPUs of each container.
+    pub containers: Vec<(&'static str, usize, i64)>,
+    /// The conditions, in the first pass.
+    pub conditions: Vec<Evaluated>,
+    pub variables: Vec<VariableIn>,
+    /// The names of the rules that apply, in the first pass.
+    pub applied: Vec<String>,
+    /// In the order of the decisions.
+    pub outcomes: Vec<FieldOutcome>,
+    /// True in a later pass.
+    is_again: bool,
+    /// The current author.
+    pub(crate) author: Author,
+    /// The indexes in `outcomes` by JSON Pointer.
+    places: HashMap<String, Vec<usize>>,
+}
+
+impl Trace {
+    /// Notes that the current author wrote a value.
+    pub(super) fn wrote(&mut self, pointer: &str) {
+        if !self.known(pointer).any(|known| known.is_written() && known.author == self.author) {
+            self.add(pointer, FieldState::Added, Because::Text(String::new()));
+        }
+    }
+
+    /// Notes a decision that the report has a warning about.
+    pub(super) fn warned(&mut self, pointer: &str, kind: &WarningKind) {
+        let state = match kind {
+            WarningKind::Kept { .. } => FieldState::Kept,
+            WarningKind::Replaced { .. } => FieldState::Replaced,
+            WarningKind::HostNetwork => FieldState::LeftOut,
+            kind if kind.is_left_out() => FieldState::LeftOut,
+            _ => return,
+        };
+        self.add(pointer, state, Because::Warning(kind.clone()));
+    }
+
+    /// Notes that a value is left out.
+    pub(super) fn left_out(&mut self, pointer: &str, because: String) {
+        self.add(pointer, FieldState::LeftOut, Because::Text(because));
+    }
+
+    /// Notes that a value is there already, unless the current author has written it or decided about it.
+    pub(super) fn present(&mut self, pointer: &str) {
+        if self.known(pointer).any(|known| known.author == self.author) {
+            return;
+        }
+        let around = pointer.match_indices('/').map(|(end, _)| &pointer[..end]).chain([pointer]);
+        let written = |at| self.known(at).filter(|known| known.is_written()).last();
+        let because = match around.rev().find_map(written).map(|known| &known.author) {
+            Some(author) if *author == self.author => return,
+            Some(author) => format!("{author} has set it"),
+            None => "the pod has it".to_owned(),
+        };
+        self.add(pointer, FieldState::Present, Because::Text(because));
+    }
+
+    /// Notes the value of a condition. `own` is that of the variable that a check is about.
+    pub(crate) fn evaluated(
+        &mut self,
+        (of, scope): (ConditionOf, ScopeOf),
+        condition: &Interpolation,
+        holds: &Result<bool, EvaluationError>,
+        own: Option<&Value>,
+    ) {
+        if !self.is_again {
+            let fact = ConditionFact::of(condition, holds);
+            let (condition, own) = (condition.clone(), own.cloned());
+            self.conditions.push(Evaluated { of, scope, fact, condition, own });
+        }
+    }
+
+    /// Notes the values that the conditions of a scope read. Only a scope of which nothing else is evaluated can be read
+    /// from: a variable that fails here is no reason for anything.
+    pub(crate) fn read(&mut self, scope: ScopeOf, bindings: &Bindings<'_, '_>) {
+        let of_scope = self.conditions.iter_mut().filter(|condition| condition.scope == scope);
+        of_scope.for_each(|condition| condition.read(bindings));
+    }
+
+    /// Starts another pass, which decides again about everything that is not written.
+    pub(crate) fn start_again(&mut self) {
+        self.is_again = true;
+        self.outcomes.retain(FieldOutcome::is_written);
+        self.places.clear();
+        for (at, outcome) in self.outcomes.iter().enumerate() {
+            self.places.entry(outcome.pointer.clone()).or_default().push(at);
+        }
+    }
+
+    /// The outcomes for the value at a JSON Pointer.
+    fn known(&self, pointer: &str) -> impl Iterator<Item = &FieldOutcome> {
+        self.places.get(pointer).into_iter().flatten().map(|at| &self.outcomes[*at])
+    }
+
+    fn add(&mut self, pointer: &str, state: FieldState, because: Because) {
+        let places = self.places.entry(pointer.to_owned()).or_default();
+        places.push(self.outcomes.len());
+        let (author, pointer) = (self.author.clone(), pointer.to_owned());
+        self.outcomes.push(FieldOutcome { author, pointer, state, because });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_that_is_there_names_who_wrote_it_or_something_around_it() {
+        let mut trace = Trace::default();
+        for (rule, pointer) in [("a", "/spec/x/0"), ("a", "/spec/x"), ("b", "/spec/x/1"), ("c", "/spec/xy")] {
+            trace.author = Author::Rule(rule.to_owned());
+            trace.wrote(pointer);
+        }
+        trace.author = Author::Rule("d".to_owned());
+        for pointer in ["/spec/x/0/name", "/spec/x/1", "/spec/xy/z", "/spec"] {
+            trace.present(pointer);
+        }
+        let because = |outcome: &FieldOutcome| outcome.because(&Value::Null).unwrap_or_default();
+        let present: Vec<String> = trace.outcomes.iter().skip(4).map(because).collect();
+        assert_eq!(
+            present,
+            ["rule a has set it", "rule b has set it", "rule c has set it", "the pod has it"]
+        );
+        trace.start_again();
+        trace.wrote("/spec/xy");
+        trace.present("/spec/xy");
+        assert_eq!(trace.outcomes.len(), 5, "{trace:?}");
+    }
+}

@@ -1,0 +1,459 @@
+//! Trying a policy on sample pods when it is loaded.
+//!
+//! The engine refuses a pod for which an expression fails or the policy is not idempotent. A policy for which that
+//! happens with a sample pod is an error at its line, before any real pod comes.
+
+mod compared;
+mod types;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+
+use crate::workload::near_miss::NearMiss;
+use crate::{Mutated, Outcome, Reason, Warning, WarningKind, analyse, inject};
+use fabric_policy::definition::{POLICIES_IN_USE, keys};
+use fabric_policy::expression::{ReadSet, Step};
+use fabric_policy::interpolation::EvaluationError;
+use fabric_policy::matcher::{Match, Selection};
+use fabric_policy::source::{DUPLICATE_NAME, NOT_IDEMPOTENT, SAMPLE_FAILED};
+use fabric_policy::work::Work;
+use fabric_policy::{
+    Definition, Devices, Diagnostic, NETWORKS, ParameterType, PodContext, Policy, ResolvedPolicy,
+    SourceError, SourceErrors,
+};
+use fabric_yaml::Span;
+use fabric_yaml::pointer::unescape;
+
+/// Tries a policy. What fails first for each sample is an error, and so is a policy for which this takes too much work.
+pub(crate) fn policy(policy: &Policy, loading: &Work) -> Result<(), SourceErrors> {
+    let context = context(policy);
+    let mut errors: Vec<SourceError> = checks_of_known_codes(policy).collect();
+    for (what, pod) in samples(policy) {
+        let work = loading.part(pod.to_string().len());
+        let tried =
+            try_sample(policy, &what, pod, &PodContext { work: Some(work.clone()), ..context.clone() });
+        loading.count_all(&work);
+        match (loading.ended(), work.ended()) {
+            (None, None) => errors.extend(tried.err()),
+            (Some(ended), _) => {
+                errors.push(policy.definition().too_costly(POLICIES_IN_USE, ended));
+                break;
+            }
+            (None, Some(ended)) => {
+                errors.push(policy.definition().too_costly(&format!("a sample pod ({what})"), ended));
+                break;
+            }
+        }
+    }
+    let first = samples_on(policy, policy.first_node()).into_iter().next();
+    if let Some((what, pod)) = first.filter(|_| loading.ended().is_none()) {
+        let work = loading.part(pod.to_string().len());
+        let failures = types::failures(policy, &pod, &PodContext { work: Some(work.clone()), ..context });
+        loading.count_all(&work);
+        errors.extend(failures.into_iter().map(|(place, failure)| failed(policy, &what, &place, failure)));
+    }
+    if errors.is_empty() { Ok(()) } else { Err(SourceErrors::first_at_each_place(errors)) }
+}
+
+/// Errors for checks of which the reports would read as those of the engine.
+fn checks_of_known_codes(policy: &Policy) -> impl Iterator<Item = SourceError> {
+    const KNOWN: &[&[&str]] = &[
+        Warning::CODES,
+        NearMiss::CODES,
+        Reason::LEFT_ALONE,
+        Reason::SKIPPED,
+        Reason::REFUSED,
+        Reason::FAULTS,
+    ];
+    let definition = policy.definition();
+    let is_known = |code: &str| KNOWN.iter().any(|codes| codes.contains(&code));
+    definition.checks.iter().filter(move |check| is_known(&check.code)).map(|check| {
+        let message = format!("`{}` is the code of a report that does not come from a policy", check.code);
+        definition
+            .error(Diagnostic::new(check.span, message).code(DUPLICATE_NAME).hint("choose another code"))
+    })
+}
+
+/// Returns whether the condition of the policy holds for a sample.
+fn holds(policy: &Policy, pod: &Value, context: &PodContext) -> bool {
+    analyse(policy, pod, context, false, None).is_ok_and(|analysis| analysis.is_some())
+}
+
+/// The most samples: a policy can know thousands of machines.
+const MAX_SAMPLES: usize = 1_000;
+
+fn try_sample(policy: &Policy, what: &str, pod: Value, context: &PodContext) -> Result<(), SourceError> {
+    let analysis = match analyse(policy, &pod, context, false, None) {
+        Ok(Some(analysis)) => analysis,
+        // The condition of the policy may exclude the pods for which an expression has no value.
+        Ok(None) => return Ok(()),
+        Err(reason) => return refused(policy, what, reason),
+    };
+    let reads_own_writes = analysis.policy.own_writes.are_ever_read();
+    let is_taken = |pod: &Value| policy.definition().matcher.test(pod, context) == Match::Yes;
+    let was_taken = is_taken(&pod);
+    let first = inject(policy, analysis, pod, context, None);
+    let pod = match first.outcome {
+        Outcome::Mutated(mutated) if mutated.changed_again && reads_own_writes => {
+            return Err(changes_again(policy, what, &mutated));
+        }
+        Outcome::Mutated(mutated) => mutated.pod,
+        Outcome::Unchanged { .. } | Outcome::Skipped { .. } => return Ok(()),
+        Outcome::Refused { reason } => return refused(policy, what, reason),
+    };
+    let no_longer = |key: &str| {
+        let message = format!(
+            "the policy is not idempotent: `{key}` holds for a sample pod ({what}), and no longer after the policy \
+             injected it"
+        );
+        not_idempotent_at(policy, policy.definition().place(&keys(key.split('.'))), message)
+    };
+    if was_taken && !is_taken(&pod) {
+        return Err(no_longer("match"));
+    }
+    // The API server asks again, with as much work.
+    let again = context.work.as_ref().map(Work::afresh);
+    let context = &PodContext { work: again.clone(), ..context.clone() };
+    let Ok(Some(analysis)) = analyse(policy, &pod, context, false, None) else {
+        return Err(no_longer("match.when"));
+    };
+    let second = inject(policy, analysis, pod, context, None);
+    context.work.iter().zip(again).for_each(|(all, again)| all.count_all(&again));
+    let known = checks_that_report(&first.warnings);
+    if let Some(code) = checks_that_report(&second.warnings).into_iter().find(|code| !known.contains(code)) {
+        return Err(reports_what_was_added(policy, what, code));
+    }
+    match second.outcome {
+        Outcome::Mutated(again) => Err(changes_again(policy, what, &again)),
+        Outcome::Refused { reason: Reason::Policy { code, .. } } => {
+            Err(reports_what_was_added(policy, what, &code))
+        }
+        Outcome::Refused { reason } => refused(policy, what, reason),
+        Outcome::Unchanged { .. } | Outcome::Skipped { .. } => Ok(()),
+    }
+}
+
+/// The codes of the policy's checks among warnings.
+fn checks_that_report(warnings: &[Warning]) -> HashSet<&str> {
+    let kinds = warnings.iter().map(|warning| &warning.kind);
+    kinds
+        .filter_map(
+            |kind| if let WarningKind::Policy { code, .. } = kind { Some(code.as_str()) } else { None },
+        )
+        .collect()
+}
+
+/// An error for a check that reports nothing about a sample before it is injected, and something afterwards.
+fn reports_what_was_added(policy: &Policy, what: &str, code: &str) -> SourceError {
+    let definition = policy.definition();
+    let message = format!(
+        "the policy is not idempotent: the check `{code}` reports a sample pod ({what}) only after the policy injected \
+         it"
+    );
+    let span = definition.checks.iter().find(|check| check.code == code).map(|check| check.span);
+    let diagnostic = Diagnostic::new(span.unwrap_or_default(), message).code(NOT_IDEMPOTENT);
+    definition.error(diagnostic.hint("a check must not report what the policy itself adds"))
+}
+
+/// An error for a sample that an injection changes again.
+fn changes_again(policy: &Policy, what: &str, mutated: &Mutated) -> SourceError {
+    let operations = mutated.operations();
+    let changed: Vec<&str> =
+        operations.list.iter().flat_map(|operation| operation.pointer.split('/')).collect();
+    let last = operations.list.iter().rev().find(|operation| !operation.pointer.contains("annotations"));
+    let name =
+        last.or(operations.list.first()).and_then(|last| Some(named_in_policy(last.pointer, last.value?)));
+    let message = format!(
+        "the policy is not idempotent: an injected sample pod ({what}) changes when it is injected again"
+    );
+    not_idempotent(policy, message, &changed, name.as_deref())
+}
+
+/// An error for a refusal that is the policy's fault. A rule with `onConflict: refuse` may refuse a sample.
+fn refused(policy: &Policy, what: &str, reason: Reason) -> Result<(), SourceError> {
+    match reason {
+        Reason::EvaluationFailed { place, expression, message, fault } => {
+            Err(failed(policy, what, &place, EvaluationError { expression, message, fault: *fault }))
+        }
+        Reason::NotIdempotent { path } => {
+            let message = format!(
+                "the policy is not idempotent: a sample pod ({what}) changes each time that it is injected, at {path}"
+            );
+            let changed: Vec<&str> = path.split(['.', '[', ']']).collect();
+            Err(not_idempotent(policy, message, &changed, None))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// An error for an expression without a value.
+fn failed(policy: &Policy, what: &str, place: &str, failure: EvaluationError) -> SourceError {
+    let EvaluationError { expression, message, fault } = failure;
+    let message = format!("`{expression}` of {place} fails for a sample pod ({what}): {message}");
+    let guard = "guard what a pod may lack, or look at the values that it reads";
+    let hint = if fault.span.line > 0 { guard } else { "correct the value" };
+    let hint = fault.hint.as_deref().unwrap_or(hint);
+    let definition = policy.definition();
+    // A value without an expression has no place of its own. It can be that of a parameter.
+    let default = || {
+        let mut parameters = definition.parameters.iter();
+        let parameter = parameters.find(|parameter| parameter.default == *expression)?;
+        Some(definition.place(&keys(["parameters", &parameter.name, "default"])))
+    };
+    let written = || definition.place_of_written(&expression).or_else(default).unwrap_or_default();
+    let span = if fault.span.line > 0 { fault.span } else { written() };
+    definition.error(Diagnostic::new(span, message).code(SAMPLE_FAILED).hint(hint))
+}
+
+/// An error at the expression that reads what changes, or else at the rule that writes it.
+fn not_idempotent(policy: &Policy, message: String, changed: &[&str], name: Option<&str>) -> SourceError {
+    const EVERYWHERE: &[&str] =
+        &["spec", "containers", "initContainers", "metadata", "annotations", "labels", "name", "value"];
+    let is_changed = |step: &Step| match step {
+        Step::Field(name) => changed.contains(&name.as_str()) && !EVERYWHERE.contains(&name.as_str()),
+        Step::Every | Step::Exists => false,
+    };
+    let mut culprit = None;
+    for rule in &policy.definition().rules {
+        rule.texts(&mut |text| {
+            for expression in text.expressions() {
+                let mut reads = [expression.reads_of_pod(), expression.reads_of_container()].into_iter();
+                let reads_changes = reads.any(|reads| match reads {
+                    ReadSet::Paths(paths) => paths.iter().flatten().any(is_changed),
+                    ReadSet::Whole => false,
+                });
+                if reads_changes {
+                    culprit.get_or_insert(expression.span(0, expression.source().len()));
+                }
+            }
+        });
+    }
+    let definition = policy.definition();
+    let span = culprit
+        .filter(|span| span.line > 0)
+        .or_else(|| definition.place_of_written(name.unwrap_or_default()));
+    not_idempotent_at(policy, span.unwrap_or_else(|| definition.place(&keys(["rules"]))), message)
+}
+
+fn not_idempotent_at(policy: &Policy, span: Span, message: String) -> SourceError {
+    let diagnostic = Diagnostic::new(span, message).code(NOT_IDEMPOTENT);
+    policy.definition().error(diagnostic.hint("a value must not depend on what the policy itself adds"))
+}
+
+/// The name by which the policy most likely writes what an operation changes: that of an entry, or its key.
+fn named_in_policy(pointer: &str, value: &Value) -> String {
+    let token = unescape(pointer.rsplit('/').next().unwrap_or_default());
+    let entry = value.as_array().and_then(|items| items.first()).unwrap_or(value);
+    match entry["name"].as_str().or_else(|| entry["mountPath"].as_str()) {
+        Some(name) => name.to_owned(),
+        None => token.into_owned(),
+    }
+}
+
+/// The context in which the policy matches a sample: the first namespace of `match`, or, if `match.when` does not hold
+/// there, one with which an expression compares that of the pod.
+pub fn context(policy: &Policy) -> PodContext {
+    let matcher = &policy.definition().matcher;
+    let within = |namespace| PodContext {
+        namespace,
+        owner_kinds: matcher.owner_kinds.first().cloned().into_iter().collect(),
+        ..PodContext::default()
+    };
+    let first = within(matcher.namespaces.first().cloned());
+    let Some((_, pod)) = samples_on(policy, policy.first_node()).into_iter().next() else { return first };
+    if matcher.when.is_none() || holds(policy, &pod, &first) {
+        return first;
+    }
+    let is_listed = |name: &String| matcher.namespaces.is_empty() || matcher.namespaces.contains(name);
+    let compared = compared::namespaces(policy.definition()).into_iter().filter(is_listed);
+    let mut others = compared.map(|name| within(Some(name)));
+    others.find(|context| holds(policy, &pod, context)).unwrap_or(first)
+}
+
+/// A pod that a policy matches, on the first node that a table knows and for which the condition of the policy holds.
+/// Tables begin with nodes that have the fabric.
+pub fn sample(policy: &Policy) -> Value {
+    let context = context(policy);
+    let nodes = policy.first_node().into_iter().cloned().chain(policy.known_nodes());
+    let mut samples = nodes.filter_map(|nodes| samples_on(policy, Some(&nodes)).into_iter().next());
+    let found = samples.find(|(_, pod)| holds(policy, pod, &context));
+    let sample = found.or_else(|| samples_on(policy, policy.first_node()).into_iter().next());
+    sample.map(|(_, pod)| without_patterns(pod)).unwrap_or_default()
+}
+
+/// A pod that a policy matches on each node that a table knows, and on any node.
+pub fn samples_by_node(policy: &Policy) -> impl Iterator<Item = Value> {
+    let nodes = policy.known_nodes().map(Some).chain([None]);
+    let samples = nodes.filter_map(|nodes| samples_on(policy, nodes.as_ref()).into_iter().next());
+    samples.map(|(_, pod)| without_patterns(pod))
+}
+
+/// A pod whose labels of nodes have no `*`, which stands for any text, and also for none.
+fn without_patterns(mut pod: Value) -> Value {
+    let selector = pod.pointer_mut("/spec/nodeSelector").and_then(Value::as_object_mut);
+    for value in selector.into_iter().flat_map(Map::values_mut) {
+        *value = value.as_str().unwrap_or_default().replace('*', "").into();
+    }
+    pod
+}
+
+/// Pods of several kinds that the policy matches, for the nodes that a table knows and the policy treats differently.
+fn samples(policy: &Policy) -> impl Iterator<Item = (String, Value)> {
+    let definition = policy.definition();
+    let mut tried: Vec<Arc<ResolvedPolicy>> = Vec::new();
+    let mut is_new = move |nodes: &Selection| match policy.resolved(nodes) {
+        Ok(resolved) if tried.iter().any(|known| Arc::ptr_eq(known, &resolved)) => false,
+        Ok(resolved) => {
+            tried.push(resolved);
+            true
+        }
+        Err(_) => true,
+    };
+    let compared = compared::nodes(definition);
+    let nodes = policy.known_nodes().chain(compared).filter(move |nodes| is_new(nodes)).map(Some);
+    // Every kind of pod on any node and on the first one; of pods on the others, the first.
+    let all = [None].into_iter().chain(nodes).enumerate();
+    let samples = all.flat_map(|(at, nodes)| {
+        let kinds = if at < 2 { usize::MAX } else { 1 };
+        samples_on(policy, nodes.as_ref()).into_iter().take(kinds)
+    });
+    samples.chain(samples_with_metadata(policy)).take(MAX_SAMPLES)
+}
+
+/// The first sample with each of the labels and annotations for which conditions hold.
+fn samples_with_metadata(policy: &Policy) -> Vec<(String, Value)> {
+    let Some((what, first)) = samples_on(policy, None).into_iter().next() else { return Vec::new() };
+    let with = |wanted: compared::Metadata| {
+        let compared::Metadata { map, key, value } = wanted;
+        let mut pod = first.clone();
+        let what = format!("{what} and with {key}: {value}");
+        pod["metadata"][map][key] = value.into();
+        (what, pod)
+    };
+    compared::metadata(policy.definition()).into_iter().map(with).collect()
+}
+
+fn samples_on(policy: &Policy, nodes: Option<&Selection>) -> Vec<(String, Value)> {
+    let definition = policy.definition();
+    let matcher = &definition.matcher;
+    let selection = nodes.cloned().unwrap_or_default();
+    let resolved = policy.resolved(&selection).ok();
+    let mut metadata = json!({
+        "name": "sample",
+        "labels": pairs(&matcher.labels),
+        "annotations": pairs(matcher.any_annotation.get(..1).unwrap_or_default()),
+    });
+    if let Some(resolved) = &resolved {
+        add_what_templates_read(&mut metadata, definition, resolved);
+    }
+    let gpu = definition.gpus.resources.first().map_or("gpu", String::as_str);
+    let all = nodes.and_then(|nodes| nodes.gpus).unwrap_or(8);
+    let container = |name: &str, count: i64| json!({"name": name, "image": "i", "resources": {"limits": {gpu: count, "memory": "1Gi"}}});
+    let specs = [
+        ("one container with GPUs", json!({"containers": [container("a", all)]})),
+        ("two containers", json!({"containers": [container("a", all - all / 2), container("b", all / 2)]})),
+        ("a hostNetwork pod", json!({"hostNetwork": true, "containers": [container("a", all)]})),
+        (
+            "init containers",
+            json!({"initContainers": [container("i", all)], "containers": [container("a", 1)]}),
+        ),
+        ("no GPU", json!({"containers": [{"name": "a", "image": "i"}]})),
+        ("lists with entries", with_lists(container("a", all))),
+    ];
+    let on_nodes = |(what, spec): (&str, Value)| {
+        let mut pod = json!({"metadata": metadata, "spec": spec});
+        let Some(nodes) = nodes else { return (what.to_owned(), pod) };
+        let selector: Map<String, Value> =
+            nodes.labels.iter().map(|one| (one.label.clone(), one.values.join("").into())).collect();
+        pod["spec"]["nodeSelector"] = selector.into();
+        let labels: Vec<String> = nodes.labels.iter().map(ToString::to_string).collect();
+        (format!("{what} on {}", labels.join(", ")), pod)
+    };
+    let Some(resolved) = resolved else { return specs.into_iter().map(on_nodes).collect() };
+    let fabric = &resolved.devices.own;
+    let own = own_devices(&resolved.devices, &container("a", 8));
+    // For each other resource, on any node: an expression can have a value for the first one only.
+    let others = definition.gpus.resources.iter().skip(1).filter(|_| nodes.is_none());
+    let others = others.map(|name| {
+        let container = json!({"name": "a", "image": "i", "resources": {"limits": {name: 8}}});
+        ("another resource of GPUs", json!({"containers": [container]}))
+    });
+    let mut samples: Vec<_> = specs.into_iter().chain(own).chain(others).map(on_nodes).collect();
+    if let Some(network) = fabric.networks.first() {
+        let (what, mut pod) = on_nodes(("a network of its own", json!({"containers": [container("a", 8)]})));
+        pod["metadata"]["annotations"][NETWORKS] = Value::from(network.example());
+        samples.push((what, pod));
+    }
+    samples
+}
+
+/// The spec of a pod with an entry in each list that expressions often read: a macro over an empty one tells nothing.
+fn with_lists(mut container: Value) -> Value {
+    container["args"] = json!(["sample"]);
+    container["env"] = json!([
+        {"name": "SAMPLE", "value": "sample"},
+        {"name": "SAMPLE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+    ]);
+    container["volumeMounts"] = json!([{"name": "sample", "mountPath": "/sample"}]);
+    json!({
+        "containers": [container],
+        "initContainers": [{"name": "i", "image": "i"}],
+        "resourceClaims": [{"name": "sample", "resourceClaimTemplateName": "sample"}],
+        "tolerations": [{"key": "sample", "operator": "Exists"}],
+        "volumes": [{"name": "sample", "emptyDir": {}}],
+    })
+}
+
+/// Adds the labels and annotations that the operator's templates read. The pods of such a job have them.
+fn add_what_templates_read(metadata: &mut Value, definition: &Definition, resolved: &ResolvedPolicy) {
+    let is_template = |name: &str| {
+        let mut parameters = definition.parameters.iter();
+        parameters.any(|parameter| parameter.name == name && parameter.kind == ParameterType::Template)
+    };
+    for variable in resolved.pod_variables.iter().filter(|variable| is_template(&variable.name)) {
+        variable.value.texts(&mut |text| {
+            for expression in text.expressions() {
+                let ReadSet::Paths(paths) = expression.reads_of_pod() else { continue };
+                for path in paths {
+                    if let [Step::Field(root), Step::Field(map), Step::Field(key), ..] = path.as_slice()
+                        && root == "metadata"
+                        && let Some(Value::Object(map)) = metadata.get_mut(map.as_str())
+                    {
+                        map.entry(key.as_str()).or_insert_with(|| Value::from("sample"));
+                    }
+                }
+            }
+        });
+    }
+}
+
+/// Specs of pods that bring their GPUs, or devices of the fabric, under the names that the policy declares.
+fn own_devices(devices: &Devices, gpus: &Value) -> Vec<(&'static str, Value)> {
+    let claim = |name: &str, target: String| json!([{"name": name, "resourceClaimTemplateName": target}]);
+    let mut specs = Vec::new();
+    if let Some(known) = devices.gpu_claims.with_devices().next() {
+        let container = json!({"name": "a", "image": "i", "resources": {"claims": [{"name": "gpus"}]}});
+        let claims = claim("gpus", known.pattern.example());
+        specs.push(("GPUs by claim", json!({"containers": [container], "resourceClaims": claims})));
+    }
+    if let Some(resource) = devices.own.resources.first() {
+        let mut container = gpus.clone();
+        container["resources"]["limits"][resource.example()] = json!(1);
+        specs.push(("a device of its own", json!({"containers": [container]})));
+    }
+    if let Some(known) = devices.own.claims.with_devices().next() {
+        let claims = claim("own-device", known.pattern.example());
+        specs.push(("a claim of its own", json!({"containers": [gpus], "resourceClaims": claims})));
+    }
+    specs
+}
+
+fn pairs(entries: &[(String, String)]) -> Value {
+    entries
+        .iter()
+        .map(|(key, value)| (key.clone(), Value::from(value.as_str())))
+        .collect::<Map<_, _>>()
+        .into()
+}

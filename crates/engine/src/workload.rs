@@ -1,0 +1,183 @@
+//! Checks of workloads: finds requests for the fabric that no policy understands.
+//!
+//! Each [`NearMiss`] names the change that gives the request its effect. The checks read a document and the outcome for
+//! its pods, and change nothing. A document can be a pod, whose pointer is empty.
+
+mod beside;
+mod by_hand;
+mod gpus;
+mod kinds;
+pub(crate) mod near_miss;
+mod no_pods;
+mod peers;
+mod signs;
+mod spelling;
+mod together;
+mod trigger;
+
+use std::collections::HashSet;
+
+use serde_json::Value;
+
+use crate::policy_set::PolicySet;
+use crate::{Mutation, Outcome, Reason};
+use fabric_policy::PodContext;
+use fabric_policy::work::{Ended, Work, goes_on};
+use fabric_yaml::pointer::{at_pointer, field_path, push_token};
+
+pub use kinds::{Kind, known};
+pub(crate) use trigger::asks;
+
+pub use near_miss::{NearMiss, WORKLOAD_WITHOUT_TRIGGER};
+pub use no_pods::runtime;
+pub use no_pods::{NO_POD_TEMPLATE, NoPods, note as note_without_pods, objects};
+
+/// A pod or pod template of a document, with its outcome.
+#[derive(Debug, Clone, Copy)]
+pub struct CheckedPod<'a> {
+    /// JSON Pointer from the document's root.
+    pub pointer: &'a str,
+    pub context: &'a PodContext,
+    pub mutation: &'a Mutation,
+}
+
+/// The result of a check of one pod.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Findings {
+    pub near_misses: Vec<NearMiss>,
+    /// For a pod with GPUs that asks for nothing.
+    pub advice: Option<Advice>,
+}
+
+/// The annotation that would trigger a policy, and its place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Advice {
+    /// The code of a note, if the pod may need the annotation.
+    pub code: Option<&'static str>,
+    pub message: String,
+}
+
+/// A pod and what the checks have to know about it.
+#[derive(Clone, Copy)]
+struct Pod<'a> {
+    document: &'a Value,
+    pointer: &'a str,
+    value: &'a Value,
+    context: &'a PodContext,
+    /// True if it requests GPUs of a policy in use.
+    has_gpus: bool,
+    /// True if a pod of the document does, so that this one can be a launcher.
+    has_gpu_peers: bool,
+    mutation: &'a Mutation,
+}
+
+/// Checks the pods of a document, each with what the rest of the document has for it.
+pub fn check(policies: &PolicySet, document: &Value, pods: &[CheckedPod<'_>]) -> Vec<Findings> {
+    let resources = gpus::names(policies);
+    let values: Vec<&Value> =
+        pods.iter().map(|pod| at_pointer(document, pod.pointer).unwrap_or(&Value::Null)).collect();
+    let has_gpus: Vec<bool> = values.iter().map(|value| gpus::requested(value, &resources)).collect();
+    // The objects of a `List` of which a pod requests GPUs.
+    let gpu_objects = pods.iter().zip(&has_gpus).filter(|(_, has_gpus)| **has_gpus);
+    let gpu_objects: HashSet<&str> = gpu_objects.map(|(pod, _)| object_of(pod.pointer)).collect();
+    let checked = pods.iter().zip(values).enumerate();
+    let pods: Vec<Pod<'_>> = checked
+        .map(|(at, (pod, value))| {
+            let CheckedPod { pointer, context, mutation } = *pod;
+            let (has_gpus, has_gpu_peers) = (has_gpus[at], gpu_objects.contains(object_of(pointer)));
+            Pod { document, pointer, value, context, has_gpus, has_gpu_peers, mutation }
+        })
+        .collect();
+    let mut found: Vec<Findings> = pods.iter().map(|pod| findings(policies, &resources, pod)).collect();
+    peers::check(policies, &pods, &mut found);
+    together::check(policies, &resources, &pods, &mut found);
+    if let (Some(first), Some(findings)) = (pods.first(), found.first_mut())
+        && let Some(Ended::Limit { steps }) = first.context.work.as_ref().and_then(Work::ended)
+    {
+        let message = format!("split the document: not all of it is checked, which takes over {steps} steps");
+        findings.near_misses.push(NearMiss { code: "not_checked", pointer: String::new(), message });
+    }
+    found
+}
+
+fn findings(policies: &PolicySet, resources: &[&str], pod: &Pod<'_>) -> Findings {
+    let mut findings = Findings::default();
+    let near_misses = &mut findings.near_misses;
+    if !pod.goes_on(pod.pointer.len()) {
+        return findings;
+    }
+    match &pod.mutation.outcome {
+        Outcome::Unchanged { reason: Reason::NoPolicyMatches, .. } => {
+            let triggers = trigger::of(policies, pod);
+            trigger::misplaced(&triggers, pod, near_misses);
+            if near_misses.is_empty() && pod.has_gpu_peers {
+                findings.advice = triggers.first().map(|(key, wanted)| {
+                    let place = trigger::place(pod);
+                    let message = format!("to inject it, add `{key}: \"{wanted}\"` to `{place}`");
+                    Advice { code: None, message }
+                });
+            }
+        }
+        Outcome::Unchanged { reason: Reason::TriggerValue { key, wanted, .. }, .. } => {
+            near_misses.extend(trigger::other_value(pod, key, wanted));
+        }
+        Outcome::Unchanged { reason: Reason::NoGpuContainer { .. }, .. }
+        | Outcome::Skipped { reason: Reason::NoGpuContainer { .. }, .. } => {
+            gpus::not_found(resources, pod, near_misses);
+        }
+        Outcome::Mutated(_) => {
+            gpus::without_limit(resources, pod, near_misses);
+            beside::check(resources, pod, near_misses);
+        }
+        Outcome::Skipped { .. } => gpus::without_limit(resources, pod, near_misses),
+        Outcome::Unchanged { .. } | Outcome::Refused { .. } => {}
+    }
+    findings
+}
+
+/// The pointer of the object that has a pod: of an item, for a `List`, else of the document.
+fn object_of(pointer: &str) -> &str {
+    let of_item =
+        pointer.strip_prefix("/items/").map(|rest| rest.split('/').next().unwrap_or_default().len());
+    of_item.map_or("", |length| &pointer[.."/items/".len() + length])
+}
+
+impl Pod<'_> {
+    /// JSON Pointer from the document's root to a field of the pod, or of its containers.
+    fn pointer_to(&self, tokens: &[&str]) -> String {
+        let mut pointer = self.pointer.to_owned();
+        for token in tokens {
+            push_token(&mut pointer, token);
+        }
+        pointer
+    }
+
+    /// Counts steps of a check, and returns whether it may go on.
+    fn goes_on(&self, steps: usize) -> bool {
+        goes_on(self.context.work.as_ref(), steps)
+    }
+
+    /// Returns whether the pod asks for the fabric, so that a policy has a decision about it.
+    fn asks(&self) -> bool {
+        let is_unchanged = matches!(self.mutation.outcome, Outcome::Unchanged { .. });
+        !is_unchanged || self.mutation.policy.is_some()
+    }
+
+    /// Returns whether no policy matches the pod.
+    fn is_unmatched(&self) -> bool {
+        matches!(self.mutation.outcome, Outcome::Unchanged { reason: Reason::NoPolicyMatches, .. })
+    }
+
+    /// Returns whether a label says that the pod launches the ranks of others, and needs no GPUs.
+    fn is_launcher(&self) -> bool {
+        let labels = self.value["metadata"]["labels"].as_object();
+        let own = labels.into_iter().flat_map(|labels| labels.values()).filter_map(Value::as_str);
+        let assumed = self.context.labels.iter().map(|(_, value)| value.as_str());
+        own.chain(assumed).any(|value| value.eq_ignore_ascii_case("launcher"))
+    }
+
+    /// The field path of a pointer, from the document's root.
+    fn path(&self, pointer: &str) -> String {
+        field_path(self.document, pointer)
+    }
+}

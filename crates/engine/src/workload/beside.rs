@@ -1,0 +1,184 @@
+//! Finds what makes a job slow or hang next to a right injection.
+
+use std::collections::HashSet;
+
+use serde_json::{Map, Value};
+
+use crate::requests;
+use fabric_yaml::quantity::Quantity;
+
+use super::by_hand::{requests_device, shows_adapters};
+use super::kinds::{self, Beside, Mesh};
+
+use super::{NearMiss, Pod};
+
+/// Checks a pod that a policy injects.
+pub(super) fn check(resources: &[&str], pod: &Pod<'_>, found: &mut Vec<NearMiss>) {
+    found.extend(mesh(pod));
+    found.extend(adapters_by_path(resources, pod));
+    found.extend(data_over_tcp(pod));
+    found.extend(small_shared_memory(resources, pod));
+    let containers = pod.value["spec"]["containers"].as_array().into_iter().flatten().enumerate();
+    for (at, container) in containers {
+        let env = container["env"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let place = |of: usize| {
+            pod.pointer_to(&["spec", "containers", &at.to_string(), "env", &of.to_string(), "value"])
+        };
+        if pod.value["spec"]["hostNetwork"] == true {
+            found.extend(other_gloo_interface(pod, env, place));
+        } else {
+            found.extend(interface_not_in_pod(pod, env, place));
+        }
+    }
+}
+
+/// The place and the value of a variable.
+fn variable<'v>(env: &'v [Value], name: &str) -> Option<(usize, &'v str)> {
+    let at = env.iter().position(|one| one["name"] == name)?;
+    Some((at, env[at]["value"].as_str()?))
+}
+
+fn interface_not_in_pod(pod: &Pod<'_>, env: &[Value], place: impl Fn(usize) -> String) -> Option<NearMiss> {
+    let spec = &pod.value["spec"];
+    let has_networks =
+        |annotation: &String| !pod.value["metadata"]["annotations"][annotation.as_str()].is_null();
+    if spec["resourceClaims"].is_array() || kinds::by_hand().annotations.iter().any(has_networks) {
+        return None;
+    }
+    let Beside { interface_variables, interfaces, .. } = kinds::beside();
+    // Policies say it about `ib0` themselves.
+    let is_none =
+        |name: &str| !name.starts_with("ib") && !interfaces.iter().any(|known| known.starts_with(name));
+    interface_variables.iter().find_map(|name| {
+        let (at, value) = variable(env, name)?;
+        let is_other = !value.is_empty() && !value.starts_with('^');
+        let mut names = value.trim_start_matches('=').split(',');
+        let pointer = place(at);
+        (is_other && names.all(is_none)).then(|| {
+            let has = interfaces.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(" and ");
+            let message = format!(
+                "write an interface of the pod in `{}`, or leave it out: it has {has}, and no `{value}`, so that its ranks \
+                 do not find each other",
+                pod.path(&pointer)
+            );
+            NearMiss { code: "interface_not_in_pod", pointer, message }
+        })
+    })
+}
+
+/// NCCL's names are beginnings of names, and Gloo's are whole ones.
+fn other_gloo_interface(pod: &Pod<'_>, env: &[Value], place: impl Fn(usize) -> String) -> Option<NearMiss> {
+    let (_, of_nccl) = variable(env, "NCCL_SOCKET_IFNAME")?;
+    let (at, of_gloo) = variable(env, "GLOO_SOCKET_IFNAME")?;
+    let excludes = of_nccl.starts_with('^');
+    let mut names = of_nccl.trim_start_matches(['^', '=']).split(',').filter(|name| !name.is_empty());
+    if names.any(|name| of_gloo.starts_with(name)) != excludes {
+        return None;
+    }
+    let pointer = place(at);
+    let message = format!(
+        "write the same interface in `{}` as in `NCCL_SOCKET_IFNAME`: on the network of the host, they are `{of_gloo}` and \
+         `{of_nccl}`, and Gloo fails if the host has none of that name",
+        pod.path(&pointer)
+    );
+    Some(NearMiss { code: "other_gloo_interface", pointer, message })
+}
+
+fn small_shared_memory(resources: &[&str], pod: &Pod<'_>) -> Option<NearMiss> {
+    let spec = &pod.value["spec"];
+    let mounts =
+        spec["containers"].as_array()?.iter().filter_map(|one| one["volumeMounts"].as_array()).flatten();
+    let names: HashSet<&str> = mounts
+        .filter(|mount| {
+            mount["mountPath"].as_str().is_some_and(|path| path.trim_end_matches('/') == "/dev/shm")
+        })
+        .filter_map(|mount| mount["name"].as_str())
+        .collect();
+    let requests = requests(pod.value);
+    let gpus = resources.iter().filter_map(|resource| requests[*resource].as_i64()).max()?;
+    let least = Quantity::parse(&kinds::beside().shared_memory)?.times(gpus)?;
+    spec["volumes"].as_array()?.iter().enumerate().find_map(|(at, volume)| {
+        volume["name"].as_str().filter(|name| names.contains(name))?;
+        let size = Quantity::from_value(&volume["emptyDir"]["sizeLimit"])?;
+        let pointer = pod.pointer_to(&["spec", "volumes", &at.to_string(), "emptyDir", "sizeLimit"]);
+        (size < least).then(|| {
+            let message = format!(
+                "leave `{}` out, or raise it to {} for each GPU or more: NCCL fails when `/dev/shm` is full",
+                pod.path(&pointer),
+                kinds::beside().shared_memory
+            );
+            NearMiss { code: "small_shared_memory", pointer, message }
+        })
+    })
+}
+
+fn mesh(pod: &Pod<'_>) -> Option<NearMiss> {
+    let metadata = &pod.value["metadata"];
+    // Meshes leave pods in the network of the host out.
+    if pod.value["spec"]["hostNetwork"] == true {
+        return None;
+    }
+    kinds::beside().meshes.iter().find_map(|Mesh { key, values, excludes }| {
+        // The label counts before the annotation.
+        let mut maps = ["labels", "annotations"].into_iter();
+        let map = maps.find(|map| !metadata[*map][key.as_str()].is_null())?;
+        values.iter().find(|value| metadata[map][key.as_str()] == **value)?;
+        let mut annotations = metadata["annotations"].as_object().into_iter().flat_map(Map::keys);
+        if annotations.any(|annotation| annotation.starts_with(excludes.as_str())) {
+            return None;
+        }
+        let place = pod.path(&pod.pointer_to(&["metadata", map]));
+        let message = format!(
+            "turn the sidecar off that `{key}` in `{place}` asks for, or exclude the ports of the job from it: it takes \
+             over the connections between the ranks, and NCCL hangs"
+        );
+        Some(NearMiss { code: "mesh_sidecar", pointer: pod.pointer_to(&["metadata", map, key]), message })
+    })
+}
+
+/// Where no device is requested, the path is how the pod gets its adapters, and policies add it themselves.
+fn adapters_by_path(resources: &[&str], pod: &Pod<'_>) -> Option<NearMiss> {
+    let spec = &pod.value["spec"];
+    let volumes = spec["volumes"].as_array()?;
+    if spec["hostNetwork"] == true || !requests_device(resources, pod.value) {
+        return None;
+    }
+    let at = volumes.iter().position(shows_adapters)?;
+    let pointer = pod.pointer_to(&["spec", "volumes", &at.to_string()]);
+    let message = format!(
+        "remove `{}`: it shows all adapters of the node, of which NCCL may use one that the pod was not given; the device \
+         plugin adds those of the pod",
+        pod.path(&pointer)
+    );
+    Some(NearMiss { code: "adapters_by_path", pointer, message })
+}
+
+/// Returns whether a variable of UCX leaves it nothing but TCP, and memory within the node.
+fn keeps_ucx_on_tcp(variable: &Value) -> bool {
+    let value = variable["value"].as_str().unwrap_or_default();
+    let is_rdma =
+        |transport: &str| ["all", "dc", "ib", "rc", "ud"].iter().any(|kind| transport.starts_with(kind));
+    match variable["name"].as_str() {
+        Some("UCX_TLS") => value.split(',').any(|one| one == "tcp") && !value.split(',').any(is_rdma),
+        Some("UCX_NET_DEVICES") => value == "eth0",
+        _ => false,
+    }
+}
+
+fn data_over_tcp(pod: &Pod<'_>) -> Option<NearMiss> {
+    let containers = pod.value["spec"]["containers"].as_array()?;
+    containers.iter().enumerate().find_map(|(at, container)| {
+        let image = container["image"].as_str()?;
+        let name = kinds::beside().ucx_images.iter().find(|name| image.contains(name.as_str()))?;
+        let env = container["env"].as_array()?;
+        let of_ucx = env.iter().position(keeps_ucx_on_tcp)?;
+        let pointer =
+            pod.pointer_to(&["spec", "containers", &at.to_string(), "env", &of_ucx.to_string(), "value"]);
+        let message = format!(
+            "name the transports and adapters of the fabric in `{}`, or leave `UCX_TLS` and `UCX_NET_DEVICES` out (`--set \
+             ucxTls= --set ucxNetDevices=`): an image with `{name}` in its name moves data with UCX, and TCP is slow",
+            pod.path(&pointer)
+        );
+        Some(NearMiss { code: "data_over_tcp", pointer, message })
+    })
+}

@@ -1,0 +1,27 @@
+//! Which network a job used, and why: read from the logs of its pods.
+//!
+//! The tables below `signatures` say what the lines of a log mean. [`Log`] reads lines into the facts of each process,
+//! [`Diagnosis`] groups processes into jobs and judges them. The state of a pod and the counters of its adapters are added
+//! to its log.
+//!
+//! This crate knows no policy and not the engine. No pattern of a log is in its code.
+
+mod bandwidth;
+mod counters;
+mod facts;
+mod groups;
+mod jobs;
+mod knowledge;
+mod log;
+mod origin;
+mod pods;
+mod report;
+mod verdict;
+
+pub use counters::SCRIPT as COUNTERS;
+pub use jobs::{Diagnosis, Job};
+pub use knowledge::{Knowledge, KnowledgeError};
+pub use log::Log;
+pub use pods::{container_with_devices, devices_gone};
+pub use report::text;
+pub use verdict::Verdict;

@@ -1,0 +1,49 @@
+//! Mistakes in a policy that need no pod to be found: what is wrong, and what is probably not as its author means it.
+//!
+//! Errors are about types: no pod and no value of a parameter makes them right, so that the policy does not load. A
+//! warning is about what is legal and has no effect, or another one than it seems to have.
+
+mod expressions;
+mod overlap;
+mod values;
+
+use crate::definition::{Definition, Placed, Rule};
+use crate::source::{Severity, SourceError};
+
+use expressions::scope::Scope;
+
+pub use overlap::overlaps;
+pub(super) use values::names::{WELL_KNOWN, is_slip, squeezed};
+
+/// The errors in the types of a policy's expressions.
+pub fn errors(definition: &Definition) -> Vec<SourceError> {
+    let found = expressions::types::findings(definition, &Scope::of(definition));
+    let errors = found.into_iter().filter(|finding| finding.severity == Severity::Error);
+    errors.map(|finding| definition.error(finding)).collect()
+}
+
+/// The warnings about a policy. Those about a policy that it extends are left out: they are that policy's.
+pub fn warnings(definition: &Definition) -> Vec<SourceError> {
+    let scope = Scope::of(definition);
+    let mut found = expressions::types::findings(definition, &scope);
+    found.extend(values::literals::findings(definition));
+    found.extend(expressions::unused::findings(definition));
+    found.extend(values::overlays::findings(definition));
+    found.extend(values::amounts::findings(definition));
+    found.extend(values::environment::findings(definition));
+    found.extend(values::tables::findings(definition));
+    found.extend(values::names::findings(definition));
+    found.extend(values::volumes::findings(definition));
+    let warnings = found
+        .into_iter()
+        .filter(|finding| finding.severity == Severity::Warning && !definition.is_of_base(finding.span));
+    warnings.map(|finding| definition.error(finding)).collect()
+}
+
+/// Every write of the rules, except for claims and volumes.
+fn writes(definition: &Definition) -> impl Iterator<Item = Placed<'_>> {
+    definition.rules.iter().flat_map(Rule::writes)
+}
+
+#[cfg(test)]
+mod tests;

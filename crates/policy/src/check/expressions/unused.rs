@@ -1,0 +1,63 @@
+//! Parameters, variables and settings without an effect.
+
+use std::collections::BTreeSet;
+
+use crate::definition::{At, Definition, includes};
+use crate::expression::Expression;
+use crate::source::{Diagnostic, UNKNOWN_SETTING_VARIABLE, UNUSED_PARAMETER, UNUSED_VARIABLE, closest};
+
+use crate::check::writes;
+
+pub(crate) fn findings(definition: &Definition) -> Vec<Diagnostic> {
+    let mut found = Vec::new();
+    let mut read = BTreeSet::new();
+    definition.texts(&mut |text| {
+        read.extend(text.expressions().flat_map(Expression::names).cloned());
+    });
+    let unread = |name: &str| !read.contains(name);
+    let parameters = definition.parameters.iter().map(|one| (UNUSED_PARAMETER, "parameter", &one.name));
+    let variables = definition.variables.iter().map(|one| (UNUSED_VARIABLE, "variable", &one.name));
+    for (code, kind, name) in parameters.chain(variables).filter(|(_, _, name)| unread(name)) {
+        let message = format!("no expression reads the {kind} `{name}`");
+        let finding = Diagnostic::warning(code, definition.place_of_name(name), message);
+        found.push(finding.hint("use it in a rule, or remove it"));
+    }
+    settings(definition, &mut found);
+    found
+}
+
+/// Names in `settings` of variables that no rule sets. A beginning of names can be for rules of extensions, unless it is
+/// almost that of a variable for which there is no other pattern.
+fn settings(definition: &Definition, found: &mut Vec<Diagnostic>) {
+    let Some(set) = variables(definition) else { return };
+    for settings in &definition.files {
+        for pattern in settings.patterns() {
+            if set.iter().any(|name| includes(pattern, name)) {
+                continue;
+            }
+            let others = set.iter().copied().filter(|name| !settings.include(name));
+            let closest = match pattern.strip_suffix('*') {
+                Some(beginning) => closest(beginning, others.filter_map(|name| name.get(..beginning.len()))),
+                None => closest(pattern, others),
+            };
+            let message = format!("no rule sets a variable `{pattern}`");
+            let hint = match closest {
+                Some(closest) if pattern.ends_with('*') => format!("did you mean `{closest}*`?"),
+                Some(closest) => format!("did you mean `{closest}`?"),
+                None if pattern.ends_with('*') => continue,
+                None => "set it in `env` of a rule, or remove it".to_owned(),
+            };
+            let file = At::Item("path", settings.path.clone());
+            let list = [At::Key("files".to_owned()), file, At::Key("variables".to_owned())];
+            let path: Vec<At> = list.into_iter().chain([At::Item("", pattern.clone())]).collect();
+            let span = definition.place(&path);
+            found.push(Diagnostic::warning(UNKNOWN_SETTING_VARIABLE, span, message).hint(hint));
+        }
+    }
+}
+
+/// The variables that rules set in containers of the pod; `None` if an expression yields some of the names.
+fn variables(definition: &Definition) -> Option<Vec<&str>> {
+    let writes = writes(definition).map(|placed| placed.write);
+    writes.filter(|write| write.path == ["env"]).map(|write| write.name()).collect()
+}

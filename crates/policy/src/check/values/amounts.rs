@@ -1,0 +1,156 @@
+//! Amounts of bytes that are too small to be meant, and capabilities that no kernel has.
+
+use serde_json::Value;
+
+use crate::definition::{Definition, in_volume, keys};
+use crate::interpolation::{Interpolation, text_of};
+use crate::overlay::{Element, Template, Written};
+use crate::source::{Diagnostic, TINY_AMOUNT, UNKNOWN_ENUM_VALUE, closest};
+use fabric_yaml::Span;
+use fabric_yaml::quantity::Quantity;
+
+use crate::check::writes;
+
+/// The capabilities of Linux.
+const CAPABILITIES: &[&str] = &[
+    "ALL",
+    "AUDIT_CONTROL",
+    "AUDIT_READ",
+    "AUDIT_WRITE",
+    "BLOCK_SUSPEND",
+    "BPF",
+    "CHECKPOINT_RESTORE",
+    "CHOWN",
+    "DAC_OVERRIDE",
+    "DAC_READ_SEARCH",
+    "FOWNER",
+    "FSETID",
+    "IPC_LOCK",
+    "IPC_OWNER",
+    "KILL",
+    "LEASE",
+    "LINUX_IMMUTABLE",
+    "MAC_ADMIN",
+    "MAC_OVERRIDE",
+    "MKNOD",
+    "NET_ADMIN",
+    "NET_BIND_SERVICE",
+    "NET_BROADCAST",
+    "NET_RAW",
+    "PERFMON",
+    "SETFCAP",
+    "SETGID",
+    "SETPCAP",
+    "SETUID",
+    "SYSLOG",
+    "SYS_ADMIN",
+    "SYS_BOOT",
+    "SYS_CHROOT",
+    "SYS_MODULE",
+    "SYS_NICE",
+    "SYS_PACCT",
+    "SYS_PTRACE",
+    "SYS_RAWIO",
+    "SYS_RESOURCE",
+    "SYS_TIME",
+    "SYS_TTY_CONFIG",
+    "WAKE_ALARM",
+];
+
+pub(crate) fn findings(definition: &Definition) -> Vec<Diagnostic> {
+    let mut found = Vec::new();
+    for placed in writes(definition) {
+        match placed.write.value {
+            Written::Amount(amount) => {
+                let name = placed.write.name().filter(|name| is_in_bytes(name));
+                let amounts = || amount.limit.iter().chain(&amount.request);
+                found.extend(amounts().filter(|_| name.is_some()).find_map(|one| default(definition, one)));
+                let lists = [("limits", &amount.limit), ("requests", &amount.request)];
+                let tiny = lists.into_iter().find_map(|(list, one)| Some((list, tiny(one.as_ref()?)?)));
+                if let (Some(name), Some((list, value))) = (name, tiny) {
+                    let mut path = placed.path();
+                    path.splice(path.len() - 2.., keys([list, name]));
+                    found.push(of_amount(name, &value, definition.place_in(placed.rule, &path)));
+                }
+            }
+            Written::Entry(entry) if placed.write.path.contains(&"capabilities") => {
+                let name = entry.0.as_text().unwrap_or_default();
+                found.extend(capability(name).map(|(message, hint)| {
+                    let span = definition.place_in(placed.rule, &placed.item(name));
+                    Diagnostic::warning(UNKNOWN_ENUM_VALUE, span, message).hint(hint)
+                }));
+            }
+            _ => {}
+        }
+    }
+    for rule in &definition.rules {
+        for Element(volume) in &rule.pod.volumes {
+            let (Some(name), Some(source)) = (volume.literal("name"), volume.field("emptyDir")) else {
+                continue;
+            };
+            let limit = source.field("sizeLimit");
+            found.extend(limit.as_ref().and_then(|limit| default(definition, limit)));
+            let Some(value) = limit.as_ref().and_then(tiny) else { continue };
+            let span = definition.place_in(rule, &in_volume(name, &["emptyDir", "sizeLimit"]));
+            found.push(of_amount("sizeLimit", &value, span));
+        }
+    }
+    // Several rules can read a parameter.
+    found.sort_by_key(|finding| (finding.span.line, finding.span.column));
+    found.dedup();
+    found
+}
+
+fn is_in_bytes(resource: &str) -> bool {
+    ["memory", "ephemeral-storage"].contains(&resource) || resource.starts_with("hugepages-")
+}
+
+/// The warning for an amount that is a parameter whose default is a number without a unit, and less than 1 MiB.
+fn default(definition: &Definition, amount: &Template) -> Option<Diagnostic> {
+    let Template::Computed(Interpolation::Expression(expression), _) = amount else { return None };
+    let mut parameters = definition.parameters.iter();
+    let parameter = parameters.find(|known| known.name == expression.source().trim())?;
+    let value = parameter.default.as_str()?;
+    value.parse::<u32>().ok().filter(|bytes| *bytes > 0 && *bytes < 1 << 20)?;
+    let message = format!(
+        "the default of `{}` is {value} bytes: a quantity without a unit is a number of bytes",
+        parameter.name
+    );
+    let hint = format!("write a unit, such as `{value}Mi` or `{value}Gi`");
+    let span = definition.place(&keys(["parameters", &parameter.name, "default"]));
+    Some(Diagnostic::warning(TINY_AMOUNT, span, message).hint(hint))
+}
+
+fn of_amount(name: &str, value: &str, span: Span) -> Diagnostic {
+    let message =
+        format!("`{name}: {value}` is less than 1 KiB: a quantity without a unit is a number of bytes");
+    let digits: String = value.chars().take_while(char::is_ascii_digit).collect();
+    let hint = format!("write a unit, such as `{digits}Mi` or `{digits}Gi`");
+    Diagnostic::warning(TINY_AMOUNT, span, message).hint(hint)
+}
+
+/// An amount of less than 1 KiB, as the policy writes it.
+fn tiny(template: &Template) -> Option<String> {
+    let Template::Constant(value @ (Value::String(_) | Value::Number(_))) = template else { return None };
+    let (amount, zero, kibibyte) =
+        (Quantity::from_value(value)?, Quantity::parse("0")?, Quantity::parse("1Ki")?);
+    (amount > zero && amount < kibibyte).then(|| text_of(value))
+}
+
+/// The message and the hint for a name that is no capability.
+fn capability(name: &str) -> Option<(String, String)> {
+    let upper = name.to_uppercase();
+    if name.is_empty() || CAPABILITIES.contains(&upper.as_str()) {
+        return None;
+    }
+    let bare = upper.strip_prefix("CAP_").unwrap_or(&upper).replace('-', "_");
+    let message = format!("Kubernetes has no capability `{name}`, so that the container may not start");
+    let hint = match closest(&bare, CAPABILITIES.iter().copied()) {
+        Some(closest) if closest == bare && upper.starts_with("CAP_") => {
+            format!("write `{closest}`: Kubernetes names capabilities without `CAP_`")
+        }
+        Some(closest) => format!("did you mean `{closest}`?"),
+        None => "write the name of a capability, such as `IPC_LOCK`".to_owned(),
+    };
+    Some((message, hint))
+}

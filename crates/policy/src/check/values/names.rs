@@ -1,0 +1,247 @@
+//! Names of resources and of labels of nodes that are almost those that the rest of the policy has.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::definition::{Definition, Placed, entries};
+use crate::expression::{Expression, Step, Use};
+use crate::interpolation::Interpolation;
+use crate::matcher::{Pattern, current};
+use crate::overlay::Written;
+use crate::parameter::{Parameter, Table};
+use crate::source::{Diagnostic, UNKNOWN_LABEL, UNKNOWN_RESOURCE};
+use fabric_yaml::{Node, Span};
+
+use crate::check::writes;
+
+/// The labels that Kubernetes itself gives to nodes.
+pub(crate) const WELL_KNOWN: &[&str] = &[
+    "node.kubernetes.io/instance-type",
+    "topology.kubernetes.io/region",
+    "topology.kubernetes.io/zone",
+    "kubernetes.io/arch",
+    "kubernetes.io/hostname",
+    "kubernetes.io/os",
+];
+
+#[derive(Default)]
+struct Seen {
+    /// The places at which expressions look up a key.
+    labels: BTreeMap<String, Vec<Span>>,
+    resources: BTreeMap<String, Vec<Span>>,
+}
+
+pub(crate) fn findings(definition: &Definition) -> Vec<Diagnostic> {
+    let mut seen = Seen::default();
+    definition.texts(&mut |text| {
+        for expression in text.expressions() {
+            seen.add(expression);
+        }
+    });
+    let mut found = Vec::new();
+    let labels = known_labels(definition);
+    misspelled(&seen.labels, &labels, WELL_KNOWN, &mut |name, known, span| {
+        let message = format!(
+            "the expression reads the label `{name}` of nodes, which no other part of the policy has"
+        );
+        found.push(warning(UNKNOWN_LABEL, span, message, known));
+    });
+    found.extend(unlike_own(definition));
+    let resources = known_resources(definition);
+    misspelled(&seen.resources, &resources, &["memory", "ephemeral-storage"], &mut |name, known, span| {
+        let message =
+            format!("the expression reads the amount of `{name}`, which no other part of the policy has");
+        found.push(warning(UNKNOWN_RESOURCE, span, message, known));
+    });
+    found
+}
+
+fn warning(code: &'static str, span: Span, message: String, known: &str) -> Diagnostic {
+    Diagnostic::warning(code, span, message).hint(format!("did you mean `{known}`?"))
+}
+
+impl Seen {
+    fn add(&mut self, expression: &Expression) {
+        for Use { root, path, texts } in expression.uses() {
+            let fields = path
+                .iter()
+                .filter_map(|step| if let Step::Field(name) = step { Some(&**name) } else { None });
+            let asked = texts.iter().map(String::as_str);
+            let steps: Vec<&str> = [&*root].into_iter().chain(fields).chain(asked).collect();
+            let (seen, key) = match steps.as_slice() {
+                ["node", label, ..] => (&mut self.labels, current(label)),
+                ["podRequests", name, ..] | [.., "resources", "limits" | "requests", name] => {
+                    (&mut self.resources, *name)
+                }
+                _ => continue,
+            };
+            seen.entry(key.to_owned()).or_default().push(expression.span_of_name(key));
+        }
+    }
+}
+
+/// Calls `visit` with each name that is almost a declared one, or is read once where another one is read more often.
+fn misspelled(
+    seen: &BTreeMap<String, Vec<Span>>,
+    declared: &BTreeSet<String>,
+    well_known: &[&str],
+    visit: &mut dyn FnMut(&str, &str, Span),
+) {
+    for (name, spans) in seen {
+        if declared.contains(name) || well_known.contains(&name.as_str()) {
+            continue;
+        }
+        let often =
+            seen.iter().filter(|(_, others)| spans.len() == 1 && others.len() > 1).map(|(other, _)| other);
+        let known = declared.iter().chain(often).map(String::as_str).chain(well_known.iter().copied());
+        if let Some(known) = known.into_iter().find(|known| is_slip(name, known)) {
+            for span in spans {
+                visit(name, known, *span);
+            }
+        }
+    }
+}
+
+/// The labels in tables and in overlays.
+fn known_labels(definition: &Definition) -> BTreeSet<String> {
+    let tables = definition.by_node().flat_map(Parameter::tables).flat_map(Table::labels);
+    let mut known: BTreeSet<String> = tables.map(|table| table.label.clone()).collect();
+    let selected = writes(definition).filter(|placed| placed.write.field() == "nodeSelector");
+    known.extend(selected.filter_map(|placed| placed.write.name()).map(str::to_owned));
+    known
+}
+
+/// The resources that count as GPUs, and those of overlays and of the fabric.
+fn known_resources(definition: &Definition) -> BTreeSet<String> {
+    let mut known: BTreeSet<String> = definition.gpus.resources.iter().cloned().collect();
+    if let Some(fabric) = &definition.own_devices {
+        fabric.places(&mut |text, _| known.extend(literal(text).filter(|name| !name.contains('*'))));
+    }
+    let amounts = writes(definition).filter(|placed| matches!(placed.write.value, Written::Amount(_)));
+    known.extend(amounts.filter_map(|placed| placed.write.name()).map(str::to_owned));
+    known
+}
+
+/// Warnings for amounts of resources that are almost devices of `devices.own`, and for those of `fromNodes` that are almost
+/// devices of the policy.
+fn unlike_own(definition: &Definition) -> Vec<Diagnostic> {
+    let mut own = Vec::new();
+    definition
+        .own_devices
+        .iter()
+        .for_each(|devices| devices.places(&mut |text, _| own.extend(literal(text))));
+    let amounts = || writes(definition).filter(|placed| matches!(placed.write.value, Written::Amount(_)));
+    let finding = |placed: Placed<'_>| {
+        let name = placed.write.name()?;
+        if own.iter().any(|own| Pattern::new(own).matches(name)) {
+            return None;
+        }
+        let known = own.iter().find(|known| !known.contains('*') && is_slip(name, known))?;
+        let message = format!("the rule adds `{name}`, which `devices.own` does not name");
+        Some(warning(UNKNOWN_RESOURCE, definition.place_in(placed.rule, &placed.path()), message, known))
+    };
+    let mut found: Vec<Diagnostic> = amounts().filter_map(finding).collect();
+    let added = amounts();
+    own.extend(added.filter_map(|placed| placed.write.name().map(str::to_owned)));
+    let parameters = entries(definition.spec.get("parameters")).iter();
+    let offered =
+        parameters.filter_map(|parameter| parameter.value.get("fromNodes")).flat_map(Node::one_or_items);
+    found.extend(offered.filter_map(|node| {
+        let written = node.text()?.text;
+        let name = written.strip_suffix("=1").unwrap_or(written);
+        let meets = |own: &String| Pattern::new(own).matches(name) || Pattern::new(name).matches(own);
+        let known = own.iter().find(|known| is_slip(name, known)).filter(|_| !own.iter().any(meets))?;
+        let message =
+            format!("`fromNodes` names `{name}`, which is almost the device `{known}` of the policy");
+        Some(warning(UNKNOWN_RESOURCE, node.span, message, known))
+    }));
+    found
+}
+
+fn literal(text: &Interpolation) -> Option<String> {
+    if let Interpolation::Literal(text) = text { Some(text.clone()) } else { None }
+}
+
+/// Returns whether one name is most likely a misspelling of the other one. Names that differ in a number, such as `net1`
+/// and `net2`, or in a short word, such as `rack` and `rail`, are two names.
+pub(crate) fn is_slip(name: &str, known: &str) -> bool {
+    let separators = ['/', '.', '-', '_'];
+    let joined = |text: &str| text.replace(separators, "").to_lowercase();
+    if name == known {
+        return false;
+    }
+    if joined(name) == joined(known) {
+        return true;
+    }
+    let words = |text: &str| text.split(separators).map(str::to_lowercase).collect::<Vec<_>>();
+    let (words, others) = (words(name), words(known));
+    let mut slips = 0;
+    let fits = words.len() == others.len()
+        && words.iter().zip(&others).all(|(word, other)| {
+            slips += usize::from(word != other);
+            word == other || is_slip_of_word(word, other)
+        });
+    fits && slips == 1
+}
+
+fn is_slip_of_word(word: &str, other: &str) -> bool {
+    let letters = |text: &str| text.chars().filter(|c| !c.is_ascii_digit()).collect::<String>();
+    let sorted = |text: &str| text.chars().collect::<BTreeSet<_>>();
+    let digits = |text: &str| text.chars().filter(char::is_ascii_digit).collect::<String>();
+    if letters(word) == letters(other) || digits(word) != digits(other) {
+        return false;
+    }
+    if squeezed(word) == squeezed(other) {
+        return true;
+    }
+    let at_most = match word.len().min(other.len()) {
+        0..=2 => 0,
+        // A letter too many or too few, or two in the wrong order.
+        3..=4 => usize::from(
+            word.chars().next() == other.chars().next()
+                && (word.len() != other.len() || sorted(word) == sorted(other)),
+        ),
+        5..=7 => 1,
+        _ => 2,
+    };
+    strsim::osa_distance(word, other) <= at_most
+}
+
+/// The letters of a word, those twice in a row as once.
+pub(crate) fn squeezed(word: &str) -> Vec<char> {
+    let mut letters: Vec<char> = word.chars().collect();
+    letters.dedup();
+    letters
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slip_is_a_letter_in_a_long_word_or_another_separator() {
+        for (name, known) in [
+            ("borealis.io/flavour", "borealis.io/flavor"),
+            ("nvidia.com/gpu_product", "nvidia.com/gpu.product"),
+            ("nvidia.com/hostdve", "nvidia.com/hostdev"),
+            ("node.kubernetes.io/instancetype", "node.kubernetes.io/instance-type"),
+            ("nvidia.com/gpus", "nvidia.com/gpu"),
+            ("rdma/roccee", "rdma/roce"),
+            ("UCX_TSL", "UCX_TLS"),
+            ("NCCL_SOKET_IFNAME", "NCCL_SOCKET_IFNAME"),
+        ] {
+            assert!(is_slip(name, known), "{name}");
+        }
+        for (name, known) in [
+            ("example.com/rack", "example.com/rail"),
+            ("example.com/network-1", "example.com/network-2"),
+            ("example.com/rdma-shared-a", "example.com/rdma-shared-b"),
+            ("example.com/pool", "example.org/pool"),
+            ("topology.kubernetes.io/zone", "topology.kubernetes.io/region"),
+            ("nvidia.com/pgpu", "nvidia.com/gpu"),
+            ("RCCL_DEBUG", "NCCL_DEBUG"),
+            ("NCCL_MAX_NCHANNELS", "NCCL_MIN_NCHANNELS"),
+        ] {
+            assert!(!is_slip(name, known), "{name}");
+        }
+    }
+}

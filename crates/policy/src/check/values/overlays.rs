@@ -1,0 +1,132 @@
+//! Pieces of overlays that do not go together.
+
+use serde_json::Value;
+
+use crate::NETWORKS;
+use crate::definition::{At, Definition, in_volume, keys};
+use crate::overlay::{Element, Template, Written};
+use crate::schema::is_extended_resource;
+use crate::source::{
+    DEVICE_WITHOUT_IPC_LOCK, Diagnostic, NETWORKS_AS_TEXT, REQUEST_WITHOUT_LIMIT, SIDECAR_KEEPS_JOB,
+    UNKNOWN_ENUM_VALUE, closest,
+};
+use fabric_yaml::Span;
+
+use crate::check::writes;
+
+pub(crate) fn findings(definition: &Definition) -> Vec<Diagnostic> {
+    let mut found = Vec::new();
+    sidecars(definition, &mut found);
+    devices(definition, &mut found);
+    networks_as_text(definition, &mut found);
+    media(definition, &mut found);
+    found
+}
+
+/// Containers that a rule adds next to those of the pod.
+fn sidecars(definition: &Definition, found: &mut Vec<Diagnostic>) {
+    let owners = &definition.matcher.owner_kinds;
+    let is_job = |owner: &String| owner.split('.').next().is_some_and(|kind| kind.ends_with("Job"));
+    if !owners.is_empty() && !owners.iter().any(is_job) {
+        return;
+    }
+    for (rule, container) in
+        definition.rules.iter().flat_map(|rule| rule.pod.containers.iter().map(move |one| (rule, one)))
+    {
+        let adds = container.list == "containers" && container.image().is_some();
+        let Template::Constant(Value::String(name)) = &container.name else { continue };
+        if adds {
+            let message =
+                format!("a Job completes when all its containers have ended, and `{name}` is one of them");
+            let hint = "write it under `initContainers` with `restartPolicy: Always`, as a native sidecar";
+            let mut path = keys(["pod", "spec", "containers"]);
+            path.push(At::Item("name", name.clone()));
+            let span = definition.place_in(rule, &path);
+            found.push(Diagnostic::warning(SIDECAR_KEEPS_JOB, span, message).hint(hint));
+        }
+    }
+}
+
+/// Devices of a fabric, whose libraries pin memory.
+fn devices(definition: &Definition, found: &mut Vec<Diagnostic>) {
+    let mut first: Option<(&str, Span)> = None;
+    let mut may_lock = false;
+    for placed in writes(definition) {
+        let write = &placed.write;
+        match (write.value, write.field()) {
+            (Written::Amount(amount), _) => {
+                let Some(name) = write.name() else { continue };
+                let is_device = is_extended_resource(name);
+                if definition.gpus.resources.iter().any(|gpu| gpu == name)
+                    || !(is_device || name.starts_with("hugepages-"))
+                {
+                    continue;
+                }
+                let span = definition.place_of(&placed);
+                if is_device {
+                    first.get_or_insert((name, span));
+                }
+                if amount.limit.is_none() {
+                    let message =
+                        format!("the request of `{name}` has no limit, and Kubernetes wants the two equal");
+                    let hint = "write the same amount under `limits`";
+                    found.push(Diagnostic::warning(REQUEST_WITHOUT_LIMIT, span, message).hint(hint));
+                }
+            }
+            (Written::Entry(entry), "add") => may_lock |= entry.0.as_text().is_none_or(locks_memory),
+            (Written::Value(_), "privileged")
+            | (Written::Computed { .. }, "securityContext" | "capabilities" | "add") => may_lock = true,
+            _ => {}
+        }
+    }
+    if may_lock {
+        return;
+    }
+    if let Some((device, span)) = first {
+        let message = format!("the policy adds `{device}`, and no rule adds the capability `IPC_LOCK`");
+        let hint = "libraries for RDMA pin memory: add `IPC_LOCK` to `securityContext.capabilities.add`, unless the \
+                    nodes set no limit for locked memory";
+        found.push(Diagnostic::warning(DEVICE_WITHOUT_IPC_LOCK, span, message).hint(hint));
+    }
+}
+
+/// Returns whether a name is that of the capability, or a misspelling of it, which has a warning of its own.
+fn locks_memory(name: &str) -> bool {
+    let name = name.to_uppercase().replace('-', "_");
+    let name = name.strip_prefix("CAP_").unwrap_or(&name);
+    name == "ALL" || closest(name, ["IPC_LOCK"]).is_some()
+}
+
+/// Networks that are not added to those of the pod.
+fn networks_as_text(definition: &Definition, found: &mut Vec<Diagnostic>) {
+    for placed in writes(definition) {
+        let write = &placed.write;
+        if write.field() == "annotations"
+            && write.name() == Some(NETWORKS)
+            && matches!(write.value, Written::Value(_))
+        {
+            let message =
+                format!("`{NETWORKS}` is set as one text, so that a pod with networks does not get both");
+            let hint = "attach networks by `$append`, which adds to those of the pod";
+            let span = definition.place_of(&placed);
+            found.push(Diagnostic::warning(NETWORKS_AS_TEXT, span, message).hint(hint));
+        }
+    }
+}
+
+/// Media of volumes that no kubelet knows. The API server accepts any.
+fn media(definition: &Definition, found: &mut Vec<Diagnostic>) {
+    for (rule, Element(volume)) in
+        definition.rules.iter().flat_map(|rule| rule.pod.volumes.iter().map(move |one| (rule, one)))
+    {
+        let Some(source) = volume.field("emptyDir") else { continue };
+        let Some(medium) = source.literal("medium") else { continue };
+        if !["", "Memory", "HugePages"].contains(&medium) && !medium.starts_with("HugePages-") {
+            let message = format!("no kubelet knows the medium `{medium}`, so that the pod does not start");
+            let hint = "write `Memory`, or `HugePages`";
+            let name = volume.literal("name").unwrap_or_default();
+            let span = definition.place_in(rule, &in_volume(name, &["emptyDir", "medium"]));
+            found.push(Diagnostic::warning(UNKNOWN_ENUM_VALUE, span, message).hint(hint));
+        }
+    }
+}

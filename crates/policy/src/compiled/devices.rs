@@ -1,0 +1,39 @@
+//! The names of GPUs and of devices of the fabric, for certain parameter values.
+
+use super::added_names::{AddedNames, Collector};
+use crate::definition::{ClaimNames, Definition, DeviceNames, Rule};
+use crate::expression::Bindings;
+use crate::interpolation::EvaluationError;
+
+#[derive(Debug, Default)]
+pub struct Devices {
+    pub gpu_resources: Vec<String>,
+    pub gpu_claims: ClaimNames,
+    /// What counts as a device of the fabric.
+    pub own: DeviceNames,
+    /// The names among them that the policy's own rules write.
+    pub added: AddedNames,
+    /// True if something is left out for a pod that brings devices itself.
+    pub are_kept: bool,
+}
+
+impl Devices {
+    pub(crate) fn of(
+        definition: &Definition,
+        bindings: &Bindings<'_, '_>,
+        rules: &[Rule],
+    ) -> Result<Self, EvaluationError> {
+        let own = definition.own_devices.as_ref().map(|own| own.resolve(bindings));
+        let own = own.transpose()?.unwrap_or_default();
+        let collector = Collector { names: &definition.names, fixed: bindings, own: &own };
+        let are_read = definition.adds_devices() || definition.reads("ownDevices");
+        let added = if are_read { collector.collect(rules)? } else { AddedNames::default() };
+        Ok(Self {
+            gpu_resources: definition.gpus.resources.clone(),
+            gpu_claims: definition.gpus.claims(bindings)?,
+            own,
+            added,
+            are_kept: false,
+        })
+    }
+}

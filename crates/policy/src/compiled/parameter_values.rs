@@ -1,0 +1,141 @@
+//! The values of parameters and fixed variables for one kind of node.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use crate::definition::Definition;
+use crate::expression::Bindings;
+use crate::interpolation::{EvaluationError, Phase, names_in};
+use crate::matcher::Selection;
+use crate::parameter::{
+    NoteKind, Origin, Override, Parameter, ParameterType, Resolution, Variable, of_one, resolve,
+};
+use crate::work::Work;
+
+/// A remark about the value of a parameter.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Note {
+    pub parameter: String,
+    pub value: Value,
+    pub kind: NoteKind,
+}
+
+/// The values of the parameters and of the variables by node, and remarks about them.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct ParameterValues {
+    pub(crate) values: Vec<Value>,
+    /// The source of each value.
+    pub(crate) origins: Vec<Origin>,
+    pub(crate) notes: Vec<Note>,
+    /// The values for the other nodes that the pod may get, if they differ in what has no least.
+    pub(crate) others: Vec<Vec<Value>>,
+}
+
+impl ParameterValues {
+    pub(crate) fn resolve(
+        definition: &Definition,
+        overrides: &BTreeMap<String, Override>,
+        selection: &Selection,
+    ) -> Self {
+        let each = selection.each();
+        let mut resolved = Self::default();
+        for parameter in definition.by_node() {
+            let Resolution { value, origin, notes } =
+                resolve(parameter, overrides.get(&parameter.name), &each);
+            // What no operator can set, no report is about.
+            for kind in notes.into_iter().filter(|_| parameter.kind != ParameterType::Any) {
+                let (parameter, value) = (parameter.name.clone(), value.clone().into_owned());
+                resolved.notes.push(Note { parameter, value, kind });
+            }
+            resolved.values.push(value.into_owned());
+            resolved.origins.push(origin);
+        }
+        for other in each.iter().skip(1) {
+            let of_other = |(parameter, value): (&Parameter, &Value)| {
+                let own = overrides.get(&parameter.name);
+                if parameter.has_least() {
+                    value.clone()
+                } else {
+                    of_one(parameter, own, other).value.into_owned()
+                }
+            };
+            let values: Vec<Value> = definition.by_node().zip(&resolved.values).map(of_other).collect();
+            if values != resolved.values && !resolved.others.contains(&values) {
+                resolved.others.push(values);
+            }
+        }
+        resolved
+    }
+}
+
+/// Binds the values that do not depend on the pod: `node`, the parameters and the fixed variables.
+pub(crate) fn bound(
+    definition: &Definition,
+    values: &[Value],
+    selection: &Selection,
+    work: &Work,
+) -> Result<Bindings<'static, 'static>, Vec<EvaluationError>> {
+    let mut bindings = Bindings::default();
+    bindings.count_by(Some(work.clone()));
+    bindings.set("node", &selection.node());
+    for (parameter, value) in definition.by_node().zip(values) {
+        match (parameter.kind, value.as_f64()) {
+            (ParameterType::Number, Some(number)) => bindings.set_double(&parameter.name, number),
+            // Its value depends on the pod.
+            (ParameterType::Template, _) if value.is_string() => {}
+            // No row: the variable has its fallback.
+            (ParameterType::Any, _) if value.is_null() && parameter.from_nodes.is_none() => {}
+            _ => bindings.set(&parameter.name, value),
+        }
+    }
+    let mut errors = Vec::new();
+    let mut without_value: BTreeSet<&str> = BTreeSet::new();
+    let computed =
+        |variable: &&Variable| variable.phase == Phase::Fixed && !has_row(definition, values, variable);
+    for variable in definition.variables.iter().filter(computed) {
+        let mut is_known = true;
+        variable.value.names(&mut |name| is_known &= !without_value.contains(name));
+        match variable.value.evaluate(&bindings) {
+            Ok(value) => bindings.set(&variable.name, &value),
+            Err(error) => {
+                without_value.insert(&variable.name);
+                // An error for what only reads a variable without a value would say nothing more.
+                errors.extend(is_known.then_some(error));
+            }
+        }
+    }
+    if errors.is_empty() { Ok(bindings) } else { Err(errors) }
+}
+
+/// Returns whether a variable has its value from a row of machines.
+pub(crate) fn has_row(definition: &Definition, values: &[Value], variable: &Variable) -> bool {
+    let column = variable.column.as_deref();
+    column.is_some_and(|column| {
+        let mut known = definition.by_node().zip(values);
+        known.any(|(one, value)| std::ptr::eq(one, column) && !value.is_null())
+    })
+}
+
+/// The values of the fixed variables that anything else reads, for a node. `None` if `node` itself is read elsewhere.
+pub(crate) fn computed_of_node(
+    definition: &Definition,
+    ParameterValues { values, .. }: &ParameterValues,
+    selection: &Selection,
+    work: &Work,
+) -> Result<Option<Vec<Value>>, Vec<EvaluationError>> {
+    let mut read = BTreeSet::new();
+    definition.texts(&mut |text| {
+        if text.phase(&definition.names) != Phase::Fixed {
+            read.extend(names_in(text));
+        }
+    });
+    definition.texts_outside_of_variables(&mut |text| read.extend(names_in(text)));
+    if read.contains("node") {
+        return Ok(None);
+    }
+    let bindings = bound(definition, values, selection, work)?;
+    let fixed = definition.variables.iter().filter(|variable| variable.phase == Phase::Fixed);
+    let read = fixed.filter(|variable| read.contains(&variable.name));
+    Ok(Some(read.filter_map(|variable| bindings.get(&variable.name)).collect()))
+}

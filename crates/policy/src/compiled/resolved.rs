@@ -1,0 +1,273 @@
+//! A policy whose parameters have the values for one kind of node, with everything evaluated that does not depend on
+//! the pod.
+
+mod fold;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::devices::Devices;
+use super::own_writes::OwnWrites;
+use super::parameter_values::{Note, ParameterValues, bound, has_row};
+use crate::definition::{Definition, PolicyCheck, Rule, SettingsFile};
+use crate::expression::{Bindings, ReadSet};
+use crate::interpolation::{EvaluationError, Fault, Interpolation, Phase, names_in};
+use crate::matcher::Selection;
+use crate::parameter::{Origin, ParameterType, Variable, VariableValue, template};
+use crate::work::Work;
+
+/// The steps to find out whether a value depends on the pod, and to copy it.
+const STEPS_TO_FOLD: usize = 2_500;
+
+/// A policy for pods that select the same nodes.
+#[derive(Debug)]
+pub struct ResolvedPolicy {
+    /// The values of the parameters, in the order of the policy.
+    pub values: Vec<Value>,
+    /// The source of each value, of a policy with everything that its file has.
+    pub origins: Vec<Origin>,
+    /// Parameters and fixed variables.
+    pub bindings: Bindings<'static, 'static>,
+    pub pod_variables: Vec<Variable>,
+    pub container_variables: Vec<Variable>,
+    pub injected_variables: Vec<Variable>,
+    pub rules: Vec<Rule>,
+    pub checks: Vec<PolicyCheck>,
+    pub files: Vec<SettingsFile>,
+    pub condition: Condition,
+    /// The parameters on which `match.when` depends.
+    pub parameters_of_condition: BTreeSet<String>,
+    /// Remarks about the sources of the parameter values.
+    pub notes: Vec<Note>,
+    /// The policy for the other nodes that the pod may get, if they differ in what has no least.
+    pub others: Vec<Arc<Self>>,
+    pub own_writes: OwnWrites,
+    pub devices: Devices,
+    /// True if the policy has entries of `devices.add`, whether or not they can apply.
+    pub adds_devices: bool,
+    /// The names that some expression reads.
+    reads: BTreeSet<String>,
+    /// What all expressions read of the pod and of its containers.
+    reads_of_all: ReadsOf,
+    /// What the conditions of rules read of them.
+    reads_of_conditions: ReadsOf,
+}
+
+/// The parts of the pod, and of its containers, that expressions read.
+#[derive(Debug, Default)]
+pub struct ReadsOf {
+    pub pod: ReadSet,
+    pub container: ReadSet,
+}
+
+impl ReadsOf {
+    fn add(&mut self, text: &Interpolation) {
+        for expression in text.expressions() {
+            self.pod.extend(expression.reads_of_pod());
+            self.container.extend(expression.reads_of_container());
+        }
+    }
+}
+
+/// The `match.when` of a policy.
+#[derive(Debug)]
+pub enum Condition {
+    /// The same for all pods.
+    Fixed(bool),
+    OfPod(Interpolation),
+}
+
+impl ResolvedPolicy {
+    pub(crate) fn new(
+        definition: &Definition,
+        parameters: ParameterValues,
+        selection: &Selection,
+        work: &Work,
+    ) -> Result<Self, Vec<EvaluationError>> {
+        let mut policy = Self::folded(definition, parameters, selection, work)?;
+        policy.drop_unread_variables();
+        policy.collect_reads();
+        Ok(policy)
+    }
+
+    /// The policy with everything that its file has, whether or not these parameters need it.
+    pub(crate) fn whole(
+        definition: &Definition,
+        parameters: ParameterValues,
+        selection: &Selection,
+        work: &Work,
+    ) -> Result<Self, Vec<EvaluationError>> {
+        let origins = parameters.origins.clone();
+        let mut policy = Self { origins, ..Self::folded(definition, parameters, selection, work)? };
+        definition.texts(&mut |text| policy.reads.extend(names_in(text)));
+        policy.rules.clone_from(&definition.rules);
+        policy.checks.clone_from(&definition.checks);
+        policy.files.clone_from(&definition.files);
+        policy.collect_reads();
+        definition.texts(&mut |text| policy.reads_of_all.add(text));
+        Ok(policy)
+    }
+
+    fn folded(
+        definition: &Definition,
+        parameters: ParameterValues,
+        selection: &Selection,
+        work: &Work,
+    ) -> Result<Self, Vec<EvaluationError>> {
+        let ParameterValues { values, notes, .. } = parameters;
+        let size = definition.variables.len() + definition.rules.iter().map(Rule::size).sum::<usize>();
+        work.goes_on(size * STEPS_TO_FOLD);
+        let bindings = bound(definition, &values, selection, work)?;
+        let mut policy = Self {
+            values: values.clone(),
+            origins: Vec::new(),
+            bindings,
+            pod_variables: Vec::new(),
+            container_variables: Vec::new(),
+            injected_variables: Vec::new(),
+            rules: Vec::new(),
+            checks: Vec::new(),
+            files: Vec::new(),
+            condition: Condition::Fixed(true),
+            parameters_of_condition: BTreeSet::new(),
+            notes,
+            others: Vec::new(),
+            own_writes: OwnWrites::default(),
+            devices: Devices::default(),
+            adds_devices: definition.adds_devices(),
+            reads: BTreeSet::new(),
+            reads_of_all: ReadsOf::default(),
+            reads_of_conditions: ReadsOf::default(),
+        };
+        let one = |error| vec![error];
+        policy.bind_templates(definition, &values).map_err(one)?;
+        policy.bind_variables(definition, &values);
+        let mut errors = policy.fold_rules(definition);
+        errors.extend(policy.fold_files(definition).err());
+        if !errors.is_empty() {
+            return Err(errors);
+        }
+        policy.devices = policy.devices(definition).map_err(one)?;
+        let variables: Vec<_> = policy.variables().collect();
+        policy.own_writes = OwnWrites::of(&policy.rules, &variables, &policy.files, &policy.devices);
+        policy.fold_checks(definition).map_err(one)?;
+        policy.fold_condition(definition).map_err(one)?;
+        // A pod counts its own work.
+        policy.bindings.count_by(None);
+        Ok(policy)
+    }
+
+    /// Makes variables of the pod from the templates that have a value.
+    fn bind_templates(&mut self, definition: &Definition, values: &[Value]) -> Result<(), EvaluationError> {
+        for (parameter, value) in definition.parameters.iter().zip(values) {
+            let (ParameterType::Template, Value::String(text)) = (parameter.kind, value) else { continue };
+            let compiled = template(text).map_err(|diagnostic| EvaluationError {
+                expression: text.clone(),
+                message: diagnostic.message,
+                fault: Fault::default(),
+            })?;
+            let value = VariableValue::Text(compiled);
+            let name = parameter.name.clone();
+            self.pod_variables.push(Variable { name, value, phase: Phase::Pod, column: None });
+        }
+        Ok(())
+    }
+
+    fn bind_variables(&mut self, definition: &Definition, values: &[Value]) {
+        for variable in definition.variables.iter().filter(|one| !has_row(definition, values, one)) {
+            let target = match variable.phase {
+                Phase::Fixed => continue,
+                Phase::Pod => &mut self.pod_variables,
+                Phase::Container => &mut self.container_variables,
+                Phase::Injected => &mut self.injected_variables,
+            };
+            target.push(variable.clone());
+        }
+    }
+
+    fn devices(&self, definition: &Definition) -> Result<Devices, EvaluationError> {
+        let mut read = self.reads.clone();
+        for variable in self.variables().rev() {
+            if read.contains(&variable.name) {
+                variable.value.names(&mut |name| {
+                    read.insert(name.to_owned());
+                });
+            }
+        }
+        let devices = Devices::of(definition, &self.bindings, &self.rules)?;
+        Ok(Devices { are_kept: self.adds_devices || read.contains("ownDevices"), ..devices })
+    }
+
+    /// Drops the variables that no expression reads, directly or through another variable.
+    fn drop_unread_variables(&mut self) {
+        // A variable reads those before it.
+        for variables in
+            [&mut self.injected_variables, &mut self.container_variables, &mut self.pod_variables]
+        {
+            for at in (0..variables.len()).rev() {
+                if self.reads.contains(&variables[at].name) {
+                    variables[at].value.names(&mut |name| {
+                        self.reads.insert(name.to_owned());
+                    });
+                } else {
+                    variables.remove(at);
+                }
+            }
+        }
+    }
+
+    /// Returns whether an expression reads this name.
+    pub fn reads(&self, name: &str) -> bool {
+        self.reads.contains(name)
+    }
+
+    /// What all expressions read of the pod, or only the conditions of rules.
+    pub fn reads_for(&self, conditions: bool) -> &ReadsOf {
+        if conditions { &self.reads_of_conditions } else { &self.reads_of_all }
+    }
+
+    fn collect_reads(&mut self) {
+        let (mut all, mut of_conditions) = (ReadsOf::default(), ReadsOf::default());
+        self.texts(&mut |text| all.add(text));
+        let mut names = BTreeSet::new();
+        for text in self.rules.iter().flat_map(|rule| rule.when.iter().chain(rule.containers.condition())) {
+            names.extend(names_in(text));
+            of_conditions.add(text);
+        }
+        for rule in &self.rules {
+            rule.pod.host_network().iter().for_each(|template| {
+                template.texts(&mut |text| {
+                    names.extend(names_in(text));
+                    of_conditions.add(text);
+                });
+            });
+        }
+        for variable in self.variables().rev() {
+            if names.contains(&variable.name) {
+                variable.value.texts(&mut |text| {
+                    names.extend(names_in(text));
+                    of_conditions.add(text);
+                });
+            }
+        }
+        (self.reads_of_all, self.reads_of_conditions) = (all, of_conditions);
+    }
+
+    /// Calls `visit` with every variable that depends on the pod.
+    pub(crate) fn variables(&self) -> impl DoubleEndedIterator<Item = &Variable> {
+        self.pod_variables.iter().chain(&self.container_variables).chain(&self.injected_variables)
+    }
+
+    /// Calls `visit` with every interpolation that is evaluated for a pod.
+    fn texts(&self, visit: &mut dyn FnMut(&Interpolation)) {
+        self.variables().for_each(|variable| variable.value.texts(visit));
+        self.rules.iter().for_each(|rule| rule.texts(visit));
+        self.checks.iter().for_each(|check| check.texts(visit));
+        self.files.iter().flat_map(|file| &file.when).for_each(&mut *visit);
+        if let Condition::OfPod(when) = &self.condition {
+            visit(when);
+        }
+    }
+}

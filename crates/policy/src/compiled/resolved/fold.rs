@@ -1,0 +1,101 @@
+//! Rules, settings, conditions and messages without what is the same for every pod.
+
+use super::{Condition, ResolvedPolicy};
+use crate::definition::{About, Definition, Rule};
+use crate::interpolation::{EvaluationError, Interpolation, Phase, names_in};
+use crate::overlay::Fold;
+
+impl ResolvedPolicy {
+    /// Adds the rules that may apply. Returns an error for each rule without a value.
+    pub(super) fn fold_rules(&mut self, definition: &Definition) -> Vec<EvaluationError> {
+        let mut errors = Vec::new();
+        for rule in &definition.rules {
+            match self.active_rule(rule, definition) {
+                Ok(Some(active)) => {
+                    active.texts(&mut |text| self.reads.extend(names_in(text)));
+                    self.rules.push(active);
+                }
+                Ok(None) => {}
+                Err(error) => errors.push(error),
+            }
+        }
+        errors
+    }
+
+    /// The rule for these parameters; `None` if its condition is false.
+    fn active_rule(&self, rule: &Rule, definition: &Definition) -> Result<Option<Rule>, EvaluationError> {
+        let mut when = rule.when.clone();
+        if !self.may_hold(&mut when, definition)? {
+            return Ok(None);
+        }
+        let fold = Fold { names: &definition.names, fixed: &self.bindings };
+        let (container, pod) = (fold.instructions(&rule.container)?, fold.pod(&rule.pod)?);
+        Ok(Some(Rule { when, container, pod, ..rule.clone() }))
+    }
+
+    /// The value of a condition for every pod, if it does not depend on the pod. Where one side of `&&` is false, or
+    /// one of `||` true, CEL needs no value of the other.
+    fn known(
+        &self,
+        condition: &Interpolation,
+        definition: &Definition,
+    ) -> Result<Option<bool>, EvaluationError> {
+        let value = condition.holds(&self.bindings);
+        if condition.phase(&definition.names) == Phase::Fixed { value.map(Some) } else { Ok(value.ok()) }
+    }
+
+    pub(super) fn fold_files(&mut self, definition: &Definition) -> Result<(), EvaluationError> {
+        for file in &definition.files {
+            let mut file = file.clone();
+            if self.may_hold(&mut file.when, definition)? {
+                self.reads.extend(file.when.iter().flat_map(names_in));
+                self.files.push(file);
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns whether a condition may hold for a pod. One that holds for every pod is dropped.
+    fn may_hold(
+        &self,
+        condition: &mut Option<Interpolation>,
+        definition: &Definition,
+    ) -> Result<bool, EvaluationError> {
+        let known = condition.as_ref().map_or(Ok(Some(true)), |when| self.known(when, definition))?;
+        if known == Some(true) {
+            *condition = None;
+        }
+        Ok(known != Some(false))
+    }
+
+    pub(super) fn fold_condition(&mut self, definition: &Definition) -> Result<(), EvaluationError> {
+        let Some(when) = &definition.matcher.when else { return Ok(()) };
+        self.parameters_of_condition = definition.parameters_of(names_in(when).collect());
+        self.condition = if let Some(holds) = self.known(when, definition)? {
+            Condition::Fixed(holds)
+        } else {
+            self.reads.extend(names_in(when));
+            Condition::OfPod(when.clone())
+        };
+        Ok(())
+    }
+
+    /// Adds the checks whose conditions are not false for these parameters.
+    pub(super) fn fold_checks(&mut self, definition: &Definition) -> Result<(), EvaluationError> {
+        for check in &definition.checks {
+            let mut check = check.clone();
+            // That of a variable depends on its value.
+            let is_of_variable = matches!(check.about, About::Variable(..));
+            if !is_of_variable && !self.may_hold(&mut check.when, definition)? {
+                continue;
+            }
+            if check.about == About::Pod {
+                let fold = Fold { names: &definition.names, fixed: &self.bindings };
+                check.message = fold.text(&check.message)?;
+            }
+            check.texts(&mut |text| self.reads.extend(names_in(text)));
+            self.checks.push(check);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,302 @@
+//! A policy file, read and compiled, before its parameters have values.
+//!
+//! A [`Definition`] keeps the place of each part of its file. It is made in `file`, checked in `check`, and gets its values
+//! in `compiled`.
+
+pub(crate) mod checks;
+mod device_names;
+pub(crate) mod files;
+mod place;
+pub(crate) mod precedence;
+
+pub use checks::{About, PolicyCheck, VALUE};
+pub(crate) use device_names::{ClaimNames, DeviceNames, Gpus, OwnDevices};
+pub use files::{SettingsFile, includes};
+pub use place::{At, Placed, entries, in_volume, keys, span_in_rule};
+pub use precedence::{Applied, GivesWay, Part, applied};
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, LazyLock};
+
+use serde_json::Value;
+
+use crate::expression::Expression;
+use crate::from_nodes::{Fact, FromNodes};
+use crate::interpolation::{Interpolation, Names, names_in};
+use crate::keys::{ON_CONFLICT, meaning};
+use crate::matcher::Matcher;
+use crate::overlay::{Element, Instructions, PodOverlay, Write, Written, writes_of_rule};
+use crate::parameter::{Parameter, Variable};
+use crate::source::{Diagnostic, SourceError, SourceFile, TOO_COSTLY};
+use crate::work::Ended;
+use fabric_yaml::{Node, Span};
+
+/// What takes the work of loading, in messages.
+pub const POLICIES_IN_USE: &str = "loading the policies in use";
+
+/// A policy as its file declares it.
+#[derive(Debug)]
+pub struct Definition {
+    /// The name of the file, for messages.
+    pub file: String,
+    /// The text of the file.
+    pub text: Arc<str>,
+    /// The files of what it extends, each after those that it extends itself.
+    pub bases: Vec<SourceFile>,
+    /// The name of the policy that it extends.
+    pub extends: Option<String>,
+    /// The place of that name.
+    pub(crate) extends_span: Span,
+    /// `metadata.name`.
+    pub name: String,
+    /// The key of the provider's block in a values file.
+    pub provider: String,
+    /// One sentence for `policy list`.
+    pub description: String,
+    /// The values that an operator can set.
+    pub parameters: Vec<Parameter>,
+    pub gpus: Gpus,
+    pub(crate) own_devices: Option<OwnDevices>,
+    pub matcher: Matcher,
+    pub variables: Vec<Variable>,
+    /// What `offeredName` and `offeredNames` ask of the nodes, by the call.
+    pub(crate) offered: Vec<Parameter>,
+    pub checks: Vec<PolicyCheck>,
+    pub rules: Vec<Rule>,
+    pub files: Vec<SettingsFile>,
+    pub names: Names,
+    /// The tree that the parser read, of a policy that extends others with theirs.
+    pub spec: Node,
+}
+
+/// The containers that a rule is for.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Containers {
+    /// Those with GPUs.
+    Gpus,
+    /// Those with GPUs, and the launcher of a job.
+    Ranks,
+    /// Those for which this holds.
+    If(Interpolation),
+}
+
+/// The condition for the ranks of a job, and that for containers with GPUs.
+static CONDITIONS: LazyLock<Option<[Interpolation; 2]>> = LazyLock::new(|| {
+    let condition =
+        |source: &str| Some(Interpolation::Expression(Expression::compile(source).ok()?.bare().into()));
+    Some([condition("ranks")?, condition("gpus > 0")?])
+});
+
+impl Containers {
+    /// The condition for each container.
+    pub fn condition(&self) -> Option<&Interpolation> {
+        match self {
+            Self::If(condition) => Some(condition),
+            Self::Ranks => CONDITIONS.as_ref().map(|[ranks, _]| ranks),
+            Self::Gpus => CONDITIONS.as_ref().map(|[_, gpus]| gpus),
+        }
+    }
+
+    /// The condition that the policy writes out.
+    pub fn written(&self) -> Option<&Interpolation> {
+        if let Self::If(condition) = self { Some(condition) } else { None }
+    }
+}
+
+/// The treatment of a value of the pod that differs from the policy's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnConflict {
+    /// The pod's value stays and is reported.
+    #[default]
+    Keep,
+    /// The policy's value replaces it.
+    Replace,
+    /// The pod is refused.
+    Refuse,
+}
+
+impl OnConflict {
+    /// The values of `onConflict`.
+    pub(crate) const WORDS: [(&str, Self); 3] =
+        meaning(ON_CONFLICT, [Self::Keep, Self::Replace, Self::Refuse]);
+}
+
+#[derive(Debug, Clone)]
+pub struct Rule {
+    pub span: Span,
+    pub name: String,
+    pub when: Option<Interpolation>,
+    pub containers: Containers,
+    pub on_conflict: OnConflict,
+    pub container: Instructions,
+    pub pod: PodOverlay,
+    /// Of an entry of `devices.add`.
+    pub device: Option<AddsDevices>,
+    /// The parameters that it depends on.
+    pub parameters: BTreeSet<String>,
+    /// The values that rules of an extension set, too.
+    pub(crate) gives_way: Vec<GivesWay>,
+}
+
+/// An entry of `devices.add`. A pod that brings devices itself gets nothing of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AddsDevices {
+    /// True if the devices are attached to the pod's own network, and not to that of the host.
+    pub to_network: bool,
+    pub has_resources: bool,
+}
+
+impl Definition {
+    /// Returns whether the policy has entries of `devices.add`.
+    pub(crate) fn adds_devices(&self) -> bool {
+        self.rules.iter().any(|rule| rule.device.is_some())
+    }
+
+    /// The texts of the policies that it extends, and its own.
+    pub(super) fn texts_of_files(&self) -> impl DoubleEndedIterator<Item = &str> {
+        self.bases.iter().map(|base| &*base.text).chain([&*self.text])
+    }
+
+    /// An error at its place, which is in the file of the policy or of one that it extends.
+    pub fn error(&self, mut diagnostic: Diagnostic) -> SourceError {
+        if diagnostic.span.line == 0 {
+            diagnostic.span = Span { line: 1, column: 1, length: 1 };
+            return SourceError::new(&self.file, Arc::clone(&self.text), diagnostic);
+        }
+        let (policy, file, text) = (self.name.clone(), self.file.clone(), self.text.clone());
+        let own = SourceFile { policy, file, text };
+        let files: Vec<SourceFile> = self.bases.iter().cloned().chain([own]).collect();
+        SourceError::of(&files, diagnostic)
+    }
+
+    /// The error for a policy for which something takes too much work.
+    pub fn too_costly(&self, what: &str, ended: Ended) -> SourceError {
+        let message = match ended {
+            Ended::Limit { steps } => format!("{what} takes more than {steps} steps of work"),
+            Ended::Stopped => "the files changed while they were loaded".to_owned(),
+        };
+        let diagnostic = Diagnostic::new(self.place(&keys(["rules"])), message).code(TOO_COSTLY);
+        self.error(diagnostic.hint("write fewer rules, values and machines, and no loop within a loop"))
+    }
+
+    /// Notes for each rule which parameters it depends on.
+    pub(super) fn find_parameters_of_rules(&mut self) {
+        let of = |rule: &Rule| {
+            let mut names = BTreeSet::new();
+            rule.texts(&mut |text| names.extend(names_in(text)));
+            self.parameters_of(names)
+        };
+        let all: Vec<BTreeSet<String>> = self.rules.iter().map(of).collect();
+        self.rules.iter_mut().zip(all).for_each(|(rule, parameters)| rule.parameters = parameters);
+    }
+
+    /// What has values for nodes: the parameters, then what no operator sets, the rows of variables and what nodes offer.
+    pub fn by_node(&self) -> impl Iterator<Item = &Parameter> {
+        let columns = self.variables.iter().filter_map(|variable| variable.column.as_deref());
+        self.parameters.iter().chain(columns).chain(&self.offered)
+    }
+
+    /// Notes what the expressions ask of the nodes.
+    pub(super) fn find_offered(&mut self) {
+        let mut offered: BTreeMap<String, FromNodes> = BTreeMap::new();
+        self.texts(&mut |text| {
+            let asked = text.expressions().flat_map(Expression::offered);
+            offered.extend(asked.map(|(call, fact)| (call.clone(), fact.clone())));
+        });
+        let parameter = |(call, fact): (String, FromNodes)| {
+            let default = if fact.fact == Fact::Names { Value::Array(Vec::new()) } else { Value::Null };
+            Parameter { default, ..Parameter::of_nodes(&call, Some(fact)) }
+        };
+        self.offered = offered.into_iter().map(parameter).collect();
+    }
+
+    /// Returns whether a rule may add a toleration of taints with this key.
+    pub fn tolerates(&self, taint: &str) -> bool {
+        let is_wanted = |write: &Write<'_>| match write.value {
+            Written::Entry(Element(entry)) => {
+                write.path == ["spec", "tolerations"] && entry.literal("key") == Some(taint)
+            }
+            _ => false,
+        };
+        self.rules.iter().any(|rule| writes_of_rule(&[], &rule.pod).any(|write| is_wanted(&write)))
+    }
+
+    /// The parameters among these names, and those on which the variables among them depend.
+    pub(super) fn parameters_of(&self, mut names: BTreeSet<String>) -> BTreeSet<String> {
+        for variable in self.variables.iter().rev() {
+            if names.contains(&variable.name) {
+                variable.value.names(&mut |name| {
+                    names.insert(name.to_owned());
+                });
+            }
+        }
+        names.retain(|name| self.parameters.iter().any(|parameter| parameter.name == *name));
+        names
+    }
+
+    /// The annotations that trigger the policy, each with its value.
+    pub fn triggers(&self) -> &[(String, String)] {
+        &self.matcher.any_annotation
+    }
+
+    /// Returns whether it extends another policy, directly or through others.
+    pub fn is_extension_of(&self, base: &Self) -> bool {
+        self.bases.iter().any(|file| file.policy == base.name)
+    }
+
+    /// The names of the resources that count as GPUs.
+    pub fn gpu_resources(&self) -> &[String] {
+        &self.gpus.resources
+    }
+
+    /// The codes of the checks that warn, or of those that refuse the pod.
+    pub fn check_codes(&self, refuses: bool) -> impl Iterator<Item = &str> {
+        self.checks.iter().filter(move |one| one.refuses == refuses).map(|one| one.code.as_str())
+    }
+
+    /// Returns whether an expression of the policy reads a name.
+    pub fn reads(&self, name: &str) -> bool {
+        let mut found = false;
+        self.texts(&mut |text| {
+            found |= text.expressions().any(|expression| expression.names().contains(name));
+        });
+        found
+    }
+
+    /// Calls `visit` with every interpolation of the policy.
+    pub fn texts(&self, visit: &mut dyn FnMut(&Interpolation)) {
+        self.variables.iter().for_each(|variable| variable.value.texts(visit));
+        self.texts_outside_of_variables(visit);
+    }
+
+    /// The conditions of the policy.
+    pub(crate) fn conditions(&self) -> impl Iterator<Item = &Interpolation> {
+        let rules = self.rules.iter().flat_map(|rule| rule.when.iter().chain(rule.containers.condition()));
+        let checks = self.checks.iter().flat_map(PolicyCheck::conditions);
+        let files = self.files.iter().flat_map(|file| &file.when);
+        self.matcher.when.iter().chain(checks).chain(rules).chain(files)
+    }
+
+    /// Calls `visit` with every interpolation but those of variables.
+    pub(super) fn texts_outside_of_variables(&self, visit: &mut dyn FnMut(&Interpolation)) {
+        self.gpus.places(&mut |text, _| visit(text));
+        self.own_devices.iter().for_each(|own| own.places(&mut |text, _| visit(text)));
+        self.matcher.when.iter().for_each(&mut *visit);
+        self.checks.iter().for_each(|check| check.texts(visit));
+        self.rules.iter().for_each(|rule| rule.texts(visit));
+        self.files.iter().flat_map(|file| &file.when).for_each(visit);
+    }
+}
+
+impl Rule {
+    /// The number of its values.
+    pub(crate) fn size(&self) -> usize {
+        self.writes().count() + self.pod.volumes.len() + self.pod.claims.len()
+    }
+
+    /// Calls `visit` with every interpolation of the rule.
+    pub fn texts(&self, visit: &mut dyn FnMut(&Interpolation)) {
+        self.when.iter().chain(self.containers.condition()).for_each(&mut *visit);
+        self.pod.texts_with(&self.container, visit);
+    }
+}

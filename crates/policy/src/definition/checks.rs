@@ -1,0 +1,142 @@
+//! The checks that a policy declares: warnings for the author of a pod, and refusals.
+
+use std::borrow::Cow;
+
+use fabric_yaml::{Node, Span};
+
+use crate::definition::Containers;
+use crate::interpolation::{Interpolation, Names, Phase};
+use crate::keys;
+use crate::source::reader::{self, Fields};
+use crate::source::{Checked, DUPLICATE_NAME, Diagnostic, MISSING_KEY, all};
+
+/// The name of a variable's value in a check of it.
+pub const VALUE: &str = "value";
+
+#[derive(Debug, Clone)]
+pub struct PolicyCheck {
+    pub code: String,
+    pub span: Span,
+    /// True if the pod is refused.
+    pub refuses: bool,
+    pub about: About,
+    /// The condition for the pod, or for each container with the variable. Only a check of containers can lack it.
+    pub when: Option<Interpolation>,
+    pub message: Interpolation,
+}
+
+/// The subject of a check.
+#[derive(Debug, Clone, PartialEq)]
+pub enum About {
+    /// The pod after injection.
+    Pod,
+    /// Each of these containers.
+    Containers(Interpolation),
+    /// A variable that one of these containers sets itself.
+    Variable(String, Containers),
+}
+
+impl PolicyCheck {
+    /// The conditions, in the order in which they are evaluated.
+    pub fn conditions(&self) -> impl Iterator<Item = &Interpolation> {
+        let of_containers = match &self.about {
+            About::Pod => None,
+            About::Containers(condition) => Some(condition),
+            About::Variable(_, containers) => containers.condition(),
+        };
+        of_containers.into_iter().chain(&self.when)
+    }
+
+    /// Calls `visit` with every interpolation.
+    pub fn texts(&self, visit: &mut dyn FnMut(&Interpolation)) {
+        self.conditions().for_each(&mut *visit);
+        visit(&self.message);
+    }
+}
+
+/// Reads the list `checks`.
+pub(crate) fn read(node: &Node, names: &Names) -> Checked<Vec<PolicyCheck>> {
+    let items = reader::items(node, "`checks`")?;
+    reader::at_most(items.len(), "checks", node.span)?;
+    all(items.iter().map(|item| check(item, names)))
+}
+
+fn check(node: &Node, names: &Names) -> Checked<PolicyCheck> {
+    let mut fields = Fields::of(node, &keys::CHECK)?;
+    let code = fields.required("code", code);
+    let has = |key| node.get(key).is_some();
+    let mut names = Cow::Borrowed(names);
+    let is_free = !has("env") || names.to_mut().add(VALUE, Phase::Container);
+    let env = fields.optional("env", |node| {
+        let name = reader::text(node, "`env`")?;
+        let hint = "write one name, such as `NCCL_DEBUG`, and a check for each variable";
+        reader::variable_name(node, name, hint)?;
+        if is_free {
+            return Ok(name.to_owned());
+        }
+        Err(Diagnostic::new(node.span, format!("the policy has a name `{VALUE}` of its own"))
+            .code(DUPLICATE_NAME)
+            .hint("rename it: in a check of a variable, it is the value of the variable"))
+    });
+    let names = &*names;
+    let (of_pod, of_message) = match (has("env"), has("containers")) {
+        (true, _) => (Phase::Container, Phase::Container),
+        (false, true) => (Phase::Pod, Phase::Container),
+        (false, false) => (Phase::Injected, Phase::Injected),
+    };
+    let when = fields.optional("when", |node| Interpolation::condition(node, "when", names, of_pod));
+    let containers = fields
+        .optional("containers", |node| Interpolation::condition(node, "containers", names, Phase::Container));
+    let mut message = |key: &'static str| {
+        fields.optional(key, |node| {
+            let text = reader::located(node, &format!("`{key}`"))?;
+            if text.text.trim().is_empty() {
+                return Err(Diagnostic::new(node.span, format!("`{key}` is empty"))
+                    .hint("write a sentence for the author of the pod"));
+            }
+            Interpolation::compile(&text, names, Some(of_message))
+        })
+    };
+    let (warn, refuse) = (message("warn"), message("refuse"));
+    let (has_when, is_of_variable) = (has("when") || fields.misspells("when"), has("env"));
+    let missing = match (has("warn"), has("refuse")) {
+        (true, true) => Some(("a check has `warn` or `refuse`, not both", "write the message once")),
+        (false, false) if !fields.has_unknown() => {
+            Some(("a check has no message", "write it under `warn`, or under `refuse` to refuse the pod"))
+        }
+        _ if !has_when && (is_of_variable || !has("containers")) => Some((
+            "a check has no condition",
+            "add `when:` for the pod, `containers:` for each container, or both",
+        )),
+        _ => None,
+    };
+    if let Some((message, hint)) = missing {
+        let messages = ["warn", "refuse"].map(|key| node.entry(key).map(|entry| entry.span));
+        // Of two messages, the second one is too many.
+        let later = messages.iter().flatten().max_by_key(|span| (span.line, span.column)).copied();
+        let span = later.filter(|_| has("warn") && has("refuse")).unwrap_or(node.span);
+        let _ = fields.take(Err::<(), _>(Diagnostic::new(span, message).code(MISSING_KEY).hint(hint)));
+    }
+    fields.finish()?;
+    let about = match (env?, containers?) {
+        (Some(name), containers) => {
+            About::Variable(name, containers.map_or(Containers::Ranks, Containers::If))
+        }
+        (None, Some(containers)) => About::Containers(containers),
+        (None, None) => About::Pod,
+    };
+    let (warn, refuse) = (warn?, refuse?);
+    let refuses = refuse.is_some();
+    let message = refuse.or(warn).unwrap_or_else(|| Interpolation::Literal(String::new()));
+    Ok(PolicyCheck { code: code?, span: node.span, refuses, about, when: when?, message })
+}
+
+fn code(node: &Node) -> Result<String, Diagnostic> {
+    let code = reader::text(node, "the code of a check")?;
+    let snake = code.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
+    if code.is_empty() || code.len() > 63 || !snake {
+        return Err(Diagnostic::new(node.span, format!("the code of a check is `{code}`"))
+            .hint("use lower-case letters, digits and `_`, at most 63"));
+    }
+    Ok(code.to_owned())
+}

@@ -1,0 +1,281 @@
+//! The names that GPUs and the devices of a fabric go by: `gpus` and `devices.own` of a policy.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use serde_json::Value;
+
+use fabric_yaml::{Content, Node};
+
+use crate::expression::Bindings;
+use crate::interpolation::{EvaluationError, Interpolation, Names, Phase};
+use crate::keys;
+use crate::matcher::Pattern;
+use crate::overlay::Wanted;
+use crate::schema::Format;
+use crate::source::reader::{self, Fields};
+use crate::source::{Checked, Diagnostic, MISSING_KEY, TOO_EARLY, all};
+
+/// `gpus`: the resources that count as GPUs, and the claims that bring GPUs.
+#[derive(Debug, Default)]
+pub struct Gpus {
+    pub resources: Vec<String>,
+    claims: NameList,
+}
+
+/// `devices.own`: the names that devices of the policy's fabric go by.
+#[derive(Debug, Default)]
+pub(crate) struct OwnDevices {
+    resources: NameList,
+    networks: NameList,
+    claims: NameList,
+}
+
+/// A list of names. An expression, over parameters only, yields a name or a list of names.
+#[derive(Debug, Default)]
+struct NameList(Vec<Interpolation>);
+
+/// Claims by name, for certain parameter values.
+#[derive(Debug, Default)]
+pub struct ClaimNames(Vec<ClaimName>);
+
+/// A name of claims, such as `single-gpu=1`.
+#[derive(Debug, Clone)]
+pub struct ClaimName {
+    pub pattern: Pattern,
+    /// The devices of such a claim, if the name has its own number.
+    pub(crate) devices: Option<i64>,
+}
+
+/// The names of a fabric, for certain parameter values.
+#[derive(Debug, Default)]
+pub struct DeviceNames {
+    pub resources: Vec<Pattern>,
+    pub networks: Vec<Pattern>,
+    pub claims: ClaimNames,
+}
+
+impl Gpus {
+    /// Reads what has no problem.
+    pub(crate) fn read(&mut self, node: &Node, names: &Names) -> Checked<()> {
+        let mut fields = Fields::of(node, &keys::GPUS)?;
+        self.resources = fields.required("resources", gpu_resources).unwrap_or_default();
+        let claims = fields.optional("claims", |node| match &node.content {
+            Content::Map(_) => Err(reader::expected(node, "`claims` to be a list")
+                .hint("write each name with the GPUs of such a claim, as in `[single-gpu=1]`")
+                .into()),
+            _ => NameList::read(node, "`claims`", names, gpu_claim),
+        });
+        self.claims = claims.ok().flatten().unwrap_or_default();
+        fields.finish()
+    }
+
+    /// Calls `visit` with every interpolation, and the value that is needed in its place.
+    pub(crate) fn places(&self, visit: &mut dyn FnMut(&Interpolation, Wanted)) {
+        self.claims.places(visit);
+    }
+
+    pub(crate) fn claims(&self, bindings: &Bindings<'_, '_>) -> Result<ClaimNames, EvaluationError> {
+        self.claims.resolve(bindings, gpu_claim).map(ClaimNames::new)
+    }
+}
+
+fn gpu_resources(node: &Node) -> Checked<Vec<String>> {
+    let items = reader::items(node, "`resources`")?;
+    if items.is_empty() {
+        let message = "`resources` names no resource, so that no container has GPUs";
+        return Err(Diagnostic::new(node.span, message).hint("write for example `[example.com/gpu]`").into());
+    }
+    reader::at_most(items.len(), "resources of GPUs", node.span)?;
+    let mut known = BTreeSet::new();
+    let names: Vec<String> = all(items.iter().map(|item| {
+        let name = reader::text(item, "`resources`")?;
+        let invalid = |problem| {
+            Diagnostic::new(item.span, format!("an entry of `resources` is wrong: {problem}"))
+                .hint("write the name of a resource, such as `example.com/gpu`")
+        };
+        Format::ResourceName.check(name).map_err(invalid)?;
+        if !name.contains('/') {
+            return Err(invalid(format!("`{name}` is no extended resource")));
+        }
+        Ok::<_, Diagnostic>(name.to_owned())
+    }))?;
+    // What it extends may name the same resource, whose GPUs count once.
+    Ok(names.into_iter().filter(|name| known.insert(name.clone())).collect())
+}
+
+impl OwnDevices {
+    pub(crate) fn read(node: &Node, names: &Names) -> Checked<Self> {
+        let mut fields = Fields::of(node, &keys::OWN)?;
+        let kinds: [(_, Parse<Pattern>); 3] = [
+            ("resources", resource),
+            ("networks", pattern),
+            ("claims", |name| match claim_name(name)? {
+                ClaimName { pattern, devices: None | Some(0) } => Ok(pattern),
+                ClaimName { pattern, .. } => Err(format!(
+                    "`{name}` has a number of GPUs, which belongs under `claims` of `gpus`; here, write `{pattern}`"
+                )),
+            }),
+        ];
+        let [resources, networks, claims] = kinds.map(|(key, check)| {
+            fields.optional(key, |node| NameList::read(node, &format!("`{key}`"), names, check))
+        });
+        fields.finish()?;
+        let own = Self {
+            resources: resources?.unwrap_or_default(),
+            networks: networks?.unwrap_or_default(),
+            claims: claims?.unwrap_or_default(),
+        };
+        if [&own.resources, &own.networks, &own.claims].into_iter().all(|list| list.0.is_empty()) {
+            return Err(Diagnostic::new(node.span, "`own` names no device")
+                .code(MISSING_KEY)
+                .hint("give it `resources`, `networks` or `claims`")
+                .into());
+        }
+        Ok(own)
+    }
+
+    /// Calls `visit` with every interpolation, and the value that is needed in its place.
+    pub(crate) fn places(&self, visit: &mut dyn FnMut(&Interpolation, Wanted)) {
+        for list in [&self.resources, &self.networks, &self.claims] {
+            list.places(visit);
+        }
+    }
+
+    pub(crate) fn resolve(&self, bindings: &Bindings<'_, '_>) -> Result<DeviceNames, EvaluationError> {
+        Ok(DeviceNames {
+            resources: self.resources.resolve(bindings, resource)?,
+            networks: self.networks.resolve(bindings, pattern)?,
+            claims: ClaimNames::new(self.claims.resolve(bindings, claim_name)?),
+        })
+    }
+}
+
+impl NameList {
+    /// `parse` is for the names that are no expressions.
+    fn read<T>(node: &Node, what: &str, names: &Names, parse: Parse<T>) -> Checked<Self> {
+        let item = |item: &Node| {
+            let name = fixed(item, what, names)?;
+            match &name {
+                Interpolation::Literal(_) if !matches!(node.content, Content::List(_)) => Err(
+                    reader::expected(node, &format!("{what} to be a list, or an expression that yields one")),
+                ),
+                Interpolation::Literal(text) => match parse(text) {
+                    Ok(_) => Ok(name),
+                    Err(problem) => {
+                        Err(Diagnostic::new(item.span, problem).hint(format!("correct the entry of {what}")))
+                    }
+                },
+                _ => Ok(name),
+            }
+        };
+        all(node.one_or_items().iter().map(item)).map(Self)
+    }
+
+    fn places(&self, visit: &mut dyn FnMut(&Interpolation, Wanted)) {
+        self.0.iter().for_each(|name| visit(name, Wanted::NameOrNames));
+    }
+
+    fn resolve<T>(&self, bindings: &Bindings<'_, '_>, parse: Parse<T>) -> Result<Vec<T>, EvaluationError> {
+        let mut names = Vec::with_capacity(self.0.len());
+        for text in &self.0 {
+            let value = text.evaluate(bindings)?;
+            let found = match &value {
+                Value::Null => &[],
+                Value::Array(found) => found.as_slice(),
+                one => std::slice::from_ref(one),
+            };
+            for name in found {
+                let Value::String(name) = name else {
+                    return Err(text.failed(format!("the result is `{name}` where a name is needed")));
+                };
+                names.push(parse(name).map_err(|message| text.failed(message))?);
+            }
+        }
+        Ok(names)
+    }
+}
+
+/// A string with expressions over parameters only.
+fn fixed(node: &Node, what: &str, names: &Names) -> Result<Interpolation, Diagnostic> {
+    let compiled = Interpolation::compile(&reader::located(node, what)?.trim(), names, None)?;
+    if compiled.phase(names) == Phase::Fixed {
+        return Ok(compiled);
+    }
+    Err(Diagnostic::new(node.span, format!("`{}` depends on the pod", compiled.source()))
+        .code(TOO_EARLY)
+        .hint("the names of devices are the same for every pod: read parameters only"))
+}
+
+/// What makes something of a name.
+type Parse<T> = fn(&str) -> Result<T, String>;
+
+fn pattern(name: &str) -> Result<Pattern, String> {
+    if name.is_empty() { Err("a name is empty".to_owned()) } else { Ok(Pattern::new(name)) }
+}
+
+/// The name of a resource, in which a `*` stands for any text.
+fn resource(name: &str) -> Result<Pattern, String> {
+    let is_extended =
+        name.contains(['/', '*']) && Format::ResourceName.check(&name.replace('*', "x")).is_ok();
+    if !is_extended {
+        return Err(format!(
+            "`{name}` is not the name of a resource, `DOMAIN/NAME`, in which `*` stands for any text"
+        ));
+    }
+    pattern(name)
+}
+
+/// The name of claims that bring GPUs, with their number.
+fn gpu_claim(text: &str) -> Result<ClaimName, String> {
+    match claim_name(text)? {
+        ClaimName { devices: None, .. } => {
+            Err(format!("`{text}` does not say how many GPUs such a claim brings, as `{text}=8` does"))
+        }
+        name => Ok(name),
+    }
+}
+
+fn claim_name(text: &str) -> Result<ClaimName, String> {
+    let Some((name, devices)) = text.split_once('=') else {
+        return Ok(ClaimName { pattern: pattern(text)?, devices: None });
+    };
+    let devices =
+        devices.parse::<u32>().map_err(|_| format!("`{devices}` in `{text}` is not a number of devices"))?;
+    Ok(ClaimName { pattern: pattern(name)?, devices: Some(devices.into()) })
+}
+
+impl fmt::Display for ClaimName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.pattern.fmt(f)?;
+        self.devices.map_or(Ok(()), |devices| write!(f, "={devices}"))
+    }
+}
+
+impl ClaimNames {
+    /// The names without devices come first: they decide, wherever they stand.
+    fn new(mut names: Vec<ClaimName>) -> Self {
+        names.sort_by_key(|name| name.devices != Some(0));
+        Self(names)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &ClaimName> {
+        self.0.iter()
+    }
+
+    pub(crate) fn bring_devices(&self) -> bool {
+        self.with_devices().next().is_some()
+    }
+
+    /// The names of claims that bring devices.
+    pub fn with_devices(&self) -> impl Iterator<Item = &ClaimName> {
+        self.0.iter().filter(|name| name.devices != Some(0))
+    }
+
+    /// The devices of a claim with this name in the pod, and this name of its own or of its template. The first name that
+    /// matches one of the two decides; without a number, it stands for one device.
+    pub fn devices_of(&self, name: &str, target: &str) -> i64 {
+        let known = self.0.iter().find(|known| known.pattern.matches(name) || known.pattern.matches(target));
+        known.map_or(0, |known| known.devices.unwrap_or(1))
+    }
+}

@@ -1,0 +1,139 @@
+//! Settings of libraries: environment variables that processes need which a container does not start itself.
+//!
+//! A rank that `mpirun` starts over ssh does not inherit the environment of its container. It reads the files that its
+//! libraries read.
+
+use crate::schema::Format;
+use fabric_yaml::Node;
+
+use crate::interpolation::{Interpolation, Names, Phase};
+use crate::keys;
+use crate::source::reader::{self, Fields};
+use crate::source::{Checked, DUPLICATE_NAME, Diagnostic, Problems, all};
+
+/// Variables of one library.
+#[derive(Debug, Clone)]
+pub struct SettingsFile {
+    /// The name of the file without its ending, for annotations, volumes and reports.
+    pub name: String,
+    /// Names, or beginnings of names that end in `*`.
+    pub variables: Vec<String>,
+    pub when: Option<Interpolation>,
+    /// The path at which the library reads a file of `NAME=VALUE` lines.
+    pub path: String,
+    /// Variables that name another file.
+    pub except: Vec<String>,
+}
+
+/// Each file is a volume and an annotation of the pod, and each container looks at each.
+const MAX_FILES: usize = 64;
+/// The most names and beginnings of one file, with each of which each variable is compared.
+const MAX_VARIABLES: usize = 64;
+
+/// The names become parts of annotations and volumes.
+const MAX_NAME: usize = 40;
+
+impl SettingsFile {
+    /// Names, or beginnings of names that end in `*`.
+    pub(crate) fn patterns(&self) -> &[String] {
+        &self.variables
+    }
+
+    /// Returns whether a variable is one of these settings.
+    pub fn include(&self, variable: &str) -> bool {
+        self.variables.iter().any(|pattern| includes(pattern, variable))
+    }
+}
+
+/// Returns whether a variable is one of those that a pattern names.
+pub fn includes(pattern: &str, variable: &str) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(beginning) => variable.starts_with(beginning),
+        None => variable == pattern,
+    }
+}
+
+/// Reads the list `files`.
+pub(crate) fn read(node: &Node, names: &Names) -> Checked<Vec<SettingsFile>> {
+    let mut known: Vec<String> = Vec::new();
+    let items = reader::items(node, "`files`")?;
+    if let Some(item) = items.get(MAX_FILES) {
+        let message = format!("the policy has {} files, more than {MAX_FILES}", items.len());
+        return Err(Diagnostic::new(item.span, message)
+            .hint("name the variables of one library in one entry")
+            .into());
+    }
+    all(items.iter().map(|item| {
+        let read = one(item, names)?;
+        if read.variables.len() > MAX_VARIABLES {
+            let message =
+                format!("the file has {} variables, more than {MAX_VARIABLES}", read.variables.len());
+            return Err(Diagnostic::new(item.span, message)
+                .hint("write a beginning and `*`, as in `NCCL_*`")
+                .into());
+        }
+        if known.contains(&read.name) {
+            let message = format!("two entries of `files` have the name `{}`", read.name);
+            let span = item.get("path").map_or(item.span, |path| path.span);
+            return Err(Problems::from(Diagnostic::new(span, message).code(DUPLICATE_NAME)));
+        }
+        known.push(read.name.clone());
+        Ok(read)
+    }))
+}
+
+fn one(node: &Node, names: &Names) -> Checked<SettingsFile> {
+    let mut fields = Fields::of(node, &keys::FILE)?;
+    let path = fields.required("path", path);
+    let variables = fields.required("variables", |node| names_of(node, pattern));
+    let when = fields.optional("when", |node| Interpolation::condition(node, "when", names, Phase::Pod));
+    let except = fields.optional("unless", |node| names_of(node, name));
+    fields.finish()?;
+    let (path, name) = path?;
+    Ok(SettingsFile { name, variables: variables?, when: when?, path, except: except?.unwrap_or_default() })
+}
+
+fn names_of(node: &Node, read: fn(&Node) -> Result<String, Diagnostic>) -> Checked<Vec<String>> {
+    let items = reader::items(node, "the list")?;
+    if items.is_empty() {
+        return Err(Diagnostic::new(node.span, "the list of variables is empty")
+            .hint("write names such as `NCCL_DEBUG`")
+            .into());
+    }
+    all(items.iter().map(read))
+}
+
+fn pattern(node: &Node) -> Result<String, Diagnostic> {
+    let text = reader::text(node, "the name of a variable")?;
+    let hint = "write a name such as `NCCL_DEBUG`, or its beginning and `*`";
+    reader::variable_name(node, text.strip_suffix('*').unwrap_or(text), hint)?;
+    Ok(text.to_owned())
+}
+
+fn name(node: &Node) -> Result<String, Diagnostic> {
+    let text = reader::text(node, "the name of a variable")?;
+    reader::variable_name(node, text, "write a name such as `NCCL_CONF_FILE`")?;
+    Ok(text.to_owned())
+}
+
+/// The path of a file, and its name without the ending.
+fn path(node: &Node) -> Result<(String, String), Diagnostic> {
+    let path = reader::text(node, "the path of a file")?;
+    let last = path.rsplit('/').next().unwrap_or_default();
+    let clean = path.starts_with('/')
+        && path.split('/').skip(1).all(|part| !matches!(part, "" | "." | ".."))
+        && !path.contains([':', ','])
+        && Format::FilePath.check(last).is_ok();
+    if !clean {
+        return Err(Diagnostic::new(node.span, format!("the path of a file is `{path}`"))
+            .hint("write the absolute path that the library reads, such as `/etc/nccl.conf`"));
+    }
+    let stem = last.trim_start_matches('.').split('.').next().unwrap_or_default();
+    let name: String = stem.to_ascii_lowercase().replace('_', "-");
+    if Format::DnsLabel.check(&name).is_ok() && name.len() <= MAX_NAME {
+        return Ok((path.to_owned(), name));
+    }
+    let message = format!("the file is called `{last}`, and annotations and volumes cannot have that name");
+    let hint = format!("use letters, digits and hyphens before the first dot, at most {MAX_NAME}");
+    Err(Diagnostic::new(node.span, message).hint(hint))
+}

@@ -1,0 +1,397 @@
+//! CEL. Only this folder knows the library behind it.
+//!
+//! An expression is compiled once, with a bound on what its evaluation costs; what it reads and the types of its values are
+//! found without evaluating it. Which names it can read is for `interpolation` to say.
+
+mod budget;
+mod compared;
+mod environment;
+mod failure;
+mod functions;
+mod infer;
+mod offered;
+mod reads;
+mod tree;
+pub(crate) mod types;
+mod values;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use cel::common::ast::{Expr, IdedExpr};
+use cel::{Context, Program};
+use serde_json::Value;
+
+use crate::from_nodes::FromNodes;
+use crate::work::{Work, goes_on};
+use fabric_yaml::{SourceMap, Span};
+
+pub use compared::Use;
+pub(crate) use failure::Failure;
+pub(crate) use infer::TypeFinding;
+pub use reads::{Path, ReadSet, Step};
+pub use values::{Computed, Lookup, Resolver};
+
+use budget::Counting;
+use environment::{ENV, is_operator};
+use offered::Offered;
+use reads::ROOTS;
+use values::{from_json, to_json};
+
+/// A compiled expression.
+#[derive(Debug)]
+pub struct Expression {
+    program: Program,
+    /// The expression that is evaluated in its place, if it can handle much.
+    counting: Option<Counting>,
+    depth: usize,
+    offered: Box<Offered>,
+    /// What an evaluation takes at least.
+    steps: usize,
+    source: String,
+    /// The places of its characters in the file.
+    map: SourceMap,
+    /// True if it is written without `${` and `}`.
+    is_bare: bool,
+    /// Free variables.
+    names: BTreeSet<String>,
+    /// The parts of `pod`, `container` and `node` that it reads.
+    reads: Box<[ReadSet; 3]>,
+}
+
+/// An expression that is not CEL, or that names what is not there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CompileError {
+    pub(crate) message: String,
+    /// Byte range within the expression.
+    pub(crate) at: usize,
+    pub(crate) length: usize,
+    pub(crate) hint: Option<String>,
+}
+
+/// Values by name, for expressions to read.
+pub struct Bindings<'p, 'v> {
+    context: Context<'p, 'v>,
+    /// What counts the evaluations of expressions together; without it, each has a bound of its own.
+    work: Option<Work>,
+}
+
+impl Default for Bindings<'static, 'static> {
+    fn default() -> Self {
+        Self { context: Context::with_env(Arc::clone(&ENV)), work: None }
+    }
+}
+
+impl<'v> Bindings<'_, 'v> {
+    pub fn child(&self) -> Bindings<'_, 'v> {
+        Bindings { context: self.context.new_inner_scope(), work: self.work.clone() }
+    }
+
+    /// Values that this scope works out when they are read, and what counts that.
+    pub fn resolve_by(&mut self, resolver: &'v Resolver<'v>, work: Option<Work>) {
+        self.context.set_variable_resolver(resolver);
+        self.work = work;
+    }
+
+    /// Counts evaluations from now on, or no longer.
+    pub(crate) fn count_by(&mut self, work: Option<Work>) {
+        self.work = work;
+    }
+
+    /// The value of a name.
+    pub fn get(&self, name: &str) -> Option<Value> {
+        let name = IdedExpr { id: 0, expr: Expr::Ident(name.to_owned()) };
+        to_json(&cel::Value::resolve(&name, &self.context).ok()?).ok()
+    }
+
+    /// Binds a JSON value.
+    pub fn set(&mut self, name: &str, value: &Value) {
+        self.context.add_variable_as_val(name, from_json(value));
+    }
+
+    /// Binds a number as CEL's `double`, whole numbers too.
+    pub fn set_double(&mut self, name: &str, value: f64) {
+        self.context.add_variable_from_value(name, value);
+    }
+}
+
+impl std::fmt::Debug for Bindings<'_, '_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Bindings")
+    }
+}
+
+/// Expressions are parsed and evaluated by recursion, so there must be an end to them.
+const MAX_LENGTH: usize = 4_096;
+/// The deepest expression: `a + b + c` has three levels.
+const MAX_DEPTH: usize = 100;
+
+impl Expression {
+    /// Compiles CEL and finds out what it reads.
+    pub fn compile(source: &str) -> Result<Self, CompileError> {
+        let whole = |message: String| CompileError { message, at: 0, length: source.len(), hint: None };
+        if source.trim().is_empty() {
+            return Err(whole("an expression is empty".to_owned()));
+        }
+        if source.len() > MAX_LENGTH {
+            return Err(whole(format!("an expression has {} bytes, more than {MAX_LENGTH}", source.len())));
+        }
+        let program = ENV.compile(source).map_err(|errors| {
+            let Some(first) = errors.errors.first() else { return whole("not valid CEL".to_owned()) };
+            let line = usize::try_from(first.pos.0).unwrap_or(1).max(1);
+            let column = usize::try_from(first.pos.1).unwrap_or(0).saturating_sub(1);
+            let line_start: usize = source.split_inclusive('\n').take(line - 1).map(str::len).sum();
+            let column: usize = source[line_start..].chars().take(column).map(char::len_utf8).sum();
+            failure::syntax(&first.msg, source, (line_start + column).min(source.len()))
+        })?;
+        let depth = tree::levels(program.expression()).count();
+        let steps = budget::steps(program.expression());
+        if depth > MAX_DEPTH {
+            let hint = Some("split it into `variables`".to_owned());
+            let message = format!("an expression has {depth} levels, more than {MAX_DEPTH}");
+            return Err(CompileError { hint, ..whole(message) });
+        }
+        for function in program.references().functions() {
+            if !is_operator(function) && !functions::is_known(function) {
+                let at = source.find(function).unwrap_or(0);
+                let message = format!("CEL has no function `{function}`");
+                let hint = Some(functions::hint(function));
+                return Err(CompileError { message, at, length: function.len(), hint });
+            }
+        }
+        let used = compared::uses(program.expression());
+        let names = used.iter().map(|used| used.root.clone()).collect();
+        let reads = Box::new(ROOTS.map(|root| {
+            let mut reads = ReadSet::default();
+            used.iter().filter(|used| used.root == root).for_each(|used| reads.insert(used.path.clone()));
+            reads
+        }));
+        let offered = Box::new(Offered::of(program.expression(), source)?);
+        let counting = Counting::of(offered.replaced.as_deref().unwrap_or_else(|| program.expression()));
+        Ok(Self {
+            program,
+            counting,
+            offered,
+            depth,
+            steps,
+            source: source.to_owned(),
+            map: SourceMap::default(),
+            is_bare: false,
+            names,
+            reads,
+        })
+    }
+
+    /// How many expressions are within each other.
+    pub(crate) fn depth(&self) -> usize {
+        self.depth
+    }
+
+    /// The expression, as one that is written without `${` and `}`.
+    pub(crate) fn bare(self) -> Self {
+        Self { is_bare: true, ..self }
+    }
+
+    /// The expression as the file has it.
+    pub(crate) fn written(&self) -> String {
+        if self.is_bare { self.source.clone() } else { format!("${{{}}}", self.source) }
+    }
+
+    /// What it reads, and the texts with which it compares that.
+    pub fn uses(&self) -> Vec<Use> {
+        compared::uses(self.program.expression())
+    }
+
+    /// The expression with the places of its characters.
+    pub(crate) fn placed(self, map: SourceMap) -> Self {
+        Self { map, ..self }
+    }
+
+    /// The place in the file of `length` bytes at `offset` of the source, as far as they are on one line. Its line is 0
+    /// for an expression that is in no file, such as one of a values file.
+    pub fn span(&self, offset: usize, length: usize) -> Span {
+        self.map.span(&self.source, offset, length)
+    }
+
+    /// The place of a name that the expression reads, or else of the whole expression.
+    pub(crate) fn span_of_name(&self, name: &str) -> Span {
+        match find_name(&self.source, name) {
+            Some(at) => self.span(at, name.len()),
+            None => self.span(0, self.source.len()),
+        }
+    }
+
+    /// The place of what a failure is about, or of the whole expression.
+    pub(super) fn span_of_failure(&self, failure: &Failure) -> Span {
+        self.span_of_name(failure.name.as_deref().unwrap_or_default())
+    }
+
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    pub fn names(&self) -> &BTreeSet<String> {
+        &self.names
+    }
+
+    /// The parts of the pod that it reads.
+    pub fn reads_of_pod(&self) -> &ReadSet {
+        &self.reads[0]
+    }
+
+    /// The parts of its container that it reads.
+    pub fn reads_of_container(&self) -> &ReadSet {
+        &self.reads[1]
+    }
+
+    /// The labels that it reads.
+    pub fn reads_of_node(&self) -> &ReadSet {
+        &self.reads[2]
+    }
+
+    /// What it asks of the nodes, by the names to bind.
+    pub(crate) fn offered(&self) -> impl Iterator<Item = &(String, FromNodes)> {
+        self.offered.calls.iter()
+    }
+
+    /// The tree that is evaluated.
+    fn tree(&self) -> &IdedExpr {
+        self.offered.replaced.as_deref().unwrap_or_else(|| self.program.expression())
+    }
+
+    /// Evaluates to a JSON value.
+    pub(crate) fn evaluate(&self, bindings: &Bindings<'_, '_>) -> Result<Value, Failure> {
+        if !goes_on(bindings.work.as_ref(), self.steps) {
+            return Err(Failure::exhausted());
+        }
+        let result = match (&self.counting, &self.offered.replaced) {
+            (Some(counting), _) => counting.execute(&bindings.context, bindings.work.as_ref()),
+            (None, Some(replaced)) => cel::Value::resolve(replaced, &bindings.context),
+            (None, None) => self.program.execute(&bindings.context),
+        };
+        let result = to_json(&result.map_err(Failure::from)?)?;
+        if budget::fits(&result, bindings.work.as_ref()) { Ok(result) } else { Err(Failure::too_large()) }
+    }
+}
+
+/// The position of a name in an expression, where it is not part of a longer one.
+pub(super) fn find_name(source: &str, name: &str) -> Option<usize> {
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let found = if name.is_empty() { None } else { Some(source.match_indices(name)) };
+    found
+        .into_iter()
+        .flatten()
+        .map(|(at, _)| at)
+        .find(|at| !source[..*at].ends_with(is_name) && !source[*at + name.len()..].starts_with(is_name))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn names(source: &str) -> Vec<String> {
+        Expression::compile(source).unwrap().names().iter().cloned().collect()
+    }
+
+    #[test]
+    fn free_variables_are_found_and_local_ones_are_not() {
+        assert_eq!(names("gpus * 2 > limit ? 'a' : b"), ["b", "gpus", "limit"]);
+        assert_eq!(names("items.map(i, i + offset).join(',')"), ["items", "offset"]);
+        assert_eq!(names("pod.metadata.?labels[?podNamespace].orValue('') == ''"), ["pod", "podNamespace"]);
+        assert_eq!(names("pod.spec.volumes[index].name.map(i, labels[i])"), ["index", "labels", "pod"]);
+        assert_eq!(names("math.ceil(ratio) > 1.0 && type(x) == int"), ["ratio", "x"]);
+    }
+
+    #[test]
+    fn what_is_read_of_the_pod_is_known_path_by_path() {
+        let step = |step: &Step| match step {
+            Step::Field(name) => name.clone(),
+            Step::Every => "*".to_owned(),
+            Step::Exists => ".".to_owned(),
+        };
+        let paths = |source: &str| match Expression::compile(source).unwrap().reads_of_pod() {
+            ReadSet::Paths(paths) => paths
+                .iter()
+                .map(|path| path.iter().map(step).collect::<Vec<_>>().join("/"))
+                .collect::<Vec<_>>(),
+            ReadSet::Whole => vec!["*".to_owned()],
+        };
+        assert_eq!(paths("gpus > 1"), Vec::<String>::new());
+        assert_eq!(paths("has(pod.spec.hostNetwork) && pod.spec.hostNetwork"), ["spec/hostNetwork"]);
+        assert_eq!(paths("pod.metadata.?labels[?'a/b'].orValue('') == 'x'"), ["metadata/labels/a/b"]);
+        assert_eq!(paths("pod.metadata.labels[key] == 'x'"), ["metadata/labels"]);
+        assert_eq!(paths("size(pod) > 1"), ["*"]);
+        assert_eq!(
+            paths("pod.spec.containers.exists(c, c.name == 'x' || c.resources.limits.size() > n)"),
+            ["spec/containers/*/name", "spec/containers/*/resources/limits", "spec/containers/*/."]
+        );
+        assert_eq!(
+            paths("pod.spec.?initContainers.orValue([]).exists(c, c.name == 'x')"),
+            ["spec/initContainers/*/name", "spec/initContainers/*/."]
+        );
+        assert_eq!(paths("pod.spec.volumes.map(v, v)"), ["spec/volumes/*", "spec/volumes/*/."]);
+    }
+
+    #[test]
+    fn mistakes_are_found_without_evaluating() {
+        let error = |source: &str| Expression::compile(source).unwrap_err().message;
+        assert!(error("gpus *").starts_with("not valid CEL"));
+        assert!(error("celi(gpus)").contains("no function `celi`"));
+        assert!(error("'a'.upper()").contains("no function `upper`"));
+        assert!(error(" ").contains("empty"));
+        for source in [
+            "'a'.startsWith('b')",
+            "has(pod.spec)",
+            "math.greatest(1, 2)",
+            "size([1])",
+            "double(3)",
+            "['a'].join(',')",
+            "lists.range(3)",
+            "string(1)",
+        ] {
+            assert!(Expression::compile(source).is_ok(), "{source}: {:?}", Expression::compile(source).err());
+        }
+    }
+
+    #[test]
+    fn the_deepest_expression_does_not_overflow_a_threads_stack() {
+        let nested =
+            (0..48).fold("[1]".to_owned(), |list, level| format!("[{list}].map(x{level}, x{level})"));
+        for (source, has_value) in [
+            ("1+".repeat(98) + "1 > 0", true),
+            ("-(".repeat(90) + "1" + &")".repeat(90), true),
+            (nested, true),
+            (format!("[{}].map(x, x)", "1+".repeat(90) + "1"), true),
+            ("1+".repeat(101) + "1", false),
+            ("1+".repeat(2_040) + "1 > 0", false),
+            (format!("pod{} == 1", ".a".repeat(2_000)), false),
+            ("(".repeat(4_000), false),
+        ] {
+            assert!(source.len() <= MAX_LENGTH);
+            let run = move || {
+                Expression::compile(&source).map(|expression| expression.evaluate(&Bindings::default()))
+            };
+            let run = std::thread::Builder::new().stack_size(2 << 20).spawn(run).unwrap().join();
+            assert_eq!(run.unwrap().is_ok_and(|value| value.is_ok()), has_value);
+        }
+        assert!(
+            Expression::compile(&("1+".repeat(101) + "1")).unwrap_err().message.contains("more than 100")
+        );
+        assert!(Expression::compile(&"1+".repeat(4_000)).unwrap_err().message.contains("4096"));
+    }
+
+    #[test]
+    fn values_come_back_as_json() {
+        let mut bindings = Bindings::default();
+        bindings.set("gpus", &json!(8));
+        bindings.set_double("ratio", 4.0);
+        let evaluate = |source: &str| Expression::compile(source).unwrap().evaluate(&bindings);
+        assert_eq!(evaluate("devices(gpus, ratio)").unwrap(), json!(32));
+        assert_eq!(evaluate("gpus > 4 ? null : 'x'").unwrap(), json!(null));
+        assert_eq!(evaluate("{'b': [1], 'a': 1.5}").unwrap(), json!({"a": 1.5, "b": [1]}));
+        assert!(evaluate("gpus / 0").is_err());
+        assert!(evaluate("missing").is_err());
+    }
+}

@@ -1,0 +1,130 @@
+//! The functions and macros that expressions can call. `docs/functions.md` has an example of each.
+
+use crate::source::closest;
+
+pub(super) const NAMES: &[&str] = &[
+    "all",
+    "bool",
+    "bytes",
+    "charAt",
+    "contains",
+    "devices",
+    "distinct",
+    "double",
+    "dyn",
+    "endsWith",
+    "exists",
+    "existsOne",
+    "exists_one",
+    "filter",
+    "flatten",
+    "format",
+    "has",
+    "hasValue",
+    "indexOf",
+    "int",
+    "join",
+    "lastIndexOf",
+    "lists.range",
+    "lowerAscii",
+    "map",
+    "math.abs",
+    "math.bitAnd",
+    "math.bitNot",
+    "math.bitOr",
+    "math.bitShiftLeft",
+    "math.bitShiftRight",
+    "math.bitXor",
+    "math.ceil",
+    "math.floor",
+    "math.greatest",
+    "math.isFinite",
+    "math.isInf",
+    "math.isNaN",
+    "math.least",
+    "math.round",
+    "math.sign",
+    "math.sqrt",
+    "math.trunc",
+    "optional.none",
+    "optional.of",
+    "optional.ofNonZeroValue",
+    "or",
+    "orValue",
+    "replace",
+    "reverse",
+    "size",
+    "slice",
+    "sort",
+    "sortBy",
+    "split",
+    "startsWith",
+    "string",
+    "strings.quote",
+    "substring",
+    "trim",
+    "type",
+    "uint",
+    "upperAscii",
+    "value",
+];
+
+/// The functions that are names for what nodes offer.
+const OF_NODES: [&str; 2] = ["offeredName", "offeredNames"];
+
+/// Names of other languages, and what to write instead.
+const OTHERS: &[(&str, &str)] = &[
+    ("append", "write `list + [item]`"),
+    ("beginsWith", "did you mean `startsWith`?"),
+    ("concat", "write `one + other`"),
+    ("default", "read what may be absent with `.?`, and end with `.orValue(…)`"),
+    ("get", "write `map[?key].orValue(…)`"),
+    ("len", "did you mean `size`?"),
+    ("length", "did you mean `size`?"),
+    ("matches", "there are no regular expressions; use `startsWith`, `endsWith`, `contains` or `split`"),
+    ("max", "did you mean `math.greatest`?"),
+    ("min", "did you mean `math.least`?"),
+    ("str", "did you mean `string`?"),
+    ("toLower", "did you mean `lowerAscii`?"),
+    ("not", "write `!` in front of what is not to hold, as in `!(gpus > 0)`"),
+    ("toLowerCase", "did you mean `lowerAscii`?"),
+    ("toString", "did you mean `string`?"),
+    ("toUpper", "did you mean `upperAscii`?"),
+    ("toUpperCase", "did you mean `upperAscii`?"),
+];
+
+/// Returns whether a call names a function, without its namespace.
+pub(super) fn is_known(function: &str) -> bool {
+    NAMES.iter().chain(&OF_NODES).any(|known| last(known) == function)
+}
+
+/// Returns whether functions have a name in front of them, as in `math.ceil(x)`.
+pub(super) fn is_namespace(name: &str) -> bool {
+    NAMES.iter().any(|known| known.split_once('.').is_some_and(|(namespace, _)| namespace == name))
+}
+
+/// The name without its namespace.
+fn last(name: &'static str) -> &'static str {
+    name.rsplit('.').next().unwrap_or_default()
+}
+
+/// The hint for a name that no function has.
+pub(super) fn hint(name: &str) -> String {
+    if let Some((_, hint)) = OTHERS.iter().find(|(other, _)| *other == name) {
+        return (*hint).to_owned();
+    }
+    let all = || NAMES.iter().chain(&OF_NODES);
+    let lower = name.to_lowercase();
+    let begins = |known: &&&'static str| name.len() > 2 && last(known).to_lowercase().starts_with(&lower);
+    let like = || {
+        let like = closest(name, all().map(|known| last(known)))?;
+        all().find(|known| last(known) == like)
+    };
+    match all().find(begins).or_else(like) {
+        Some(known) => format!("did you mean `{known}`?"),
+        None => "docs/functions.md lists the functions".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

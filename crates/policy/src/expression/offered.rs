@@ -1,0 +1,86 @@
+//! `offeredName` and `offeredNames`: what the nodes offer, asked by constant patterns.
+//!
+//! Which names are asked for has to be known without a pod, so that they are part of the pod's selection of nodes. A call is
+//! therefore a name in the expression that is evaluated, and what resolves the policy binds it.
+
+use cel::common::ast::{CallExpr, Expr, IdedExpr, LiteralValue};
+
+use super::CompileError;
+use super::tree::{levels, parts_mut};
+use crate::from_nodes::{Fact, FromNodes};
+
+const FUNCTIONS: [(&str, Fact); 2] = [("offeredName", Fact::Name), ("offeredNames", Fact::Names)];
+
+/// What an expression asks of the nodes.
+#[derive(Debug, Default)]
+pub(super) struct Offered {
+    /// The calls, by the names that stand for them.
+    pub(super) calls: Vec<(String, FromNodes)>,
+    /// The expression with these names, if it has such calls.
+    pub(super) replaced: Option<Box<IdedExpr>>,
+}
+
+impl Offered {
+    pub(super) fn of(expression: &IdedExpr, source: &str) -> Result<Self, CompileError> {
+        let mut calls = Vec::new();
+        for part in levels(expression).flatten() {
+            if let Expr::Call(call) = &part.expr
+                && let Some((_, fact)) = function(call)
+            {
+                calls.push(read(call, *fact, source)?);
+            }
+        }
+        let replaced = (!calls.is_empty()).then(|| {
+            let mut expression = expression.clone();
+            replace(&mut expression);
+            Box::new(expression)
+        });
+        Ok(Self { calls, replaced })
+    }
+}
+
+fn function(call: &CallExpr) -> Option<&'static (&'static str, Fact)> {
+    FUNCTIONS.iter().find(|(name, _)| call.target.is_none() && call.func_name == *name)
+}
+
+fn read(call: &CallExpr, fact: Fact, source: &str) -> Result<(String, FromNodes), CompileError> {
+    let failed = |message: String| CompileError {
+        message: format!("`{}` {message}", call.func_name),
+        at: source.find(&call.func_name).unwrap_or_default(),
+        length: call.func_name.len(),
+        hint: Some(format!(
+            "write resources in quotes, as in `{}('rdma/ib', 'rdma/shared_*')`",
+            call.func_name
+        )),
+    };
+    let patterns = patterns(call).ok_or_else(|| failed("takes constants, and no expressions".to_owned()))?;
+    let fact = FromNodes::of(fact, patterns.iter().copied())
+        .map_err(|problem| failed(format!("asks for resources of nodes: {problem}")))?;
+    Ok((name(call, &patterns), fact))
+}
+
+/// The patterns of a call; `None` if one is no constant.
+fn patterns(call: &CallExpr) -> Option<Vec<&str>> {
+    let mut texts = Vec::new();
+    for argument in &call.args {
+        let Expr::Literal(LiteralValue::String(text)) = &argument.expr else { return None };
+        texts.push(text.inner());
+    }
+    Some(texts)
+}
+
+/// No other name begins with `@`.
+fn name(call: &CallExpr, patterns: &[&str]) -> String {
+    format!("@{}({})", call.func_name, patterns.join(", "))
+}
+
+fn replace(expression: &mut IdedExpr) {
+    if let Expr::Call(call) = &expression.expr
+        && function(call).is_some()
+        && let Some(patterns) = patterns(call)
+    {
+        expression.expr = Expr::Ident(name(call, &patterns));
+        return;
+    }
+    parts_mut(&mut expression.expr).into_iter().for_each(replace);
+}

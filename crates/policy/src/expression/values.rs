@@ -1,0 +1,85 @@
+//! Values between JSON and CEL, and values that are worked out only when they are read.
+
+use std::collections::HashMap;
+
+use cel::common::types::{CelBool, CelDouble, CelInt, CelList, CelMap, CelMapKey, CelNull, CelString};
+use cel::common::value::{CowVal, Val};
+use cel::context::VariableResolver;
+use serde_json::{Map, Value};
+
+/// Values that are worked out only if an expression reads them.
+pub trait Lookup: Send + Sync {
+    /// The value of a name; `None` if it has none.
+    fn value(&self, name: &str) -> Option<&Computed>;
+}
+
+/// A value in the form in which expressions read it.
+#[derive(Debug)]
+pub struct Computed(Box<dyn Val>);
+
+impl Computed {
+    pub fn of(value: &Value) -> Self {
+        Self(from_json(value))
+    }
+
+    pub fn int(value: i64) -> Self {
+        Self(Box::new(CelInt::from(value)))
+    }
+
+    pub fn bool(value: bool) -> Self {
+        Self(Box::new(CelBool::from(value)))
+    }
+}
+
+/// Lets the library ask for values by [`Lookup`].
+pub struct Resolver<'l>(pub &'l dyn Lookup);
+
+impl VariableResolver for Resolver<'_> {
+    fn resolve<'b>(&'b self, variable: &str) -> Option<CowVal<'b, 'b>> {
+        self.0.value(variable).map(|computed| CowVal::Borrowed(&*computed.0))
+    }
+}
+
+/// A JSON value for expressions. Whole numbers are CEL's `int`; the library's own conversion would make
+/// positive ones `uint`, which adds up with nothing else.
+pub(super) fn from_json(value: &Value) -> Box<dyn Val> {
+    match value {
+        Value::Null => Box::new(CelNull),
+        Value::Bool(value) => Box::new(CelBool::from(*value)),
+        Value::Number(number) => match number.as_i64() {
+            Some(whole) => Box::new(CelInt::from(whole)),
+            None => Box::new(CelDouble::from(number.as_f64().unwrap_or(f64::NAN))),
+        },
+        Value::String(text) => Box::new(CelString::from(text.clone())),
+        Value::Array(items) => Box::new(CelList::from(items.iter().map(from_json).collect::<Vec<_>>())),
+        Value::Object(map) => {
+            let entries = map.iter().map(|(key, value)| (CelMapKey::from(key.clone()), from_json(value)));
+            Box::new(CelMap::from(entries.collect::<HashMap<_, _>>()))
+        }
+    }
+}
+
+pub(super) fn to_json(value: &cel::Value) -> Result<Value, String> {
+    Ok(match value {
+        cel::Value::Null => Value::Null,
+        cel::Value::Bool(value) => Value::Bool(*value),
+        cel::Value::Int(value) => Value::from(*value),
+        cel::Value::UInt(value) => Value::from(*value),
+        cel::Value::Float(value) => serde_json::Number::from_f64(*value)
+            .map(Value::Number)
+            .ok_or("the result is not a finite number")?,
+        cel::Value::String(text) => Value::String(text.to_string()),
+        cel::Value::List(items) => Value::Array(items.iter().map(to_json).collect::<Result<_, _>>()?),
+        cel::Value::Map(map) => {
+            let mut entries: Vec<(String, Value)> = map
+                .map
+                .iter()
+                .map(|(key, value)| Ok((key.to_string(), to_json(value)?)))
+                .collect::<Result<_, String>>()?;
+            // CEL maps have no order; a policy needs one that is always the same.
+            entries.sort_by(|left, right| left.0.cmp(&right.0));
+            Value::Object(entries.into_iter().collect::<Map<_, _>>())
+        }
+        other => return Err(format!("the result is a {}, which no pod can hold", other.type_of())),
+    })
+}

@@ -1,0 +1,363 @@
+//! Policy files, and the files that they extend: another policy, and parts of policies.
+//!
+//! `extension` combines the trees of the files, and `parse` turns the result into a `Definition`. The file system is not
+//! known here, and no mistake is looked for that needs more than the text.
+
+mod contradictions;
+mod devices;
+mod env;
+mod extension;
+mod names;
+mod near_names;
+mod other_kind;
+mod parse;
+mod variables;
+mod yaml_mistakes;
+
+pub use other_kind::OtherKind;
+
+use serde_json::json;
+
+use fabric_yaml::escape;
+use fabric_yaml::{self as yaml, Content, Node, Span};
+
+use crate::check;
+use crate::definition::Definition;
+use crate::keys::{API_VERSION, KIND};
+use crate::parameter::Files;
+use crate::source::{
+    Checked, DUPLICATE_KEY, DUPLICATE_NAME, Diagnostic, EXTENSION, MISSING_KEY, Problems, SourceError,
+    SourceErrors, SourceFile, UNUSED_PART, all, reader, suggest,
+};
+use extension::{extend, leave_out, unknown_keys};
+use parse::Header;
+
+/// A policy file before it is combined with the files that it extends.
+#[derive(Debug, Clone)]
+pub struct PolicyFile {
+    source: SourceFile,
+    /// Without `extends` and `without`.
+    spec: Node,
+    /// What it leaves out of the files that it extends.
+    without: Option<Node>,
+    extends: Vec<(String, Span)>,
+    name_span: Span,
+    /// Outside of `spec`.
+    problems: Problems,
+}
+
+/// The longest way from a file to one that it extends, through others.
+const MAX_DEPTH: usize = 16;
+
+impl PolicyFile {
+    /// Reads a policy file. `file` is its name for messages.
+    pub fn read(file: &str, text: &str) -> Result<Self, SourceErrors> {
+        let mut source = SourceFile { policy: String::new(), file: file.to_owned(), text: text.into() };
+        let read = || {
+            let (root, duplicates) =
+                yaml::read_unique(text).map_err(|error| yaml_mistakes::explained(error, text))?;
+            let root = root.ok_or_else(|| {
+                Diagnostic::new(Span::default(), "the file is empty")
+                    .code(MISSING_KEY)
+                    .hint("`fabric-injector policy new` writes a policy to start from")
+            })?;
+            other_kind::check(&root)?;
+            let mut header = Header::read(&root)?;
+            let duplicates = duplicates.into_iter().map(|error| {
+                Diagnostic::new(error.span, error.message).code(DUPLICATE_KEY).hint("keep one of them")
+            });
+            duplicates.for_each(|duplicate| header.problems.add(duplicate));
+            let Some(mut spec) = header.spec else { return Err(header.problems) };
+            let without = take(&mut spec, "without");
+            // Without it, all that stands in the base would seem to be missing.
+            if let Some(misspelt) = extension::misspelt_extends(&spec) {
+                return Err(misspelt.into());
+            }
+            let extends = take(&mut spec, "extends").map(|node| names(&node));
+            let extends = extends.and_then(|names| header.problems.take(names)).unwrap_or_default();
+            Ok((header.name, header.name_span, (spec, without), extends, header.problems))
+        };
+        match read() {
+            Ok((policy, name_span, (spec, without), extends, problems)) => {
+                source.policy = policy;
+                Ok(Self { source, spec, without, extends, name_span, problems })
+            }
+            Err(problems) => Err(SourceErrors::of(&[source], problems)),
+        }
+    }
+
+    /// An error about the name, if an earlier file has the same one.
+    pub fn same_name(&self, earlier: &[Self]) -> Option<SourceError> {
+        let same = earlier.iter().find(|known| !self.name().is_empty() && known.name() == self.name())?;
+        let message = format!("two policies are called `{}`, here and in {}", self.name(), same.source.file);
+        let hint = "give one of them another name";
+        Some(self.error(DUPLICATE_NAME, self.name_span, message, hint.to_owned()))
+    }
+
+    /// Warnings about mistakes that YAML accepts, and names that are almost those of other policies.
+    pub fn yaml_mistakes(&self, others: &[Self]) -> impl Iterator<Item = SourceError> {
+        let mut warnings = Vec::new();
+        yaml_mistakes::find(&self.spec, &mut warnings);
+        let others: Vec<&Node> = others.iter().map(|other| &other.spec).collect();
+        warnings.extend(near_names::find(&self.spec, &others));
+        warnings.into_iter().map(|warning| SourceError::in_file(&self.source, warning))
+    }
+
+    /// `metadata.name`.
+    pub fn name(&self) -> &str {
+        &self.source.policy
+    }
+
+    /// Returns whether it is a policy, and no part of others: a part has neither a provider nor a description.
+    fn is_policy(&self) -> bool {
+        let has = |key: &str| self.spec.get(key).is_some();
+        !matches!(self.spec.content, Content::Map(_)) || has("provider") || has("description")
+    }
+
+    /// An error for a part of policies where a policy is wanted.
+    fn is_a_part(&self) -> SourceError {
+        let message =
+            format!("`{}` is a part of policies: it has no `provider`, and matches no pod", self.name());
+        let hint = "name it in `extends` of a policy, and load that; a policy has a `provider`";
+        self.error(EXTENSION, self.name_span, message, hint.to_owned())
+    }
+
+    fn error(&self, code: &'static str, span: Span, message: String, hint: String) -> SourceError {
+        let diagnostic = Diagnostic::new(span, message).code(code).hint(hint);
+        SourceError::in_file(&self.source, diagnostic)
+    }
+}
+
+/// The name in `extends`, or the names of a list.
+fn names(node: &Node) -> Checked<Vec<(String, Span)>> {
+    all(node
+        .one_or_items()
+        .iter()
+        .map(|item| Ok::<_, Diagnostic>((reader::text(item, "`extends`")?.to_owned(), item.span))))
+}
+
+/// Removes a field of a map.
+fn take(node: &mut Node, key: &str) -> Option<Node> {
+    let Content::Map(entries) = &mut node.content else { return None };
+    let at = entries.iter().position(|entry| entry.key == key)?;
+    Some(entries.remove(at).value)
+}
+
+impl Definition {
+    /// Reads a policy file that extends no other. `file` is its name for messages.
+    pub fn read(file: &str, text: &str) -> Result<Self, SourceErrors> {
+        let file = PolicyFile::read(file, text)?;
+        Ok(definitions(std::slice::from_ref(&file), &[])?.remove(0))
+    }
+}
+
+/// The policies of files in use, or every error in them. The files can extend each other and `others`, which are not in
+/// use themselves.
+pub fn definitions(files: &[PolicyFile], others: &[PolicyFile]) -> Result<Vec<Definition>, SourceErrors> {
+    let (definitions, mut errors) = composed(files, others);
+    if definitions.is_empty() && errors.is_empty() {
+        errors.extend(files.iter().map(PolicyFile::is_a_part));
+    }
+    if errors.is_empty() { Ok(definitions) } else { Err(SourceErrors::new(errors)) }
+}
+
+/// The policies without errors, and the errors of the others. A part has neither.
+pub fn composed(files: &[PolicyFile], others: &[PolicyFile]) -> (Vec<Definition>, Vec<SourceError>) {
+    let (mut definitions, mut errors) = (Vec::new(), Vec::new());
+    for file in files {
+        let mut parts = Composition { files, others, way: Vec::new(), found: Vec::new() };
+        match parts.add(file) {
+            Ok(true) => match combined(&parts.found) {
+                Ok(definition) => definitions.push(definition),
+                Err(found) => errors.extend(found),
+            },
+            Ok(false) => {
+                let located = |error| SourceError::in_file(&file.source, error);
+                errors.extend(unknown_keys(&file.spec).map(located));
+            }
+            Err(error) => errors.push(error),
+        }
+    }
+    (definitions, errors)
+}
+
+/// A warning for each part among the files that no policy takes.
+pub fn untaken(files: &[PolicyFile], definitions: &[Definition]) -> Vec<SourceError> {
+    let is_taken = |file: &&PolicyFile| {
+        let sources =
+            definitions.iter().flat_map(|one| one.bases.iter().map(|base| &base.file).chain([&one.file]));
+        sources.into_iter().any(|known| *known == file.source.file)
+    };
+    let unused = files.iter().filter(|file| !file.is_policy() && !is_taken(file));
+    let warning = |file: &PolicyFile| {
+        let message = format!("no policy here takes the part `{}`, so that it is not checked", file.name());
+        let diagnostic = Diagnostic::warning(UNUSED_PART, file.name_span, message)
+            .hint("check it together with a policy that names it in `extends`");
+        SourceError::in_file(&file.source, diagnostic)
+    };
+    unused.map(warning).collect()
+}
+
+/// The files that a policy consists of, found by `extends`.
+struct Composition<'f> {
+    files: &'f [PolicyFile],
+    others: &'f [PolicyFile],
+    /// The files that extend each other on the way to the present one.
+    way: Vec<&'f str>,
+    /// Each file after those that it extends, once.
+    found: Vec<Found<'f>>,
+}
+
+struct Found<'f> {
+    file: &'f PolicyFile,
+    /// The policy that it extends itself.
+    base: Option<&'f PolicyFile>,
+    is_policy: bool,
+}
+
+impl<'f> Composition<'f> {
+    /// Adds a file after those that it extends, and returns whether it is a policy and no part.
+    fn add(&mut self, file: &'f PolicyFile) -> Result<bool, SourceError> {
+        self.way.push(file.name());
+        let mut policy: Option<&PolicyFile> = None;
+        for (name, span) in &file.extends {
+            let refused =
+                |message: String, hint: &str| Err(file.error(EXTENSION, *span, message, hint.to_owned()));
+            if self.way.contains(&name.as_str()) {
+                let message = format!("`{name}` extends itself, directly or through another policy");
+                return refused(message, "extend a policy that does not extend this one");
+            }
+            if self.way.len() == MAX_DEPTH {
+                let message = format!("more than {MAX_DEPTH} files extend each other in a row");
+                return refused(message, "name the parts in one list");
+            }
+            let base = self.named(file, name, *span)?;
+            let known = self.found.iter().find(|known| std::ptr::eq(known.file, base));
+            let is_policy = match known {
+                Some(known) => known.is_policy,
+                None => self.add(base)?,
+            };
+            match policy.filter(|first| is_policy && !std::ptr::eq(*first, base)) {
+                Some(first) => {
+                    let message = format!("`{}` and `{name}` are both policies", first.name());
+                    return refused(
+                        message,
+                        "extend one policy; what has neither `provider` nor `description` is a part of policies",
+                    );
+                }
+                None if is_policy => policy = Some(base),
+                None => {}
+            }
+        }
+        self.way.pop();
+        let is_policy = file.is_policy() || policy.is_some();
+        self.found.push(Found { file, base: policy, is_policy });
+        Ok(is_policy)
+    }
+
+    /// The file of this name. Those that are not in use themselves know nothing of those that are.
+    fn named(&self, from: &PolicyFile, wanted: &str, span: Span) -> Result<&'f PolicyFile, SourceError> {
+        let refused = |message: String, hint: String| Err(from.error(EXTENSION, span, message, hint));
+        let is_other = self.others.iter().any(|other| std::ptr::eq(other, from));
+        let files = if is_other { &[] } else { self.files };
+        let named =
+            |candidates: &'f [PolicyFile]| candidates.iter().filter(move |file| file.name() == wanted);
+        if named(files).count() > 1 {
+            let message = format!("two policies are called `{wanted}`");
+            return refused(message, "give one of them another name".to_owned());
+        }
+        if let Some(found) = named(files).chain(named(self.others)).next() {
+            return Ok(found);
+        }
+        let known = files.iter().chain(self.others).map(PolicyFile::name).filter(|name| *name != from.name());
+        let known: Vec<&str> = known.collect();
+        let hint = match known.as_slice() {
+            [] => "load the file of that policy too".to_owned(),
+            known => suggest(wanted, known.iter().copied()),
+        };
+        refused(format!("there is no policy `{wanted}` to extend"), hint)
+    }
+}
+
+/// The `spec` of the last file with all that it has from the others, and the problems in their combination. The lines of
+/// the files count on from one to the next.
+fn spec_of(found: &[Found<'_>], sources: &[SourceFile]) -> (Node, Problems) {
+    let mut problems = Problems::default();
+    let mut spec = Node { span: Span::default(), content: Content::Map(Vec::new()) };
+    let mut lines = 0;
+    for Found { file, base, is_policy } in found {
+        problems.add(file.problems.moved(lines));
+        let own = file.spec.moved(lines);
+        if let Some(without) = &file.without {
+            problems.take(leave_out(&mut spec, &without.moved(lines), *is_policy));
+        }
+        if lines == 0 {
+            spec = own;
+        } else {
+            problems.take(extend(&mut spec, &own, sources, (*is_policy, base.is_some())));
+            spec.span = own.span;
+        }
+        lines += file.source.lines();
+    }
+    (spec, problems)
+}
+
+/// The text of one file that has all of a policy, or of a part, with what it extends. Of an extension, that is its base,
+/// and then its own file and those that it takes: what it says precedes what the nodes offer, which one file cannot say.
+pub fn composed_text(
+    file: &PolicyFile,
+    files: &[PolicyFile],
+    others: &[PolicyFile],
+) -> Result<String, SourceErrors> {
+    let mut composition = Composition { files, others, way: Vec::new(), found: Vec::new() };
+    composition.add(file)?;
+    let found = composition.found;
+    let all: Vec<SourceFile> = found.iter().map(|one| one.file.source.clone()).collect();
+    let (_, problems) = spec_of(&found, &all);
+    if !problems.is_empty() {
+        return Err(SourceErrors::of(&all, problems));
+    }
+    let policy = found.iter().position(|one| one.is_policy).unwrap_or(found.len() - 1);
+    let (base, extensions) = found.split_at(policy + 1);
+    let extensions: String = extensions.iter().flat_map(|one| ["---\n", &*one.file.source.text]).collect();
+    if let [one] = base {
+        return Ok(format!("{}{extensions}", one.file.source.text));
+    }
+    let sources = &all[..base.len()];
+    let (spec, _) = spec_of(base, sources);
+    let name = base.last().map_or("", |one| one.file.name());
+    let whole = json!({
+        "apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": name}, "spec": spec.to_value(),
+    });
+    let comment = sources.iter().map(|source| format!("#   {}\n", escape::line(&source.file)));
+    Ok(format!("# Composed of\n{}{}{extensions}", comment.collect::<String>(), yaml::write(&whole)))
+}
+
+/// The policy of the last file, with all that it has from the others.
+fn combined(found: &[Found<'_>]) -> Result<Definition, SourceErrors> {
+    let Some((own, bases)) = found.split_last() else { return Err(SourceErrors::new(Vec::new())) };
+    let sources: Vec<SourceFile> = found.iter().map(|one| one.file.source.clone()).collect();
+    let (spec, mut problems) = spec_of(found, &sources);
+    let bases = sources[..bases.len()].to_vec();
+    let lines: usize = bases.iter().map(SourceFile::lines).sum();
+    let named = |base: &&PolicyFile| own.file.extends.iter().find(|(name, _)| name == base.name()).cloned();
+    let extends = own.base.as_ref().and_then(named);
+    let extends = extends.map(|(name, span)| (name, Span { line: span.line + lines, ..span }));
+    let files = Files::of(found.iter().map(|one| (&one.file.source, one.base.is_some(), one.is_policy)));
+    let (definition, found) = parse::definition(spec, own.file.source.clone(), bases, extends, &files);
+    let is_whole = found.is_empty();
+    problems.add(found);
+    if let Some(definition) = definition.as_ref().filter(|_| is_whole) {
+        for problem in devices::problems(definition) {
+            problems.add(problem);
+        }
+    }
+    match definition {
+        Some(definition) if problems.is_empty() => Ok(definition),
+        // The types of what could be read are checked even so.
+        definition => {
+            let types = definition.as_ref().map(check::errors).unwrap_or_default();
+            Err(SourceErrors::new(SourceErrors::of(&sources, problems).into_iter().chain(types).collect()))
+        }
+    }
+}

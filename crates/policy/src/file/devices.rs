@@ -1,0 +1,226 @@
+//! `devices` of a policy. An entry of `add` is read as a rule: its overlays are what an author would write out for it.
+
+use std::collections::BTreeSet;
+
+use crate::definition::{AddsDevices, Containers, Definition, OnConflict, OwnDevices, Rule};
+use crate::expression::Expression;
+use crate::interpolation::{Interpolation, Names, Phase, names_in};
+use crate::keys;
+use crate::overlay::{Compiler, NETWORKS, Written};
+use crate::parameter::Variable;
+use crate::source::reader::{self, Fields};
+use crate::source::{
+    CONFLICTING_RULES, Checked, DUPLICATE_NAME, Diagnostic, MISSING_KEY, Problems, TOO_EARLY,
+};
+use fabric_yaml::{Content, Entry, Node, Span};
+
+/// The names that the devices of the fabric go by, and the rules that add devices.
+#[derive(Debug, Default)]
+pub(super) struct Devices {
+    pub own: Option<OwnDevices>,
+    pub(super) add: Vec<Rule>,
+    /// True if an entry of `add` has a problem.
+    pub(super) has_unread: bool,
+}
+
+impl Devices {
+    /// Reads what has no problem.
+    pub(super) fn read(&mut self, node: &Node, names: &Names, variables: &[Variable]) -> Checked<()> {
+        let mut fields = Fields::of(node, &keys::DEVICES)?;
+        self.own = fields.optional("own", |node| OwnDevices::read(node, names)).ok().flatten();
+        let _ = fields.optional("add", |node| {
+            let mut problems = Problems::default();
+            for item in problems.take(reader::items(node, "`add`")).unwrap_or_default() {
+                let Some(entry) = problems.take(entry(item, names, variables)) else {
+                    self.has_unread = true;
+                    continue;
+                };
+                if self.add.iter().any(|known| known.name == entry.name) {
+                    let message = format!("two entries of `add` are called `{}`", entry.name);
+                    problems.add(Diagnostic::new(item.span, message).code(DUPLICATE_NAME));
+                }
+                self.add.push(entry);
+            }
+            problems.result(())
+        });
+        fields.finish()
+    }
+}
+
+fn entry(node: &Node, names: &Names, variables: &[Variable]) -> Checked<Rule> {
+    let mut fields = Fields::of(node, &keys::DEVICE)?;
+    let name = fields.required("name", |node| reader::dns_label(node, "the name of an entry"));
+    let when = fields.optional("when", |node| Interpolation::condition(node, "when", names, Phase::Pod));
+    let keys = ["resources", "networks", "claims"];
+    let given = keys.map(|key| fields.node(key));
+    let [resources, networks, claims] = given;
+    if given.iter().all(Option::is_none) && !keys.iter().any(|key| fields.misspells(key)) {
+        let missing = Diagnostic::new(node.span, "this entry adds no device").code(MISSING_KEY);
+        let _ = fields.take(Err::<(), _>(missing.hint("give it `resources`, `networks` or `claims`")));
+    }
+    let claimed = fields.take(claims.map_or(Ok(&[][..]), claimed));
+    for (key, node) in [("resources", resources), ("networks", networks)] {
+        if let Some(Node { content: Content::Map(entries), span }) = node
+            && entries.is_empty()
+        {
+            let empty = Diagnostic::new(*span, format!("`{key}` is empty")).code(MISSING_KEY);
+            let _ = fields.take(Err::<(), _>(empty.hint("write what the entry adds, or leave the key out")));
+        }
+    }
+    if let (Some(_), Some(claims)) = (resources, claims) {
+        let both = Diagnostic::new(claims.span, "an entry adds resources or claims, not both");
+        let _ = fields.take(Err::<(), _>(both.code(CONFLICTING_RULES).hint("write two entries")));
+    }
+    fields.finish()?;
+    let claimed = claimed?;
+    let compiler = Compiler { names };
+    let container = compiler.container(&container(node.span, resources, claimed))?;
+    let mut pod = compiler.pod(&pod(node.span, networks, claimed))?;
+    let requests =
+        Expression::compile("podRequests").map_err(|error| Diagnostic::new(node.span, error.message))?;
+    pod.attach(&container, &Interpolation::Expression(requests.into()));
+    let rule = Rule {
+        span: node.span,
+        name: name?,
+        when: when?,
+        containers: Containers::Gpus,
+        // Another claim of this name is no device of the fabric, and a container cannot use both by one name.
+        on_conflict: if claims.is_some() { OnConflict::Refuse } else { OnConflict::Keep },
+        container,
+        pod,
+        device: Some(AddsDevices {
+            to_network: networks.is_some() || claims.is_some(),
+            has_resources: resources.is_some(),
+        }),
+        parameters: BTreeSet::new(),
+        gives_way: Vec::new(),
+    };
+    reads_no_device(&rule, variables).map_err(|found| {
+        let message = format!("`{}` depends on what `devices` adds", found.name);
+        Diagnostic::new(found.span, message).code(TOO_EARLY).hint("read `ownDevices`, parameters and the pod")
+    })?;
+    Ok(rule)
+}
+
+/// The claims by their names in the pod.
+fn claimed(node: &Node) -> Checked<&[Entry<Node>]> {
+    let claims = reader::entries(node, "`claims`")?;
+    if claims.is_empty() {
+        let hint = "write the name of the claim in the pod, and its ResourceClaimTemplate";
+        return Err(Diagnostic::new(node.span, "`claims` is empty").code(MISSING_KEY).hint(hint).into());
+    }
+    Ok(claims)
+}
+
+/// The overlay for containers with GPUs.
+fn container(span: Span, resources: Option<&Node>, claims: &[Entry<Node>]) -> Node {
+    let amounts =
+        resources.into_iter().flat_map(|node| [("limits", node.clone()), ("requests", node.clone())]);
+    let named = claims
+        .iter()
+        .map(|claim| Node::map(claim.span, [("name", Node::text_at(claim.span, &claim.key))]))
+        .collect::<Vec<_>>();
+    let is_claimed = !named.is_empty();
+    let claims = is_claimed.then_some(("claims", Node { span, content: Content::List(named) }));
+    Node::map(span, [("resources", Node::map(span, amounts.chain(claims)))])
+}
+
+/// The overlay for the pod.
+fn pod(span: Span, networks: Option<&Node>, claims: &[Entry<Node>]) -> Node {
+    let annotations = networks.map(|node| match &node.content {
+        // Other annotations than that of Multus.
+        Content::Map(_) => node.clone(),
+        _ => Node::map(node.span, [(NETWORKS, Node::map(node.span, [("$append", node.clone())]))]),
+    });
+    let metadata = annotations.map(|node| ("metadata", Node::map(span, [("annotations", node)])));
+    let claim = |claim: &Entry<Node>| {
+        Node::map(
+            claim.span,
+            [
+                ("name", Node::text_at(claim.span, &claim.key)),
+                ("resourceClaimTemplateName", claim.value.clone()),
+            ],
+        )
+    };
+    let claims = Node { span, content: Content::List(claims.iter().map(claim).collect()) };
+    let has_claims = !matches!(&claims.content, Content::List(items) if items.is_empty());
+    let spec = has_claims.then(|| ("spec", Node::map(span, [("resourceClaims", claims)])));
+    Node::map(span, metadata.into_iter().chain(spec))
+}
+
+/// What is wrong with the devices of a policy as a whole.
+pub(super) fn problems(definition: &Definition) -> Vec<Diagnostic> {
+    let mut found = Vec::new();
+    let adds = definition.adds_devices();
+    let declared = definition.own_devices.is_some();
+    for (name, is_known) in [("ownDevices", declared), ("hasDevice", declared || adds)] {
+        found.extend(place_of(name, definition).filter(|_| !is_known).map(|span| {
+            Diagnostic::new(span, format!("`{name}` is read, and the policy has no `devices.own`"))
+                .code(MISSING_KEY)
+                .hint("add `devices: {own: …}` to `spec` with the names of its devices, see docs/policy.md")
+        }));
+    }
+    found.extend(definition.rules.iter().filter_map(|rule| {
+        if rule.device.is_some() { adds_gpus(rule, definition) } else { chooses_network(rule, definition) }
+    }));
+    found
+}
+
+/// The place at which the policy reads a name first.
+fn place_of(name: &str, definition: &Definition) -> Option<Span> {
+    let mut read = None;
+    definition.texts(&mut |text| {
+        let mut readers = text.expressions().filter(|expression| expression.names().contains(name));
+        read = read.or_else(|| readers.next().map(|expression| expression.span_of_name(name)));
+    });
+    read
+}
+
+/// The error for an entry that adds GPUs.
+fn adds_gpus(rule: &Rule, definition: &Definition) -> Option<Diagnostic> {
+    let gpus = &definition.gpus.resources;
+    let placed = rule.writes().find(|placed| {
+        matches!(placed.write.value, Written::Amount(_))
+            && placed.write.name().is_some_and(|name| gpus.iter().any(|gpu| gpu == name))
+    })?;
+    let message = format!("`{}` counts as a GPU, which no entry can add", placed.write.name()?);
+    let hint = "pods request GPUs themselves; name the devices of the network";
+    Some(Diagnostic::new(definition.place_of(&placed), message).code(CONFLICTING_RULES).hint(hint))
+}
+
+/// The error for a rule that brings pods into the network of the host and depends on whether a container has a device:
+/// the devices that `devices` adds depend on that network.
+fn chooses_network(rule: &Rule, definition: &Definition) -> Option<Diagnostic> {
+    rule.pod.host_network()?;
+    let Found { name, span } = reads_no_device(rule, &definition.variables).err()?;
+    let message = format!("`hostNetwork` depends on `{name}`, and so on what `devices` adds");
+    let hint = "read `ownDevices`, parameters and the pod: what `devices` adds depends on the network";
+    Some(Diagnostic::new(span, message).code(TOO_EARLY).hint(hint))
+}
+
+/// A name that depends on what `devices` adds.
+struct Found {
+    name: String,
+    span: Span,
+}
+
+/// Fails for a rule that depends on whether a container has a device.
+fn reads_no_device(rule: &Rule, variables: &[Variable]) -> Result<(), Found> {
+    let mut reading: Vec<String> = vec!["hasDevice".to_owned()];
+    for variable in variables {
+        variable.value.texts(&mut |text| {
+            if names_in(text).any(|name| reading.contains(&name)) {
+                reading.push(variable.name.clone());
+            }
+        });
+    }
+    let mut read = None;
+    rule.texts(&mut |text| {
+        for expression in text.expressions() {
+            let found = reading.iter().find(|name| expression.names().contains(*name));
+            let found = found.map(|name| Found { name: name.clone(), span: expression.span_of_name(name) });
+            read = read.take().or(found);
+        }
+    });
+    read.map_or(Ok(()), Err)
+}

@@ -1,0 +1,111 @@
+//! `env` of a rule: the variables by their names, as the list that an overlay of a container has.
+
+use crate::source::reader;
+use crate::source::{Checked, Diagnostic, MISPLACED_EDIT, MISSING_KEY, Problems, UNKNOWN_KEY, WRONG_TYPE};
+use fabric_yaml::scalar::Scalar;
+use fabric_yaml::{Content, Entry, Node};
+
+/// The overlay of a container with the variables that have no problem; `None` if there are none.
+pub(super) fn overlay(node: &Node, problems: &mut Problems) -> Checked<Option<Node>> {
+    let entries = match &node.content {
+        Content::List(_) => {
+            let message = "`env` of a rule is a map from names to values";
+            let hint = "write `NAME: value`, without `- name:` and `value:`";
+            return Err(Diagnostic::new(node.span, message).code(WRONG_TYPE).hint(hint).into());
+        }
+        _ => reader::entries(node, "`env`").map_err(|problems| match node.text() {
+            Some(text) if text.text.contains('=') => reader::expected(node, "`env` to be a map")
+                .hint("write `NAME: value`, as in `NCCL_DEBUG: WARN`, and not `NAME=value`")
+                .into(),
+            _ => problems,
+        })?,
+    };
+    if entries.is_empty() {
+        let hint = "write `NAME: value`, or leave the key out";
+        return Err(Diagnostic::new(node.span, "`env` is empty").code(MISSING_KEY).hint(hint).into());
+    }
+    let list: Vec<Node> = entries.iter().filter_map(|entry| problems.take(variable(entry))).collect();
+    if list.is_empty() {
+        return Ok(None);
+    }
+    let list = Node { span: node.span, content: Content::List(list) };
+    Ok(Some(Node::map(node.span, [("env", list)])))
+}
+
+/// Fails for variables in the overlay of a container.
+pub(super) fn refuse_list(container: &Node) -> Result<(), Diagnostic> {
+    let Some(env) = container.entry("env") else { return Ok(()) };
+    Err(Diagnostic::new(env.span, "`container` of a rule has no `env`").code(UNKNOWN_KEY).hint(
+        "write `env: {NAME: value}` next to `container`, or in a rule of its own for the ranks of a job",
+    ))
+}
+
+fn variable(entry: &Entry<Node>) -> Result<Node, Diagnostic> {
+    if entry.key.starts_with('$') && !entry.key.starts_with("${") {
+        return Err(Diagnostic::new(entry.span, format!("`{}` is no name of a variable", entry.key))
+            .code(MISPLACED_EDIT)
+            .hint("edit the value of a variable, as in `LD_LIBRARY_PATH: {$prepend: /lib}`"));
+    }
+    if entry.key.contains('(') && entry.key.ends_with(')') {
+        let message = format!("`{}` is no name of a variable", entry.key);
+        let hint =
+            "write the name by itself: the value of the pod stays, unless the rule has `onConflict: replace`";
+        return Err(Diagnostic::new(entry.span, message).hint(hint));
+    }
+    // Of the others, some are variables that programs read, such as `container` of systemd.
+    if ["onConflict", "containers", "when"].contains(&entry.key.as_str()) {
+        return Err(Diagnostic::new(entry.span, format!("`{}` stands in `env`", entry.key))
+            .code(UNKNOWN_KEY)
+            .hint("it is a key of the rule: indent it as `env`"));
+    }
+    let name = ("name", Node::text_at(entry.span, &entry.key));
+    let fields = match &entry.value.content {
+        Content::Map(fields) if entry.value.get("valueFrom").is_some() => {
+            let mut fields: Vec<_> =
+                fields.iter().map(|field| (field.key.as_str(), field.value.clone())).collect();
+            fields.insert(0, name);
+            fields
+        }
+        Content::Map(_) | Content::List(_) => vec![name, ("value", entry.value.clone())],
+        Content::Scalar { value, .. } => vec![name, ("value", text(entry, value)?)],
+    };
+    Ok(Node::map(entry.span, fields))
+}
+
+/// A text or a whole number as text.
+fn text(entry: &Entry<Node>, value: &Scalar) -> Result<Node, Diagnostic> {
+    let (node, key) = (&entry.value, &entry.key);
+    let in_quotes = |written: Option<String>| {
+        let seen = node.describe();
+        Diagnostic::new(node.span, format!("`{key}` is {seen}, and a variable is a text"))
+            .code(WRONG_TYPE)
+            .hint(match written {
+                Some(written) => format!("put it in quotes, as in `{key}: \"{written}\"`"),
+                None => "put it in quotes".to_owned(),
+            })
+    };
+    match value {
+        Scalar::Null => Err(Diagnostic::new(node.span, format!("`{key}` has no value"))
+            .code(WRONG_TYPE)
+            .hint("write a text or a whole number, or leave the variable out")),
+        Scalar::String(text) if text.is_empty() => Err(Diagnostic::new(
+            node.span,
+            format!("the value of `{key}` is empty, which leaves the variable out"),
+        )
+        .hint("write a text, or leave the variable out")),
+        Scalar::Number(number) if !number.is_f64() => {
+            reader::unambiguous(node)?;
+            Ok(Node::text_at(node.span, &number.to_string()))
+        }
+        // `on` and `n` are booleans, too, and libraries read them as such.
+        Scalar::Bool(value) => {
+            let written = value.to_string();
+            Err(in_quotes((node.span.length == written.len()).then_some(written)))
+        }
+        Scalar::Number(number) => Err(in_quotes(Some(number.to_string()))),
+        Scalar::String(_) => {
+            reader::unambiguous(node)?;
+            Ok(node.clone())
+        }
+    }
+}

@@ -1,0 +1,362 @@
+//! The combination of a policy file with the files that it extends, as trees, so that one parser reads them all.
+
+use fabric_yaml::scalar::Scalar;
+use fabric_yaml::{Content, Entry, Node, Span};
+
+use crate::keys;
+use crate::parameter::Parameter;
+use crate::source::{
+    Checked, DUPLICATE_NAME, Diagnostic, EXTENSION, Problems, SourceFile, UNKNOWN_KEY, all, at_line, closest,
+    reader, suggest,
+};
+
+/// The combination of a key of `spec` with that of a base.
+#[derive(Debug, Clone, Copy)]
+enum Combine {
+    /// The value replaces the base's.
+    Replace,
+    /// One file has it.
+    Once,
+    /// Each key of a policy's map replaces that of the base's.
+    Keys,
+    /// The keys are added to the base's map, and the entries of tables to its tables; that of a policy replaces another.
+    Variables,
+    /// The rows are added to the base's; an extension has its own, which precede them.
+    Machines,
+    /// The items, named by this field, are added to the base's list.
+    NewItems(&'static str, &'static str),
+    Parameters,
+    /// The items of each list of the map are added to the base's.
+    Lists,
+    /// The lists of `own`, and the entries of `add`.
+    Devices,
+}
+
+const KEYS: &[(&str, Combine)] = &[
+    ("provider", Combine::Once),
+    ("description", Combine::Replace),
+    ("gpus", Combine::Lists),
+    ("devices", Combine::Devices),
+    ("match", Combine::Keys),
+    ("machines", Combine::Machines),
+    ("parameters", Combine::Parameters),
+    ("variables", Combine::Variables),
+    ("checks", Combine::NewItems("code", "a check")),
+    ("rules", Combine::NewItems("name", "a rule")),
+    ("files", Combine::NewItems("path", "an entry of `files`")),
+];
+
+/// Adds the `spec` of a file to that of the files before it, whose lines count on from one to the next.
+pub(crate) fn extend(
+    spec: &mut Node,
+    own: &Node,
+    bases: &[SourceFile],
+    (is_policy, is_extension): (bool, bool),
+) -> Checked<()> {
+    all(reader::entries(own, "`spec`")?.iter().map(|entry| {
+        let combine = KEYS.iter().find(|(key, _)| *key == entry.key);
+        if let (Some(known), Some((_, combine))) = (entry_of(spec, &entry.key), combine) {
+            return combine.apply(known, entry, bases, (is_policy, is_extension));
+        }
+        // Of a key that no policy has, the parser says so.
+        push(spec, entry);
+        Ok(())
+    }))
+}
+
+/// The lists of which `without` leaves out items, each with the field that names them.
+const NAMED: [(&[&str], &str); 4] =
+    [(&["rules"], "name"), (&["devices", "add"], "name"), (&["checks"], "code"), (&["files"], "path")];
+
+/// Leaves out the rules, entries of `devices.add`, checks and files of these names.
+pub(crate) fn leave_out(spec: &mut Node, names: &Node, is_policy: bool) -> Checked<()> {
+    if !is_policy {
+        let message = "a part of policies leaves nothing out";
+        let hint = "write `without` in the policy that takes the part";
+        return Err(Diagnostic::new(names.span, message).code(EXTENSION).hint(hint).into());
+    }
+    let left_out = all(reader::items(names, "`without`")?.iter().map(|item| {
+        let name = reader::text(item, "`without`")?;
+        let mut known = Vec::new();
+        let mut found = false;
+        for (path, key) in NAMED {
+            let Some(list) = list_in(spec, path) else { continue };
+            known.extend(list.iter().filter_map(|item| name_of(item, key)).map(str::to_owned));
+            let before = list.len();
+            list.retain(|item| name_of(item, key) != Some(name));
+            found |= list.len() < before;
+        }
+        if found {
+            return Ok(());
+        }
+        let message = format!("what it extends has no rule, entry, check or file `{name}`");
+        Err(Diagnostic::new(item.span, message)
+            .code(EXTENSION)
+            .hint(suggest(name, known.iter().map(String::as_str))))
+    }));
+    if let Content::Map(entries) = &mut spec.content {
+        let is_empty = |value: &Node| matches!(&value.content, Content::List(items) if items.is_empty());
+        entries.retain(|entry| entry.key != "rules" || !is_empty(&entry.value));
+    }
+    left_out
+}
+
+/// The items of a list within maps.
+fn list_in<'n>(node: &'n mut Node, path: &[&str]) -> Option<&'n mut Vec<Node>> {
+    let node = path.iter().try_fold(node, |node, key| entry_of(node, key).map(|entry| &mut entry.value))?;
+    if let Content::List(items) = &mut node.content { Some(items) } else { None }
+}
+
+/// Errors for the keys that no `spec` has: those of a part that no policy takes are not read otherwise.
+pub(crate) fn unknown_keys(spec: &Node) -> impl Iterator<Item = Diagnostic> {
+    let entries = if let Content::Map(entries) = &spec.content { entries.as_slice() } else { &[] };
+    entries.iter().filter(|entry| keys::SPEC.key(&entry.key).is_none()).map(move |entry| {
+        Diagnostic::new(entry.span, format!("`spec` has no field `{}`", entry.key))
+            .code(UNKNOWN_KEY)
+            .hint(suggest(&entry.key, keys::SPEC.names()))
+    })
+}
+
+/// The error for a key that is almost `extends`.
+pub(crate) fn misspelt_extends(spec: &Node) -> Option<Diagnostic> {
+    let entries = if let Content::Map(entries) = &spec.content { entries.as_slice() } else { &[] };
+    let is_near = |entry: &&Entry<Node>| {
+        keys::SPEC.key(&entry.key).is_none() && closest(&entry.key, keys::SPEC.names()) == Some("extends")
+    };
+    let entry = entries.iter().find(is_near)?;
+    let message = format!("`spec` has no field `{}`", entry.key);
+    Some(Diagnostic::new(entry.span, message).code(UNKNOWN_KEY).hint("did you mean `extends`?"))
+}
+
+impl Combine {
+    fn apply(
+        self,
+        base: &mut Entry<Node>,
+        own: &Entry<Node>,
+        bases: &[SourceFile],
+        (is_policy, is_extension): (bool, bool),
+    ) -> Checked<()> {
+        let mut problems = Problems::default();
+        let what = format!("`{}`", own.key);
+        match self {
+            Self::Replace => base.clone_from(own),
+            Self::Once => {
+                let name = owner(bases, base.span);
+                let message = format!("an extension has the `{}` of its base `{name}`", own.key);
+                let hint = format!("remove it, or copy `{name}` instead of extending it");
+                problems.add(Diagnostic::new(own.span, message).code(EXTENSION).hint(hint));
+            }
+            Self::Lists => {
+                for entry in reader::entries(&own.value, &what)? {
+                    match entry_of(&mut base.value, &entry.key) {
+                        Some(known) => add_items(known, &entry.value, is_extension),
+                        None => push(&mut base.value, entry),
+                    }
+                }
+            }
+            Self::Keys => {
+                for entry in reader::entries(&own.value, &what)? {
+                    match entry_of(&mut base.value, &entry.key) {
+                        Some(known) if !is_policy => {
+                            let (base, key) =
+                                (owner(bases, known.span), format!("{}.{}", own.key, entry.key));
+                            let message = format!("the base `{base}` has `{key}`, too");
+                            let hint = "keep it in one of the two, or in the policy that takes both alone";
+                            problems.add(Diagnostic::new(entry.span, message).code(EXTENSION).hint(hint));
+                        }
+                        _ => put(&mut base.value, entry),
+                    }
+                }
+            }
+            Self::Variables => {
+                for entry in reader::entries(&own.value, &what)? {
+                    match entry_of(&mut base.value, &entry.key) {
+                        Some(known) if is_map(&known.value) && is_map(&entry.value) => {
+                            merge(&mut base.value, entry);
+                        }
+                        Some(known) if is_policy => known.clone_from(entry),
+                        Some(known) => {
+                            problems.add(taken(
+                                entry.span,
+                                owner(bases, known.span),
+                                "a variable",
+                                &entry.key,
+                            ));
+                        }
+                        None => push(&mut base.value, entry),
+                    }
+                }
+            }
+            Self::Machines => {
+                for entry in reader::entries(&own.value, &what)? {
+                    if is_extension { push(&mut base.value, entry) } else { merge(&mut base.value, entry) }
+                }
+            }
+            Self::Devices => {
+                for entry in reader::entries(&own.value, &what)? {
+                    let Some(known) = entry_of(&mut base.value, &entry.key) else {
+                        push(&mut base.value, entry);
+                        continue;
+                    };
+                    let combine =
+                        if entry.key == "own" { Self::Lists } else { Self::NewItems("name", "an entry") };
+                    problems.take(combine.apply(known, entry, bases, (is_policy, is_extension)));
+                }
+            }
+            Self::NewItems(key, kind) => {
+                let items = reader::items(&own.value, &what)?;
+                let Content::List(known) = &mut base.value.content else { return Ok(()) };
+                let mut added = Vec::new();
+                for item in items {
+                    let same = name_of(item, key).and_then(|name| {
+                        Some((name, known.iter().find(|known| name_of(known, key) == Some(name))?))
+                    });
+                    match same {
+                        Some((name, known)) => {
+                            problems.add(taken(item.span, owner(bases, known.span), kind, name));
+                        }
+                        None => added.push(item.clone()),
+                    }
+                }
+                known.extend(added);
+            }
+            Self::Parameters => {
+                for entry in reader::entries(&own.value, &what)? {
+                    match entry_of(&mut base.value, &entry.key) {
+                        Some(_) if is_extension && !is_map(&entry.value) => push(&mut base.value, entry),
+                        Some(known) => _ = problems.take(parameter(known, entry, bases)),
+                        None => match misspelled(&base.value, entry) {
+                            Some(problem) => problems.add(problem),
+                            None => push(&mut base.value, entry),
+                        },
+                    }
+                }
+            }
+        }
+        problems.result(())
+    }
+}
+
+/// The name of the file that has a place.
+fn owner(bases: &[SourceFile], span: Span) -> &str {
+    bases.get(at_line(bases, span.line).0).map_or("", |base| base.policy.as_str())
+}
+
+/// An error for a parameter without a description that is almost called as one of the base.
+fn misspelled(parameters: &Node, own: &Entry<Node>) -> Option<Diagnostic> {
+    let Content::Map(known) = &parameters.content else { return None };
+    let fields = if let Content::Map(fields) = &own.value.content { fields.as_slice() } else { &[] };
+    let known = closest(&own.key, known.iter().map(|entry| entry.key.as_str()))?;
+    let message = format!("no base has a parameter `{}`", own.key);
+    let problem =
+        || Diagnostic::new(own.span, message).code(EXTENSION).hint(format!("did you mean `{known}`?"));
+    (!fields.iter().any(|field| field.key == "description")).then(problem)
+}
+
+fn taken(span: Span, base: &str, what: &str, name: &str) -> Diagnostic {
+    let hint = if what == "a variable" {
+        "choose another name: a part does not replace the variable of another part".to_owned()
+    } else {
+        format!("choose another name, or leave out that of the base: `without: [{name}]`")
+    };
+    Diagnostic::new(span, format!("the base `{base}` has {what} `{name}`")).code(DUPLICATE_NAME).hint(hint)
+}
+
+/// Changes the values of a parameter of a base. Its type stays, and its bounds become narrower only.
+fn parameter(base: &mut Entry<Node>, own: &Entry<Node>, bases: &[SourceFile]) -> Checked<()> {
+    let name = owner(bases, base.span);
+    if !is_map(&own.value) {
+        let hint = format!("write `{}: {{default: …}}`: only an extension of a policy sets a value", own.key);
+        return Err(reader::expected(&own.value, "a parameter to be a map").hint(hint).into());
+    }
+    let before = Parameter::read(base)?;
+    for entry in reader::entries(&own.value, "a parameter")? {
+        if entry.key == "type" {
+            let message = format!("an extension has the `type` of the parameter `{}` of its base", base.key);
+            return Err(Diagnostic::new(entry.span, message)
+                .code(EXTENSION)
+                .hint(format!("remove it: `{name}` declares it"))
+                .into());
+        }
+        merge(&mut base.value, entry);
+    }
+    let after = Parameter::read(base)?;
+    let Some(bound) = after.wider_bound(&before) else { return Ok(()) };
+    let span = entry_of(&mut base.value, bound).map_or(own.span, |entry| entry.value.span);
+    let message = format!("`{bound}` of `{}` allows values that the base `{name}` does not", base.key);
+    Err(Diagnostic::new(span, message)
+        .code(EXTENSION)
+        .hint("an extension can narrow the bounds of a parameter")
+        .into())
+}
+
+/// Sets a field. A map is merged into the base's map at any depth, so that a table keeps its other entries.
+fn merge(base: &mut Node, own: &Entry<Node>) {
+    if let Some(known) = entry_of(base, &own.key)
+        && let (Content::Map(_), Content::Map(entries)) = (&known.value.content, &own.value.content)
+    {
+        for entry in entries {
+            merge(&mut known.value, entry);
+        }
+        return;
+    }
+    put(base, own);
+}
+
+fn entry_of<'n>(node: &'n mut Node, key: &str) -> Option<&'n mut Entry<Node>> {
+    match &mut node.content {
+        Content::Map(entries) => entries.iter_mut().find(|entry| entry.key == key),
+        _ => None,
+    }
+}
+
+fn push(node: &mut Node, entry: &Entry<Node>) {
+    if let Content::Map(entries) = &mut node.content {
+        entries.push(entry.clone());
+    }
+}
+
+fn put(node: &mut Node, entry: &Entry<Node>) {
+    match entry_of(node, &entry.key) {
+        Some(known) => known.clone_from(entry),
+        None => push(node, entry),
+    }
+}
+
+/// Adds the items of a list, or the one of a single expression, to those of the base's.
+fn add_items(base: &mut Entry<Node>, own: &Node, is_extension: bool) {
+    let items = |node: &Node| match &node.content {
+        Content::List(items) => items.clone(),
+        _ => vec![node.clone()],
+    };
+    let mut all = items(&base.value);
+    // Of the claims that match, the first one counts: that of an extension before that of its base.
+    let at = if is_extension && base.key == "claims" { 0 } else { all.len() };
+    all.splice(at..at, items(own));
+    base.value.content = Content::List(all);
+}
+
+fn name_of<'n>(item: &'n Node, key: &str) -> Option<&'n str> {
+    match &item.get(key)?.content {
+        Content::Scalar { value: Scalar::String(text), .. } => Some(text),
+        _ => None,
+    }
+}
+
+fn is_map(node: &Node) -> bool {
+    matches!(node.content, Content::Map(_))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn each_key_has_its_combination() {
+        let combined: BTreeSet<&str> =
+            KEYS.iter().map(|(key, _)| *key).chain(["extends", "without"]).collect();
+        assert_eq!(combined, keys::SPEC.names().collect());
+    }
+}

@@ -1,0 +1,132 @@
+//! The variables of a policy, in the order in which they can be evaluated.
+
+use std::collections::{BTreeSet, HashMap};
+
+use fabric_yaml::{Entry, Node, Span};
+
+use super::names::{identifier, taken};
+use crate::interpolation::{Names, Phase};
+use crate::parameter::Variable;
+use crate::source::reader;
+use crate::source::{Checked, Diagnostic, Problems, TOO_EARLY};
+
+/// The variables, each after those that it reads.
+pub(super) fn read(node: &Node, names: &mut Names) -> Checked<Vec<Variable>> {
+    let entries = reader::entries(node, "`variables`").inspect_err(|_| names.add_unknown())?;
+    reader::at_most(entries.len(), "variables", node.span).inspect_err(|_| names.add_unknown())?;
+    let mut problems = Problems::default();
+    let mut is_taken = Vec::with_capacity(entries.len());
+    for entry in entries {
+        problems.take(identifier(&entry.key, entry.span));
+        is_taken.push(names.is_taken(&entry.key));
+        names.announce(&entry.key);
+    }
+    let mut read = Vec::with_capacity(entries.len());
+    for (entry, is_taken) in entries.iter().zip(is_taken) {
+        let variable = problems.take(Variable::read(&entry.key, &entry.value, names));
+        if is_taken {
+            problems.add(taken(entry));
+        }
+        read.push(variable.filter(|_| !is_taken));
+    }
+    let order = order(&read);
+    if order.len() < read.len() {
+        problems.add(circle(entries, &read, &order));
+    }
+    let mut depths = HashMap::new();
+    let mut variables = Vec::with_capacity(read.len());
+    for at in order {
+        // A variable with a problem can be read, so that its problem is the only one.
+        let mut phase = Phase::Fixed;
+        if let Some(mut variable) = read[at].take() {
+            let span = entries[at].span;
+            problems.take(variable.settle(names));
+            phase = variable.phase;
+            variables.extend(problems.take(of_bounded_depth(variable, &mut depths, span)));
+        }
+        names.add(&entries[at].key, phase);
+    }
+    problems.result(variables)
+}
+
+/// The positions of the variables that each of them reads.
+fn reads(variables: &[Option<Variable>]) -> Vec<BTreeSet<usize>> {
+    let named = variables.iter().enumerate();
+    let by_name: HashMap<&str, usize> =
+        named.filter_map(|(at, variable)| Some((variable.as_ref()?.name.as_str(), at))).collect();
+    let of = |variable: &Variable| {
+        let mut read: BTreeSet<usize> = BTreeSet::new();
+        variable.value.names(&mut |name| read.extend(by_name.get(name)));
+        read
+    };
+    variables.iter().map(|variable| variable.as_ref().map(of).unwrap_or_default()).collect()
+}
+
+/// The positions of the variables, each after those that it reads and else as in the file, without those that depend on
+/// themselves.
+fn order(variables: &[Option<Variable>]) -> Vec<usize> {
+    let read_by_each = reads(variables);
+    let mut readers: Vec<Vec<usize>> = vec![Vec::new(); variables.len()];
+    for (reader, read) in read_by_each.iter().enumerate() {
+        for at in read {
+            readers[*at].push(reader);
+        }
+    }
+    let mut missing: Vec<usize> = read_by_each.iter().map(BTreeSet::len).collect();
+    let mut next: BTreeSet<usize> = (0..variables.len()).filter(|at| missing[*at] == 0).collect();
+    let mut order = Vec::with_capacity(variables.len());
+    while let Some(at) = next.pop_first() {
+        order.push(at);
+        for reader in &readers[at] {
+            missing[*reader] -= 1;
+            if missing[*reader] == 0 {
+                next.insert(*reader);
+            }
+        }
+    }
+    order
+}
+
+/// The error for variables of which each reads the next one, and the last one the first.
+fn circle(entries: &[Entry<Node>], variables: &[Option<Variable>], order: &[usize]) -> Diagnostic {
+    let reads = reads(variables);
+    let ordered: BTreeSet<&usize> = order.iter().collect();
+    let (mut way, mut seen) = (Vec::new(), BTreeSet::new());
+    let mut next = (0..variables.len()).find(|at| !ordered.contains(at));
+    while let Some(at) = next.filter(|at| seen.insert(*at)) {
+        way.push(at);
+        next = reads[at].iter().copied().find(|read| !ordered.contains(read));
+    }
+    let start = way.iter().position(|at| Some(*at) == next).unwrap_or_default();
+    let circle = &way[start..];
+    let names: Vec<String> =
+        circle.iter().skip(1).chain(circle.first()).map(|at| format!("`{}`", entries[*at].key)).collect();
+    let Entry { key, span, .. } = &entries[circle[0]];
+    let message = format!("the variable `{key}` reads {}", names.join(", which reads "));
+    Diagnostic::new(*span, message).code(TOO_EARLY).hint("let one of them do without the others")
+}
+
+/// The deepest variable, with those that it reads: an expression evaluates them within its own evaluation.
+const MAX_DEPTH: usize = 200;
+
+fn of_bounded_depth(
+    variable: Variable,
+    depths: &mut HashMap<String, usize>,
+    span: Span,
+) -> Result<Variable, Diagnostic> {
+    let mut depth = 0;
+    variable.value.texts(&mut |text| {
+        for expression in text.expressions() {
+            let read = expression.names().iter().filter_map(|name| depths.get(name)).max();
+            depth = depth.max(expression.depth() + read.copied().unwrap_or_default());
+        }
+    });
+    if depth > MAX_DEPTH {
+        let name = &variable.name;
+        let message =
+            format!("`{name}` and the variables that it reads have {depth} levels, more than {MAX_DEPTH}");
+        return Err(Diagnostic::new(span, message).hint("look a value up in a table, or join expressions"));
+    }
+    depths.insert(variable.name.clone(), depth);
+    Ok(variable)
+}

@@ -1,0 +1,386 @@
+//! Strings with `${…}` in them.
+//!
+//! An interpolation is a text, one expression, or a mixture. `built_in` lists the names that the engine defines, and `phase`
+//! tells when the value of a name is known. What an expression means is known to `expression`.
+
+mod built_in;
+mod phase;
+
+pub use built_in::{BUILT_IN, JOB_ROLE};
+pub use phase::{Names, Phase};
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use fabric_yaml::scalar::Scalar;
+use fabric_yaml::{self as yaml, Content, Node, Span, Text};
+
+use crate::expression::{Bindings, Expression, find_name};
+use crate::source::{Diagnostic, INVALID_EXPRESSION, Problems, UNKNOWN_NAME, located, suggest, unambiguous};
+
+/// The longest text, in bytes.
+const MAX_TEXT: usize = 4 << 20;
+
+/// A string of a policy, compiled.
+#[derive(Debug, Clone)]
+pub enum Interpolation {
+    /// No expression in it.
+    Literal(String),
+    /// One expression and nothing else: the result keeps its type.
+    Expression(Arc<Expression>),
+    /// Literal text and expressions in turn: the result is a string.
+    Mixed(Arc<[Part]>),
+}
+
+#[derive(Debug)]
+pub enum Part {
+    Literal(String),
+    Expression(Expression),
+}
+
+/// An expression that has no value: the expression, and the reason.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EvaluationError {
+    pub expression: String,
+    pub message: String,
+    pub fault: Fault,
+}
+
+impl EvaluationError {
+    /// An error about the first of the texts that `texts` visits.
+    pub(crate) fn about(
+        texts: impl FnOnce(&mut dyn FnMut(&Interpolation)),
+        message: impl Into<String>,
+    ) -> Self {
+        let mut first = None;
+        texts(&mut |text| {
+            first.get_or_insert_with(|| text.clone());
+        });
+        first.unwrap_or_else(|| Interpolation::Literal(String::new())).failed(message)
+    }
+}
+
+/// A value as a person writes it: without the quotes of JSON, whole numbers without fraction.
+pub fn text_of(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Number(number) => {
+            let text = number.to_string();
+            text.strip_suffix(".0").unwrap_or(&text).to_owned()
+        }
+        other => other.to_string(),
+    }
+}
+
+/// The place of an expression without a value in the file of the policy, and the remedy.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Fault {
+    /// Line 0 for an expression that is in no file.
+    pub span: Span,
+    pub hint: Option<String>,
+    /// True if the expression fails for all values of the same types.
+    pub is_of_types: bool,
+}
+
+impl Interpolation {
+    /// Compiles a string. Every name in it is known, and can be read in the phase if one is given.
+    pub(crate) fn compile(text: &Text<'_>, names: &Names, phase: Option<Phase>) -> Result<Self, Diagnostic> {
+        let pieces = split(text.text).map_err(|at| {
+            let message = "`${` is not closed by `}`; a literal `${` is written `$${`";
+            Diagnostic::new(text.span_of(at, 2), message)
+                .code(INVALID_EXPRESSION)
+                .hint("close it, and put a value in quotes that contains ` #`: there, a comment begins")
+        })?;
+        let mut parts = Vec::with_capacity(pieces.len());
+        for piece in pieces {
+            parts.push(match piece {
+                Piece::Literal(text) => Part::Literal(text),
+                Piece::Expression(source, at) => Part::Expression(compile(&source, at, text, names, phase)?),
+            });
+        }
+        Ok(match parts.pop() {
+            Some(last) if !parts.is_empty() => Self::Mixed(parts.into_iter().chain([last]).collect()),
+            Some(Part::Expression(expression)) => Self::Expression(Arc::new(expression)),
+            Some(Part::Literal(text)) => Self::Literal(text),
+            None => Self::Literal(String::new()),
+        })
+    }
+
+    /// Compiles the condition under a key: one expression, without `${` and `}`.
+    pub(crate) fn condition(node: &Node, key: &str, names: &Names, phase: Phase) -> Result<Self, Diagnostic> {
+        let text = match &node.content {
+            Content::Scalar { value: Scalar::Bool(value), plain: true, .. } => {
+                unambiguous(node)?;
+                Text::on_line(if *value { "true" } else { "false" }, node.span)
+            }
+            _ => located(node, &format!("`{key}`")).map_err(|diagnostic| {
+                let condition =
+                    if key == "containers" { "container.name == 'train'" } else { "\"!hostNetwork\"" };
+                diagnostic.hint(format!("write a condition, as in `{key}: {condition}`"))
+            })?,
+        };
+        let text = text.trim();
+        let is_cel = || Expression::compile(text.text).is_ok();
+        if let Some(at) = text.text.find("${").filter(|at| *at == 0 || !is_cel()) {
+            let part = |piece| match piece {
+                Piece::Literal(text) | Piece::Expression(text, _) => text,
+            };
+            let bare: String = split(text.text).unwrap_or_default().into_iter().map(part).collect();
+            let message = "a condition is an expression by itself, without `${` and `}`";
+            return Err(Diagnostic::new(text.span_of(at, 2), message)
+                .code(INVALID_EXPRESSION)
+                .hint(format!("write `{key}: {}`", yaml::write(&Value::from(bare.trim())).trim_end())));
+        }
+        let compiled = compile(text.text, 0, &text, names, Some(phase))?;
+        Ok(Self::Expression(Arc::new(compiled.bare())))
+    }
+
+    /// The expressions in it.
+    pub fn expressions(&self) -> impl Iterator<Item = &Expression> {
+        let (whole, mixed) = match self {
+            Self::Literal(_) => (None, None),
+            Self::Expression(expression) => (Some(&**expression), None),
+            Self::Mixed(parts) => (None, Some(parts.iter())),
+        };
+        whole.into_iter().chain(mixed.into_iter().flatten().filter_map(|part| match part {
+            Part::Expression(expression) => Some(expression),
+            Part::Literal(_) => None,
+        }))
+    }
+
+    /// The phase in which its value is known: the latest among the names that it reads.
+    pub fn phase(&self, names: &Names) -> Phase {
+        self.expressions().map(|expression| names.phase_of(expression)).max().unwrap_or(Phase::Fixed)
+    }
+
+    /// The value. A string in which any expression is `null` is `null`.
+    pub fn evaluate(&self, bindings: &Bindings<'_, '_>) -> Result<Value, EvaluationError> {
+        match self {
+            Self::Literal(text) => Ok(Value::String(text.clone())),
+            Self::Expression(expression) => run(expression, bindings),
+            Self::Mixed(parts) => {
+                let mut out = String::new();
+                for part in parts.iter() {
+                    match part {
+                        Part::Literal(text) => out.push_str(text),
+                        Part::Expression(expression) => match run(expression, bindings)? {
+                            Value::Null => return Ok(Value::Null),
+                            value => out.push_str(&text_of(&value)),
+                        },
+                    }
+                    if out.len() > MAX_TEXT {
+                        return Err(self.failed("it has more than 4 MiB, which no pod can hold"));
+                    }
+                }
+                Ok(Value::String(out))
+            }
+        }
+    }
+
+    /// Evaluates a condition.
+    pub fn holds(&self, bindings: &Bindings<'_, '_>) -> Result<bool, EvaluationError> {
+        let value = self.evaluate(bindings)?;
+        value.as_bool().ok_or_else(|| {
+            self.failed(format!("the result is `{value}` where a condition needs `true` or `false`"))
+        })
+    }
+
+    /// An error about its value.
+    pub(crate) fn failed(&self, message: impl Into<String>) -> EvaluationError {
+        EvaluationError {
+            expression: self.source(),
+            message: message.into(),
+            fault: Fault { span: self.span(), ..Fault::default() },
+        }
+    }
+
+    /// An error about its value, which is not valid where it is written.
+    pub fn invalid(&self, problems: Problems) -> EvaluationError {
+        let Some(first) = problems.into_iter().next() else { return self.failed("") };
+        let failed = self.failed(first.message);
+        EvaluationError { fault: Fault { hint: first.hint, ..failed.fault }, ..failed }
+    }
+
+    /// The place of its first expression; line 0 without one.
+    pub(crate) fn span(&self) -> Span {
+        let first = self.expressions().next();
+        first.map_or_else(Span::default, |expression| expression.span(0, expression.source().len()))
+    }
+
+    /// The text without `${` and `}` around all of it, on one line.
+    pub fn on_one_line(&self) -> String {
+        let source = self.source();
+        let inner = source.strip_prefix("${").and_then(|rest| rest.strip_suffix('}')).unwrap_or(&source);
+        inner.split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
+    /// The text for a message.
+    pub fn source(&self) -> String {
+        let part = |part: &Part| match part {
+            Part::Literal(text) => text.clone(),
+            Part::Expression(expression) => expression.written(),
+        };
+        match self {
+            Self::Literal(text) => text.clone(),
+            Self::Expression(expression) => expression.written(),
+            Self::Mixed(parts) => parts.iter().map(part).collect(),
+        }
+    }
+}
+
+/// Two interpolations are equal if their texts are.
+impl PartialEq for Interpolation {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Literal(one), Self::Literal(other)) => one == other,
+            (Self::Expression(one), Self::Expression(other)) => one.source() == other.source(),
+            (Self::Mixed(_), Self::Mixed(_)) => self.source() == other.source(),
+            _ => false,
+        }
+    }
+}
+
+/// The names that the expressions of a text read.
+pub(super) fn names_in(text: &Interpolation) -> impl Iterator<Item = String> {
+    text.expressions().flat_map(Expression::names).cloned()
+}
+
+fn run(expression: &Expression, bindings: &Bindings<'_, '_>) -> Result<Value, EvaluationError> {
+    expression.evaluate(bindings).map_err(|failure| EvaluationError {
+        expression: expression.written(),
+        fault: Fault {
+            span: expression.span_of_failure(&failure),
+            hint: failure.hint,
+            is_of_types: failure.is_of_types,
+        },
+        message: failure.message,
+    })
+}
+
+/// Names in the expressions of other engines, and what to write instead.
+const OF_OTHER_ENGINES: &[(&str, &str)] = &[
+    (".Values", "write the name of the parameter by itself, without `.Values.`"),
+    ("element", "write `container` for the container"),
+    ("object", "write `pod` for the pod"),
+    ("parameters", "write the name of the parameter by itself, without `parameters.`"),
+    ("params", "write the name of the parameter by itself, without `params.`"),
+    ("request", "write `pod` for the pod, and `podNamespace` for its namespace"),
+    ("value", "add `env: NAME` to the check: `value` is that of the variable"),
+    ("variables", "write the name of the variable by itself"),
+];
+
+fn compile(
+    source: &str,
+    at: usize,
+    text: &Text<'_>,
+    names: &Names,
+    phase: Option<Phase>,
+) -> Result<Expression, Diagnostic> {
+    let expression = Expression::compile(source).map_err(|error| {
+        Diagnostic::new(text.span_of(at + error.at, error.length), error.message)
+            .code(INVALID_EXPRESSION)
+            .hint(error.hint.as_deref().unwrap_or("expressions are CEL, see docs/policy.md"))
+    })?;
+    for name in expression.names() {
+        let place = || text.span_of(at + find_name(source, name).unwrap_or(0), name.len());
+        let Some(known) = names.get(name) else {
+            if names.is_announced(name) {
+                continue;
+            }
+            let message = format!("`{name}` is neither a parameter nor a variable");
+            let is_of_shell =
+                name.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_');
+            let of_other_engine = OF_OTHER_ENGINES.iter().find(|(other, _)| *other == name);
+            let is_near = names.readable(phase).any(|known| strsim::osa_distance(name, known) == 1);
+            let hint = match suggest(name, names.readable(phase)) {
+                _ if let Some((_, hint)) = of_other_engine => (*hint).to_owned(),
+                _ if is_compared(source, name) && !is_near => format!("put a text in quotes: `'{name}'`"),
+                hint if is_of_shell && !hint.starts_with("did you mean") => {
+                    format!("write `$${{{name}}}` for a literal `${{{name}}}`, or `$(NAME)` for the kubelet")
+                }
+                hint if source.trim() == name
+                    && phase == Some(Phase::Container)
+                    && !hint.starts_with("did you mean") =>
+                {
+                    format!("write `container.name == '{name}'` for the containers of this name")
+                }
+                hint => hint,
+            };
+            return Err(Diagnostic::new(place(), message).code(UNKNOWN_NAME).hint(hint));
+        };
+        if phase.is_some_and(|phase| !phase.may_read(known)) {
+            let message = format!("`{name}` is known {} only", known.describe());
+            let hint = match known {
+                Phase::Container => {
+                    "write the condition under `containers`, or read `totalGpus`, the GPUs of the pod"
+                }
+                _ => "docs/policy.md says where each name can be used",
+            };
+            return Err(Diagnostic::new(place(), message).code(UNKNOWN_NAME).hint(hint));
+        }
+    }
+    Ok(expression.placed(text.part(at, source.len())))
+}
+
+/// Returns whether a value is compared with a name, as in `transport == roce`.
+fn is_compared(source: &str, name: &str) -> bool {
+    let before = find_name(source, name).map_or("", |at| source[..at].trim_end());
+    before.ends_with("==") || before.ends_with("!=")
+}
+
+enum Piece {
+    Literal(String),
+    /// The source, and at which byte of the text it begins.
+    Expression(String, usize),
+}
+
+/// Splits a text at its `${…}`; the error is the byte of one that is not closed.
+fn split(text: &str) -> Result<Vec<Piece>, usize> {
+    let mut pieces = Vec::new();
+    let mut literal = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find("${") {
+        let offset = text.len() - rest.len() + at;
+        if rest[..at].ends_with('$') {
+            literal.push_str(&rest[..at]);
+            literal.push('{');
+            rest = &rest[at + 2..];
+            continue;
+        }
+        literal.push_str(&rest[..at]);
+        let body = &rest[at + 2..];
+        let end = expression_end(body).ok_or(offset)?;
+        if !literal.is_empty() {
+            pieces.push(Piece::Literal(std::mem::take(&mut literal)));
+        }
+        pieces.push(Piece::Expression(body[..end].to_owned(), offset + 2));
+        rest = &body[end + 1..];
+    }
+    literal.push_str(rest);
+    if !literal.is_empty() || pieces.is_empty() {
+        pieces.push(Piece::Literal(literal));
+    }
+    Ok(pieces)
+}
+
+/// The position of the `}` that closes an expression, after the braces and strings within it.
+fn expression_end(body: &str) -> Option<usize> {
+    let mut depth = 0usize;
+    let mut quote = None;
+    let mut escaped = false;
+    for (at, byte) in body.bytes().enumerate() {
+        match (quote, byte) {
+            (Some(_), _) if escaped => escaped = false,
+            (Some(_), b'\\') => escaped = true,
+            (Some(open), byte) if byte == open => quote = None,
+            (Some(_), _) => {}
+            (None, b'\'' | b'"') => quote = Some(byte),
+            (None, b'{') => depth += 1,
+            (None, b'}') if depth == 0 => return Some(at),
+            (None, b'}') => depth -= 1,
+            (None, _) => {}
+        }
+    }
+    None
+}

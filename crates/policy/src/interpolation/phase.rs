@@ -1,0 +1,94 @@
+//! The names that an expression can read, and when their values are known.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::expression::Expression;
+
+/// When a value is known. An expression of a later phase can read the values of all earlier ones, but [`Phase::Container`] and
+/// [`Phase::Injected`] know nothing of each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    /// Parameters and `node`: the same for all pods that select the same nodes.
+    Fixed,
+    /// The pod before anything is injected.
+    Pod,
+    /// One container of it.
+    Container,
+    /// The pod after its containers were injected.
+    Injected,
+}
+
+impl Phase {
+    /// Returns whether an expression of this phase can read a name of `other`.
+    pub(crate) fn may_read(self, other: Phase) -> bool {
+        other <= self && !(self == Phase::Injected && other == Phase::Container)
+    }
+
+    pub(crate) fn describe(self) -> &'static str {
+        match self {
+            Phase::Fixed | Phase::Pod => "everywhere",
+            Phase::Container => "for a container (`containers`, `env` and `container`)",
+            Phase::Injected => "after the containers were injected (`pod` and `checks`)",
+        }
+    }
+}
+
+/// The names that the expressions of a policy can read.
+#[derive(Debug, Clone)]
+pub struct Names {
+    known: BTreeMap<String, Phase>,
+    /// The names of all variables, those of which the phase is not known yet among them.
+    variables: BTreeSet<String>,
+    /// True if the declarations of names could not be read, so that every name may be one.
+    has_unknown: bool,
+}
+
+impl Names {
+    pub(crate) fn of(known: impl Iterator<Item = (String, Phase)>) -> Self {
+        Self { known: known.collect(), variables: BTreeSet::new(), has_unknown: false }
+    }
+
+    /// Adds a name; false if it is taken.
+    pub(crate) fn add(&mut self, name: &str, phase: Phase) -> bool {
+        self.known.insert(name.to_owned(), phase).is_none()
+    }
+
+    /// Notes a variable of which the phase is not known yet.
+    pub(crate) fn announce(&mut self, name: &str) {
+        self.variables.insert(name.to_owned());
+    }
+
+    /// Returns whether a name is that of a variable, also if its phase is not known yet.
+    pub(crate) fn is_announced(&self, name: &str) -> bool {
+        self.variables.contains(name)
+    }
+
+    /// Returns whether there is such a name already.
+    pub(crate) fn is_taken(&self, name: &str) -> bool {
+        self.known.contains_key(name) || self.variables.contains(name)
+    }
+
+    /// Takes any other name for one that is known everywhere.
+    pub(crate) fn add_unknown(&mut self) {
+        self.has_unknown = true;
+    }
+
+    pub(crate) fn has_unknown(&self) -> bool {
+        self.has_unknown
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<Phase> {
+        self.known.get(name).copied().or(self.has_unknown.then_some(Phase::Fixed))
+    }
+
+    /// The names that an expression of this phase can read, or one of any phase.
+    pub(crate) fn readable(&self, phase: Option<Phase>) -> impl Iterator<Item = &str> {
+        let is_readable = move |known: Phase| phase.is_none_or(|phase| phase.may_read(known));
+        self.known.iter().filter(move |(_, known)| is_readable(**known)).map(|(name, _)| name.as_str())
+    }
+
+    /// The latest phase among the names that an expression reads.
+    pub(crate) fn phase_of(&self, expression: &Expression) -> Phase {
+        expression.names().iter().filter_map(|name| self.get(name)).max().unwrap_or(Phase::Fixed)
+    }
+}

@@ -1,0 +1,48 @@
+//! The policy language: from the text of a policy file to rules that the engine applies, and the fields of a Pod.
+//!
+//! | to change | look at |
+//! |---|---|
+//! | the keys of a file, and how it is read | [`keys`], `file`, `source` |
+//! | CEL, and strings with `${…}` | [`expression`], [`interpolation`] |
+//! | `match`, and the labels of nodes | [`matcher`] |
+//! | parameters, machine tables, and where a value comes from | [`parameter`], `compiled` |
+//! | the pieces of a Pod in a rule | [`overlay`] |
+//! | which fields of a Pod exist, and which of them a rule can set | [`schema`] |
+//! | the warnings of `policy check` | [`check`] |
+//! | the nodes of a cluster as data, and which of them a pod fits | [`nodes`] |
+//! | the limit on the work for a pod or a file | [`work`] |
+//!
+//! This crate knows no provider, changes no pod, and does not know the engine. It reads no files.
+#![cfg_attr(test, allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests may measure"))]
+
+pub mod check;
+pub(crate) mod compiled;
+pub mod definition;
+pub mod expression;
+pub(crate) mod file;
+pub(crate) mod from_nodes;
+pub mod interpolation;
+pub mod keys;
+pub mod matcher;
+pub mod nodes;
+pub mod overlay;
+pub mod parameter;
+pub mod schema;
+pub mod source;
+pub mod work;
+
+pub use compiled::Policy;
+pub use compiled::{Condition, Devices, ResolvedPolicy, choice_reads_writes};
+pub use definition::{About, Containers, PolicyCheck, Rule, VALUE};
+pub use definition::{Definition, OnConflict};
+pub use file::{OtherKind, PolicyFile, composed_text, definitions};
+pub use file::{composed, untaken};
+pub use interpolation::Fault;
+pub use keys::KIND;
+pub use matcher::{ANY_VALUE, Matcher, group_of, kind_and_group};
+pub use matcher::{PodContext, SelectedLabel};
+pub use overlay::NETWORKS;
+pub use parameter::{NoteKind, Origin, Resolution, Variable, resolve};
+pub use parameter::{Override, OverrideTable, Parameter, ParameterType};
+pub use source::reader::is_policy_name;
+pub use source::{Diagnostic, ERRORS, Severity, SourceError, SourceErrors, SourceFile, WARNINGS};

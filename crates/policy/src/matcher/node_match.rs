@@ -1,0 +1,88 @@
+//! `match.nodes` of a policy: the nodes that it is for.
+
+use crate::nodes;
+use crate::schema::Format;
+use fabric_yaml::Node;
+
+use super::pattern::Pattern;
+use crate::keys;
+use crate::source::reader::{self, Fields};
+use crate::source::{Checked, Diagnostic, MISSING_KEY, all};
+
+/// The nodes that a policy is for. A node is one of them by its `spec.providerID`; by a label, if the policy names no
+/// provider IDs: nodes on premises can have labels of a cloud. A pod that selects such a label is for them.
+#[derive(Debug, Clone)]
+pub struct NodeMatch {
+    provider_ids: Vec<Pattern>,
+    /// Keys and values.
+    labels: Vec<(Pattern, Pattern)>,
+}
+
+impl NodeMatch {
+    pub(crate) fn read(node: &Node) -> Checked<Self> {
+        let mut fields = Fields::of(node, &keys::NODES)?;
+        let provider_ids = fields.optional("providerIDs", |node| {
+            all(reader::items(node, "`providerIDs`")?.iter().map(provider_id))
+        });
+        let labels = fields.optional("labels", |node| {
+            all(reader::entries(node, "`labels`")?.iter().map(|entry| {
+                let value = reader::text(&entry.value, "the value of a label")?;
+                let example = entry
+                    .key
+                    .strip_suffix('*')
+                    .map_or_else(|| entry.key.clone(), |start| format!("{start}x"));
+                Format::QualifiedName.check(&example).map_err(|problem| {
+                    Diagnostic::new(entry.span, format!("no node can have this label: {problem}"))
+                        .hint("write a label, or the beginning of one with a `*`, such as `example.com/*`")
+                })?;
+                Ok::<_, Diagnostic>((Pattern::new(&entry.key), Pattern::new(value)))
+            }))
+        });
+        fields.finish()?;
+        let (provider_ids, labels) = (provider_ids?, labels?);
+        let is_empty = provider_ids.as_ref().is_some_and(Vec::is_empty);
+        let (provider_ids, labels): (Vec<String>, Vec<(Pattern, Pattern)>) =
+            (provider_ids.unwrap_or_default(), labels.unwrap_or_default());
+        if is_empty || provider_ids.is_empty() && labels.is_empty() {
+            return Err(Diagnostic::new(node.span, "`nodes` matches no node")
+                .code(MISSING_KEY)
+                .hint("give `providerIDs` or `labels`, or leave `nodes` out")
+                .into());
+        }
+        Ok(Self { provider_ids: provider_ids.iter().map(|text| Pattern::new(text)).collect(), labels })
+    }
+
+    pub fn matches(&self, node: &nodes::Node) -> bool {
+        let has = |(key, value): &(Pattern, Pattern)| {
+            node.labels_from(key.start()).any(|(label, seen)| key.matches(label) && value.matches(seen))
+        };
+        if self.provider_ids.is_empty() {
+            return self.labels.iter().any(has);
+        }
+        self.provider_ids.iter().any(|pattern| pattern.matches(node.provider_id()))
+    }
+
+    /// Returns whether nodes with a label are such nodes; without a value, those with any value of it.
+    pub(crate) fn has_label(&self, label: &str, value: Option<&str>) -> bool {
+        let has = |(key, known): &(Pattern, Pattern)| {
+            key.matches(label) && value.map_or(known.is_any(), |value| known.matches(value))
+        };
+        self.labels.iter().any(has)
+    }
+
+    /// What a node has to have, one of these: `providerID` with its pattern, or a label with that of its value.
+    pub fn alternatives(&self) -> impl Iterator<Item = (String, &Pattern)> {
+        let provider_ids = self.provider_ids.iter().map(|pattern| ("providerID".to_owned(), pattern));
+        provider_ids.chain(self.labels.iter().map(|(key, value)| (key.to_string(), value)))
+    }
+}
+
+/// A provider ID, or a pattern of them. The name of a provider is no ID.
+fn provider_id(node: &Node) -> Result<String, Diagnostic> {
+    let id = reader::text(node, "`providerIDs`")?;
+    if id.contains([':', '.', '*']) {
+        return Ok(id.to_owned());
+    }
+    Err(Diagnostic::new(node.span, format!("no node has the provider ID `{id}`"))
+        .hint(format!("write the beginning of the IDs and a `*`, as in `\"{id}://*\"`")))
+}

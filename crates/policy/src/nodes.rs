@@ -1,0 +1,308 @@
+//! The nodes of a cluster, as plain data: what decides which of them a pod can be scheduled to, and what they offer.
+//!
+//! It reads Node and `ResourceSlice` objects and the fields of a pod that choose nodes. It knows no policy: which labels
+//! and resources matter is for the engine to say.
+
+mod candidates;
+mod requirements;
+mod slices;
+
+pub use slices::Slice;
+
+pub use candidates::scheduling_of;
+pub use requirements::{expressions, terms};
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::{Arc, RwLock};
+
+use serde_json::Value;
+
+use crate::work::Work;
+use fabric_yaml::quantity::Quantity;
+
+pub use requirements::holds;
+
+/// The nodes of a cluster at one moment.
+#[derive(Debug, Default)]
+pub struct Nodes {
+    list: Vec<Arc<Node>>,
+    /// The kinds of nodes that pods fit.
+    pub kinds: Known<Vec<NodeKind>>,
+    /// Whether there are nodes that pods fit, and the policies that name them.
+    pub named: Known<(bool, Vec<bool>)>,
+}
+
+/// Nodes that are alike in everything that a policy reads of them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct NodeKind {
+    /// The labels that the policy reads.
+    pub labels: BTreeMap<String, String>,
+    /// How many each node has of the first of the policy's GPU resources that it offers.
+    pub gpus: i64,
+    /// The resources that parameters look for and the devices of the fabric, and how many each node has.
+    pub resources: BTreeMap<String, i64>,
+}
+
+/// What was found about these nodes, by what decides it, and the steps that it took. Looking at thousands of nodes takes
+/// longer than an injection, and the pods of a job look for the same ones. A pod counts the steps of what was found for
+/// another one, too, so that the same pod always takes as many.
+#[derive(Debug)]
+pub struct Known<T>(RwLock<HashMap<String, (T, u64)>>);
+
+impl<T> Default for Known<T> {
+    fn default() -> Self {
+        Self(RwLock::default())
+    }
+}
+
+impl<T: Clone> Known<T> {
+    /// The bounds on what is kept: the keys come from users.
+    const MOST: usize = 256;
+    const LONGEST_KEY: usize = 4 << 10;
+
+    pub fn of(&self, key: String, work: Option<&Work>, find: impl FnOnce() -> T) -> T {
+        let known = self.0.read().ok().and_then(|known| known.get(&key).cloned());
+        if let Some((found, steps)) = known {
+            if let Some(work) = work {
+                work.count_known(steps);
+            }
+            return found;
+        }
+        let before = work.map_or(0, Work::done);
+        let found = find();
+        let is_whole = work.is_none_or(|work| work.ended().is_none());
+        if is_whole
+            && key.len() <= Self::LONGEST_KEY
+            && let Ok(mut known) = self.0.write()
+            && known.len() < Self::MOST
+        {
+            known.insert(key, (found.clone(), work.map_or(0, Work::done) - before));
+        }
+        found
+    }
+}
+
+/// One node. The texts are shared with other nodes by [`Texts`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Node {
+    name: Arc<str>,
+    /// The keys of the labels, sorted.
+    label_keys: Arc<[Arc<str>]>,
+    /// Their values, in the same order.
+    label_values: Arc<[Arc<str>]>,
+    /// The extended resources of `status.capacity` and the devices of `ResourceSlices`, sorted. An unhealthy device lowers
+    /// `status.allocatable`, and must not raise a ratio.
+    resources: Vec<(Arc<str>, i64)>,
+    /// Those of which `status.allocatable` has fewer, and how many it has.
+    unhealthy: Vec<(Arc<str>, i64)>,
+    taints: Arc<[Taint]>,
+    provider_id: Arc<str>,
+    is_ready: bool,
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Taint {
+    key: Arc<str>,
+    value: Arc<str>,
+    effect: Arc<str>,
+}
+
+/// Texts that many nodes have in common, and the keys of the labels that each of them has, each stored once.
+#[derive(Debug, Default)]
+pub struct Texts {
+    texts: HashSet<Arc<str>>,
+    lists: HashSet<Arc<[Arc<str>]>>,
+}
+
+impl Texts {
+    fn shared(&mut self, text: &str) -> Arc<str> {
+        if let Some(known) = self.texts.get(text) {
+            return Arc::clone(known);
+        }
+        let new: Arc<str> = text.into();
+        self.texts.insert(Arc::clone(&new));
+        new
+    }
+
+    fn shared_list(&mut self, list: &[Arc<str>]) -> Arc<[Arc<str>]> {
+        if let Some(known) = self.lists.get(list) {
+            return Arc::clone(known);
+        }
+        let new: Arc<[Arc<str>]> = list.into();
+        self.lists.insert(Arc::clone(&new));
+        new
+    }
+
+    /// Drops the texts that no node has any more.
+    pub fn drop_unused(&mut self) {
+        self.lists.retain(|list| Arc::strong_count(list) > 1);
+        self.texts.retain(|text| Arc::strong_count(text) > 1);
+    }
+}
+
+/// Objects that are read one by one.
+#[derive(Debug, Default)]
+pub struct Objects {
+    texts: Texts,
+    nodes: Vec<Arc<Node>>,
+    slices: Vec<Slice>,
+}
+
+impl Objects {
+    /// Reads a Node, or a `ResourceSlice`; an error if the object is neither. One without a kind is a Node.
+    pub fn read(&mut self, object: &Value) -> Result<(), String> {
+        match object["kind"].as_str() {
+            None | Some("Node") => self.nodes.push(Arc::new(Node::read(object, &mut self.texts))),
+            Some("ResourceSlice") => self.slices.push(Slice::read(object, &mut self.texts)),
+            Some(other) => return Err(format!("is no node, but of the kind `{other}`")),
+        }
+        Ok(())
+    }
+
+    pub fn nodes(self) -> Nodes {
+        Nodes::of(self.nodes, &self.slices)
+    }
+}
+
+impl Nodes {
+    /// These nodes, with the devices of these slices.
+    pub fn of<'s>(
+        nodes: impl IntoIterator<Item = Arc<Node>>,
+        slices: impl IntoIterator<Item = &'s Slice>,
+    ) -> Self {
+        let devices = slices::devices(slices);
+        let with_devices = |node: Arc<Node>| match devices.get(&*node.name) {
+            Some(devices) => Arc::new(node.with(devices)),
+            None => node,
+        };
+        Self { list: nodes.into_iter().map(with_devices).collect(), ..Self::default() }
+    }
+
+    /// Reads the items of a list of nodes and `ResourceSlices`, or one Node. The error is a sentence.
+    pub fn read(value: &Value) -> Result<Self, String> {
+        let kind = value["kind"].as_str().unwrap_or_default();
+        let items = match (kind, value["items"].as_array()) {
+            ("Node", _) => std::slice::from_ref(value),
+            (_, Some(items)) => items.as_slice(),
+            _ => return Err("it is neither a list of nodes nor a node".to_owned()),
+        };
+        let mut objects = Objects::default();
+        for (at, item) in items.iter().enumerate() {
+            objects.read(item).map_err(|error| format!("`items[{at}]` {error}"))?;
+        }
+        Ok(objects.nodes())
+    }
+
+    pub fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Node> {
+        self.list.iter().map(Arc::as_ref)
+    }
+}
+
+impl Node {
+    /// Reads a Node object. A field of another type than the API server accepts counts as absent.
+    pub fn read(node: &Value, texts: &mut Texts) -> Self {
+        let (metadata, spec, status) = (&node["metadata"], &node["spec"], &node["status"]);
+        let mut text = |value: &Value| texts.shared(value.as_str().unwrap_or_default());
+        let name = text(&metadata["name"]);
+        let provider_id = text(&spec["providerID"]);
+        let taints = spec["taints"].as_array().into_iter().flatten().map(|taint| Taint {
+            key: text(&taint["key"]),
+            value: text(&taint["value"]),
+            effect: text(&taint["effect"]),
+        });
+        let taints = taints.collect();
+        let labels = metadata["labels"].as_object().into_iter().flatten();
+        let mut labels: Vec<_> = labels
+            .map(|(key, value)| (texts.shared(key), texts.shared(value.as_str().unwrap_or_default())))
+            .collect();
+        labels.sort_unstable();
+        let (keys, values): (Vec<_>, Vec<_>) = labels.into_iter().unzip();
+        let mut extended = |key: &str| -> Vec<_> {
+            let amounts = status[key].as_object().into_iter().flatten();
+            let extended = amounts.filter(|(name, _)| name.contains('/'));
+            extended
+                .filter_map(|(name, amount)| Some((name, Quantity::from_value(amount)?.as_count()?)))
+                .map(|(name, count)| (texts.shared(name), count))
+                .collect()
+        };
+        let (mut resources, mut unhealthy) = (extended("capacity"), extended("allocatable"));
+        unhealthy.retain(|(name, count)| resources.iter().any(|(known, all)| known == name && all > count));
+        unhealthy.shrink_to_fit();
+        resources.sort_unstable();
+        let is_ready = status["conditions"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .any(|condition| condition["type"] == "Ready" && condition["status"] == "True");
+        let (label_keys, label_values) = (texts.shared_list(&keys), values.into());
+        Self { name, label_keys, label_values, resources, unhealthy, taints, provider_id, is_ready }
+    }
+
+    /// The node with devices that its capacity does not have.
+    fn with(&self, devices: &BTreeMap<Arc<str>, i64>) -> Self {
+        let mut node = self.clone();
+        node.resources.retain(|(name, count)| *count > 0 || !devices.contains_key(name));
+        let new = devices.iter().filter(|(name, _)| self.count(name) == 0);
+        node.resources.extend(new.map(|(name, count)| (Arc::clone(name), *count)));
+        node.resources.sort_unstable();
+        node
+    }
+
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn provider_id(&self) -> &str {
+        &self.provider_id
+    }
+
+    pub fn is_ready(&self) -> bool {
+        self.is_ready
+    }
+
+    pub fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.label_keys.iter().zip(&*self.label_values).map(|(key, value)| (&**key, &**value))
+    }
+
+    /// The labels whose keys begin with a text.
+    pub(crate) fn labels_from<'n>(&'n self, start: &'n str) -> impl Iterator<Item = (&'n str, &'n str)> {
+        let first = self.label_keys.partition_point(|key| &**key < start);
+        let labels = self.label_keys[first..].iter().zip(&self.label_values[first..]);
+        labels.map(|(key, value)| (&**key, &**value)).take_while(move |(key, _)| key.starts_with(start))
+    }
+
+    /// The value of a label.
+    pub fn label(&self, key: &str) -> Option<&str> {
+        let at = self.label_keys.binary_search_by(|known| (**known).cmp(key)).ok()?;
+        Some(&self.label_values[at])
+    }
+
+    /// The extended resources that the node has, and how many of each.
+    pub fn resources(&self) -> impl Iterator<Item = (&str, i64)> {
+        self.resources.iter().filter(|(_, count)| *count > 0).map(|(name, count)| (&**name, *count))
+    }
+
+    /// How many of an extended resource pods can get, if it is fewer than the node has.
+    pub fn healthy(&self, resource: &str) -> Option<i64> {
+        self.unhealthy.iter().find(|(name, _)| **name == *resource).map(|(_, count)| *count)
+    }
+
+    /// How many of an extended resource the node has.
+    pub fn count(&self, resource: &str) -> i64 {
+        self.registered(resource).unwrap_or_default()
+    }
+
+    /// The same; `None` if the node never had the resource. Where its device plugin is gone, the kubelet keeps it with 0.
+    pub fn registered(&self, resource: &str) -> Option<i64> {
+        let at = self.resources.binary_search_by(|(known, _)| (**known).cmp(resource)).ok()?;
+        Some(self.resources[at].1)
+    }
+}

@@ -1,0 +1,57 @@
+//! The scalar values that the fields of a pod take.
+
+use serde_json::Value;
+
+use crate::interpolation::text_of;
+use crate::schema::Shape;
+use fabric_yaml::quantity::Quantity;
+
+/// Returns whether a field of this shape holds an object or a list.
+pub(super) fn is_structure(shape: &Shape) -> bool {
+    matches!(shape, Shape::Object(_) | Shape::Atomic(_) | Shape::Map { .. } | Shape::List { .. })
+}
+
+/// Brings the result of an expression into the form of a scalar field: `None` for `null`, which leaves out the field.
+pub(super) fn accept(value: &Value, shape: &Shape) -> Result<Option<Value>, String> {
+    if value.is_null() {
+        return Ok(None);
+    }
+    let accepted = match shape {
+        Shape::Text(format) => match value {
+            Value::Object(_) | Value::Array(_) => None,
+            value => {
+                let text = text_of(value);
+                format.check(&text).map_err(|problem| format!("the result is `{text}`: {problem}"))?;
+                Some(Value::String(text))
+            }
+        },
+        Shape::Integer(least, most) => value
+            .as_i64()
+            .or_else(|| value.as_str().and_then(|text| text.parse().ok()))
+            .filter(|number| (*least..=*most).contains(number))
+            .map(Value::from),
+        Shape::Boolean => value.as_bool().map(Value::Bool),
+        Shape::Quantity => Quantity::from_value(value).map(|_| Value::String(text_of(value))),
+        Shape::PortNumberOrName => (value.is_i64() || value.is_string()).then(|| value.clone()),
+        Shape::Opaque => Some(value.clone()),
+        _ => None,
+    };
+    let wanted = || format!("the result is `{}` where the field needs {}", text_of(value), describe(shape));
+    accepted.map(Some).ok_or_else(wanted)
+}
+
+/// The values that a field of this shape takes, for a message.
+pub(super) fn describe(shape: &Shape) -> String {
+    match shape {
+        Shape::Object(_) | Shape::Atomic(_) | Shape::Map { .. } => "a map".to_owned(),
+        Shape::List { .. } => "a list".to_owned(),
+        Shape::Text(_) => "a string".to_owned(),
+        Shape::Integer(i64::MIN, i64::MAX) => "a whole number".to_owned(),
+        Shape::Integer(least, i64::MAX) => format!("a whole number of at least {least}"),
+        Shape::Integer(least, most) => format!("a whole number from {least} to {most}"),
+        Shape::Boolean => "`true` or `false`".to_owned(),
+        Shape::Quantity => "a quantity such as `64Gi`".to_owned(),
+        Shape::PortNumberOrName => "a whole number or a string".to_owned(),
+        Shape::Opaque => "another value".to_owned(),
+    }
+}

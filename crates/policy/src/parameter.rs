@@ -1,0 +1,441 @@
+//! Parameters: values that an operator can set, with rows for machines; and variables, which nobody sets.
+//!
+//! A value comes from an `Override` of the operator, from the `Layer` of an extension, from nodes, from a row of `machines`
+//! or is the default: `resolution` says which. The values of all parameters together are in `compiled`.
+
+mod layer;
+pub(crate) mod machines;
+mod overrides;
+mod resolution;
+mod table;
+mod variable;
+
+pub(crate) use layer::{Files, Layer};
+pub use overrides::{Override, OverrideTable};
+pub use resolution::{NoteKind, Origin, Resolution, of_one, resolve};
+pub use table::{Gpus, LabelTable, Table};
+pub use variable::{OLD_KEYS, Variable, VariableValue};
+
+use std::cmp::Ordering;
+
+use serde_json::{Number, Value};
+
+use fabric_yaml::counted;
+use fabric_yaml::quantity::Quantity;
+use fabric_yaml::scalar::{self, Scalar};
+use fabric_yaml::{Content, Entry, Node, Span, Text};
+
+use crate::from_nodes::{Fact, FromNodes};
+use crate::interpolation::{Interpolation, Names, Phase, text_of};
+use crate::keys;
+use crate::source::reader::{self, Fields};
+use crate::source::{Checked, Diagnostic, MISSING_KEY, Problems, suggest};
+
+/// The type of a parameter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ParameterType {
+    /// A whole number.
+    Integer,
+    /// Any number; CEL's `double`.
+    Number,
+    String,
+    /// `true` or `false`.
+    Boolean,
+    /// A Kubernetes quantity such as `64Gi`.
+    Quantity,
+    /// A list of strings.
+    StringList,
+    /// A string with expressions in it, which can read the pod.
+    Template,
+    /// Of a variable with rows for machines, and of what nodes offer: a constant of any type.
+    Any,
+}
+
+impl ParameterType {
+    /// The types that a policy writes, by their names.
+    pub const WORDS: [(&str, Self); 7] = {
+        use ParameterType::{Boolean, Integer, Number, Quantity, String, StringList, Template};
+        keys::meaning(keys::TYPES, [Integer, Number, String, Boolean, Quantity, StringList, Template])
+    };
+
+    /// The keys that limit the values.
+    fn bounds(self) -> &'static [&'static str] {
+        match self {
+            Self::Integer | Self::Number | Self::Quantity | Self::StringList => &["minimum", "maximum"],
+            Self::String => &["enum"],
+            Self::Boolean | Self::Template | Self::Any => &[],
+        }
+    }
+
+    /// What a parameter of this type can take from the nodes.
+    pub fn fact(self) -> Option<Fact> {
+        Some(match self {
+            Self::Number | Self::Integer => Fact::Ratio,
+            Self::String => Fact::Name,
+            Self::StringList => Fact::Names,
+            _ => return None,
+        })
+    }
+
+    /// Returns whether a parameter of this type can have a key.
+    pub fn goes_with(self, key: &str) -> bool {
+        !matches!(key, "minimum" | "maximum" | "enum") || self.bounds().contains(&key)
+    }
+
+    /// The name as a policy writes it.
+    pub fn name(self) -> &'static str {
+        Self::WORDS.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
+    }
+}
+
+/// A parameter as its policy declares it.
+#[derive(Debug, Clone)]
+pub struct Parameter {
+    /// Its name, the key in a values file.
+    pub name: String,
+    pub kind: ParameterType,
+    /// One sentence for people.
+    pub description: String,
+    /// The value where nothing else gives one; `null` for none.
+    pub default: Value,
+    /// The least value, or the least length of a list.
+    pub minimum: Option<Value>,
+    pub maximum: Option<Value>,
+    pub one_of: Option<Vec<String>>,
+    /// What extensions say, the outermost first.
+    pub(crate) layers: Vec<Layer>,
+    /// The values for machines in the policy that no extension changes.
+    pub(crate) table: Table,
+    /// The fact about nodes that gives the value.
+    pub from_nodes: Option<FromNodes>,
+}
+
+impl Parameter {
+    pub(crate) fn read(Entry { key: name, value: node, span, .. }: &Entry<Node>) -> Checked<Self> {
+        let mut fields = Fields::of(node, &keys::PARAMETER)?.named_at(*span);
+        let written = fields.optional("type", read_type);
+        let description =
+            fields.required("description", |node| reader::text(node, "a description").map(str::to_owned));
+        let told = node.get("enum").map(|_| ParameterType::String);
+        let told = told.or_else(|| node.get("default").and_then(type_of_default));
+        let kind = written.and_then(|written| {
+            let untold = || {
+                let message = format!("the parameter `{name}` has no `type`, and no default that tells it");
+                let hint = "add `type:`, such as `integer`, `string` or `quantity`";
+                fields.take(Err::<ParameterType, _>(
+                    Diagnostic::new(*span, message).code(MISSING_KEY).hint(hint),
+                ))
+            };
+            match bounds_of_text(name, node) {
+                Err(diagnostic) if written.is_none() && node.get("enum").is_none() => {
+                    fields.take(Err(diagnostic))
+                }
+                _ => written.or(told).map_or_else(untold, Ok),
+            }
+        });
+        let Ok(kind) = kind else {
+            // The values depend on the type.
+            for key in keys::PARAMETER.names() {
+                fields.node(key);
+            }
+            fields.finish()?;
+            return Err(Problems::default());
+        };
+        let mut parameter = Self::of(name, kind);
+        parameter.description.clone_from(description.as_ref().unwrap_or(&String::new()));
+        fields.retain(|key| kind.goes_with(key));
+        for bound in kind.bounds() {
+            let _ = fields.optional(bound, |node| parameter.read_bound(bound, node));
+        }
+        let default = fields.optional("default", |node| parameter.read_value(node));
+        let from_nodes = fields.optional("fromNodes", |node| from_nodes(kind, node));
+        fields.finish()?;
+        parameter.default = default?.unwrap_or_default();
+        parameter.from_nodes = from_nodes?;
+        description?;
+        Ok(parameter)
+    }
+
+    /// What has values for nodes only, and no operator sets: the rows of a variable, or what nodes offer.
+    pub(crate) fn of_nodes(name: &str, from_nodes: Option<FromNodes>) -> Self {
+        Self { from_nodes, ..Self::of(name, ParameterType::Any) }
+    }
+
+    fn of(name: &str, kind: ParameterType) -> Self {
+        Self {
+            name: name.to_owned(),
+            kind,
+            description: String::new(),
+            default: Value::Null,
+            minimum: None,
+            maximum: None,
+            one_of: None,
+            layers: Vec::new(),
+            table: Table::default(),
+            from_nodes: None,
+        }
+    }
+
+    /// All of its tables, the one with precedence first.
+    pub fn tables(&self) -> impl Iterator<Item = &Table> {
+        self.layers.iter().map(|layer| &layer.table).chain([&self.table])
+    }
+
+    /// The rows of all tables: the label, its values as they are written, and the place of the value for them.
+    pub fn rows(&self) -> impl Iterator<Item = (&str, String, Span)> {
+        self.tables().flat_map(Table::rows)
+    }
+
+    /// Reads a bound. Those that leave no value are errors.
+    fn read_bound(&mut self, bound: &str, node: &Node) -> Checked<()> {
+        let name = &self.name;
+        match bound {
+            "minimum" => self.minimum = Some(self.read_limit(node)?),
+            "maximum" => {
+                let most = Self { minimum: None, ..self.clone() }.read_limit(node)?;
+                let is_below = |least: &&Value| compare(self.kind, &most, least) == Some(Ordering::Less);
+                if let Some(least) = self.minimum.as_ref().filter(is_below) {
+                    let message = format!(
+                        "`{bound}` of `{name}` is less than `minimum`, which is {}, so that it can have no value",
+                        text_of(least)
+                    );
+                    return Err(Diagnostic::new(node.span, message)
+                        .hint("correct one of the two bounds")
+                        .into());
+                }
+                self.maximum = Some(most);
+            }
+            _ => {
+                let values = reader::texts(node, "`enum`")?;
+                if values.is_empty() {
+                    let message = format!("`enum` of `{name}` is empty, so that it can have no value");
+                    let hint = "list the values, or leave `enum` out";
+                    return Err(Diagnostic::new(node.span, message).hint(hint).into());
+                }
+                self.one_of = Some(values);
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads a bound of the values, or of the length of a list.
+    fn read_limit(&self, node: &Node) -> Checked<Value> {
+        if self.kind != ParameterType::StringList {
+            return self.read_value(node);
+        }
+        reader::unambiguous(node)?;
+        let length = node.to_value().as_u64().map(Value::from);
+        length.ok_or_else(|| reader::expected(node, "a number of items").into())
+    }
+
+    /// Reads and checks a value for this parameter from YAML.
+    pub(crate) fn read_value(&self, node: &Node) -> Checked<Value> {
+        reader::unambiguous(node)?;
+        if self.kind == ParameterType::StringList {
+            reader::texts(node, &format!("`{}`", self.name))?;
+        }
+        self.check(&node.to_value()).map_err(|problem| {
+            let quotable = matches!(&node.content, Content::Scalar { value, plain: true, .. } if !matches!(value, Scalar::String(_)))
+                && matches!(self.kind, ParameterType::String | ParameterType::Template);
+            let diagnostic = Diagnostic::new(node.span, problem);
+            let is_null = matches!(&node.content, Content::Scalar { value: Scalar::Null, .. });
+            let hint = if is_null {
+                "leave the key out: a parameter without a value is `null`".to_owned()
+            } else if quotable {
+                "put it in quotes".to_owned()
+            } else if node.text().is_some_and(|text| self.parse(text.text).is_ok()) {
+                "write it without quotes".to_owned()
+            } else if self.kind == ParameterType::Any {
+                "a row has constants; write the expression in `variables`, as the fallback".to_owned()
+            } else {
+                format!("{}: {}", article(self.kind), self.description)
+            };
+            diagnostic.hint(hint).into()
+        })
+    }
+
+    /// Reads and checks a value from the text of `--set NAME=TEXT`.
+    pub fn parse(&self, text: &str) -> Result<Value, String> {
+        let value = match self.kind {
+            ParameterType::String | ParameterType::Quantity | ParameterType::Template => {
+                Value::String(text.to_owned())
+            }
+            ParameterType::StringList => {
+                // As YAML writes it, too.
+                let text = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
+                text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(str::to_owned).collect()
+            }
+            _ if scalar::versions_disagree(text) => Value::String(text.to_owned()),
+            _ => match scalar::resolve(text) {
+                Scalar::Bool(value) => Value::Bool(value),
+                Scalar::Number(number) => Value::Number(number),
+                Scalar::Null | Scalar::String(_) => Value::String(text.to_owned()),
+            },
+        };
+        self.check(&value)
+    }
+
+    /// Brings a value into the form of the type and checks its bounds; the error is a sentence.
+    pub(super) fn check(&self, value: &Value) -> Result<Value, String> {
+        let name = &self.name;
+        let wrong = || format!("`{name}` has to be {}, and `{}` is not", article(self.kind), value);
+        let checked = match self.kind {
+            ParameterType::Integer => value.as_i64().map(Value::from),
+            ParameterType::Number => value.as_f64().and_then(Number::from_f64).map(Value::Number),
+            ParameterType::String => value.is_string().then(|| value.clone()),
+            ParameterType::Boolean => value.is_boolean().then(|| value.clone()),
+            ParameterType::Quantity => Quantity::from_value(value).map(|_| match value {
+                Value::String(text) => Value::String(text.clone()),
+                other => Value::String(other.to_string()),
+            }),
+            ParameterType::StringList => value.is_array().then(|| value.clone()),
+            ParameterType::Template => {
+                let text = value.as_str().ok_or_else(wrong)?;
+                template(text).map_err(|problem| format!("`{name}` is `{text}`: {}", problem.message))?;
+                Some(value.clone())
+            }
+            ParameterType::Any if value.to_string().contains("${") => {
+                return Err(format!("a row of `{name}` has an expression, `{}`", text_of(value)));
+            }
+            ParameterType::Any => Some(value.clone()),
+        }
+        .ok_or_else(wrong)?;
+        self.check_bounds(&checked)?;
+        Ok(checked)
+    }
+
+    fn check_bounds(&self, value: &Value) -> Result<(), String> {
+        let name = &self.name;
+        let beyond = |bound: &Option<Value>, wrong: Ordering| {
+            bound.as_ref().filter(|bound| compare(self.kind, value, bound) == Some(wrong)).cloned()
+        };
+        if let Some(items) = value.as_array() {
+            if beyond(&self.minimum, Ordering::Less)
+                .or_else(|| beyond(&self.maximum, Ordering::Greater))
+                .is_none()
+            {
+                return Ok(());
+            }
+            let least = self.minimum.as_ref().and_then(Value::as_u64).unwrap_or_default();
+            let wanted = self
+                .maximum
+                .as_ref()
+                .map_or_else(|| format!("at least {least}"), |most| format!("{least} to {most}"));
+            return Err(format!("`{name}` has {} and has to have {wanted}", counted(items.len(), "item")));
+        }
+        if let Some(minimum) = beyond(&self.minimum, Ordering::Less) {
+            return Err(format!(
+                "`{name}` is {}, less than its minimum {}",
+                text_of(value),
+                text_of(&minimum)
+            ));
+        }
+        if let Some(maximum) = beyond(&self.maximum, Ordering::Greater) {
+            return Err(format!(
+                "`{name}` is {}, more than its maximum {}",
+                text_of(value),
+                text_of(&maximum)
+            ));
+        }
+        if let (Some(allowed), Some(text)) = (&self.one_of, value.as_str())
+            && !allowed.iter().any(|known| known == text)
+        {
+            let allowed: Vec<String> = allowed.iter().map(|known| format!("`{known}`")).collect();
+            return Err(format!("`{name}` has to be one of {}, and `{text}` is not", allowed.join(", ")));
+        }
+        Ok(())
+    }
+
+    /// The key of a bound that allows values which that of `base` does not.
+    pub(super) fn wider_bound(&self, base: &Self) -> Option<&'static str> {
+        let beyond = |own: &Option<Value>, base: &Option<Value>, wrong: Ordering| {
+            let (Some(own), Some(base)) = (own, base) else { return false };
+            compare(self.kind, own, base) == Some(wrong)
+        };
+        let is_subset = || match (&self.one_of, &base.one_of) {
+            (Some(own), Some(base)) => own.iter().all(|value| base.contains(value)),
+            _ => true,
+        };
+        let wider = [
+            ("minimum", beyond(&self.minimum, &base.minimum, Ordering::Less)),
+            ("maximum", beyond(&self.maximum, &base.maximum, Ordering::Greater)),
+            ("enum", !is_subset()),
+        ];
+        wider.into_iter().find(|(_, wider)| *wider).map(|(bound, _)| bound)
+    }
+
+    pub fn has_rows(&self) -> bool {
+        !self.tables().all(Table::is_empty)
+    }
+}
+
+fn read_type(node: &Node) -> Result<ParameterType, Diagnostic> {
+    let name = reader::text(node, "the type of a parameter")?;
+    let types = &ParameterType::WORDS;
+    types.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind).ok_or_else(|| {
+        Diagnostic::new(node.span, format!("there is no parameter type `{name}`"))
+            .hint(suggest(name, types.iter().map(|(name, _)| *name)))
+    })
+}
+
+/// The type of a parameter with this default; `None` if it does not tell.
+/// The error for a text as the default of a parameter that has bounds.
+fn bounds_of_text(name: &str, node: &Node) -> Result<(), Diagnostic> {
+    let default =
+        node.entry("default").filter(|one| type_of_default(&one.value) == Some(ParameterType::String));
+    let bound = node.entry("minimum").or(node.entry("maximum"));
+    let (Some(default), Some(bound)) = (default, bound) else { return Ok(()) };
+    let message = format!("the default of `{name}` is a text, and `{}` is a bound of numbers", bound.key);
+    let hint = "write the number without quotes, or the type of an amount such as `64Gi`: `type: quantity`";
+    Err(Diagnostic::new(default.value.span, message).hint(hint))
+}
+
+fn type_of_default(node: &Node) -> Option<ParameterType> {
+    match &node.content {
+        Content::Scalar { value: Scalar::String(_), .. } => Some(ParameterType::String),
+        Content::Scalar { value: Scalar::Number(_), .. } => Some(ParameterType::Number),
+        Content::Scalar { value: Scalar::Bool(_), .. } => Some(ParameterType::Boolean),
+        Content::List(_) => Some(ParameterType::StringList),
+        Content::Scalar { .. } | Content::Map(_) => None,
+    }
+}
+
+fn compare(kind: ParameterType, left: &Value, right: &Value) -> Option<Ordering> {
+    match kind {
+        ParameterType::Quantity => Some(Quantity::from_value(left)?.cmp(&Quantity::from_value(right)?)),
+        ParameterType::StringList => {
+            let length =
+                |value: &Value| value.as_array().map_or(value.as_u64(), |items| Some(items.len() as u64));
+            Some(length(left)?.cmp(&length(right)?))
+        }
+        _ => left.as_f64()?.partial_cmp(&right.as_f64()?),
+    }
+}
+
+/// Compiles the value of a template. It can read the pod, and neither parameters nor variables.
+pub(super) fn template(text: &str) -> Result<Interpolation, Diagnostic> {
+    Interpolation::compile(&Text::nowhere(text), &Names::built_in(), Some(Phase::Pod))
+}
+
+fn article(kind: ParameterType) -> &'static str {
+    match kind {
+        ParameterType::Integer => "a whole number",
+        ParameterType::Number => "a number",
+        ParameterType::String => "a string",
+        ParameterType::Boolean => "`true` or `false`",
+        ParameterType::Quantity => "a quantity such as `64Gi`",
+        ParameterType::StringList => "a list of strings",
+        ParameterType::Template => "a string, in which `${…}` can read the pod",
+        ParameterType::Any => "a constant",
+    }
+}
+
+/// Reads `fromNodes` of a parameter of this type.
+fn from_nodes(kind: ParameterType, node: &Node) -> Checked<FromNodes> {
+    let Some(fact) = kind.fact() else {
+        let message = format!("a {} cannot follow from the nodes", kind.name());
+        let hint = "they give a number of devices, the name of a resource, or a list of names";
+        return Err(Diagnostic::new(node.span, message).hint(hint).into());
+    };
+    FromNodes::read(fact, node)
+}

@@ -1,0 +1,72 @@
+//! What the extensions of a policy say about its parameters and variables: a value, and rows of machines.
+
+use serde_json::Value;
+
+use super::table::Table;
+use crate::parameter::Parameter;
+use crate::source::SourceFile;
+use fabric_yaml::Span;
+
+/// What one extension says about a parameter of its base. It precedes what the nodes offer.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Layer {
+    /// The position of the file among those of the policy, a base before what extends it.
+    file: usize,
+    /// A value for every pod, with its place.
+    pub(crate) value: Option<(Value, Span)>,
+    pub(crate) table: Table,
+}
+
+/// The files of which a policy consists, whose lines count on from one to the next.
+#[derive(Debug, Default)]
+pub(crate) struct Files {
+    /// For each file, its last line, whether it extends a policy, and whether it is one.
+    files: Vec<(usize, bool, bool)>,
+}
+
+impl Files {
+    pub(crate) fn of<'f>(files: impl Iterator<Item = (&'f SourceFile, bool, bool)>) -> Self {
+        let mut last = 0;
+        let file = |(file, is_extension, is_policy): (&SourceFile, bool, bool)| {
+            last += file.lines();
+            (last, is_extension, is_policy)
+        };
+        Self { files: files.map(file).collect() }
+    }
+
+    /// The position of the extension that has a place; `None` for other files.
+    pub(crate) fn extension_at(&self, span: Span) -> Option<usize> {
+        let at = self.files.partition_point(|(last, ..)| *last < span.line);
+        self.files.get(at).filter(|(_, is_extension, _)| *is_extension).map(|_| at)
+    }
+
+    /// The precedence of what a place says: that of a policy exceeds that of the parts that it takes, and that of an
+    /// extension that of its base.
+    pub(crate) fn rank(&self, span: Span) -> usize {
+        let at = self.files.partition_point(|(last, ..)| *last < span.line);
+        self.files.get(at).filter(|(.., is_policy)| *is_policy).map_or(0, |_| at + 1)
+    }
+
+    /// The line of a place in its own file.
+    pub(crate) fn line(&self, span: Span) -> usize {
+        let at = self.files.partition_point(|(last, ..)| *last < span.line);
+        span.line - at.checked_sub(1).map_or(0, |before| self.files[before].0)
+    }
+}
+
+impl Layer {
+    /// Returns whether it is of a file that the one at this position extends.
+    pub(crate) fn is_of_base(&self, file: usize) -> bool {
+        self.file < file
+    }
+
+    /// The layer of a file, which is added where it belongs: what extends another file comes before that.
+    pub(crate) fn of(parameter: &mut Parameter, file: usize) -> &mut Self {
+        let layers = &mut parameter.layers;
+        let position = layers.partition_point(|known| known.file > file);
+        if layers.get(position).is_none_or(|known| known.file != file) {
+            layers.insert(position, Self { file, ..Self::default() });
+        }
+        &mut layers[position]
+    }
+}

@@ -1,0 +1,122 @@
+//! `machines`: values of parameters and variables by the labels of the nodes that a pod selects, one row for each machine.
+
+use fabric_yaml::scalar::Scalar;
+use fabric_yaml::{Content, Entry, Node};
+
+use super::layer::{Files, Layer};
+use super::table::{Cell, DEFAULT, not_empty, row_keys, twice};
+use crate::matcher::node;
+use crate::parameter::{Parameter, Variable};
+use crate::source::{Checked, Diagnostic, Problems, UNKNOWN_NAME, all, reader, suggest};
+
+/// Adds the rows to the parameters and variables that their columns name.
+pub(crate) fn read(
+    node: &Node,
+    files: &Files,
+    parameters: &mut [Parameter],
+    variables: &mut [Variable],
+) -> Checked<()> {
+    let mut columns = Columns { files, parameters, variables };
+    // Each file of a policy can have the label.
+    let Content::Map(labels) = &node.content else { return reader::entries(node, "`machines`").map(drop) };
+    let mut known: Vec<(Option<usize>, &str)> = Vec::new();
+    all::<_, Problems, Vec<()>>(labels.iter().map(|entry| {
+        reader::string_key(entry)?;
+        let label = label_of(entry)?;
+        let key = (files.extension_at(entry.span), label);
+        if known.contains(&key) {
+            return Err(twice(entry.span, format!("the label `{label}` is declared twice")).into());
+        }
+        known.push(key);
+        let rows = reader::entries(&entry.value, &format!("the machines of `{label}`"))?;
+        not_empty(rows, entry.span, &format!("the label `{label}` has no machine"))?;
+        all::<_, Problems, Vec<()>>(rows.iter().map(|row| columns.add_row(label, row))).map(drop)
+    }))
+    .map(drop)
+}
+
+/// The label of nodes that a key names.
+fn label_of(entry: &Entry<Node>) -> Result<&str, Diagnostic> {
+    if entry.key == DEFAULT {
+        let hint = "the fallback is the `default` of the parameter, or the value in `variables`";
+        return Err(Diagnostic::new(entry.span, "`default` is not a label of nodes").hint(hint));
+    }
+    node::label(entry)
+}
+
+struct Columns<'c> {
+    files: &'c Files,
+    parameters: &'c mut [Parameter],
+    variables: &'c mut [Variable],
+}
+
+impl Columns<'_> {
+    fn add_row(&mut self, label: &str, row: &Entry<Node>) -> Checked<()> {
+        let keys = row_keys(row)?;
+        let what = format!("the machine `{}`", row.key);
+        if !matches!(row.value.content, Content::Map(_)) {
+            let hint = if self.is_declared(&row.key) {
+                format!(
+                    "write a label of nodes before the machine, as in `LABEL: {{{label}: {{{}: …}}}}`",
+                    row.key
+                )
+            } else {
+                format!("write the name of a parameter or variable, as in `{}: {{NAME: …}}`", row.key)
+            };
+            return Err(reader::expected(&row.value, &format!("{what} to be a map")).hint(hint).into());
+        }
+        let cells = reader::entries(&row.value, &what)?;
+        not_empty(cells, row.span, &format!("{what} has no value"))?;
+        all::<_, Problems, Vec<()>>(cells.iter().map(|entry| {
+            let files = self.files;
+            let extension = files.extension_at(entry.span);
+            let column = self.column(entry)?;
+            if matches!(entry.value.content, Content::Scalar { value: Scalar::Null, .. }) {
+                let message = format!("`{}` is `null` in a row", entry.key);
+                let hint = "leave it out: the rows of other labels and the fallback decide then";
+                return Err(Diagnostic::new(entry.value.span, message).hint(hint).into());
+            }
+            let cell = Cell::read(column, &entry.value)?;
+            let table = match extension.map(|file| Layer::of(column, file)) {
+                Some(Layer { value: Some((_, span)), .. }) => {
+                    let message =
+                        format!("`{}` has one value for every pod in this file, and so no rows", entry.key);
+                    let hint = format!("remove the row, or the value at line {}", files.line(*span));
+                    return Err(Diagnostic::new(entry.span, message).hint(hint).into());
+                }
+                Some(layer) => &mut layer.table,
+                None => &mut column.table,
+            };
+            for key in &keys {
+                table.add(label, key.clone(), cell.clone(), entry.span)?;
+            }
+            Ok(())
+        }))
+        .map(drop)
+    }
+
+    fn is_declared(&self, name: &str) -> bool {
+        self.parameters.iter().any(|one| one.name == name)
+            || self.variables.iter().any(|one| one.name == name)
+    }
+
+    /// The parameter of a column, or what stands for a variable.
+    fn column(&mut self, entry: &Entry<Node>) -> Result<&mut Parameter, Diagnostic> {
+        let name = entry.key.as_str();
+        if let Some(at) = self.variables.iter().position(|known| known.name == name) {
+            let of_variable = || Box::new(Parameter::of_nodes(name, None));
+            return Ok(self.variables[at].column.get_or_insert_with(of_variable));
+        }
+        if let Some(at) = self.parameters.iter().position(|known| known.name == name) {
+            return Ok(&mut self.parameters[at]);
+        }
+        let names = self.parameters.iter().map(|known| known.name.as_str());
+        let names = names.chain(self.variables.iter().map(|known| known.name.as_str()));
+        let message = format!("there is no parameter or variable `{name}` for this column");
+        let hint = match suggest(name, names) {
+            hint if hint.starts_with("did you mean") => hint,
+            _ => format!("declare it: `variables: {{{name}: …}}` with the value for other nodes"),
+        };
+        Err(Diagnostic::new(entry.span, message).code(UNKNOWN_NAME).hint(hint))
+    }
+}

@@ -1,0 +1,163 @@
+//! The value of a parameter for a pod, its source, and remarks about it.
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+
+use super::overrides::Override;
+use super::table::Table;
+use crate::matcher::Selection;
+use crate::parameter::{Parameter, ParameterType};
+use fabric_yaml::Span;
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum NoteKind {
+    /// The parameter has tables, and neither they nor the operator gave the value.
+    Assumed { labels: Vec<String>, reads_gpus: bool },
+    /// The nodes that the pod can be scheduled to have different numbers, of which this is the least above zero.
+    Least,
+    /// The nodes offer less than the table has for them.
+    LessThanTable { label: String, table: Value },
+    /// The operator's value differs from that of the table.
+    Contradicts { label: String, table: Value },
+}
+
+/// The value of a parameter for a pod.
+#[derive(Debug)]
+pub struct Resolution<'p> {
+    pub value: Cow<'p, Value>,
+    pub origin: Origin,
+    pub(crate) notes: Vec<NoteKind>,
+}
+
+/// The source of the value of a parameter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    /// One value of the operator for every pod.
+    Override,
+    /// The operator's table of this label: the row at this place.
+    OverrideTable(String, Span),
+    /// One value of an extension for every pod, at this place.
+    Extension(Span),
+    /// What the nodes offer that the pod can be scheduled to.
+    Nodes,
+    /// The machines of the policy or of an extension by this label: the row at this place.
+    Machines(String, Span),
+    /// The default of the operator's table.
+    OverrideDefault,
+    /// The default of the policy.
+    PolicyDefault,
+}
+
+/// The value of a parameter for nodes of each of these kinds. Of different numbers, it is the least above zero; of other
+/// values, it is that of the first kind.
+pub fn resolve<'p>(
+    parameter: &'p Parameter,
+    own: Option<&'p Override>,
+    each: &[Selection],
+) -> Resolution<'p> {
+    let all: Vec<Resolution<'p>> = each.iter().map(|one| of_one(parameter, own, one)).collect();
+    let number = |resolution: &Resolution<'_>| resolution.value.as_f64().unwrap_or_default();
+    if parameter.has_least() && all.iter().any(|one| number(one).total_cmp(&number(&all[0])).is_ne()) {
+        // Kinds of which nothing is known lower nobody.
+        let known = all.into_iter().filter(|one| !one.origin.is_default());
+        let least = known.min_by(|one, other| {
+            let key = |resolution| (number(resolution) <= 0.0, number(resolution));
+            let ((none, one), (other_none, other)) = (key(one), key(other));
+            none.cmp(&other_none).then(one.total_cmp(&other))
+        });
+        if let Some(mut least) = least {
+            least.notes.insert(0, NoteKind::Least);
+            return least;
+        }
+        return of_one(parameter, own, &Selection::default());
+    }
+    let mut all = all.into_iter();
+    let mut first = all.next().unwrap_or_else(|| of_one(parameter, own, &Selection::default()));
+    for note in all.flat_map(|other| other.notes) {
+        if !first.notes.contains(&note) {
+            first.notes.push(note);
+        }
+    }
+    first
+}
+
+impl Parameter {
+    /// Returns whether the least of several values is right for all nodes that have one of them: fewer devices than a node
+    /// offers do no harm. What no operator can set, such as the number of chips, is a fact about the nodes.
+    pub(crate) fn has_least(&self) -> bool {
+        matches!(self.kind, ParameterType::Number | ParameterType::Integer)
+    }
+}
+
+impl Origin {
+    fn is_default(&self) -> bool {
+        matches!(self, Self::OverrideDefault | Self::PolicyDefault)
+    }
+}
+
+/// The value of a parameter for nodes of one kind. `docs/policy.md` has the order of the sources.
+pub fn of_one<'p>(
+    parameter: &'p Parameter,
+    own: Option<&'p Override>,
+    selection: &Selection,
+) -> Resolution<'p> {
+    let machines = || parameter.table.find(selection);
+    // What an operator sets contradicts the rows of the file that decides, and no value that an extension sets.
+    let decides = || {
+        let layers =
+            parameter.layers.iter().map(|layer| (layer.value.is_some(), layer.table.find(selection)));
+        let mut decided =
+            layers.chain([(false, machines())]).filter(|(is_set, row)| *is_set || row.is_some());
+        decided.next().and_then(|(is_set, row)| row.filter(|_| !is_set))
+    };
+    let (own, default) = match own {
+        Some(Override::Value(value)) => {
+            let other = decides().filter(|(_, table, _)| *table != value);
+            let note = other.map(|(label, table, _)| NoteKind::Contradicts { label, table: table.clone() });
+            let value = Cow::Borrowed(value);
+            return Resolution { value, origin: Origin::Override, notes: note.into_iter().collect() };
+        }
+        Some(Override::Table(own)) => (Some(&own.table), own.default.as_ref()),
+        None => (None, None),
+    };
+    let resolved = |value, origin| Resolution { value: Cow::Borrowed(value), origin, notes: Vec::new() };
+    if let Some((label, value, span)) = own.and_then(|table| table.find(selection)) {
+        return resolved(value, Origin::OverrideTable(label, span));
+    }
+    for layer in &parameter.layers {
+        if let Some((value, span)) = &layer.value {
+            return resolved(value, Origin::Extension(*span));
+        }
+        if let Some((label, value, span)) = layer.table.find(selection) {
+            return resolved(value, Origin::Machines(label, span));
+        }
+    }
+    let kind = selection.kinds.first();
+    let offered = parameter.from_nodes.as_ref().and_then(|from_nodes| from_nodes.of_kind(kind?));
+    // A value that the bounds exclude counts as none: a plugin that offers a thousand slots of one adapter gives no ratio.
+    if let Some(value) = offered.and_then(|offered| parameter.check(&offered).ok()) {
+        let more =
+            machines().filter(|(_, table, _)| parameter.has_least() && value.as_f64() < table.as_f64());
+        let note = more.map(|(label, table, _)| NoteKind::LessThanTable { label, table: table.clone() });
+        let value = Cow::Owned(value);
+        return Resolution { value, origin: Origin::Nodes, notes: note.into_iter().collect() };
+    }
+    if let Some((label, value, span)) = machines() {
+        return resolved(value, Origin::Machines(label, span));
+    }
+    let mut labels: Vec<String> = Vec::new();
+    let mut reads_gpus = false;
+    for table in own.into_iter().chain(parameter.tables()).flat_map(Table::labels) {
+        reads_gpus |= table.reads_gpus();
+        if !labels.contains(&table.label) {
+            labels.push(table.label.clone());
+        }
+    }
+    let mut notes = Vec::new();
+    if default.is_none() && !labels.is_empty() {
+        notes.push(NoteKind::Assumed { labels, reads_gpus });
+    }
+    let origin = if default.is_some() { Origin::OverrideDefault } else { Origin::PolicyDefault };
+    Resolution { value: Cow::Borrowed(default.unwrap_or(&parameter.default)), origin, notes }
+}

@@ -1,0 +1,311 @@
+//! Values of a parameter or a variable by the labels of the nodes that a pod selects.
+
+use std::collections::HashMap;
+use std::ops::RangeInclusive;
+
+use serde_json::{Map, Value};
+
+use fabric_yaml::{Content, Entry, Node, Span};
+
+use crate::matcher::Pattern;
+use crate::matcher::node::{self, Selection};
+use crate::parameter::{Parameter, ParameterType};
+use crate::source::{Checked, DUPLICATE_NAME, Diagnostic, MISSING_KEY, Problems, all, reader};
+
+/// The most values of a label with a `*`, each of which a pod is compared with.
+const MAX_PATTERNS: usize = 2_000;
+/// The most ranges of numbers of GPUs in one row.
+const MAX_RANGES: usize = 64;
+
+/// The key of a values file's table that replaces the default of the parameter.
+pub(crate) const DEFAULT: &str = "default";
+
+/// The values by labels, the label of the highest precedence first.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Table(Vec<LabelTable>);
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct LabelTable {
+    pub(crate) label: String,
+    rows: Vec<Row>,
+    /// The rows without a `*`, by their text.
+    exact: HashMap<String, usize>,
+    /// The rows with one, in the order of their precedence.
+    patterns: Vec<usize>,
+}
+
+/// The value for one value of the label, or for those that a pattern matches.
+#[derive(Debug, Clone, PartialEq)]
+struct Row {
+    /// In lower case.
+    key: Pattern,
+    cell: Cell,
+    /// The place of the value.
+    span: Span,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Cell {
+    Value(Value),
+    /// By the GPUs of the pod.
+    ByGpus(Vec<(Gpus, Value)>),
+}
+
+/// Numbers of GPUs of a pod.
+pub type Gpus = RangeInclusive<i64>;
+
+impl Table {
+    /// Reads the table of a values file, by label.
+    pub(crate) fn read<'n>(
+        parameter: &Parameter,
+        entries: impl IntoIterator<Item = &'n Entry<Node>>,
+    ) -> Checked<Self> {
+        let mut table = Self::default();
+        all::<_, Problems, Vec<()>>(entries.into_iter().map(|entry| {
+            let label = node::label(entry)?;
+            if table.0.iter().any(|known| known.label == label) {
+                return Err(twice(entry.span, format!("the label `{label}` is declared twice")).into());
+            }
+            if !matches!(entry.value.content, Content::Map(_)) {
+                let hint = format!("write a table for each label, as in `LABEL: {{{label}: …}}`");
+                let message = format!("the table of `{label}` to be a map");
+                return Err(reader::expected(&entry.value, &message).hint(hint).into());
+            }
+            let rows = reader::entries(&entry.value, &format!("the table of `{label}`"))?;
+            all::<_, Problems, Vec<()>>(rows.iter().map(|row| {
+                let cell = Cell::read(parameter, &row.value)?;
+                for key in row_keys(row)? {
+                    table.add(label, key, cell.clone(), row.span)?;
+                }
+                Ok(())
+            }))
+            .map(drop)
+        }))?;
+        Ok(table)
+    }
+
+    /// Adds a row. A second one with the same key is an error.
+    pub(crate) fn add(
+        &mut self,
+        label: &str,
+        key: Pattern,
+        cell: Cell,
+        span: Span,
+    ) -> Result<(), Diagnostic> {
+        let at = self.0.iter().position(|known| known.label == label).unwrap_or_else(|| {
+            self.0.push(LabelTable::new(label));
+            self.0.len() - 1
+        });
+        self.0[at].add(key, cell, span)
+    }
+
+    pub(crate) fn labels(&self) -> impl Iterator<Item = &LabelTable> {
+        self.0.iter()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn rows(&self) -> impl Iterator<Item = (&str, String, Span)> {
+        self.0.iter().flat_map(|table| {
+            let rows = table.rows.chunk_by(|one, next| one.span == next.span);
+            rows.map(|row| {
+                let keys: Vec<String> = row.iter().map(|row| row.key.to_string()).collect();
+                (table.label.as_str(), keys.join(", "), row[0].span)
+            })
+        })
+    }
+
+    /// The value for nodes of one kind, with the label that decides and the place of the row.
+    pub(crate) fn find(&self, selection: &Selection) -> Option<(String, &Value, Span)> {
+        self.0.iter().find_map(|table| {
+            let (value, span) = table.find(selection)?;
+            Some((table.label.clone(), value, span))
+        })
+    }
+
+    /// The values of all rows.
+    pub(crate) fn values(&self) -> impl Iterator<Item = &Value> {
+        self.0.iter().flat_map(|table| &table.rows).flat_map(|row| match &row.cell {
+            Cell::Value(value) => vec![value],
+            Cell::ByGpus(cells) => cells.iter().map(|(_, value)| value).collect(),
+        })
+    }
+
+    pub fn to_json(&self) -> Map<String, Value> {
+        self.0.iter().map(|table| (table.label.clone(), table.to_json())).collect()
+    }
+}
+
+impl LabelTable {
+    fn new(label: &str) -> Self {
+        Self { label: label.to_owned(), rows: Vec::new(), exact: HashMap::new(), patterns: Vec::new() }
+    }
+
+    fn add(&mut self, key: Pattern, cell: Cell, span: Span) -> Result<(), Diagnostic> {
+        let (at, text) = (self.rows.len(), key.to_string());
+        // One error is enough for all that are too many.
+        if self.patterns.len() > MAX_PATTERNS {
+            return Ok(());
+        }
+        if key.stars() == 0 {
+            if self.exact.insert(text.clone(), at).is_some() {
+                return Err(twice(span, format!("the value `{text}` is declared twice, letter case aside")));
+            }
+        } else {
+            // No two patterns that match one text have the same precedence.
+            let before = |known: &usize| self.rows[*known].key.precedence() > key.precedence();
+            let position = self.patterns.partition_point(before);
+            let same = self.patterns[position..].iter().map(|known| &self.rows[*known].key);
+            if same.take_while(|known| known.precedence() == key.precedence()).any(|known| *known == key) {
+                return Err(twice(span, format!("the value `{text}` is declared twice, letter case aside")));
+            }
+            self.patterns.insert(position, at);
+        }
+        self.rows.push(Row { key, cell, span });
+        if self.patterns.len() <= MAX_PATTERNS {
+            return Ok(());
+        }
+        let message = format!("more than {MAX_PATTERNS} values of `{}` have a `*`", self.label);
+        Err(Diagnostic::new(span, message).hint("write values without one, or shorter beginnings"))
+    }
+
+    /// The value for nodes of one kind, with the place of the row; `None` if the table does not know them.
+    fn find(&self, selection: &Selection) -> Option<(&Value, Span)> {
+        let name = selection.values(&self.label).first()?;
+        let exact = self.exact.get(name.as_str());
+        let matching = self.patterns.iter().filter(|at| self.rows[**at].key.matches(name));
+        let mut rows = exact.into_iter().chain(matching).map(|at| &self.rows[*at]);
+        // A row without a value for the GPUs of the pod leaves it to the next one.
+        rows.find_map(|row| Some((row.cell.of(selection.gpus)?, row.span)))
+    }
+
+    /// Returns whether a row depends on the GPUs of the pod.
+    pub(crate) fn reads_gpus(&self) -> bool {
+        self.rows.iter().any(|row| matches!(row.cell, Cell::ByGpus(_)))
+    }
+
+    /// The keys of the rows, each with the numbers of GPUs on which it depends.
+    pub(crate) fn known(&self) -> impl Iterator<Item = (&Pattern, impl Iterator<Item = &Gpus>)> {
+        self.rows.iter().map(|row| {
+            let cells = if let Cell::ByGpus(cells) = &row.cell { cells.as_slice() } else { &[] };
+            (&row.key, cells.iter().map(|(range, _)| range))
+        })
+    }
+
+    fn to_json(&self) -> Value {
+        let cell = |cell: &Cell| match cell {
+            Cell::Value(value) => value.clone(),
+            Cell::ByGpus(cells) => {
+                let cells = cells.iter().map(|(range, value)| (range_text(range), value.clone()));
+                cells.collect::<Map<_, _>>().into()
+            }
+        };
+        self.rows.iter().map(|row| (row.key.to_string(), cell(&row.cell))).collect::<Map<_, _>>().into()
+    }
+}
+
+impl Cell {
+    fn of(&self, gpus: Option<i64>) -> Option<&Value> {
+        match self {
+            Self::Value(value) => Some(value),
+            Self::ByGpus(cells) => {
+                let gpus = gpus?;
+                cells.iter().find(|(range, _)| range.contains(&gpus)).map(|(_, value)| value)
+            }
+        }
+    }
+
+    pub(crate) fn read(parameter: &Parameter, node: &Node) -> Checked<Self> {
+        match &node.content {
+            // The value of a variable can be a map.
+            Content::Map(entries)
+                if parameter.kind != ParameterType::Any
+                    || entries.first().is_some_and(|one| range(one).is_some()) =>
+            {
+                read_by_gpus(parameter, entries, node.span).map(Self::ByGpus)
+            }
+            _ => parameter.read_value(node).map(Self::Value),
+        }
+    }
+}
+
+/// The values and patterns of a row, which commas separate, in lower case.
+pub(crate) fn row_keys(row: &Entry<Node>) -> Result<Vec<Pattern>, Diagnostic> {
+    let hint = "write a value of the label, or one with a `*` for any text; a comma separates several";
+    row.key
+        .split(',')
+        .map(|text| {
+            let text = text.trim();
+            let problem = match text.matches('*').count() {
+                _ if text.is_empty() => "a value of the label is empty".to_owned(),
+                _ if text == "*" => {
+                    let hint = format!(
+                        "{hint}; the value for all others is that of the parameter or variable itself"
+                    );
+                    return Err(Diagnostic::new(row.span, "`*` is every value of the label").hint(hint));
+                }
+                0 | 1 => return Ok(Pattern::new(&text.to_lowercase())),
+                _ => format!("`{text}` has more than one `*`"),
+            };
+            Err(Diagnostic::new(row.span, problem).hint(hint))
+        })
+        .collect()
+}
+
+/// A key that is a number of GPUs, or two of them with a `-` between them.
+fn range(entry: &Entry<Node>) -> Option<Gpus> {
+    let number =
+        |text: &str| text.parse::<i64>().ok().filter(|number| *number >= 0 && number.to_string() == text);
+    let (first, last) = entry.key.split_once('-').unwrap_or((&entry.key, &entry.key));
+    let range = number(first)?..=number(last)?;
+    // YAML 1.1 and YAML 1.2 read `010` as different numbers.
+    (!range.is_empty() && (!entry.converted || entry.span.length == entry.key.len())).then_some(range)
+}
+
+fn range_text(range: &Gpus) -> String {
+    if range.start() == range.end() {
+        range.start().to_string()
+    } else {
+        format!("{}-{}", range.start(), range.end())
+    }
+}
+
+/// Reads values by the GPUs of the pod.
+fn read_by_gpus(parameter: &Parameter, entries: &[Entry<Node>], span: Span) -> Checked<Vec<(Gpus, Value)>> {
+    let mut known: Vec<Gpus> = Vec::new();
+    not_empty(entries, span, "these numbers of GPUs have no value")?;
+    if entries.len() > MAX_RANGES {
+        let message = format!("{} numbers of GPUs have values, more than {MAX_RANGES}", entries.len());
+        return Err(Diagnostic::new(span, message).hint("write ranges, as in `2-8`").into());
+    }
+    all(entries.iter().map(|entry| {
+        let Some(range) = range(entry) else {
+            let message = format!("`{}` is not a number of GPUs", entry.key);
+            return Err(Diagnostic::new(entry.span, message)
+                .hint("write a value, or a map from the GPUs of the pod to values, such as `{1: 0, 2-8: 4}`")
+                .into());
+        };
+        if let Some(other) =
+            known.iter().find(|other| other.start() <= range.end() && range.start() <= other.end())
+        {
+            let message = format!("`{}` and `{}` overlap", range_text(other), range_text(&range));
+            return Err(twice(entry.span, message).into());
+        }
+        known.push(range.clone());
+        parameter.read_value(&entry.value).map(|value| (range, value))
+    }))
+}
+
+pub(super) fn twice(span: Span, message: String) -> Diagnostic {
+    Diagnostic::new(span, message).code(DUPLICATE_NAME).hint("keep one of them")
+}
+
+pub(super) fn not_empty(entries: &[Entry<Node>], span: Span, message: &str) -> Result<(), Diagnostic> {
+    if entries.is_empty() {
+        let hint = "write its entries, or leave it out";
+        return Err(Diagnostic::new(span, message).code(MISSING_KEY).hint(hint));
+    }
+    Ok(())
+}

@@ -1,0 +1,284 @@
+//! The fields of a Pod: their types, the keys of their lists, the defaults that the API server fills in, and which of
+//! them an overlay can set.
+//!
+//! The tables are data. They list every field that the Kubernetes API declares for a Pod, so that a field that no Pod
+//! has is an error when a policy is loaded, and so that merging finds an entry that the API server has completed.
+
+#[cfg(test)]
+mod acceptance;
+mod container;
+mod covers;
+#[cfg(test)]
+mod declarations;
+mod defaults;
+mod env;
+mod exclusion;
+mod format;
+mod handlers;
+mod network;
+mod pod;
+mod projections;
+mod rules;
+mod scheduling;
+mod security;
+mod shapes;
+mod validity;
+mod volumes;
+
+use serde_json::{Map, Value};
+
+use fabric_yaml::pointer::unescape;
+
+pub use covers::covers;
+pub use defaults::{complete, same};
+pub use format::Format;
+pub use rules::{can_overcommit, is_extended_resource, resource_amount, resource_pair};
+pub(crate) use validity::{Invalid, check};
+
+/// The type `Pod`.
+pub fn pod() -> &'static Object {
+    &pod::POD
+}
+
+/// The type of an entry of `spec.containers` and `spec.initContainers`.
+pub fn container() -> &'static Object {
+    &container::CONTAINER
+}
+
+/// The value of a pod next to which the API server refuses `hostNetwork: true`.
+pub fn excludes_host_network(pod: &Value) -> Option<String> {
+    let field = pod::POD_SPEC.field("hostNetwork")?;
+    let excluded = field.overlay.excluded_by(&Value::Bool(true), pod["spec"].as_object()?, pod);
+    excluded.map(Exclusion::describe)
+}
+
+/// The type of an entry of `spec.volumes`.
+pub fn volume() -> &'static Object {
+    &volumes::VOLUME
+}
+
+/// The shape of the value at a JSON Pointer from the pod; `None` where the tables have none.
+pub fn shape_at(pointer: &str) -> Option<Shape> {
+    pointer.split('/').skip(1).try_fold(Shape::Object(pod()), |shape, token| match shape {
+        Shape::Object(object) | Shape::Atomic(object) => Some(object.field(&unescape(token))?.shape),
+        Shape::Map { values, .. } => Some(*values),
+        Shape::List { items, .. } => Some(*items),
+        _ => None,
+    })
+}
+
+/// A rule about several fields of one object. It receives the object and returns what is wrong with it.
+pub(crate) type Rule = fn(&Map<String, Value>) -> Result<(), String>;
+
+/// A type of the Kubernetes API, such as `Container`.
+#[derive(Debug)]
+pub struct Object {
+    /// Its name in the API.
+    pub name: &'static str,
+    /// All of its fields.
+    pub fields: &'static [Field],
+    /// Fields of which an object has exactly one, such as the source of a volume.
+    pub exactly_one_of: &'static [&'static str],
+    /// Fields of which an object has at most one.
+    pub at_most_one_of: &'static [&'static str],
+    /// Any other rule about several of its fields.
+    pub(crate) rule: Option<Rule>,
+}
+
+/// A field of an [`Object`].
+#[derive(Debug)]
+pub struct Field {
+    pub name: &'static str,
+    pub shape: Shape,
+    /// If true, the API server refuses an object without the field.
+    pub required: bool,
+    /// The most entries that the API server accepts in a list.
+    pub(crate) at_most: Option<usize>,
+    /// The value that the API server fills in.
+    pub default: Default,
+    pub overlay: Overlay,
+}
+
+/// The type of the value of a field.
+#[derive(Debug, Clone, Copy)]
+pub enum Shape {
+    /// An object with the fields of a type. Two objects become one field by field.
+    Object(&'static Object),
+    /// An object with the fields of a type that is one value: kept or replaced as a whole.
+    Atomic(&'static Object),
+    /// An object with keys of the user's choice. Two of them become one key by key.
+    Map {
+        /// The form of a key.
+        keys: Format,
+        values: &'static Shape,
+    },
+    List {
+        items: &'static Shape,
+        /// How two lists become one.
+        merge: ListMerge,
+    },
+    Text(Format),
+    /// A whole number within bounds, both of which it may be.
+    Integer(i64, i64),
+    /// `true` or `false`.
+    Boolean,
+    /// A resource quantity: a string or a number.
+    Quantity,
+    /// A port: a number or a name.
+    PortNumberOrName,
+    /// A value that this program does not look into.
+    Opaque,
+}
+
+/// How the entries of an overlay join those of the pod.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ListMerge {
+    /// An entry with the same values under these keys is the same entry. The API declares the keys.
+    Keyed(&'static [&'static str]),
+    /// Entries that are not there yet are added.
+    Set,
+    /// The list is one value.
+    Atomic,
+}
+
+/// The value that the API server fills in where a pod has none.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Default {
+    /// None: the field stays absent.
+    Absent,
+    /// The empty value of the type: `""`, `0` or `false`. The API server leaves a field with that value out.
+    Empty,
+    Text(&'static str),
+    /// A string, which also replaces `""`.
+    TextForEmpty(&'static str),
+    Integer(i64),
+    /// A number, which also replaces `0`.
+    IntegerForZero(i64),
+    /// `true` or `false`.
+    Boolean(bool),
+    /// An object without fields of its own; its fields may have defaults.
+    EmptyObject,
+    /// A value that depends on other fields or on the cluster.
+    Computed,
+}
+
+/// The condition under which an overlay can set a field.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Overlay {
+    /// An overlay can set it, and every valid pod stays valid.
+    Settable,
+    /// An overlay can set it, unless the pod has one of these values in another field.
+    Unless(&'static [Exclusion]),
+    /// No overlay can set it, for this reason, which follows "an overlay cannot set `x`: ".
+    Refused(&'static str),
+}
+
+/// A value that does not go together with a field.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Exclusion {
+    /// The value of the field that is excluded; any value if `None`.
+    pub(crate) value: Option<Literal>,
+    /// JSON Pointer to the other field. It starts at the pod if it has a leading `/`, else at the object that has this
+    /// field. A `*` at the end of a segment matches any rest: `containers/*/ports` are the ports of all containers.
+    pub(crate) path: &'static str,
+    /// The value of the other field; any value if `None`.
+    pub(crate) is: Option<Literal>,
+}
+
+/// A scalar of an [`Exclusion`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Literal {
+    Text(&'static str),
+    Boolean(bool),
+    /// Containers, or one of them, with ports that cannot all be ports of the node.
+    PortsOffTheNode,
+}
+
+/// There is one table for each type.
+impl PartialEq for Object {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other)
+    }
+}
+
+impl Object {
+    pub(crate) const fn new(name: &'static str, fields: &'static [Field]) -> Self {
+        Self { name, fields, exactly_one_of: &[], at_most_one_of: &[], rule: None }
+    }
+
+    pub(crate) const fn exactly_one_of(mut self, names: &'static [&'static str]) -> Self {
+        self.exactly_one_of = names;
+        self
+    }
+
+    pub(crate) const fn at_most_one_of(mut self, names: &'static [&'static str]) -> Self {
+        self.at_most_one_of = names;
+        self
+    }
+
+    pub(crate) const fn rule(mut self, rule: Rule) -> Self {
+        self.rule = Some(rule);
+        self
+    }
+
+    /// The field of this name.
+    pub fn field(&self, name: &str) -> Option<&'static Field> {
+        self.fields.iter().find(|field| field.name == name)
+    }
+}
+
+impl Field {
+    /// A settable field that is optional and has no default.
+    pub(crate) const fn new(name: &'static str, shape: Shape) -> Self {
+        Self {
+            name,
+            shape,
+            required: false,
+            at_most: None,
+            default: Default::Absent,
+            overlay: Overlay::Settable,
+        }
+    }
+
+    /// The default that does not depend on other fields.
+    pub fn static_default(&self) -> Option<Value> {
+        match self.default {
+            Default::Absent | Default::Empty | Default::Computed => None,
+            Default::Text(text) | Default::TextForEmpty(text) => Some(Value::from(text)),
+            Default::Integer(number) | Default::IntegerForZero(number) => Some(Value::from(number)),
+            Default::Boolean(value) => Some(Value::from(value)),
+            Default::EmptyObject => Some(Value::Object(Map::new())),
+        }
+    }
+
+    pub(crate) const fn required(mut self) -> Self {
+        self.required = true;
+        self
+    }
+
+    /// An empty value is the same as none.
+    pub(crate) const fn omitted_when_empty(mut self) -> Self {
+        self.default = Default::Empty;
+        self
+    }
+
+    pub(crate) const fn at_most(mut self, entries: usize) -> Self {
+        self.at_most = Some(entries);
+        self
+    }
+
+    pub(crate) const fn default(mut self, default: Default) -> Self {
+        self.default = default;
+        self
+    }
+
+    pub(crate) const fn unless(mut self, exclusions: &'static [Exclusion]) -> Self {
+        self.overlay = Overlay::Unless(exclusions);
+        self
+    }
+
+    pub(crate) const fn refused(mut self, reason: &'static str) -> Self {
+        self.overlay = Overlay::Refused(reason);
+        self
+    }
+}

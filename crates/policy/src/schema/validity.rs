@@ -1,0 +1,261 @@
+//! Checks that the API server accepts a value of an overlay.
+
+use serde_json::{Map, Value};
+
+use fabric_yaml::quantity::Quantity;
+
+use super::{Default, Field, Format, Object, Overlay, Shape};
+
+/// A value that the API server does not accept, or that an overlay cannot set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Invalid {
+    /// The keys and indices on the way from the checked value to the wrong one.
+    pub(crate) path: Vec<String>,
+    pub(crate) message: String,
+}
+
+impl Invalid {
+    fn new(message: impl Into<String>) -> Self {
+        Self { path: Vec::new(), message: message.into() }
+    }
+
+    fn at(mut self, step: impl Into<String>) -> Self {
+        self.path.insert(0, step.into());
+        self
+    }
+}
+
+/// Checks a value that is merged with that of the pod. An object that is merged field by field can lack fields that are
+/// required.
+pub(crate) fn check(value: &Value, shape: &Shape) -> Result<(), Invalid> {
+    check_value(value, shape, false)
+}
+
+/// Checks a value that takes the place of none. The objects in it have all fields that are required.
+#[cfg(test)]
+pub(super) fn check_new(value: &Value, shape: &Shape) -> Result<(), Invalid> {
+    check_value(value, shape, true)
+}
+
+fn check_value(value: &Value, shape: &Shape, new: bool) -> Result<(), Invalid> {
+    match (shape, value) {
+        (Shape::Object(object) | Shape::Atomic(object), Value::Object(fields)) => {
+            check_fields(fields, object, new)?;
+            if new || matches!(shape, Shape::Atomic(_)) { check_complete(fields, object) } else { Ok(()) }
+        }
+        (Shape::Map { keys, values }, Value::Object(entries)) => {
+            entries.iter().try_for_each(|(key, value)| {
+                keys.check(key).map_err(Invalid::new)?;
+                check_value(value, values, new).map_err(|invalid| invalid.at(key.as_str()))
+            })
+        }
+        (Shape::List { items, .. }, Value::Array(entries)) => {
+            entries.iter().enumerate().try_for_each(|(index, entry)| {
+                check_value(entry, items, new).map_err(|invalid| invalid.at(index.to_string()))
+            })
+        }
+        (Shape::Text(format), Value::String(text)) => format.check(text).map_err(Invalid::new),
+        (Shape::Integer(least, most), Value::Number(number)) => match number.as_i64() {
+            Some(number) if (*least..=*most).contains(&number) => Ok(()),
+            _ => Err(Invalid::new(format!("`{number}` is not {}", whole_number(*least, *most)))),
+        },
+        (Shape::Boolean, Value::Bool(_)) | (Shape::Opaque, _) => Ok(()),
+        (Shape::Quantity, Value::String(_) | Value::Number(_)) => match Quantity::from_value(value) {
+            Some(_) => Ok(()),
+            None => Err(Invalid::new(format!("{value} is not a quantity, such as `500m` or `64Gi`"))),
+        },
+        (Shape::PortNumberOrName, Value::String(name)) => Format::PortName.check(name).map_err(Invalid::new),
+        (Shape::PortNumberOrName, Value::Number(_)) => check_value(value, &Shape::Integer(1, 65535), new),
+        (shape, value) => {
+            Err(Invalid::new(format!("{} is needed here, and this is {}", expected(shape), kind(value))))
+        }
+    }
+}
+
+fn check_fields(fields: &Map<String, Value>, object: &Object, new: bool) -> Result<(), Invalid> {
+    for (name, value) in fields {
+        let Some(field) = object.field(name) else {
+            return Err(Invalid::new(format!("{} has no field `{name}`", object.name)));
+        };
+        if let Overlay::Refused(reason) = field.overlay {
+            return Err(Invalid::new(format!("an overlay cannot set `{name}`: {reason}")));
+        }
+        if field.is_absent(value) {
+            continue;
+        }
+        check_value(value, &field.shape, new).map_err(|invalid| invalid.at(name))?;
+        if let (Some(most), Some(entries)) = (field.at_most, value.as_array())
+            && entries.len() > most
+        {
+            return Err(Invalid::new(format!("`{name}` has more than {most} entries")));
+        }
+    }
+    check_unions(fields, object)?;
+    object.rule.map_or(Ok(()), |rule| rule(fields).map_err(Invalid::new))
+}
+
+fn check_unions(fields: &Map<String, Value>, object: &Object) -> Result<(), Invalid> {
+    for names in [object.exactly_one_of, object.at_most_one_of] {
+        let mut present = names.iter().filter(|name| object.is_set(fields, name));
+        if let (Some(first), Some(second)) = (present.next(), present.next()) {
+            return Err(Invalid::new(format!("`{first}` and `{second}` exclude each other")));
+        }
+    }
+    Ok(())
+}
+
+fn check_complete(fields: &Map<String, Value>, object: &Object) -> Result<(), Invalid> {
+    let missing = object.fields.iter().find(|field| field.required && !object.is_set(fields, field.name));
+    if let Some(field) = missing {
+        return Err(Invalid::new(format!("`{}` is missing", field.name)));
+    }
+    let names = object.exactly_one_of;
+    let has_default = |name: &&str| object.field(name).is_some_and(|field| field.default != Default::Absent);
+    let satisfied = names.is_empty()
+        || names.iter().any(|name| object.is_set(fields, name))
+        || names.iter().any(has_default);
+    if satisfied {
+        return Ok(());
+    }
+    let settable =
+        |name: &&&str| object.field(name).is_some_and(|field| !matches!(field.overlay, Overlay::Refused(_)));
+    let names: Vec<String> = names.iter().filter(settable).map(|name| format!("`{name}`")).collect();
+    Err(Invalid::new(format!("one of {} is missing", names.join(", "))))
+}
+
+impl Object {
+    /// Returns whether an object of this type has a value for a field.
+    fn is_set(&self, fields: &Map<String, Value>, name: &str) -> bool {
+        let value = fields.get(name);
+        value.is_some_and(|value| self.field(name).is_none_or(|field| !field.is_absent(value)))
+    }
+}
+
+impl Field {
+    /// Returns whether the API server treats this value of the field as absent.
+    pub fn is_absent(&self, value: &Value) -> bool {
+        let empty_is_absent = matches!(self.default, Default::Empty | Default::Computed);
+        match (&self.shape, value) {
+            (_, Value::Null) => true,
+            (Shape::List { .. }, Value::Array(items)) => items.is_empty(),
+            (Shape::Map { .. }, Value::Object(entries)) => entries.is_empty(),
+            (Shape::Text(_), Value::String(text)) => {
+                text.is_empty() && (empty_is_absent || matches!(self.default, Default::TextForEmpty(_)))
+            }
+            (Shape::Integer(..), Value::Number(number)) => {
+                number.as_i64() == Some(0)
+                    && (empty_is_absent || matches!(self.default, Default::IntegerForZero(_)))
+            }
+            (Shape::Boolean, Value::Bool(value)) => !value && empty_is_absent,
+            _ => false,
+        }
+    }
+}
+
+fn whole_number(least: i64, most: i64) -> String {
+    match (least, most) {
+        (i64::MIN, i64::MAX) => "a whole number".to_owned(),
+        (least, i64::MAX) => format!("a whole number from {least}"),
+        (least, most) => format!("a whole number from {least} to {most}"),
+    }
+}
+
+/// A shape in words.
+fn expected(shape: &Shape) -> &'static str {
+    match shape {
+        Shape::Object(_) | Shape::Atomic(_) | Shape::Map { .. } => "an object",
+        Shape::List { .. } => "a list",
+        Shape::Text(_) => "a string",
+        Shape::Integer(..) => "a whole number",
+        Shape::Boolean => "`true` or `false`",
+        Shape::Quantity => "a quantity",
+        Shape::PortNumberOrName => "a port number or name",
+        Shape::Opaque => "a value",
+    }
+}
+
+/// The type of a value in words.
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::schema::{container, pod};
+
+    fn error(value: &Value, shape: &Shape) -> String {
+        let invalid = check(value, shape).expect_err("the value is not valid");
+        format!("{}: {}", invalid.path.join("/"), invalid.message)
+    }
+
+    #[test]
+    fn an_error_names_the_place_and_the_reason() {
+        let container = Shape::Object(container());
+        let cases = [
+            (json!({"envs": []}), ": Container has no field `envs`"),
+            (
+                json!({"env": [{"name": "A", "value": 1}]}),
+                "env/0/value: a string is needed here, and this is a number",
+            ),
+            (json!({"env": [{"value": "a"}]}), "env/0: `name` is missing"),
+            (
+                json!({"env": [{"name": "A", "value": "a", "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}}]}),
+                "env/0: `value` and `valueFrom` exclude each other",
+            ),
+            (
+                json!({"env": [{"name": "A", "valueFrom": {}}]}),
+                "env/0/valueFrom: one of `configMapKeyRef`, `fieldRef`, `resourceFieldRef`, `secretKeyRef` is missing",
+            ),
+            (
+                json!({"ports": [{"containerPort": 0}]}),
+                "ports/0/containerPort: `0` is not a whole number from 1 to 65535",
+            ),
+            (
+                json!({"ports": [{"containerPort": 80, "hostPort": 80}]}),
+                "ports/0: an overlay cannot set `hostPort`: each port of a node has one user",
+            ),
+            (
+                json!({"resources": {"limits": {"memory": "4GB"}}}),
+                "resources/limits/memory: \"4GB\" is not a quantity, such as `500m` or `64Gi`",
+            ),
+            (
+                json!({"resources": {"limits": {"nvidia.com/gpu": "500m"}}}),
+                "resources: \"500m\" of `nvidia.com/gpu` is not a whole number",
+            ),
+            (json!({"stdin": "yes"}), "stdin: `true` or `false` is needed here, and this is a string"),
+            (
+                json!({"startupProbe": {"tcpSocket": {"port": "80"}}}),
+                "startupProbe/tcpSocket/port: `80` is not the name of a port: at most 15 lower-case letters, digits and \
+                 single hyphens, with at least one letter and without a hyphen at either end",
+            ),
+        ];
+        for (value, message) in cases {
+            assert_eq!(error(&value, &container), message);
+        }
+        let many = json!({"spec": {"dnsConfig": {"nameservers": ["::1", "::2", "::3", "::4"]}}});
+        assert_eq!(
+            error(&many, &Shape::Object(pod())),
+            "spec/dnsConfig: `nameservers` has more than 3 entries"
+        );
+    }
+
+    #[test]
+    fn only_a_new_object_needs_all_its_fields() {
+        let container = Shape::Object(container());
+        let value = json!({"name": "main", "env": [{"name": "A"}]});
+        assert_eq!(check(&value, &container), Ok(()));
+        let invalid = check_new(&value, &container).unwrap_err();
+        assert_eq!(invalid.message, "`image` is missing");
+        assert_eq!(check_new(&json!({"name": "main", "image": "image"}), &container), Ok(()));
+    }
+}

@@ -1,0 +1,19 @@
+//! The text of a policy as a tree of nodes with places, and the mistakes that are found in it.
+//!
+//! `reader` takes maps and lists of the tree apart; a `Diagnostic` is a mistake at a place, `Problems` are several, and a
+//! `SourceError` is one with the lines of the file. What the keys mean is not known here.
+
+mod diagnostic;
+mod problems;
+pub mod reader;
+mod source_error;
+mod source_file;
+mod suggestion;
+
+pub use diagnostic::*;
+pub use problems::{Checked, Problems, all};
+pub(crate) use reader::{located, unambiguous};
+pub use source_error::{SourceError, SourceErrors};
+pub use source_file::SourceFile;
+pub(crate) use source_file::at_line;
+pub use suggestion::{closest, suggest};

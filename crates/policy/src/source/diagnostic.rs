@@ -1,0 +1,59 @@
+//! An error or a warning, with its position.
+
+mod codes;
+
+use fabric_yaml::{self as yaml, Span};
+
+pub use codes::*;
+
+/// The effect of a [`Diagnostic`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Severity {
+    /// The policy is valid, and probably does not do what its author intends.
+    Warning,
+    /// The policy does not load.
+    Error,
+}
+
+/// An error or a warning about a file: message, position and remedy.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Diagnostic {
+    /// A stable identifier, in snake case.
+    pub code: &'static str,
+    pub severity: Severity,
+    /// The error, with the value that was found.
+    pub message: String,
+    /// The position; the start of the file for an error about the whole of it.
+    pub span: Span,
+    /// The remedy, where the message does not imply it.
+    pub hint: Option<String>,
+}
+
+impl Diagnostic {
+    pub fn new(span: Span, message: impl Into<String>) -> Self {
+        Self { code: INVALID_VALUE, severity: Severity::Error, message: message.into(), span, hint: None }
+    }
+
+    /// A warning, which does not keep the policy from loading.
+    pub fn warning(code: &'static str, span: Span, message: impl Into<String>) -> Self {
+        Self { code, severity: Severity::Warning, ..Self::new(span, message) }
+    }
+
+    #[must_use]
+    pub fn code(mut self, code: &'static str) -> Self {
+        self.code = code;
+        self
+    }
+
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+impl From<yaml::Error> for Diagnostic {
+    fn from(error: yaml::Error) -> Self {
+        Self::new(error.span, error.explained(0)).code(YAML_SYNTAX)
+    }
+}

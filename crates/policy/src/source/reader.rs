@@ -1,0 +1,320 @@
+//! Reading a YAML tree field by field. Every error has its position.
+
+use fabric_yaml::scalar::{self, Scalar};
+use fabric_yaml::{Content, Entry, Node, Span, Text};
+
+use crate::keys::Map;
+use crate::schema::Format;
+
+use super::diagnostic::{AMBIGUOUS_SCALAR, Diagnostic, MISSING_KEY, UNKNOWN_KEY, WRONG_TYPE};
+use super::problems::{Checked, Problems, Reported, all};
+use super::suggestion::{closest, suggest};
+
+/// The fields of one map, and the problems of those that were read. [`Fields::finish`] fails for these, and for fields
+/// that were not read.
+pub struct Fields<'n> {
+    map: &'static Map,
+    span: Span,
+    left: Vec<&'n Entry<Node>>,
+    /// The keys that the map can have.
+    known: Vec<&'static str>,
+    problems: Problems,
+}
+
+impl<'n> Fields<'n> {
+    pub fn of(node: &'n Node, map: &'static Map) -> Checked<Self> {
+        let Content::Map(entries) = &node.content else {
+            return Err(expected(node, &format!("{} to be a map", map.what)).into());
+        };
+        let mut problems = Problems::default();
+        let left = entries.iter().filter(|entry| problems.take(string_key(entry)).is_some()).collect();
+        Ok(Self { map, span: node.span, left, known: map.names().collect(), problems })
+    }
+
+    /// The place for what the map lacks, in place of its first character.
+    pub(crate) fn named_at(self, span: Span) -> Self {
+        Self { span, ..self }
+    }
+
+    /// Restricts the keys to those that go with a value of the map.
+    pub(crate) fn retain(&mut self, has: impl Fn(&str) -> bool) {
+        self.known.retain(|key| has(key));
+    }
+
+    /// The value of a field, which is read elsewhere.
+    pub fn node(&mut self, key: &'static str) -> Option<&'n Node> {
+        debug_assert!(self.known.contains(&key), "the table of {} lacks `{key}`", self.map.what);
+        let at = self.left.iter().position(|entry| entry.key == key)?;
+        Some(&self.left.swap_remove(at).value)
+    }
+
+    /// Reads a field, if there is one.
+    pub fn optional<T, E: Into<Problems>>(
+        &mut self,
+        key: &'static str,
+        read: impl FnOnce(&'n Node) -> Result<T, E>,
+    ) -> Result<Option<T>, Reported> {
+        self.node(key).map(|node| self.take(read(node))).transpose()
+    }
+
+    pub fn required<T, E: Into<Problems>>(
+        &mut self,
+        key: &'static str,
+        read: impl FnOnce(&'n Node) -> Result<T, E>,
+    ) -> Result<T, Reported> {
+        debug_assert!(self.map.key(key).is_some_and(|key| key.required), "`{key}` is not required");
+        self.require(key, read)
+    }
+
+    fn require<T, E: Into<Problems>>(
+        &mut self,
+        key: &'static str,
+        read: impl FnOnce(&'n Node) -> Result<T, E>,
+    ) -> Result<T, Reported> {
+        if let Some(node) = self.node(key) {
+            return self.take(read(node));
+        }
+        // Most often it is misspelled. Its value is read, for the problems in it.
+        if let Some(at) = self.misspelt(key) {
+            let entry = self.left.swap_remove(at);
+            self.problems.add(unknown(self.map.what, entry).hint(format!("did you mean `{key}`?")));
+            let _ = self.take(read(&entry.value));
+        } else {
+            self.problems.add(
+                Diagnostic::new(self.span, format!("{} has no `{key}`", self.map.what))
+                    .code(MISSING_KEY)
+                    .hint(format!("add `{key}:`")),
+            );
+        }
+        Err(Reported)
+    }
+
+    /// Reads a field that has to be there, unless something else takes its place.
+    pub(crate) fn required_unless<E: Into<Problems>>(
+        &mut self,
+        key: &'static str,
+        replaced: bool,
+        read: impl FnOnce(&'n Node) -> Result<(), E>,
+    ) -> Result<(), Reported> {
+        if replaced { self.optional(key, read).map(drop) } else { self.require(key, read) }
+    }
+
+    /// Keeps the problems of a value.
+    pub fn take<T, E: Into<Problems>>(&mut self, result: Result<T, E>) -> Result<T, Reported> {
+        self.problems.take(result).ok_or(Reported)
+    }
+
+    /// Returns whether a field that is not known has nearly this name.
+    pub(crate) fn misspells(&self, key: &str) -> bool {
+        self.misspelt(key).is_some()
+    }
+
+    fn misspelt(&self, key: &str) -> Option<usize> {
+        let is_unknown = |entry: &Entry<Node>| !self.known.contains(&entry.key.as_str());
+        self.left.iter().position(|entry| is_unknown(entry) && closest(&entry.key, [key]).is_some())
+    }
+
+    /// Returns whether a field is not known.
+    pub(crate) fn has_unknown(&self) -> bool {
+        self.left.iter().any(|entry| !self.known.contains(&entry.key.as_str()))
+    }
+
+    /// Fails for the problems, and for the fields that were not read.
+    pub fn finish(mut self) -> Checked<()> {
+        for entry in std::mem::take(&mut self.left) {
+            let known = self.known.iter().copied();
+            let problem = unknown(self.map.what, entry);
+            let is_renamed = renamed(&entry.key).is_some();
+            self.problems.add(if is_renamed { problem } else { problem.hint(suggest(&entry.key, known)) });
+        }
+        self.problems.result(())
+    }
+}
+
+/// Keys of earlier forms of the language and of other engines, and what to write instead.
+const RENAMED: &[(&str, &str)] = &[
+    ("$count", "write `networks` in an entry of `devices.add`, which counts the devices of the pod"),
+    ("$replace", "write the list itself, in a rule with `onConflict: replace`"),
+    ("$separator", "leave it out: entries have `:` between them; build another list in an expression"),
+    ("action", "write the message under `refuse`, or under `warn`"),
+    ("byNode", "write the rows under `machines:` of `spec`, as in `LABEL: {VALUE: {NAME: …}}`"),
+    ("context", "write `variables`, or `parameters`, which operators set"),
+    ("deny", "write the message under `refuse` in an entry of `checks`"),
+    ("exceptVariables", "write `unless` in the entry of `files`"),
+    ("exclude", "write `exceptAnnotation`, or a condition under `when`, in `match`"),
+    ("fabric", "write `devices: {own: …}` with the same keys"),
+    ("file", "write its keys in the entry of `files` itself"),
+    ("foreach", "write `containers`: the rule is for each container that meets the condition"),
+    ("fromNodes", "write `${offeredName('RESOURCE')}` or `${offeredNames('RESOURCE')}`"),
+    ("max", "write `maximum`"),
+    ("maxItems", "write `maximum`, which is the greatest length of a list"),
+    ("maxValue", "leave it out: a value of more than 1023 bytes is in no file"),
+    ("message", "write it under `warn`, or under `refuse` to refuse the pod"),
+    ("min", "write `minimum`"),
+    ("minItems", "write `minimum`, which is the least length of a list"),
+    ("mutate", "write `env`, `container` and `pod` in the rule itself"),
+    ("patchStrategicMerge", "write `env`, `container` and `pod` in a rule"),
+    ("preconditions", "write `when` for the pod, and `containers` for each container"),
+    ("settings", "write `files`, as in `- {path: /etc/nccl.conf, variables: [NCCL_*]}`"),
+    ("validate", "write `checks`, as in `- {code: no_fabric, when: totalGpus == 0, warn: TEXT}`"),
+    ("vars", "write `variables`"),
+    ("warnings", "write `checks`, as in `- {code: no_fabric, when: totalGpus == 0, warn: TEXT}`"),
+];
+
+/// The hint for a key of an earlier form of the language, or of another engine.
+pub(crate) fn renamed(key: &str) -> Option<&'static str> {
+    RENAMED.iter().find(|(old, _)| *old == key).map(|(_, hint)| *hint)
+}
+
+/// An error for a key that is not known.
+pub(crate) fn unknown(what: &str, entry: &Entry<Node>) -> Diagnostic {
+    let diagnostic =
+        Diagnostic::new(entry.span, format!("{what} has no field `{}`", entry.key)).code(UNKNOWN_KEY);
+    match renamed(&entry.key) {
+        Some(hint) => diagnostic.hint(hint),
+        None => diagnostic,
+    }
+}
+
+/// Fails unless a text is the name of an environment variable, for which the node may have an ending.
+pub(crate) fn variable_name(node: &Node, name: &str, hint: &str) -> Result<(), Diagnostic> {
+    let fits = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    if fits {
+        return Ok(());
+    }
+    let written = node.text().map_or(name, |text| text.text);
+    Err(Diagnostic::new(node.span, format!("`{written}` is not the name of a variable")).hint(hint))
+}
+
+/// The most parameters, variables, checks, and values of rules: loading compares each with each other one.
+pub(crate) const MOST: usize = 2_000;
+
+/// Fails for more of something than [`MOST`]. `span` is the place of all of them.
+pub(crate) fn at_most(count: usize, what: &str, span: Span) -> Result<(), Diagnostic> {
+    if count <= MOST {
+        return Ok(());
+    }
+    let message = format!("the policy has {count} {what}, more than {MOST}");
+    Err(Diagnostic::new(span, message)
+        .hint("look values up in `machines` or in a map, or write several policies"))
+}
+
+/// The entries of a map.
+pub fn entries<'n>(node: &'n Node, what: &str) -> Checked<&'n [Entry<Node>]> {
+    match &node.content {
+        Content::Map(entries) => {
+            all::<_, _, Vec<()>>(entries.iter().map(string_key))?;
+            Ok(entries)
+        }
+        _ => Err(expected(node, &format!("{what} to be a map")).into()),
+    }
+}
+
+/// Fails for a key that YAML reads as another type: `on` would become `true`.
+pub(crate) fn string_key(entry: &Entry<Node>) -> Result<(), Diagnostic> {
+    if !entry.converted {
+        return Ok(());
+    }
+    Err(Diagnostic::new(entry.span, format!("YAML reads this key as `{}`", entry.key))
+        .code(AMBIGUOUS_SCALAR)
+        .hint("put it in quotes"))
+}
+
+/// The items of a list.
+pub fn items<'n>(node: &'n Node, what: &str) -> Result<&'n [Node], Diagnostic> {
+    match &node.content {
+        Content::List(items) => Ok(items),
+        _ => Err(expected(node, &format!("{what} to be a list"))),
+    }
+}
+
+pub fn text<'n>(node: &'n Node, what: &str) -> Result<&'n str, Diagnostic> {
+    match &node.content {
+        Content::Scalar { value: Scalar::String(text), .. } => Ok(text),
+        Content::Scalar { value: Scalar::Bool(_) | Scalar::Number(_), plain: true, .. } => {
+            Err(expected(node, &format!("{what} to be a string")).hint("put it in quotes"))
+        }
+        _ => Err(expected(node, &format!("{what} to be a string"))),
+    }
+}
+
+/// Returns whether a text can be the name of a policy or of a provider: a DNS label.
+pub fn is_policy_name(text: &str) -> bool {
+    Format::DnsLabel.check(text).is_ok()
+}
+
+/// A DNS label: it becomes part of an annotation.
+pub(crate) fn dns_label(node: &Node, what: &str) -> Result<String, Diagnostic> {
+    let text = text(node, what)?;
+    if is_policy_name(text) {
+        return Ok(text.to_owned());
+    }
+    let message = format!("{what} is `{text}`");
+    Err(Diagnostic::new(node.span, message).hint("use lower-case letters, digits and hyphens, at most 63"))
+}
+
+/// One of the values that a key can have, by its name.
+pub(crate) fn one_of<T: Copy>(node: &Node, key: &str, known: &[(&str, T)]) -> Result<T, Diagnostic> {
+    let name = text(node, &format!("`{key}`"))?;
+    known.iter().find(|(known, _)| *known == name).map(|(_, value)| *value).ok_or_else(|| {
+        Diagnostic::new(node.span, format!("`{key}` is `{name}`"))
+            .hint(suggest(name, known.iter().map(|(name, _)| *name)))
+    })
+}
+
+/// A string with its place.
+pub(crate) fn located<'n>(node: &'n Node, what: &str) -> Result<Text<'n>, Diagnostic> {
+    text(node, what).map(|text| node.text().unwrap_or(Text::on_line(text, node.span)))
+}
+
+/// A list of strings.
+pub(crate) fn texts(node: &Node, what: &str) -> Checked<Vec<String>> {
+    all(items(node, what)?.iter().map(|item| text(item, what).map(str::to_owned)))
+}
+
+/// Fails for a plain scalar that YAML 1.1 and YAML 1.2 read differently.
+///
+/// A tree has the value and not the spelling, so that the length of the scalar decides: `true` and `false` come from
+/// words of four or five letters.
+pub(crate) fn unambiguous(node: &Node) -> Result<(), Diagnostic> {
+    let Content::Scalar { value, plain: true, .. } = &node.content else { return Ok(()) };
+    let spelled_out = match value {
+        Scalar::Bool(value) => node.span.length == if *value { 4 } else { 5 },
+        Scalar::Number(number) => {
+            let shortest = number.to_string();
+            let length = node.span.length;
+            match number.as_f64().filter(|_| number.is_f64()) {
+                // `08` and `1e3` are strings for some readers. A fraction may lack its first or last digits.
+                Some(float) => float.fract() != 0.0 || length >= shortest.len(),
+                None => length <= shortest.len() || scalar::resolve(&shortest) != *value,
+            }
+        }
+        Scalar::String(text) => !scalar::is_ambiguous(text),
+        Scalar::Null => true,
+    };
+    if spelled_out {
+        return Ok(());
+    }
+    let message = format!("YAML 1.1 and YAML 1.2 do not agree that this is {}", node.describe());
+    Err(Diagnostic::new(node.span, message)
+        .code(AMBIGUOUS_SCALAR)
+        .hint("write `true`, `false` or a decimal number, or put it in quotes"))
+}
+
+/// An error with the expected kind of value, the value that was found, and how to write the expected one.
+pub fn expected(node: &Node, what: &str) -> Diagnostic {
+    let message = format!("expected {what}, found {}", node.describe());
+    let diagnostic = Diagnostic::new(node.span, message).code(WRONG_TYPE);
+    let how = [
+        ("map", "write `key: value` on lines of their own, indented"),
+        ("list", "write `- item` on lines of their own, or `[one, two]`"),
+        ("string", "write text, in quotes if it looks like a number or a boolean"),
+        ("`true` or `false`", "write it without quotes"),
+        ("number", "write digits without quotes"),
+        ("quantity", "write for example `64Gi`"),
+    ];
+    match how.iter().find(|(kind, _)| what.contains(kind)) {
+        Some((_, how)) => diagnostic.hint(*how),
+        None => diagnostic,
+    }
+}

@@ -1,0 +1,28 @@
+//! The names that an author most probably means.
+
+/// The known name that is nearest to a mistyped one.
+pub fn closest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    known
+        .into_iter()
+        .map(|candidate| (strsim::levenshtein(&name.to_lowercase(), &candidate.to_lowercase()), candidate))
+        .filter(|(distance, candidate)| {
+            *distance <= candidate.len().div_ceil(3) && *distance < candidate.len()
+        })
+        .min()
+        .map(|(_, candidate)| candidate)
+}
+
+/// A hint with the nearest known name, or with all known names.
+pub fn suggest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+    let mut known: Vec<&str> = known.into_iter().collect();
+    if let Some(closest) = closest(name, known.iter().copied()) {
+        return format!("did you mean `{closest}`?");
+    }
+    known.sort_unstable();
+    known.dedup();
+    let listed: Vec<String> = known.iter().take(24).map(|name| format!("`{name}`")).collect();
+    if listed.is_empty() {
+        return "no field is allowed here".to_owned();
+    }
+    format!("known here: {}{}", listed.join(", "), if known.len() > 24 { ", …" } else { "" })
+}

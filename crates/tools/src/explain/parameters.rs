@@ -1,0 +1,181 @@
+//! The parameters of a policy: their declarations, and the sources of their values for a pod.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::policy_list::Bounds;
+use crate::values::Values;
+use fabric_policy::matcher::Selection;
+use fabric_policy::parameter::Table;
+use fabric_policy::{Origin, Override, Parameter, Policy, Resolution, resolve};
+use fabric_yaml::counted;
+
+use super::lines::{self, FileLine, Within};
+
+/// The files and options from which an operator's values come.
+#[derive(Debug, Clone, Copy)]
+pub struct Sources<'a> {
+    pub values: Option<&'a Values>,
+    /// The options `--set` by the name of their parameter.
+    pub sets: &'a BTreeMap<String, String>,
+}
+
+/// A parameter as its policy declares it, with the setting of the operator.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ParameterFact {
+    pub name: String,
+    #[serde(rename = "type")]
+    pub kind: &'static str,
+    pub description: String,
+    pub default: Value,
+    #[serde(flatten)]
+    pub bounds: Bounds,
+    /// The rows of the policy, and those of its extensions: by label and value, and by the GPUs of the pod where they
+    /// decide.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub machines: Vec<Map<String, Value>>,
+    /// The operator's value or tables; none if the operator sets nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub setting: Option<Value>,
+    /// The value for a pod that selects no nodes, and its source.
+    pub value: ValueFact,
+}
+
+/// The value of a parameter for a pod.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ValueFact {
+    pub name: String,
+    pub value: Value,
+    pub source: SourceKind,
+    /// The text of the option, or the label with the value that the pod selects.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
+    /// The line that has the value; none for an option.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub place: Option<FileLine>,
+}
+
+/// The kinds of sources of a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum SourceKind {
+    /// The option `--set`.
+    Set,
+    /// A value of the values file.
+    Values,
+    /// A table of the values file.
+    ValuesTable,
+    /// What the nodes offer that the pod can be scheduled to.
+    Nodes,
+    /// A row of the policy's machines.
+    Machines,
+    /// A value of an extension, for every pod.
+    Extension,
+    /// `default` in a table of the values file.
+    ValuesDefault,
+    /// The default of the policy.
+    Default,
+    /// Neither the operator nor the policy gives a value.
+    None,
+}
+
+impl SourceKind {
+    pub(super) fn words(self) -> &'static str {
+        match self {
+            Self::Set => "option",
+            Self::Values => "values file",
+            Self::ValuesTable => "table of the values file",
+            Self::Nodes => "nodes",
+            Self::Machines => "machine",
+            Self::Extension => "extension",
+            Self::ValuesDefault => "default of the values file",
+            Self::Default => "default",
+            Self::None => "no default",
+        }
+    }
+}
+
+/// The declarations of all parameters of a policy.
+pub(super) fn declared(policy: &Policy, sources: &Sources<'_>) -> Vec<ParameterFact> {
+    let nodes = Selection::default();
+    let value = |parameter: &Parameter| {
+        let Resolution { value, origin, .. } =
+            resolve(parameter, policy.overrides().get(&parameter.name), &nodes.each());
+        value_of(policy, parameter, (&value, &origin), &nodes, sources)
+    };
+    let fact = |parameter: &Parameter| ParameterFact {
+        name: parameter.name.clone(),
+        kind: parameter.kind.name(),
+        description: parameter.description.clone(),
+        default: parameter.default.clone(),
+        bounds: Bounds::of(parameter),
+        machines: machines(parameter),
+        setting: policy.overrides().get(&parameter.name).map(Override::to_json),
+        value: value(parameter),
+    };
+    policy.definition().parameters.iter().map(fact).collect()
+}
+
+/// The rows of a parameter or of a variable, the tables with precedence first.
+pub(super) fn machines(parameter: &Parameter) -> Vec<Map<String, Value>> {
+    parameter.tables().filter(|table| !table.is_empty()).map(Table::to_json).collect()
+}
+
+/// A value of a parameter, for a pod that selects these nodes.
+pub(super) fn value_of(
+    policy: &Policy,
+    parameter: &Parameter,
+    (value, origin): (&Value, &Origin),
+    selection: &Selection,
+    sources: &Sources<'_>,
+) -> ValueFact {
+    let (name, definition) = (&parameter.name, policy.definition());
+    let in_values =
+        |within: &Within| sources.values.and_then(|values| lines::setting(definition, values, name, within));
+    let selected = |label: &str| format!("{label}: {}", selection.values(label).join(" | "));
+    let (source, detail, place) = match origin {
+        Origin::Override => match sources.sets.get(name) {
+            Some(set) => (SourceKind::Set, Some(format!("--set {set}")), None),
+            None => (SourceKind::Values, None, in_values(&Within::Whole)),
+        },
+        Origin::OverrideTable(label, span) => {
+            (SourceKind::ValuesTable, Some(selected(label)), in_values(&Within::At(*span)))
+        }
+        Origin::Extension(span) => (SourceKind::Extension, None, Some(lines::in_file(definition, *span))),
+        Origin::Nodes => {
+            let place = lines::parameter(definition, name, Some("fromNodes"));
+            (SourceKind::Nodes, Some(of_nodes(parameter, selection)), place)
+        }
+        Origin::Machines(label, span) => {
+            (SourceKind::Machines, Some(selected(label)), Some(lines::in_file(definition, *span)))
+        }
+        Origin::OverrideDefault => (SourceKind::ValuesDefault, None, in_values(&Within::Default)),
+        Origin::PolicyDefault if value.is_null() => {
+            (SourceKind::None, None, lines::parameter(definition, name, None))
+        }
+        Origin::PolicyDefault => {
+            let place = lines::parameter(definition, name, Some("default"))
+                .or_else(|| lines::parameter(definition, name, None));
+            (SourceKind::Default, None, place)
+        }
+    };
+    ValueFact { name: name.clone(), value: value.clone(), source, detail, place }
+}
+
+/// What each kind of nodes offers of the resources that a parameter looks for.
+fn of_nodes(parameter: &Parameter, selection: &Selection) -> String {
+    let looked_for = |name: &str| parameter.from_nodes.as_ref().is_some_and(|from| from.looks_for(name));
+    let mut texts: Vec<String> = Vec::new();
+    for kind in &selection.kinds {
+        let resources = kind.resources.iter().filter(|(name, _)| looked_for(name));
+        let resources: Vec<String> = resources.map(|(name, count)| format!("{count} of {name}")).collect();
+        let text = format!("{} by node with {}", resources.join(", "), counted(kind.gpus, "GPU"));
+        if !texts.contains(&text) {
+            texts.push(text);
+        }
+    }
+    texts.join("; ")
+}

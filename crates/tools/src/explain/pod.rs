@@ -1,0 +1,224 @@
+//! The facts about one pod: the policies that were looked at, the rules that applied, and the outcome for each field.
+//!
+//! They are those that the engine recorded; nothing is evaluated or decided here.
+
+mod fields;
+mod matching;
+mod rules;
+mod text;
+
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use fabric_engine::policy_set::{PolicySet, mutate_traced};
+use fabric_engine::{ConditionFact, LookedAt, Mutation, Outcome, Trace, Warning, analyse};
+use fabric_policy::expression::Expression;
+use fabric_policy::interpolation::Interpolation;
+use fabric_policy::{Definition, PodContext, Policy, Rule, SelectedLabel};
+
+use super::parameters::{self, Sources, ValueFact};
+pub use fields::FieldFact;
+use fields::of_result;
+use matching::parts;
+pub use matching::{MatchFact, PartFact};
+use rules::Results;
+pub use rules::{ContainerCondition, RuleResult, VariableValue};
+pub use text::pod_text;
+
+/// A pod or pod template.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PodFact {
+    /// `mutated`, `skipped`, `unchanged` or `refused`.
+    pub outcome: &'static str,
+    /// The policy that injects the pod.
+    pub policy: Option<String>,
+    /// The annotation that the result has: `<policy>@<digest>`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stamp: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<ReasonFact>,
+    /// Every policy in use.
+    pub policies: Vec<MatchFact>,
+    /// The labels of nodes that the policy reads and the pod selects.
+    pub nodes: Vec<NodeFact>,
+    pub containers: Vec<ContainerFact>,
+    pub parameters: Vec<PodParameter>,
+    pub variables: Vec<VariableValue>,
+    pub rules: Vec<RuleResult>,
+    pub files: Vec<RuleResult>,
+    /// The outcome for each value of the rules and files that apply.
+    pub fields: Vec<FieldFact>,
+    pub warnings: Vec<WarningFact>,
+}
+
+/// The reason for an outcome.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ReasonFact {
+    pub code: String,
+    pub message: String,
+    /// The condition of a warning that refuses the pod.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub condition: Option<ConditionFact>,
+}
+
+/// A label of nodes, with the values that the pod selects.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct NodeFact {
+    pub label: String,
+    pub values: Vec<String>,
+}
+
+/// The value of a parameter, for a pod.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PodParameter {
+    #[serde(flatten)]
+    pub value: ValueFact,
+    /// True if a rule that applies depends on it.
+    pub used: bool,
+}
+
+/// A container or init container.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ContainerFact {
+    pub name: String,
+    /// `containers` or `initContainers`.
+    pub list: &'static str,
+    pub gpus: i64,
+}
+
+/// A warning about the pod.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct WarningFact {
+    pub code: String,
+    pub path: String,
+    pub message: String,
+    /// The rule or the file that it is about; empty for none.
+    pub rule: String,
+    /// The condition of a warning that the policy declares.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub condition: Option<ConditionFact>,
+}
+
+/// The explanation of pods by the policies in use.
+#[derive(Debug)]
+pub struct Explainer<'a> {
+    policies: &'a PolicySet,
+    sources: Sources<'a>,
+}
+
+impl<'a> Explainer<'a> {
+    pub fn new(policies: &'a PolicySet, sources: Sources<'a>) -> Self {
+        Self { policies, sources }
+    }
+
+    /// The injection of a pod, and the facts about it.
+    pub fn pod(&self, pod: &Value, context: &PodContext) -> (Mutation, PodFact) {
+        let (mutation, mut trace) = mutate_traced(self.policies, pod.clone(), context);
+        let policies = self.policies.policies();
+        let mut fact = PodFact::of(&mutation);
+        fact.fields = of_result(pod, &mutation, &trace);
+        fact.policies = policies.iter().map(|policy| match_of(policy, pod, context, &mut trace)).collect();
+        let chosen = policies.iter().find(|policy| trace.chosen.as_deref() == Some(policy.name()));
+        let results = chosen.map(|policy| Results { definition: policy.definition(), pod, trace: &trace });
+        let check = |code: &str, path: Option<&str>| results.and_then(|results| results.check(code, path));
+        if let (Some(policy), Some(results)) = (chosen, results) {
+            self.add_results(&mut fact, policy, results);
+        }
+        if let Some(reason) = &mut fact.reason {
+            reason.condition = check(&reason.code, None);
+        }
+        let warning = |warning: &Warning| WarningFact {
+            code: warning.code().to_owned(),
+            path: warning.path.clone(),
+            message: warning.to_string(),
+            rule: warning.rule.clone(),
+            condition: check(warning.code(), Some(&warning.path)),
+        };
+        fact.warnings = mutation.warnings.iter().map(warning).collect();
+        (mutation, fact)
+    }
+
+    /// Adds the facts about the values and conditions of the policy that injects the pod.
+    fn add_results(&self, fact: &mut PodFact, policy: &Policy, results: Results<'_>) {
+        let Results { definition, pod, trace } = results;
+        let Some(LookedAt { of: (nodes, resolved), .. }) = trace.looked_at.get(policy.name()) else { return };
+        let of_label = |selected: &SelectedLabel| NodeFact {
+            label: selected.label.clone(),
+            values: selected.values.clone(),
+        };
+        fact.nodes = nodes.labels.iter().map(of_label).collect();
+        let used = used_names(definition, trace);
+        let mut values = definition
+            .by_node()
+            .zip(resolved.values.iter().zip(&resolved.origins))
+            .map(|(parameter, of)| parameters::value_of(policy, parameter, of, nodes, &self.sources));
+        let parameter = |value: ValueFact| PodParameter { used: used.contains(&value.name), value };
+        fact.parameters = values.by_ref().take(definition.parameters.len()).map(parameter).collect();
+        let rows: Vec<ValueFact> = values.filter(|row| !row.value.is_null()).collect();
+        let container = |&(list, index, gpus): &(&'static str, usize, i64)| {
+            let name = pod["spec"][list][index]["name"].as_str().unwrap_or_default().to_owned();
+            ContainerFact { name, list, gpus }
+        };
+        fact.containers = trace.containers.iter().map(container).collect();
+        (fact.rules, fact.files) = (results.rules(), results.files());
+        fact.variables = results.variables(&rows, |name| used.contains(name));
+    }
+}
+
+impl PodFact {
+    /// The outcome of an injection.
+    fn of(mutation: &Mutation) -> Self {
+        let (outcome, stamp, reason) = match &mutation.outcome {
+            Outcome::Mutated(mutated) => ("mutated", Some(mutated.stamp.clone()), None),
+            Outcome::Skipped { marked, reason } => ("skipped", Some(marked.stamp.clone()), Some(reason)),
+            Outcome::Unchanged { reason, .. } => ("unchanged", None, Some(reason)),
+            Outcome::Refused { reason } => ("refused", None, Some(reason)),
+        };
+        Self {
+            outcome,
+            policy: mutation.policy.clone(),
+            stamp,
+            reason: reason.map(|reason| ReasonFact {
+                code: reason.code().to_owned(),
+                message: reason.to_string(),
+                condition: None,
+            }),
+            ..Self::default()
+        }
+    }
+}
+
+fn match_of(policy: &Policy, pod: &Value, context: &PodContext, trace: &mut Trace) -> MatchFact {
+    let parts = parts(policy, pod, context);
+    let mut matches = parts.iter().all(|part| part.holds);
+    let mut when = None;
+    if matches && policy.definition().matcher.when.is_some() {
+        // The choice may have ended before this policy.
+        if !trace.looked_at.contains_key(policy.name()) {
+            let _ = analyse(policy, pod, context, false, Some(trace));
+        }
+        when = trace.looked_at.get(policy.name()).and_then(|looked_at| looked_at.when.clone());
+        matches = when.as_ref().is_some_and(|when| when.value == Some(true));
+    }
+    MatchFact { policy: policy.name().to_owned(), matches, parts, when }
+}
+
+/// The names that the rules read which apply, directly and through variables.
+fn used_names(definition: &Definition, trace: &Trace) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    let applies = |rule: &&Rule| trace.applied.contains(&rule.name);
+    let mut add =
+        |text: &Interpolation| names.extend(text.expressions().flat_map(Expression::names).cloned());
+    definition.rules.iter().filter(applies).for_each(|rule| rule.texts(&mut add));
+    for variable in definition.variables.iter().rev() {
+        if names.contains(&variable.name) {
+            variable.value.texts(&mut |text| {
+                names.extend(text.expressions().flat_map(Expression::names).cloned());
+            });
+        }
+    }
+    names
+}

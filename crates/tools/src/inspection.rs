@@ -1,0 +1,244 @@
+//! The examination of an installation: from what was read of a cluster to one line for each check.
+//!
+//! [`crate::cluster`] reads the objects. An object that may not be read costs the lines that need it.
+
+mod injected;
+mod namespaces;
+mod pod_security;
+mod probe;
+mod registration;
+mod release;
+mod servers;
+mod trials;
+mod workloads;
+
+use core::time::Duration;
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use fabric_engine::policy_set::PolicySet;
+use fabric_policy::Policy;
+use fabric_policy::nodes::Nodes;
+
+pub use injected::{Change, change};
+pub use namespaces::is_restricted;
+pub use probe::{DryRun, Probe};
+pub use release::Release;
+pub use servers::{Endpoint, Server, endpoints};
+pub use workloads::{Refused, Workloads};
+
+/// An object or a list; `null` if there is none, a sentence if it cannot be read.
+pub type Read<T = Value> = Result<T, String>;
+
+/// The outcome of a check.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    Ok,
+    /// Something to know, or a check that cannot be made.
+    Warn,
+    Fail,
+}
+
+/// The line of a check.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Line {
+    pub check: &'static str,
+    pub status: Status,
+    pub seen: String,
+    /// Empty if there is nothing to do.
+    pub remedy: String,
+}
+
+/// What was read of a cluster.
+#[derive(Debug)]
+pub struct Facts {
+    /// The version of the API server.
+    pub version: Read,
+    /// The list of all webhook configurations for mutation.
+    pub webhooks: Read,
+    /// The `ValidatingWebhookConfiguration` of the advice on workloads.
+    pub advice: Read,
+    /// The list of the Deployments that may be the servers.
+    pub deployments: Read,
+    /// The list of all namespaces.
+    pub namespaces: Read,
+    /// The list of the `EndpointSlices` of the Service.
+    pub endpoints: Read,
+    pub certificate: Read<Certificate>,
+    /// The policies of the Deployment, compiled by this version.
+    pub policies: Read<PolicySet>,
+    /// ValidatingAdmissionPolicy and binding of the guard.
+    pub guard: [Read; 2],
+    /// Those that restrict the account of the servers.
+    pub token: [Read; 2],
+    /// The nodes, which are only read where the servers watch them.
+    pub nodes: Read<Arc<Nodes>>,
+    /// What each server answers to which API servers send pods.
+    pub servers: Vec<Server>,
+    /// The workloads whose pods would be refused now.
+    pub workloads: Read<Refused>,
+    pub dry_runs: Read<Vec<DryRun>>,
+}
+
+/// The serving certificate.
+#[derive(Debug, Clone)]
+pub struct Certificate {
+    /// The Secret that has it.
+    pub secret: String,
+    /// Whether API servers accept it with the registered CAs.
+    pub accepted: Result<(), String>,
+    /// The same with the CAs of the webhook for advice.
+    pub accepted_for_advice: Result<(), String>,
+    /// The time of its expiry (RFC 3339).
+    pub expires: String,
+    /// The time until then.
+    pub left: Duration,
+    /// The time for which it is valid in all.
+    pub duration: Duration,
+}
+
+/// Examines an installation: `wanted` is the name of the release or of its objects.
+pub fn inspect(facts: &Facts, wanted: Option<&str>, probe: &Probe) -> Vec<Line> {
+    let release = Release::find(&facts.webhooks, &facts.deployments, wanted);
+    let seen = Seen { facts, release, probe };
+    let checks: [(&'static str, Check); 16] = [
+        ("kubernetes", release::kubernetes),
+        ("release", release::servers),
+        ("version", release::version),
+        ("webhook", registration::webhook),
+        ("endpoints", registration::endpoints),
+        ("certificate", registration::certificate),
+        ("advice", registration::advice),
+        ("conditions", registration::conditions),
+        ("guard", registration::guard),
+        ("token", registration::token),
+        ("policies", servers::policies),
+        ("servers", servers::state),
+        ("nodes", servers::nodes),
+        ("pod-security", namespaces::pod_security),
+        ("other-webhooks", namespaces::other_webhooks),
+        ("workloads", workloads::refused),
+    ];
+    let line = |check: &'static str, found: Found| {
+        let (status, seen, remedy) = found.unwrap_or_else(|unmade| unmade);
+        Line { check, status, seen, remedy }
+    };
+    let checks = checks.into_iter().map(|(check, examine)| line(check, examine(&seen)));
+    // One for each pod that was tried.
+    checks.chain(probe::examine(&seen).into_iter().map(|found| line("pod", found))).collect()
+}
+
+/// What a check examines.
+struct Seen<'f> {
+    facts: &'f Facts,
+    release: Release<'f>,
+    probe: &'f Probe,
+}
+
+/// The outcome of a check, what was seen, and the remedy.
+type Finding = (Status, String, String);
+/// What a check found, or why it cannot be made.
+type Found = Result<Finding, Finding>;
+
+/// A check, by what it examines.
+type Check = fn(&Seen<'_>) -> Found;
+
+#[allow(clippy::unnecessary_wraps, reason = "the last value of a check")]
+fn found(status: Status, seen: impl Into<String>, remedy: impl Into<String>) -> Found {
+    Ok((status, seen.into(), remedy.into()))
+}
+
+fn ok(seen: impl Into<String>) -> Found {
+    found(Status::Ok, seen, "")
+}
+
+fn warn(seen: impl Into<String>, remedy: impl Into<String>) -> Found {
+    found(Status::Warn, seen, remedy)
+}
+
+fn fail(seen: impl Into<String>, remedy: impl Into<String>) -> Found {
+    found(Status::Fail, seen, remedy)
+}
+
+/// A check without the object that it needs.
+#[allow(clippy::ptr_arg, reason = "for `map_err`")]
+fn unread(error: &String) -> Finding {
+    let right = "grant this right to the user who runs the check; it only reads, and creates nothing";
+    let remedy = if is_forbidden(error) { right } else { "" };
+    (Status::Warn, format!("not checked: {error}"), remedy.to_owned())
+}
+
+/// A check of an object that was not found, which another line reports.
+fn absent(what: &str) -> Finding {
+    unread(&format!("{what} was not found"))
+}
+
+/// The same of an object in a list, which may not be readable.
+fn missing(list: &Read, what: &str, line: &str) -> Finding {
+    match list {
+        Ok(_) => absent(what),
+        Err(_) => unread(&format!("{what} is not known: see the line `{line}`")),
+    }
+}
+
+/// Returns whether RBAC is the reason for an error.
+fn is_forbidden(error: &str) -> bool {
+    error.contains(r#"" cannot "#) && error.contains(r#" resource ""#)
+}
+
+impl<'f> Seen<'f> {
+    fn webhook(&self) -> Result<&'f Value, Finding> {
+        self.release.webhook.ok_or_else(|| missing(&self.facts.webhooks, "the webhook", "webhook"))
+    }
+
+    fn deployment(&self) -> Result<&'f Value, Finding> {
+        self.release.deployment.ok_or_else(|| missing(&self.facts.deployments, "the Deployment", "release"))
+    }
+
+    /// The policies, which the Deployment names.
+    fn policies(&self) -> Result<&'f PolicySet, Finding> {
+        self.deployment()?;
+        let unread = |error: &String| {
+            if is_forbidden(error) { unread(error) } else { absent("a policy that can be loaded") }
+        };
+        self.facts.policies.as_ref().map_err(unread)
+    }
+
+    /// Name and namespace of the Service that the API server calls.
+    fn service(&self) -> Result<(&'f str, &'f str), Finding> {
+        self.release.service().ok_or_else(|| missing(&self.facts.webhooks, "the Service", "webhook"))
+    }
+
+    /// The policies that inject pods in this cluster: where the nodes choose the provider, those of the dry runs.
+    fn chosen(&self, policies: &'f PolicySet) -> impl Iterator<Item = &'f Policy> {
+        let tried = self.facts.dry_runs.iter().flatten();
+        let stamps: Vec<&str> = tried.filter_map(DryRun::stamp).collect();
+        let is_chosen = move |policy: &&Policy| stamps.contains(&policy.stamp());
+        let chooses = policies.several_providers && policies.policies().iter().any(|one| is_chosen(&one));
+        policies.policies().iter().filter(move |policy| !chooses || is_chosen(policy))
+    }
+}
+
+fn list<'v>(object: &'v Value, key: &str) -> impl Iterator<Item = &'v Value> + use<'v> {
+    object[key].as_array().into_iter().flatten()
+}
+
+fn text<'v>(object: &'v Value, key: &str) -> &'v str {
+    object[key].as_str().unwrap_or_default()
+}
+
+fn name(object: &Value) -> &str {
+    text(&object["metadata"], "name")
+}
+
+/// Names in backticks, the first of many.
+fn names<'n>(names: impl IntoIterator<Item = &'n str>) -> String {
+    const SHOWN: usize = 5;
+    let all: Vec<String> = names.into_iter().map(|name| format!("`{name}`")).collect();
+    let more = all.len().saturating_sub(SHOWN);
+    let shown = all[..all.len() - more].join(", ");
+    if more > 0 { format!("{shown} and {more} more") } else { shown }
+}

@@ -1,0 +1,123 @@
+//! The namespaces whose pods are injected: what they refuse, and who else changes their pods.
+
+use serde_json::Value;
+
+use fabric_engine::policy_set::{PolicySet, mutate};
+use fabric_engine::validate;
+use fabric_engine::{Outcome, STAMP};
+use fabric_policy::Policy;
+use fabric_policy::nodes::holds;
+
+use super::pod_security::forbidden;
+use super::{Finding, Found, Read, Seen, list, name, names, ok, text, unread, warn};
+
+/// The label with the level that a namespace enforces.
+const ENFORCE: &str = "pod-security.kubernetes.io/enforce";
+
+/// Returns whether a webhook gets the pods of a namespace.
+pub(super) fn selects(webhook: &Value, namespace: &Value) -> bool {
+    let label = |key: &str| namespace["metadata"]["labels"].get(key).and_then(Value::as_str);
+    let selector = &webhook["namespaceSelector"];
+    let mut equal = selector["matchLabels"].as_object().into_iter().flatten();
+    equal.all(|(key, value)| label(key) == value.as_str())
+        && list(selector, "matchExpressions").all(|one| holds(one, label(text(one, "key"))))
+}
+
+/// Returns whether a namespace of this name is known to enforce the level `restricted`.
+pub fn is_restricted(namespaces: &Read, wanted: &str) -> bool {
+    let mut all = namespaces.iter().flat_map(|all| list(all, "items"));
+    all.any(|one| name(one) == wanted && one["metadata"]["labels"][ENFORCE] == "restricted")
+}
+
+/// Returns whether a policy injects pods of a namespace.
+pub(super) fn takes(policy: &Policy, namespace: &str) -> bool {
+    let only = &policy.definition().matcher.namespaces;
+    only.is_empty() || only.iter().any(|name| name == namespace)
+}
+
+/// The namespaces whose pods the webhook gets.
+fn in_scope<'f>(seen: &Seen<'f>) -> Result<impl Iterator<Item = &'f Value> + use<'f>, Finding> {
+    let webhook = &seen.webhook()?["webhooks"][0];
+    let all = seen.facts.namespaces.as_ref().map_err(unread)?;
+    Ok(list(all, "items").filter(move |namespace| selects(webhook, namespace)))
+}
+
+/// Finds the namespaces that refuse what the policies in use add.
+pub(super) fn pod_security(seen: &Seen<'_>) -> Found {
+    let policies = seen.policies()?;
+    let mut found = Vec::new();
+    for level in ["baseline", "restricted"] {
+        let enforces = |namespace: &&Value| namespace["metadata"]["labels"][ENFORCE] == level;
+        let namespaces: Vec<&str> = in_scope(seen)?.filter(enforces).map(name).collect();
+        for policy in seen.chosen(policies) {
+            let namespaces: Vec<&str> =
+                namespaces.iter().copied().filter(|name| takes(policy, name)).collect();
+            if namespaces.is_empty() {
+                continue;
+            }
+            let refused = refused(level, policies, policy).join(", ");
+            if !refused.is_empty() {
+                let namespaces = names(namespaces);
+                found.push(format!(
+                    "`{level}` refuses what `{}` adds: {refused}, in {namespaces}",
+                    policy.name()
+                ));
+            }
+        }
+    }
+    if found.is_empty() {
+        return ok("no namespace enforces a level that refuses what the policies add");
+    }
+    let remedy = "for namespaces with such jobs, leave the fields out by parameters, or see docs/pod-security.md for an \
+                  exception; for others, there is nothing to do";
+    warn(found.join("\n"), remedy)
+}
+
+/// The values that a policy adds to its sample pod, and that a level forbids.
+fn refused(level: &str, policies: &PolicySet, policy: &Policy) -> Vec<String> {
+    let mut sample = validate::sample(policy);
+    let before = forbidden(level, &sample);
+    // A pod with the stamp of a policy keeps its provider, whatever the nodes are.
+    sample["metadata"]["annotations"][STAMP] = policy.stamp().into();
+    match mutate(policies, sample, &validate::context(policy)).outcome {
+        Outcome::Mutated(injected) => forbidden(level, &injected.pod).difference(&before).cloned().collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// Names the webhooks that the API server calls after this one for the same pods.
+pub(super) fn other_webhooks(seen: &Seen<'_>) -> Found {
+    let own = name(seen.webhook()?);
+    let namespaces: Vec<&Value> = in_scope(seen)?.collect();
+    let all = seen.facts.webhooks.iter().flat_map(|all| list(all, "items"));
+    let mut found = Vec::new();
+    for other in all.filter(|other| name(other) != own) {
+        let later = list(other, "webhooks").filter(|entry| {
+            // The API server calls configurations in the order of their names, and some a second time.
+            (name(other) > own || entry["reinvocationPolicy"] == "IfNeeded")
+                && gets_pods(entry)
+                && namespaces.iter().any(|namespace| selects(entry, namespace))
+        });
+        found.extend(later.map(|entry| format!("{}/{}", name(other), text(entry, "name"))));
+    }
+    if found.is_empty() {
+        return ok("no other webhook is called after this one for the same pods");
+    }
+    let found = names(found.iter().map(String::as_str));
+    let remedy = "nothing, as long as they leave the fields of the policies alone: the server is called again for a pod \
+                  that they have changed";
+    warn(format!("called after this one for pods of the same namespaces: {found}"), remedy)
+}
+
+/// Returns whether a rule of a webhook has the creation of pods.
+fn gets_pods(webhook: &Value) -> bool {
+    list(webhook, "rules").any(|rule| {
+        let has = |key, wanted: &[&str]| {
+            list(rule, key).any(|value| value == "*" || wanted.iter().any(|wanted| value == wanted))
+        };
+        has("apiGroups", &[""])
+            && has("apiVersions", &["v1"])
+            && has("resources", &["pods", "*/*"])
+            && has("operations", &["CREATE"])
+    })
+}

@@ -1,0 +1,192 @@
+//! The registration: webhook, certificate, conditions and guard.
+
+use core::time::Duration;
+
+use serde_json::Value;
+
+use fabric_engine::registration::{
+    ASKS, Condition, differing_condition, guard_conditions, webhook_conditions,
+};
+use fabric_yaml::counted;
+
+use super::release::registered;
+use super::{
+    Certificate, Finding, Found, Read, Seen, Status, fail, is_forbidden, list, missing, name, names, ok,
+    servers, text, unread, warn,
+};
+
+/// The remedy for an object that is not as the chart has it.
+const APPLY: &str = "apply the chart or the output of `fabric-injector manifests` again";
+/// The longest time before the expiry of a certificate that is reported.
+const SOON: Duration = Duration::from_hours(7 * 24);
+
+pub(super) fn webhook(seen: &Seen<'_>) -> Found {
+    let all = seen.facts.webhooks.as_ref().map_err(unread)?;
+    let Ok(webhook) = seen.webhook() else {
+        return fail(
+            "no MutatingWebhookConfiguration of this program is registered: no pod is injected",
+            APPLY,
+        );
+    };
+    let ours: Vec<&str> = registered(all).map(name).collect();
+    if ours.len() > 1 {
+        let several =
+            format!("{} are registered, and the API server calls each for the same pods", names(ours));
+        return fail(several, "uninstall all but one; `--name` chooses the one to check");
+    }
+    let Some((service, namespace)) = seen.release.service() else {
+        return fail(format!("`{}` calls no Service", name(webhook)), APPLY);
+    };
+    let policy = text(&webhook["webhooks"][0], "failurePolicy");
+    ok(format!("`{}` calls the Service `{namespace}/{service}`, `failurePolicy: {policy}`", name(webhook)))
+}
+
+pub(super) fn endpoints(seen: &Seen<'_>) -> Found {
+    let (service, namespace) = seen.service()?;
+    let slices = seen.facts.endpoints.as_ref().map_err(unread)?;
+    match servers::endpoints(slices).len() {
+        0 => fail(
+            format!("the Service `{namespace}/{service}` has no ready replica"),
+            "start a replica, or see why none is ready: the line `release` has the command",
+        ),
+        ready => ok(format!("the Service `{namespace}/{service}` has {}", counted(ready, "ready endpoint"))),
+    }
+}
+
+pub(super) fn certificate(seen: &Seen<'_>) -> Found {
+    let webhook = seen.webhook()?;
+    let is_empty = |entry: &Value| text(&entry["clientConfig"], "caBundle").is_empty();
+    if list(webhook, "webhooks").any(is_empty) {
+        let empty =
+            format!("`caBundle` of `{}` is empty, so that API servers trust no replica", name(webhook));
+        return fail(empty, source(seen, webhook));
+    }
+    let unknown = || missing(&seen.facts.deployments, "the Secret of the certificate", "release");
+    seen.release.secret().ok_or_else(unknown)?;
+    let Certificate { secret, accepted, expires, left, duration, .. } = match &seen.facts.certificate {
+        Err(error) if !is_forbidden(error) => return fail(error, source(seen, webhook)),
+        read => read.as_ref().map_err(unread)?,
+    };
+    if let Err(error) = accepted {
+        let refused = format!(
+            "API servers do not accept the certificate of the Secret `{secret}` with `caBundle` of `{}`: {error}",
+            name(webhook)
+        );
+        return fail(refused, source(seen, webhook));
+    }
+    let days = left.as_secs() / (24 * 60 * 60);
+    let valid = format!(
+        "the certificate of the Secret `{secret}` is one of `caBundle`, and valid until {expires} ({days} days)"
+    );
+    if *left < SOON.min(*duration / 4) { warn(valid, source(seen, webhook)) } else { ok(valid) }
+}
+
+/// What to do about a certificate, by its source.
+fn source(seen: &Seen<'_>, webhook: &Value) -> &'static str {
+    if seen.release.option("--manage-webhook").next().is_some() {
+        "the replicas renew it and write `caBundle`: see their log for `reconciliation failed`"
+    } else if webhook["metadata"]["annotations"]["cert-manager.io/inject-ca-from"].is_string() {
+        "cert-manager renews it and writes `caBundle`: see `kubectl describe certificate`"
+    } else {
+        "renew the certificate in the Secret, and set `tls.caBundle` to the CA that signed it"
+    }
+}
+
+pub(super) fn conditions(seen: &Seen<'_>) -> Found {
+    let webhook = seen.webhook()?;
+    if !list(&webhook["webhooks"][0], "matchConditions").any(|condition| condition["name"] == ASKS) {
+        let open = format!("`{}` has no condition `{ASKS}`: all pods depend on the webhook", name(webhook));
+        return fail(open, APPLY);
+    }
+    in_step(webhook, &webhook_conditions(seen.policies()?))
+}
+
+/// Compares the conditions of an object with those of the policies.
+fn in_step(object: &Value, wanted: &[Condition]) -> Found {
+    match differing_condition(object, wanted) {
+        None => ok(format!("the conditions of `{}` are those of the policies", name(object))),
+        Some(condition) => fail(
+            format!("the condition `{condition}` of `{}` is not that of the policies", name(object)),
+            APPLY,
+        ),
+    }
+}
+
+/// Whether API servers can call the webhook for advice on workloads. A call that fails costs only the advice.
+pub(super) fn advice(seen: &Seen<'_>) -> Found {
+    let webhook = seen.webhook()?;
+    let advice = seen.facts.advice.as_ref().map_err(unread)?;
+    if advice.is_null() {
+        return match seen.release.option("--manage-advice").next() {
+            Some(wanted) => warn(
+                format!("there is no ValidatingWebhookConfiguration `{wanted}`: nobody gets advice"),
+                APPLY,
+            ),
+            None => ok("no webhook for advice on workloads is registered"),
+        };
+    }
+    match &seen.facts.certificate.as_ref().map_err(unread)?.accepted_for_advice {
+        Ok(()) => ok("API servers accept the certificate for advice on workloads, too"),
+        Err(error) => {
+            let refused = format!(
+                "API servers do not accept the certificate with `caBundle` of the ValidatingWebhookConfiguration, and nobody \
+                 gets advice: {error}"
+            );
+            warn(refused, source(seen, webhook))
+        }
+    }
+}
+
+pub(super) fn guard(seen: &Seen<'_>) -> Found {
+    let in_audit_mode = seen.release.option("--mode").any(|mode| mode == "audit");
+    match in_effect(seen, &seen.facts.guard, "guard")? {
+        Some([policy, _]) => in_step(policy, &guard_conditions(seen.policies()?)),
+        None if in_audit_mode => ok("none, because the servers are in audit mode"),
+        None => warn(
+            "there is none: nothing reports pods that were not injected",
+            format!("if `guard.enabled` is not `false`, it was deleted: {APPLY}"),
+        ),
+    }
+}
+
+/// Looks for the policy that lets the account of the servers change `caBundle` only.
+pub(super) fn token(seen: &Seen<'_>) -> Found {
+    seen.deployment()?;
+    if seen.release.option("--manage-webhook").next().is_none() {
+        return ok("the servers manage no certificate, and may change no object");
+    }
+    match in_effect(seen, &seen.facts.token, "token")? {
+        Some([policy, binding])
+            if policy["spec"]["failurePolicy"] == "Fail"
+                && list(&binding["spec"], "validationActions").any(|action| action == "Deny") =>
+        {
+            ok(format!("`{}` lets the servers change `caBundle` only", name(policy)))
+        }
+        _ => {
+            let open = "no ValidatingAdmissionPolicy keeps the account of the servers from changing every field of their \
+                        webhook configurations";
+            warn(open, APPLY)
+        }
+    }
+}
+
+/// A ValidatingAdmissionPolicy of the installation and its binding, if there are any.
+fn in_effect<'f>(
+    seen: &Seen<'f>,
+    [policy, binding]: &'f [Read; 2],
+    suffix: &str,
+) -> Result<Option<[&'f Value; 2]>, Finding> {
+    let unknown = || missing(&seen.facts.webhooks, "the installation", "webhook");
+    let wanted = format!("{}-{suffix}", seen.release.name().ok_or_else(unknown)?);
+    let (policy, binding) = (policy.as_ref().map_err(unread)?, binding.as_ref().map_err(unread)?);
+    let problem = match (policy.is_null(), binding.is_null()) {
+        (true, true) => return Ok(None),
+        (true, false) => format!("there is no ValidatingAdmissionPolicy `{wanted}`"),
+        (false, true) => format!("`{wanted}` has no binding, and therefore no effect"),
+        _ if binding["spec"]["policyName"] != wanted => {
+            format!("the binding `{wanted}` is of the policy {}", binding["spec"]["policyName"])
+        }
+        _ => return Ok(Some([policy, binding])),
+    };
+    Err((Status::Fail, problem, APPLY.to_owned()))
+}

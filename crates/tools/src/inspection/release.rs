@@ -1,0 +1,135 @@
+//! The installation in a cluster: its Deployment, versions, and the names of its other objects.
+
+use serde_json::Value;
+
+use fabric_engine::registration;
+
+use super::{Found, Read, Seen, fail, list, name, ok, text, unread, warn};
+
+/// The name of the webhook for pods.
+const WEBHOOK: &str = "pods.fabric-injector.io";
+/// The oldest supported minor version of Kubernetes 1, as in the chart.
+const OLDEST: u64 = 30;
+
+/// The installation, as far as it was found.
+#[derive(Debug, Clone, Copy)]
+pub struct Release<'f> {
+    pub webhook: Option<&'f Value>,
+    pub deployment: Option<&'f Value>,
+}
+
+impl<'f> Release<'f> {
+    /// Finds the installation, by the name of the release or of its objects if one is given.
+    pub fn find(webhooks: &'f Read, deployments: &'f Read, wanted: Option<&str>) -> Self {
+        let is_called = |object: &&Value| {
+            let instance = &object["metadata"]["labels"]["app.kubernetes.io/instance"];
+            wanted.is_none_or(|wanted| name(object) == wanted || instance == wanted)
+        };
+        let webhook = webhooks.iter().flat_map(registered).find(is_called);
+        let service = webhook.and_then(registration::service);
+        let mut servers = deployments.iter().flat_map(|all| list(all, "items")).filter(is_called);
+        let deployment = servers.find(|object| {
+            let place = (name(object), text(&object["metadata"], "namespace"));
+            arguments(object).next() == Some("serve") && service.is_none_or(|service| service == place)
+        });
+        Self { webhook, deployment }
+    }
+
+    /// The name of most of its objects, and the beginning of the others'.
+    pub fn name(&self) -> Option<&'f str> {
+        self.webhook.or(self.deployment).map(name)
+    }
+
+    /// The namespace of the servers.
+    pub fn namespace(&self) -> Option<&'f str> {
+        let of_service = self.service().map(|(_, namespace)| namespace);
+        of_service.or(self.deployment.map(|object| text(&object["metadata"], "namespace")))
+    }
+
+    /// Name and namespace of the Service that the API server calls.
+    pub fn service(&self) -> Option<(&'f str, &'f str)> {
+        registration::service(self.webhook?)
+    }
+
+    /// The values of an option of the server, empty for a flag.
+    pub fn option<'o>(&self, option: &'o str) -> impl Iterator<Item = &'f str> + use<'f, 'o> {
+        let values = move |argument: &'f str| {
+            let value = argument.strip_prefix(option)?;
+            if value.is_empty() { Some(value) } else { value.strip_prefix('=') }
+        };
+        self.deployment.into_iter().flat_map(arguments).filter_map(values)
+    }
+
+    /// The volume from which the server has a file or a folder.
+    pub fn volume(&self, path: &str) -> Option<&'f Value> {
+        let pod = &self.deployment?["spec"]["template"]["spec"];
+        let mount = list(&pod["containers"][0], "volumeMounts").find(|mount| {
+            let rest = mount["mountPath"].as_str().and_then(|at| path.strip_prefix(at));
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        })?;
+        list(pod, "volumes").find(|volume| volume["name"] == mount["name"])
+    }
+
+    /// The Secret with the serving certificate.
+    pub fn secret(&self) -> Option<&'f str> {
+        let mounted = || self.volume(self.option("--tls-dir").next()?)?["secret"]["secretName"].as_str();
+        self.option("--manage-secret").next().or_else(mounted)
+    }
+}
+
+/// The webhook configurations of this program.
+pub(super) fn registered(webhooks: &Value) -> impl Iterator<Item = &Value> {
+    list(webhooks, "items").filter(|object| list(object, "webhooks").any(|entry| entry["name"] == WEBHOOK))
+}
+
+/// The arguments of the server.
+fn arguments(deployment: &Value) -> impl Iterator<Item = &str> {
+    list(&deployment["spec"]["template"]["spec"]["containers"][0], "args").filter_map(Value::as_str)
+}
+
+pub(super) fn kubernetes(seen: &Seen<'_>) -> Found {
+    let version = seen.facts.version.as_ref().map_err(unread)?;
+    let is_known = format!("the API server is {}", text(version, "gitVersion"));
+    // `33+` in some clouds.
+    match text(version, "minor").trim_end_matches('+').parse::<u64>() {
+        Ok(minor) if minor < OLDEST => fail(is_known, format!("upgrade the cluster to 1.{OLDEST} or newer")),
+        _ => ok(is_known),
+    }
+}
+
+pub(super) fn servers(seen: &Seen<'_>) -> Found {
+    seen.facts.deployments.as_ref().map_err(unread)?;
+    let Ok(deployment) = seen.deployment() else {
+        let none = "no Deployment with the label `app.kubernetes.io/component: webhook` runs `serve` of this program";
+        return fail(none, "install the chart, or correct `--name`");
+    };
+    let (name, namespace) = (name(deployment), seen.release.namespace().unwrap_or_default());
+    let wanted = deployment["spec"]["replicas"].as_u64().unwrap_or(1);
+    let [ready, updated] = ["readyReplicas", "updatedReplicas"]
+        .map(|key| deployment["status"][key].as_u64().unwrap_or_default());
+    let counts = format!("the Deployment `{namespace}/{name}` has {ready} of {wanted} replicas ready");
+    let remedy =
+        format!("see `kubectl describe deployment {name} --namespace {namespace}` and the log of its pods");
+    match ready {
+        0 => fail(counts, remedy),
+        _ if ready < wanted || updated < wanted => warn(format!("{counts}, and {updated} updated"), remedy),
+        _ => ok(counts),
+    }
+}
+
+/// Compares the version of the servers, by the label of the chart, with that of this program.
+pub(super) fn version(seen: &Seen<'_>) -> Found {
+    let deployment = seen.deployment()?;
+    let image = text(&deployment["spec"]["template"]["spec"]["containers"][0], "image");
+    let installed = text(&deployment["metadata"]["labels"], "app.kubernetes.io/version");
+    let versions = match installed {
+        "" => format!("the Deployment names no version, and has the image `{image}`"),
+        _ => format!("version {installed} is installed, with the image `{image}`"),
+    };
+    let own = env!("CARGO_PKG_VERSION");
+    if installed == own {
+        return ok(versions);
+    }
+    let remedy = "run the `check` of that version: this one may compute other conditions and policies";
+    warn(format!("{versions}, and this command is {own}"), remedy)
+}

@@ -1,0 +1,141 @@
+//! The workloads whose pods this version would refuse, if they were created now.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use fabric_engine::policy_set::{PolicySet, mutate};
+use fabric_engine::{NODES, Outcome, Reason, SKIPPED, STAMP};
+use fabric_policy::PodContext;
+use fabric_policy::nodes::Nodes;
+use fabric_yaml::counted;
+
+use super::namespaces::selects;
+use super::{Found, Read, Release, Seen, list, name, names, ok, text, unread, warn};
+
+/// Tries the pods of a cluster page by page, and keeps no more than the names of workloads.
+#[derive(Debug)]
+pub struct Workloads<'p> {
+    policies: &'p PolicySet,
+    nodes: Option<Arc<Nodes>>,
+    /// The namespaces whose pods the webhook gets, if they are known.
+    namespaces: Option<BTreeSet<&'p str>>,
+    found: Refused,
+}
+
+/// The workloads whose pods would be refused.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Refused {
+    /// The pods that ask for the fabric.
+    pub asking: usize,
+    /// The names of the workloads, by the reason for which their pods are refused.
+    pub workloads: BTreeMap<String, BTreeSet<String>>,
+}
+
+impl<'p> Workloads<'p> {
+    pub fn new(
+        policies: &'p PolicySet,
+        nodes: Option<Arc<Nodes>>,
+        release: &Release<'_>,
+        namespaces: &'p Read,
+    ) -> Self {
+        let of_webhook = |webhook: &Value| {
+            let all = namespaces.as_ref().ok()?;
+            let selected = list(all, "items").filter(|one| selects(&webhook["webhooks"][0], one));
+            Some(selected.map(name).collect())
+        };
+        let namespaces = release.webhook.and_then(of_webhook);
+        Self { policies, nodes, namespaces, found: Refused::default() }
+    }
+
+    /// Tries the pods of a list.
+    pub fn page(&mut self, mut pods: Value) {
+        for pod in pods["items"].as_array_mut().into_iter().flatten() {
+            self.pod(pod.take());
+        }
+    }
+
+    pub fn finish(self) -> Refused {
+        self.found
+    }
+
+    fn pod(&mut self, mut pod: Value) {
+        let metadata = &pod["metadata"];
+        let namespace = text(metadata, "namespace").to_owned();
+        let is_gone = metadata["deletionTimestamp"].is_string()
+            || ["Succeeded", "Failed"].contains(&text(&pod["status"], "phase"));
+        let is_excluded = self.namespaces.as_ref().is_some_and(|all| !all.contains(namespace.as_str()));
+        if is_gone || is_excluded {
+            return;
+        }
+        let owner = owner(&pod);
+        let was_injected = forget_decision(&mut pod);
+        let context =
+            PodContext { namespace: Some(namespace), nodes: self.nodes.clone(), ..PodContext::default() };
+        let mutation = mutate(self.policies, pod, &context);
+        let asks = mutation.policy.is_some() || !matches!(mutation.outcome, Outcome::Unchanged { .. });
+        self.found.asking += usize::from(asks);
+        match mutation.outcome {
+            // The value may be that of the policy which injected the pod.
+            Outcome::Refused { reason: Reason::Conflict { .. } } if was_injected => {}
+            Outcome::Refused { reason } => {
+                self.found.workloads.entry(reason.to_string()).or_default().insert(owner);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Takes away what the earlier decision left on a pod, so that it is decided again. Returns whether it was injected.
+fn forget_decision(pod: &mut Value) -> bool {
+    if let Some(spec) = pod["spec"].as_object_mut() {
+        spec.shift_remove("nodeName");
+    }
+    let Some(annotations) = pod["metadata"]["annotations"].as_object_mut() else { return false };
+    let was_injected = annotations.contains_key(STAMP);
+    for key in [STAMP, NODES, SKIPPED] {
+        annotations.shift_remove(key);
+    }
+    was_injected
+}
+
+/// Kind, namespace and name of the controller of a pod, or of the pod itself. The ReplicaSet of a Deployment is that.
+fn owner(pod: &Value) -> String {
+    let metadata = &pod["metadata"];
+    let namespace = text(metadata, "namespace");
+    let Some(owner) = list(metadata, "ownerReferences").find(|owner| owner["controller"] == true) else {
+        return format!("Pod {namespace}/{}", name(pod));
+    };
+    let (kind, name) = (text(owner, "kind"), text(owner, "name"));
+    let hash = metadata["labels"]["pod-template-hash"].as_str();
+    match hash.and_then(|hash| name.strip_suffix(hash)?.strip_suffix('-')) {
+        Some(deployment) if kind == "ReplicaSet" => format!("Deployment {namespace}/{deployment}"),
+        _ => format!("{kind} {namespace}/{name}"),
+    }
+}
+
+pub(super) fn refused(seen: &Seen<'_>) -> Found {
+    seen.policies()?;
+    let Refused { asking, workloads } = seen.facts.workloads.as_ref().map_err(unread)?;
+    let pods = format!("{} of which a policy decides", counted(*asking, "running pod"));
+    if *asking == 0 {
+        return ok("a policy decides of no running pod");
+    }
+    if workloads.is_empty() {
+        return ok(format!("none of {pods} would be refused now"));
+    }
+    let all: BTreeSet<&String> = workloads.values().flatten().collect();
+    let of_reason = |(reason, workloads): (&String, &BTreeSet<String>)| {
+        format!("{}: {reason}", names(workloads.iter().map(String::as_str)))
+    };
+    let reasons: Vec<String> = workloads.iter().map(of_reason).collect();
+    warn(
+        format!(
+            "new pods of {} would be refused now, with {pods}\n{}",
+            counted(all.len(), "workload"),
+            reasons.join("\n")
+        ),
+        "correct these workloads, before an upgrade to this version: their pods run on, and cannot be created again",
+    )
+}

@@ -1,0 +1,21 @@
+//! What people ask about policies, workloads and clusters.
+//!
+//! | who asks | module |
+//! |---|---|
+//! | an author of policies | [`policy_check`], [`policy_test`] with coverage, [`policy_list`], [`policy_schema`] |
+//! | an author of workloads | [`explain`], [`lint`] |
+//! | an operator | [`inspection`] of an installation, [`pools`] of nodes, the manifests of an [`installation`], a [`values`] file |
+//!
+//! The engine decides; this crate asks it, and describes what it recorded. It prints nothing, and calls no API server: the
+//! program reads the objects of a cluster and hands them over.
+
+pub mod explain;
+pub mod inspection;
+pub mod installation;
+pub mod lint;
+pub mod policy_check;
+pub mod policy_list;
+pub mod policy_schema;
+pub mod policy_test;
+pub mod pools;
+pub mod values;

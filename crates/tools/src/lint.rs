@@ -1,0 +1,141 @@
+//! The checker of workloads: what becomes of the pods of each template, and what to change.
+//!
+//! It is behind `lint` and behind the webhook for workloads. `mutate` reports the same near misses.
+
+mod across;
+mod lines;
+mod review;
+
+use std::cmp::Reverse;
+
+use serde_json::Value;
+
+use fabric_engine::manifest::{self, Document, DocumentError, RawDocument, Template, Wanted};
+use fabric_engine::policy_set::PolicySet;
+use fabric_engine::workload::{NO_POD_TEMPLATE, NearMiss};
+use fabric_engine::{Outcome, Reason, Warning};
+use fabric_yaml::pointer::field_path;
+
+pub use across::Across;
+pub use lines::Lines;
+pub use review::answer;
+
+/// The weight of a [`Finding`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// Nothing has to be done.
+    Note,
+    /// The pods do not get all that the policy has for them, or the workload asks for the fabric without an effect.
+    Warning,
+    /// The API server refuses the pods.
+    Error,
+}
+
+/// A fact about a workload.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    pub level: Level,
+    /// The stable code, of a warning, a near miss or a reason; [`Finding::INJECTED`] for pods that are injected.
+    pub code: String,
+    /// JSON Pointer from the document's root.
+    pub pointer: String,
+    /// A sentence that names the field.
+    pub message: String,
+    /// The runtime of a `TrainJob`, if nothing has to be done where that asks for the fabric.
+    pub runtime: Option<String>,
+}
+
+impl Finding {
+    /// The code of the finding that a policy injects the pods of a template.
+    pub const INJECTED: &str = "injected";
+
+    /// A finding of which nothing in another document decides.
+    pub fn new(level: Level, code: &str, pointer: &str, message: String) -> Self {
+        Self { level, code: code.to_owned(), pointer: pointer.to_owned(), message, runtime: None }
+    }
+
+    /// The codes of the findings that ask for action, but for those that policies declare.
+    pub fn codes<'c>() -> impl Iterator<Item = &'c str> {
+        let reasons = [Reason::LEFT_ALONE, Reason::SKIPPED, Reason::REFUSED, Reason::FAULTS];
+        let own = [Warning::CODES, NearMiss::CODES, across::CODES, &[NO_POD_TEMPLATE]];
+        reasons.into_iter().chain(own).flatten().copied()
+    }
+}
+
+/// The findings of a document, the most important ones first. `gather` gets its value and its templates.
+pub fn lint(
+    policies: &PolicySet,
+    document: &mut Document,
+    piece: &RawDocument,
+    wanted: Wanted<'_>,
+    gather: impl FnOnce(&Value, &[Template]),
+) -> Result<Vec<Finding>, DocumentError> {
+    let wanted = Wanted { summary: true, findings: true, ..wanted };
+    let injected = manifest::inject(policies, document, piece, wanted)?;
+    let root = injected.value.as_ref().or(document.value.as_ref()).unwrap_or(&Value::Null);
+    // Faults of the workload come first, since others may follow from them. Their messages have the field.
+    let near_misses = injected.templates.iter().flat_map(|template| &template.findings.near_misses);
+    let advice = |template: &Template| {
+        let advice = template.findings.advice.as_ref()?;
+        Some(Finding::new(Level::Note, advice.code?, &template.pointer, advice.message.clone()))
+    };
+    let near_miss =
+        |miss: &NearMiss| Finding::new(Level::Warning, miss.code, &miss.pointer, miss.message.clone());
+    gather(root, &injected.templates);
+    let mut found: Vec<Finding> = near_misses.map(near_miss).collect();
+    found.extend(injected.templates.iter().filter_map(advice));
+    for template in &injected.templates {
+        of_template(root, template, &mut found);
+    }
+    found.extend(injected.notes.into_iter().map(|note| Finding {
+        level: if note.asks { Level::Warning } else { Level::Note },
+        code: note.code.to_owned(),
+        pointer: note.pointer,
+        message: note.message,
+        runtime: note.runtime,
+    }));
+    found.sort_by_key(|finding| Reverse(finding.level));
+    Ok(found)
+}
+
+fn of_template(root: &Value, template: &Template, found: &mut Vec<Finding>) {
+    let place = place(root, &template.pointer);
+    let mut add = |level, code: &str, message: String| {
+        let message = if place.is_empty() { message } else { format!("`{place}`: {message}") };
+        found.push(Finding::new(level, code, &template.pointer, message));
+    };
+    let mutation = &template.mutation;
+    match &mutation.outcome {
+        Outcome::Mutated(_) => {
+            let policy = mutation.policy.as_deref().unwrap_or_default();
+            let colon = if template.added.is_empty() { "" } else { ": " };
+            let added = template.added.join("; ");
+            add(Level::Note, Finding::INJECTED, format!("{policy} injects these pods{colon}{added}"));
+        }
+        Outcome::Refused { reason } => add(Level::Error, reason.code(), format!("refused: {reason}")),
+        Outcome::Unchanged { reason: reason @ Reason::MalformedPod { .. }, .. } => {
+            add(Level::Error, reason.code(), reason.to_string());
+        }
+        Outcome::Unchanged { reason: Reason::NothingToAdd, .. } => {}
+        Outcome::Unchanged { reason, .. } | Outcome::Skipped { reason, .. } => {
+            let asks = mutation.policy.is_some() || matches!(mutation.outcome, Outcome::Skipped { .. });
+            // A launcher needs no GPUs. Where another pod lacks them, that is a near miss.
+            let is_launcher = matches!(reason, Reason::NoGpuContainer { .. });
+            if asks && template.findings.near_misses.is_empty() {
+                let level = if is_launcher { Level::Note } else { Level::Warning };
+                add(level, reason.code(), format!("left alone: {reason}"));
+            }
+        }
+    }
+    for warning in mutation.warnings.iter().filter(|warning| warning.asks_for_action()) {
+        add(Level::Warning, warning.code(), warning.to_string());
+    }
+}
+
+/// The field path of a template; for one in a manifest within a text, those of both, with `#` between them.
+fn place(root: &Value, pointer: &str) -> String {
+    match pointer.split_once('#') {
+        None => field_path(root, pointer),
+        Some((text, inner)) => format!("{}#{}", field_path(root, text), field_path(&Value::Null, inner)),
+    }
+}

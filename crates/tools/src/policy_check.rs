@@ -1,0 +1,117 @@
+//! Checking policy files: every error and warning in them.
+
+mod ignored;
+
+use std::collections::BTreeMap;
+
+use fabric_engine::policy_set::checked;
+use fabric_engine::workload::known;
+use fabric_policy::check::{overlaps, warnings};
+use fabric_policy::definition::{At, keys};
+use fabric_policy::source::{DUPLICATE_NAME, EXTENSION, UNKNOWN_ENUM_VALUE};
+use fabric_policy::work::Work;
+use fabric_policy::{
+    Definition, Diagnostic, PolicyFile, Severity, SourceError, SourceErrors, composed, definitions,
+    kind_and_group, untaken,
+};
+use fabric_yaml::Span;
+
+/// Every error and warning in policy files, each a name and a text, that are checked together. `others` can be extended.
+///
+/// The parameters have their defaults. An empty result means that the policies load.
+pub fn check(files: &[(String, String)], others: &[PolicyFile]) -> Vec<SourceError> {
+    let (read, mut found) = read(files);
+    let all_read = found.is_empty();
+    let (definitions, errors) = composed(&read, others);
+    // A base may seem to be missing because its file could not be read.
+    found.extend(errors.into_iter().filter(|error| all_read || error.diagnostic.code != EXTENSION));
+    for (at, file) in read.iter().enumerate() {
+        found.extend(file.same_name(&read[..at]));
+        found.extend(file.yaml_mistakes(others));
+    }
+    found.extend(parameter_types(&definitions));
+    if !has_errors(&found) {
+        found.extend(untaken(&read, &definitions));
+        found.extend(overlaps(&definitions.iter().collect::<Vec<_>>()));
+    }
+    let loading = Work::of_loading();
+    for definition in definitions {
+        found.extend(warnings(&definition));
+        found.extend(owner_kinds(&definition));
+        found.extend(checked(definition, BTreeMap::new(), &loading).err().into_iter().flatten());
+    }
+    let mut found = ignored::without_ignored(files, SourceErrors::new(found).into_iter().collect());
+    let position = |error: &SourceError| files.iter().position(|(file, _)| **file == *error.file);
+    found.sort_by_key(|error| {
+        let Span { line, column, .. } = error.diagnostic.span;
+        (position(error), line, column)
+    });
+    found
+}
+
+/// The policies of the files in use, or every error in them.
+pub fn load(files: &[(String, String)], others: &[PolicyFile]) -> Result<Vec<Definition>, SourceErrors> {
+    let (read, errors) = read(files);
+    if errors.is_empty() { definitions(&read, others) } else { Err(SourceErrors::new(errors)) }
+}
+
+/// The files without errors, and the errors of the others.
+fn read(files: &[(String, String)]) -> (Vec<PolicyFile>, Vec<SourceError>) {
+    let (mut read, mut errors) = (Vec::new(), Vec::new());
+    for (file, text) in files {
+        match PolicyFile::read(file, text) {
+            Ok(file) => read.push(file),
+            Err(found) => errors.extend(found),
+        }
+    }
+    (read, errors)
+}
+
+/// A warning for each kind of owners that is a known one in the plural, or with other capital letters.
+fn owner_kinds(definition: &Definition) -> Vec<SourceError> {
+    let singular = |kind: &str| kind.to_lowercase().trim_end_matches('s').to_owned();
+    let mut found = Vec::new();
+    for owner in &definition.matcher.owner_kinds {
+        let (kind, _) = kind_and_group(owner);
+        let Some(meant) = known().find(|known| singular(known) == singular(kind)) else { continue };
+        let span =
+            definition.place(&[keys(["match", "ownerKinds"]), vec![At::Item("", owner.clone())]].concat());
+        if !known().any(|known| known == kind) && !definition.is_of_base(span) {
+            let message = format!("the owner kind `{kind}` is almost `{meant}`, which owners of pods have");
+            let diagnostic = Diagnostic::warning(UNKNOWN_ENUM_VALUE, span, message);
+            found.push(definition.error(diagnostic.hint(format!("did you mean `{meant}`?"))));
+        }
+    }
+    found
+}
+
+/// An error for each parameter that has another type in another policy of its provider.
+fn parameter_types(definitions: &[Definition]) -> Vec<SourceError> {
+    let mut errors = Vec::new();
+    for (at, second) in definitions.iter().enumerate() {
+        for first in definitions[..at].iter().filter(|first| first.provider == second.provider) {
+            for parameter in &second.parameters {
+                let same = first.parameters.iter().find(|known| known.name == parameter.name);
+                let Some(known) = same.filter(|known| known.kind != parameter.kind) else { continue };
+                let message = format!(
+                    "the parameter `{}` is `{}`, and `{}` in the policy `{}` ({})",
+                    known.name,
+                    parameter.kind.name(),
+                    known.kind.name(),
+                    first.name,
+                    first.file
+                );
+                let diagnostic = Diagnostic::new(second.place_of_name(&known.name), message)
+                    .code(DUPLICATE_NAME)
+                    .hint("give it one type in all policies of the provider, or another name");
+                errors.push(second.error(diagnostic));
+            }
+        }
+    }
+    errors
+}
+
+/// Returns whether an error is among them, not only warnings.
+pub fn has_errors(found: &[SourceError]) -> bool {
+    found.iter().any(|error| error.diagnostic.severity == Severity::Error)
+}

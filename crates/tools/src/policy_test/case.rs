@@ -1,0 +1,319 @@
+//! Reads a file of cases.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::values::Values;
+use fabric_engine::policy_set::PolicySet;
+use fabric_engine::{Reason, Warning};
+use fabric_policy as policy;
+use fabric_policy::keys::API_VERSION;
+use fabric_policy::schema::{self, Shape};
+use fabric_policy::source::reader::{self, Fields};
+use fabric_policy::source::{Checked, Problems, all, closest, suggest};
+use fabric_policy::{Definition, Diagnostic, Override, PodContext, Policy, SourceError, SourceErrors};
+use fabric_yaml::{self as yaml, Content, Entry, Node, Span};
+
+use super::context;
+use super::expectation::{Code, Expectation, checks_nothing, expectation, known_fields};
+use super::keys::{self, KIND};
+use super::strategic;
+
+/// A file of cases.
+#[derive(Debug)]
+pub struct CaseFile {
+    /// The name of the file, for messages.
+    pub file: String,
+    pub text: String,
+    pub cases: Vec<Case>,
+}
+
+/// A pod or a workload, and what policies are expected to make of it.
+#[derive(Debug)]
+pub struct Case {
+    pub name: String,
+    /// The position of the name.
+    pub span: Span,
+    /// Names of built-in policies, and paths from the folder of the file.
+    pub policies: Vec<Reference>,
+    values: Option<Node>,
+    parameters: Vec<Entry<Node>>,
+    pub subject: Subject,
+    pub(super) context: PodContext,
+    pub(super) expectations: Vec<Expectation>,
+}
+
+impl Case {
+    /// Returns whether the nodes of the cluster are given.
+    pub fn has_nodes(&self) -> bool {
+        self.context.nodes.is_some()
+    }
+
+    pub fn has_values(&self) -> bool {
+        self.values.is_some()
+    }
+
+    /// A text that is the same for cases with the same values and parameters.
+    pub fn given(&self) -> String {
+        let parameters =
+            self.parameters.iter().map(|entry| format!("{}={}", entry.key, entry.value.to_value()));
+        let values = self.values.as_ref().map(Node::to_value).unwrap_or_default();
+        format!("{values} {}", parameters.collect::<Vec<_>>().join(" "))
+    }
+}
+
+/// The name of a policy or the path of a file, with its position.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reference {
+    pub text: String,
+    pub span: Span,
+}
+
+/// The object that a case is about.
+#[derive(Debug)]
+pub enum Subject {
+    /// One pod.
+    Pod(Value),
+    /// An object with pod templates.
+    Workload(Value),
+    /// A file with objects; the path from the folder of the file of cases.
+    File(Reference),
+}
+
+/// Policies, each with the operator's settings for it.
+pub type WithSettings = Vec<(Definition, BTreeMap<String, Override>)>;
+
+/// The values of a file that its cases share.
+struct Shared<'n> {
+    policies: Vec<Reference>,
+    pod: Option<&'n Node>,
+}
+
+impl CaseFile {
+    /// Reads a file of cases. `file` is its name for messages.
+    pub fn read(file: &str, text: &str) -> Result<Self, SourceErrors> {
+        let cases = read(text).map_err(|problems| errors_in(file, text, problems))?;
+        Ok(Self { file: file.to_owned(), text: text.to_owned(), cases })
+    }
+
+    /// An error at a position of the file.
+    pub fn error(&self, span: Span, message: impl Into<String>, hint: &str) -> SourceError {
+        SourceError::new(&self.file, self.text.as_str(), Diagnostic::new(span, message).hint(hint))
+    }
+
+    /// Fails for an expected code that no result of these policies has.
+    pub fn check_codes(&self, case: &Case, policies: &PolicySet) -> Result<(), SourceErrors> {
+        let definitions = || policies.policies().iter().map(Policy::definition);
+        let reasons: Vec<&str> = [Reason::LEFT_ALONE, Reason::SKIPPED, Reason::REFUSED, Reason::FAULTS]
+            .concat()
+            .into_iter()
+            .chain(definitions().flat_map(|one| one.check_codes(true)))
+            .collect();
+        let warnings: Vec<&str> = Warning::CODES
+            .iter()
+            .copied()
+            .chain(definitions().flat_map(|one| one.check_codes(false)))
+            .collect();
+        let known = |what: &str, code: &Code, known: &[&str]| {
+            if known.contains(&code.text.as_str()) {
+                return Ok(());
+            }
+            let message = format!("no {what} has the code `{}`", code.text);
+            Err(Diagnostic::new(code.span, message).hint(suggest(&code.text, known.iter().copied())))
+        };
+        let checked = case.expectations.iter().flat_map(|expectation| {
+            let warned = expectation.warnings.iter().flatten();
+            let of_warnings = warned.map(|code| known("warning of these policies", code, &warnings));
+            let of_reason = expectation.reason.iter().map(|code| known("reason", code, &reasons));
+            of_warnings.chain(of_reason).collect::<Vec<_>>()
+        });
+        all::<_, _, Vec<()>>(checked)
+            .map(|_| ())
+            .map_err(|problems| errors_in(&self.file, &self.text, problems))
+    }
+
+    /// The operator's settings of a case for each of its policies.
+    pub fn settings(
+        &self,
+        case: &Case,
+        definitions: Vec<Definition>,
+        built_in: &[Definition],
+    ) -> Result<WithSettings, SourceErrors> {
+        let fail = |problems| errors_in(&self.file, &self.text, problems);
+        let values = case.values.as_ref().map(|block| Values::of_block(&self.file, &self.text, block));
+        let values = values.transpose()?;
+        if let Some(values) = &values {
+            values.check(&definitions, built_in)?;
+        }
+        for entry in &case.parameters {
+            let mut parameters = definitions.iter().flat_map(|definition| &definition.parameters);
+            if !parameters.clone().any(|parameter| parameter.name == entry.key) {
+                let message = format!("no policy of this case has a parameter `{}`", entry.key);
+                let known: Vec<&str> = parameters.by_ref().map(|known| known.name.as_str()).collect();
+                return Err(fail(
+                    Diagnostic::new(entry.span, message).hint(suggest(&entry.key, known)).into(),
+                ));
+            }
+        }
+        let mut with_settings = Vec::new();
+        for definition in definitions {
+            let mut settings = match &values {
+                Some(values) => values.overrides(&definition)?,
+                None => BTreeMap::new(),
+            };
+            for Entry { key, value, .. } in &case.parameters {
+                let parameter = definition.parameters.iter().find(|parameter| parameter.name == *key);
+                let Some(parameter) = parameter else { continue };
+                let setting = Override::read(parameter, value).map_err(fail)?;
+                settings.extend(setting.map(|setting| (key.clone(), setting)));
+            }
+            with_settings.push((definition, settings));
+        }
+        Ok(with_settings)
+    }
+}
+
+fn errors_in(file: &str, text: &str, problems: Problems) -> SourceErrors {
+    SourceErrors::new(problems.into_iter().map(|problem| SourceError::new(file, text, problem)).collect())
+}
+
+fn read(text: &str) -> Checked<Vec<Case>> {
+    let (root, repeated) = yaml::read_unique(text).map_err(Diagnostic::from)?;
+    let mut problems = Problems::default();
+    for error in repeated {
+        problems.add(Diagnostic::from(error));
+    }
+    let Some(root) = root else {
+        return Err(Diagnostic::new(Span::default(), "the file is empty")
+            .hint("see docs/testing-policies.md")
+            .into());
+    };
+    another_kind(&root)?;
+    let mut fields = Fields::of(&root, &keys::CASE_FILE)?;
+    for (key, wanted) in [("apiVersion", API_VERSION), ("kind", KIND)] {
+        let _ = fields.required(key, |node| header(node, key, wanted));
+    }
+    let policies = fields.optional("policy", policies);
+    let pod = fields.optional("pod", |pod| known_fields(pod, &Shape::Object(schema::pod())).map(|()| pod));
+    let list = fields.required("cases", Ok::<_, Diagnostic>);
+    problems.take(fields.finish());
+    let (Ok(policies), Ok(pod), Ok(list)) = (policies, pod, list) else {
+        return problems.result(Vec::new());
+    };
+    let shared = Shared { policies: policies.unwrap_or_default(), pod };
+    let mut cases: Vec<Case> = Vec::new();
+    for item in reader::items(list, "`cases`")? {
+        let Some(case) = problems.take(case(item, &shared)) else { continue };
+        if cases.iter().any(|known| known.name == case.name) {
+            let message = format!("two cases are called `{}`", case.name);
+            problems.add(Diagnostic::new(case.span, message).hint("say in the name how they differ"));
+        }
+        cases.push(case);
+    }
+    if cases.is_empty() && problems.is_empty() {
+        problems.add(Diagnostic::new(list.span, "the file has no case").hint("see docs/testing-policies.md"));
+    }
+    problems.result(cases)
+}
+
+/// The error of a file of another kind, in place of one for each of its fields.
+fn another_kind(root: &Node) -> Result<(), Diagnostic> {
+    let Some((node, kind)) = root.get("kind").and_then(|node| Some((node, node.text()?.text))) else {
+        return Ok(());
+    };
+    if closest(kind, [KIND]).is_some() {
+        return Ok(());
+    }
+    let hint = if kind == policy::KIND {
+        "the cases of a policy are in the folder `tests` next to it: name its folder".to_owned()
+    } else {
+        format!("a file of cases has `kind: {KIND}`")
+    };
+    Err(Diagnostic::new(node.span, format!("`kind` is `{kind}`, so that the file has no cases")).hint(hint))
+}
+
+fn header(node: &Node, key: &str, wanted: &str) -> Result<(), Diagnostic> {
+    let seen = reader::text(node, key)?;
+    if seen == wanted {
+        return Ok(());
+    }
+    Err(Diagnostic::new(node.span, format!("`{key}` is `{seen}`"))
+        .hint(format!("a file of cases has `{key}: {wanted}`")))
+}
+
+fn case(node: &Node, shared: &Shared<'_>) -> Checked<Case> {
+    let mut fields = Fields::of(node, &keys::CASE)?;
+    let name = fields.required("name", |node| {
+        reader::text(node, "the name of a case").map(|name| (name.to_owned(), node.span))
+    });
+    let own = fields.optional("policy", policies);
+    let values = fields.node("values").cloned();
+    let parameters =
+        fields.optional("parameters", |node| reader::entries(node, "`parameters`").map(<[_]>::to_vec));
+    let context = fields.optional("context", context::read);
+    let subject = subject(&mut fields, node, shared);
+    let subject = fields.take(subject);
+    let expectations = fields.required("expect", expectations);
+    fields.finish()?;
+    let ((name, span), policies) = (name?, own?.unwrap_or_else(|| shared.policies.clone()));
+    if policies.is_empty() {
+        return Err(Diagnostic::new(node.span, format!("the case `{name}` names no policy"))
+            .hint("add `policy:` to the case, or to the file for all of its cases")
+            .into());
+    }
+    let context = context?.unwrap_or_default();
+    let (subject, expectations) = (subject?, expectations?);
+    let parameters = parameters?.unwrap_or_default();
+    Ok(Case { name, span, policies, values, parameters, subject, context, expectations })
+}
+
+fn expectations(node: &Node) -> Checked<Vec<Expectation>> {
+    let expectations = match &node.content {
+        Content::List(items) => all(items.iter().map(expectation))?,
+        _ => vec![expectation(node)?],
+    };
+    if expectations.is_empty() { Err(checks_nothing(node.span).into()) } else { Ok(expectations) }
+}
+
+fn policies(node: &Node) -> Result<Vec<Reference>, Diagnostic> {
+    let one = |node: &Node| {
+        Ok(Reference { text: reader::text(node, "the policy of a case")?.to_owned(), span: node.span })
+    };
+    match &node.content {
+        Content::List(items) => items.iter().map(one).collect(),
+        _ => Ok(vec![one(node)?]),
+    }
+}
+
+/// The pod or workload of a case: `pod`, that of the file, with the changes of `with`; or `workload`.
+fn subject(fields: &mut Fields<'_>, case: &Node, shared: &Shared<'_>) -> Checked<Subject> {
+    let shape = Shape::Object(schema::pod());
+    let (pod, with, workload) = (fields.node("pod"), fields.node("with"), fields.node("workload"));
+    if let Some(workload) = workload {
+        if let Some(other) = pod.or(with) {
+            return Err(Diagnostic::new(other.span, "a case has `workload`, or `pod` and `with`")
+                .hint("remove one of them")
+                .into());
+        }
+        if let Content::Map(_) = &workload.content {
+            return Ok(Subject::Workload(workload.to_value()));
+        }
+        let text = reader::text(workload, "`workload`, if it is no object,")?.to_owned();
+        return Ok(Subject::File(Reference { text, span: workload.span }));
+    }
+    if let Some(own) = pod {
+        known_fields(own, &shape)?;
+    }
+    let Some(pod) = pod.or(shared.pod) else {
+        return Err(Diagnostic::new(case.span, "a case has neither `pod` nor `workload`")
+            .hint("add one of them, or `pod` to the file for all of its cases")
+            .into());
+    };
+    let mut value = pod.to_value();
+    if let Some(with) = with {
+        known_fields(with, &shape)?;
+        strategic::merge(&mut value, &with.to_value(), &shape);
+    }
+    Ok(Subject::Pod(value))
+}

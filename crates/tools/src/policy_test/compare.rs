@@ -1,0 +1,200 @@
+//! The comparison of a pod with the expected one, in the terms of the Pod's schema.
+
+use serde_json::{Map, Value};
+
+use fabric_policy::schema::{ListMerge, Shape, same};
+
+use super::strategic::same_entry;
+
+/// A part of a result that is not as expected.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Difference {
+    /// `outcome`, `reason`, `warnings`, `patch`, or a field path.
+    pub at: String,
+    /// `None` if nothing is expected.
+    pub expected: Option<String>,
+    /// `None` if there is nothing.
+    pub actual: Option<String>,
+}
+
+/// Finds what an object lacks or has in another way.
+pub(super) struct Comparison {
+    /// If true, the object has to have nothing else.
+    whole: bool,
+    path: String,
+    differences: Vec<Difference>,
+}
+
+/// The parts of `expected` that a value does not have.
+pub(super) fn missing(expected: &Value, actual: &Value, shape: &Shape) -> Vec<Difference> {
+    Comparison::run(false, expected, actual, shape)
+}
+
+/// The parts in which two values differ.
+pub(super) fn differences(expected: &Value, actual: &Value, shape: &Shape) -> Vec<Difference> {
+    Comparison::run(true, expected, actual, shape)
+}
+
+impl Comparison {
+    fn run(whole: bool, expected: &Value, actual: &Value, shape: &Shape) -> Vec<Difference> {
+        let mut comparison = Self { whole, path: String::new(), differences: Vec::new() };
+        comparison.value(expected, Some(actual), shape);
+        comparison.differences
+    }
+
+    fn value(&mut self, expected: &Value, actual: Option<&Value>, shape: &Shape) {
+        let Some(actual) = actual else { return self.differ(Some(expected), None) };
+        match (expected, actual, shape) {
+            (Value::Object(expected), Value::Object(actual), _) => self.object(expected, actual, shape),
+            (Value::Array(expected), Value::Array(actual), Shape::List { items, merge }) => {
+                self.list(expected, actual, items, *merge);
+            }
+            _ if self.whole && expected == actual => {}
+            _ if !self.whole && same(actual, expected, shape) => {}
+            _ => self.differ(Some(expected), Some(actual)),
+        }
+    }
+
+    fn object(&mut self, expected: &Map<String, Value>, actual: &Map<String, Value>, shape: &Shape) {
+        let whole = self.whole;
+        for (key, value) in expected {
+            let inner = match shape {
+                Shape::Object(object) | Shape::Atomic(object) => {
+                    object.field(key).map_or(Shape::Opaque, |field| field.shape)
+                }
+                Shape::Map { values, .. } => **values,
+                _ => Shape::Opaque,
+            };
+            let before = self.enter_key(key);
+            self.value(value, actual.get(key), &inner);
+            self.path.truncate(before);
+        }
+        let others = actual.iter().filter(|(key, _)| !expected.contains_key(*key));
+        for (key, value) in others.filter(|_| whole) {
+            let before = self.enter_key(key);
+            self.differ(None, Some(value));
+            self.path.truncate(before);
+        }
+    }
+
+    fn list(&mut self, expected: &[Value], actual: &[Value], items: &Shape, merge: ListMerge) {
+        let ListMerge::Keyed(keys) = merge else {
+            let found = if self.whole || merge == ListMerge::Atomic {
+                expected.len() == actual.len()
+                    && expected.iter().zip(actual).all(|(one, other)| same(other, one, items))
+            } else {
+                expected.iter().all(|wanted| actual.iter().any(|entry| same(entry, wanted, items)))
+            };
+            if !found {
+                self.differ(Some(&expected.into()), Some(&actual.into()));
+            }
+            return;
+        };
+        let before = self.differences.len();
+        for (at, wanted) in expected.iter().enumerate() {
+            let length = self.enter_entry(wanted, at, keys);
+            let entry = actual.iter().find(|entry| same_entry(entry, wanted, keys));
+            self.value(wanted, entry, items);
+            self.path.truncate(length);
+        }
+        if !self.whole {
+            return;
+        }
+        for (at, entry) in actual.iter().enumerate() {
+            if !expected.iter().any(|wanted| same_entry(entry, wanted, keys)) {
+                let length = self.enter_entry(entry, at, keys);
+                self.differ(None, Some(entry));
+                self.path.truncate(length);
+            }
+        }
+        if before == self.differences.len() && expected != actual {
+            self.differ(Some(&expected.into()), Some(&actual.into()));
+        }
+    }
+
+    fn enter_key(&mut self, key: &str) -> usize {
+        let before = self.path.len();
+        if !key.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+            self.path.push_str(&format!("[{key}]"));
+        } else if before == 0 {
+            self.path.push_str(key);
+        } else {
+            self.path.push_str(&format!(".{key}"));
+        }
+        before
+    }
+
+    fn enter_entry(&mut self, entry: &Value, at: usize, keys: &[&str]) -> usize {
+        let before = self.path.len();
+        let name = keys.first().and_then(|key| entry[*key].as_str().map(str::to_owned));
+        self.path.push_str(&format!("[{}]", name.unwrap_or_else(|| at.to_string())));
+        before
+    }
+
+    fn differ(&mut self, expected: Option<&Value>, actual: Option<&Value>) {
+        // A number and a string of its digits differ by the quotes only.
+        let alike = expected.zip(actual).is_some_and(|(one, other)| shown(one) == shown(other));
+        let shown = if alike { Value::to_string } else { shown };
+        self.differences.push(Difference {
+            at: self.path.clone(),
+            expected: expected.map(shown),
+            actual: actual.map(shown),
+        });
+    }
+}
+
+/// A value as a difference shows it: a string as it is, anything else as JSON.
+pub(super) fn shown(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use fabric_policy::schema;
+
+    fn places(differences: &[Difference]) -> Vec<&str> {
+        differences.iter().map(|difference| difference.at.as_str()).collect()
+    }
+
+    fn pod() -> Shape {
+        Shape::Object(schema::pod())
+    }
+
+    #[test]
+    fn only_the_parts_that_differ_are_found() {
+        let actual = json!({"spec": {"containers": [
+            {"name": "a", "image": "x", "resources": {"limits": {"gpu": "8"}}},
+            {"name": "b", "env": [{"name": "X", "value": "1"}, {"name": "Y", "value": "2"}]}]}});
+        let expected = json!({"spec": {"containers": [
+            {"name": "b", "env": [{"name": "Y", "value": "3"}, {"name": "Z", "value": "4"}]},
+            {"name": "a", "resources": {"limits": {"gpu": 8}}}]}});
+        let found = missing(&expected, &actual, &pod());
+        assert_eq!(places(&found), ["spec.containers[b].env[Y].value", "spec.containers[b].env[Z]"]);
+        assert_eq!(found[0].expected.as_deref(), Some("3"));
+        assert_eq!(found[0].actual.as_deref(), Some("2"));
+        assert_eq!(found[1].actual, None);
+        let found = differences(&expected, &actual, &pod());
+        assert!(places(&found).contains(&"spec.containers[a].image"), "{found:?}");
+        assert!(places(&found).contains(&"spec.containers[b].env[X]"), "{found:?}");
+        assert_eq!(differences(&actual, &actual, &pod()), []);
+    }
+
+    #[test]
+    fn the_order_of_entries_counts_for_a_whole_object() {
+        let env = |names: [&str; 2]| {
+            let entries: Vec<Value> = names.iter().map(|name| json!({"name": name})).collect();
+            json!({"spec": {"containers": [{"name": "a", "env": entries}]}})
+        };
+        assert_eq!(missing(&env(["X", "Y"]), &env(["Y", "X"]), &pod()), []);
+        assert_eq!(
+            places(&differences(&env(["X", "Y"]), &env(["Y", "X"]), &pod())),
+            ["spec.containers[a].env"]
+        );
+    }
+}

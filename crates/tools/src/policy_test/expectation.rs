@@ -1,0 +1,176 @@
+//! The expected result of a case.
+
+use serde_json::Value;
+
+use fabric_policy::Diagnostic;
+use fabric_policy::schema::{self, Shape};
+use fabric_policy::source::reader::{self, Fields};
+use fabric_policy::source::{Checked, all, suggest};
+use fabric_yaml::scalar::Scalar;
+use fabric_yaml::{Content, Node, Span};
+
+use super::keys;
+use super::path::FieldPath;
+
+/// The expected result for one pod, or for each pod template that no other expectation names.
+#[derive(Debug)]
+pub(super) struct Expectation {
+    /// The number of the document that has the template, from 1.
+    pub(super) document: Option<usize>,
+    /// JSON Pointer to the template in the document.
+    pub(super) template: Option<String>,
+    pub(super) outcome: Option<String>,
+    pub(super) reason: Option<Code>,
+    pub(super) warnings: Option<Vec<Code>>,
+    pub(super) patch: Option<Value>,
+    pub(super) object: Option<Value>,
+    pub(super) has: Option<Value>,
+    pub(super) lacks: Vec<FieldPath>,
+}
+
+/// A code of a reason or of a warning, with its position.
+#[derive(Debug, Clone)]
+pub(super) struct Code {
+    pub(super) text: String,
+    pub(super) span: Span,
+}
+
+impl Code {
+    fn read(node: &Node, what: &str) -> Result<Self, Diagnostic> {
+        Ok(Self { text: reader::text(node, what)?.to_owned(), span: node.span })
+    }
+}
+
+pub(super) fn expectation(node: &Node) -> Checked<Expectation> {
+    if !matches!(node.content, Content::Map(_)) {
+        return Err(reader::expected(node, "`expect` to be a map, or a list of them").into());
+    }
+    let mut fields = Fields::of(node, &keys::EXPECTATION)?;
+    let document = fields.optional("document", number);
+    let template = fields.optional("template", |node| reader::text(node, "`template`").map(str::to_owned));
+    let outcome = fields.optional("outcome", outcome);
+    let reason = fields.optional("reason", |node| Code::read(node, "`reason`"));
+    let warnings = fields.optional("warnings", |node| {
+        all::<_, _, Vec<Code>>(
+            reader::items(node, "`warnings`")?.iter().map(|item| Code::read(item, "`warnings`")),
+        )
+    });
+    let patch = fields.optional("patch", |node| reader::items(node, "`patch`").map(|_| node.to_value()));
+    let object = fields.optional("object", |node| reader::entries(node, "`object`").map(|_| node.to_value()));
+    let has = fields.optional("has", has);
+    let lacks = fields.optional("lacks", lacks);
+    fields.finish()?;
+    let read = Expectation {
+        document: document?,
+        template: template?,
+        outcome: outcome?,
+        reason: reason?,
+        warnings: warnings?,
+        patch: patch?,
+        object: object?,
+        has: has?,
+        lacks: lacks?.unwrap_or_default(),
+    };
+    let result =
+        read.patch.is_some() || read.object.is_some() || read.has.is_some() || !read.lacks.is_empty();
+    let codes = read.outcome.is_some() || read.reason.is_some() || read.warnings.is_some();
+    if !result && !codes {
+        return Err(checks_nothing(node.span).into());
+    }
+    Ok(read)
+}
+
+pub(super) fn checks_nothing(span: Span) -> Diagnostic {
+    Diagnostic::new(span, "the expectation checks nothing").hint(
+        "add `outcome`, `reason`, `warnings`, `has`, `lacks`, `patch` or `object`, see docs/testing-policies.md",
+    )
+}
+
+fn number(node: &Node) -> Result<usize, Diagnostic> {
+    let number = node.to_value().as_u64().and_then(|number| usize::try_from(number).ok());
+    number
+        .filter(|number| *number > 0)
+        .ok_or_else(|| reader::expected(node, "`document` to be a number from 1"))
+}
+
+fn outcome(node: &Node) -> Result<String, Diagnostic> {
+    let text = reader::text(node, "`outcome`")?;
+    if !keys::OUTCOMES.contains(&text) {
+        return Err(
+            Diagnostic::new(node.span, format!("`outcome` is `{text}`")).hint(suggest(text, keys::OUTCOMES))
+        );
+    }
+    Ok(text.to_owned())
+}
+
+fn has(node: &Node) -> Checked<Value> {
+    if reader::entries(node, "`has`")?.is_empty() {
+        return Err(checks_nothing(node.span).into());
+    }
+    known_fields(node, &Shape::Object(schema::pod()))?;
+    says_something(node)?;
+    strings(node, &Shape::Object(schema::pod()))?;
+    Ok(node.to_value())
+}
+
+/// Fails for a part of `has` that every pod has.
+fn says_something(node: &Node) -> Result<(), Diagnostic> {
+    match &node.content {
+        Content::Scalar { value: Scalar::Null, .. } => {
+            Err(Diagnostic::new(node.span, "`has` expects nothing here").hint("write the path under `lacks`"))
+        }
+        Content::Scalar { .. } => Ok(()),
+        Content::List(items) if items.is_empty() => Err(checks_nothing(node.span)),
+        Content::List(items) => items.iter().try_for_each(says_something),
+        Content::Map(entries) => entries.iter().try_for_each(|entry| says_something(&entry.value)),
+    }
+}
+
+/// Fails for a number or a boolean where every pod has a string.
+fn strings(node: &Node, shape: &Shape) -> Checked<()> {
+    match (shape, &node.content) {
+        (Shape::Text(_), Content::Scalar { value: Scalar::Bool(_) | Scalar::Number(_), .. }) => {
+            let message = format!("a pod has a string here, and this is {}", node.describe());
+            Err(Diagnostic::new(node.span, message).hint("put it in quotes").into())
+        }
+        (Shape::Object(object) | Shape::Atomic(object), Content::Map(entries)) => {
+            let known = entries.iter().filter_map(|entry| Some((entry, object.field(&entry.key)?)));
+            all(known.map(|(entry, field)| strings(&entry.value, &field.shape)))
+        }
+        (Shape::Map { values, .. }, Content::Map(entries)) => {
+            all(entries.iter().map(|entry| strings(&entry.value, values)))
+        }
+        (Shape::List { items, .. }, Content::List(nodes)) => {
+            all(nodes.iter().map(|node| strings(node, items)))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn lacks(node: &Node) -> Checked<Vec<FieldPath>> {
+    let items = reader::items(node, "`lacks`")?;
+    if items.is_empty() {
+        return Err(checks_nothing(node.span).into());
+    }
+    all(items.iter().map(|item| FieldPath::read(reader::text(item, "a path of `lacks`")?, item.span)))
+}
+
+/// Fails for a field that no pod has: a misspelled one would test nothing.
+pub(super) fn known_fields(node: &Node, shape: &Shape) -> Checked<()> {
+    match (shape, &node.content) {
+        (Shape::Object(object) | Shape::Atomic(object), Content::Map(_)) => {
+            all(reader::entries(node, object.name)?.iter().map(|entry| {
+                let Some(field) = object.field(&entry.key) else {
+                    let known = object.fields.iter().map(|field| field.name);
+                    let message = format!("{} has no field `{}`", object.name, entry.key);
+                    return Err(Diagnostic::new(entry.span, message).hint(suggest(&entry.key, known)).into());
+                };
+                known_fields(&entry.value, &field.shape)
+            }))
+        }
+        (Shape::List { items, .. }, Content::List(nodes)) => {
+            all(nodes.iter().map(|node| known_fields(node, items)))
+        }
+        _ => Ok(()),
+    }
+}

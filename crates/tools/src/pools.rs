@@ -1,0 +1,261 @@
+//! The pools of a cluster: nodes that are alike, what they offer, what the pods on them get, and what is wrong.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::explain::{Explainer, PodParameter, SourceKind, Sources};
+use fabric_engine::policy_set::PolicySet;
+use fabric_engine::{Outcome, is_device, selected_nodes};
+use fabric_policy::matcher::node::{INSTANCE_TYPE, LabelsRead, Selection};
+use fabric_policy::nodes::{Node, Nodes};
+use fabric_policy::{Origin, PodContext, Policy, resolve};
+use fabric_yaml::counted;
+
+/// Nodes with the same labels, as far as policies read them, and the same GPUs.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Pool {
+    /// The instance type, or another label that policies read; empty if the nodes have none of them.
+    pub machine: String,
+    pub labels: BTreeMap<String, String>,
+    pub nodes: usize,
+    pub ready: usize,
+    /// The GPUs of a node, by resource.
+    pub gpus: BTreeMap<String, i64>,
+    /// The devices of a fabric of a node; of nodes that differ, those that most of them have.
+    pub devices: BTreeMap<String, i64>,
+    /// The policy that injects a pod on these nodes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub policy: Option<String>,
+    /// The parameters whose values follow from the nodes or their labels.
+    pub parameters: Vec<PodParameter>,
+    pub problems: Vec<Problem>,
+}
+
+/// Something about a pool that needs action.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub struct Problem {
+    /// Lower-case letters and `_`, for programs.
+    pub code: String,
+    pub message: String,
+}
+
+/// The pools of nodes with GPUs, in the order of their machines.
+pub fn pools(policies: &PolicySet, sources: Sources<'_>, nodes: &Arc<Nodes>) -> Vec<Pool> {
+    let labels = labels(policies);
+    let mut groups: BTreeMap<_, Vec<&Node>> = BTreeMap::new();
+    for node in nodes.iter() {
+        let gpus = of_policies(node, policies, |policy, name| {
+            policy.definition().gpu_resources().iter().any(|gpu| gpu == name)
+        });
+        if !gpus.is_empty() {
+            let value = |label: &String| Some((label.clone(), node.label(label)?.to_owned()));
+            let labels: BTreeMap<String, String> = labels.iter().filter_map(value).collect();
+            groups.entry((labels, gpus)).or_default().push(node);
+        }
+    }
+    let explainer = Explainer::new(policies, sources);
+    let context = PodContext { nodes: Some(Arc::clone(nodes)), ..PodContext::default() };
+    let examined = Examination { policies, explainer: &explainer, context: &context };
+    groups.into_iter().map(|((labels, gpus), nodes)| pool(&examined, labels, gpus, &nodes)).collect()
+}
+
+/// What the pools of a cluster are examined with.
+struct Examination<'a> {
+    policies: &'a PolicySet,
+    explainer: &'a Explainer<'a>,
+    context: &'a PodContext,
+}
+
+/// The labels that any policy reads.
+fn labels(policies: &PolicySet) -> BTreeSet<String> {
+    let mut labels = BTreeSet::new();
+    for policy in policies.policies() {
+        if let LabelsRead::These(read) = policy.labels() {
+            labels.extend(read.iter().cloned());
+        }
+    }
+    labels
+}
+
+/// The resources of a node that are `wanted` by a policy.
+fn of_policies(
+    node: &Node,
+    policies: &PolicySet,
+    wanted: impl Fn(&Policy, &str) -> bool,
+) -> BTreeMap<String, i64> {
+    let resources = node.resources().map(|(name, count)| (name.to_owned(), count));
+    resources.filter(|(name, _)| policies.policies().iter().any(|policy| wanted(policy, name))).collect()
+}
+
+fn pool(
+    examination: &Examination<'_>,
+    labels: BTreeMap<String, String>,
+    gpus: BTreeMap<String, i64>,
+    nodes: &[&Node],
+) -> Pool {
+    let devices = |node: &Node| of_policies(node, examination.policies, is_device);
+    let ready: Vec<&Node> = nodes.iter().copied().filter(|node| node.is_ready()).collect();
+    let typical = typical(&ready, devices).or(nodes.first().copied());
+    let instance_type = labels.get(INSTANCE_TYPE).or_else(|| labels.values().next());
+    let mut pool = Pool {
+        machine: instance_type.cloned().unwrap_or_default(),
+        nodes: nodes.len(),
+        ready: ready.len(),
+        devices: typical.map(devices).unwrap_or_default(),
+        labels,
+        gpus,
+        policy: None,
+        parameters: Vec::new(),
+        problems: Vec::new(),
+    };
+    pool.problems = differences(&pool.devices, &ready);
+    pool.problems.extend(unhealthy(pool.gpus.keys().chain(pool.devices.keys()), &ready));
+    if ready.is_empty() {
+        let message = "no node is Ready: see `kubectl describe node`".to_owned();
+        pool.problems.push(Problem { code: "no_node_ready".to_owned(), message });
+    }
+    if let Some(node) = typical {
+        examination.examine(&mut pool, node);
+    }
+    pool
+}
+
+/// A node with the devices on which pods count: those of most nodes that have any, and the fewer of two such numbers.
+fn typical<'n>(ready: &[&'n Node], devices: impl Fn(&Node) -> BTreeMap<String, i64>) -> Option<&'n Node> {
+    let mut groups: BTreeMap<BTreeMap<String, i64>, Vec<&Node>> = BTreeMap::new();
+    for node in ready {
+        groups.entry(devices(node)).or_default().push(node);
+    }
+    let key = |(devices, nodes): &(BTreeMap<String, i64>, Vec<&Node>)| {
+        (devices.is_empty(), Reverse(nodes.len()), devices.values().sum::<i64>())
+    };
+    groups.into_iter().min_by_key(key).and_then(|(_, nodes)| nodes.first().copied())
+}
+
+/// The devices of which some of the nodes have none, or another number.
+fn differences(typical: &BTreeMap<String, i64>, ready: &[&Node]) -> Vec<Problem> {
+    const SHOWN: usize = 3;
+    let mut problems = Vec::new();
+    for (name, count) in typical {
+        let mut found = |code: &str, is_such: &dyn Fn(Option<i64>) -> bool, what: &str| {
+            let mut nodes = ready.iter().filter(|node| is_such(node.registered(name)));
+            let named: Vec<String> =
+                nodes.by_ref().take(SHOWN).map(|node| format!("`{}`", node.name())).collect();
+            let more = nodes.count();
+            if !named.is_empty() {
+                let more_text = if more > 0 { format!(" and {more} more") } else { String::new() };
+                let message = format!(
+                    "{} of {} {what}: {}{more_text}",
+                    named.len() + more,
+                    counted(ready.len(), "Ready node"),
+                    named.join(", ")
+                );
+                problems.push(Problem { code: code.to_owned(), message });
+            }
+        };
+        // The kubelet keeps a resource that is gone with 0.
+        let gone = format!("no longer offer `{name}`; see whether the device plugin runs there");
+        found("plugin_missing", &|seen| seen == Some(0), &gone);
+        let never = format!(
+            "never offered `{name}`; the device plugin has not run there, or they were created without such devices"
+        );
+        found("plugin_missing", &|seen| seen.is_none(), &never);
+        let other = format!("have another number of `{name}` than {count}, on which pods count");
+        found("counts_differ", &|seen| seen.is_some_and(|seen| seen > 0 && seen != *count), &other);
+    }
+    problems
+}
+
+/// The GPUs and devices of which pods get fewer than the nodes have.
+fn unhealthy<'n>(names: impl Iterator<Item = &'n String>, ready: &[&Node]) -> Vec<Problem> {
+    let of = |name: &String| {
+        let healthy: Vec<i64> = ready.iter().filter_map(|node| node.healthy(name)).collect();
+        let (count, least) = (healthy.len(), healthy.into_iter().min()?);
+        let message = format!(
+            "{count} of {} have unhealthy devices, so that pods get fewer of `{name}`, on one of them {least}: see the \
+             log of the device plugin there",
+            counted(ready.len(), "Ready node")
+        );
+        Some(Problem { code: "devices_unhealthy".to_owned(), message })
+    };
+    names.filter_map(of).collect()
+}
+
+impl Examination<'_> {
+    /// Adds what a pod gets that has all GPUs of a node.
+    fn examine(&self, pool: &mut Pool, node: &Node) {
+        let Self { policies, explainer, context } = self;
+        let problem = |code: &str, message: String| Problem { code: code.to_owned(), message };
+        let pod = sample(pool, policies, node);
+        let (mutation, fact) = explainer.pod(&pod, context);
+        pool.policy.clone_from(&mutation.policy);
+        if let Outcome::Skipped { reason, .. }
+        | Outcome::Unchanged { reason, .. }
+        | Outcome::Refused { reason } = &mutation.outcome
+        {
+            pool.problems.push(problem(reason.code(), reason.to_string()));
+        }
+        let about_nodes = ["no_node_fits", "parameter_assumed", "nodes_disagree"];
+        let warnings = mutation.warnings.iter().filter(|warning| about_nodes.contains(&warning.code()));
+        pool.problems.extend(warnings.map(|warning| problem(warning.code(), warning.to_string())));
+        let policy =
+            policies.policies().iter().find(|policy| Some(policy.name()) == mutation.policy.as_deref());
+        if let Some(policy) = policy {
+            let selection = selected_nodes(policy, &pod, context).unwrap_or_default();
+            let contradicted = contradictions(policy, &selection).into_iter();
+            pool.problems.extend(contradicted.map(|message| problem("table_contradicted", message)));
+        }
+        let of_nodes = |parameter: &PodParameter| {
+            parameter.used
+                && matches!(
+                    parameter.value.source,
+                    SourceKind::Nodes | SourceKind::Machines | SourceKind::ValuesTable
+                )
+        };
+        pool.parameters = fact.parameters.into_iter().filter(of_nodes).collect();
+    }
+}
+
+/// A pod that asks for the fabric in each way that policies know, and that has all GPUs of a node.
+fn sample(pool: &Pool, policies: &PolicySet, node: &Node) -> Value {
+    let triggers = policies.triggers().into_iter();
+    let annotations: BTreeMap<&str, &str> =
+        triggers.map(|(key, value)| (key.as_str(), value.as_str())).collect();
+    // In the order of the policy, the first that the node offers.
+    let mut known = policies.policies().iter().flat_map(|policy| policy.definition().gpu_resources());
+    let gpus = known.find_map(|name| Some((name, *pool.gpus.get(name)?)));
+    let limits: BTreeMap<&String, i64> = gpus.into_iter().collect();
+    json!({
+        "metadata": {"name": "sample", "annotations": annotations},
+        "spec": {
+            "nodeName": node.name(),
+            "containers": [{"name": "gpus", "image": "sample", "resources": {"limits": limits}}],
+        },
+    })
+}
+
+/// The entries of the policy's tables that the nodes contradict.
+fn contradictions(policy: &Policy, selection: &Selection) -> Vec<String> {
+    let tables = Selection { kinds: Vec::new(), ..selection.clone() };
+    let of = |parameter| {
+        let offered = resolve(parameter, None, &selection.each());
+        let known = resolve(parameter, None, &tables.each());
+        let Origin::Machines(label, _) = &known.origin else { return None };
+        let differs = offered.origin == Origin::Nodes && offered.value.as_f64() != known.value.as_f64();
+        differs.then(|| {
+            format!(
+                "the table of `{}` has {} for `{label}: {}`, and the nodes offer {}, which pods get",
+                parameter.name,
+                known.value,
+                selection.values(label).join(" | "),
+                offered.value
+            )
+        })
+    };
+    policy.definition().parameters.iter().filter_map(of).collect()
+}

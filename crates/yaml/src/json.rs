@@ -1,0 +1,219 @@
+//! Reads JSON into values that take no more memory than they have to: the maps of `serde_json` have room for four entries.
+
+use std::cell::Cell;
+use std::fmt;
+
+use serde::de::{
+    Deserialize, DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor,
+};
+use serde_json::{Map, Number, Value};
+
+/// The object of a review without its `managedFields`, which are a third of a request and are not used. A patch
+/// consists of changes, so that it keeps fields that were not read.
+#[derive(Debug, Default)]
+pub struct RequestObject(pub Value);
+
+impl<'de> Deserialize<'de> for RequestObject {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let state = State { left: Cell::new(MOST_VALUES), repeats: Cell::new(false) };
+        Reader { position: Position::Root, state: &state }.deserialize(deserializer).map(Self)
+    }
+}
+
+/// The value of a field of a map; `null` if there is none, or if this is no map.
+///
+/// Most maps of a pod have few keys: looking at each of them takes less time than to hash one.
+pub fn field<'v>(value: &'v Value, key: &str) -> &'v Value {
+    const FEW: usize = 8;
+    let Value::Object(map) = value else { return &Value::Null };
+    let found = if map.len() <= FEW {
+        map.iter().find_map(|(known, value)| (known == key).then_some(value))
+    } else {
+        map.get(key)
+    };
+    found.unwrap_or(&Value::Null)
+}
+
+/// The items of a list in a field of a map.
+pub fn items<'v>(value: &'v Value, key: &str) -> &'v [Value] {
+    field(value, key).as_array().map_or(&[], Vec::as_slice)
+}
+
+/// Reads a whole JSON text, and whether a map has a key twice.
+pub fn read(text: &str) -> serde_json::Result<(Value, bool)> {
+    let state = State { left: Cell::new(usize::MAX), repeats: Cell::new(false) };
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    let value = Reader { position: Position::Elsewhere, state: &state }.deserialize(&mut deserializer)?;
+    deserializer.end()?;
+    Ok((value, state.repeats.get()))
+}
+
+/// The most values that an object may have. A pod has some hundreds. In memory each value takes up to a hundred bytes,
+/// even an empty map, which takes two bytes in the request.
+const MOST_VALUES: usize = 500_000;
+
+/// The position of a value in the object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Position {
+    Root,
+    Metadata,
+    Elsewhere,
+}
+
+/// Facts about the values that were read so far.
+#[derive(Debug)]
+struct State {
+    /// The number of values that may follow.
+    left: Cell<usize>,
+    /// True if a map has a key twice.
+    repeats: Cell<bool>,
+}
+
+/// Reads one value and the values in it.
+#[derive(Debug, Clone, Copy)]
+struct Reader<'l> {
+    position: Position,
+    state: &'l State,
+}
+
+impl<'de> DeserializeSeed<'de> for Reader<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        let Some(left) = self.state.left.get().checked_sub(1) else {
+            return Err(D::Error::custom(format!("the object has more than {MOST_VALUES} values")));
+        };
+        self.state.left.set(left);
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Reader<'_> {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E: Error>(self, value: f64) -> Result<Value, E> {
+        Number::from_f64(value).map(Value::Number).ok_or_else(|| E::custom("a number without a value"))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(Value::String(value))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let mut list = Vec::new();
+        while let Some(item) = items.next_element_seed(Reader { position: Position::Elsewhere, ..self })? {
+            list.push(item);
+        }
+        list.shrink_to_fit();
+        Ok(Value::Array(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
+        let Some(mut key) = entries.next_key::<String>()? else { return Ok(Map::new().into()) };
+        // The many maps of a large pod are its variables and mounts, which have two entries.
+        let mut map = Map::with_capacity(2);
+        loop {
+            if self.position == Position::Metadata && key == "managedFields" {
+                entries.next_value::<IgnoredAny>()?;
+            } else {
+                let is_metadata = self.position == Position::Root && key == "metadata";
+                let position = if is_metadata { Position::Metadata } else { Position::Elsewhere };
+                let value = entries.next_value_seed(Reader { position, ..self })?;
+                if map.insert(key, value).is_some() {
+                    self.state.repeats.set(true);
+                }
+            }
+            match entries.next_key()? {
+                Some(next) => key = next,
+                None => return Ok(Value::Object(map)),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn everything_but_the_managed_fields_of_the_object_is_read() {
+        let whole = json!({
+            "metadata": {"name": "a", "managedFields": [{"manager": "m"}], "labels": {"managedFields": "kept"}},
+            "spec": {"list": [1, -2, 1.5, "text", true, null, {}, []], "managedFields": 1, "metadata": {"managedFields": 2}},
+            "big": 18_446_744_073_709_551_615_u64,
+        });
+        let RequestObject(read) = serde_json::from_str(&whole.to_string()).unwrap();
+        let mut wanted = whole;
+        wanted["metadata"].as_object_mut().unwrap().shift_remove("managedFields");
+        assert_eq!(read, wanted);
+        assert_eq!(read.to_string(), wanted.to_string(), "in the same order");
+    }
+
+    #[test]
+    fn a_text_is_read_as_the_library_does() {
+        for text in [
+            "{\"b\": 1, \"a\": [1.5, -2, \"x\", null, {}]}",
+            "7 ",
+            "{\"a\": 1e400}",
+            "{} x",
+            "[1,",
+            "{\"a\"}",
+            "",
+        ] {
+            let own = read(text).map(|(value, _)| value).map_err(|error| error.to_string());
+            let library = serde_json::from_str::<Value>(text).map_err(|error| error.to_string());
+            assert_eq!(own, library);
+        }
+        assert!(!read("{\"a\": {\"a\": 1}, \"b\": 1}").unwrap().1);
+        assert!(read("[{\"a\": 1, \"a\": 2}]").unwrap().1);
+    }
+
+    #[test]
+    fn what_is_no_object_is_read_as_it_is() {
+        for text in [
+            "null",
+            "[1,{\"a\":2}]",
+            "\"pod\"",
+            "7",
+            "{\"metadata\":\"x\"}",
+            "{\"metadata\":[{\"managedFields\":1}]}",
+        ] {
+            let RequestObject(read) = serde_json::from_str(text).unwrap();
+            assert_eq!(read.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn an_object_of_very_many_values_is_not_built() {
+        let list = |count: usize| format!("[{}0]", "{},".repeat(count - 2));
+        assert!(serde_json::from_str::<RequestObject>(&list(MOST_VALUES)).is_ok());
+        let error = serde_json::from_str::<RequestObject>(&list(MOST_VALUES + 1)).unwrap_err();
+        assert!(error.to_string().starts_with("the object has more than 500000 values"), "{error}");
+    }
+}

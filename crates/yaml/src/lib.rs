@@ -1,0 +1,150 @@
+//! YAML as kubectl reads it, with edits that keep comments and layout, and the values that manifests contain.
+//!
+//! `saphyr-parser` implements the grammar. The meaning of a scalar is defined here, because kubectl reads YAML 1.1 and the
+//! libraries read YAML 1.2 (see [`scalar`]). Next to the text of a document are what all crates read and write in it: JSON
+//! with the objects of the API server ([`json`]), JSON Pointers ([`pointer`]), quantities ([`quantity`]), and control
+//! characters in messages ([`escape`]).
+//!
+//! This crate knows no Kubernetes object and no policy. It reads no files and no streams.
+#![cfg_attr(test, allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests may measure"))]
+
+mod agreed;
+mod build;
+mod counted;
+mod digits;
+mod edit;
+mod ended;
+mod error;
+pub mod escape;
+mod flow;
+mod joined;
+pub mod json;
+mod layout;
+mod offsets;
+pub mod pointer;
+pub mod quantity;
+mod quoted;
+mod read;
+pub mod scalar;
+mod source_map;
+mod span;
+mod tokens;
+mod tree;
+mod write;
+
+use std::collections::HashSet;
+
+use serde_json::Value;
+
+pub use build::Entry;
+pub use counted::counted;
+pub use digits::{changed_number, has_float, inexact_number};
+pub use edit::{Comment, Edited};
+pub use error::Error;
+pub use source_map::SourceMap;
+pub use span::Span;
+pub use tree::{Content, Node, Text};
+pub use write::write;
+
+/// A manifest: its value, and the first repeated key.
+///
+/// A repeated key is an error only in a document that is written again, where one of the two values would be lost.
+/// A document that is not changed is passed on with it.
+#[derive(Debug)]
+pub struct Manifest {
+    /// `None` for a document of blanks and comments.
+    pub root: Option<Value>,
+    /// The first key that appears twice in one map.
+    pub duplicate_key: Option<Error>,
+}
+
+/// The largest text, in bytes, that is read by its layout, which takes several times its memory. etcd by default stores no
+/// object of more than 1.5 MiB.
+const MAX_PLAIN: usize = 1536 * 1024;
+
+/// Reads one YAML document into a JSON value, as kubectl does.
+pub fn read_value(text: &str) -> Result<Manifest, Error> {
+    if text.len() <= MAX_PLAIN
+        && let Some(layout) = layout::Layout::plain(text)
+    {
+        return Ok(Manifest { root: Some(layout.to_value(layout.root)), duplicate_key: None });
+    }
+    let document = read::read::<Value>(text)?;
+    Ok(Manifest { root: document.root, duplicate_key: document.duplicate_key })
+}
+
+/// Edits the text of a YAML document so that it reads as `after`, and keeps its comments and its layout. If that is not
+/// possible, the whole document is written again below its leading comments.
+pub fn edit(text: &str, after: &Value) -> Edited {
+    edit::edit(text, after, false).unwrap_or_else(|| edit::rewrite(text, after))
+}
+
+/// Edits a JSON text so that it reads as `after`, and keeps its layout. If that is not possible, the text is written
+/// again with the same indentation.
+pub fn edit_json(text: &str, after: &Value) -> String {
+    edit::edit(text, after, true).map_or_else(|| flow::write_json_like(text, after), |edited| edited.text)
+}
+
+/// Reads a document with a repeated key, and gives the key its first value; all other readers take the last one. `None`
+/// if no key is repeated.
+pub fn first_reading(text: &str, json: bool) -> Option<Value> {
+    let layout = layout::Layout::read(text, json)?;
+    layout.has_repeated_key().then(|| layout.to_value(layout.root))
+}
+
+/// Reads one YAML document into nodes with their positions, each key once, and an error for each repeated key.
+pub fn read_unique(text: &str) -> Result<(Option<Node>, Vec<Error>), Error> {
+    let mut document = read::read::<Node>(text)?;
+    let mut duplicates = Vec::new();
+    if document.duplicate_key.is_some()
+        && let Some(root) = &mut document.root
+    {
+        remove_duplicates(root, &mut duplicates);
+    }
+    Ok((document.root, duplicates))
+}
+
+/// Removes every entry with a key that an earlier entry of its map has.
+fn remove_duplicates(node: &mut Node, duplicates: &mut Vec<Error>) {
+    match &mut node.content {
+        Content::Scalar { .. } => {}
+        Content::List(items) => items.iter_mut().for_each(|item| remove_duplicates(item, duplicates)),
+        Content::Map(entries) => {
+            let mut known = HashSet::new();
+            entries.retain_mut(|entry| {
+                if known.insert(entry.key.clone()) {
+                    remove_duplicates(&mut entry.value, duplicates);
+                    return true;
+                }
+                duplicates.push(repeated(entry));
+                false
+            });
+        }
+    }
+}
+
+fn repeated(entry: &Entry<Node>) -> Error {
+    Error::new(format!("the key `{}` appears twice in one map", entry.key), entry.span)
+}
+
+/// Reads one YAML document into nodes with their positions. A key can be repeated.
+pub fn read_node_with_duplicates(text: &str) -> Result<Option<Node>, Error> {
+    Ok(read::read::<Node>(text)?.root)
+}
+
+/// Returns an error for the first key below this node that appears twice in one map.
+pub fn duplicate_key(node: &Node) -> Option<Error> {
+    match &node.content {
+        Content::Scalar { .. } => None,
+        Content::List(items) => items.iter().find_map(duplicate_key),
+        Content::Map(entries) => match build::first_duplicate(entries) {
+            Some(entry) => Some(repeated(entry)),
+            None => entries.iter().find_map(|entry| duplicate_key(&entry.value)),
+        },
+    }
+}
+
+/// The position of the byte at `offset`.
+pub fn span_at(text: &str, offset: usize) -> Span {
+    read::span_at(text, offset)
+}

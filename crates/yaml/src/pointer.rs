@@ -1,0 +1,120 @@
+//! JSON Pointers (RFC 6901).
+
+use std::borrow::Cow;
+
+use json_patch::jsonptr::Token;
+use serde_json::Value;
+
+/// Appends a token to a JSON Pointer.
+pub fn push_token(pointer: &mut String, token: &str) {
+    pointer.push('/');
+    if token.contains(['~', '/']) {
+        pointer.push_str(Token::new(token).encoded());
+    } else {
+        pointer.push_str(token);
+    }
+}
+
+/// A token of a JSON Pointer without its escapes.
+pub fn unescape(token: &str) -> Cow<'_, str> {
+    if token.contains('~') {
+        Token::from_encoded(token).map_or(token.into(), |token| token.decoded().into_owned().into())
+    } else {
+        token.into()
+    }
+}
+
+/// The value at a JSON Pointer.
+pub fn at_pointer<'v>(root: &'v Value, pointer: &str) -> Option<&'v Value> {
+    let mut rest = pointer.strip_prefix('/');
+    let mut value = root;
+    while let Some(tokens) = rest {
+        let end = tokens.bytes().position(|byte| byte == b'/');
+        let (token, after) = end.map_or((tokens, None), |end| (&tokens[..end], Some(&tokens[end + 1..])));
+        value = match value {
+            Value::Object(map) => map.get(&*unescape(token))?,
+            Value::Array(items) => items.get(token.parse::<usize>().ok()?)?,
+            _ => return None,
+        };
+        rest = after;
+    }
+    Some(value)
+}
+
+/// The JSON Pointers of the values that a path leads to, in which `*` is each item of a list and each value of a map.
+pub fn expanded(root: &Value, path: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut tokens = path.split('/').skip(1).map(unescape);
+    expand(root, &mut String::new(), &mut tokens, &mut found);
+    found
+}
+
+fn expand<'t>(
+    value: &Value,
+    pointer: &mut String,
+    tokens: &mut (impl Iterator<Item = Cow<'t, str>> + Clone),
+    found: &mut Vec<String>,
+) {
+    let Some(token) = tokens.next() else {
+        found.push(pointer.clone());
+        return;
+    };
+    let keys: Vec<String> = match value {
+        Value::Object(map) if token == "*" => map.keys().cloned().collect(),
+        Value::Array(items) if token == "*" => (0..items.len()).map(|index| index.to_string()).collect(),
+        _ => vec![token.into_owned()],
+    };
+    for key in keys {
+        let before = pointer.len();
+        push_token(pointer, &key);
+        if let Some(child) = at_pointer(value, &pointer[before..]) {
+            expand(child, pointer, &mut tokens.clone(), found);
+        }
+        pointer.truncate(before);
+    }
+}
+
+/// A JSON Pointer as a field path: `spec.containers[nim].env[UCX_TLS]`.
+pub fn field_path(pod: &Value, pointer: &str) -> String {
+    let mut path = String::new();
+    let mut value = Some(pod);
+    for token in pointer.split('/').skip(1) {
+        let token = unescape(token);
+        value = if let Some(Value::Array(items)) = value {
+            let item = token.parse::<usize>().ok().and_then(|index| items.get(index));
+            let text = |key: &str| item.and_then(|item| item[key].as_str());
+            let name = text("mountPath").or_else(|| text("name")).unwrap_or(&token);
+            path.push_str(&format!("[{name}]"));
+            item
+        } else {
+            if !token.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+                path.push_str(&format!("[{token}]"));
+            } else if path.is_empty() {
+                path.push_str(&token);
+            } else {
+                path.push_str(&format!(".{token}"));
+            }
+            value.and_then(|value| value.get(&*token))
+        };
+    }
+    path
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn field_paths_name_entries_by_what_identifies_them() {
+        let pod = json!({"metadata": {"annotations": {"a/b": "c"}}, "spec": {"containers": [
+            {"name": "nim", "env": [{"name": "X"}], "volumeMounts": [{"name": "v", "mountPath": "/dev/shm"}]}]}});
+        assert_eq!(field_path(&pod, "/spec/containers/0/env/0"), "spec.containers[nim].env[X]");
+        assert_eq!(
+            field_path(&pod, "/spec/containers/0/volumeMounts/0"),
+            "spec.containers[nim].volumeMounts[/dev/shm]"
+        );
+        assert_eq!(field_path(&pod, "/metadata/annotations/a~1b"), "metadata.annotations[a/b]");
+    }
+}

@@ -1,0 +1,227 @@
+//! The places in a file of the characters of a scalar.
+
+use std::iter::Peekable;
+use std::str::Chars;
+use std::sync::Arc;
+
+use super::span::Span;
+
+/// The ways of writing a scalar that differ in what the file has for a character.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Style {
+    Plain,
+    SingleQuoted,
+    DoubleQuoted,
+    /// Literal or folded.
+    Block,
+}
+
+/// Maps the text of a scalar to the file, in which it has quotes, escapes, indentation and other line breaks.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct SourceMap(Arc<[Run]>);
+
+/// Characters that follow each other in the text and on a line of the file.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Run {
+    /// The byte of the text at which it begins.
+    offset: usize,
+    line: usize,
+    column: usize,
+}
+
+impl SourceMap {
+    /// The map of a text that the file has as it is, on one line, perhaps in quotes.
+    pub fn of_line(text: &str, span: Span) -> Self {
+        let quote = span.length.saturating_sub(text.chars().count()).min(1);
+        Self(Arc::new([Run { offset: 0, line: span.line, column: span.column + quote }]))
+    }
+
+    /// The map of a scalar that begins at `span`, where the rest of the file is `raw`. `None` if the text is not there.
+    pub(super) fn of_scalar(text: &str, span: Span, style: Style, raw: &str) -> Option<Self> {
+        let mut raw = Raw { rest: raw.chars().peekable(), line: span.line, column: span.column };
+        // The parser's position is that of an anchor or a tag; without them, a block is at its content.
+        // The content of a block may begin like a property.
+        let is_content = style == Style::Block && text.chars().next() == raw.rest.peek().copied();
+        let has_properties = !is_content && raw.skip_properties()?;
+        match style {
+            Style::SingleQuoted | Style::DoubleQuoted => _ = raw.next()?,
+            Style::Block if has_properties => while raw.next()? != '\n' {},
+            _ => {}
+        }
+        let mut runs: Vec<Run> = Vec::new();
+        // The place of the next character if it belongs to the same run.
+        let mut following = (0, 0);
+        for (offset, wanted) in text.char_indices() {
+            // Folding changes white space only.
+            if wanted.is_whitespace() {
+                following.1 += 1;
+                continue;
+            }
+            let (line, column, found) = raw.visible(style)?;
+            if found != wanted {
+                return None;
+            }
+            if (line, column) != following {
+                runs.push(Run { offset, line, column });
+            }
+            following = (line, column + 1);
+        }
+        Some(Self(runs.into()))
+    }
+
+    /// The place of `length` bytes at `offset` of the text, as far as they are on one line. The default for a text
+    /// that no file has.
+    pub fn span(&self, text: &str, offset: usize, length: usize) -> Span {
+        let at = self.0.iter().rposition(|run| run.offset <= offset).unwrap_or(0);
+        let Some(run) = self.0.get(at) else { return Span::default() };
+        let characters = |from: usize, to: usize| {
+            text.char_indices().filter(move |(at, _)| (from..to).contains(at)).map(|(_, character)| character)
+        };
+        let next = self.0.get(at + 1).map_or(text.len(), |next| next.offset);
+        let end = (offset + length).min(next);
+        let visible: String = characters(offset, end).collect();
+        Span {
+            line: run.line,
+            column: run.column + characters(run.offset, offset).count(),
+            length: visible.trim_end().chars().count().max(1),
+        }
+    }
+
+    /// The map of a part of the text.
+    #[must_use]
+    pub fn part(&self, text: &str, offset: usize, length: usize) -> Self {
+        if self.0.is_empty() {
+            return Self::default();
+        }
+        let Span { line, column, .. } = self.span(text, offset, 0);
+        let later = self.0.iter().filter(|run| (offset + 1..offset + length).contains(&run.offset));
+        let later = later.map(|run| Run { offset: run.offset - offset, ..*run });
+        Self([Run { offset: 0, line, column }].into_iter().chain(later).collect())
+    }
+
+    #[must_use]
+    pub(super) fn moved(&self, lines: usize) -> Self {
+        Self(self.0.iter().map(|run| Run { line: run.line + lines, ..*run }).collect())
+    }
+}
+
+/// The characters of a file, each with its position.
+struct Raw<'t> {
+    rest: Peekable<Chars<'t>>,
+    line: usize,
+    column: usize,
+}
+
+impl Raw<'_> {
+    fn next(&mut self) -> Option<char> {
+        let next = self.rest.next()?;
+        if next == '\n' {
+            (self.line, self.column) = (self.line + 1, 1);
+        } else {
+            self.column += 1;
+        }
+        Some(next)
+    }
+
+    /// Skips anchor and tag; true if there was one.
+    fn skip_properties(&mut self) -> Option<bool> {
+        let mut found = false;
+        loop {
+            match *self.rest.peek()? {
+                '&' | '!' => {
+                    found = true;
+                    while !self.next()?.is_whitespace() {}
+                }
+                '#' if found => while self.next()? != '\n' {},
+                blank if found && blank.is_whitespace() => _ = self.next(),
+                _ => return Some(found),
+            }
+        }
+    }
+
+    /// The next character that is no white space, without the escape or the second quote that belongs to it.
+    fn visible(&mut self, style: Style) -> Option<(usize, usize, char)> {
+        loop {
+            let (line, column) = (self.line, self.column);
+            let found = match (self.next()?, style) {
+                ('\\', Style::DoubleQuoted) => self.escaped()?,
+                ('\'', Style::SingleQuoted) => self.next()?,
+                (other, _) => other,
+            };
+            if !found.is_whitespace() {
+                return Some((line, column, found));
+            }
+        }
+    }
+
+    /// The character of an escape, after its backslash.
+    fn escaped(&mut self) -> Option<char> {
+        let digits = match self.next()? {
+            'x' => 2,
+            'u' => 4,
+            'U' => 8,
+            't' | 'n' | 'v' | 'f' | 'r' | 'N' | '_' | 'L' | 'P' => return Some(' '),
+            '0' => return Some('\0'),
+            'a' => return Some('\u{7}'),
+            'b' => return Some('\u{8}'),
+            'e' => return Some('\u{1b}'),
+            other => return Some(other),
+        };
+        let mut code = 0;
+        for _ in 0..digits {
+            code = code * 16 + self.next()?.to_digit(16)?;
+        }
+        char::from_u32(code)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Content, Node, read_unique};
+
+    /// The text of the file at the place of a mark in the text of the scalar `a`.
+    #[track_caller]
+    fn found(file: &str, mark: &str) -> (usize, usize, String) {
+        let root = read_unique(file).unwrap().0.unwrap();
+        let Content::Map(entries) = &root.content else { panic!("{file}") };
+        let node: &Node = &entries[0].value;
+        let text = node.text().unwrap();
+        let at = text.text.find(mark).unwrap();
+        let span = text.span_of(at, mark.len());
+        let line = file.lines().nth(span.line - 1).unwrap();
+        let shown = line.chars().skip(span.column - 1).take(span.length).collect();
+        (span.line, span.column, shown)
+    }
+
+    #[test]
+    fn a_place_in_every_kind_of_scalar_is_that_in_the_file() {
+        for file in [
+            "a: ${one} and two\n",
+            "a: \"${one} and two\"\n",
+            "a: '${one} and two'\n",
+            "a: >-\n  ${one}\n  and two\n",
+            "a: > # folded\n\n    ${one}\n\n      and\n    two",
+            "a: |\n  ${one}\n  and\n    two\n",
+            "a: |2-\n    ${one}\n  and two\n",
+            "a: ${one}\n  and\n  two\n",
+            "a: \"${one}\n  and\n\n  two\"\n",
+            "a: \"\\x41\\t\\\"${one} \\\n  and \\u00e9 two\"\n",
+            "a: 'it''s ${one}\n  and two'\n",
+            "# ü\nü: &b >-\n  ü ${one} ü\n  and two\n",
+            "a: !!str\n  '${one} and two'\n",
+            "a: >-\r\n  ${one}\r\n  and two\r\n",
+        ] {
+            for mark in ["one", "two"] {
+                let (_, _, shown) = found(file, mark);
+                assert_eq!(shown, mark, "{file}");
+            }
+        }
+        assert_eq!(found("a: >-\n  x\n  ${one} two\n", "one").0, 3);
+    }
+
+    #[test]
+    fn a_span_ends_with_its_line() {
+        assert_eq!(found("a: |\n  ${one +\n   two}\n", "one +\n two").2, "one +");
+        assert_eq!(found("a: \"${'\\u0041' + two}\"\n", "two").2, "two");
+    }
+}

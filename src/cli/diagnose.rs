@@ -1,0 +1,126 @@
+//! `fabric-injector diagnose`: which network a job used, by the logs of its pods.
+
+use std::fs::File;
+use std::io::{self, Read};
+
+use anyhow::Context;
+use clap::{ArgGroup, Args};
+
+use crate::cluster::{Selection, read_logs};
+use fabric_nccl::{Diagnosis, Knowledge, Log, Verdict, text};
+
+use super::ExitStatus;
+use super::output::{Format, Output};
+use super::parse::{namespace, object_name};
+
+/// The bytes that are read at once.
+const BLOCK: usize = 256 << 10;
+
+/// Say which network a job uses, from the logs of its pods, and what to change. The exit status is 0 on the fabric, 1
+/// elsewhere, 3 if the logs do not say it
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("cluster").args(["pods", "selector", "job"]).multiple(true))]
+pub(super) struct Arguments {
+    /// A log, or `-` for standard input (the default): of any pods of a job, in any order, with or without the prefixes
+    /// of `kubectl logs --prefix`, `stern` and container runtimes
+    #[arg(value_name = "FILE|-")]
+    files: Vec<String>,
+    /// A pod whose log is read from the cluster, with what the API server says of it; may be given several times
+    #[arg(long = "pod", value_name = "NAME", value_parser = object_name, conflicts_with = "files")]
+    pods: Vec<String>,
+    /// The pods with these labels
+    #[arg(short = 'l', long, value_name = "LABELS", conflicts_with = "files")]
+    selector: Option<String>,
+    /// The pods of a Job, JobSet, LeaderWorkerSet, RayCluster, or a job of Kubeflow or Volcano
+    #[arg(long, value_name = "NAME", value_parser = object_name, conflicts_with = "files")]
+    job: Option<String>,
+    /// Read on until there is a verdict, or until Ctrl-C. Logs rotate away: begin while the job starts
+    #[arg(long, requires = "cluster", conflicts_with = "files")]
+    follow: bool,
+    /// The namespace of the pods [default: that of the kubeconfig]
+    #[arg(short, long, value_name = "NAME", value_parser = namespace, requires = "cluster", conflicts_with = "files")]
+    namespace: Option<String>,
+    /// The context of the kubeconfig [default: its current one]
+    #[arg(long, value_name = "CONTEXT", requires = "cluster", conflicts_with = "files")]
+    context: Option<String>,
+    /// The form of the report
+    #[arg(short, long, value_name = "FORMAT", default_value = "text")]
+    output: Format,
+}
+
+pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<ExitStatus> {
+    let knowledge = Knowledge::built_in()?;
+    let mut log = Log::new(knowledge);
+    let mut is_whole = true;
+    let is_of_cluster = !arguments.pods.is_empty() || arguments.selector.is_some() || arguments.job.is_some();
+    if is_of_cluster {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.context("the runtime cannot be started")?;
+        for failure in runtime.block_on(read_logs(&arguments.selection(), knowledge, &mut log))? {
+            output.message(&failure);
+        }
+    } else {
+        let failures = arguments.read_files(&mut log);
+        for failure in &failures {
+            output.failure(&format!("{failure:#}"));
+        }
+        is_whole = failures.is_empty();
+        if failures.len() == arguments.files.len().max(1) {
+            return Ok(ExitStatus::Bad);
+        }
+    }
+    let diagnosis = Diagnosis::of(&mut log);
+    match arguments.output {
+        Format::Text => output.text(&text(&diagnosis))?,
+        Format::Json => output.text(&format!("{:#}\n", diagnosis.object()))?,
+    }
+    Ok(match diagnosis.verdict {
+        _ if !is_whole => ExitStatus::Bad,
+        Verdict::Fabric => ExitStatus::Done,
+        Verdict::Unknown => ExitStatus::Unknown,
+        Verdict::SingleNode | Verdict::Tcp | Verdict::Mixed | Verdict::Crash => ExitStatus::Refused,
+    })
+}
+
+impl Arguments {
+    fn selection(&self) -> Selection<'_> {
+        Selection {
+            context: self.context.as_deref(),
+            namespace: self.namespace.as_deref(),
+            pods: &self.pods,
+            selector: self.selector.as_deref(),
+            job: self.job.as_deref(),
+            follow: self.follow,
+        }
+    }
+
+    /// Reads the files, and returns why some of them cannot be read.
+    fn read_files(&self, log: &mut Log<'_>) -> Vec<anyhow::Error> {
+        let default = ["-".to_owned()];
+        let files = if self.files.is_empty() { &default[..] } else { &self.files };
+        let mut failures = Vec::new();
+        for name in files {
+            let done = if name == "-" {
+                read(log, "stdin", io::stdin().lock())
+            } else {
+                let opened = File::open(name).with_context(|| format!("{name} cannot be read"));
+                opened.and_then(|opened| read(log, name, opened))
+            };
+            failures.extend(done.err());
+        }
+        failures
+    }
+}
+
+fn read(log: &mut Log<'_>, source: &str, mut from: impl Read) -> anyhow::Result<()> {
+    log.begin(source);
+    let mut block = vec![0; BLOCK];
+    loop {
+        match from.read(&mut block) {
+            Ok(0) => return Ok(()),
+            Ok(length) => log.read(&block[..length]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error).with_context(|| format!("{source} cannot be read")),
+        }
+    }
+}

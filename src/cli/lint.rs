@@ -1,0 +1,272 @@
+//! `fabric-injector lint`: what becomes of the pods of workloads, and what to change in them.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
+use std::path::Path;
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use crate::policy_sources::PolicySources;
+use crate::stream::{RawDocuments, has_content};
+use fabric_engine::manifest::{Document, RawDocument, Wanted};
+use fabric_engine::policy_set::PolicySet;
+use fabric_policy::Policy;
+use fabric_tools::lint::{Across, Finding, Level, Lines, lint};
+use fabric_yaml::counted;
+use fabric_yaml::escape;
+
+use super::ExitStatus;
+use super::fail_on::{FindingArguments, FindingFormat};
+use super::mutate::{files_of, object_name, with_hint};
+use super::nodes::NodeArguments;
+use super::output::Output;
+use super::parse::namespace;
+use super::policy::formats::{sarif_log, sarif_result, workflow_command};
+use super::policy_sources::PolicyArguments;
+
+/// Report what becomes of the pods of workloads, and what to change. The exit status is 2 for errors, 1 for warnings
+/// with `--fail-on-warning` or `--fail-on`, else 0
+#[derive(Debug, Args)]
+pub(super) struct Arguments {
+    /// A manifest in YAML or JSON, a folder of them without its subfolders, or `-` for standard input (the default); may be given
+    /// several times
+    #[arg(short = 'f', long = "filename", value_name = "FILE|DIR|-")]
+    files: Vec<String>,
+    #[command(flatten)]
+    policies: PolicyArguments,
+    #[command(flatten)]
+    nodes: NodeArguments,
+    /// The namespace of the objects that name none [default: `default`]
+    #[arg(short, long, value_name = "NAME", value_parser = namespace)]
+    namespace: Option<String>,
+    #[command(flatten)]
+    findings: FindingArguments,
+}
+
+pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<ExitStatus> {
+    let by_nodes = arguments.nodes.are_given() || arguments.policies.are_empty();
+    let sources = PolicySources { by_nodes, ..arguments.policies.clone().into() }.read_once()?;
+    let policies = sources.compile()?;
+    let fail_on = arguments.findings.fail_on();
+    let of_policies = policies
+        .policies()
+        .iter()
+        .map(Policy::definition)
+        .flat_map(|definition| definition.check_codes(false));
+    fail_on.map_or(Ok(()), |fail_on| fail_on.validate(of_policies.chain(Finding::codes())))?;
+    let default = ["-".to_owned()];
+    let files = if arguments.files.is_empty() { &default[..] } else { &arguments.files };
+    let nodes = arguments.nodes.read(files.iter().any(|file| file == "-"))?;
+    let namespace = arguments.namespace.as_deref();
+    let wanted = Wanted { namespace, nodes: nodes.as_ref(), ..Wanted::default() };
+    let is_open = arguments.policies.are_empty() && !arguments.nodes.are_given();
+    let mut linted = Linted { wanted, is_open, ..Linted::of(&policies) };
+    for name in files {
+        linted.source(name);
+    }
+    linted.across_documents();
+    let Linted { found, empty, .. } = linted;
+    let text: String = match arguments.findings.output {
+        FindingFormat::Text => found.iter().map(Located::text).collect(),
+        FindingFormat::Json => format!("{:#}\n", found.iter().map(Located::object).collect::<Value>()),
+        FindingFormat::Sarif => sarif_log(found.iter().map(Located::result)),
+        FindingFormat::Github => found.iter().map(Located::command).collect(),
+    };
+    output.text(&text)?;
+    for file in empty {
+        output.message(&format!("{file} has no document"));
+    }
+    let count = |level| found.iter().filter(|located| located.finding.level == level).count();
+    let (errors, warnings) = (count(Level::Error), count(Level::Warning));
+    output.message(&format!("{} and {}", counted(errors, "error"), counted(warnings, "warning")));
+    let counts = |located: &Located| {
+        let Finding { level, code, .. } = &located.finding;
+        *level == Level::Warning && fail_on.is_some_and(|on| on.counts(code))
+    };
+    Ok(match errors {
+        0 if found.iter().any(counts) => ExitStatus::Warned,
+        0 => ExitStatus::Done,
+        _ => ExitStatus::Bad,
+    })
+}
+
+/// The findings so far.
+struct Linted<'a> {
+    policies: &'a PolicySet,
+    wanted: Wanted<'a>,
+    /// True if nothing says which policy is the one for a pod.
+    is_open: bool,
+    found: Vec<Located>,
+    across: Across<Place>,
+    /// The files without a document.
+    empty: Vec<String>,
+}
+
+/// A field of the input.
+#[derive(Clone)]
+struct Place {
+    file: String,
+    line: usize,
+    object: String,
+}
+
+impl<'a> Linted<'a> {
+    fn of(policies: &'a PolicySet) -> Self {
+        Self {
+            policies,
+            wanted: Wanted::default(),
+            is_open: false,
+            found: Vec::new(),
+            across: Across::default(),
+            empty: Vec::new(),
+        }
+    }
+
+    fn source(&mut self, name: &str) {
+        if name == "-" {
+            return self.stream("stdin", io::stdin().lock());
+        }
+        match files_of(Path::new(name)) {
+            Ok(files) => {
+                for file in files {
+                    let shown = file.display().to_string();
+                    match File::open(&file) {
+                        Ok(opened) => self.stream(&shown, BufReader::new(opened)),
+                        Err(error) => {
+                            self.bad(&shown, 1, "unreadable_file", format!("cannot be read: {error}"));
+                        }
+                    }
+                }
+            }
+            Err(error) => self.bad(name, 1, "unreadable_file", format!("{error:#}")),
+        }
+    }
+
+    fn stream(&mut self, file: &str, reader: impl BufRead) {
+        let mut is_empty = true;
+        for raw in RawDocuments::new(reader) {
+            is_empty = is_empty && raw.as_ref().is_ok_and(|raw| !has_content(raw));
+            match raw {
+                Ok(raw) => self.document(file, &raw),
+                Err(error) => self.bad(file, 1, "bad_document", error.to_string()),
+            }
+        }
+        if is_empty {
+            self.empty.push(file.to_owned());
+        }
+    }
+
+    fn document(&mut self, file: &str, raw: &RawDocument) {
+        let read = Document::read(raw).map_err(|error| with_hint(error, raw));
+        let is_open = self.is_open;
+        let linted = read.and_then(|mut document| {
+            let lines = Lines::of(raw, &document);
+            let object = document.value.as_ref().map(object_name).unwrap_or_default();
+            let place = |pointer: &str| Place {
+                file: file.to_owned(),
+                line: lines.line(pointer),
+                object: object.clone(),
+            };
+            let across = &mut self.across;
+            let gather = |root: &Value, templates: &[_]| across.add(root, templates, &place);
+            let found = lint(self.policies, &mut document, raw, self.wanted, gather)?;
+            Ok((found, lines, object))
+        });
+        match linted {
+            Ok((found, lines, object)) => {
+                self.found.extend(found.into_iter().map(|finding| Located {
+                    file: file.to_owned(),
+                    line: lines.line(&finding.pointer),
+                    object: object.clone(),
+                    finding: if is_open { without_policy(finding) } else { finding },
+                }));
+            }
+            Err(error) => self.bad(file, error.line, "bad_document", error.message),
+        }
+    }
+
+    /// Adds the findings about several documents, and drops those that another document settles.
+    fn across_documents(&mut self) {
+        let found = self.across.findings().into_iter();
+        self.found.extend(found.map(|(Place { file, line, object }, finding)| Located {
+            file,
+            line,
+            object,
+            finding,
+        }));
+        self.found.retain(|located| !self.across.settles(&located.finding));
+    }
+
+    fn bad(&mut self, file: &str, line: usize, code: &str, message: String) {
+        let finding = Finding::new(Level::Error, code, "", message);
+        self.found.push(Located { file: file.to_owned(), line, object: String::new(), finding });
+    }
+}
+
+/// The finding about pods that ask for the fabric, where nothing says by which policy they get it.
+fn without_policy(finding: Finding) -> Finding {
+    if finding.code != "nodes_unknown" {
+        return finding;
+    }
+    let place = finding.message.split(": refused: ").next().unwrap_or_default();
+    let message = format!(
+        "{place}: asks for the fabric; name the policy (`--policy`) or the nodes (`--nodes`) to see what it gets"
+    );
+    Finding { level: Level::Note, message, ..finding }
+}
+
+/// A finding with its place.
+struct Located {
+    file: String,
+    line: usize,
+    /// The kind and name of the document, such as `Job/train`.
+    object: String,
+    finding: Finding,
+}
+
+impl Located {
+    fn level(&self) -> &'static str {
+        match self.finding.level {
+            Level::Note => "note",
+            Level::Warning => "warning",
+            Level::Error => "error",
+        }
+    }
+
+    fn sentence(&self) -> String {
+        let separator = if self.object.is_empty() { "" } else { ": " };
+        format!("{}{separator}{}", self.object, self.finding.message)
+    }
+
+    fn text(&self) -> String {
+        let Self { file, line, finding, .. } = self;
+        let text = format!("{file}:{line}: {}: {} ({})", self.level(), self.sentence(), finding.code);
+        escape::line(&text).into_owned() + "\n"
+    }
+
+    fn object(&self) -> Value {
+        let Self { file, line, object, finding } = self;
+        let Finding { code, pointer, message, .. } = finding;
+        json!({
+            "file": file,
+            "line": line,
+            "object": object,
+            "severity": self.level(),
+            "code": code,
+            "path": pointer,
+            "message": message,
+        })
+    }
+
+    fn result(&self) -> Value {
+        let region = json!({"startLine": self.line});
+        sarif_result(self.level(), &self.file, &region, &self.finding.code, &self.sentence())
+    }
+
+    fn command(&self) -> String {
+        let command = if self.finding.level == Level::Note { "notice" } else { self.level() };
+        let place = format!("line={}", self.line);
+        workflow_command(command, &self.file, &place, &self.finding.code, &self.sentence())
+    }
+}

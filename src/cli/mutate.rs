@@ -1,0 +1,392 @@
+//! `fabric-injector mutate`: injects the pods of manifests.
+
+mod document;
+mod exit_policy;
+mod list;
+
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader};
+use std::num::NonZero;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread;
+
+use anyhow::{Context, ensure};
+use clap::{Args, ValueEnum};
+
+use crate::files;
+use crate::policy_sources::PolicySources;
+use crate::stream::{RawDocuments, has_content};
+use fabric_engine::manifest::{RawDocument, Wanted};
+use fabric_engine::policy_set::PolicySet;
+use fabric_policy::nodes::Nodes;
+
+use super::ExitStatus;
+use super::diff::{self, FileDiff};
+use super::nodes::NodeArguments;
+use super::output::Output;
+use super::parse::namespace;
+use super::policy_sources::PolicyArguments;
+use super::render::{Before, Format};
+use super::report::{self, Failure};
+use document::{Content, Processed};
+pub(super) use document::{object_name, with_hint};
+use exit_policy::{ExitPolicyArguments, Verdict};
+
+/// Inject the pods of manifests as the webhook would, and print the result
+#[derive(Debug, Args)]
+#[command(after_long_help = "Exit status: 0 done, whether or not anything changed; 1 a pod was refused, \
+    or `--fail-on` or `--require-mutated` applies; 2 bad usage, input or policy.\n\nA document with a refused pod is left out of the output. With --in-place, a file \
+    with one stays as it is.")]
+pub(super) struct Arguments {
+    /// A manifest in YAML or JSON, a folder of them without its subfolders, or `-` for standard input (the default); may be given
+    /// several times
+    #[arg(short = 'f', long = "filename", value_name = "FILE|DIR|-")]
+    files: Vec<String>,
+    #[command(flatten)]
+    policies: PolicyArguments,
+    /// The form of the output; without it, each document in the form that it came in
+    #[arg(short, long, value_enum, value_name = "FORMAT")]
+    output: Option<Format>,
+    /// Edit the files that change, and print nothing. Only the lines of changed values are written again; comments
+    /// and layout stay
+    #[arg(short, long, conflicts_with = "output", requires = "files")]
+    in_place: bool,
+    /// Inject also pod templates without the annotation, as if they had it
+    #[arg(long)]
+    assume_annotated: bool,
+    /// The namespace of the objects that name none [default: `default`]
+    #[arg(short, long, value_name = "NAME", value_parser = namespace)]
+    namespace: Option<String>,
+    #[command(flatten)]
+    nodes: NodeArguments,
+    #[command(flatten)]
+    exit_policy: ExitPolicyArguments,
+    /// The form of the report and the errors on standard error
+    #[arg(long, value_enum, value_name = "FORMAT", default_value = "text")]
+    report: ReportFormat,
+    /// No report
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ReportFormat {
+    /// For people
+    Text,
+    /// One JSON object a line
+    Json,
+}
+
+pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<ExitStatus> {
+    let (policies, remarks, nodes) = match load(arguments) {
+        Ok(loaded) => loaded,
+        Err(error) if arguments.report == ReportFormat::Json => {
+            output.message(&report::json_error(&Failure::new("bad_usage", format!("{error:#}"))));
+            return Ok(ExitStatus::Bad);
+        }
+        Err(error) => return Err(error),
+    };
+    let mut run = Run {
+        arguments,
+        policies: &policies,
+        wanted: document::wanted(arguments, nodes.as_ref()),
+        output,
+        status: ExitStatus::Done,
+        verdict: Verdict::default(),
+        target: Target::Output(Before::NOTHING),
+        names: None,
+    };
+    for remark in &remarks {
+        run.warn("not_a_policy", None, remark);
+    }
+    let default = ["-".to_owned()];
+    let files = if arguments.files.is_empty() { &default[..] } else { &arguments.files };
+    if arguments.output == Some(Format::Diff) {
+        let files: Vec<PathBuf> =
+            files.iter().filter_map(|file| files_of(Path::new(file)).ok()).flatten().collect();
+        run.names = Some(diff::Names::new(&files));
+    }
+    for file in files {
+        run.source(file)?;
+    }
+    if let Some(message) = run.names.as_ref().and_then(diff::Names::elsewhere) {
+        run.warn("diff_root", None, &message);
+    }
+    for (code, message) in run.verdict.failures(&arguments.exit_policy) {
+        run.fail(ExitStatus::Refused, &Failure::new(code, message));
+    }
+    Ok(run.status)
+}
+
+/// Loads the policies, with remarks about other files, and the nodes, and fails for options that do not fit them or each other.
+fn load(arguments: &Arguments) -> anyhow::Result<(PolicySet, Vec<String>, Option<Arc<Nodes>>)> {
+    ensure!(
+        !arguments.in_place || arguments.files.iter().all(|file| file != "-"),
+        "`--in-place` edits files, and `-` is standard input"
+    );
+    let by_nodes = arguments.nodes.are_given();
+    let sources = PolicySources { by_nodes, ..arguments.policies.clone().into() }.read_once()?;
+    let policies = sources.compile()?;
+    arguments.exit_policy.validate(&policies)?;
+    ensure!(
+        !arguments.assume_annotated || !policies.triggers().is_empty(),
+        "--assume-annotated: no policy in use has `match.anyAnnotation`, so that there is no annotation to assume"
+    );
+    let files = &arguments.files;
+    let nodes = arguments.nodes.read(files.is_empty() || files.iter().any(|file| file == "-"))?;
+    Ok((policies, sources.notes, nodes))
+}
+
+/// The documents of a stream that are injected at the same time: enough for all processors, few enough for memory.
+const MAX_BATCH: usize = 256;
+const MAX_BATCH_BYTES: usize = 1024 * 1024;
+
+struct Run<'a> {
+    arguments: &'a Arguments,
+    policies: &'a PolicySet,
+    wanted: Wanted<'a>,
+    output: &'a mut Output,
+    status: ExitStatus,
+    verdict: Verdict,
+    target: Target,
+    /// The names in a diff.
+    names: Option<diff::Names>,
+}
+
+/// The destination of the documents.
+enum Target {
+    /// They are printed. The end of the output so far decides how the next one follows.
+    Output(Before),
+    Diff(FileDiff),
+    File {
+        before: Vec<u8>,
+        content: Vec<u8>,
+        /// True if a document differs from the one in the file.
+        changed: bool,
+        /// True if each document so far was read, and no pod in it was refused.
+        complete: bool,
+    },
+}
+
+impl Run<'_> {
+    fn source(&mut self, name: &str) -> anyhow::Result<()> {
+        if name == "-" {
+            self.start_diff(b"stdin".to_vec());
+            return self.stream("stdin", io::stdin().lock());
+        }
+        match files_of(Path::new(name)) {
+            Ok(files) => {
+                let folder = Some(Path::new(name)).filter(|folder| folder.is_dir());
+                for file in files {
+                    self.file(&file, folder)?;
+                }
+            }
+            Err(error) => self.bad(&Failure::new("unreadable_file", format!("{error:#}"))),
+        }
+        Ok(())
+    }
+
+    /// Injects a file, which was named itself or found in a folder.
+    fn file(&mut self, path: &Path, folder: Option<&Path>) -> anyhow::Result<()> {
+        let name = path.display().to_string();
+        let failure = |code, message| Failure { file: Some(&name), ..Failure::new(code, message) };
+        if self.arguments.in_place {
+            if !path.is_file() {
+                self.bad(&failure("unreadable_file", "is not a regular file".to_owned()));
+                return Ok(());
+            }
+            self.target =
+                Target::File { before: Vec::new(), content: Vec::new(), changed: false, complete: true };
+        }
+        match self.names.as_mut().map(|names| names.target(path)) {
+            None => {}
+            Some(diff::Target::New(target)) => self.start_diff(target),
+            Some(diff::Target::Repeated) => {
+                self.warn("repeated_file", Some(&name), "is a file that the diff has already");
+                return Ok(());
+            }
+        }
+        match File::open(path) {
+            Ok(opened) => self.stream(&name, BufReader::with_capacity(64 * 1024, opened))?,
+            Err(error) => self.bad(&failure("unreadable_file", format!("cannot be read: {error}"))),
+        }
+        match &self.target {
+            Target::File { before, content, changed: true, complete: true } => {
+                if let Err(error) = files::replace(path, folder, before, content) {
+                    self.bad(&failure("unwritable_file", format!("cannot be written: {error}")));
+                }
+            }
+            Target::File { complete: false, .. } if !self.arguments.quiet => match self.arguments.report {
+                ReportFormat::Text => self.output.message(&format!("{name} stays as it is")),
+                ReportFormat::Json => {
+                    let failure = failure("file_not_edited", "stays as it is".to_owned());
+                    self.output.message(&report::json_error(&failure));
+                }
+            },
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn start_diff(&mut self, name: Vec<u8>) {
+        if self.names.is_some() {
+            self.target = Target::Diff(FileDiff::new(name, Output::data_has_colour()));
+        }
+    }
+
+    fn warn(&mut self, code: &'static str, file: Option<&str>, message: &str) {
+        let failure = Failure { file, ..Failure::new(code, message.to_owned()) };
+        let line = match self.arguments.report {
+            ReportFormat::Text => report::warning_text(&failure),
+            ReportFormat::Json => report::warning_json(&failure),
+        };
+        self.output.message(&line);
+    }
+
+    /// Injects the documents of a stream in batches, on all processors, and prints them in their order.
+    fn stream(&mut self, name: &str, reader: impl BufRead) -> anyhow::Result<()> {
+        let mut documents = RawDocuments::new(reader).peekable();
+        let mut is_empty = true;
+        let mut number = 0;
+        while documents.peek().is_some() {
+            let mut batch = Vec::new();
+            let mut failure = None;
+            let mut bytes = 0;
+            while batch.len() < MAX_BATCH && bytes < MAX_BATCH_BYTES {
+                match documents.next() {
+                    Some(Ok(raw)) => {
+                        is_empty = is_empty && !has_content(&raw);
+                        bytes += raw.bytes.len();
+                        batch.push(raw);
+                    }
+                    Some(Err(error)) => failure = Some(error),
+                    None => {}
+                }
+                if failure.is_some() || documents.peek().is_none() {
+                    break;
+                }
+            }
+            for (processed, raw) in self.process_all(name, number, &batch).into_iter().zip(&batch) {
+                self.print(processed, raw)?;
+            }
+            number += batch.len();
+            if let Some(error) = failure {
+                is_empty = false;
+                number += 1;
+                self.bad(&Failure {
+                    file: Some(name),
+                    document: Some(number),
+                    ..Failure::new("bad_document", error.to_string())
+                });
+            }
+        }
+        if let Target::Diff(diff) = &mut self.target {
+            let rest = diff.finish();
+            self.output.data(&rest)?;
+        }
+        if is_empty {
+            self.warn("no_document", Some(name), "has no document");
+        }
+        Ok(())
+    }
+
+    fn process_all<'f>(&self, file: &'f str, before: usize, batch: &[RawDocument]) -> Vec<Processed<'f>> {
+        let Self { arguments, policies, wanted, .. } = *self;
+        let work = |(at, raw): (usize, &RawDocument)| {
+            let number = before + at + 1;
+            list::process(arguments, policies, wanted, file, number, raw)
+                .unwrap_or_else(|| document::process(arguments, policies, wanted, file, number, raw))
+        };
+        let threads = thread::available_parallelism().map_or(1, NonZero::get);
+        // A thread costs about as much as a few documents.
+        let share = batch.len().div_ceil(threads).max(16);
+        if batch.len() <= share {
+            return batch.iter().enumerate().map(work).collect();
+        }
+        let numbered: Vec<(usize, &RawDocument)> = batch.iter().enumerate().collect();
+        let work = &work;
+        thread::scope(|scope| {
+            let workers: Vec<_> = numbered
+                .chunks(share)
+                .map(|share| scope.spawn(move || share.iter().copied().map(work).collect::<Vec<_>>()))
+                .collect();
+            workers
+                .into_iter()
+                .flat_map(|worker| worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+                .collect()
+        })
+    }
+
+    fn print(&mut self, processed: Processed<'_>, raw: &RawDocument) -> anyhow::Result<()> {
+        let Processed { content, lines, error, status, verdict } = processed;
+        match (&mut self.target, content) {
+            (Target::Output(before), Content::Rendered(rendered)) => {
+                let content = if before.nothing { &rendered.content } else { rendered.later(raw) };
+                self.output.data(rendered.separator(self.arguments.output, *before))?;
+                self.output.data(content)?;
+                *before = rendered.before(*before);
+            }
+            (Target::Diff(diff), content) => {
+                diff.skip_to(raw.line);
+                let part = diff.document(&raw.bytes, content.edited().unwrap_or(&raw.bytes));
+                self.output.data(&part)?;
+            }
+            (Target::File { before, content: file, changed, complete }, content) => {
+                before.extend_from_slice(&raw.bytes);
+                *complete &= status == ExitStatus::Done;
+                *changed |= content.edited().is_some();
+                file.extend_from_slice(content.edited().unwrap_or(&raw.bytes));
+            }
+            (Target::Output(_), Content::Edited(_)) => {}
+        }
+        for line in lines {
+            self.output.message(&line);
+        }
+        if let Some(failure) = error {
+            self.bad(&failure);
+        }
+        self.verdict.add(verdict);
+        self.status = self.status.max(status);
+        Ok(())
+    }
+
+    /// Reports invalid input; the command continues with the next document.
+    fn bad(&mut self, failure: &Failure<'_>) {
+        if let Target::File { complete, .. } = &mut self.target {
+            *complete = false;
+        }
+        self.fail(ExitStatus::Bad, failure);
+    }
+
+    fn fail(&mut self, status: ExitStatus, failure: &Failure<'_>) {
+        self.status = self.status.max(status);
+        match self.arguments.report {
+            ReportFormat::Text => self.output.failure(&failure.to_string()),
+            ReportFormat::Json => self.output.message(&report::json_error(failure)),
+        }
+    }
+}
+
+/// The path itself, or the manifests in a directory, sorted by name and without those of its subdirectories.
+pub(super) fn files_of(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let shown = path.display();
+    let kind = fs::metadata(path).with_context(|| format!("{shown} cannot be read"))?;
+    if !kind.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let mut files = Vec::new();
+    for entry in fs::read_dir(path).with_context(|| format!("{shown} cannot be read"))? {
+        let file = entry.with_context(|| format!("{shown} cannot be read"))?.path();
+        let is_manifest =
+            file.extension().is_some_and(|end| ["yaml", "yml", "json"].iter().any(|known| end == *known));
+        if is_manifest && file.is_file() {
+            files.push(file);
+        }
+    }
+    files.sort();
+    if files.is_empty() {
+        anyhow::bail!("{shown} has no file that ends in .yaml, .yml or .json");
+    }
+    Ok(files)
+}

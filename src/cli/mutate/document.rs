@@ -1,0 +1,220 @@
+//! One document of a manifest: read, injected and rendered.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use fabric_engine::manifest::{
+    self, Document, DocumentError, EditedDocument, InjectedDocument, RawDocument, TriggerAnnotation, Wanted,
+};
+use fabric_engine::policy_set::PolicySet;
+use fabric_policy::nodes::Nodes;
+use fabric_yaml::Comment;
+
+use super::super::ExitStatus;
+use super::super::render::{self, Format, Rendered};
+use super::super::report::{self, Failure, Location};
+use super::exit_policy::Verdict;
+use super::{Arguments, ReportFormat};
+
+/// The output for one document.
+pub(super) struct Processed<'a> {
+    pub(super) content: Content,
+    /// The lines of the report.
+    pub(super) lines: Vec<String>,
+    /// The reason for which the document could not be processed.
+    pub(super) error: Option<Failure<'a>>,
+    pub(super) status: ExitStatus,
+    pub(super) verdict: Verdict,
+}
+
+/// The content of a document after the injection.
+pub(super) enum Content {
+    /// In the format of the output.
+    Rendered(Rendered),
+    /// The text of the document with the edits, for a diff and for `--in-place`. `None` if it does not change.
+    Edited(Option<EditedDocument>),
+}
+
+impl Content {
+    /// The comments that the edits have lost.
+    fn lost(&self) -> &[Comment] {
+        match self {
+            Content::Edited(edited) => edited.as_ref().map_or(&[], |edited| &edited.lost),
+            Content::Rendered(rendered) => &rendered.lost,
+        }
+    }
+
+    pub(super) fn edited(&self) -> Option<&[u8]> {
+        match self {
+            Content::Edited(edited) => edited.as_ref().map(|edited| edited.bytes.as_slice()),
+            Content::Rendered(_) => None,
+        }
+    }
+}
+
+/// Reads, injects and renders one document, independent of the others.
+pub(super) fn process<'a>(
+    arguments: &Arguments,
+    policies: &PolicySet,
+    wanted: Wanted<'_>,
+    file: &'a str,
+    number: usize,
+    raw: &RawDocument,
+) -> Processed<'a> {
+    let bad = |error: DocumentError| Processed {
+        content: Content::Edited(None),
+        lines: Vec::new(),
+        error: Some(Failure {
+            file: Some(file),
+            document: Some(number),
+            ..Failure::new("bad_document", error.to_string())
+        }),
+        status: ExitStatus::Bad,
+        verdict: Verdict::default(),
+    };
+    let mut document = match Document::read(raw) {
+        Ok(document) => document,
+        Err(error) => return bad(with_hint(error, raw)),
+    };
+    let object = document.value.as_ref().map(object_name).unwrap_or_default();
+    let before = match arguments.output {
+        Some(Format::Review) => document.value.clone(),
+        _ => None,
+    };
+    let injected = match manifest::inject(policies, &mut document, raw, wanted) {
+        Ok(injected) => injected,
+        Err(error) => return bad(error),
+    };
+    let location = Location { file, document: number, object: &object };
+    let content = if is_edited(arguments) {
+        let after = injected.value.as_ref().filter(|_| !injected.refused());
+        after.map(|after| document.edited(raw, after)).transpose().map(Content::Edited)
+    } else {
+        render(arguments.output, location, raw, &document, before.as_ref(), &injected).map(Content::Rendered)
+    };
+    let content = match content {
+        Ok(content) => content,
+        Err(error) => return bad(error),
+    };
+    let mut lines = Vec::new();
+    let status = report_templates(arguments, location, &injected, &mut lines);
+    lines.extend(injected.notes.iter().filter(|_| !arguments.quiet).map(|note| match arguments.report {
+        ReportFormat::Text => report::note_text(location, note),
+        ReportFormat::Json => report::note_json(location, note),
+    }));
+    lines.extend(lost_comments(arguments, location, content.lost(), &injected));
+    let verdict = Verdict::of(location, &injected);
+    Processed { content, lines, error: None, status, verdict }
+}
+
+pub(super) fn wanted<'n>(arguments: &'n Arguments, nodes: Option<&'n Arc<Nodes>>) -> Wanted<'n> {
+    Wanted {
+        patches: matches!(arguments.output, Some(Format::Patch | Format::Review)),
+        summary: !arguments.quiet,
+        findings: !arguments.quiet || arguments.exit_policy.reads_findings(),
+        annotation: if arguments.assume_annotated {
+            TriggerAnnotation::Assumed
+        } else {
+            TriggerAnnotation::Required
+        },
+        namespace: arguments.namespace.as_deref(),
+        nodes,
+        ..Wanted::default()
+    }
+}
+
+/// Returns whether the output is the text of the document with the edits.
+pub(super) fn is_edited(arguments: &Arguments) -> bool {
+    arguments.in_place || arguments.output == Some(Format::Diff)
+}
+
+/// Adds the report on each pod template, and returns the exit status.
+pub(super) fn report_templates(
+    arguments: &Arguments,
+    location: Location<'_>,
+    injected: &InjectedDocument,
+    lines: &mut Vec<String>,
+) -> ExitStatus {
+    let mut status = if injected.refused() { ExitStatus::Refused } else { ExitStatus::Done };
+    for template in &injected.templates {
+        let is_bad = manifest::is_bad_input(&template.mutation);
+        if is_bad {
+            status = ExitStatus::Bad;
+        }
+        match (arguments.quiet && !is_bad, arguments.report) {
+            (true, _) => {}
+            (false, ReportFormat::Text) => lines.extend(report::text(location, template)),
+            (false, ReportFormat::Json) => lines.push(report::json(location, template)),
+        }
+    }
+    status
+}
+
+/// The error of a document, with the remedy if that is known.
+pub(crate) fn with_hint(mut error: DocumentError, raw: &RawDocument) -> DocumentError {
+    let is_template = raw.bytes.windows(2).any(|two| two == b"{{");
+    let hint = if is_template {
+        " (hint: `{{ … }}` is no YAML; render a chart first: `helm template . | fabric-injector mutate -f -`)"
+    } else if error.message.contains("invalid indentation") {
+        " (hint: indent the lines of a text in quotes, and those between brackets, further than their key)"
+    } else {
+        ""
+    };
+    error.message.push_str(hint);
+    error
+}
+
+/// The warnings about comments that the edits have lost.
+pub(super) fn lost_comments(
+    arguments: &Arguments,
+    location: Location<'_>,
+    lost: &[Comment],
+    injected: &InjectedDocument,
+) -> Vec<String> {
+    if arguments.quiet {
+        return Vec::new();
+    }
+    let of_texts = injected.lost.iter().map(|(pointer, comment)| (format!("{pointer}: "), comment));
+    let lost = lost.iter().map(|comment| (String::new(), comment)).chain(of_texts);
+    let line = |(pointer, Comment { line, text }): (String, &Comment)| {
+        let reason = "because the lines around it are written again";
+        let message = format!("{pointer}line {line}: the comment `{text}` is not kept, {reason}");
+        let (file, document) = (Some(location.file), Some(location.document));
+        let warning = Failure { file, document, ..Failure::new("comment_lost", message) };
+        match arguments.report {
+            ReportFormat::Text => report::warning_text(&warning),
+            ReportFormat::Json => report::warning_json(&warning),
+        }
+    };
+    lost.map(line).collect()
+}
+
+fn render(
+    format: Option<Format>,
+    location: Location<'_>,
+    raw: &RawDocument,
+    document: &Document,
+    before: Option<&Value>,
+    injected: &InjectedDocument,
+) -> Result<Rendered, DocumentError> {
+    let before = before.unwrap_or(&Value::Null);
+    let plain = |content| Rendered { content, marked: true, ..Rendered::default() };
+    Ok(match (format, &injected.value) {
+        (Some(Format::Review), _) => plain(render::review(before, injected)),
+        _ if injected.refused() => Rendered::default(),
+        (Some(Format::Patch), Some(_)) => plain(render::patch(location, injected)),
+        (Some(Format::Patch), None) => Rendered::default(),
+        (format, _) => render::document(format, raw, document, injected)?,
+    })
+}
+
+/// The kind and name of a document, such as `Job/train`.
+pub(crate) fn object_name(document: &Value) -> String {
+    let kind = document["kind"].as_str().unwrap_or("object");
+    let metadata = &document["metadata"];
+    match metadata["name"].as_str().or_else(|| metadata["generateName"].as_str()) {
+        Some(name) => format!("{kind}/{name}"),
+        None => kind.to_owned(),
+    }
+}

@@ -1,0 +1,348 @@
+//! `fabric-injector policy explain`: what a policy adds, and why a pod comes out as it does.
+
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader};
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context, bail, ensure};
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::builtin;
+use crate::cli::ExitStatus;
+use crate::cli::mutate::{files_of, object_name};
+use crate::cli::nodes::NodeArguments;
+use crate::cli::output::Output;
+use crate::policy_sources::{PolicySources, available};
+use crate::stream::RawDocuments;
+use fabric_engine::manifest::{Document, Found, List, RawDocument, find, find_in_item};
+use fabric_engine::policy_set::PolicySet;
+use fabric_engine::workload::{self, CheckedPod};
+use fabric_policy::OtherKind;
+use fabric_policy::nodes::Nodes;
+use fabric_tools::explain::{self, Explainer, PodFact, Sources, VERSION};
+use fabric_tools::policy_test;
+use fabric_yaml::escape;
+
+/// Explain what a policy adds, or why the pods of a manifest come out as they do
+///
+/// The policies are arguments, as for `policy show` and `policy check`; `--values` and `--set` are those of `mutate`.
+#[derive(Debug, Args)]
+#[command(
+    after_long_help = "Exit status: 0 done, also for a pod that a policy refuses; 2 bad usage, input or policy."
+)]
+pub(crate) struct Arguments {
+    /// A built-in policy, a policy file, or a folder of them [default: the policies of the provider that the values
+    /// file enables]
+    #[arg(
+        value_name = "POLICY",
+        value_delimiter = ',',
+        env = POLICY_VARIABLE,
+        hide_env_values = true
+    )]
+    policies: Vec<String>,
+    /// The same as an argument, as for `mutate`
+    #[arg(long = "policy", value_name = "NAME|PATH|DIR", value_delimiter = ',')]
+    named: Vec<String>,
+    /// Explain the pods of a manifest, a folder of them, or `-` for standard input; may be given several times
+    #[arg(short = 'f', long = "filename", value_name = "FILE|DIR|-")]
+    files: Vec<String>,
+    /// Explain the pod of a recorded AdmissionReview, in JSON or YAML, or `-` for standard input
+    #[arg(long, value_name = "FILE")]
+    review: Option<String>,
+    /// A file with a `multinodeNetworking:` block, such as a Helm values file as it is
+    #[arg(long, value_name = "FILE", env = "FABRIC_INJECTOR_VALUES", hide_env_values = true)]
+    values: Option<String>,
+    /// A parameter of the policies in use that have it; wins over the values file
+    #[arg(long = "set", value_name = "KEY=VALUE", env = "FABRIC_INJECTOR_SET", hide_env_values = true)]
+    sets: Vec<String>,
+    #[command(flatten)]
+    nodes: NodeArguments,
+    /// The form of the output
+    #[arg(short, long, value_enum, value_name = "FORMAT", default_value = "text")]
+    output: Format,
+}
+
+const POLICY_VARIABLE: &str = "FABRIC_INJECTOR_POLICY";
+
+impl Arguments {
+    /// The policies of the arguments and of the option, which take the place of those of the environment.
+    fn policies(&self) -> Vec<String> {
+        let of_environment =
+            std::env::var(POLICY_VARIABLE).is_ok_and(|names| names == self.policies.join(","));
+        let arguments = if of_environment && !self.named.is_empty() { &[] } else { self.policies.as_slice() };
+        arguments.iter().chain(&self.named).cloned().collect()
+    }
+}
+
+/// Fails for a manifest that is named as a policy.
+fn no_manifest(name: &str, policies: &[String]) -> anyhow::Result<()> {
+    let path = Path::new(name);
+    let text =
+        if builtin::find(name).is_none() && path.is_file() { fs::read_to_string(path).ok() } else { None };
+    let Some(foreign) = text.and_then(|text| OtherKind::of(&text)) else { return Ok(()) };
+    let kind = foreign.kind.as_deref().unwrap_or("file without a kind");
+    if kind == policy_test::KIND {
+        bail!("{name} has cases of policies\nhint: `fabric-injector policy test {name}` runs them");
+    }
+    let others: Vec<&str> = policies.iter().map(String::as_str).filter(|other| *other != name).collect();
+    let others = if others.is_empty() { "POLICY".to_owned() } else { others.join(" ") };
+    bail!(
+        "{name} is a {kind}, and no policy\nhint: `fabric-injector policy explain {others} -f {name}` explains its pods"
+    )
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// For people
+    Text,
+    /// One JSON object, see `docs/explain.md`
+    Json,
+}
+
+/// A pod of a document, with its place.
+#[derive(Debug, Serialize)]
+struct PodOf {
+    file: String,
+    /// The number of the document, from 1.
+    document: usize,
+    /// The kind and name of the document, such as `Job/train`.
+    object: String,
+    /// The JSON Pointer from the document's root to the pod.
+    pointer: String,
+    #[serde(flatten)]
+    fact: PodFact,
+    /// Requests for the fabric that have no effect, each with the change that gives it one.
+    near_misses: Vec<Value>,
+}
+
+pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<ExitStatus> {
+    let Arguments { values, sets, .. } = arguments;
+    let policies = &arguments.policies();
+    let by_nodes = arguments.nodes.are_given();
+    if policies.is_empty() && values.is_none() && !by_nodes {
+        bail!(
+            "no policy is named; write `policy explain NAME`, or `--values FILE` with a provider enabled\n{}",
+            available()
+        );
+    }
+    for name in policies {
+        no_manifest(name, policies)?;
+    }
+    let (policies, values, sets) = (policies.clone(), values.clone(), sets.clone());
+    let loaded = PolicySources { policies, values, sets, by_nodes }.load_with_origins()?;
+    loaded.notes.iter().for_each(|note| output.message(note));
+    let sources = Sources { values: loaded.values.as_ref(), sets: &loaded.sets };
+    if arguments.files.is_empty() && arguments.review.is_none() {
+        ensure!(
+            !arguments.nodes.are_given(),
+            "`--nodes` and `--cluster` need pods\nhint: name a manifest with `-f`"
+        );
+        let facts: Vec<_> =
+            loaded.policies.policies().iter().map(|policy| explain::policy(policy, &sources)).collect();
+        match arguments.output {
+            Format::Json => json_output(output, &json!({"version": VERSION, "policies": facts}))?,
+            Format::Text => {
+                let texts: Vec<String> = facts.iter().map(explain::policy_text).collect();
+                output.text(&texts.join("\n"))?;
+            }
+        }
+        return Ok(ExitStatus::Done);
+    }
+    let reads_stdin = arguments.files.iter().chain(&arguments.review).any(|file| file == "-");
+    let mut pods = Pods {
+        nodes: arguments.nodes.read(reads_stdin)?,
+        policies: &loaded.policies,
+        explainer: Explainer::new(&loaded.policies, sources),
+        output,
+        format: arguments.output,
+        count: 0,
+        status: ExitStatus::Done,
+    };
+    let ended = pods.explain(arguments);
+    // What was printed is whole also if a later document cannot be read.
+    if ended.is_ok() || pods.count > 0 {
+        pods.finish()?;
+    }
+    ended.map(|()| pods.status)
+}
+
+/// The beginning of the pods as JSON.
+fn head() -> String {
+    format!("{{\n  \"version\": {VERSION},\n  \"pods\": [")
+}
+
+fn json_output(output: &mut Output, value: &Value) -> anyhow::Result<()> {
+    output.text(&(serde_json::to_string_pretty(value)? + "\n"))
+}
+
+fn text(PodOf { file, document, object, pointer, fact, near_misses }: &PodOf) -> String {
+    let pointer = if pointer.is_empty() { String::new() } else { format!(" {pointer}") };
+    let mut text = explain::pod_text(&format!("{file}: document {document}: {object}{pointer}"), fact);
+    for miss in near_misses {
+        let part = |name: &str| miss[name].as_str().unwrap_or_default();
+        let line = format!("near miss: {} ({})", part("message"), part("code"));
+        text.push_str(&format!("\n{}\n", escape::line(&line)));
+    }
+    text
+}
+
+/// Explains pods one after another, and keeps none of them.
+struct Pods<'a> {
+    policies: &'a PolicySet,
+    explainer: Explainer<'a>,
+    nodes: Option<Arc<Nodes>>,
+    output: &'a mut Output,
+    format: Format,
+    /// The pods so far.
+    count: usize,
+    status: ExitStatus,
+}
+
+impl Pods<'_> {
+    fn explain(&mut self, arguments: &Arguments) -> anyhow::Result<()> {
+        for file in &arguments.files {
+            self.source(file)?;
+        }
+        arguments.review.iter().try_for_each(|review| self.review(review))
+    }
+
+    fn source(&mut self, name: &str) -> anyhow::Result<()> {
+        if name == "-" {
+            return self.stream("stdin", io::stdin().lock());
+        }
+        for path in files_of(Path::new(name))? {
+            let name = path.display().to_string();
+            let file = File::open(&path).with_context(|| format!("{name} cannot be read"))?;
+            self.stream(&name, BufReader::new(file))?;
+        }
+        Ok(())
+    }
+
+    fn stream(&mut self, file: &str, reader: impl BufRead) -> anyhow::Result<()> {
+        let before = self.count;
+        for (index, raw) in RawDocuments::new(reader).enumerate() {
+            let raw = raw.with_context(|| format!("{file}: document {}", index + 1))?;
+            self.document(file, index + 1, &raw)?;
+        }
+        if self.count == before {
+            self.output.message(&format!("{file} has no pod and no pod template"));
+        }
+        Ok(())
+    }
+
+    /// Explains the pods of a document; those of a `List` item by item, as far as it can be split.
+    fn document(&mut self, file: &str, number: usize, raw: &RawDocument) -> anyhow::Result<()> {
+        let mut done = 0;
+        if let Some(mut list) = List::split(raw) {
+            while let Some((_, mut item)) = (done < list.count()).then(|| list.read(done)).flatten() {
+                let item = item.value.as_mut().map(|alone| alone["items"][0].take());
+                list.value["items"][done] = item.unwrap_or_default();
+                self.pods(file, number, &list.value, &find_in_item(&list.value, done, None))?;
+                list.value["items"][done] = Value::Null;
+                done += 1;
+            }
+            if done == list.count() {
+                return Ok(());
+            }
+        }
+        let Some(value) = read(file, number, raw)?.value else { return Ok(()) };
+        let is_done = |found: &Found| {
+            let item = found.pointer.strip_prefix("/items/").and_then(|rest| rest.split('/').next());
+            item.and_then(|item| item.parse::<usize>().ok()).is_some_and(|item| item < done)
+        };
+        let found: Vec<_> = find(&value, None).into_iter().filter(|found| !is_done(found)).collect();
+        self.pods(file, number, &value, &found)
+    }
+
+    /// Explains the pods that were found in a document.
+    fn pods(&mut self, file: &str, document: usize, value: &Value, found: &[Found]) -> anyhow::Result<()> {
+        let pod_of = |found: &Found| value.pointer(&found.pointer).unwrap_or(&Value::Null);
+        let mut found = found.to_vec();
+        for found in &mut found {
+            found.request.nodes.clone_from(&self.nodes);
+        }
+        let explained = found.iter().map(|found| self.explainer.pod(pod_of(found), &found.request));
+        let (mutations, facts): (Vec<_>, Vec<_>) = explained.unzip();
+        let pods: Vec<_> = found
+            .iter()
+            .zip(&mutations)
+            .map(|(Found { pointer, request }, mutation)| CheckedPod { pointer, context: request, mutation })
+            .collect();
+        let findings = workload::check(self.policies, value, &pods);
+        for ((found, fact), findings) in found.iter().zip(facts).zip(findings) {
+            if fact.reason.as_ref().is_some_and(|reason| reason.code == "malformed_pod") {
+                self.status = ExitStatus::Bad;
+            }
+            let near_misses = findings
+                .near_misses
+                .into_iter()
+                .map(|miss| json!({"code": miss.code, "path": miss.pointer, "message": miss.message}));
+            self.print(&PodOf {
+                file: file.to_owned(),
+                document,
+                object: object_name(value),
+                pointer: found.pointer.clone(),
+                fact,
+                near_misses: near_misses.collect(),
+            })?;
+        }
+        Ok(())
+    }
+
+    fn print(&mut self, pod: &PodOf) -> anyhow::Result<()> {
+        let is_first = self.count == 0;
+        self.count += 1;
+        match self.format {
+            Format::Json => {
+                let before = if is_first { head() } else { ",".to_owned() };
+                let pod = serde_json::to_string_pretty(pod)?.replace('\n', "\n    ");
+                self.output.text(&format!("{before}\n    {pod}"))
+            }
+            Format::Text => self.output.text(&format!("{}{}", if is_first { "" } else { "\n" }, text(pod))),
+        }
+    }
+
+    /// Ends the output.
+    fn finish(&mut self) -> anyhow::Result<()> {
+        match (self.format, self.count) {
+            (Format::Text, _) => Ok(()),
+            (Format::Json, 0) => self.output.text(&format!("{}]\n}}\n", head())),
+            (Format::Json, _) => self.output.text("\n  ]\n}\n"),
+        }
+    }
+
+    /// Explains the pod of a review. Anything else in the file is an error.
+    fn review(&mut self, name: &str) -> anyhow::Result<()> {
+        let documents = if name == "-" {
+            RawDocuments::new(io::stdin().lock()).collect::<Result<Vec<_>, _>>()
+        } else {
+            let file = File::open(name).with_context(|| format!("{name} cannot be read"))?;
+            RawDocuments::new(BufReader::new(file)).collect()
+        };
+        let name = if name == "-" { "stdin" } else { name };
+        let documents = documents.with_context(|| format!("{name} cannot be read"))?;
+        let before = self.count;
+        for (index, raw) in documents.iter().enumerate() {
+            let Some(value) = read(name, index + 1, raw)?.value else { continue };
+            if value["kind"] != "AdmissionReview" {
+                let kind = value["kind"].as_str().unwrap_or("object without a kind");
+                bail!(
+                    "{name}: document {} is of kind {kind}, and no AdmissionReview; give manifests with `-f`",
+                    index + 1
+                );
+            }
+            self.pods(name, index + 1, &value, &find(&value, None))?;
+        }
+        if self.count == before {
+            bail!("{name}: the review creates no pod, so that the webhook leaves it as it is");
+        }
+        Ok(())
+    }
+}
+
+fn read(file: &str, number: usize, raw: &RawDocument) -> anyhow::Result<Document> {
+    Document::read(raw).map_err(|error| anyhow::anyhow!("{file}: document {number}: {error}"))
+}

@@ -1,0 +1,98 @@
+//! `fabric-injector nodes`: the pools of a cluster, and what pods get on them.
+
+use std::collections::BTreeMap;
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use crate::policy_sources::PolicySources;
+use fabric_tools::explain::{SourceKind, Sources, Text};
+use fabric_tools::pools::{Pool, pools};
+
+use super::ExitStatus;
+use super::nodes::NodeArguments;
+use super::output::{Format, Output};
+use super::policy_sources::PolicyArguments;
+
+/// Show the pools of a cluster: their machines, GPUs and devices, and what a pod gets there; and what is wrong
+///
+/// A pool is the nodes with the same GPUs and the same labels, as far as policies read them. Without a policy or a
+/// provider, all built-in policies are in use, and the nodes choose among them.
+#[derive(Debug, Args)]
+#[command(
+    after_long_help = "Exit status: 0 nothing is wrong; 1 a pool has a problem; 2 bad usage, input or policy."
+)]
+pub(super) struct Arguments {
+    /// The nodes: the output of `kubectl get nodes -o json` or `-o yaml`, or `-` for standard input [default: those of
+    /// the cluster of `KUBECONFIG` or `~/.kube/config`]
+    #[arg(short = 'f', long = "filename", value_name = "FILE|-")]
+    file: Option<String>,
+    #[command(flatten)]
+    policies: PolicyArguments,
+    #[arg(short, long, value_enum, value_name = "FORMAT", default_value = "text")]
+    output: Format,
+}
+
+pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<ExitStatus> {
+    let nodes = NodeArguments::of(arguments.file.clone()).read(false)?.unwrap_or_default();
+    let sources = PolicySources { by_nodes: true, ..arguments.policies.clone().into() };
+    let loaded = sources.load_with_origins()?;
+    loaded.notes.iter().for_each(|note| output.message(note));
+    let origins = Sources { values: loaded.values.as_ref(), sets: &loaded.sets };
+    let pools = pools(&loaded.policies, origins, &nodes);
+    match arguments.output {
+        Format::Json => {
+            let value = json!({"version": 1, "nodes": nodes.len(), "pools": pools});
+            output.text(&format!("{}\n", serde_json::to_string_pretty(&value)?))?;
+        }
+        Format::Text if pools.is_empty() => {
+            output.message(&format!("none of the {} nodes has a GPU that a policy knows", nodes.len()));
+        }
+        Format::Text => output.text(&text(&pools))?,
+    }
+    let is_well = pools.iter().all(|pool| pool.problems.is_empty());
+    Ok(if is_well { ExitStatus::Done } else { ExitStatus::Warned })
+}
+
+fn text(pools: &[Pool]) -> String {
+    let heads = ["MACHINE", "READY", "GPUS", "DEVICES", "POLICY", "PARAMETERS"].map(str::to_owned);
+    let rows: Vec<[String; 6]> = [heads].into_iter().chain(pools.iter().map(row)).collect();
+    let mut text = Text::default();
+    text.rows(0, &rows);
+    for pool in pools {
+        for problem in &pool.problems {
+            text.section(&format!("warning: {}: {} ({})", machine(pool), problem.message, problem.code));
+        }
+    }
+    text.finish()
+}
+
+fn row(pool: &Pool) -> [String; 6] {
+    let counts = |counts: &BTreeMap<String, i64>| {
+        counts.iter().map(|(name, count)| format!("{count} {name}")).collect::<Vec<_>>().join(", ")
+    };
+    let parameters = pool.parameters.iter().map(|parameter| {
+        let source = match parameter.value.source {
+            SourceKind::Nodes => "nodes",
+            _ => "table",
+        };
+        let value = match &parameter.value.value {
+            Value::String(text) => text.clone(),
+            // A whole number of the type `number`.
+            other => other.to_string().trim_end_matches(".0").to_owned(),
+        };
+        format!("{}={value} ({source})", parameter.value.name)
+    });
+    [
+        machine(pool).to_owned(),
+        format!("{}/{}", pool.ready, pool.nodes),
+        counts(&pool.gpus),
+        counts(&pool.devices),
+        pool.policy.clone().unwrap_or_else(|| "none".to_owned()),
+        parameters.collect::<Vec<_>>().join(", "),
+    ]
+}
+
+fn machine(pool: &Pool) -> &str {
+    if pool.machine.is_empty() { "(no label)" } else { &pool.machine }
+}

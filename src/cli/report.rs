@@ -1,0 +1,164 @@
+//! The report on each pod template, as text or as JSON.
+
+use std::fmt;
+
+use serde_json::{Value, json};
+
+use fabric_engine::manifest::{Note, Template};
+use fabric_engine::{Outcome, Reason};
+
+/// The location of a pod template.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Location<'a> {
+    pub(super) file: &'a str,
+    /// The number of the document, from 1.
+    pub(super) document: usize,
+    /// The kind and name of the document, such as `Job/train`.
+    pub(super) object: &'a str,
+}
+
+/// The lines of the report as text.
+pub(super) fn text(location: Location<'_>, template: &Template) -> Vec<String> {
+    let Location { file, document, object } = location;
+    let mutation = &template.mutation;
+    let mut head = format!("{file}: document {document}: {object}");
+    if !template.pointer.is_empty() {
+        head.push_str(&format!(" {}", template.pointer));
+    }
+    let (outcome, details) = match &mutation.outcome {
+        Outcome::Mutated(mutated) => (format!("mutated by {}", mutated.stamp), template.added.clone()),
+        Outcome::Skipped { reason, .. } => {
+            (format!("skipped: {reason} ({})", reason.code()), template.added.clone())
+        }
+        Outcome::Unchanged { reason, .. } => {
+            (format!("unchanged: {} ({})", sentence(reason, template), reason.code()), Vec::new())
+        }
+        Outcome::Refused { reason } => (format!("refused: {reason} ({})", reason.code()), Vec::new()),
+    };
+    let mut lines = vec![format!("{head}: {outcome}")];
+    lines.extend(details.iter().map(|detail| format!("  + {detail}")));
+    lines
+        .extend(mutation.warnings.iter().map(|warning| format!("  warning: {warning} ({})", warning.code())));
+    let near_misses = template.findings.near_misses.iter();
+    lines.extend(near_misses.map(|miss| format!("  near miss: {} ({})", miss.message, miss.code)));
+    lines
+}
+
+/// The reason, with the annotation that would have the pod injected.
+fn sentence(reason: &Reason, template: &Template) -> String {
+    match &template.findings.advice {
+        Some(advice) => format!("{reason}; {}", advice.message),
+        None => reason.to_string(),
+    }
+}
+
+/// The report on a workload, or a part of it, without a pod template.
+pub(super) fn note_text(location: Location<'_>, note: &Note) -> String {
+    let Location { file, document, object } = location;
+    let Note { pointer, code, message, .. } = note;
+    let space = if pointer.is_empty() { "" } else { " " };
+    format!("{file}: document {document}: {object}{space}{pointer}: unchanged: {message} ({code})")
+}
+
+/// The same as one JSON object, with the keys of the report on a template.
+pub(super) fn note_json(location: Location<'_>, note: &Note) -> String {
+    json!({
+        "file": location.file,
+        "document": location.document,
+        "path": note.pointer,
+        "outcome": "unchanged",
+        "policy": null,
+        "reason": note.code,
+        "message": note.message,
+        "added": [],
+        "warnings": [],
+        "near_misses": [],
+    })
+    .to_string()
+}
+
+/// An error, with the file and the document that have it.
+#[derive(Debug)]
+pub(super) struct Failure<'a> {
+    pub(super) code: &'static str,
+    pub(super) file: Option<&'a str>,
+    pub(super) document: Option<usize>,
+    pub(super) message: String,
+}
+
+impl Failure<'_> {
+    pub(super) fn new(code: &'static str, message: String) -> Self {
+        Self { code, file: None, document: None, message }
+    }
+}
+
+impl fmt::Display for Failure<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(file) = self.file {
+            write!(f, "{file}: ")?;
+        }
+        if let Some(document) = self.document {
+            write!(f, "document {document}: ")?;
+        }
+        f.write_str(&self.message)
+    }
+}
+
+/// An error as one JSON object.
+pub(super) fn json_error(failure: &Failure<'_>) -> String {
+    coded("error", failure)
+}
+
+fn coded(outcome: &str, failure: &Failure<'_>) -> String {
+    json!({
+        "outcome": outcome,
+        "file": failure.file,
+        "document": failure.document,
+        "code": failure.code,
+        "message": failure.message,
+    })
+    .to_string()
+}
+
+/// A warning about the output, which is complete.
+pub(super) fn warning_text(warning: &Failure<'_>) -> String {
+    format!("{warning} ({})", warning.code)
+}
+
+/// The same as one JSON object.
+pub(super) fn warning_json(warning: &Failure<'_>) -> String {
+    coded("warning", warning)
+}
+
+/// The report as one JSON object.
+pub(super) fn json(location: Location<'_>, template: &Template) -> String {
+    let mutation = &template.mutation;
+    let (outcome, reason) = match &mutation.outcome {
+        Outcome::Mutated(_) => ("mutated", None),
+        Outcome::Skipped { reason, .. } => ("skipped", Some(reason)),
+        Outcome::Unchanged { reason, .. } => ("unchanged", Some(reason)),
+        Outcome::Refused { reason } => ("refused", Some(reason)),
+    };
+    let warnings: Vec<Value> = mutation
+        .warnings
+        .iter()
+        .map(|warning| json!({"code": warning.code(), "path": warning.path, "message": warning.to_string()}))
+        .collect();
+    let near_misses = template.findings.near_misses.iter();
+    let near_misses: Vec<Value> = near_misses
+        .map(|miss| json!({"code": miss.code, "path": miss.pointer, "message": miss.message}))
+        .collect();
+    json!({
+        "file": location.file,
+        "document": location.document,
+        "path": template.pointer,
+        "outcome": outcome,
+        "policy": mutation.policy,
+        "reason": reason.map(Reason::code),
+        "message": reason.map(|reason| sentence(reason, template)),
+        "added": template.added,
+        "warnings": warnings,
+        "near_misses": near_misses,
+    })
+    .to_string()
+}

@@ -1,0 +1,67 @@
+//! `fabric-injector serve`: the webhook.
+
+mod arguments;
+mod configuration;
+mod greeting;
+mod log;
+mod open_files;
+mod signals;
+
+use anyhow::Context;
+
+use crate::cluster::{NodeWatch, Reconciler};
+use crate::server::{Ended, Server, compiled};
+use crate::telemetry::traces;
+use fabric_policy::work::Work;
+
+use super::ExitStatus;
+use configuration::Configuration;
+
+pub(super) use arguments::{Arguments, ModeArgument};
+
+/// Threads that read files and look up names.
+const BLOCKING_THREADS: usize = 4;
+
+pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitStatus> {
+    let _log = log::Log::install(arguments)?;
+    let exporter = traces::Exporter::install()?;
+    // Reviews have a thread of their own.
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .max_blocking_threads(BLOCKING_THREADS)
+        .enable_all()
+        .build()
+        .context("the threads that serve requests cannot be started")?;
+    let ended = runtime.block_on(serve(arguments))?;
+    // A file on a mount that does not answer may still be read.
+    runtime.shutdown_background();
+    exporter.finish();
+    Ok(match ended {
+        Ended::Drained => ExitStatus::Done,
+        Ended::CutOff => ExitStatus::Refused,
+    })
+}
+
+/// Serves until a signal.
+async fn serve(arguments: &Arguments) -> anyhow::Result<Ended> {
+    let mut stops = signals::stops()?;
+    let reconciler = match arguments.cluster.options()? {
+        None => None,
+        Some(options) => {
+            // Errors of policies are reported before the API server is reached.
+            compiled(&configuration::policy_sources(arguments)?.read()?, &Work::of_loading())?;
+            tokio::select! {
+                reconciler = Reconciler::start(options) => Some(reconciler?),
+                _ = stops.recv() => return Ok(Ended::Drained),
+            }
+        }
+    };
+    let Configuration { server, ca } = Configuration::new(arguments)?;
+    let node_watch = if arguments.watch_nodes { Some(NodeWatch::new().await?) } else { None };
+    let server = Server::bind(server, reconciler).await?.watching(node_watch);
+    server.log_start()?;
+    if let Some(ca) = ca {
+        // A closed standard output does not keep the server from serving.
+        let _ = greeting::print(&server, &ca);
+    }
+    Ok(server.run(stops).await?)
+}

@@ -1,0 +1,44 @@
+//! The log of a server.
+
+use std::sync::mpsc;
+use std::thread;
+
+use anyhow::Context;
+use tokio::time::Duration;
+use tracing_appender::non_blocking::WorkerGuard;
+
+use crate::telemetry::logs;
+
+use super::super::output;
+use super::arguments::Arguments;
+
+/// The longest time that the end of the program waits for the reader of the log.
+const FLUSH_TIMEOUT: Duration = Duration::from_millis(1_500);
+
+/// The log, which is flushed when this is dropped.
+pub(super) struct Log(Option<WorkerGuard>);
+
+impl Log {
+    pub(super) fn install(arguments: &Arguments) -> anyhow::Result<Self> {
+        let stream = output::log_stream().context("standard error cannot be written to")?;
+        Ok(Self(Some(logs::install(&filter(arguments), stream)?)))
+    }
+}
+
+fn filter(arguments: &Arguments) -> String {
+    let given = arguments.log.clone().or_else(|| std::env::var("RUST_LOG").ok());
+    given.filter(|filter| !filter.is_empty()).unwrap_or_else(|| logs::DEFAULT_FILTER.to_owned())
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        let guard = self.0.take();
+        let (done, is_done) = mpsc::channel();
+        // The guard waits a second for the log, and may then print to standard output, which blocks without a reader.
+        thread::spawn(move || {
+            drop(guard);
+            let _ = done.send(());
+        });
+        let _ = is_done.recv_timeout(FLUSH_TIMEOUT);
+    }
+}

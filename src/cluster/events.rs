@@ -1,0 +1,173 @@
+//! Events on the owners of pods, off the way of reviews.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::time::SystemTime;
+
+use k8s_openapi::api::events::v1::Event;
+use kube::api::{Api, DynamicObject, PostParams};
+use kube::core::ApiResource;
+use kube::{Client, Error};
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use tokio::time::{Duration, Instant, timeout};
+
+use fabric_engine::admission::ForOwner;
+
+use super::api::{cause, client};
+
+/// The pods that wait. Those of one controller have the same warnings.
+const QUEUE: usize = 256;
+/// The time within which an owner gets one event with a code.
+const REPEAT: Duration = Duration::from_mins(10);
+/// The most events that are remembered for that time.
+const MOST_KNOWN: usize = 4_096;
+/// The time within which the API server has to answer.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+/// The length of the name of the owner in that of an event, which has at most 253 characters.
+const MAX_NAME: usize = 230;
+
+/// The queue of events.
+#[derive(Debug)]
+pub(crate) struct Events(mpsc::Sender<ForOwner>);
+
+impl Events {
+    /// Creates events with the kubeconfig that `KUBECONFIG` names, else with the service account of the pod. `count` gets
+    /// the result of each.
+    pub(crate) async fn start(count: impl Fn(&'static str) + Send + Sync + 'static) -> anyhow::Result<Self> {
+        let client = client().await?;
+        let (sender, mut receiver) = mpsc::channel::<ForOwner>(QUEUE);
+        tokio::spawn(async move {
+            let mut known = HashMap::new();
+            while let Some(ForOwner { owner, warnings }) = receiver.recv().await {
+                for (code, text) in warnings {
+                    if is_new(&mut known, &owner, &code)
+                        && let Some(result) = create(&client, &event(&owner, &code, &text)).await
+                    {
+                        count(result);
+                    }
+                }
+            }
+        });
+        Ok(Self(sender))
+    }
+
+    /// Returns whether there was room.
+    pub(crate) fn offer(&self, advice: ForOwner) -> bool {
+        self.0.try_send(advice).is_ok()
+    }
+}
+
+/// Returns whether the owner got no event with this code lately.
+fn is_new(known: &mut HashMap<u64, Instant>, owner: &Value, code: &str) -> bool {
+    let key = hash(&(owner["uid"].as_str(), code));
+    if known.get(&key).is_some_and(|at| at.elapsed() < REPEAT) {
+        return false;
+    }
+    if known.len() >= MOST_KNOWN {
+        known.retain(|_, at| at.elapsed() < REPEAT);
+    }
+    if known.len() >= MOST_KNOWN {
+        // The names of events keep most repetitions from being stored.
+        known.clear();
+    }
+    known.insert(key, Instant::now());
+    true
+}
+
+fn hash(value: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// The event. Its name is the same in each replica, so that one of them creates it in each ten minutes of the clock.
+fn event(owner: &Value, code: &str, text: &str) -> Value {
+    let now = SystemTime::now();
+    let turn = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs() / REPEAT.as_secs();
+    let name: String = owner["name"].as_str().unwrap_or_default().chars().take(MAX_NAME).collect();
+    let name = name.trim_end_matches(['.', '-']);
+    // `host_network` is `HostNetwork`.
+    let mut is_first = true;
+    let reason: String = code
+        .chars()
+        .filter_map(|letter| {
+            let begins = std::mem::replace(&mut is_first, letter == '_');
+            (letter != '_').then(|| if begins { letter.to_ascii_uppercase() } else { letter })
+        })
+        .collect();
+    json!({
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "metadata": {
+            "name": format!("{name}.{:016x}", hash(&(owner["uid"].as_str(), code, turn))),
+            "namespace": owner["namespace"],
+        },
+        "eventTime": humantime::format_rfc3339_micros(now).to_string(),
+        "reportingController": "fabric-injector.io/webhook",
+        "reportingInstance": std::env::var("HOSTNAME").unwrap_or_else(|_| "fabric-injector".to_owned()),
+        "action": "Inject",
+        "reason": reason,
+        "regarding": owner,
+        "note": text,
+        "type": "Warning",
+    })
+}
+
+/// The result; none if another replica has created the event.
+async fn create(client: &Client, event: &Value) -> Option<&'static str> {
+    let namespace = event["metadata"]["namespace"].as_str().unwrap_or_default();
+    let events: Api<DynamicObject> =
+        Api::namespaced_with(client.clone(), namespace, &ApiResource::erase::<Event>(&()));
+    let object = serde_json::from_value(event.clone()).ok()?;
+    let error = match timeout(REQUEST_TIMEOUT, events.create(&PostParams::default(), &object)).await {
+        Ok(Ok(_)) => return Some("created"),
+        Ok(Err(Error::Api(status))) if status.code == 409 => return None,
+        Ok(Err(error)) => cause(&error),
+        Err(_) => "the API server did not answer in time".to_owned(),
+    };
+    tracing::debug!(error, "an event cannot be created");
+    Some("failed")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn owner(uid: &str) -> Value {
+        json!({"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": uid, "namespace": "team"})
+    }
+
+    #[test]
+    fn an_owner_gets_one_event_with_a_code() {
+        let mut known = HashMap::new();
+        assert!(is_new(&mut known, &owner("a"), "host_network"));
+        assert!(!is_new(&mut known, &owner("a"), "host_network"));
+        assert!(is_new(&mut known, &owner("a"), "excluded"));
+        assert!(is_new(&mut known, &owner("b"), "host_network"));
+    }
+
+    #[test]
+    fn what_is_remembered_has_a_limit() {
+        let mut known = HashMap::new();
+        for number in 0..3 * MOST_KNOWN {
+            assert!(is_new(&mut known, &owner(&number.to_string()), "excluded"));
+            assert!(known.len() <= MOST_KNOWN);
+        }
+    }
+
+    #[test]
+    fn replicas_give_an_event_one_name_that_the_api_server_takes() {
+        let long =
+            json!({"name": format!("{}.x", "n".repeat(MAX_NAME - 1)), "uid": "a", "namespace": "team"});
+        for owner in [owner("a"), long] {
+            let name = |code| event(&owner, code, "text")["metadata"]["name"].as_str().unwrap().to_owned();
+            let first = name("host_network");
+            assert!(first.len() <= 253 && !first.contains(".."), "{first}");
+            // Ten minutes may end in between.
+            assert!((0..3).any(|_| name("host_network") == name("host_network")));
+            assert_ne!(first, name("excluded"));
+        }
+        assert_eq!(event(&owner("a"), "host_network", "text")["reason"], "HostNetwork");
+    }
+}

@@ -1,0 +1,306 @@
+//! Reads an installation for `check`. An object that cannot be read costs the checks that need it, and no others.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use anyhow::{Context, anyhow, bail, ensure};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hyper::Request;
+use kube::Client;
+use serde_json::Value;
+use tokio::time::{Duration, timeout};
+
+use crate::builtin;
+use crate::pem::Validity;
+use crate::policy_sources::RawPolicies;
+use fabric_engine::policy_set::PolicySet;
+use fabric_engine::registration::ca_bundle;
+use fabric_policy::nodes::Nodes;
+use fabric_tools::inspection::{
+    Certificate, DryRun, Facts, Line, Probe, Read, Refused, Release, Server, Workloads, endpoints, inspect,
+    is_restricted,
+};
+
+use super::api::{cause, client_of};
+use super::certificate::check;
+use super::dry_run::dry_run;
+use super::nodes::list_nodes;
+
+/// The time within which the API server has to answer each request.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+const REGISTRATION: &str = "/apis/admissionregistration.k8s.io/v1";
+const NOT_FOUND: u16 = 404;
+const UNAVAILABLE: u16 = 503;
+/// The port for people where the `EndpointSlices` name none.
+const ADMIN_PORT: u64 = 8080;
+/// The pods of a page. One takes some 10 KiB, and ten times that while it is read.
+const PAGE: usize = 250;
+const FORBIDDEN: u16 = 403;
+
+/// Reads the cluster of a context, and examines the installation of this name. Fails if no API server answers.
+pub(crate) async fn examine(
+    context: Option<&str>,
+    name: Option<&str>,
+    probe: &Probe,
+) -> anyhow::Result<Vec<Line>> {
+    let client = client_of(context).await?;
+    let version = match text(&client, "/version").await {
+        Err((status, message)) if status != FORBIDDEN => bail!("the API server cannot be reached: {message}"),
+        _ => get(&client, "/version").await,
+    };
+    let webhooks = get(&client, &format!("{REGISTRATION}/mutatingwebhookconfigurations")).await;
+    let deployments = installed(&client, &webhooks, name).await;
+    let namespaces = get(&client, "/api/v1/namespaces").await;
+    let reader = Reader { client: &client, release: Release::find(&webhooks, &deployments, name) };
+    let endpoints = reader.endpoints().await;
+    let nodes = reader.nodes().await.map_err(|error| format!("{error:#}"));
+    let policies = reader.policies().await.map_err(|error| format!("{error:#}"));
+    let advice = reader.advice().await;
+    let certificate = reader.certificate(advice.as_ref().ok()).await;
+    let workloads = reader.workloads(&namespaces, &policies, &nodes).await;
+    let dry_runs = reader.dry_runs(&namespaces, &policies, &nodes, probe).await;
+    let facts = Facts {
+        servers: reader.servers(&endpoints).await,
+        endpoints,
+        guard: reader.admission_policy("guard").await,
+        token: reader.admission_policy("token").await,
+        nodes,
+        certificate: certificate.map_err(|error| format!("{error:#}")),
+        advice,
+        workloads: workloads.map_err(|error| format!("{error:#}")),
+        dry_runs: dry_runs.map_err(|error| format!("{error:#}")),
+        policies,
+        version,
+        webhooks,
+        deployments,
+        namespaces,
+    };
+    Ok(inspect(&facts, name, probe))
+}
+
+/// The policies of the one installation of a cluster, with the nodes if its servers watch them.
+pub(super) async fn installed_policies(client: &Client) -> anyhow::Result<(PolicySet, Arc<Nodes>)> {
+    let webhooks = get(client, &format!("{REGISTRATION}/mutatingwebhookconfigurations")).await;
+    let deployments = installed(client, &webhooks, None).await;
+    let reader = Reader { client, release: Release::find(&webhooks, &deployments, None) };
+    ensure!(reader.release.deployment.is_some(), "no installation can be found");
+    Ok((reader.policies().await?, reader.nodes().await?))
+}
+
+/// The Deployments of the Service's namespace, so that a right in it is enough.
+async fn installed(client: &Client, webhooks: &Read, name: Option<&str>) -> Read {
+    let namespace = Release::find(webhooks, &Ok(Value::Null), name).namespace();
+    let within = namespace.map(|namespace| format!("/namespaces/{namespace}")).unwrap_or_default();
+    let selector = "labelSelector=app.kubernetes.io%2Fcomponent%3Dwebhook";
+    get(client, &format!("/apis/apps/v1{within}/deployments?{selector}")).await
+}
+
+/// The body of an answer, or the status with the message of the API server; 0 without an answer.
+async fn text(client: &Client, path: &str) -> Result<String, (u16, String)> {
+    let answer = async {
+        let request = Request::get(path).body(Vec::new()).map_err(kube::Error::HttpError)?;
+        client.request_text(request).await
+    };
+    match timeout(REQUEST_TIMEOUT, answer).await {
+        Ok(Ok(text)) => Ok(text),
+        Ok(Err(kube::Error::Api(status))) => Err((status.code, status.message.clone())),
+        Ok(Err(error)) => Err((0, cause(&error))),
+        Err(_) => Err((0, "the API server did not answer within 10s".to_owned())),
+    }
+}
+
+/// An object or a list; `null` if there is none.
+async fn get(client: &Client, path: &str) -> Read {
+    match text(client, path).await {
+        Ok(text) => serde_json::from_str(&text).map_err(|error| format!("{path} is not JSON: {error}")),
+        Err((NOT_FOUND, _)) => Ok(Value::Null),
+        Err((_, message)) => Err(message),
+    }
+}
+
+/// `/readyz?verbose` of a server, which has another status if the server is not ready.
+async fn report(client: &Client, path: &str) -> Read<String> {
+    match text(client, path).await {
+        Err((UNAVAILABLE, report)) if report.ends_with("not ready\n") => Ok(report),
+        other => other.map_err(|(_, message)| message),
+    }
+}
+
+/// Reads the objects of an installation.
+struct Reader<'r> {
+    client: &'r Client,
+    release: Release<'r>,
+}
+
+impl Reader<'_> {
+    /// Name and namespace of the Service. No object is asked for by a name that is not known.
+    fn service(&self) -> Result<(&str, &str), String> {
+        self.release.service().ok_or_else(|| "the Service is not known: see the line `webhook`".to_owned())
+    }
+
+    fn name(&self) -> Result<&str, String> {
+        self.release.name().ok_or_else(|| "the installation is not known: see the line `webhook`".to_owned())
+    }
+
+    /// The `EndpointSlices` of the Service.
+    async fn endpoints(&self) -> Read {
+        let (service, namespace) = self.service()?;
+        let slices = format!("/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices");
+        get(self.client, &format!("{slices}?labelSelector=kubernetes.io%2Fservice-name%3D{service}")).await
+    }
+
+    /// Asks each server by the proxy of the API server, all at the same time.
+    async fn servers(&self, slices: &Read) -> Vec<Server> {
+        let (Ok(slices), Some(namespace)) = (slices, self.release.namespace()) else { return Vec::new() };
+        let asked: Vec<_> = endpoints(slices)
+            .into_iter()
+            .map(|endpoint| {
+                let port = endpoint.admin_port.unwrap_or(ADMIN_PORT);
+                let pod = format!("/api/v1/namespaces/{namespace}/pods/{}:{port}/proxy", endpoint.name);
+                let client = self.client.clone();
+                tokio::spawn(async move {
+                    let ready = report(&client, &format!("{pod}/readyz?verbose")).await;
+                    let in_use = match &ready {
+                        Ok(_) => get(&client, &format!("{pod}/policies")).await,
+                        Err(error) => Err(error.clone()),
+                    };
+                    Server { name: endpoint.name, ready, in_use }
+                })
+            })
+            .collect();
+        let mut servers = Vec::new();
+        for server in asked {
+            servers.extend(server.await.ok());
+        }
+        servers
+    }
+
+    async fn admission_policy(&self, suffix: &str) -> [Read; 2] {
+        let name = match self.name() {
+            Ok(name) => name,
+            Err(error) => return [Err(error.clone()), Err(error)],
+        };
+        let path = |kind: &str| format!("{REGISTRATION}/validatingadmission{kind}/{name}-{suffix}");
+        [get(self.client, &path("policies")).await, get(self.client, &path("policybindings")).await]
+    }
+
+    async fn advice(&self) -> Read {
+        let path = format!("{REGISTRATION}/validatingwebhookconfigurations/{}", self.name()?);
+        get(self.client, &path).await
+    }
+
+    /// The nodes, if the servers watch them.
+    async fn nodes(&self) -> anyhow::Result<Arc<Nodes>> {
+        let is_watched = self.release.option("--watch-nodes").next().is_some();
+        Ok(Arc::new(if is_watched { list_nodes(self.client).await? } else { Nodes::default() }))
+    }
+
+    /// The data of a ConfigMap or a Secret.
+    async fn data(&self, kind: &str, name: &str) -> anyhow::Result<BTreeMap<String, String>> {
+        let namespace = self.release.namespace().context("the namespace of the servers is not known")?;
+        let object = get(self.client, &format!("/api/v1/namespaces/{namespace}/{kind}/{name}")).await;
+        let mut object = object.map_err(|error| anyhow!(error))?;
+        ensure!(!object.is_null(), "there is no `{name}` among the {kind} of the namespace `{namespace}`");
+        Ok(serde_json::from_value(object["data"].take()).unwrap_or_default())
+    }
+
+    /// The policies of the Deployment, from its arguments and `ConfigMaps`.
+    async fn policies(&self) -> anyhow::Result<PolicySet> {
+        let config_map = |path: &str| self.release.volume(path)?["configMap"]["name"].as_str();
+        let (mut built_in, mut files, mut values) = (Vec::new(), BTreeMap::new(), None);
+        for path in self.release.option("--policy") {
+            match config_map(path) {
+                Some(map) => files.extend(self.data("configmaps", map).await?),
+                None => built_in.push(path.to_owned()),
+            }
+        }
+        for path in self.release.option("--values") {
+            let (Some(map), Some((_, file))) = (config_map(path), path.rsplit_once('/')) else { continue };
+            values = self.data("configmaps", map).await?.remove(file).map(|text| (file.to_owned(), text));
+        }
+        let by_nodes = self.release.option("--watch-nodes").next().is_some();
+        RawPolicies::of_server(by_nodes, built_in, files, values)?.compile()
+    }
+
+    /// The serving certificate, verified as by an API server for either webhook.
+    async fn certificate(&self, advice: Option<&Value>) -> anyhow::Result<Certificate> {
+        let secret = self.release.secret().context("the Secret with the serving certificate is not known")?;
+        let data = self.data("secrets", secret).await?;
+        let cert = data.get("tls.crt").with_context(|| format!("the Secret `{secret}` has no `tls.crt`"))?;
+        let cert = String::from_utf8(STANDARD.decode(cert)?)?;
+        let (service, namespace) = self.release.service().context("the webhook has no Service")?;
+        let now = SystemTime::now();
+        let accepted = |webhook: Option<&Value>| {
+            let trusted = webhook.and_then(ca_bundle).unwrap_or_default();
+            check(&trusted, &cert, &format!("{service}.{namespace}.svc"), now)
+                .map_err(|error| format!("{error:#}"))
+        };
+        let validity = Validity::of(&format!("the Secret `{secret}`"), cert.as_bytes())?;
+        Ok(Certificate {
+            secret: secret.to_owned(),
+            accepted: accepted(self.release.webhook),
+            accepted_for_advice: accepted(advice),
+            expires: humantime::format_rfc3339_seconds(validity.not_after).to_string(),
+            left: validity.not_after.duration_since(now).unwrap_or_default(),
+            duration: validity.duration(),
+        })
+    }
+
+    /// Tries the pods of the cluster with the policies, page by page.
+    async fn workloads(
+        &self,
+        namespaces: &Read,
+        policies: &Read<PolicySet>,
+        nodes: &Read<Arc<Nodes>>,
+    ) -> anyhow::Result<Refused> {
+        let policies = policies.as_ref().map_err(|error| anyhow!("{error}"))?;
+        let nodes = match nodes {
+            Err(error) if policies.needs_nodes() => bail!("{error}"),
+            nodes => nodes.as_ref().ok().cloned(),
+        };
+        let mut workloads = Workloads::new(policies, nodes, &self.release, namespaces);
+        let running = "fieldSelector=status.phase%21%3DSucceeded%2Cstatus.phase%21%3DFailed";
+        let mut next = String::new();
+        loop {
+            let path = format!("/api/v1/pods?limit={PAGE}&{running}&continue={next}");
+            let page = get(self.client, &path).await.map_err(|error| anyhow!(error))?;
+            // Letters of base64 that are not those of a query.
+            let token = page["metadata"]["continue"].as_str().unwrap_or_default();
+            next = token.replace('+', "%2B").replace('/', "%2F").replace('=', "%3D");
+            workloads.page(page);
+            if next.is_empty() {
+                return Ok(workloads.finish());
+            }
+        }
+    }
+
+    async fn dry_runs(
+        &self,
+        namespaces: &Read,
+        policies: &Read<PolicySet>,
+        nodes: &Read<Arc<Nodes>>,
+        probe: &Probe,
+    ) -> anyhow::Result<Vec<DryRun>> {
+        let default = builtin::find(builtin::DEFAULT).context("there is no built-in policy")?.definition()?;
+        let policies = match policies {
+            Ok(policies) => policies,
+            Err(_) => &PolicySet::new(vec![(default, BTreeMap::new())])?,
+        };
+        let namespace = probe.namespace(&self.release, namespaces, policies);
+        let namespace = namespace.context("the webhook gets the pods of no namespace")?;
+        let hardened = is_restricted(namespaces, &namespace);
+        let pods = probe.pods(policies, &namespace, hardened, nodes.as_ref().ok());
+        ensure!(
+            !pods.is_empty(),
+            "no policy injects a pod that has nothing but an annotation, labels and a known node; choose one with \
+             `--annotation`, `--gpu-resource` and `--node-selector`"
+        );
+        let mut dry_runs = Vec::new();
+        for pod in pods {
+            dry_runs.push(dry_run(self.client, &namespace, &pod).await?);
+        }
+        Ok(dry_runs)
+    }
+}

@@ -1,0 +1,239 @@
+//! The reconciliation of certificates and `caBundle`: read, change what is due, serve what is trusted.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use anyhow::{Context, bail, ensure};
+use serde_json::Value;
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinHandle;
+use tokio::time::{Duration, Instant, sleep};
+
+use crate::authority::KeyPair;
+use crate::rotation::Durations;
+use fabric_engine::registration;
+
+use super::api::{Conflict, Objects, Registered};
+use super::replica::{Agreed, Replica};
+use super::rotation::Rotation;
+use super::secret;
+use super::watch as webhook_watch;
+
+/// The longest time between two reconciliations. A change of the webhook configuration starts one at once.
+const INTERVAL: Duration = Duration::from_secs(3);
+/// The time within which a starting server has to get its first certificate.
+const START_TIMEOUT: Duration = Duration::from_mins(1);
+/// The time between two attempts to get it.
+const START_INTERVAL: Duration = Duration::from_millis(250);
+
+/// The objects that a server manages.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// The name of the MutatingWebhookConfiguration.
+    pub webhook: String,
+    /// The name of the `ValidatingWebhookConfiguration` of the advice on workloads, if there is one.
+    pub advice: Option<String>,
+    /// The name of the Secret, in the namespace of the webhook's Service.
+    pub secret: String,
+    /// The durations of certificates.
+    pub durations: Durations,
+}
+
+/// The key pair to serve; none before the first one is trusted.
+pub(crate) type KeyPairs = watch::Receiver<Option<Arc<KeyPair>>>;
+
+/// Reconciles the certificate of one webhook and its `caBundle`.
+pub struct Reconciler {
+    objects: Arc<Objects>,
+    options: Options,
+    replica: Replica,
+    start: Instant,
+    key_pair: watch::Sender<Option<Arc<KeyPair>>>,
+    /// The objects that were changed and not yet counted.
+    changes: Vec<&'static str>,
+    /// The webhook configuration as it was last read.
+    configuration: Value,
+    changed: Arc<Notify>,
+    watch: JoinHandle<()>,
+}
+
+impl std::fmt::Debug for Reconciler {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Reconciler").field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Reconciler {
+    fn drop(&mut self) {
+        self.watch.abort();
+    }
+}
+
+impl Reconciler {
+    /// Waits up to a minute for a certificate that API servers trust: Helm creates the webhook configuration after the
+    /// pods.
+    pub async fn start(options: Options) -> anyhow::Result<Self> {
+        let objects = Arc::new(Objects::connect().await?);
+        let changed = Arc::new(Notify::new());
+        let watch = webhook_watch::start(Arc::clone(&objects), options.webhook.clone(), Arc::clone(&changed));
+        let mut reconciler = Self {
+            objects,
+            options,
+            replica: Replica::default(),
+            start: Instant::now(),
+            key_pair: watch::Sender::new(None),
+            changes: Vec::new(),
+            configuration: Value::Null,
+            changed,
+            watch,
+        };
+        reconciler.first_certificate().await?;
+        Ok(reconciler)
+    }
+
+    async fn first_certificate(&mut self) -> anyhow::Result<()> {
+        let mut logged = String::new();
+        loop {
+            let result = self.reconcile().await;
+            if self.key_pair.borrow().is_some() {
+                return Ok(());
+            }
+            let timed_out = self.start.elapsed() >= START_TIMEOUT;
+            match result {
+                Err(error) if !is_conflict(&error) => {
+                    if timed_out {
+                        return Err(error.context("there is no certificate to serve"));
+                    }
+                    let error = format!("{error:#}");
+                    if logged != error {
+                        tracing::warn!(error, "no certificate to serve yet, trying again");
+                        logged = error;
+                    }
+                }
+                Ok(()) | Err(_) if timed_out => {
+                    bail!("there is no certificate to serve: other clients keep changing its objects")
+                }
+                Ok(()) | Err(_) => {}
+            }
+            sleep(START_INTERVAL).await;
+        }
+    }
+
+    /// The key pair to serve, and each one that replaces it.
+    pub(crate) fn key_pairs(&self) -> KeyPairs {
+        self.key_pair.subscribe()
+    }
+
+    /// Waits until the next reconciliation is due.
+    pub(crate) async fn wait(&self) {
+        tokio::select! {
+            () = sleep(self.replica.interval(INTERVAL, SystemTime::now())) => {}
+            () = self.changed.notified() => {}
+        }
+    }
+
+    /// Reads all objects and changes what is due.
+    ///
+    /// The configuration is read before the Secret. A replica whose write of the configuration does not conflict with
+    /// that of another one has then read the other one's Secret, and removes no CA that was just added.
+    pub(crate) async fn reconcile(&mut self) -> anyhow::Result<()> {
+        let now = SystemTime::now();
+        let configuration = self.configuration_of(Registered::Webhook, &self.options.webhook).await?;
+        let trusted = registration::ca_bundle(&configuration).unwrap_or_default();
+        self.replica.observe(&trusted, now, self.start.elapsed());
+        let rotation = self.reconcile_secret(&configuration, &trusted, now).await?;
+        let registered = self.register(&configuration, &rotation).await;
+        let advised = self.register_advice(&rotation).await;
+        self.configuration = configuration;
+        // A failed registration must not keep an expiring certificate in use.
+        if let Some(key_pair) = self.replica.serve(now, self.start.elapsed()) {
+            self.key_pair.send_replace(Some(Arc::new(key_pair)));
+        }
+        registered.and(advised)
+    }
+
+    /// The webhook configuration as it was last read.
+    pub(crate) fn configuration(&self) -> &Value {
+        &self.configuration
+    }
+
+    /// The objects that were changed since the last call, `webhook`, `advice` and `secret`: once for each change.
+    pub(crate) fn take_changes(&mut self) -> Vec<&'static str> {
+        std::mem::take(&mut self.changes)
+    }
+
+    fn record_change(&mut self, object: &'static str, change: &'static str) {
+        tracing::info!(object, change, "registration changed");
+        self.changes.push(object);
+    }
+
+    /// The certificates of the Secret, after the step that was due.
+    async fn reconcile_secret(
+        &mut self,
+        configuration: &Value,
+        trusted: &str,
+        now: SystemTime,
+    ) -> anyhow::Result<Rotation> {
+        let Some((service, namespace)) = registration::service(configuration) else {
+            bail!("the MutatingWebhookConfiguration `{}` has no Service", self.options.webhook);
+        };
+        let names = [format!("{service}.{namespace}.svc")];
+        let name = self.options.secret.clone();
+        let stored = match self.objects.secret(namespace, &name).await? {
+            Some(stored) => stored,
+            None => self.objects.create_secret(namespace, &name, configuration).await?,
+        };
+        let parsed = secret::parse(&stored.data).ok();
+        let rotation = match self.replica.agree(parsed, &names, self.options.durations, trusted, now)? {
+            Agreed::Unchanged(rotation) => rotation,
+            Agreed::Changed(rotation, change) => {
+                self.objects.write_secret(namespace, &name, &stored, &rotation).await?;
+                self.record_change("secret", change);
+                rotation
+            }
+        };
+        self.replica.record(&rotation);
+        Ok(rotation)
+    }
+
+    /// A webhook configuration, if this server manages it.
+    async fn configuration_of(&self, kind: Registered, name: &str) -> anyhow::Result<Value> {
+        let configuration = self.objects.configuration(kind, name).await?;
+        let what = kind.name();
+        let configuration = configuration.with_context(|| format!("there is no {what} `{name}`"))?;
+        let secret = &self.options.secret;
+        ensure!(
+            registration::is_managed_by(&configuration, secret),
+            "the {what} `{name}` is not managed by this server: it has no annotation \
+             `fabric-injector.io/certificate-secret: {secret}`"
+        );
+        Ok(configuration)
+    }
+
+    /// Writes the CAs into the configuration of the advice. Which certificate is served does not depend on it.
+    async fn register_advice(&mut self, rotation: &Rotation) -> anyhow::Result<()> {
+        let Some(name) = self.options.advice.clone() else { return Ok(()) };
+        let configuration = self.configuration_of(Registered::Advice, &name).await?;
+        let changes = registration::ca_bundle_changes(&configuration, &rotation.bundle());
+        if !changes.0.is_empty() {
+            self.objects.change(Registered::Advice, &name, changes).await?;
+            self.record_change("advice", "updated `caBundle`");
+        }
+        Ok(())
+    }
+
+    /// Writes the CAs into the webhook configuration.
+    async fn register(&mut self, configuration: &Value, rotation: &Rotation) -> anyhow::Result<()> {
+        let changes = registration::ca_bundle_changes(configuration, &rotation.bundle());
+        if !changes.0.is_empty() {
+            self.objects.change(Registered::Webhook, &self.options.webhook, changes).await?;
+            self.record_change("webhook", "updated `caBundle`");
+        }
+        Ok(())
+    }
+}
+
+/// Returns whether another client changed an object at the same time, so that the reconciliation has to be repeated.
+pub(crate) fn is_conflict(error: &anyhow::Error) -> bool {
+    error.is::<Conflict>()
+}

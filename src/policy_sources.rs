@@ -1,0 +1,387 @@
+//! The policies and values that an operator names, and the set of policies that they make.
+//!
+//! Reading and compiling are separate steps, so that a server can read files often and compile them only when they
+//! change.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail, ensure};
+use serde_json::{Map, Value, json};
+
+use crate::builtin;
+use crate::files::{Allowed, read_bounded};
+use fabric_engine::policy_set::{PolicySet, WithValues};
+use fabric_policy::source::closest;
+use fabric_policy::work::Work;
+use fabric_policy::{Definition, OtherKind, SourceErrors};
+use fabric_tools::policy_check::load;
+use fabric_tools::policy_list::listed;
+use fabric_tools::values::Values;
+
+const POLICY: Allowed = Allowed { what: "policy", mebibytes: 4, pipes: false };
+const VALUES: Allowed = Allowed { what: "values file", mebibytes: 4, pipes: false };
+
+/// The policies and values that an operator names.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PolicySources {
+    /// Names of built-in policies, paths of policy files, and directories of them.
+    pub policies: Vec<String>,
+    /// The path of a values file.
+    pub values: Option<String>,
+    /// Parameters of the policies that have them, `key=value`.
+    pub sets: Vec<String>,
+    /// Use all built-in policies if none is named and no provider enabled: the nodes choose the provider of a pod.
+    pub by_nodes: bool,
+}
+
+/// The policies and values as they were read, before parsing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RawPolicies {
+    /// The name and text of each policy file.
+    policies: Vec<(String, String)>,
+    /// The path and text of the values file.
+    values: Option<(String, String)>,
+    sets: Vec<String>,
+    by_nodes: bool,
+    /// Remarks about the files of folders that are no policies.
+    pub(crate) notes: Vec<String>,
+}
+
+/// Policies that are compiled, and the sources of their values.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    pub(crate) policies: PolicySet,
+    pub(crate) values: Option<Values>,
+    /// The options `--set` by the name of their parameter.
+    pub(crate) sets: BTreeMap<String, String>,
+    /// Remarks about the files of folders that are no policies.
+    pub(crate) notes: Vec<String>,
+}
+
+impl PolicySources {
+    /// Reads all files. None may be a pipe, so that they can be read again.
+    pub(crate) fn read(&self) -> anyhow::Result<RawPolicies> {
+        self.read_files(false)
+    }
+
+    /// Reads all files, which may be pipes.
+    pub(crate) fn read_once(&self) -> anyhow::Result<RawPolicies> {
+        self.read_files(true)
+    }
+
+    fn read_files(&self, pipes: bool) -> anyhow::Result<RawPolicies> {
+        let mut policies = Vec::new();
+        let mut others = Vec::new();
+        for name in &self.policies {
+            let texts = read_policies(name, Allowed { pipes, ..POLICY }, &mut others)?;
+            for (file, text) in texts {
+                policies.push((file, text?));
+            }
+        }
+        let values = match &self.values {
+            Some(path) => Some((path.clone(), read_file(path, Allowed { pipes, ..VALUES })?)),
+            None => None,
+        };
+        let notes = notes("used", &others);
+        Ok(RawPolicies { policies, values, sets: self.sets.clone(), by_nodes: self.by_nodes, notes })
+    }
+
+    /// [`Self::load`] with the values file and the options, for messages about the source of a value.
+    pub(crate) fn load_with_origins(&self) -> anyhow::Result<Loaded> {
+        let raw = self.read_once()?;
+        let policies = raw.compile()?;
+        let values = raw.values.as_ref().map(|(path, text)| Values::read(path, text)).transpose()?;
+        let provider = policies.policies().first().map(|policy| policy.definition().provider.as_str());
+        let name = |key: &str| without_provider(key, provider.unwrap_or_default()).to_owned();
+        let sets =
+            raw.sets.iter().filter_map(|set| Some((name(set.split_once('=')?.0), set.clone()))).collect();
+        Ok(Loaded { policies, values, sets, notes: raw.notes })
+    }
+
+    /// Reads all files, which may be pipes, and compiles the policies.
+    pub fn load(&self) -> anyhow::Result<PolicySet> {
+        self.read_once()?.compile()
+    }
+}
+
+impl RawPolicies {
+    /// The policies and values of a server: built-in policies by their names, the files of a folder, and the values.
+    pub(crate) fn of_server(
+        by_nodes: bool,
+        built_in: Vec<String>,
+        folder: impl IntoIterator<Item = (String, String)>,
+        values: Option<(String, String)>,
+    ) -> anyhow::Result<Self> {
+        let mut raw = PolicySources { policies: built_in, by_nodes, ..PolicySources::default() }.read()?;
+        let is_policy = |(name, text): &(String, String)| {
+            name.rsplit_once('.').is_some_and(|(_, ending)| ["yaml", "yml"].contains(&ending))
+                && OtherKind::of(text).is_none()
+        };
+        raw.policies.extend(folder.into_iter().filter(is_policy));
+        Ok(Self { values, ..raw })
+    }
+
+    /// Compiles all policies.
+    pub(crate) fn compile(&self) -> anyhow::Result<PolicySet> {
+        self.compile_within(&Work::of_loading())
+    }
+
+    /// Compiles all policies, unless this work is stopped.
+    pub(crate) fn compile_within(&self, loading: &Work) -> anyhow::Result<PolicySet> {
+        Ok(PolicySet::load(self.chosen()?, self.by_nodes, builtin::is_built_in, loading)?)
+    }
+
+    /// The `multinodeNetworking` block with the values file and `--set` combined.
+    pub(crate) fn settings(&self) -> anyhow::Result<Value> {
+        let mut block = Map::new();
+        for (definition, overrides) in self.chosen()? {
+            let settings = block.entry(definition.provider).or_insert_with(|| json!({"enabled": true}));
+            if let Some(settings) = settings.as_object_mut() {
+                settings.extend(overrides.iter().map(|(name, setting)| (name.clone(), setting.to_json())));
+            }
+        }
+        Ok(Value::Object(block))
+    }
+
+    /// The policies in use, each with the parameters that the operator sets.
+    fn chosen(&self) -> anyhow::Result<Vec<WithValues>> {
+        let values = self.values.as_ref().map(|(path, text)| Values::read(path, text)).transpose()?;
+        let enabled = values.as_ref().map(Values::enabled).transpose()?.flatten().map(str::to_owned);
+        let texts = self.policies.iter().map(|(_, text)| text.as_str());
+        let mut in_use = load(&self.policies, builtin::bases(texts)?)?;
+        if let Some(values) = &values {
+            check_values(values, &in_use, enabled.as_deref())?;
+        }
+        if in_use.is_empty() {
+            in_use = match &enabled {
+                None if self.by_nodes => builtin_definitions()?,
+                _ => built_in_of(enabled.as_deref())?,
+            };
+        }
+        let mut with_values = Vec::new();
+        for definition in in_use {
+            let overrides = match &values {
+                Some(values) => values.overrides(&definition)?,
+                None => BTreeMap::new(),
+            };
+            with_values.push((definition, overrides));
+        }
+        self.sets.iter().try_for_each(|set| apply_set(set, &mut with_values))?;
+        Ok(with_values)
+    }
+}
+
+/// Sets a parameter of every policy that has it.
+fn apply_set(set: &str, policies: &mut [WithValues]) -> anyhow::Result<()> {
+    let Some((key, text)) = set.split_once('=') else {
+        bail!("`--set {set}` has no `=`; write `--set KEY=VALUE`");
+    };
+    let mut known = false;
+    for (definition, overrides) in policies.iter_mut() {
+        let name = without_provider(key, &definition.provider);
+        let Some(parameter) = definition.parameters.iter().find(|parameter| parameter.name == name) else {
+            continue;
+        };
+        let value = parameter.parse(text).map_err(|problem| anyhow::anyhow!("`--set {set}`: {problem}"))?;
+        overrides.insert(name.to_owned(), value.into());
+        known = true;
+    }
+    if known {
+        return Ok(());
+    }
+    let definitions: Vec<&Definition> = policies.iter().map(|(definition, _)| definition).collect();
+    let name = definitions.first().map_or(key, |definition| without_provider(key, &definition.provider));
+    let names: Vec<String> = definitions.iter().map(|definition| format!("`{}`", definition.name)).collect();
+    let parameters = definitions.iter().flat_map(|definition| &definition.parameters);
+    let parameters: BTreeSet<&str> = parameters.map(|parameter| parameter.name.as_str()).collect();
+    let hint = match closest(name, parameters.iter().copied()) {
+        Some(closest) => format!("did you mean `{closest}`?"),
+        None if parameters.is_empty() => "leave `--set` out: there are no parameters".to_owned(),
+        None => format!("known here: {}", parameters.into_iter().collect::<Vec<_>>().join(", ")),
+    };
+    match names.as_slice() {
+        [one] => bail!("policy {one} has no parameter `{name}`\nhint: {hint}"),
+        _ => bail!("none of the policies {} has a parameter `{name}`\nhint: {hint}", names.join(", ")),
+    }
+}
+
+/// The name of a parameter, which may have the path of its provider's block before it.
+fn without_provider<'k>(key: &'k str, provider: &str) -> &'k str {
+    let prefixes = [format!("multinodeNetworking.{provider}."), format!("{provider}.")];
+    prefixes.iter().find_map(|prefix| key.strip_prefix(prefix.as_str())).unwrap_or(key)
+}
+
+/// The facts about each built-in policy, as a JSON array.
+pub(crate) fn listing_json() -> anyhow::Result<String> {
+    let policies: Vec<_> = builtin_definitions()?.iter().map(listed).collect();
+    Ok(serde_json::to_string_pretty(&policies)? + "\n")
+}
+
+fn builtin_definitions() -> Result<Vec<Definition>, SourceErrors> {
+    builtin::POLICIES.iter().map(|policy| policy.definition()).collect()
+}
+
+/// One line for each built-in policy, with its provider and description.
+pub(crate) fn listing() -> anyhow::Result<String> {
+    let definitions = builtin_definitions()?;
+    let longest =
+        |text: fn(&Definition) -> &str| definitions.iter().map(|one| text(one).len()).max().unwrap_or(0);
+    let (names, providers) = (longest(|one| &one.name), longest(|one| &one.provider));
+    let mut lines = String::new();
+    for Definition { name, provider, description, extends, .. } in &definitions {
+        let extends = extends.as_ref().map(|base| format!("extends {base}: ")).unwrap_or_default();
+        writeln!(lines, "{name:<names$} {provider:<providers$} {extends}{description}")?;
+    }
+    Ok(lines)
+}
+
+/// The name and the text of a policy file, or the reason for which it cannot be read.
+pub(crate) type PolicyText = (String, anyhow::Result<String>);
+
+/// The file names and texts of a built-in policy, of a file, or of the policies of a directory.
+pub(crate) fn policy_texts(name: &str) -> anyhow::Result<Vec<(String, String)>> {
+    let texts = each_policy_text(name, &mut Vec::new())?;
+    texts.into_iter().map(|(file, text)| Ok((file, text?))).collect()
+}
+
+/// [`policy_texts`], each on its own. The other files of a directory are added to `others`.
+pub(crate) fn each_policy_text(
+    name: &str,
+    others: &mut Vec<(String, OtherKind)>,
+) -> anyhow::Result<Vec<PolicyText>> {
+    read_policies(name, Allowed { pipes: true, ..POLICY }, others)
+}
+
+fn read_policies(
+    name: &str,
+    allowed: Allowed,
+    others: &mut Vec<(String, OtherKind)>,
+) -> anyhow::Result<Vec<PolicyText>> {
+    if let Some(policy) = builtin::find_file(name) {
+        return Ok(vec![(policy.file.to_owned(), Ok(policy.text.to_owned()))]);
+    }
+    let path = Path::new(name);
+    if !name.contains(['/', '.']) && !path.exists() {
+        let mut names = builtin::POLICIES.iter().map(|policy| policy.name);
+        let hint = match names.clone().find(|known| known.starts_with(name)).or(closest(name, &mut names)) {
+            Some(closest) => {
+                format!("hint: did you mean `{closest}`? `fabric-injector policy list` lists them all")
+            }
+            None => available(),
+        };
+        bail!("there is no built-in policy `{name}`, nor a file or folder of that name\n{hint}");
+    }
+    if !path.is_dir() {
+        return Ok(vec![(name.to_owned(), read_file(name, allowed))]);
+    }
+    let mut files = policy_files(path).with_context(|| format!("{name} cannot be read"))?;
+    let parts = path.join("parts");
+    if parts.is_dir() {
+        files.extend(policy_files(&parts).with_context(|| format!("{} cannot be read", parts.display()))?);
+    }
+    ensure!(!files.is_empty(), "{name} has no policy in it; a policy is a file that ends with `.yaml`");
+    let before = others.len();
+    let mut policies = Vec::new();
+    for file in files {
+        let text = read_file(&file, allowed);
+        match text.as_ref().ok().and_then(|text| OtherKind::of(text)) {
+            Some(foreign) => others.push((file, foreign)),
+            None => policies.push((file, text)),
+        }
+    }
+    ensure!(
+        !policies.is_empty(),
+        "{name} has no policy in it; a policy has `kind: FabricPolicy`\nhint: {}",
+        notes("used", &others[before..]).join("; ")
+    );
+    Ok(policies)
+}
+
+/// A note about the files of cases, and one about the other files that are no policies, which are not used or checked.
+pub(crate) fn notes(verb: &str, others: &[(String, OtherKind)]) -> Vec<String> {
+    const SHOWN: usize = 5;
+    let (cases, others): (Vec<_>, Vec<_>) = others.iter().partition(|(_, foreign)| foreign.is_cases());
+    let listed = |files: &[&(String, OtherKind)]| {
+        let kind =
+            |foreign: &OtherKind| foreign.kind.as_ref().map(|kind| format!(" ({kind})")).unwrap_or_default();
+        let mut shown: Vec<String> =
+            files.iter().take(SHOWN).map(|(file, foreign)| format!("{file}{}", kind(foreign))).collect();
+        if files.len() > SHOWN {
+            shown.push(format!("{} more", files.len() - SHOWN));
+        }
+        shown.join(", ")
+    };
+    let mut notes = Vec::new();
+    if let [(first, _), ..] = cases.as_slice() {
+        let folder = Path::new(first).parent().unwrap_or(Path::new("."));
+        notes.push(format!(
+            "not {verb}, cases: {}; run `fabric-injector policy test {}`",
+            listed(&cases),
+            folder.display()
+        ));
+    }
+    if !others.is_empty() {
+        notes.push(format!("not {verb}, no policies: {}", listed(&others)));
+    }
+    notes
+}
+
+/// The policy files of a directory, sorted by name, without hidden ones: a mounted ConfigMap has two.
+pub(crate) fn policy_files(folder: &Path) -> std::io::Result<Vec<String>> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let path: PathBuf = entry?.path();
+        let hidden = path.file_name().is_none_or(|name| name.to_string_lossy().starts_with('.'));
+        let is_yaml = path.extension().is_some_and(|ending| ending == "yaml" || ending == "yml");
+        if !hidden && is_yaml {
+            files.push(path.to_string_lossy().into_owned());
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+fn read_file(path: &str, allowed: Allowed) -> anyhow::Result<String> {
+    let bytes = read_bounded(Path::new(path), Path::new(path), allowed)?;
+    String::from_utf8(bytes).with_context(|| format!("{path} cannot be read"))
+}
+
+/// Checks that the values file names known policies only, and enables no other provider than that of the policies
+/// in use.
+fn check_values(values: &Values, definitions: &[Definition], enabled: Option<&str>) -> anyhow::Result<()> {
+    let built_in = builtin_definitions()?;
+    values.check(definitions, &built_in)?;
+    if let (Some(enabled), Some(policy)) =
+        (enabled, definitions.iter().find(|policy| Some(policy.provider.as_str()) != enabled))
+    {
+        bail!(
+            "the values file enables `{enabled}`, and policy `{}` is for `{}`; one provider at a time",
+            policy.name,
+            policy.provider
+        );
+    }
+    Ok(())
+}
+
+/// The built-in policies of the provider that the values file enables.
+fn built_in_of(enabled: Option<&str>) -> anyhow::Result<Vec<Definition>> {
+    let Some(enabled) = enabled else {
+        bail!(
+            "no policy is named; use `--policy NAME`, or `--values FILE` with a provider enabled\n{}",
+            available()
+        );
+    };
+    Ok(builtin_definitions()?.into_iter().filter(|definition| definition.provider == enabled).collect())
+}
+
+/// The names of the built-in policies, as the hint of an error.
+pub(crate) fn available() -> String {
+    let names: Vec<String> = builtin::POLICIES.iter().map(|policy| format!("`{}`", policy.name)).collect();
+    format!(
+        "hint: the built-in policies are {}; `fabric-injector policy list` describes them",
+        names.join(", ")
+    )
+}

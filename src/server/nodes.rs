@@ -1,0 +1,82 @@
+//! The nodes that reviews use, and what the server reports about them.
+
+use std::sync::Arc;
+
+use crate::cluster::{NodeWatch, WatchState, Watched};
+use fabric_engine::admission::OnError;
+
+use super::state::State;
+
+/// What to do about an API server that does not answer. A missing permission has a hint of its own.
+const UNREACHED: &str = "hint: see whether the API server responds, and whether a NetworkPolicy lets this server reach it \
+                         (`networkPolicy.apiServerTo` and `networkPolicy.apiServerPorts` of the chart)";
+
+/// Watches the nodes until the task is aborted.
+pub(super) async fn run(watch: NodeWatch, state: Arc<State>) {
+    watch.run(|watched| put_in_use(&state, watched)).await;
+}
+
+/// Takes over a state of the watch, and reports each change.
+pub(super) fn put_in_use(state: &State, watched: Watched) {
+    let (name, nodes) = (watched.state.name(), watched.count());
+    state.metrics.nodes_in_use(watched.state, nodes);
+    let watched = Arc::new(watched);
+    let before = state.nodes.swap(Arc::clone(&watched));
+    if let Some(error) = watched.slices_error.as_ref().filter(|_| before.slices_error != watched.slices_error)
+    {
+        tracing::warn!(error, "the watch of the ResourceSlices failed");
+    }
+    if before.state == watched.state {
+        return;
+    }
+    match &watched.error {
+        None => tracing::info!(state = name, nodes, "watch of the nodes"),
+        Some(error) => tracing::warn!(state = name, nodes, error, "the watch of the nodes failed"),
+    }
+}
+
+/// The check of the nodes in `/readyz`.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Check {
+    pub(super) ok: bool,
+    /// The lines of `?verbose`; none if nodes are not watched, and no policy needs them.
+    pub(super) lines: String,
+}
+
+/// A server whose policies need nodes is ready once it has listed them: until then, it would deny every pod that asks for
+/// the fabric. A server that allows such pods is ready without them.
+pub(super) fn check(watched: &Watched, are_needed: bool, on_error: OnError) -> Check {
+    let lack = are_needed && watched.nodes.is_none();
+    let ok = !lack || on_error == OnError::Allow;
+    let since = watched.since.map(|at| format!(" at {}", humantime::format_rfc3339_seconds(at)));
+    let since = since.unwrap_or_default();
+    let nodes = watched.count();
+    let (mark, detail) = match watched.state {
+        WatchState::Off if !lack => return Check { ok, lines: String::new() },
+        WatchState::Off => ("[!]", "not watched".to_owned()),
+        WatchState::Starting => ("[+]", format!("none in use, the first list began{since}")),
+        WatchState::Unavailable => ("[!]", "none in use, the first list failed".to_owned()),
+        WatchState::Watching => ("[+]", format!("{nodes} in use")),
+        WatchState::Stale => ("[!]", format!("the watch failed{since}, the last {nodes} stay in use")),
+    };
+    let (mark, need) = match (ok, lack) {
+        (false, _) => ("[-]", ", and policies of several providers need them"),
+        (true, true) => ("[!]", ", and policies of several providers need them"),
+        (true, false) => (mark, ""),
+    };
+    let mut lines = format!("{mark}nodes: {detail}{need}\n{}", below(watched.error.as_deref()));
+    let has_hint = watched.error.as_ref().is_some_and(|error| error.contains("\nhint: "));
+    match watched.state {
+        WatchState::Off => lines += &below(Some("hint: start the server with `--watch-nodes`")),
+        _ if mark != "[+]" && !has_hint => lines += &below(Some(UNREACHED)),
+        _ => {}
+    }
+    if let Some(error) = watched.slices_error.as_deref() {
+        lines += &format!("[!]resource-slices: the watch failed\n{}", below(Some(error)));
+    }
+    Check { ok, lines }
+}
+
+fn below(error: Option<&str>) -> String {
+    error.into_iter().flat_map(str::lines).fold(String::new(), |all, line| all + "    " + line + "\n")
+}

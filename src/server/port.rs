@@ -1,0 +1,144 @@
+//! A port: it accepts connections, and drains them at the end.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use anyhow::{Context as _, anyhow};
+use axum::Router;
+use tokio::net::TcpListener;
+use tokio::sync::{mpsc, watch};
+use tokio::task::yield_now;
+use tokio::time::{Duration, sleep, timeout};
+use tokio_rustls::TlsAcceptor;
+
+use crate::telemetry::Metrics;
+
+use super::connection::{self, Context, Phase, Timeouts};
+use super::connections::Connections;
+use super::tls::TlsSettings;
+
+/// The end of a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// Every request was answered.
+    Drained,
+    /// Requests were cut off.
+    CutOff,
+}
+
+/// Opens the port of an option.
+pub(super) async fn bind(option: &str, address: SocketAddr) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(address)
+        .await
+        .map_err(|error| match error.kind() {
+            io::ErrorKind::AddrInUse => {
+                anyhow!("`{option} {address}`: another program listens there; choose another port")
+            }
+            io::ErrorKind::PermissionDenied => {
+                anyhow!(
+                    "`{option} {address}`: not permitted; ports below 1024 are reserved, choose a higher one"
+                )
+            }
+            io::ErrorKind::AddrNotAvailable => {
+                anyhow!("`{option} {address}`: this machine has no such address")
+            }
+            _ => anyhow!(error),
+        })
+        .with_context(|| format!("cannot listen on {address}"))
+}
+
+/// A port that does not accept connections yet.
+pub(super) struct Port {
+    pub(super) listener: TcpListener,
+    pub(super) router: Router,
+    /// None for a port without TLS.
+    pub(super) tls: Option<Arc<TlsSettings>>,
+    pub(super) timeouts: Timeouts,
+    pub(super) max_connections: usize,
+    pub(super) metrics: Option<Arc<Metrics>>,
+}
+
+/// A port that accepts connections.
+pub(super) struct OpenPort {
+    accepting: tokio::task::JoinHandle<()>,
+    phase: watch::Sender<Phase>,
+    connections: Arc<Connections>,
+    /// Each connection has a sender, so that this ends with the last one.
+    ended: mpsc::Receiver<()>,
+}
+
+impl Port {
+    pub(super) fn open(self) -> OpenPort {
+        let (phase, of_server) = watch::channel(Phase::Serving);
+        let (alive, ended) = mpsc::channel(1);
+        let connections = Arc::new(Connections::new(self.max_connections));
+        let accepting = tokio::spawn(self.accept(Arc::clone(&connections), of_server, alive));
+        OpenPort { accepting, phase, connections, ended }
+    }
+
+    async fn accept(
+        self,
+        connections: Arc<Connections>,
+        phase: watch::Receiver<Phase>,
+        alive: mpsc::Sender<()>,
+    ) {
+        loop {
+            let (stream, address) = match self.listener.accept().await {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    // Most likely too many open files, which does not end within microseconds.
+                    tracing::warn!(%error, "a connection cannot be accepted");
+                    sleep(Duration::from_millis(50)).await;
+                    continue;
+                }
+            };
+            let Some(slot) = connections.add(address.ip()) else {
+                tracing::warn!("a connection was closed: a request is in flight on all others");
+                continue;
+            };
+            let context = Context {
+                router: self.router.clone(),
+                timeouts: self.timeouts,
+                slot: Arc::new(slot),
+                phase: phase.clone(),
+                metrics: self.metrics.clone(),
+            };
+            let tls = self.tls.as_ref().map(|settings| TlsAcceptor::from(settings.current()));
+            let alive = alive.clone();
+            tokio::spawn(async move {
+                let _counted = context.metrics.as_ref().map(|metrics| metrics.connection());
+                connection::serve(stream, tls, context).await;
+                drop(alive);
+            });
+            // A connection that was evicted for this one closes its file before the next one opens another.
+            yield_now().await;
+        }
+    }
+}
+
+impl OpenPort {
+    /// Asks clients to go to other replicas.
+    pub(super) fn leave(&self) {
+        let _ = self.phase.send(Phase::Leaving);
+    }
+
+    /// Stops accepting connections, and waits for the requests in flight.
+    pub(super) async fn drain(mut self, within: Duration) -> Ended {
+        self.accepting.abort();
+        // The sender of the accepting task is dropped with it.
+        let _ = (&mut self.accepting).await;
+        let _ = self.phase.send(Phase::Draining);
+        match timeout(within, self.ended.recv()).await {
+            Err(_) if self.connections.any_busy() => Ended::CutOff,
+            // Connections without requests may be left.
+            Ok(_) | Err(_) => Ended::Drained,
+        }
+    }
+}
+
+impl Drop for OpenPort {
+    fn drop(&mut self) {
+        self.accepting.abort();
+    }
+}

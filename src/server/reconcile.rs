@@ -1,0 +1,64 @@
+//! The reconciliation of certificate and registration while the server runs.
+
+use std::sync::Arc;
+
+use tokio::time::{Duration, sleep};
+
+use crate::cluster::{Reconciler, is_conflict};
+use fabric_engine::registration::{differing_condition, webhook_conditions};
+
+use super::state::State;
+
+/// The longest time until the attempt after a conflict.
+const BACKOFF: Duration = Duration::from_millis(200);
+
+/// The number of conflicts in a row that count as a failure: replicas that compete do not conflict so often.
+const MAX_CONFLICTS: u32 = 20;
+
+/// Reconciles until the task is aborted.
+pub(super) async fn run(mut reconciler: Reconciler, state: Arc<State>) {
+    let mut failure: Option<String> = None;
+    let mut conflicts = 0;
+    loop {
+        let result = reconciler.reconcile().await;
+        for object in reconciler.take_changes() {
+            state.metrics.registration_changed(object);
+        }
+        match result {
+            Ok(()) => {
+                state.readiness.registration(None);
+                compare_conditions(&reconciler, &state);
+                failure = None;
+                conflicts = 0;
+            }
+            Err(error) if is_conflict(&error) && conflicts < MAX_CONFLICTS => {
+                conflicts += 1;
+                tracing::debug!(reason = %error, "reconciliation met a conflict, trying again");
+                sleep(BACKOFF.mul_f64(fastrand::f64())).await;
+                continue;
+            }
+            Err(error) => {
+                let error = format!("{error:#}");
+                state.metrics.registration_failed();
+                // Only the first of equal failures is logged.
+                if failure.as_ref() != Some(&error) {
+                    tracing::error!(error, "reconciliation failed");
+                    state.readiness.registration(Some(error.clone()));
+                }
+                failure = Some(error);
+            }
+        }
+        reconciler.wait().await;
+    }
+}
+
+/// Reports a registered condition that is not that of the policies in use, which servers may not write.
+fn compare_conditions(reconciler: &Reconciler, state: &State) {
+    let wanted = webhook_conditions(&state.policies.load());
+    let differing = differing_condition(reconciler.configuration(), &wanted);
+    if state.readiness.conditions(differing)
+        && let Some(condition) = differing
+    {
+        tracing::warn!(condition, "the registered condition differs from that of the policies in use");
+    }
+}

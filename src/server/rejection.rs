@@ -1,0 +1,91 @@
+//! The responses to requests that are not answered with a review.
+
+use axum::body::Body;
+use hyper::{Response, StatusCode, header};
+use serde::Serialize;
+
+use crate::telemetry::{Answered, Shed};
+
+use super::reply;
+use super::state::State;
+
+/// The longest message. It may quote the request, which may have any length.
+const MAX_MESSAGE: usize = 512;
+
+/// The reason of an overload, for people.
+pub(super) fn overload(why: Shed) -> &'static str {
+    match why {
+        Shed::InFlight => "too many requests at once (`--max-in-flight`)",
+        Shed::Memory => "too many bytes of requests at once",
+        Shed::Deadline => "not enough time (`timeoutSeconds`)",
+    }
+}
+
+/// The response to a request that is not answered with a review.
+#[derive(Debug)]
+pub(super) struct Rejection {
+    status: StatusCode,
+    code: Option<Answered>,
+    message: String,
+}
+
+impl Rejection {
+    pub(super) fn new(status: StatusCode, code: Answered, message: impl Into<String>) -> Self {
+        let mut message: String = message.into();
+        if let Some((end, _)) = message.char_indices().nth(MAX_MESSAGE) {
+            message.truncate(end);
+        }
+        Self { status, code: Some(code), message }
+    }
+
+    /// The response under overload. The API server tries again after the time in its `Retry-After`.
+    pub(super) fn overloaded(why: Shed) -> Self {
+        let message = format!("fabric-injector is overloaded: {}", overload(why));
+        Self { status: StatusCode::TOO_MANY_REQUESTS, code: None, message }
+    }
+
+    pub(super) fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    /// The reason, as a stable code.
+    pub(super) fn reason(&self) -> &'static str {
+        self.code.unwrap_or("overload")
+    }
+
+    /// A `Status` of the Kubernetes API, whose message the API server shows to its client.
+    pub(super) fn reply(self, state: &State) -> Response<Body> {
+        #[derive(Serialize)]
+        #[serde(rename_all = "camelCase")]
+        struct ApiStatus<'a> {
+            kind: &'static str,
+            api_version: &'static str,
+            status: &'static str,
+            message: &'a str,
+            code: u16,
+        }
+        let Self { status, code, message } = self;
+        tracing::debug!(status = status.as_u16(), detail = message, "request rejected");
+        if let Some(code) = code {
+            state.metrics.rejected(code);
+        }
+        let body = ApiStatus {
+            kind: "Status",
+            api_version: "v1",
+            status: "Failure",
+            message: &message,
+            code: status.as_u16(),
+        };
+        let mut reply = reply::json(status, serde_json::to_vec(&body).unwrap_or_default().into(), None);
+        match status {
+            StatusCode::TOO_MANY_REQUESTS => {
+                reply.headers_mut().insert(header::RETRY_AFTER, header::HeaderValue::from_static("1"));
+            }
+            StatusCode::METHOD_NOT_ALLOWED => {
+                reply.headers_mut().insert(header::ALLOW, header::HeaderValue::from_static("POST"));
+            }
+            _ => {}
+        }
+        reply
+    }
+}

@@ -1,0 +1,275 @@
+//! The reload of files while the server runs.
+//!
+//! Files are read every second. Notifications would not do: the kubelet replaces a link, an editor renames, a `subPath`
+//! mount never changes, and a node has few inotify instances. Reading a few small files takes some ten microseconds.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use tokio::task::{JoinError, JoinHandle, spawn_blocking};
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::telemetry::Reloaded;
+use fabric_policy::work::{Ended, Work};
+
+use super::state::State;
+
+/// The interval at which files are read.
+const POLL: Duration = Duration::from_secs(1);
+/// Changed files are read again after this time, because a writer may not have finished.
+const SETTLE: Duration = Duration::from_millis(100);
+/// If the files keep changing for this long, the reload has failed.
+const UNREST: Duration = Duration::from_secs(5);
+/// A read that takes longer has failed, as on a network file system that does not respond.
+const READ_TIMEOUT: Duration = Duration::from_secs(10);
+/// The number of polls after which unchanged bad files are tried again: a certificate may have become valid.
+const RETRY: u32 = 30;
+
+/// Files that are read and put into use.
+pub(super) trait Source: Send + Sync + 'static {
+    type Content: PartialEq + Send + Sync;
+
+    fn what(&self) -> Reloaded;
+    fn read(&self) -> anyhow::Result<Self::Content>;
+    /// Puts the content into use as a whole, or not at all; a line for the log. Newer content stops the work.
+    fn apply(&self, content: &Self::Content, work: &Work) -> anyhow::Result<String>;
+}
+
+/// The content of the files when they were last read, or the error.
+type Seen<C> = Result<C, String>;
+
+/// Reloads the files of a source when they change. `content` is in use at the start.
+pub(super) async fn watch<S: Source>(source: S, state: Arc<State>, content: S::Content) {
+    let mut reader = SourceReader { source: Arc::new(source), reading: None };
+    let what = reader.source.what();
+    let mut seen: Seen<S::Content> = Ok(content);
+    // The reason why the content that was last read is not in use.
+    let mut failure: Option<String> = None;
+    let mut polls = 0;
+    loop {
+        sleep(POLL).await;
+        let mut now = reader.read().await;
+        let changed = now != seen;
+        polls += 1;
+        if !changed && (failure.is_none() || polls % RETRY != 0) {
+            continue;
+        }
+        let begun = Instant::now();
+        let mut settled = !changed || reader.hangs();
+        while !settled {
+            sleep(SETTLE).await;
+            let again = reader.read().await;
+            settled = again == now || reader.hangs();
+            now = again;
+            if !settled && begun.elapsed() >= UNREST {
+                let error = format!("the files of the {} do not stop changing", what.name());
+                failure = record(what, &state, Err(error), failure.as_ref());
+            }
+        }
+        (seen, failure) = apply(&mut reader, &state, now, failure).await;
+    }
+}
+
+/// Reads a source, one read at a time: a read that hangs cannot be cancelled.
+struct SourceReader<S: Source> {
+    source: Arc<S>,
+    /// The read that hangs.
+    reading: Option<JoinHandle<anyhow::Result<S::Content>>>,
+}
+
+impl<S: Source> SourceReader<S> {
+    async fn read(&mut self) -> Seen<S::Content> {
+        let mut reading = self.reading.take().unwrap_or_else(|| {
+            let source = Arc::clone(&self.source);
+            spawn_blocking(move || source.read())
+        });
+        if let Ok(result) = timeout(READ_TIMEOUT, &mut reading).await {
+            return one_line(result);
+        }
+        self.reading = Some(reading);
+        let (what, time) = (self.source.what().name(), humantime::format_duration(READ_TIMEOUT));
+        Err(format!("the files of the {what} cannot be read within {time}"))
+    }
+
+    fn hangs(&self) -> bool {
+        self.reading.is_some()
+    }
+}
+
+/// Puts the content that was read into use, unless there is newer content meanwhile. Returns the content, and the failure
+/// if there is one.
+async fn apply<S: Source>(
+    reader: &mut SourceReader<S>,
+    state: &State,
+    now: Seen<S::Content>,
+    before: Option<String>,
+) -> (Seen<S::Content>, Option<String>) {
+    let what = reader.source.what();
+    let content = match now {
+        Ok(content) => Arc::new(content),
+        Err(error) => return (Err(error.clone()), record(what, state, Err(error), before.as_ref())),
+    };
+    loading(what, state, Some(SystemTime::now()));
+    let work = Work::of_loading();
+    let mut applying = {
+        let (source, content, work) = (Arc::clone(&reader.source), Arc::clone(&content), work.clone());
+        spawn_blocking(move || source.apply(&content, &work))
+    };
+    let result = loop {
+        if let Ok(result) = timeout(POLL, &mut applying).await {
+            break one_line(result);
+        }
+        let newer = reader.read().await;
+        if newer.is_ok_and(|newer| newer != *content) {
+            work.stop();
+        }
+    };
+    loading(what, state, None);
+    let content = Arc::into_inner(content).ok_or_else(|| "the content is in use elsewhere".to_owned());
+    if work.ended() == Some(Ended::Stopped) && result.is_err() {
+        tracing::info!(what = what.name(), "the files changed while they were loaded, and are loaded again");
+        return (content, before);
+    }
+    (content, record(what, state, result, before.as_ref()))
+}
+
+/// Records the result of a reload in log, metrics and readiness; the failure, if it is one. A failure that is the same
+/// as `before` is recorded already.
+pub(super) fn record(
+    what: Reloaded,
+    state: &State,
+    result: Result<String, String>,
+    before: Option<&String>,
+) -> Option<String> {
+    let failure = match result {
+        Ok(loaded) => {
+            tracing::info!(what = what.name(), loaded, "reloaded");
+            None
+        }
+        Err(error) if before == Some(&error) => return Some(error),
+        Err(error) => {
+            tracing::error!(what = what.name(), error, "reload failed, the previous version stays in use");
+            Some(error)
+        }
+    };
+    state.metrics.reloaded(what, failure.is_none());
+    state.readiness.reloaded(what, failure.clone());
+    failure
+}
+
+/// Records in metrics and readiness that a reload runs since then, or that none runs.
+fn loading(what: Reloaded, state: &State, since: Option<SystemTime>) {
+    let seconds = since.and_then(|since| since.duration_since(SystemTime::UNIX_EPOCH).ok());
+    state.metrics.loading(what, seconds.map(|since| since.as_secs_f64()));
+    state.readiness.loading(what, since);
+}
+
+fn one_line<T>(result: Result<anyhow::Result<T>, JoinError>) -> Result<T, String> {
+    match result {
+        Ok(result) => result.map_err(|error| format!("{error:#}")),
+        Err(error) => Err(format!("internal error, which is a bug of fabric-injector: {error}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::{Mutex, mpsc};
+
+    use super::*;
+
+    /// A source whose reads wait for the test.
+    struct Slow {
+        reads: AtomicUsize,
+        sent: Mutex<mpsc::Receiver<u8>>,
+    }
+
+    impl Source for Slow {
+        type Content = u8;
+
+        fn what(&self) -> Reloaded {
+            Reloaded::Policies
+        }
+
+        fn read(&self) -> anyhow::Result<u8> {
+            self.reads.fetch_add(1, Ordering::Relaxed);
+            Ok(self.sent.lock().unwrap().recv()?)
+        }
+
+        fn apply(&self, _: &u8, _: &Work) -> anyhow::Result<String> {
+            Ok(String::new())
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_read_that_hangs_is_reported_and_no_other_begins_until_it_ends() {
+        let (sender, sent) = mpsc::channel();
+        let source = Arc::new(Slow { reads: AtomicUsize::new(0), sent: Mutex::new(sent) });
+        let mut reader = SourceReader { source: Arc::clone(&source), reading: None };
+        let expected = Err("the files of the policies cannot be read within 10s".to_owned());
+        let (read, ()) = tokio::join!(reader.read(), tokio::time::advance(Duration::from_secs(11)));
+        assert_eq!(read, expected);
+        assert!(reader.hangs());
+        sender.send(7).unwrap();
+        assert_eq!(reader.read().await, Ok(7));
+        assert!(!reader.hangs());
+        assert_eq!(source.reads.load(Ordering::Relaxed), 1);
+    }
+
+    /// A source whose first content loads until the work is stopped.
+    struct Endless(AtomicUsize);
+
+    impl Source for Endless {
+        type Content = usize;
+
+        fn what(&self) -> Reloaded {
+            Reloaded::Policies
+        }
+
+        fn read(&self) -> anyhow::Result<usize> {
+            Ok(self.0.load(Ordering::Relaxed))
+        }
+
+        fn apply(&self, content: &usize, work: &Work) -> anyhow::Result<String> {
+            if *content == 1 {
+                while work.goes_on(0) {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                anyhow::bail!("stopped");
+            }
+            Ok(format!("version {content}"))
+        }
+    }
+
+    #[tokio::test]
+    async fn a_running_load_is_shown_and_newer_files_end_it() {
+        let policies = fabric_engine::policy_set::PolicySet::default();
+        let state = State::new(
+            policies,
+            fabric_engine::admission::OnError::Deny,
+            super::super::state::Limits::default(),
+        );
+        let source = Arc::new(Endless(AtomicUsize::new(1)));
+        let mut reader = SourceReader { source: Arc::clone(&source), reading: None };
+        let before = Some("an earlier failure".to_owned());
+        let load = apply(&mut reader, &state, Ok(1), before.clone());
+        let change = async {
+            while state.readiness.reloads().is_empty() {
+                sleep(Duration::from_millis(10)).await;
+            }
+            let metrics = state.metrics.encode();
+            assert!(
+                !metrics.contains("reload_started_timestamp_seconds{what=\"policies\"} 0.0"),
+                "{metrics}"
+            );
+            source.0.store(2, Ordering::Relaxed);
+        };
+        let (ended, ()) = tokio::join!(load, change);
+        assert_eq!(ended, (Ok(1), before.clone()), "what was stopped is no failure of its own");
+        assert!(state.readiness.reloads().is_empty());
+        assert_eq!(apply(&mut reader, &state, Ok(2), before).await, (Ok(2), None));
+        assert!(state.metrics.encode().contains("reload_started_timestamp_seconds{what=\"policies\"} 0.0"));
+    }
+}

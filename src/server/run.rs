@@ -1,0 +1,246 @@
+//! A server, from opening its ports to its shutdown.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use axum::Router;
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio::time::{Duration, sleep};
+
+use crate::cluster::{Events, NodeWatch, Reconciler};
+use crate::policy_sources::{PolicySources, RawPolicies};
+use fabric_engine::admission::{Mode, OnError};
+use fabric_engine::policy_set::PolicySet;
+use fabric_policy::work::Work;
+
+use super::connection::Timeouts;
+use super::port::{Ended, OpenPort, Port, bind};
+use super::sources::{
+    CertificateFiles, ClientCaFile, PolicyFiles, accept_key_pairs, certificate_in_use, compiled, stamps,
+};
+use super::state::{Limits, State};
+use super::thread::Thread;
+use super::tls::{TlsMaterial, TlsSettings, TlsSource};
+use super::{nodes, reconcile, reload};
+
+/// Concurrent connections to the admin port, if there may be enough open files.
+const ADMIN_CONNECTIONS: usize = 64;
+
+/// Concurrent connections to each port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MaxConnections {
+    pub webhook: usize,
+    pub admin: usize,
+}
+
+impl MaxConnections {
+    /// So many to the webhook.
+    pub fn with(webhook: usize) -> Self {
+        Self { webhook, admin: ADMIN_CONNECTIONS }
+    }
+}
+
+/// The configuration of a server.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// The address of the HTTPS port.
+    pub listen: SocketAddr,
+    /// The address of the admin port.
+    pub admin_listen: SocketAddr,
+    /// The source of the certificate.
+    pub tls: TlsSource,
+    /// The policies and values, which are reloaded when they change.
+    pub policy_sources: PolicySources,
+    /// The use of the answers.
+    pub mode: Mode,
+    /// The response for a pod on which the policy or the program fails.
+    pub on_error: OnError,
+    /// The time for which the server still accepts connections after a signal, while clients learn that it stops.
+    pub shutdown_delay: Duration,
+    /// The time that requests in flight have after that.
+    pub drain_timeout: Duration,
+    /// Whether owners of pods get events.
+    pub events: bool,
+    /// The limits on concurrent requests.
+    pub limits: Limits,
+    pub max_connections: MaxConnections,
+    /// The timeouts of a connection.
+    pub timeouts: Timeouts,
+}
+
+/// A signal to stop: the first one begins the shutdown, the second one ends the program at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stop;
+
+/// A server whose ports are open and whose certificate and policies are loaded.
+#[derive(Debug)]
+pub struct Server {
+    config: Config,
+    state: Arc<State>,
+    tls: Arc<TlsSettings>,
+    material: TlsMaterial,
+    sources: RawPolicies,
+    webhook: TcpListener,
+    admin: TcpListener,
+    reconciler: Option<Reconciler>,
+    node_watch: Option<NodeWatch>,
+}
+
+impl Server {
+    /// Loads certificate and policies, then opens the ports, so that each accepted connection is served. A reconciler
+    /// runs with the server.
+    pub async fn bind(config: Config, reconciler: Option<Reconciler>) -> anyhow::Result<Self> {
+        let sources = config.policy_sources.read()?;
+        let policies = compiled(&sources, &Work::of_loading())?;
+        for note in &sources.notes {
+            tracing::info!(detail = %note, "files that are no policies");
+        }
+        let material = config.tls.read(reconciler.as_ref())?;
+        let (tls, validity) = TlsSettings::new(material.clone(), SystemTime::now())?;
+        let state = Arc::new(State::new(policies, config.on_error, config.limits).in_mode(config.mode));
+        certificate_in_use(&state, validity);
+        if config.events {
+            let metrics = Arc::clone(&state.metrics);
+            let _ = state.events.set(Events::start(move |result| metrics.event(result)).await?);
+        }
+        let webhook = bind("--listen", config.listen).await?;
+        let admin = bind("--admin-listen", config.admin_listen).await?;
+        let (tls, node_watch) = (Arc::new(tls), None);
+        Ok(Self { config, state, tls, material, sources, webhook, admin, reconciler, node_watch })
+    }
+
+    /// Watches the nodes of the cluster while the server runs.
+    #[must_use]
+    pub fn watching(self, node_watch: Option<NodeWatch>) -> Self {
+        Self { node_watch, ..self }
+    }
+
+    /// The address of the HTTPS port.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.webhook.local_addr()
+    }
+
+    /// The address of the admin port.
+    pub fn admin_address(&self) -> io::Result<SocketAddr> {
+        self.admin.local_addr()
+    }
+
+    /// The policies in use.
+    pub(crate) fn policies(&self) -> Arc<PolicySet> {
+        self.state.policies.load_full()
+    }
+
+    /// Logs the addresses and the policies.
+    pub(crate) fn log_start(&self) -> io::Result<()> {
+        let (address, admin) = (self.address()?, self.admin_address()?);
+        let policies = stamps(&self.policies());
+        let mode = self.config.mode.name();
+        tracing::info!(%address, %admin, policies, mode, version = env!("CARGO_PKG_VERSION"), "listening");
+        Ok(())
+    }
+
+    /// Serves until the first signal, then shuts down.
+    pub async fn run(self, stops: mpsc::Receiver<Stop>) -> io::Result<Ended> {
+        let router = super::router(Arc::clone(&self.state));
+        self.run_with(router, stops).await
+    }
+
+    /// The same with another router on the HTTPS port, for benchmarks.
+    pub async fn run_with(mut self, router: Router, mut stops: mpsc::Receiver<Stop>) -> io::Result<Ended> {
+        let thread = Thread::start()?;
+        let reconciling = self.start_reconciler();
+        let mut reloading = self.start_reloads();
+        if let Some(watch) = self.node_watch.take() {
+            reloading.push(tokio::spawn(nodes::run(watch, Arc::clone(&self.state))));
+        }
+        let (config, state) = (self.config, self.state);
+        let admin = Port {
+            listener: self.admin,
+            router: super::admin_router(Arc::clone(&state)),
+            tls: None,
+            timeouts: Timeouts { age: Duration::from_hours(1), ..config.timeouts },
+            max_connections: config.max_connections.admin,
+            metrics: None,
+        }
+        .open();
+        let webhook = thread.open(Port {
+            listener: self.webhook,
+            router,
+            tls: Some(self.tls),
+            timeouts: config.timeouts,
+            max_connections: config.max_connections.webhook,
+            metrics: Some(Arc::clone(&state.metrics)),
+        })?;
+        state.readiness.listening();
+        stops.recv().await;
+        state.readiness.stopping();
+        // A replica that stops must not restore objects that an uninstallation removes.
+        reconciling.iter().for_each(JoinHandle::abort);
+        let ended = shut_down(webhook, &config, &mut stops).await;
+        reloading.iter().for_each(JoinHandle::abort);
+        // Probes and scrapes are answered until now.
+        drop(admin);
+        match ended {
+            Ended::Drained => tracing::info!("stopped, every request was answered"),
+            Ended::CutOff => tracing::warn!("stopped, connections were cut off"),
+        }
+        Ok(ended)
+    }
+
+    fn start_reconciler(&mut self) -> Vec<JoinHandle<()>> {
+        let Some(reconciler) = self.reconciler.take() else { return Vec::new() };
+        let key_pairs = reconciler.key_pairs();
+        vec![
+            tokio::spawn(accept_key_pairs(key_pairs, Arc::clone(&self.tls), Arc::clone(&self.state))),
+            tokio::spawn(reconcile::run(reconciler, Arc::clone(&self.state))),
+        ]
+    }
+
+    fn start_reloads(&self) -> Vec<JoinHandle<()>> {
+        let (state, settings) = (&self.state, &self.tls);
+        let policies =
+            PolicyFiles { policy_sources: self.config.policy_sources.clone(), state: Arc::clone(state) };
+        let policies = reload::watch(policies, Arc::clone(state), self.sources.clone());
+        let mut tasks = vec![tokio::spawn(policies)];
+        match &self.config.tls {
+            TlsSource::Memory(_) => {}
+            TlsSource::Files { cert, key, client_ca } => {
+                let files = CertificateFiles {
+                    cert: cert.clone(),
+                    key: key.clone(),
+                    client_ca: client_ca.clone(),
+                    settings: Arc::clone(settings),
+                    state: Arc::clone(state),
+                };
+                let files = reload::watch(files, Arc::clone(state), self.material.clone());
+                tasks.push(tokio::spawn(files));
+            }
+            TlsSource::Reconciler { client_ca } => {
+                if let (Some(path), Some(content)) = (client_ca, &self.material.client_ca) {
+                    let file = ClientCaFile { path: path.clone(), settings: Arc::clone(settings) };
+                    let file = reload::watch(file, Arc::clone(state), content.clone());
+                    tasks.push(tokio::spawn(file));
+                }
+            }
+        }
+        tasks
+    }
+}
+
+/// Accepts connections for the shutdown delay, then drains; a second signal ends both.
+async fn shut_down(webhook: OpenPort, config: &Config, stops: &mut mpsc::Receiver<Stop>) -> Ended {
+    webhook.leave();
+    tracing::info!(delay = ?config.shutdown_delay, "stopping, still accepting");
+    tokio::select! {
+        biased;
+        _ = stops.recv() => Ended::CutOff,
+        ended = async {
+            sleep(config.shutdown_delay).await;
+            webhook.drain(config.drain_timeout).await
+        } => ended,
+    }
+}

@@ -1,0 +1,137 @@
+//! The files and the key pairs that a running server puts into use when they change.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use anyhow::{anyhow, ensure};
+
+use crate::cluster::KeyPairs;
+use crate::pem::Validity;
+use crate::policy_sources::{PolicySources, RawPolicies};
+use crate::telemetry::Reloaded;
+use fabric_engine::policy_set::{LoadError, PolicySet};
+use fabric_policy::Policy;
+use fabric_policy::work::Work;
+
+use super::reload::{Source, record};
+use super::state::State;
+use super::tls::{ClientCa, TlsMaterial, TlsSettings, read_files};
+
+/// The files with the key pair and the client CA.
+pub(super) struct CertificateFiles {
+    pub(super) cert: PathBuf,
+    pub(super) key: PathBuf,
+    pub(super) client_ca: Option<PathBuf>,
+    pub(super) settings: Arc<TlsSettings>,
+    pub(super) state: Arc<State>,
+}
+
+impl Source for CertificateFiles {
+    type Content = TlsMaterial;
+
+    fn what(&self) -> Reloaded {
+        Reloaded::Certificate
+    }
+
+    fn read(&self) -> anyhow::Result<TlsMaterial> {
+        read_files(&self.cert, &self.key, self.client_ca.as_deref())
+    }
+
+    fn apply(&self, material: &TlsMaterial, _: &Work) -> anyhow::Result<String> {
+        let change = |current: &mut TlsMaterial| *current = material.clone();
+        let validity = self.settings.change(SystemTime::now(), change)?;
+        Ok(certificate_in_use(&self.state, validity))
+    }
+}
+
+/// The file with the client CA, where the reconciler pushes key pairs.
+pub(super) struct ClientCaFile {
+    pub(super) path: PathBuf,
+    pub(super) settings: Arc<TlsSettings>,
+}
+
+impl Source for ClientCaFile {
+    type Content = ClientCa;
+
+    fn what(&self) -> Reloaded {
+        Reloaded::Certificate
+    }
+
+    fn read(&self) -> anyhow::Result<ClientCa> {
+        ClientCa::read(&self.path)
+    }
+
+    fn apply(&self, client_ca: &ClientCa, _: &Work) -> anyhow::Result<String> {
+        let change = |current: &mut TlsMaterial| current.client_ca = Some(client_ca.clone());
+        self.settings.change(SystemTime::now(), change)?;
+        Ok("client CA".to_owned())
+    }
+}
+
+/// Puts each key pair into use that the reconciler pushes.
+pub(super) async fn accept_key_pairs(mut key_pairs: KeyPairs, settings: Arc<TlsSettings>, state: Arc<State>) {
+    while key_pairs.changed().await.is_ok() {
+        let Some(key_pair) = key_pairs.borrow_and_update().clone() else { continue };
+        let change = |current: &mut TlsMaterial| current.key_pair = (*key_pair).clone();
+        let changed = settings.change(SystemTime::now(), change);
+        let result = changed.map(|validity| certificate_in_use(&state, validity));
+        record(Reloaded::Certificate, &state, result.map_err(|error| format!("{error:#}")), None);
+    }
+}
+
+/// Records a certificate in metrics and readiness; a line for the log.
+pub(super) fn certificate_in_use(state: &State, validity: Validity) -> String {
+    state.readiness.certificate(validity);
+    let end = validity.not_after.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    state.metrics.certificate_expires(end.as_secs_f64());
+    format!("valid until {}", humantime::format_rfc3339_seconds(validity.not_after))
+}
+
+/// The files with policies and values.
+pub(super) struct PolicyFiles {
+    pub(super) policy_sources: PolicySources,
+    pub(super) state: Arc<State>,
+}
+
+impl Source for PolicyFiles {
+    type Content = RawPolicies;
+
+    fn what(&self) -> Reloaded {
+        Reloaded::Policies
+    }
+
+    fn read(&self) -> anyhow::Result<RawPolicies> {
+        self.policy_sources.read()
+    }
+
+    fn apply(&self, sources: &RawPolicies, work: &Work) -> anyhow::Result<String> {
+        let policies = compiled(sources, work)?;
+        // The policies in use decide about each pod, and the new ones would about none.
+        let needs_nodes_now = policies.needs_nodes() && !self.state.policies.load().needs_nodes();
+        ensure!(
+            !needs_nodes_now || self.state.nodes.load().nodes.is_some(),
+            "the policies are of several providers, among which the nodes choose, and the nodes are not known\nhint: see \
+             the check `nodes` for the reason, or keep the policies of one provider"
+        );
+        self.state.metrics.policies_in_use(&policies);
+        let stamps = stamps(&policies);
+        self.state.policies.store(Arc::new(policies));
+        Ok(stamps)
+    }
+}
+
+/// Compiles the policies of a server. Those of several providers need nodes that choose among them.
+pub(crate) fn compiled(sources: &RawPolicies, work: &Work) -> anyhow::Result<PolicySet> {
+    let hint = "hint: keep the policies of one provider, or let the nodes choose with `--watch-nodes`";
+    sources.compile_within(work).map_err(|error| match error.downcast_ref() {
+        Some(LoadError::SeveralProviders { .. }) => anyhow!("{error}\n{hint}"),
+        _ => error,
+    })
+}
+
+/// The stamps of the policies, for the log.
+pub(super) fn stamps(policies: &PolicySet) -> String {
+    let stamps: Vec<&str> = policies.policies().iter().map(Policy::stamp).collect();
+    stamps.join(", ")
+}

@@ -1,0 +1,165 @@
+//! The state that all requests share.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
+
+use crate::cluster::{Events, Watched};
+use crate::telemetry::Metrics;
+use fabric_engine::admission::{Evaluate, Mode, OnError};
+use fabric_engine::policy_set;
+use fabric_engine::policy_set::PolicySet;
+
+use super::connections::Slot;
+use super::readiness::Readiness;
+use super::turns::Turns;
+
+/// The limits on concurrent requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Requests whose body has arrived.
+    pub in_flight: usize,
+    /// The total size of all request bodies.
+    pub body_bytes: usize,
+}
+
+impl Limits {
+    /// The default for requests. An API server has at most 200 mutating requests in flight by default
+    /// (`--max-mutating-requests-inflight`), and a large cluster has a few API servers.
+    pub const IN_FLIGHT: usize = 512;
+    /// The default for bodies: four of the largest requests, or thousands of usual ones.
+    pub const BODY_BYTES: usize = 32 << 20;
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { in_flight: Self::IN_FLIGHT, body_bytes: Self::BODY_BYTES }
+    }
+}
+
+/// The total size of all responses that are not sent yet.
+const RESPONSE_BYTES: usize = 32 << 20;
+/// The time within which an evicted connection leaves its memory.
+const EVICTION: Duration = Duration::from_millis(100);
+/// The state that all requests share. A review in flight finishes with the policies with which it began.
+pub struct State {
+    pub(super) policies: ArcSwap<PolicySet>,
+    pub(super) nodes: ArcSwap<Watched>,
+    pub(super) mode: Mode,
+    pub(super) on_error: OnError,
+    pub(super) metrics: Arc<Metrics>,
+    pub(super) readiness: Readiness,
+    /// Where advice for the owners of pods goes, if events are on.
+    pub(super) events: OnceLock<Events>,
+    evaluate: Box<Evaluate>,
+    in_flight: Arc<Semaphore>,
+    pub(super) bodies: Memory,
+    spare_body: Arc<Semaphore>,
+    pub(super) responses: Memory,
+    pub(super) turns: Turns,
+}
+
+impl std::fmt::Debug for State {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("State").field("on_error", &self.on_error).finish_non_exhaustive()
+    }
+}
+
+impl State {
+    /// The state of a server with these policies.
+    pub fn new(policies: PolicySet, on_error: OnError, limits: Limits) -> Self {
+        let metrics = Metrics::new(Mode::Inject);
+        metrics.policies_in_use(&policies);
+        Self {
+            policies: ArcSwap::from_pointee(policies),
+            nodes: ArcSwap::default(),
+            mode: Mode::Inject,
+            on_error,
+            metrics: Arc::new(metrics),
+            readiness: Readiness::default(),
+            events: OnceLock::new(),
+            evaluate: Box::new(policy_set::mutate),
+            in_flight: Arc::new(Semaphore::new(limits.in_flight)),
+            bodies: Memory::new(limits.body_bytes),
+            spare_body: Arc::new(Semaphore::new(1)),
+            responses: Memory::new(RESPONSE_BYTES),
+            turns: Turns::default(),
+        }
+    }
+
+    /// Chooses the mode. [`Mode::Audit`] allows every pod, also one on which the policy or the program fails.
+    #[must_use]
+    pub fn in_mode(self, mode: Mode) -> Self {
+        let on_error = if mode == Mode::Audit { OnError::Allow } else { self.on_error };
+        let metrics = Metrics::new(mode);
+        metrics.policies_in_use(&self.policies.load());
+        Self { mode, on_error, metrics: Arc::new(metrics), ..self }
+    }
+
+    /// Replaces the engine, for tests of its failures.
+    #[must_use]
+    pub fn with_evaluate(self, evaluate: Box<Evaluate>) -> Self {
+        Self { evaluate, ..self }
+    }
+
+    /// The metrics of this server.
+    pub fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    pub(super) fn evaluate(&self) -> &Evaluate {
+        &*self.evaluate
+    }
+
+    /// The permit of a request whose body has arrived, unless too many are in flight.
+    pub(super) fn enter(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.in_flight).try_acquire_owned().ok()
+    }
+
+    /// Waits for the permit of one more body than the limit allows.
+    pub(super) async fn spare_body_permit(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.spare_body).acquire_owned().await.ok()
+    }
+}
+
+/// Memory for bodies or responses, in bytes.
+#[derive(Debug)]
+pub(super) struct Memory(Arc<Semaphore>);
+
+impl Memory {
+    fn new(bytes: usize) -> Self {
+        Self(Arc::new(Semaphore::new(bytes)))
+    }
+
+    /// Memory for a request on this connection. If there is too little, other connections that stall are evicted.
+    pub(super) async fn permit(&self, bytes: usize, slot: Option<&Slot>) -> Option<OwnedSemaphorePermit> {
+        let bytes = u32::try_from(bytes).ok()?;
+        loop {
+            if let Ok(permit) = Arc::clone(&self.0).try_acquire_many_owned(bytes) {
+                return Some(permit);
+            }
+            if !slot.is_some_and(Slot::evict_for_memory) {
+                return None;
+            }
+            if let Ok(permit) = timeout(EVICTION, Arc::clone(&self.0).acquire_many_owned(bytes)).await {
+                return permit.ok();
+            }
+        }
+    }
+}
+
+/// The time within which the API server expects the response, from its query parameter `timeout`.
+pub(super) fn request_timeout(query: Option<&str>) -> Duration {
+    let pairs = query.unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='));
+    let timeout = pairs
+        .filter(|(key, _)| *key == "timeout")
+        .find_map(|(_, value)| humantime::parse_duration(value).ok());
+    // The API's own bounds for `timeoutSeconds`; 10 s is its default.
+    let timeout = timeout.filter(|timeout| !timeout.is_zero());
+    let timeout = timeout.unwrap_or(Duration::from_secs(10)).min(Duration::from_secs(30));
+    // A tenth is left for the response to arrive.
+    timeout.mul_f64(0.9)
+}

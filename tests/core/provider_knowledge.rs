@@ -1,0 +1,66 @@
+//! Facts about clouds are in the policies, not in the code.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn sources(path: &Path) -> Vec<PathBuf> {
+    if path.is_file() {
+        // Data, such as the table of workloads, is no code.
+        let is_code = path.extension().is_some_and(|extension| extension == "rs");
+        return is_code.then(|| path.to_owned()).into_iter().collect();
+    }
+    fs::read_dir(path).unwrap().flat_map(|entry| sources(&entry.unwrap().path())).collect()
+}
+
+/// The code of a file without its unit tests and comments.
+fn code(file: &Path) -> String {
+    if file.ends_with("tests.rs") {
+        return String::new();
+    }
+    let text = fs::read_to_string(file).unwrap();
+    let code = text.split("#[cfg(test)]\nmod tests").next().unwrap();
+    code.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
+}
+
+/// Names of clouds, their resources and variables belong in `policies`.
+#[test]
+fn no_provider_knowledge_is_in_the_code() {
+    let words = [
+        "vpc.amazonaws",
+        "efa",
+        "mlnxnics",
+        "hca_shared",
+        "tcpxo",
+        "fastrak",
+        "rdma-vf",
+        "sriov",
+        "azure",
+        "gke",
+        "standard_nd",
+        "p5.48",
+        "fi_efa",
+        "nccl_ib",
+        "mlx5",
+        "nmp.nvidia",
+        "nhx.nvidia",
+        "nvidia.com/gpu",
+    ];
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let files = ["src", "crates"].map(|folder| sources(&root.join(folder)));
+    assert!(files.iter().all(|files| files.len() > 50));
+    for file in files.concat() {
+        // The list of the built-in policies names their files.
+        if file.ends_with("builtin.rs") {
+            continue;
+        }
+        let code = code(&file).to_lowercase();
+        for word in words {
+            let found = code.match_indices(word).any(|(at, _)| {
+                let before = code[..at].chars().next_back().is_none_or(|c| !c.is_ascii_alphanumeric());
+                let after = code[at + word.len()..].chars().next().is_none_or(|c| !c.is_ascii_alphanumeric());
+                before && after
+            });
+            assert!(!found, "{} names `{word}`", file.display());
+        }
+    }
+}
