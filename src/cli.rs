@@ -12,7 +12,7 @@ mod man;
 mod manifests;
 mod mutate;
 mod nccl_test;
-mod nodes;
+mod node_options;
 mod output;
 mod parse;
 mod policy;

@@ -17,9 +17,9 @@ use fabric_engine::policy_set::{PolicySet, WithValues};
 use fabric_policy::source::closest;
 use fabric_policy::work::Work;
 use fabric_policy::{Definition, OtherKind, SourceErrors};
+use fabric_tools::helm_values::Values;
 use fabric_tools::policy_check::load;
 use fabric_tools::policy_list::listed;
-use fabric_tools::values::Values;
 
 const POLICY: Allowed = Allowed { what: "policy", mebibytes: 4, pipes: false };
 const VALUES: Allowed = Allowed { what: "values file", mebibytes: 4, pipes: false };

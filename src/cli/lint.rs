@@ -19,7 +19,7 @@ use fabric_yaml::escape;
 use super::ExitStatus;
 use super::fail_on::{FindingArguments, FindingFormat};
 use super::mutate::{files_of, object_name, with_hint};
-use super::nodes::NodeArguments;
+use super::node_options::NodeArguments;
 use super::output::Output;
 use super::parse::namespace;
 use super::policy::formats::{sarif_log, sarif_result, workflow_command};

@@ -23,7 +23,7 @@ use fabric_policy::nodes::Nodes;
 
 use super::ExitStatus;
 use super::diff::{self, FileDiff};
-use super::nodes::NodeArguments;
+use super::node_options::NodeArguments;
 use super::output::Output;
 use super::parse::namespace;
 use super::policy_sources::PolicyArguments;

@@ -10,7 +10,7 @@ use fabric_tools::explain::{SourceKind, Sources, Text};
 use fabric_tools::pools::{Pool, pools};
 
 use super::ExitStatus;
-use super::nodes::NodeArguments;
+use super::node_options::NodeArguments;
 use super::output::{Format, Output};
 use super::policy_sources::PolicyArguments;
 

@@ -26,7 +26,7 @@ use fabric_tools::inspection::{
 use super::api::{cause, client_of};
 use super::certificate::check;
 use super::dry_run::dry_run;
-use super::nodes::list_nodes;
+use super::node_watch::list_nodes;
 
 /// The time within which the API server has to answer each request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);

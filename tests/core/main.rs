@@ -6,7 +6,6 @@ mod clouds;
 mod corpus;
 mod cost;
 mod devices;
-mod diagnosis;
 mod golden;
 mod helpers;
 mod inspection;

@@ -8,7 +8,7 @@ mod completed;
 mod containers;
 mod kinds;
 mod multus;
-mod nodes;
+mod node_labels;
 mod own_devices;
 
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub use containers::{DEVICE_CLASS, requests};
 pub use kinds::is_device;
 pub(super) use kinds::{decided, written};
 pub(super) use multus::with_networks;
-pub use nodes::selected as selected_nodes;
+pub use node_labels::selected as selected_nodes;
 
 use completed::part_of;
 
@@ -82,7 +82,7 @@ pub(crate) fn resolve(
     context: &PodContext,
     whole: bool,
 ) -> Result<(Selection, Arc<ResolvedPolicy>), Reason> {
-    let nodes = nodes::selected(policy, pod, context)?;
+    let nodes = node_labels::selected(policy, pod, context)?;
     let resolved = if whole { policy.whole(&nodes) } else { policy.resolved(&nodes) };
     Ok((nodes, resolved.map_err(|error| evaluation_failed("the policy", error))?))
 }

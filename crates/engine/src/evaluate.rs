@@ -5,9 +5,9 @@
 mod condition;
 mod rules;
 mod scope;
-mod values;
+mod scopes;
 
 pub use condition::{adds_to, analyse, analyse_named, condition_values};
 pub(super) use rules::{Row, Rules, State, go_on, rule_that_joins_host};
 pub(super) use scope::Scope;
-pub use values::each_scope;
+pub use scopes::each_scope;

@@ -12,8 +12,8 @@ use fabric_yaml::pointer::field_path;
 
 use super::analysis::{PodAnalysis, Purpose};
 use super::evaluate::{Rules, Scope, State, rule_that_joins_host};
+use super::fitting_nodes::{self, Decided};
 use super::merge::{about_pod, merge, settings};
-use super::nodes::{self, Decided};
 use super::record::{ChangeLog, Cursor, Reason, SKIPPED, STAMP, Stop, Warning, WarningKind, stamp};
 
 /// Injects the pod in place. After a [`Stop`], the log can revert the changes.
@@ -24,7 +24,7 @@ pub(super) fn inject(
     context: &PodContext,
     log: &mut ChangeLog,
 ) -> Result<(), Stop> {
-    let nodes = nodes::keep(&analysis, pod, log)?;
+    let nodes = fitting_nodes::keep(&analysis, pod, log)?;
     join_host(&mut analysis, pod, context, log)?;
     let scope = Scope::of_pod(&analysis);
     let mut rules = Rules::of(&analysis, &scope);
@@ -62,7 +62,7 @@ fn inject_by(
         settle(policy, (analysis, before), pod, of_merge, context, log)?;
     }
     if nodes == Decided::Now {
-        nodes::warn_of_requests(analysis, pod, log);
+        fitting_nodes::warn_of_requests(analysis, pod, log);
     }
     log.drop_reverted(pod);
     let annotations = &pod["metadata"]["annotations"];
@@ -103,7 +103,7 @@ pub(super) fn undecided(
         let setting = setting.unwrap_or_else(|| policy.name().to_owned());
         return Some(Reason::SettingUndecided {
             setting,
-            why: nodes::fits_several(nodes),
+            why: fitting_nodes::fits_several(nodes),
             chooses_policy: false,
         });
     }
@@ -275,9 +275,11 @@ fn warn_about_parameters(rules: &Rules<'_>, log: &mut ChangeLog) {
                 has_gpus: rules.analysis.has_gpus(),
                 of_nodes,
             },
-            NoteKind::Least => {
-                WarningKind::NodesDisagree { parameter, value, kinds: nodes::told_apart(&selection.each()) }
-            }
+            NoteKind::Least => WarningKind::NodesDisagree {
+                parameter,
+                value,
+                kinds: fitting_nodes::told_apart(&selection.each()),
+            },
             NoteKind::LessThanTable { label, table } => {
                 let (table, selected) = (text_of(table), selected(label));
                 WarningKind::NodesOfferLess { parameter, value, table, selected }

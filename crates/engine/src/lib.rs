@@ -13,10 +13,10 @@
 pub mod admission;
 mod analysis;
 mod evaluate;
+mod fitting_nodes;
 mod inject;
 pub mod manifest;
 mod merge;
-mod nodes;
 pub mod policy_set;
 mod record;
 pub mod registration;

@@ -13,7 +13,7 @@ use crate::source::{Severity, SourceError};
 use expressions::scope::Scope;
 
 pub use overlap::overlaps;
-pub(super) use values::names::{WELL_KNOWN, is_slip, squeezed};
+pub(super) use values::resource_names::{WELL_KNOWN, is_slip, squeezed};
 
 /// The errors in the types of a policy's expressions.
 pub fn errors(definition: &Definition) -> Vec<SourceError> {
@@ -32,7 +32,7 @@ pub fn warnings(definition: &Definition) -> Vec<SourceError> {
     found.extend(values::amounts::findings(definition));
     found.extend(values::environment::findings(definition));
     found.extend(values::tables::findings(definition));
-    found.extend(values::names::findings(definition));
+    found.extend(values::resource_names::findings(definition));
     found.extend(values::volumes::findings(definition));
     let warnings = found
         .into_iter()

@@ -5,6 +5,7 @@
 
 mod budget;
 mod compared;
+mod conversion;
 mod environment;
 mod failure;
 mod functions;
@@ -13,7 +14,6 @@ mod offered;
 mod reads;
 mod tree;
 pub(crate) mod types;
-mod values;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -27,16 +27,16 @@ use crate::work::{Work, goes_on};
 use fabric_yaml::{SourceMap, Span};
 
 pub use compared::Use;
+pub use conversion::{Computed, Lookup, Resolver};
 pub(crate) use failure::Failure;
 pub(crate) use infer::TypeFinding;
 pub use reads::{Path, ReadSet, Step};
-pub use values::{Computed, Lookup, Resolver};
 
 use budget::Counting;
+use conversion::{from_json, to_json};
 use environment::{ENV, is_operator};
 use offered::Offered;
 use reads::ROOTS;
-use values::{from_json, to_json};
 
 /// A compiled expression.
 #[derive(Debug)]

@@ -4,10 +4,10 @@
 //! known here, and no mistake is looked for that needs more than the text.
 
 mod contradictions;
+mod declared_names;
 mod devices;
 mod env;
 mod extension;
-mod names;
 mod near_names;
 mod other_kind;
 mod parse;

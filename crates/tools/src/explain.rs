@@ -3,12 +3,13 @@
 //! `policy` has the facts about a policy, and `pod` those about the injection of a pod. They only read: what became of
 //! a value is in the record of the engine.
 
+mod columns;
 mod lines;
 mod parameters;
 mod pod;
 mod policy;
-mod text;
 
+pub use columns::Text;
 pub use fabric_engine::{ConditionFact, Read};
 pub use lines::FileLine;
 pub use parameters::{ParameterFact, SourceKind, Sources, ValueFact};
@@ -20,7 +21,6 @@ pub use policy::{
     AdditionFact, CheckFact, FileFact, GpuFact, NeedFact, NeedKind, OwnDevicesFact, PolicyFact, RuleFact,
     TriggerFact, VariableFact, policy, policy_text,
 };
-pub use text::Text;
 
 /// The version of the JSON form, which changes if a field is removed or changes its meaning.
 pub const VERSION: u32 = 3;

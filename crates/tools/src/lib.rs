@@ -10,6 +10,7 @@
 //! program reads the objects of a cluster and hands them over.
 
 pub mod explain;
+pub mod helm_values;
 pub mod inspection;
 pub mod installation;
 pub mod lint;
@@ -18,4 +19,3 @@ pub mod policy_list;
 pub mod policy_schema;
 pub mod policy_test;
 pub mod pools;
-pub mod values;

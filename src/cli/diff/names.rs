@@ -10,7 +10,7 @@ use std::{env, fs};
 
 /// The names of the files of a diff.
 #[derive(Debug)]
-pub(in super::super) struct Names {
+pub(crate) struct Names {
     /// The folder in which the diff applies.
     root: PathBuf,
     /// The first file that is not below the working directory.
@@ -20,7 +20,7 @@ pub(in super::super) struct Names {
 
 /// The part of a file in a diff.
 #[derive(Debug, PartialEq, Eq)]
-pub(in super::super) enum Target {
+pub(crate) enum Target {
     New(Vec<u8>),
     /// An earlier path leads to the same file, and the diff would change it twice.
     Repeated,
@@ -28,7 +28,7 @@ pub(in super::super) enum Target {
 
 impl Names {
     /// Finds the folder in which a diff of these files applies.
-    pub(in super::super) fn new(files: &[PathBuf]) -> Self {
+    pub(crate) fn new(files: &[PathBuf]) -> Self {
         let mut root = env::current_dir().and_then(fs::canonicalize).unwrap_or_default();
         let mut outside = None;
         for file in files {
@@ -41,7 +41,7 @@ impl Names {
         Self { root, outside, named: HashSet::new() }
     }
 
-    pub(in super::super) fn target(&mut self, file: &Path) -> Target {
+    pub(crate) fn target(&mut self, file: &Path) -> Target {
         let target = fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
         let below = target.strip_prefix(&self.root).unwrap_or(&target);
         let name: PathBuf = below.components().filter(|part| matches!(part, Component::Normal(_))).collect();
@@ -50,7 +50,7 @@ impl Names {
     }
 
     /// The reason why the diff does not apply in the working directory.
-    pub(in super::super) fn elsewhere(&self) -> Option<String> {
+    pub(crate) fn elsewhere(&self) -> Option<String> {
         let (outside, root) = (self.outside.as_ref()?.display(), self.root.display());
         Some(format!("`{outside}` is outside of the working directory: apply the diff in `{root}`"))
     }

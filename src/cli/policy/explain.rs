@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::builtin;
 use crate::cli::ExitStatus;
 use crate::cli::mutate::{files_of, object_name};
-use crate::cli::nodes::NodeArguments;
+use crate::cli::node_options::NodeArguments;
 use crate::cli::output::Output;
 use crate::policy_sources::{PolicySources, available};
 use crate::stream::RawDocuments;

@@ -6,7 +6,7 @@ use fabric_engine::policy_set::PolicySet;
 use fabric_engine::{Mutation, Outcome};
 use fabric_injector::builtin;
 use fabric_policy::PodContext;
-use fabric_tools::values::Values;
+use fabric_tools::helm_values::Values;
 
 use serde_json::{Value, json};
 

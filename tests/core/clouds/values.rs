@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use fabric_engine::policy_set::{LoadError, PolicySet};
 use fabric_injector::builtin;
 use fabric_policy::PodContext;
-use fabric_tools::values::Values;
+use fabric_tools::helm_values::Values;
 
 use crate::helpers::{Served, serve_as, worker};
 

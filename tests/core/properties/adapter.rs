@@ -8,7 +8,7 @@ use fabric_engine::policy_set::{PolicySet, mutate};
 use fabric_engine::{self as engine, Outcome};
 use fabric_injector::builtin;
 use fabric_policy::{Definition, PodContext};
-use fabric_tools::values::Values;
+use fabric_tools::helm_values::Values;
 use fabric_yaml::quantity::Quantity;
 use serde_json::{Value, json};
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::analysis::{PodAnalysis, Purpose, resolve};
-use crate::nodes::{fits_several, not_selected};
+use crate::fitting_nodes::{fits_several, not_selected};
 use crate::record::{ConditionFact, LookedAt, Reason, Stop, Trace, evaluation_failed};
 use fabric_policy::expression::Resolver;
 use fabric_policy::interpolation::text_of;

@@ -4,7 +4,7 @@
 pub(super) mod amounts;
 pub(super) mod environment;
 pub(super) mod literals;
-pub(super) mod names;
 pub(super) mod overlays;
+pub(super) mod resource_names;
 pub(super) mod tables;
 pub(super) mod volumes;

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use fabric_yaml::{Content, Entry, Node, Span};
 
+use super::declared_names::{identifier, taken};
 use super::devices::Devices;
-use super::names::{identifier, taken};
 use super::{contradictions, env, variables};
 use crate::definition::{Containers, Definition, Gpus, OnConflict, Rule, checks, files, precedence};
 use crate::interpolation::{Interpolation, Names, Phase};

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use fabric_yaml::{Entry, Node, Span};
 
-use super::names::{identifier, taken};
+use super::declared_names::{identifier, taken};
 use crate::interpolation::{Names, Phase};
 use crate::parameter::Variable;
 use crate::source::reader;

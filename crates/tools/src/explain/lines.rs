@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::values::Values;
+use crate::helm_values::Values;
 use fabric_policy::Definition;
 use fabric_yaml::{Content, Node, Span};
 

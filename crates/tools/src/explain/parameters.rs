@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use crate::helm_values::Values;
 use crate::policy_list::Bounds;
-use crate::values::Values;
 use fabric_policy::matcher::Selection;
 use fabric_policy::parameter::Table;
 use fabric_policy::{Origin, Override, Parameter, Policy, Resolution, resolve};

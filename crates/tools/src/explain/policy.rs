@@ -15,9 +15,9 @@ use fabric_policy::interpolation::Interpolation;
 use fabric_policy::matcher::NodeMatch;
 use fabric_policy::{About, Definition, Policy, PolicyCheck};
 
+use super::columns::brief;
 use super::lines::{FileLine, item};
 use super::parameters::{ParameterFact, Sources, declared, machines};
-use super::text::brief;
 use additions::rules;
 pub use additions::{AdditionFact, RuleFact};
 use needs::needs;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::values::Values;
+use crate::helm_values::Values;
 use fabric_engine::policy_set::PolicySet;
 use fabric_engine::{Reason, Warning};
 use fabric_policy as policy;

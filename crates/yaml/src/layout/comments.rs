@@ -6,7 +6,7 @@ use super::{Kind, Layout, ScalarForm};
 
 impl<'t> Layout<'t> {
     /// The comments in a part of the text, in order, each with its position.
-    pub(in super::super) fn comments(&self, part: Range<usize>) -> Vec<(usize, &'t str)> {
+    pub(crate) fn comments(&self, part: Range<usize>) -> Vec<(usize, &'t str)> {
         if !self.text[part.clone()].contains('#') {
             return Vec::new();
         }

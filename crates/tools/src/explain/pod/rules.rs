@@ -8,9 +8,9 @@ use fabric_policy::definition::{AddsDevices, SettingsFile};
 use fabric_policy::{Definition, Rule};
 use fabric_yaml::pointer::field_path;
 
+use crate::explain::columns::GPU_CONTAINERS;
 use crate::explain::lines::{FileLine, in_file, item};
 use crate::explain::parameters::ValueFact;
-use crate::explain::text::GPU_CONTAINERS;
 
 /// A rule, or a file, for a pod.
 #[derive(Debug, Clone, PartialEq, Serialize)]

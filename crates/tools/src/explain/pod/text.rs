@@ -11,8 +11,8 @@ use super::fields::FieldFact;
 use super::matching::MatchFact;
 use super::rules::RuleResult;
 use super::{PodFact, PodParameter};
+use crate::explain::columns::{Text, brief, cell, value};
 use crate::explain::parameters::{SourceKind, ValueFact};
-use crate::explain::text::{Text, brief, cell, value};
 
 /// The text about a pod. `head` says where the pod is.
 pub fn pod_text(head: &str, fact: &PodFact) -> String {

@@ -11,8 +11,8 @@ use fabric_policy::overlay::{
 use fabric_policy::{OnConflict, Policy, Rule};
 
 use super::constants::constants;
+use crate::explain::columns::{one_line, shown};
 use crate::explain::lines::{FileLine, in_file};
-use crate::explain::text::{one_line, shown};
 
 /// A rule, with the fields that it adds.
 #[derive(Debug, Clone, PartialEq, Serialize)]

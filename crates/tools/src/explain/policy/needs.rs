@@ -11,7 +11,7 @@ use fabric_policy::matcher::LabelsRead;
 use fabric_policy::{NETWORKS, Policy};
 
 use super::additions::{AdditionFact, RuleFact};
-use crate::explain::text::shown;
+use crate::explain::columns::shown;
 
 /// Something that a policy needs of the nodes, the cluster or the pod.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -7,8 +7,8 @@ use fabric_yaml::counted;
 use super::additions::{AdditionFact, RuleFact};
 use super::needs::NeedKind;
 use super::{CheckFact, PolicyFact, VariableFact};
+use crate::explain::columns::{GPU_CONTAINERS, Text, brief, one_line, shown, value};
 use crate::explain::parameters::{ParameterFact, SourceKind};
-use crate::explain::text::{GPU_CONTAINERS, Text, brief, one_line, shown, value};
 
 /// The text about a policy.
 pub fn policy_text(fact: &PolicyFact) -> String {

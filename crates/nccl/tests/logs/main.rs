@@ -1,12 +1,18 @@
 //! Logs of public threads, and logs that are generated in the forms of each release, with the verdict about each.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests are tests")]
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests read files and clocks")]
 
 mod generator;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use fabric_nccl::{Diagnosis, Knowledge, Log, Verdict};
 use generator::{Fault, Form, Network, Prefix, RELEASES};
 use serde_json::{Value, json};
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
 
 /// The verdict about logs that are read in blocks of this size.
 fn diagnose(sources: &[(&str, &[u8])], block: usize) -> Value {
@@ -26,7 +32,7 @@ fn verdict(text: &str) -> String {
 /// `signatures/cases/cases.tsv` has the verdict and the cause of each. They are excerpts, of which some do not say it.
 #[test]
 fn logs_of_public_threads_have_their_verdicts() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("signatures/cases");
+    let folder = repository().join("signatures/cases");
     let table = std::fs::read_to_string(folder.join("cases.tsv")).unwrap();
     let mut count = 0;
     for row in table.lines().skip(1) {
@@ -176,7 +182,7 @@ fn verdicts_have_names() {
 /// What `docs/slow-jobs.md` says that `diagnose` finds is in the tables.
 #[test]
 fn the_causes_that_are_documented_are_there() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = repository();
     let document = std::fs::read_to_string(root.join("docs/slow-jobs.md")).unwrap();
     let tables = std::fs::read_to_string(root.join("signatures/causes.yaml")).unwrap();
     let mut count = 0;
