@@ -1,6 +1,7 @@
 //! The README and the documents do what they show: every console block is run, and what is shown below it is
 //! what comes out.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -161,17 +162,18 @@ fn every_code_of_a_report_is_documented() {
     assert!(codes.len() > 25, "{codes:?}");
     codes.extend(NearMiss::CODES);
     codes.push(NO_POD_TEMPLATE);
+    // The codes in the first cells.
+    let rows = documented.lines().filter(|line| line.starts_with("| `"));
+    let explained: BTreeSet<&str> =
+        rows.flat_map(|row| row.split('|').nth(1).unwrap().split('`').skip(1).step_by(2)).collect();
     for code in codes {
-        assert!(documented.contains(&format!("| `{code}` |")), "docs/reports.md does not explain `{code}`");
+        assert!(explained.contains(code), "docs/reports.md does not explain `{code}`");
     }
     let entries = fs::read_dir(root().join("policies")).unwrap().map(|entry| entry.unwrap().path());
     for policy in entries.filter(|path| path.is_file()) {
         let policy = fs::read_to_string(policy).unwrap();
         for code in policy.lines().filter_map(|line| line.trim().strip_prefix("- code: ")) {
-            assert!(
-                documented.contains(&format!("| `{code}` |")),
-                "docs/reports.md does not explain `{code}`"
-            );
+            assert!(explained.contains(code), "docs/reports.md does not explain `{code}`");
         }
     }
 }
