@@ -45,5 +45,5 @@ fn each_step_of_the_tutorial_shows_what_happens() {
             other => panic!("a block of `{other}`"),
         }
     }
-    assert_eq!(steps, 5);
+    assert_eq!(steps, 4);
 }
