@@ -17,6 +17,7 @@ mod node_watch;
 mod reconciler;
 mod replica;
 mod rotation;
+pub(crate) mod schedule;
 mod secret;
 mod watch;
 

@@ -12,7 +12,6 @@ pub mod cluster;
 mod files;
 mod pem;
 pub mod policy_sources;
-pub mod rotation;
 pub mod server;
 pub mod stream;
 pub mod telemetry;

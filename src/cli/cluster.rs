@@ -5,7 +5,7 @@ use clap::Args;
 use tokio::time::Duration;
 
 use crate::cluster::Options;
-use crate::rotation::Durations;
+use crate::cluster::schedule::Durations;
 
 use super::parse::{object_name, positive_duration};
 

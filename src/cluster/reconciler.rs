@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Duration, Instant, sleep};
 
 use crate::authority::KeyPair;
-use crate::rotation::Durations;
+use crate::cluster::schedule::Durations;
 use fabric_engine::registration;
 
 use super::api::{Conflict, Objects, Registered};

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use tokio::time::Duration;
 
 use crate::authority::{BACKDATE, KeyPair};
-use crate::rotation::{Durations, Step, may_serve};
+use crate::cluster::schedule::{Durations, Step, may_serve};
 
 use super::certificate::pieces;
 use super::rotation::{Rotation, age, end, sentence, time_left};

@@ -1,14 +1,14 @@
 //! The certificates that the replicas share, and the steps by which they change.
 //!
-//! [`crate::rotation`] decides which step is due; this module makes the keys and the certificates.
+//! [`schedule`](super::schedule) decides which step is due; this module makes the keys and the certificates.
 
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, ensure};
 
 use crate::authority::{Authority, BACKDATE, KeyPair};
+use crate::cluster::schedule::{Certificates, Durations, Lifetime, NextCa, Step, next_step};
 use crate::pem::Validity;
-use crate::rotation::{Certificates, Durations, Lifetime, NextCa, Step, next_step};
 
 use super::certificate::{authorities, check, contains, pieces};
 

@@ -5,7 +5,7 @@
 //! there until it expires; and a successor is due while at least half of the remaining validity is left. Times are
 //! durations since the Unix epoch.
 
-use core::time::Duration;
+use std::time::Duration;
 
 /// The time between writing a CA to `caBundle` and serving a certificate of it. API servers watch their
 /// webhook configurations, so that they learn of a change within milliseconds.
