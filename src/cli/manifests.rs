@@ -20,7 +20,7 @@ use super::serve::ModeArgument;
 /// Print the objects that install the webhook without Helm and kustomize
 ///
 /// The webhook is registered for the pods that the policies match. The comments in `deploy/manifests` and
-/// `docs/install.md` explain each choice.
+/// `docs/registration.md` explain each choice.
 #[derive(Debug, Args)]
 #[command(
     after_long_help = "To install: fabric-injector manifests --values values.yaml --image IMAGE | kubectl apply -f -"

@@ -76,7 +76,7 @@ const ALWAYS: &[(&str, fn())] = tests![
     rendered::the_documented_overlay_replaces_the_image_of_the_file,
     schema::every_value_is_in_the_schema_and_every_block_is_closed,
     schema::no_provider_has_a_value_so_that_each_parameter_follows_the_node,
-    schema::the_page_on_installing_has_every_value,
+    schema::the_page_on_values_has_every_value,
     schema::an_option_of_the_server_is_set_by_the_chart_or_a_further_argument,
     schema::the_chart_has_the_version_of_the_program,
 ];

@@ -20,7 +20,7 @@ fn metrics(expression: &str) -> BTreeSet<String> {
 
 /// The metrics that the pages for operators name.
 fn known() -> String {
-    read(&root().join("docs/serve.md")) + &read(&root().join("docs/install.md"))
+    read(&root().join("docs/serve.md")) + &read(&root().join("docs/operating.md"))
 }
 
 fn check(place: &str, expression: &str, known: &str) {
@@ -113,9 +113,9 @@ pub(crate) fn every_alert_has_known_metrics_and_a_description(helm: &Helm) {
         "FabricInjectorOverloaded",
     ];
     assert_eq!(alerts, wanted.map(str::to_owned).into());
-    let page = read(&root().join("docs/install.md"));
+    let page = read(&root().join("docs/operating.md"));
     for alert in alerts {
-        assert!(page.contains(&format!("`{alert}`")), "docs/install.md has no `{alert}`");
+        assert!(page.contains(&format!("`{alert}`")), "docs/operating.md has no `{alert}`");
     }
 }
 

@@ -43,10 +43,10 @@ pub(crate) fn no_provider_has_a_value_so_that_each_parameter_follows_the_node() 
     assert_eq!(values()["multinodeNetworking"], json!({}));
 }
 
-pub(crate) fn the_page_on_installing_has_every_value() {
-    let page = read(&root().join("docs/install.md"));
+pub(crate) fn the_page_on_values_has_every_value() {
+    let page = read(&root().join("docs/values.md"));
     for (key, value) in values().as_object().unwrap() {
-        assert!(page.contains(&format!("`{key}")), "docs/install.md has no `{key}`");
+        assert!(page.contains(&format!("`{key}")), "docs/values.md has no `{key}`");
         for inner in value.as_object().into_iter().flatten().map(|(inner, _)| inner) {
             let documented = [format!("`{key}.{inner}"), format!(".{inner}`")];
             let blocks =
@@ -54,7 +54,7 @@ pub(crate) fn the_page_on_installing_has_every_value() {
             let block = blocks.contains(&key.as_str());
             assert!(
                 block || documented.iter().any(|name| page.contains(name.as_str())),
-                "docs/install.md has no `{key}.{inner}`"
+                "docs/values.md has no `{key}.{inner}`"
             );
         }
     }
