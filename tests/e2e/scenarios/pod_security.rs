@@ -31,16 +31,18 @@ fn read(path: &str) -> String {
 /// The values of the exception by network, from the table of the page.
 fn exceptions() -> BTreeMap<String, BTreeMap<String, String>> {
     let mut exceptions = BTreeMap::<_, BTreeMap<_, _>>::new();
-    let mut network = String::new();
+    let mut networks: Vec<String> = Vec::new();
     let page = read("docs/pod-security.md");
     let (_, table) = page.split_once("| network | variable | value |\n|---|---|---|\n").unwrap();
     for row in table.lines().take_while(|line| line.starts_with('|')) {
         let cells: Vec<&str> =
             row.trim_matches('|').split(" | ").map(|cell| cell.trim().trim_matches('`')).collect();
         if !cells[0].is_empty() {
-            cells[0].clone_into(&mut network);
+            networks = cells[0].split("`, `").map(str::to_owned).collect();
         }
-        exceptions.entry(network.clone()).or_default().insert(cells[1].to_owned(), cells[2].to_owned());
+        for network in &networks {
+            exceptions.entry(network.clone()).or_default().insert(cells[1].to_owned(), cells[2].to_owned());
+        }
     }
     // For the test of what is forbidden in the network of the node, too.
     exceptions
