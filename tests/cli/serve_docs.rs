@@ -186,6 +186,7 @@ const LIMITS: &[(&str, Option<&str>, &str)] = &[
     ("age: Duration::from_mins(5)", None, "| `5m` |"),
     ("MAX_HEAD: usize = 16 << 10", Some("head of a request"), "16 KiB"),
     ("STALLED: Duration = Duration::from_millis(250)", None, "has had 250ms"),
+    ("for _ in 0..2 {", None, "waits up to 500ms"),
     ("MAX_WARNING: usize = 256", None, "at most 256 bytes"),
     ("MAX_WARNINGS: usize = 4_096", None, "all together 4,096"),
     ("POLL: Duration = Duration::from_secs(1)", None, "and values every second"),
