@@ -196,7 +196,7 @@ const LIMITS: &[(&str, Option<&str>, &str)] = &[
     ("READ_TIMEOUT: Duration = Duration::from_secs(10)", None, "reading them takes more than 10s"),
     ("FILE: Allowed = Allowed { what: \"certificate or key\", mebibytes: 1,", None, "and 1 MiB for PEM"),
     ("BACKOFF: Duration = Duration::from_millis(200)", None, ""),
-    ("MAX_CONFLICTS: u32 = 20", None, "Twenty conflicts in a row"),
+    ("MAX_CONFLICTS: u32 = 20", None, ""),
     ("REGISTRATION: &str = \"registration\"", None, "`fabric_injector_registration_failures_total`"),
     (
         "CONDITIONS: &str = \"conditions\"",
@@ -207,7 +207,7 @@ const LIMITS: &[(&str, Option<&str>, &str)] = &[
     ("INTERVAL: Duration = Duration::from_secs(1)", None, "Reviews use changed nodes within a second"),
     ("ALL: [Self; 5]", None, "the nodes that were known last, however long ago"),
     ("UNREACHED: &str = ", None, "has the error and the remedy"),
-    ("PROPAGATION: Duration = Duration::from_secs(2)", None, "has been in `caBundle` for 2 seconds"),
+    ("PROPAGATION: Duration = Duration::from_secs(2)", None, ""),
     ("START_TIMEOUT: Duration = Duration::from_mins(1)", None, "waits up to a minute for the configuration"),
     ("START_INTERVAL: Duration = Duration::from_millis(250)", None, ""),
     ("RETRY: u32 = 30", None, "and every 30 seconds"),
