@@ -9,26 +9,26 @@ use std::time::Duration;
 
 /// The time between writing a CA to `caBundle` and serving a certificate of it. API servers watch their
 /// webhook configurations, so that they learn of a change within milliseconds.
-pub const PROPAGATION: Duration = Duration::from_secs(2);
+pub(crate) const PROPAGATION: Duration = Duration::from_secs(2);
 
 /// The configured durations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Durations {
+pub(crate) struct Durations {
     /// The validity of a new serving certificate.
-    pub certificate: Duration,
+    pub(crate) certificate: Duration,
     /// The validity of a new CA.
-    pub ca: Duration,
+    pub(crate) ca: Duration,
     /// The time for which a new CA is in `caBundle` before it signs serving certificates.
-    pub overlap: Duration,
+    pub(crate) overlap: Duration,
 }
 
 /// The validity of a certificate, without the part before it was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Lifetime {
+pub(crate) struct Lifetime {
     /// The time at which the certificate was made.
-    pub start: Duration,
+    pub(crate) start: Duration,
     /// The time at which it expires.
-    pub end: Duration,
+    pub(crate) end: Duration,
 }
 
 impl Lifetime {
@@ -44,7 +44,7 @@ impl Lifetime {
 
 /// The CA that replaces the present one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NextCa {
+pub(crate) enum NextCa {
     /// There is none.
     Absent,
     /// It has expired, or cannot sign.
@@ -59,20 +59,20 @@ pub enum NextCa {
 
 /// The certificates that the replicas share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Certificates {
+pub(crate) struct Certificates {
     /// The present CA, if it is valid and can sign.
-    pub ca: Option<Lifetime>,
+    pub(crate) ca: Option<Lifetime>,
     /// The serving certificate, if clients that trust the present CA accept it.
-    pub serving: Option<Lifetime>,
+    pub(crate) serving: Option<Lifetime>,
     /// The CA that replaces the present one.
-    pub next: NextCa,
+    pub(crate) next: NextCa,
     /// The time until which former CAs are in `caBundle`.
-    pub previous_until: Option<Duration>,
+    pub(crate) previous_until: Option<Duration>,
 }
 
 /// A change to the certificates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
+pub(crate) enum Step {
     /// The present CA signs another serving certificate.
     Renew,
     /// Another CA is made, which replaces the present one later.
@@ -86,7 +86,7 @@ pub enum Step {
 }
 
 /// The change that is due at `now`, if any.
-pub fn next_step(certificates: &Certificates, durations: Durations, now: Duration) -> Option<Step> {
+pub(crate) fn next_step(certificates: &Certificates, durations: Durations, now: Duration) -> Option<Step> {
     let Some(ca) = certificates.ca else {
         return Some(match certificates.next {
             NextCa::Usable { .. } => Step::ChangeCa,
@@ -125,7 +125,7 @@ fn change(ca: Lifetime, next: Lifetime, overlap: Duration) -> Duration {
 
 /// Returns whether a replica starts to serve a certificate whose CA it has seen in `caBundle` for this time.
 /// `served_until` is the end of the certificate that it serves now.
-pub fn may_serve(trusted_for: Duration, served_until: Option<Duration>, now: Duration) -> bool {
+pub(crate) fn may_serve(trusted_for: Duration, served_until: Option<Duration>, now: Duration) -> bool {
     trusted_for >= PROPAGATION || served_until.is_some_and(|end| end <= now.saturating_add(PROPAGATION))
 }
 

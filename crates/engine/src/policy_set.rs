@@ -69,7 +69,7 @@ impl fmt::Display for Declared {
 }
 
 /// Checks the types of a policy's expressions, resolves it, and tries it on sample pods.
-pub fn checked(
+pub fn validated(
     definition: Definition,
     overrides: BTreeMap<String, Override>,
     loading: &Work,
@@ -131,7 +131,7 @@ impl PolicySet {
                 });
             }
             set.check_types(&definition)?;
-            let load = if overrides.is_empty() && tried(&definition) { Policy::new } else { checked };
+            let load = if overrides.is_empty() && tried(&definition) { Policy::new } else { validated };
             match load(definition, overrides, loading) {
                 Ok(policy) => set.policies.push(policy),
                 Err(found) => errors.extend(found),

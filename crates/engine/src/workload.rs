@@ -3,9 +3,9 @@
 //! Each [`NearMiss`] names the change that gives the request its effect. The checks read a document and the outcome for
 //! its pods, and change nothing. A document can be a pod, whose pointer is empty.
 
-mod beside;
 mod by_hand;
 mod gpus;
+mod injected;
 mod kinds;
 pub(crate) mod near_miss;
 mod no_pods;
@@ -72,7 +72,7 @@ struct Pod<'a> {
 }
 
 /// Checks the pods of a document, each with what the rest of the document has for it.
-pub fn check(policies: &PolicySet, document: &Value, pods: &[CheckedPod<'_>]) -> Vec<Findings> {
+pub fn near_misses(policies: &PolicySet, document: &Value, pods: &[CheckedPod<'_>]) -> Vec<Findings> {
     let resources = gpus::names(policies);
     let values: Vec<&Value> =
         pods.iter().map(|pod| at_pointer(document, pod.pointer).unwrap_or(&Value::Null)).collect();
@@ -127,7 +127,7 @@ fn findings(policies: &PolicySet, resources: &[&str], pod: &Pod<'_>) -> Findings
         }
         Outcome::Mutated(_) => {
             gpus::without_limit(resources, pod, near_misses);
-            beside::check(resources, pod, near_misses);
+            injected::check(resources, pod, near_misses);
         }
         Outcome::Skipped { .. } => gpus::without_limit(resources, pod, near_misses),
         Outcome::Unchanged { .. } | Outcome::Refused { .. } => {}

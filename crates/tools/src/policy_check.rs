@@ -4,7 +4,7 @@ mod ignored;
 
 use std::collections::BTreeMap;
 
-use fabric_engine::policy_set::checked;
+use fabric_engine::policy_set::validated;
 use fabric_engine::workload::known;
 use fabric_policy::check::{overlaps, warnings};
 use fabric_policy::definition::{At, keys};
@@ -38,7 +38,7 @@ pub fn check(files: &[(String, String)], others: &[PolicyFile]) -> Vec<SourceErr
     for definition in definitions {
         found.extend(warnings(&definition));
         found.extend(owner_kinds(&definition));
-        found.extend(checked(definition, BTreeMap::new(), &loading).err().into_iter().flatten());
+        found.extend(validated(definition, BTreeMap::new(), &loading).err().into_iter().flatten());
     }
     let mut found = ignored::without_ignored(files, SourceErrors::new(found).into_iter().collect());
     let position = |error: &SourceError| files.iter().position(|(file, _)| **file == *error.file);

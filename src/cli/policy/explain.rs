@@ -271,7 +271,7 @@ impl Pods<'_> {
             .zip(&mutations)
             .map(|(Found { pointer, request }, mutation)| CheckedPod { pointer, context: request, mutation })
             .collect();
-        let findings = workload::check(self.policies, value, &pods);
+        let findings = workload::near_misses(self.policies, value, &pods);
         for ((found, fact), findings) in found.iter().zip(facts).zip(findings) {
             if fact.reason.as_ref().is_some_and(|reason| reason.code == "malformed_pod") {
                 self.status = ExitStatus::Bad;

@@ -19,7 +19,7 @@ struct Table {
     kinds: Vec<Kind>,
     signs: Signs,
     nodes: NodeGpus,
-    beside: Beside,
+    injected: OfInjected,
     by_hand: ByHand,
 }
 
@@ -109,7 +109,7 @@ struct NodeGpus {
 /// What makes a job slow or hang next to its fabric.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Beside {
+pub(super) struct OfInjected {
     pub(super) meshes: Vec<Mesh>,
     pub(super) ucx_images: Vec<String>,
     pub(super) interface_variables: Vec<String>,
@@ -165,8 +165,8 @@ pub(super) fn signs() -> &'static Signs {
     &TABLE.signs
 }
 
-pub(super) fn beside() -> &'static Beside {
-    &TABLE.beside
+pub(super) fn of_injected() -> &'static OfInjected {
+    &TABLE.injected
 }
 
 pub(super) fn by_hand() -> &'static ByHand {

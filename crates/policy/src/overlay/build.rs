@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use crate::expression::Bindings;
 use crate::interpolation::{EvaluationError, Interpolation, text_of};
-use crate::schema::{Field, Format, Object, Shape, check};
+use crate::schema::{Field, Format, Object, Shape, validate};
 
 use super::accept::{accept, is_structure};
 use super::source::Source;
@@ -75,7 +75,7 @@ fn build_object(
     }
     let value = Value::Object(map);
     // Each field is valid by itself; the rules over several fields depend on which of them are left.
-    match check(&value, &Shape::Atomic(object)) {
+    match validate(&value, &Shape::Atomic(object)) {
         Ok(()) => Ok(Some(value)),
         Err(invalid) => {
             let texts = |visit: &mut dyn FnMut(&Interpolation)| {

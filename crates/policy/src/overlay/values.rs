@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use crate::interpolation::Interpolation;
-use crate::schema::{Default, Field, Format, Invalid, ListMerge, Object, Overlay, Shape, check};
+use crate::schema::{Default, Field, Format, Invalid, ListMerge, Object, Overlay, Shape, validate};
 use crate::source::{
     CONFLICTING_RULES, Checked, Diagnostic, FIELD_NOT_SETTABLE, MISSING_KEY, NOT_A_POD_FIELD, Problems,
     WRONG_TYPE, all, suggest,
@@ -56,7 +56,7 @@ pub(super) fn value(source: &Source, shape: &Shape) -> Checked<Template> {
     if let Template::Constant(value) = &template
         && is_structure(shape)
     {
-        check(value, shape).map_err(|invalid| located(source, &invalid))?;
+        validate(value, shape).map_err(|invalid| located(source, &invalid))?;
     }
     Ok(template)
 }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use fabric_yaml::pointer::unescape;
 
-use super::validity::check_new;
+use super::validity::validate_new;
 use super::{Field, Object, Overlay, Shape, pod};
 
 const SAMPLES: &str = include_str!("../../../../tests/control-plane/declarations/pods.json");
@@ -16,7 +16,7 @@ const ANSWERS: &str = include_str!("../../../../tests/control-plane/declarations
 
 /// Returns whether the tables accept the whole pod.
 fn accepted(value: &Value) -> bool {
-    check_new(value, &Shape::Object(pod())).is_ok() && !excluded(value, pod(), value)
+    validate_new(value, &Shape::Object(pod())).is_ok() && !excluded(value, pod(), value)
 }
 
 /// Returns whether another field of the pod excludes a field of an object or of the objects in it.

@@ -27,31 +27,31 @@ impl Invalid {
 
 /// Checks a value that is merged with that of the pod. An object that is merged field by field can lack fields that are
 /// required.
-pub(crate) fn check(value: &Value, shape: &Shape) -> Result<(), Invalid> {
-    check_value(value, shape, false)
+pub(crate) fn validate(value: &Value, shape: &Shape) -> Result<(), Invalid> {
+    validate_value(value, shape, false)
 }
 
 /// Checks a value that takes the place of none. The objects in it have all fields that are required.
 #[cfg(test)]
-pub(super) fn check_new(value: &Value, shape: &Shape) -> Result<(), Invalid> {
-    check_value(value, shape, true)
+pub(super) fn validate_new(value: &Value, shape: &Shape) -> Result<(), Invalid> {
+    validate_value(value, shape, true)
 }
 
-fn check_value(value: &Value, shape: &Shape, new: bool) -> Result<(), Invalid> {
+fn validate_value(value: &Value, shape: &Shape, new: bool) -> Result<(), Invalid> {
     match (shape, value) {
         (Shape::Object(object) | Shape::Atomic(object), Value::Object(fields)) => {
-            check_fields(fields, object, new)?;
-            if new || matches!(shape, Shape::Atomic(_)) { check_complete(fields, object) } else { Ok(()) }
+            validate_fields(fields, object, new)?;
+            if new || matches!(shape, Shape::Atomic(_)) { validate_complete(fields, object) } else { Ok(()) }
         }
         (Shape::Map { keys, values }, Value::Object(entries)) => {
             entries.iter().try_for_each(|(key, value)| {
                 keys.check(key).map_err(Invalid::new)?;
-                check_value(value, values, new).map_err(|invalid| invalid.at(key.as_str()))
+                validate_value(value, values, new).map_err(|invalid| invalid.at(key.as_str()))
             })
         }
         (Shape::List { items, .. }, Value::Array(entries)) => {
             entries.iter().enumerate().try_for_each(|(index, entry)| {
-                check_value(entry, items, new).map_err(|invalid| invalid.at(index.to_string()))
+                validate_value(entry, items, new).map_err(|invalid| invalid.at(index.to_string()))
             })
         }
         (Shape::Text(format), Value::String(text)) => format.check(text).map_err(Invalid::new),
@@ -65,14 +65,14 @@ fn check_value(value: &Value, shape: &Shape, new: bool) -> Result<(), Invalid> {
             None => Err(Invalid::new(format!("{value} is not a quantity, such as `500m` or `64Gi`"))),
         },
         (Shape::PortNumberOrName, Value::String(name)) => Format::PortName.check(name).map_err(Invalid::new),
-        (Shape::PortNumberOrName, Value::Number(_)) => check_value(value, &Shape::Integer(1, 65535), new),
+        (Shape::PortNumberOrName, Value::Number(_)) => validate_value(value, &Shape::Integer(1, 65535), new),
         (shape, value) => {
             Err(Invalid::new(format!("{} is needed here, and this is {}", expected(shape), kind(value))))
         }
     }
 }
 
-fn check_fields(fields: &Map<String, Value>, object: &Object, new: bool) -> Result<(), Invalid> {
+fn validate_fields(fields: &Map<String, Value>, object: &Object, new: bool) -> Result<(), Invalid> {
     for (name, value) in fields {
         let Some(field) = object.field(name) else {
             return Err(Invalid::new(format!("{} has no field `{name}`", object.name)));
@@ -83,18 +83,18 @@ fn check_fields(fields: &Map<String, Value>, object: &Object, new: bool) -> Resu
         if field.is_absent(value) {
             continue;
         }
-        check_value(value, &field.shape, new).map_err(|invalid| invalid.at(name))?;
+        validate_value(value, &field.shape, new).map_err(|invalid| invalid.at(name))?;
         if let (Some(most), Some(entries)) = (field.at_most, value.as_array())
             && entries.len() > most
         {
             return Err(Invalid::new(format!("`{name}` has more than {most} entries")));
         }
     }
-    check_unions(fields, object)?;
+    validate_unions(fields, object)?;
     object.rule.map_or(Ok(()), |rule| rule(fields).map_err(Invalid::new))
 }
 
-fn check_unions(fields: &Map<String, Value>, object: &Object) -> Result<(), Invalid> {
+fn validate_unions(fields: &Map<String, Value>, object: &Object) -> Result<(), Invalid> {
     for names in [object.exactly_one_of, object.at_most_one_of] {
         let mut present = names.iter().filter(|name| object.is_set(fields, name));
         if let (Some(first), Some(second)) = (present.next(), present.next()) {
@@ -104,7 +104,7 @@ fn check_unions(fields: &Map<String, Value>, object: &Object) -> Result<(), Inva
     Ok(())
 }
 
-fn check_complete(fields: &Map<String, Value>, object: &Object) -> Result<(), Invalid> {
+fn validate_complete(fields: &Map<String, Value>, object: &Object) -> Result<(), Invalid> {
     let missing = object.fields.iter().find(|field| field.required && !object.is_set(fields, field.name));
     if let Some(field) = missing {
         return Err(Invalid::new(format!("`{}` is missing", field.name)));
@@ -194,7 +194,7 @@ mod tests {
     use crate::schema::{container, pod};
 
     fn error(value: &Value, shape: &Shape) -> String {
-        let invalid = check(value, shape).expect_err("the value is not valid");
+        let invalid = validate(value, shape).expect_err("the value is not valid");
         format!("{}: {}", invalid.path.join("/"), invalid.message)
     }
 
@@ -253,9 +253,9 @@ mod tests {
     fn only_a_new_object_needs_all_its_fields() {
         let container = Shape::Object(container());
         let value = json!({"name": "main", "env": [{"name": "A"}]});
-        assert_eq!(check(&value, &container), Ok(()));
-        let invalid = check_new(&value, &container).unwrap_err();
+        assert_eq!(validate(&value, &container), Ok(()));
+        let invalid = validate_new(&value, &container).unwrap_err();
         assert_eq!(invalid.message, "`image` is missing");
-        assert_eq!(check_new(&json!({"name": "main", "image": "image"}), &container), Ok(()));
+        assert_eq!(validate_new(&json!({"name": "main", "image": "image"}), &container), Ok(()));
     }
 }

@@ -8,7 +8,7 @@ use crate::requests;
 use fabric_yaml::quantity::Quantity;
 
 use super::by_hand::{requests_device, shows_adapters};
-use super::kinds::{self, Beside, Mesh};
+use super::kinds::{self, Mesh, OfInjected};
 
 use super::{NearMiss, Pod};
 
@@ -45,7 +45,7 @@ fn interface_not_in_pod(pod: &Pod<'_>, env: &[Value], place: impl Fn(usize) -> S
     if spec["resourceClaims"].is_array() || kinds::by_hand().annotations.iter().any(has_networks) {
         return None;
     }
-    let Beside { interface_variables, interfaces, .. } = kinds::beside();
+    let OfInjected { interface_variables, interfaces, .. } = kinds::of_injected();
     // Policies say it about `ib0` themselves.
     let is_none =
         |name: &str| !name.starts_with("ib") && !interfaces.iter().any(|known| known.starts_with(name));
@@ -96,7 +96,7 @@ fn small_shared_memory(resources: &[&str], pod: &Pod<'_>) -> Option<NearMiss> {
         .collect();
     let requests = requests(pod.value);
     let gpus = resources.iter().filter_map(|resource| requests[*resource].as_i64()).max()?;
-    let least = Quantity::parse(&kinds::beside().shared_memory)?.times(gpus)?;
+    let least = Quantity::parse(&kinds::of_injected().shared_memory)?.times(gpus)?;
     spec["volumes"].as_array()?.iter().enumerate().find_map(|(at, volume)| {
         volume["name"].as_str().filter(|name| names.contains(name))?;
         let size = Quantity::from_value(&volume["emptyDir"]["sizeLimit"])?;
@@ -105,7 +105,7 @@ fn small_shared_memory(resources: &[&str], pod: &Pod<'_>) -> Option<NearMiss> {
             let message = format!(
                 "leave `{}` out, or raise it to {} for each GPU or more: NCCL fails when `/dev/shm` is full",
                 pod.path(&pointer),
-                kinds::beside().shared_memory
+                kinds::of_injected().shared_memory
             );
             NearMiss { code: "small_shared_memory", pointer, message }
         })
@@ -118,7 +118,7 @@ fn mesh(pod: &Pod<'_>) -> Option<NearMiss> {
     if pod.value["spec"]["hostNetwork"] == true {
         return None;
     }
-    kinds::beside().meshes.iter().find_map(|Mesh { key, values, excludes }| {
+    kinds::of_injected().meshes.iter().find_map(|Mesh { key, values, excludes }| {
         // The label counts before the annotation.
         let mut maps = ["labels", "annotations"].into_iter();
         let map = maps.find(|map| !metadata[*map][key.as_str()].is_null())?;
@@ -169,7 +169,7 @@ fn data_over_tcp(pod: &Pod<'_>) -> Option<NearMiss> {
     let containers = pod.value["spec"]["containers"].as_array()?;
     containers.iter().enumerate().find_map(|(at, container)| {
         let image = container["image"].as_str()?;
-        let name = kinds::beside().ucx_images.iter().find(|name| image.contains(name.as_str()))?;
+        let name = kinds::of_injected().ucx_images.iter().find(|name| image.contains(name.as_str()))?;
         let env = container["env"].as_array()?;
         let of_ucx = env.iter().position(keeps_ucx_on_tcp)?;
         let pointer =
