@@ -12,6 +12,18 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
+/// The documents in `docs` and in its folders.
+fn documents() -> Vec<PathBuf> {
+    let mut folders = vec![root().join("docs")];
+    let mut documents = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            if path.is_dir() { folders.push(path) } else { documents.push(path) }
+        }
+    }
+    documents
+}
+
 /// A fenced block of a document: its language and its lines.
 struct Block {
     language: String,
@@ -93,8 +105,7 @@ fn the_readme_shows_what_happens() {
 
 #[test]
 fn the_documents_show_what_happens() {
-    for entry in fs::read_dir(root().join("docs")).unwrap() {
-        let path = entry.unwrap().path();
+    for path in documents() {
         check(path.strip_prefix(root()).unwrap().to_str().unwrap());
     }
     check("certs/README.md");
@@ -106,9 +117,8 @@ const PAGES: [&str; 4] = ["README.md", "CONTRIBUTING.md", "SECURITY.md", "certs/
 /// What a document leads to is there: the file, and the heading in it.
 #[test]
 fn every_link_within_the_repository_leads_somewhere() {
-    let docs = fs::read_dir(root().join("docs")).unwrap().map(|entry| entry.unwrap().path());
     let mut links = 0;
-    for document in docs.chain(PAGES.map(|name| root().join(name))) {
+    for document in documents().into_iter().chain(PAGES.map(|name| root().join(name))) {
         let text = fs::read_to_string(&document).unwrap();
         for link in text.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(link, _)| link) {
             if link.contains("://") {
