@@ -17,7 +17,7 @@ mod node_watch;
 mod reconciler;
 mod replica;
 mod rotation;
-pub(crate) mod schedule;
+mod schedule;
 mod secret;
 mod watch;
 
@@ -28,3 +28,4 @@ pub use node_watch::NodeWatch;
 pub(crate) use node_watch::{WatchState, Watched, nodes_of_cluster};
 pub(crate) use reconciler::{KeyPairs, is_conflict};
 pub use reconciler::{Options, Reconciler};
+pub use schedule::Durations;

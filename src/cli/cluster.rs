@@ -4,8 +4,8 @@ use anyhow::ensure;
 use clap::Args;
 use tokio::time::Duration;
 
+use crate::cluster::Durations;
 use crate::cluster::Options;
-use crate::cluster::schedule::Durations;
 
 use super::parse::{object_name, positive_duration};
 

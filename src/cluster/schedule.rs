@@ -13,13 +13,13 @@ pub(crate) const PROPAGATION: Duration = Duration::from_secs(2);
 
 /// The configured durations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Durations {
+pub struct Durations {
     /// The validity of a new serving certificate.
-    pub(crate) certificate: Duration,
+    pub certificate: Duration,
     /// The validity of a new CA.
-    pub(crate) ca: Duration,
+    pub ca: Duration,
     /// The time for which a new CA is in `caBundle` before it signs serving certificates.
-    pub(crate) overlap: Duration,
+    pub overlap: Duration,
 }
 
 /// The validity of a certificate, without the part before it was made.
