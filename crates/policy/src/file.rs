@@ -10,7 +10,9 @@ mod env;
 mod extension;
 mod near_names;
 mod other_kind;
+mod parameters;
 mod parse;
+mod rules;
 mod variables;
 mod yaml_mistakes;
 

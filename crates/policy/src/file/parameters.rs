@@ -1,0 +1,72 @@
+//! `parameters`: those that a file declares, and values that it gives to those of its base.
+
+use fabric_yaml::{Content, Entry, Node};
+
+use super::declared_names::{identifier, taken};
+use crate::interpolation::{Names, Phase};
+use crate::parameter::{Files, Layer, Parameter, ParameterType};
+use crate::source::{Checked, Diagnostic, EXTENSION, Problems, reader};
+
+pub(super) fn read(node: &Node, names: &mut Names, files: &Files) -> Checked<Vec<Parameter>> {
+    let entries = reader::entries(node, "`parameters`").inspect_err(|_| names.add_unknown())?;
+    reader::at_most(entries.len(), "parameters", node.span).inspect_err(|_| names.add_unknown())?;
+    let mut problems = Problems::default();
+    let mut read: Vec<Parameter> = Vec::new();
+    for entry in entries {
+        let known = read.iter_mut().find(|known| known.name == entry.key);
+        match files.extension_at(entry.span) {
+            Some(file) if !matches!(entry.value.content, Content::Map(_)) => {
+                problems.take(
+                    known.map_or_else(|| Err(undeclared(entry).into()), |known| set(known, entry, file)),
+                );
+            }
+            _ => read.extend(problems.take(parameter(entry, names))),
+        }
+    }
+    for entry in entries {
+        let known = read.iter().find(|known| known.name == entry.key);
+        let found = known.and_then(|known| default_without_effect(known, &entry.value, files));
+        problems.take(found.map_or(Ok(()), Err));
+    }
+    problems.result(read)
+}
+
+fn parameter(entry: &Entry<Node>, names: &mut Names) -> Checked<Parameter> {
+    identifier(&entry.key, entry.span)?;
+    let parameter = Parameter::read(entry);
+    let is_template = |known: &Parameter| known.kind == ParameterType::Template;
+    let phase = if parameter.as_ref().is_ok_and(is_template) { Phase::Pod } else { Phase::Fixed };
+    // `enabled` is a key of the provider's block in a values file.
+    if entry.key == "enabled" || !names.add(&entry.key, phase) {
+        return Err(taken(entry).into());
+    }
+    parameter
+}
+
+/// The error for a `default` that an extension gives to a parameter for which its base has a value for every pod.
+fn default_without_effect(parameter: &Parameter, node: &Node, files: &Files) -> Option<Diagnostic> {
+    let default = node.entry("default")?;
+    let file = files.extension_at(default.span)?;
+    let value = parameter.layers.iter().find(|layer| layer.value.is_some() && layer.is_of_base(file))?;
+    let line = value.value.as_ref().map(|(_, span)| files.line(*span))?;
+    let name = &parameter.name;
+    let message = format!(
+        "`default` of `{name}` has no effect: a policy that this one extends has a value for every pod"
+    );
+    let hint = format!("write the value itself, as in `{name}: 4`; the other is at line {line} of its file");
+    Some(Diagnostic::new(default.span, message).code(EXTENSION).hint(hint))
+}
+
+/// The error for a value of a parameter that no base has.
+fn undeclared(entry: &Entry<Node>) -> Diagnostic {
+    Diagnostic::new(entry.span, format!("no base has a parameter `{}`", entry.key))
+        .code(EXTENSION)
+        .hint(format!("declare it: `{}: {{description: …, default: …}}`", entry.key))
+}
+
+/// Sets a parameter of a base to the value that an extension gives it.
+fn set(parameter: &mut Parameter, entry: &Entry<Node>, file: usize) -> Checked<()> {
+    let value = parameter.read_value(&entry.value)?;
+    Layer::of(parameter, file).value = Some((value, entry.value.span));
+    Ok(())
+}

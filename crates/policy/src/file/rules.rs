@@ -1,0 +1,99 @@
+//! `rules`, and the rules about several of them.
+
+use std::collections::BTreeSet;
+
+use fabric_yaml::Node;
+
+use super::{contradictions, env};
+use crate::definition::{Containers, OnConflict, Rule, precedence};
+use crate::interpolation::{Interpolation, Names, Phase};
+use crate::keys;
+use crate::overlay::Compiler;
+use crate::parameter::Files;
+use crate::source::reader::{self, Fields};
+use crate::source::{Checked, DUPLICATE_NAME, Diagnostic, MISSING_KEY, Problems};
+
+/// Adds the rules without problems to the entries of `devices.add`, and returns the problems of the others.
+pub(super) fn read(node: &Node, names: &Names, rules: &mut Vec<Rule>, files: &Files) -> Problems {
+    let mut problems = Problems::default();
+    let items = problems.take(reader::items(node, "`rules`")).unwrap_or_default();
+    for item in items {
+        let Some(rule) = problems.take(rule(item, names)) else { continue };
+        if rules.iter().any(|known| known.name == rule.name) {
+            let message = format!("two rules are called `{}`", rule.name);
+            problems.add(Diagnostic::new(item.span, message).code(DUPLICATE_NAME));
+        }
+        rules.push(rule);
+    }
+    if problems.is_empty() && items.is_empty() {
+        // The entries of `devices.add` are rules, too.
+        let hint = if rules.is_empty() { "see docs/policy.md" } else { "write one, or leave `rules` out" };
+        problems.add(Diagnostic::new(node.span, "a policy needs at least one rule").hint(hint));
+    }
+    let values = rules.iter().map(Rule::size);
+    let is_bounded = problems.take(reader::at_most(values.sum(), "values in rules", node.span)).is_some();
+    if !is_bounded {
+        return problems;
+    }
+    problems.take(precedence::find(rules, files));
+    problems.add(contradictions::find(node, rules, files));
+    problems
+}
+
+fn rule(node: &Node, names: &Names) -> Checked<Rule> {
+    let mut fields = Fields::of(node, &keys::RULE)?;
+    let name = fields.required("name", |node| reader::dns_label(node, "the name of a rule"));
+    let when = fields.optional("when", |node| Interpolation::condition(node, "when", names, Phase::Pod));
+    let containers = fields
+        .optional("containers", |node| Interpolation::condition(node, "containers", names, Phase::Container));
+    let on_conflict =
+        fields.optional("onConflict", |node| reader::one_of(node, "onConflict", &OnConflict::WORDS));
+    let compiler = Compiler { names };
+    let env = fields.optional("env", |node| {
+        let mut problems = Problems::default();
+        let overlay = env::overlay(node, &mut problems)?;
+        let variables = overlay.and_then(|overlay| problems.take(compiler.container(&overlay)));
+        problems.result(variables.unwrap_or_default())
+    });
+    let container = fields.optional("container", |node| {
+        env::refuse_list(node)?;
+        compiler.container(node)
+    });
+    let pod = fields.optional("pod", |node| compiler.pod(node));
+    fields.finish()?;
+    let (env, container, pod) = (env?, container?, pod?);
+    let adds_nothing = env.is_none() && container.is_none() && pod.is_none();
+    let (name, containers) = (name?, containers?);
+    if adds_nothing {
+        return Err(Diagnostic::new(node.span, format!("the rule `{name}` adds nothing"))
+            .code(MISSING_KEY)
+            .hint("give it `env`, `container`, `pod` or several of them")
+            .into());
+    }
+    let containers = match (containers, env.is_some(), container.is_some()) {
+        (Some(condition), ..) => Containers::If(condition),
+        (None, true, true) => {
+            let message =
+                format!("the rule `{name}` has `env` and `container`, and does not say for which containers");
+            return Err(Diagnostic::new(node.span, message)
+                .code(MISSING_KEY)
+                .hint("add `containers: ranks`, or `containers: gpus > 0` to leave out the launcher of a job")
+                .into());
+        }
+        (None, true, false) => Containers::Ranks,
+        (None, false, _) => Containers::Gpus,
+    };
+    let rule = Rule {
+        span: node.span,
+        name,
+        when: when?,
+        containers,
+        on_conflict: on_conflict?.unwrap_or_default(),
+        container: env.into_iter().chain(container).flatten().collect(),
+        pod: pod.unwrap_or_default(),
+        device: None,
+        parameters: BTreeSet::new(),
+        gives_way: Vec::new(),
+    };
+    Ok(rule)
+}
