@@ -60,7 +60,7 @@ pub(crate) fn cases() -> Vec<Case> {
         let text = fs::read_to_string(&workload).unwrap();
         let directives: Vec<Vec<String>> = text
             .lines()
-            .filter_map(|line| line.strip_prefix("# golden: "))
+            .filter_map(|line| line.strip_prefix("# golden: ").or_else(|| line.strip_prefix("# case: ")))
             .map(|words| words.split_whitespace().map(str::to_owned).collect())
             .collect();
         for policy in builtin::POLICIES {
