@@ -77,7 +77,11 @@ fn the_blocks_of_every_provider_choose_its_policy() {
     assert_eq!(run.reports()[0]["outcome"], "mutated");
     // Each machine has another fabric, and the pod selects none.
     let run = with_values(&gcp(""), &["--report", "json"]).exits(1);
-    assert_eq!(run.reports()[0]["reason"], "setting_undecided");
+    let report = &run.reports()[0];
+    assert_eq!(report["reason"], "setting_undecided");
+    for said in ["`fabric`", "`cloud.google.com/gke-accelerator`", "`fabric-injector.io/provider`"] {
+        assert!(report["message"].as_str().unwrap().contains(said), "{report}");
+    }
 }
 
 #[test]

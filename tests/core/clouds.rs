@@ -1,8 +1,4 @@
-//! Facts of a cloud that are easy to get wrong and that no case in `policies/tests` can say: tables of machines, policies
-//! that share one values file, and a topology file.
-mod azure;
-mod gcp_fabrics;
-mod machines;
+//! Facts of the built-in policies that no case in `policies/tests` can say: that a pod has no other variables than these,
+//! and that all that a part declares is read.
 mod oci;
 mod parts;
-mod values;

@@ -1,18 +1,10 @@
-//! Faults of the policy for OCI, and what is easy to get wrong with RDMA there.
+//! The variables that Oracle publishes for each shape: the pod gets these and no others.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::helpers::{NETWORKS, gpu_container, on, on_host_network, pod, served, worker, worker_with};
-
-const DEVICES: &str = "nvidia.com/mlnxnics";
-const NETWORK: &str = "network-operator/sriov-net";
-
-/// The annotation for so many virtual functions.
-fn networks(count: usize) -> String {
-    vec![NETWORK; count].join(",")
-}
+use crate::helpers::{on, on_host_network, served, worker, worker_with};
 
 /// A triggered pod with one container that has so many of AMD's GPUs.
 fn amd_worker(gpus: u32) -> Value {
@@ -20,65 +12,6 @@ fn amd_worker(gpus: u32) -> Value {
         0,
         &json!({"resources": {"limits": {"amd.com/gpu": gpus}, "requests": {"amd.com/gpu": gpus}}}),
     )
-}
-
-/// The default of 8 devices a GPU fits no shape with 8 GPUs: a BM.GPU.H100.8 has 16, and the pod never ran.
-#[test]
-fn oci_ratio_follows_the_shape() {
-    for (shape, pod, devices) in [
-        ("BM.GPU4.8", worker(8), 16),
-        ("BM.GPU.A100-v2.8", worker(8), 16),
-        ("BM.GPU.B4.8", worker(8), 16),
-        ("BM.GPU.H100.8", worker(8), 16),
-        ("BM.GPU.H200.8", worker(8), 8),
-        ("BM.GPU.B200.8", worker(8), 8),
-        ("BM.GPU.B300.8", worker(8), 16),
-        ("BM.GPU.MI300X.8", amd_worker(8), 8),
-        ("BM.GPU.MI355X-v1.8", amd_worker(8), 8),
-    ] {
-        let served = served("oci-sriov", &[], on(shape, pod));
-        assert_eq!(served.devices("worker", DEVICES), devices, "{shape}");
-        let count = usize::try_from(devices).unwrap();
-        assert_eq!(served.annotation(NETWORKS), Some(networks(count).as_str()), "{shape}");
-        assert!(!served.codes().contains(&"parameter_contradicts"), "{shape}");
-    }
-}
-
-/// The annotation was computed for each container and the last one won: 64 devices and 32 networks.
-#[test]
-fn oci_two_containers_ask_for_as_many_networks_as_one() {
-    let containers = json!([gpu_container("a", 4), gpu_container("b", 4)]);
-    let two = served("oci-sriov", &[], on("BM.GPU.H100.8", pod(&json!({"containers": containers}))));
-    let one = served("oci-sriov", &[], on("BM.GPU.H100.8", worker(8)));
-    assert_eq!(["a", "b"].map(|name| two.devices(name, DEVICES)), [8, 8]);
-    assert_eq!(one.devices("worker", DEVICES), 16);
-    assert_eq!(two.annotation(NETWORKS), Some(networks(16).as_str()));
-    assert_eq!(one.annotation(NETWORKS), two.annotation(NETWORKS));
-}
-
-/// The networks were cut from a text with 128 of them, so that a larger number came out short.
-#[test]
-fn oci_more_than_128_networks_are_all_there() {
-    let served = served("oci-sriov", &[("rdmaDevicesPerGPU", "20")], worker(8));
-    assert_eq!(served.devices("worker", DEVICES), 160);
-    assert_eq!(served.annotation(NETWORKS), Some(networks(160).as_str()));
-}
-
-/// The user's own network attachment was replaced.
-#[test]
-fn oci_a_users_own_networks_stay_in_the_form_that_they_are_in() {
-    let with_networks = |own: &str| {
-        let mut pod = on("BM.GPU.H200.8", worker(8));
-        pod["metadata"]["annotations"][NETWORKS] = json!(own);
-        served("oci-sriov", &[], pod).annotation(NETWORKS).unwrap().to_owned()
-    };
-    assert_eq!(with_networks("team/storage"), format!("team/storage,{}", networks(8)));
-    assert_eq!(with_networks(&networks(3)), networks(8));
-    let listed: Value =
-        serde_json::from_str(&with_networks(r#"[{"name": "storage", "mac": "c2:b0:57:49:47:f1"}]"#)).unwrap();
-    let mut expected = vec![json!({"name": "storage", "mac": "c2:b0:57:49:47:f1"})];
-    expected.resize(9, json!({"name": "sriov-net", "namespace": "network-operator"}));
-    assert_eq!(listed, Value::Array(expected));
 }
 
 /// A pod of the shapes with `NVLink` between nodes brings the channel of its `ComputeDomain`.
