@@ -1,6 +1,5 @@
 //! What extensions say of the parameters of their base.
 
-use super::extends::shows;
 use super::{POD, folder, limits, run_in};
 
 /// The base has each source of a value but those of an operator and of extensions.
@@ -68,47 +67,6 @@ fn what_an_extension_says_of_a_parameter_precedes_the_nodes_and_the_machines_of_
         ("values.yml", "multinodeNetworking: {lab: {enabled: true, nics: {zone: {a: 9}, default: 1}}}"),
     ];
     assert_eq!(sourced(&values, true, &["--values", "values.yml"]), of("9", "huge INFO"));
-}
-
-#[test]
-fn what_an_extension_cannot_say_of_a_parameter_is_shown_at_its_place() {
-    let shown = |keys: &str, says: &[&str]| {
-        let files = [("lab.yaml", SOURCES.to_owned()), ("ours.yaml", extension("ours", "lab", keys))];
-        let folder = folder(&files.each_ref().map(|(file, text)| (*file, text.as_str())));
-        shows(&run_in(folder.path(), &["policy", "check", "."], "").exits(2), says);
-    };
-    shown("  parameters: {nics: 10}\n", &["ours.yaml:6:22", "`nics` is 10, more than its maximum 9"]);
-    shown("  parameters: {nics: null}\n", &["ours.yaml:6:22", "leave the key out"]);
-    shown(
-        "  parameters: {nic: 4}\n",
-        &["ours.yaml:6:16", "no base has a parameter `nic`", "did you mean `nics`?"],
-    );
-    shown(
-        "  parameters: {port: 4}\n",
-        &["ours.yaml:6:16", "no base has a parameter `port`", "`port: {description: …, default: …}`"],
-    );
-    shown("  machines: {pool: {fast: {nics: {}}}}\n", &["ours.yaml:6:34", "have no value"]);
-    shown("  machines: {pool: {fast: {nisc: 4}}}\n", &["ours.yaml:6:28", "`nisc`", "did you mean `nics`?"]);
-    shown("  machines: {pool: {fast: {nics: null}}}\n", &["ours.yaml:6:34", "`nics` is `null` in a row"]);
-    shown(
-        "  parameters: {nics: 4}\n  machines: {pool: {fast: {nics: 5}}}\n",
-        &["ours.yaml:7:28", "one value for every pod in this file", "the value at line 6"],
-    );
-    let part = "apiVersion: fabric-injector.io/v1alpha1\nkind: FabricPolicy\nmetadata: {name: own}\nspec:\n  extends: \
-                locked-memory\n  provider: lab\n  description: d\n  gpus: {resources: [nvidia.com/gpu]}\n  match: {labels: {a: b}}\n  \
-                parameters: {ipcLock: false}\n";
-    let folder = folder(&[("own.yaml", part)]);
-    let says = ["own.yaml:10:25", "write `ipcLock: {default: …}`"];
-    shows(&run_in(folder.path(), &["policy", "check", "."], "").exits(2), &says);
-}
-
-#[test]
-fn a_default_below_a_value_for_every_pod_is_an_error() {
-    let inner = extension("ours", "lab", "  parameters: {nics: 6}\n");
-    let outer = extension("third", "ours", "  parameters: {nics: {default: 7}}\n");
-    let folder = folder(&[("lab.yaml", SOURCES), ("ours.yaml", &inner), ("third.yaml", &outer)]);
-    let says = ["third.yaml:6:23", "`default` of `nics` has no effect", "`nics: 4`", "at line 6"];
-    shows(&run_in(folder.path(), &["policy", "check", "."], "").exits(2), &says);
 }
 
 #[test]

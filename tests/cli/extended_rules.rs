@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{POD, POLICY, Run, folder, place, run_in};
+use super::{POD, POLICY, Run, folder, run_in};
 
 /// An extension of the sample policy with these keys of `spec`.
 fn extension(keys: &str) -> String {
@@ -130,39 +130,6 @@ fn an_extension_leaves_out_rules_entries_checks_and_files() {
     let pod = &run.values()[0];
     assert_eq!(pod["spec"]["containers"][0]["resources"]["limits"], json!({"nvidia.com/gpu": 8}));
     assert!(pod["spec"]["volumes"].is_null());
-}
-
-#[test]
-fn what_cannot_be_left_out_is_shown() {
-    for (keys, mark, says) in [
-        ("  without: [nic]\n", "nic]", "did you mean `nics`?"),
-        ("  without: nics\n", "nics", "to be a list"),
-        ("  without: [nics]\n", "apiVersion", "`spec` has no `rules`"),
-    ] {
-        let run = injected(POLICY, keys, POD).exits(2);
-        let text = extension(keys);
-        let (line, column, _) = place(&text, mark);
-        run.writes_nothing().says(&[says]);
-        assert!(
-            mark == "apiVersion" || run.stderr.contains(&format!("ours.yaml:{line}:{column}")),
-            "{}",
-            run.stderr
-        );
-    }
-    // `files` is no misspelt `rules`.
-    let base =
-        POLICY.replace("  rules:\n", "  files: [{path: /etc/fabric.conf, variables: [FABRIC]}]\n  rules:\n");
-    let run = injected(&base, "  without: [nics]\n", POD).exits(2);
-    run.writes_nothing().says(&["`spec` has no `rules`"]);
-    assert!(!run.stderr.contains("did you mean"), "{}", run.stderr);
-    let part = "apiVersion: fabric-injector.io/v1alpha1\nkind: FabricPolicy\nmetadata: {name: part}\nspec:\n  \
-                without: [nics]\n  variables: {v: x}\n";
-    let policy = POLICY.replace("spec:\n", "spec:\n  extends: part\n").replace("FABRIC: lab", "FABRIC: ${v}");
-    let folder = folder(&[("lab.yaml", &policy), ("part.yaml", part)]);
-    run_in(folder.path(), &["mutate", "--policy", "."], POD)
-        .exits(2)
-        .writes_nothing()
-        .says(&["a part of policies leaves nothing out", "part.yaml:5:"]);
 }
 
 #[test]

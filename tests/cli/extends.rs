@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{POD, POLICY, Run, folder, limits, place, run, run_in};
+use super::{POD, POLICY, Run, folder, limits, run, run_in};
 
 /// An extension of the sample policy.
 const EXTENSION: &str = r#"apiVersion: fabric-injector.io/v1alpha1
@@ -36,17 +36,6 @@ fn with(extension: &str, args: &[&str]) -> Run {
     let folder = folder(&[("lab.yaml", POLICY), ("ours.yaml", extension)]);
     let policies = ["mutate", "--policy", "lab.yaml", "--policy", "ours.yaml", "-o", "json"];
     run_in(folder.path(), &[&policies, args].concat(), POD)
-}
-
-/// Fails unless the extension is refused at the place of the mark, with the line of its own file.
-#[track_caller]
-fn refused_at(right: &str, wrong: &str, mark: &str) -> Run {
-    assert!(EXTENSION.contains(right), "the sample extension has no `{right}`");
-    let extension = EXTENSION.replacen(right, wrong, 1);
-    let run = with(&extension, &[]).exits(2);
-    let (line, column, text) = place(&extension, mark);
-    run.writes_nothing().says(&[&format!("ours.yaml:{line}:{column}"), &text]);
-    run
 }
 
 pub(crate) fn stamp(pod: &Value) -> String {
@@ -140,60 +129,8 @@ fn the_digest_covers_base_extension_and_values() {
 }
 
 #[test]
-fn what_the_base_has_is_not_declared_again() {
-    refused_at("    - name: debug\n", "    - name: nics\n", "name: nics")
-        .says(&["the base `lab` has a rule `nics`", "choose another name"]);
-    let base = POLICY.replace(
-        "  rules:\n",
-        "  variables: {level: x}\n  checks: [{code: one_gpu, when: false, warn: m}]\n  rules:\n",
-    );
-    let folder = folder(&[("lab.yaml", &base), ("ours.yaml", EXTENSION)]);
-    let args = ["mutate", "--policy", "lab.yaml,ours.yaml"];
-    run_in(folder.path(), &args, POD)
-        .exits(2)
-        .says(&["the base `lab` has a check `one_gpu`", "ours.yaml:18:"]);
-    refused_at("  extends: lab\n", "  extends: lab\n  provider: ours\n", "provider: ours")
-        .says(&["an extension has the `provider` of its base"]);
-    refused_at("  extends: lab\n", "  extends: lab\n  matches: {}\n", "matches")
-        .says(&["did you mean `match`?"]);
-}
-
-#[test]
-fn a_parameter_of_the_base_keeps_its_type_and_its_bounds() {
-    refused_at("      default: 4\n", "      type: string\n", "type: string")
-        .says(&["an extension has the `type` of the parameter `nicsPerGPU` of its base"]);
-    refused_at("      default: 4\n", "      minimum: -1\n", "-1")
-        .says(&["`minimum` of `nicsPerGPU` allows values that the base `lab` does not"]);
-    refused_at("      default: 4\n", "      default: 9\n", "9").says(&["more than its maximum 8"]);
+fn set_is_held_to_the_bounds_of_the_extension() {
     with(EXTENSION, &["--set", "nicsPerGPU=9"]).exits(2).says(&["maximum 8"]);
-}
-
-#[test]
-fn a_mistake_is_shown_in_the_file_that_has_it() {
-    refused_at("NCCL_DEBUG: ${level}", "NCCL_DEBUG: ${levl}", "levl").says(&["`levl`", "`level`"]);
-    let base = POLICY.replace("gpus, nicsPerGPU", "gpus, nicPerGPU");
-    let folder = folder(&[("lab.yaml", &base), ("ours.yaml", EXTENSION)]);
-    let run = run_in(folder.path(), &["mutate", "--policy", "ours.yaml,lab.yaml"], POD).exits(2);
-    let (line, column, text) = place(&base, "nicPerGPU");
-    run.writes_nothing().says(&[&format!("lab.yaml:{line}:{column}"), &text]);
-    // What fails only when it is evaluated, too.
-    refused_at("NCCL_DEBUG: ${level}", "NCCL_DEBUG: ${int(debug)}", "int(debug)")
-        .says(&["cannot be evaluated"]);
-    refused_at("NCCL_DEBUG: ${level}", "NCCL_DEBUG: \"${int(pod.metadata.annotations['x'])}\"", "x'])")
-        .says(&["fails for a sample pod"]);
-}
-
-#[test]
-fn a_base_is_there_and_extends_nothing_that_extends_it() {
-    refused_at("extends: lab", "extends: labs", "labs")
-        .says(&["there is no policy `labs` to extend", "did you mean `lab`?"]);
-    refused_at("extends: lab", "extends: ours # itself", "ours # itself").says(&["`ours` extends itself"]);
-    let circle = POLICY.replace("  provider: lab\n", "  extends: ours\n");
-    let folder = folder(&[("lab.yaml", &circle), ("ours.yaml", EXTENSION)]);
-    run_in(folder.path(), &["mutate", "--policy", "."], POD)
-        .exits(2)
-        .writes_nothing()
-        .says(&["extends itself"]);
 }
 
 #[test]

@@ -44,8 +44,6 @@ mod policy_errors;
 mod policy_list;
 mod policy_schema;
 mod policy_test;
-mod policy_types;
-mod policy_warnings;
 mod pools;
 mod readme;
 mod report;

@@ -105,53 +105,6 @@ fn a_policy_has_what_its_parts_have_before_its_own() {
     composed("", "", &["policy", "check", "."]).exits(0).says(&["0 errors and 0 warnings in 4 files"]);
 }
 
-#[test]
-fn mistakes_in_the_composition_are_shown_where_they_are() {
-    for (right, wrong, says) in [
-        (
-            "NCCL_DEBUG: '${level}'",
-            "NCCL_DEBUG: '${levl}'",
-            ["parts/debug.yaml:7:", "`levl` is neither a parameter nor a variable"],
-        ),
-        ("default: TRACE", "default: TRACK", ["whole.yaml:10:", "`TRACK`"]),
-        ("'fast'", "'slow'", ["parts/debug.yaml:7:", "`slow`"]),
-        (
-            "    fast: ",
-            "    sizes2: x\n    fast: ",
-            ["whole.yaml:13:", "no expression reads the variable `sizes2`"],
-        ),
-        ("name: own", "name: debug", ["whole.yaml:15:", "the base `debug` has a rule `debug`"]),
-        ("sizes: {small: {a: 2}, large: 3}", "sizes: x", ["whole.yaml:15:", "`sizes` is a string"]),
-        ("[sizes, debug]", "[sizes, debugg]", ["whole.yaml:5:20", "did you mean `debug`?"]),
-        ("extends: [base]", "extends: [debug]", ["parts/debug.yaml:5:13", "extends itself"]),
-        ("extends: [base]", "extends: 7", ["parts/debug.yaml:5:12", "`extends`"]),
-        (
-            "[sizes, debug]",
-            "[sizes, debug, aws-efa]",
-            ["whole.yaml:6:3", "the `provider` of its base `aws-efa`"],
-        ),
-        (
-            "[sizes, debug]",
-            "[aws-efa, oci-sriov]",
-            ["whole.yaml:5:22", "`aws-efa` and `oci-sriov` are both policies"],
-        ),
-        ("  extends: base", "  extend: base", ["parts/sizes.yaml:5:3", "did you mean `extends`?"]),
-        (
-            "  extends: [base]\n",
-            "  extends: [base]\n  gpu: []\n",
-            ["parts/debug.yaml:6:3", "did you mean `gpus`?"],
-        ),
-        (
-            "[sizes, debug]",
-            "[multinode, asks, sizes, debug]",
-            ["parts/asks.yaml:5:", "the base `multinode` has `match.anyAnnotation`, too"],
-        ),
-        ("  provider: lab\n", "", ["whole.yaml:5:3", "`spec` has no `provider`"]),
-    ] {
-        shows(&composed(right, wrong, &["policy", "check", "."]), &says);
-    }
-}
-
 /// What pods ask by, what counts as GPUs and what is a device of their own can stand in parts, whose lists add up.
 #[test]
 fn lists_of_parts_and_policies_add_up() {

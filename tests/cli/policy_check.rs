@@ -5,7 +5,6 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::policy_errors::shown;
 use super::{POLICY, ROOT, Run, file, folder, place, run, run_in};
 
 /// The sample policy with another value of its variable.
@@ -29,32 +28,6 @@ fn found(files: &[(&str, &str)], arguments: &[&str]) -> Vec<Value> {
 fn codes(policy: &str) -> Vec<(String, u64)> {
     let all = found(&[("lab.yaml", policy)], &["lab.yaml"]);
     all.iter().map(|one| (one["code"].as_str().unwrap().to_owned(), one["line"].as_u64().unwrap())).collect()
-}
-
-#[test]
-fn an_error_within_a_block_of_text_is_at_its_own_line_and_column() {
-    for block in [
-        ">-\n              ${gpus > 4\n              ? 'many' :\n              tooFew}",
-        "|-\n              ${gpus > 4\n                ? 'many' : tooFew}",
-        "\"${gpus > 4 ? \\\"many\\\" :\n                tooFew}\"",
-        "'${gpus > 4 ? ''many'' :\n                tooFew}'",
-    ] {
-        shown(&with_value(block), "tooFew").says(&["`tooFew` is neither a parameter nor a variable"]);
-    }
-}
-
-#[test]
-fn an_expression_that_fails_for_a_sample_is_at_the_name_that_is_missing() {
-    let block = ">-\n              ${gpus > 0\n              ? pod.metadata.labels.team : ''}";
-    shown(&with_value(block), "labels.team").says(&["read it as `.?labels`", "(one container with GPUs)"]);
-}
-
-#[test]
-fn an_unused_name_is_marked_where_it_is_declared() {
-    let variables = "  variables:\n    env: ${1 + 1}\n  rules:";
-    let policy = POLICY.replacen("  rules:", variables, 1);
-    let line = place(&policy, "env: ${1 + 1}").0 as u64;
-    assert_eq!(codes(&policy), [("unused_variable".to_owned(), line)]);
 }
 
 #[test]
@@ -85,41 +58,6 @@ fn a_comment_suppresses_a_warning_at_its_place() {
     let error = POLICY.replacen("  parameters:", "# fabric-injector: ignore unknown_key\n  paramters:", 1);
     assert!(code(codes(&error)).contains(&"unknown_key".to_owned()));
     assert!(!code(codes(&error)).contains(&"unused_suppression".to_owned()));
-}
-
-#[test]
-fn an_error_in_one_rule_does_not_hide_the_types_in_another() {
-    let rules = "  rules:\n    - {name: other, contaner: {}}\n    - {name: third, when: has(pod.spec.hostNetwrk), env: {A: b}}";
-    let policy = POLICY.replacen("  rules:", rules, 1);
-    let line = |text: &str| place(&policy, text).0 as u64;
-    let expected = [
-        ("unknown_key".to_owned(), line("contaner")),
-        ("type_mismatch".to_owned(), line("has(pod.spec.hostNetwrk)")),
-    ];
-    let seen = codes(&policy);
-    assert!(expected.iter().all(|one| seen.contains(one)), "{seen:?}");
-}
-
-#[test]
-fn every_rule_and_variable_without_a_value_is_reported() {
-    let rules = POLICY.replacen("FABRIC: lab", "FABRIC: \"${string(int(nicsPerGPU) / 0)}\"", 1).replacen(
-        "  rules:",
-        "  rules:\n    - {name: other, container: {image: \"${string(1 / 0)}\"}}",
-        1,
-    );
-    let line = place(&rules, "int(nicsPerGPU) / 0").0 as u64;
-    assert_eq!(codes(&rules), [("no_value".to_owned(), 19), ("no_value".to_owned(), line)]);
-    let variables = "  variables:\n    a: ${1 / 0}\n    b: ${a + 1}\n    c: ${node.pool}\n  rules:";
-    let policy = POLICY.replacen("  rules:", variables, 1);
-    let mut seen = codes(&policy);
-    seen.retain(|(code, _)| code != "unused_variable");
-    assert_eq!(seen, [("no_value".to_owned(), 19), ("no_value".to_owned(), 21)]);
-}
-
-#[test]
-fn an_expression_over_unlike_types_names_both() {
-    shown(&with_value("\"${string(gpus * 1.5)}\""), "string(gpus * 1.5)")
-        .says(&["`*` does not take `int` and `double`", "`devices(gpus, ratio)`"]);
 }
 
 #[test]
@@ -187,42 +125,6 @@ spec:
     // Loading the policy reports the same.
     let run = super::policy_errors::with_policy(broken, super::POD).exits(2);
     assert_eq!(run.stderr.matches("error: ").count(), expected.len(), "{}", run.stderr);
-}
-
-#[test]
-fn names_whose_declarations_cannot_be_read_are_not_reported() {
-    assert_eq!(codes(&POLICY.replacen("  parameters:", "  paramters:", 1)), [("unknown_key".to_owned(), 12)]);
-    let no_map = POLICY.replacen("  rules:", "  variables: [a]\n  rules:", 1);
-    let reads = no_map.replacen("FABRIC: lab", "FABRIC: ${other}", 1);
-    assert_eq!(codes(&reads), [("wrong_type".to_owned(), 18)]);
-}
-
-#[test]
-fn slips_in_yaml_have_the_hint_that_helps() {
-    for (wrong, hint) in [
-        ("FABRIC: ${gpus > 4 ? 'many' : 'few'}", "in quotes, or on the line below `>-`"),
-        ("FABRIC: {{ gpus }}", "`${…}`, not as `{{ … }}`"),
-        ("FABRIC: \"{{ gpus }}\"", "`${…}`, not as `{{ … }}`"),
-        ("\tFABRIC: lab", "no tabs"),
-        ("FABRIC: ${gpus > 0 # few\n", "` #`"),
-        ("FABRIC: %d", "in quotes"),
-    ] {
-        let policy = POLICY.replacen("FABRIC: lab", wrong, 1);
-        let all = found(&[("lab.yaml", &policy)], &["lab.yaml"]);
-        let [one] = all.as_slice() else { panic!("{wrong}: {all:?}") };
-        assert!(one["hint"].as_str().is_some_and(|text| text.contains(hint)), "{wrong}: {one}");
-    }
-}
-
-#[test]
-fn an_operator_of_another_language_has_the_one_of_cel_as_its_hint() {
-    for (wrong, hint) in [("gpus > 1 and gpus < 3", "`&&`"), ("gpus = 1", "`==`"), ("not true", "`!`")] {
-        let policy = POLICY.replacen("containers: gpus > 0", &format!("containers: \"{wrong}\""), 1);
-        let all = found(&[("lab.yaml", &policy)], &["lab.yaml"]);
-        assert_eq!(all.len(), 1, "{all:?}");
-        assert!(all[0]["hint"].as_str().is_some_and(|text| text.contains(hint)), "{wrong}: {}", all[0]);
-        assert_eq!(all[0]["code"], "invalid_expression");
-    }
 }
 
 #[test]

@@ -1,10 +1,12 @@
 //! Policy files with mistakes, each with the messages of `policy check` that it has to get.
 //!
-//! A file of `broken` or `nvidia` begins with its messages: severity, line, code, and a part of the message or of its
-//! hint. It gets these and no others, unless a line says that more can follow from its mistake. A code can be missing. A file that `# with:` names is checked along with it.
+//! A file of `broken` or `nvidia` begins with its messages: severity, line, perhaps column, code, and a part of the
+//! message and its hint. It gets these and no others, unless a line says that more can follow from its mistake. A code
+//! can be missing. Files of `with` that `# with:` names are checked along with it.
 //!
 //! ```yaml
 //! # expect: error 14 unknown_key: did you mean `containers`
+//! # expect: error 20:9 unknown_name: `gpu` is neither a parameter nor a variable; did you mean `gpus`?
 //! # expect: more
 //! # expect: nothing
 //! # with: lab-efa.yaml
@@ -52,8 +54,10 @@ fn differences(folder: &str) -> Vec<String> {
         let text = String::from_utf8_lossy(&fs::read(&file).unwrap()).into_owned();
         let expectations =
             Expectations::of(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
-        let with = expectations.with.as_ref().map(|name| root().join("tests/corpus/with").join(name));
-        let found = check(&[Some(file.as_path()), with.as_deref()].into_iter().flatten().collect::<Vec<_>>());
+        let with = expectations.with.iter().map(|name| root().join("tests/corpus/with").join(name));
+        let with: Vec<PathBuf> = with.collect();
+        let found =
+            check(&[&[file.as_path()], &*with.iter().map(PathBuf::as_path).collect::<Vec<_>>()].concat());
         let difference = expectations.difference(&file.file_name().unwrap().to_string_lossy(), &found);
         if !difference.is_empty() {
             differences.push(difference);

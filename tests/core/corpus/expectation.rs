@@ -8,6 +8,7 @@ pub(crate) struct Expected {
     /// The file of `# with:`, if the message is about that one.
     file: Option<String>,
     line: usize,
+    column: Option<usize>,
     /// Empty for any code.
     pub(crate) code: String,
     /// A part of the message or of the hint.
@@ -16,8 +17,8 @@ pub(crate) struct Expected {
 
 pub(crate) struct Expectations {
     pub(crate) messages: Vec<Expected>,
-    /// A file that is checked along with this one.
-    pub(crate) with: Option<String>,
+    /// Files that are checked along with this one.
+    pub(crate) with: Vec<String>,
     /// Other messages may follow from the same mistake.
     more: bool,
 }
@@ -28,6 +29,7 @@ pub(crate) struct Finding {
     severity: &'static str,
     file: String,
     line: usize,
+    column: usize,
     code: &'static str,
     /// The message and its hint.
     text: String,
@@ -42,6 +44,7 @@ impl Finding {
             file: error.file.to_string(),
             // An error about the whole file has no line.
             line: diagnostic.span.line.max(1),
+            column: diagnostic.span.column,
             code: diagnostic.code,
             text: format!("{}; {}", diagnostic.message, diagnostic.hint.as_deref().unwrap_or_default()),
         }
@@ -49,19 +52,21 @@ impl Finding {
 }
 
 impl Expected {
-    /// Reads `error 14 code: fragment`.
+    /// Reads `error 14 code: fragment`, or `error 14:9 code: fragment`.
     fn parse(text: &str) -> Option<Self> {
         let (severity, rest) = text.split_once(' ')?;
         let (file, rest) = match rest.split_once(".yaml:") {
             Some((file, rest)) => (Some(format!("{file}.yaml")), rest),
             None => (None, rest),
         };
-        let (place, fragment) = rest.split_once(':')?;
+        let (place, fragment) = rest.split_once(": ").or_else(|| Some((rest.strip_suffix(':')?, "")))?;
         let mut words = place.split_whitespace();
+        let (line, column) = words.next().map(|place| place.split_once(':').unwrap_or((place, "")))?;
         Some(Self {
             severity: Some(severity).filter(|word| ["error", "warning"].contains(word))?.to_owned(),
             file,
-            line: words.next()?.parse().ok()?,
+            line: line.parse().ok()?,
+            column: column.parse().ok(),
             code: words.next().unwrap_or_default().to_owned(),
             fragment: fragment.trim().to_owned(),
         })
@@ -71,6 +76,7 @@ impl Expected {
         self.severity == found.severity
             && found.file.ends_with(self.file.as_deref().unwrap_or(own))
             && self.line == found.line
+            && self.column.is_none_or(|column| column == found.column)
             && (self.code.is_empty() || self.code == found.code)
             && found.text.contains(&self.fragment)
     }
@@ -78,11 +84,11 @@ impl Expected {
 
 impl Expectations {
     pub(crate) fn of(text: &str) -> Result<Self, String> {
-        let mut expectations = Self { messages: Vec::new(), with: None, more: false };
+        let mut expectations = Self { messages: Vec::new(), with: Vec::new(), more: false };
         let (mut lines, mut says_nothing) = (0, false);
         for line in text.trim_start_matches('\u{feff}').lines().take_while(|line| line.starts_with('#')) {
             if let Some(with) = line.strip_prefix("# with: ") {
-                expectations.with = Some(with.trim().to_owned());
+                expectations.with.push(with.trim().to_owned());
             } else if let Some(expected) = line.strip_prefix("# expect: ") {
                 lines += 1;
                 says_nothing |= expected.trim() == "nothing";
@@ -106,12 +112,13 @@ impl Expectations {
                 left.remove(at);
                 continue;
             }
-            let Expected { severity, file, line, code, fragment } = expected;
+            let Expected { severity, file, line, column, code, fragment } = expected;
             let file = file.as_deref().unwrap_or(own);
-            lines.push(format!("  missing: {severity} {file}:{line} {code}: {fragment}"));
+            let column = column.map(|column| format!(":{column}")).unwrap_or_default();
+            lines.push(format!("  missing: {severity} {file}:{line}{column} {code}: {fragment}"));
         }
-        for Finding { severity, file, line, code, text } in left.into_iter().filter(|_| !self.more) {
-            lines.push(format!("  not expected: {severity} {file}:{line} {code}: {text}"));
+        for Finding { severity, file, line, column, code, text } in left.into_iter().filter(|_| !self.more) {
+            lines.push(format!("  not expected: {severity} {file}:{line}:{column} {code}: {text}"));
         }
         lines.join("\n")
     }
