@@ -28,18 +28,6 @@ fn the_value_of_a_template_reads_the_pod() {
 }
 
 #[test]
-fn a_template_that_is_no_expression_over_the_pod_does_not_load() {
-    for (default, message) in [
-        (", default: '${pod.}'", "not valid CEL"),
-        (", default: '${size}'", "`size` is neither a parameter nor a variable"),
-        (", default: '${gpus}'", "`gpus` is known for a container"),
-        (", default: 3", "`channel` has to be a string"),
-    ] {
-        with_policy(&policy(default), POD).exits(2).says(&[message]);
-    }
-}
-
-#[test]
 fn the_operator_sets_a_template() {
     let folder = folder(&[("lab.yaml", &policy(""))]);
     let set = "channel=${pod.metadata.name}-x";
