@@ -293,19 +293,20 @@ fn compile(
                 name.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_');
             let of_other_engine = OF_OTHER_ENGINES.iter().find(|(other, _)| *other == name);
             let is_near = names.readable(phase).any(|known| strsim::osa_distance(name, known) == 1);
-            let hint = match suggest(name, names.readable(phase)) {
-                _ if let Some((_, hint)) = of_other_engine => (*hint).to_owned(),
+            let hint = match (of_other_engine, suggest(name, names.readable(phase))) {
+                (Some((_, hint)), _) => (*hint).to_owned(),
                 _ if is_compared(source, name) && !is_near => format!("put a text in quotes: `'{name}'`"),
-                hint if is_of_shell && !hint.starts_with("did you mean") => {
+                (_, hint) if is_of_shell && !hint.starts_with("did you mean") => {
                     format!("write `$${{{name}}}` for a literal `${{{name}}}`, or `$(NAME)` for the kubelet")
                 }
-                hint if source.trim() == name
-                    && phase == Some(Phase::Container)
-                    && !hint.starts_with("did you mean") =>
+                (_, hint)
+                    if source.trim() == name
+                        && phase == Some(Phase::Container)
+                        && !hint.starts_with("did you mean") =>
                 {
                     format!("write `container.name == '{name}'` for the containers of this name")
                 }
-                hint => hint,
+                (_, hint) => hint,
             };
             return Err(Diagnostic::new(place(), message).code(UNKNOWN_NAME).hint(hint));
         };

@@ -9,22 +9,20 @@ use fabric_policy::schema::Field;
 impl Merge<'_, '_> {
     /// Returns whether another value of the pod excludes a value of a field. If so, reports that the field is left out.
     pub(crate) fn is_excluded(&self, cursor: &mut Cursor<'_>, field: &Field, wanted: &Value) -> bool {
-        let exclusion = field.overlay.excluded_by(wanted, cursor.object(), &self.pod.outside);
-        let against = match exclusion {
-            Some(exclusion) => exclusion.describe(),
-            None if needs_sidecar(field.name) && is_plain_init_container(cursor) => {
+        let against =
+            if let Some(exclusion) = field.overlay.excluded_by(wanted, cursor.object(), &self.pod.outside) {
+                exclusion.describe()
+            } else if needs_sidecar(field.name) && is_plain_init_container(cursor) {
                 "no restartPolicy: Always".to_owned()
-            }
-            None if let Some(against) =
-                refused_by_kubelet(cursor, field.name, wanted, &self.pod.security_context) =>
+            } else if let Some(against) =
+                refused_by_kubelet(cursor, field.name, wanted, &self.pod.security_context)
             {
                 against.to_owned()
-            }
-            None if field.name == "restartPolicy" && is_container_of_the_pod(cursor, wanted) => {
+            } else if field.name == "restartPolicy" && is_container_of_the_pod(cursor, wanted) {
                 "this container, whose restartPolicy its author chose".to_owned()
-            }
-            None => return false,
-        };
+            } else {
+                return false;
+            };
         let setting = format!("{}: {}", field.name, brief(wanted));
         let kind = WarningKind::Excluded { setting, against };
         cursor.warn(field.name, kind, self.rule);
