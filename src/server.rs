@@ -1,34 +1,36 @@
 //! The admission endpoint: an HTTPS port for the API server, and an admin port for the kubelet, Prometheus and people.
 //!
-//! It passes each review to [`fabric_engine::admission::answer`]. hyper serves the connections, without `axum::serve`, so
-//! that this module controls the TLS handshake, the limits on time and number, and the shutdown.
+//! It passes each review to [`fabric_engine::admission::answer`]. hyper reads the requests of a connection, and this module
+//! controls the TLS handshake, the limits on time, number and memory, and the shutdown.
 
 mod admin;
 mod body;
 mod connection;
 mod connections;
-mod linger;
+mod memory;
 mod nodes;
 mod port;
+mod queue;
 mod readiness;
 mod reconcile;
 mod rejection;
 mod reload;
 mod reply;
 mod run;
+mod runtime;
 mod sources;
 mod state;
-mod thread;
 mod tls;
-mod turns;
 mod webhook;
 
-pub use admin::router as admin_router;
+pub use admin::Admin;
 pub use body::MAX_BODY;
-pub use connection::Timeouts;
+pub use connection::{Handler, RequestBody, Timeouts};
+pub use connections::InFlight;
 pub use port::Ended;
+pub use reply::ReplyBody;
 pub use run::{Config, MaxConnections, Server, Stop};
 pub(crate) use sources::compiled;
 pub use state::{Limits, State};
 pub use tls::TlsSource;
-pub use webhook::router;
+pub use webhook::Webhook;

@@ -1,12 +1,12 @@
-//! The load on a server: a few HTTP/2 connections, each with many requests in flight, as from API servers.
+//! The load on a server: HTTP/1.1 connections, each with one request in flight, as from API servers.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use axum::body::Bytes;
+use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
-use hyper::client::conn::http2::{self, SendRequest};
-use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper_util::rt::TokioIo;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::ring;
 use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
@@ -28,13 +28,12 @@ pub(crate) struct Load {
 
 impl Client {
     pub(crate) async fn connect(process: &Process, connections: usize) -> Self {
-        let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
             .unwrap()
             .dangerous()
             .with_custom_certificate_verifier(Arc::new(Anything))
             .with_no_client_auth();
-        config.alpn_protocols = vec![b"h2".to_vec()];
         let connector = TlsConnector::from(Arc::new(config));
         let mut open = Vec::new();
         for _ in 0..connections {
@@ -42,47 +41,50 @@ impl Client {
             stream.set_nodelay(true).unwrap();
             let name = ServerName::try_from("127.0.0.1").unwrap();
             let stream = connector.connect(name, stream).await.unwrap();
-            let (sender, connection) =
-                http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
+            let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.unwrap();
             tokio::spawn(connection);
             open.push(sender);
         }
         Self { connections: open }
     }
 
-    /// Keeps so many requests in flight for this time.
-    pub(crate) async fn load(&self, body: &[u8], concurrency: usize, time: Duration) -> Load {
+    /// Keeps a request in flight on each connection for this time.
+    pub(crate) async fn load(&mut self, body: &[u8], time: Duration) -> Load {
         let body = Bytes::copy_from_slice(body);
         let end = Instant::now() + time;
-        let tasks: Vec<_> = (0..concurrency)
-            .map(|index| {
-                let sender = self.connections[index % self.connections.len()].clone();
-                tokio::spawn(one_after_another(sender, body.clone(), end))
-            })
-            .collect();
+        let one = |connection| tokio::spawn(one_after_another(connection, body.clone(), end));
+        let tasks: Vec<_> = self.connections.drain(..).map(one).collect();
         let mut latencies = Vec::new();
         for task in tasks {
-            latencies.extend(task.await.unwrap());
+            let (connection, measured) = task.await.unwrap();
+            self.connections.push(connection);
+            latencies.extend(measured);
         }
         Load { latencies }
     }
 }
 
-async fn one_after_another(mut sender: SendRequest<Full<Bytes>>, body: Bytes, end: Instant) -> Vec<Duration> {
+async fn one_after_another(
+    mut sender: SendRequest<Full<Bytes>>,
+    body: Bytes,
+    end: Instant,
+) -> (SendRequest<Full<Bytes>>, Vec<Duration>) {
     let mut latencies = Vec::new();
     while Instant::now() < end {
-        let request = hyper::Request::post("https://127.0.0.1/mutate?timeout=10s")
+        let request = hyper::Request::post("/mutate?timeout=10s")
+            .header("host", "127.0.0.1")
             .header("content-type", "application/json")
             .body(Full::new(body.clone()))
             .unwrap();
         let began = Instant::now();
+        sender.ready().await.unwrap();
         let answer = sender.send_request(request).await.unwrap();
         assert_eq!(answer.status(), 200);
         let answer = answer.into_body().collect().await.unwrap().to_bytes();
         latencies.push(began.elapsed());
         assert!(memchr::memmem::find(&answer, br#""allowed":true"#).is_some());
     }
-    latencies
+    (sender, latencies)
 }
 
 /// A verifier that accepts any server.

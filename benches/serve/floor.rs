@@ -2,16 +2,16 @@
 
 use std::time::SystemTime;
 
-use axum::Router;
-use axum::body::{Body, Bytes, to_bytes};
-use axum::extract::Request;
-use axum::routing::post;
+use bytes::Bytes;
 use fabric_engine::admission::{Mode, OnError};
 use fabric_injector::authority::Authority;
 use fabric_injector::policy_sources::PolicySources;
-use fabric_injector::server::{Config, Limits, MAX_BODY, MaxConnections, Server, Timeouts, TlsSource};
+use fabric_injector::server::{
+    Config, Handler, InFlight, Limits, MaxConnections, ReplyBody, RequestBody, Server, Timeouts, TlsSource,
+};
 use fabric_injector::telemetry::logs;
-use hyper::{Response, header};
+use http_body_util::BodyExt as _;
+use hyper::{Request, Response, header};
 use tokio::sync::mpsc;
 use tokio::time::Duration;
 
@@ -20,12 +20,18 @@ pub(crate) const ARGUMENT: &str = "--floor";
 
 const ANSWER: &[u8] = br#"{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":{"uid":"4a1b8f3e-7c52-4d1e-9a63-0f5be2d7c816","allowed":true}}"#;
 
-async fn allow(request: Request) -> Response<Body> {
-    to_bytes(request.into_body(), MAX_BODY).await.unwrap();
-    let mut response = Response::new(Body::from(Bytes::from_static(ANSWER)));
-    let json = header::HeaderValue::from_static("application/json");
-    response.headers_mut().insert(header::CONTENT_TYPE, json);
-    response
+/// Reads the body of each request, and allows the pod.
+struct Allow;
+
+impl Handler for Allow {
+    async fn respond<B: RequestBody>(&self, request: Request<B>, in_flight: InFlight) -> Response<ReplyBody> {
+        let mut body = request.into_body();
+        while let Some(Ok(_)) = body.frame().await {}
+        let mut response = Response::new(ReplyBody::from(Bytes::from_static(ANSWER)).of(in_flight));
+        let json = header::HeaderValue::from_static("application/json");
+        response.headers_mut().insert(header::CONTENT_TYPE, json);
+        response
+    }
 }
 
 /// Serves until it is killed.
@@ -60,6 +66,6 @@ pub(crate) fn serve() {
         let (address, admin) = (server.address().unwrap(), server.admin_address().unwrap());
         tracing::info!(%address, %admin, "listening");
         let (_stop, stops) = mpsc::channel(1);
-        server.run_with(Router::new().route("/mutate", post(allow)), stops).await.unwrap();
+        server.run_with(Allow, stops).await.unwrap();
     });
 }

@@ -1,8 +1,8 @@
 //! The cost of a review through the server, next to a floor: the same server, whose handler reads the body and answers
 //! `allowed: true`.
 //!
-//! `cargo bench --bench serve`. Both run as processes of their own and are driven over TLS and HTTP/2 from this
-//! one, in turns. Prints for each payload requests a second, CPU seconds of the server for 1,000 requests, the
+//! `cargo bench --bench serve`. Both run as processes of their own and are driven over TLS and HTTP/1.1 from
+//! this one, in turns. Prints for each payload requests a second, CPU seconds of the server for 1,000 requests, the
 //! time to the answer at three percentiles, and the most memory that the server held, each with its ratio to the
 //! floor; then memory at rest and the time from start to ready, also with nodes that are watched, of which 500 change
 //! each second. `--nodes` prints that alone. `--seconds 5` and `--rounds 5` are for longer
@@ -83,11 +83,11 @@ async fn run(kind: Kind, body: &[u8], options: &Options) -> Figures {
     if let Kind::Watching(count, _) = kind {
         process.wait_for_nodes(count).await;
     }
-    let client = Client::connect(&process, 2).await;
-    client.load(body, options.concurrency, options.time() / 4).await;
+    let mut client = Client::connect(&process, options.concurrency).await;
+    client.load(body, options.time() / 4).await;
     let before = process.cpu();
     let began = Instant::now();
-    let Load { mut latencies } = client.load(body, options.concurrency, options.time()).await;
+    let Load { mut latencies } = client.load(body, options.time()).await;
     let took = began.elapsed().as_secs_f64();
     let cpu = process.cpu() - before;
     latencies.sort_unstable();

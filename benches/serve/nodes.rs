@@ -5,7 +5,7 @@ use std::io::Write;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use axum::body::Bytes;
+use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use http_body_util::StreamBody;
 use hyper::body::{Frame, Incoming};

@@ -3,47 +3,63 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use axum::Router;
-use axum::body::Body;
-use axum::extract::{RawQuery, State as Shared};
-use axum::routing::get;
-use hyper::{Response, StatusCode, header};
+use hyper::header::{self, HeaderValue};
+use hyper::{Method, Request, Response, StatusCode};
 use serde_json::{Map, Value, json};
 
 use fabric_policy::{Override, Policy};
 use fabric_yaml::escape;
 
+use super::connection::{Handler, RequestBody};
+use super::connections::InFlight;
 use super::nodes;
 use super::readiness::{CONDITIONS, REGISTRATION};
+use super::reply::{self, ReplyBody, reply};
 use super::state::State;
 
-/// The router of the admin port.
-pub fn router(state: Arc<State>) -> Router {
-    Router::new()
-        .route("/livez", get(async || text(StatusCode::OK, "ok\n")))
-        .route("/readyz", get(ready))
-        .route("/metrics", get(metrics))
-        .route("/policies", get(policies))
-        .fallback(async || {
-            let sentence = "not found; the resources are /livez, /readyz, /metrics and /policies\n";
-            text(StatusCode::NOT_FOUND, sentence)
-        })
-        .with_state(state)
+/// The handler of the admin port.
+#[derive(Debug, Clone)]
+pub struct Admin(Arc<State>);
+
+impl Admin {
+    /// The handler of a server in this state.
+    pub fn new(state: Arc<State>) -> Self {
+        Self(state)
+    }
+
+    fn get(&self, method: &Method, path: &str, query: Option<&str>) -> Response<ReplyBody> {
+        let resource: fn(&State, Option<&str>) -> Response<ReplyBody> = match path {
+            "/livez" => |_, _| text(StatusCode::OK, "ok\n"),
+            "/readyz" => ready,
+            "/metrics" => |state, _| metrics(state),
+            "/policies" => |state, _| policies(state),
+            _ => {
+                let sentence = "not found; the resources are /livez, /readyz, /metrics and /policies\n";
+                return text(StatusCode::NOT_FOUND, sentence);
+            }
+        };
+        if matches!(*method, Method::GET | Method::HEAD) {
+            return resource(&self.0, query);
+        }
+        let mut response = text(StatusCode::METHOD_NOT_ALLOWED, "the methods are GET and HEAD\n");
+        response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET,HEAD"));
+        response
+    }
 }
 
-fn text(status: StatusCode, body: &str) -> Response<Body> {
-    typed(status, "text/plain; charset=utf-8", escape::lines(body).into_owned())
+impl Handler for Admin {
+    async fn respond<B: RequestBody>(&self, request: Request<B>, in_flight: InFlight) -> Response<ReplyBody> {
+        let response = self.get(request.method(), request.uri().path(), request.uri().query());
+        response.map(|body| body.of(in_flight))
+    }
 }
 
-fn typed(status: StatusCode, media_type: &'static str, body: String) -> Response<Body> {
-    let mut response = Response::new(Body::from(body));
-    *response.status_mut() = status;
-    response.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static(media_type));
-    response
+fn text(status: StatusCode, body: &str) -> Response<ReplyBody> {
+    reply(status, "text/plain; charset=utf-8", escape::lines(body).into_owned())
 }
 
 /// The format of the API server's own `/readyz`: a line for each check if one fails, or with `?verbose`.
-async fn ready(Shared(state): Shared<Arc<State>>, RawQuery(query): RawQuery) -> Response<Body> {
+fn ready(state: &State, query: Option<&str>) -> Response<ReplyBody> {
     let policies = state.policies.load();
     let checks = state.readiness.checks(SystemTime::now(), policies.policies().len());
     let nodes = nodes::check(&state.nodes.load(), policies.needs_nodes(), state.on_error);
@@ -77,13 +93,13 @@ async fn ready(Shared(state): Shared<Arc<State>>, RawQuery(query): RawQuery) -> 
     text(status, &lines)
 }
 
-async fn metrics(Shared(state): Shared<Arc<State>>) -> Response<Body> {
+fn metrics(state: &State) -> Response<ReplyBody> {
     let media_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    typed(StatusCode::OK, media_type, state.metrics.encode())
+    reply(StatusCode::OK, media_type, state.metrics.encode())
 }
 
 /// The policies in use, each with its parameters, and the mode in which pods get them.
-async fn policies(Shared(state): Shared<Arc<State>>) -> Response<Body> {
+fn policies(state: &State) -> Response<ReplyBody> {
     let set = state.policies.load();
     let policies: Vec<Value> = set
         .policies()
@@ -103,7 +119,7 @@ async fn policies(Shared(state): Shared<Arc<State>>) -> Response<Body> {
         .collect();
     let used = json!({ "mode": state.mode.name(), "policies": policies });
     let text = serde_json::to_string_pretty(&used).unwrap_or_default();
-    typed(StatusCode::OK, "application/json", text + "\n")
+    reply::json(StatusCode::OK, text + "\n")
 }
 
 /// The value of each parameter, and where it comes from.

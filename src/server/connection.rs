@@ -1,43 +1,37 @@
 //! One connection, from the TLS handshake to its end, with its timeouts.
 
 use std::convert::Infallible;
-use std::future::Future;
-use std::pin::{Pin, pin};
+use std::fmt::Display;
+use std::pin::pin;
 use std::sync::Arc;
-use std::task::{self, Poll};
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use axum::Router;
-use axum::body::{Body, HttpBody};
-use axum::extract::Request;
 use bytes::Bytes;
-use hyper::body::{Frame, Incoming, SizeHint};
+use hyper::body::{Body, Incoming};
 use hyper::header::{self, HeaderValue};
-use hyper::server::conn::{http1, http2};
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulConnection;
-use tokio::io::{AsyncRead, AsyncWrite};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, copy, sink};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::{Duration, sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
-use tower_service::Service as TowerService;
 
 use crate::telemetry::Metrics;
 
-use super::connections::{Connection, InFlight, Slot};
-use super::linger::Lingering;
+use super::connections::{InFlight, Slot};
+use super::reply::ReplyBody;
 
 /// The timeouts of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeouts {
     /// The TLS handshake.
     pub handshake: Duration,
-    /// The head of an HTTP/1.1 request, and the idle time before it.
+    /// The head of a request, and the idle time before it.
     pub head: Duration,
-    /// The idle time of a connection.
-    pub idle: Duration,
     /// The age of a connection, with a jitter of a tenth.
     pub age: Duration,
     /// The time from announcing the close of a connection to closing it.
@@ -49,7 +43,6 @@ impl Default for Timeouts {
         Self {
             handshake: Duration::from_secs(5),
             head: Duration::from_secs(10),
-            idle: Duration::from_mins(1),
             age: Duration::from_mins(5),
             closing: Duration::from_secs(35),
         }
@@ -57,20 +50,11 @@ impl Default for Timeouts {
 }
 
 /// The largest head of a request. API servers send a few hundred bytes.
-const MAX_HEAD: u32 = 16 << 10;
-/// Concurrent requests on one HTTP/2 connection. A request whose body does not arrive takes about 10 KiB, and any client
-/// can have as many connections as there may be. API servers use HTTP/1.1 for webhooks.
-const MAX_STREAMS: u32 = 8;
-/// The interval of HTTP/2 pings, and the time within which the client has to answer one.
-const PING: Duration = Duration::from_secs(20);
-
-/// The time for which a client may leave its responses unread.
-const STUCK: Duration = Duration::from_mins(1);
-/// The time within which a connection without requests has to end after its close was announced.
-const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
-/// The time for which a connection that closes waits for a request that the client may have sent already: the first one
-/// of HTTP/2, one more of HTTP/1.1.
+const MAX_HEAD: usize = 16 << 10;
+/// The time for which a connection that closes waits for a request that the client may have sent already.
 const LAST_REQUEST: Duration = Duration::from_secs(1);
+/// The time within which a client has to close its side after the server did.
+const LINGER: Duration = Duration::from_secs(1);
 
 /// The phases of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -82,122 +66,91 @@ pub(super) enum Phase {
     Draining,
 }
 
-/// The router, which counts the requests in flight.
-#[derive(Debug, Clone)]
-struct Service {
-    router: Router,
-    slot: Arc<Slot>,
-    /// The phase of the server, for HTTP/1.1: from `Leaving` on, each response is the last of its connection. Closing
-    /// an idle connection may cut off a request that the client does not repeat, and API servers use HTTP/1.1 for
-    /// webhooks.
-    phase: Option<watch::Receiver<Phase>>,
-}
+/// The body of a request, from a connection or from a test.
+pub trait RequestBody: Body<Data = Bytes, Error: Display> + Send + Unpin + 'static {}
 
-impl Service {
-    /// Returns whether a response is the last of its connection, so that it has `connection: close`.
-    fn should_close(&self) -> bool {
-        let leaving = |phase: &watch::Receiver<Phase>| *phase.borrow() >= Phase::Leaving;
-        self.phase.as_ref().is_some_and(|phase| leaving(phase) || self.slot.connection.ends())
-    }
-}
+impl<B: Body<Data = Bytes, Error: Display> + Send + Unpin + 'static> RequestBody for B {}
 
-impl hyper::service::Service<hyper::Request<Incoming>> for Service {
-    type Response = hyper::Response<Body>;
-    type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
-
-    fn call(&self, mut request: Request<Incoming>) -> Self::Future {
-        let in_flight = self.slot.connection.request();
-        request.extensions_mut().insert(Arc::clone(&self.slot));
-        let response = self.router.clone().call(request);
-        let service = self.clone();
-        Box::pin(async move {
-            let mut response = response.await?;
-            if service.should_close() {
-                response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
-            }
-            Ok(response.map(|body| Body::new(CountedBody { body, _in_flight: in_flight })))
-        })
-    }
-}
-
-/// A response body, which counts as in flight until it is sent.
-struct CountedBody {
-    body: Body,
-    _in_flight: InFlight,
-}
-
-impl HttpBody for CountedBody {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut task::Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
+/// Responds to the requests of a port.
+pub trait Handler: Send + Sync + 'static {
+    /// Responds to a request, which is in flight until the body of the response is dropped.
+    fn respond<B: RequestBody>(
+        &self,
+        request: Request<B>,
+        in_flight: InFlight,
+    ) -> impl Future<Output = Response<ReplyBody>> + Send;
 }
 
 /// The environment of a connection.
-pub(super) struct Context {
-    pub(super) router: Router,
+pub(super) struct Context<H> {
+    pub(super) handler: Arc<H>,
     pub(super) timeouts: Timeouts,
-    pub(super) slot: Arc<Slot>,
+    pub(super) slot: Slot,
     pub(super) phase: watch::Receiver<Phase>,
     /// None on the admin port.
     pub(super) metrics: Option<Arc<Metrics>>,
+    /// The next response is the last.
+    pub(super) is_ending: AtomicBool,
 }
 
-impl Context {
+impl<H: Handler> Context<H> {
     fn count(&self, count: impl FnOnce(&Metrics)) {
         if let Some(metrics) = &self.metrics {
             count(metrics);
         }
     }
 
-    /// Counts a connection that the server closes.
-    fn closed(&self, reason: &'static str) {
-        self.count(|metrics| metrics.closed(reason));
+    async fn respond(&self, request: Request<Incoming>) -> Result<Response<ReplyBody>, Infallible> {
+        let in_flight = self.slot.connection.begin();
+        let mut response = self.handler.respond(request, in_flight).await;
+        // Closing an idle connection may cut off a request that the client does not repeat. So each connection ends with
+        // a response that announces it.
+        if *self.phase.borrow() >= Phase::Leaving || self.is_ending.load(Ordering::Relaxed) {
+            response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
+        Ok(response)
+    }
+
+    /// Waits until the connection is too old or the server stops, lets the next response announce the close, and leaves
+    /// time for a request that may have been sent already.
+    async fn last_request(&self) {
+        let mut phase = self.phase.clone();
+        tokio::select! {
+            _ = phase.wait_for(|phase| *phase == Phase::Draining) => {}
+            () = sleep(with_jitter(self.timeouts.age)) => self.count(|metrics| metrics.closed("age")),
+        }
+        self.is_ending.store(true, Ordering::Relaxed);
+        sleep(LAST_REQUEST).await;
     }
 }
 
 /// Serves one connection until it ends or is evicted.
-pub(super) async fn serve(stream: TcpStream, tls: Option<TlsAcceptor>, context: Context) {
+pub(super) async fn serve<H: Handler>(stream: TcpStream, tls: Option<TlsAcceptor>, context: Context<H>) {
     tokio::select! {
         biased;
-        // Without a farewell, for which the client might never be ready: another one waits for its place.
-        () = context.slot.connection.evicted.notified() => context.closed("evicted"),
+        // At once, because another connection waits for the place, and the client might read nothing.
+        () = context.slot.connection.evicted.notified() => context.count(|metrics| metrics.closed("evicted")),
         () = serve_to_end(stream, tls, &context) => {}
     }
 }
 
-async fn serve_to_end(stream: TcpStream, tls: Option<TlsAcceptor>, context: &Context) {
+async fn serve_to_end<H: Handler>(stream: TcpStream, tls: Option<TlsAcceptor>, context: &Context<H>) {
     // A response is one write, so that Nagle's algorithm would only delay it.
     let _ = stream.set_nodelay(true);
-    let Some(acceptor) = tls else { return serve_http1(stream, context).await };
-    // The negotiated protocol decides rather than the first bytes, which may never arrive.
-    match handshake(stream, acceptor, context).await {
-        Some(stream) if stream.get_ref().1.alpn_protocol() == Some(b"h2") => {
-            serve_http2(stream, context).await;
+    match tls {
+        None => serve_http(stream, context).await,
+        Some(acceptor) => {
+            if let Some(stream) = handshake(stream, acceptor, context).await {
+                serve_http(stream, context).await;
+            }
         }
-        Some(stream) => serve_http1(stream, context).await,
-        None => {}
     }
 }
 
-async fn handshake(
+async fn handshake<H: Handler>(
     stream: TcpStream,
     acceptor: TlsAcceptor,
-    context: &Context,
+    context: &Context<H>,
 ) -> Option<TlsStream<TcpStream>> {
     context.count(Metrics::handshake);
     let failed = match timeout(context.timeouts.handshake, acceptor.accept(stream)).await {
@@ -224,94 +177,41 @@ fn handshake_failure(error: &std::io::Error) -> &'static str {
     }
 }
 
-async fn serve_http1(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, context: &Context) {
-    let mut builder = http1::Builder::new();
-    builder
+async fn serve_http<H: Handler>(
+    mut stream: impl AsyncRead + AsyncWrite + Send + Unpin,
+    context: &Context<H>,
+) {
+    serve_requests(&mut stream, context).await;
+    let _ = timeout(LINGER, linger(&mut stream)).await;
+}
+
+/// Serves requests until the client closes the connection, or the server does.
+async fn serve_requests<H: Handler>(
+    stream: &mut (impl AsyncRead + AsyncWrite + Send + Unpin),
+    context: &Context<H>,
+) {
+    let running = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(context.timeouts.head)
-        .max_buf_size(MAX_HEAD as usize)
-        .half_close(true);
-    let service = Service {
-        router: context.router.clone(),
-        slot: Arc::clone(&context.slot),
-        phase: Some(context.phase.clone()),
-    };
-    drive(builder.serve_connection(TokioIo::new(Lingering::new(stream)), service), context, true).await;
-}
-
-async fn serve_http2(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, context: &Context) {
-    let mut builder = http2::Builder::new(TokioExecutor::new());
-    builder
-        .timer(TokioTimer::new())
-        .keep_alive_interval(PING)
-        .keep_alive_timeout(PING)
-        .max_concurrent_streams(MAX_STREAMS)
-        .max_header_list_size(MAX_HEAD);
-    let service = Service { router: context.router.clone(), slot: Arc::clone(&context.slot), phase: None };
-    drive(builder.serve_connection(TokioIo::new(Lingering::new(stream)), service), context, false).await;
-}
-
-/// Runs a connection, and closes it when it is too old or idle for too long, or when the server stops.
-async fn drive(running: impl GracefulConnection, context: &Context, http1: bool) {
-    let connection = &context.slot.connection;
+        .max_buf_size(MAX_HEAD)
+        .half_close(true)
+        .serve_connection(TokioIo::new(stream), service_fn(|request| context.respond(request)));
     let mut running = pin!(running);
-    let mut phase = context.phase.clone();
-    let mut old = pin!(sleep(with_jitter(context.timeouts.age)));
-    if !http1 && *phase.borrow() == Phase::Draining {
-        // The client may not have sent its first request yet.
-        tokio::select! {
-            _ = running.as_mut() => return,
-            () = sleep(LAST_REQUEST) => {}
-        }
-    }
-    let reason = loop {
-        let check = sleep(context.timeouts.idle / 4);
-        tokio::select! {
-            _ = running.as_mut() => return,
-            _ = phase.wait_for(|phase| *phase == Phase::Draining) => break None,
-            () = old.as_mut() => break Some("age"),
-            () = check => {
-                if connection.idle().is_some_and(|idle| idle >= context.timeouts.idle) {
-                    break Some("idle");
-                }
-                if connection.stuck().is_some_and(|stuck| stuck >= STUCK) {
-                    // The client would not read an announcement either.
-                    return context.closed("stuck");
-                }
-            }
-        }
-    };
-    if let Some(reason) = reason {
-        context.closed(reason);
-    }
-    if http1 && matches!(reason, None | Some("age")) {
-        // The next response announces the close, because a request may have been sent already.
-        connection.end();
-        tokio::select! {
-            _ = running.as_mut() => return,
-            () = sleep(LAST_REQUEST) => {}
-        }
-    }
-    // HTTP/2 sends GOAWAY and finishes the requests in flight; HTTP/1.1 closes after the current response.
-    running.as_mut().graceful_shutdown();
     tokio::select! {
-        _ = running => {}
-        () = sleep(context.timeouts.closing) => {}
-        () = idle(connection) => {}
+        _ = running.as_mut() => {}
+        () = context.last_request() => {
+            running.as_mut().graceful_shutdown();
+            let _ = timeout(context.timeouts.closing, running).await;
+        }
     }
 }
 
-/// Waits until the connection has been idle for a while: a client that is lost, or has not begun to speak HTTP/2, does
-/// not close.
-async fn idle(connection: &Connection) {
-    let announced = Instant::now();
-    loop {
-        let idle = connection.idle().unwrap_or_default().min(announced.elapsed());
-        if idle >= CLOSE_TIMEOUT {
-            return;
-        }
-        sleep(CLOSE_TIMEOUT.saturating_sub(idle)).await;
-    }
+/// Closes the side of the server, and reads until the client closes its own. If a stream is dropped while the client still
+/// writes, the kernel sends a reset, and the client may lose the last response.
+async fn linger(stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) -> std::io::Result<()> {
+    stream.shutdown().await?;
+    copy(stream, &mut sink()).await?;
+    Ok(())
 }
 
 /// Spreads the ends of connections that began at the same time.

@@ -1,187 +1,118 @@
-//! The open connections of a port, and which of them is closed when there is no room for another client.
+//! The open connections of a port, and which of them the server closes to make room for others.
 //!
-//! A source is limited only where it takes from others: when there is no room, the source that takes the most makes
-//! room. So one address can carry the load of a whole cluster, and hostile addresses evict their own connections.
+//! Connections that wait for their client make room. API servers send a request and read its response at once, so
+//! these connections rarely are theirs.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv6Addr};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use tokio::sync::Notify;
 use tokio::time::Duration;
 
-/// The time without progress after which a connection is evicted for the memory that it holds. The parts of a review
-/// of an API server follow each other within milliseconds.
-const STALLED: Duration = Duration::from_millis(100);
+/// The time that a client has to send a body or to read a response when memory is short. API servers need milliseconds.
+pub(super) const STALLED: Duration = Duration::from_millis(250);
 
-/// The address of a client, or the IPv6 network of 64 bits, all of whose addresses one client may have.
-fn source(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V4(address) => address.into(),
-        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
-    }
+/// The activity of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Activity {
+    /// It has had no request; its TLS handshake may not have ended.
+    New,
+    /// The client sends a body, or reads a response.
+    Transfer,
+    /// Between two parts of a body, the request waits for memory.
+    Paused,
+    /// A request waits for the server.
+    Working,
+    /// The response to the last request was sent.
+    Idle,
 }
 
-/// The activity of one connection.
+/// The activity of one connection, and the time since when.
 #[derive(Debug)]
 pub(super) struct Connection {
-    source: IpAddr,
-    begun: Instant,
-    /// It has had a response.
-    served: AtomicBool,
-    /// Requests in flight.
-    active: AtomicUsize,
-    /// Those of them that wait for the server rather than for the client.
-    working: AtomicUsize,
-    /// The memory for bodies that have not arrived and responses that are not sent.
-    held: AtomicUsize,
-    /// Milliseconds from `begun` to the last activity: a request began while none was in flight, a part of a body
-    /// arrived, a response was ready, or a part of it was sent.
-    last: AtomicU64,
-    /// The next response is the last.
-    ends: AtomicBool,
+    activity: Mutex<(Activity, Instant)>,
     /// Notified when the connection is evicted.
     pub(super) evicted: Notify,
 }
 
+impl Default for Connection {
+    fn default() -> Self {
+        Self { activity: Mutex::new((Activity::New, Instant::now())), evicted: Notify::new() }
+    }
+}
+
 impl Connection {
-    fn new(source: IpAddr) -> Self {
-        Self {
-            source,
-            begun: Instant::now(),
-            served: AtomicBool::new(false),
-            active: AtomicUsize::new(0),
-            working: AtomicUsize::new(0),
-            held: AtomicUsize::new(0),
-            last: AtomicU64::new(0),
-            ends: AtomicBool::new(false),
-            evicted: Notify::new(),
-        }
+    fn enter(&self, activity: Activity) {
+        self.set(activity, Instant::now());
     }
 
-    /// Makes the next response the last.
-    pub(super) fn end(&self) {
-        self.ends.store(true, Ordering::Relaxed);
+    fn set(&self, activity: Activity, since: Instant) {
+        *self.activity.lock().unwrap_or_else(PoisonError::into_inner) = (activity, since);
     }
 
-    /// Returns whether the next response is the last.
-    pub(super) fn ends(&self) -> bool {
-        self.ends.load(Ordering::Relaxed)
+    fn activity(&self) -> (Activity, Instant) {
+        *self.activity.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn touch(&self) {
-        let now = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
-        self.last.store(now, Ordering::Relaxed);
-    }
-
-    /// Counts a request until the guard is dropped.
-    pub(super) fn request(self: &Arc<Self>) -> InFlight {
-        if self.active.fetch_add(1, Ordering::Relaxed) == 0 {
-            self.touch();
-        }
+    /// The request that begins on this connection.
+    pub(super) fn begin(self: &Arc<Self>) -> InFlight {
+        self.enter(Activity::Transfer);
         InFlight(Arc::clone(self))
     }
 
-    /// Counts a request as waiting for the server until the guard is dropped.
-    pub(super) fn work(self: &Arc<Self>) -> Working {
-        self.working.fetch_add(1, Ordering::Relaxed);
-        Working(Arc::clone(self))
+    fn is_busy(&self) -> bool {
+        !matches!(self.activity().0, Activity::New | Activity::Idle)
     }
 
-    /// Counts memory as held for the client until the guard is dropped.
-    pub(super) fn hold(self: &Arc<Self>, bytes: usize) -> Held {
-        self.held.fetch_add(bytes, Ordering::Relaxed);
-        Held { connection: Arc::clone(self), bytes }
+    /// The order of eviction: the connection that has waited for its client for longest is the first, and an idle one
+    /// that had a response is the last. None for a connection whose request the server evaluates.
+    fn rank(&self) -> Option<(bool, Duration)> {
+        let (activity, since) = self.activity();
+        (activity != Activity::Working).then(|| (activity != Activity::Idle, since.elapsed()))
     }
 
-    /// The time since the last activity; none while a request is in flight.
-    pub(super) fn idle(&self) -> Option<Duration> {
-        (self.active.load(Ordering::Relaxed) == 0).then(|| self.since_last())
-    }
-
-    /// The time for which requests have been in flight without a response; none without requests.
-    pub(super) fn stuck(&self) -> Option<Duration> {
-        (self.active.load(Ordering::Relaxed) > 0).then(|| self.since_last())
-    }
-
-    fn since_last(&self) -> Duration {
-        let last = Duration::from_millis(self.last.load(Ordering::Relaxed));
-        self.begun.elapsed().saturating_sub(last)
-    }
-
-    /// The order of eviction: an idle connection that was served before is the last.
-    fn rank(&self) -> (bool, Duration) {
-        let is_proven = self.served.load(Ordering::Relaxed) && self.active.load(Ordering::Relaxed) == 0;
-        (!is_proven, self.since_last())
-    }
-
-    /// The number of connections that this one takes: one, unless a request on it waits for the server.
-    fn place(&self) -> usize {
-        usize::from(self.working.load(Ordering::Relaxed) == 0)
-    }
-
-    /// The memory that the connection holds, if it stalls.
-    fn stalled_memory(&self) -> usize {
-        if self.since_last() < STALLED { 0 } else { self.held.load(Ordering::Relaxed) }
+    fn is_stalled(&self) -> bool {
+        let (activity, since) = self.activity();
+        activity == Activity::Transfer && since.elapsed() >= STALLED
     }
 }
 
-/// A request, until its response is sent.
-#[derive(Debug)]
-pub(super) struct InFlight(Arc<Connection>);
+/// A request, from its head until its response is sent.
+#[derive(Debug, Default)]
+pub struct InFlight(Arc<Connection>);
+
+impl InFlight {
+    /// Records that the client sends the body, or reads the response.
+    pub(super) fn waits_for_client(&self) {
+        self.0.enter(Activity::Transfer);
+    }
+
+    /// Records that the body has arrived and no response is ready.
+    pub(super) fn waits_for_server(&self) {
+        self.0.enter(Activity::Working);
+    }
+
+    /// Waits for memory in the middle of a transfer, whose time does not include this.
+    pub(super) async fn pause<T>(&self, waiting: impl Future<Output = T>) -> T {
+        let begun = Instant::now();
+        let (activity, since) = self.0.activity();
+        self.0.enter(Activity::Paused);
+        let output = waiting.await;
+        self.0.set(activity, since + begun.elapsed());
+        output
+    }
+}
 
 impl Drop for InFlight {
     fn drop(&mut self) {
-        self.0.touch();
-        self.0.served.store(true, Ordering::Relaxed);
-        self.0.active.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-/// A request whose body has arrived, until its response is ready.
-#[derive(Debug)]
-pub(super) struct Working(Arc<Connection>);
-
-impl Drop for Working {
-    fn drop(&mut self) {
-        self.0.touch();
-        self.0.working.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-/// Memory that is held until the client has sent a body or read a response.
-#[derive(Debug)]
-pub(super) struct Held {
-    connection: Arc<Connection>,
-    bytes: usize,
-}
-
-impl Held {
-    pub(super) fn add(&mut self, bytes: usize) {
-        self.bytes += bytes;
-        self.connection.held.fetch_add(bytes, Ordering::Relaxed);
-    }
-
-    /// Records that the client does its part.
-    pub(super) fn progress(&self) {
-        self.connection.touch();
-    }
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        self.connection.held.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.0.enter(Activity::Idle);
     }
 }
 
 /// All open connections of a port.
-#[derive(Debug)]
-pub(super) struct Connections {
-    most: usize,
-    open: Mutex<Open>,
-}
+#[derive(Debug, Default)]
+pub(super) struct Connections(Mutex<Open>);
 
 #[derive(Debug, Default)]
 struct Open {
@@ -189,52 +120,37 @@ struct Open {
     by_number: HashMap<u64, Arc<Connection>>,
 }
 
-impl Open {
-    /// Evicts a connection of the source that takes the most, the one that has waited for its client for longest.
-    /// `taken` is what a connection takes, 0 if it stays. On a tie, the source of the newcomer makes room.
-    fn evict(&mut self, newcomer: IpAddr, taken: impl Fn(&Connection) -> usize) -> bool {
-        let mut shares = HashMap::<IpAddr, usize>::new();
-        for connection in self.by_number.values() {
-            *shares.entry(connection.source).or_default() += taken(connection);
-        }
-        let most = shares.into_iter().max_by_key(|(source, share)| (*share, *source == newcomer));
-        let victim = most.and_then(|(source, _)| {
-            let of_source = self.by_number.iter().filter(|(_, connection)| connection.source == source);
-            let evictable = of_source.filter(|(_, connection)| taken(connection) > 0);
-            evictable.max_by_key(|(_, connection)| connection.rank()).map(|(number, _)| *number)
-        });
-        let victim = victim.and_then(|number| self.by_number.remove(&number));
-        victim.inspect(|connection| connection.evicted.notify_one()).is_some()
-    }
-}
-
 impl Connections {
-    pub(super) fn new(most: usize) -> Self {
-        Self { most, open: Mutex::default() }
+    fn open(&self) -> MutexGuard<'_, Open> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a connection. If there are `most` already, evicts another one; none if a request on each of them waits for
+    /// the server.
+    pub(super) fn add(self: &Arc<Self>, most: usize) -> Option<Slot> {
+        let mut open = self.open();
+        if open.by_number.len() >= most {
+            let ranked = open.by_number.iter().filter_map(|(number, one)| Some((one.rank()?, *number)));
+            let (_, first) = ranked.max()?;
+            open.by_number.remove(&first)?.evicted.notify_one();
+        }
+        let number = open.next;
+        open.next += 1;
+        let connection = Arc::<Connection>::default();
+        open.by_number.insert(number, Arc::clone(&connection));
+        Some(Slot { number, connection, of: Arc::clone(self) })
+    }
+
+    /// Evicts each connection whose client has had [`STALLED`] to send a body or to read a response.
+    pub(super) fn evict_stalled(&self) {
+        for (_, stalled) in self.open().by_number.extract_if(|_, connection| connection.is_stalled()) {
+            stalled.evicted.notify_one();
+        }
     }
 
     /// Returns whether a request is in flight on any of them.
     pub(super) fn any_busy(&self) -> bool {
-        self.open().by_number.values().any(|connection| connection.idle().is_none())
-    }
-
-    fn open(&self) -> MutexGuard<'_, Open> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Adds a connection from this address. At the limit, it evicts another one; none if a request on each of them
-    /// waits for the server.
-    pub(super) fn add(self: &Arc<Self>, address: IpAddr) -> Option<Slot> {
-        let source = source(address);
-        let mut open = self.open();
-        if open.by_number.len() >= self.most && !open.evict(source, Connection::place) {
-            return None;
-        }
-        let number = open.next;
-        open.next += 1;
-        let connection = Arc::new(Connection::new(source));
-        open.by_number.insert(number, Arc::clone(&connection));
-        Some(Slot { number, connection, of: Arc::clone(self) })
+        self.open().by_number.values().any(|connection| connection.is_busy())
     }
 }
 
@@ -244,13 +160,6 @@ pub(super) struct Slot {
     number: u64,
     pub(super) connection: Arc<Connection>,
     of: Arc<Connections>,
-}
-
-impl Slot {
-    /// Evicts a connection that holds memory and stalls, if there is one.
-    pub(super) fn evict_for_memory(&self) -> bool {
-        self.of.open().evict(self.connection.source, Connection::stalled_memory)
-    }
 }
 
 impl Drop for Slot {

@@ -3,9 +3,9 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context as _, anyhow};
-use axum::Router;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 use tokio::task::yield_now;
@@ -14,7 +14,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::telemetry::Metrics;
 
-use super::connection::{self, Context, Phase, Timeouts};
+use super::connection::{self, Context, Handler, Phase, Timeouts};
 use super::connections::Connections;
 use super::tls::TlsSettings;
 
@@ -49,12 +49,13 @@ pub(super) async fn bind(option: &str, address: SocketAddr) -> anyhow::Result<Tc
 }
 
 /// A port that does not accept connections yet.
-pub(super) struct Port {
+pub(super) struct Port<H> {
     pub(super) listener: TcpListener,
-    pub(super) router: Router,
+    pub(super) handler: H,
     /// None for a port without TLS.
     pub(super) tls: Option<Arc<TlsSettings>>,
     pub(super) timeouts: Timeouts,
+    pub(super) connections: Arc<Connections>,
     pub(super) max_connections: usize,
     pub(super) metrics: Option<Arc<Metrics>>,
 }
@@ -68,23 +69,19 @@ pub(super) struct OpenPort {
     ended: mpsc::Receiver<()>,
 }
 
-impl Port {
+impl<H: Handler> Port<H> {
     pub(super) fn open(self) -> OpenPort {
         let (phase, of_server) = watch::channel(Phase::Serving);
         let (alive, ended) = mpsc::channel(1);
-        let connections = Arc::new(Connections::new(self.max_connections));
-        let accepting = tokio::spawn(self.accept(Arc::clone(&connections), of_server, alive));
+        let connections = Arc::clone(&self.connections);
+        let accepting = tokio::spawn(self.accept(of_server, alive));
         OpenPort { accepting, phase, connections, ended }
     }
 
-    async fn accept(
-        self,
-        connections: Arc<Connections>,
-        phase: watch::Receiver<Phase>,
-        alive: mpsc::Sender<()>,
-    ) {
+    async fn accept(self, phase: watch::Receiver<Phase>, alive: mpsc::Sender<()>) {
+        let handler = Arc::new(self.handler);
         loop {
-            let (stream, address) = match self.listener.accept().await {
+            let (stream, _) = match self.listener.accept().await {
                 Ok(accepted) => accepted,
                 Err(error) => {
                     // Most likely too many open files, which does not end within microseconds.
@@ -93,16 +90,17 @@ impl Port {
                     continue;
                 }
             };
-            let Some(slot) = connections.add(address.ip()) else {
+            let Some(slot) = self.connections.add(self.max_connections) else {
                 tracing::warn!("a connection was closed: a request is in flight on all others");
                 continue;
             };
             let context = Context {
-                router: self.router.clone(),
+                handler: Arc::clone(&handler),
                 timeouts: self.timeouts,
-                slot: Arc::new(slot),
+                slot,
                 phase: phase.clone(),
                 metrics: self.metrics.clone(),
+                is_ending: AtomicBool::new(false),
             };
             let tls = self.tls.as_ref().map(|settings| TlsAcceptor::from(settings.current()));
             let alive = alive.clone();

@@ -1,12 +1,11 @@
 //! The responses to requests that are not answered with a review.
 
-use axum::body::Body;
 use hyper::{Response, StatusCode, header};
 use serde::Serialize;
 
 use crate::telemetry::{Answered, Shed};
 
-use super::reply;
+use super::reply::{self, ReplyBody};
 use super::state::State;
 
 /// The longest message. It may quote the request, which may have any length.
@@ -27,6 +26,8 @@ pub(super) struct Rejection {
     status: StatusCode,
     code: Option<Answered>,
     message: String,
+    /// The connection ends with the response, because the body of the request may not have been read.
+    closes: bool,
 }
 
 impl Rejection {
@@ -35,13 +36,14 @@ impl Rejection {
         if let Some((end, _)) = message.char_indices().nth(MAX_MESSAGE) {
             message.truncate(end);
         }
-        Self { status, code: Some(code), message }
+        Self { status, code: Some(code), message, closes: true }
     }
 
     /// The response under overload. The API server tries again after the time in its `Retry-After`.
     pub(super) fn overloaded(why: Shed) -> Self {
         let message = format!("fabric-injector is overloaded: {}", overload(why));
-        Self { status: StatusCode::TOO_MANY_REQUESTS, code: None, message }
+        let closes = why == Shed::Memory;
+        Self { status: StatusCode::TOO_MANY_REQUESTS, code: None, message, closes }
     }
 
     pub(super) fn status(&self) -> StatusCode {
@@ -54,7 +56,7 @@ impl Rejection {
     }
 
     /// A `Status` of the Kubernetes API, whose message the API server shows to its client.
-    pub(super) fn reply(self, state: &State) -> Response<Body> {
+    pub(super) fn reply(self, state: &State) -> Response<ReplyBody> {
         #[derive(Serialize)]
         #[serde(rename_all = "camelCase")]
         struct ApiStatus<'a> {
@@ -64,7 +66,7 @@ impl Rejection {
             message: &'a str,
             code: u16,
         }
-        let Self { status, code, message } = self;
+        let Self { status, code, message, closes } = self;
         tracing::debug!(status = status.as_u16(), detail = message, "request rejected");
         if let Some(code) = code {
             state.metrics.rejected(code);
@@ -76,7 +78,10 @@ impl Rejection {
             message: &message,
             code: status.as_u16(),
         };
-        let mut reply = reply::json(status, serde_json::to_vec(&body).unwrap_or_default().into(), None);
+        let mut reply = reply::json(status, serde_json::to_vec(&body).unwrap_or_default());
+        if closes {
+            reply.headers_mut().insert(header::CONNECTION, header::HeaderValue::from_static("close"));
+        }
         match status {
             StatusCode::TOO_MANY_REQUESTS => {
                 reply.headers_mut().insert(header::RETRY_AFTER, header::HeaderValue::from_static("1"));

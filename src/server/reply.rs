@@ -1,43 +1,61 @@
-//! Response bodies, which hold their memory permit until they are sent.
+//! Responses, which hold their memory until they are sent.
 
+use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use axum::body::{Body, HttpBody};
 use bytes::Bytes;
-use hyper::body::{Frame, SizeHint};
-use hyper::{Response, StatusCode, header};
+use hyper::body::{Body, Frame, SizeHint};
+use hyper::header::{self, HeaderValue};
+use hyper::{Response, StatusCode};
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::connections::Held;
+use super::connections::InFlight;
 
-/// The size of a frame. The next one is handed to the connection when the client has taken this one, so that a response
-/// holds its permit until the client reads it.
+/// The size of a frame. The connection gets the next one when the client has taken this one, so that a response holds
+/// its permit until the client reads it.
 const FRAME: usize = 16 << 10;
 
-/// The memory of a response.
-pub(super) struct Memory {
-    pub(super) _permit: OwnedSemaphorePermit,
-    pub(super) held: Option<Held>,
-}
-
-struct Sending {
+/// The body of a response.
+#[derive(Debug, Default)]
+pub struct ReplyBody {
     rest: Bytes,
-    memory: Option<Memory>,
+    /// The permit for its memory.
+    _permit: Option<OwnedSemaphorePermit>,
+    /// The request, which ends with its response.
+    _in_flight: Option<InFlight>,
 }
 
-impl HttpBody for Sending {
+impl From<Bytes> for ReplyBody {
+    fn from(rest: Bytes) -> Self {
+        Self { rest, _permit: None, _in_flight: None }
+    }
+}
+
+impl ReplyBody {
+    pub(super) fn holding(self, permit: OwnedSemaphorePermit) -> Self {
+        Self { _permit: Some(permit), ..self }
+    }
+
+    /// The request is in flight until this is sent.
+    #[must_use]
+    pub fn of(self, request: InFlight) -> Self {
+        request.waits_for_client();
+        Self { _in_flight: Some(request), ..self }
+    }
+}
+
+impl Body for ReplyBody {
     type Data = Bytes;
-    type Error = std::convert::Infallible;
+    type Error = Infallible;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         _: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         if self.rest.is_empty() {
             return Poll::Ready(None);
         }
-        self.memory.iter().flat_map(|memory| &memory.held).for_each(Held::progress);
         let length = self.rest.len().min(FRAME);
         Poll::Ready(Some(Ok(Frame::data(self.rest.split_to(length)))))
     }
@@ -51,11 +69,19 @@ impl HttpBody for Sending {
     }
 }
 
-/// A response in JSON, with its memory.
-pub(super) fn json(status: StatusCode, bytes: Bytes, memory: Option<Memory>) -> Response<Body> {
-    let mut reply = Response::new(Body::new(Sending { rest: bytes, memory }));
+/// A response of a media type.
+pub(super) fn reply(
+    status: StatusCode,
+    media_type: &'static str,
+    body: impl Into<Bytes>,
+) -> Response<ReplyBody> {
+    let mut reply = Response::new(ReplyBody::from(body.into()));
     *reply.status_mut() = status;
-    let json = header::HeaderValue::from_static("application/json");
-    reply.headers_mut().insert(header::CONTENT_TYPE, json);
+    reply.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
     reply
+}
+
+/// A response in JSON.
+pub(super) fn json(status: StatusCode, body: impl Into<Bytes>) -> Response<ReplyBody> {
+    reply(status, "application/json", body)
 }

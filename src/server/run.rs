@@ -5,7 +5,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use axum::Router;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -17,14 +16,17 @@ use fabric_engine::admission::{Mode, OnError};
 use fabric_engine::policy_set::PolicySet;
 use fabric_policy::work::Work;
 
-use super::connection::Timeouts;
+use super::admin::Admin;
+use super::connection::{Handler, Timeouts};
+use super::connections::Connections;
 use super::port::{Ended, OpenPort, Port, bind};
+use super::runtime::ReviewRuntime;
 use super::sources::{
     CertificateFiles, ClientCaFile, PolicyFiles, accept_key_pairs, certificate_in_use, compiled, stamps,
 };
 use super::state::{Limits, State};
-use super::thread::Thread;
 use super::tls::{TlsMaterial, TlsSettings, TlsSource};
+use super::webhook::Webhook;
 use super::{nodes, reconcile, reload};
 
 /// Concurrent connections to the admin port, if there may be enough open files.
@@ -145,13 +147,17 @@ impl Server {
 
     /// Serves until the first signal, then shuts down.
     pub async fn run(self, stops: mpsc::Receiver<Stop>) -> io::Result<Ended> {
-        let router = super::router(Arc::clone(&self.state));
-        self.run_with(router, stops).await
+        let webhook = Webhook::new(Arc::clone(&self.state));
+        self.run_with(webhook, stops).await
     }
 
-    /// The same with another router on the HTTPS port, for benchmarks.
-    pub async fn run_with(mut self, router: Router, mut stops: mpsc::Receiver<Stop>) -> io::Result<Ended> {
-        let thread = Thread::start()?;
+    /// The same with another handler on the HTTPS port, for benchmarks.
+    pub async fn run_with(
+        mut self,
+        handler: impl Handler,
+        mut stops: mpsc::Receiver<Stop>,
+    ) -> io::Result<Ended> {
+        let runtime = ReviewRuntime::start()?;
         let reconciling = self.start_reconciler();
         let mut reloading = self.start_reloads();
         if let Some(watch) = self.node_watch.take() {
@@ -160,18 +166,20 @@ impl Server {
         let (config, state) = (self.config, self.state);
         let admin = Port {
             listener: self.admin,
-            router: super::admin_router(Arc::clone(&state)),
+            handler: Admin::new(Arc::clone(&state)),
             tls: None,
             timeouts: Timeouts { age: Duration::from_hours(1), ..config.timeouts },
+            connections: Arc::new(Connections::default()),
             max_connections: config.max_connections.admin,
             metrics: None,
         }
         .open();
-        let webhook = thread.open(Port {
+        let webhook = runtime.open(Port {
             listener: self.webhook,
-            router,
+            handler,
             tls: Some(self.tls),
             timeouts: config.timeouts,
+            connections: Arc::clone(&state.connections),
             max_connections: config.max_connections.webhook,
             metrics: Some(Arc::clone(&state.metrics)),
         })?;

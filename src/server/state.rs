@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::timeout;
 
 use crate::cluster::{Events, Watched};
 use crate::telemetry::Metrics;
@@ -13,16 +12,17 @@ use fabric_engine::admission::{Evaluate, Mode, OnError};
 use fabric_engine::policy_set;
 use fabric_engine::policy_set::PolicySet;
 
-use super::connections::Slot;
+use super::connections::Connections;
+use super::memory::Memory;
+use super::queue::EvaluationQueue;
 use super::readiness::Readiness;
-use super::turns::Turns;
 
 /// The limits on concurrent requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Requests whose body has arrived.
     pub in_flight: usize,
-    /// The total size of all request bodies.
+    /// The total size of all bodies of requests and responses.
     pub body_bytes: usize,
 }
 
@@ -40,10 +40,6 @@ impl Default for Limits {
     }
 }
 
-/// The total size of all responses that are not sent yet.
-const RESPONSE_BYTES: usize = 32 << 20;
-/// The time within which an evicted connection leaves its memory.
-const EVICTION: Duration = Duration::from_millis(100);
 /// The state that all requests share. A review in flight finishes with the policies with which it began.
 pub struct State {
     pub(super) policies: ArcSwap<PolicySet>,
@@ -56,10 +52,10 @@ pub struct State {
     pub(super) events: OnceLock<Events>,
     evaluate: Box<Evaluate>,
     in_flight: Arc<Semaphore>,
-    pub(super) bodies: Memory,
-    spare_body: Arc<Semaphore>,
-    pub(super) responses: Memory,
-    pub(super) turns: Turns,
+    /// The connections of the HTTPS port.
+    pub(super) connections: Arc<Connections>,
+    pub(super) memory: Memory,
+    pub(super) queue: EvaluationQueue,
 }
 
 impl std::fmt::Debug for State {
@@ -73,6 +69,7 @@ impl State {
     pub fn new(policies: PolicySet, on_error: OnError, limits: Limits) -> Self {
         let metrics = Metrics::new(Mode::Inject);
         metrics.policies_in_use(&policies);
+        let connections = Arc::<Connections>::default();
         Self {
             policies: ArcSwap::from_pointee(policies),
             nodes: ArcSwap::default(),
@@ -83,10 +80,9 @@ impl State {
             events: OnceLock::new(),
             evaluate: Box::new(policy_set::mutate),
             in_flight: Arc::new(Semaphore::new(limits.in_flight)),
-            bodies: Memory::new(limits.body_bytes),
-            spare_body: Arc::new(Semaphore::new(1)),
-            responses: Memory::new(RESPONSE_BYTES),
-            turns: Turns::default(),
+            memory: Memory::new(limits.body_bytes, Arc::clone(&connections)),
+            connections,
+            queue: EvaluationQueue::default(),
         }
     }
 
@@ -117,37 +113,6 @@ impl State {
     /// The permit of a request whose body has arrived, unless too many are in flight.
     pub(super) fn enter(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.in_flight).try_acquire_owned().ok()
-    }
-
-    /// Waits for the permit of one more body than the limit allows.
-    pub(super) async fn spare_body_permit(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.spare_body).acquire_owned().await.ok()
-    }
-}
-
-/// Memory for bodies or responses, in bytes.
-#[derive(Debug)]
-pub(super) struct Memory(Arc<Semaphore>);
-
-impl Memory {
-    fn new(bytes: usize) -> Self {
-        Self(Arc::new(Semaphore::new(bytes)))
-    }
-
-    /// Memory for a request on this connection. If there is too little, other connections that stall are evicted.
-    pub(super) async fn permit(&self, bytes: usize, slot: Option<&Slot>) -> Option<OwnedSemaphorePermit> {
-        let bytes = u32::try_from(bytes).ok()?;
-        loop {
-            if let Ok(permit) = Arc::clone(&self.0).try_acquire_many_owned(bytes) {
-                return Some(permit);
-            }
-            if !slot.is_some_and(Slot::evict_for_memory) {
-                return None;
-            }
-            if let Ok(permit) = timeout(EVICTION, Arc::clone(&self.0).acquire_many_owned(bytes)).await {
-                return permit.ok();
-            }
-        }
     }
 }
 

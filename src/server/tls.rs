@@ -131,7 +131,8 @@ impl TlsMaterial {
             Some(client_ca) => config.with_client_cert_verifier(client_ca.verifier(provider)?),
         };
         let mut config = config.with_cert_resolver(resolver);
-        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        // API servers speak nothing else to webhooks.
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok((Arc::new(config), validity))
     }
 

@@ -3,10 +3,6 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use axum::Router;
-use axum::body::Body;
-use axum::extract::State as Shared;
-use axum::routing::any;
 use hyper::{HeaderMap, Method, Request, Response, StatusCode, header};
 use serde::de::IgnoredAny;
 use tokio::time::{Duration, timeout_at};
@@ -18,31 +14,45 @@ use fabric_policy::PodContext;
 use fabric_policy::work::Work;
 use fabric_tools::lint;
 
-use super::body::{BODY_TIMEOUT, BufferedBody, MAX_BODY, drain, read_body, too_large};
-use super::connections::Slot;
+use super::body::{BODY_TIMEOUT, BufferedBody, read_body};
+use super::connection::{Handler, RequestBody};
+use super::connections::InFlight;
 use super::rejection::{Rejection, overload};
-use super::reply;
+use super::reply::{self, ReplyBody};
 use super::state::{State, request_timeout};
 
-/// The router of the HTTPS port.
-pub fn router(state: Arc<State>) -> Router {
-    Router::new()
-        .route(Webhook::Pods.path(), any(|state, request| serve(Webhook::Pods, state, request)))
-        .route(Webhook::Workloads.path(), any(|state, request| serve(Webhook::Workloads, state, request)))
-        .fallback(unknown_path)
-        .with_state(state)
+/// The handler of the HTTPS port.
+#[derive(Debug, Clone)]
+pub struct Webhook(Arc<State>);
+
+impl Webhook {
+    /// The handler of a server in this state.
+    pub fn new(state: Arc<State>) -> Self {
+        Self(state)
+    }
 }
 
-/// What is reviewed.
+impl Handler for Webhook {
+    async fn respond<B: RequestBody>(&self, request: Request<B>, in_flight: InFlight) -> Response<ReplyBody> {
+        let response = match request.uri().path() {
+            "/mutate" => serve(Endpoint::Pods, &self.0, request, &in_flight).await,
+            "/validate-workloads" => serve(Endpoint::Workloads, &self.0, request, &in_flight).await,
+            path => unknown_path(path).reply(&self.0),
+        };
+        response.map(|body| body.of(in_flight))
+    }
+}
+
+/// The objects that a path reviews.
 #[derive(Debug, Clone, Copy)]
-enum Webhook {
+enum Endpoint {
     /// New pods, which are injected.
     Pods,
     /// Workloads with pod templates, which stay as they are.
     Workloads,
 }
 
-impl Webhook {
+impl Endpoint {
     fn path(self) -> &'static str {
         match self {
             Self::Pods => "/mutate",
@@ -51,31 +61,29 @@ impl Webhook {
     }
 }
 
-async fn unknown_path(Shared(state): Shared<Arc<State>>, request: Request<Body>) -> Response<Body> {
-    let path: String = request.uri().path().chars().take(128).collect();
-    let deadline = Instant::now() + request_timeout(request.uri().query()).min(BODY_TIMEOUT);
-    drain(request.into_body(), deadline).await;
+fn unknown_path(path: &str) -> Rejection {
+    let path: String = path.chars().take(128).collect();
     let message = format!("there is no resource at `{path}`; send reviews to `/mutate`");
-    Rejection::new(StatusCode::NOT_FOUND, "path", message).reply(&state)
+    Rejection::new(StatusCode::NOT_FOUND, "path", message)
 }
 
 async fn serve(
-    webhook: Webhook,
-    Shared(state): Shared<Arc<State>>,
-    request: Request<Body>,
-) -> Response<Body> {
+    endpoint: Endpoint,
+    state: &Arc<State>,
+    request: Request<impl RequestBody>,
+    in_flight: &InFlight,
+) -> Response<ReplyBody> {
     let started = Instant::now();
-    let span = ReviewSpan::begin(webhook.path(), request.method(), request.headers());
+    let span = ReviewSpan::begin(endpoint.path(), request.method(), request.headers());
     let _in_flight = state.metrics.in_flight();
-    let slot = request.extensions().get::<Arc<Slot>>().cloned();
-    match review(webhook, &state, started, request, slot.as_deref()).await {
+    match review(endpoint, state, started, request, in_flight).await {
         Ok(Answer { body, mut record }) => {
             // A response may be larger than its request, and the client may never read it.
-            let Some(permit) = state.responses.permit(body.len(), slot.as_deref()).await else {
+            let Some(permit) = state.memory.permit(body.len(), in_flight).await else {
                 state.metrics.shed(Shed::Memory);
                 let rejection = Rejection::overloaded(Shed::Memory);
                 span.rejected(rejection.status(), rejection.reason());
-                return rejection.reply(&state);
+                return rejection.reply(state);
             };
             let took = started.elapsed();
             state.metrics.reviewed(&record, took);
@@ -86,52 +94,42 @@ async fn serve(
                 state.metrics.event("dropped");
             }
             span.reviewed(&record);
-            let held = slot.map(|slot| slot.connection.hold(body.len()));
-            reply::json(StatusCode::OK, body.into(), Some(reply::Memory { _permit: permit, held }))
+            reply::json(StatusCode::OK, body).map(|body| body.holding(permit))
         }
         Err(rejection) => {
             span.rejected(rejection.status(), rejection.reason());
-            rejection.reply(&state)
+            rejection.reply(state)
         }
     }
 }
 
 async fn review(
-    webhook: Webhook,
+    endpoint: Endpoint,
     state: &Arc<State>,
     started: Instant,
-    request: Request<Body>,
-    slot: Option<&Slot>,
+    request: Request<impl RequestBody>,
+    in_flight: &InFlight,
 ) -> Result<Answer, Rejection> {
     let (head, body) = request.into_parts();
     let deadline = started + request_timeout(head.uri.query());
-    let body_deadline = deadline.min(started + BODY_TIMEOUT);
-    let length = head.headers.get(header::CONTENT_LENGTH);
-    let length = length.and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
-    let rejection = wrong_request(webhook, &head.method, &head.headers);
-    let rejection = rejection.or_else(|| length.is_some_and(|length| length > MAX_BODY).then(too_large));
-    if let Some(rejection) = rejection {
-        drain(body, body_deadline).await;
+    if let Some(rejection) = wrong_request(endpoint, &head.method, &head.headers) {
         return Err(rejection);
     }
-    let body = read_body(state, body, length, body_deadline, slot).await?;
-    let _working = slot.map(|slot| slot.connection.work());
+    let body = read_body(state, body, deadline.min(started + BODY_TIMEOUT), in_flight).await?;
+    in_flight.waits_for_server();
     // Only now: bodies that never arrive must not take all permits.
     let Some(_permit) = state.enter() else {
-        return shed(webhook, state, Shed::InFlight, &body.bytes);
+        return shed(endpoint, state, Shed::InFlight, &body.bytes);
     };
-    if body.shed {
-        return shed(webhook, state, Shed::Memory, &body.bytes);
-    }
     if Instant::now() >= deadline {
-        return shed(webhook, state, Shed::Deadline, &body.bytes);
+        return shed(endpoint, state, Shed::Deadline, &body.bytes);
     }
     tracing::trace!(body = %String::from_utf8_lossy(&body.bytes), "review");
     let bytes = body.bytes.clone();
     let work = StopOnDrop(Work::of_input(bytes.len()));
-    match timeout_at(deadline.into(), evaluate(webhook, state, body, &work.0)).await {
+    match timeout_at(deadline.into(), evaluate(endpoint, state, body, &work.0)).await {
         Ok(answer) => answer,
-        Err(_) => shed(webhook, state, Shed::Deadline, &bytes),
+        Err(_) => shed(endpoint, state, Shed::Deadline, &bytes),
     }
 }
 
@@ -150,26 +148,26 @@ const SHORT: usize = 32 << 10;
 /// The most steps of such an evaluation, which takes about 2 ms.
 const SHORT_STEPS: u64 = 200_000;
 
-/// Evaluates a review: at once if that is short, since another thread takes longer to wake than most reviews. Others begin
-/// again on another thread when it is their turn, which they keep until they end or `work` is stopped.
+/// Evaluates a review: at once if that is short, since another thread takes longer to wake than most reviews. Others wait
+/// in the queue, and begin again on another thread. They hold their permit until they end or `work` is stopped.
 async fn evaluate(
-    webhook: Webhook,
+    endpoint: Endpoint,
     state: &Arc<State>,
     body: BufferedBody,
     work: &Work,
 ) -> Result<Answer, Rejection> {
     if body.bytes.len() <= SHORT {
         let short = work.at_most(SHORT_STEPS);
-        let answer = answer(webhook, state, &body.bytes, &short);
+        let answer = answer(endpoint, state, &body.bytes, &short);
         if short.ended().is_none() {
             return answer;
         }
     }
-    let turn = state.turns.wait(admission::namespace(&body.bytes), body.bytes.len()).await;
+    let permit = state.queue.permit(admission::namespace(&body.bytes), body.bytes.len()).await;
     let (state, work) = (Arc::clone(state), work.clone());
     let evaluated = tokio::task::spawn_blocking(move || {
-        let answer = answer(webhook, &state, &body.bytes, &work);
-        drop((body, turn));
+        let answer = answer(endpoint, &state, &body.bytes, &work);
+        drop((body, permit));
         answer
     });
     evaluated.await.unwrap_or_else(|error| {
@@ -178,23 +176,23 @@ async fn evaluate(
     })
 }
 
-fn answer(webhook: Webhook, state: &State, bytes: &[u8], work: &Work) -> Result<Answer, Rejection> {
+fn answer(endpoint: Endpoint, state: &State, bytes: &[u8], work: &Work) -> Result<Answer, Rejection> {
     let policies = state.policies.load();
     let nodes = state.nodes.load().nodes.clone();
     let context = PodContext { work: Some(work.clone()), nodes, ..PodContext::default() };
-    let answer = match webhook {
-        Webhook::Pods => {
+    let answer = match endpoint {
+        Endpoint::Pods => {
             admission::answer(&policies, state.evaluate(), state.mode, state.on_error, bytes, context)
         }
-        Webhook::Workloads => lint::answer(&policies, state.mode, bytes, &context),
+        Endpoint::Workloads => lint::answer(&policies, state.mode, bytes, &context),
     };
     answer.map_err(bad_review)
 }
 
 /// The response under overload: `429` with `Retry-After`, or the pod admitted unchanged with a warning. A workload does
 /// not depend on its review.
-fn shed(webhook: Webhook, state: &State, why: Shed, bytes: &[u8]) -> Result<Answer, Rejection> {
-    if let Webhook::Workloads = webhook {
+fn shed(endpoint: Endpoint, state: &State, why: Shed, bytes: &[u8]) -> Result<Answer, Rejection> {
+    if let Endpoint::Workloads = endpoint {
         let review = WorkloadReview::<IgnoredAny>::read(bytes).map_err(bad_review)?;
         return Ok(review.unadvised("overload", state.mode));
     }
@@ -216,9 +214,9 @@ fn bad_review(error: BadReview) -> Rejection {
 }
 
 /// The rejection of a method or a content type that no review has.
-fn wrong_request(webhook: Webhook, method: &Method, headers: &HeaderMap) -> Option<Rejection> {
+fn wrong_request(endpoint: Endpoint, method: &Method, headers: &HeaderMap) -> Option<Rejection> {
     if method != Method::POST {
-        let path = webhook.path();
+        let path = endpoint.path();
         let method: String = method.as_str().chars().take(64).collect();
         let message =
             format!("the method `{method}` is not allowed at `{path}`; send an AdmissionReview with `POST`");

@@ -14,9 +14,8 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 use fabric_yaml::escape;
 
-/// The default filter. Any client can cause the warnings of `h2`, and the program logs each failure of the client of the
-/// API server itself, once.
-pub const DEFAULT_FILTER: &str = "info,h2=error,kube_client=off,kube_runtime=off";
+/// The default filter. The program logs each failure of the client of the API server itself, once.
+pub const DEFAULT_FILTER: &str = "info,kube_client=off,kube_runtime=off";
 
 /// Lines that wait for the reader of the log; beyond them, lines are lost.
 const MAX_BUFFERED_LINES: usize = 4_096;

@@ -105,7 +105,7 @@ const EVENTS: &[&str] = &["created", "failed", "dropped"];
 /// The reasons of failed TLS handshakes.
 const HANDSHAKE_FAILURES: &[&str] = &["timeout", "client_certificate", "protocol", "closed"];
 /// The reasons for which the server closes a connection.
-const CONNECTIONS_CLOSED: &[&str] = &["age", "idle", "evicted", "stuck"];
+const CONNECTIONS_CLOSED: &[&str] = &["age", "evicted"];
 
 /// The code of a rejected request.
 pub(crate) type Answered = &'static str;

@@ -1,4 +1,4 @@
-//! A small client: one connection at a time, by the protocol that TLS agreed on.
+//! A small client: one connection at a time, by HTTP/1.1.
 
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
-use hyper::client::conn::{TrySendError, http1, http2};
+use hyper::client::conn::TrySendError;
+use hyper::client::conn::http1::{self, SendRequest};
 use hyper::{Method, Request, Response, header};
-use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::rt::TokioIo;
 use rustls::client::WebPkiServerVerifier;
 use rustls::crypto::ring;
 use rustls::{ClientConfig, ProtocolVersion, RootCertStore, SupportedProtocolVersion};
@@ -32,7 +33,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// A client that trusts a CA, and speaks every protocol.
+    /// A client that trusts a CA, and offers every protocol.
     pub(crate) fn new(address: SocketAddr, ca: &str) -> Self {
         Self::with(address, ca, rustls::ALL_VERSIONS, None)
     }
@@ -73,11 +74,6 @@ impl Client {
         self
     }
 
-    /// The client, with HTTP/1.1 only.
-    pub(crate) fn http1(&self) -> Self {
-        self.clone().offering(&["http/1.1"])
-    }
-
     /// What connections begin with.
     pub(crate) fn tls(&self) -> Arc<ClientConfig> {
         Arc::clone(&self.tls)
@@ -112,15 +108,9 @@ impl Client {
             protocol: session.alpn_protocol().map(|protocol| String::from_utf8(protocol.to_vec()).unwrap()),
             version: session.protocol_version().unwrap(),
         };
-        let io = TokioIo::new(stream);
-        let (sender, driver) = if agreed.protocol.as_deref() == Some("h2") {
-            let (sender, connection) =
-                http2::handshake(TokioExecutor::new(), io).await.map_err(|error| lost(&error))?;
-            (Sender::Http2(sender), tokio::spawn(connection))
-        } else {
-            let (sender, connection) = http1::handshake(io).await.map_err(|error| lost(&error))?;
-            (Sender::Http1(sender), tokio::spawn(connection))
-        };
+        let (sender, connection) =
+            http1::handshake(TokioIo::new(stream)).await.map_err(|error| lost(&error))?;
+        let driver = tokio::spawn(connection);
         Ok(Connection { address, sender, driver, agreed: Some(agreed) })
     }
 
@@ -138,15 +128,10 @@ pub(crate) struct Agreed {
     pub(crate) version: ProtocolVersion,
 }
 
-enum Sender {
-    Http1(http1::SendRequest<Body>),
-    Http2(http2::SendRequest<Body>),
-}
-
 /// An open connection.
 pub(crate) struct Connection {
     address: SocketAddr,
-    sender: Sender,
+    sender: SendRequest<Body>,
     driver: JoinHandle<hyper::Result<()>>,
     agreed: Option<Agreed>,
 }
@@ -157,7 +142,7 @@ impl Connection {
         let stream = TcpStream::connect(address).await.map_err(Failure::Connect)?;
         let (sender, connection) =
             http1::handshake(TokioIo::new(stream)).await.map_err(|error| lost(&error))?;
-        Ok(Self { address, sender: Sender::Http1(sender), driver: tokio::spawn(connection), agreed: None })
+        Ok(Self { address, sender, driver: tokio::spawn(connection), agreed: None })
     }
 
     /// What the TLS handshake agreed on.
@@ -179,15 +164,11 @@ impl Connection {
 
     /// Waits until a request can be sent.
     async fn ready(&mut self) -> Result<(), Failure> {
-        let ready = match &mut self.sender {
-            Sender::Http1(sender) => in_time("a connection is ready", sender.ready()).await,
-            Sender::Http2(sender) => in_time("a connection is ready", sender.ready()).await,
-        };
+        let ready = in_time("a connection is ready", self.sender.ready()).await;
         ready.map_err(|_| Failure::NotSent)
     }
 
-    /// Begins a request; its answer is in the future, which may be awaited beside others (HTTP/2), and takes as
-    /// long as it takes.
+    /// Begins a request; its answer is in the future, which takes as long as it takes.
     pub(crate) fn begin(
         &mut self,
         method: Method,
@@ -195,16 +176,8 @@ impl Connection {
         body: Body,
     ) -> impl Future<Output = Result<Reply, Failure>> + Send + use<> {
         let request = Request::builder().method(method).header(header::CONTENT_TYPE, "application/json");
-        let authority = self.address.to_string();
-        let request = match &self.sender {
-            Sender::Http1(_) => request.uri(path).header(header::HOST, authority),
-            Sender::Http2(_) => request.uri(format!("https://{authority}{path}")),
-        };
-        let request = request.body(body).unwrap();
-        let sent: Sent = match &mut self.sender {
-            Sender::Http1(sender) => Box::pin(sender.try_send_request(request)),
-            Sender::Http2(sender) => Box::pin(sender.try_send_request(request)),
-        };
+        let request = request.uri(path).header(header::HOST, self.address.to_string()).body(body).unwrap();
+        let sent: Sent = Box::pin(self.sender.try_send_request(request));
         async {
             let (head, body) = match sent.await {
                 Ok(response) => response.into_parts(),

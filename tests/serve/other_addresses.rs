@@ -62,7 +62,7 @@ async fn assert_served(client: &Client) {
 async fn connections_that_stall_make_room_for_those_of_other_addresses() {
     let site = Site::new();
     let server = site.serve_aws(&["--max-connections", "20"]).await;
-    let client = site.client(&server).http1();
+    let client = site.client(&server);
     let _stalling = stalling(&server, &client, 15, 10);
     eventually("there are too many connections", async || server.metric(EVICTED).await > 0).await;
     assert_served(&client).await;
@@ -73,8 +73,8 @@ async fn bodies_that_stall_make_room_for_those_of_other_addresses() {
     let site = Site::new();
     let server = site.serve_aws(&[]).await;
     let client = site.client(&server);
-    // Together more than the server has room for, by both protocols.
-    let _stalling = [stalling(&server, &client, 2, 6 << 20), stalling(&server, &client.http1(), 2, 6 << 20)];
+    // Together more than the server has room for.
+    let _stalling = stalling(&server, &client, 4, 6 << 20);
     eventually("there is too little room", async || {
         let refused = server.metric("fabric_injector_shed_requests_total{reason=\"memory\"}").await;
         server.metric(EVICTED).await + refused > 0

@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use axum::body::Body;
 use fabric_engine::STAMP;
 use fabric_engine::admission::OnError;
-use fabric_injector::server::{Limits, State, admin_router};
+use fabric_injector::server::{Admin, Limits, State};
 use hyper::Method;
 use serde_json::{Value, json};
 
@@ -18,7 +17,7 @@ const TEXT: &str = "text/plain; charset=utf-8";
 
 /// What is at a path of the admin port.
 async fn get(state: &Arc<State>, path: &str) -> Reply {
-    Reply::from(admin_router(Arc::clone(state)), request(Method::GET, path, None, Body::empty())).await
+    Reply::from(&Admin::new(Arc::clone(state)), request(Method::GET, path, None, "")).await
 }
 
 #[tokio::test]
@@ -137,7 +136,7 @@ async fn nothing_else_is_on_the_admin_port() {
         assert!(reply.text().contains("/livez, /readyz, /metrics and /policies"), "{}", reply.text());
     }
     let request = post("/mutate", review_of(&pod()).to_string());
-    let reply = Reply::from(admin_router(Arc::clone(&server.state)), request).await;
+    let reply = Reply::from(&Admin::new(Arc::clone(&server.state)), request).await;
     assert_eq!(reply.status, 404);
     assert_eq!(Scrape::of(&server.state).value(ANSWERED), before.value(ANSWERED));
 }
@@ -147,8 +146,8 @@ async fn the_admin_port_takes_no_orders() {
     let state = Server::lab().state;
     for path in ["/livez", "/readyz", "/metrics", "/policies"] {
         for method in [Method::POST, Method::PUT, Method::DELETE] {
-            let router = admin_router(Arc::clone(&state));
-            let reply = Reply::from(router, request(method, path, None, "x")).await;
+            let admin = Admin::new(Arc::clone(&state));
+            let reply = Reply::from(&admin, request(method, path, None, "x")).await;
             assert_eq!(reply.status, 405, "{path}");
         }
     }

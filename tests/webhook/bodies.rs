@@ -4,19 +4,28 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use axum::body::Body;
 use bytes::Bytes;
-use hyper::body::Frame;
+use hyper::body::{Frame, SizeHint};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 /// Sends what a body consists of. The body ends when this is dropped.
 pub(crate) type Sender = UnboundedSender<Result<Bytes, io::Error>>;
 
-/// The receiving end of a body without a length.
+/// The body of a request: all of it at once, pieces without a length, or a length without anything that comes.
 #[derive(Debug)]
-struct Stream(UnboundedReceiver<Result<Bytes, io::Error>>);
+pub(crate) enum Body {
+    Whole(Bytes),
+    Pieces(UnboundedReceiver<Result<Bytes, io::Error>>),
+    Announced(usize),
+}
 
-impl hyper::body::Body for Stream {
+impl<T: Into<Bytes>> From<T> for Body {
+    fn from(bytes: T) -> Self {
+        Self::Whole(bytes.into())
+    }
+}
+
+impl hyper::body::Body for Body {
     type Data = Bytes;
     type Error = io::Error;
 
@@ -24,14 +33,27 @@ impl hyper::body::Body for Stream {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
-        Poll::Ready(ready!(self.0.poll_recv(context)).map(|piece| piece.map(Frame::data)))
+        let piece = match &mut *self {
+            Self::Whole(bytes) => Some(std::mem::take(bytes)).filter(|bytes| !bytes.is_empty()).map(Ok),
+            Self::Pieces(pieces) => ready!(pieces.poll_recv(context)),
+            Self::Announced(_) => return Poll::Pending,
+        };
+        Poll::Ready(piece.map(|piece| piece.map(Frame::data)))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Self::Pieces(_) => SizeHint::default(),
+            Self::Announced(length) => SizeHint::with_exact(*length as u64),
+        }
     }
 }
 
 /// A body, and what to send it by.
 pub(crate) fn body() -> (Sender, Body) {
     let (sender, receiver) = unbounded_channel();
-    (sender, Body::new(Stream(receiver)))
+    (sender, Body::Pieces(receiver))
 }
 
 /// A body of these pieces.

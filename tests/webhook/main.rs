@@ -1,4 +1,4 @@
-//! The webhook as an API server meets it, but without a socket: requests go straight into the router.
+//! The webhook as an API server meets it, but without a socket: requests go straight to the handler.
 
 #![allow(
     clippy::unwrap_used,

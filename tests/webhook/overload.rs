@@ -18,9 +18,14 @@ use crate::server::{LAB, Reply, Server, gated, policies, post};
 /// Room for one request.
 const ONE: Limits = Limits { in_flight: 1, body_bytes: Limits::BODY_BYTES };
 
-/// Room for the bytes of one review of the sample pod, and for no other one beside it.
+/// A review that is larger than its response.
+fn long_review() -> String {
+    " ".repeat(8 << 10) + &review_of(&pod()).to_string()
+}
+
+/// Room for the bytes of one long review, and for no other one beside it.
 fn few_bytes() -> Limits {
-    Limits { body_bytes: review_of(&pod()).to_string().len() * 3 / 2, ..Limits::default() }
+    Limits { body_bytes: long_review().len() * 3 / 2, ..Limits::default() }
 }
 
 /// A request whose body does not end before its sender is dropped.
@@ -33,7 +38,7 @@ impl Held {
     /// Sends a review, but not its last letter.
     async fn on(server: &Server) -> Self {
         let (sender, body) = body();
-        let text = review_of(&pod()).to_string();
+        let text = long_review();
         sender.send(Ok(Bytes::from(text[..text.len() - 1].to_owned()))).unwrap();
         let others = server.scrape().value("requests_in_flight");
         let task = {
@@ -171,7 +176,7 @@ async fn a_request_whose_sender_is_gone_leaves_its_place() {
 async fn a_body_whose_sender_is_gone_leaves_its_room() {
     let server = Server::limited(OnError::Deny, few_bytes());
     let held = Held::on(&server).await;
-    server.post(review_of(&pod()).to_string()).await.refusal(429);
+    server.post(long_review()).await.refusal(429);
     held.task.abort();
     assert!(held.task.await.unwrap_err().is_cancelled());
     assert_serves(&server).await;
@@ -181,7 +186,7 @@ async fn a_body_whose_sender_is_gone_leaves_its_room() {
 async fn a_body_that_was_given_up_leaves_its_room() {
     let server = Server::limited(OnError::Deny, few_bytes());
     let held = Held::on(&server).await;
-    server.post(review_of(&pod()).to_string()).await.refusal(429);
+    server.post(long_review()).await.refusal(429);
     held.task.await.unwrap().refusal(408);
     assert_serves(&server).await;
 }
@@ -201,35 +206,37 @@ async fn bodies_that_do_not_end_hold_no_places() {
 
 #[tokio::test]
 async fn one_byte_too_many_is_told_to_come_again() {
-    let server = Server::limited(OnError::Deny, few_bytes());
-    assert_serves(&server).await;
-    let held = Held::on(&server).await;
-    for _ in 0..3 {
-        let before = server.scrape();
-        let reply = server.post(review_of(&pod()).to_string()).await;
-        assert!(reply.refusal(429).contains("too many bytes of requests"), "{}", reply.text());
-        assert_eq!(reply.header("retry-after"), "1");
-        server.scrape().rose(&before, &[(&shed("memory"), 1)]);
+    for on_error in [OnError::Deny, OnError::Allow] {
+        let server = Server::limited(on_error, few_bytes());
+        assert_serves(&server).await;
+        let held = Held::on(&server).await;
+        for _ in 0..3 {
+            let before = server.scrape();
+            let reply = server.post(long_review()).await;
+            assert!(reply.refusal(429).contains("too many bytes of requests"), "{}", reply.text());
+            assert_eq!(reply.header("retry-after"), "1");
+            server.scrape().rose(&before, &[(&shed("memory"), 1)]);
+        }
+        // There is room for a small one still.
+        server.post("{}").await.refusal(400);
+        held.end().await;
+        assert_serves(&server).await;
     }
-    // There is room for a small one still.
-    server.post("{}").await.refusal(400);
-    held.end().await;
-    assert_serves(&server).await;
 }
 
 #[tokio::test]
-async fn one_byte_too_many_is_allowed_with_a_warning_if_the_operator_says_so() {
-    let server = Server::limited(OnError::Allow, few_bytes());
+async fn a_body_waits_a_moment_for_room() {
+    let server = Server::limited(OnError::Deny, few_bytes());
     let held = Held::on(&server).await;
-    let before = server.scrape();
-    let response = server.review(&review_of(&pod())).await;
-    assert_unchanged(
-        &response,
-        &["NOT injected, the pod has no fast network: overloaded: too many bytes of requests"],
-    );
-    let failed = reviews("", "failed", "overload");
-    server.scrape().rose(&before, &[(&shed("memory"), 1), (&failed, 1), (ANSWERED, 1)]);
-    held.end().await;
+    let waiting = {
+        let server = server.clone();
+        tokio::spawn(async move { server.post(long_review()).await })
+    };
+    while server.scrape().value("requests_in_flight") < 2 {
+        yield_now().await;
+    }
+    held.task.abort();
+    assert_eq!(waiting.await.unwrap().response(UID)["patchType"], "JSONPatch");
 }
 
 #[tokio::test]
@@ -237,7 +244,7 @@ async fn a_body_that_is_turned_away_leaves_its_room_before_it_ends() {
     let server = Server::limited(OnError::Deny, few_bytes());
     let (sender, body) = body();
     for _ in 0..2 {
-        sender.send(Ok(Bytes::from(review_of(&pod()).to_string()))).unwrap();
+        sender.send(Ok(Bytes::from(long_review()))).unwrap();
     }
     let task = {
         let server = server.clone();
@@ -253,7 +260,7 @@ async fn a_body_that_is_turned_away_leaves_its_room_before_it_ends() {
 
 #[tokio::test]
 async fn a_review_that_is_larger_than_all_room_leaves_none_of_it_taken() {
-    let review = review_of(&pod()).to_string();
+    let review = long_review();
     let server = Server::limited(OnError::Deny, Limits { body_bytes: review.len(), ..Limits::default() });
     let larger = review.clone() + " ";
     for _ in 0..3 {
@@ -288,7 +295,7 @@ async fn a_request_has_its_place_and_its_room_until_it_is_answered() {
 
 #[tokio::test]
 async fn a_room_is_left_however_a_request_ends() {
-    let review = review_of(&pod()).to_string();
+    let review = long_review();
     let limits = Limits { body_bytes: review.len(), in_flight: 1 };
     let server = Server::limited(OnError::Deny, limits);
     let limits = Limits { body_bytes: 300 << 10, in_flight: 1 };

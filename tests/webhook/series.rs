@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use axum::body::Body;
 use bytes::Bytes;
 use fabric_engine::admission::{OnError, Record};
 use fabric_engine::{Outcome, Reason, Warning};
@@ -13,7 +12,7 @@ use hyper::{Method, Request};
 use serde_json::{Value, json};
 
 use crate::answers::patched;
-use crate::bodies::{body, pieces};
+use crate::bodies::{Body, body, pieces};
 use crate::reviews::{
     TRIGGER, UID, large_pod, other_pod, pod, pod_that_fails, pod_that_never_settles, pod_with, pod_with_env,
     review_of, review_with, with,

@@ -5,16 +5,15 @@
 use std::sync::{Mutex, mpsc};
 use std::time::Duration;
 
-use axum::body::Body;
 use bytes::Bytes;
 use fabric_engine::Outcome;
 use fabric_engine::admission::{Evaluate, OnError};
-use fabric_injector::server::{Limits, MAX_BODY, State, admin_router};
-use hyper::{Method, Request, header};
+use fabric_injector::server::{Admin, Limits, MAX_BODY, State};
+use hyper::{Method, Request};
 use tokio::time::{Instant, sleep};
 
 use crate::answers::assert_unchanged;
-use crate::bodies::body;
+use crate::bodies::{Body, body};
 use crate::reviews::{UID, large_pod, other_pod, pod, review_of, review_with, with};
 use crate::scrape::{ANSWERED, rejected, reviews, shed};
 use crate::server::{LAB, Reply, Server, engine, gated, policies, post, request};
@@ -40,7 +39,7 @@ fn stalled(first: &str) -> Body {
     body
 }
 
-/// A body that goes on for ever, as slowly as one may.
+/// A body that goes on for ever.
 fn endless() -> Body {
     let (sender, body) = body();
     tokio::spawn(async move {
@@ -67,9 +66,9 @@ fn a_body_that_stalls_is_given_up_within_the_time_of_the_api_server() {
             let before = server.scrape();
             let (reply, took) = timed_reply(&server, post(&format!("/mutate{query}"), stalled(sent)));
             assert!(reply.refusal(408).contains("in time"), "{}", reply.text());
-            assert!(took < Duration::from_secs(seconds.min(3)), "{query} took {took:?}");
+            assert!(took < Duration::from_secs(seconds.min(11)), "{query} took {took:?}");
             // Nor is it given up at once.
-            assert!(took > Duration::from_secs(seconds.min(3)) / 2, "{query} took {took:?}");
+            assert!(took > Duration::from_secs(seconds.min(11)) / 2, "{query} took {took:?}");
             server.scrape().rose(&before, &[(&rejected("body_timeout"), 1)]);
         }
     }
@@ -112,7 +111,7 @@ fn a_body_that_trickles_for_ever_is_given_up_as_well() {
         reply
     });
     reply.refusal(408);
-    assert!(took < Duration::from_secs(3), "{took:?}");
+    assert!(took < Duration::from_secs(11), "{took:?}");
 }
 
 #[test]
@@ -138,8 +137,7 @@ fn what_will_be_turned_away_is_turned_away_in_time_although_its_body_stalls() {
     let no_room = Limits { body_bytes: 10, ..Limits::default() };
     let usual = Limits::default();
     let path = "/mutate?timeout=3s";
-    let mut long = post(path, stalled("{"));
-    long.headers_mut().insert(header::CONTENT_LENGTH, header::HeaderValue::from(MAX_BODY + 1));
+    let long = post(path, Body::Announced(MAX_BODY + 1));
     let requests = [
         ("wrong path", 404, usual, post("/nowhere?timeout=3s", stalled("{"))),
         ("wrong method", 405, usual, request(Method::PUT, path, Some(b"application/json"), stalled("{"))),
@@ -152,7 +150,8 @@ fn what_will_be_turned_away_is_turned_away_in_time_although_its_body_stalls() {
         let server = Server::limited(OnError::Deny, limits);
         let (reply, took) = timed_reply(&server, request);
         reply.refusal(status);
-        assert!(took < Duration::from_secs(3), "{what} took {took:?}");
+        assert_eq!(reply.header("connection"), "close", "{what}");
+        assert!(took < Duration::from_secs(1), "{what} took {took:?}");
     }
 }
 
@@ -249,7 +248,7 @@ async fn an_evaluation_that_takes_long_is_answered_in_time_and_holds_up_nobody()
         };
         tokio::task::yield_now().await;
         let live = request(Method::GET, "/livez", None, "");
-        assert_eq!(Reply::from(admin_router(server.state.clone()), live).await.status, 200);
+        assert_eq!(Reply::from(&Admin::new(server.state.clone()), live).await.status, 200);
         assert_eq!(server.review(&review_of(&pod())).await["patchType"], "JSONPatch");
         assert!(!waiting.is_finished());
         let reply = waiting.await.unwrap();

@@ -162,7 +162,7 @@ async fn the_limits_are_those_of_the_other_webhook() {
     assert_eq!(large.status, 413);
     let broken = server.send(post(PATH, "{")).await;
     assert_eq!(broken.status, 400);
-    let get = hyper::Request::get(PATH).body(axum::body::Body::empty()).unwrap();
+    let get = hyper::Request::get(PATH).body(crate::bodies::Body::from("")).unwrap();
     assert_eq!(server.send(get).await.status, 405);
     // A pod goes to the other path.
     let pods = server.post(review_of(&job(&pod())).to_string()).await.response(UID);

@@ -1,4 +1,4 @@
-//! The thread that serves reviews.
+//! The runtime that serves reviews.
 
 use std::{io, thread};
 
@@ -6,18 +6,19 @@ use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 
+use super::connection::Handler;
 use super::port::{OpenPort, Port};
-use super::turns::EVALUATIONS;
+use super::queue::EVALUATIONS;
 
-/// A thread with a runtime of its own, so that reading the nodes of a cluster or serving metrics keeps no review waiting,
+/// A runtime with a thread of its own, so that reading the nodes of a cluster or serving metrics keeps no review waiting,
 /// and no review a health check. One thread is faster than several, which wake each other for each request.
 #[derive(Debug)]
-pub(super) struct Thread {
-    runtime: Handle,
+pub(super) struct ReviewRuntime {
+    handle: Handle,
     _end: oneshot::Sender<()>,
 }
 
-impl Thread {
+impl ReviewRuntime {
     /// Starts the thread, which ends when this is dropped.
     pub(super) fn start() -> io::Result<Self> {
         let runtime = Builder::new_current_thread().max_blocking_threads(EVALUATIONS).enable_all().build()?;
@@ -27,13 +28,13 @@ impl Thread {
             // A review whose client is gone may still be evaluated.
             runtime.shutdown_background();
         })?;
-        Ok(Self { runtime: handle, _end: end })
+        Ok(Self { handle, _end: end })
     }
 
-    /// Serves a port on this thread.
-    pub(super) fn open(&self, port: Port) -> io::Result<OpenPort> {
+    /// Serves a port.
+    pub(super) fn open<H: Handler>(&self, port: Port<H>) -> io::Result<OpenPort> {
         let listener = port.listener.into_std()?;
-        let _here = self.runtime.enter();
+        let _here = self.handle.enter();
         Ok(Port { listener: TcpListener::from_std(listener)?, ..port }.open())
     }
 }
