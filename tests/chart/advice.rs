@@ -175,22 +175,6 @@ pub(crate) fn the_triggers_and_resources_of_an_operator_count(helm: &Helm) {
     ] {
         assert_sent(&objects, &template, wanted);
     }
-    // What GPUs are for policies that the chart cannot read is any device.
-    let ours = json!([{"name": "ours", "expression": "true"}]);
-    let unread = json!({
-        "extraPoliciesConfigMap": "kept", "extraPoliciesTriggers": {"annotations": ["lab.example/fabric"]},
-        "webhook": {"matchConditions": ours}, "guard": {"matchConditions": ours},
-    });
-    for values in [unread.clone(), with(enabled("aws"), &unread)] {
-        let objects = render(helm, &values);
-        assert_sent(&objects, &with_resources(&json!({"limits": {"lab.example/gpu": "1"}})), true);
-        assert_sent(&objects, &annotated("annotations", json!({"lab.example/fabric": "on"})), true);
-        assert_sent(
-            &objects,
-            &with_resources(&json!({"limits": {"cpu": "1", "hugepages-2Mi": "1Gi"}})),
-            false,
-        );
-    }
 }
 
 pub(crate) fn events_need_a_role_and_the_api_and_no_dry_run(helm: &Helm) {

@@ -2,18 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use fabric_engine::Outcome;
-use fabric_engine::admission::sample_review;
-use fabric_engine::policy_set::{PolicySet, mutate};
-use fabric_injector::builtin;
-use fabric_policy::PodContext;
 use fabric_yaml as yaml;
 use serde_json::{Value, json};
 
 use crate::cases::{enabled, render, with};
 use crate::helm::Helm;
 use crate::objects::{Objects, strings};
-use crate::{chart, compare_or_write, pods, read, root};
+use crate::{pods, read, root};
 
 /// The values that a page has below a heading.
 fn documented(page: &str, heading: &str) -> Value {
@@ -165,24 +160,12 @@ pub(crate) fn a_label_of_the_namespace_opts_in(helm: &Helm) {
     }
 }
 
-pub(crate) fn another_priority_is_another_class(helm: &Helm) {
-    let class = |values: &Value| {
-        let objects = with_aws(helm, values);
-        let class = objects.the("PriorityClass");
-        assert_eq!(class["metadata"]["name"], objects.pod()["spec"]["priorityClassName"]);
-        (class["metadata"]["name"].as_str().unwrap().to_owned(), class["value"].as_i64().unwrap())
-    };
-    let of = |value: i64| class(&json!({"priorityClass": {"value": value}}));
-    assert_eq!(class(&json!({})), ("fabric-injector-nonpreempting-1000000".to_owned(), 1_000_000));
-    assert_eq!(of(5), ("fabric-injector-nonpreempting-5".to_owned(), 5));
-    let least = "fabric-injector-nonpreempting--2147483648".to_owned();
-    assert_eq!(of(-2_147_483_648), (least, -2_147_483_648));
-}
-
 /// They end no pod to get a place, and prefer nodes that no policy takes for one with GPUs.
 pub(crate) fn the_servers_take_no_place_of_others(helm: &Helm) {
     let objects = with_aws(helm, &json!({}));
-    assert_eq!(objects.the("PriorityClass")["preemptionPolicy"], "Never");
+    let class = objects.the("PriorityClass");
+    assert_eq!((&class["preemptionPolicy"], &class["value"]), (&json!("Never"), &json!(1_000_000)));
+    assert_eq!(class["metadata"]["name"], objects.pod()["spec"]["priorityClassName"]);
     let affinity = &objects.pod()["spec"]["affinity"];
     assert!(affinity["podAntiAffinity"].is_object(), "{affinity}");
     let kind = "preferredDuringSchedulingIgnoredDuringExecution";
@@ -217,21 +200,4 @@ pub(crate) fn the_servers_take_no_place_of_others(helm: &Helm) {
     assert_eq!(terms[0], json!({"key": "lab.example/gpu", "operator": "DoesNotExist"}));
     let all = json!({"affinity": {"podAntiAffinity": {}}});
     assert_eq!(with_aws(helm, &all).pod()["spec"]["affinity"], all["affinity"]);
-}
-
-/// The sample pod of NOTES and of `helm test` selects a node on which the policy injects.
-pub(crate) fn the_nodes_of_sample_pods_are_those_of_the_program() {
-    let mut samples = BTreeMap::new();
-    for policy in builtin::POLICIES {
-        let set = PolicySet::new(vec![(policy.definition().unwrap(), BTreeMap::new())]).unwrap();
-        let policy = &set.policies()[0];
-        let pod = &sample_review(policy)["request"]["object"];
-        let context = PodContext { namespace: Some("default".to_owned()), ..PodContext::default() };
-        let injected = mutate(&set, pod.clone(), &context).outcome;
-        assert!(matches!(injected, Outcome::Mutated(_)), "{}: {injected:?}", policy.name());
-        let nodes = pod["spec"]["nodeSelector"].as_object().cloned().unwrap_or_default();
-        samples.insert(policy.name().to_owned(), nodes);
-    }
-    let text = serde_json::to_string_pretty(&samples).unwrap() + "\n";
-    compare_or_write(&chart().join("files/samples.json"), &text);
 }

@@ -165,38 +165,3 @@ pub(crate) fn equal_terms_stand_once_and_the_names_of_policies_decide_the_order(
     let wanted = format!("({}) || ({})", term("first"), term("second"));
     assert_eq!(of_webhook(&render(helm, &extra))[1].1, wanted);
 }
-
-pub(crate) fn what_an_operator_gives_for_policies_of_a_config_map_comes_after_the_triggers(helm: &Helm) {
-    let ours = json!([{"name": "ours", "expression": "request.namespace == \"lab\""}]);
-    let triggers = json!({
-        "annotations": ["lab.example/b", "lab.example/a"],
-        "labels": [{"team": "research", "lab.example/tier": "gold"}, {"fabric": ""}],
-    });
-    let values = json!({
-        "extraPoliciesConfigMap": "kept", "extraPoliciesTriggers": triggers,
-        "webhook": {"matchConditions": ours}, "guard": {"matchConditions": ours},
-    });
-    let label = |key: &str, value: &str| {
-        format!(
-            "has(object.metadata.labels) && \"{key}\" in object.metadata.labels && object.metadata.labels[\"{key}\"] \
-             == \"{value}\""
-        )
-    };
-    let keys = |more: &str| {
-        format!(
-            "(has(object.metadata.annotations) && (\"lab.example/a\" in object.metadata.annotations || \
-             \"lab.example/b\" in object.metadata.annotations{more})) || ({} && {}) || ({})",
-            label("lab.example/tier", "gold"),
-            label("team", "research"),
-            label("fabric", "")
-        )
-    };
-    let of_aws = format!(" || {NHX} in object.metadata.annotations || {NMP} in object.metadata.annotations");
-    for (values, more) in [(values.clone(), ""), (with(enabled("aws"), &values), of_aws.as_str())] {
-        let objects = render(helm, &values);
-        let wanted = [("has-trigger", keys(more)), ("ours", "request.namespace == \"lab\"".to_owned())];
-        let wanted = wanted.map(|(name, expression)| (name.to_owned(), expression));
-        assert_eq!(of_webhook(&objects), wanted);
-        assert_eq!(of_guard(&objects), wanted);
-    }
-}

@@ -11,6 +11,7 @@ use fabric_tools::policy_list::listed;
 use serde_json::{Value, json};
 
 use crate::objects::read_objects;
+use crate::package::schema_with_parameters_of;
 use crate::{chart, programs};
 
 /// The release in all tests. The plain manifests have the same names.
@@ -58,8 +59,10 @@ impl Helm {
             builtin::POLICIES.iter().map(|policy| policy.definition().unwrap()).collect::<Vec<_>>();
         policies.push(Definition::read("another.yaml", text).unwrap());
         let policies: Vec<_> = policies.iter().map(listed).collect();
-        let table = serde_json::to_string(&policies).unwrap();
-        fs::write(folder.path().join("files/policies.json"), table).unwrap();
+        let policies = serde_json::to_value(&policies).unwrap();
+        fs::write(folder.path().join("files/policies.json"), policies.to_string()).unwrap();
+        let schema = schema_with_parameters_of(policies.as_array().unwrap());
+        fs::write(folder.path().join("values.schema.json"), schema).unwrap();
         self.template_of(folder.path(), RELEASE, NAMESPACE, values)
     }
 

@@ -22,8 +22,8 @@ fn combinations(helm: &Helm, provider: &str) {
         identities(objects);
         hooks(objects);
         selectors(objects);
-        references(values, objects);
-        scaling(values, objects);
+        references(objects);
+        scaling(objects);
         pods::check(values, objects);
         rights::check(values, objects);
         registration::check(values, objects);
@@ -91,9 +91,7 @@ fn selectors(objects: &Objects) {
     let deployment = &objects.the("Deployment")["spec"];
     let mut selectors =
         vec![&deployment["selector"]["matchLabels"], &objects.the("Service")["spec"]["selector"]];
-    if let Some(budget) = objects.find("PodDisruptionBudget") {
-        selectors.push(&budget["spec"]["selector"]["matchLabels"]);
-    }
+    selectors.push(&objects.the("PodDisruptionBudget")["spec"]["selector"]["matchLabels"]);
     if let Some(policy) = objects.find("NetworkPolicy") {
         selectors.push(&policy["spec"]["podSelector"]["matchLabels"]);
     }
@@ -119,7 +117,7 @@ fn selectors(objects: &Objects) {
 }
 
 /// What an object names is there.
-fn references(values: &Value, objects: &Objects) {
+fn references(objects: &Objects) {
     let spec = &objects.pod()["spec"];
     let container_ports = objects.server()["ports"].as_array().unwrap();
     for port in objects.the("Service")["spec"]["ports"].as_array().unwrap() {
@@ -128,34 +126,23 @@ fn references(values: &Value, objects: &Objects) {
     let account = spec["serviceAccountName"].as_str().unwrap();
     assert!(objects.named("ServiceAccount", account).is_some(), "{account}");
     for volume in spec["volumes"].as_array().unwrap() {
-        let kept = values["extraPoliciesConfigMap"].as_str();
-        if let Some(name) = volume["configMap"]["name"].as_str().filter(|name| Some(*name) != kept) {
+        if let Some(name) = volume["configMap"]["name"].as_str() {
             assert!(objects.named("ConfigMap", name).is_some(), "{name}");
         }
         let mounts = objects.server()["volumeMounts"].as_array().unwrap();
         let mount = mounts.iter().find(|mount| mount["name"] == volume["name"]).expect("a volume is mounted");
         assert_eq!(mount["subPath"], Value::Null, "the kubelet would never update it");
     }
-    let class = spec["priorityClassName"].as_str();
-    match class {
-        Some("system-cluster-critical") | None => assert!(objects.find("PriorityClass").is_none()),
-        Some(class) => assert!(objects.named("PriorityClass", class).is_some(), "{class}"),
-    }
-    if let Some(scaler) = objects.find("HorizontalPodAutoscaler") {
-        assert_eq!(scaler["spec"]["scaleTargetRef"]["name"], objects.the("Deployment")["metadata"]["name"]);
+    match spec["priorityClassName"].as_str().unwrap() {
+        "system-cluster-critical" => assert!(objects.find("PriorityClass").is_none()),
+        class => assert!(objects.named("PriorityClass", class).is_some(), "{class}"),
     }
 }
 
-/// Replicas belong to the chart or to the autoscaler, and a rolling update never takes one away.
-fn scaling(values: &Value, objects: &Objects) {
-    let spec = &objects.the("Deployment")["spec"];
-    let scaled = values["autoscaling"]["enabled"] == true;
-    assert_eq!(objects.find("HorizontalPodAutoscaler").is_some(), scaled);
-    assert_eq!(spec["replicas"].is_null(), scaled);
-    assert_eq!(spec["strategy"]["rollingUpdate"]["maxUnavailable"], 0);
-    if let Some(budget) = objects.find("PodDisruptionBudget") {
-        assert_eq!(budget["spec"]["maxUnavailable"], 1);
-    }
+/// A rolling update never takes a replica away, and a drain can take one.
+fn scaling(objects: &Objects) {
+    assert_eq!(objects.the("Deployment")["spec"]["strategy"]["rollingUpdate"]["maxUnavailable"], 0);
+    assert_eq!(objects.the("PodDisruptionBudget")["spec"]["maxUnavailable"], 1);
 }
 
 pub(crate) fn two_servers_are_spread_over_zones_and_nodes(helm: &Helm) {

@@ -132,14 +132,8 @@ pub(crate) fn the_alert_on_expiry_fires_after_the_renewal_was_due(helm: &Helm) {
     let cases = [
         (days(7.0), json!({}), "604800"),
         (days(0.5), json!({}), "43200"),
-        // A quarter of the duration is less than that.
+        // A quarter of the 30 days is less than that.
         (days(8.0), json!({}), "648000"),
-        (days(7.0), json!({"certificates": {"duration": "24h"}}), "21600"),
-        (
-            days(7.0),
-            json!({"certificates": {"duration": "10s", "caDuration": "40s", "caOverlap": "3s"}}),
-            "2.5",
-        ),
         (days(30.0), json!({"certManager": {"enabled": true}}), "2592000"),
     ];
     for (days, certificate, seconds) in cases {

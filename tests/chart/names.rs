@@ -13,7 +13,7 @@ pub(crate) fn names_that_look_like_numbers_are_names(helm: &Helm) {
     let numbers = json!({
         "nameOverride": "34", "serviceAccount": {"name": "56"}, "priorityClassName": "78",
         "webhook": {"excludedNamespaces": ["90", "true"]}, "test": {"namespace": "11"},
-        "dashboard": {"enabled": true}, "autoscaling": {"enabled": true}, "serviceMonitor": {"enabled": true},
+        "dashboard": {"enabled": true}, "serviceMonitor": {"enabled": true},
         "prometheusRule": {"enabled": true}, "extraPolicies": {"1.yaml": crate::cases::lab_policy("aws")},
     });
     // The name of a Service begins with a letter, and YAML 1.1 reads this one as a boolean.
@@ -61,52 +61,11 @@ fn names(place: &str, value: &Value) {
     }
 }
 
-/// The pod that the notes show has an annotation; labels, namespaces and owners it has not.
-pub(crate) fn notes_show_a_pod_that_an_annotation_alone_triggers(helm: &Helm) {
-    let policy = |name: &str, more: &str| {
-        format!(
-            "apiVersion: fabric-injector.io/v1alpha1\nkind: FabricPolicy\nmetadata: {{name: {name}}}\nspec:\n  \
-             provider: lab\n  description: x\n  gpus: {{resources: [lab.example/{name}]}}\n  match: {{anyAnnotation: \
-             {{lab.example/{name}: 'a: \"b\" # c'}}{more}}}\n  rules: []\n"
-        )
-    };
-    let narrow = json!({"extraPolicies": {
-        "a.yaml": policy("a", ", labels: {team: research}"),
-        "b.yaml": policy("b", ", namespaces: [research]"),
-        "c.yaml": policy("c", ", ownerKinds: [Job]"),
-        "e.yaml": policy("e", ", when: 'totalGpus > 8'"),
-    }});
-    let notes = helm.notes(&narrow);
-    assert!(!notes.contains("kubectl run probe"), "{notes}");
-
-    let wide =
-        json!({"extraPolicies": {"d.yaml": policy("d", ", exceptAnnotation: {lab.example/none: 'true'}")}});
-    let notes = helm.notes(&with(narrow.clone(), &wide));
-    assert!(notes.contains(r#"--annotations "lab.example/d=a: \"b\" # c""#), "{notes}");
-    assert!(notes.contains(r#""limits": {"lab.example/d": "8"}"#), "{notes}");
-    // The test examines the installation in any case.
-    let test = render(helm, &narrow).of_kind("Pod").next().unwrap().clone();
-    let arguments = &test["spec"]["containers"][0]["args"];
-    assert_eq!(*arguments, json!(["check", "--name=fabric-injector", "--namespace=default"]));
-    assert!(notes.contains("helm test fabric-injector --namespace fabric-injector"));
-}
-
 pub(crate) fn the_test_can_be_left_out(helm: &Helm) {
     let values = with(enabled("aws"), &json!({"test": {"enabled": false}}));
     assert!(!render(helm, &values).0.iter().any(crate::objects::is_test));
     let notes = helm.notes(&values);
-    assert!(!notes.contains("helm test") && notes.contains("kubectl run probe"), "{notes}");
-}
-
-/// The policies of GKE have a condition on the machine. The sample pod selects one that meets it.
-pub(crate) fn notes_show_a_node_that_the_condition_of_a_policy_needs(helm: &Helm) {
-    let samples = crate::read(&crate::chart().join("files/samples.json"));
-    let samples: Value = serde_json::from_str(&samples).unwrap();
-    for (provider, policy) in [("gcp", "gcp-gib"), ("aws", "aws-efa")] {
-        let (label, node) = samples[policy].as_object().unwrap().iter().next().unwrap();
-        let notes = helm.notes(&enabled(provider));
-        assert!(notes.contains(&format!(r#""nodeSelector": {{"{label}":{node}}}"#)), "{notes}");
-    }
+    assert!(!notes.contains("helm test") && notes.contains("  fabric-injector check --namespace"), "{notes}");
 }
 
 /// Without a provider, the nodes choose, and the chart does not know which there are: neither notes nor test have a pod for
@@ -138,12 +97,14 @@ pub(crate) fn without_a_provider_notes_say_that_the_nodes_choose_and_name_no_clo
             let found: Vec<_> = names.iter().filter(|name| words(text).contains(*name)).collect();
             assert!(found.is_empty() && !text.contains("instance-type"), "{found:?}: {text}");
         }
-        assert!(!notes.contains("kubectl run"), "{notes}");
     }
-    // A provider that is enabled has a pod of its own, and so has a policy of the operator.
+    // A provider that is enabled has its policies.
     for provider in providers().keys() {
         let notes = helm.notes(&enabled(provider));
-        assert!(notes.contains("injects pods with `") && notes.contains("kubectl run probe"), "{notes}");
+        assert!(
+            notes.contains("injects pods with `") && notes.contains("  fabric-injector check"),
+            "{notes}"
+        );
         assert!(!notes.contains("fabric-injector nodes"), "{notes}");
     }
 }

@@ -5,13 +5,13 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use fabric_injector::builtin::{BuiltIn, PARTS, POLICIES};
+use fabric_injector::builtin::{PARTS, POLICIES};
 use fabric_yaml::read_value;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::cases::{enabled, providers};
 use crate::helm::Helm;
-use crate::{chart, compare_or_write, root};
+use crate::{chart, compare_or_write, read, root};
 
 pub(crate) fn the_table_of_policies_is_what_the_program_prints() {
     let program = env!("CARGO_BIN_EXE_fabric-injector");
@@ -20,31 +20,113 @@ pub(crate) fn the_table_of_policies_is_what_the_program_prints() {
     compare_or_write(&chart().join("files/policies.json"), &String::from_utf8(output.stdout).unwrap());
 }
 
-/// What the chart reads of the parts of policies.
-pub(crate) fn the_table_of_parts_has_what_the_chart_reads_of_them() {
-    let part = |part: &BuiltIn| {
+/// The GPU resources of each part of policies, with those of the parts that it extends.
+pub(crate) fn the_table_of_parts_has_their_gpu_resources() {
+    fn resources(name: &str) -> BTreeSet<String> {
+        let part = PARTS.iter().find(|part| part.name == name).unwrap();
         let spec = read_value(part.text).unwrap().root.unwrap()["spec"].take();
-        let kept = ["extends", "gpus", "parameters"].map(|key| (key.to_owned(), spec[key].clone()));
-        let mut kept: Map<String, Value> = kept.into_iter().filter(|(_, value)| !value.is_null()).collect();
-        for parameter in kept.get_mut("parameters").and_then(Value::as_object_mut).into_iter().flatten() {
-            let fields = parameter.1.as_object_mut().unwrap();
-            let told = match (fields.get("enum"), fields.get("default")) {
-                (Some(_), _) | (_, Some(Value::String(_))) => Some("string"),
-                (_, Some(Value::Bool(_))) => Some("boolean"),
-                (_, Some(Value::Number(_))) => Some("number"),
-                (_, Some(Value::Array(_))) => Some("stringList"),
-                _ => None,
-            };
-            if let Some(told) = told.filter(|_| fields.contains_key("description")) {
-                fields.entry("type").or_insert(told.into());
-            }
-            fields.retain(|key, _| !["description", "default"].contains(&key.as_str()));
-        }
-        json!({"name": part.name, "file": part.file, "spec": kept})
-    };
-    let parts: Vec<Value> = PARTS.iter().map(part).collect();
+        let bases = spec["extends"].as_array().cloned().unwrap_or_else(|| vec![spec["extends"].clone()]);
+        let inherited = bases.iter().filter_map(Value::as_str).flat_map(resources);
+        let own = spec["gpus"]["resources"].as_array().into_iter().flatten();
+        own.map(|gpu| gpu.as_str().unwrap().to_owned()).chain(inherited).collect()
+    }
+    let parts: BTreeMap<&str, BTreeSet<String>> =
+        PARTS.iter().map(|part| (part.name, resources(part.name))).collect();
     let table = serde_json::to_string_pretty(&parts).unwrap() + "\n";
     compare_or_write(&chart().join("files/parts.json"), &table);
+}
+
+/// The values that a parameter can have, as a schema. In a table by a label of nodes, each value has the same form.
+fn form(parameter: &Value) -> Value {
+    let kind = parameter["type"].as_str().unwrap();
+    let taken = match kind {
+        "integer" | "number" | "boolean" => json!([kind, "object", "null"]),
+        "quantity" => json!(["string", "number", "object", "null"]),
+        "stringList" => json!(["array", "object", "null"]),
+        _ => json!(["string", "object", "null"]),
+    };
+    let mut form = json!({"type": taken});
+    match kind {
+        "quantity" => {
+            form["minimum"] = json!(0);
+            form["pattern"] = json!("^[0-9]+([.][0-9]+)?(e[0-9]+|[kMGTPE]|[KMGTPE]i)?$");
+        }
+        "stringList" => form["items"] = json!({"type": "string"}),
+        _ => {}
+    }
+    for (key, bound) in [("minimum", "minItems"), ("maximum", "maxItems")] {
+        if parameter[key].is_number() {
+            form[if kind == "stringList" { bound } else { key }] = parameter[key].clone();
+        }
+    }
+    if parameter["enum"].is_array() {
+        form["if"] = json!({"type": "string"});
+        form["then"] = json!({"enum": parameter["enum"]});
+    }
+    form
+}
+
+/// What the form of a parameter is called: by its type and bounds, or by the values that it lists.
+fn name_of_form(parameter: &Value) -> String {
+    if let Some(values) = parameter["enum"].as_array() {
+        return values.iter().map(|value| value.as_str().unwrap()).collect::<Vec<_>>().join("-");
+    }
+    let kind = parameter["type"].as_str().unwrap().replace("template", "string");
+    let bound = |key: &str| parameter[key].as_f64().map_or_else(String::new, |bound| bound.to_string());
+    match (bound("minimum"), bound("maximum")) {
+        (least, most) if least.is_empty() && most.is_empty() => kind,
+        (least, most) => format!("{kind}-{least}-{most}"),
+    }
+}
+
+const GENERATED: &str = "    \"parameters\": {\"$comment\": \"Up to the next section: the parameters of built-in policies. \
+                         UPDATE_DEPLOY=1 writes them.\"},\n";
+
+/// The schema of the chart with the parameters of these policies, as the program lists them.
+pub(crate) fn schema_with_parameters_of(policies: &[Value]) -> String {
+    let mut providers = BTreeMap::<&str, BTreeMap<&str, &Value>>::new();
+    for policy in policies {
+        let provider = providers.entry(policy["provider"].as_str().unwrap()).or_default();
+        for (name, parameter) in policy["parameters"].as_object().unwrap() {
+            let before = provider.insert(name, parameter);
+            assert!(before.is_none_or(|before| form(before) == form(parameter)), "{name} has two forms");
+        }
+    }
+    let (mut definitions, mut blocks) = (BTreeMap::<String, Value>::new(), Vec::new());
+    for (provider, parameters) in &providers {
+        let mut lines = vec!["          \"enabled\": {\"type\": \"boolean\"}".to_owned()];
+        for (parameter, declared) in parameters {
+            let name = name_of_form(declared);
+            let reference = json!({"$ref": format!("#/definitions/{name}")});
+            let entry = format!("{}: {reference}", json!(parameter));
+            let mut form = form(declared);
+            form["additionalProperties"] = reference;
+            assert_eq!(*definitions.entry(name).or_insert_with(|| form.clone()), form, "{parameter}");
+            let last = lines.last_mut().unwrap();
+            if last.len() + entry.len() > 117 {
+                lines.push(format!("          {entry}"));
+            } else {
+                *last = format!("{last}, {entry}");
+            }
+        }
+        let lines = lines.join(",\n");
+        let kind = "\"type\": \"object\", \"additionalProperties\": false, \"properties\"";
+        blocks.push(format!("        {}: {{{kind}: {{\n{lines}\n        }}}}", json!(provider)));
+    }
+    let definitions = definitions.iter().map(|(name, form)| format!("    {}: {form}", json!(name)));
+    let definitions = definitions.collect::<Vec<_>>().join(",\n");
+    let blocks = blocks.join(",\n");
+    let all = "    \"multinodeNetworking\": {\n      \"additionalProperties\": false,\n      \"properties\"";
+    let text = read(&chart().join("values.schema.json"));
+    let (before, rest) = text.split_once(GENERATED).expect("the place of the parameters");
+    let (_, after) = rest.split_once("  },\n").unwrap();
+    format!("{before}{GENERATED}{definitions},\n{all}: {{\n{blocks}\n      }}\n    }}\n  }},\n{after}")
+}
+
+pub(crate) fn the_schema_has_the_parameters_that_the_program_lists() {
+    let table = read(&chart().join("files/policies.json"));
+    let policies: Vec<Value> = serde_json::from_str(&table).unwrap();
+    compare_or_write(&chart().join("values.schema.json"), &schema_with_parameters_of(&policies));
 }
 
 /// What tables by a label of nodes there are in policies and their parts: each label, with the values that it is compared

@@ -1,5 +1,7 @@
 //! The pods of the servers and of `helm test`: restricted, with the right files, and ended in good time.
 
+use std::sync::LazyLock;
+
 use serde_json::{Value, json};
 
 use crate::objects::{Objects, strings};
@@ -52,7 +54,6 @@ fn certificates(values: &Value, objects: &Objects) {
     assert_eq!(arguments.contains(&"--tls-dir=/etc/fabric-injector/tls"), mounted);
     assert_eq!(arguments.contains(&format!("--manage-webhook={fullname}").as_str()), !mounted);
     assert_eq!(arguments.contains(&format!("--manage-secret={fullname}-tls").as_str()), !mounted);
-    assert_eq!(arguments.iter().any(|argument| argument.starts_with("--certificate-duration=")), !mounted);
     let volumes = objects.pod()["spec"]["volumes"].as_array().unwrap();
     let secrets: Vec<&str> =
         volumes.iter().filter_map(|volume| volume["secret"]["secretName"].as_str()).collect();
@@ -89,9 +90,8 @@ fn policies(values: &Value, objects: &Objects) {
         providers.iter().filter(|(provider, _)| values["multinodeNetworking"][provider]["enabled"] == true);
     let built_in =
         enabled.flat_map(|(_, policies)| policies).map(|policy| format!("--policy={}", policy.name));
-    let extra = values["extraPolicies"].is_object() || values["extraPoliciesConfigMap"].is_string();
     let mut wanted = Vec::new();
-    if extra {
+    if values["extraPolicies"].is_object() {
         wanted.extend(built_in);
         wanted.push("--policy=/etc/fabric-injector/policies".to_owned());
     }
@@ -103,16 +103,18 @@ fn policies(values: &Value, objects: &Objects) {
     assert!(arguments.contains(&on_error), "{arguments:?}");
 }
 
-/// The grace period is longer than what the server takes to end.
+/// The grace period is longer than the server takes to end by its defaults, which the chart does not change.
 fn the_end(objects: &Objects) {
-    let arguments = objects.arguments();
+    static HELP: LazyLock<String> = LazyLock::new(crate::schema::help);
     let seconds = |option: &str| -> u64 {
-        let value = arguments.iter().find_map(|argument| argument.strip_prefix(option)).expect(option);
-        value.strip_suffix('s').unwrap().parse().unwrap()
+        assert!(!objects.arguments().iter().any(|argument| argument.starts_with(option)), "{option}");
+        let (_, text) = HELP.split_once(&format!("{option} <DURATION>")).unwrap();
+        let (_, default) = text.split_once("[default: ").unwrap();
+        default.split_once('s').unwrap().0.parse().unwrap()
     };
-    let takes = seconds("--shutdown-delay=") + seconds("--drain-timeout=");
+    let takes = seconds("--shutdown-delay") + seconds("--drain-timeout");
     let grace = objects.pod()["spec"]["terminationGracePeriodSeconds"].as_u64().unwrap();
-    assert!(grace > takes, "{grace} {takes}");
+    assert!(takes > 0 && grace > takes, "{grace} {takes}");
 }
 
 pub(crate) fn probes(objects: &Objects) {

@@ -74,7 +74,6 @@ fn wrong_values_of_match() -> Vec<(&'static str, Vec<&'static str>)> {
         ("labels", with(&[&map[..], &["{a: 'b c'}"]].concat())),
         ("namespaces", with(&["{a: b}", "['*']", "[Lab]", "[on]"])),
         ("ownerKinds", with(&["{a: b}", "[batch/v1/Job]", "[Job.-]", "[Job..x]", "[on]"])),
-        ("when", vec!["null", "", "7", "[[a]]", "[null]", "{a: b}", "[]", "{}", "'${totalGpus > 0}'"]),
     ]
 }
 
@@ -107,8 +106,8 @@ fn unreadable() -> Vec<(String, &'static str)> {
         "`match` selects pods that do not ask for the fabric",
     ));
     for parts in ["null", "", "7", "text", "[a]", "[]"] {
-        cases.push((matching(parts), "`spec.match` has to be a map"));
-        cases.push((extension(parts), "`spec.match` has to be a map"));
+        cases.push((matching(parts), "`spec.match` must be a map"));
+        cases.push((extension(parts), "`spec.match` must be a map"));
     }
     cases.extend(unreadable_elsewhere());
     cases
@@ -127,27 +126,20 @@ fn unreadable_elsewhere() -> Vec<(String, &'static str)> {
     replaced(
         "metadata: {name: lab}",
         &["metadata: null", "metadata: lab", "metadata: [lab]"],
-        "`metadata` has to be a map",
+        "`metadata` must be a map",
     );
     replaced(
         "{name: lab}",
         &["{}", "{name: null}", "{name: 7}", "{name: Lab}", "{name: [lab]}"],
-        "`metadata.name` has to be",
+        "`metadata.name` must be",
     );
-    replaced("{name: lab}", &["{name: lab, labels: {}}"], "`metadata` has no field `labels`");
-    replaced(
-        "kind: FabricPolicy\n",
-        &["", "kind: ConfigMap\n", "kind: 7\n", "kind: [a]\n"],
-        "is not a policy of this version",
-    );
-    replaced("v1alpha1", &["v2", "v1alpha1/x"], "is not a policy of this version");
-    replaced("spec: {", &["specs: {"], "a policy has no field `specs`");
+    replaced("spec: {", &["specs: {"], "`spec` must be a map");
     replaced("match:", &["matches:"], "`spec` has no `match`");
     replaced("provider: lab, ", &[""], "`spec` has no `provider`");
     replaced(
         "provider: lab",
         &["provider: null", "provider: 7", "provider: ''", "provider: [lab]"],
-        "`spec.provider` has to be",
+        "`spec.provider` must be",
     );
     replaced("gpus:", &["gpu:"], "`spec` has no `gpus.resources`");
     replaced(
@@ -157,45 +149,20 @@ fn unreadable_elsewhere() -> Vec<(String, &'static str)> {
     );
     replaced(
         "provider: lab",
-        &["extends: aws-efa, provider: aws"],
-        "an extension has the `provider` of its base",
-    );
-    replaced(
-        "provider: lab",
         &["extends: null", "extends: 7", "extends: ''", "extends: {a: b}"],
-        "`spec.extends` has to be",
+        "`spec.extends` must be",
     );
-    replaced("provider: lab", &["extends: [7]", "extends: [nccl, '']"], "`spec.extends[");
+    replaced("provider: lab", &["extends: [7]", "extends: [nccl, '']"], "`spec.extends` must be");
     replaced("provider: lab, ", &["extends: [nccl], ", "extends: nccl, "], "`spec` has no `provider`");
-    let mut parameters = |parameters: &str, says| {
-        replaced("provider: lab", &[&format!("provider: lab, parameters: {parameters}")], says);
-    };
-    for wrong in ["null", "7", "[a]", "text"] {
-        parameters(wrong, "`spec.parameters` has to be a map");
-        parameters(&format!("{{a: {wrong}}}"), "`spec.parameters.a` has to be a map");
-    }
-    for kind in ["null", "7", "int", "[string]"] {
-        parameters(&format!("{{a: {{type: {kind}, description: d}}}}"), "`spec.parameters.a.type` has to be");
-    }
-    parameters("{a: {description: d}}", "`spec.parameters.a.type` has to be");
-    parameters("{a: {type: integer, description: d, minimum: x}}", "`spec.parameters.a.minimum` has to be");
-    parameters(
-        "{a: {type: stringList, description: d, maximum: '3'}}",
-        "`spec.parameters.a.maximum` has to be",
-    );
-    parameters("{a: {type: string, description: d, enum: x}}", "spec.parameters.a.enum");
-    parameters("{a: {type: string, description: d, enum: [7]}}", "spec.parameters.a.enum");
     cases.extend([
-        (format!("{good}---\n{good}"), "has 2 documents"),
-        (format!("{good}...\n---\na: b\n"), "has 2 documents"),
-        ("spec: null\n".to_owned() + good.split_once("spec").unwrap().0, "`spec` has to be a map"),
-        ("a: [b".to_owned(), "is not valid YAML"),
-        ("[a, b]".to_owned(), "is not valid YAML"),
-        ("text".to_owned(), "is not valid YAML"),
-        (good.replace("lab.example/fabric", "~"), "is not valid YAML"),
-        (good.replace("lab.example/fabric", "lab\u{7f}"), "is not valid YAML"),
-        ("# nothing".to_owned(), "is not a policy of this version"),
-        (" ".to_owned(), "is not a policy of this version"),
+        ("spec: null\n".to_owned() + good.split_once("spec").unwrap().0, "`spec` must be a map"),
+        ("a: [b".to_owned(), "there is no valid YAML"),
+        ("[a, b]".to_owned(), "there is no valid YAML"),
+        ("text".to_owned(), "there is no valid YAML"),
+        (good.replace("lab.example/fabric", "~"), "there is no valid YAML"),
+        (good.replace("lab.example/fabric", "lab\u{7f}"), "there is no valid YAML"),
+        ("# nothing".to_owned(), "`metadata` must be a map"),
+        (" ".to_owned(), "`metadata` must be a map"),
     ]);
     cases
 }
@@ -209,7 +176,7 @@ pub(crate) fn what_the_chart_reads_of_a_policy_has_the_form_that_servers_require
     let text = matching(&format!("{{{TRIGGER}}}"));
     for file in ["lab.txt", ".lab.yaml", "a/lab.yaml", "yaml"] {
         let extra = json!({"extraPolicies": {file: text}});
-        refused(helm, &extra, &[&format!("`{file}` is not the name of a policy file"), "`.yaml`"]);
+        refused(helm, &extra, &["/extraPolicies'", &format!("invalid propertyName '{file}'")]);
     }
     refused(helm, &values(""), &["extraPolicies"]);
     let object = json!({"extraPolicies": {"lab.yaml": {"kind": "FabricPolicy"}}});
@@ -239,16 +206,42 @@ fn refused_by_servers() -> Vec<String> {
         extension("{labels: {a: b}}, description: 7"),
         extension("{labels: {a: b}}, fabric: {resources: [a]}"),
         extension("{labels: {a: b}}, gpus: {claims: null}"),
+        good.replace("{name: lab}", "{name: lab, labels: {}}"),
+        good.replace("kind: FabricPolicy\n", "kind: ConfigMap\n"),
+        good.replace("v1alpha1", "v2"),
+        good.replace("spec: {", "status: {}\nspec: {"),
+        good.replace("provider: lab", "extends: aws-efa, provider: aws"),
+        format!("{good}---\n{good}"),
+        format!("{good}...\n---\na: b\n"),
     ];
+    let conditions = ["null", "7", "[[a]]", "{a: b}", "[]", "'${totalGpus > 0}'"];
+    let conditions = conditions.map(|when| matching(&format!("{{{TRIGGER}, when: {when}}}")));
+    let parameters = [
+        "null",
+        "[a]",
+        "{a: null}",
+        "{a: 7}",
+        "{a: {type: int, description: d}}",
+        "{a: {type: [string], description: d}}",
+        "{a: {description: d}}",
+        "{a: {type: integer, description: d, minimum: x}}",
+        "{a: {type: stringList, description: d, maximum: '3'}}",
+        "{a: {type: string, description: d, enum: [7]}}",
+    ];
+    let parameters =
+        parameters.map(|one| good.replace("provider: lab", &format!("provider: lab, parameters: {one}")));
+    let all: Vec<String> = all.into_iter().chain(conditions).chain(parameters).collect();
     assert!(all.iter().all(|text| *text != good));
-    all.into()
+    all
 }
 
 pub(crate) fn a_policy_that_only_servers_refuse_leaves_plain_pods_alone(helm: &Helm) {
     for (at, text) in refused_by_servers().into_iter().enumerate() {
         assert!(read(&text).is_err(), "{text}");
         let values = with(values(&text), &certificates()[at % 4]);
-        plain_pods_are_left_alone(&render(helm, &values));
+        let objects = render(helm, &values);
+        plain_pods_are_left_alone(&objects);
+        assert!(of_webhook(&objects)[0].1.contains(" in object.metadata."), "{text}");
     }
 }
 
@@ -304,7 +297,11 @@ pub(crate) fn line_separators_of_unicode_are_refused(helm: &Helm) {
     for separator in ["\u{85}", "\u{2028}", "\u{2029}"] {
         let text = matching(&format!("{{{TRIGGER}}}")) + "# " + separator + "kind: Other\n";
         assert!(read(&text).unwrap_err().contains("ends a line for kubectl"));
-        refused(helm, &values(&text), &["`lab.yaml` has one of the characters U+0085", "hint: remove it"]);
+        refused(
+            helm,
+            &values(&text),
+            &["in `lab.yaml`, there is one of the characters U+0085", "hint: remove it"],
+        );
     }
 }
 
@@ -314,6 +311,6 @@ pub(crate) fn what_yaml_merges_is_written_out(helm: &Helm) {
         "{anyAnnotation: {a/x: \"true\"}, <<: {anyAnnotation: {b/x: \"true\"}}}",
         "{anyAnnotation: {a/x: \"true\"}, labels: {team: one, \"<<\": {team: two}}}",
     ] {
-        refused(helm, &values(&matching(merged)), &["`lab.yaml` has a merge key (`<<`)", "hint: "]);
+        refused(helm, &values(&matching(merged)), &["in `lab.yaml`, there is a merge key (`<<`)", "hint: "]);
     }
 }

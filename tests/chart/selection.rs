@@ -11,6 +11,7 @@ use crate::cases::{enabled, lab_policy, providers, render, with};
 use crate::conditions::{of_guard, of_webhook};
 use crate::helm::Helm;
 use crate::objects::{Objects, read_objects};
+use crate::registration::plain_pods_are_left_alone;
 
 /// Lays the files of every `ConfigMap` where it is mounted, below this folder, and reads what the arguments name.
 fn policy_sources(objects: &Objects, folder: &Path) -> PolicySources {
@@ -68,10 +69,7 @@ pub(crate) fn a_new_file_in_the_folder_is_a_provider_without_another_change(helm
     let values = yaml::read_value(values.as_str().unwrap()).unwrap().root.unwrap();
     assert_eq!(values, json!({"multinodeNetworking": {"lab": {"enabled": true, "rails": 2}}}));
     let error = render(json!(9)).unwrap_err();
-    assert!(
-        error.contains("multinodeNetworking.lab: `rails` has to be at most 8, and `9` is not"),
-        "{error}"
-    );
+    assert!(error.contains("/multinodeNetworking/lab/rails") && error.contains("got 9, want 8"), "{error}");
 }
 
 pub(crate) fn a_policy_of_the_operator_is_in_use_beside_it_or_alone(helm: &Helm) {
@@ -85,6 +83,30 @@ pub(crate) fn a_policy_of_the_operator_is_in_use_beside_it_or_alone(helm: &Helm)
     assert_eq!(loaded(helm, &lab), ["lab-roce"]);
     // Its provider may be enabled, too, as it is with `mutate --values`.
     assert_eq!(loaded(helm, &with(lab, &enabled("lab"))), ["lab-roce"]);
+}
+
+/// The chart leaves them to the servers, which do not start.
+pub(crate) fn policies_that_do_not_go_together_are_refused_by_the_servers(helm: &Helm) {
+    let refused = |values: &Value| {
+        let objects = render(helm, values);
+        plain_pods_are_left_alone(&objects);
+        let folder = tempfile::tempdir().unwrap();
+        policy_sources(&objects, folder.path()).load().map(|_| ()).unwrap_err().to_string()
+    };
+    let lab = lab_policy("lab");
+    let twice = refused(&json!({"extraPolicies": {"a.yaml": lab, "b.yaml": lab}}));
+    assert!(twice.contains("two policies are called `lab-roce`"), "{twice}");
+    let other = refused(&with(enabled("aws"), &json!({"extraPolicies": {"a.yaml": lab}})));
+    assert!(other.contains("enables `aws`, and policy `lab-roce` is for `lab`"), "{other}");
+    let same_name = lab_policy("aws").replace("lab-roce", "aws-efa");
+    let same_name = refused(&with(enabled("aws"), &json!({"extraPolicies": {"a.yaml": same_name}})));
+    assert!(same_name.contains("two policies are called `aws-efa`"), "{same_name}");
+    let narrowed = "{apiVersion: fabric-injector.io/v1alpha1, kind: FabricPolicy, metadata: {name: ours}, spec: \
+                    {extends: aws-efa, parameters: {efaDevicesPerGPU: {maximum: 4}}}}";
+    let narrowed = json!({"extraPolicies": {"a.yaml": narrowed}});
+    let settings = json!({"multinodeNetworking": {"aws": {"efaDevicesPerGPU": 5}}});
+    let narrowed = refused(&with(narrowed, &settings));
+    assert!(narrowed.contains("`efaDevicesPerGPU` is 5, more than its maximum 4"), "{narrowed}");
 }
 
 pub(crate) fn what_the_operator_sets_arrives_and_what_he_does_not_set_follows_the_node(helm: &Helm) {

@@ -23,6 +23,18 @@ pub(crate) fn chart() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/helm").join(RELEASE)
 }
 
+/// Copies the chart into a folder, with these texts of its templates replaced: file, old text, new text.
+pub(crate) fn copy_chart(folder: &Path, replaced: &[(&str, &str, &str)]) {
+    let copied = std::process::Command::new("cp").arg("-rT").arg(chart()).arg(folder).status().unwrap();
+    assert!(copied.success());
+    for (file, old, new) in replaced {
+        let path = folder.join("templates").join(file);
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(text.contains(old), "{file}");
+        std::fs::write(path, text.replace(old, new)).unwrap();
+    }
+}
+
 impl Helm {
     /// Helm keeps what it writes in this folder.
     pub(crate) fn new(program: &Path, kubeconfig: &Path, folder: &Path) -> Self {

@@ -85,7 +85,6 @@ const SCENARIOS: &[(&str, Scenario)] = scenarios![
     release::servers_report_registered_conditions_of_other_policies,
     release::a_rollback_gives_pods_what_they_got_before,
     release::another_field_manager_applies_the_release_without_a_conflict,
-    release::another_priority_is_an_upgrade,
     placement::servers_run_on_nodes_without_gpus_if_there_are_any,
     placement::a_job_survives_an_installation_that_finds_no_place,
     placement::an_upgrade_from_a_class_that_preempts_injects_every_pod,

@@ -63,7 +63,6 @@ fn with_policy(text: &str, certificate: &Value) -> Value {
     let mut values = values();
     values["multinodeNetworking"] = json!({});
     values["extraPolicies"] = json!({"lab.yaml": text});
-    values["server"]["shutdownDelaySeconds"] = json!(0);
     values.as_object_mut().unwrap().extend(certificate.as_object().unwrap().clone());
     values
 }

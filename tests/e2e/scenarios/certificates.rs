@@ -12,6 +12,7 @@ use super::values;
 use crate::api::Api;
 use crate::cluster::{Cluster, DEPLOYMENT};
 use crate::eventually;
+use crate::helm::copy_chart;
 use crate::workloads::{TRIGGER, annotated_template, is_injected, job, pod};
 
 const WEBHOOK: &str = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/fabric-injector";
@@ -112,13 +113,13 @@ async fn make_jobs(cluster: &Cluster, namespace: &str) {
     }
 }
 
-/// Values with which a certificate and its CA are replaced within a minute.
-fn short_durations() -> Value {
-    let mut values = values();
-    values["certificates"] = json!({"duration": "24s", "caDuration": "45s", "caOverlap": "4s"});
-    values["server"]["shutdownDelaySeconds"] = json!(2);
-    values
-}
+/// Arguments with which a certificate and its CA are replaced within a minute. The chart keeps the defaults of the program.
+const SHORT_DURATIONS: &str = "- --certificate-duration=24s
+- --ca-duration=45s
+- --ca-overlap=4s
+- --shutdown-delay=2s
+- --watch-nodes
+";
 
 async fn bundle(cluster: &Cluster) -> Option<String> {
     let webhook = cluster.api.get(WEBHOOK).await.ok();
@@ -145,7 +146,10 @@ async fn stored(cluster: &Cluster, key: &str) -> Option<String> {
 async fn install_with_short_durations(cluster: &Cluster) {
     cluster.uninstall().await;
     eventually("the Secret is gone", async || certificate(cluster).await.is_none()).await;
-    cluster.ensure(&short_durations()).await;
+    let folder = tempfile::tempdir().unwrap();
+    copy_chart(folder.path(), &[("_server.tpl", "- --watch-nodes\n", SHORT_DURATIONS)]);
+    cluster.helm.install_from(folder.path(), &values()).await;
+    cluster.serves().await;
 }
 
 pub(super) async fn certificates_and_authorities_rotate_and_every_pod_is_injected(cluster: &Cluster) {

@@ -1,14 +1,11 @@
 //! Where the scheduler puts servers, and what it takes away for them: nothing.
 
-use std::fs;
-use std::path::Path;
-
 use serde_json::{Value, json};
 
 use super::certificates::Clients;
 use super::values;
 use crate::cluster::{Cluster, SERVERS};
-use crate::helm::{RELEASE, chart};
+use crate::helm::{RELEASE, copy_chart};
 use crate::workloads::{annotated_template, job, plain_template, pod};
 use crate::{eventually, nodes};
 
@@ -155,23 +152,12 @@ pub(super) async fn a_job_survives_an_installation_that_finds_no_place(cluster: 
     cluster.api.delete("/api/v1/nodes/full-0").await.ok();
 }
 
-/// The chart as it was when its class preempted.
-fn chart_before(folder: &Path) {
-    let copied = std::process::Command::new("cp").arg("-rT").arg(chart()).arg(folder).status().unwrap();
-    assert!(copied.success());
-    for (file, new, old) in
-        [("_names.tpl", "-nonpreempting-", "-"), ("priorityclass.yaml", "preemptionPolicy: Never\n", "")]
-    {
-        let path = folder.join("templates").join(file);
-        let text = fs::read_to_string(&path).unwrap();
-        assert!(text.contains(new), "{file}");
-        fs::write(path, text.replace(new, old)).unwrap();
-    }
-}
-
 pub(super) async fn an_upgrade_from_a_class_that_preempts_injects_every_pod(cluster: &Cluster) {
+    // The chart as it was when its class preempted.
     let folder = tempfile::tempdir().unwrap();
-    chart_before(folder.path());
+    let replaced =
+        [("_names.tpl", "-nonpreempting-", "-"), ("priorityclass.yaml", "preemptionPolicy: Never\n", "")];
+    copy_chart(folder.path(), &replaced);
     cluster.forget().await;
     cluster.helm.install_from(folder.path(), &values()).await;
     cluster.serves().await;

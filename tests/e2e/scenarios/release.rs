@@ -31,20 +31,6 @@ pub(super) async fn tested(cluster: &Cluster) {
     assert!(said.contains("Phase:          Succeeded"), "{said}");
 }
 
-pub(super) async fn another_priority_is_an_upgrade(cluster: &Cluster) {
-    const CLASSES: &str = "/apis/scheduling.k8s.io/v1/priorityclasses";
-    cluster.ensure(&values()).await;
-    let mut values = values();
-    values["priorityClass"] = json!({"value": 5});
-    cluster.ensure(&values).await;
-    for server in cluster.servers().await {
-        assert_eq!(server["spec"]["priority"], 5, "{server}");
-    }
-    let path = |value| format!("{CLASSES}/fabric-injector-nonpreempting-{value}");
-    let status = async |value| cluster.api.get(&path(value)).await.status;
-    assert_eq!((status(5).await, status(1_000_000).await), (200, 404));
-}
-
 pub(super) async fn an_upgrade_with_the_same_values_changes_nothing(cluster: &Cluster) {
     cluster.ensure(&values()).await;
     let versions = async || {

@@ -39,7 +39,6 @@ fabric, be it under a longer name, as a label or in another place. The program g
 {{- $terms = append $terms (printf "has(place.metadata) && %s" (join " && " $all)) -}}
 {{- end -}}
 {{- $policies := include "fabric-injector.policies" . | fromJson -}}
-{{- if .Values.extraPoliciesConfigMap -}}{{- $policies = dict -}}{{- end -}}
 !(request.resource.group in ["apps", "batch"] || request.resource.resource == "rollouts") || {{ "" -}}
 (has(object.spec.jobTemplate) ? {{ "" -}}
 [object, object.spec.jobTemplate, object.spec.jobTemplate.spec.template] : {{ "" -}}

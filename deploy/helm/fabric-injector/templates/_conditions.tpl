@@ -61,8 +61,7 @@ has(object.metadata.annotations) && {{ if gt (len $terms) 1 }}({{ $any }}){{ els
 
 {{/* What asks for the fabric, as JSON: the keys of `annotations` of policies, and the `labels` of policies without one. */}}
 {{- define "fabric-injector.triggers" -}}
-{{- $triggers := default dict .Values.extraPoliciesTriggers -}}
-{{- $annotations := default list $triggers.annotations -}}
+{{- $annotations := list -}}
 {{- $labels := list -}}
 {{- $policies := include "fabric-injector.policies" . | fromJson -}}
 {{- range $name := keys $policies | sortAlpha -}}
@@ -71,7 +70,7 @@ has(object.metadata.annotations) && {{ if gt (len $terms) 1 }}({{ $any }}){{ els
 {{- else -}}{{- $labels = append $labels $match.labels -}}
 {{- end -}}
 {{- end -}}
-{{- dict "annotations" $annotations "labels" (concat $labels (default list $triggers.labels)) | toJson -}}
+{{- dict "annotations" $annotations "labels" $labels | toJson -}}
 {{- end -}}
 
 {{/*
@@ -140,7 +139,7 @@ depend on the webhook.
 
 {{/*
 Whether a container or an init container may have GPUs: by a limit, a device class or a claim. Takes `policies`, and in CEL
-`pod`, the pod or a template. Without `policies`, which the chart cannot read then, GPUs may be any extended resource.
+`pod`, the pod or a template.
 */}}
 {{- define "fabric-injector.requestsGpus" -}}
 {{- $gpus := list -}}
@@ -149,7 +148,6 @@ Whether a container or an init container may have GPUs: by a limit, a device cla
 {{- $gpu := `gpu in container.resources.limits && string(container.resources.limits[gpu]) != "0"` -}}
 {{- $class := `container.resources.limits.exists(name, name.startsWith("deviceclass.resource.kubernetes.io/"))` -}}
 {{- $any := printf "([%s].exists(gpu, %s) || %s)" $names $gpu $class -}}
-{{- if not .policies -}}{{- $any = `container.resources.limits.exists(name, name.contains("/"))` -}}{{- end -}}
 {{- $claims := `has(container.resources.claims) && size(container.resources.claims) > 0` -}}
 {{- $limits := printf "has(container.resources.limits) && %s" $any -}}
 {{- $container := printf "exists(container, has(container.resources) && (%s || %s))" $claims $limits -}}
@@ -158,24 +156,17 @@ has({{ .pod }}.spec.initContainers) && {{ .pod }}.spec.initContainers.{{ $contai
 {{- end -}}
 
 {{- define "fabric-injector.webhookConditions" -}}
+{{- $policies := include "fabric-injector.policies" . | fromJson -}}
 - name: has-trigger
   expression: {{ include "fabric-injector.triggerExpression" . | quote }}
-{{ if .Values.webhook.matchConditions -}}
-{{- toYaml .Values.webhook.matchConditions -}}
-{{- else -}}
-{{- $policies := include "fabric-injector.policies" . | fromJson -}}
 - name: policy-matches-pod
   expression: {{ include "fabric-injector.policyMatchesPod" (dict "policies" $policies "values" false) | quote }}
 {{- end -}}
-{{- end -}}
 
 {{- define "fabric-injector.guardConditions" -}}
+{{- $policies := include "fabric-injector.policies" . | fromJson -}}
 - name: has-trigger
   expression: {{ include "fabric-injector.triggerExpression" . | quote }}
-{{ if .Values.guard.matchConditions -}}
-{{- toYaml .Values.guard.matchConditions -}}
-{{- else -}}
-{{- $policies := include "fabric-injector.policies" . | fromJson -}}
 - name: policy-matches-pod
   expression: {{ include "fabric-injector.policyMatchesPod" (dict "policies" $policies "values" true) | quote }}
 - name: requests-gpus
@@ -186,11 +177,16 @@ has({{ .pod }}.spec.initContainers) && {{ .pod }}.spec.initContainers.{{ $contai
   expression: {{ printf "!(has(object.metadata.annotations) && %q in object.metadata.annotations)"
     "kubernetes.io/config.mirror" | quote }}
 {{- end -}}
-{{- end -}}
 
 {{/* The namespaces that webhook and guard exclude, as JSON. */}}
 {{- define "fabric-injector.excludedNamespaces" -}}
 {{- concat (list "kube-system" "kube-public" "kube-node-lease") .Values.webhook.excludedNamespaces | toJson -}}
+{{- end -}}
+
+{{/* Not empty if the webhook excludes the namespace `test.namespace`. */}}
+{{- define "fabric-injector.testNamespaceIsExcluded" -}}
+{{- $excluded := append (include "fabric-injector.excludedNamespaces" . | fromJsonArray) .Release.Namespace -}}
+{{- if has .Values.test.namespace $excluded -}}true{{- end -}}
 {{- end -}}
 
 {{/* A selector of all other namespaces. Takes the root as `root`, and `excluded`. */}}

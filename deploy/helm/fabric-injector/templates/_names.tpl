@@ -27,11 +27,17 @@ app.kubernetes.io/component: webhook
 {{- end -}}
 
 {{- define "fabric-injector.labels" -}}
-helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
-{{ include "fabric-injector.selectorLabels" . }}
-app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
-app.kubernetes.io/managed-by: {{ .Release.Service }}
-{{- with .Values.commonLabels }}
+{{- include "fabric-injector.labelsAnd" (list . dict) -}}
+{{- end -}}
+
+{{/* The labels of an object that has more of them, which take precedence over `commonLabels`. Takes the root and these. */}}
+{{- define "fabric-injector.labelsAnd" -}}
+{{- $root := first . -}}
+helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace "+" "_" }}
+{{ include "fabric-injector.selectorLabels" $root }}
+app.kubernetes.io/version: {{ $root.Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ $root.Release.Service }}
+{{- with merge dict (default dict (last .)) (default dict $root.Values.commonLabels) }}
 {{ toYaml . }}
 {{- end }}
 {{- end -}}
@@ -74,9 +80,5 @@ two writers. */}}
 {{- end -}}
 
 {{- define "fabric-injector.priorityClassName" -}}
-{{- if .Values.priorityClassName -}}
-{{- .Values.priorityClassName -}}
-{{- else if .Values.priorityClass.create -}}
-{{- printf "%s-nonpreempting-%d" (include "fabric-injector.fullname" .) (int64 .Values.priorityClass.value) -}}
-{{- end -}}
+{{- default (printf "%s-nonpreempting-1000000" (include "fabric-injector.fullname" .)) .Values.priorityClassName -}}
 {{- end -}}

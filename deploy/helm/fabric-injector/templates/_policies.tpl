@@ -18,133 +18,91 @@ The policies in use, as JSON, because a template returns text. Each has the form
 {{- first $enabled | default "" -}}
 {{- end -}}
 
-{{/* The built-in policies by name. */}}
-{{- define "fabric-injector.builtInPolicies" -}}
-{{- $policies := dict -}}
-{{- range .Files.Get "files/policies.json" | fromJsonArray -}}{{- $_ := set $policies .name . -}}{{- end -}}
-{{- toJson $policies -}}
-{{- end -}}
-
-{{/* The parts of policies, by name, in the form of `fabric-injector.ownPolicies`. */}}
-{{- define "fabric-injector.parts" -}}
-{{- $parts := dict -}}
-{{- range .Files.Get "files/parts.json" | fromJsonArray -}}{{- $_ := set $parts .name . -}}{{- end -}}
-{{- toJson $parts -}}
-{{- end -}}
-
-{{/*
-A policy, or a part of policies, with what it has from those that it extends. Takes its `name`, the `builtIn` policies, the
-operator's `own` policies as they are written, the parts among them, and those `seen` on the way.
-*/}}
-{{- define "fabric-injector.resolved" -}}
-{{- if not (hasKey .own .name) -}}
-{{- get .builtIn .name | toJson -}}
-{{- else -}}
-{{- $own := get .own .name -}}
-{{- $extends := default list $own.spec.extends -}}
-{{- $policy := dict "name" .name "match" dict "parameters" dict -}}
-{{- $specs := list -}}
-{{- range $base := kindIs "string" $extends | ternary (list $extends) $extends -}}
-{{- include "fabric-injector.checkBase" (dict "base" $base "place" $) -}}
-{{- $specs = append $specs (include "fabric-injector.resolved"
-    (dict "name" $base "builtIn" $.builtIn "own" $.own "seen" (append $.seen $base)) | fromJson) -}}
-{{- end -}}
-{{- $gpus := list -}}
-{{- range $spec := $specs -}}
-{{- with $spec.provider -}}{{- $_ := set $policy "provider" . -}}{{- end -}}
-{{- $gpus = concat $gpus (default list $spec.gpuResources) -}}
-{{- end -}}
-{{- if and (hasKey $own.spec "provider") (hasKey $policy "provider") -}}
-{{- include "fabric-injector.refuse" (list
-    (printf "extraPolicies: in `%s`, an extension has the `provider` of its base" $own.file) "remove it") -}}
-{{- end -}}
-{{- with $own.spec.provider -}}{{- $_ := set $policy "provider" . -}}{{- end -}}
-{{- $_ := set $policy "gpuResources" (concat $gpus (default list (default dict $own.spec.gpus).resources) | uniq) -}}
-{{- range $spec := append $specs $own.spec -}}
-{{- range $key, $value := $spec.match -}}{{- $_ := set $policy.match $key $value -}}{{- end -}}
-{{- range $name, $fields := $spec.parameters -}}
-{{- $parameter := get $policy.parameters $name | default dict -}}
-{{- /* An extension can set a parameter of its base to a value. */ -}}
-{{- if kindIs "map" $fields -}}
-{{- range $key, $value := $fields -}}{{- $_ := set $parameter $key $value -}}{{- end -}}
-{{- end -}}
-{{- if not $parameter.type -}}
-{{- $kinds := dict "string" "string" "bool" "boolean" "float64" "number" "int64" "number" "slice" "stringList" -}}
-{{- $told := get $kinds (kindOf $parameter.default) -}}
-{{- $_ := set $parameter "type" (hasKey $parameter "enum" | ternary "string" (default "" $told)) -}}
-{{- end -}}
-{{- $_ := set $policy.parameters $name $parameter -}}
-{{- end -}}
-{{- end -}}
-{{- /* A part has neither. */ -}}
-{{- if or $policy.provider (hasKey $own.spec "description") -}}
-{{- include "fabric-injector.checkResolved" (dict "file" $own.file "policy" $policy) -}}
-{{- end -}}
-{{- toJson $policy -}}
-{{- end -}}
-{{- end -}}
-
-{{/* Fails if there is no such base. Takes its name as `base`, and what `resolved` takes as `place`. */}}
-{{- define "fabric-injector.checkBase" -}}
-{{- $place := .place -}}
-{{- if has .base $place.seen -}}
-{{- include "fabric-injector.refuse" (list
-    (printf "extraPolicies: `%s` extends itself, directly or through another policy" .base)
-    "extend a policy that does not extend this one") -}}
-{{- end -}}
-{{- $known := concat (keys $place.own) (keys $place.builtIn) | uniq | sortAlpha -}}
-{{- if not (has .base $known) -}}
-{{- include "fabric-injector.refuse" (list
-    (printf "extraPolicies: `%s` extends `%s`, which is neither a built-in policy nor in `extraPolicies`"
-      $place.name .base)
-    (printf "there are `%s`" (join "`, `" $known))) -}}
-{{- end -}}
-{{- end -}}
-
-{{/* All policies that there are, by name: the built-in ones, and those in `extraPolicies`. */}}
-{{- define "fabric-injector.allPolicies" -}}
-{{- $builtIn := include "fabric-injector.builtInPolicies" . | fromJson -}}
-{{- $own := include "fabric-injector.ownPolicies" . | fromJson -}}
-{{- $files := merge (deepCopy $own) (include "fabric-injector.parts" . | fromJson) -}}
-{{- $all := deepCopy $builtIn -}}
-{{- range $name := keys $own -}}
-{{- $policy := include "fabric-injector.resolved"
-    (dict "name" $name "builtIn" $builtIn "own" $files "seen" (list $name)) | fromJson -}}
-{{- if $policy.provider -}}{{- $_ := set $all $name $policy -}}{{- end -}}
-{{- end -}}
-{{- toJson $all -}}
-{{- end -}}
-
-{{/* The policies in `extraPolicies`, by name, with all that they inherit. */}}
-{{- define "fabric-injector.extraPolicies" -}}
-{{- $all := include "fabric-injector.allPolicies" . | fromJson -}}
-{{- $policies := dict -}}
-{{- range $name := keys (include "fabric-injector.ownPolicies" . | fromJson) -}}
-{{- with get $all $name -}}{{- $_ := set $policies $name . -}}{{- end -}}
-{{- end -}}
-{{- toJson $policies -}}
-{{- end -}}
-
 {{/* Not empty if the nodes choose the provider for a pod. */}}
 {{- define "fabric-injector.byNodes" -}}
-{{- $named := or (include "fabric-injector.provider" .) .Values.extraPolicies .Values.extraPoliciesConfigMap -}}
-{{- if and .Values.nodes.watch (not $named) -}}true{{- end -}}
+{{- if not (or (not .Values.nodes.watch) (include "fabric-injector.provider" .) .Values.extraPolicies) -}}true{{- end -}}
 {{- end -}}
 
 {{/* The built-in policies of the enabled provider by name; all of them if the nodes choose. */}}
-{{- define "fabric-injector.enabledPolicy" -}}
+{{- define "fabric-injector.enabledPolicies" -}}
 {{- $provider := include "fabric-injector.provider" . -}}
 {{- $byNodes := include "fabric-injector.byNodes" . -}}
 {{- $policies := dict -}}
-{{- range $name, $policy := include "fabric-injector.builtInPolicies" . | fromJson -}}
-{{- if or $byNodes (eq $policy.provider $provider) -}}{{- $_ := set $policies $name $policy -}}{{- end -}}
+{{- range .Files.Get "files/policies.json" | fromJsonArray -}}
+{{- if or $byNodes (eq .provider $provider) -}}{{- $_ := set $policies .name . -}}{{- end -}}
 {{- end -}}
 {{- toJson $policies -}}
 {{- end -}}
 
-{{/* The policies in use that the chart can read, by name. */}}
+{{/* The policies in `extraPolicies` by name, each with what it has from those that it extends. */}}
+{{- define "fabric-injector.extraPolicies" -}}
+{{- $all := dict -}}
+{{- range .Files.Get "files/policies.json" | fromJsonArray -}}{{- $_ := set $all .name . -}}{{- end -}}
+{{- range $name, $gpus := .Files.Get "files/parts.json" | fromJson -}}
+{{- $_ := set $all $name (dict "gpuResources" $gpus) -}}
+{{- end -}}
+{{- $own := list -}}
+{{- range $file, $text := .Values.extraPolicies -}}
+{{- $own = append $own (include "fabric-injector.ownPolicy" (dict "file" $file "text" $text) | fromJson) -}}
+{{- end -}}
+{{- range $own -}}{{- $_ := set $all .name . -}}{{- end -}}
+{{- $policies := dict -}}
+{{- range $own -}}
+{{- $policy := include "fabric-injector.resolved" (dict "name" .name "all" $all "seen" (list .name)) | fromJson -}}
+{{- /* A part of policies has neither. */ -}}
+{{- if or $policy.provider .hasDescription -}}
+{{- $needed := dict "provider" $policy.provider "gpus.resources" $policy.gpuResources "match" $policy.match -}}
+{{- $file := .file -}}
+{{- range $key, $value := $needed -}}
+{{- if not $value -}}
+{{- include "fabric-injector.refuse" (list
+    (printf "extraPolicies: in `%s`, `spec` has no `%s`" $file $key) (printf "add `%s:`" $key)) -}}
+{{- end -}}
+{{- end -}}
+{{- if not (or $policy.match.anyAnnotation $policy.match.labels) -}}
+{{- include "fabric-injector.refuse" (list
+    (printf "extraPolicies: in `%s`, `match` selects pods that do not ask for the fabric" $file)
+    "give `anyAnnotation` or `labels`; the other keys only restrict what these match") -}}
+{{- end -}}
+{{- $_ := set $policies .name $policy -}}
+{{- end -}}
+{{- end -}}
+{{- toJson $policies -}}
+{{- end -}}
+
+{{/* A policy with what it has from those that it extends. Takes its `name`, `all` by name, and those `seen` on the way. */}}
+{{- define "fabric-injector.resolved" -}}
+{{- $specs := list -}}
+{{- range $base := (get .all .name).bases -}}
+{{- if has $base $.seen -}}
+{{- include "fabric-injector.refuse" (list
+    (printf "extraPolicies: `%s` extends itself, directly or through another policy" $base)
+    "extend a policy that does not extend this one") -}}
+{{- else if not (hasKey $.all $base) -}}
+{{- include "fabric-injector.refuse" (list
+    (printf "extraPolicies: `%s` extends `%s`, which is neither a built-in policy nor in `extraPolicies`" $.name $base)
+    (printf "there are `%s`" (keys $.all | sortAlpha | join "`, `"))) -}}
+{{- end -}}
+{{- $specs = append $specs (include "fabric-injector.resolved"
+    (dict "name" $base "all" $.all "seen" (append $.seen $base)) | fromJson) -}}
+{{- end -}}
+{{- $policy := dict "match" dict "gpuResources" list -}}
+{{- range append $specs (get .all .name) -}}
+{{- with .provider -}}{{- $_ := set $policy "provider" . -}}{{- end -}}
+{{- $_ := set $policy "gpuResources" (default list .gpuResources | concat $policy.gpuResources | uniq) -}}
+{{- range $key, $value := .match -}}{{- $_ := set $policy.match $key $value -}}{{- end -}}
+{{- end -}}
+{{- toJson $policy -}}
+{{- end -}}
+
+{{/* The policies in use by name. */}}
 {{- define "fabric-injector.policies" -}}
-{{- $enabled := include "fabric-injector.enabledPolicy" . | fromJson -}}
-{{- $extra := include "fabric-injector.extraPolicies" . | fromJson -}}
-{{- toJson (merge $enabled $extra) -}}
+{{- $policies := merge (include "fabric-injector.enabledPolicies" . | fromJson)
+    (include "fabric-injector.extraPolicies" . | fromJson) -}}
+{{- if not $policies -}}
+{{- include "fabric-injector.refuse" (list
+    "multinodeNetworking: no provider is enabled, so no pod would be injected"
+    "set `multinodeNetworking.PROVIDER.enabled=true` for a provider that `fabric-injector policy list` lists, let the nodes choose by `nodes.watch=true`, or add policies of your own to `extraPolicies`") -}}
+{{- end -}}
+{{- toJson $policies -}}
 {{- end -}}

@@ -4,9 +4,9 @@
 {{- $fullname := include "fabric-injector.fullname" . -}}
 - serve
 - --values=/etc/fabric-injector/values/values.yaml
-{{- if or .Values.extraPolicies .Values.extraPoliciesConfigMap }}
+{{- if .Values.extraPolicies }}
 {{- /* With `--policy`, the enabled provider no longer selects the built-in policy. */}}
-{{- range $name, $policy := include "fabric-injector.enabledPolicy" . | fromJson }}
+{{- range $name, $policy := include "fabric-injector.enabledPolicies" . | fromJson }}
 - --policy={{ $name }}
 {{- end }}
 - --policy=/etc/fabric-injector/policies
@@ -17,9 +17,6 @@
 {{- if .Values.advice.enabled }}
 - --manage-advice={{ $fullname }}
 {{- end }}
-- --certificate-duration={{ .Values.certificates.duration }}
-- --ca-duration={{ .Values.certificates.caDuration }}
-- --ca-overlap={{ .Values.certificates.caOverlap }}
 {{- else }}
 - --tls-dir=/etc/fabric-injector/tls
 {{- end }}
@@ -37,8 +34,6 @@
 {{- end }}
 # The same response, whether injection fails or the API server reaches no replica.
 - --on-error={{ eq (include "fabric-injector.failurePolicy" .) "Ignore" | ternary "allow" "deny" }}
-- --shutdown-delay={{ .Values.server.shutdownDelaySeconds }}s
-- --drain-timeout={{ .Values.server.drainTimeoutSeconds }}s
 {{- with .Values.server.log }}
 - {{ printf "--log=%s" . | quote }}
 {{- end }}
