@@ -11,7 +11,7 @@ use fabric_tools::policy_list::listed;
 use serde_json::{Value, json};
 
 use crate::objects::read_objects;
-use crate::package::schema_with_parameters_of;
+use crate::package::{schema_with_parameters_of, table_of};
 use crate::{chart, programs};
 
 /// The release in all tests. The plain manifests have the same names.
@@ -60,9 +60,9 @@ impl Helm {
         policies.push(Definition::read("another.yaml", text).unwrap());
         let policies: Vec<_> = policies.iter().map(listed).collect();
         let policies = serde_json::to_value(&policies).unwrap();
-        fs::write(folder.path().join("files/policies.json"), policies.to_string()).unwrap();
-        let schema = schema_with_parameters_of(policies.as_array().unwrap());
-        fs::write(folder.path().join("values.schema.json"), schema).unwrap();
+        let policies = policies.as_array().unwrap();
+        fs::write(folder.path().join("files/policies.json"), table_of(policies)).unwrap();
+        fs::write(folder.path().join("values.schema.json"), schema_with_parameters_of(policies)).unwrap();
         self.template_of(folder.path(), RELEASE, NAMESPACE, values)
     }
 

@@ -13,27 +13,40 @@ use crate::cases::{enabled, providers};
 use crate::helm::Helm;
 use crate::{chart, compare_or_write, read, root};
 
-pub(crate) fn the_table_of_policies_is_what_the_program_prints() {
+/// The built-in policies, as the program lists them.
+fn listed_policies() -> Vec<Value> {
     let program = env!("CARGO_BIN_EXE_fabric-injector");
     let output = Command::new(program).args(["policy", "list", "--output", "json"]).output().unwrap();
     assert!(output.status.success());
-    compare_or_write(&chart().join("files/policies.json"), &String::from_utf8(output.stdout).unwrap());
+    serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// The GPU resources of each part of policies, with those of the parts that it extends.
-pub(crate) fn the_table_of_parts_has_their_gpu_resources() {
-    fn resources(name: &str) -> BTreeSet<String> {
-        let part = PARTS.iter().find(|part| part.name == name).unwrap();
-        let spec = read_value(part.text).unwrap().root.unwrap()["spec"].take();
-        let bases = spec["extends"].as_array().cloned().unwrap_or_else(|| vec![spec["extends"].clone()]);
-        let inherited = bases.iter().filter_map(Value::as_str).flat_map(resources);
-        let own = spec["gpus"]["resources"].as_array().into_iter().flatten();
-        own.map(|gpu| gpu.as_str().unwrap().to_owned()).chain(inherited).collect()
-    }
-    let parts: BTreeMap<&str, BTreeSet<String>> =
-        PARTS.iter().map(|part| (part.name, resources(part.name))).collect();
-    let table = serde_json::to_string_pretty(&parts).unwrap() + "\n";
-    compare_or_write(&chart().join("files/parts.json"), &table);
+/// The GPU resources of a part of policies, with those of the parts that it extends.
+fn resources(part: &str) -> BTreeSet<String> {
+    let part = PARTS.iter().find(|one| one.name == part).unwrap();
+    let spec = read_value(part.text).unwrap().root.unwrap()["spec"].take();
+    let bases = spec["extends"].as_array().cloned().unwrap_or_else(|| vec![spec["extends"].clone()]);
+    let inherited = bases.iter().filter_map(Value::as_str).flat_map(resources);
+    let own = spec["gpus"]["resources"].as_array().into_iter().flatten();
+    own.map(|gpu| gpu.as_str().unwrap().to_owned()).chain(inherited).collect()
+}
+
+/// The facts that the chart reads of these policies, as the program lists them, and of the parts of policies, by name.
+pub(crate) fn table_of(policies: &[Value]) -> String {
+    let parts =
+        PARTS.iter().map(|part| (part.name.to_owned(), json!({"gpuResources": resources(part.name)})));
+    let kept = |policy: &Value| {
+        ["provider", "gpuResources", "match"].map(|key| (key.to_owned(), policy[key].clone()))
+    };
+    let name = |policy: &Value| policy["name"].as_str().unwrap().to_owned();
+    let policies =
+        policies.iter().map(|policy| (name(policy), Value::Object(kept(policy).into_iter().collect())));
+    let table: BTreeMap<String, Value> = parts.chain(policies).collect();
+    serde_json::to_string_pretty(&table).unwrap() + "\n"
+}
+
+pub(crate) fn the_table_of_policies_is_what_the_program_lists() {
+    compare_or_write(&chart().join("files/policies.json"), &table_of(&listed_policies()));
 }
 
 /// The values that a parameter can have, as a schema. In a table by a label of nodes, each value has the same form.
@@ -124,9 +137,7 @@ pub(crate) fn schema_with_parameters_of(policies: &[Value]) -> String {
 }
 
 pub(crate) fn the_schema_has_the_parameters_that_the_program_lists() {
-    let table = read(&chart().join("files/policies.json"));
-    let policies: Vec<Value> = serde_json::from_str(&table).unwrap();
-    compare_or_write(&chart().join("values.schema.json"), &schema_with_parameters_of(&policies));
+    compare_or_write(&chart().join("values.schema.json"), &schema_with_parameters_of(&listed_policies()));
 }
 
 /// What tables by a label of nodes there are in policies and their parts: each label, with the values that it is compared

@@ -236,11 +236,12 @@ pub(crate) fn there_is_one_certificate_and_its_ca_is_known(helm: &Helm) {
     refused_with_aws(helm, &both, &["`certManager.enabled` and `tls.secretName` are both given"]);
     refused_with_aws(helm, &json!({"tls": {"secretName": "own"}}), &["without `caBundle`", "--set-file"]);
     let key = json!({"tls": {"secretName": "own", "caBundle": "-----BEGIN PRIVATE KEY-----\nSECRET"}});
-    let said = refused_with_aws(helm, &key, &["`caBundle` is not a certificate in PEM"]);
+    let said = refused_with_aws(helm, &key, &["`tls.caBundle` is not a certificate in PEM"]);
     assert!(!said.contains("SECRET"), "{said}");
     refused_with_aws(helm, &json!({"tls": {"caBundle": ca}}), &["without `secretName`"]);
     let key = json!({"server": {"clientCaBundle": "-----BEGIN PRIVATE KEY-----\nSECRET"}});
-    let said = refused_with_aws(helm, &key, &["`clientCaBundle` is not a certificate in PEM", "--set-file"]);
+    let said =
+        refused_with_aws(helm, &key, &["`server.clientCaBundle` is not a certificate in PEM", "--set-file"]);
     assert!(!said.contains("SECRET"), "{said}");
 }
 

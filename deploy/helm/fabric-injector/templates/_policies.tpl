@@ -1,6 +1,6 @@
 {{/*
-The policies in use, as JSON, because a template returns text. Each has the form of `fabric-injector policy list
---output json`, which has printed the built-in ones: the chart has no other knowledge of them.
+The policies in use, as JSON, because a template returns text. A test writes files/policies.json: what the program lists
+of the built-in policies and of their parts. The chart has no other knowledge of them.
 */}}
 
 {{/* The enabled provider, or an empty text. */}}
@@ -28,19 +28,18 @@ The policies in use, as JSON, because a template returns text. Each has the form
 {{- $provider := include "fabric-injector.provider" . -}}
 {{- $byNodes := include "fabric-injector.byNodes" . -}}
 {{- $policies := dict -}}
-{{- range .Files.Get "files/policies.json" | fromJsonArray -}}
-{{- if or $byNodes (eq .provider $provider) -}}{{- $_ := set $policies .name . -}}{{- end -}}
+{{- range $name, $policy := .Files.Get "files/policies.json" | fromJson -}}
+{{- /* A part of policies has no provider. */ -}}
+{{- if and $policy.provider (or $byNodes (eq $policy.provider $provider)) -}}
+{{- $_ := set $policies $name $policy -}}
+{{- end -}}
 {{- end -}}
 {{- toJson $policies -}}
 {{- end -}}
 
 {{/* The policies in `extraPolicies` by name, each with what it has from those that it extends. */}}
 {{- define "fabric-injector.extraPolicies" -}}
-{{- $all := dict -}}
-{{- range .Files.Get "files/policies.json" | fromJsonArray -}}{{- $_ := set $all .name . -}}{{- end -}}
-{{- range $name, $gpus := .Files.Get "files/parts.json" | fromJson -}}
-{{- $_ := set $all $name (dict "gpuResources" $gpus) -}}
-{{- end -}}
+{{- $all := .Files.Get "files/policies.json" | fromJson -}}
 {{- $own := list -}}
 {{- range $file, $text := .Values.extraPolicies -}}
 {{- $own = append $own (include "fabric-injector.ownPolicy" (dict "file" $file "text" $text) | fromJson) -}}

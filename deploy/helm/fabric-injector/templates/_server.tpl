@@ -82,16 +82,3 @@ caBundle: {{ .root.Values.tls.caBundle | b64enc }}
 {{- define "fabric-injector.hasGuard" -}}
 {{- if and .Values.guard.enabled (ne .Values.webhook.mode "audit") -}}true{{- end -}}
 {{- end -}}
-
-{{- define "fabric-injector.checkPorts" -}}
-{{- if eq (int .Values.ports.webhook) (int .Values.ports.admin) -}}
-{{- include "fabric-injector.refuse" (list
-    (printf "ports: `webhook` and `admin` are both %d" (int .Values.ports.admin))
-    "choose another port for one of them") -}}
-{{- end -}}
-{{- if and .Values.hostNetwork (has 10250 (list (int .Values.ports.webhook) (int .Values.ports.admin))) -}}
-{{- include "fabric-injector.refuse" (list
-    "ports: with `hostNetwork`, 10250 is the port of the kubelet"
-    "choose another port, or set `hostNetwork: false`") -}}
-{{- end -}}
-{{- end -}}
