@@ -47,7 +47,7 @@ start and when they reload.
 {{- $named := "a name of lower-case letters, digits and hyphens" -}}
 {{- $text := `"([^"\\]|\\.)*"` -}}
 {{- $kind := printf `"[A-Za-z][A-Za-z0-9]*([.]%s)?"` (replace "A-Za-z" "a-z" $domain) -}}
-{{- /* Each field that the chart reads: the pattern of its JSON, and what it must be in words. */ -}}
+{{- /* Each field: the pattern of its JSON, and what it must be in words. No condition is made of `nodes` and `when`. */ -}}
 {{- $forms := dict
     "metadata.name" (list (printf "^%s$" $name) $named)
     "spec.provider" (list (printf "^%s$" $name) $named)
@@ -59,7 +59,7 @@ start and when they reload.
     "spec.match.labels" (list (printf $map $key (printf `"(%s)?"` $part)) "a map from names of labels to their values")
     "spec.match.namespaces" (list (printf $list $name) "a list of names of namespaces")
     "spec.match.ownerKinds" (list (printf $list $kind) "a list of `Kind` and `Kind.group`")
-    "spec.match.when" (list "" "") -}}
+    "spec.match.nodes" (list "" "") "spec.match.when" (list "" "") -}}
 {{- $values := dict "metadata.name" $metadata.name -}}
 {{- range $key, $value := pick $spec "provider" "extends" -}}{{- $_ := set $values (print "spec." $key) $value -}}{{- end -}}
 {{- range $key, $value := $spec.match -}}{{- $_ := set $values (print "spec.match." $key) $value -}}{{- end -}}
