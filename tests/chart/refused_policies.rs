@@ -261,6 +261,9 @@ pub(crate) fn what_a_policy_may_have_is_taken(helm: &Helm) {
         matching(&format!(
             "{{{TRIGGER}, nodes: {{providerIDs: ['lab://*'], labels: {{lab.example/*: '*'}}}}}}"
         )),
+        matching(&format!(
+            "{{{TRIGGER}, exceptAnnotation: {{}}, labels: {{}}, namespaces: [], ownerKinds: []}}"
+        )),
         extension("{exceptAnnotation: {}}"),
         extension("{anyAnnotation: {}, labels: {a: b}}"),
         policy("extends: aws-efa, parameters: {efaDevicesPerGPU: {minimum: 0, maximum: 4}}"),

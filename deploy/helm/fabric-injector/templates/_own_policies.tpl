@@ -36,10 +36,9 @@ start and when they reload.
 {{- include "fabric-injector.refuseForm" (list $at $place "a map" (toRawJson $value)) -}}
 {{- end -}}
 {{- end -}}
-{{- /* An extension drops a key of its base by an empty one. */ -}}
-{{- $optional := hasKey $spec "extends" | ternary "?" "" -}}
-{{- $map := print `^\{(%[1]s:%[2]s(,%[1]s:%[2]s)*)` $optional `\}$` -}}
-{{- $list := print `^\[(%[1]s(,%[1]s)*)` $optional `\]$` -}}
+{{- /* Empty ones are as if they were not there, and drop those of the base of an extension. */ -}}
+{{- $map := `^\{(%[1]s:%[2]s(,%[1]s:%[2]s)*)?\}$` -}}
+{{- $list := `^\[(%[1]s(,%[1]s)*)?\]$` -}}
 {{- $part := `[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?` -}}
 {{- $domain := `[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?([.][A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?)*` -}}
 {{- $key := printf `"(%s/)?%s"` $domain $part -}}
