@@ -21,7 +21,7 @@ trainer.kubeflow.org: [trainjobs, trainingruntimes]
 {{/*
 Whether a workload has something to be said about: a template requests GPUs, or something around the pods asks for the
 fabric, be it under a longer name, as a label or in another place. The program generates the same text
-(src/core/registration). Of the kinds whose pod template has one place, most have no GPUs; the others are always sent.
+(crates/engine/src/registration). Of the kinds whose pod template has one place, most have no GPUs; the others are always sent.
 */}}
 {{- define "fabric-injector.adviceExpression" -}}
 {{- $triggers := include "fabric-injector.triggers" . | fromJson -}}

@@ -1,6 +1,6 @@
 {{/*
 CEL expressions for the API server, generated from `match` of the policies. The program generates the same text
-(src/core/registration), and a test compares both: change them together.
+(crates/engine/src/registration), and a test compares both: change them together.
 
 `toRawJson` makes the strings of CEL. For YAML, which does not take every character of JSON, there is `quote`.
 */}}
