@@ -13,11 +13,11 @@ mod manifests;
 mod mutate;
 mod nccl_test;
 mod node_options;
+mod nodes;
 mod output;
 mod parse;
 mod policy;
 mod policy_sources;
-mod pools;
 mod program;
 mod render;
 mod report;
@@ -49,7 +49,7 @@ enum Command {
     Serve(Box<serve::Arguments>),
     Certs(certs::Arguments),
     Check(check::Arguments),
-    Nodes(pools::Arguments),
+    Nodes(nodes::Arguments),
     Manifests(manifests::Arguments),
     Completions(completions::Arguments),
     Man(man::Arguments),
@@ -107,7 +107,7 @@ pub fn run() -> ExitCode {
         Command::Policy(arguments) => policy::run(arguments, &mut output),
         Command::Certs(arguments) => certs::run(arguments, &mut output),
         Command::Check(arguments) => check::run(arguments, &mut output),
-        Command::Nodes(arguments) => pools::run(arguments, &mut output),
+        Command::Nodes(arguments) => nodes::run(arguments, &mut output),
         Command::Manifests(arguments) => manifests::run(arguments, &mut output),
         Command::Completions(arguments) => completions::run(arguments, &mut output),
         Command::Man(arguments) => man::run(arguments, &mut output),

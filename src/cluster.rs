@@ -1,10 +1,12 @@
-//! The API server: the nodes that it has, the installation that `check` examines, and the registration of the webhook.
+//! What the program reads from an API server, and what the server writes to it.
 //!
-//! The server's management of its own certificate, in clusters without cert-manager: a CA and a serving certificate in
-//! one Secret that all replicas share, and `caBundle` in the webhook configuration.
-//!
-//! All replicas do the same, and none is the leader. A replica writes an object on the condition that its
-//! `resourceVersion` is still the one that it read; after a conflict it reads again.
+//! - `node_watch` lists and watches nodes.
+//! - `installation`, `evidence`, `logs` and `dry_run` read for `check` and `diagnose`.
+//! - `events` creates Events.
+//! - `reconciler` manages the server's own certificate in clusters without cert-manager: a CA and a serving certificate in
+//!   one Secret that all replicas share (`rotation`, by the `schedule`), and `caBundle` in the webhook configuration. All
+//!   replicas do the same, and none is the leader. A replica writes an object only if its `resourceVersion` is still the
+//!   one that it read; after a conflict, it reads the object again.
 
 mod api;
 mod certificate;
@@ -19,7 +21,7 @@ mod replica;
 mod rotation;
 mod schedule;
 mod secret;
-mod watch;
+mod webhook_watch;
 
 pub(crate) use events::Events;
 pub(crate) use installation::examine;

@@ -1,5 +1,12 @@
-//! The program around the crates below `crates`: the command line, the server, the reconciler of its registration,
-//! files and telemetry.
+//! The program around the crates in `crates`. It reads and prints; they decide.
+//!
+//! | to change | look at |
+//! |---|---|
+//! | a command, an option, what is printed | [`cli`] |
+//! | HTTPS, limits, health, reloads | [`server`] |
+//! | what is read from an API server or written to it | [`cluster`] |
+//! | logs, metrics, traces | [`telemetry`] |
+//! | which policies are in use, and the built-in ones | [`policy_sources`], [`builtin`] |
 //!
 //! These modules are for the program and its tests, and change without notice.
 

@@ -2,6 +2,9 @@
 //!
 //! It passes each review to [`fabric_engine::admission::answer`]. hyper reads the requests of a connection, and this module
 //! controls the TLS handshake, the limits on time, number and memory, and the shutdown.
+//!
+//! The path of a request: `port` accepts a connection, `tls` and `connection` read its head, `webhook` checks the limits,
+//! `body` reads the review, `queue` waits for a turn if the review is large, and `reply` or `rejection` is the response.
 
 mod admin;
 mod body;
@@ -12,7 +15,7 @@ mod nodes;
 mod port;
 mod queue;
 mod readiness;
-mod reconcile;
+mod reconcile_loop;
 mod rejection;
 mod reload;
 mod reply;

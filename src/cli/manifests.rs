@@ -8,7 +8,7 @@ use crate::policy_sources::PolicySources;
 use fabric_engine::admission::Mode;
 use fabric_engine::registration;
 use fabric_policy::Definition;
-use fabric_tools::installation::{GuardAction, Installation};
+use fabric_tools::manifests::{GuardAction, Installation};
 use fabric_yaml as yaml;
 
 use super::ExitStatus;

@@ -17,7 +17,7 @@ use super::api::{Conflict, Objects, Registered};
 use super::replica::{Agreed, Replica};
 use super::rotation::Rotation;
 use super::secret;
-use super::watch as webhook_watch;
+use super::webhook_watch;
 
 /// The longest time between two reconciliations. A change of the webhook configuration starts one at once.
 const INTERVAL: Duration = Duration::from_secs(3);

@@ -27,7 +27,7 @@ use super::sources::{
 use super::state::{Limits, State};
 use super::tls::{TlsMaterial, TlsSettings, TlsSource};
 use super::webhook::Webhook;
-use super::{nodes, reconcile, reload};
+use super::{nodes, reconcile_loop, reload};
 
 /// Concurrent connections to the admin port, if there may be enough open files.
 const ADMIN_CONNECTIONS: usize = 64;
@@ -204,7 +204,7 @@ impl Server {
         let key_pairs = reconciler.key_pairs();
         vec![
             tokio::spawn(accept_key_pairs(key_pairs, Arc::clone(&self.tls), Arc::clone(&self.state))),
-            tokio::spawn(reconcile::run(reconciler, Arc::clone(&self.state))),
+            tokio::spawn(reconcile_loop::run(reconciler, Arc::clone(&self.state))),
         ]
     }
 

@@ -221,7 +221,6 @@ const LIMITS: &[(&str, Option<&str>, &str)] = &[
     ),
     ("MAX_BODY: usize = 7 << 20", Some("body of a request"), "7 MiB"),
     ("BODY_TIMEOUT: Duration = Duration::from_secs(10)", Some("time for a body"), "10s"),
-    ("MAX_DRAINED: usize = 64 << 20", None, ""),
     ("SHORT: usize = 32 << 10", None, ""),
     ("SHORT_STEPS: u64 = 200_000", None, ""),
     ("EVALUATIONS: usize = 8", Some("long evaluations at a time"), "8 of up to 384 KiB"),

@@ -1,6 +1,6 @@
 //! AdmissionReview, `admission.k8s.io/v1`: from the bytes of a request to an [`Answer`].
 //!
-//! The module is pure: [`crate::server`] transports the bytes, logs and counts.
+//! The server in `src/server` transports the bytes, logs and counts.
 
 mod answer;
 mod for_owner;

@@ -6,8 +6,8 @@
 mod claims;
 mod completed;
 mod containers;
-mod kinds;
 mod multus;
+mod node_kinds;
 mod node_labels;
 mod own_devices;
 
@@ -25,9 +25,9 @@ use super::record::{Reason, evaluation_failed};
 
 pub(super) use containers::Container;
 pub use containers::{DEVICE_CLASS, requests};
-pub use kinds::is_device;
-pub(super) use kinds::{decided, written};
 pub(super) use multus::with_networks;
+pub use node_kinds::is_device;
+pub(super) use node_kinds::{decided, written};
 pub use node_labels::selected as selected_nodes;
 
 use completed::part_of;

@@ -6,10 +6,10 @@
 
 mod apply;
 mod container;
-mod facts;
 mod fields;
 mod messages;
 mod named_container;
+mod pod_state;
 mod rule;
 mod settings;
 mod text;
@@ -30,9 +30,9 @@ use super::evaluate::{Row, Rules, Scope, go_on};
 use super::record::{Author, ChangeLog, ConditionOf, Cursor, Reason, ScopeOf, Stop};
 
 use apply::apply_rule;
-use facts::PodFacts;
 pub(super) use messages::about_pod;
 use named_container::{Named, inject_named};
+use pod_state::PodFacts;
 use rule::Merge;
 use settings::SettingsOf;
 

@@ -25,7 +25,7 @@ use sha2::{Digest, Sha256};
 
 use crate::definition::{Definition, POLICIES_IN_USE};
 use crate::interpolation::EvaluationError;
-use crate::matcher::node::INSTANCE_TYPE;
+use crate::matcher::selection::INSTANCE_TYPE;
 use crate::matcher::{LabelsRead, Selection, current};
 use crate::parameter::Override;
 use crate::source::{Diagnostic, NO_VALUE, SourceErrors};

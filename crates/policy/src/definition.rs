@@ -5,15 +5,15 @@
 
 pub(crate) mod checks;
 mod device_names;
-pub(crate) mod files;
 mod place;
 pub(crate) mod precedence;
+pub(crate) mod settings_files;
 
 pub use checks::{About, PolicyCheck, VALUE};
 pub(crate) use device_names::{ClaimNames, DeviceNames, Gpus, OwnDevices};
-pub use files::{SettingsFile, includes};
 pub use place::{At, Placed, entries, in_volume, keys, span_in_rule};
 pub use precedence::{Applied, GivesWay, Part, applied};
+pub use settings_files::{SettingsFile, includes};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};

@@ -1,15 +1,15 @@
 //! The `match` of a policy: the pods, and the nodes, that it is for.
 //!
-//! `node` has the labels of nodes that a pod selects, and `pattern` texts with a `*`. The conditions are evaluated by the
+//! `selection` has the labels of nodes that a pod selects, and `pattern` texts with a `*`. The conditions are evaluated by the
 //! engine, and nodes are compared with pods in [`nodes`](crate::nodes).
 
-pub mod node;
 mod node_match;
 pub(crate) mod pattern;
+pub mod selection;
 
-pub use node::SelectedLabel;
-pub use node::{LabelsRead, Selection, current, spellings};
 pub(crate) use pattern::Pattern;
+pub use selection::SelectedLabel;
+pub use selection::{LabelsRead, Selection, current, spellings};
 
 use std::sync::Arc;
 

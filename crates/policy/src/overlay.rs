@@ -1,14 +1,14 @@
 //! Overlays: pieces of a pod with expressions in them, compiled into instructions.
 //!
-//! [`compile`] turns an overlay into [`Instruction`]s when a policy is loaded. Each instruction is one kind of change
+//! `compile` turns an overlay into [`Instruction`]s when a policy is loaded. Each instruction is one kind of change
 //! that the engine can make; a piece of an overlay for which there is no instruction is an error at its line.
 
-mod accept;
 mod build;
 mod compile;
 mod edit;
 mod fold;
 mod places;
+mod scalars;
 mod source;
 mod template;
 mod values;
@@ -33,7 +33,7 @@ use crate::interpolation::{EvaluationError, Interpolation, text_of};
 use crate::schema::{Field, Format, Object, Shape};
 use fabric_yaml::quantity::Quantity;
 
-use accept::accept;
+use scalars::accept;
 
 use writes::value_at;
 

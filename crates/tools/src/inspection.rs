@@ -1,6 +1,6 @@
 //! The examination of an installation: from what was read of a cluster to one line for each check.
 //!
-//! [`crate::cluster`] reads the objects. An object that may not be read costs the lines that need it.
+//! `src/cluster` reads the objects. An object that may not be read costs the lines that need it.
 
 mod injected;
 mod namespaces;

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | an author of policies | [`policy_check`], [`policy_test`] with coverage, [`policy_list`], [`policy_schema`] |
 //! | an author of workloads | [`explain`], [`lint`] |
-//! | an operator | [`inspection`] of an installation, [`pools`] of nodes, the manifests of an [`installation`], a [`values`] file |
+//! | an operator | [`inspection`] (the command `check`), [`pools`] (`nodes`), [`manifests`] (`manifests`), [`helm_values`] (`--values`) |
 //!
 //! The engine decides; this crate asks it, and describes what it recorded. It prints nothing, and calls no API server: the
 //! program reads the objects of a cluster and hands them over.
@@ -12,8 +12,8 @@
 pub mod explain;
 pub mod helm_values;
 pub mod inspection;
-pub mod installation;
 pub mod lint;
+pub mod manifests;
 pub mod policy_check;
 pub mod policy_list;
 pub mod policy_schema;

@@ -2,7 +2,7 @@
 //!
 //! A schema accepts every file that loads, and refuses what a schema can refuse: it knows the keys, their types, the
 //! fields of a Pod and the forms of names, but neither expressions nor what depends on two values. It is made of the
-//! tables of keys, from which the parser reads, and of the tables of `core::schema`.
+//! tables of keys, from which the parser reads, and of the tables of `fabric_policy::schema`.
 
 mod keys;
 mod pod;

@@ -1,6 +1,6 @@
 //! Cases of a policy: pods or workloads, and what the policy is expected to make of them.
 //!
-//! `case` reads a file, `check` runs it by the engine of `mutate`, and `coverage` counts what the cases saw. Files are
+//! `case` reads a file, `run` runs it by the engine of `mutate`, and `coverage` counts what the cases saw. Files are
 //! opened, and results printed, elsewhere.
 
 mod case;

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::explain::{Explainer, PodParameter, SourceKind, Sources};
 use fabric_engine::policy_set::PolicySet;
 use fabric_engine::{Outcome, is_device, selected_nodes};
-use fabric_policy::matcher::node::{INSTANCE_TYPE, LabelsRead, Selection};
+use fabric_policy::matcher::selection::{INSTANCE_TYPE, LabelsRead, Selection};
 use fabric_policy::nodes::{Node, Nodes};
 use fabric_policy::{Origin, PodContext, Policy, resolve};
 use fabric_yaml::counted;

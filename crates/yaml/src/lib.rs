@@ -2,23 +2,23 @@
 //!
 //! `saphyr-parser` implements the grammar. The meaning of a scalar is defined here, because kubectl reads YAML 1.1 and the
 //! libraries read YAML 1.2 (see [`scalar`]). Next to the text of a document are what all crates read and write in it: JSON
-//! with the objects of the API server ([`json`]), JSON Pointers ([`pointer`]), quantities ([`quantity`]), and control
+//! with the objects of the API server ([`json`]), JSON Pointers ([`mod@pointer`]), quantities ([`quantity`]), and control
 //! characters in messages ([`escape`]).
 //!
 //! This crate knows no Kubernetes object and no policy. It reads no files and no streams.
 #![cfg_attr(test, allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests may measure"))]
 
-mod agreed;
 mod build;
 mod counted;
-mod digits;
+mod disagreements;
 mod edit;
-mod ended;
 mod error;
 pub mod escape;
+mod final_newline;
 mod flow;
 mod joined;
 pub mod json;
+mod large_numbers;
 mod layout;
 mod offsets;
 pub mod pointer;
@@ -38,9 +38,9 @@ use serde_json::Value;
 
 pub use build::Entry;
 pub use counted::counted;
-pub use digits::{changed_number, has_float, inexact_number};
 pub use edit::{Comment, Edited};
 pub use error::Error;
+pub use large_numbers::{changed_number, has_float, inexact_number};
 pub use source_map::SourceMap;
 pub use span::Span;
 pub use tree::{Content, Node, Text};

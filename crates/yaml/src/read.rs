@@ -5,10 +5,10 @@ use std::ops::Range;
 
 use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Tag};
 
-use super::agreed;
 use super::build::{Builder, Collection, MAX_DEPTH, MapBuilder, Tree};
-use super::ended::Ended;
+use super::disagreements;
 use super::error::Error;
+use super::final_newline::Ended;
 use super::joined::{Joined, joined};
 use super::offsets::Offsets;
 use super::quoted;
@@ -26,7 +26,7 @@ pub(super) struct Document<T> {
 
 /// Reads exactly one document; a second one is an error.
 pub(super) fn read<T: Tree>(source: &str) -> Result<Document<T>, Error> {
-    if let Some((at, message)) = agreed::character(source).or_else(|| agreed::marker(source)) {
+    if let Some((at, message)) = disagreements::character(source).or_else(|| disagreements::marker(source)) {
         return Err(Error::new(message, span_at(source, at)));
     }
     let ended = Ended::of(source);
@@ -92,7 +92,7 @@ fn parsed<T: Tree>(ended: &Ended<'_>, joined: &str, places: &[usize]) -> Result<
         let message = "the lines within these brackets or quotes have to be indented further than their key";
         return Err(Error::new(message, span_at(source, *at)));
     }
-    if let Some(at) = reader.parts.and_then(|parts| agreed::tab(source, &parts)) {
+    if let Some(at) = reader.parts.and_then(|parts| disagreements::tab(source, &parts)) {
         let message = "found a tab that indents, which kubectl does not accept; indent with spaces";
         return Err(Error::new(message, span_at(source, at)));
     }
@@ -108,7 +108,7 @@ struct Reader<'t, T> {
     /// The places at which the parser has to find a bracket or a quoted text.
     unconfirmed: HashSet<usize>,
     /// The parts of a text with tabs in which they are characters as others are.
-    parts: Option<agreed::Parts>,
+    parts: Option<disagreements::Parts>,
 }
 
 impl<T: Tree> Reader<'_, T> {
@@ -119,7 +119,7 @@ impl<T: Tree> Reader<'_, T> {
         match event {
             Event::Alias(id) => {
                 let word = &self.source[range.start..trimmed(self.source, range)];
-                agreed::property(word).map_or(Ok(()), |message| Err(Error::new(message, span)))?;
+                disagreements::property(word).map_or(Ok(()), |message| Err(Error::new(message, span)))?;
                 self.builder.alias(id, span)
             }
             Event::Scalar(_, _, _, Some(tag))
@@ -211,7 +211,7 @@ impl<T: Tree> Reader<'_, T> {
             }
             ScalarStyle::Plain => {
                 end = trimmed(source, content..range.end);
-                if in_brackets && let Some(message) = agreed::in_brackets(source, content..end) {
+                if in_brackets && let Some(message) = disagreements::in_brackets(source, content..end) {
                     return error(message);
                 }
             }
@@ -237,7 +237,7 @@ impl<T: Tree> Reader<'_, T> {
                 _ => self.part(content..end, 0),
             }
         }
-        if self.builder.expects_key() && agreed::is_broken_key(source, range.start, end) {
+        if self.builder.expects_key() && disagreements::is_broken_key(source, range.start, end) {
             return error("a key and its colon have to be on one line".to_owned());
         }
         let text = quoted.as_deref().unwrap_or(text);
@@ -254,7 +254,7 @@ impl<T: Tree> Reader<'_, T> {
     }
 
     fn properties(&self, start: usize, span: Span) -> Result<(), Error> {
-        agreed::properties(self.source, start).map_or(Ok(()), |message| Err(Error::new(message, span)))
+        disagreements::properties(self.source, start).map_or(Ok(()), |message| Err(Error::new(message, span)))
     }
 
     fn scan_error(&self, error: &ScanError) -> Error {

@@ -9,7 +9,7 @@ use fabric_policy::nodes::{expressions, terms};
 use fabric_policy::{PodContext, Policy, SelectedLabel};
 
 use super::containers::{containers, total_gpus};
-use super::kinds::{decided, kinds, labels_of_kinds};
+use super::node_kinds::{decided, kinds, labels_of_kinds};
 use crate::record::Reason;
 
 /// The part of what a pod selects of its nodes that the policy reads.

@@ -8,7 +8,7 @@ use fabric_policy::overlay::{Element, Instruction, Template, compile_computed};
 use fabric_policy::schema::{Field, Object};
 use fabric_policy::{OnConflict, Rule};
 
-use super::facts::PodFacts;
+use super::pod_state::PodFacts;
 use crate::analysis::PodAnalysis;
 use crate::record::{ChangeLog, Cursor, Kept, ListCursor, Reason, WarningKind, evaluation_failed, shorten};
 

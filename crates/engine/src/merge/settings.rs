@@ -15,7 +15,7 @@ use fabric_policy::overlay::{Element, Template};
 use fabric_policy::schema;
 
 use super::container;
-use super::facts::PodFacts;
+use super::pod_state::PodFacts;
 use super::rule::Merge;
 use crate::analysis::PodAnalysis;
 use crate::record::{ChangeLog, Cursor, Kept, Reason, WarningKind, shorten};

@@ -4,7 +4,7 @@ use fabric_yaml::{Node, Span};
 
 use super::devices::Devices;
 use super::{parameters, rules, variables};
-use crate::definition::{Definition, Gpus, checks, files};
+use crate::definition::{Definition, Gpus, checks, settings_files};
 use crate::interpolation::Names;
 use crate::keys::{self, API_VERSION, KIND};
 use crate::matcher::Matcher;
@@ -84,7 +84,7 @@ pub(crate) fn definition(
     let _ = spec.required_unless("rules", adds_devices, |node| {
         rules::read(node, &names, &mut read_rules, files).result(())
     });
-    let read_files = spec.optional("files", |node| files::read(node, &names));
+    let read_files = spec.optional("files", |node| settings_files::read(node, &names));
     let problems = spec.finish().err().unwrap_or_default();
     let SourceFile { policy: name, file, text } = own;
     let (extends, extends_span) = extends.unzip();

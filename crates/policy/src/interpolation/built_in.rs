@@ -1,4 +1,4 @@
-//! The names that the engine defines for expressions. `engine/evaluate/scope.rs` gives them their values, and
+//! The names that the engine defines for expressions. `crates/engine/src/evaluate/scope.rs` gives them their values, and
 //! `docs/policy.md` describes them.
 
 use crate::schema::{self, Format};

@@ -6,7 +6,7 @@ use crate::expression::Bindings;
 use crate::interpolation::{EvaluationError, Interpolation, text_of};
 use crate::schema::{Field, Format, Object, Shape, validate};
 
-use super::accept::{accept, is_structure};
+use super::scalars::{accept, is_structure};
 use super::source::Source;
 use super::template::{Element, Template};
 use super::values;

@@ -7,7 +7,7 @@ use crate::schema::{self, Field, ListMerge, Object, Shape, resource_amount, reso
 use crate::source::{Checked, Diagnostic, FIELD_NOT_SETTABLE, MISPLACED_EDIT, Problems, WRONG_TYPE, all};
 use fabric_yaml::Node;
 
-use super::accept::is_structure;
+use super::scalars::is_structure;
 use super::source::{Source, SourceContent, SourceEntry};
 use super::values::{elements, fields, keyed_values, list, mismatch, missing, once, value};
 use super::{

@@ -3,7 +3,7 @@
 use crate::interpolation::Interpolation;
 use crate::schema::Shape;
 
-use super::accept::{describe, is_structure};
+use super::scalars::{describe, is_structure};
 use super::{Element, Instruction, Key, PodOverlay, Template, Write, Written, writes, writes_of_rule};
 
 /// The value that is needed in a place.

@@ -9,7 +9,7 @@ use crate::source::{
     WRONG_TYPE, all, suggest,
 };
 
-use super::accept::{accept, describe, is_structure};
+use super::scalars::{accept, describe, is_structure};
 use super::source::{Source, SourceContent, SourceEntry};
 use super::template::{Element, Template};
 use crate::overlay::edit::misplaced::{refuse_edit, refuse_edits};

@@ -5,7 +5,7 @@ use fabric_yaml::{Content, Entry, Node};
 
 use super::layer::{Files, Layer};
 use super::table::{Cell, DEFAULT, not_empty, row_keys, twice};
-use crate::matcher::node;
+use crate::matcher::selection;
 use crate::parameter::{Parameter, Variable};
 use crate::source::{Checked, Diagnostic, Problems, UNKNOWN_NAME, all, reader, suggest};
 
@@ -41,7 +41,7 @@ fn label_of(entry: &Entry<Node>) -> Result<&str, Diagnostic> {
         let hint = "the fallback is the `default` of the parameter, or the value in `variables`";
         return Err(Diagnostic::new(entry.span, "`default` is not a label of nodes").hint(hint));
     }
-    node::label(entry)
+    selection::label(entry)
 }
 
 struct Columns<'c> {

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use fabric_yaml::{Content, Entry, Node, Span};
 
 use crate::matcher::Pattern;
-use crate::matcher::node::{self, Selection};
+use crate::matcher::selection::{self, Selection};
 use crate::parameter::{Parameter, ParameterType};
 use crate::source::{Checked, DUPLICATE_NAME, Diagnostic, MISSING_KEY, Problems, all, reader};
 
@@ -62,7 +62,7 @@ impl Table {
     ) -> Checked<Self> {
         let mut table = Self::default();
         all::<_, Problems, Vec<()>>(entries.into_iter().map(|entry| {
-            let label = node::label(entry)?;
+            let label = selection::label(entry)?;
             if table.0.iter().any(|known| known.label == label) {
                 return Err(twice(entry.span, format!("the label `{label}` is declared twice")).into());
             }

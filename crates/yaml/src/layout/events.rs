@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use saphyr_parser::{Event, Parser, ScalarStyle, Tag};
 
-use super::super::ended::Ended;
+use super::super::final_newline::Ended;
 use super::super::joined::joined;
 use super::super::offsets::Offsets;
 use super::super::quoted;

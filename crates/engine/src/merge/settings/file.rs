@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use crate::merge::container::name_of;
-use crate::merge::facts::{FileNames, PodFacts, SettingsFiles};
+use crate::merge::pod_state::{FileNames, PodFacts, SettingsFiles};
 use crate::merge::volumes::clean_path;
 use fabric_policy::definition::SettingsFile;
 use fabric_yaml::pointer::at_pointer;

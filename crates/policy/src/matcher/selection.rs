@@ -135,7 +135,7 @@ impl Selection {
         each
     }
 
-    /// The number of combinations of the values of labels; `None` for more than [`MAX_COMBINATIONS`].
+    /// The number of combinations of the values of labels; `None` for more than `MAX_COMBINATIONS`.
     pub fn combinations(labels: &[SelectedLabel]) -> Option<usize> {
         let mut counts = labels.iter().map(|selected| selected.values.len().max(1));
         let all = counts.try_fold(1, |all: usize, count| all.checked_mul(count));
