@@ -61,9 +61,9 @@ async fn assert_served(client: &Client) {
 #[tokio::test]
 async fn connections_that_stall_make_room_for_those_of_other_addresses() {
     let site = Site::new();
-    let server = site.serve_aws(&["--max-connections", "20"]).await;
+    let server = site.serve_aws(&["--max-connections", "200"]).await;
     let client = site.client(&server);
-    let _stalling = stalling(&server, &client, 15, 10);
+    let _stalling = stalling(&server, &client, 120, 10);
     eventually("there are too many connections", async || server.metric(EVICTED).await > 0).await;
     assert_served(&client).await;
 }
