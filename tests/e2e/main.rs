@@ -11,9 +11,9 @@ mod cluster;
 mod control_plane;
 mod discovery;
 #[allow(dead_code, reason = "the tests of properties use all of it")]
-#[path = "../core/properties/generator/mod.rs"]
+#[path = "../injection/properties/generator/mod.rs"]
 mod generator;
-#[path = "../core/golden/cases.rs"]
+#[path = "../injection/golden/cases.rs"]
 mod golden_cases;
 mod helm;
 mod isolation;

@@ -1,7 +1,7 @@
 //! Every workload of `tests/workloads` as the pods that its controllers make of it, each in a review of its own:
 //! the webhook does to them what the engine does to the workload.
 
-#[path = "../core/golden/cases.rs"]
+#[path = "../injection/golden/cases.rs"]
 mod shared;
 
 use std::fs;

@@ -142,7 +142,7 @@ fn jobs_in_one_stream_are_told_apart() {
     assert_eq!(verdict(&text), "mixed");
 }
 
-/// `FABRIC_FUZZ=600 cargo test --release --test core any_bytes` does so for ten minutes.
+/// `FABRIC_FUZZ=600 cargo test --release -p fabric-nccl any_bytes` does so for ten minutes.
 #[test]
 fn any_bytes_are_read() {
     let seconds = std::env::var("FABRIC_FUZZ").ok().and_then(|text| text.parse().ok()).unwrap_or(1);

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{Default, Field, ListMerge, Object, Overlay, Shape, complete, pod, same};
 
-#[path = "../../../../tests/core/properties/generator/api_types.rs"]
+#[path = "../../../../tests/injection/properties/generator/api_types.rs"]
 mod api_types;
 
 const ANSWERS: &str = include_str!("../../../../tests/control-plane/declarations/kubernetes.json");

@@ -7,7 +7,7 @@
 //! policies. The files have `<digest>` in place of the digest of a policy, so that only what a policy does changes them.
 //! A file that no case uses fails the test.
 //!
-//! `UPDATE_GOLDEN=1 cargo test --test core golden` writes the files anew; read the difference before committing it.
+//! `UPDATE_GOLDEN=1 cargo test --test injection golden` writes the files anew; read the difference before committing it.
 
 mod cases;
 mod explain;

@@ -4,7 +4,7 @@
 //! property that does not hold shows the smallest policy and pod that were found, as YAML.
 //!
 //! ```console
-//! $ FABRIC_PAIRS=100000 cargo test --release --test core properties
+//! $ FABRIC_PAIRS=100000 cargo test --release --test injection properties
 //! ```
 //!
 //! `FABRIC_SEED` begins with another seed. Every counterexample that was found is a test in [`counterexamples`] or
