@@ -19,7 +19,7 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 use crate::pem;
 use fabric_yaml::counted;
 
-/// The time before its making at which a certificate becomes valid, for machines whose clocks are behind.
+/// How long before its creation a certificate becomes valid, for machines whose clocks are behind.
 pub(crate) const BACKDATE: Duration = Duration::from_mins(5);
 /// The validity of a CA of [`Authority::new`].
 const CA_DURATION: Duration = Duration::from_hours(10 * 365 * 24);
@@ -92,7 +92,7 @@ impl Authority {
         duration: Duration,
     ) -> anyhow::Result<KeyPair> {
         let ca_key = rcgen::KeyPair::from_pem(&self.key)
-            .context("the key of the CA cannot be read, it has to be PEM with PKCS #8")?;
+            .context("the key of the CA cannot be read, it must be PEM with PKCS #8")?;
         self.check(&ca_key, now, now + duration)?;
         let issuer = Issuer::from_ca_cert_pem(&self.cert, ca_key).context("the CA cannot be read")?;
         let mut params = CertificateParams::default();
@@ -101,7 +101,7 @@ impl Authority {
         params.distinguished_name.push(DnType::CommonName, name.chars().take(64).collect::<String>());
         for name in dns {
             let ascii = Ia5String::try_from(name.as_str());
-            params.subject_alt_names.push(SanType::DnsName(ascii.context("a DNS name has to be ASCII")?));
+            params.subject_alt_names.push(SanType::DnsName(ascii.context("a DNS name must be ASCII")?));
         }
         params.subject_alt_names.extend(ips.iter().copied().map(SanType::IpAddress));
         params.not_before = (now - BACKDATE).into();
@@ -114,7 +114,7 @@ impl Authority {
         Ok(KeyPair { cert: cert.pem(), key: key.serialize_pem() })
     }
 
-    /// Checks that clients accept until `end` what this key signs at `now`.
+    /// Checks that clients accept a certificate that this key signs at `now` until `end`.
     fn check(&self, key: &rcgen::KeyPair, now: SystemTime, end: SystemTime) -> anyhow::Result<()> {
         let der = CertificateDer::from_pem_slice(self.cert.as_bytes());
         let der = der.map_err(|error| anyhow!("the certificate of the CA is not PEM: {error}"))?;
@@ -133,11 +133,11 @@ impl Authority {
         let Ok(left) = ends.duration_since(now) else {
             bail!("the CA expired at {}\nhint: {REPLACE_CA}", shown(ends));
         };
-        // Certificates have whole seconds only.
+        // Certificates have only whole seconds.
         if seconds(end) > seconds(ends) {
             let days = counted(left.as_secs() / (24 * 60 * 60), "day");
             bail!(
-                "the CA expires at {}, before the certificate would\nhint: ask for at most {days}, or {REPLACE_CA}",
+                "the CA expires at {}, before the certificate would\nhint: use at most {days}, or {REPLACE_CA}",
                 shown(ends)
             );
         }

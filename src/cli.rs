@@ -62,11 +62,11 @@ enum ExitStatus {
     Done,
     /// A pod was refused, or the server cut off requests at its end.
     Refused,
-    /// There are warnings, and the user asked for a failure.
+    /// There are warnings, and an option makes them a failure.
     Warned,
     /// The usage, the input or a policy is invalid.
     Bad,
-    /// The input does not say it.
+    /// The input does not show it.
     Unknown,
 }
 
@@ -93,7 +93,7 @@ pub fn run() -> ExitCode {
         Ok(Some(arguments)) => arguments,
         Ok(None) => return ExitStatus::Done.into(),
         Err(error) => {
-            // Help and version are no errors: clap writes them to standard output.
+            // Help and version are not errors: clap writes them to standard output.
             let _ = error.print();
             return if error.use_stderr() { ExitStatus::Bad.into() } else { ExitStatus::Done.into() };
         }
@@ -127,7 +127,7 @@ pub fn run() -> ExitCode {
     finish(result, output)
 }
 
-/// The arguments of the process; `None` if it was asked for completions, which are written.
+/// The arguments of the process; `None` after writing completions, if they were requested.
 fn arguments(program: Program) -> Result<Option<Arguments>, clap::Error> {
     if completions::answer_shell()? {
         return Ok(None);

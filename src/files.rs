@@ -43,14 +43,14 @@ pub(crate) fn read_bounded(name: &Path, path: &Path, allowed: Allowed) -> anyhow
     let most = mebibytes << 20;
     let mut bytes = Vec::new();
     file.take(most + 1).read_to_end(&mut bytes).with_context(cannot)?;
-    ensure!(bytes.len() as u64 <= most, "{name} is larger than {mebibytes} MiB, which no {what} is");
+    ensure!(bytes.len() as u64 <= most, "{name} is larger than {mebibytes} MiB, the limit for a {what}");
     Ok(bytes)
 }
 
 /// Replaces the content of a file in one step: a reader sees the old content or the new one. A symbolic link stays, and
 /// the file that it leads to keeps its mode.
 ///
-/// Fails if the file has another content than `before` by now, and if a link leads out of the folder in which it was found.
+/// Fails if the content of the file is no longer `before`, and if a link leads out of the folder where it was found.
 pub(crate) fn replace(path: &Path, folder: Option<&Path>, before: &[u8], after: &[u8]) -> io::Result<()> {
     let target = fs::canonicalize(path)?;
     if let Some(folder) = folder
@@ -81,8 +81,8 @@ pub(crate) fn replace(path: &Path, folder: Option<&Path>, before: &[u8], after: 
     uninterrupted(|| write().inspect_err(|_| drop(fs::remove_file(&temporary))))
 }
 
-/// Makes a change of several steps, which removes its temporary files. A signal that ends the program, such as that of
-/// Ctrl-C, ends it after the change.
+/// Makes a change of several steps, which removes its temporary files. A signal that ends the program, such as Ctrl-C,
+/// takes effect after the change.
 pub(crate) fn uninterrupted<T, E: From<io::Error>>(change: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
     /// Locked during a change; true if signals wait for it.
     static CHANGE: Mutex<bool> = Mutex::new(false);

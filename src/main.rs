@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-/// Serving a pod is many small allocations; the system's allocator takes a third of the time for them.
+/// Injecting a pod makes many small allocations; the system's allocator takes a third of the time for them.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -19,7 +19,7 @@ pub(crate) fn certificates(name: &str, pem: &[u8]) -> anyhow::Result<Vec<Certifi
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     match chain {
         Ok(chain) if !chain.is_empty() => Ok(chain),
-        Ok(_) => bail!("{name} has no certificate in it; it has to be PEM"),
+        Ok(_) => bail!("{name} has no certificate in it; it must be PEM"),
         Err(error) => bail!("{name} is not PEM: {error}"),
     }
 }
@@ -59,7 +59,7 @@ impl Validity {
         Ok(Self { not_before: time(validity.not_before), not_after: time(validity.not_after) })
     }
 
-    /// The time from the first second to the last one.
+    /// The duration from the first second to the last one.
     pub(crate) fn duration(&self) -> Duration {
         self.not_after.duration_since(self.not_before).unwrap_or_default()
     }

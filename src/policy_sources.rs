@@ -1,7 +1,6 @@
-//! The policies and values that an operator names, and the set of policies that they make.
+//! The policies and values that an operator names, and the resulting set of policies.
 //!
-//! Reading and compiling are separate steps, so that a server can read files often and compile them only when they
-//! change.
+//! Reading and compiling are separate steps: a server reads files often, and compiles them only when they change.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -46,7 +45,7 @@ pub(crate) struct RawPolicies {
     values: Option<(String, String)>,
     sets: Vec<String>,
     by_nodes: bool,
-    /// Remarks about the files of folders that are no policies.
+    /// Remarks about files in folders that are not policies.
     pub(crate) notes: Vec<String>,
 }
 
@@ -57,12 +56,12 @@ pub(crate) struct Loaded {
     pub(crate) values: Option<Values>,
     /// The options `--set` by the name of their parameter.
     pub(crate) sets: BTreeMap<String, String>,
-    /// Remarks about the files of folders that are no policies.
+    /// Remarks about files in folders that are not policies.
     pub(crate) notes: Vec<String>,
 }
 
 impl PolicySources {
-    /// Reads all files. None may be a pipe, so that they can be read again.
+    /// Reads all files. None may be a pipe, because they are read again later.
     pub(crate) fn read(&self) -> anyhow::Result<RawPolicies> {
         self.read_files(false)
     }
@@ -238,7 +237,7 @@ pub(crate) fn listing() -> anyhow::Result<String> {
     Ok(lines)
 }
 
-/// The name and the text of a policy file, or the reason for which it cannot be read.
+/// The name and the text of a policy file, or why it cannot be read.
 pub(crate) type PolicyText = (String, anyhow::Result<String>);
 
 /// The file names and texts of a built-in policy, of a file, or of the policies of a directory.
@@ -300,7 +299,7 @@ fn read_policies(
     Ok(policies)
 }
 
-/// A note about the files of cases, and one about the other files that are no policies, which are not used or checked.
+/// A note about the files of cases, and one about other files that are not policies. Neither are used or checked.
 pub(crate) fn notes(verb: &str, others: &[(String, OtherKind)]) -> Vec<String> {
     const SHOWN: usize = 5;
     let (cases, others): (Vec<_>, Vec<_>) = others.iter().partition(|(_, foreign)| foreign.is_cases());
@@ -349,8 +348,7 @@ fn read_file(path: &str, allowed: Allowed) -> anyhow::Result<String> {
     String::from_utf8(bytes).with_context(|| format!("{path} cannot be read"))
 }
 
-/// Checks that the values file names known policies only, and enables no other provider than that of the policies
-/// in use.
+/// Checks that the values file names only known policies, and enables only the provider of the policies in use.
 fn check_values(values: &Values, definitions: &[Definition], enabled: Option<&str>) -> anyhow::Result<()> {
     let built_in = builtin_definitions()?;
     values.check(definitions, &built_in)?;

@@ -171,13 +171,13 @@ impl<R: BufRead> Iterator for RawDocuments<R> {
     }
 }
 
-/// Returns true for a JSON value. What only looks like one is YAML, of which a document ends with a marker.
+/// Returns true for a JSON value. Text that only looks like one is YAML, whose documents end with a marker.
 fn is_json(bytes: &[u8]) -> bool {
     let start = bytes.iter().position(|byte| *byte == b'{').unwrap_or(0);
     serde_json::from_slice::<IgnoredAny>(&bytes[start..]).is_ok()
 }
 
-/// Returns true for a line that begins or ends a YAML document: `---` or `...`, then nothing or a blank. No YAML scalar
+/// Returns true for a line that begins or ends a YAML document: `---` or `...`, then nothing or a space. No YAML scalar
 /// can contain such a line, so finding it needs no parser.
 fn is_marker(line: &[u8], marker: [u8; 3]) -> bool {
     let rest = without_mark(line).strip_prefix(&marker);
@@ -195,7 +195,7 @@ struct Json {
 
 #[derive(Debug, Default, PartialEq)]
 enum State {
-    /// All bytes so far are blanks.
+    /// All bytes so far are white space.
     #[default]
     Blank,
     /// After the opening brace: a quote or a closing brace makes it JSON, any other byte YAML.

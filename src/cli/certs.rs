@@ -20,8 +20,8 @@ use super::parse::dns_name;
 
 /// Create a CA and a serving certificate without cert-manager
 ///
-/// Writes `ca.crt`, `ca.key`, `tls.crt` and `tls.key`. An existing CA signs the new certificate, so that `caBundle` of
-/// the webhook configuration stays the same.
+/// Writes `ca.crt`, `ca.key`, `tls.crt` and `tls.key`. An existing CA signs the new certificate, and `caBundle` of the
+/// webhook configuration stays the same.
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("names").args(["dns", "ip"]).required(true).multiple(true))]
 pub(super) struct Arguments {

@@ -74,7 +74,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     Ok(if has_failed { ExitStatus::Refused } else { ExitStatus::Done })
 }
 
-/// The line of a check. What continues it is below its text.
+/// The line of a check. Continuation lines are below its text.
 fn text(Line { check, status, seen, remedy }: &Line) -> String {
     let status = match status {
         Status::Ok => "ok",

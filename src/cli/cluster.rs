@@ -39,7 +39,7 @@ pub(super) struct ClusterArguments {
     /// The validity of a CA for `--manage-webhook`; the server creates the next one after two thirds of that
     #[arg(long, value_name = "DURATION", default_value = "365d", env = "FABRIC_INJECTOR_CA_DURATION", value_parser = positive_duration, hide_env_values = true)]
     ca_duration: Duration,
-    /// The time for which a new CA is in `caBundle` before a certificate of it is served
+    /// How long a new CA is in `caBundle` before a certificate of it is served
     #[arg(long, value_name = "DURATION", default_value = "1h", env = "FABRIC_INJECTOR_CA_OVERLAP", value_parser = positive_duration, hide_env_values = true)]
     ca_overlap: Duration,
 }

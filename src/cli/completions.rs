@@ -1,4 +1,4 @@
-//! `fabric-injector completions`: completion by the shell, which asks the program for candidates.
+//! `fabric-injector completions`: completion by the shell, which gets candidates from the program.
 //!
 //! The script of a shell calls the program with [`VARIABLE`] set. kubectl calls it as `kubectl_complete-fabric`, with
 //! the words after `kubectl fabric` as arguments.
@@ -20,7 +20,7 @@ use super::ExitStatus;
 use super::output::Output;
 use super::program::Program;
 
-/// The variable that asks for candidates, with the name of the shell as its value.
+/// The variable that requests candidates, with the name of the shell as its value.
 const VARIABLE: &str = "FABRIC_INJECTOR_COMPLETE";
 const NAME: &str = "fabric-injector";
 
@@ -49,20 +49,20 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     Ok(ExitStatus::Done)
 }
 
-/// Writes candidates if the script of a shell asks for them; false if it does not.
+/// Writes candidates if the script of a shell requests them; false if it does not.
 pub(super) fn answer_shell() -> clap::error::Result<bool> {
     let factory = || with_candidates(Program::Own.command());
     CompleteEnv::with_factory(factory).var(VARIABLE).try_complete(env::args_os(), current_folder().as_deref())
 }
 
-/// Writes candidates in the form that kubectl reads: one on a line, and a number that says how to show them.
+/// Writes candidates in the form that kubectl reads: one per line, and a number for how to show them.
 pub(super) fn answer_kubectl(output: &mut Output) -> anyhow::Result<()> {
     const NO_SPACE: u8 = 2;
     const NO_FILES: u8 = 4;
     let words: Vec<OsString> = [NAME.into()].into_iter().chain(env::args_os().skip(1)).collect();
     let last = words.len() - 1;
     let mut command = with_candidates(Program::KubectlCompletion.command());
-    // Words that are no command line have no candidates.
+    // Words that are not a command line have no candidates.
     let candidates = complete(&mut command, words, last, current_folder().as_deref()).unwrap_or_default();
     let mut directive = NO_FILES;
     for candidate in candidates.iter().filter(|candidate| !candidate.is_hide_set()) {
@@ -84,8 +84,8 @@ fn current_folder() -> Option<PathBuf> {
     env::current_dir().ok()
 }
 
-/// Adds candidates for values by their names in the usage: paths for `FILE`, `PATH` and `DIR`, and the built-in policies
-/// where a policy can be named.
+/// Adds candidates for values by their names in the usage: paths for `FILE`, `PATH` and `DIR`, and the built-in
+/// policies where a policy can be named.
 fn with_candidates(command: Command) -> Command {
     command.mut_args(with_values).mut_subcommands(with_candidates)
 }

@@ -1,4 +1,4 @@
-//! `fabric-injector diagnose`: which network a job used, by the logs of its pods.
+//! `fabric-injector diagnose`: the network that a job used, from the logs of its pods.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -16,8 +16,8 @@ use super::parse::{namespace, object_name};
 /// The bytes that are read at once.
 const BLOCK: usize = 256 << 10;
 
-/// Say which network a job uses, from the logs of its pods, and what to change. The exit status is 0 on the fabric, 1
-/// elsewhere, 3 if the logs do not say it
+/// Report which network a job uses, from the logs of its pods, and what to change. The exit status is 0 on the fabric,
+/// 1 elsewhere, 3 if the logs do not show it
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("cluster").args(["pods", "selector", "job"]).multiple(true))]
 pub(super) struct Arguments {
@@ -25,7 +25,7 @@ pub(super) struct Arguments {
     /// of `kubectl logs --prefix`, `stern` and container runtimes
     #[arg(value_name = "FILE|-")]
     files: Vec<String>,
-    /// A pod whose log is read from the cluster, with what the API server says of it; may be given several times
+    /// A pod whose log is read from the cluster, with its status from the API server; may be given several times
     #[arg(long = "pod", value_name = "NAME", value_parser = object_name, conflicts_with = "files")]
     pods: Vec<String>,
     /// The pods with these labels
@@ -34,7 +34,7 @@ pub(super) struct Arguments {
     /// The pods of a Job, JobSet, LeaderWorkerSet, RayCluster, or a job of Kubeflow or Volcano
     #[arg(long, value_name = "NAME", value_parser = object_name, conflicts_with = "files")]
     job: Option<String>,
-    /// Read on until there is a verdict, or until Ctrl-C. Logs rotate away: begin while the job starts
+    /// Keep reading until there is a verdict, or until Ctrl-C. Logs rotate away: begin while the job starts
     #[arg(long, requires = "cluster", conflicts_with = "files")]
     follow: bool,
     /// The namespace of the pods [default: that of the kubeconfig]

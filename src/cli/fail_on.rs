@@ -1,4 +1,4 @@
-//! `--fail-on`: the warnings that count as a failure, for continuous integration; and the options that go with it.
+//! `--fail-on`: the warnings that count as a failure, for continuous integration; and the related options.
 
 use std::collections::BTreeSet;
 

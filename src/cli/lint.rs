@@ -1,4 +1,4 @@
-//! `fabric-injector lint`: what becomes of the pods of workloads, and what to change in them.
+//! `fabric-injector lint`: the outcome for the pods of workloads, and the changes to make.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
@@ -25,19 +25,19 @@ use super::parse::namespace;
 use super::policy::formats::{sarif_log, sarif_result, workflow_command};
 use super::policy_sources::PolicyArguments;
 
-/// Report what becomes of the pods of workloads, and what to change. The exit status is 2 for errors, 1 for warnings
+/// Report what happens to the pods of workloads, and what to change. The exit status is 2 for errors, 1 for warnings
 /// with `--fail-on-warning` or `--fail-on`, else 0
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
-    /// A manifest in YAML or JSON, a folder of them without its subfolders, or `-` for standard input (the default); may be given
-    /// several times
+    /// A manifest in YAML or JSON, a folder of them without its subfolders, or `-` for standard input (the default);
+    /// may be given several times
     #[arg(short = 'f', long = "filename", value_name = "FILE|DIR|-")]
     files: Vec<String>,
     #[command(flatten)]
     policies: PolicyArguments,
     #[command(flatten)]
     nodes: NodeArguments,
-    /// The namespace of the objects that name none [default: `default`]
+    /// The namespace of objects that do not name one [default: `default`]
     #[arg(short, long, value_name = "NAME", value_parser = namespace)]
     namespace: Option<String>,
     #[command(flatten)]
@@ -95,7 +95,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
 struct Linted<'a> {
     policies: &'a PolicySet,
     wanted: Wanted<'a>,
-    /// True if nothing says which policy is the one for a pod.
+    /// True if nothing determines the policy of a pod.
     is_open: bool,
     found: Vec<Located>,
     across: Across<Place>,
@@ -204,14 +204,14 @@ impl<'a> Linted<'a> {
     }
 }
 
-/// The finding about pods that ask for the fabric, where nothing says by which policy they get it.
+/// The finding about pods that request the fabric when no policy is named.
 fn without_policy(finding: Finding) -> Finding {
     if finding.code != "nodes_unknown" {
         return finding;
     }
     let place = finding.message.split(": refused: ").next().unwrap_or_default();
     let message = format!(
-        "{place}: asks for the fabric; name the policy (`--policy`) or the nodes (`--nodes`) to see what it gets"
+        "{place}: requests the fabric; name the policy (`--policy`) or the nodes (`--nodes`) to see what it gets"
     );
     Finding { level: Level::Note, message, ..finding }
 }

@@ -28,15 +28,15 @@ use super::serve::ModeArgument;
 pub(super) struct Arguments {
     #[command(flatten)]
     policies: PolicyArguments,
-    /// The namespace of the installation, whose pods are not injected; the output includes the default one, another
-    /// one has to exist
+    /// The namespace of the installation, whose pods are not injected; the output includes the default namespace;
+    /// any other must already exist
     #[arg(long, value_name = "NAME", default_value = "fabric-injector", value_parser = added_namespace)]
     namespace: String,
     /// The image of the server, such as `registry.example.com/fabric-injector:0.1.0`; `docs/image.md` describes how to
     /// build and push one
     #[arg(long, value_name = "IMAGE", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     image: String,
-    /// The response for a pod that asks for multi-node networking when no replica answers
+    /// The response for a pod that requests multi-node networking when no replica answers
     #[arg(long, value_enum, default_value = "fail", ignore_case = true)]
     failure_policy: FailurePolicy,
     /// The action of a ValidatingAdmissionPolicy on such a pod that was not injected
@@ -127,5 +127,5 @@ fn own_files(own: &[&Definition]) -> Vec<(String, String)> {
     files
 }
 
-/// The size of a ConfigMap, less some room for its metadata.
+/// The size limit of a ConfigMap, less some space for its metadata.
 const MAX_CONFIG_MAP: usize = 1_000_000;

@@ -39,23 +39,23 @@ use exit_policy::{ExitPolicyArguments, Verdict};
     or `--fail-on` or `--require-mutated` applies; 2 bad usage, input or policy.\n\nA document with a refused pod is left out of the output. With --in-place, a file \
     with one stays as it is.")]
 pub(super) struct Arguments {
-    /// A manifest in YAML or JSON, a folder of them without its subfolders, or `-` for standard input (the default); may be given
-    /// several times
+    /// A manifest in YAML or JSON, a folder of them without its subfolders, or `-` for standard input (the default);
+    /// may be given several times
     #[arg(short = 'f', long = "filename", value_name = "FILE|DIR|-")]
     files: Vec<String>,
     #[command(flatten)]
     policies: PolicyArguments,
-    /// The form of the output; without it, each document in the form that it came in
+    /// The form of the output; without it, each document keeps its format
     #[arg(short, long, value_enum, value_name = "FORMAT")]
     output: Option<Format>,
     /// Edit the files that change, and print nothing. Only the lines of changed values are written again; comments
     /// and layout stay
     #[arg(short, long, conflicts_with = "output", requires = "files")]
     in_place: bool,
-    /// Inject also pod templates without the annotation, as if they had it
+    /// Also inject pod templates without the annotation, as if they had it
     #[arg(long)]
     assume_annotated: bool,
-    /// The namespace of the objects that name none [default: `default`]
+    /// The namespace of objects that do not name one [default: `default`]
     #[arg(short, long, value_name = "NAME", value_parser = namespace)]
     namespace: Option<String>,
     #[command(flatten)]
@@ -74,7 +74,7 @@ pub(super) struct Arguments {
 enum ReportFormat {
     /// For people
     Text,
-    /// One JSON object a line
+    /// One JSON object per line
     Json,
 }
 
@@ -119,7 +119,8 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     Ok(run.status)
 }
 
-/// Loads the policies, with remarks about other files, and the nodes, and fails for options that do not fit them or each other.
+/// Loads the policies, with remarks about other files, and the nodes, and fails for options that do not fit them or
+/// each other.
 fn load(arguments: &Arguments) -> anyhow::Result<(PolicySet, Vec<String>, Option<Arc<Nodes>>)> {
     ensure!(
         !arguments.in_place || arguments.files.iter().all(|file| file != "-"),
@@ -131,7 +132,7 @@ fn load(arguments: &Arguments) -> anyhow::Result<(PolicySet, Vec<String>, Option
     arguments.exit_policy.validate(&policies)?;
     ensure!(
         !arguments.assume_annotated || !policies.triggers().is_empty(),
-        "--assume-annotated: no policy in use has `match.anyAnnotation`, so that there is no annotation to assume"
+        "--assume-annotated: no policy in use has `match.anyAnnotation`, so there is no annotation to assume"
     );
     let files = &arguments.files;
     let nodes = arguments.nodes.read(files.is_empty() || files.iter().any(|file| file == "-"))?;
@@ -156,7 +157,7 @@ struct Run<'a> {
 
 /// The destination of the documents.
 enum Target {
-    /// They are printed. The end of the output so far decides how the next one follows.
+    /// Printed. The end of the output so far decides how the next one follows.
     Output(Before),
     Diff(FileDiff),
     File {

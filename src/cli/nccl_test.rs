@@ -20,7 +20,8 @@ const SMALLEST: u64 = 8 << 20;
 const KEY_TYPE: &str = "ecdsa-sha2-nistp256";
 const CURVE: &str = "nistp256";
 
-/// Print an indexed Job with a headless Service and the key of its ranks, which runs `all_reduce_perf` over several nodes
+/// Print an indexed Job with a headless Service and the key of its ranks, which runs `all_reduce_perf` over several
+/// nodes
 ///
 /// Nothing is applied. `fabric-injector diagnose --job nccl-test --follow` judges the log.
 #[derive(Debug, Args)]
@@ -48,7 +49,7 @@ pub(super) struct Arguments {
     /// The name of the objects
     #[arg(long, value_name = "NAME", default_value = "nccl-test", value_parser = service)]
     name: String,
-    /// The namespace of the objects [default: that of whoever applies them]
+    /// The namespace of the objects [default: that of the client that applies them]
     #[arg(short, long, value_name = "NAME", value_parser = namespace)]
     namespace: Option<String>,
     /// A label of the nodes, such as `node.kubernetes.io/instance-type=p5.48xlarge`; may be given several times
@@ -92,7 +93,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
         ("@INTERFACE@", quoted(&arguments.interface)),
         ("@SCRIPT@", SCRIPT.trim_end().replace('\n', "\n              ")),
     ];
-    // A comment at the beginning is for whoever changes the template.
+    // A comment at the beginning is for maintainers of the template.
     let template = TEMPLATE.split_once('\n').map_or(TEMPLATE, |(_, rest)| rest);
     let text = values.iter().fold(template.to_owned(), |text, (name, value)| text.replace(name, value));
     output.data(text.as_bytes())?;

@@ -18,11 +18,12 @@ const FILE: Allowed = Allowed { what: "list of nodes", mebibytes: 1024, pipes: t
 /// The options for the nodes of the cluster in which the pods will run.
 #[derive(Debug, Clone, Args)]
 pub(super) struct NodeArguments {
-    /// The nodes of the cluster in which the pods will run: the output of `kubectl get nodes -o json` or `-o yaml`, or `-`
-    /// for standard input; with `kubectl get nodes,resourceslices`, GPUs of DRA drivers count, too
+    /// The nodes of the cluster in which the pods will run: the output of `kubectl get nodes -o json` or `-o yaml`, or
+    /// `-` for standard input; with `kubectl get nodes,resourceslices`, GPUs of DRA drivers count, too
     #[arg(long, value_name = "FILE|-", conflicts_with = "cluster")]
     nodes: Option<String>,
-    /// The nodes of the cluster of `KUBECONFIG` or `~/.kube/config`, else of the one of the pod in which the command runs
+    /// The nodes of the cluster of `KUBECONFIG` or `~/.kube/config`, else of the one of the pod in which the command
+    /// runs
     #[arg(long)]
     cluster: bool,
 }
@@ -63,7 +64,7 @@ impl NodeArguments {
 }
 
 /// Reads a list of nodes item by item if it can be split, because the value of a whole list takes much more memory than
-/// what is kept of it.
+/// the parts that are kept.
 fn parse(name: &str, bytes: Vec<u8>) -> anyhow::Result<Nodes> {
     let raw = RawDocument::new(bytes);
     if let Some(mut list) = List::split(&raw) {

@@ -1,4 +1,4 @@
-//! `fabric-injector nodes`: the pools of a cluster, and what pods get on them.
+//! `fabric-injector nodes`: the pools of a cluster, and the results for pods on them.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use super::node_options::NodeArguments;
 use super::output::{Format, Output};
 use super::policy_sources::PolicyArguments;
 
-/// Show the pools of a cluster: their machines, GPUs and devices, and what a pod gets there; and what is wrong
+/// Show the pools of a cluster: their machines, GPUs and devices, the result for a pod there, and problems
 ///
 /// A pool is the nodes with the same GPUs and the same labels, as far as policies read them. Without a policy or a
 /// provider, all built-in policies are in use, and the nodes choose among them.

@@ -21,7 +21,7 @@ pub(super) enum Format {
 }
 
 pub(super) struct Output {
-    /// No colours are removed: a manifest may contain escape sequences.
+    /// Colors are not removed: a manifest may contain escape sequences.
     data: BufWriter<StdoutLock<'static>>,
     messages: BufWriter<AutoStream<StderrLock<'static>>>,
 }
@@ -39,8 +39,8 @@ impl Output {
         Ok(self.data.write_all(bytes)?)
     }
 
-    /// Writes lines of a report to standard output, for people or as JSON, XML and the like. A value in a line is a part
-    /// of it by [`escape::line`] if it may have line ends.
+    /// Writes lines of a report to standard output, for people or as JSON, XML and the like. A value that may have line
+    /// ends is escaped by [`escape::line`].
     pub(super) fn text(&mut self, text: &str) -> anyhow::Result<()> {
         self.data(escape::lines(text).as_bytes())
     }
@@ -74,7 +74,7 @@ impl Output {
         let _ = self.messages.flush();
     }
 
-    /// Flushes the data first, so that a terminal shows it before the messages.
+    /// Flushes the data first: a terminal shows it before the messages.
     pub(super) fn flush(&mut self) -> anyhow::Result<()> {
         self.data.flush()?;
         let _ = self.messages.flush();
@@ -96,7 +96,7 @@ fn is_of_source(error: &anyhow::Error) -> bool {
     })
 }
 
-/// Standard error for log lines, without its lock, which a thread would hold for as long as the reader is slow.
+/// Standard error for log lines, without its lock, which a thread would hold while the reader is slow.
 pub(super) fn log_stream() -> io::Result<File> {
     io::stderr().as_fd().try_clone_to_owned().map(File::from)
 }

@@ -15,7 +15,7 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
 
 pub(super) fn positive_duration(text: &str) -> Result<Duration, String> {
     match duration(text) {
-        Ok(duration) if duration.is_zero() => Err("has to be longer than zero".to_owned()),
+        Ok(duration) if duration.is_zero() => Err("must be longer than zero".to_owned()),
         other => other,
     }
 }

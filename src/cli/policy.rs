@@ -1,4 +1,4 @@
-//! `fabric-injector policy`: what authors and operators do with policy files.
+//! `fabric-injector policy`: commands for authors and operators of policy files.
 
 mod check;
 mod explain;
@@ -34,7 +34,7 @@ enum Command {
         #[arg(short, long, value_enum, value_name = "FORMAT", default_value = "text")]
         output: Format,
     },
-    /// Print a policy with all that it extends
+    /// Print a policy with everything that it extends
     Show {
         /// The name of a built-in policy or part, or the path of a policy file
         #[arg(value_name = "NAME|FILE")]

@@ -1,4 +1,4 @@
-//! The names by which the program is called: its own, or those of a kubectl plugin.
+//! The names of the program: its own, or those of a kubectl plugin.
 
 use std::env;
 use std::ffi::OsStr;
@@ -8,7 +8,7 @@ use clap::{Command, CommandFactory};
 
 use super::Arguments;
 
-/// The name by which the program was called.
+/// The name that the program was called by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Program {
     Own,

@@ -156,7 +156,7 @@ pub(super) fn has_escapes(json: &[u8]) -> bool {
     json.windows(2).any(|pair| pair == b"\\/" || pair == b"\\u")
 }
 
-/// Returns whether the first line that is no comment or directive is a `---`.
+/// Returns whether the first line other than comments and directives is a `---`.
 fn starts_with_marker(content: &[u8]) -> bool {
     let mut lines = without_mark(content).split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
     lines.find(|line| !matches!(line.first(), None | Some(b'#' | b'%'))).is_some_and(|line| {

@@ -5,7 +5,8 @@ use std::ffi::OsString;
 use clap::Command;
 use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 
-/// Adds to the error for a file without its option which one that is, and to that for `-f` that there is none.
+/// Adds a hint to two errors: `-f` for a file without its option, and no `-f` for a command that takes files without
+/// it.
 pub(super) fn with_hint(mut error: Error, program: &Command, arguments: &[OsString]) -> Error {
     let Some(ContextValue::String(argument)) = error.get(ContextKind::InvalidArg) else { return error };
     if error.kind() != ErrorKind::UnknownArgument {

@@ -18,11 +18,11 @@ use tokio::time::timeout;
 use super::rotation::Rotation;
 use super::secret::{self, Data};
 
-/// The time within which the API server has to answer.
+/// The time limit for an answer of the API server.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
-/// The time within which a connection has to be open.
+/// The time limit for opening a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
-/// The time without a byte after which a connection is closed; in a watch, the API server sends something each minute.
+/// The idle time after which a connection is closed. In a watch, the API server sends something each minute.
 const READ_TIMEOUT: Duration = Duration::from_secs(90);
 /// The duration of one watch, in seconds.
 const WATCH_SECONDS: u32 = 240;
@@ -42,7 +42,7 @@ pub(super) async fn client() -> anyhow::Result<Client> {
     connect(inferred().await?, Some(READ_TIMEOUT))
 }
 
-/// The same, or one with a context of the kubeconfig, which reports what it meets and tries nothing again.
+/// The same, or one with a context of the kubeconfig. It reports errors and does not retry.
 pub(super) async fn client_of(context: Option<&str>) -> anyhow::Result<Client> {
     connect(config_of(context).await?, Some(READ_TIMEOUT))
 }

@@ -34,8 +34,8 @@ pub(super) fn contains(bundle: &str, cert: &str) -> bool {
     sought.first().is_some_and(|sought| all.contains(sought))
 }
 
-/// The CAs of a text, PEM, each on lines of its own. Text between them is left out: an API server ignores a CA that
-/// follows text which it cannot parse.
+/// The CAs of a text, PEM, each on lines of its own. Text between them is left out, because an API server ignores a CA
+/// that follows text that it cannot parse.
 pub(super) fn authorities(pem: &str) -> String {
     pieces(pem).collect()
 }

@@ -14,7 +14,7 @@ use fabric_tools::inspection::DryRun;
 /// The largest answer that is read. A pod has at most 3 MiB, and admission adds little.
 const MAX_ANSWER: usize = 8 << 20;
 
-/// The time within which the API server has to answer. It waits up to 30 seconds for a webhook.
+/// The time limit for the answer of the API server, which waits up to 30 seconds for a webhook.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(35);
 
 /// Creates a pod as a dry run: it passes through admission, and is not stored.

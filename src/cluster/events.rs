@@ -1,4 +1,4 @@
-//! Events on the owners of pods, off the way of reviews.
+//! Events on the owners of pods, off the path of reviews.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -16,13 +16,13 @@ use fabric_engine::admission::ForOwner;
 
 use super::api::{cause, client};
 
-/// The pods that wait. Those of one controller have the same warnings.
+/// The limit on queued pods. Those of one controller have the same warnings.
 const QUEUE: usize = 256;
-/// The time within which an owner gets one event with a code.
+/// The period in which an owner gets at most one event with a code.
 const REPEAT: Duration = Duration::from_mins(10);
-/// The most events that are remembered for that time.
+/// The limit on events that are remembered for that period.
 const MOST_KNOWN: usize = 4_096;
-/// The time within which the API server has to answer.
+/// The time limit for an answer of the API server.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 /// The length of the name of the owner in that of an event, which has at most 253 characters.
 const MAX_NAME: usize = 230;
@@ -32,8 +32,8 @@ const MAX_NAME: usize = 230;
 pub(crate) struct Events(mpsc::Sender<ForOwner>);
 
 impl Events {
-    /// Creates events with the kubeconfig that `KUBECONFIG` names, else with the service account of the pod. `count` gets
-    /// the result of each.
+    /// Creates events with the kubeconfig that `KUBECONFIG` names, else with the service account of the pod. `count`
+    /// gets the result of each.
     pub(crate) async fn start(count: impl Fn(&'static str) + Send + Sync + 'static) -> anyhow::Result<Self> {
         let client = client().await?;
         let (sender, mut receiver) = mpsc::channel::<ForOwner>(QUEUE);
@@ -52,7 +52,7 @@ impl Events {
         Ok(Self(sender))
     }
 
-    /// Returns whether there was room.
+    /// Returns whether the queue had space.
     pub(crate) fn offer(&self, advice: ForOwner) -> bool {
         self.0.try_send(advice).is_ok()
     }
@@ -81,7 +81,7 @@ fn hash(value: &impl Hash) -> u64 {
     hasher.finish()
 }
 
-/// The event. Its name is the same in each replica, so that one of them creates it in each ten minutes of the clock.
+/// The event. All replicas use the same name, so only one of them creates it in each ten minutes of the clock.
 fn event(owner: &Value, code: &str, text: &str) -> Value {
     let now = SystemTime::now();
     let turn = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs() / REPEAT.as_secs();

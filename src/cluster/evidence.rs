@@ -1,4 +1,4 @@
-//! What the cluster says about pods whose logs do not show the fabric.
+//! Evidence from the cluster about pods whose logs do not show the fabric.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -18,14 +18,14 @@ use fabric_tools::inspection::{Change, change};
 use super::api::{cause, in_time};
 use super::installation::installed_policies;
 
-/// The pods in which a command runs at the same time.
+/// The number of pods that run a command at the same time.
 const AT_ONCE: usize = 32;
-/// The time for a command in a container, which takes four seconds of it.
+/// The time limit for a command in a container, which takes four seconds.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(15);
-/// The most bytes that the command may print: a node has some 40 adapters.
+/// The limit on the output of the command, in bytes: a node has some 40 adapters.
 const MOST_PRINTED: u64 = 64 << 10;
 
-/// Adds what explains that the log does not show the fabric, and returns what cannot be read.
+/// Adds the reasons why the log does not show the fabric, and returns the failures.
 pub(super) async fn gather(
     client: &Client,
     pods: &BTreeMap<String, Value>,
@@ -80,7 +80,7 @@ async fn compare_nodes(
     Ok(())
 }
 
-/// Adds what the adapters of the pods count while they run.
+/// Adds the counters of the adapters of running pods.
 pub(super) async fn count(
     client: &Client,
     pods: &BTreeMap<String, Value>,
@@ -117,7 +117,7 @@ pub(super) async fn count(
     )
 }
 
-/// Runs the script in a container, and returns what it prints.
+/// Runs the script in a container, and returns its output.
 async fn run(api: &Api<Pod>, pod: &str, container: &str) -> anyhow::Result<String> {
     let parameters = AttachParams::default().container(container).stderr(false);
     let command = ["sh", "-c", COUNTERS];

@@ -1,4 +1,4 @@
-//! Reads an installation for `check`. An object that cannot be read costs the checks that need it, and no others.
+//! Reads an installation for `check`. If an object cannot be read, only the checks that need it are missing.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,12 +28,12 @@ use super::certificate::check;
 use super::dry_run::dry_run;
 use super::node_watch::list_nodes;
 
-/// The time within which the API server has to answer each request.
+/// The time limit for each request to the API server.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 const REGISTRATION: &str = "/apis/admissionregistration.k8s.io/v1";
 const NOT_FOUND: u16 = 404;
 const UNAVAILABLE: u16 = 503;
-/// The port for people where the `EndpointSlices` name none.
+/// The admin port if the `EndpointSlices` name none.
 const ADMIN_PORT: u64 = 8080;
 /// The pods of a page. One takes some 10 KiB, and ten times that while it is read.
 const PAGE: usize = 250;
@@ -89,7 +89,7 @@ pub(super) async fn installed_policies(client: &Client) -> anyhow::Result<(Polic
     Ok((reader.policies().await?, reader.nodes().await?))
 }
 
-/// The Deployments of the Service's namespace, so that a right in it is enough.
+/// The Deployments of the Service's namespace. Permission in that namespace is enough.
 async fn installed(client: &Client, webhooks: &Read, name: Option<&str>) -> Read {
     let namespace = Release::find(webhooks, &Ok(Value::Null), name).namespace();
     let within = namespace.map(|namespace| format!("/namespaces/{namespace}")).unwrap_or_default();
@@ -135,7 +135,7 @@ struct Reader<'r> {
 }
 
 impl Reader<'_> {
-    /// Name and namespace of the Service. No object is asked for by a name that is not known.
+    /// Name and namespace of the Service. No object with an unknown name is requested.
     fn service(&self) -> Result<(&str, &str), String> {
         self.release.service().ok_or_else(|| "the Service is not known: see the line `webhook`".to_owned())
     }
@@ -151,7 +151,7 @@ impl Reader<'_> {
         get(self.client, &format!("{slices}?labelSelector=kubernetes.io%2Fservice-name%3D{service}")).await
     }
 
-    /// Asks each server by the proxy of the API server, all at the same time.
+    /// Queries all servers at the same time through the proxy of the API server.
     async fn servers(&self, slices: &Read) -> Vec<Server> {
         let (Ok(slices), Some(namespace)) = (slices, self.release.namespace()) else { return Vec::new() };
         let asked: Vec<_> = endpoints(slices)
@@ -266,7 +266,7 @@ impl Reader<'_> {
         loop {
             let path = format!("/api/v1/pods?limit={PAGE}&{running}&continue={next}");
             let page = get(self.client, &path).await.map_err(|error| anyhow!(error))?;
-            // Letters of base64 that are not those of a query.
+            // Characters of base64 that a query cannot contain.
             let token = page["metadata"]["continue"].as_str().unwrap_or_default();
             next = token.replace('+', "%2B").replace('/', "%2F").replace('=', "%3D");
             workloads.page(page);

@@ -18,7 +18,7 @@ use super::evidence;
 
 /// The bytes that are read at once.
 const BLOCK: usize = 64 << 10;
-/// How long `--follow` goes on after the first verdict: the other ranks connect at about the same time.
+/// How long `--follow` continues after the first verdict: the other ranks connect at about the same time.
 const SETTLED: Duration = Duration::from_secs(20);
 /// How often `--follow` reads the counters of the adapters while there is no verdict.
 const COUNTING: Duration = Duration::from_mins(1);
@@ -32,7 +32,7 @@ pub(crate) struct Selection<'a> {
     pub(crate) pods: &'a [String],
     pub(crate) selector: Option<&'a str>,
     pub(crate) job: Option<&'a str>,
-    /// Reads on until there is a verdict.
+    /// Keeps reading until there is a verdict.
     pub(crate) follow: bool,
 }
 
@@ -42,7 +42,7 @@ struct Piece {
     bytes: Result<Vec<u8>, String>,
 }
 
-/// Reads the pods and their logs. Returns what could not be read.
+/// Reads the pods and their logs. Returns the failures.
 pub(crate) async fn read(
     selection: &Selection<'_>,
     knowledge: &Knowledge,
@@ -69,7 +69,7 @@ pub(crate) async fn read(
     Ok(failures)
 }
 
-/// Adds why there are no pods. Fails if that is not known.
+/// Adds why there are no pods. Fails if the reason is unknown.
 async fn refused(
     client: &Client,
     selection: &Selection<'_>,
@@ -90,7 +90,7 @@ async fn refused(
     Ok(Vec::new())
 }
 
-/// Reads the logs of all containers, and returns what cannot be read.
+/// Reads the logs of all containers, and returns the failures.
 async fn read_logs(
     client: &Client,
     api: &Api<Pod>,
@@ -126,7 +126,7 @@ async fn read_logs(
                 if diagnosis.verdict == Verdict::Unknown {
                     since = None;
                     if counted.elapsed() >= COUNTING {
-                        // What keeps them from being read is said at the end.
+                        // Failures to read them are reported at the end.
                         tokio::select! {
                             _ = evidence::count(client, pods, log) => {}
                             _ = tokio::signal::ctrl_c() => return failures,

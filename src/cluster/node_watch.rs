@@ -24,15 +24,15 @@ use object::Object;
 const WATCH_SECONDS: u32 = 30;
 /// The nodes of a page of the list: reading a larger one would delay reviews that use the same thread.
 const PAGE: u32 = 100;
-/// The time after which a cluster without `ResourceSlices` is asked again, which may have been upgraded.
+/// The time after which a cluster without `ResourceSlices` is queried again, because it may have been upgraded.
 const AGAIN: Duration = Duration::from_mins(10);
-/// The longest time without anything that is due.
+/// The longest wait if nothing is due.
 const IDLE: Duration = Duration::from_hours(1);
 /// The status of a response to a client without the permission.
 const FORBIDDEN: u16 = 403;
 /// That of a cluster without the API.
 const ABSENT: u16 = 404;
-/// The time within which a command has to have all nodes.
+/// The time limit for a command to get all nodes.
 const LIST_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// Watches the nodes of the cluster of its client.
@@ -52,8 +52,8 @@ impl NodeWatch {
 
     /// Passes on each state of the watch, and the nodes when they have changed, at most once a second.
     ///
-    /// After an error it lists the nodes again: the watcher of kube would go on with the watch, and not tell that it
-    /// succeeds until a node changes.
+    /// After an error it lists the nodes again: the watcher of kube would continue the watch, and not report success
+    /// until a node changes.
     pub(crate) async fn run(self, mut publish: impl FnMut(Watched)) {
         let mut known = Known::new(Instant::now());
         let mut backoff = [DefaultBackoff::default(), DefaultBackoff::default()];

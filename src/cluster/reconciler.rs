@@ -21,7 +21,7 @@ use super::webhook_watch;
 
 /// The longest time between two reconciliations. A change of the webhook configuration starts one at once.
 const INTERVAL: Duration = Duration::from_secs(3);
-/// The time within which a starting server has to get its first certificate.
+/// The time limit for a starting server to get its first certificate.
 const START_TIMEOUT: Duration = Duration::from_mins(1);
 /// The time between two attempts to get it.
 const START_INTERVAL: Duration = Duration::from_millis(250);
@@ -210,7 +210,7 @@ impl Reconciler {
         Ok(configuration)
     }
 
-    /// Writes the CAs into the configuration of the advice. Which certificate is served does not depend on it.
+    /// Writes the CAs into the configuration of the advice. It does not affect which certificate is served.
     async fn register_advice(&mut self, rotation: &Rotation) -> anyhow::Result<()> {
         let Some(name) = self.options.advice.clone() else { return Ok(()) };
         let configuration = self.configuration_of(Registered::Advice, &name).await?;
@@ -233,7 +233,7 @@ impl Reconciler {
     }
 }
 
-/// Returns whether another client changed an object at the same time, so that the reconciliation has to be repeated.
+/// Returns whether another client changed an object at the same time. The reconciliation must then be repeated.
 pub(crate) fn is_conflict(error: &anyhow::Error) -> bool {
     error.is::<Conflict>()
 }

@@ -12,8 +12,8 @@ use crate::cluster::schedule::{Durations, Step, may_serve};
 use super::certificate::pieces;
 use super::rotation::{Rotation, age, end, sentence, time_left};
 
-/// The age from which a CA is taken to be known to every API server, for a replica that has just started: longer than the
-/// clock of the replica that made it may be behind.
+/// The age from which a CA is taken to be known to every API server, for a replica that has just started: longer than
+/// the clock of the replica that made it may be behind.
 const SETTLED: Duration = BACKDATE.saturating_mul(2);
 
 /// One replica.
@@ -34,11 +34,11 @@ enum Seen {
     At(Duration),
 }
 
-/// The content that the Secret has to have.
+/// The content that the Secret must have.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Agreed {
     Unchanged(Rotation),
-    /// It has to be written; with a sentence for the log.
+    /// The Secret must be written; with a sentence for the log.
     Changed(Rotation, &'static str),
 }
 
@@ -59,7 +59,7 @@ impl Replica {
             .collect();
     }
 
-    /// The content that the Secret has to have, given the content that it has, if that can be parsed. `trusted` is the
+    /// The content that the Secret must have, given its current content, if that can be parsed. `trusted` is the
     /// registered `caBundle`, PEM.
     pub(super) fn agree(
         &self,
@@ -90,7 +90,7 @@ impl Replica {
         self.known = Some(rotation.clone());
     }
 
-    /// The key pair to serve from now on, if it is another than before.
+    /// The key pair to serve from now on, if it has changed.
     pub(super) fn serve(&mut self, now: SystemTime, elapsed: Duration) -> Option<KeyPair> {
         let rotation = self.known.as_ref().filter(|known| self.serving.as_ref() != Some(&known.serving))?;
         let trusted_for = match self.trusted.get(&pieces(&rotation.ca.cert).next()?)? {
@@ -109,14 +109,14 @@ impl Replica {
         self.serving.clone()
     }
 
-    /// The time until the next reconciliation: a fraction of what is left of the certificates in use, so that no
-    /// configured duration is too short for it.
+    /// The time until the next reconciliation: a fraction of the remaining validity of the certificates in use, which
+    /// suits any configured duration.
     pub(super) fn interval(&self, longest: Duration, now: SystemTime) -> Duration {
         const SHORTEST: Duration = Duration::from_millis(250);
         (self.time_left(now) / 8).clamp(SHORTEST.min(longest), longest)
     }
 
-    /// The shortest time that is left of the certificates that the replica knows.
+    /// The shortest remaining validity among the certificates that the replica knows.
     pub(super) fn time_left(&self, now: SystemTime) -> Duration {
         let known = self.known.as_ref().map(|known| known.time_left(now));
         let serving = self.serving.as_ref().map(|serving| time_left(&serving.cert, now));
@@ -134,7 +134,7 @@ mod tests {
         overlap: Duration::from_hours(1),
     };
 
-    /// A replica that starts reads a CA that another one has just made.
+    /// A starting replica reads a CA that another one has just made.
     fn serves_at_once(clock_ahead: Duration) -> bool {
         let now = SystemTime::UNIX_EPOCH + Duration::from_hours(500_000);
         let names = ["fabric-injector.gpu.svc".to_owned()];

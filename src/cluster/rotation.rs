@@ -1,4 +1,4 @@
-//! The certificates that the replicas share, and the steps by which they change.
+//! The certificates that the replicas share, and the steps of their rotation.
 //!
 //! [`schedule`](super::schedule) decides which step is due; this module makes the keys and the certificates.
 
@@ -17,7 +17,7 @@ mod simulation;
 #[cfg(test)]
 mod tests;
 
-/// The time within which every replica sees a change of the Secret and serves the certificate in it.
+/// The time in which every replica sees a change of the Secret and serves the certificate in it.
 const CONVERGENCE: Duration = Duration::from_mins(1);
 
 /// The certificates that the replicas share.
@@ -26,7 +26,7 @@ pub(super) struct Rotation {
     /// The CA of the serving certificate.
     pub(super) ca: Authority,
     pub(super) serving: KeyPair,
-    /// The CA that replaces the present one.
+    /// The CA that replaces the current one.
     pub(super) next: Option<Authority>,
     pub(super) previous: Option<Previous>,
 }
@@ -77,7 +77,7 @@ impl Rotation {
     pub(super) fn bundle(&self) -> String {
         let previous = self.previous.as_ref().map(|previous| previous.pem.as_str());
         let next = self.next.as_ref().map(|next| next.cert.as_str());
-        // Each is parsed by itself, so that text which someone wrote into one does not invalidate another.
+        // Each is parsed by itself: foreign text in one does not invalidate another.
         [previous, Some(&self.ca.cert), next].into_iter().flatten().map(authorities).collect()
     }
 
@@ -107,7 +107,7 @@ impl Rotation {
         Ok(Some((next, step)))
     }
 
-    /// The shortest time that is left of the certificates in use.
+    /// The shortest remaining validity of the certificates in use.
     pub(super) fn time_left(&self, now: SystemTime) -> Duration {
         time_left(&self.serving.cert, now).min(time_left(&self.ca.cert, now))
     }
@@ -144,8 +144,8 @@ impl Rotation {
         Ok(())
     }
 
-    /// The present CA stays in `caBundle` until it expires, so that no certificate of it is rejected, whichever replica
-    /// serves it and for however long.
+    /// The current CA stays in `caBundle` until it expires. No certificate of it is rejected, whichever replica serves
+    /// it and for however long.
     fn changed(
         &self,
         next: &Authority,

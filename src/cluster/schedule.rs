@@ -1,7 +1,7 @@
-//! The schedule by which serving certificates and CAs replace each other.
+//! The schedule for replacing serving certificates and CAs.
 //!
-//! [`next_step`] is a total function of what exists, the configured durations and the time. It keeps two promises for
-//! every configuration, however it changes: a CA is in `caBundle` before a certificate of it is served, and stays
+//! [`next_step`] is a total function of what exists, the configured durations and the time. It guarantees two things
+//! for every configuration, however it changes: a CA is in `caBundle` before a certificate of it is served, and stays
 //! there until it expires; and a successor is due while at least half of the remaining validity is left. Times are
 //! durations since the Unix epoch.
 
@@ -18,7 +18,7 @@ pub struct Durations {
     pub certificate: Duration,
     /// The validity of a new CA.
     pub ca: Duration,
-    /// The time for which a new CA is in `caBundle` before it signs serving certificates.
+    /// How long a new CA is in `caBundle` before it signs serving certificates.
     pub overlap: Duration,
 }
 
@@ -42,7 +42,7 @@ impl Lifetime {
     }
 }
 
-/// The CA that replaces the present one.
+/// The CA that replaces the current one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NextCa {
     /// There is none.
@@ -75,9 +75,9 @@ pub(crate) struct Certificates {
 pub(crate) enum Step {
     /// The present CA signs another serving certificate.
     Renew,
-    /// Another CA is made, which replaces the present one later.
+    /// Another CA is made, which replaces the current one later.
     AddNextCa,
-    /// The next CA becomes the present one and signs a serving certificate.
+    /// The next CA becomes the current one and signs a serving certificate.
     ChangeCa,
     /// Former CAs leave `caBundle`.
     DropPreviousCa,
@@ -111,13 +111,13 @@ pub(crate) fn next_step(certificates: &Certificates, durations: Durations, now: 
     certificates.previous_until.is_some_and(|until| now >= until).then_some(Step::DropPreviousCa)
 }
 
-/// The time at which the next CA is made: early enough for the whole overlap to fit in half of what is left.
+/// The time at which the next CA is made: early enough for the whole overlap to fit in half of the remaining time.
 fn next_ca_due(ca: Lifetime, overlap: Duration) -> Duration {
     ca.renewal().min(ca.end.saturating_sub(overlap.saturating_mul(2)))
 }
 
-/// The time at which the next CA replaces the present one. The overlap may have been configured after either was
-/// made, so it is bounded by half of what was left of the present CA, and by a quarter of the next one.
+/// The time at which the next CA replaces the current one. The overlap may have been configured after either was made,
+/// so it is bounded by half of the remaining validity of the current CA, and by a quarter of that of the next one.
 fn change(ca: Lifetime, next: Lifetime, overlap: Duration) -> Duration {
     let left = ca.end.saturating_sub(next.start);
     next.start + overlap.min(left / 2).min(next.length() / 4)

@@ -18,7 +18,7 @@ use super::state::State;
 /// The largest body: an API server accepts objects of up to 3 MiB, a review may contain two of them (`object` and
 /// `oldObject`), and 1 MiB is for the rest.
 pub const MAX_BODY: usize = 7 << 20;
-/// The time within which a body has to arrive.
+/// The time limit for a body to arrive.
 pub(super) const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A body that has arrived.
@@ -88,6 +88,6 @@ async fn next(body: &mut impl RequestBody, deadline: Instant) -> Result<Option<B
 
 /// The rejection of a body that is larger than any review.
 pub(super) fn too_large() -> Rejection {
-    let sentence = format!("the body is larger than {MAX_BODY} bytes, which no review of a pod is");
+    let sentence = format!("the body exceeds the limit of {MAX_BODY} bytes");
     Rejection::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", sentence)
 }

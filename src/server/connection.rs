@@ -60,7 +60,7 @@ const LINGER: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Phase {
     Serving,
-    /// It accepts connections, and asks clients to go to other replicas.
+    /// It accepts connections, and asks clients to move to other replicas.
     Leaving,
     /// It finishes the requests in flight.
     Draining,

@@ -1,4 +1,4 @@
-//! The nodes that reviews use, and what the server reports about them.
+//! The nodes that reviews use, and the server's report about them.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use fabric_engine::admission::OnError;
 
 use super::state::State;
 
-/// What to do about an API server that does not answer. A missing permission has a hint of its own.
+/// The hint for an API server that does not answer. A missing permission has its own hint.
 const UNREACHED: &str = "hint: see whether the API server responds, and whether a NetworkPolicy lets this server reach it \
                          (`networkPolicy.apiServerTo` and `networkPolicy.apiServerPorts` of the chart)";
 
@@ -16,7 +16,7 @@ pub(super) async fn run(watch: NodeWatch, state: Arc<State>) {
     watch.run(|watched| put_in_use(&state, watched)).await;
 }
 
-/// Takes over a state of the watch, and reports each change.
+/// Records a state of the watch, and reports each change.
 pub(super) fn put_in_use(state: &State, watched: Watched) {
     let (name, nodes) = (watched.state.name(), watched.count());
     state.metrics.nodes_in_use(watched.state, nodes);
@@ -43,8 +43,8 @@ pub(super) struct Check {
     pub(super) lines: String,
 }
 
-/// A server whose policies need nodes is ready once it has listed them: until then, it would deny every pod that asks for
-/// the fabric. A server that allows such pods is ready without them.
+/// A server whose policies need nodes is ready once it has listed them: until then, it would deny every pod that
+/// requests the fabric. A server that allows such pods is ready without them.
 pub(super) fn check(watched: &Watched, are_needed: bool, on_error: OnError) -> Check {
     let lack = are_needed && watched.nodes.is_none();
     let ok = !lack || on_error == OnError::Allow;

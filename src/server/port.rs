@@ -65,7 +65,7 @@ pub(super) struct OpenPort {
     accepting: tokio::task::JoinHandle<()>,
     phase: watch::Sender<Phase>,
     connections: Arc<Connections>,
-    /// Each connection has a sender, so that this ends with the last one.
+    /// Each connection has a sender: this ends with the last one.
     ended: mpsc::Receiver<()>,
 }
 
@@ -84,7 +84,7 @@ impl<H: Handler> Port<H> {
             let (stream, _) = match self.listener.accept().await {
                 Ok(accepted) => accepted,
                 Err(error) => {
-                    // Most likely too many open files, which does not end within microseconds.
+                    // Most likely too many open files, which takes longer than microseconds to resolve.
                     tracing::warn!(%error, "a connection cannot be accepted");
                     sleep(Duration::from_millis(50)).await;
                     continue;
@@ -116,7 +116,7 @@ impl<H: Handler> Port<H> {
 }
 
 impl OpenPort {
-    /// Asks clients to go to other replicas.
+    /// Asks clients to move to other replicas.
     pub(super) fn leave(&self) {
         let _ = self.phase.send(Phase::Leaving);
     }

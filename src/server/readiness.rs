@@ -26,7 +26,7 @@ pub(super) struct Readiness {
     validity: ArcSwapOption<Validity>,
     /// The errors of reloads and of the reconciliation, until they succeed.
     failures: Mutex<BTreeMap<&'static str, String>>,
-    /// The beginnings of reloads that run.
+    /// The starts of the current reloads.
     loading: Mutex<BTreeMap<&'static str, SystemTime>>,
 }
 
@@ -55,7 +55,7 @@ impl Readiness {
         self.validity.store(Some(validity.into()));
     }
 
-    /// Records that a reload runs since then, or that none runs.
+    /// Records the start of the current reload, or that none is running.
     pub(super) fn loading(&self, what: Reloaded, since: Option<SystemTime>) {
         let mut loading = self.loading.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         match since {
@@ -64,7 +64,7 @@ impl Readiness {
         };
     }
 
-    /// The reloads that run, each with its beginning.
+    /// The current reloads, each with its start.
     pub(super) fn reloads(&self) -> BTreeMap<&'static str, SystemTime> {
         self.loading.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
     }
@@ -100,7 +100,7 @@ impl Readiness {
         }
     }
 
-    /// The checks, all of which have to pass. The wall clock decides about the certificate, because a monotonic clock
+    /// The checks, all of which must pass. The wall clock decides about the certificate, because a monotonic clock
     /// stops while the machine is suspended.
     pub(super) fn checks(&self, now: SystemTime, policies: usize) -> Vec<Check> {
         let stopping = self.stopping.load(Ordering::Relaxed);

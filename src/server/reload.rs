@@ -1,7 +1,8 @@
 //! The reload of files while the server runs.
 //!
-//! Files are read every second. Notifications would not do: the kubelet replaces a link, an editor renames, a `subPath`
-//! mount never changes, and a node has few inotify instances. Reading a few small files takes some ten microseconds.
+//! Files are read every second. Notifications would not suffice: the kubelet replaces a link, an editor renames, a
+//! `subPath` mount never changes, and a node has few inotify instances. Reading a few small files takes some ten
+//! microseconds.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -62,7 +63,7 @@ pub(super) async fn watch<S: Source>(source: S, state: Arc<State>, content: S::C
             settled = again == now || reader.hangs();
             now = again;
             if !settled && begun.elapsed() >= UNREST {
-                let error = format!("the files of the {} do not stop changing", what.name());
+                let error = format!("the files of the {} keep changing", what.name());
                 failure = record(what, &state, Err(error), failure.as_ref());
             }
         }
@@ -96,8 +97,8 @@ impl<S: Source> SourceReader<S> {
     }
 }
 
-/// Puts the content that was read into use, unless there is newer content meanwhile. Returns the content, and the failure
-/// if there is one.
+/// Puts the content that was read into use, unless there is newer content meanwhile. Returns the content, and the
+/// failure if there is one.
 async fn apply<S: Source>(
     reader: &mut SourceReader<S>,
     state: &State,
@@ -157,7 +158,7 @@ pub(super) fn record(
     failure
 }
 
-/// Records in metrics and readiness that a reload runs since then, or that none runs.
+/// Records the start of the current reload in metrics and readiness, or that none is running.
 fn loading(what: Reloaded, state: &State, since: Option<SystemTime>) {
     let seconds = since.and_then(|since| since.duration_since(SystemTime::UNIX_EPOCH).ok());
     state.metrics.loading(what, seconds.map(|since| since.as_secs_f64()));
@@ -167,7 +168,7 @@ fn loading(what: Reloaded, state: &State, since: Option<SystemTime>) {
 fn one_line<T>(result: Result<anyhow::Result<T>, JoinError>) -> Result<T, String> {
     match result {
         Ok(result) => result.map_err(|error| format!("{error:#}")),
-        Err(error) => Err(format!("internal error, which is a bug of fabric-injector: {error}")),
+        Err(error) => Err(format!("internal error, a bug in fabric-injector: {error}")),
     }
 }
 

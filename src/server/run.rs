@@ -40,7 +40,7 @@ pub struct MaxConnections {
 }
 
 impl MaxConnections {
-    /// So many to the webhook.
+    /// The number to the webhook.
     pub fn with(webhook: usize) -> Self {
         Self { webhook, admin: ADMIN_CONNECTIONS }
     }
@@ -61,9 +61,9 @@ pub struct Config {
     pub mode: Mode,
     /// The response for a pod on which the policy or the program fails.
     pub on_error: OnError,
-    /// The time for which the server still accepts connections after a signal, while clients learn that it stops.
+    /// How long the server still accepts connections after a signal, while clients learn that it stops.
     pub shutdown_delay: Duration,
-    /// The time that requests in flight have after that.
+    /// How long requests in flight may take after that.
     pub drain_timeout: Duration,
     /// Whether owners of pods get events.
     pub events: bool,
@@ -93,8 +93,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Loads certificate and policies, then opens the ports, so that each accepted connection is served. A reconciler
-    /// runs with the server.
+    /// Loads the certificate and the policies, and then opens the ports: each accepted connection is served. A
+    /// reconciler runs with the server.
     pub async fn bind(config: Config, reconciler: Option<Reconciler>) -> anyhow::Result<Self> {
         let sources = config.policy_sources.read()?;
         let policies = compiled(&sources, &Work::of_loading())?;

@@ -107,12 +107,12 @@ impl Source for PolicyFiles {
 
     fn apply(&self, sources: &RawPolicies, work: &Work) -> anyhow::Result<String> {
         let policies = compiled(sources, work)?;
-        // The policies in use decide about each pod, and the new ones would about none.
+        // The policies in use decide about each pod, while the new ones could decide about none.
         let needs_nodes_now = policies.needs_nodes() && !self.state.policies.load().needs_nodes();
         ensure!(
             !needs_nodes_now || self.state.nodes.load().nodes.is_some(),
-            "the policies are of several providers, among which the nodes choose, and the nodes are not known\nhint: see \
-             the check `nodes` for the reason, or keep the policies of one provider"
+            "the policies are of several providers, between which the nodes choose, but the nodes are not \
+             known\nhint: see the check `nodes` for the reason, or keep the policies of one provider"
         );
         self.state.metrics.policies_in_use(&policies);
         let stamps = stamps(&policies);

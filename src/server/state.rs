@@ -48,7 +48,7 @@ pub struct State {
     pub(super) on_error: OnError,
     pub(super) metrics: Arc<Metrics>,
     pub(super) readiness: Readiness,
-    /// Where advice for the owners of pods goes, if events are on.
+    /// The destination of advice for the owners of pods, if events are on.
     pub(super) events: OnceLock<Events>,
     evaluate: Box<Evaluate>,
     in_flight: Arc<Semaphore>,
@@ -116,7 +116,7 @@ impl State {
     }
 }
 
-/// The time within which the API server expects the response, from its query parameter `timeout`.
+/// The time limit of the API server for the response, from its query parameter `timeout`.
 pub(super) fn request_timeout(query: Option<&str>) -> Duration {
     let pairs = query.unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='));
     let timeout = pairs

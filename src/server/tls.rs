@@ -1,4 +1,4 @@
-//! The TLS settings of the HTTPS port, and the key pair and client CA that they are made of.
+//! The TLS settings of the HTTPS port, built from a key pair and a client CA.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -75,7 +75,7 @@ impl TlsSource {
 }
 
 /// The kubelet replaces all files of a volume at once, by replacing the link `..data`. Both paths are resolved before
-/// either file is read, so that the pair is of one generation.
+/// either file is read, so the pair is of one generation.
 pub(super) fn read_files(cert: &Path, key: &Path, client_ca: Option<&Path>) -> anyhow::Result<TlsMaterial> {
     let (resolved_cert, resolved_key) = (resolve(cert), resolve(key));
     let client_ca = client_ca.map(ClientCa::read).transpose();
@@ -149,7 +149,7 @@ impl TlsMaterial {
         let Self { key_pair, cert_name, key_name, .. } = self;
         let chain = pem::certificates(cert_name, key_pair.cert.as_bytes())?;
         let key = PrivateKeyDer::from_pem_slice(key_pair.key.as_bytes()).map_err(|_| {
-            anyhow!("{key_name} has no private key in it; it has to be PEM, PKCS #8, PKCS #1 or SEC 1")
+            anyhow!("{key_name} has no private key in it; it must be PEM, PKCS #8, PKCS #1 or SEC 1")
         })?;
         CertifiedKey::from_der(chain, key, provider).map_err(|error| match error {
             rustls::Error::InconsistentKeys(_) => anyhow!("{key_name} is not the key of {cert_name}"),

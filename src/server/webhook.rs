@@ -133,7 +133,7 @@ async fn review(
     }
 }
 
-/// Ends an evaluation that no request waits for anymore: its time is over, or the client has gone.
+/// Ends an evaluation that no request waits for any more: its time is over, or the client has disconnected.
 #[derive(Debug)]
 struct StopOnDrop(Work);
 
@@ -171,7 +171,7 @@ async fn evaluate(
         answer
     });
     evaluated.await.unwrap_or_else(|error| {
-        let message = format!("internal error on this review, which is a bug of fabric-injector: {error}");
+        let message = format!("internal error on this review, a bug in fabric-injector: {error}");
         Err(Rejection::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message))
     })
 }
@@ -240,7 +240,7 @@ fn log(record: &Record, took: Duration) {
     let name = record.name.as_deref().unwrap_or_default();
     let policy = record.policy.as_deref().unwrap_or_default();
     let reason = record.reason.as_deref().unwrap_or_default();
-    // Not `message`, which is the key of the line itself in JSON.
+    // Not `message`, because that is the key of the line itself in JSON.
     let detail = record.message.as_deref().unwrap_or_default();
     let mode = record.mode.name();
     match record.outcome {

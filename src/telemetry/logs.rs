@@ -17,10 +17,10 @@ use fabric_yaml::escape;
 /// The default filter. The program logs each failure of the client of the API server itself, once.
 pub const DEFAULT_FILTER: &str = "info,kube_client=off,kube_runtime=off";
 
-/// Lines that wait for the reader of the log; beyond them, lines are lost.
+/// The limit on lines that wait for the reader of the log; beyond it, lines are lost.
 const MAX_BUFFERED_LINES: usize = 4_096;
 
-/// Parses a filter. `EnvFilter` would take a misspelt level for the name of a module, and log nothing.
+/// Parses a filter. `EnvFilter` would take a misspelled level for the name of a module, and log nothing.
 fn parse(filter: &str) -> anyhow::Result<EnvFilter> {
     const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
     for part in filter.split(',').map(str::trim).filter(|part| !part.is_empty() && !part.contains(['=', '[']))
@@ -31,10 +31,10 @@ fn parse(filter: &str) -> anyhow::Result<EnvFilter> {
     Ok(EnvFilter::try_new(filter)?)
 }
 
-/// How long the thread of the log rests after it has written the lines that wait. Without that, each review wakes it.
+/// How long the log thread sleeps after it has written the queued lines. Without that, each review would wake it.
 const REST: Duration = Duration::from_millis(20);
 
-/// A stream that is flushed when no line waits, and then rests.
+/// A stream that is flushed when no line is queued, and then pauses.
 struct Unhurried<W: Write>(BufWriter<W>);
 
 impl<W: Write> Write for Unhurried<W> {
@@ -51,8 +51,8 @@ impl<W: Write> Write for Unhurried<W> {
 
 /// Logs to `stream` what `filter` selects (`info`, `fabric_injector=debug`, …), until the guard is dropped.
 ///
-/// A thread of its own writes the lines, so that no review waits for a slow reader. Panics are logged too, so that they
-/// do not break the sequence of JSON lines.
+/// A separate thread writes the lines, so no review waits for a slow reader. Panics are logged too, so they do not
+/// break the sequence of JSON lines.
 pub fn install<W>(filter: &str, stream: W) -> anyhow::Result<WorkerGuard>
 where
     W: Write + IsTerminal + Send + 'static,

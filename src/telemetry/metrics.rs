@@ -128,7 +128,7 @@ const REJECTED: &[Answered] = &[
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
-    /// The label by which injected pods differ from those that would be.
+    /// The label that distinguishes injected pods from those that would be.
     mode: Mode,
     reviews: Family<ReviewLabels, Counter>,
     duration: Histogram,
@@ -224,7 +224,7 @@ impl Metrics {
         );
         ours.register_with_unit(
             "reload_started_timestamp",
-            "Beginning of the reload that runs, in seconds since the epoch; 0 if none runs",
+            "Start of the current reload, in seconds since the epoch; 0 if none runs",
             Unit::Seconds,
             self.reload_started.clone(),
         );
@@ -244,7 +244,7 @@ impl Metrics {
         );
     }
 
-    /// Creates every series, so that a rate includes the first event.
+    /// Creates every series: a rate then includes the first event.
     fn fill(&self) {
         self.fill_policy("");
         for code in Finding::codes() {
@@ -389,7 +389,7 @@ impl Metrics {
         self.certificate_expiry.set(at);
     }
 
-    /// Records that a reload runs since then, in seconds since the epoch, or that none runs.
+    /// Records the start of the current reload, in seconds since the epoch, or that none is running.
     pub(crate) fn loading(&self, what: Reloaded, since: Option<f64>) {
         self.reload_started.get_or_create(&[("what", what.name())]).set(since.unwrap_or_default());
     }

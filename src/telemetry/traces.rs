@@ -36,7 +36,7 @@ use fabric_engine::admission::{Record, ReviewOutcome};
 
 /// The default for `service.name`.
 const SERVICE: &str = env!("CARGO_PKG_NAME");
-/// The time that the end of the program waits for the last export.
+/// How long the program waits for the last export when it ends.
 const LAST_EXPORT: Duration = Duration::from_secs(2);
 /// The default timeout of an export, from the specification of OTLP.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -135,8 +135,8 @@ fn tls() -> anyhow::Result<Arc<ClientConfig>> {
     Ok(Arc::new(config))
 }
 
-/// The span of a review, from the head of the request to the response. It ends when it is dropped, so that a client
-/// that disconnects leaves a span without a response.
+/// The span of a review, from the head of the request to the response. It ends when it is dropped: a client that
+/// disconnects leaves a span without a response.
 #[derive(Debug)]
 pub(crate) struct ReviewSpan(Option<Span>);
 

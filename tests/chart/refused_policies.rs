@@ -100,10 +100,10 @@ fn unreadable() -> Vec<(String, &'static str)> {
     ] {
         cases.push((matching(parts), "match"));
     }
-    cases.push((extension("{anyAnnotation: {}}"), "`match` selects pods that do not ask for the fabric"));
+    cases.push((extension("{anyAnnotation: {}}"), "`match` selects pods that do not request the fabric"));
     cases.push((
         extension("{anyAnnotation: {}, namespaces: [default]}"),
-        "`match` selects pods that do not ask for the fabric",
+        "`match` selects pods that do not request the fabric",
     ));
     for parts in ["null", "", "7", "text", "[a]", "[]"] {
         cases.push((matching(parts), "`spec.match` must be a map"));

@@ -93,7 +93,7 @@ fn no_certificate_outlives_its_ca() {
     let folder = issued();
     let begun = SystemTime::now() - Duration::from_hours((3650 - 30) * 24) + Duration::from_hours(1);
     put_ca(&folder, &Authority::new(begun).unwrap());
-    refused(&folder, &[]).says(&["the CA expires at 20", "\nhint: ask for at most 30 days", "`caBundle`"]);
+    refused(&folder, &[]).says(&["the CA expires at 20", "\nhint: use at most 30 days", "`caBundle`"]);
     refused(&folder, &["--days", "31"]);
     certs(folder.path(), &["tls", "--dns", NAME, "--renew", "--days", "30"]).exits(0);
     believed(&folder.path().join("tls"), NAME).unwrap();

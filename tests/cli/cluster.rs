@@ -29,7 +29,7 @@ fn durations_that_leave_no_time_to_rotate_are_refused() {
         .says(&["`--certificate-duration 2d` is longer than `--ca-duration 36h`"]);
     managed(&["--ca-duration=3650000d"]).says(&["`--ca-duration 3650000d` is not between 10s and 36500d"]);
     managed(&["--ca-overlap=1s"]).says(&["`--ca-overlap 1s` is not between 3s and 36500d"]);
-    managed(&["--ca-duration=0s"]).says(&["has to be longer than zero"]);
+    managed(&["--ca-duration=0s"]).says(&["must be longer than zero"]);
 }
 
 #[test]

@@ -83,7 +83,7 @@ fn a_condition_must_not_read_what_the_policy_adds() {
     let run = mutate(&[&when(condition)], POD, &[]).exits(2);
     run.writes_nothing().says(&[
         "`match.when` holds for a sample pod",
-        "no longer after the policy injected it",
+        "no longer after the policy injects it",
         "a.yaml:",
     ]);
     // For pods that no sample is like, the pod is refused.
@@ -103,8 +103,8 @@ fn the_advice_about_several_policies_is_true_for_one_annotation() {
     let run = mutate(&[POLICY, &second], POD, &[]).exits(1);
     run.says(&[
         "`lab`, `second` all match this pod",
-        "conditions (`match.when`) that exclude each other",
-        "do not load one",
+        "conditions (`match.when`) exclude each other",
+        "load only one",
     ]);
 }
 

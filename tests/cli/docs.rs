@@ -191,5 +191,5 @@ fn the_example_of_devices_leaves_a_pod_its_own() {
     pod["spec"]["containers"][0]["resources"]["limits"]["rdma/ib"] = json!(8);
     let example = examples().into_iter().find(|example| example.starts_with("devices:\n  own:")).unwrap();
     let run = with_policy(&policy_around(&example), &pod.to_string()).exits(0);
-    run.says(&["the pod asks for `rdma/ib` itself"]);
+    run.says(&["the pod requests `rdma/ib` itself"]);
 }

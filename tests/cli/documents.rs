@@ -133,7 +133,7 @@ fn no_number_changes() {
     assert!(small(&[], &yaml).exits(0).text().contains(&yaml[yaml.find("zz:").unwrap()..]));
     // In the other form, it would be another number.
     let line = POD.lines().count() + 2;
-    let place = format!("line {line}, column 3: 64 bits cannot hold the number `{BIG}`");
+    let place = format!("line {line}, column 3: the number `{BIG}` does not fit in 64 bits");
     small(&["-o", "json"], &yaml).exits(2).writes_nothing().says(&[&place]);
     small(&["-o", "yaml"], &json).exits(2).writes_nothing().says(&["line 1, column", BIG]);
     let exact = yaml.replace(BIG, "18446744073709551615").replace("10000000000000000001", "1");
@@ -163,7 +163,7 @@ fn written_again() -> String {
 fn a_number_in_a_part_that_is_written_again_is_an_error() {
     let pod = format!("big: {BIG}\n{}", written_again());
     let run = mutate(&["--policy", SMALL, "--assume-annotated"], pod).exits(2);
-    run.writes_nothing().says(&["document 1: line 1, column 6: 64 bits cannot hold the number"]);
+    run.writes_nothing().says(&["document 1: line 1, column 6: the number", "does not fit in 64 bits"]);
 }
 
 #[test]

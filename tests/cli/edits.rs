@@ -253,7 +253,7 @@ fn an_entry_with_another_value_is_kept_replaced_or_refused() {
     let mut pod = pod();
     pod["metadata"]["annotations"][INTERFACES] = json!(own);
     let run = with_policy(&interfaces("refuse", TWO), &pod.to_string());
-    run.says(&["networking.gke.io/interfaces", "insists"]);
+    run.says(&["networking.gke.io/interfaces", "requires"]);
     assert_eq!(run.status, Some(1), "{}", run.stderr);
 }
 

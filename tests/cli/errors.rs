@@ -30,7 +30,7 @@ fn the_line_of_an_error_counts_from_the_beginning_of_the_file() {
 #[test]
 fn a_bracket_that_ends_others_is_named_at_its_place() {
     let run = small(&[], "kind: A\nspec: [\n{a: {b: 1]}\n]\n").exits(2);
-    run.says(&["line 3, column 10", "`]` ends other brackets", "begin on line 2"]);
+    run.says(&["line 3, column 10", "`]` does not close the brackets", "begin on line 2"]);
 }
 
 #[test]

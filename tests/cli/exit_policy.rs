@@ -61,7 +61,7 @@ fn a_run_that_has_to_inject_fails_for_what_asks_and_is_left_out() {
     run(mutate(&AWS, POD).exits(0).text(), 0);
     run(SETTINGS, 1).says(&["--require-mutated: no pod template is injected"]);
     run(&unannotated(), 1).says(&["no pod template is injected"]);
-    let left_out = "stdin: document 2: Pod/trainer asks for the fabric, and is not injected";
+    let left_out = "stdin: document 2: Pod/trainer requests the fabric, but is not injected";
     run(&format!("{POD}---\n{}", POD.replace("nvidia.com/gpu", "cpu")), 1).says(&[left_out]);
     run(&format!("{POD}---\n{}", misspelled()), 1).says(&[left_out]);
     // Who turns the fabric off does not ask for it.

@@ -252,7 +252,7 @@ fn the_pod_of_a_review_is_explained_and_nothing_else_is_a_review() {
     let pod = pod(&found);
     assert_eq!((&pod["pointer"], &pod["outcome"]), (&json!("/request/object"), &json!("mutated")));
     let no_review = run(&["policy", "explain", "aws-efa", "--review", "-"], POD).exits(2);
-    no_review.says(&["stdin: document 1 is of kind Pod, and no AdmissionReview", "give manifests with `-f`"]);
+    no_review.says(&["stdin: document 1 is of kind Pod, not an AdmissionReview", "give manifests with `-f`"]);
     let empty = r#"{"kind": "AdmissionReview", "request": {"operation": "UPDATE"}}"#;
     let no_pod = run(&["policy", "explain", "aws-efa", "--review", "-"], empty).exits(2);
     no_pod.says(&["the review creates no pod"]).writes_nothing();

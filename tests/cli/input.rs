@@ -223,7 +223,7 @@ fn what_only_looks_like_a_template_is_left_alone() {
 fn a_template_of_a_chart_is_told_from_a_manifest() {
     let template = "kind: Pod\nmetadata:\n  name: {{ .Release.Name }}\n";
     let hint = "helm template . | fabric-injector mutate -f -";
-    small(&[], template).exits(2).says(&["hint: `{{ … }}` is no YAML", hint]);
+    small(&[], template).exits(2).says(&["hint: `{{ … }}` is not YAML", hint]);
     let run = small(&[], "a: [\n").exits(2);
     assert!(!run.stderr.contains("helm"), "{}", run.stderr);
 }

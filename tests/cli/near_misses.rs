@@ -53,7 +53,7 @@ fn a_misspelled_trigger_is_found() {
     ] {
         let stream = job("", &format!("annotations: {{{key}: \"true\"}}"), GPUS);
         let path = format!("/spec/template/metadata/annotations/{}", key.replace('/', "~1"));
-        let seen = format!("for `{key}: \"true\"` in `spec.template.metadata.annotations`");
+        let seen = format!("instead of `{key}: \"true\"` in `spec.template.metadata.annotations`");
         finds(&stream, "misspelled_trigger", &path, &[ADD, &seen]);
     }
 }
@@ -126,7 +126,7 @@ fn another_value_of_the_trigger_is_found_unless_it_turns_the_fabric_off() {
     assert!(report["message"].as_str().unwrap().contains("is the boolean `true`"), "{report}");
     let report = &reports(&with("\"yes\""))[0];
     assert!(
-        report["message"].as_str().unwrap().ends_with("is `yes`, and only `true` asks for the fabric"),
+        report["message"].as_str().unwrap().ends_with("is `yes`, but only `true` requests the fabric"),
         "{report}"
     );
 }
@@ -142,7 +142,7 @@ fn requests_for_gpus_that_do_not_count_are_found() {
             &with(&format!("limits: {{{name}: 8}}")),
             "misspelled_gpu",
             &path,
-            &["write `nvidia.com/gpu` for", limits],
+            &["write `nvidia.com/gpu` instead of", limits],
         );
     }
     finds(
@@ -388,7 +388,7 @@ fn a_manifest_within_an_argo_workflow_that_cannot_be_read_is_reported() {
     assert_ne!(mutate(&["--policy", "aws-efa"], nested(8)).exits(0).text(), nested(8));
     let run = mutate(&["--policy", "aws-efa"], nested(9)).exits(0);
     assert_eq!(run.text(), nested(9));
-    run.says(&["it is within more than 8 other manifests (unreadable_manifest)"]);
+    run.says(&["it is nested in more than 8 other manifests (unreadable_manifest)"]);
     let own = "apiVersion: argoproj.io/v1alpha1\nkind: Workflow\nmetadata: {name: w}\nspec:\n  templates:\n  - name: a\n    \
                container: {image: b, resources: {limits: {nvidia.com/gpu: 8}}}\n";
     mutate(&["--policy", "aws-efa"], own)

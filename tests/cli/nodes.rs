@@ -113,7 +113,7 @@ fn files_that_are_no_nodes_are_reported_with_their_place() {
     pods["items"][1]["kind"] = "Pod".into();
     says(
         &pods.to_string(),
-        &["nodes: `items[1]` is no node, but of the kind `Pod`", "kubectl get nodes -o json"],
+        &["nodes: `items[1]` is not a node, but of the kind `Pod`", "kubectl get nodes -o json"],
     );
     says(
         "NAME STATUS\na Ready\n",

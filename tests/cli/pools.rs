@@ -113,7 +113,7 @@ fn gpus_of_resource_slices_are_those_of_a_pool() {
     nodes(std::slice::from_ref(&dra)).exits(0).says(&["none of the 1 nodes"]);
     nodes(&[dra, slice, json!({"kind": "Pod"})])
         .exits(2)
-        .says(&["`items[2]` is no node, but of the kind `Pod`"]);
+        .says(&["`items[2]` is not a node, but of the kind `Pod`"]);
 }
 
 #[test]

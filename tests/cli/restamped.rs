@@ -14,8 +14,8 @@ fn one_sentence_has_the_stamps_and_the_remedy_and_another_each_value_that_stays(
     assert_ne!(before, after);
     let line = second.stderr.lines().find(|line| line.ends_with("(restamped)")).unwrap();
     let wanted = format!(
-        "  warning: inject the original manifest again for the values of `{after}`, which is the stamp now: the pod came \
-         with the stamp `{before}`, and the values that it has stay"
+        "  warning: inject the original manifest again for the values of `{after}`, the stamp that the pod has \
+         now: it came with the stamp `{before}`, and keeps the values that it has"
     );
     assert!(line.starts_with(&wanted), "{line}");
     let kept = "`spec.containers[main].resources.limits[vpc.amazonaws.com/efa]` stays `8`";

@@ -367,7 +367,7 @@ fn a_policy_that_does_not_restrict_the_account_of_the_servers_is_reported() {
 #[test]
 fn a_webhook_for_advice_that_api_servers_do_not_trust_is_reported() {
     use Status::{Ok as Passed, Warn};
-    let untrusted = "nobody gets advice: UnknownIssuer\nthe replicas renew it and write `caBundle`";
+    let untrusted = "workloads get no advice: UnknownIssuer\nthe replicas renew it and write `caBundle`";
     reported("advice", Warn, untrusted, &[], |facts| {
         facts.certificate.as_mut().unwrap().accepted_for_advice = Err("UnknownIssuer".to_owned());
     });

@@ -299,7 +299,7 @@ fn a_name_of_nodes_that_counts_no_devices_has_no_number() {
     };
     assert!(of("string(offeredName('rdma/a'))").is_ok());
     let error = of("string(offeredName('rdma/a=1'))").unwrap_err().to_string();
-    assert!(error.contains("`rdma/a=1` is no extended resource"), "{error}");
+    assert!(error.contains("`rdma/a=1` is not an extended resource"), "{error}");
 }
 
 #[test]

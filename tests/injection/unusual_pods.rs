@@ -113,7 +113,7 @@ fn a_user_that_the_kubelet_refuses_is_left_out() {
     assert!(
         warnings[0]
             .1
-            .contains("`runAsNonRoot: true` of rule `r` is left out, since the pod has `runAsUser: 0`")
+            .contains("`runAsNonRoot: true` of rule `r` is left out, because the pod has `runAsUser: 0`")
     );
 }
 
@@ -123,7 +123,7 @@ fn a_number_where_a_pod_has_a_text_is_malformed() {
     for (malformed, path) in [
         (
             of(json!({"env": [{"name": "A", "value": 8}]})),
-            "`spec.containers[a].env[A].value` has to be a string",
+            "`spec.containers[a].env[A].value` must be a string",
         ),
         (of(json!({"args": ["-x", 8]})), "`spec.containers[a].args[1]`"),
         (of(json!({"command": [true]})), "`spec.containers[a].command[0]`"),

@@ -84,7 +84,10 @@ async fn a_server_that_needs_nodes_and_never_had_them_is_not_ready_and_says_what
     let refused = response(&reply, "a");
     assert_eq!((&refused["allowed"], &refused["status"]["code"]), (&json!(false), &json!(500)), "{refused}");
     assert!(
-        refused["status"]["message"].as_str().unwrap().contains("the nodes of the cluster are not known")
+        refused["status"]["message"]
+            .as_str()
+            .unwrap()
+            .contains("the nodes of the cluster, which choose the provider, are not known")
     );
     let failed = "fabric_injector_reviews_total{policy=\"\",outcome=\"failed\",reason=\"nodes_unknown\",mode=\"inject\"}";
     assert_eq!(server.metric(failed).await, 1);
@@ -112,8 +115,9 @@ async fn a_server_whose_policies_are_of_one_provider_is_ready_without_nodes() {
 
     // A second provider needs the nodes: the policies from before stay in use until they are known.
     fs::write(policies.path().join("beta.yaml"), policy("beta")).unwrap();
-    let failed = "[!]policies: the last reload failed, the previous version is in use\n    the policies are of several \
-                  providers, among which the nodes choose, and the nodes are not known\n    hint: see the check `nodes`";
+    let failed = "[!]policies: the last reload failed, the previous version is in use\n    the policies are of \
+                  several providers, between which the nodes choose, but the nodes are not known\n    hint: see \
+                  the check `nodes`";
     says(&server, true, failed).await;
     says(&server, true, "[+]policies: 1 in use\n").await;
     api.lists(Listing::Nodes(vec!["alpha", "beta"]));
@@ -153,7 +157,7 @@ async fn a_server_that_allows_what_it_cannot_inject_is_ready_and_the_owner_of_th
             "[!]nodes: none in use, the first list failed, and policies of several providers need them\n";
         says(&server, true, &format!("{need}{FORBIDDEN}")).await;
         let client = site.client(&server);
-        let text = "NOT injected, the pod has no fast network: the nodes of the cluster are not known";
+        let text = "NOT injected, the pod has no fast network: the nodes of the cluster, which choose the provider, are not known";
         for number in 0..3 {
             let reply =
                 client.post(of_job("a", "train", |pod| pod["metadata"]["name"] = json!(number))).await;

@@ -266,7 +266,7 @@ async fn a_file_that_does_not_stop_changing_is_told_and_put_to_use_when_it_does(
     });
     reloaded(&server, "failure", 1).await;
     let verbose = server.get("/readyz?verbose").await.text();
-    assert!(verbose.contains("the files of the policies do not stop changing"), "{verbose}");
+    assert!(verbose.contains("the files of the policies keep changing"), "{verbose}");
     assert_eq!(interface(&client).await, before);
     stop.store(true, Ordering::Relaxed);
     writing.join().unwrap();

@@ -77,7 +77,7 @@ async fn a_panic_is_answered_with_the_uid() {
         let before = server.scrape();
         let response = server.review(&review_of(&pod)).await;
         let message = denied(&response, 500);
-        assert!(message.contains("which is a bug of fabric-injector"), "{message}");
+        assert!(message.contains("a bug in fabric-injector"), "{message}");
         assert_failed(&server.scrape(), &before, "", "panic");
 
         let server = Server::evaluating(OnError::Allow, panicking());

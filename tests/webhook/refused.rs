@@ -19,8 +19,8 @@ async fn a_pod_that_contradicts_the_policy_is_forbidden_and_told_what_to_change(
         let message = denied(&response, 403);
         assert_eq!(
             message,
-            "fabric-injector: `spec.containers[main].env[LAB_SEAL]` is `open` where rule `seal` insists on \
-             `sealed`; remove it or set that"
+            "fabric-injector: `spec.containers[main].env[LAB_SEAL]` is `open`, but rule `seal` requires `sealed`; \
+             remove it, or set that value"
         );
         assert_eq!(response["status"]["reason"], "Forbidden");
         assert_eq!(response.get("patch"), None);
@@ -47,7 +47,7 @@ async fn a_pod_for_which_two_policies_are_is_forbidden_and_told_both() {
     let message = denied(&response, 403);
     assert!(
         message.contains("`lab`, `other`")
-            && message.contains("conditions (`match.when`) that exclude each other"),
+            && message.contains("conditions (`match.when`) exclude each other"),
         "{message}"
     );
     assert_eq!(audit(&response)["outcome"], "refused: several_policies_match");
@@ -70,33 +70,33 @@ async fn a_refusal_is_short_whatever_the_pod_says() {
 fn malformed() -> Vec<(Value, &'static str)> {
     let of_container = |field: &str, value: Value| pod_with(&format!("/spec/containers/0/{field}"), value);
     vec![
-        (pod_with("/spec", json!([])), "`spec` has to be a map"),
-        (pod_with("/spec", json!("containers")), "`spec` has to be a map"),
-        (pod_with("/spec/containers", json!("main")), "`spec.containers` has to be a list"),
-        (pod_with("/spec/containers", json!({"name": "main"})), "`spec.containers` has to be a list"),
-        (pod_with("/spec/containers", json!(["main"])), "`spec.containers[0]` has to be a map"),
-        (pod_with("/spec/containers", json!([container("a"), null])), "`spec.containers[1]` has to be a map"),
-        (pod_with("/spec/initContainers", json!(5)), "`spec.initContainers` has to be a list"),
-        (pod_with("/spec/volumes", json!("lab")), "`spec.volumes` has to be a list"),
-        (pod_with("/spec/volumes", json!({})), "`spec.volumes` has to be a list"),
-        (of_container("env", json!("A=b")), "env` has to be a list"),
-        (of_container("env", json!({"A": "b"})), "env` has to be a list"),
-        (of_container("volumeMounts", json!("/dev/shm")), "volumeMounts` has to be a list"),
-        (of_container("securityContext", json!([])), "securityContext` has to be a map"),
-        (of_container("securityContext", json!({"capabilities": ["IPC_LOCK"]})), "capabilities` has to be"),
-        (of_container("securityContext", json!({"capabilities": {"add": "ALL"}})), "add` has to be a list"),
-        (pod_with("/metadata/annotations/x", json!(1)), "`metadata.annotations[x]` has to be a string"),
+        (pod_with("/spec", json!([])), "`spec` must be a map"),
+        (pod_with("/spec", json!("containers")), "`spec` must be a map"),
+        (pod_with("/spec/containers", json!("main")), "`spec.containers` must be a list"),
+        (pod_with("/spec/containers", json!({"name": "main"})), "`spec.containers` must be a list"),
+        (pod_with("/spec/containers", json!(["main"])), "`spec.containers[0]` must be a map"),
+        (pod_with("/spec/containers", json!([container("a"), null])), "`spec.containers[1]` must be a map"),
+        (pod_with("/spec/initContainers", json!(5)), "`spec.initContainers` must be a list"),
+        (pod_with("/spec/volumes", json!("lab")), "`spec.volumes` must be a list"),
+        (pod_with("/spec/volumes", json!({})), "`spec.volumes` must be a list"),
+        (of_container("env", json!("A=b")), "env` must be a list"),
+        (of_container("env", json!({"A": "b"})), "env` must be a list"),
+        (of_container("volumeMounts", json!("/dev/shm")), "volumeMounts` must be a list"),
+        (of_container("securityContext", json!([])), "securityContext` must be a map"),
+        (of_container("securityContext", json!({"capabilities": ["IPC_LOCK"]})), "capabilities` must be"),
+        (of_container("securityContext", json!({"capabilities": {"add": "ALL"}})), "add` must be a list"),
+        (pod_with("/metadata/annotations/x", json!(1)), "`metadata.annotations[x]` must be a string"),
         (
             of_container("resources", json!({"limits": {"nvidia.com/gpu": "many"}})),
-            "`spec.containers[main].resources.limits[nvidia.com/gpu]` has to be a whole number",
+            "`spec.containers[main].resources.limits[nvidia.com/gpu]` must be a whole number",
         ),
         (
             of_container("resources", json!({"limits": {"nvidia.com/gpu": [8]}})),
-            "`spec.containers[main].resources.limits[nvidia.com/gpu]` has to be a whole number",
+            "`spec.containers[main].resources.limits[nvidia.com/gpu]` must be a whole number",
         ),
         (
             of_container("resources", json!({"requests": "x", "limits": {"nvidia.com/gpu": 8}})),
-            "requests` has to be a map",
+            "requests` must be a map",
         ),
     ]
 }

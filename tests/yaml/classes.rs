@@ -12,10 +12,10 @@ const REFUSED: &[(&str, &[&str])] = &[
             "found the control character",
         ],
     ),
-    ("`---` with a comment directly after it", &["kubectl begins a document here"]),
+    ("`---` with a comment directly after it", &["kubectl starts a document here"]),
     (
         "a tab where kubectl accepts none, or only within a text",
-        &["found a tab that indents", "tab cannot be used as indentation"],
+        &["found a tab in the indentation", "tab cannot be used as indentation"],
     ),
     ("a document that is a block scalar", &["this document is one block of text"]),
     (
@@ -26,27 +26,30 @@ const REFUSED: &[(&str, &[&str])] = &[
     (
         "signs within brackets",
         &[
-            "within brackets, readers of YAML differ",
+            "within brackets, YAML readers differ",
             "plain scalar cannot start with '-'",
             "illegal placement of ':'",
             "':' may not precede",
         ],
     ),
-    ("the name of an anchor or a tag", &["is no name for every reader", "scanning a tag", "parsing a tag"]),
+    (
+        "the name of an anchor or a tag",
+        &["not every YAML reader accepts the name", "scanning a tag", "parsing a tag"],
+    ),
     (
         "`<<` with a tag, or after a key that it has",
-        &["differ about a `…` with a tag", "which stands before it, too"],
+        &["differ about a `…` with a tag", "which is also before it"],
     ),
-    ("`<<` with a list by an alias", &["merges maps only"]),
-    ("`!!binary` that is no text", &["is no text in Base0"]),
+    ("`<<` with a list by an alias", &["merges a map, or a list of maps"]),
+    ("`!!binary` that is no text", &["is not valid Base0"]),
     (
         "half of a surrogate pair in JSON",
-        &["is no escape for kubectl", "found invalid Unicode character escape code"],
+        &["kubectl does not know the escape", "found invalid Unicode character escape code"],
     ),
     ("a key that JSON does not have", &["is a number that JSON cannot hold", "a key is empty or"]),
     (
         "a key that is a list, a map or an alias",
-        &["the key of a map has to be a string", "found unknown anchor"],
+        &["the key of a map must be a string", "found unknown anchor"],
     ),
     (
         "a key within brackets with a comment or a line after it",

@@ -32,7 +32,7 @@ pub enum ReviewOutcome {
     Failed,
     /// The object is a workload, and the response has advice.
     Advised,
-    /// The object is a workload, and there is nothing to say about it.
+    /// The object is a workload, and there is no advice about it.
     Unadvised,
 }
 

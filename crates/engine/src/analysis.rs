@@ -1,7 +1,7 @@
-//! The analysis of a pod: what a policy needs to know of it, read once before anything is added.
+//! The analysis of a pod: the facts that a policy needs, read once before anything is added.
 //!
-//! The choice of the policy, the conditions, the merge and the report read it. It knows the pod and the policy, and
-//! changes neither; it evaluates no expression.
+//! The choice of the policy, the conditions, the merge and the report read it. It changes neither the pod nor the
+//! policy, and evaluates no expression.
 
 mod claims;
 mod completed;
@@ -54,15 +54,15 @@ pub struct PodAnalysis {
     /// The parts of the pod that expressions read.
     pub(super) pod: Value,
     pub(super) purpose: Purpose,
-    /// What counts the work for the pod.
+    /// The counter of the work for the pod.
     pub(super) work: Option<Work>,
 }
 
-/// What a pod is analysed for.
+/// The purpose of the analysis of a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
     Injection,
-    /// An injection with a record of everything that the file of the policy has.
+    /// An injection that records everything in the file of the policy.
     Record,
     /// To see which rules apply.
     Conditions,
@@ -88,7 +88,7 @@ pub(crate) fn resolve(
 }
 
 impl PodAnalysis {
-    /// Analyses a pod; an error if it is malformed.
+    /// Analyzes a pod. Returns an error if it is malformed.
     pub(super) fn of(
         (nodes, policy): (Selection, Arc<ResolvedPolicy>),
         pod: &Value,
@@ -136,7 +136,7 @@ impl PodAnalysis {
         Ok(analysis)
     }
 
-    /// Analyses the pod as it is now, by the policy for the same nodes.
+    /// Analyzes the pod in its current state, by the policy for the same nodes.
     pub(super) fn again(
         &self,
         policy: &Policy,
@@ -155,7 +155,7 @@ impl PodAnalysis {
         (self.nodes.clone(), Arc::clone(&self.policy))
     }
 
-    /// Notes that a rule brought the pod into the network of the host.
+    /// Notes that a rule moved the pod to the host network.
     pub(super) fn joined_host(&mut self, pod: &Value, context: &PodContext) {
         self.host_network = true;
         self.read_pod(pod, context);
@@ -174,7 +174,7 @@ impl PodAnalysis {
         add_labels(&mut self.pod, context);
     }
 
-    /// Returns whether a rule is for this pod: a pod that brings devices itself gets none of the policy.
+    /// Returns whether a rule applies to this pod: a pod that brings its own devices gets none from the policy.
     pub(super) fn may_apply(&self, rule: &Rule) -> bool {
         rule.device.is_none() || self.own_devices.is_empty()
     }
@@ -185,7 +185,7 @@ impl PodAnalysis {
     }
 }
 
-/// Returns whether the pod is labelled as the launcher of a job.
+/// Returns whether a label marks the pod as the launcher of a job.
 fn is_launcher(pod: &Value, context: &PodContext) -> bool {
     let of_template =
         || context.labels.iter().find(|(key, _)| key == JOB_ROLE).map(|(_, value)| value.as_str());

@@ -1,6 +1,6 @@
 //! The evaluation of a policy for a pod: the condition of the policy, and the rules that apply to each container.
 //!
-//! It reads the analysis, and changes nothing. What the rules add is evaluated by the merge.
+//! It reads the analysis and changes nothing. The merge evaluates the values that the rules add.
 
 mod condition;
 mod rules;

@@ -1,4 +1,4 @@
-//! What an injection keeps and says about the nodes that a pod can be scheduled to.
+//! The record and the warnings of an injection about the nodes that a pod can be scheduled to.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use fabric_yaml::counted;
 use super::analysis::{DEVICE_CLASS, PodAnalysis, decided, requests, written};
 use super::record::{ChangeLog, Reason, Warning, WarningKind, keep_nodes};
 
-/// The time at which the nodes decided what a pod gets.
+/// When the nodes decided the values of a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Decided {
     Now,
@@ -19,7 +19,7 @@ pub(super) enum Decided {
     Before,
 }
 
-/// Keeps the nodes that decide, so that they decide in the same way when the pod is injected again.
+/// Keeps the nodes that decide, so the decision is the same when the pod is injected again.
 pub(super) fn keep(analysis: &PodAnalysis, pod: &mut Value, log: &mut ChangeLog) -> Result<Decided, Reason> {
     if analysis.nodes.kinds.is_empty() || decided(pod).is_some() {
         return Ok(Decided::Before);
@@ -28,7 +28,7 @@ pub(super) fn keep(analysis: &PodAnalysis, pod: &mut Value, log: &mut ChangeLog)
     Ok(Decided::Now)
 }
 
-/// Warns about each device of the policy of which the pod requests more than any node has that it fits.
+/// Warns about each device of the policy if the pod requests more of it than any node that it fits has.
 pub(super) fn warn_of_requests(analysis: &PodAnalysis, pod: &Value, log: &mut ChangeLog) {
     let fabric = &analysis.policy.devices.own.resources;
     let requests = requests(pod);
@@ -37,7 +37,7 @@ pub(super) fn warn_of_requests(analysis: &PodAnalysis, pod: &Value, log: &mut Ch
         let counts =
             analysis.nodes.kinds.iter().map(|kind| kind.resources.get(resource).copied().unwrap_or(0));
         let most = counts.max().unwrap_or(0);
-        // A device class is no resource of a node.
+        // A device class is not a resource of a node.
         let is_device =
             !resource.starts_with(DEVICE_CLASS) && fabric.iter().any(|name| name.matches(resource));
         if is_device && requested > most {
@@ -47,13 +47,13 @@ pub(super) fn warn_of_requests(analysis: &PodAnalysis, pod: &Value, log: &mut Ch
     }
 }
 
-/// The nodes among which a pod leaves the choice, as the end of a sentence, with what to select.
+/// The nodes between which a pod does not choose, as the end of a sentence with the remedy.
 pub(super) fn fits_several(nodes: &Selection) -> String {
     let verb = if nodes.kinds.is_empty() { "selects" } else { "fits" };
-    format!("the pod {verb} several kinds, of which it has to select one: {}", told_apart(&nodes.each()))
+    format!("the pod {verb} several kinds of nodes, and must select one: {}", told_apart(&nodes.each()))
 }
 
-/// The labels of which a pod selects no value that a table knows.
+/// The labels for which a pod selects no value of a table.
 pub(super) fn not_selected(nodes: &Selection, labels: &[String]) -> String {
     let selected = labels.iter().map(|label| {
         SelectedLabel { label: label.clone(), values: nodes.values(label).to_vec() }.to_string()
@@ -65,7 +65,7 @@ pub(super) fn not_selected(nodes: &Selection, labels: &[String]) -> String {
     )
 }
 
-/// Kinds of nodes with what tells them apart, for a message.
+/// Kinds of nodes with their differences, for a message.
 pub(super) fn told_apart(each: &[Selection]) -> String {
     const SHOWN: usize = 3;
     let labels: BTreeSet<&str> =
@@ -81,7 +81,7 @@ pub(super) fn told_apart(each: &[Selection]) -> String {
         });
         label.into_iter().chain(offers).collect::<Vec<_>>().join(" with ")
     };
-    // Nodes that differ in another label only have the same text.
+    // Nodes that differ only in another label have the same text.
     let mut texts: Vec<String> = Vec::new();
     for text in each.iter().map(text) {
         if !texts.contains(&text) {

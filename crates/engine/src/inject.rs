@@ -47,7 +47,7 @@ fn inject_by(
     let analysis = rules.analysis;
     record_rules(rules, log);
     if !rules.any() {
-        // The record has the conditions of files, whether or not a rule applies.
+        // The record includes the conditions of files, whether or not a rule applies.
         let _ = log.trace.is_some().then(|| settings(&analysis.policy, rules.scope, log));
         about_pod(&analysis.policy, &rules.scope.of_injected(pod), log)?;
         return Err(no_rule_applies(policy, analysis, pod));
@@ -72,8 +72,8 @@ fn inject_by(
     Ok(stamp(policy.stamp(), pod, log)?)
 }
 
-/// The reason to refuse a pod that would come out in another way on other nodes that it may get: a setting without a least
-/// differs between them, and the pod has to decide.
+/// The reason to refuse a pod whose result depends on the node that it gets: a setting without a lowest value differs
+/// between the nodes, and the pod must choose.
 pub(super) fn undecided(
     policy: &Policy,
     ((nodes, resolved), purpose): (&(Selection, Arc<ResolvedPolicy>), Purpose),
@@ -96,7 +96,7 @@ pub(super) fn undecided(
                 let first = json_patch::diff(after, &pod).0.into_iter().next();
                 first.map(|operation| field_path(after, operation.path().as_str()))
             }
-            // The same end, such as that no rule applies.
+            // The same outcome, for example that no rule applies.
             (Err(here), Err(there)) if here.reason_code() == there.reason_code() => continue,
             _ => None,
         };
@@ -110,9 +110,9 @@ pub(super) fn undecided(
     None
 }
 
-/// Injects the pod as it is by now, until that changes nothing: an expression may read what was added, and a later rule
-/// may have changed what was in the way of a value. A pod that changes each time is refused. `of_merge` is the index of
-/// the first warning of the merge. With the rules of the first injection, nothing changes if no others apply by now.
+/// Injects the pod in its current state until that changes nothing: an expression may read an added value, and a later
+/// rule may have removed an obstacle to a value. A pod that changes each time is refused. `of_merge` is the index of
+/// the first warning of the merge. The rules of the first injection change nothing if no other rules apply now.
 fn settle(
     policy: &Policy,
     first: (&PodAnalysis, Option<&Rules<'_>>),
@@ -168,7 +168,7 @@ fn inject_again(
     let repeated = log.warnings.split_off(of_merge);
     let (seen, still): (HashSet<&Warning>, HashSet<&Warning>) =
         (known.iter().collect(), repeated.iter().collect());
-    // What is no longer in the way of a value changes the pod.
+    // A value that nothing excludes any longer changes the pod.
     let holds =
         |warning: &Warning| changed.is_none() || !warning.kind.is_left_out() || still.contains(warning);
     let is_new =
@@ -178,7 +178,7 @@ fn inject_again(
     Ok(changed)
 }
 
-/// Returns whether the rules that apply by now are among those of the first injection.
+/// Returns whether the rules that apply now are among those of the first injection.
 fn no_others_apply(
     policy: &Policy,
     (first, before): (&PodAnalysis, &Rules<'_>),
@@ -197,7 +197,7 @@ fn no_others_apply(
     Ok(rules.are_among(before))
 }
 
-/// Brings the pod into the network of the host if a rule that applies does, so that all rules see it there.
+/// Moves the pod to the host network if an applicable rule does, so all rules see it there.
 fn join_host(
     analysis: &mut PodAnalysis,
     pod: &mut Value,

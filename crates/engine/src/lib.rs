@@ -1,14 +1,16 @@
 //! The mutation engine: a pod and policies in, a JSON Patch and a report out.
 //!
-//! The pod is a [`serde_json::Value`] throughout, so that fields that this version does not know are kept. The engine adds
+//! The pod is a [`serde_json::Value`] throughout, which keeps fields that this version does not know. The engine adds
 //! to it, and replaces a value only where a rule says so.
 //!
-//! The path of a pod: [`admission`] or [`manifest`] reads it, [`policy_set`] chooses its policy, `analysis` reads it once,
-//! `evaluate` finds the rules that apply, `merge` changes it, and `record` keeps what changed and why. Each knows those
-//! before it, and `record` knows none. [`validate`] tries a policy on sample pods when it is loaded, [`registration`]
-//! derives the conditions of the webhook from the policies, and [`workload`] finds the pod templates in other objects.
+//! The path of a pod: [`admission`] or [`manifest`] reads it, [`policy_set`] chooses its policy, `analysis` reads it
+//! once, `evaluate` finds the rules that apply, `merge` changes it, and `record` keeps what changed and why. Each uses
+//! those before it, and `record` uses none. [`validate`] tries a policy on sample pods when it is loaded,
+//! [`registration`] derives the conditions of the webhook from the policies, and [`workload`] finds the pod templates
+//! in other objects.
 //!
-//! This crate knows no provider, and no server: it receives the bytes of a review and returns those of the answer.
+//! This crate contains no knowledge of a provider or of a server: it receives the bytes of a review and returns the bytes of the
+//! answer.
 
 pub mod admission;
 mod analysis;

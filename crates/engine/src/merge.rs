@@ -1,8 +1,8 @@
 //! Merging the rules that apply into the pod.
 //!
 //! [`merge`] goes through the parts of the pod in order: claims, containers, containers that the policy adds, the rest
-//! of the pod, volumes. [`apply`](apply::apply) chooses the module for each kind of instruction. Which rules apply is
-//! decided before, and what was changed is kept by the record.
+//! of the pod, volumes. [`apply`](apply::apply) chooses the module for each kind of instruction. The applicable rules
+//! are chosen before, and the record keeps the changes.
 
 mod apply;
 mod container;
@@ -101,7 +101,7 @@ impl<'a> Injection<'a> {
         about_pod(&self.analysis.policy, &injected, self.log)
     }
 
-    /// The image of a container that a rule names: that of an extension's rule, if one that applies sets it, too.
+    /// The image of a container that a rule names: that of an extension's rule, if one that applies also sets it.
     fn image(
         &self,
         rule: &'a Rule,
@@ -219,7 +219,7 @@ pub(super) fn settings<'a>(
     Ok(active)
 }
 
-/// Notes the values that are left out, since a rule of an extension sets them.
+/// Notes the values that are left out because a rule of an extension sets them.
 fn note_given_way(rule: &Rule, part: &Part, applied: &Applied<'_>, log: &mut ChangeLog) {
     if log.trace.is_none() {
         return;

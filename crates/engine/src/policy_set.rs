@@ -1,4 +1,4 @@
-//! The policies that are in use together, and the choice among them for a pod.
+//! The policies in use, and the choice among them for a pod.
 
 mod assumed;
 mod decision;
@@ -20,7 +20,7 @@ use fabric_yaml::pointer::field_path;
 
 use decision::{Decision, decide};
 
-/// Policies of one provider, or of several among which the nodes choose.
+/// Policies of one provider, or of several between which the nodes choose.
 #[derive(Debug, Default)]
 pub struct PolicySet {
     policies: Vec<Policy>,
@@ -28,7 +28,7 @@ pub struct PolicySet {
     sought: Vec<Finder<'static>>,
     /// True if the nodes choose the provider for a pod.
     pub several_providers: bool,
-    /// True if the choice of the policy may read what a policy writes.
+    /// True if the choice of the policy may read fields that a policy writes.
     choice_may_change: bool,
 }
 
@@ -39,7 +39,7 @@ pub enum LoadError {
     /// Errors in them.
     #[error(transparent)]
     Source(#[from] SourceErrors),
-    /// Two policies have one name.
+    /// Two policies have the same name.
     #[error("two policies are called `{name}`, in {first} and {second}")]
     SameName { name: String, first: String, second: String },
     /// They have different providers.
@@ -47,7 +47,7 @@ pub enum LoadError {
         "policy `{first}` is for `{first_provider}` and `{second}` for `{second_provider}`; one provider at a time"
     )]
     SeveralProviders { first: String, first_provider: String, second: String, second_provider: String },
-    /// A parameter has another type in another policy of the provider, so that no value is right for both.
+    /// A parameter has another type in another policy of the provider, so no value is valid for both.
     #[error(
         "the parameter `{name}` is {first}, and {second}; give it one type in all policies of the provider, or another name"
     )]
@@ -92,14 +92,14 @@ impl PolicySet {
         Self::load(definitions, false, |_| false, &Work::of_loading())
     }
 
-    /// [`PolicySet::new`] for policies of several providers. The nodes that a pod can be scheduled to choose the one
-    /// for the pod.
+    /// [`PolicySet::new`] for policies of several providers. The nodes that a pod can be scheduled to determine its
+    /// provider.
     pub fn by_nodes(definitions: Vec<WithValues>) -> Result<Self, LoadError> {
         Self::load(definitions, true, |_| false, &Work::of_loading())
     }
 
-    /// [`PolicySet::new`], or [`PolicySet::by_nodes`], for a caller that may stop the work, and that knows policies that
-    /// were tried before: with the values that they have by themselves, they are not tried again.
+    /// [`PolicySet::new`], or [`PolicySet::by_nodes`], for a caller that may stop the work, and that has policies that
+    /// were tried before. Policies with their own values are not tried again.
     pub fn load(
         definitions: Vec<WithValues>,
         several_providers: bool,
@@ -173,7 +173,7 @@ impl PolicySet {
         set.choice_may_change = choice_reads_writes(&policies, &[STAMP, SKIPPED, NODES]);
         let triggers = || set.policies.iter().map(|policy| &policy.definition().matcher.any_annotation);
         if triggers().all(|triggers| !triggers.is_empty()) {
-            // A key is a qualified name, which has no letter that JSON has to escape.
+            // A key is a qualified name, which has no character that JSON must escape.
             let keys: BTreeSet<&str> = triggers().flatten().map(|(key, _)| key.as_str()).collect();
             // An escape may hide any letter, such as Go's of `<`, `>` and `&`.
             let sought = keys.into_iter().chain(["\\u", "\\/"]);
@@ -226,7 +226,7 @@ impl PolicySet {
     }
 
     /// Returns whether a container has the resource of a GPU of any policy, a resource of a device class, or a claim.
-    /// The guard asks for no more than that.
+    /// The guard checks no more than that.
     fn may_have_gpus(&self, pod: &Value) -> bool {
         let is_gpu = |(name, amount): (&String, &Value)| {
             let mut gpus = self.policies.iter().flat_map(|policy| policy.definition().gpu_resources());
@@ -256,7 +256,7 @@ pub fn mutate_traced(policies: &PolicySet, pod: Value, context: &PodContext) -> 
     (within_limits(settled(policies, mutation, context), context), trace)
 }
 
-/// Refuses a pod if the work for it ended early: what came of it is not to be used.
+/// Refuses a pod if the work for it ended early, because the partial result must not be used.
 fn within_limits(mutation: Mutation, context: &PodContext) -> Mutation {
     match context.work.as_ref().and_then(Work::ended) {
         None => mutation,
@@ -296,8 +296,8 @@ fn stamps(policies: &[&Policy]) -> String {
     policies.iter().map(|policy| policy.stamp()).collect::<Vec<_>>().join(",")
 }
 
-/// Refuses a pod that another call changes again: the API server may call the webhook again for the pod as it is now.
-/// The engine has looked already whether the same policy does; another one may match the pod now.
+/// Refuses a pod that another call would change again: the API server may call the webhook again for the current pod.
+/// The engine has already checked the same policy, but another one may match the pod now.
 fn settled(policies: &PolicySet, first: Mutation, context: &PodContext) -> Mutation {
     let Some(changed) = first.outcome.changed().filter(|changed| changed.operation_count() > 0) else {
         return first;

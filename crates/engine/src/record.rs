@@ -1,7 +1,7 @@
-//! The record of an injection: changes with the values before them, warnings, and the reason for which a pod is left
-//! alone. Patch, undoing and reports are read off it.
+//! The record of an injection: changes with the values before them, warnings, and the reason why a pod is left alone.
+//! Patch, undoing and reports are read off it.
 //!
-//! A change of the pod goes through a [`Cursor`], so that it cannot be made without being recorded.
+//! Every change of the pod goes through a [`Cursor`], which records it.
 
 mod codes;
 mod cursor;

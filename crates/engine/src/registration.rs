@@ -1,7 +1,7 @@
 //! The registration of the webhook and of the guard.
 //!
-//! Their conditions are generated from the policies in use, so that the API server and the engine agree about the pods
-//! that a policy matches. The chart generates the same text; a test compares both. Servers write `caBundle` only.
+//! Their conditions are generated from the policies in use. The API server and the engine therefore agree about the
+//! pods that a policy matches. The chart generates the same text; a test compares both. Servers write `caBundle` only.
 
 mod conditions;
 mod configuration;

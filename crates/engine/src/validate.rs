@@ -1,7 +1,7 @@
-//! Trying a policy on sample pods when it is loaded.
+//! The validation of a policy on sample pods when it is loaded.
 //!
-//! The engine refuses a pod for which an expression fails or the policy is not idempotent. A policy for which that
-//! happens with a sample pod is an error at its line, before any real pod comes.
+//! The engine refuses a pod if an expression fails or the policy is not idempotent for it. If that happens with a
+//! sample pod, the policy has an error at its line, before any real pod comes.
 
 mod compared;
 mod types;
@@ -26,7 +26,7 @@ use fabric_policy::{
 use fabric_yaml::Span;
 use fabric_yaml::pointer::unescape;
 
-/// Tries a policy. What fails first for each sample is an error, and so is a policy for which this takes too much work.
+/// Tries a policy. The first failure of each sample is an error, and so is too much work.
 pub(crate) fn policy(policy: &Policy, loading: &Work) -> Result<(), SourceErrors> {
     let context = context(policy);
     let mut errors: Vec<SourceError> = checks_of_known_codes(policy).collect();
@@ -57,7 +57,7 @@ pub(crate) fn policy(policy: &Policy, loading: &Work) -> Result<(), SourceErrors
     if errors.is_empty() { Ok(()) } else { Err(SourceErrors::first_at_each_place(errors)) }
 }
 
-/// Errors for checks of which the reports would read as those of the engine.
+/// Errors for checks whose reports would look like those of the engine.
 fn checks_of_known_codes(policy: &Policy) -> impl Iterator<Item = SourceError> {
     const KNOWN: &[&[&str]] = &[
         Warning::CODES,
@@ -70,7 +70,7 @@ fn checks_of_known_codes(policy: &Policy) -> impl Iterator<Item = SourceError> {
     let definition = policy.definition();
     let is_known = |code: &str| KNOWN.iter().any(|codes| codes.contains(&code));
     definition.checks.iter().filter(move |check| is_known(&check.code)).map(|check| {
-        let message = format!("`{}` is the code of a report that does not come from a policy", check.code);
+        let message = format!("`{}` is a code of the program's own reports", check.code);
         definition
             .error(Diagnostic::new(check.span, message).code(DUPLICATE_NAME).hint("choose another code"))
     })
@@ -81,13 +81,13 @@ fn holds(policy: &Policy, pod: &Value, context: &PodContext) -> bool {
     analyse(policy, pod, context, false, None).is_ok_and(|analysis| analysis.is_some())
 }
 
-/// The most samples: a policy can know thousands of machines.
+/// The limit on samples: a policy can have rows for thousands of machines.
 const MAX_SAMPLES: usize = 1_000;
 
 fn try_sample(policy: &Policy, what: &str, pod: Value, context: &PodContext) -> Result<(), SourceError> {
     let analysis = match analyse(policy, &pod, context, false, None) {
         Ok(Some(analysis)) => analysis,
-        // The condition of the policy may exclude the pods for which an expression has no value.
+        // The condition of the policy may exclude the pods that give an expression no value.
         Ok(None) => return Ok(()),
         Err(reason) => return refused(policy, what, reason),
     };
@@ -105,15 +105,15 @@ fn try_sample(policy: &Policy, what: &str, pod: Value, context: &PodContext) -> 
     };
     let no_longer = |key: &str| {
         let message = format!(
-            "the policy is not idempotent: `{key}` holds for a sample pod ({what}), and no longer after the policy \
-             injected it"
+            "the policy is not idempotent: `{key}` holds for a sample pod ({what}), but no longer after the policy \
+             injects it"
         );
         not_idempotent_at(policy, policy.definition().place(&keys(key.split('.'))), message)
     };
     if was_taken && !is_taken(&pod) {
         return Err(no_longer("match"));
     }
-    // The API server asks again, with as much work.
+    // The API server calls again, with the same amount of work.
     let again = context.work.as_ref().map(Work::afresh);
     let context = &PodContext { work: again.clone(), ..context.clone() };
     let Ok(Some(analysis)) = analyse(policy, &pod, context, false, None) else {
@@ -145,19 +145,19 @@ fn checks_that_report(warnings: &[Warning]) -> HashSet<&str> {
         .collect()
 }
 
-/// An error for a check that reports nothing about a sample before it is injected, and something afterwards.
+/// An error for a check that reports a sample only after it is injected.
 fn reports_what_was_added(policy: &Policy, what: &str, code: &str) -> SourceError {
     let definition = policy.definition();
     let message = format!(
-        "the policy is not idempotent: the check `{code}` reports a sample pod ({what}) only after the policy injected \
-         it"
+        "the policy is not idempotent: the check `{code}` reports a sample pod ({what}) only after the policy \
+         injects it"
     );
     let span = definition.checks.iter().find(|check| check.code == code).map(|check| check.span);
     let diagnostic = Diagnostic::new(span.unwrap_or_default(), message).code(NOT_IDEMPOTENT);
     definition.error(diagnostic.hint("a check must not report what the policy itself adds"))
 }
 
-/// An error for a sample that an injection changes again.
+/// An error for a sample that a second injection changes.
 fn changes_again(policy: &Policy, what: &str, mutated: &Mutated) -> SourceError {
     let operations = mutated.operations();
     let changed: Vec<&str> =
@@ -207,7 +207,7 @@ fn failed(policy: &Policy, what: &str, place: &str, failure: EvaluationError) ->
     definition.error(Diagnostic::new(span, message).code(SAMPLE_FAILED).hint(hint))
 }
 
-/// An error at the expression that reads what changes, or else at the rule that writes it.
+/// An error at the expression that reads the changing value, or else at the rule that writes it.
 fn not_idempotent(policy: &Policy, message: String, changed: &[&str], name: Option<&str>) -> SourceError {
     const EVERYWHERE: &[&str] =
         &["spec", "containers", "initContainers", "metadata", "annotations", "labels", "name", "value"];
@@ -242,7 +242,7 @@ fn not_idempotent_at(policy: &Policy, span: Span, message: String) -> SourceErro
     policy.definition().error(diagnostic.hint("a value must not depend on what the policy itself adds"))
 }
 
-/// The name by which the policy most likely writes what an operation changes: that of an entry, or its key.
+/// The name that the policy most likely writes for the target of an operation: that of an entry, or its key.
 fn named_in_policy(pointer: &str, value: &Value) -> String {
     let token = unescape(pointer.rsplit('/').next().unwrap_or_default());
     let entry = value.as_array().and_then(|items| items.first()).unwrap_or(value);
@@ -252,8 +252,8 @@ fn named_in_policy(pointer: &str, value: &Value) -> String {
     }
 }
 
-/// The context in which the policy matches a sample: the first namespace of `match`, or, if `match.when` does not hold
-/// there, one with which an expression compares that of the pod.
+/// The context in which the policy matches a sample: the first namespace of `match`. If `match.when` does not hold
+/// there, it is a namespace that an expression compares with that of the pod.
 pub fn context(policy: &Policy) -> PodContext {
     let matcher = &policy.definition().matcher;
     let within = |namespace| PodContext {
@@ -272,8 +272,8 @@ pub fn context(policy: &Policy) -> PodContext {
     others.find(|context| holds(policy, &pod, context)).unwrap_or(first)
 }
 
-/// A pod that a policy matches, on the first node that a table knows and for which the condition of the policy holds.
-/// Tables begin with nodes that have the fabric.
+/// A pod that a policy matches, on the first node of a table that meets the condition of the policy. Tables begin with
+/// nodes that have the fabric.
 pub fn sample(policy: &Policy) -> Value {
     let context = context(policy);
     let nodes = policy.first_node().into_iter().cloned().chain(policy.known_nodes());
@@ -283,14 +283,14 @@ pub fn sample(policy: &Policy) -> Value {
     sample.map(|(_, pod)| without_patterns(pod)).unwrap_or_default()
 }
 
-/// A pod that a policy matches on each node that a table knows, and on any node.
+/// A pod that a policy matches, on each node of a table and on an unknown node.
 pub fn samples_by_node(policy: &Policy) -> impl Iterator<Item = Value> {
     let nodes = policy.known_nodes().map(Some).chain([None]);
     let samples = nodes.filter_map(|nodes| samples_on(policy, nodes.as_ref()).into_iter().next());
     samples.map(|(_, pod)| without_patterns(pod))
 }
 
-/// A pod whose labels of nodes have no `*`, which stands for any text, and also for none.
+/// A pod whose node labels have no `*`, which matches any text, also the empty one.
 fn without_patterns(mut pod: Value) -> Value {
     let selector = pod.pointer_mut("/spec/nodeSelector").and_then(Value::as_object_mut);
     for value in selector.into_iter().flat_map(Map::values_mut) {
@@ -299,7 +299,7 @@ fn without_patterns(mut pod: Value) -> Value {
     pod
 }
 
-/// Pods of several kinds that the policy matches, for the nodes that a table knows and the policy treats differently.
+/// Pods of several kinds that the policy matches, for the nodes of a table that the policy treats differently.
 fn samples(policy: &Policy) -> impl Iterator<Item = (String, Value)> {
     let definition = policy.definition();
     let mut tried: Vec<Arc<ResolvedPolicy>> = Vec::new();
@@ -313,7 +313,7 @@ fn samples(policy: &Policy) -> impl Iterator<Item = (String, Value)> {
     };
     let compared = compared::nodes(definition);
     let nodes = policy.known_nodes().chain(compared).filter(move |nodes| is_new(nodes)).map(Some);
-    // Every kind of pod on any node and on the first one; of pods on the others, the first.
+    // Every kind of pod on an unknown node and on the first one; on the other nodes, only the first kind.
     let all = [None].into_iter().chain(nodes).enumerate();
     let samples = all.flat_map(|(at, nodes)| {
         let kinds = if at < 2 { usize::MAX } else { 1 };
@@ -322,7 +322,7 @@ fn samples(policy: &Policy) -> impl Iterator<Item = (String, Value)> {
     samples.chain(samples_with_metadata(policy)).take(MAX_SAMPLES)
 }
 
-/// The first sample with each of the labels and annotations for which conditions hold.
+/// The first sample with each of the labels and annotations that make conditions true.
 fn samples_with_metadata(policy: &Policy) -> Vec<(String, Value)> {
     let Some((what, first)) = samples_on(policy, None).into_iter().next() else { return Vec::new() };
     let with = |wanted: compared::Metadata| {
@@ -374,7 +374,7 @@ fn samples_on(policy: &Policy, nodes: Option<&Selection>) -> Vec<(String, Value)
     let Some(resolved) = resolved else { return specs.into_iter().map(on_nodes).collect() };
     let fabric = &resolved.devices.own;
     let own = own_devices(&resolved.devices, &container("a", 8));
-    // For each other resource, on any node: an expression can have a value for the first one only.
+    // For each other resource, on an unknown node: an expression may have a value only for the first one.
     let others = definition.gpus.resources.iter().skip(1).filter(|_| nodes.is_none());
     let others = others.map(|name| {
         let container = json!({"name": "a", "image": "i", "resources": {"limits": {name: 8}}});
@@ -389,7 +389,7 @@ fn samples_on(policy: &Policy, nodes: Option<&Selection>) -> Vec<(String, Value)
     samples
 }
 
-/// The spec of a pod with an entry in each list that expressions often read: a macro over an empty one tells nothing.
+/// The spec of a pod with an entry in each list that expressions often read: a macro over an empty list tests nothing.
 fn with_lists(mut container: Value) -> Value {
     container["args"] = json!(["sample"]);
     container["env"] = json!([
@@ -429,7 +429,7 @@ fn add_what_templates_read(metadata: &mut Value, definition: &Definition, resolv
     }
 }
 
-/// Specs of pods that bring their GPUs, or devices of the fabric, under the names that the policy declares.
+/// Specs of pods that bring their own GPUs or fabric devices, under the names that the policy declares.
 fn own_devices(devices: &Devices, gpus: &Value) -> Vec<(&'static str, Value)> {
     let claim = |name: &str, target: String| json!([{"name": name, "resourceClaimTemplateName": target}]);
     let mut specs = Vec::new();

@@ -45,7 +45,7 @@ pub struct CheckedPod<'a> {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Findings {
     pub near_misses: Vec<NearMiss>,
-    /// For a pod with GPUs that asks for nothing.
+    /// For a pod with GPUs and without a request for the fabric.
     pub advice: Option<Advice>,
 }
 
@@ -57,7 +57,7 @@ pub struct Advice {
     pub message: String,
 }
 
-/// A pod and what the checks have to know about it.
+/// A pod and the facts that the checks need.
 #[derive(Clone, Copy)]
 struct Pod<'a> {
     document: &'a Value,
@@ -66,7 +66,7 @@ struct Pod<'a> {
     context: &'a PodContext,
     /// True if it requests GPUs of a policy in use.
     has_gpus: bool,
-    /// True if a pod of the document does, so that this one can be a launcher.
+    /// True if a pod of the document does. Then this one can be a launcher.
     has_gpu_peers: bool,
     mutation: &'a Mutation,
 }
@@ -77,7 +77,7 @@ pub fn near_misses(policies: &PolicySet, document: &Value, pods: &[CheckedPod<'_
     let values: Vec<&Value> =
         pods.iter().map(|pod| at_pointer(document, pod.pointer).unwrap_or(&Value::Null)).collect();
     let has_gpus: Vec<bool> = values.iter().map(|value| gpus::requested(value, &resources)).collect();
-    // The objects of a `List` of which a pod requests GPUs.
+    // The objects of a `List` with a pod that requests GPUs.
     let gpu_objects = pods.iter().zip(&has_gpus).filter(|(_, has_gpus)| **has_gpus);
     let gpu_objects: HashSet<&str> = gpu_objects.map(|(pod, _)| object_of(pod.pointer)).collect();
     let checked = pods.iter().zip(values).enumerate();
@@ -94,7 +94,10 @@ pub fn near_misses(policies: &PolicySet, document: &Value, pods: &[CheckedPod<'_
     if let (Some(first), Some(findings)) = (pods.first(), found.first_mut())
         && let Some(Ended::Limit { steps }) = first.context.work.as_ref().and_then(Work::ended)
     {
-        let message = format!("split the document: not all of it is checked, which takes over {steps} steps");
+        let message = format!(
+            "split the document: checking all of it takes more than {steps} steps, so a part is \
+                               not checked"
+        );
         findings.near_misses.push(NearMiss { code: "not_checked", pointer: String::new(), message });
     }
     found
@@ -157,7 +160,7 @@ impl Pod<'_> {
         goes_on(self.context.work.as_ref(), steps)
     }
 
-    /// Returns whether the pod asks for the fabric, so that a policy has a decision about it.
+    /// Returns whether the pod requests the fabric. A policy then has a decision about it.
     fn asks(&self) -> bool {
         let is_unchanged = matches!(self.mutation.outcome, Outcome::Unchanged { .. });
         !is_unchanged || self.mutation.policy.is_some()

@@ -1,4 +1,4 @@
-//! What the adapters of a pod count.
+//! The counters of the adapters of a pod.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ const LEAST: u64 = 10_000_000;
 /// Fewer requests than this a second do not move the bytes, which are those of IP over `InfiniBand`.
 const LEAST_REQUESTS: u64 = 10;
 
-/// What the adapters of a pod move, which its processes have open.
+/// The traffic of the adapters that the processes of a pod have open.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Traffic {
     pub adapters: BTreeSet<String>,
@@ -37,7 +37,7 @@ impl Traffic {
             }
         }
         let [before, after] = readings;
-        // A counter that was set back, or is new, says nothing.
+        // A counter that was reset, or is new, proves nothing.
         let rise = |kind, name| {
             let (before, after) = (before.get(&(kind, name))?, after.get(&(kind, name))?);
             after.checked_sub(*before)
@@ -72,7 +72,7 @@ mod tests {
         };
         let found = of(1_000, 400_001_000, 800).unwrap();
         assert_eq!((found.rate, found.adapters), (100_000_000, BTreeSet::from(["a:1".to_owned()])));
-        // IP over InfiniBand, idle, set back, and the ends of numbers.
+        // IP over InfiniBand, idle, reset, and the limits of numbers.
         assert_eq!(of(1_000, 400_001_000, 0), None);
         assert_eq!(of(1_000, 400_001_000, 39), None);
         assert_eq!(of(1_000, 30_000_000, 800), None);

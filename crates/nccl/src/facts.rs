@@ -1,4 +1,4 @@
-//! What the log of one process says.
+//! The facts in the log of one process.
 
 use std::collections::BTreeSet;
 
@@ -6,16 +6,16 @@ use regex::Captures;
 
 use super::counters::Traffic;
 
-/// The most communicators, ranks and causes that are kept for a process.
+/// The limit on communicators, ranks and causes that are kept for a process.
 const MOST: usize = 64;
-/// The most names of networks, providers and lists of adapters.
+/// The limit on names of networks, providers and lists of adapters.
 const MOST_NAMES: usize = 4;
 /// The longest text of a fact, in bytes: a line of NCCL has 1,024.
 const LONGEST: usize = 1_024;
 /// The longest name of a host or a pod.
 const LONGEST_NAME: usize = 253;
 
-/// A place in what was read: the file, and the line among those that say something.
+/// A place in the input: the file, and the line among those with a fact.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Position {
     pub(super) file: usize,
@@ -23,11 +23,11 @@ pub(super) struct Position {
 }
 
 impl Position {
-    /// After all that was read.
+    /// After the whole input.
     pub(super) const END: Self = Self { file: usize::MAX, line: usize::MAX };
 }
 
-/// A process, or what stands in a source without one.
+/// A process, or the lines of a source without one.
 #[derive(Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is what another line says")]
 pub(super) struct Process {
@@ -70,7 +70,7 @@ pub(super) struct Process {
     pub(super) machine: Option<String>,
     /// The causes that a line names, each once.
     pub(super) causes: Vec<Named>,
-    /// The first and the last line, and the last one with which it got on.
+    /// The first and the last line, and the last one that shows progress.
     pub(super) first: Position,
     pub(super) last: Position,
     pub(super) got_on: Option<Position>,
@@ -84,7 +84,7 @@ pub(super) struct Named {
     pub(super) cause: usize,
     /// The first such line.
     pub(super) line: String,
-    /// The last one; `None` if all are information of NCCL, after which it goes on.
+    /// The last one; `None` if all are informational lines of NCCL, which continues after them.
     pub(super) last: Option<Position>,
 }
 
@@ -97,7 +97,7 @@ impl Process {
         }
     }
 
-    /// Adds what the groups of a pattern say.
+    /// Adds the values of the groups of a pattern.
     pub(super) fn add(&mut self, line: &str, groups: &Captures<'_>) {
         let text = |name: &str| groups.name(name).map(|group| group.as_str());
         let number = |name: &str| text(name).and_then(|text| text.parse::<u32>().ok());
@@ -162,7 +162,7 @@ impl Process {
         }
     }
 
-    /// Adds a cause. A line at `None` is information, after which NCCL goes on.
+    /// Adds a cause. A line at `None` is informational: NCCL continues after it.
     pub(super) fn add_cause(&mut self, cause: usize, line: &str, at: Option<Position>) {
         if let Some(known) = self.causes.iter_mut().find(|known| known.cause == cause) {
             known.last = known.last.max(at);

@@ -50,7 +50,7 @@ pub(super) fn groups(processes: &[Process]) -> Vec<Vec<&Process>> {
             _ => strangers.push(other),
         }
     }
-    // A pod without a line of NCCL, and without a cause, says nothing.
+    // A pod without a line of NCCL and without a cause proves nothing.
     let says = |process: &&Process| {
         !process.host.is_empty()
             || process.is_rank()
@@ -61,7 +61,7 @@ pub(super) fn groups(processes: &[Process]) -> Vec<Vec<&Process>> {
         groups.push(strangers);
     }
     groups.retain(|group| !group.is_empty());
-    // A log without anything is unknown, too.
+    // An empty log is also unknown.
     if groups.is_empty() {
         groups.push(Vec::new());
     }

@@ -9,7 +9,7 @@ use super::knowledge::{Cause, Knowledge, NetworkKind};
 use super::log::Log;
 use super::verdict::Verdict;
 
-/// What logs say about the network of their jobs.
+/// The diagnosis of the jobs in logs.
 #[derive(Debug)]
 pub struct Diagnosis {
     pub verdict: Verdict,
@@ -23,12 +23,12 @@ pub struct Diagnosis {
     pub is_partial: bool,
 }
 
-/// What a log says about a job.
+/// The diagnosis of a job.
 #[derive(Debug)]
 pub struct Job {
     pub verdict: Verdict,
     pub reason: Option<Reason>,
-    /// What makes it slow.
+    /// The cause of its slowness.
     pub notes: Vec<Reason>,
     /// The most ranks and nodes of a communicator; 0 if no line says it.
     pub size: u32,
@@ -47,7 +47,7 @@ pub struct Job {
     /// True if `NVLink` connects its nodes.
     pub is_mnnvl: bool,
     pub ranks: Vec<Rank>,
-    /// What the adapters of its pods move, if that proves the fabric where the log does not.
+    /// The traffic of its pods' adapters, if that proves the fabric and the log does not.
     pub traffic: Option<Traffic>,
     /// True if the pods began another job after this one had ended.
     pub was_restarted: bool,
@@ -55,7 +55,7 @@ pub struct Job {
     last: Position,
 }
 
-/// What a log says about a process of a job.
+/// The diagnosis of a process of a job.
 #[derive(Debug)]
 pub struct Rank {
     pub source: String,
@@ -64,7 +64,7 @@ pub struct Rank {
     pub ranks: BTreeSet<u32>,
     pub verdict: Verdict,
     pub networks: BTreeSet<String>,
-    /// The line that says so.
+    /// The line that proves it.
     pub evidence: Option<String>,
 }
 
@@ -79,12 +79,12 @@ pub struct Reason {
     /// The processes that have such a line.
     pub count: usize,
     weight: u8,
-    /// True for what keeps ranks from connecting by the fabric or at all, and does not end them.
+    /// True for a cause that keeps ranks from connecting over the fabric, or at all, without ending them.
     is_before: bool,
 }
 
 impl Diagnosis {
-    /// Judges what is read so far.
+    /// Judges the lines that are read so far.
     pub fn of(log: &mut Log<'_>) -> Self {
         log.end();
         let knowledge = log.knowledge;
@@ -96,7 +96,7 @@ impl Diagnosis {
         }
         jobs.sort_by_key(|job| (job.was_restarted, std::cmp::Reverse(job.verdict)));
         let verdict = jobs.first().map_or(Verdict::Unknown, |job| job.verdict);
-        // What is left out may be on TCP.
+        // Processes that were left out may use TCP.
         let verdict = if log.has_more && verdict < Verdict::Unknown { Verdict::Unknown } else { verdict };
         let mut machines = jobs.iter().flat_map(|job| &job.machines);
         let expected = machines.find_map(|machine| Some((machine.clone(), knowledge.expected(machine)?)));
@@ -164,7 +164,7 @@ impl Job {
         }
         let is_open = job.verdict == Verdict::Unknown;
         job.reason = job.cause(processes, knowledge).or(why.filter(|_| is_open));
-        // Where the verdict is unknown, what may become the cause.
+        // If the verdict is unknown, a cause that may come into effect.
         let may_be = job.verdict == Verdict::Unknown;
         let slow = |cause: &Cause| {
             (cause.slows() || may_be && cause.explains(Verdict::Crash))
@@ -179,7 +179,7 @@ impl Job {
 
     /// Sets the verdict. If that is `unknown`, returns why.
     fn judge(&mut self, processes: &[&Process], knowledge: &Knowledge) -> Option<Reason> {
-        // What follows from the end of another rank also comes when all have done their work.
+        // Errors that follow the end of another rank also occur when all have finished their work.
         let is_connected =
             !self.ranks.is_empty() && self.ranks.iter().all(|rank| rank.verdict != Verdict::Unknown);
         let is_fatal = |process: &&Process| {
@@ -278,17 +278,17 @@ impl Job {
         };
         let mut found = reasons(&of_verdict, knowledge, |cause| cause.explains(verdict));
         if verdict == Verdict::Crash {
-            // What keeps ranks from connecting explains no failure after that.
+            // A cause that keeps ranks from connecting does not explain a later failure.
             let is_connected = processes.iter().any(|process| !process.paths.is_empty());
             found.retain(|reason| !(is_connected && reason.is_before));
-            // What ended it, what may have led to that, and what follows.
+            // The causes that ended it, those that may have led to that, and the consequences.
             found.sort_by_key(|reason| reason.weight);
         }
         (!found.is_empty()).then(|| found.swap_remove(0))
     }
 }
 
-/// What the adapters of all pods with devices move, if each of them moves enough.
+/// The traffic of the adapters of all pods with devices, if each of them moves enough.
 fn moved(processes: &[&Process]) -> Option<Traffic> {
     let mut all = None::<Traffic>;
     for process in processes.iter().filter(|process| process.has_devices) {
@@ -300,8 +300,8 @@ fn moved(processes: &[&Process]) -> Option<Traffic> {
     all
 }
 
-/// Returns whether no rank went on after a line: its own process, or one that began in its place later; for what no rank
-/// wrote, any of the pod or file.
+/// Returns whether no rank continued after a line: its own process, or a later one in its place. For a line that no
+/// rank wrote, any rank of the pod or file counts.
 fn ended(processes: &[&Process], process: &Process, named: &Named) -> bool {
     let Some(last) = named.last else { return false };
     let goes_on = |other: &&Process| {
@@ -367,7 +367,7 @@ fn uneven(processes: &[&Process], knowledge: &Knowledge) -> Option<Reason> {
     })
 }
 
-/// Why a log does not say it, and what shows it, if that is another remedy.
+/// Why the log is inconclusive, and the remedy, if that is different.
 fn unknown(code: &str, remedy: Option<&str>, knowledge: &Knowledge) -> Option<Reason> {
     let unknown = knowledge.unknown(code)?;
     let remedy = remedy.unwrap_or(&unknown.remedy).to_owned();
@@ -375,10 +375,10 @@ fn unknown(code: &str, remedy: Option<&str>, knowledge: &Knowledge) -> Option<Re
     Some(Reason { code, message, remedy, evidence: None, count: 0, weight: 0, is_before: false })
 }
 
-/// The verdict about a process, whose communicators span nodes; if it is unknown, what shows it.
+/// The verdict about a process whose communicators span nodes; if it is unknown, how to find it.
 fn of_process<'k>(process: &Process, knowledge: &'k Knowledge) -> (Verdict, Option<&'k str>) {
     let is_connected = !process.paths.is_empty();
-    // NVLink carries what the network would.
+    // NVLink carries the traffic that the network would carry.
     if process.nvlink && !is_connected && process.nodes <= 1 {
         return (Verdict::Fabric, None);
     }

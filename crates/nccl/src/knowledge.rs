@@ -1,4 +1,4 @@
-//! The tables of what lines of a log say.
+//! The tables of the meaning of log lines.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -54,23 +54,23 @@ struct Machine {
     #[serde(rename = "machine")]
     name: String,
     busbw: f64,
-    #[expect(dead_code, reason = "for whoever reads the table")]
+    #[expect(dead_code, reason = "for readers of the table")]
     source: String,
 }
 
-/// A line that says something about the network of a rank.
+/// A line about the network of a rank.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Line {
     contains: Vec<String>,
     pattern: String,
-    #[expect(dead_code, reason = "for whoever reads the table")]
+    #[expect(dead_code, reason = "for readers of the table")]
     versions: String,
-    #[expect(dead_code, reason = "for whoever reads the table")]
+    #[expect(dead_code, reason = "for readers of the table")]
     source: String,
 }
 
-/// What a network is, by its name and what else is known of the process.
+/// The kind of a network, by its name and other facts about the process.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Network {
@@ -91,7 +91,7 @@ pub(super) enum NetworkKind {
     Unknown,
 }
 
-/// A line that says what goes wrong.
+/// A line that names a fault.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Cause {
@@ -115,9 +115,9 @@ pub(super) struct Cause {
     #[serde(rename = "cause")]
     pub(super) message: String,
     pub(super) remedy: String,
-    #[expect(dead_code, reason = "for whoever reads the table")]
+    #[expect(dead_code, reason = "for readers of the table")]
     versions: Option<String>,
-    #[expect(dead_code, reason = "for whoever reads the table")]
+    #[expect(dead_code, reason = "for readers of the table")]
     source: String,
 }
 
@@ -130,7 +130,7 @@ pub(super) enum Effect {
     Slow,
 }
 
-/// Why a log says nothing, and what to do.
+/// Why a log is inconclusive, and the remedy.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Unknown {
@@ -143,7 +143,7 @@ pub(super) struct Unknown {
 /// The tables, ready to search lines.
 #[derive(Debug)]
 pub struct Knowledge {
-    /// All texts of which a line has to have one.
+    /// A line must have at least one of these texts.
     texts: AhoCorasick,
     /// The signature of each text.
     of_text: Vec<usize>,
@@ -167,7 +167,7 @@ struct Signature {
     cause: Option<usize>,
 }
 
-/// What a line says.
+/// The meaning of a line.
 pub(super) enum Said<'l> {
     /// The place of a cause in the tables.
     Cause(usize),
@@ -220,7 +220,7 @@ impl Knowledge {
                 of_pods.push((at, pattern.map(|pattern| compile(pattern)).transpose()?));
                 continue;
             }
-            // What is found in the cluster otherwise has a code alone.
+            // Findings from other parts of the cluster have only a code.
             if cause.is_some() && texts.is_empty() && pattern.is_none() {
                 continue;
             }
@@ -273,7 +273,7 @@ impl Knowledge {
         self.texts.find_iter(text).map(|found| found.start())
     }
 
-    /// What a line says, in the order of the tables.
+    /// The meanings of a line, in the order of the tables.
     pub(super) fn said<'l>(&self, line: &'l str) -> Vec<Said<'l>> {
         let mut found: Vec<usize> = self
             .texts
@@ -296,7 +296,7 @@ impl Knowledge {
         found.into_iter().filter_map(said).collect()
     }
 
-    /// What a network is, and what shows it if that is unknown.
+    /// The kind of a network, and how to find it if that is unknown.
     pub(super) fn network(&self, name: &str, process: &Process) -> (NetworkKind, Option<&str>) {
         let has_gdr = process.with_gdr > 0;
         let is = |pattern: &Option<Regex>, texts: &BTreeSet<String>| {
@@ -311,7 +311,7 @@ impl Knowledge {
         found.map_or((NetworkKind::Unknown, None), |(_, is, remedy)| (*is, remedy.as_deref()))
     }
 
-    /// The causes that a pod has, each with the field that says so.
+    /// The causes in a pod, each with the field that shows it.
     pub(super) fn of_pod(&self, pod: &Value) -> Vec<(usize, String)> {
         let of_cause = |(at, pattern): &(usize, Option<Regex>)| {
             let cause = &self.causes[*at];

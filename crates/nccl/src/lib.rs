@@ -1,10 +1,10 @@
 //! Which network a job used, and why: read from the logs of its pods.
 //!
-//! The tables below `signatures` say what the lines of a log mean. [`Log`] reads lines into the facts of each process,
-//! [`Diagnosis`] groups processes into jobs and judges them. The state of a pod and the counters of its adapters are added
-//! to its log.
+//! The tables below `signatures` give the meaning of log lines. [`Log`] reads lines into the facts of each process,
+//! [`Diagnosis`] groups processes into jobs and judges them. The state of a pod and the counters of its adapters are
+//! added to its log.
 //!
-//! This crate knows no policy and not the engine. No pattern of a log is in its code.
+//! This crate depends neither on policies nor on the engine. No pattern of a log is in its code.
 
 mod bandwidth;
 mod counters;

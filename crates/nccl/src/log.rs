@@ -12,9 +12,9 @@ use super::pods::{Variables, container_with_devices, variables};
 
 /// The longest line, in bytes. NCCL's have 1,024 at most.
 const LONGEST_LINE: usize = 32 << 10;
-/// The most processes; a job of 10,000 GPUs has as many.
+/// The limit on processes; a job of 10,000 GPUs has as many.
 pub(super) const MOST_PROCESSES: usize = 20_000;
-/// The most rows of nccl-tests.
+/// The limit on rows of nccl-tests.
 const MOST_ROWS: usize = 1_000;
 
 /// The source, the host and the process.
@@ -64,7 +64,7 @@ impl<'k> Log<'k> {
         self.position.file += 1;
     }
 
-    /// Adds what a pod says, whose log has its name as source.
+    /// Adds the status of a pod, whose log has its name as source.
     pub fn add_pod(&mut self, pod: &Value) {
         let Some(name) = pod["metadata"]["name"].as_str() else { return };
         let knowledge = self.knowledge;
@@ -78,14 +78,14 @@ impl<'k> Log<'k> {
         process.machine = knowledge.machine(pod).map(str::to_owned);
     }
 
-    /// Adds a cause that is not in the log of a pod, with what shows it. A code that no table has is nothing.
+    /// Adds a cause that is not in the log of a pod, with its evidence. A code that is in no table is ignored.
     pub fn add_cause(&mut self, pod: &str, code: &str, evidence: &str) {
         if let (Some(cause), Some(process)) = (self.knowledge.cause_of(code), self.pod(pod)) {
             process.add_cause(cause, evidence, Some(Position::END));
         }
     }
 
-    /// Adds what the [script](super::COUNTERS) printed in a pod. Returns whether it proves anything.
+    /// Adds the output of the [script](super::COUNTERS) in a pod. Returns whether it proves anything.
     pub fn add_counters(&mut self, pod: &str, printed: &str) -> bool {
         let traffic = Traffic::read(printed);
         let proves = traffic.is_some();
@@ -95,7 +95,7 @@ impl<'k> Log<'k> {
         proves
     }
 
-    /// What stands in the log of a pod without a process.
+    /// The facts in the log of a pod that belong to no process.
     fn pod(&mut self, name: &str) -> Option<&mut Process> {
         let origin = Origin { pod: Some(name), process: None, is_info: false, is_nccl: false };
         let place = self.process(&origin)?;
@@ -184,7 +184,7 @@ impl<'k> Log<'k> {
                     self.rows.push((size, busbw));
                 }
             } else if !origin.is_nccl {
-                // What another program writes says nothing about the network.
+                // Lines of another program do not concern the network.
                 process.add_version(&groups);
             } else {
                 let of_pod = variables.zip(group("variable")).and_then(|(all, name)| all.get(name));

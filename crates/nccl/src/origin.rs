@@ -1,10 +1,10 @@
-//! Where a line comes from: the pod before it, and the process within it.
+//! The origin of a line: the pod before it, and the process within it.
 
 use std::borrow::Cow;
 
 const TAGS: [&str; 2] = ["NCCL INFO ", "NCCL WARN "];
 
-/// What collectors of logs and launchers write before a line, and the line.
+/// The prefixes that log collectors and launchers write before a line, and the line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Origin<'l> {
     /// The pod, of the prefix of `kubectl logs --prefix` or `stern`.
@@ -23,7 +23,7 @@ impl<'l> Origin<'l> {
         self.process.map_or(line, |(host, _)| &line[host.as_ptr() as usize - line.as_ptr() as usize..])
     }
 
-    /// Reads a line without colours.
+    /// Reads a line without colors.
     pub(super) fn of(line: &'l str) -> Self {
         let found =
             TAGS.iter().chain(&[" INFO ", " WARN "]).find_map(|level| Some((*level, line.find(level)?)));
@@ -80,7 +80,7 @@ fn pod(head: &str) -> Option<&str> {
     (is_name(name) && is_name(container) && name.contains('-')).then_some(name)
 }
 
-/// The line within what a container runtime writes: of its own format, or of docker's JSON. Colours are left out.
+/// The line without the container runtime's format, its own or docker's JSON, and without colors.
 pub(super) fn unwrapped(line: &str) -> Cow<'_, str> {
     if line.starts_with("{\"log\":")
         && let Ok(serde_json::Value::Object(mut entry)) = serde_json::from_str(line)

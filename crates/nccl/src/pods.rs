@@ -1,4 +1,4 @@
-//! What a pod has of devices, and its node.
+//! The devices of a pod, and its node.
 
 use std::collections::{HashMap, HashSet};
 
@@ -35,7 +35,7 @@ pub(super) fn variables(pod: &Value) -> Variables {
     all
 }
 
-/// The devices of which a node offers fewer than its pod has, each in words.
+/// The devices that a node offers fewer of than its pod has, each in words.
 pub fn devices_gone(pod: &Value, node: &Value) -> Option<String> {
     let containers = pod["spec"]["containers"].as_array().into_iter().flatten();
     let gone = containers.flat_map(|container| extended(&container["resources"]["limits"])).find_map(

@@ -13,7 +13,7 @@ use super::jobs::{Diagnosis, Job, Rank, Reason};
 use super::log::MOST_PROCESSES;
 use super::verdict::Verdict;
 
-/// The most ranks that are named.
+/// The limit on named ranks.
 const MOST_RANKS: usize = 8;
 
 /// The report for people.

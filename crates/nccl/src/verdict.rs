@@ -10,7 +10,7 @@ pub enum Verdict {
     SingleNode,
     /// The fast network, or `NVLink` between nodes.
     Fabric,
-    /// The log does not say it.
+    /// The log does not show it.
     Unknown,
     Tcp,
     /// Some ranks use the fabric, and others TCP.

@@ -1,7 +1,8 @@
-//! Mistakes in a policy that need no pod to be found: what is wrong, and what is probably not as its author means it.
+//! Mistakes in a policy that can be found without a pod: errors, and text that probably does not do what its author
+//! means.
 //!
-//! Errors are about types: no pod and no value of a parameter makes them right, so that the policy does not load. A
-//! warning is about what is legal and has no effect, or another one than it seems to have.
+//! Errors are about types. No pod and no parameter value makes them right, so the policy does not load. A warning is
+//! about something valid that has no effect, or a different effect than it seems to have.
 
 mod expressions;
 mod overlap;

@@ -1,7 +1,7 @@
 //! A policy whose parameters have values, resolved once for each node that its tables know.
 //!
-//! A [`ResolvedPolicy`] has the rules that can apply with these values, the devices that it knows, and whether its
-//! expressions may read what its rules write. It knows no pod.
+//! A [`ResolvedPolicy`] has the rules that can apply with these values, its devices, and whether its expressions may
+//! read the fields that its rules write. It is independent of any pod.
 
 mod added_names;
 mod devices;
@@ -40,17 +40,17 @@ pub struct Policy {
     /// `<policy>@<digest>`.
     stamp: String,
     nodes: KnownNodes,
-    /// For pods that select none of the labels, and for values that no table knows.
+    /// For pods that select none of the labels, and for values in no table.
     general: Arc<ResolvedPolicy>,
     /// For one value of one label.
     by_node: HashMap<Selection, Arc<ResolvedPolicy>>,
-    /// For combinations of labels or values, and for values that no table knows if an expression reads them.
+    /// For combinations of labels or values, and for values in no table if an expression reads them.
     others: RwLock<HashMap<Selection, Arc<ResolvedPolicy>>>,
     /// Those with everything that the file has.
     whole: RwLock<HashMap<Selection, Arc<ResolvedPolicy>>>,
 }
 
-/// The bound of `others` and `whole`, which begin again when they are full: the values come from users.
+/// The limit on the size of `others` and `whole`, which are cleared when full: the values come from users.
 const MAX_OTHERS: usize = 256;
 
 /// The steps for each byte of the values of parameters that a policy keeps for a machine.
@@ -128,7 +128,7 @@ impl Policy {
         Ok(Self { definition, overrides, stamp, nodes, general, by_node, others, whole })
     }
 
-    /// The devices for pods that select no nodes. By them, the GPUs are counted that tables read.
+    /// The devices for pods that select no nodes. They determine how the GPUs that tables read are counted.
     pub fn devices(&self) -> &Devices {
         &self.general.devices
     }
@@ -159,7 +159,7 @@ impl Policy {
         &self.stamp
     }
 
-    /// Each node that a table knows: one value of one label, and the GPUs of the pod if the entry depends on them.
+    /// Each node of a table: one value of one label, and the GPUs of the pod if the entry depends on them.
     pub fn known_nodes(&self) -> impl Iterator<Item = Selection> {
         self.nodes.selections()
     }
@@ -193,7 +193,7 @@ impl Policy {
         self.kept(&self.whole, self.nodes.key(selection), ResolvedPolicy::whole)
     }
 
-    /// The resolved policy for what a pod selects of its nodes.
+    /// The resolved policy for the node selection of a pod.
     pub fn resolved(&self, selection: &Selection) -> Result<Arc<ResolvedPolicy>, EvaluationError> {
         let key = self.nodes.key(selection);
         if key.labels.is_empty() && key.kinds.is_empty() {

@@ -1,7 +1,7 @@
 //! A policy file, read and compiled, before its parameters have values.
 //!
-//! A [`Definition`] keeps the place of each part of its file. It is made in `file`, checked in `check`, and gets its values
-//! in `compiled`.
+//! A [`Definition`] keeps the place of each part of its file. It is made in `file`, checked in `check`, and gets its
+//! values in `compiled`.
 
 pub(crate) mod checks;
 mod device_names;
@@ -31,7 +31,7 @@ use crate::source::{Diagnostic, SourceError, SourceFile, TOO_COSTLY};
 use crate::work::Ended;
 use fabric_yaml::{Node, Span};
 
-/// What takes the work of loading, in messages.
+/// The source of the work of loading, in messages.
 pub const POLICIES_IN_USE: &str = "loading the policies in use";
 
 /// A policy as its file declares it.
@@ -41,7 +41,7 @@ pub struct Definition {
     pub file: String,
     /// The text of the file.
     pub text: Arc<str>,
-    /// The files of what it extends, each after those that it extends itself.
+    /// The files that it extends, each after those that it extends itself.
     pub bases: Vec<SourceFile>,
     /// The name of the policy that it extends.
     pub extends: Option<String>,
@@ -59,7 +59,7 @@ pub struct Definition {
     pub(crate) own_devices: Option<OwnDevices>,
     pub matcher: Matcher,
     pub variables: Vec<Variable>,
-    /// What `offeredName` and `offeredNames` ask of the nodes, by the call.
+    /// The facts about nodes that `offeredName` and `offeredNames` request, by the call.
     pub(crate) offered: Vec<Parameter>,
     pub checks: Vec<PolicyCheck>,
     pub rules: Vec<Rule>,
@@ -69,14 +69,14 @@ pub struct Definition {
     pub spec: Node,
 }
 
-/// The containers that a rule is for.
+/// The containers that a rule applies to.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Containers {
     /// Those with GPUs.
     Gpus,
     /// Those with GPUs, and the launcher of a job.
     Ranks,
-    /// Those for which this holds.
+    /// Those that meet this condition.
     If(Interpolation),
 }
 
@@ -138,10 +138,10 @@ pub struct Rule {
     pub(crate) gives_way: Vec<GivesWay>,
 }
 
-/// An entry of `devices.add`. A pod that brings devices itself gets nothing of it.
+/// An entry of `devices.add`. A pod that brings its own devices gets nothing from it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AddsDevices {
-    /// True if the devices are attached to the pod's own network, and not to that of the host.
+    /// True if the devices are attached to the pod's own network, not to the host network.
     pub to_network: bool,
     pub has_resources: bool,
 }
@@ -169,7 +169,7 @@ impl Definition {
         SourceError::of(&files, diagnostic)
     }
 
-    /// The error for a policy for which something takes too much work.
+    /// The error for a policy with a step that takes too much work.
     pub fn too_costly(&self, what: &str, ended: Ended) -> SourceError {
         let message = match ended {
             Ended::Limit { steps } => format!("{what} takes more than {steps} steps of work"),
@@ -190,13 +190,14 @@ impl Definition {
         self.rules.iter_mut().zip(all).for_each(|(rule, parameters)| rule.parameters = parameters);
     }
 
-    /// What has values for nodes: the parameters, then what no operator sets, the rows of variables and what nodes offer.
+    /// The items with values for nodes: the parameters, then those that no operator sets, which are the rows of
+    /// variables and the resources of nodes.
     pub fn by_node(&self) -> impl Iterator<Item = &Parameter> {
         let columns = self.variables.iter().filter_map(|variable| variable.column.as_deref());
         self.parameters.iter().chain(columns).chain(&self.offered)
     }
 
-    /// Notes what the expressions ask of the nodes.
+    /// Notes the facts about nodes that the expressions use.
     pub(super) fn find_offered(&mut self) {
         let mut offered: BTreeMap<String, FromNodes> = BTreeMap::new();
         self.texts(&mut |text| {

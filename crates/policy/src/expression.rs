@@ -1,7 +1,7 @@
-//! CEL. Only this folder knows the library behind it.
+//! CEL. Only this folder uses the library behind it.
 //!
-//! An expression is compiled once, with a bound on what its evaluation costs; what it reads and the types of its values are
-//! found without evaluating it. Which names it can read is for `interpolation` to say.
+//! An expression is compiled once, with a bound on the cost of its evaluation. The values that it reads and their types
+//! are found without evaluating it. `interpolation` defines the names that it can read.
 
 mod budget;
 mod compared;
@@ -42,11 +42,11 @@ use reads::ROOTS;
 #[derive(Debug)]
 pub struct Expression {
     program: Program,
-    /// The expression that is evaluated in its place, if it can handle much.
+    /// The expression that is evaluated in its place, if it can be expensive.
     counting: Option<Counting>,
     depth: usize,
     offered: Box<Offered>,
-    /// What an evaluation takes at least.
+    /// The minimum cost of an evaluation.
     steps: usize,
     source: String,
     /// The places of its characters in the file.
@@ -59,7 +59,7 @@ pub struct Expression {
     reads: Box<[ReadSet; 3]>,
 }
 
-/// An expression that is not CEL, or that names what is not there.
+/// An expression that is not valid CEL, or that reads an unknown name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CompileError {
     pub(crate) message: String,
@@ -72,7 +72,7 @@ pub struct CompileError {
 /// Values by name, for expressions to read.
 pub struct Bindings<'p, 'v> {
     context: Context<'p, 'v>,
-    /// What counts the evaluations of expressions together; without it, each has a bound of its own.
+    /// The shared counter of evaluations; without it, each has its own bound.
     work: Option<Work>,
 }
 
@@ -87,7 +87,7 @@ impl<'v> Bindings<'_, 'v> {
         Bindings { context: self.context.new_inner_scope(), work: self.work.clone() }
     }
 
-    /// Values that this scope works out when they are read, and what counts that.
+    /// Values that this scope computes when they are read, and the counter for that.
     pub fn resolve_by(&mut self, resolver: &'v Resolver<'v>, work: Option<Work>) {
         self.context.set_variable_resolver(resolver);
         self.work = work;
@@ -121,13 +121,13 @@ impl std::fmt::Debug for Bindings<'_, '_> {
     }
 }
 
-/// Expressions are parsed and evaluated by recursion, so there must be an end to them.
+/// Expressions are parsed and evaluated recursively, so their depth must be limited.
 const MAX_LENGTH: usize = 4_096;
 /// The deepest expression: `a + b + c` has three levels.
 const MAX_DEPTH: usize = 100;
 
 impl Expression {
-    /// Compiles CEL and finds out what it reads.
+    /// Compiles CEL and finds the values that it reads.
     pub fn compile(source: &str) -> Result<Self, CompileError> {
         let whole = |message: String| CompileError { message, at: 0, length: source.len(), hint: None };
         if source.trim().is_empty() {
@@ -182,7 +182,7 @@ impl Expression {
         })
     }
 
-    /// How many expressions are within each other.
+    /// The nesting depth of expressions.
     pub(crate) fn depth(&self) -> usize {
         self.depth
     }
@@ -197,7 +197,7 @@ impl Expression {
         if self.is_bare { self.source.clone() } else { format!("${{{}}}", self.source) }
     }
 
-    /// What it reads, and the texts with which it compares that.
+    /// The values that it reads, and the strings with which it compares them.
     pub fn uses(&self) -> Vec<Use> {
         compared::uses(self.program.expression())
     }
@@ -221,7 +221,7 @@ impl Expression {
         }
     }
 
-    /// The place of what a failure is about, or of the whole expression.
+    /// The place of a failure, or of the whole expression.
     pub(super) fn span_of_failure(&self, failure: &Failure) -> Span {
         self.span_of_name(failure.name.as_deref().unwrap_or_default())
     }
@@ -249,7 +249,7 @@ impl Expression {
         &self.reads[2]
     }
 
-    /// What it asks of the nodes, by the names to bind.
+    /// The facts about nodes that it requests, by the names to bind.
     pub(crate) fn offered(&self) -> impl Iterator<Item = &(String, FromNodes)> {
         self.offered.calls.iter()
     }

@@ -1,7 +1,7 @@
 //! Policy files, and the files that they extend: another policy, and parts of policies.
 //!
-//! `extension` combines the trees of the files, and `parse` turns the result into a `Definition`. The file system is not
-//! known here, and no mistake is looked for that needs more than the text.
+//! `extension` combines the trees of the files, and `parse` turns the result into a `Definition`. This module does not
+//! access the file system, and finds only mistakes in the text.
 
 mod contradictions;
 mod declared_names;
@@ -40,7 +40,7 @@ pub struct PolicyFile {
     source: SourceFile,
     /// Without `extends` and `without`.
     spec: Node,
-    /// What it leaves out of the files that it extends.
+    /// The items of its base files that it leaves out.
     without: Option<Node>,
     extends: Vec<(String, Span)>,
     name_span: Span,
@@ -48,7 +48,7 @@ pub struct PolicyFile {
     problems: Problems,
 }
 
-/// The longest way from a file to one that it extends, through others.
+/// The longest chain of files that extend each other.
 const MAX_DEPTH: usize = 16;
 
 impl PolicyFile {
@@ -71,7 +71,7 @@ impl PolicyFile {
             duplicates.for_each(|duplicate| header.problems.add(duplicate));
             let Some(mut spec) = header.spec else { return Err(header.problems) };
             let without = take(&mut spec, "without");
-            // Without it, all that stands in the base would seem to be missing.
+            // Without it, everything in the base would seem to be missing.
             if let Some(misspelt) = extension::misspelt_extends(&spec) {
                 return Err(misspelt.into());
             }
@@ -110,13 +110,13 @@ impl PolicyFile {
         &self.source.policy
     }
 
-    /// Returns whether it is a policy, and no part of others: a part has neither a provider nor a description.
+    /// Returns whether it is a policy rather than a part: a part has neither a provider nor a description.
     fn is_policy(&self) -> bool {
         let has = |key: &str| self.spec.get(key).is_some();
         !matches!(self.spec.content, Content::Map(_)) || has("provider") || has("description")
     }
 
-    /// An error for a part of policies where a policy is wanted.
+    /// An error for a part of policies where a policy is required.
     fn is_a_part(&self) -> SourceError {
         let message =
             format!("`{}` is a part of policies: it has no `provider`, and matches no pod", self.name());
@@ -192,7 +192,7 @@ pub fn untaken(files: &[PolicyFile], definitions: &[Definition]) -> Vec<SourceEr
     };
     let unused = files.iter().filter(|file| !file.is_policy() && !is_taken(file));
     let warning = |file: &PolicyFile| {
-        let message = format!("no policy here takes the part `{}`, so that it is not checked", file.name());
+        let message = format!("no policy here takes the part `{}`, so it is not checked", file.name());
         let diagnostic = Diagnostic::warning(UNUSED_PART, file.name_span, message)
             .hint("check it together with a policy that names it in `extends`");
         SourceError::in_file(&file.source, diagnostic)
@@ -204,7 +204,7 @@ pub fn untaken(files: &[PolicyFile], definitions: &[Definition]) -> Vec<SourceEr
 struct Composition<'f> {
     files: &'f [PolicyFile],
     others: &'f [PolicyFile],
-    /// The files that extend each other on the way to the present one.
+    /// The chain of files that leads to the current one.
     way: Vec<&'f str>,
     /// Each file after those that it extends, once.
     found: Vec<Found<'f>>,
@@ -218,7 +218,7 @@ struct Found<'f> {
 }
 
 impl<'f> Composition<'f> {
-    /// Adds a file after those that it extends, and returns whether it is a policy and no part.
+    /// Adds a file after those that it extends, and returns whether it is a policy rather than a part.
     fn add(&mut self, file: &'f PolicyFile) -> Result<bool, SourceError> {
         self.way.push(file.name());
         let mut policy: Option<&PolicyFile> = None;
@@ -257,7 +257,7 @@ impl<'f> Composition<'f> {
         Ok(is_policy)
     }
 
-    /// The file of this name. Those that are not in use themselves know nothing of those that are.
+    /// The file of this name. Files that are not in use themselves cannot extend those that are.
     fn named(&self, from: &PolicyFile, wanted: &str, span: Span) -> Result<&'f PolicyFile, SourceError> {
         let refused = |message: String, hint: String| Err(from.error(EXTENSION, span, message, hint));
         let is_other = self.others.iter().any(|other| std::ptr::eq(other, from));
@@ -281,8 +281,8 @@ impl<'f> Composition<'f> {
     }
 }
 
-/// The `spec` of the last file with all that it has from the others, and the problems in their combination. The lines of
-/// the files count on from one to the next.
+/// The `spec` of the last file with everything that it inherits, and the problems in their combination. The files have
+/// consecutive line numbers.
 fn spec_of(found: &[Found<'_>], sources: &[SourceFile]) -> (Node, Problems) {
     let mut problems = Problems::default();
     let mut spec = Node { span: Span::default(), content: Content::Map(Vec::new()) };
@@ -304,8 +304,9 @@ fn spec_of(found: &[Found<'_>], sources: &[SourceFile]) -> (Node, Problems) {
     (spec, problems)
 }
 
-/// The text of one file that has all of a policy, or of a part, with what it extends. Of an extension, that is its base,
-/// and then its own file and those that it takes: what it says precedes what the nodes offer, which one file cannot say.
+/// The text of one file with the whole of a policy, or of a part, and its base files. An extension yields its base, and
+/// then its own file and the parts that it takes: its values take precedence over the values of the nodes, which one
+/// file cannot express.
 pub fn composed_text(
     file: &PolicyFile,
     files: &[PolicyFile],
@@ -335,7 +336,7 @@ pub fn composed_text(
     Ok(format!("# Composed of\n{}{}{extensions}", comment.collect::<String>(), yaml::write(&whole)))
 }
 
-/// The policy of the last file, with all that it has from the others.
+/// The policy of the last file, with everything that it inherits.
 fn combined(found: &[Found<'_>]) -> Result<Definition, SourceErrors> {
     let Some((own, bases)) = found.split_last() else { return Err(SourceErrors::new(Vec::new())) };
     let sources: Vec<SourceFile> = found.iter().map(|one| one.file.source.clone()).collect();
@@ -356,7 +357,7 @@ fn combined(found: &[Found<'_>]) -> Result<Definition, SourceErrors> {
     }
     match definition {
         Some(definition) if problems.is_empty() => Ok(definition),
-        // The types of what could be read are checked even so.
+        // The types of the readable parts are still checked.
         definition => {
             let types = definition.as_ref().map(check::errors).unwrap_or_default();
             Err(SourceErrors::new(SourceErrors::of(&sources, problems).into_iter().chain(types).collect()))

@@ -1,4 +1,4 @@
-//! Values that follow from what the nodes offer to which a pod can be scheduled: `fromNodes` of a parameter, and
+//! Values that come from the resources of the nodes that a pod can be scheduled to: `fromNodes` of a parameter, and
 //! `offeredName` and `offeredNames` in expressions.
 
 use serde_json::{Number, Value};
@@ -9,7 +9,7 @@ use fabric_yaml::{Content, Node};
 use crate::matcher::pattern::Pattern;
 use crate::source::{Checked, Diagnostic, reader};
 
-/// What a value takes from nodes.
+/// The fact about nodes that gives a value.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FromNodes {
     pub(crate) fact: Fact,
@@ -31,7 +31,7 @@ pub enum Fact {
 struct Offered {
     /// The name of an extended resource, or a pattern of names.
     names: Pattern,
-    /// True if each name is one device, of which the node offers many slots: `rdma/fabric*=1`.
+    /// True if each name is one device with many slots: `rdma/fabric*=1`.
     is_one_device: bool,
 }
 
@@ -41,7 +41,7 @@ impl FromNodes {
         let names = match node.text() {
             Some(text) => vec![text.text.to_owned()],
             None => reader::texts(node, "`fromNodes`").map_err(|problems| match &node.content {
-                // The facts were keys once.
+                // The facts used to be keys.
                 Content::Map(_) => reader::expected(node, "`fromNodes` to be a resource, or a list of them")
                     .hint(NAMES_HINT)
                     .into(),
@@ -62,7 +62,7 @@ impl FromNodes {
             let is_resource = names.contains('/') && !names.contains('=');
             is_resource
                 .then(|| Offered { names: Pattern::new(names), is_one_device })
-                .ok_or_else(|| format!("`{name}` is no extended resource"))
+                .ok_or_else(|| format!("`{name}` is not an extended resource"))
         };
         let resources = names.map(offered).collect::<Result<Vec<_>, _>>()?;
         if resources.is_empty() {
@@ -86,7 +86,7 @@ impl FromNodes {
         match self.fact {
             Fact::Name => match offered.as_slice() {
                 [(name, _)] => Some(Value::from(name.as_str())),
-                // Of several, none is the one to request.
+                // If there are several, the choice is ambiguous.
                 _ => None,
             },
             Fact::Names => {
@@ -112,7 +112,7 @@ fn by_gpu(number: i64, gpus: i64) -> Option<Value> {
     Number::from_f64(number as f64 / gpus as f64).map(Value::Number)
 }
 
-/// The texts of a name, each with the number after it, so that `rail_2` precedes `rail_10`.
+/// The texts of a name, each with the number after it: `rail_2` precedes `rail_10`.
 fn numbered(name: &str) -> Vec<(&str, u64)> {
     let mut parts = Vec::new();
     let mut rest = name;

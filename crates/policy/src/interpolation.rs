@@ -1,7 +1,7 @@
 //! Strings with `${…}` in them.
 //!
-//! An interpolation is a text, one expression, or a mixture. `built_in` lists the names that the engine defines, and `phase`
-//! tells when the value of a name is known. What an expression means is known to `expression`.
+//! An interpolation is a string, one expression, or a mixture. `built_in` lists the names that the engine defines, and
+//! `phase` when the value of a name is known. `expression` evaluates the expressions.
 
 mod built_in;
 mod phase;
@@ -61,7 +61,7 @@ impl EvaluationError {
     }
 }
 
-/// A value as a person writes it: without the quotes of JSON, whole numbers without fraction.
+/// A value for people: without the quotes of JSON, and whole numbers without a fraction.
 pub fn text_of(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -90,7 +90,7 @@ impl Interpolation {
             let message = "`${` is not closed by `}`; a literal `${` is written `$${`";
             Diagnostic::new(text.span_of(at, 2), message)
                 .code(INVALID_EXPRESSION)
-                .hint("close it, and put a value in quotes that contains ` #`: there, a comment begins")
+                .hint("close it, and put quotes around a value that contains ` #`, which begins a comment")
         })?;
         let mut parts = Vec::with_capacity(pieces.len());
         for piece in pieces {
@@ -149,12 +149,12 @@ impl Interpolation {
         }))
     }
 
-    /// The phase in which its value is known: the latest among the names that it reads.
+    /// The phase of its value: the latest among the names that it reads.
     pub fn phase(&self, names: &Names) -> Phase {
         self.expressions().map(|expression| names.phase_of(expression)).max().unwrap_or(Phase::Fixed)
     }
 
-    /// The value. A string in which any expression is `null` is `null`.
+    /// The value. If any expression in a string is `null`, the string is `null`.
     pub fn evaluate(&self, bindings: &Bindings<'_, '_>) -> Result<Value, EvaluationError> {
         match self {
             Self::Literal(text) => Ok(Value::String(text.clone())),
@@ -182,7 +182,7 @@ impl Interpolation {
     pub fn holds(&self, bindings: &Bindings<'_, '_>) -> Result<bool, EvaluationError> {
         let value = self.evaluate(bindings)?;
         value.as_bool().ok_or_else(|| {
-            self.failed(format!("the result is `{value}` where a condition needs `true` or `false`"))
+            self.failed(format!("the result is `{value}`, but a condition needs `true` or `false`"))
         })
     }
 
@@ -258,7 +258,7 @@ fn run(expression: &Expression, bindings: &Bindings<'_, '_>) -> Result<Value, Ev
     })
 }
 
-/// Names in the expressions of other engines, and what to write instead.
+/// Names in the expressions of other engines, and their replacements.
 const OF_OTHER_ENGINES: &[(&str, &str)] = &[
     (".Values", "write the name of the parameter by itself, without `.Values.`"),
     ("element", "write `container` for the container"),
@@ -332,7 +332,7 @@ fn is_compared(source: &str, name: &str) -> bool {
 
 enum Piece {
     Literal(String),
-    /// The source, and at which byte of the text it begins.
+    /// The source, and its byte offset in the text.
     Expression(String, usize),
 }
 

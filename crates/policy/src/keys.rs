@@ -74,7 +74,7 @@ pub static SPEC: Map = Map::new("`spec`").some_of(&["rules", "devices"]).extende
     required("description", TEXT, "One sentence for `fabric-injector policy list`."),
     required("gpus", Fields(&GPUS), "What counts as a GPU."),
     optional("devices", Fields(&DEVICES), "The devices of the fabric: a pod's own, and those to add."),
-    required("match", Fields(&MATCH), "The pods that the policy matches. Every key has to hold."),
+    required("match", Fields(&MATCH), "The pods that the policy matches. Every key must hold."),
     optional("parameters", PARAMETERS, "The values that an operator can set."),
     optional("variables", VARIABLES, "Expressions, constants and tables, which can read each other."),
     optional("machines", MACHINES, "Values of parameters and variables by the labels of nodes."),
@@ -136,7 +136,7 @@ pub(crate) static NODES: Map = Map::new("`nodes`").some_of(&["providerIDs", "lab
 ]);
 
 pub static PARAMETER: Map = Map::new("a parameter").some_of(&["type", "default", "enum"]).extended().keys(&[
-    optional("type", TYPE, "Its type, unless `default` or `enum` tells it."),
+    optional("type", TYPE, "Its type, unless `default` or `enum` determines it."),
     required("description", TEXT, "One sentence that says what the parameter is for."),
     optional("default", Any, "The value if no other source has one."),
     optional("minimum", Amount, "The least value, or the least length of a `stringList`."),
@@ -199,7 +199,7 @@ pub static NETWORKS_EDIT: Map = Map::new("an edit of networks").keys(&[required(
 
 pub static ENTRIES_EDIT: Map = Map::new("an edit of a list of objects").keys(&[
     required("$append", Either(&[List(&Object, 1), INTERPOLATED]), "The entries to add."),
-    required("$key", Text(Format::NonEmpty), "The field by which entries are known."),
+    required("$key", Text(Format::NonEmpty), "The field that identifies the entries."),
 ]);
 
 #[cfg(test)]

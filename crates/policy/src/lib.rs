@@ -12,7 +12,7 @@
 //! | the nodes of a cluster as data, and which of them a pod fits | [`nodes`] |
 //! | the limit on the work for a pod or a file | [`work`] |
 //!
-//! This crate knows no provider, changes no pod, and does not know the engine. It reads no files.
+//! This crate contains no knowledge of a provider, changes no pod, and does not depend on the engine. It reads no files.
 #![cfg_attr(test, allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests may measure"))]
 
 pub mod check;

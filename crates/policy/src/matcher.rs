@@ -1,4 +1,4 @@
-//! The `match` of a policy: the pods, and the nodes, that it is for.
+//! The `match` of a policy: the pods and nodes that it applies to.
 //!
 //! `selection` has the labels of nodes that a pod selects, and `pattern` texts with a `*`. The conditions are evaluated by the
 //! engine, and nodes are compared with pods in [`nodes`](crate::nodes).
@@ -26,17 +26,17 @@ use crate::source::reader::{self, Fields};
 use crate::source::{Checked, Diagnostic, MISSING_KEY, all};
 pub use node_match::NodeMatch;
 
-/// The `match` of a policy. Every part that is present has to hold.
+/// The `match` of a policy. Every part that is present must hold.
 #[derive(Debug, Clone, Default)]
 pub struct Matcher {
     pub any_annotation: Vec<(String, String)>,
-    /// Each with the value that takes a pod out, or [`ANY_VALUE`].
+    /// Each with the value that opts a pod out, or [`ANY_VALUE`].
     pub except_annotation: Vec<(String, String)>,
     pub labels: Vec<(String, String)>,
     pub namespaces: Vec<String>,
     /// `Kind`, or `Kind.group`.
     pub owner_kinds: Vec<String>,
-    /// The nodes that the policy is for, where policies of several providers are in use.
+    /// The nodes of the policy, if policies of several providers are in use.
     pub nodes: Option<NodeMatch>,
     /// The engine evaluates it, because it reads values of the policy.
     pub when: Option<Interpolation>,
@@ -58,12 +58,12 @@ pub struct PodContext {
     pub annotations: Vec<(String, String)>,
     /// The nodes of the cluster, if they are known.
     pub nodes: Option<Arc<Nodes>>,
-    /// What counts the work for the pod, and may end it. Without it, only the work for each expression is bounded.
+    /// The counter of the work for the pod, which may end it. Without it, only the work for each expression is bounded.
     pub work: Option<Work>,
 }
 
 impl PodContext {
-    /// Counts steps, and returns whether the work may go on.
+    /// Counts steps, and returns whether the work may continue.
     pub fn goes_on(&self, steps: usize) -> bool {
         self.work.as_ref().is_none_or(|work| work.goes_on(steps))
     }
@@ -73,12 +73,12 @@ impl PodContext {
         self.goes_on(usize::MAX);
     }
 
-    /// Counts the parsing of the text of the pod, and the writing of what came of it.
+    /// Counts parsing the text of the pod, and writing the result.
     pub fn count_reading(&self) {
         (0..5).for_each(|_| self.count_input());
     }
 
-    /// Counts one look at the whole pod.
+    /// Counts one pass over the whole pod.
     pub fn count_input(&self) {
         self.work.iter().for_each(Work::count_input);
     }
@@ -95,10 +95,10 @@ pub enum Match {
         key: String,
         seen: String,
         wanted: String,
-        /// The type of the value, if it is no string.
+        /// The type of the value, if it is not a string.
         not_a_string: Option<&'static str>,
     },
-    /// The pod has an annotation that takes it out.
+    /// The pod has an annotation that opts it out.
     Except {
         key: String,
         value: String,
@@ -127,7 +127,7 @@ impl Matcher {
         };
         // With `failurePolicy: Fail`, the pods that a policy matches do not start without the webhook.
         if matcher.any_annotation.is_empty() && matcher.labels.is_empty() {
-            let message = "`match` selects pods that do not ask for the fabric";
+            let message = "`match` selects pods that do not request the fabric";
             let hint = "give `anyAnnotation` or `labels`; the other keys only restrict what these match";
             return Err(Diagnostic::new(node.span, message).code(MISSING_KEY).hint(hint).into());
         }
@@ -164,7 +164,7 @@ impl Matcher {
         self.any_annotation.is_empty() || self.any_annotation.iter().any(triggers)
     }
 
-    /// The annotation that takes a pod out, with its value.
+    /// The annotation that opts a pod out, with its value.
     pub fn exception<'p>(&self, annotations: &'p Value) -> Option<(&String, &'p str)> {
         self.except_annotation.iter().find_map(|(key, value)| {
             let seen = annotations[key.as_str()].as_str()?;
@@ -237,13 +237,13 @@ fn read_owner_kinds(node: &Node) -> Checked<Vec<String>> {
     }))
 }
 
-/// Reads `anyAnnotation`. `*` stands for any value in `exceptAnnotation` only.
+/// Reads `anyAnnotation`. Only in `exceptAnnotation` does `*` match any value.
 fn read_triggers(node: &Node) -> Checked<Vec<(String, String)>> {
     all(reader::entries(node, "`anyAnnotation`")?.iter().map(|entry| {
         possible(&entry.key, entry.span, "annotation", Format::AnnotationKey)?;
         match reader::text(&entry.value, "an annotation")? {
             ANY_VALUE => Err(Diagnostic::new(entry.value.span, "`anyAnnotation` has no wildcard")
-                .hint("give the value that asks for the fabric")),
+                .hint("give the value that requests the fabric")),
             value => Ok((entry.key.clone(), value.to_owned())),
         }
     }))
@@ -286,7 +286,7 @@ fn possible(text: &str, span: Span, what: &str, format: Format) -> Result<(), Di
     })
 }
 
-/// The namespace of a pod: the request's, else the pod's own, else the one that kubectl takes.
+/// The namespace of a pod: the request's, else the pod's own, else kubectl's default.
 pub fn namespace_of<'a>(metadata: &'a Value, request: &'a PodContext) -> &'a str {
     request.namespace.as_deref().or_else(|| metadata["namespace"].as_str()).unwrap_or("default")
 }

@@ -1,7 +1,8 @@
-//! The nodes of a cluster, as plain data: what decides which of them a pod can be scheduled to, and what they offer.
+//! The nodes of a cluster, as plain data: the properties that decide where a pod can be scheduled, and the resources
+//! that they offer.
 //!
-//! It reads Node and `ResourceSlice` objects and the fields of a pod that choose nodes. It knows no policy: which labels
-//! and resources matter is for the engine to say.
+//! It reads Node and `ResourceSlice` objects and the fields of a pod that choose nodes. It is independent of policies:
+//! the engine decides which labels and resources matter.
 
 mod candidates;
 mod requirements;
@@ -37,15 +38,15 @@ pub struct Nodes {
 pub struct NodeKind {
     /// The labels that the policy reads.
     pub labels: BTreeMap<String, String>,
-    /// How many each node has of the first of the policy's GPU resources that it offers.
+    /// Each node's amount of the first of the policy's GPU resources that it offers.
     pub gpus: i64,
-    /// The resources that parameters look for and the devices of the fabric, and how many each node has.
+    /// The resources that parameters look for and the devices of the fabric, with each node's amount.
     pub resources: BTreeMap<String, i64>,
 }
 
-/// What was found about these nodes, by what decides it, and the steps that it took. Looking at thousands of nodes takes
-/// longer than an injection, and the pods of a job look for the same ones. A pod counts the steps of what was found for
-/// another one, too, so that the same pod always takes as many.
+/// Results of searches in these nodes, by the fields that decide them, and the steps that each took. A search in
+/// thousands of nodes takes longer than an injection, and the pods of a job repeat it. A pod that uses the result of
+/// another one counts its steps, so the same pod always takes the same number.
 #[derive(Debug)]
 pub struct Known<T>(RwLock<HashMap<String, (T, u64)>>);
 
@@ -56,7 +57,7 @@ impl<T> Default for Known<T> {
 }
 
 impl<T: Clone> Known<T> {
-    /// The bounds on what is kept: the keys come from users.
+    /// The bounds on the cache, because its keys come from users.
     const MOST: usize = 256;
     const LONGEST_KEY: usize = 4 << 10;
 
@@ -90,10 +91,10 @@ pub struct Node {
     label_keys: Arc<[Arc<str>]>,
     /// Their values, in the same order.
     label_values: Arc<[Arc<str>]>,
-    /// The extended resources of `status.capacity` and the devices of `ResourceSlices`, sorted. An unhealthy device lowers
-    /// `status.allocatable`, and must not raise a ratio.
+    /// The extended resources of `status.capacity` and the devices of `ResourceSlices`, sorted. An unhealthy device
+    /// lowers `status.allocatable`, and must not raise a ratio.
     resources: Vec<(Arc<str>, i64)>,
-    /// Those of which `status.allocatable` has fewer, and how many it has.
+    /// Those that `status.allocatable` has fewer of, and how many it has.
     unhealthy: Vec<(Arc<str>, i64)>,
     taints: Arc<[Taint]>,
     provider_id: Arc<str>,
@@ -133,14 +134,14 @@ impl Texts {
         new
     }
 
-    /// Drops the texts that no node has any more.
+    /// Drops the texts that no node uses any more.
     pub fn drop_unused(&mut self) {
         self.lists.retain(|list| Arc::strong_count(list) > 1);
         self.texts.retain(|text| Arc::strong_count(text) > 1);
     }
 }
 
-/// Objects that are read one by one.
+/// Objects, read one by one.
 #[derive(Debug, Default)]
 pub struct Objects {
     texts: Texts,
@@ -154,7 +155,7 @@ impl Objects {
         match object["kind"].as_str() {
             None | Some("Node") => self.nodes.push(Arc::new(Node::read(object, &mut self.texts))),
             Some("ResourceSlice") => self.slices.push(Slice::read(object, &mut self.texts)),
-            Some(other) => return Err(format!("is no node, but of the kind `{other}`")),
+            Some(other) => return Err(format!("is not a node, but of the kind `{other}`")),
         }
         Ok(())
     }
@@ -300,7 +301,8 @@ impl Node {
         self.registered(resource).unwrap_or_default()
     }
 
-    /// The same; `None` if the node never had the resource. Where its device plugin is gone, the kubelet keeps it with 0.
+    /// The same; `None` if the node never had the resource. If its device plugin is gone, the kubelet keeps the resource
+    /// with the amount 0.
     pub fn registered(&self, resource: &str) -> Option<i64> {
         let at = self.resources.binary_search_by(|(known, _)| (**known).cmp(resource)).ok()?;
         Some(self.resources[at].1)

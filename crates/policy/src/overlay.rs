@@ -1,4 +1,4 @@
-//! Overlays: pieces of a pod with expressions in them, compiled into instructions.
+//! Overlays: parts of a pod with expressions, compiled into instructions.
 //!
 //! `compile` turns an overlay into [`Instruction`]s when a policy is loaded. Each instruction is one kind of change
 //! that the engine can make; a piece of an overlay for which there is no instruction is an error at its line.
@@ -52,14 +52,14 @@ pub enum Instruction {
     Value { field: &'static Field, template: Template },
     /// Entries of a map of texts with keys of the user's choice, such as labels and annotations.
     Map { field: &'static Field, keys: Format, entries: Vec<(Interpolation, StringValue)> },
-    /// Entries of a list, each of which is known by some of its fields, or else by its value.
+    /// Entries of a list, each identified by some of its fields, or else by its value.
     Keyed { field: &'static Field, keys: &'static [&'static str], entries: Vec<Element> },
     /// Environment variables.
     Env { field: &'static Field, variables: Vec<EnvEntry> },
     /// Limits and requests.
     Amounts(Vec<Amount>),
-    /// A field whose whole value, a map or a list, one expression yields. The engine compiles that value like an
-    /// overlay that is written out.
+    /// A field whose whole value, a map or a list, comes from one expression. The engine compiles that value like a
+    /// literal overlay.
     Computed { object: &'static Object, field: &'static Field, expression: Interpolation },
 }
 
@@ -93,7 +93,7 @@ pub enum StringValue {
     Entries(EntriesEdit),
 }
 
-/// One entry in front of, or behind, what a variable such as `LD_LIBRARY_PATH` lists with `:` between its entries.
+/// One entry before or after the entries of a variable such as `LD_LIBRARY_PATH`, which has `:` between them.
 #[derive(Debug, Clone)]
 pub struct ListEdit {
     pub entry: Interpolation,
@@ -114,7 +114,7 @@ pub enum EnvEntry {
 pub struct Amount {
     /// A name, or an expression that yields one or a list of them.
     pub resource: Interpolation,
-    /// The position in a list, of which as many names as the amount is are requested, one of each.
+    /// The position in a list. The amount is the number of names that are requested, one device of each.
     pub(crate) nth: Option<u64>,
     pub limit: Option<Template>,
     pub request: Option<Template>,
@@ -162,7 +162,7 @@ impl Amount {
             .and_then(Quantity::as_count)
             .and_then(|count| u64::try_from(count).ok());
         let count = count.ok_or_else(|| {
-            self.failed(format!("the result is `{value}` where a number of devices is needed"))
+            self.failed(format!("the result is `{value}`, but a number of devices is needed"))
         })?;
         Ok(u64::from(count > nth).to_string().into())
     }
@@ -176,7 +176,7 @@ impl Amount {
     }
 }
 
-/// Returns whether an amount is none, so that it is left out.
+/// Returns whether an amount is zero, and is therefore left out.
 pub fn is_zero(amount: &Value) -> bool {
     Quantity::from_value(amount).and_then(Quantity::as_count) == Some(0)
 }

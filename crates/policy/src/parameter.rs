@@ -1,7 +1,8 @@
-//! Parameters: values that an operator can set, with rows for machines; and variables, which nobody sets.
+//! Parameters, which an operator can set, with rows for machines; and variables, which are computed.
 //!
-//! A value comes from an `Override` of the operator, from the `Layer` of an extension, from nodes, from a row of `machines`
-//! or is the default: `resolution` says which. The values of all parameters together are in `compiled`.
+//! A value comes from an `Override` of the operator, from the `Layer` of an extension, from nodes, from a row of
+//! `machines` or from the default. `resolution` chooses the source. The values of all parameters together are in
+//! `compiled`.
 
 mod layer;
 pub(crate) mod machines;
@@ -47,7 +48,7 @@ pub enum ParameterType {
     StringList,
     /// A string with expressions in it, which can read the pod.
     Template,
-    /// Of a variable with rows for machines, and of what nodes offer: a constant of any type.
+    /// For a variable with rows for machines, and for resources of nodes: a constant of any type.
     Any,
 }
 
@@ -67,7 +68,7 @@ impl ParameterType {
         }
     }
 
-    /// What a parameter of this type can take from the nodes.
+    /// The fact about nodes that a parameter of this type can use.
     pub fn fact(self) -> Option<Fact> {
         Some(match self {
             Self::Number | Self::Integer => Fact::Ratio,
@@ -96,13 +97,13 @@ pub struct Parameter {
     pub kind: ParameterType,
     /// One sentence for people.
     pub description: String,
-    /// The value where nothing else gives one; `null` for none.
+    /// The value if there is no other source; `null` for none.
     pub default: Value,
-    /// The least value, or the least length of a list.
+    /// The lowest value, or the minimum length of a list.
     pub minimum: Option<Value>,
     pub maximum: Option<Value>,
     pub one_of: Option<Vec<String>>,
-    /// What extensions say, the outermost first.
+    /// The values of extensions, the outermost first.
     pub(crate) layers: Vec<Layer>,
     /// The values for machines in the policy that no extension changes.
     pub(crate) table: Table,
@@ -120,7 +121,8 @@ impl Parameter {
         let told = told.or_else(|| node.get("default").and_then(type_of_default));
         let kind = written.and_then(|written| {
             let untold = || {
-                let message = format!("the parameter `{name}` has no `type`, and no default that tells it");
+                let message =
+                    format!("the parameter `{name}` has no `type`, and no default that determines it");
                 let hint = "add `type:`, such as `integer`, `string` or `quantity`";
                 fields.take(Err::<ParameterType, _>(
                     Diagnostic::new(*span, message).code(MISSING_KEY).hint(hint),
@@ -156,7 +158,8 @@ impl Parameter {
         Ok(parameter)
     }
 
-    /// What has values for nodes only, and no operator sets: the rows of a variable, or what nodes offer.
+    /// An item that only has values for nodes and that no operator sets: the rows of a variable, or the resources of
+    /// nodes.
     pub(crate) fn of_nodes(name: &str, from_nodes: Option<FromNodes>) -> Self {
         Self { from_nodes, ..Self::of(name, ParameterType::Any) }
     }
@@ -196,7 +199,7 @@ impl Parameter {
                 let is_below = |least: &&Value| compare(self.kind, &most, least) == Some(Ordering::Less);
                 if let Some(least) = self.minimum.as_ref().filter(is_below) {
                     let message = format!(
-                        "`{bound}` of `{name}` is less than `minimum`, which is {}, so that it can have no value",
+                        "`{bound}` of `{name}` is less than `minimum`, which is {}, so no value is valid",
                         text_of(least)
                     );
                     return Err(Diagnostic::new(node.span, message)
@@ -208,7 +211,7 @@ impl Parameter {
             _ => {
                 let values = reader::texts(node, "`enum`")?;
                 if values.is_empty() {
-                    let message = format!("`enum` of `{name}` is empty, so that it can have no value");
+                    let message = format!("`enum` of `{name}` is empty, so no value is valid");
                     let hint = "list the values, or leave `enum` out";
                     return Err(Diagnostic::new(node.span, message).hint(hint).into());
                 }
@@ -278,7 +281,7 @@ impl Parameter {
     /// Brings a value into the form of the type and checks its bounds; the error is a sentence.
     pub(super) fn check(&self, value: &Value) -> Result<Value, String> {
         let name = &self.name;
-        let wrong = || format!("`{name}` has to be {}, and `{}` is not", article(self.kind), value);
+        let wrong = || format!("`{name}` must be {}, but is `{}`", article(self.kind), value);
         let checked = match self.kind {
             ParameterType::Integer => value.as_i64().map(Value::from),
             ParameterType::Number => value.as_f64().and_then(Number::from_f64).map(Value::Number),
@@ -321,7 +324,7 @@ impl Parameter {
                 .maximum
                 .as_ref()
                 .map_or_else(|| format!("at least {least}"), |most| format!("{least} to {most}"));
-            return Err(format!("`{name}` has {} and has to have {wanted}", counted(items.len(), "item")));
+            return Err(format!("`{name}` has {}, but must have {wanted}", counted(items.len(), "item")));
         }
         if let Some(minimum) = beyond(&self.minimum, Ordering::Less) {
             return Err(format!(
@@ -341,7 +344,7 @@ impl Parameter {
             && !allowed.iter().any(|known| known == text)
         {
             let allowed: Vec<String> = allowed.iter().map(|known| format!("`{known}`")).collect();
-            return Err(format!("`{name}` has to be one of {}, and `{text}` is not", allowed.join(", ")));
+            return Err(format!("`{name}` must be one of {}, but is `{text}`", allowed.join(", ")));
         }
         Ok(())
     }
@@ -378,14 +381,14 @@ fn read_type(node: &Node) -> Result<ParameterType, Diagnostic> {
     })
 }
 
-/// The type of a parameter with this default; `None` if it does not tell.
-/// The error for a text as the default of a parameter that has bounds.
+/// The type of a parameter with this default; `None` if the default does not determine it. The error for a string as
+/// the default of a parameter that has bounds.
 fn bounds_of_text(name: &str, node: &Node) -> Result<(), Diagnostic> {
     let default =
         node.entry("default").filter(|one| type_of_default(&one.value) == Some(ParameterType::String));
     let bound = node.entry("minimum").or(node.entry("maximum"));
     let (Some(default), Some(bound)) = (default, bound) else { return Ok(()) };
-    let message = format!("the default of `{name}` is a text, and `{}` is a bound of numbers", bound.key);
+    let message = format!("the default of `{name}` is a string, but `{}` is a bound of numbers", bound.key);
     let hint = "write the number without quotes, or the type of an amount such as `64Gi`: `type: quantity`";
     Err(Diagnostic::new(default.value.span, message).hint(hint))
 }
@@ -433,7 +436,7 @@ fn article(kind: ParameterType) -> &'static str {
 /// Reads `fromNodes` of a parameter of this type.
 fn from_nodes(kind: ParameterType, node: &Node) -> Checked<FromNodes> {
     let Some(fact) = kind.fact() else {
-        let message = format!("a {} cannot follow from the nodes", kind.name());
+        let message = format!("a {} cannot come from the nodes", kind.name());
         let hint = "they give a number of devices, the name of a resource, or a list of names";
         return Err(Diagnostic::new(node.span, message).hint(hint).into());
     };

@@ -1,8 +1,8 @@
 //! The fields of a Pod: their types, the keys of their lists, the defaults that the API server fills in, and which of
 //! them an overlay can set.
 //!
-//! The tables are data. They list every field that the Kubernetes API declares for a Pod, so that a field that no Pod
-//! has is an error when a policy is loaded, and so that merging finds an entry that the API server has completed.
+//! The tables are data. They list every field that the Kubernetes API declares for a Pod. A field that no Pod has is
+//! therefore an error when a policy is loaded, and merging finds an entry to which the API server has added defaults.
 
 #[cfg(test)]
 mod acceptance;
@@ -67,7 +67,7 @@ pub fn shape_at(pointer: &str) -> Option<Shape> {
     })
 }
 
-/// A rule about several fields of one object. It receives the object and returns what is wrong with it.
+/// A rule about several fields of one object. It receives the object and returns its fault.
 pub(crate) type Rule = fn(&Map<String, Value>) -> Result<(), String>;
 
 /// A type of the Kubernetes API, such as `Container`.
@@ -77,9 +77,9 @@ pub struct Object {
     pub name: &'static str,
     /// All of its fields.
     pub fields: &'static [Field],
-    /// Fields of which an object has exactly one, such as the source of a volume.
+    /// Fields, exactly one of which an object has, such as the source of a volume.
     pub exactly_one_of: &'static [&'static str],
-    /// Fields of which an object has at most one.
+    /// Fields, at most one of which an object has.
     pub at_most_one_of: &'static [&'static str],
     /// Any other rule about several of its fields.
     pub(crate) rule: Option<Rule>,
@@ -118,7 +118,7 @@ pub enum Shape {
         merge: ListMerge,
     },
     Text(Format),
-    /// A whole number within bounds, both of which it may be.
+    /// A whole number within inclusive bounds.
     Integer(i64, i64),
     /// `true` or `false`.
     Boolean,
@@ -173,7 +173,7 @@ pub enum Overlay {
     Refused(&'static str),
 }
 
-/// A value that does not go together with a field.
+/// A value that excludes a field.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Exclusion {
     /// The value of the field that is excluded; any value if `None`.

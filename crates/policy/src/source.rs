@@ -1,7 +1,7 @@
 //! The text of a policy as a tree of nodes with places, and the mistakes that are found in it.
 //!
-//! `reader` takes maps and lists of the tree apart; a `Diagnostic` is a mistake at a place, `Problems` are several, and a
-//! `SourceError` is one with the lines of the file. What the keys mean is not known here.
+//! `reader` reads maps and lists of the tree. A `Diagnostic` is a mistake at a place, `Problems` are several, and a
+//! `SourceError` is one with the lines of the file. The meaning of the keys is defined elsewhere.
 
 mod diagnostic;
 mod problems;

@@ -1,8 +1,8 @@
-//! The work that one pod or workload may take, counted in steps.
+//! The work limit of one pod or workload, counted in steps.
 //!
 //! A step is a comparison, a short text that is copied, or a few bytes that are read: some ten nanoseconds. The same
-//! input takes the same number of steps on every machine. Whoever loops over something of a size that users choose counts
-//! its steps here, and goes on only while there are some left; the caller throws away what a loop that ended early gives.
+//! input takes the same number of steps on every machine. A loop over something whose size users choose counts its
+//! steps here, and continues only while some are left. The caller discards the result of a loop that ended early.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -25,7 +25,7 @@ pub struct Work(Arc<Counter>);
 #[derive(Debug)]
 struct Counter {
     done: AtomicU64,
-    /// The steps of what an earlier input found out.
+    /// The steps of results that an earlier input computed.
     known: AtomicU64,
     /// The limit on the steps that are done now.
     limit: u64,
@@ -81,7 +81,7 @@ impl Work {
         Self::new(self.0.limit.min(steps), self.0.limit_with_known, self.0.bytes)
     }
 
-    /// Work of these steps, for something that is no input.
+    /// Work of this number of steps, for something other than input.
     pub(crate) fn of_steps(steps: u64) -> Self {
         Self::new(steps, steps, 0)
     }
@@ -100,7 +100,7 @@ impl Work {
         self.0.stopped.store(true, Ordering::Relaxed);
     }
 
-    /// Counts steps, and returns whether the work may go on. One thread counts at a time.
+    /// Counts steps, and returns whether the work may continue. One thread counts at a time.
     pub fn goes_on(&self, steps: usize) -> bool {
         add(&self.0.done, steps);
         !self.is_over() && !self.0.stopped.load(Ordering::Relaxed)
@@ -115,7 +115,7 @@ impl Work {
         self.done().saturating_add(self.0.known.load(Ordering::Relaxed))
     }
 
-    /// Counts the steps that it took to find out what is known by now.
+    /// Counts the steps that an earlier result took.
     pub(crate) fn count_known(&self, steps: u64) {
         add(&self.0.known, usize::try_from(steps).unwrap_or(usize::MAX));
     }
@@ -164,7 +164,7 @@ fn add(counter: &AtomicU64, steps: usize) {
     counter.store(counter.load(Ordering::Relaxed).saturating_add(steps), Ordering::Relaxed);
 }
 
-/// Counts steps if somebody counts, and returns whether the work may go on.
+/// Counts steps if there is a counter, and returns whether the work may continue.
 pub fn goes_on(work: Option<&Work>, steps: usize) -> bool {
     work.is_none_or(|work| work.goes_on(steps))
 }

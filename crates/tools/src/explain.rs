@@ -1,7 +1,7 @@
 //! The explanation of a policy, and of the injection of a pod: facts, and their form as text.
 //!
-//! `policy` has the facts about a policy, and `pod` those about the injection of a pod. They only read: what became of
-//! a value is in the record of the engine.
+//! `policy` has the facts about a policy, and `pod` those about the injection of a pod. They only read: the record of
+//! the engine has the outcome of each value.
 
 mod columns;
 mod lines;

@@ -73,8 +73,8 @@ impl Values {
         }
     }
 
-    /// Checks the block of each provider against the parameters of its policies: of those in use, or of the built-in ones
-    /// if none is in use.
+    /// Checks the block of each provider against the parameters of its policies: of those in use, or of the built-in
+    /// ones if none is in use.
     pub fn check(&self, in_use: &[Definition], built_in: &[Definition]) -> Result<(), SourceError> {
         for provider in &self.providers {
             let is_own = |definition: &&Definition| definition.provider == provider.name;

@@ -1,4 +1,4 @@
-//! The examination of an installation: from what was read of a cluster to one line for each check.
+//! The examination of an installation: from the objects of a cluster to one line for each check.
 //!
 //! `src/cluster` reads the objects. An object that may not be read costs the lines that need it.
 
@@ -37,7 +37,7 @@ pub type Read<T = Value> = Result<T, String>;
 #[serde(rename_all = "lowercase")]
 pub enum Status {
     Ok,
-    /// Something to know, or a check that cannot be made.
+    /// Information, or a check that cannot be made.
     Warn,
     Fail,
 }
@@ -52,7 +52,7 @@ pub struct Line {
     pub remedy: String,
 }
 
-/// What was read of a cluster.
+/// The objects that were read from a cluster.
 #[derive(Debug)]
 pub struct Facts {
     /// The version of the API server.
@@ -76,7 +76,7 @@ pub struct Facts {
     pub token: [Read; 2],
     /// The nodes, which are only read where the servers watch them.
     pub nodes: Read<Arc<Nodes>>,
-    /// What each server answers to which API servers send pods.
+    /// The answer of each server to which API servers send pods.
     pub servers: Vec<Server>,
     /// The workloads whose pods would be refused now.
     pub workloads: Read<Refused>,
@@ -96,7 +96,7 @@ pub struct Certificate {
     pub expires: String,
     /// The time until then.
     pub left: Duration,
-    /// The time for which it is valid in all.
+    /// Its total validity.
     pub duration: Duration,
 }
 
@@ -131,16 +131,16 @@ pub fn inspect(facts: &Facts, wanted: Option<&str>, probe: &Probe) -> Vec<Line> 
     checks.chain(probe::examine(&seen).into_iter().map(|found| line("pod", found))).collect()
 }
 
-/// What a check examines.
+/// The subject of a check.
 struct Seen<'f> {
     facts: &'f Facts,
     release: Release<'f>,
     probe: &'f Probe,
 }
 
-/// The outcome of a check, what was seen, and the remedy.
+/// The outcome of a check, the observation, and the remedy.
 type Finding = (Status, String, String);
-/// What a check found, or why it cannot be made.
+/// The result of a check, or why it cannot be made.
 type Found = Result<Finding, Finding>;
 
 /// A check, by what it examines.

@@ -1,13 +1,13 @@
-//! What people ask about policies, workloads and clusters.
+//! Tools for questions about policies, workloads and clusters.
 //!
-//! | who asks | module |
+//! | for | module |
 //! |---|---|
 //! | an author of policies | [`policy_check`], [`policy_test`] with coverage, [`policy_list`], [`policy_schema`] |
 //! | an author of workloads | [`explain`], [`lint`] |
 //! | an operator | [`inspection`] (the command `check`), [`pools`] (`nodes`), [`manifests`] (`manifests`), [`helm_values`] (`--values`) |
 //!
-//! The engine decides; this crate asks it, and describes what it recorded. It prints nothing, and calls no API server: the
-//! program reads the objects of a cluster and hands them over.
+//! The engine decides; this crate calls it, and describes its record. It prints nothing, and calls no API server: the
+//! program reads the objects of a cluster and passes them in.
 
 pub mod explain;
 pub mod helm_values;

@@ -1,6 +1,6 @@
-//! The checker of workloads: what becomes of the pods of each template, and what to change.
+//! The checker of workloads: the outcome for the pods of each template, and the changes to make.
 //!
-//! It is behind `lint` and behind the webhook for workloads. `mutate` reports the same near misses.
+//! `lint` and the webhook for workloads use it. `mutate` reports the same near misses.
 
 mod across;
 mod lines;
@@ -23,9 +23,9 @@ pub use review::answer;
 /// The weight of a [`Finding`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// Nothing has to be done.
+    /// No action is needed.
     Note,
-    /// The pods do not get all that the policy has for them, or the workload asks for the fabric without an effect.
+    /// The pods do not get everything that the policy has for them, or the workload requests the fabric without effect.
     Warning,
     /// The API server refuses the pods.
     Error,
@@ -41,7 +41,7 @@ pub struct Finding {
     pub pointer: String,
     /// A sentence that names the field.
     pub message: String,
-    /// The runtime of a `TrainJob`, if nothing has to be done where that asks for the fabric.
+    /// The runtime of a `TrainJob`. If it requests the fabric, no action is needed.
     pub runtime: Option<String>,
 }
 
@@ -49,12 +49,12 @@ impl Finding {
     /// The code of the finding that a policy injects the pods of a template.
     pub const INJECTED: &str = "injected";
 
-    /// A finding of which nothing in another document decides.
+    /// A finding that does not depend on another document.
     pub fn new(level: Level, code: &str, pointer: &str, message: String) -> Self {
         Self { level, code: code.to_owned(), pointer: pointer.to_owned(), message, runtime: None }
     }
 
-    /// The codes of the findings that ask for action, but for those that policies declare.
+    /// The codes of the findings that require action, except those that policies declare.
     pub fn codes<'c>() -> impl Iterator<Item = &'c str> {
         let reasons = [Reason::LEFT_ALONE, Reason::SKIPPED, Reason::REFUSED, Reason::FAULTS];
         let own = [Warning::CODES, NearMiss::CODES, across::CODES, &[NO_POD_TEMPLATE]];

@@ -12,7 +12,7 @@ const RENDERED: &str = include_str!("../../../deploy/manifests/fabric-injector.y
 const NAMESPACE: &str = "fabric-injector";
 /// The names of the guard and of its binding.
 const GUARD: &str = "fabric-injector-guard";
-/// The directory in which the Deployment mounts policies of the operator.
+/// The directory where the Deployment mounts policies of the operator.
 const POLICIES: &str = "/etc/fabric-injector/policies";
 
 /// A bug in the built-in manifests.

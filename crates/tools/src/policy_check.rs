@@ -16,7 +16,8 @@ use fabric_policy::{
 };
 use fabric_yaml::Span;
 
-/// Every error and warning in policy files, each a name and a text, that are checked together. `others` can be extended.
+/// Every error and warning in policy files, each a name and a text, that are checked together. `others` can be
+/// extended.
 ///
 /// The parameters have their defaults. An empty result means that the policies load.
 pub fn check(files: &[(String, String)], others: &[PolicyFile]) -> Vec<SourceError> {

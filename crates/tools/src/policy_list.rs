@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use fabric_policy::{Definition, Parameter};
 
-/// A policy with what it has from the policy that it extends.
+/// A policy with the parts that it inherits.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ListedPolicy {

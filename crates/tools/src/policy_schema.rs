@@ -1,4 +1,5 @@
-//! The JSON Schemas (draft 2020-12) of policy files and of their cases, for editors and for checks without this program.
+//! The JSON Schemas (draft 2020-12) of policy files and of their cases, for editors and for checks without this
+//! program.
 //!
 //! A schema accepts every file that loads, and refuses what a schema can refuse: it knows the keys, their types, the
 //! fields of a Pod and the forms of names, but neither expressions nor what depends on two values. It is made of the

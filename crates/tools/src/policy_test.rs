@@ -1,4 +1,4 @@
-//! Cases of a policy: pods or workloads, and what the policy is expected to make of them.
+//! Cases of a policy: pods or workloads, and the expected result.
 //!
 //! `case` reads a file, `run` runs it by the engine of `mutate`, and `coverage` counts what the cases saw. Files are
 //! opened, and results printed, elsewhere.

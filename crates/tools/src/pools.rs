@@ -1,4 +1,4 @@
-//! The pools of a cluster: nodes that are alike, what they offer, what the pods on them get, and what is wrong.
+//! The pools of a cluster: groups of similar nodes, their resources, the results for pods on them, and their problems.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,7 +26,7 @@ pub struct Pool {
     pub ready: usize,
     /// The GPUs of a node, by resource.
     pub gpus: BTreeMap<String, i64>,
-    /// The devices of a fabric of a node; of nodes that differ, those that most of them have.
+    /// The fabric devices of a node. If the nodes differ, those that most of them have.
     pub devices: BTreeMap<String, i64>,
     /// The policy that injects a pod on these nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -64,7 +64,7 @@ pub fn pools(policies: &PolicySet, sources: Sources<'_>, nodes: &Arc<Nodes>) -> 
     groups.into_iter().map(|((labels, gpus), nodes)| pool(&examined, labels, gpus, &nodes)).collect()
 }
 
-/// What the pools of a cluster are examined with.
+/// The inputs for examining the pools of a cluster.
 struct Examination<'a> {
     policies: &'a PolicySet,
     explainer: &'a Explainer<'a>,
@@ -125,7 +125,8 @@ fn pool(
     pool
 }
 
-/// A node with the devices on which pods count: those of most nodes that have any, and the fewer of two such numbers.
+/// A node with the devices that pods can rely on: the number on most nodes that have any, or the lower of two equally
+/// common numbers.
 fn typical<'n>(ready: &[&'n Node], devices: impl Fn(&Node) -> BTreeMap<String, i64>) -> Option<&'n Node> {
     let mut groups: BTreeMap<BTreeMap<String, i64>, Vec<&Node>> = BTreeMap::new();
     for node in ready {
@@ -137,7 +138,7 @@ fn typical<'n>(ready: &[&'n Node], devices: impl Fn(&Node) -> BTreeMap<String, i
     groups.into_iter().min_by_key(key).and_then(|(_, nodes)| nodes.first().copied())
 }
 
-/// The devices of which some of the nodes have none, or another number.
+/// The devices that some of the nodes have none of, or another number.
 fn differences(typical: &BTreeMap<String, i64>, ready: &[&Node]) -> Vec<Problem> {
     const SHOWN: usize = 3;
     let mut problems = Vec::new();
@@ -171,7 +172,7 @@ fn differences(typical: &BTreeMap<String, i64>, ready: &[&Node]) -> Vec<Problem>
     problems
 }
 
-/// The GPUs and devices of which pods get fewer than the nodes have.
+/// The GPUs and devices that pods get fewer of than the nodes have.
 fn unhealthy<'n>(names: impl Iterator<Item = &'n String>, ready: &[&Node]) -> Vec<Problem> {
     let of = |name: &String| {
         let healthy: Vec<i64> = ready.iter().filter_map(|node| node.healthy(name)).collect();
@@ -187,7 +188,7 @@ fn unhealthy<'n>(names: impl Iterator<Item = &'n String>, ready: &[&Node]) -> Ve
 }
 
 impl Examination<'_> {
-    /// Adds what a pod gets that has all GPUs of a node.
+    /// Adds the result for a pod that has all GPUs of a node.
     fn examine(&self, pool: &mut Pool, node: &Node) {
         let Self { policies, explainer, context } = self;
         let problem = |code: &str, message: String| Problem { code: code.to_owned(), message };
@@ -221,7 +222,7 @@ impl Examination<'_> {
     }
 }
 
-/// A pod that asks for the fabric in each way that policies know, and that has all GPUs of a node.
+/// A pod that requests the fabric in every way that policies accept, and that has all GPUs of a node.
 fn sample(pool: &Pool, policies: &PolicySet, node: &Node) -> Value {
     let triggers = policies.triggers().into_iter();
     let annotations: BTreeMap<&str, &str> =

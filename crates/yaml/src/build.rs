@@ -7,10 +7,10 @@ use super::scalar::{self, Scalar};
 use super::source_map::SourceMap;
 use super::span::Span;
 
-/// The deepest nesting of lists and maps: the limit of the JSON parser, so that YAML and JSON are accepted alike.
+/// The deepest nesting of lists and maps: the limit of the JSON parser, so YAML and JSON are accepted alike.
 pub(super) const MAX_DEPTH: usize = 128;
-/// The number of nodes that all aliases of a document together can add; a long text counts as several nodes.
-/// Manifests in use add some tens.
+/// The number of nodes that all aliases of a document together can add; a long string counts as several nodes. Real
+/// manifests add some tens.
 const MAX_ALIASED_NODES: usize = 100_000;
 /// The number of nodes that are kept for later aliases, counted in the same way.
 const MAX_ANCHORED_NODES: usize = 200_000;
@@ -25,7 +25,7 @@ pub(super) trait Tree: Clone {
     fn scalar(value: Scalar, plain: bool, span: Span, map: Option<SourceMap>) -> Self;
     fn list(items: Vec<Self>, span: Span) -> Self;
     fn map(entries: Vec<Entry<Self>>, span: Span) -> Self;
-    /// The entries of a map, for the merge key `<<`. `None` if this is no map.
+    /// The entries of a map, for the merge key `<<`. `None` if this is not a map.
     fn entries(self) -> Option<Vec<Entry<Self>>>;
     /// The items of a list, for the merge key `<<`, or else the node.
     fn items(self) -> Result<Vec<Self>, Self>;
@@ -38,7 +38,7 @@ pub struct Entry<T> {
     pub key: String,
     /// The position of the key.
     pub span: Span,
-    /// True if the text of the key is no string in YAML, such as `on`, which is the boolean `true`.
+    /// True if the text of the key is not a string in YAML, such as `on`, which is the boolean `true`.
     pub converted: bool,
     /// The value of the key.
     pub value: T,
@@ -53,7 +53,7 @@ pub(super) enum Collection<T> {
 struct PendingKey {
     text: String,
     span: Span,
-    /// True if the text is no string in YAML, such as `on`, which is the boolean `true`.
+    /// True if the text is not a string in YAML, such as `on`, which is the boolean `true`.
     converted: bool,
     merges: bool,
 }
@@ -158,7 +158,7 @@ impl<T: Tree> Builder<T> {
             return Err(Error::new(format!("nested more than {MAX_DEPTH} levels deep"), span));
         }
         if self.expects_key() {
-            return Err(Error::new("the key of a map has to be a string", span));
+            return Err(Error::new("the key of a map must be a string", span));
         }
         self.nodes += 1;
         self.stack.push(Frame { collection, anchor, span, brackets, nodes_before: self.nodes });
@@ -205,7 +205,7 @@ impl<T: Tree> Builder<T> {
             _ => false,
         };
         if merges && node.clone().entries().is_none() {
-            return Err(Error::new("`<<` merges maps only, and those of a list that stands there", span));
+            return Err(Error::new("`<<` merges a map, or a list of maps that is written in place", span));
         }
         self.finish(node, 0, 0, span)
     }
@@ -224,7 +224,7 @@ impl<T: Tree> Builder<T> {
             None => self.root = Some(node),
             Some(Collection::List(items)) => items.push(node),
             Some(Collection::Map(map)) => match map.pending.take() {
-                None => return Err(Error::new("the key of a map has to be a string", span)),
+                None => return Err(Error::new("the key of a map must be a string", span)),
                 Some(key) if key.merges => map.merge(node, key.span)?,
                 Some(PendingKey { text: key, span, converted, .. }) => {
                     map.entries.push(Entry { key, span, converted, value: node });
@@ -236,9 +236,9 @@ impl<T: Tree> Builder<T> {
 }
 
 impl<T: Tree> MapBuilder<T> {
-    /// Merges a map, or each map of a list, of which the first one takes precedence.
+    /// Merges a map, or each map of a list, where the first one takes precedence.
     ///
-    /// A key that is before the `<<` has the value of the `<<` for kubectl, and its own by the rules of YAML.
+    /// For kubectl, a key before the `<<` has the value of the `<<`; by the rules of YAML, it has its own.
     fn merge(&mut self, node: T, span: Span) -> Result<(), Error> {
         let sources = match node.items() {
             Ok(items) => items,
@@ -255,8 +255,8 @@ impl<T: Tree> MapBuilder<T> {
                 if self.keys.contains(&entry.key) {
                     let key = &entry.key;
                     let message = format!(
-                        "this `<<` has the key `{key}`, which stands before it, too: of the two values, kubectl takes \
-                         another one than other readers of YAML; write `{key}` after the last `<<`"
+                        "this `<<` has the key `{key}`, which is also before it, and kubectl takes a different one \
+                         of the two values than other YAML readers; write `{key}` after the last `<<`"
                     );
                     return Err(Error::new(message, span));
                 }

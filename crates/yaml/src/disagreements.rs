@@ -1,4 +1,4 @@
-//! What two readers of YAML read differently. It is refused, since a manifest would have one value here and another one
+//! YAML that two readers read differently. It is refused, because a manifest would have one value here and another one
 //! in the cluster.
 //!
 //! kubectl reads with a copy of libyaml, which follows YAML 1.1; saphyr-parser follows YAML 1.2.
@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use super::tokens::{skip_blank, trimmed};
 
-/// The first character of a text that no YAML may hold, or that ends a line for some readers only.
+/// The first character of a text that YAML does not allow, or that ends a line only for some readers.
 pub(super) fn character(text: &str) -> Option<(usize, String)> {
     let bytes = text.as_bytes();
     let suspect = |at: &usize| match bytes[*at] {
@@ -21,23 +21,23 @@ pub(super) fn character(text: &str) -> Option<(usize, String)> {
         let code = u32::from(c);
         let message = match c {
             '\r' => {
-                "found a carriage return (U+000D) without a line feed after it: not every reader of YAML ends the line \
-                 there; save the file with the line ends of Unix or Windows"
+                "found a carriage return (U+000D) without a line feed after it: not every YAML reader ends the \
+                 line there; save the file with Unix or Windows line endings"
                     .to_owned()
             }
             '\u{85}' | '\u{2028}' | '\u{2029}' => format!(
-                "found U+{code:04X}, which ends a line for kubectl and not for other readers of YAML; write it as \
+                "found U+{code:04X}, which ends a line for kubectl but not for other YAML readers; write it as \
                  `\\u{code:04X}` in double quotes"
             ),
             '\u{feff}' if at == 0 => return None,
             '\u{feff}' => {
-                "found a byte order mark (U+FEFF) within the text, which not every reader of YAML accepts; write it as \
-                 `\\uFEFF` in double quotes"
+                "found a byte order mark (U+FEFF) within the text, which not every YAML reader accepts; write it \
+                 as `\\uFEFF` in double quotes"
                     .to_owned()
             }
             c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => format!(
-                "found the control character U+{code:04X}, which no YAML may hold; write it as `\\u{code:04X}` in double \
-                 quotes"
+                "found the control character U+{code:04X}, which YAML does not allow; write it as `\\u{code:04X}` \
+                 in double quotes"
             ),
             _ => return None,
         };
@@ -45,13 +45,12 @@ pub(super) fn character(text: &str) -> Option<(usize, String)> {
     })
 }
 
-/// The first line that begins a document for kubectl only.
+/// The first line that begins a document only for kubectl.
 pub(super) fn marker(text: &str) -> Option<(usize, String)> {
     let at = if text.starts_with("---#") { 0 } else { text.find("\n---#")? + 1 };
     Some((
         at,
-        "kubectl begins a document here, and other readers of YAML do not; write a blank after `---`"
-            .to_owned(),
+        "kubectl starts a document here, but other YAML readers do not; write a space after `---`".to_owned(),
     ))
 }
 
@@ -70,8 +69,8 @@ pub(super) fn in_brackets(text: &str, range: Range<usize>) -> Option<String> {
         _ => return None,
     };
     Some(format!(
-        "within brackets, readers of YAML differ about the `{sign}` at `{scalar}`; put the text in \
-         quotes, or a blank after the `{sign}`"
+        "within brackets, YAML readers differ about the `{sign}` in `{scalar}`; put the string in quotes, or a \
+         space after the `{sign}`"
     ))
 }
 
@@ -106,16 +105,17 @@ pub(super) fn property(word: &str) -> Option<String> {
             "a tag has letters and digits of ASCII, and the signs of a URL but for commas and brackets",
         )
     } else {
-        (b"-_", "an anchor has letters and digits of ASCII, `-` and `_`")
+        (b"-_", "an anchor has ASCII letters, digits, `-` and `_`")
     };
     let is_name = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || signs.contains(&byte));
-    (!is_name).then(|| format!("`{word}` is no name for every reader of YAML: {what}"))
+    (!is_name).then(|| format!("not every YAML reader accepts the name `{word}`: {what}"))
 }
 
-/// Parts of a text, each with the column from which on a tab is a character as others are.
+/// Parts of a text, each with the column from which a tab is an ordinary character.
 pub(super) type Parts = Vec<(Range<usize>, usize)>;
 
-/// The first tab before the first character of a line, or between it and a `-`, `?` or `:`, that is in none of these parts.
+/// The first tab before the first character of a line, or between it and a `-`, `?` or `:`, that is in none of these
+/// parts.
 pub(super) fn tab(text: &str, parts: &Parts) -> Option<usize> {
     let mut start = 0;
     for line in text.split_inclusive('\n') {

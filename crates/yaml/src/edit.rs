@@ -1,7 +1,7 @@
 //! Edits of a text that make it read as another value, and keep its comments and its layout.
 //!
-//! Each edit is the smallest one for its value. If the edited text reads as something else than it should, the value
-//! that encloses the difference is written again, and the next larger one after that.
+//! Each edit is the smallest one for its value. If the edited text reads as a different value than it should, the value
+//! that encloses the difference is written again, and then the next larger one.
 
 mod align;
 mod comments;
@@ -38,11 +38,11 @@ struct Edit {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Edited {
     pub text: String,
-    /// The comments that it no longer has.
+    /// The comments that it lost.
     pub lost: Vec<Comment>,
 }
 
-/// Edits the text of one document so that it reads as `after`. `None` if the whole document has to be written again.
+/// Edits the text of one document so that it reads as `after`. `None` if the whole document must be written again.
 pub(super) fn edit(text: &str, after: &Value, json: bool) -> Option<Edited> {
     let mut rewritten: Vec<String> = Vec::new();
     for _ in 0..MAX_ATTEMPTS {
@@ -60,8 +60,8 @@ pub(super) fn edit(text: &str, after: &Value, json: bool) -> Option<Edited> {
     None
 }
 
-/// The edits after which a text reads as a value. The layout takes several times the memory of the text, and is not kept
-/// while the edited text is read.
+/// The edits after which a text reads as a value. The layout takes several times the memory of the text, and is not
+/// kept while the edited text is read.
 fn edits(text: &str, after: &Value, json: bool, rewritten: &[String]) -> Option<Vec<Edit>> {
     let layout = Layout::read(text, json)?;
     let style = Style::of(&layout, json);
@@ -77,7 +77,7 @@ pub(super) fn rewrite(text: &str, after: &Value) -> Edited {
     Edited { lost: comments::lost(text, &written), text: written }
 }
 
-/// The style in which a text is written.
+/// The style of a string.
 #[derive(Debug)]
 struct Style {
     indent: Indent,
@@ -86,7 +86,7 @@ struct Style {
 
 impl Style {
     fn of(layout: &Layout<'_>, json: bool) -> Self {
-        // JSON with a comma too much reads as YAML, and stays as near to JSON as it was.
+        // JSON with an extra comma reads as YAML, and stays as close to JSON as it was.
         let is_like_json = layout.text.trim_start().starts_with('[') && layout.text.contains("{\"");
         let flow = if json || is_like_json { Flow::of_json(layout.text) } else { Flow::YAML };
         Self { indent: indent_of(layout), flow }
@@ -157,7 +157,7 @@ fn read(text: &str, json: bool) -> Option<Value> {
     manifest.root.filter(|_| manifest.duplicate_key.is_none())
 }
 
-/// The path of the smallest value in which two values differ.
+/// The path of the smallest value that contains all differences.
 fn difference(found: &Value, wanted: &Value) -> Option<String> {
     match (found, wanted) {
         (Value::Object(found), Value::Object(wanted)) if found.len() == wanted.len() => {
@@ -180,7 +180,7 @@ fn below(token: &str, difference: Option<String>) -> Option<String> {
     difference.map(|rest| path + &rest)
 }
 
-/// The values that are written again, so that they enclose a difference. `None` if that is the whole document.
+/// The values that are written again because they enclose a difference. `None` if that is the whole document.
 fn enlarged(mut rewritten: Vec<String>, different: String) -> Option<Vec<String>> {
     let encloses = |path: &String| different == *path || different.starts_with(&format!("{path}/"));
     let path = match rewritten.iter().find(|path| encloses(path)) {

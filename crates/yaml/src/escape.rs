@@ -1,7 +1,7 @@
 //! Control characters of values in text that people read.
 //!
 //! A name or a value of a manifest, a cluster or a policy may hold escape sequences of a terminal, and line ends that
-//! forge lines of a report. Both are shown as JSON writes them, so that a line of JSON stays one with the same value.
+//! forge lines of a report. Both are shown as JSON writes them, so a line of JSON keeps its value.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;

@@ -21,7 +21,7 @@ impl<'t> Ended<'t> {
             return Self { text: Cow::Borrowed(source), added: None };
         }
         let text = format!("{source}\n");
-        // A last line of blanks is of no account, unless it is a part of a block scalar, of which it is the last line then.
+        // A blank last line has no meaning, unless it is the last line of a block scalar.
         if last.trim_matches(' ').is_empty() {
             let scalar = |text: &str| Some(last_scalar(text)?.trim_end_matches('\n').to_owned());
             if !before.contains(['|', '>']) || scalar(before) == scalar(&text) {
@@ -31,7 +31,7 @@ impl<'t> Ended<'t> {
         Self { text: Cow::Owned(text), added: Some(source.chars().count()) }
     }
 
-    /// The place of a character, which is in the text as it was.
+    /// The place of a character, which is in the original text.
     pub(super) fn place(&self, character: usize) -> usize {
         character.min(self.added.unwrap_or(usize::MAX))
     }

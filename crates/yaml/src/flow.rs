@@ -79,7 +79,7 @@ impl Flow {
             out.push_str(&Value::from(text).to_string());
         } else if write::is_plain_safe(text)
             && !text.contains([',', '[', ']', '{', '}', ':', '?'])
-            // saphyr-parser refuses a `-` between a blank and a bracket.
+            // saphyr-parser rejects a `-` between a space and a bracket.
             && !text.ends_with(" -")
         {
             out.push_str(text);

@@ -1,18 +1,18 @@
-//! Texts that kubectl reads and saphyr-parser refuses: lists, maps and quoted texts whose lines are not indented further
-//! than their key, tabs after a colon, and comments directly after a quote or a bracket.
+//! Texts that kubectl reads and saphyr-parser rejects: lists, maps and quoted strings whose lines are not indented
+//! further than their key, tabs after a colon, and comments directly after a quote or a bracket.
 //!
-//! The YAML specification wants that indentation, and libyaml, with which kubectl reads, does not look at it within
-//! brackets and quotes. Many people write `command: [` with the closing bracket below the key.
+//! The YAML specification requires that indentation, but libyaml, which kubectl uses, ignores it within brackets and
+//! quotes. Many people write `command: [` with the closing bracket below the key.
 
 use super::quoted;
 use super::tokens::{header, skip_blank};
 
-/// A text for the parser, with as many characters as the text that it is for, each at its place: with blanks for the line
-/// ends and the comments within brackets, for tabs after colons, and with letters for quoted texts of several lines.
+/// A substitute text for the parser, with the same number of characters as the original: spaces replace the line ends
+/// and comments within brackets and the tabs after colons, and letters replace quoted strings of several lines.
 pub(super) struct Joined {
     pub(super) text: String,
-    /// The places where the parser has to find a bracket or a quoted text: this reader of tokens is no parser, and could
-    /// be wrong about them.
+    /// The places where the parser must find a bracket or a quoted string. This tokenizer is not a parser, and could be
+    /// wrong about them.
     pub(super) places: Vec<usize>,
     /// The brackets that have no end.
     pub(super) open: Option<usize>,
@@ -68,7 +68,7 @@ impl Reader<'_> {
         let mut line = 0;
         // The columns of the map or list that a token belongs to, and of the first token of the current entry.
         let (mut parent, mut first) = (None, None);
-        // A plain scalar goes on in the next line, if that is indented.
+        // A plain scalar continues on the next line, if that is indented.
         let mut in_plain = false;
         while let Some(c) = self.next() {
             let (start, column) = (self.at, self.at - line);
@@ -142,7 +142,7 @@ impl Reader<'_> {
         length.is_none()
     }
 
-    /// A block scalar with its lines, which are those that are blank or indented further than what it belongs to.
+    /// A block scalar with its lines: those that are blank or indented further than its parent.
     fn block(&mut self, parent: Option<usize>) {
         let length = header(self.text, self.at).map_or(1, str::len);
         self.copy(self.at + length);
@@ -166,14 +166,14 @@ impl Reader<'_> {
         self.fill(self.at + blanks, ' ');
     }
 
-    /// A blank for each character of a comment directly after a quote or a bracket.
+    /// A space for each character of a comment directly after a quote or a bracket.
     fn comment(&mut self) {
         if self.next() == Some('#') {
             self.fill(self.end_of_line(), ' ');
         }
     }
 
-    /// A quoted text, with letters for its characters if it has several lines.
+    /// A quoted string, with letters for its characters if it has several lines.
     fn quoted(&mut self) {
         let end = quoted::end(self.text, self.at).unwrap_or(self.text.len());
         let text = &self.text[self.at..end];
@@ -182,7 +182,7 @@ impl Reader<'_> {
         let ends = |line: &str| !line.starts_with([' ', '\t']) && is_marker(line);
         // kubectl accepts an escape of a single quote.
         let is_other = text.contains('\n') || text.contains("\\'");
-        // What has no end gets the parser's error for that.
+        // The parser reports a missing end.
         if !is_other || !text[1..].ends_with(&text[..1]) || text.split('\n').skip(1).any(ends) {
             return self.copy(end);
         }
@@ -192,7 +192,7 @@ impl Reader<'_> {
         self.copy(end);
     }
 
-    /// A list or map in brackets, with blanks for the line ends and the comments between its tokens.
+    /// A list or map in brackets, with spaces for the line ends and the comments between its tokens.
     fn brackets(&mut self) {
         // The ends of those that are open.
         let mut ends = Vec::new();
@@ -204,7 +204,7 @@ impl Reader<'_> {
             let next = self.next();
             let is_wrong = next.is_none_or(|c| matches!(c, ']' | '}') && ends.pop() != Some(c));
             let Some(c) = next.filter(|_| !is_wrong) else {
-                // What has no end gets the parser's error for that.
+                // The parser reports a missing end.
                 self.out.truncate(length);
                 self.places.truncate(places);
                 self.mismatch = next.map(|_| self.at);
@@ -232,7 +232,7 @@ impl Reader<'_> {
                 }
                 c if c.is_ascii_whitespace() => {
                     let end = skip_blank(self.text, self.at);
-                    // A plain scalar can go on in the next line.
+                    // A plain scalar can continue on the next line.
                     let is_between = !in_plain || self.text[end..].starts_with([',', ']', '}', '[', '{']);
                     if is_between {
                         self.fill(end, ' ');

@@ -1,4 +1,4 @@
-//! Reads JSON into values that take no more memory than they have to: the maps of `serde_json` have room for four entries.
+//! Reads JSON into values that take as little memory as possible: the maps of `serde_json` reserve four entries.
 
 use std::cell::Cell;
 use std::fmt;
@@ -9,7 +9,7 @@ use serde::de::{
 use serde_json::{Map, Number, Value};
 
 /// The object of a review without its `managedFields`, which are a third of a request and are not used. A patch
-/// consists of changes, so that it keeps fields that were not read.
+/// consists of changes, so fields that were not read stay.
 #[derive(Debug, Default)]
 pub struct RequestObject(pub Value);
 
@@ -20,9 +20,9 @@ impl<'de> Deserialize<'de> for RequestObject {
     }
 }
 
-/// The value of a field of a map; `null` if there is none, or if this is no map.
+/// The value of a field of a map; `null` if there is none, or if this is not a map.
 ///
-/// Most maps of a pod have few keys: looking at each of them takes less time than to hash one.
+/// Most maps of a pod have few keys: comparing each of them takes less time than hashing one.
 pub fn field<'v>(value: &'v Value, key: &str) -> &'v Value {
     const FEW: usize = 8;
     let Value::Object(map) = value else { return &Value::Null };
@@ -48,7 +48,7 @@ pub fn read(text: &str) -> serde_json::Result<(Value, bool)> {
     Ok((value, state.repeats.get()))
 }
 
-/// The most values that an object may have. A pod has some hundreds. In memory each value takes up to a hundred bytes,
+/// The limit on the values of an object. A pod has some hundreds. In memory each value takes up to a hundred bytes,
 /// even an empty map, which takes two bytes in the request.
 const MOST_VALUES: usize = 500_000;
 
@@ -63,7 +63,7 @@ enum Position {
 /// Facts about the values that were read so far.
 #[derive(Debug)]
 struct State {
-    /// The number of values that may follow.
+    /// The number of values that may still follow.
     left: Cell<usize>,
     /// True if a map has a key twice.
     repeats: Cell<bool>,

@@ -1,4 +1,4 @@
-//! Numbers that 64 bits cannot hold, so that writing them again would change them.
+//! Numbers that do not fit in 64 bits. Writing them again would change them.
 
 use std::collections::HashMap;
 
@@ -33,11 +33,12 @@ pub fn changed_number(text: &str, edited: &str, json: bool) -> Option<Error> {
 }
 
 fn error(text: &str, at: usize, number: &str) -> Error {
-    let message = format!("64 bits cannot hold the number `{number}`, and writing it again would change it");
+    let message =
+        format!("the number `{number}` does not fit in 64 bits, and writing it again would change it");
     Error::new(message, span_at(text, at))
 }
 
-/// Returns true if a value has a number that is no integer of 64 bits; all others can be written again.
+/// Returns true if a value has a number that is not a 64-bit integer. All others can be written again.
 pub fn has_float(value: &Value) -> bool {
     match value {
         Value::Number(number) => number.is_f64(),
@@ -47,7 +48,7 @@ pub fn has_float(value: &Value) -> bool {
     }
 }
 
-/// The numbers of a text that are not those that they are read as, with their positions.
+/// The numbers of a text that change when they are read, with their positions.
 fn inexact(text: &str, json: bool) -> Vec<(usize, &str)> {
     let Some(layout) = Layout::read(text, json) else { return Vec::new() };
     let mut found = Vec::new();

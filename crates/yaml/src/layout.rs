@@ -103,7 +103,7 @@ impl<'t> Layout<'t> {
         Self { text, nodes, root, lines }
     }
 
-    /// Reads a text that holds one document. `None` if the text is one that cannot be edited.
+    /// Reads a text that holds one document. `None` if the text cannot be edited.
     pub(super) fn read(text: &'t str, json: bool) -> Option<Self> {
         if json { json::read(text) } else { Self::plain(text).or_else(|| events::read(text)) }
     }
@@ -113,7 +113,7 @@ impl<'t> Layout<'t> {
         plain::read(text)
     }
 
-    /// Returns true if a plain text reads as this value. A text that is not plain has to be parsed.
+    /// Returns true if a plain scalar reads as this value. Other scalars must be parsed.
     pub(super) fn reads_as(text: &str, value: &Value) -> bool {
         plain::read(text).is_some_and(|layout| layout.is(layout.root, value))
     }
@@ -195,7 +195,7 @@ impl<'t> Layout<'t> {
         at - self.line_start(at)
     }
 
-    /// The beginning of the line after the one in which a node ends.
+    /// The beginning of the line after the end of a node.
     pub(super) fn next_line(&self, end: usize) -> usize {
         let line = self.lines.partition_point(|start| *start < end);
         self.lines.get(line).copied().unwrap_or(self.text.len())

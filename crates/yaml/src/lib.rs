@@ -5,7 +5,7 @@
 //! with the objects of the API server ([`json`]), JSON Pointers ([`mod@pointer`]), quantities ([`quantity`]), and control
 //! characters in messages ([`escape`]).
 //!
-//! This crate knows no Kubernetes object and no policy. It reads no files and no streams.
+//! This crate knows neither Kubernetes objects nor policies. It reads no files and no streams.
 #![cfg_attr(test, allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests may measure"))]
 
 mod build;
@@ -52,13 +52,13 @@ pub use write::write;
 /// A document that is not changed is passed on with it.
 #[derive(Debug)]
 pub struct Manifest {
-    /// `None` for a document of blanks and comments.
+    /// `None` for a document of white space and comments.
     pub root: Option<Value>,
     /// The first key that appears twice in one map.
     pub duplicate_key: Option<Error>,
 }
 
-/// The largest text, in bytes, that is read by its layout, which takes several times its memory. etcd by default stores no
+/// The largest text, in bytes, whose layout is read, which takes several times its memory. etcd by default stores no
 /// object of more than 1.5 MiB.
 const MAX_PLAIN: usize = 1536 * 1024;
 

@@ -41,7 +41,7 @@ pub fn at_pointer<'v>(root: &'v Value, pointer: &str) -> Option<&'v Value> {
     Some(value)
 }
 
-/// The JSON Pointers of the values that a path leads to, in which `*` is each item of a list and each value of a map.
+/// The JSON Pointers of the values that a path leads to. `*` matches each item of a list and each value of a map.
 pub fn expanded(root: &Value, path: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut tokens = path.split('/').skip(1).map(unescape);

@@ -11,7 +11,7 @@ pub struct Quantity(i128);
 const NANO: i128 = 1_000_000_000;
 
 impl Quantity {
-    /// Reads a quantity as the API server does. Returns `None` for text that is no quantity, and for numbers that no
+    /// Reads a quantity as the API server does. Returns `None` for text that is not a quantity, and for numbers that no
     /// resource reaches.
     pub fn parse(text: &str) -> Option<Self> {
         let (negative, unsigned) = match text.as_bytes().first()? {
@@ -43,7 +43,7 @@ impl Quantity {
         unit.0 != 0 && self.0 % unit.0 == 0
     }
 
-    /// The quantity so many times.
+    /// The quantity multiplied by a number.
     pub fn times(self, count: i64) -> Option<Self> {
         self.0.checked_mul(i128::from(count)).map(Self)
     }
@@ -138,7 +138,7 @@ mod tests {
 
     use super::*;
 
-    /// The forms and orders that `k8s.io/apimachinery/pkg/api/resource` documents.
+    /// The forms and the ordering that `k8s.io/apimachinery/pkg/api/resource` documents.
     #[test]
     fn every_form_of_one_quantity_compares_equal() {
         let same = [

@@ -15,7 +15,7 @@ pub(super) fn end(text: &str, at: usize) -> Option<usize> {
     }
 }
 
-/// The value of a text with its quotes. An error is the part of it that is no escape.
+/// The value of a string with its quotes. An error is the part that is not a valid escape.
 pub(super) fn value(text: &str) -> Result<String, &str> {
     let (quote, mut rest) = (&text[..1], &text[1..text.len() - 1]);
     let mut value = String::with_capacity(rest.len());
@@ -36,7 +36,8 @@ pub(super) fn value(text: &str) -> Result<String, &str> {
     Ok(value)
 }
 
-/// Writes the blanks at the beginning of a text. A line end is a blank, further ones are kept.
+/// Writes the white space at the beginning of a text. A single line end becomes a space. Of several, all but the first
+/// are kept.
 fn blanks<'t>(text: &'t str, value: &mut String) -> &'t str {
     let rest = text.trim_start_matches([' ', '\t', '\r', '\n']);
     let blanks = &text[..text.len() - rest.len()];
@@ -57,7 +58,7 @@ fn escape<'t>(text: &'t str, value: &mut String) -> Result<&'t str, &'t str> {
         'u' => 4,
         'U' => 8,
         '\r' | '\n' => {
-            // No blank for this line end, and none for those at the beginning of the next line.
+            // No space for this line end, and none for the white space at the beginning of the next line.
             let next = after.strip_prefix('\n').filter(|_| letter == '\r').unwrap_or(after);
             let rest = next.trim_start_matches([' ', '\t', '\r', '\n']);
             let further = next[..next.len() - rest.len()].bytes().filter(|byte| *byte == b'\n').count();

@@ -19,7 +19,7 @@ use super::tokens::{block, skip_properties, trimmed};
 
 /// The root of a document, and the first key that appears twice in one map.
 pub(super) struct Document<T> {
-    /// `None` for a document of blanks and comments.
+    /// `None` for a document of white space and comments.
     pub(super) root: Option<T>,
     pub(super) duplicate_key: Option<Error>,
 }
@@ -35,13 +35,13 @@ pub(super) fn read<T: Tree>(source: &str) -> Result<Document<T>, Error> {
         let parsed = if let Some(at) = joined.mismatch {
             let end = &ended.text[at..=at];
             Err(Error::new(
-                format!("not valid YAML: `{end}` ends other brackets than those that are open"),
+                format!("not valid YAML: `{end}` does not close the brackets that are open"),
                 span_at(source, at),
             ))
         } else if joined.text == *ended.text {
             Err(error)
         } else {
-            // A quote that was forgotten ends the text at the next one.
+            // If a closing quote is missing, the next quote ends the string.
             parsed(&ended, &joined.text, &joined.places).map_err(|later| {
                 if follows_quoted(&ended.text, &joined, later.span.line) { error } else { later }
             })
@@ -63,8 +63,8 @@ fn follows_quoted(text: &str, joined: &Joined, line: usize) -> bool {
     quotes.any(|at| quoted::end(text, *at).is_some_and(|end| (start..=start + length).contains(&end)))
 }
 
-/// Reads a text by what the parser gets in its place, which has the same characters at the same places, but for blanks
-/// and for quoted texts. `places` are those at which the parser has to find a bracket or a quoted text.
+/// Reads a text through a substitute for the parser, which has the same characters at the same places, except for
+/// spaces and quoted strings. At each of `places`, the parser must find a bracket or a quoted string.
 fn parsed<T: Tree>(ended: &Ended<'_>, joined: &str, places: &[usize]) -> Result<Document<T>, Error> {
     let source = &*ended.text;
     let mut reader = Reader {
@@ -89,7 +89,7 @@ fn parsed<T: Tree>(ended: &Ended<'_>, joined: &str, places: &[usize]) -> Result<
         reader.event(event, place)?;
     }
     if let Some(at) = reader.unconfirmed.iter().min() {
-        let message = "the lines within these brackets or quotes have to be indented further than their key";
+        let message = "indent the lines within these brackets or quotes further than their key";
         return Err(Error::new(message, span_at(source, *at)));
     }
     if let Some(at) = reader.parts.and_then(|parts| disagreements::tab(source, &parts)) {
@@ -105,7 +105,7 @@ struct Reader<'t, T> {
     offsets: Offsets<'t>,
     lines: Lines,
     builder: Builder<T>,
-    /// The places at which the parser has to find a bracket or a quoted text.
+    /// The places where the parser must find a bracket or a quoted string.
     unconfirmed: HashSet<usize>,
     /// The parts of a text with tabs in which they are characters as others are.
     parts: Option<disagreements::Parts>,
@@ -127,7 +127,7 @@ impl<T: Tree> Reader<'_, T> {
             | Event::MappingStart(_, Some(tag))
                 if T::MAPPED && !tag.is_yaml_core_schema() =>
             {
-                let message = format!("`{}{}` is a tag of YAML, and no text", tag.handle, tag.suffix);
+                let message = format!("`{}{}` is a YAML tag, not a string", tag.handle, tag.suffix);
                 Err(Error::new(message, span))
             }
             Event::Scalar(text, style, anchor, tag) => {
@@ -171,7 +171,7 @@ impl<T: Tree> Reader<'_, T> {
         self.builder.open(collection, brackets.then_some(content), anchor, span)
     }
 
-    /// Notes a part of the text in which a tab is a character as others are, from a column on.
+    /// Notes a part of the text in which a tab is an ordinary character, from a column on.
     fn part(&mut self, range: Range<usize>, column: usize) {
         if let Some(parts) = &mut self.parts {
             parts.push((range, column));
@@ -206,7 +206,7 @@ impl<T: Tree> Reader<'_, T> {
                 span.length = if line.len() < end - range.start { 1 } else { line.chars().count() };
                 match quoted::value(&source[content..end]) {
                     Ok(value) => quoted = Some(value),
-                    Err(escape) => return error(format!("`{escape}` is no escape for kubectl")),
+                    Err(escape) => return error(format!("kubectl does not know the escape `{escape}`")),
                 }
             }
             ScalarStyle::Plain => {
@@ -242,7 +242,7 @@ impl<T: Tree> Reader<'_, T> {
         }
         let text = quoted.as_deref().unwrap_or(text);
         let value = scalar_value(text, style, tag).map_err(|message| Error::new(message, span))?;
-        // Of other texts, the characters are where those of the file are.
+        // In other texts, the characters are at the same places as in the file.
         let written = &source[range.clone()];
         let is_elsewhere = text.contains("${") || written.contains(['\n', '\\']) || written.contains("''");
         let map = if T::MAPPED && is_elsewhere {
@@ -260,7 +260,7 @@ impl<T: Tree> Reader<'_, T> {
     fn scan_error(&self, error: &ScanError) -> Error {
         let at = self.ended.place(error.marker().index());
         let span = self.lines.span((at, at));
-        // For flow style, the parser has its own limit.
+        // The parser has its own limit for flow style.
         if error.info().contains("recursion") {
             return Error::new(format!("nested more than {MAX_DEPTH} levels deep"), span);
         }

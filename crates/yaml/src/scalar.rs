@@ -1,8 +1,8 @@
 //! The value of a plain scalar, as kubectl reads it.
 //!
-//! kubectl reads manifests with sigs.k8s.io/yaml, whose fork of go-yaml v2 follows YAML 1.1: `on` is a boolean,
-//! `0755` is octal, `1_000` is a number. By the rules of YAML 1.2, a manifest would have other values here than in
-//! the cluster.
+//! kubectl reads manifests with sigs.k8s.io/yaml, whose fork of go-yaml v2 follows YAML 1.1: `on` is a boolean, `0755`
+//! is octal, `1_000` is a number. By the rules of YAML 1.2, a manifest would have different values here than in the
+//! cluster.
 
 use base64::Engine;
 use base64::alphabet;
@@ -67,8 +67,8 @@ fn is_time(text: &str) -> bool {
     sexagesimal || date
 }
 
-/// Returns true if the scalar has different values in YAML 1.1 and YAML 1.2 (core schema). The author of a policy has
-/// to write such a scalar in another way.
+/// Returns true if the scalar has different values in YAML 1.1 and YAML 1.2 (core schema). The author of a policy must
+/// write such a scalar in another way.
 pub fn versions_disagree(text: &str) -> bool {
     match resolve(text) {
         Scalar::Bool(_) => !matches!(text, "true" | "True" | "TRUE" | "false" | "False" | "FALSE"),
@@ -107,14 +107,14 @@ fn keyword(text: &str) -> Option<Scalar> {
 pub(super) fn tagged(text: &str, tag: &str) -> Result<Scalar, String> {
     let name = tag.strip_prefix("tag:yaml.org,2002:");
     if text == "<<" && name != Some("str") {
-        return Err("readers of YAML differ about a `<<` with a tag".to_owned());
+        return Err("YAML readers differ about a `<<` with a tag".to_owned());
     }
     let string = Scalar::String(text.to_owned());
     let (resolved, name) = match name {
         Some("binary") => return binary(text),
         Some(name @ ("int" | "float" | "bool" | "null")) => (resolve(text), name),
         Some("timestamp") => {
-            return Err("a date is a text for kubectl; write it without `!!timestamp`".to_owned());
+            return Err("kubectl reads a date as a string; write it without `!!timestamp`".to_owned());
         }
         _ => return Ok(string),
     };
@@ -130,7 +130,7 @@ pub(super) fn tagged(text: &str, tag: &str) -> Result<Scalar, String> {
         Scalar::Number(_) => name == "int",
         Scalar::String(_) => false,
     };
-    if fits { Ok(resolved) } else { Err(format!("`{text}` is no value for the tag `!!{name}`")) }
+    if fits { Ok(resolved) } else { Err(format!("`{text}` is not a value for the tag `!!{name}`")) }
 }
 
 fn binary(text: &str) -> Result<Scalar, String> {
@@ -138,10 +138,10 @@ fn binary(text: &str) -> Result<Scalar, String> {
     let engine = GeneralPurpose::new(&alphabet::STANDARD, config);
     let bytes = engine.decode(text.replace(['\r', '\n'], "")).ok();
     let decoded = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
-    decoded.map(Scalar::String).ok_or_else(|| format!("`{text}` is no text in Base64"))
+    decoded.map(Scalar::String).ok_or_else(|| format!("`{text}` is not valid Base64"))
 }
 
-/// A key as a string, as JSON needs it, and true if it was none. An error if kubectl has no string for it.
+/// A key as a string, as JSON needs it, and true if it was not one. An error if kubectl has no string for it.
 pub(super) fn key(value: Scalar) -> Result<(String, bool), String> {
     match value {
         Scalar::String(text) => Ok((text, false)),
@@ -157,7 +157,7 @@ pub(super) fn key(value: Scalar) -> Result<(String, bool), String> {
     }
 }
 
-/// Go's `strconv.FormatFloat(value, 'g', -1, 32)`, by which kubectl writes a number as a key.
+/// Go's `strconv.FormatFloat(value, 'g', -1, 32)`, with which kubectl writes a number as a key.
 #[allow(clippy::cast_possible_truncation, reason = "kubectl truncates it, too")]
 fn float_key(value: f64) -> String {
     let value = value as f32;

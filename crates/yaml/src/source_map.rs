@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::span::Span;
 
-/// The ways of writing a scalar that differ in what the file has for a character.
+/// The styles of a scalar, which differ in how the file writes a character.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Style {
     Plain,
@@ -16,7 +16,7 @@ pub(super) enum Style {
     Block,
 }
 
-/// Maps the text of a scalar to the file, in which it has quotes, escapes, indentation and other line breaks.
+/// Maps the text of a scalar to the file, where it has quotes, escapes, indentation and other line breaks.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct SourceMap(Arc<[Run]>);
 
@@ -30,7 +30,7 @@ struct Run {
 }
 
 impl SourceMap {
-    /// The map of a text that the file has as it is, on one line, perhaps in quotes.
+    /// The map of a text that is verbatim in the file, on one line, perhaps in quotes.
     pub fn of_line(text: &str, span: Span) -> Self {
         let quote = span.length.saturating_sub(text.chars().count()).min(1);
         Self(Arc::new([Run { offset: 0, line: span.line, column: span.column + quote }]))
@@ -139,7 +139,7 @@ impl Raw<'_> {
         }
     }
 
-    /// The next character that is no white space, without the escape or the second quote that belongs to it.
+    /// The next character that is not white space, without the escape or the second quote that belongs to it.
     fn visible(&mut self, style: Style) -> Option<(usize, usize, char)> {
         loop {
             let (line, column) = (self.line, self.column);

@@ -1,4 +1,4 @@
-//! Where the tokens of a YAML text begin and end.
+//! The beginnings and ends of the tokens of a YAML text.
 
 use std::ops::Range;
 

@@ -88,7 +88,7 @@ pub struct Text<'t> {
 }
 
 impl<'t> Text<'t> {
-    /// A string that the file has as it is at `span`, perhaps in quotes.
+    /// A string that is verbatim in the file at `span`, perhaps in quotes.
     pub fn on_line(text: &'t str, span: Span) -> Self {
         Self { text, span, map: SourceMap::of_line(text, span) }
     }
@@ -118,7 +118,7 @@ impl<'t> Text<'t> {
 }
 
 impl Node {
-    /// A map that the text has in another form at this place.
+    /// A map that the text writes in another form at this place.
     pub fn map<'k>(span: Span, entries: impl IntoIterator<Item = (&'k str, Self)>) -> Self {
         let entry = |(key, value): (&str, Self)| Entry {
             key: key.to_owned(),
@@ -129,7 +129,7 @@ impl Node {
         Self { span, content: Content::Map(entries.into_iter().map(entry).collect()) }
     }
 
-    /// A string that the text has in another form at this place, such as a key.
+    /// A string that the text writes in another form at this place, such as a key.
     pub fn text_at(span: Span, text: &str) -> Self {
         let value = Scalar::String(text.to_owned());
         Self { span, content: Content::Scalar { value, plain: false, map: None } }
@@ -171,7 +171,7 @@ impl Node {
         }
     }
 
-    /// The node with every position so many lines further down.
+    /// The node with every position moved down by a number of lines.
     #[must_use]
     pub fn moved(&self, lines: usize) -> Self {
         let down = |span: Span| Span { line: span.line + lines, ..span };

@@ -20,8 +20,8 @@ impl Indent {
     pub(super) const KUBECTL: Self = Self { map: 2, list: 0 };
 }
 
-/// Writes a value as one YAML document, in the layout of `kubectl get -o yaml`: two blanks a level, list
-/// items at the column of their key.
+/// Writes a value as one YAML document, in the layout of `kubectl get -o yaml`: two spaces per level, list items at the
+/// column of their key.
 pub fn write(value: &Value) -> String {
     let mut out = String::with_capacity(1024);
     match value {
@@ -193,7 +193,7 @@ fn write_block(out: &mut String, text: &str, column: usize) {
     }
 }
 
-/// Returns true if the last line of a written text is that of a block whose line end is a part of the string.
+/// Returns true if the last line of a written text belongs to a block whose line end is part of the string.
 pub(super) fn ends_in_block(text: &str) -> bool {
     let column = |line: &str| line.len() - line.trim_start().len();
     let mut lines = text.lines().rev().filter(|line| !line.is_empty());

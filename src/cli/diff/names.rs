@@ -1,7 +1,8 @@
 //! The names of files in a diff.
 //!
-//! `patch` and `git apply` take neither an absolute path nor one with `..`, and change no file through a symbolic link.
-//! So a diff names each file itself, below a folder that has them all: the working directory, or one above it.
+//! `patch` and `git apply` accept neither an absolute path nor one with `..`, and change no file through a symbolic
+//! link. A diff therefore names each file itself, below a folder that contains them all: the working directory, or one
+//! above it.
 
 use std::collections::HashSet;
 use std::os::unix::ffi::OsStrExt;
@@ -56,8 +57,8 @@ impl Names {
     }
 }
 
-/// A file name as `patch` and `git apply` read it: with a tab after one that has blanks, in quotes if it ends with one or
-/// has control characters.
+/// A file name as `patch` and `git apply` read it: with a tab after it if it has spaces, and in quotes if it ends with
+/// one or has control characters.
 pub(super) fn quoted(name: &[u8]) -> Vec<u8> {
     let is_special = |byte: &u8| byte.is_ascii_control() || matches!(byte, b'"' | b'\\');
     if !name.iter().any(is_special) && !name.ends_with(b" ") {

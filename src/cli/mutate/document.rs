@@ -22,7 +22,7 @@ pub(super) struct Processed<'a> {
     pub(super) content: Content,
     /// The lines of the report.
     pub(super) lines: Vec<String>,
-    /// The reason for which the document could not be processed.
+    /// Why the document could not be processed.
     pub(super) error: Option<Failure<'a>>,
     pub(super) status: ExitStatus,
     pub(super) verdict: Verdict,
@@ -155,9 +155,9 @@ pub(super) fn report_templates(
 pub(crate) fn with_hint(mut error: DocumentError, raw: &RawDocument) -> DocumentError {
     let is_template = raw.bytes.windows(2).any(|two| two == b"{{");
     let hint = if is_template {
-        " (hint: `{{ … }}` is no YAML; render a chart first: `helm template . | fabric-injector mutate -f -`)"
+        " (hint: `{{ … }}` is not YAML; render a chart first: `helm template . | fabric-injector mutate -f -`)"
     } else if error.message.contains("invalid indentation") {
-        " (hint: indent the lines of a text in quotes, and those between brackets, further than their key)"
+        " (hint: indent the lines of a quoted string, and those between brackets, further than their key)"
     } else {
         ""
     };

@@ -18,7 +18,7 @@ pub(super) struct ExitPolicyArguments {
     /// Exit with 1 if the report has a warning or a near miss, or one with these codes
     #[arg(long, value_name = "warning[=CODE,…]", value_parser = fail_on)]
     fail_on: Option<FailOn>,
-    /// Exit with 1 if no pod template is injected, or if one that asks for the fabric is not
+    /// Exit with 1 if no pod template is injected, or if one that requests the fabric is not
     #[arg(long)]
     require_mutated: bool,
 }
@@ -47,7 +47,7 @@ pub(super) struct Verdict {
     injected: usize,
     /// The codes of the warnings and near misses.
     codes: Vec<String>,
-    /// The positions of the templates that ask for the fabric and are not injected.
+    /// The positions of the templates that request the fabric and are not injected.
     left_out: Vec<String>,
 }
 
@@ -90,7 +90,7 @@ impl Verdict {
         }
         if arguments.require_mutated {
             let not_injected = |at: &String| {
-                format!("--require-mutated: {} asks for the fabric, and is not injected", at.trim_end())
+                format!("--require-mutated: {} requests the fabric, but is not injected", at.trim_end())
             };
             failures.extend(self.left_out.iter().map(|at| ("require_mutated", not_injected(at))));
             if self.injected == 0 && self.left_out.is_empty() {
@@ -113,8 +113,8 @@ fn is_injected(template: &Template) -> bool {
     }
 }
 
-/// Returns whether a template asks for the fabric: by the annotation of a trigger, or by something that looks like it. A
-/// workload that should ask does not.
+/// Returns whether a template requests the fabric: by the annotation of a trigger, or by something that looks like it.
+/// A workload that merely should request it does not count.
 fn asks(template: &Template) -> bool {
     let by_annotation = match &template.mutation.outcome {
         Outcome::Unchanged { reason, .. } => {

@@ -16,7 +16,7 @@ use super::Arguments;
 use super::document::{Content, Processed, is_edited, lost_comments, object_name, report_templates};
 use super::exit_policy::Verdict;
 
-/// Reads, injects and renders a `List`. `None` for a document that has to be read as a whole: one that is no `List`, that
+/// Reads, injects and renders a `List`. `None` for a document that must be read as a whole: one that is not a `List`,
 /// has an error, or whose output is not the document.
 pub(super) fn process<'a>(
     arguments: &Arguments,

@@ -73,7 +73,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     })
 }
 
-/// The error of a file that cannot be read. The others are checked all the same.
+/// The error of a file that cannot be read. The others are still checked.
 fn unreadable(file: &str, error: &anyhow::Error) -> SourceError {
     let message = format!("{error:#}");
     let diagnostic = Diagnostic::new(Span { line: 1, column: 1, length: 1 }, message).code(UNREADABLE_FILE);

@@ -1,4 +1,4 @@
-//! `fabric-injector policy explain`: what a policy adds, and why a pod comes out as it does.
+//! `fabric-injector policy explain`: what a policy adds, and the reasons for the result of a pod.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader};
@@ -26,7 +26,7 @@ use fabric_tools::explain::{self, Explainer, PodFact, Sources, VERSION};
 use fabric_tools::policy_test;
 use fabric_yaml::escape;
 
-/// Explain what a policy adds, or why the pods of a manifest come out as they do
+/// Explain what a policy adds, or what happens to the pods of a manifest and why
 ///
 /// The policies are arguments, as for `policy show` and `policy check`; `--values` and `--set` are those of `mutate`.
 #[derive(Debug, Args)]
@@ -68,7 +68,7 @@ pub(crate) struct Arguments {
 const POLICY_VARIABLE: &str = "FABRIC_INJECTOR_POLICY";
 
 impl Arguments {
-    /// The policies of the arguments and of the option, which take the place of those of the environment.
+    /// The policies of the arguments and of the option, which replace those of the environment.
     fn policies(&self) -> Vec<String> {
         let of_environment =
             std::env::var(POLICY_VARIABLE).is_ok_and(|names| names == self.policies.join(","));
@@ -90,7 +90,8 @@ fn no_manifest(name: &str, policies: &[String]) -> anyhow::Result<()> {
     let others: Vec<&str> = policies.iter().map(String::as_str).filter(|other| *other != name).collect();
     let others = if others.is_empty() { "POLICY".to_owned() } else { others.join(" ") };
     bail!(
-        "{name} is a {kind}, and no policy\nhint: `fabric-injector policy explain {others} -f {name}` explains its pods"
+        "{name} is a {kind}, not a policy\nhint: `fabric-injector policy explain {others} -f {name}` explains its \
+         pods"
     )
 }
 
@@ -162,7 +163,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
         status: ExitStatus::Done,
     };
     let ended = pods.explain(arguments);
-    // What was printed is whole also if a later document cannot be read.
+    // The output is complete even if a later document cannot be read.
     if ended.is_ok() || pods.count > 0 {
         pods.finish()?;
     }
@@ -330,14 +331,14 @@ impl Pods<'_> {
             if value["kind"] != "AdmissionReview" {
                 let kind = value["kind"].as_str().unwrap_or("object without a kind");
                 bail!(
-                    "{name}: document {} is of kind {kind}, and no AdmissionReview; give manifests with `-f`",
+                    "{name}: document {} is of kind {kind}, not an AdmissionReview; give manifests with `-f`",
                     index + 1
                 );
             }
             self.pods(name, index + 1, &value, &find(&value, None))?;
         }
         if self.count == before {
-            bail!("{name}: the review creates no pod, so that the webhook leaves it as it is");
+            bail!("{name}: the review creates no pod, so the webhook leaves it unchanged");
         }
         Ok(())
     }

@@ -20,7 +20,7 @@ use super::formats;
 
 use files::{LoadedFile, Tests};
 
-/// Run the cases of policies, and compare what comes out with what they expect
+/// Run the cases of policies, and compare the results with the expectations
 #[derive(Debug, Args)]
 #[command(after_long_help = "Exit status: 0 all cases pass; 1 a case fails, a file is not used, or \
     coverage that is required is missing; 2 bad usage, or a file of cases or a policy that cannot be read.")]
@@ -34,10 +34,10 @@ pub(super) struct Arguments {
     /// The form of the results
     #[arg(short, long, value_enum, value_name = "FORMAT", default_value = "text")]
     output: Format,
-    /// Write the codes, patches and objects that come out into the cases that declare them. `has` and `lacks` stay
+    /// Write the actual codes, patches and objects into the cases that declare them. `has` and `lacks` stay
     #[arg(long)]
     update: bool,
-    /// Print what the cases do not cover of rules, conditions and `machines`
+    /// Print the rules, conditions and values of `machines` that the cases do not cover
     #[arg(long)]
     coverage: bool,
     /// Fail unless the cases see each rule applied and not applied, each condition true and false, and each value of
@@ -100,7 +100,7 @@ impl Report<'_> {
         self.cases.iter().filter(|case| !case.differences.is_empty()).count()
     }
 
-    /// What the cases do not cover: the policy, its file, and the part.
+    /// The parts that the cases do not cover: the policy, its file, and the part.
     fn unseen(&self) -> impl Iterator<Item = (&str, &str, &Seen)> {
         self.coverage.policies().flat_map(|(policy, file, seen)| {
             seen.iter().filter(|seen| !seen.is_complete()).map(move |seen| (policy, file, seen))

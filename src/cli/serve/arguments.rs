@@ -60,7 +60,7 @@ pub(crate) struct Arguments {
     pub(super) tls_dir: Option<PathBuf>,
     #[command(flatten)]
     pub(super) cluster: ClusterArguments,
-    /// Watch the nodes of the cluster, so that what they offer decides; needs `get`, `list` and `watch` of nodes;
+    /// Watch the nodes of the cluster, and decide by what they offer; needs `get`, `list` and `watch` of nodes;
     /// required with policies of several providers
     #[arg(long, env = "FABRIC_INJECTOR_WATCH_NODES", hide_env_values = true)]
     pub(super) watch_nodes: bool,
@@ -79,15 +79,15 @@ pub(crate) struct Arguments {
         hide_env_values = true
     )]
     pub(super) on_error: OnErrorArgument,
-    /// Create Events on the controllers of pods that are let through without the fabric, or have a warning which asks
-    /// for action
+    /// Create Events on the controllers of pods that are let through without the fabric, or have a warning that
+    /// requires action
     #[arg(long, env = "FABRIC_INJECTOR_EVENTS", hide_env_values = true)]
     pub(super) events: bool,
-    /// The time for which the server still accepts connections after a signal, while clients learn that it stops
+    /// How long the server still accepts connections after a signal, while clients learn that it stops
     /// [default: 5s, or 0s without a certificate]
     #[arg(long, value_name = "DURATION", env = "FABRIC_INJECTOR_SHUTDOWN_DELAY", value_parser = duration, hide_env_values = true)]
     pub(super) shutdown_delay: Option<Duration>,
-    /// The time that requests in flight have after that
+    /// How long requests in flight may take after that
     #[arg(long, value_name = "DURATION", default_value = "20s", env = "FABRIC_INJECTOR_DRAIN_TIMEOUT", value_parser = duration, hide_env_values = true)]
     pub(super) drain_timeout: Duration,
     /// The age at which the server closes a connection, so that load spreads over all replicas

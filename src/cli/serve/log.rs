@@ -12,7 +12,7 @@ use crate::telemetry::logs;
 use super::super::output;
 use super::arguments::Arguments;
 
-/// The longest time that the end of the program waits for the reader of the log.
+/// How long the program waits for the reader of the log when it ends.
 const FLUSH_TIMEOUT: Duration = Duration::from_millis(1_500);
 
 /// The log, which is flushed when this is dropped.

@@ -1,16 +1,17 @@
-//! The limit on open files, each connection being one.
+//! The limit on open files. Each connection is one.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::server::MaxConnections;
 
-/// Open files that are not connections of clients: ports, the log, files that are read, connections to the API server. If
-/// there may be few files, half of them are these.
+/// Open files other than client connections: ports, the log, files that are read, connections to the API server. If the
+/// limit is low, half of it is reserved for these.
 const OTHER_FILES: usize = 64;
 
-/// The numbers of connections that the limit on open files allows, `wanted` to the webhook at most. Raises the limit first.
+/// The numbers of connections that the limit on open files allows, at most `wanted` to the webhook. Raises the limit
+/// first.
 ///
-/// The ports share what there is, so that connections to one of them leave files for the other.
+/// The ports share the limit: connections to one of them leave files for the other.
 pub(super) fn max_connections(wanted: usize) -> MaxConnections {
     let default = MaxConnections::with(wanted);
     let Some(files) = raise_limit() else { return default };
@@ -28,7 +29,7 @@ pub(super) fn max_connections(wanted: usize) -> MaxConnections {
     MaxConnections { webhook, admin }
 }
 
-/// Raises the limit as far as the system permits; the limit, if there is one.
+/// Raises the limit as far as the system permits, and returns it, if there is one.
 fn raise_limit() -> Option<u64> {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };

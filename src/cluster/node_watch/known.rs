@@ -1,4 +1,4 @@
-//! What is known of the nodes and their `ResourceSlices`. After an error, what was known last stays in use.
+//! The known nodes and their `ResourceSlices`. After an error, the last known ones stay in use.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -48,16 +48,16 @@ impl WatchState {
     }
 }
 
-/// What reviews use, and why.
+/// The nodes that reviews use, and why.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Watched {
     pub(crate) state: WatchState,
     /// The time of the change to this state.
     pub(crate) since: Option<SystemTime>,
     pub(crate) nodes: Option<Arc<Nodes>>,
-    /// The reason for which the watch failed.
+    /// Why the watch failed.
     pub(crate) error: Option<String>,
-    /// The reason for which that of the `ResourceSlices` failed. The nodes are in use without what is new there.
+    /// Why the watch of the `ResourceSlices` failed. The nodes are in use without newer slices.
     pub(crate) slices_error: Option<String>,
 }
 
@@ -68,7 +68,7 @@ impl Watched {
     }
 }
 
-/// What is listed and watched.
+/// The objects that are listed and watched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Node,
@@ -115,7 +115,7 @@ impl<T: PartialEq> Objects<T> {
         0
     }
 
-    /// The known one, if nothing has changed that decides. Most changes are heartbeats.
+    /// The known object, if no relevant field has changed. Most changes are heartbeats.
     fn read(&self, object: &Object, texts: &mut Texts) -> Arc<T> {
         let new = (self.read)(&object.value, texts);
         match self.known.get(&object.name_any()) {
@@ -130,7 +130,7 @@ pub(super) struct Known {
     texts: Texts,
     nodes: Objects<Node>,
     slices: Objects<Slice>,
-    /// True until slices are listed, or cannot be: the devices of nodes are not known before.
+    /// True until slices are listed, or cannot be listed: until then, the devices of nodes are unknown.
     awaits_slices: bool,
     slices_error: Option<String>,
     state: WatchState,
@@ -183,7 +183,7 @@ impl Known {
         }
     }
 
-    /// Takes over the status of a response, 0 without one, and a sentence.
+    /// Records the status of a response, 0 without one, and a sentence.
     pub(super) fn fail(&mut self, kind: Kind, status: u16, error: String, now: Instant) {
         if kind == Kind::Slice {
             if status == ABSENT && !self.slices.known.is_empty() {
@@ -218,7 +218,7 @@ impl Known {
         self.due.filter(|_| !self.is_waiting())
     }
 
-    /// Passes on what reviews use from now on, if that is due.
+    /// Publishes the nodes that reviews use from now on, if that is due.
     pub(super) fn publish(&mut self, now: Instant, publish: impl FnOnce(Watched)) {
         if self.due().is_none_or(|due| now < due) {
             return;
@@ -229,7 +229,7 @@ impl Known {
         let (error, slices_error) = (self.error.clone(), self.slices_error.clone());
         let (state, since) = (self.state, Some(self.since));
         publish(Watched { state, since, nodes, error, slices_error });
-        // Not each time, because all texts are looked at. The snapshot before had the nodes that are gone.
+        // Not each time, because it visits all texts. The previous snapshot had the deleted nodes.
         if self.changes >= self.nodes.known.len() {
             self.texts.drop_unused();
             self.changes = 0;

@@ -1,5 +1,5 @@
-//! A Node or a `ResourceSlice`, as far as it decides: `managedFields`, the images on a node and the rest are most of its
-//! text, and are not kept while it is read.
+//! The relevant fields of a Node or a `ResourceSlice`. `managedFields`, the images on a node and the rest are most of
+//! its text, and are skipped while it is read.
 
 use std::borrow::Cow;
 
@@ -10,11 +10,11 @@ use kube::core::DynamicResourceScope;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// What the watcher reads.
+/// The objects that the watcher reads.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(from = "Fields")]
 pub(super) struct Object {
-    /// Only the name, and the resource version with which the watcher goes on.
+    /// Only the name, and the resource version from which the watcher continues.
     metadata: ObjectMeta,
     /// The fields that [`fabric_policy::nodes`] reads.
     pub(super) value: Value,

@@ -21,7 +21,7 @@ const ROUNDS: u32 = 4;
 const INTERVAL: Duration = Duration::from_secs(3);
 /// The interval of the program until it has a certificate.
 const START_INTERVAL: Duration = Duration::from_millis(250);
-/// The time for which an API server may not know of a changed `caBundle`.
+/// How long an API server may not know of a changed `caBundle`.
 const LAG: Duration = Duration::from_millis(1_900);
 /// A replica has a certificate after this time.
 const START: Duration = Duration::from_secs(10);
@@ -57,7 +57,7 @@ enum Phase {
 struct Pod {
     replica: Replica,
     durations: Durations,
-    /// The part of the largest difference by which the clock is ahead, from -1 to 1.
+    /// The offset of the clock as a fraction of the largest difference, from -1 to 1.
     skew: f64,
     started: Duration,
     serving: Option<KeyPair>,

@@ -103,7 +103,7 @@ async fn verdict(api: &Api, pair: &Pair) -> Verdict {
         Ok(first) => first,
         Err(why)
             if why.contains("denied the request")
-                && ["insists on", "depends on the node", REFUSAL]
+                && ["` requires `", "depends on the node", REFUSAL]
                     .iter()
                     .any(|reason| why.contains(reason)) =>
         {

@@ -101,7 +101,7 @@ pub(super) async fn running_workloads_that_would_be_refused_are_listed(cluster: 
     };
     let (status, text) = line().await;
     assert!(
-        status == "ok" && text.contains("running pods of which a policy decides would be refused now"),
+        status == "ok" && text.contains("running pods that a policy decides about would be refused now"),
         "{text}"
     );
     cluster.ensure(&policy(true)).await;

@@ -65,7 +65,7 @@ const STATES: &[State] = &[
         "both at zero",
         &[CPU_OF_AWS, CPU_OF_AZURE],
         &[
-            ("", "", Refused("several_providers", "no node fits the pod now")),
+            ("", "", Refused("several_providers", "the pod fits no node now")),
             (TYPE, "p5.48xlarge", Injected("aws-efa")),
             (TYPE, "Standard_ND96isr_H100_v5", Injected("azure-infiniband")),
             (PROVIDER, "aws", Injected("aws-efa")),
@@ -183,7 +183,7 @@ async fn becomes(cluster: &Cluster, mode: Mode, (key, value, wanted): (&str, &st
         assert!(counted().await > before, "{mode:?} {kind:?} {key}={value}");
     }
     let (status, policy, said) = tried(cluster, &asks(Kind::Plain, key, value)).await;
-    let stays = said.trim().is_empty() || said.contains("left alone: no container asks for");
+    let stays = said.trim().is_empty() || said.contains("left alone: no container requests");
     assert!(status == 201 && policy.is_empty() && stays, "{mode:?} plain {key}={value}: {said}");
 }
 
@@ -274,7 +274,10 @@ async fn without_a_list(cluster: &Cluster, mode: Mode) {
             status == 201 && policy.is_empty() && said.contains("NOT injected"),
             "{mode:?} {kind:?} {said}"
         );
-        assert!(said.contains("the nodes of the cluster are not known"), "{mode:?} {kind:?} {said}");
+        assert!(
+            said.contains("the nodes of the cluster, which choose the provider, are not known"),
+            "{mode:?} {kind:?} {said}"
+        );
     }
     // What the pod decides needs no nodes.
     becomes(cluster, mode, (TYPE, "p5.48xlarge", Injected("aws-efa"))).await;

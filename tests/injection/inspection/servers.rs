@@ -36,7 +36,7 @@ fn every_server_has_to_answer_in_the_configured_mode() {
     reported(
         "servers",
         Warn,
-        "`server-0` does not name its mode: it is of an earlier version",
+        "`server-0` does not report its mode: it runs an earlier version",
         &[],
         |facts| {
             facts.servers[0].in_use.as_mut().unwrap().as_object_mut().unwrap().remove("mode");

@@ -97,7 +97,7 @@ fn pods_are_decided_again_without_what_the_earlier_decision_left() {
     let pods = [pod("injected", Some(("Job", "injected")), injected), pod("own", Some(("Job", "own")), own)];
     let refused = tried(&refusing(), &[namespace("team", &[])], &[&pods]);
     let [(reason, names)] = &found(&refused)[..] else { panic!("{refused:?}") };
-    assert!(reason.contains("insists on `b`") && names[..] == ["Job team/own"], "{refused:?}");
+    assert!(reason.contains("requires `b`") && names[..] == ["Job team/own"], "{refused:?}");
 
     // The annotation of the nodes, that of the earlier policy, and the node decide no longer.
     let condition = "anyAnnotation: {lab/fabric: 'true'}\n    when: \"node[?'pool'].orValue('') == 'x'\"";
@@ -136,17 +136,17 @@ fn the_line_names_the_first_workloads_of_each_reason_and_their_number() {
     reported(
         "workloads",
         Passed,
-        "none of 3 running pods of which a policy decides would be refused now",
+        "none of 3 running pods that a policy decides about would be refused now",
         &[],
         |_| (),
     );
     let names = (0..7).map(|number| format!("Job team/{number}")).collect();
     let workloads =
         BTreeMap::from([("the nodes are of two providers: select those of one".to_owned(), names)]);
-    reported("workloads", Passed, "a policy decides of no running pod", &[], |facts| {
+    reported("workloads", Passed, "no policy decides about a running pod", &[], |facts| {
         facts.workloads = Ok(Refused::default());
     });
-    let wanted = "new pods of 7 workloads would be refused now, with 9 running pods of which a policy decides\n`Job team/0`, `Job team/1`, \
+    let wanted = "new pods of 7 workloads would be refused now, with 9 running pods that a policy decides about\n`Job team/0`, `Job team/1`, \
                   `Job team/2`, `Job team/3`, `Job team/4` and 2 more: the nodes are of two providers: select those of \
                   one\ncorrect these workloads, before an upgrade";
     reported("workloads", Warn, wanted, &[], |facts| {

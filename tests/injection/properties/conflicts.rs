@@ -63,7 +63,7 @@ fn a_rule_that_insists_on_a_value_and_one_that_edits_it() {
                 holds(&rules, &one(&json!({})));
                 holds(&rules, &one(&json!({"env": [{"name": "LD_LIBRARY_PATH", "value": "/mine"}]})));
             } else {
-                refused(&rules, "edits `LD_LIBRARY_PATH`, of which rule `sets` allows one value only");
+                refused(&rules, "edits `LD_LIBRARY_PATH`, for which rule `sets` allows only one value");
             }
         }
     }

@@ -48,7 +48,7 @@ pub struct Record {
     pub operations: usize,
     /// The codes of the warnings.
     pub warnings: Vec<String>,
-    /// What the owner of the pod has to know, if there is anything.
+    /// A message for the owner of the pod, if there is one.
     pub for_owner: Option<Box<ForOwner>>,
     /// In [`Mode::Audit`], the outcome is that of [`Mode::Inject`], and the pod is unchanged.
     pub mode: Mode,
@@ -110,8 +110,8 @@ const NO_POLICY: &str = "no_policy_matches";
 
 /// Answers a review.
 ///
-/// Returns an error only if the body cannot be read as a request. Each other answer has the uid of the request, even if
-/// `evaluate` panics. `context` is what the caller knows about the pod; its namespace is that of the request.
+/// Returns an error only if the body cannot be read as a request. Every other answer has the uid of the request, even
+/// if `evaluate` panics. `context` holds the caller's facts about the pod; its namespace is that of the request.
 pub fn answer(
     policies: &PolicySet,
     evaluate: &Evaluate,
@@ -122,7 +122,7 @@ pub fn answer(
 ) -> Result<Answer, BadReview> {
     let body = text(body)?;
     context.count_reading();
-    // The bytes of most pods show that no policy matches them, so that their objects are not built.
+    // The bytes of most pods show that no policy matches them. Their objects are not built.
     if policies.may_concern(body) {
         let (version, mut request) = review::parse::<RequestObject>(body)?;
         let object = request.object.take();
@@ -141,8 +141,7 @@ pub fn answer(
     }
 }
 
-/// Answers a review for which there is no time or memory: by `on_error` if a policy may match the pod, and allowed
-/// otherwise.
+/// Answers a review when time or memory runs out: by `on_error` if a policy may match the pod. Other pods are allowed.
 pub fn answer_without_evaluation(
     policies: &PolicySet,
     mode: Mode,
@@ -230,7 +229,7 @@ fn answer_pod(
     // A panic on one pod must not close a connection that serves other requests.
     let evaluated = catch_unwind(AssertUnwindSafe(|| evaluate(policies, pod, about)));
     let Ok(mutation) = evaluated else {
-        let why = "internal error on this pod, which is a bug of fabric-injector; see its log";
+        let why = "internal error on this pod, a bug in fabric-injector; see its log";
         let owner = owner.filter(|_| on_error == OnError::Allow);
         let for_owner = ForOwner::failed(owner, "panic", why).map(Box::new);
         let Verdict { response, record } = failed(request, on_error, "panic", why.to_owned());

@@ -1,4 +1,4 @@
-//! What the owner of a pod has to know: the warnings about the pod go to a controller, which drops them.
+//! Messages for the owner of a pod. The warnings in a response go to a controller, which drops them.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -9,12 +9,12 @@ use crate::{Mutation, Outcome, Reason};
 use super::response::{MAX_MESSAGE, Mode, NOT_INJECTED, OnError, cut, would_be_denied};
 use super::review::{self, AdmissionRequest};
 
-/// The most warnings of one pod.
+/// The limit on warnings of one pod.
 const MOST: usize = 8;
 /// The length of a name or a uid, which comes from the author of the pod.
 const MAX_NAME: usize = 253;
 
-/// What the controller that owns a pod gets to know about it.
+/// The message for the controller that owns a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ForOwner {
     /// The reference to the owner, with its namespace.
@@ -36,14 +36,14 @@ struct Metadata {
 }
 
 impl ForOwner {
-    /// About a pod that was let through without an evaluation, from its review.
+    /// The message about a pod that was admitted without an evaluation, from its review.
     pub(super) fn of_review(body: &str, code: &str, why: &str) -> Option<Self> {
         let (_, request) = review::parse::<Owned>(body).ok()?;
         let owner = owner(&request, &request.object.as_ref()?.metadata.owner_references)?;
         Some(Self { owner, warnings: vec![not_injected(code, why)] })
     }
 
-    /// About a pod that was injected and for which somebody has to act, or that was let through without the fabric.
+    /// The pod was injected and needs action, or was admitted without the fabric.
     pub(super) fn of(
         owner: Option<Value>,
         mutation: &Mutation,
@@ -62,19 +62,19 @@ impl ForOwner {
         owner.filter(|_| !warnings.is_empty()).map(|owner| Self { owner, warnings })
     }
 
-    /// About a pod that was let through although this program failed on it.
+    /// The message about a pod that was admitted although this program failed on it.
     pub(super) fn failed(owner: Option<Value>, code: &str, why: &str) -> Option<Self> {
         owner.map(|owner| Self { owner, warnings: vec![not_injected(code, why)] })
     }
 }
 
-/// Returns whether the warnings about a pod are for its owner. A pod that is not changed has not what they are about.
+/// Returns whether the warnings about a pod are for its owner. An unchanged pod lacks the values that they are about.
 fn tells_warnings(outcome: &Outcome, mode: Mode) -> bool {
     matches!(outcome, Outcome::Skipped { .. })
         || matches!(outcome, Outcome::Mutated(_)) && mode == Mode::Inject
 }
 
-/// The code and the text for a pod that asks for the fabric, starts, and has none. The API server reports a refusal to
+/// The code and the text for a pod that requests the fabric and starts without it. The API server reports a refusal to
 /// the controller, which writes an Event of its own.
 fn let_through(outcome: &Outcome, mode: Mode, on_error: OnError) -> Option<(String, String)> {
     let reported = |reason: &Reason, text: String| Some((reason.code().to_owned(), text));
@@ -91,7 +91,7 @@ fn let_through(outcome: &Outcome, mode: Mode, on_error: OnError) -> Option<(Stri
     }
 }
 
-/// Returns whether a pod that is left unchanged asks for the fabric, and may have GPUs.
+/// Returns whether a pod that is left unchanged requests the fabric, and may have GPUs.
 fn is_unserved(reason: &Reason) -> bool {
     match reason {
         Reason::AnnotationLimit { .. } | Reason::PodLimit => true,

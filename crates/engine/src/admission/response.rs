@@ -36,7 +36,7 @@ pub enum Mode {
     /// It injects them.
     #[default]
     Inject,
-    /// It allows every pod unchanged, and says what it would do in [`Mode::Inject`].
+    /// Allows every pod unchanged, and reports what [`Mode::Inject`] would do.
     Audit,
 }
 
@@ -50,11 +50,11 @@ impl Mode {
     }
 }
 
-/// The beginning of messages and warnings.
+/// The prefix of messages and warnings.
 const NAME: &str = "fabric-injector: ";
-/// The beginning of a warning about a pod that [`Mode::Audit`] leaves unchanged.
+/// The prefix of a warning about a pod that [`Mode::Audit`] leaves unchanged.
 pub const UNCHANGED: &str = "fabric-injector: audit mode, the pod is unchanged: ";
-/// The beginning of a warning, after the name, about a pod that is admitted without the fabric.
+/// The prefix of a warning, after the name, about a pod that is admitted without the fabric.
 pub(super) const NOT_INJECTED: &str = "NOT injected, the pod has no fast network: ";
 /// The continuation for a pod that would be injected, before its stamp.
 pub const WOULD_BE_INJECTED: &str = "it would be injected by ";
@@ -67,7 +67,7 @@ pub struct Response {
     pub uid: String,
     /// If true, the API server may create the object.
     pub allowed: bool,
-    /// The reason for which the object is denied.
+    /// Why the object is denied.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<ResponseStatus>,
     /// `JSONPatch` if there is a patch.
@@ -205,8 +205,8 @@ pub(super) fn respond_in(mode: Mode, uid: &str, mutation: &Mutation, on_error: O
             (Response { patch_type, patch, ..Response::allow(uid) }, format!("skipped: {}", reason.code()))
         }
         engine::Outcome::Unchanged { reason, .. } => {
-            // The pod asks for the fabric and does not get it. After another webhook changed an injected pod, the API
-            // server calls again: what the first call said stays, and there is nothing to add to it.
+            // The pod requests the fabric and does not get it. If another webhook changes an injected pod, the API
+            // server calls again. The message of the first call stays, and nothing is added to it.
             let is_repeated = matches!(reason, engine::Reason::NothingToAdd);
             if !is_repeated && (mutation.policy.is_some() || reason.is_near_miss()) {
                 messages.push(format!("fabric-injector: left alone: {reason}"));
@@ -266,7 +266,7 @@ pub(super) fn within_limits(messages: impl IntoIterator<Item = String>) -> Vec<S
     warnings
 }
 
-/// Cuts a text to a number of bytes, and replaces control characters with blanks.
+/// Truncates a string to a number of bytes, and replaces control characters with spaces.
 pub(super) fn cut(mut text: String, most: usize) -> String {
     // The control characters beyond ASCII begin with this byte.
     if text.bytes().any(|byte| byte.is_ascii_control() || byte == 0xc2) {

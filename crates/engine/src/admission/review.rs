@@ -14,7 +14,7 @@ use fabric_policy::Policy;
 /// The supported version of AdmissionReview.
 pub(super) const V1: &str = "admission.k8s.io/v1";
 
-/// A body to which no AdmissionReview can be the answer.
+/// A body that cannot be answered with an AdmissionReview.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadReview {
@@ -30,7 +30,7 @@ pub enum BadReview {
     /// It is an AdmissionReview without a request.
     #[error("the AdmissionReview has no `request`")]
     NoRequest,
-    /// The request has no uid, which the response has to repeat.
+    /// The request has no uid, which the response must repeat.
     #[error("the request of the AdmissionReview has no `uid`")]
     NoUid,
     /// The uid is longer than those of an API server.
@@ -109,7 +109,7 @@ pub(super) struct AdmissionRequest<O> {
     /// The namespace, which may be absent from the object.
     #[serde(default)]
     pub(super) namespace: Option<String>,
-    /// True if nothing may happen but the answer.
+    /// True for a dry run: the answer must be the only effect.
     #[serde(default)]
     pub(super) dry_run: Option<bool>,
     /// Absent if the object is deleted.

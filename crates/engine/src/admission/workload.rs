@@ -29,7 +29,7 @@ impl<O: DeserializeOwned> WorkloadReview<O> {
         self.request.namespace.as_deref().filter(|namespace| !namespace.is_empty())
     }
 
-    /// The answer with these warnings, of which there may be none. `codes` are those of the findings that ask for action.
+    /// The answer with these warnings, if any. `codes` are the codes of the findings that require action.
     pub fn advised(self, warnings: Vec<String>, codes: Vec<String>, mode: Mode) -> Answer {
         let outcome = if warnings.is_empty() { ReviewOutcome::Unadvised } else { ReviewOutcome::Advised };
         self.finish(outcome, None, warnings, codes, mode)

@@ -76,8 +76,8 @@ fn field_of<'v>(map: &'v Map<String, Value>, key: &str, shape: &Shape) -> (Optio
     }
 }
 
-/// A copy without fields that are `null`, which Kubernetes treats as absent. In a map of texts, such as labels, it is an
-/// empty text.
+/// A copy without fields that are `null`, which Kubernetes treats as absent. In a map of texts, such as labels, it is
+/// an empty text.
 fn without_nulls(value: &Value, shape: &Shape, work: Option<&Work>) -> Value {
     if !goes_on(work, STEPS_TO_VALUE) {
         return Value::Null;

@@ -1,4 +1,4 @@
-//! The containers of a pod and what they request.
+//! The containers of a pod and their requests.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -22,7 +22,7 @@ pub(crate) struct Container {
     /// `containers` or `initContainers`.
     pub(crate) list: &'static str,
     pub(crate) index: usize,
-    /// All of its GPUs.
+    /// The number of its GPUs.
     pub(crate) gpus: i64,
     /// The GPUs among them that come by claim.
     claimed: i64,
@@ -40,7 +40,7 @@ impl Container {
         (self.list, self.index)
     }
 
-    /// Reads what the expressions of a policy read of the container.
+    /// Reads the fields of the container that the expressions of a policy use.
     pub(super) fn read(
         &mut self,
         policy: &ResolvedPolicy,
@@ -60,11 +60,11 @@ impl Container {
     }
 }
 
-/// The beginning of the resources by which a container requests devices of a class without a claim: the scheduler makes
-/// one.
+/// The prefix of the resources with which a container requests devices of a class without a claim. The scheduler
+/// creates the claim.
 pub const DEVICE_CLASS: &str = "deviceclass.resource.kubernetes.io/";
 
-/// The lists of containers that are injected. Ephemeral containers cannot ask for resources.
+/// The lists of containers that are injected. Ephemeral containers cannot request resources.
 pub(super) const LISTS: [&str; 2] = ["initContainers", "containers"];
 
 /// The containers of a pod with their GPUs; an error if it is malformed.
@@ -97,7 +97,8 @@ pub(super) fn containers(pod: &Value, devices: &Devices) -> Result<Vec<Container
             let path = || format!("spec.{list}[{}]", label(item, index));
             texts(item, path)?;
             let gpus = gpus(item, &devices.gpu_resources, path)?;
-            // Devices of one kind are offered by a device plugin or by claim: what else the container claims is no GPU.
+            // A device plugin or a DRA driver offers the devices of one kind, not both. Other claims of the container
+            // are not GPUs.
             let claimed = if gpus > 0 { 0 } else { claims.gpus_of(item) };
             let gpus = gpus.saturating_add(claimed);
             containers.push(Container {
@@ -114,12 +115,12 @@ pub(super) fn containers(pod: &Value, devices: &Devices) -> Result<Vec<Container
     Ok(containers)
 }
 
-/// Fails for a value that is no text. The API server reads `null` as an empty one.
+/// Fails for a value that is not a string. The API server reads `null` as an empty string.
 fn text(value: &Value, path: impl Fn() -> String) -> Result<(), Reason> {
     if value.is_string() || value.is_null() { Ok(()) } else { Err(malformed(&path(), "a string", value)) }
 }
 
-/// Fails for a variable or an argument of a container that is no text.
+/// Fails for a variable or an argument of a container that is not a string.
 fn texts(container: &Value, path: impl Fn() -> String) -> Result<(), Reason> {
     for entry in items(container, "env") {
         text(field(entry, "value"), || {
@@ -173,7 +174,7 @@ impl<'c> Amounts<'c> {
         })
     }
 
-    /// How many of a resource; 0 for an amount that is no whole number.
+    /// The amount of a resource; 0 for an amount that is not a whole number.
     fn count(&self, resource: &str) -> i64 {
         let amount = self.get(resource).map(|(_, amount)| amount);
         amount.and_then(Quantity::from_value).and_then(Quantity::as_count).unwrap_or(0)

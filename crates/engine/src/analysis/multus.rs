@@ -1,4 +1,4 @@
-//! The annotation by which Multus attaches networks to a pod.
+//! The annotation with which Multus attaches networks to a pod.
 
 use std::borrow::Cow;
 
@@ -72,7 +72,7 @@ pub(crate) fn with_networks(
         }
         entry.to_string()
     };
-    // Appended to the user's text, which stays as it is.
+    // Appended to the user's text, which stays unchanged.
     let body = annotation.strip_suffix(']').ok_or(NotNetworks)?.trim_end();
     let added = missing.into_iter().map(entry).collect::<Vec<_>>().join(",");
     let comma = if attached.is_empty() { "" } else { "," };

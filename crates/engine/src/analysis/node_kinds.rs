@@ -1,4 +1,4 @@
-//! The nodes that a pod can be scheduled to, by what a policy reads of them.
+//! The nodes that a pod can be scheduled to, grouped by the properties that a policy reads.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -13,12 +13,12 @@ use fabric_policy::{Definition, Policy, SelectedLabel};
 use super::containers::{DEVICE_CLASS, requests};
 use crate::record::{NODES, STAMP};
 
-/// Nodes are told apart up to this number of kinds, and labels up to this number of values. A pod that can be scheduled
-/// to more selects nothing of which it could get the facts.
+/// The limit on the kinds of nodes, and on the values of a label. A pod that can be scheduled to more selects no node
+/// closely enough for its facts to be known.
 const MAX_KINDS: usize = 32;
 
-/// The kinds of nodes for which an earlier injection was decided; none for a pod that was injected without nodes. The
-/// nodes may have changed since, and what was decided stays. A value that no injection wrote counts as absent.
+/// The kinds of nodes of an earlier injection; none for a pod that was injected without nodes. The nodes may have
+/// changed since, but the decision stays. A value that no injection wrote counts as absent.
 pub(crate) fn decided(pod: &Value) -> Option<Vec<NodeKind>> {
     let annotations = &pod["metadata"]["annotations"];
     let kinds = annotations[NODES].as_str().and_then(read);
@@ -48,7 +48,7 @@ pub(crate) fn written(kinds: &[NodeKind]) -> String {
     kinds.iter().map(kind).collect::<Value>().to_string()
 }
 
-/// The kinds of nodes that a pod can be scheduled to and that have the GPUs which it requests.
+/// The kinds of nodes that a pod can be scheduled to and that have the GPUs that it requests.
 pub(super) fn kinds(policy: &Policy, pod: &Value, nodes: &Nodes, work: Option<&Work>) -> Vec<NodeKind> {
     let gpus = requested_gpus(policy.definition(), pod);
     // The pods of a job have the same nodes.
@@ -91,7 +91,7 @@ fn found(policy: &Policy, pod: &Value, gpus: &[i64], nodes: &Nodes, work: Option
     if found.iter().any(|(seen, _)| !seen.resources.is_empty()) {
         found.retain(|(seen, _)| !seen.resources.is_empty());
     }
-    // Within a pool, what most of the nodes offer counts. Of two such offers, the smaller one fits all of them.
+    // Within a pool, the most common offer counts. Of two equally common offers, the smaller one fits all of the nodes.
     let mut kinds: Vec<NodeKind> = Vec::new();
     found.sort_by_key(|(seen, nodes)| (Reverse(*nodes), seen.devices()));
     let mut pools: Vec<(&[Option<&str>], i64)> = Vec::new();
@@ -114,14 +114,14 @@ pub fn is_device(policy: &Policy, name: &str) -> bool {
         || parameters.any(|from_nodes| from_nodes.looks_for(name))
 }
 
-/// How many a node has of the first of the policy's GPU resources that it offers. A GPU can be offered by a device plugin
-/// and by a DRA driver, under a name of each.
+/// The node's amount of the first of the policy's GPU resources that it offers. A device plugin and a DRA driver can
+/// both offer a GPU, under different names.
 fn gpus_of(definition: &Definition, node: &Node) -> i64 {
     let counts = definition.gpu_resources().iter().map(|name| node.count(name));
     counts.into_iter().find(|count| *count > 0).unwrap_or_default()
 }
 
-/// What a policy reads of a node.
+/// The properties of a node that a policy reads.
 #[derive(PartialEq)]
 struct Seen<'n> {
     labels: Vec<Option<&'n str>>,
@@ -147,14 +147,14 @@ impl Seen<'_> {
     }
 }
 
-/// How many a pod requests of each of the policy's GPU resources.
+/// The amount of each of the policy's GPU resources that a pod requests.
 fn requested_gpus(definition: &Definition, pod: &Value) -> Vec<i64> {
     let requests = requests(pod);
     definition.gpu_resources().iter().map(|name| requests[name.as_str()].as_i64().unwrap_or(0)).collect()
 }
 
-/// The nodes that a pod can be scheduled to and that have the GPUs which it requests; of a pod without GPUs, those with
-/// any. If there is none, those that the policy's tolerations add.
+/// The nodes that a pod can be scheduled to and that have the GPUs that it requests; for a pod without GPUs, those with
+/// any. If there are none, those that the policy's tolerations add.
 fn candidates<'n>(
     definition: &Definition,
     pod: &'n Value,
@@ -164,7 +164,7 @@ fn candidates<'n>(
 ) -> Vec<&'n Node> {
     let names = definition.gpu_resources();
     let fits = |node: &&Node| {
-        // A device class is no resource of a node.
+        // A device class is not a resource of a node.
         let offers = |name: &String| {
             if name.starts_with(DEVICE_CLASS) { gpus_of(definition, node) } else { node.count(name) }
         };

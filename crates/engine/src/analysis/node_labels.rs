@@ -12,7 +12,7 @@ use super::containers::{containers, total_gpus};
 use super::node_kinds::{decided, kinds, labels_of_kinds};
 use crate::record::Reason;
 
-/// The part of what a pod selects of its nodes that the policy reads.
+/// The part of a pod's node selection that the policy reads.
 pub fn selected(policy: &Policy, pod: &Value, context: &PodContext) -> Result<Selection, Reason> {
     let spec = &pod["spec"];
     let kinds = match decided(pod) {
@@ -57,7 +57,7 @@ fn values_of<'p>(spec: &'p Value, label: &str, context: &PodContext) -> Vec<&'p 
     named.map_or_else(|| by_affinity(spec, label, context), |value| vec![value])
 }
 
-/// Terms are alternatives, so each of them has to name values, or any value will do.
+/// Terms are alternatives: unless each of them names values, any value will do.
 fn by_affinity<'p>(spec: &'p Value, label: &str, context: &PodContext) -> Vec<&'p str> {
     let mut found = Vec::new();
     for term in terms(spec) {

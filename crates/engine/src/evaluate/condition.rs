@@ -15,8 +15,8 @@ use fabric_policy::{Condition, NoteKind, PodContext, Policy, ResolvedPolicy};
 use super::rules::Rules;
 use super::scope::Scope;
 
-/// Analyses a pod for a policy that its other keys match; `None` if the condition does not hold. If the policy is one of
-/// `several`, the condition must not depend on an assumption.
+/// Analyses a pod for a policy that its other keys match; `None` if the condition does not hold. If the policy is one
+/// of `several`, the condition must not depend on an assumption.
 pub fn analyse(
     policy: &Policy,
     pod: &Value,

@@ -21,15 +21,15 @@ pub(crate) struct Row<'a> {
     selected: Vec<bool>,
 }
 
-/// What happens with a rule of which the condition holds.
+/// The handling of a rule whose condition holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
     /// No container is selected, or the condition does not hold.
     Idle,
     Applies,
-    /// Left out: another value of the pod excludes the host network that the rule sets.
+    /// Left out: a value of the pod excludes the host network that the rule sets.
     KeptOffHost,
-    /// Left out: it attaches devices to the pod's own network, and the pod is in that of the host.
+    /// Left out: it attaches devices to the pod's own network, but the pod is on the host network.
     WithoutNetwork,
 }
 
@@ -85,7 +85,7 @@ impl<'a> Rules<'a> {
         Ok(())
     }
 
-    /// Records the values of variables, and what they and the conditions read, when nothing else is to be evaluated.
+    /// Records the values of variables, and the values that they and the conditions read, if nothing else is evaluated.
     pub(crate) fn record(&self, variables: &[Variable], pod: &Value, trace: &mut Trace) {
         let Self { analysis, scope, rows, .. } = self;
         trace.own_devices = !analysis.own_devices.is_empty();
@@ -142,7 +142,7 @@ pub(crate) fn go_on(context: &PodContext, steps: usize) -> Result<(), Stop> {
     Err(Stop::Refuse(ended.map_or(Reason::Stopped, Reason::from)))
 }
 
-/// The name of the first rule that applies and brings a pod with a network of its own into that of the host.
+/// The name of the first rule that applies and moves a pod with its own network to the host network.
 pub(crate) fn rule_that_joins_host<'a>(
     analysis: &'a PodAnalysis,
     pod: &Value,

@@ -1,5 +1,5 @@
-//! The values that expressions read. Each is computed when it is read first, since the expressions of most pods read few
-//! of them.
+//! The values that expressions read. Each is computed on first use, because the expressions for most pods read few of
+//! them.
 
 use std::sync::OnceLock;
 
@@ -89,7 +89,7 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// Records the values of the variables of this scope, and what they and the conditions read.
+    /// Records the values of the variables of this scope, and the values that they and the conditions read.
     pub(super) fn record(&self, variables: &[Variable], trace: &mut Trace) {
         let resolver = Resolver(self);
         let bindings = self.bindings(&resolver);
@@ -164,7 +164,7 @@ impl<'a> Scope<'a> {
         let analysis = self.analysis;
         let resolver = Resolver(self);
         let bindings = self.bindings(&resolver);
-        // An expression without a value is the reason to refuse the pod, which the rule itself finds.
+        // An expression without a value makes the rule itself refuse the pod.
         let gets = |rule: &Rule| {
             let Some(device) = rule.device.filter(|_| analysis.may_apply(rule)) else { return false };
             (!device.to_network || !analysis.host_network)
@@ -187,7 +187,7 @@ impl<'a> Scope<'a> {
     }
 }
 
-/// Returns whether an entry of `devices.add` adds more than none of its resources, or one of its claims.
+/// Returns whether an entry of `devices.add` adds a nonzero amount of a resource, or a claim.
 fn adds_any(rule: &Rule, bindings: &Bindings<'_, '_>) -> bool {
     let resource = |amount: &Amount| {
         let value = amount.limit.as_ref().and_then(|limit| limit.build(bindings).ok()).flatten();

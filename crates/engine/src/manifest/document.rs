@@ -14,15 +14,15 @@ use super::inline;
 use super::read::{Document, DocumentError, RawDocument, Syntax, located};
 use super::templates::{self, Found};
 
-/// What it takes to read a byte of a manifest within a text, and to write it again.
+/// The steps to read a byte of a manifest within a string, and to write it again.
 const STEPS_TO_READ: usize = 50;
-/// The most manifests around a manifest, each of which is read again with all that is in it.
+/// The limit on the nesting of manifests. Each level reads all the levels within it again.
 const MAX_DEPTH: usize = 8;
 
 /// Injects every pod template of a document.
 ///
-/// Returns an error if a map of a changed document has a key twice, since writing it would lose one of the values, and
-/// if a document with such a map would change with the other value.
+/// Returns an error if a map of a changed document has a key twice, because writing it would lose one of the values.
+/// Also returns an error if a document with such a map would change with the other value.
 pub fn inject(
     policies: &PolicySet,
     document: &mut Document,
@@ -34,7 +34,7 @@ pub fn inject(
     inject_at(0, policies, document, piece, Wanted { work: Some(&work), checks: Some(&checks), ..wanted })
 }
 
-/// Injects a document that is a manifest within so many others.
+/// Injects a document that is nested in `depth` other manifests.
 fn inject_at(
     depth: usize,
     policies: &PolicySet,
@@ -48,11 +48,11 @@ fn inject_at(
     let mut changed = inject_templates(policies, &mut root, "", found, wanted, &mut injected);
     changed |= inline::inject(&mut root, &mut injected, |text| {
         if depth == MAX_DEPTH {
-            let message = format!("it is within more than {MAX_DEPTH} other manifests");
+            let message = format!("it is nested in more than {MAX_DEPTH} other manifests");
             return Err(DocumentError { message, line: 1, column: 1 });
         }
         if !wanted.work.is_none_or(|work| work.goes_on(text.bytes.len().saturating_mul(STEPS_TO_READ))) {
-            let message = "the document has too many texts to read".to_owned();
+            let message = "the document has too many strings that may be manifests".to_owned();
             return Err(DocumentError { message, line: 1, column: 1 });
         }
         let mut document = Document::read(text)?;
@@ -80,7 +80,7 @@ fn inject_at(
     Ok(injected)
 }
 
-/// Injects one item of a `List`, which was read as a `List` of its own. `list` has `null` in the place of each item.
+/// Injects one item of a `List`, which was read as a `List` of its own. `list` has `null` in place of each item.
 pub fn inject_item(
     policies: &PolicySet,
     list: &mut Value,
@@ -120,7 +120,7 @@ fn inject_templates(
         let assumed = wanted.annotation == TriggerAnnotation::Assumed
             && assume_annotated(policies, place, &mut request);
         let stamped = policies.has_stamped(place);
-        // What is refused is still there for the checks.
+        // Refused pods are still checked.
         let before = wanted.findings.then(|| place.clone());
         let mut mutation = mutate(policies, place.take(), &request);
         let mut added = Vec::new();
@@ -153,7 +153,7 @@ fn inject_templates(
     changed
 }
 
-/// Lets a template without the annotation of a trigger match as if it had that. Returns false for another template.
+/// Makes a template without the annotation of a trigger match as if it had it. Returns false for other templates.
 fn assume_annotated(policies: &PolicySet, template: &Value, context: &mut PodContext) -> bool {
     let annotations = &template["metadata"]["annotations"];
     let triggers = policies.triggers();
@@ -190,7 +190,7 @@ fn add_findings(
     }
 }
 
-/// JSON Pointers to the objects of a document in which there are no pod templates.
+/// JSON Pointers to the objects of a document that have no pod templates.
 fn objects_without_templates(root: &Value, pointer: &str, templates: &[Template]) -> Vec<String> {
     let mut within: Vec<&str> = templates.iter().map(|template| template.pointer.as_str()).collect();
     within.sort_unstable();

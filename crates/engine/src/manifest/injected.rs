@@ -24,11 +24,11 @@ pub struct Template {
     pub added: Vec<String>,
     /// The requests for the fabric that have no effect. Empty unless [`Wanted::findings`] is set.
     pub findings: Findings,
-    /// True if the template has no annotation of a trigger, and was injected as if it had.
+    /// True if the template has no trigger annotation, and was injected as if it had one.
     pub assumed: bool,
     /// True if the template has the stamp that a policy in use gives it.
     pub stamped: bool,
-    /// True if the template is in a manifest within a text, whose pointer is before the `#`.
+    /// True if the template is in a manifest within a string, whose pointer is before the `#`.
     pub(super) in_text: bool,
 }
 
@@ -38,14 +38,15 @@ pub struct Note {
     /// JSON Pointer from the document's root.
     pub pointer: String,
     pub code: &'static str,
-    /// True if the document asks for the fabric where that has no effect, or should ask.
+    /// True if the document requests the fabric where that has no effect, or should request it.
     pub asks: bool,
-    /// The runtime that a `TrainJob` takes its pod template from. If that asks, nothing has to be done.
+    /// The runtime from which a `TrainJob` takes its pod template. If the runtime requests the fabric, no action is
+    /// needed.
     pub runtime: Option<String>,
     pub message: String,
 }
 
-/// The optional parts of a result. Each costs time, so the caller asks for those that it uses.
+/// The optional parts of a result. Each costs time, so the caller requests only those that it uses.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Wanted<'n> {
     /// Keep a copy of the pod in each mutation, for its patch.
@@ -59,14 +60,14 @@ pub struct Wanted<'n> {
     pub namespace: Option<&'n str>,
     /// The nodes of the cluster in which the pods will run, if they are known.
     pub nodes: Option<&'n Arc<Nodes>>,
-    /// What the document may take; `None` for that of its size.
+    /// The work limit of the document; `None` for the limit of its size.
     pub work: Option<&'n Work>,
-    /// What the checks of its templates may take; `None` for as much as the document.
+    /// The work limit of the checks of its templates; `None` for the same as the document's.
     pub checks: Option<&'n Work>,
 }
 
 impl Wanted<'_> {
-    /// Completes what a document says about the request for its pods.
+    /// Completes the findings of a document about the request for its pods.
     pub(super) fn complete(&self, request: PodContext) -> PodContext {
         let namespace = request.namespace.or_else(|| self.namespace.map(str::to_owned));
         PodContext { namespace, nodes: self.nodes.cloned(), work: self.work.cloned(), ..request }
@@ -79,7 +80,7 @@ pub enum TriggerAnnotation {
     /// No policy with such an annotation matches them.
     #[default]
     Required,
-    /// They are injected as if they had it.
+    /// Injected as if they had it.
     Assumed,
 }
 
@@ -92,9 +93,9 @@ pub struct InjectedDocument {
     pub value: Option<Value>,
     /// The reasons why a workload, or a manifest within it, has no templates.
     pub notes: Vec<Note>,
-    /// The changed texts that have manifests, each with its JSON Pointer.
+    /// The changed strings that contain manifests, each with its JSON Pointer.
     pub(super) texts: Vec<(String, String)>,
-    /// The comments that these texts no longer have, each with the JSON Pointer of its text and its line there.
+    /// The comments that these strings lost, each with the JSON Pointer of the string and the line in it.
     pub lost: Vec<(String, yaml::Comment)>,
 }
 

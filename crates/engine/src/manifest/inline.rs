@@ -1,4 +1,4 @@
-//! Manifests within the text of another one: an Argo Workflow creates the object in `resource.manifest`.
+//! Manifests within a string of another one: an Argo Workflow creates the object in `resource.manifest`.
 
 use serde_json::Value;
 
@@ -8,10 +8,10 @@ use fabric_yaml::pointer::{field_path, push_token};
 use super::injected::{InjectedDocument, Note};
 use super::read::{DocumentError, EditedDocument, RawDocument};
 
-/// The code of a manifest within a text that cannot be read.
+/// The code of an unreadable manifest within a string.
 const UNREADABLE: &str = "unreadable_manifest";
 
-/// The manifests within the texts of a document, each with its JSON Pointer.
+/// The manifests within the strings of a document, each with its JSON Pointer.
 fn find(document: &Value) -> Vec<(String, String)> {
     let mut found = Vec::new();
     if group_of(document["apiVersion"].as_str().unwrap_or_default()) == "argoproj.io" {
@@ -41,7 +41,7 @@ fn walk(value: &Value, pointer: &mut String, found: &mut Vec<(String, String)>) 
     }
 }
 
-/// Injects the pod templates of the manifests within texts, each by `inject`. Returns whether a text changed.
+/// Injects the pod templates of the manifests within strings, each with `inject`. Returns whether a string changed.
 pub(super) fn inject(
     root: &mut Value,
     injected: &mut InjectedDocument,
@@ -73,7 +73,7 @@ pub(super) fn inject(
     !injected.texts.is_empty()
 }
 
-/// Adds the templates of the text at a path, with its pointer and `#` before their pointers.
+/// Adds the templates of the string at a path, with its pointer and `#` before their pointers.
 fn add_templates(injected: &mut InjectedDocument, inner: InjectedDocument, pointer: &str, path: &str) {
     let within = |message: &mut String| *message = format!("in the manifest of `{path}`, {message}");
     let outer = |inner: &str| format!("{pointer}#{inner}");

@@ -1,7 +1,7 @@
-//! A `List` that is read item by item, so that memory is in proportion to the largest one.
+//! A `List` that is read item by item. The memory is proportional to the largest item.
 //!
-//! Each item is read as a `List` of its own, between the same lines: its text, its edits and its errors are those that
-//! it has in the whole. A text that cannot be split has to be read as a whole.
+//! Each item is read as a `List` of its own, between the same lines. Its text, its edits and its errors are the same as
+//! in the whole list. A text that cannot be split must be read as a whole.
 
 use std::ops::Range;
 
@@ -24,17 +24,17 @@ pub struct List<'t> {
     line: usize,
     counted: usize,
     pub syntax: Syntax,
-    /// The value, with `null` in the place of each item.
+    /// The value, with `null` in place of each item.
     pub value: Value,
 }
 
 impl<'t> List<'t> {
-    /// Splits the text of a `List`. `None` for another document, and for one that has to be read as a whole.
+    /// Splits the text of a `List`. `None` for another document, and for a list that must be read as a whole.
     pub fn split(piece: &'t RawDocument) -> Option<Self> {
         let text = std::str::from_utf8(&piece.bytes).ok()?;
         let json = text.trim_start().starts_with('{');
         let items = if json { json_items(text)? } else { yaml_items(text)? };
-        // An alias has to be after its anchor.
+        // An alias must follow its anchor.
         if !json && ["- &", ": &"].iter().any(|anchor| text.contains(anchor)) {
             return None;
         }
@@ -73,7 +73,7 @@ impl<'t> List<'t> {
         self.items.get(index + 1).map_or("", |next| &self.text[self.items[index].end..next.start])
     }
 
-    /// Reads an item as a `List` of its own. `None` if the list has to be read as a whole.
+    /// Reads an item as a `List` of its own. `None` if the list must be read as a whole.
     pub fn read(&mut self, index: usize) -> Option<(RawDocument, Document)> {
         let item = self.items[index].clone();
         let lines = |text: &str| memchr::memchr_iter(b'\n', text.as_bytes()).count();

@@ -14,7 +14,7 @@ pub struct RawDocument {
     pub bytes: Vec<u8>,
     /// The line of the stream on which the document begins, counted from 1.
     pub line: usize,
-    /// For a document after a JSON value, the number of characters of that on the same line.
+    /// For a document after a JSON value, the number of that value's characters on the same line.
     pub after_json: Option<usize>,
 }
 
@@ -41,7 +41,7 @@ pub enum Syntax {
 pub struct Document {
     /// The syntax in which the document was read and is written.
     pub syntax: Syntax,
-    /// The value; `None` for a document of blanks and comments.
+    /// The value; `None` for a document of white space and comments.
     pub value: Option<Value>,
     /// True if a map has a key twice.
     pub(super) repeats: bool,
@@ -55,7 +55,7 @@ pub struct Document {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EditedDocument {
     pub bytes: Vec<u8>,
-    /// The comments that it no longer has. Their lines are those in the stream.
+    /// The comments that it lost, with their lines in the stream.
     pub lost: Vec<yaml::Comment>,
 }
 
@@ -72,7 +72,7 @@ pub struct DocumentError {
 }
 
 impl Document {
-    /// The document of a value that has no text, and is not written.
+    /// A document for a value that has no text and is not written.
     pub fn of(value: Value) -> Self {
         Self { syntax: Syntax::Json, value: Some(value), repeats: false, duplicate_key: None, mark: 0 }
     }
@@ -141,7 +141,7 @@ impl Document {
         })
     }
 
-    /// Returns an error if the value has not all digits of a number in the text.
+    /// Returns an error if the value lacks digits of a number in the text.
     pub fn require_exact_numbers(&self, piece: &RawDocument, value: &Value) -> Result<(), DocumentError> {
         if !yaml::has_float(value) {
             return Ok(());
@@ -157,8 +157,8 @@ impl Document {
     }
 }
 
-/// The length of the part up to the byte order mark, which is at the beginning of a document or directly after its `---`
-/// line.
+/// The length of the part up to the byte order mark, which is at the beginning of a document or directly after its
+/// `---` line.
 fn mark(text: &str) -> usize {
     let begins = |at: usize| text[at..].starts_with(BYTE_ORDER_MARK).then(|| at + BYTE_ORDER_MARK.len());
     let start = begins(0).unwrap_or(0);
@@ -167,7 +167,8 @@ fn mark(text: &str) -> usize {
     marker.and_then(|end| begins(start + end + 1)).unwrap_or(start)
 }
 
-/// Returns an error if the text cannot follow a JSON value: it has to be another value, or begin with a marker.
+/// Returns an error if the text cannot follow a JSON value: only another value, or a text that begins with a marker,
+/// can.
 fn follows_json(text: &str) -> Result<(), yaml::Error> {
     let is_blank = |line: &&str| line.trim_start().is_empty() || line.trim_start().starts_with('#');
     let blank: usize = text.split_inclusive('\n').take_while(is_blank).map(str::len).sum();

@@ -66,8 +66,7 @@ pub fn find_in_item(list: &Value, index: usize, work: Option<&Work>) -> Vec<Foun
     search.found
 }
 
-/// The pod of a review, if the webhook injects it. In a review that was written by hand, only the object may have a
-/// kind.
+/// The pod of a review, if the webhook injects it. In a handwritten review, only the object may have a kind.
 fn reviewed_pod(review: &Value) -> Option<Found> {
     let request = &review["request"];
     let kind = request["kind"]["kind"].as_str().or_else(|| request["object"]["kind"].as_str());

@@ -41,7 +41,7 @@ fn apply_one(
             container::capabilities(merge, cursor, field, instructions)
         }
         Instruction::Object { field, instructions } => {
-            // An object that the author wrote empty is meant to be there.
+            // An object that the author wrote as empty is intended.
             let is_absent = cursor.get(field.name).is_none() && field.default != Default::EmptyObject;
             if instructions.is_empty() && is_absent {
                 cursor.put(field.name, Value::Object(serde_json::Map::new()));

@@ -1,6 +1,5 @@
-//! Fields without rules of their own: values, keyed lists and sets.
-//! What one does with them follows from the schema alone. Fields of a container with rules of their own are in
-//! `container`, and maps of texts in `text`.
+//! Fields without rules of their own: values, keyed lists and sets. The schema alone determines how they are merged.
+//! Fields of a container with rules of their own are in `container`, and maps of strings in `text`.
 
 mod exclusions;
 
@@ -30,14 +29,14 @@ pub(super) fn value(
     put(merge, cursor, field, wanted)
 }
 
-/// Sets a field of which nothing excludes the value.
+/// Sets a field if nothing excludes the value.
 fn put(
     merge: &mut Merge<'_, '_>,
     cursor: &mut Cursor<'_>,
     field: &'static Field,
     wanted: Value,
 ) -> Result<(), Reason> {
-    // An empty text is none, for which the API server puts in its default.
+    // An empty string counts as absent, and the API server sets its default.
     if wanted == "" && field.is_absent(&wanted) {
         cursor.log().left_out(&[field.name], || "it is empty".to_owned());
         return Ok(());
@@ -52,11 +51,11 @@ fn put(
             cursor.log().present(&[field.name]);
             return Ok(());
         }
-        // The API server completes a pod before it calls a webhook, so that a manifest gets the same result.
+        // The API server adds defaults to a pod before it calls a webhook. A manifest must get the same result.
         None if cursor.is_added(field.name) => None,
         None => default.clone(),
     };
-    // A default is nobody's choice, and replacing it no loss.
+    // The author did not choose a default, so replacing it loses nothing.
     let is_free = merge.on_conflict == OnConflict::Replace && seen == default;
     match seen {
         Some(seen) if same(&seen, &wanted, &field.shape) => {
@@ -73,8 +72,8 @@ fn put(
     Ok(())
 }
 
-/// The `imagePullPolicy` that the API server computes for a container: that of the tag of its image. No other field that
-/// is one value has a computed default.
+/// The `imagePullPolicy` that the API server computes for a container: that of the tag of its image. No other field
+/// that is one value has a computed default.
 fn pull_policy(container: &Cursor<'_>) -> &'static str {
     let image = container.get("image").and_then(Value::as_str).unwrap_or_default();
     let (reference, digest) =
@@ -87,7 +86,7 @@ fn pull_policy(container: &Cursor<'_>) -> &'static str {
     }
 }
 
-/// Merges entries of a list that are known by some of their fields, or else by their value.
+/// Merges entries of a list that are identified by some of their fields, or else by their value.
 pub(super) fn keyed(
     merge: &mut Merge<'_, '_>,
     cursor: &mut Cursor<'_>,

@@ -35,7 +35,7 @@ pub(super) fn about_containers(
     if policy.checks.iter().all(|check| check.about == About::Pod) {
         return Ok(());
     }
-    // The warnings for which a better one is known.
+    // The warnings that a more precise one replaces.
     let mut replaced: HashSet<String> = HashSet::new();
     for Row { container, scope, .. } in rows {
         let resolver = Resolver(scope);
@@ -116,7 +116,7 @@ impl<'a, 's> Check<'a, 's> {
     /// The warning of a check whose conditions hold. One that refuses the pod ends the injection.
     fn outcome(&self, bindings: &Bindings<'_, '_>) -> Result<WarningKind, Stop> {
         let message = self.declared.message.evaluate(bindings).map_err(|error| self.failed(error))?;
-        // Of a message with a `null` in it, the text as the policy has it says more.
+        // For a message with a `null` in it, the source text in the policy says more.
         let message = if message.is_null() { self.declared.message.source() } else { text_of(&message) };
         let code = self.declared.code.clone();
         if self.declared.refuses {

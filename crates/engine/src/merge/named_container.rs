@@ -9,7 +9,7 @@ use super::apply::apply_rule;
 use super::rule::{Merge, brief};
 use crate::record::{Author, ChangeLog, Cursor, Kept, Reason, WarningKind, add_container};
 
-/// A container that a rule names, with what rules of extensions leave of it.
+/// A container that a rule names, without the parts that rules of extensions replace.
 pub(super) struct Named<'a> {
     pub(super) container: &'a NamedContainer,
     pub(super) instructions: &'a [Instruction],
@@ -51,8 +51,8 @@ pub(super) fn inject_named(
     apply_rule(merge, &mut cursor, instructions)
 }
 
-/// Returns whether the pod has a container of that name that stays as it is, and reports it: one in the other list, as
-/// names are unique among all containers of a pod, or one with another image, which is another program.
+/// Returns whether the pod has a container of that name that stays as it is, and reports it: one in the other list,
+/// because names are unique among all containers of a pod, or one with another image, which is another program.
 fn is_kept(
     merge: &Merge<'_, '_>,
     list: &'static str,

@@ -19,7 +19,7 @@ pub(super) struct PodFacts {
     pub(super) annotation_bytes: usize,
     /// The names of the pod's claims.
     pub(super) claims: HashSet<String>,
-    /// Capabilities that containers have, by the policy or on their own: pointer to the container, and name.
+    /// The capabilities of containers, from the policy or their own: pointer to the container, and name.
     pub(super) capabilities: Vec<(String, String)>,
     /// The variables that the policy sets in the current container.
     pub(super) variables: Vec<String>,
@@ -34,7 +34,7 @@ pub(super) struct PodFacts {
 /// The annotations of the pod that hold settings files.
 #[derive(Debug, Default)]
 pub(super) struct SettingsFiles {
-    /// The keys of those that containers use by now.
+    /// The keys of those that containers already use.
     pub(super) used: HashSet<String>,
     /// By the name of the settings.
     pub(super) names: HashMap<String, FileNames>,
@@ -43,7 +43,7 @@ pub(super) struct SettingsFiles {
 /// The names of the files of some settings.
 #[derive(Debug, Default)]
 pub(super) struct FileNames {
-    /// The numbers that were looked at.
+    /// The numbers that were tried.
     pub(super) count: usize,
     pub(super) by_lines: HashMap<String, String>,
 }
@@ -53,7 +53,7 @@ impl PodFacts {
     pub(super) fn of(pod: &Value, stamp: &str) -> Result<Self, Reason> {
         let annotations = pod["metadata"]["annotations"].as_object();
         let size = |(key, value): (&String, &Value)| key.len() + value.as_str().map_or(0, str::len);
-        // The stamp, which is added last, needs room too.
+        // The stamp, which is added last, needs space too.
         let stamped = annotations.is_some_and(|annotations| annotations.contains_key(STAMP));
         let stamp = if stamped { 0 } else { STAMP.len() + stamp.len() };
         let annotation_bytes = stamp + annotations.into_iter().flatten().map(size).sum::<usize>();
@@ -85,8 +85,8 @@ impl PodFacts {
         self.own_volumes.get(name).or_else(|| self.volumes.in_pod(name))
     }
 
-    /// Counts bytes that are added to the annotations. A pod with no room for all that the policy adds is left alone
-    /// rather than injected in part.
+    /// Counts bytes that are added to the annotations. A pod without space for everything that the policy adds is left
+    /// unchanged rather than injected in part.
     pub(super) fn count_annotation(&mut self, key: &str, bytes: usize) -> Result<(), Reason> {
         self.annotation_bytes = self.annotation_bytes.saturating_add(bytes);
         if self.annotation_bytes > MAX_ANNOTATIONS {

@@ -1,4 +1,4 @@
-//! A rule that is merged into the pod: the values of its templates, and what it does about another value of the pod.
+//! A rule that is merged into the pod: the values of its templates, and its handling of a different value in the pod.
 
 use serde_json::{Map, Value};
 
@@ -38,8 +38,8 @@ impl<'a, 'p> Merge<'a, 'p> {
         Self { rule: &rule.name, on_conflict: rule.on_conflict, bindings, analysis, pod }
     }
 
-    /// Notes that a value is left out, since a text in it is `null`. With `key`, it is the entry of a list that this field
-    /// names.
+    /// Notes that a value is left out because a string in it is `null`. With `key`, it is the entry of a list that this
+    /// field names.
     pub(super) fn note_null(
         &self,
         log: &mut ChangeLog,
@@ -74,8 +74,8 @@ impl<'a, 'p> Merge<'a, 'p> {
         result.map_err(|error| evaluation_failed(&format!("rule `{}`", self.rule), error))
     }
 
-    /// The instruction that the value of an expression for a field of an object compiles to; `None` for `null`, which is
-    /// noted at the path.
+    /// The instruction that the value of an expression for a field of an object compiles to; `None` for `null`, which
+    /// is noted at the path.
     pub(super) fn compiled(
         &self,
         log: &mut ChangeLog,
@@ -92,7 +92,7 @@ impl<'a, 'p> Merge<'a, 'p> {
         Ok(compiled)
     }
 
-    /// Decides about a field of which the pod has another value, and reports the decision.
+    /// Decides about a field that has a different value in the pod, and reports the decision.
     pub(super) fn settle(
         &self,
         cursor: &mut Cursor<'_>,
@@ -106,7 +106,7 @@ impl<'a, 'p> Merge<'a, 'p> {
         Ok(settled)
     }
 
-    /// Decides about an entry of a list of which the pod has another value. Replaces it if the rule says so.
+    /// Decides about an entry of a list that has a different value in the pod. Replaces it if the rule says so.
     pub(super) fn settle_entry(
         &self,
         list: &mut ListCursor<'_>,

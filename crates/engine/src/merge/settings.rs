@@ -1,8 +1,8 @@
 //! Settings of libraries for processes that do not inherit the environment of their container.
 //!
-//! The lines of a settings file are in an annotation of the pod. A downward API volume projects it, so that the file
-//! needs no object in the namespace. Containers with the same lines share one annotation. The variables themselves are
-//! merged by the rules, before this.
+//! The lines of a settings file are in an annotation of the pod. A downward API volume projects it, so the file needs
+//! no object in the namespace. Containers with the same lines share one annotation. The variables themselves are merged
+//! by the rules, before this.
 
 mod file;
 
@@ -102,13 +102,13 @@ impl SettingsOf<'_> {
         container::mounts(&mut merge, &mut cursor, field, &[mount])?;
         match file.mounted(cursor.get("volumeMounts"), facts) {
             Mounted::Annotation(_) => annotate(file, &key, lines, pod, facts, log),
-            // The container has a block device there, which is reported.
+            // The container has a block device there. This is reported.
             Mounted::Nothing | Mounted::Other(_) => Ok(()),
         }
     }
 }
 
-/// Brings the lines of a file up to date that the container mounts.
+/// Updates the lines of a file that the container mounts.
 fn update(
     file: &File<'_>,
     key: &str,

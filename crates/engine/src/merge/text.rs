@@ -1,5 +1,5 @@
-//! Texts in maps and variables, some of which hold a list: with `:` between its entries, of networks, or of objects in
-//! JSON. Each edit keeps what the text has, and its layout. Which text is edited, and by whom, is not decided here.
+//! Strings in maps and variables. Some hold a list: with `:` between its entries, of networks, or of objects in JSON.
+//! Each edit keeps the content of the string and its layout. The caller decides which string is edited.
 
 mod entries;
 mod list;

@@ -33,9 +33,9 @@ pub(super) type OwnVolumes = HashMap<String, Value>;
 #[derive(Debug, Default)]
 pub(super) struct PolicyVolumes {
     list: Vec<PolicyVolume>,
-    /// By the names that the mounts of the policy have for them.
+    /// By their names in the mounts of the policy.
     by_key: HashMap<String, usize>,
-    /// By the names that they have in the pod.
+    /// By their names in the pod.
     by_name: HashMap<String, usize>,
 }
 
@@ -47,8 +47,8 @@ impl PolicyVolumes {
         }
     }
 
-    /// Adds a volume of settings, and returns the name by which a mount refers to it. No volume of a rule or of other
-    /// settings has that name.
+    /// Adds a volume of settings, and returns its name for mounts. No volume of a rule or of other settings has that
+    /// name.
     pub(super) fn declare_settings(&mut self, settings: &str, value: Value) -> String {
         let key = format!("{settings}:{}", value["name"].as_str().unwrap_or_default());
         self.add(key.clone(), Author::File(settings.to_owned()), value);
@@ -128,7 +128,7 @@ impl PolicyVolumes {
     }
 }
 
-/// Adds the volumes that are mounted by now.
+/// Adds the volumes that are mounted so far.
 pub(super) fn add_missing(
     pod: &mut Value,
     volumes: PolicyVolumes,
@@ -172,7 +172,8 @@ fn candidates(name: &str) -> impl Iterator<Item = String> + '_ {
     })
 }
 
-/// Returns whether a volume of the pod is the policy's: it has everything that the policy's has, except for the name.
+/// Returns whether a volume of the pod is equivalent to the policy's: it has everything that the policy's has, except
+/// for the name.
 pub(super) fn is_volume(existing: &Value, wanted: &Value) -> bool {
     let mut wanted = wanted.clone();
     wanted["name"] = existing["name"].clone();

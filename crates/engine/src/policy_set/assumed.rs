@@ -1,4 +1,4 @@
-//! What the policies would do with a pod that asked for the fabric.
+//! The decision of the policies if a pod requested the fabric.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use fabric_policy::PodContext;
 use super::{PolicySet, mutate};
 
 impl PolicySet {
-    /// Returns whether no policy would add a fabric to a pod with the annotation of a trigger, since its nodes or the
+    /// Returns whether no policy would add a fabric to a pod with the trigger annotation, because its nodes or the
     /// labels that it selects have none.
     pub(crate) fn would_leave_alone(
         &self,

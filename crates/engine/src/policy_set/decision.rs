@@ -12,9 +12,9 @@ use super::providers::{Chosen, choose, stamped};
 /// The decision about a pod.
 pub(super) enum Decision<'p> {
     Inject(&'p Policy, Box<PodAnalysis>),
-    /// These policies match the pod, but for their conditions.
+    /// These policies match the pod, apart from their conditions.
     Skip(Vec<&'p Policy>, Reason),
-    /// These policies match the pod, and none has anything to add, whichever is for its nodes.
+    /// These policies match the pod, and none has anything to add, whatever its nodes.
     LeaveAlone(Vec<&'p Policy>, Reason),
     Leave(Option<&'p Policy>, Reason),
     Refuse(Option<&'p Policy>, Reason),
@@ -57,7 +57,7 @@ pub(super) fn decide<'p>(
     if let (true, [policy]) = (by_name, found.as_slice()) {
         return by_this(policy, pod, context, trace);
     }
-    // An extension takes the pods that it matches from what it extends.
+    // An extension inherits `match` from its base.
     let extensions = |base: &Policy| {
         found.iter().filter(|policy| policy.definition().is_extension_of(base.definition())).count()
     };
@@ -100,7 +100,7 @@ pub(super) fn decide<'p>(
     }
 }
 
-/// The decision to inject a pod by a policy, whatever its condition says.
+/// The decision to inject a pod by a policy, regardless of its condition.
 fn by_this<'p>(
     policy: &'p Policy,
     pod: &Value,
@@ -121,7 +121,7 @@ fn by_reason(policy: &Policy, reason: Reason) -> Decision<'_> {
     }
 }
 
-/// The decision about a pod for which no policy can be chosen: refused if one of them would add something to it.
+/// The decision about a pod if no policy can be chosen: refused if one of them would add something to it.
 fn undecided<'p>(
     policies: Vec<&'p Policy>,
     pod: &Value,
@@ -147,7 +147,7 @@ fn undecided<'p>(
     Decision::LeaveAlone(policies, Reason::NoGpuContainer { resources, claims: Vec::new() })
 }
 
-/// Returns whether the pod names Windows, or is a host process of it.
+/// Returns whether the pod is for Windows, or is a Windows host process.
 fn is_windows(spec: &Value) -> bool {
     let host_process = |holder: &Value| holder["securityContext"]["windowsOptions"]["hostProcess"] == true;
     let containers = ["containers", "initContainers"].into_iter().filter_map(|list| spec[list].as_array());

@@ -1,6 +1,6 @@
 //! The choice of the provider for a pod, if policies of several providers are in use.
 //!
-//! In this order: the annotation by which the pod names it, the policy that injected the pod before, the labels of nodes
+//! In this order: the annotation in which the pod names it, the policy that injected the pod before, the node labels
 //! that the pod selects and that only one provider has, and the nodes that the pod fits.
 
 use std::collections::BTreeSet;
@@ -69,7 +69,7 @@ fn providers(policies: &[&Policy]) -> Vec<String> {
     providers.into_iter().map(str::to_owned).collect()
 }
 
-/// What it takes to compare a node, or a value of a label, with a policy.
+/// The steps to compare a node, or a value of a label, with a policy.
 const STEPS_OF_POLICY: usize = 10;
 
 /// Providers to whose nodes a pod can be scheduled.
@@ -84,7 +84,7 @@ fn selected<'p>(policies: &[&'p Policy], spec: &Value, context: &PodContext) -> 
     let selector = spec["nodeSelector"].as_object().into_iter().flatten();
     let mut all: Vec<Providers<'p>> =
         selector.filter_map(|(label, value)| of_label(label, &[value.as_str()])).collect();
-    // Terms are alternatives: each has to select some.
+    // Terms are alternatives: each must select some.
     let of_term = |term| {
         let each = expressions(term).filter_map(|requirement| of_requirement(requirement, &of_label));
         all_of(each.collect())
@@ -125,14 +125,14 @@ fn of_label<'p>(
     values.iter().copied().map(of_value).collect()
 }
 
-/// The providers that meet all requirements; if there is none, all of them, among which nothing can choose.
+/// The providers that meet all requirements. If there are none, all of them, which leaves the choice open.
 fn all_of(sets: Vec<Providers<'_>>) -> Option<Providers<'_>> {
     let union = sets.iter().flatten().copied().collect();
     let common = sets.into_iter().reduce(|one, other| one.intersection(&other).copied().collect())?;
     Some(if common.is_empty() { union } else { common })
 }
 
-/// The policies for the nodes that a pod fits. Nodes that no policy names are for the policies without `match.nodes`.
+/// The policies for the nodes that a pod fits. Nodes that no policy names belong to the policies without `match.nodes`.
 fn of_nodes<'p>(
     mut policies: Vec<&'p Policy>,
     pod: &Value,
@@ -159,7 +159,7 @@ fn of_nodes<'p>(
     }
 }
 
-/// What a pod requests of the GPUs that policies know. A device class is no resource of a node.
+/// The GPUs, of those that policies know, that a pod requests. A device class is not a resource of a node.
 fn requested_gpus<'p>(policies: &[&'p Policy], pod: &Value) -> Vec<(&'p str, i64)> {
     let requests = requests(pod);
     let names: BTreeSet<&'p str> =
@@ -168,7 +168,7 @@ fn requested_gpus<'p>(policies: &[&'p Policy], pod: &Value) -> Vec<(&'p str, i64
     requested.filter_map(|name| Some((name, requests[name].as_i64().filter(|count| *count > 0)?))).collect()
 }
 
-/// Whether the pod fits a node now, and of each policy, whether it is for one of the nodes that decide.
+/// Whether the pod fits a node now, and for each policy, whether it applies to one of the nodes that decide.
 fn named(
     policies: &[&Policy],
     pod: &Value,

@@ -3,7 +3,7 @@
 use super::report::{Kept, Reason, Warning, WarningKind};
 
 impl Reason {
-    /// Codes of the reasons for which a pod is left alone.
+    /// Codes of the reasons why a pod is left alone.
     pub const LEFT_ALONE: &[&str] = &[
         "no_policy_matches",
         "trigger_value",
@@ -17,10 +17,10 @@ impl Reason {
         "malformed_pod",
     ];
 
-    /// Codes of the reasons for which a pod is skipped.
+    /// Codes of the reasons why a pod is skipped.
     pub const SKIPPED: &[&str] = &["condition_false", "no_rule_applies", "no_gpu_container"];
 
-    /// Codes of the reasons for which a pod is refused, apart from those that policies declare.
+    /// Codes of the reasons why a pod is refused, apart from those that policies declare.
     pub const REFUSED: &[&str] = &[
         "several_policies_match",
         "several_providers",
@@ -30,7 +30,7 @@ impl Reason {
         "cost",
     ];
 
-    /// Codes of the reasons for which injection fails through no fault of the pod.
+    /// Codes of the reasons why injection fails through no fault of the pod.
     pub const FAULTS: &[&str] = &["evaluation_failed", "not_idempotent", "nodes_unknown"];
 
     /// The stable code, for programs.
@@ -56,14 +56,14 @@ impl Reason {
             Self::Conflict { .. } => "conflict",
             Self::Policy { code, .. } => code,
             Self::NotIdempotent { .. } => "not_idempotent",
-            // As for a review that the server has no time to evaluate.
+            // As for a review that the server could not evaluate in time.
             Self::Stopped => "overload",
             Self::Cost { .. } => "cost",
             Self::EvaluationFailed { .. } => "evaluation_failed",
         }
     }
 
-    /// Returns whether the pod asks for the fabric in a way that means nothing.
+    /// Returns whether the pod requests the fabric in a way that has no effect.
     pub fn is_near_miss(&self) -> bool {
         matches!(self, Self::TriggerValue { .. })
     }
@@ -75,7 +75,7 @@ impl Reason {
 }
 
 impl Warning {
-    /// The codes of all warnings but those that policies declare.
+    /// The codes of all warnings except those that policies declare.
     pub const CODES: &[&str] = &[
         "kept_env",
         "kept_mount",
@@ -105,8 +105,8 @@ impl Warning {
         "kept_fabric",
     ];
 
-    /// Returns whether somebody has to do something about it: the pod gets less than the policy has for it, or something
-    /// that may be wrong. A value of the pod that stays is the choice of its author.
+    /// Returns whether the warning requires action: the pod gets less than the policy has for it, or a value that may
+    /// be wrong. A value of the pod that stays is the choice of its author.
     pub fn asks_for_action(&self) -> bool {
         !matches!(
             self.kind,

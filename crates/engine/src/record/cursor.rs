@@ -1,6 +1,6 @@
 //! A position in the pod: the only way to change it.
 //!
-//! A cursor owns the path to its value and the change log, so that a change and its record cannot differ.
+//! A cursor owns the path to its value and the change log, so a change and its record cannot differ.
 
 use serde_json::{Map, Value};
 
@@ -83,7 +83,7 @@ impl<'a> Cursor<'a> {
         self.log.leave(before);
     }
 
-    /// Sets a field to a value of which each part was traced when it was built.
+    /// Sets a field to a value whose parts were traced when it was built.
     fn put_built(&mut self, key: &str, value: Value) {
         let trace = self.log.trace.take();
         self.put(key, value);
@@ -99,7 +99,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Changes the object in a field. Without one, an object that the changes leave non-empty is added.
+    /// Changes the object in a field. If it is absent, an object is added unless the changes leave it empty.
     pub(crate) fn within<T>(
         &mut self,
         key: &str,
@@ -108,7 +108,7 @@ impl<'a> Cursor<'a> {
         self.change(key, &Value::Object(Map::new()), |value, log| change(&mut Cursor::of(value, log)?))
     }
 
-    /// Changes the list in a field. Without one, a list that the changes leave non-empty is added.
+    /// Changes the list in a field. If it is absent, a list is added unless the changes leave it empty.
     pub(crate) fn list<T>(
         &mut self,
         key: &str,
@@ -120,7 +120,7 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    /// Changes the value in a field. Without one, it is added if the changes to an empty one leave something in it.
+    /// Changes the value in a field. If it is absent, it is added unless the changes leave it empty.
     fn change<T>(
         &mut self,
         key: &str,
@@ -144,7 +144,7 @@ impl<'a> Cursor<'a> {
         result
     }
 
-    /// Returns whether the policy added the object, or what it is in.
+    /// Returns whether the policy added the object, or a value that contains it.
     pub(crate) fn is_added(&mut self, key: &str) -> bool {
         let before = self.log.enter(key);
         let added = self.log.is_added();
@@ -157,7 +157,7 @@ impl<'a> Cursor<'a> {
         self.log.added_container(pointer)
     }
 
-    /// Returns whether the policy added the value of a field, or what it is in.
+    /// Returns whether the policy added the value of a field, or a value that contains it.
     pub(crate) fn was_added(&mut self, key: &str) -> bool {
         let before = self.log.enter(key);
         let added = self.log.was_added();
@@ -191,7 +191,7 @@ impl<'a> Cursor<'a> {
 }
 
 impl ListCursor<'_> {
-    /// The entries as they are now. Whoever asks for them looks for one.
+    /// The current entries. Callers look for one of them.
     pub(crate) fn entries(&self) -> &[Value] {
         self.log.takes(self.list.len());
         self.list
@@ -224,7 +224,7 @@ impl ListCursor<'_> {
         self.log.leave(before);
     }
 
-    /// Changes the object that an entry is.
+    /// Changes an entry that is an object.
     pub(crate) fn entry<T>(
         &mut self,
         index: usize,
@@ -236,7 +236,7 @@ impl ListCursor<'_> {
         result
     }
 
-    /// Returns whether the policy added an entry, or what it is in.
+    /// Returns whether the policy added an entry, or a value that contains it.
     pub(crate) fn was_added(&mut self, index: usize) -> bool {
         let before = self.log.enter_index(index);
         let added = self.log.was_added();
@@ -262,7 +262,7 @@ impl ListCursor<'_> {
     }
 }
 
-/// Appends a container to a list of the pod, with nothing but its name, for the instructions of an overlay to fill.
+/// Appends a container with only its name to a list of the pod. The instructions of an overlay fill it in.
 pub(crate) fn add_container(
     pod: &mut Value,
     log: &mut ChangeLog,
@@ -280,7 +280,7 @@ pub(crate) fn add_container(
     Ok(index)
 }
 
-/// A value of another kind than a pod has there. `path` is a JSON Pointer or a field path.
+/// A value of a kind that a pod cannot have there. `path` is a JSON Pointer or a field path.
 pub(crate) fn malformed(path: &str, wanted: &'static str, seen: &Value) -> Reason {
     let path = if path.is_empty() { "the pod" } else { path };
     Reason::MalformedPod { path: path.to_owned(), wanted, seen: shorten(&seen.to_string()) }

@@ -10,11 +10,11 @@ use fabric_policy::{Definition, VALUE};
 /// The value of a condition for a pod or a container.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ConditionFact {
-    /// The condition as the policy has it, without `${` and `}`.
+    /// The condition as written in the policy, without `${` and `}`.
     pub expression: String,
     /// The value; `null` if the condition cannot be evaluated.
     pub value: Option<bool>,
-    /// The reason for which it cannot be evaluated.
+    /// Why it cannot be evaluated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// The values that it reads.
@@ -50,7 +50,7 @@ pub enum ConditionOf {
     Containers(usize),
     /// `when` of a file.
     File(usize),
-    /// The conditions of a check, of which the fact has the last one.
+    /// The conditions of a check. The fact has the last one.
     Check(usize),
 }
 
@@ -70,13 +70,13 @@ pub struct Evaluated {
 pub struct VariableIn {
     pub name: String,
     pub scope: ScopeOf,
-    /// The value, or the reason for which it has none.
+    /// The value, or why it has none.
     pub value: Result<Value, String>,
     pub reads: Vec<Read>,
 }
 
 impl ConditionFact {
-    /// The fact about a condition, without what it reads.
+    /// The fact about a condition, without the values that it reads.
     pub(super) fn of(condition: &Interpolation, holds: &Result<bool, EvaluationError>) -> Self {
         Self {
             expression: condition.on_one_line(),
@@ -86,8 +86,8 @@ impl ConditionFact {
         }
     }
 
-    /// The fact about the condition of a policy whose variables are not shown: with the values that the variables among
-    /// them read.
+    /// The fact about the condition of a policy whose variables are not shown. It includes the values that those
+    /// variables read.
     pub(crate) fn through_variables(
         definition: &Definition,
         condition: &Interpolation,

@@ -1,4 +1,4 @@
-//! The change log of one pod: the JSON Patch, the undoing and every report are read off it.
+//! The change log of one pod, from which the JSON Patch, the undoing and every report are derived.
 
 use std::collections::HashSet;
 
@@ -34,16 +34,16 @@ pub(crate) struct ChangeLog {
     written: usize,
     /// JSON Pointer to the current value.
     pointer: String,
-    /// The length of the pointer to the outermost of the added values that the current one is within.
+    /// The length of the pointer to the outermost added value that contains the current one.
     within_added: Option<usize>,
     /// The number of writes into the pod.
     pub(crate) writes: usize,
-    /// The depth of values that are being built, and that no change has added to the pod yet.
+    /// The depth of values that are being built and are not yet part of the pod.
     building: usize,
     pub(crate) warnings: Vec<Warning>,
     /// True if injecting the result changed it.
     pub(crate) changed_again: bool,
-    /// True if a value is left out for what a later value may change.
+    /// True if a value is left out because of something that a later value may change.
     pub(crate) may_pass: bool,
     /// True if a list was replaced by an empty one.
     pub(crate) emptied: bool,
@@ -63,13 +63,13 @@ impl ChangeLog {
         goes_on(self.work.as_ref(), steps);
     }
 
-    /// Goes to the root of the pod.
+    /// Moves to the root of the pod.
     pub(crate) fn go_to_pod(&mut self) {
         self.pointer.clear();
         self.within_added = None;
     }
 
-    /// Goes to a container.
+    /// Moves to a container.
     pub(crate) fn go_to_container(&mut self, list: &str, index: usize) {
         self.go_to_pod();
         self.enter("spec");
@@ -86,14 +86,15 @@ impl ChangeLog {
         &self.pointer
     }
 
-    /// Goes one step down. [`Self::leave`] goes back to the length that this returns.
+    /// Moves one step down. [`Self::leave`] goes back to the length that this returns.
     pub(crate) fn enter(&mut self, token: &str) -> usize {
         let before = self.note_added();
         push_token(&mut self.pointer, token);
         before
     }
 
-    /// Notes that what is within the current value is within an addition, if it is one. Returns the length of its pointer.
+    /// Notes that the content of the current value is part of an addition, if the value is one. Returns the length of
+    /// its pointer.
     fn note_added(&mut self) -> usize {
         self.takes(STEPS_TO_VALUE);
         let length = self.pointer.len();
@@ -103,7 +104,7 @@ impl ChangeLog {
         length
     }
 
-    /// Goes to an entry of a list.
+    /// Moves to an entry of a list.
     pub(crate) fn enter_index(&mut self, index: usize) -> usize {
         use std::fmt::Write as _;
         let before = self.note_added();
@@ -145,7 +146,7 @@ impl ChangeLog {
         if self.is_added() {
             return;
         }
-        // The first record of a value has what the pod came with.
+        // The first record of a value has the original value of the pod.
         if !self.changes.contains_key(&self.pointer) {
             self.record(before, may_grow);
         }
@@ -155,7 +156,7 @@ impl ChangeLog {
     pub(crate) fn removed(&mut self, before: Value) {
         self.note_write();
         match self.changes.get(&self.pointer) {
-            // What the policy itself added is not in the pod that the patch starts from.
+            // Additions of the policy are not in the pod that the patch starts from.
             Some(Change { before: None, .. }) => _ = self.changes.shift_remove(&self.pointer),
             Some(_) => {}
             None if self.is_added() => {}
@@ -189,7 +190,7 @@ impl ChangeLog {
         enclosing.chain([pointer]).any(|pointer| self.may_grow(pointer))
     }
 
-    /// Returns whether the current value, or what it is in, was added.
+    /// Returns whether the current value, or a value that contains it, was added.
     pub(crate) fn was_added(&self) -> bool {
         self.is_added() || self.changes.get(&self.pointer).is_some_and(|change| change.before.is_none())
     }
@@ -241,7 +242,7 @@ impl ChangeLog {
         }
     }
 
-    /// Drops changes that later changes reverted, and restores the pod's spelling of the values.
+    /// Drops changes that later changes reverted, and restores the pod's original spelling of the values.
     pub(crate) fn drop_reverted(&mut self, pod: &mut Value) {
         let emptied = self.emptied;
         let mut reverted: HashSet<String> = HashSet::new();
@@ -304,14 +305,14 @@ fn size_of(value: &Value) -> usize {
     }
 }
 
-/// Returns whether one rule added a list of which another one removed the entries: an empty list is none.
+/// Returns whether one rule added a list whose entries another one removed. An empty list counts as absent.
 fn is_emptied(pointer: &str, change: &Change, pod: &Value) -> bool {
     let was_absent = change.before.as_ref().is_none_or(Value::is_null);
     let is_empty = || at_pointer(pod, pointer).and_then(Value::as_array).is_some_and(Vec::is_empty);
     was_absent && is_empty() && matches!(shape_at(pointer), Some(Shape::List { .. }))
 }
 
-/// Returns whether later changes gave a value back that the pod came with, and restores its spelling.
+/// Returns whether later changes restored an original value of the pod, and restores its spelling.
 fn is_reverted(pointer: &str, change: &Change, pod: &mut Value, reverted: &mut HashSet<String>) -> bool {
     let Some(before) = change.before.as_ref().filter(|before| !before.is_null()) else { return false };
     let Some(now) = pod.pointer_mut(pointer) else { return false };
@@ -326,8 +327,8 @@ fn is_reverted(pointer: &str, change: &Change, pod: &mut Value, reverted: &mut H
 
 /// The pointers of the changed values, each with whether it replaced another value.
 ///
-/// A value is read from the finished pod, so that the patch gives that pod by construction. Additions to lists are in
-/// order, so that every index is right when its turn comes.
+/// Values are read from the finished pod, so the patch yields that pod by construction. Additions to lists are in
+/// order, so every index is right when its operation is applied.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Changes(Vec<(String, bool)>);
 

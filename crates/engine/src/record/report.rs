@@ -14,7 +14,7 @@ use fabric_yaml::pointer::field_path;
 
 pub use choice::NodesLookedAt;
 
-/// The reason for which a pod is unchanged or refused.
+/// Why a pod is unchanged or refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reason {
@@ -25,14 +25,14 @@ pub enum Reason {
         key: String,
         seen: String,
         wanted: String,
-        /// The type of the value, if it is no string.
+        /// The type of the value, if it is not a string.
         not_a_string: Option<&'static str>,
     },
     /// An annotation excludes the pod.
     OptedOut { key: String, value: String },
     /// The kubelet's copy of a static pod, which cannot be changed.
     MirrorPod,
-    /// A Windows pod, for which the API server refuses Linux security settings.
+    /// A Windows pod. The API server rejects Linux security settings in it.
     WindowsPod,
     /// No container requests a GPU, and no rule applies to pods without GPUs.
     NoGpuContainer {
@@ -65,7 +65,7 @@ pub enum Reason {
         providers: Vec<String>,
         looked_at: NodesLookedAt,
     },
-    /// A setting depends on the node, has no least, and the pod leaves the choice of the node.
+    /// A setting depends on the node and has no lowest value, and the pod does not choose the node.
     SettingUndecided {
         /// A parameter, or the path of a field.
         setting: String,
@@ -77,7 +77,7 @@ pub enum Reason {
     AnnotationLimit { key: String },
     /// The additions of the policy alone are larger than the objects that the API server accepts.
     PodLimit,
-    /// A value of the pod has the wrong type, for which the API server refuses the pod.
+    /// A value of the pod has the wrong type. The API server will reject the pod.
     MalformedPod { path: String, wanted: &'static str, seen: String },
     /// More than one policy matches the pod.
     SeveralPoliciesMatch { policies: Vec<String> },
@@ -92,7 +92,7 @@ pub enum Reason {
     },
     /// The caller ended the evaluation.
     Stopped,
-    /// The pod takes more work than one of its size may.
+    /// The pod takes more work than allowed for its size.
     Cost {
         /// The most steps.
         steps: u64,
@@ -140,12 +140,13 @@ impl fmt::Display for Reason {
             Self::NoPolicyMatches => write!(f, "no policy matches this pod"),
             Self::TriggerValue { key, seen, wanted, not_a_string: Some(kind) } => write!(
                 f,
-                "the annotation `{key}` is the {kind} `{seen}`, and only the string `\"{wanted}\"` asks for the fabric"
+                "the annotation `{key}` is the {kind} `{seen}`, but only the string `\"{wanted}\"` requests the \
+                 fabric"
             ),
             Self::TriggerValue { key, seen, wanted, .. } => {
-                write!(f, "the annotation `{key}` is `{seen}`, and only `{wanted}` asks for the fabric")
+                write!(f, "the annotation `{key}` is `{seen}`, but only `{wanted}` requests the fabric")
             }
-            Self::OptedOut { key, value } => write!(f, "the annotation `{key}: {value}` takes the pod out"),
+            Self::OptedOut { key, value } => write!(f, "the annotation `{key}: {value}` opts the pod out"),
             Self::MirrorPod => write!(f, "the pod is the kubelet's copy of a static pod"),
             Self::WindowsPod => write!(f, "the pod runs on Windows"),
             Self::NoGpuContainer { resources, claims } => {
@@ -153,11 +154,11 @@ impl fmt::Display for Reason {
                 let claims = claims.iter().map(|name| format!("a claim `{name}`"));
                 write!(
                     f,
-                    "no container asks for {}",
+                    "no container requests {}",
                     resources.chain(claims).collect::<Vec<_>>().join(" or ")
                 )
             }
-            Self::NothingToAdd => write!(f, "the pod has all that the policy would add"),
+            Self::NothingToAdd => write!(f, "the pod already has everything that the policy would add"),
             Self::NodesUnknown
             | Self::OtherProvider { .. }
             | Self::SeveralProviders { .. }
@@ -165,25 +166,19 @@ impl fmt::Display for Reason {
             | Self::ConditionFalse { .. } => self.fmt_choice(f),
             Self::NoRuleApplies => write!(f, "no rule of the policy applies to this pod"),
             Self::AnnotationLimit { key } => {
-                write!(
-                    f,
-                    "with `{key}`, the pod's annotations would be larger than the 256 KiB that they may have"
-                )
+                write!(f, "with `{key}`, the pod's annotations would exceed the 256 KiB limit")
             }
             Self::PodLimit => {
-                write!(
-                    f,
-                    "with the additions of the policy, the pod would be larger than the 3 MiB that it may have"
-                )
+                write!(f, "with the additions of the policy, the pod would exceed the 3 MiB limit")
             }
             Self::MalformedPod { path, wanted, seen } => {
-                write!(f, "`{path}` has to be {wanted}, and is `{seen}`; the API server will refuse the pod")
+                write!(f, "`{path}` must be {wanted}, but is `{seen}`; the API server will refuse the pod")
             }
             Self::SeveralPoliciesMatch { policies } => {
                 write!(
                     f,
-                    "the policies {} all match this pod, and only one can inject it; write conditions (`match.when`) that \
-                     exclude each other, or do not load one of them",
+                    "the policies {} all match this pod, but only one can inject it; make their conditions \
+                     (`match.when`) exclude each other, or load only one of them",
                     quoted(policies)
                 )
             }
@@ -191,7 +186,7 @@ impl fmt::Display for Reason {
             Self::Conflict { rule, path, seen, wanted } => {
                 write!(
                     f,
-                    "`{path}` is `{seen}` where rule `{rule}` insists on `{wanted}`; remove it or set that"
+                    "`{path}` is `{seen}`, but rule `{rule}` requires `{wanted}`; remove it, or set that value"
                 )
             }
             Self::NotIdempotent { path } => {
@@ -203,8 +198,8 @@ impl fmt::Display for Reason {
             Self::Stopped => write!(f, "the evaluation took too long"),
             Self::Cost { steps } => write!(
                 f,
-                "the pod takes more than the {steps} steps of work that one of its size may take, most often because of the terms and \
-                 values by which it selects nodes, or of a loop within a loop in the policy; shorten them"
+                "the pod takes more than the {steps} steps of work that one of its size may take, usually because \
+                 of many node selector terms and values, or a loop within a loop in the policy; shorten them"
             ),
             Self::EvaluationFailed { place, expression, message, .. } => {
                 write!(f, "`{expression}` of {place} cannot be evaluated for this pod: {message}")
@@ -254,9 +249,9 @@ pub enum WarningKind {
     },
     /// The operator's value differs from that of the table.
     ParameterContradicts { parameter: String, value: String, table: String, selected: SelectedLabel },
-    /// The nodes offer less than the table has for them.
+    /// The nodes offer fewer devices than the table states for them.
     NodesOfferLess { parameter: String, value: String, table: String, selected: SelectedLabel },
-    /// The nodes that the pod may get have different numbers, of which it gets the least above zero.
+    /// The nodes that the pod may get have different numbers. The pod gets the lowest above zero.
     NodesDisagree {
         parameter: String,
         value: String,
@@ -268,10 +263,10 @@ pub enum WarningKind {
     /// A capability that the kernel does not grant.
     CapabilityWithoutRoot {
         capability: String,
-        /// The setting by which the container does not run as root.
+        /// The setting that keeps the container from running as root.
         because: String,
     },
-    /// A value was left out, because the API server refuses it next to another value of the pod.
+    /// A value was left out because the API server rejects it next to another value of the pod.
     Excluded {
         /// The value that was left out.
         setting: String,
@@ -297,13 +292,13 @@ pub enum WarningKind {
     KeptFabric { names: Vec<String> },
     /// No networks are attached to a hostNetwork pod.
     HostNetwork,
-    /// The container has another file for settings, so that those of the policy are in its environment only.
+    /// The container has another settings file, so the settings of the policy are only in its environment.
     SettingsElsewhere {
         /// The variable that names the other file.
         variable: String,
         file: String,
     },
-    /// A variable is in the environment only, since a settings file cannot hold its value.
+    /// A variable is only in the environment, because a settings file cannot hold its value.
     NotInFile { variable: String, file: String },
     /// A warning that the policy itself declares.
     Policy { code: String, message: String },
@@ -322,7 +317,7 @@ impl WarningKind {
         )
     }
 
-    /// Returns whether another merge may come to another result.
+    /// Returns whether another merge may have a different result.
     pub(crate) fn may_pass(&self) -> bool {
         self.is_left_out() || matches!(self, Self::Replaced { .. })
     }
@@ -353,7 +348,10 @@ impl fmt::Display for Warning {
                 write!(f, "`{path}` was `{seen}`; rule `{rule}` set `{wanted}`")
             }
             WarningKind::RenamedVolume { from, to } => {
-                write!(f, "the pod has another volume `{from}`, so that of rule `{rule}` is called `{to}`")
+                write!(
+                    f,
+                    "the pod has a different volume `{from}`, so the volume of rule `{rule}` is named `{to}`"
+                )
             }
             WarningKind::MountWithoutVolume { volume } => {
                 write!(f, "`{path}`: rule `{rule}` mounts the volume `{volume}`, which the pod does not have")
@@ -382,8 +380,8 @@ impl fmt::Display for Warning {
             ),
             WarningKind::NodesDisagree { parameter, value, kinds } => write!(
                 f,
-                "`{parameter}` is {value}, the least of the nodes that the pod may get; for more, select one kind of \
-                 them: {kinds}"
+                "`{parameter}` is {value}, the lowest value of the nodes that the pod fits; for more, select one \
+                 kind of node: {kinds}"
             ),
             WarningKind::NoNodeFits { resource, requested, most } => {
                 no_node_fits(f, resource, *requested, *most)
@@ -391,11 +389,14 @@ impl fmt::Display for Warning {
             WarningKind::CapabilityWithoutRoot { capability, because } => write!(
                 f,
                 "run `{path}` as root, or raise the memory lock limit of the container runtime on the nodes \
-                 (`LimitMEMLOCK=infinity`): `{capability}` has no effect for another user ({because}), and NCCL falls \
-                 back to TCP"
+                 (`LimitMEMLOCK=infinity`): `{capability}` has no effect for a non-root user ({because}), and NCCL \
+                 falls back to TCP"
             ),
             WarningKind::Excluded { setting, against } => {
-                write!(f, "`{path}`: `{setting}` of rule `{rule}` is left out, since the pod has `{against}`")
+                write!(
+                    f,
+                    "`{path}`: `{setting}` of rule `{rule}` is left out, because the pod has `{against}`"
+                )
             }
             WarningKind::NoSuchContainer { name } => write!(
                 f,
@@ -403,17 +404,18 @@ impl fmt::Display for Warning {
             ),
             WarningKind::ClaimWithoutPodClaim { claim } => write!(
                 f,
-                "`{path}`: the claim `{claim}` of rule `{rule}` is left out, since the pod has no claim of that name"
+                "`{path}`: the claim `{claim}` of rule `{rule}` is left out, because the pod has no claim of that \
+                 name"
             ),
             WarningKind::Restamped { before, after } => write!(
                 f,
-                "inject the original manifest again for the values of `{after}`, which is the stamp now: the pod came \
-                 with the stamp `{before}`, and the values that it has stay"
+                "inject the original manifest again for the values of `{after}`, the stamp that the pod has now: \
+                 it came with the stamp `{before}`, and keeps the values that it has"
             ),
             WarningKind::InjectedBefore { stamp } => write!(
                 f,
-                "to remove what `{stamp}` added, start from the original manifest: the pod came with that stamp, and is \
-                 skipped now"
+                "to remove what `{stamp}` added, start from the original manifest: the pod came with that stamp, \
+                 and is now skipped"
             ),
             WarningKind::HugePagesAlone { resource } => write!(
                 f,
@@ -425,17 +427,17 @@ impl fmt::Display for Warning {
             ),
             WarningKind::KeptFabric { names } => write!(
                 f,
-                "the pod asks for {} itself, so the devices of this policy are left out",
+                "the pod requests {} itself, so the devices of this policy are left out",
                 names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
             ),
             WarningKind::SettingsElsewhere { variable, file } => write!(
                 f,
-                "remove `{variable}` from `{path}`, or add the settings `{rule}` to its file: it names another file \
-                 than `{file}`, and ranks that are started over ssh do not inherit the environment"
+                "remove `{variable}` from `{path}`, or add the settings `{rule}` to its file: it names a file \
+                 other than `{file}`, and ranks that are started over ssh do not inherit the environment"
             ),
             WarningKind::NotInFile { variable, file } => write!(
                 f,
-                "`{path}`: `{variable}` is in the environment only, since `{file}` cannot hold its value"
+                "`{path}`: `{variable}` is only in the environment, because `{file}` cannot hold its value"
             ),
             WarningKind::Policy { message, .. } if path.is_empty() => f.write_str(message),
             WarningKind::Policy { message, .. } => write!(f, "`{path}`: {message}"),
@@ -457,8 +459,8 @@ fn no_node_fits(f: &mut fmt::Formatter<'_>, resource: &str, requested: i64, most
     if most == 0 {
         return write!(
             f,
-            "no node that the pod fits offers `{resource}`, of which it requests {requested}: check whether the device \
-             plugin runs there"
+            "the pod requests {requested} of `{resource}`, and no node that it fits offers any: check whether the \
+             device plugin runs there"
         );
     }
     write!(

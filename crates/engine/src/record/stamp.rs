@@ -1,4 +1,5 @@
-//! The annotations that name the policy which injected a pod, or the policies that skipped it. A pod has one of the two.
+//! The annotations that name the policy which injected a pod, or the policies that skipped it. A pod has one of the
+//! two.
 
 use serde_json::Value;
 
@@ -9,7 +10,7 @@ use super::report::{Reason, Warning, WarningKind};
 use super::trace::Author;
 use super::warnings::with_field_paths;
 
-/// The API server refuses more bytes of annotations than this, keys and values together.
+/// The API server's limit on the size of annotations, keys and values together.
 pub(crate) const MAX_ANNOTATIONS: usize = 256 * 1024;
 
 /// The annotation that names the policy which injected a pod, and its content: `<policy>@<12 hex digits>`.
@@ -18,14 +19,14 @@ pub const STAMP: &str = "fabric-injector.io/injected";
 /// The annotation of a pod that is left alone on purpose: the reason, and the policies in the form of [`STAMP`].
 pub const SKIPPED: &str = "fabric-injector.io/skipped";
 
-/// The annotation by which a pod names its provider, or one of the policies in use.
+/// The annotation in which a pod names its provider, or one of the policies in use.
 pub const PROVIDER: &str = "fabric-injector.io/provider";
 
-/// The annotation with the kinds of nodes for which a pod was injected: a list of objects with `labels`, `gpus` and
+/// The annotation with the kinds of nodes that a pod was injected for: a list of objects with `labels`, `gpus` and
 /// `resources`, in JSON.
 pub const NODES: &str = "fabric-injector.io/nodes";
 
-/// Keeps the nodes for which a pod is injected. They may have changed when it is injected again.
+/// Keeps the nodes that a pod is injected for. They may have changed when it is injected again.
 pub(crate) fn keep_nodes(kinds: &str, pod: &mut Value, log: &mut ChangeLog) -> Result<(), Reason> {
     log.written_by(|| Author::Stamp);
     Cursor::pod(pod, log)?.within("metadata", |metadata| {
@@ -59,7 +60,7 @@ pub(crate) fn stamp(stamp: &str, pod: &mut Value, log: &mut ChangeLog) -> Result
     })
 }
 
-/// Marks a pod as left alone on purpose, so that the guard accepts it.
+/// Marks a pod as left alone on purpose, which the guard accepts.
 pub fn skip(
     mut pod: Value,
     mark: String,

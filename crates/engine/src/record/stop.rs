@@ -5,7 +5,7 @@ use super::report::Reason;
 /// The early end of an injection.
 #[derive(Debug)]
 pub(crate) enum Stop {
-    /// The pod stays as it came.
+    /// The pod stays unchanged.
     Leave(Reason),
     /// The pod gets the annotation [`SKIPPED`](super::SKIPPED) with this content.
     Skip { mark: String, reason: Reason },

@@ -1,7 +1,7 @@
-//! The record of an injection for commands that explain or measure a policy: the conditions that were evaluated, the rules
-//! that applied to each container, and the outcome for each of their values, noted where the engine decides it.
+//! The record of an injection for commands that explain or measure a policy: the conditions that were evaluated, the
+//! rules that applied to each container, and the outcome for each of their values, noted where the engine decides it.
 //!
-//! The engine notes nothing of this unless its caller asks for a [`Trace`].
+//! The engine notes nothing of this unless its caller requests a [`Trace`].
 
 use std::collections::HashMap;
 use std::fmt;
@@ -58,7 +58,7 @@ impl fmt::Display for Author {
 pub enum FieldState {
     /// The value was added.
     Added,
-    /// The value took the place of the pod's.
+    /// The value replaced the pod's.
     Replaced,
     /// The pod has the value, or another rule added it.
     Present,
@@ -103,7 +103,7 @@ impl FieldOutcome {
     }
 }
 
-/// A policy whose condition was looked at for a pod.
+/// A policy whose condition was evaluated for a pod.
 #[derive(Debug)]
 pub struct LookedAt {
     /// The nodes of the pod, and the policy for them, with the values of the parameters and where they are from.
@@ -121,7 +121,7 @@ pub struct Trace {
     pub chosen: Option<String>,
     /// True if the pod has devices of the fabric itself.
     pub own_devices: bool,
-    /// True if the pod is in the network of the host, or a rule brings it there.
+    /// True if the pod is on the host network, or a rule moves it there.
     pub host_network: bool,
     /// The list, the index and the GPUs of each container.
     pub containers: Vec<(&'static str, usize, i64)>,
@@ -165,7 +165,7 @@ impl Trace {
         self.add(pointer, FieldState::LeftOut, Because::Text(because));
     }
 
-    /// Notes that a value is there already, unless the current author has written it or decided about it.
+    /// Notes that a value already exists, unless the current author has written it or decided about it.
     pub(super) fn present(&mut self, pointer: &str) {
         if self.known(pointer).any(|known| known.author == self.author) {
             return;
@@ -195,8 +195,8 @@ impl Trace {
         }
     }
 
-    /// Notes the values that the conditions of a scope read. Only a scope of which nothing else is evaluated can be read
-    /// from: a variable that fails here is no reason for anything.
+    /// Notes the values that the conditions of a scope read. Only for a scope in which nothing else is evaluated: a
+    /// variable that fails here has no consequence.
     pub(crate) fn read(&mut self, scope: ScopeOf, bindings: &Bindings<'_, '_>) {
         let of_scope = self.conditions.iter_mut().filter(|condition| condition.scope == scope);
         of_scope.for_each(|condition| condition.read(bindings));

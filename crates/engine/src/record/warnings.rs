@@ -24,7 +24,8 @@ pub(crate) fn of_injected(warnings: Vec<Warning>, pod: &Value) -> Vec<Warning> {
     with_field_paths(reconciled(warnings), pod)
 }
 
-/// The warnings with one for each value that rules replace: other rules may have kept it before, or replace it again.
+/// The warnings, with only one for each value that rules replace: other rules may have kept it before, or replaced it
+/// again.
 fn reconciled(warnings: Vec<Warning>) -> Vec<Warning> {
     let mut result: Vec<Warning> = Vec::with_capacity(warnings.len());
     // The values of each path before and after a replacement, and the index of the warning about it.

@@ -10,24 +10,24 @@ use fabric_policy::{ANY_VALUE, Definition, Matcher, kind_and_group};
 
 use super::Condition;
 
-/// The name of the condition that the pod asks for the fabric. Nothing but triggers is in it, so that no fault in the
-/// other conditions makes plain pods depend on the webhook.
+/// The name of the condition that the pod requests the fabric. It has only triggers, so a fault in the other conditions
+/// does not make plain pods depend on the webhook.
 pub const ASKS: &str = "has-trigger";
 /// The name of the condition that a policy matches the pod.
 pub const MATCHES: &str = "policy-matches-pod";
 /// The name of the condition that the pod requests GPUs.
 const GPUS: &str = "requests-gpus";
-/// The name of the condition that a workload has something to be said about.
+/// The name of the condition that there may be advice about a workload.
 const CONCERNED: &str = "requests-gpus-or-asks";
 
-/// Whether the pod template of a kind has one place, for kinds of which most have no GPUs. The others are always sent.
+/// Whether the pod template of a kind has one place, for kinds that mostly have no GPUs. The others are always sent.
 const IS_PLAIN: &str =
     r#"request.resource.group in ["apps", "batch"] || request.resource.resource == "rollouts""#;
-/// A workload and what it has templates in, down to that of the pods.
+/// A workload and the objects around its templates, down to that of the pods.
 const PLACES: &str = "(has(object.spec.jobTemplate) ? \
                       [object, object.spec.jobTemplate, object.spec.jobTemplate.spec.template] : \
                       has(object.spec.template) ? [object, object.spec.template] : [object])";
-/// A shorter name of an annotation, such as `fabric`, is also a part of others.
+/// A shorter name of an annotation, such as `fabric`, is also part of other names.
 const DISTINCTIVE: usize = 12;
 
 /// The comparison with the annotation of a policy.
@@ -39,10 +39,10 @@ enum Trigger {
     ThisValue,
 }
 
-/// The conditions of the webhook: a policy matches the pod, apart from the value of the annotation and from `when`, which
-/// the API server cannot evaluate.
+/// The conditions of the webhook: a policy matches the pod, apart from the value of the annotation and from `when`,
+/// which the API server cannot evaluate.
 ///
-/// They exclude pods with an `exceptAnnotation`, so that those do not depend on the webhook.
+/// They exclude pods with an `exceptAnnotation`, which therefore do not depend on the webhook.
 pub fn webhook_conditions(policies: &PolicySet) -> [Condition; 2] {
     [
         Condition { name: ASKS, expression: any_trigger(policies) },
@@ -59,8 +59,8 @@ pub fn guard_conditions(policies: &PolicySet) -> [Condition; 3] {
     ]
 }
 
-/// The condition of the webhook for workloads: a template requests GPUs, or something around the pods asks for the fabric,
-/// be it under a longer name, as a label or in another place. Plain workloads do not wait for it.
+/// The condition of the webhook for workloads: a template requests GPUs, or something around the pods requests the
+/// fabric, even under a longer name, as a label or in another place. Plain workloads do not wait for the webhook.
 pub fn advice_condition(policies: &PolicySet) -> Condition {
     let expression = format!(
         "!({IS_PLAIN}) || {PLACES}.exists(place, {} || has(place.spec) && \
@@ -93,7 +93,8 @@ fn asks_somewhere(policies: &PolicySet) -> String {
     any_of(terms)
 }
 
-/// The comparison of a key with that of a trigger: of a distinctive name, the part that slips and other prefixes keep.
+/// The comparison of a key with that of a trigger: for a distinctive name, the part that survives slips and other
+/// prefixes.
 fn is_like(trigger: &str) -> String {
     let name = trigger.rsplit('/').next().unwrap_or(trigger);
     let name = name.strip_prefix("enable-").unwrap_or(name);
@@ -225,7 +226,7 @@ fn is_owner(owner_kinds: &[String]) -> String {
 }
 
 /// The condition that a pod, or a template, has GPUs. The API server requires extended resources in the limits of a
-/// container. Which claims bring GPUs, it cannot know.
+/// container. It cannot know which claims bring GPUs.
 fn requests_gpus(policies: &PolicySet, pod: &str) -> String {
     let resources: BTreeSet<&str> = definitions(policies)
         .into_iter()

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::Condition;
 
 /// The annotation with the Secret of the replicas that manage a configuration. Helm sets it together with `caBundle`,
-/// so that replicas that still run do not overwrite a certificate from another source.
+/// so replicas that still run do not overwrite a certificate from another source.
 const CERTIFICATE_SECRET: &str = "fabric-injector.io/certificate-secret";
 
 /// Returns whether the replicas that share this Secret manage a configuration.
@@ -33,8 +33,8 @@ pub fn ca_bundle(configuration: &Value) -> Option<String> {
     String::from_utf8(STANDARD.decode(first).ok()?).ok()
 }
 
-/// The name of a registered condition whose expression is another one than in `conditions`, of a webhook configuration
-/// or a ValidatingAdmissionPolicy. A condition under another name is one of the operator.
+/// The name of a registered condition whose expression differs from that in `conditions`, of a webhook configuration or
+/// a ValidatingAdmissionPolicy. A condition under another name belongs to the operator.
 pub fn differing_condition(object: &Value, conditions: &[Condition]) -> Option<&'static str> {
     let registered = |name: &str| {
         let parents = entries(object).map(|(_, entry)| entry).chain([&object["spec"]]);

@@ -1,4 +1,5 @@
-//! The labels and annotations for which conditions of a policy hold: what is behind such a condition is tried, too.
+//! The labels and annotations that make conditions of a policy true, so the rules behind such a condition are tried,
+//! too.
 
 use std::collections::BTreeSet;
 
@@ -68,7 +69,7 @@ fn all(definition: &Definition) -> BTreeSet<Compared> {
             uses.filter(|used| ["node", "pod", "podNamespace"].contains(&used.root.as_str()))
         {
             let is_namespace = root == "podNamespace";
-            // What a name begins or ends with is no name if a hyphen is at its end.
+            // The beginning or end of a name is not a name if it ends in a hyphen.
             let named = |text: String| match (is_namespace, text.starts_with('-'), text.ends_with('-')) {
                 (true, true, _) => format!("a{text}"),
                 (true, _, true) => format!("{text}a"),

@@ -1,4 +1,4 @@
-//! Expressions under conditions that no sample meets: those that fail for all values of the same types are found even so.
+//! Expressions under conditions that no sample meets. Those that fail for all values of the same types are still found.
 
 use std::collections::BTreeSet;
 
@@ -8,8 +8,8 @@ use crate::each_scope;
 use fabric_policy::interpolation::{EvaluationError, Interpolation, Phase};
 use fabric_policy::{Definition, PodContext, Policy};
 
-/// The first expression of each rule and check that fails for a sample by the types of what it reads. One under a condition
-/// that reads the same may be guarded by it.
+/// The first expression of each rule and check that fails for a sample because of the types that it reads. A condition
+/// that reads the same values may guard it.
 pub(super) fn failures(policy: &Policy, pod: &Value, context: &PodContext) -> Vec<(String, EvaluationError)> {
     let mut found: Vec<(String, EvaluationError)> = Vec::new();
     let definition = policy.definition();

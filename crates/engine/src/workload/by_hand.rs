@@ -7,8 +7,8 @@ use crate::requests;
 use super::kinds;
 use super::signs::containers;
 
-/// Returns whether a pod has its fabric by hand: requests other devices or claims, has the annotations or the host paths
-/// of a fabric, or all devices of its node.
+/// Returns whether the fabric of a pod was set up by hand: the pod requests other devices or claims, has the
+/// annotations or host paths of a fabric, or has all devices of its node.
 pub(super) fn has_fabric(resources: &[&str], pod: &Value) -> bool {
     let annotations = &kinds::by_hand().annotations;
     let (of_pod, spec) = (&pod["metadata"]["annotations"], &pod["spec"]);
@@ -52,7 +52,7 @@ pub(super) fn names_fabric(resources: &[&str], name: &str, value: &Value) -> boo
     }
 }
 
-/// Returns whether a volume has a host path by which a pod sees the adapters of its node.
+/// Returns whether a volume has a host path that exposes the adapters of the node to the pod.
 pub(super) fn shows_adapters(volume: &Value) -> bool {
     let path = volume["hostPath"]["path"].as_str();
     path.is_some_and(|path| kinds::by_hand().host_paths.iter().any(|known| path.starts_with(known.as_str())))

@@ -1,4 +1,4 @@
-//! Finds requests for GPUs that do not count, in pods that ask for the fabric.
+//! Finds requests for GPUs that do not count, in pods that request the fabric.
 
 use serde_json::{Map, Value};
 
@@ -10,8 +10,8 @@ use super::{NearMiss, Pod, spelling};
 
 const LISTS: [&str; 2] = ["initContainers", "containers"];
 
-/// The names of the resources that count as GPUs for a policy, each once. What nodes offer behind a device class is
-/// requested by the class.
+/// The names of the resources that count as GPUs for a policy, each once. Devices that nodes offer through a device
+/// class are requested by the class.
 pub(super) fn names(policies: &PolicySet) -> Vec<&str> {
     let mut names: Vec<&str> = Vec::new();
     for name in policies.policies().iter().flat_map(|policy| policy.definition().gpu_resources()) {
@@ -49,7 +49,7 @@ fn each_container(pod: &Pod<'_>, mut visit: impl FnMut(&str, &Value)) {
     }
 }
 
-/// Finds requests under other names and in other places; if there are none, says that the pod requests no GPU.
+/// Finds requests under other names and in other places. If there are none, reports that the pod requests no GPU.
 pub(super) fn not_found(resources: &[&str], pod: &Pod<'_>, found: &mut Vec<NearMiss>) {
     let before = found.len();
     each_container(pod, |container, value| {
@@ -61,8 +61,10 @@ pub(super) fn not_found(resources: &[&str], pod: &Pod<'_>, found: &mut Vec<NearM
                 let like = resources.iter().find(|known| spelling::of_resource(key, known));
                 let Some(known) = like else { continue };
                 let map = format!("{container}/resources/{list}");
-                let message =
-                    format!("write `{known}` for `{key}` in `{}`: no policy counts `{key}`", pod.path(&map));
+                let message = format!(
+                    "write `{known}` instead of `{key}` in `{}`: no policy counts `{key}`",
+                    pod.path(&map)
+                );
                 found.push(near_miss("misspelled_gpu", &map, key, message));
             }
         }
@@ -79,7 +81,8 @@ pub(super) fn not_found(resources: &[&str], pod: &Pod<'_>, found: &mut Vec<NearM
     let of_pod = ["/spec/resources/limits", "/spec/resources", "/resources/limits"]
         .map(|tail| format!("{template}{tail}"));
     misplaced(resources, pod, &of_pod.each_ref().map(String::as_str), &first, found);
-    // A launcher needs no GPUs if its workers have them, and a pod with an assumed annotation does not ask for them.
+    // A launcher needs no GPUs if its workers have them, and a pod with an assumed annotation did not request the
+    // fabric.
     let asks = pod.context.annotations.is_empty() && !pod.has_gpu_peers && !pod.is_launcher();
     if found.len() == before && asks {
         let known = resources.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(" or ");

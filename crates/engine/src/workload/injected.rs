@@ -1,4 +1,4 @@
-//! Finds what makes a job slow or hang next to a right injection.
+//! Finds settings that make a job slow or hang despite a correct injection.
 
 use std::collections::HashSet;
 
@@ -57,8 +57,8 @@ fn interface_not_in_pod(pod: &Pod<'_>, env: &[Value], place: impl Fn(usize) -> S
         (is_other && names.all(is_none)).then(|| {
             let has = interfaces.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(" and ");
             let message = format!(
-                "write an interface of the pod in `{}`, or leave it out: it has {has}, and no `{value}`, so that its ranks \
-                 do not find each other",
+                "write an interface of the pod in `{}`, or leave it out: the pod has {has}, and no `{value}`, so \
+                 its ranks do not find each other",
                 pod.path(&pointer)
             );
             NearMiss { code: "interface_not_in_pod", pointer, message }
@@ -66,7 +66,7 @@ fn interface_not_in_pod(pod: &Pod<'_>, env: &[Value], place: impl Fn(usize) -> S
     })
 }
 
-/// NCCL's names are beginnings of names, and Gloo's are whole ones.
+/// NCCL's names are prefixes, and Gloo's are whole names.
 fn other_gloo_interface(pod: &Pod<'_>, env: &[Value], place: impl Fn(usize) -> String) -> Option<NearMiss> {
     let (_, of_nccl) = variable(env, "NCCL_SOCKET_IFNAME")?;
     let (at, of_gloo) = variable(env, "GLOO_SOCKET_IFNAME")?;
@@ -114,7 +114,7 @@ fn small_shared_memory(resources: &[&str], pod: &Pod<'_>) -> Option<NearMiss> {
 
 fn mesh(pod: &Pod<'_>) -> Option<NearMiss> {
     let metadata = &pod.value["metadata"];
-    // Meshes leave pods in the network of the host out.
+    // Meshes leave out pods on the host network.
     if pod.value["spec"]["hostNetwork"] == true {
         return None;
     }
@@ -129,14 +129,14 @@ fn mesh(pod: &Pod<'_>) -> Option<NearMiss> {
         }
         let place = pod.path(&pod.pointer_to(&["metadata", map]));
         let message = format!(
-            "turn the sidecar off that `{key}` in `{place}` asks for, or exclude the ports of the job from it: it takes \
-             over the connections between the ranks, and NCCL hangs"
+            "turn off the sidecar that `{key}` in `{place}` requests, or exclude the ports of the job from it: it \
+             takes over the connections between the ranks, and NCCL hangs"
         );
         Some(NearMiss { code: "mesh_sidecar", pointer: pod.pointer_to(&["metadata", map, key]), message })
     })
 }
 
-/// Where no device is requested, the path is how the pod gets its adapters, and policies add it themselves.
+/// If no device is requested, the pod gets its adapters through the path, and policies add it themselves.
 fn adapters_by_path(resources: &[&str], pod: &Pod<'_>) -> Option<NearMiss> {
     let spec = &pod.value["spec"];
     let volumes = spec["volumes"].as_array()?;
@@ -146,8 +146,8 @@ fn adapters_by_path(resources: &[&str], pod: &Pod<'_>) -> Option<NearMiss> {
     let at = volumes.iter().position(shows_adapters)?;
     let pointer = pod.pointer_to(&["spec", "volumes", &at.to_string()]);
     let message = format!(
-        "remove `{}`: it shows all adapters of the node, of which NCCL may use one that the pod was not given; the device \
-         plugin adds those of the pod",
+        "remove `{}`: it exposes all adapters of the node, and NCCL may use one that the pod was not given; the \
+         device plugin adds those of the pod",
         pod.path(&pointer)
     );
     Some(NearMiss { code: "adapters_by_path", pointer, message })

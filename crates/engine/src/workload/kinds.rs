@@ -1,4 +1,4 @@
-//! What the program knows about kinds of workloads: the table `kinds.yaml`.
+//! The known kinds of workloads: the table `kinds.yaml`.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::LazyLock;
@@ -54,10 +54,10 @@ pub struct Kind {
     pub(super) signs: Vec<String>,
     #[serde(default)]
     pub(super) texts: Vec<String>,
-    /// Where the objects are that one of this kind creates.
+    /// The places of the objects that one of this kind creates.
     #[serde(default)]
     pub(super) wraps: Vec<String>,
-    /// Where the pods of a kind without a template get their annotations from.
+    /// The source of the annotations for pods of a kind without a template.
     pub(super) annotations: Option<String>,
     #[serde(default)]
     pub(super) own_form: bool,
@@ -85,7 +85,7 @@ struct Pods {
     only: BTreeMap<String, Value>,
 }
 
-/// What shows that pods work together.
+/// The signs that pods work together.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Signs {
@@ -106,7 +106,7 @@ struct NodeGpus {
     machines: BTreeMap<String, i64>,
 }
 
-/// What makes a job slow or hang next to its fabric.
+/// The settings that make a job slow or hang despite its fabric.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct OfInjected {
@@ -115,7 +115,7 @@ pub(super) struct OfInjected {
     pub(super) interface_variables: Vec<String>,
     /// The interfaces of a pod without networks of its own.
     pub(super) interfaces: Vec<String>,
-    /// The least size of `/dev/shm` for each GPU.
+    /// The minimum size of `/dev/shm` for each GPU.
     pub(super) shared_memory: String,
 }
 
@@ -123,14 +123,14 @@ pub(super) struct OfInjected {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Mesh {
-    /// The label or annotation by which a pod asks for the sidecar, with one of these values.
+    /// The label or annotation with which a pod requests the sidecar, with one of these values.
     pub(super) key: String,
     pub(super) values: Vec<String>,
-    /// How the annotations begin that exclude ports.
+    /// The prefixes of the annotations that exclude ports.
     pub(super) excludes: String,
 }
 
-/// What gives a pod its fabric without a policy.
+/// The settings that give a pod its fabric without a policy.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ByHand {
@@ -156,7 +156,7 @@ fn read() -> Result<Table, String> {
     serde_json::from_value(read.root.unwrap_or_default()).map_err(|error| error.to_string())
 }
 
-/// Returns whether the objects of a group are no workloads.
+/// Returns whether the objects of a group are not workloads.
 pub(super) fn is_no_workload(group: &str) -> bool {
     TABLE.no_workloads.iter().any(|known| known == group)
 }

@@ -1,6 +1,6 @@
-//! What a check of a workload reports.
+//! A finding about a workload.
 
-/// The code of a workload that spans nodes and does not ask for the fabric.
+/// The code of a workload that spans nodes and does not request the fabric.
 pub const WORKLOAD_WITHOUT_TRIGGER: &str = "workload_without_trigger";
 
 /// A request for the fabric that has no effect, and the change that gives it one.
@@ -8,7 +8,7 @@ pub const WORKLOAD_WITHOUT_TRIGGER: &str = "workload_without_trigger";
 pub struct NearMiss {
     /// The stable code, one of [`NearMiss::CODES`].
     pub code: &'static str,
-    /// JSON Pointer from the document's root to the key that has to change.
+    /// JSON Pointer from the document's root to the key that must change.
     pub pointer: String,
     /// The change, and the reason for it.
     pub message: String,

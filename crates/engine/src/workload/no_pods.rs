@@ -1,4 +1,4 @@
-//! Workloads without a pod template: their pods come from elsewhere, or from a field that is no pod template.
+//! Workloads without a pod template: their pods come from elsewhere, or from a field that is not a pod template.
 
 use serde_json::{Map, Value};
 
@@ -18,7 +18,7 @@ const PATCHES: [&str; 2] = ["podTemplateOverrides", "runtimePatches"];
 /// The signs of a workload in a document.
 #[derive(Default)]
 struct Signs {
-    /// JSON Pointer to the first annotation that asks for the fabric.
+    /// JSON Pointer to the first annotation that requests the fabric.
     trigger: Option<String>,
     /// True if the annotation is there with any value.
     decides: bool,
@@ -30,9 +30,11 @@ struct Signs {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NoPods {
     pub code: &'static str,
-    /// True if the workload asks for the fabric where its pods do not get the annotation from, or should ask.
+    /// True if the workload requests the fabric in a place from which its pods do not get the annotation, or should
+    /// request it.
     pub asks: bool,
-    /// The runtime that a `TrainJob` takes its pod template from. If that asks, nothing has to be done.
+    /// The runtime from which a `TrainJob` takes its pod template. If the runtime requests the fabric, no action is
+    /// needed.
     pub runtime: Option<String>,
     pub message: String,
 }
@@ -43,13 +45,13 @@ impl From<String> for NoPods {
     }
 }
 
-/// The name of a runtime, by which a `TrainJob` is compared with it. One without a namespace is of the whole cluster.
+/// The name of a runtime, to compare a `TrainJob` with it. A runtime without a namespace is cluster-wide.
 pub fn runtime(kind: &str, namespace: &str, name: &str) -> String {
     let namespace = if kind == "TrainingRuntime" { namespace } else { "" };
     format!("{kind}/{namespace}/{name}")
 }
 
-/// JSON Pointers to the objects in a document: to itself, to the items of a `List`, to what a wrapper creates.
+/// JSON Pointers to the objects in a document: itself, the items of a `List`, the objects that a wrapper creates.
 pub fn objects(document: &Value, pointer: &str) -> Vec<String> {
     let Some(value) = at_pointer(document, pointer) else { return Vec::new() };
     let (kind, api_version) = (value["kind"].as_str().unwrap_or_default(), value["apiVersion"].as_str());
@@ -64,8 +66,8 @@ pub fn objects(document: &Value, pointer: &str) -> Vec<String> {
     within.iter().flat_map(|inner| objects(document, &format!("{pointer}{inner}"))).collect()
 }
 
-/// The reason why `mutate` leaves the object at `pointer`, in which there are no pod templates, as it is, and what
-/// injects its pods; none for one that is no workload.
+/// Why `mutate` leaves the object at `pointer`, which has no pod templates, as it is, and what injects its pods; `None`
+/// for an object that is not a workload.
 pub fn note(policies: &PolicySet, document: &Value, pointer: &str) -> Option<NoPods> {
     let part = at_pointer(document, pointer)?;
     let (kind, api_version) = (part["kind"].as_str()?, part["apiVersion"].as_str()?);
@@ -173,7 +175,7 @@ fn look(sought: &Sought<'_>, value: &Value, pointer: &mut String, signs: &mut Si
     }
 }
 
-/// Returns whether a map is a container, or the limits or requests with which one asks for GPUs.
+/// Returns whether a map is a container, or the limits or requests for GPUs of one.
 fn is_container(sought: &Sought<'_>, pointer: &str, map: &Map<String, Value>) -> bool {
     let mut names = pointer.rsplit('/').filter(|token| token.parse::<usize>().is_err());
     let (name, parent) = (names.next().unwrap_or_default(), names.next().unwrap_or_default());

@@ -22,7 +22,7 @@ pub(super) fn check(policies: &PolicySet, pods: &[Pod<'_>], found: &mut [Finding
     }
 }
 
-/// Finds pods with GPUs that do not ask for the fabric, next to pods that do.
+/// Finds pods with GPUs that do not request the fabric, next to pods that do.
 fn without_trigger(policies: &PolicySet, pods: &[Pod<'_>], group: &[usize], found: &mut [Findings]) {
     let Some(asking) = group.iter().map(|at| &pods[*at]).find(|pod| pod.asks()) else { return };
     for &at in group {

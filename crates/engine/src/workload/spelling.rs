@@ -2,7 +2,7 @@
 
 use strsim::levenshtein;
 
-/// A shorter name of an annotation, such as `rdma`, is also that of other programs under other prefixes.
+/// Other programs use a shorter name of an annotation, such as `rdma`, under other prefixes.
 const DISTINCTIVE: usize = 12;
 
 /// Returns whether a key looks like a mistyped trigger: its name with another prefix, or a slip in either.

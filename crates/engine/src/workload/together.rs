@@ -1,4 +1,4 @@
-//! Finds workloads whose pods work together on several nodes, and that do not ask for the fabric.
+//! Finds workloads whose pods work together on several nodes without requesting the fabric.
 
 use std::collections::HashMap;
 
@@ -46,7 +46,7 @@ pub(super) fn check(policies: &PolicySet, resources: &[&str], pods: &[Pod<'_>], 
     }
 }
 
-/// Pods of which each takes a whole node.
+/// Pods that each take a whole node.
 struct WholeNodes {
     /// The place of their template among those of the document.
     at: usize,
@@ -111,7 +111,7 @@ fn reason(count: i64, kind: &str, Whole { resource, gpus }: &Whole) -> String {
     )
 }
 
-/// The reason for which the pods of an object without a pod template need the annotation, if they do.
+/// Why the pods of an object without a pod template need the annotation, if they do.
 pub(super) fn without_template(resources: &[&str], kind: &Kind, object: &Value) -> Option<String> {
     if kind.together != Together::Always {
         return None;
@@ -145,7 +145,7 @@ fn whole_of(resources: &[&str], gpus: &Value) -> Option<Whole> {
 /// The pods of each template of an object.
 type Templates = HashMap<String, PodsOfObject>;
 
-/// The objects that the table knows, each the innermost one around its pods.
+/// The objects of known kinds, each the innermost one around its pods.
 fn objects<'a>(pods: &[Pod<'a>]) -> Vec<Object<'a>> {
     let mut found: Vec<Object<'a>> = Vec::new();
     let mut places: HashMap<&str, Option<(usize, Templates)>> = HashMap::new();
@@ -194,7 +194,7 @@ fn whole_node(resources: &[&str], pod: &Pod<'_>) -> Option<Whole> {
     })
 }
 
-/// The most GPUs of a node that the pod can be scheduled to, and that has enough for it.
+/// The largest number of GPUs of a node that the pod can be scheduled to and that has enough for it.
 fn of_nodes(resource: &str, gpus: i64, pod: &Value, context: &PodContext) -> Option<i64> {
     let nodes = context.nodes.as_ref()?;
     let candidates = nodes.candidates(pod, &|_| false, context.work.as_ref());

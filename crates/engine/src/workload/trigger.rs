@@ -28,7 +28,7 @@ pub(super) fn place(pod: &Pod<'_>) -> String {
     pod.path(&pod.pointer_to(&["metadata", "annotations"]))
 }
 
-/// What it takes to compare a key with a trigger, for each of its bytes.
+/// The steps to compare a key with a trigger, for each of its bytes.
 const STEPS_TO_COMPARE: usize = 8;
 
 /// A map that can have the trigger, or a key like it, without an effect.
@@ -45,7 +45,7 @@ enum TriggerMap {
 /// Finds the keys that would trigger a policy under another name or in another place.
 pub(super) fn misplaced(triggers: &[(&str, &str)], pod: &Pod<'_>, found: &mut Vec<NearMiss>) {
     let mut places = own_places(pod);
-    // What the whole workload has is for its GPU pods.
+    // An annotation of the whole workload is meant for its GPU pods.
     if pod.has_gpus || !pod.has_gpu_peers {
         places.extend(enclosing_places(pod));
     }
@@ -131,7 +131,9 @@ fn describe(
     match place {
         TriggerMap::Annotations => (
             "misspelled_trigger",
-            format!("write {annotation} for {seen} in `{to}`: no policy reads an annotation of that name"),
+            format!(
+                "write {annotation} instead of {seen} in `{to}`: no policy reads an annotation with that name"
+            ),
         ),
         TriggerMap::Labels => {
             ("trigger_as_label", format!("{change}: policies read annotations, not labels"))
@@ -139,7 +141,7 @@ fn describe(
         TriggerMap::Enclosing(kind) => {
             ("trigger_on_workload", format!("{change}: pods do not get the annotations of a {kind}"))
         }
-        TriggerMap::Other => ("misplaced_trigger", format!("{change}: it is no annotation where it is")),
+        TriggerMap::Other => ("misplaced_trigger", format!("{change}: it is not an annotation there")),
     }
 }
 
@@ -153,7 +155,7 @@ pub(super) fn other_value(pod: &Pod<'_>, key: &str, wanted: &str) -> Option<Near
     let (code, message) = match value {
         Value::String(seen) => (
             "other_trigger_value",
-            format!("write `{key}: \"{wanted}\"` in `{place}`: `{seen}` does not ask for the fabric"),
+            format!("write `{key}: \"{wanted}\"` in `{place}`: `{seen}` does not request the fabric"),
         ),
         other => (
             "trigger_not_a_string",
@@ -165,7 +167,7 @@ pub(super) fn other_value(pod: &Pod<'_>, key: &str, wanted: &str) -> Option<Near
     Some(NearMiss { code, pointer: pod.pointer_to(&["metadata", "annotations", key]), message })
 }
 
-/// Returns whether a value asks for something: any scalar that does not turn it off.
+/// Returns whether a value turns something on: any scalar that does not turn it off.
 pub(crate) fn asks(value: &Value, wanted: &str) -> bool {
     const OFF: [&str; 11] = ["", "false", "f", "no", "n", "off", "0", "disable", "disabled", "none", "never"];
     match value {

@@ -5,7 +5,7 @@
 use std::fmt::Write;
 use std::ops::Range;
 
-/// Releases of which each writes some lines in another form than the one before it.
+/// Releases that each write some lines in a different form than the one before.
 pub(super) const RELEASES: [&str; 12] = [
     "2.4.8", "2.7.8", "2.12.12", "2.16.5", "2.18.3", "2.20.5", "2.21.5", "2.23.4", "2.24.3", "2.27.7",
     "2.28.9", "2.30.7",
@@ -16,7 +16,7 @@ fn number(release: &str) -> u32 {
     parts.next().unwrap() * 10_000 + parts.next().unwrap() * 100 + parts.next().unwrap()
 }
 
-/// What carries the data.
+/// The network that carries the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Network {
     Ib,
@@ -49,7 +49,7 @@ impl Network {
     ];
 }
 
-/// What stands before each line.
+/// The prefix of each line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Prefix {
     None,
@@ -338,7 +338,7 @@ impl Form {
     }
 }
 
-/// What ends a job, or takes its network away.
+/// A fault that ends a job, or takes its network away.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Fault {
     NoDevice,

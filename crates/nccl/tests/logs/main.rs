@@ -29,7 +29,7 @@ fn verdict(text: &str) -> String {
     diagnose(&[("a.log", text.as_bytes())], 4096)["verdict"].as_str().unwrap().to_owned()
 }
 
-/// `signatures/cases/cases.tsv` has the verdict and the cause of each. They are excerpts, of which some do not say it.
+/// `signatures/cases/cases.tsv` has the verdict and the cause of each. They are excerpts, and some have no verdict.
 #[test]
 fn logs_of_public_threads_have_their_verdicts() {
     let folder = repository().join("signatures/cases");
@@ -100,7 +100,7 @@ fn every_fault_is_named() {
     }
 }
 
-/// What is cut, rotated away or of several jobs may be unknown, and is never `fabric` if it was not.
+/// Logs that are cut, rotated away or of several jobs may be unknown, but are never `fabric` if the job was not.
 #[test]
 fn a_part_of_a_log_is_never_on_the_fabric_by_mistake() {
     let mut random = fastrand::Rng::with_seed(7);
@@ -179,7 +179,7 @@ fn verdicts_have_names() {
     assert_eq!(Verdict::SingleNode.name(), "single-node");
 }
 
-/// What `docs/slow-jobs.md` says that `diagnose` finds is in the tables.
+/// The findings of `diagnose` in `docs/slow-jobs.md` are in the tables.
 #[test]
 fn the_causes_that_are_documented_are_there() {
     let root = repository();
@@ -232,7 +232,7 @@ fn counters_prove_the_fabric_where_the_log_does_not_say_it() {
         assert_eq!(judged(printed, "step 1 | loss 2.0\n")["verdict"], "unknown", "{printed:?}");
     }
     assert_eq!(judged([busy, busy], &tcp)["verdict"], "tcp");
-    // What the log says outright counts more, also where it does not say all.
+    // Explicit lines of the log take precedence, also if the log is incomplete.
     for line in ["Using network Socket", "NET/IB : No device found."] {
         let text = format!("a-0:10:20 [0] NCCL INFO {line}\n");
         assert_eq!(judged([busy, busy], &text)["verdict"], "unknown", "{line}");

@@ -1,10 +1,10 @@
-//! Policies that match pods that they should leave to another one.
+//! Policies that match pods of another policy.
 
 use crate::definition::{Definition, entries, keys};
 use crate::matcher::{ANY_VALUE, Matcher, kind_and_group};
 use crate::source::{Diagnostic, POLICIES_OVERLAP, SourceError};
 
-/// A warning for each two policies in use for which one pod is sure to exist that both match. Such a pod is refused.
+/// A warning for each two policies in use that certainly match a common pod. Such a pod is refused.
 pub fn overlaps(definitions: &[&Definition]) -> Vec<SourceError> {
     let mut found = Vec::new();
     for (at, second) in definitions.iter().enumerate() {
@@ -17,10 +17,10 @@ pub fn overlaps(definitions: &[&Definition]) -> Vec<SourceError> {
                 continue;
             }
             let message = format!(
-                "the policies `{}` and `{}` can match one pod, which is then refused",
+                "the policies `{}` and `{}` can match the same pod, which is then refused",
                 first.name, second.name
             );
-            let hint = "let `match.when` of each exclude the pods of the other, or load one of them";
+            let hint = "let the `match.when` of each exclude the pods of the other, or load only one of them";
             // An extension has keys of its own in the `match` of its base, or none.
             let own = entries(second.spec.get("match")).iter().map(|entry| entry.span);
             let mut places = [second.place(&keys(["match"]))].into_iter().chain(own);

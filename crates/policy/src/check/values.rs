@@ -1,5 +1,5 @@
-//! Mistakes in the values that rules add, and in those of tables: names, amounts, volumes, networks and variables that are
-//! not what the API server, a kubelet or NCCL reads. No expression is tried here; that is done in `expressions`.
+//! Mistakes in the values that rules add, and in those of tables: names, amounts, volumes, networks and variables that
+//! the API server, a kubelet or NCCL does not accept. Expressions are checked in `expressions`.
 
 pub(super) mod amounts;
 pub(super) mod environment;

@@ -1,5 +1,5 @@
-//! The names under which the rules of a policy add devices. A pod that has them may have them from the policy, so that
-//! they do not count as a fabric of its own.
+//! The names under which the rules of a policy add devices. A pod that has them may have them from the policy, so they
+//! do not count as the pod's own fabric.
 
 use std::collections::BTreeSet;
 
@@ -11,8 +11,8 @@ use crate::interpolation::{EvaluationError, Interpolation, Names, Phase};
 use crate::overlay::{Element, Instruction, Key, NETWORKS, Template, Written, writes};
 
 /// The message for a device whose name is not known when the policy is loaded.
-const DEPENDS_ON_POD: &str = "it names a device and depends on the pod, and the names of devices that the policy adds have \
-                              to be known: use parameters only";
+const DEPENDS_ON_POD: &str = "it names a device and depends on the pod, but the names of the devices that a policy \
+                              adds must be the same for every pod: use only parameters";
 
 /// The names that the rules of a policy write.
 #[derive(Debug, Default)]

@@ -9,11 +9,11 @@ use crate::interpolation::EvaluationError;
 pub struct Devices {
     pub gpu_resources: Vec<String>,
     pub gpu_claims: ClaimNames,
-    /// What counts as a device of the fabric.
+    /// The names that count as a device of the fabric.
     pub own: DeviceNames,
     /// The names among them that the policy's own rules write.
     pub added: AddedNames,
-    /// True if something is left out for a pod that brings devices itself.
+    /// True if something is left out for a pod that brings its own devices.
     pub are_kept: bool,
 }
 

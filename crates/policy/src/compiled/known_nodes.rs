@@ -42,7 +42,7 @@ impl Keys {
         &mut self.patterns[at].1
     }
 
-    /// The texts of the keys. A pattern stands for the values that it matches.
+    /// The texts of the keys. A pattern represents the values that it matches.
     fn texts(&self) -> impl Iterator<Item = String> {
         self.exact.keys().cloned().chain(self.patterns.iter().map(|(pattern, _)| pattern.to_string()))
     }
@@ -54,14 +54,14 @@ impl Keys {
     }
 }
 
-/// The least number of GPUs for which all of these ranges say the same as for this one; `None` if none of them has it.
+/// The lowest number of GPUs that is in the same ranges as this one; `None` if no range has this one.
 fn class(ranges: &[&Gpus], gpus: i64) -> Option<i64> {
     let has = ranges.iter().any(|range| range.contains(&gpus));
     let limits = ranges.iter().flat_map(|range| [*range.start(), range.end().saturating_add(1)]);
     limits.filter(|limit| has && *limit <= gpus).max()
 }
 
-/// A value that represents all those of a label that no table knows. No label has it.
+/// A value that represents all values of a label that are in no table. No label has it.
 const UNKNOWN: &str = "?";
 
 impl KnownNodes {
@@ -90,7 +90,7 @@ impl KnownNodes {
     }
 
     /// Each value of each label, without GPUs and with a number of GPUs for each value that depends on them. A pattern
-    /// stands for the values that it matches: no other pattern that matches its own text precedes it.
+    /// represents the values that it matches: no other pattern that matches its text precedes it.
     pub(crate) fn selections(&self) -> impl Iterator<Item = Selection> {
         self.keys.iter().flat_map(move |(label, keys)| {
             keys.texts().flat_map(move |value| {
@@ -142,7 +142,7 @@ impl KnownNodes {
         Cow::Owned(Selection { labels: labels.collect(), kinds, gpus })
     }
 
-    /// What parameters read of the nodes. The labels of a single kind are part of the selection.
+    /// The facts about nodes that parameters read. The labels of a single kind are part of the selection.
     fn kinds(&self, selection: &Selection) -> Vec<NodeKind> {
         let part = |kind: &NodeKind| {
             let mut kind = if self.reads_resources {
@@ -166,7 +166,7 @@ impl KnownNodes {
         kinds
     }
 
-    /// The label with one value for all that no table knows; `None` if no table knows any of them.
+    /// The label with one value for all that are in no table; `None` if none of them is in a table.
     fn with_unknown(&self, selected: &SelectedLabel) -> Option<SelectedLabel> {
         let mut values: Vec<String> = Vec::new();
         for value in &selected.values {

@@ -1,8 +1,8 @@
-//! Policies that read what they write.
+//! Policies that read fields that they write.
 //!
-//! The API server may call a webhook again for a pod that it has changed. Where no expression reads a place that an
-//! overlay changes, every expression has the same value in that second call, so that it changes nothing. Where one may,
-//! the result is injected again, and has to stay as it is.
+//! The API server may call a webhook again for a pod that it has changed. If no expression reads a place that an
+//! overlay changes, every expression has the same value in the second call, which changes nothing. If one may, the
+//! result is injected again, and must stay the same.
 
 use std::collections::BTreeSet;
 
@@ -13,14 +13,15 @@ use crate::interpolation::{Interpolation, JOB_ROLE, names_in};
 use crate::overlay::{self, Instructions, Key, NETWORKS, PodOverlay, Write, Written, writes_of_rule};
 use crate::parameter::Variable;
 
-/// What expressions of rules, of settings and of the variables that these read may read of what the policy writes.
+/// The fields written by the policy that expressions may read: those of rules, of settings, and of the variables that
+/// these read.
 #[derive(Debug, Default)]
 pub struct OwnWrites {
-    /// The names of the rules of which they read what they write.
+    /// The names of the rules whose written fields they read.
     read: BTreeSet<String>,
-    /// True if what the policy writes may be read whichever rules apply.
+    /// True if fields that the policy writes may be read whichever rules apply.
     always_read: bool,
-    /// True if only conditions read it, so that it changes which rules apply, and nothing that they write.
+    /// True if only conditions read them. They then change which rules apply, but not the values that the rules write.
     only_by_conditions: bool,
 }
 
@@ -43,7 +44,7 @@ impl OwnWrites {
             reads.names.insert("ownDevices".to_owned());
         }
         let of_rule = |rule: &Rule, reads: &Reads| {
-            // What an entry of `devices.add` adds is known to `hasDevice` before.
+            // `hasDevice` already includes the devices of an entry of `devices.add`.
             if rule.device.is_none() && reads.names.contains("hasDevice") && adds_device(rule, devices) {
                 return true;
             }
@@ -118,7 +119,7 @@ pub fn choice_reads_writes(policies: &[(&Definition, &Devices)], annotations: &[
     })
 }
 
-/// Returns whether a rule may insist on the value of a string that holds a list, to which another one adds an entry.
+/// Returns whether a rule may require the value of a string that holds a list, to which another rule adds an entry.
 fn edits_are_replaced(rules: &[Rule]) -> bool {
     let (mut edited, mut set) = (Vec::new(), Vec::new());
     for rule in rules {
@@ -141,7 +142,7 @@ fn edits_are_replaced(rules: &[Rule]) -> bool {
 struct Reads {
     /// From the pod.
     paths: ReadSet,
-    /// The built-in names among what is read.
+    /// The built-in names that are read.
     names: BTreeSet<String>,
     /// True if a rule chooses containers by an expression of its own.
     chooses_containers: bool,
@@ -199,7 +200,7 @@ impl Reads {
             ["spec", "nodeSelector", ..]
             | ["spec", "affinity"]
             | ["spec", "affinity", "nodeAffinity", ..] => true,
-            // Rules see the pod in the network into which one of them brings it.
+            // Rules see the pod on the network to which one of them moves it.
             ["spec", "hostNetwork"] => self.names.contains("hostNetwork"),
             // A rule that chooses containers may choose the new one.
             ["spec", "containers" | "initContainers"] => self.chooses_containers,
@@ -215,7 +216,7 @@ impl Reads {
             ["metadata", "labels"] | ["metadata", "labels", JOB_ROLE] => {
                 self.names.contains("launcher") || self.names.contains("ranks")
             }
-            // The devices that a rule adds are none of the pod's own; those that it removes were.
+            // Devices that a rule adds are not the pod's own; those that it removes were.
             ["metadata"] | ["metadata", "annotations"] | ["metadata", "annotations", NETWORKS] => {
                 devices.added.replaces_networks && self.names.contains("ownDevices")
             }
@@ -274,7 +275,7 @@ fn field(name: &str) -> Step {
     Step::Field(name.to_owned())
 }
 
-/// Returns whether a change of what is written may change what is read.
+/// Returns whether a change of the written path may change the read path.
 fn overlap(read: &Path, written: &Path) -> bool {
     let mut in_entry = false;
     for (read, written) in read.iter().zip(written) {
@@ -309,7 +310,7 @@ mod tests {
         assert!(overlaps("spec/containers/*/.", "spec/containers"));
         assert!(overlaps("spec/containers/*/env/*/name", "spec/containers/*/env"));
         assert!(!overlaps("spec/containers/*/name", "spec/containers/*/env"));
-        // The entry of a map is added with what is within it.
+        // The entry of a map is added with its content.
         assert!(overlaps("spec/*/.", "spec/affinity/nodeAffinity"));
         assert!(overlaps("metadata/labels/*/.", "metadata/labels/a"));
     }

@@ -28,7 +28,7 @@ pub(crate) struct ParameterValues {
     /// The source of each value.
     pub(crate) origins: Vec<Origin>,
     pub(crate) notes: Vec<Note>,
-    /// The values for the other nodes that the pod may get, if they differ in what has no least.
+    /// The values for the other nodes that the pod may get, if they differ in a setting without a lowest value.
     pub(crate) others: Vec<Vec<Value>>,
 }
 
@@ -43,7 +43,7 @@ impl ParameterValues {
         for parameter in definition.by_node() {
             let Resolution { value, origin, notes } =
                 resolve(parameter, overrides.get(&parameter.name), &each);
-            // What no operator can set, no report is about.
+            // Reports are only about values that an operator can set.
             for kind in notes.into_iter().filter(|_| parameter.kind != ParameterType::Any) {
                 let (parameter, value) = (parameter.name.clone(), value.clone().into_owned());
                 resolved.notes.push(Note { parameter, value, kind });
@@ -100,7 +100,7 @@ pub(crate) fn bound(
             Ok(value) => bindings.set(&variable.name, &value),
             Err(error) => {
                 without_value.insert(&variable.name);
-                // An error for what only reads a variable without a value would say nothing more.
+                // An error for an expression that only reads a variable without a value would add nothing.
                 errors.extend(is_known.then_some(error));
             }
         }

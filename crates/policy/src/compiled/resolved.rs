@@ -41,17 +41,17 @@ pub struct ResolvedPolicy {
     pub parameters_of_condition: BTreeSet<String>,
     /// Remarks about the sources of the parameter values.
     pub notes: Vec<Note>,
-    /// The policy for the other nodes that the pod may get, if they differ in what has no least.
+    /// The policy for the other nodes that the pod may get, if they differ in a setting without a lowest value.
     pub others: Vec<Arc<Self>>,
     pub own_writes: OwnWrites,
     pub devices: Devices,
     /// True if the policy has entries of `devices.add`, whether or not they can apply.
     pub adds_devices: bool,
-    /// The names that some expression reads.
+    /// The names that expressions read.
     reads: BTreeSet<String>,
-    /// What all expressions read of the pod and of its containers.
+    /// The parts of the pod and its containers that expressions read.
     reads_of_all: ReadsOf,
-    /// What the conditions of rules read of them.
+    /// The parts of them that the conditions of rules read.
     reads_of_conditions: ReadsOf,
 }
 
@@ -154,7 +154,7 @@ impl ResolvedPolicy {
         policy.own_writes = OwnWrites::of(&policy.rules, &variables, &policy.files, &policy.devices);
         policy.fold_checks(definition).map_err(one)?;
         policy.fold_condition(definition).map_err(one)?;
-        // A pod counts its own work.
+        // Each pod counts its own work.
         policy.bindings.count_by(None);
         Ok(policy)
     }
@@ -223,7 +223,7 @@ impl ResolvedPolicy {
         self.reads.contains(name)
     }
 
-    /// What all expressions read of the pod, or only the conditions of rules.
+    /// The parts of the pod that all expressions read, or only the conditions of rules.
     pub fn reads_for(&self, conditions: bool) -> &ReadsOf {
         if conditions { &self.reads_of_conditions } else { &self.reads_of_all }
     }

@@ -112,7 +112,7 @@ fn check(node: &Node, names: &Names) -> Checked<PolicyCheck> {
     };
     if let Some((message, hint)) = missing {
         let messages = ["warn", "refuse"].map(|key| node.entry(key).map(|entry| entry.span));
-        // Of two messages, the second one is too many.
+        // Only one message is allowed.
         let later = messages.iter().flatten().max_by_key(|span| (span.line, span.column)).copied();
         let span = later.filter(|_| has("warn") && has("refuse")).unwrap_or(node.span);
         let _ = fields.take(Err::<(), _>(Diagnostic::new(span, message).code(MISSING_KEY).hint(hint)));

@@ -56,7 +56,7 @@ pub struct DeviceNames {
 }
 
 impl Gpus {
-    /// Reads what has no problem.
+    /// Reads the parts without problems.
     pub(crate) fn read(&mut self, node: &Node, names: &Names) -> Checked<()> {
         let mut fields = Fields::of(node, &keys::GPUS)?;
         self.resources = fields.required("resources", gpu_resources).unwrap_or_default();
@@ -83,7 +83,7 @@ impl Gpus {
 fn gpu_resources(node: &Node) -> Checked<Vec<String>> {
     let items = reader::items(node, "`resources`")?;
     if items.is_empty() {
-        let message = "`resources` names no resource, so that no container has GPUs";
+        let message = "`resources` names no resource, so no container has GPUs";
         return Err(Diagnostic::new(node.span, message).hint("write for example `[example.com/gpu]`").into());
     }
     reader::at_most(items.len(), "resources of GPUs", node.span)?;
@@ -96,11 +96,11 @@ fn gpu_resources(node: &Node) -> Checked<Vec<String>> {
         };
         Format::ResourceName.check(name).map_err(invalid)?;
         if !name.contains('/') {
-            return Err(invalid(format!("`{name}` is no extended resource")));
+            return Err(invalid(format!("`{name}` is not an extended resource")));
         }
         Ok::<_, Diagnostic>(name.to_owned())
     }))?;
-    // What it extends may name the same resource, whose GPUs count once.
+    // The base may name the same resource. Its GPUs count once.
     Ok(names.into_iter().filter(|name| known.insert(name.clone())).collect())
 }
 
@@ -152,7 +152,7 @@ impl OwnDevices {
 }
 
 impl NameList {
-    /// `parse` is for the names that are no expressions.
+    /// `parse` reads the names that are not expressions.
     fn read<T>(node: &Node, what: &str, names: &Names, parse: Parse<T>) -> Checked<Self> {
         let item = |item: &Node| {
             let name = fixed(item, what, names)?;
@@ -187,7 +187,7 @@ impl NameList {
             };
             for name in found {
                 let Value::String(name) = name else {
-                    return Err(text.failed(format!("the result is `{name}` where a name is needed")));
+                    return Err(text.failed(format!("the result is `{name}`, but a name is needed")));
                 };
                 names.push(parse(name).map_err(|message| text.failed(message))?);
             }
@@ -207,20 +207,20 @@ fn fixed(node: &Node, what: &str, names: &Names) -> Result<Interpolation, Diagno
         .hint("the names of devices are the same for every pod: read parameters only"))
 }
 
-/// What makes something of a name.
+/// The function that parses a name.
 type Parse<T> = fn(&str) -> Result<T, String>;
 
 fn pattern(name: &str) -> Result<Pattern, String> {
     if name.is_empty() { Err("a name is empty".to_owned()) } else { Ok(Pattern::new(name)) }
 }
 
-/// The name of a resource, in which a `*` stands for any text.
+/// The name of a resource, in which a `*` matches any text.
 fn resource(name: &str) -> Result<Pattern, String> {
     let is_extended =
         name.contains(['/', '*']) && Format::ResourceName.check(&name.replace('*', "x")).is_ok();
     if !is_extended {
         return Err(format!(
-            "`{name}` is not the name of a resource, `DOMAIN/NAME`, in which `*` stands for any text"
+            "`{name}` is not the name of a resource, `DOMAIN/NAME`, in which `*` matches any text"
         ));
     }
     pattern(name)
@@ -253,7 +253,7 @@ impl fmt::Display for ClaimName {
 }
 
 impl ClaimNames {
-    /// The names without devices come first: they decide, wherever they stand.
+    /// The names without devices come first, because they take precedence wherever they are written.
     fn new(mut names: Vec<ClaimName>) -> Self {
         names.sort_by_key(|name| name.devices != Some(0));
         Self(names)
@@ -272,8 +272,8 @@ impl ClaimNames {
         self.0.iter().filter(|name| name.devices != Some(0))
     }
 
-    /// The devices of a claim with this name in the pod, and this name of its own or of its template. The first name that
-    /// matches one of the two decides; without a number, it stands for one device.
+    /// The devices of a claim with this name in the pod, and this name of its own or of its template. The first name
+    /// that matches one of the two decides; without a number, it counts as one device.
     pub fn devices_of(&self, name: &str, target: &str) -> i64 {
         let known = self.0.iter().find(|known| known.pattern.matches(name) || known.pattern.matches(target));
         known.map_or(0, |known| known.devices.unwrap_or(1))

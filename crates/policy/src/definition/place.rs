@@ -1,4 +1,4 @@
-//! The places of what a policy says, in the tree that its parser read.
+//! The places of values in the tree of a policy.
 
 use crate::definition::{Definition, Rule};
 use crate::interpolation::text_of;
@@ -11,7 +11,7 @@ use fabric_yaml::{Content, Entry, Node, Span};
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum At {
     Key(String),
-    /// The entry of a list in which a field has a value; without a field, the entry that is this text.
+    /// The entry of a list whose field has this value; without a field, the entry that is this string.
     Item(&'static str, String),
 }
 
@@ -90,7 +90,7 @@ impl Definition {
         maps.filter_map(|map| map.entry(name)).map(|entry| entry.span).next().unwrap_or_default()
     }
 
-    /// The place of what a rule writes.
+    /// The place of a value that a rule writes.
     pub(crate) fn place_of(&self, placed: &Placed<'_>) -> Span {
         self.place_in(placed.rule, &placed.path())
     }
@@ -130,7 +130,7 @@ impl Definition {
     }
 }
 
-/// The path in an entry of `devices.add` of what its overlays write.
+/// The path in an entry of `devices.add` of a value that its overlays write.
 fn in_entry(path: &[At]) -> Vec<At> {
     let named = |at: &At| match at {
         At::Key(name) | At::Item(_, name) => At::Key(name.clone()),
@@ -186,7 +186,7 @@ impl Placed<'_> {
         if self.write.path == ["env"] { name.as_ref().and_then(key_of) } else { None }
     }
 
-    /// The path in the rule of what is written.
+    /// The path of the written value in the rule.
     pub(crate) fn path(&self) -> Vec<At> {
         if let (Some(name), true) = (self.variable(), self.start == keys(["container"])) {
             return vec![At::Key("env".to_owned()), At::Key(name)];

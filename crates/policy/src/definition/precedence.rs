@@ -1,5 +1,5 @@
-//! Values of rules that rules of an extension set, too. Where such a rule applies, the value of the base is left out, so
-//! that the extension replaces it, and never the value of the pod.
+//! Values of rules that rules of an extension set, too. Where such a rule applies, the value of the base is left out.
+//! The extension replaces it, and never the value of the pod.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,10 +38,10 @@ impl GivesWay {
     }
 }
 
-/// The names of the rules that apply to the pod, or to a container of it; none if no value gives way to them.
+/// The names of the rules that apply to the pod or to one of its containers; empty if they replace no value.
 pub type Applied<'r> = BTreeSet<&'r str>;
 
-/// The names of these rules, for which values of others are left out.
+/// The names of the rules that replace values of other rules.
 pub fn applied<'r, I: Iterator<Item = &'r Rule>>(rules: impl Fn() -> I) -> Applied<'r> {
     if rules().all(|rule| rule.gives_way.is_empty()) {
         return Applied::new();
@@ -128,8 +128,8 @@ impl Part {
     }
 }
 
-/// The values that a rule sets, without those of which an expression yields the name. Each tells whether the rule only adds
-/// to it.
+/// The values that a rule sets, except those whose name an expression yields, each with whether the rule only adds to
+/// it.
 fn values(rule: &Rule) -> Vec<(Part, Place, bool)> {
     let of = |part: Part, instructions: &[Instruction]| {
         let written = writes(instructions);
@@ -167,7 +167,7 @@ fn place(write: &Write<'_>) -> Option<Place> {
             | (Key::Of(Interpolation::Literal(_)), Written::Amount(_))
             | (Key::Fields([_]), Written::Entry(_))
     ) || write.is_edit();
-    // Before all rules, the engine looks for one that brings the pod into the network of the host.
+    // Before all rules, the engine looks for one that moves the pod to the host network.
     if write.path == ["spec", "hostNetwork"] {
         return None;
     }

@@ -1,4 +1,4 @@
-//! Settings of libraries: environment variables that processes need which a container does not start itself.
+//! Settings of libraries: environment variables for processes that a container does not start itself.
 //!
 //! A rank that `mpirun` starts over ssh does not inherit the environment of its container. It reads the files that its
 //! libraries read.
@@ -27,7 +27,7 @@ pub struct SettingsFile {
 
 /// Each file is a volume and an annotation of the pod, and each container looks at each.
 const MAX_FILES: usize = 64;
-/// The most names and beginnings of one file, with each of which each variable is compared.
+/// The limit on the names and prefixes of one file. Each variable is compared with each of them.
 const MAX_VARIABLES: usize = 64;
 
 /// The names become parts of annotations and volumes.

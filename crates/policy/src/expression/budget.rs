@@ -1,10 +1,10 @@
-//! A bound on what the evaluation of one expression costs, whatever the policy and the pod.
+//! A bound on the cost of evaluating one expression, for any policy and pod.
 //!
-//! CEL always ends, but twelve nested `map` end after years, and `replace` of `replace` fills any memory. The library
-//! counts nothing, so the expression itself does: every list that a macro loops over, and every value that is copied or
-//! given to a function, passes through a call that takes the size of the value from a budget. An expression without loops
-//! and without functions whose result outgrows their arguments stays as it is: it costs no more than its text times the
-//! values that it reads.
+//! CEL always terminates, but twelve nested `map` take years, and `replace` of `replace` fills any memory. The library
+//! has no budget, so the expression itself counts: every list that a macro loops over, and every value that is copied
+//! or given to a function, passes through a call that takes the size of the value from a budget. An expression without
+//! loops and without functions whose result outgrows their arguments stays as it is: it costs no more than its text
+//! times the values that it reads.
 
 use std::any::Any;
 
@@ -27,9 +27,9 @@ const MAX_RESULT: usize = 4 << 20;
 const SCALAR: u64 = 16;
 /// The largest computed text that `replace` and `join` insert, in bytes.
 const MAX_INSERTED: u64 = 4 << 10;
-/// The weight of a list of which each element is compared with each other one.
+/// The weight of a list whose elements are all compared with each other.
 const EACH_WITH_EACH: u64 = i64::MAX.unsigned_abs();
-/// As many additions cannot make a value outgrow the budget before its size is looked at.
+/// This number of additions cannot make a value outgrow the budget before its size is checked.
 const MAX_ADDITIONS: usize = 16;
 
 /// The functions that this module adds, and the variable that holds the budget. No expression can name them.
@@ -46,7 +46,7 @@ const FREE: &[&str] =
 /// Comparisons. With a literal, they read as much of the other operand as the literal has.
 const COMPARISONS: &[&str] = &["_==_", "_!=_", "_<_", "_<=_", "_>_", "_>=_", "startsWith", "endsWith"];
 
-/// What counts the values that an evaluation handles: a step for each byte.
+/// The counter of the values that an evaluation handles: a step for each byte.
 #[derive(Debug, Clone)]
 struct Budget(Work);
 
@@ -83,7 +83,7 @@ fn exhausted() -> ExecutionError {
     ExecutionError::InternalError(EXHAUSTED.to_owned())
 }
 
-/// The reason for which an evaluation ends when its budget is used up.
+/// Why an evaluation ends when its budget is used up.
 pub(super) const EXHAUSTED: &str = "it handles more than 32 MiB of values";
 
 /// Adds the functions with which expressions count.
@@ -114,8 +114,8 @@ fn pass<'b, 'v>(mut args: Vec<CowVal<'b, 'v>>, largest: u64) -> Result<CowVal<'b
     Ok(value)
 }
 
-/// [`pass`] for what a macro loops over. Of a map, these are the keys, in an order of their own: the library has them in
-/// another order each time, so that a list of them would differ from pod to pod.
+/// [`pass`] for the values that a macro loops over. For a map, these are the keys, sorted: the library's order changes
+/// each time, and a list of the keys would differ from pod to pod.
 fn range_of<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Result<CowVal<'b, 'v>, ExecutionError> {
     let range = pass(args, u64::MAX)?;
     let Some(map) = range.downcast_ref::<CelMap<'v>>() else { return Ok(range) };
@@ -148,7 +148,7 @@ fn size_of(value: &dyn Val, most: u64) -> u64 {
     size
 }
 
-/// Returns whether a result has a size that a pod could hold, and counts it.
+/// Returns whether a result is small enough for a pod, and counts it.
 pub(super) fn fits(result: &Value, work: Option<&Work>) -> bool {
     let size = match result {
         Value::String(text) => text.len(),
@@ -158,13 +158,13 @@ pub(super) fn fits(result: &Value, work: Option<&Work>) -> bool {
     goes_on(work, size) && size < MAX_RESULT
 }
 
-/// An expression that counts what it handles.
+/// An expression that counts the values that it handles.
 #[derive(Debug)]
 pub(super) struct Counting(Box<IdedExpr>);
 
 impl Counting {
-    /// `None` if the expression cannot handle much: it has no loop, no function whose result outgrows its arguments, and
-    /// few additions.
+    /// `None` if the expression cannot handle much: it has no loop, no function whose result outgrows its arguments,
+    /// and few additions.
     pub(super) fn of(expression: &IdedExpr) -> Option<Self> {
         let mut additions = 0;
         let grows = levels(expression).flatten().any(|part| match &part.expr {
@@ -207,7 +207,7 @@ fn inserted(function: &str) -> Option<usize> {
     }
 }
 
-/// Makes an expression count what it handles.
+/// Makes an expression count the values that it handles.
 fn count(expression: &mut IdedExpr) {
     let weight = weight(&expression.expr);
     for part in parts_mut(&mut expression.expr) {
@@ -241,7 +241,7 @@ fn is_free(call: &CallExpr) -> bool {
     FREE.contains(&name) || COMPARISONS.contains(&name) && operands(call).into_iter().any(is_literal)
 }
 
-/// What an evaluation takes without the values that it handles.
+/// The cost of an evaluation without the values that it handles.
 pub(super) fn steps(expression: &IdedExpr) -> usize {
     let parts: usize = levels(expression).map(|level| level.len()).sum();
     parts.saturating_mul(usize::try_from(SCALAR).unwrap_or(1))
@@ -269,7 +269,7 @@ fn weight(expression: &Expr) -> u64 {
 /// Lets a value pass through the call that takes its size from the budget.
 fn charge(expression: &mut IdedExpr, function: &str, weight: u64) {
     let is_free = match &expression.expr {
-        // What it consists of is counted, and the library looks for the form of this list.
+        // Its elements are counted, and the library depends on the form of this list.
         Expr::List(_) | Expr::Literal(_) => weight == 0,
         Expr::Ident(name) => name == RESULT,
         _ => false,

@@ -1,6 +1,6 @@
 //! The values that an expression reads, and the texts with which it compares each of them.
 //!
-//! What is known of an expression without its evaluation comes from this walk: the names that it reads, the parts of the
+//! This walk finds all facts about an expression that need no evaluation: the names that it reads, the parts of the
 //! pod, and the labels and annotations that `validate` tries.
 
 use cel::common::ast::{CallExpr, ComprehensionExpr, Expr, IdedExpr, LiteralValue};
@@ -27,13 +27,13 @@ pub(super) fn uses(expression: &IdedExpr) -> Vec<Use> {
 }
 
 struct Walker {
-    /// Variables of the comprehensions around the current expression, each with the value of which it is an entry.
+    /// Variables of the comprehensions around the current expression, each with the value that it iterates over.
     locals: Vec<(String, Option<(String, Path)>)>,
     uses: Vec<Use>,
 }
 
 impl Walker {
-    /// Notes what a value reads that is compared with these texts.
+    /// Notes the reads of a value that is compared with these strings.
     fn value(&mut self, expression: &IdedExpr, texts: &[String]) {
         if let Some((root, path)) = self.place(expression) {
             self.uses.push(Use { root, path, texts: texts.to_vec() });
@@ -90,7 +90,7 @@ impl Walker {
         }
     }
 
-    /// Notes what parts read that are compared with no texts.
+    /// Notes the reads of parts that are not compared with strings.
     fn all<'e>(&mut self, parts: impl IntoIterator<Item = &'e IdedExpr>) {
         parts.into_iter().for_each(|part| self.value(part, &[]));
     }
@@ -100,7 +100,7 @@ impl Walker {
         let entry = match self.place(&comprehension.iter_range) {
             Some((root, mut path)) if comprehension.iter_var2.is_none() => {
                 path.push(Step::Every);
-                // The macro goes through all entries, so that their number counts.
+                // The macro visits all entries, so their number counts.
                 let counted = path.iter().cloned().chain([Step::Exists]).collect();
                 self.uses.push(Use { root: root.clone(), path: counted, texts: Vec::new() });
                 Some((root, path))

@@ -1,4 +1,4 @@
-//! Values between JSON and CEL, and values that are worked out only when they are read.
+//! Conversion between JSON and CEL, and values that are computed only when they are read.
 
 use std::collections::HashMap;
 
@@ -7,13 +7,13 @@ use cel::common::value::{CowVal, Val};
 use cel::context::VariableResolver;
 use serde_json::{Map, Value};
 
-/// Values that are worked out only if an expression reads them.
+/// Values that are computed only if an expression reads them.
 pub trait Lookup: Send + Sync {
     /// The value of a name; `None` if it has none.
     fn value(&self, name: &str) -> Option<&Computed>;
 }
 
-/// A value in the form in which expressions read it.
+/// A value in the form that expressions read.
 #[derive(Debug)]
 pub struct Computed(Box<dyn Val>);
 
@@ -31,7 +31,7 @@ impl Computed {
     }
 }
 
-/// Lets the library ask for values by [`Lookup`].
+/// Lets the library get values through [`Lookup`].
 pub struct Resolver<'l>(pub &'l dyn Lookup);
 
 impl VariableResolver for Resolver<'_> {
@@ -40,8 +40,8 @@ impl VariableResolver for Resolver<'_> {
     }
 }
 
-/// A JSON value for expressions. Whole numbers are CEL's `int`; the library's own conversion would make
-/// positive ones `uint`, which adds up with nothing else.
+/// A JSON value for expressions. Whole numbers are CEL's `int`; the library's own conversion would make positive ones
+/// `uint`, which cannot be added to other types.
 pub(super) fn from_json(value: &Value) -> Box<dyn Val> {
     match value {
         Value::Null => Box::new(CelNull),

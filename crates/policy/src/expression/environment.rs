@@ -35,7 +35,7 @@ pub(super) static ENV: LazyLock<Arc<Env>> = LazyLock::new(|| {
     Arc::new(env)
 });
 
-/// `devices(gpus, ratio)`: how many devices so many GPUs need, rounded up.
+/// `devices(gpus, ratio)`: the number of devices for a number of GPUs, rounded up.
 #[expect(clippy::needless_pass_by_value, reason = "the library's type of a function")]
 fn devices<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Result<CowVal<'b, 'v>, ExecutionError> {
     let gpus = args.first().and_then(|value| value.downcast_ref::<CelInt>()).map(|value| *value.inner());

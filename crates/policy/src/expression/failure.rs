@@ -1,4 +1,4 @@
-//! The reasons for which an expression is not valid, or has no value.
+//! The reasons why an expression is invalid, or has no value.
 
 use cel::ExecutionError;
 
@@ -14,7 +14,7 @@ const OPERATORS: &[(&str, &str)] = &[
     ("if", "write `condition ? a : b`"),
 ];
 
-/// Marks of other languages, each with what to write.
+/// Syntax of other languages, each with the CEL form.
 const MARKS: &[(&str, &str)] = &[
     ("??", "write `value.orValue(…)` for a value that may be absent"),
     ("?.", "write `value.?field` for a field that may be absent"),
@@ -51,7 +51,7 @@ pub(super) fn syntax(message: &str, source: &str, at: usize) -> CompileError {
         .then_some("a choice has two values: write `condition ? a : b`; `null` leaves a value out");
     let is_open = found.starts_with(['\'', '"']) && source.matches(&found[..1]).count() % 2 == 1;
     let open = is_open
-        .then_some("a text is not closed; ` #` begins a comment in YAML, unless the value is in quotes");
+        .then_some("a string is not closed; ` #` begins a comment in YAML, unless the value is in quotes");
     CompileError {
         message: format!("not valid CEL: {shown}"),
         at,
@@ -65,9 +65,9 @@ pub(super) fn syntax(message: &str, source: &str, at: usize) -> CompileError {
 pub(crate) struct Failure {
     /// One sentence without the expression itself.
     pub(crate) message: String,
-    /// The remedy, for an author who knows neither CEL nor the pod.
+    /// The remedy, for an author who is familiar with neither CEL nor the pod.
     pub(crate) hint: Option<String>,
-    /// The name in the expression that the failure is about.
+    /// The name in the expression that failed.
     pub(super) name: Option<String>,
     /// True if no value of these types is right.
     pub(crate) is_of_types: bool,
@@ -121,7 +121,7 @@ impl From<ExecutionError> for Failure {
             }
             ExecutionError::FunctionError { function, .. } => {
                 let hint = ["int", "double", "uint"].contains(&function.as_str()).then(|| {
-                    format!("`{function}(…)` reads a text of digits alone, and no amount with a unit such as `8Gi`")
+                    format!("`{function}(…)` reads a string of digits only, not an amount with a unit such as `8Gi`")
                 });
                 Self { name: Some(function.clone()), hint, ..Self::from(error.to_string()) }
             }
@@ -155,7 +155,7 @@ fn overload(function: &str, types: &[String]) -> Failure {
     Failure { message, hint, name: Some(function.to_owned()), is_of_types }
 }
 
-/// The remedy for a value that `.?` reads, in place of the value that is in it.
+/// The remedy for an optional value, read by `.?`, that is used in place of its content.
 pub(super) const OPTIONAL: &str = "a value that `.?` or `[?…]` reads needs `.orValue(…)`";
 
 /// The remedy for an operator that does not take values of these types.

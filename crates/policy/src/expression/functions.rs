@@ -69,10 +69,10 @@ pub(super) const NAMES: &[&str] = &[
     "value",
 ];
 
-/// The functions that are names for what nodes offer.
+/// The functions that yield resources of nodes.
 const OF_NODES: [&str; 2] = ["offeredName", "offeredNames"];
 
-/// Names of other languages, and what to write instead.
+/// Names in other languages, and the CEL form.
 const OTHERS: &[(&str, &str)] = &[
     ("append", "write `list + [item]`"),
     ("beginsWith", "did you mean `startsWith`?"),
@@ -86,7 +86,7 @@ const OTHERS: &[(&str, &str)] = &[
     ("min", "did you mean `math.least`?"),
     ("str", "did you mean `string`?"),
     ("toLower", "did you mean `lowerAscii`?"),
-    ("not", "write `!` in front of what is not to hold, as in `!(gpus > 0)`"),
+    ("not", "put `!` before a condition to negate it, as in `!(gpus > 0)`"),
     ("toLowerCase", "did you mean `lowerAscii`?"),
     ("toString", "did you mean `string`?"),
     ("toUpper", "did you mean `upperAscii`?"),

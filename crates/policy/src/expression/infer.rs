@@ -1,7 +1,7 @@
-//! The type of an expression, and the mistakes that the fields of pods, the names and the parameters in it tell.
+//! The type of an expression, and the mistakes in its pod fields, names and parameters.
 //!
-//! The library has no type checker, so this one walks its syntax tree. What an operator or a function takes is left to the
-//! library: an expression that fails for a sample pod does not load.
+//! The library has no type checker, so this one walks its syntax tree. The library checks the operands of operators and
+//! functions: an expression that fails for a sample pod does not load.
 
 mod comparisons;
 mod fields;
@@ -100,7 +100,7 @@ impl Walker<'_> {
             }
             _ => {
                 let message = format!(
-                    "{} is {range}, and this needs a list or a map",
+                    "{} is {range}, but this needs a list or a map",
                     self.quoted(&comprehension.iter_range)
                 );
                 self.report(&comprehension.iter_range, None, message, None);
@@ -151,7 +151,7 @@ impl Walker<'_> {
     fn boolean(&mut self, expression: &IdedExpr) {
         let inferred = self.of(expression);
         if !inferred.may_be(|kind| matches!(kind, Kind::Bool)) {
-            let message = format!("{} is {inferred} where a boolean is needed", self.quoted(expression));
+            let message = format!("{} is {inferred}, but a boolean is needed", self.quoted(expression));
             self.report(
                 expression,
                 None,
@@ -201,8 +201,7 @@ impl Walker<'_> {
         }
     }
 
-    /// The byte range of what names a part of the expression: the library knows its name, its dot, its bracket or its
-    /// operator.
+    /// The byte range that identifies a part of the expression: its name, dot, bracket or operator.
     fn range(&self, expression: &IdedExpr) -> (usize, usize) {
         let source = &self.expression.source;
         let place = self.expression.program.source_info().offset_for(expression.id);

@@ -1,7 +1,7 @@
-//! `offeredName` and `offeredNames`: what the nodes offer, asked by constant patterns.
+//! `offeredName` and `offeredNames`: the resources that the nodes offer, by constant patterns.
 //!
-//! Which names are asked for has to be known without a pod, so that they are part of the pod's selection of nodes. A call is
-//! therefore a name in the expression that is evaluated, and what resolves the policy binds it.
+//! The requested names are part of the pod's node selection, so they must be known without a pod. A call therefore
+//! becomes a name in the evaluated expression, which is bound when the policy is resolved.
 
 use cel::common::ast::{CallExpr, Expr, IdedExpr, LiteralValue};
 
@@ -11,10 +11,10 @@ use crate::from_nodes::{Fact, FromNodes};
 
 const FUNCTIONS: [(&str, Fact); 2] = [("offeredName", Fact::Name), ("offeredNames", Fact::Names)];
 
-/// What an expression asks of the nodes.
+/// The facts about nodes that an expression requests.
 #[derive(Debug, Default)]
 pub(super) struct Offered {
-    /// The calls, by the names that stand for them.
+    /// The calls, by the names that replace them.
     pub(super) calls: Vec<(String, FromNodes)>,
     /// The expression with these names, if it has such calls.
     pub(super) replaced: Option<Box<IdedExpr>>,
@@ -53,13 +53,13 @@ fn read(call: &CallExpr, fact: Fact, source: &str) -> Result<(String, FromNodes)
             call.func_name
         )),
     };
-    let patterns = patterns(call).ok_or_else(|| failed("takes constants, and no expressions".to_owned()))?;
+    let patterns = patterns(call).ok_or_else(|| failed("takes constants, not expressions".to_owned()))?;
     let fact = FromNodes::of(fact, patterns.iter().copied())
         .map_err(|problem| failed(format!("asks for resources of nodes: {problem}")))?;
     Ok((name(call, &patterns), fact))
 }
 
-/// The patterns of a call; `None` if one is no constant.
+/// The patterns of a call; `None` if one is not a constant.
 fn patterns(call: &CallExpr) -> Option<Vec<&str>> {
     let mut texts = Vec::new();
     for argument in &call.args {

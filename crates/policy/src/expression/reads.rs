@@ -14,7 +14,7 @@ pub enum ReadSet {
     Whole,
 }
 
-/// The way from an object to a value in it.
+/// The path from an object to a value in it.
 pub type Path = Vec<Step>;
 
 /// A step of a [`Path`].
@@ -24,7 +24,7 @@ pub enum Step {
     Field(String),
     /// To every entry of a list, or every key of a map.
     Every,
-    /// Nowhere: the expression reads only that the value exists.
+    /// Nowhere: the expression only reads whether the value exists.
     Exists,
 }
 
@@ -35,7 +35,7 @@ impl Default for ReadSet {
 }
 
 impl ReadSet {
-    /// Adds what another expression reads.
+    /// Adds the reads of another expression.
     pub(crate) fn extend(&mut self, other: &Self) {
         match (&mut *self, other) {
             (Self::Paths(known), Self::Paths(paths)) => known.extend(paths.iter().cloned()),
@@ -53,14 +53,14 @@ impl ReadSet {
     }
 }
 
-/// The objects of which parts are read.
+/// The objects whose parts are read.
 pub(super) const ROOTS: [&str; 3] = ["pod", "container", "node"];
 
 /// A variable, and the fields selected from it.
 pub(super) struct Access<'e> {
     pub(super) name: &'e str,
     pub(super) path: Path,
-    /// Computed keys. The path ends at the value that the first of them indexes, all of which is read.
+    /// Computed keys. The path ends at the value that the first of them indexes, and the whole value counts as read.
     pub(super) keys: Vec<&'e IdedExpr>,
 }
 

@@ -1,7 +1,7 @@
 //! The types of values in expressions.
 //!
-//! A type is the set of the values that an expression may have. It may be too large and is never too small, so that an
-//! operation is wrong only if it fails for every one of them.
+//! A type is the set of the values that an expression may have. It may be too large but is never too small. An
+//! operation is wrong only if it fails for every value in the set.
 
 mod texts;
 
@@ -23,7 +23,7 @@ pub(crate) enum Type {
     OneOf(Vec<Kind>),
 }
 
-/// A kind of values, with what is known of them.
+/// A kind of values, with the known facts about them.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Kind {
     Null,

@@ -57,7 +57,7 @@ fn edits_and_insists(node: &Node, rules: &[Rule]) -> Result<(), Diagnostic> {
         if let Some((_, setter)) = set.iter().find(|(other, setter)| other == name && !gives_way(setter)) {
             let rule = placed.rule;
             let message = format!(
-                "rule `{}` edits `{name}`, of which rule `{setter}` allows one value only",
+                "rule `{}` edits `{name}`, for which rule `{setter}` allows only one value",
                 rule.name
             );
             return Err(contradiction(

@@ -18,7 +18,7 @@ pub(super) fn identifier(name: &str, span: Span) -> Result<(), Diagnostic> {
     }
     let message = format!("`{name}` cannot be a name in an expression");
     let hint = if is_word {
-        "it is a word of CEL: take another name"
+        "it is a reserved word of CEL: choose another name"
     } else {
         "use letters, digits and `_`, a letter first"
     };

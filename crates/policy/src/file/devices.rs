@@ -1,4 +1,4 @@
-//! `devices` of a policy. An entry of `add` is read as a rule: its overlays are what an author would write out for it.
+//! `devices` of a policy. An entry of `add` is read as a rule, with the overlays that an author would write by hand.
 
 use std::collections::BTreeSet;
 
@@ -24,7 +24,7 @@ pub(super) struct Devices {
 }
 
 impl Devices {
-    /// Reads what has no problem.
+    /// Reads the parts without problems.
     pub(super) fn read(&mut self, node: &Node, names: &Names, variables: &[Variable]) -> Checked<()> {
         let mut fields = Fields::of(node, &keys::DEVICES)?;
         self.own = fields.optional("own", |node| OwnDevices::read(node, names)).ok().flatten();
@@ -84,7 +84,7 @@ fn entry(node: &Node, names: &Names, variables: &[Variable]) -> Checked<Rule> {
         name: name?,
         when: when?,
         containers: Containers::Gpus,
-        // Another claim of this name is no device of the fabric, and a container cannot use both by one name.
+        // Another claim with this name is not a device of the fabric, and a container cannot use both under one name.
         on_conflict: if claims.is_some() { OnConflict::Refuse } else { OnConflict::Keep },
         container,
         pod,
@@ -148,7 +148,7 @@ fn pod(span: Span, networks: Option<&Node>, claims: &[Entry<Node>]) -> Node {
     Node::map(span, metadata.into_iter().chain(spec))
 }
 
-/// What is wrong with the devices of a policy as a whole.
+/// The errors in the devices of a policy as a whole.
 pub(super) fn problems(definition: &Definition) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     let adds = definition.adds_devices();
@@ -188,8 +188,8 @@ fn adds_gpus(rule: &Rule, definition: &Definition) -> Option<Diagnostic> {
     Some(Diagnostic::new(definition.place_of(&placed), message).code(CONFLICTING_RULES).hint(hint))
 }
 
-/// The error for a rule that brings pods into the network of the host and depends on whether a container has a device:
-/// the devices that `devices` adds depend on that network.
+/// The error for a rule that moves pods to the host network and depends on whether a container has a device: the
+/// devices that `devices` adds depend on that network.
 fn chooses_network(rule: &Rule, definition: &Definition) -> Option<Diagnostic> {
     rule.pod.host_network()?;
     let Found { name, span } = reads_no_device(rule, &definition.variables).err()?;
@@ -198,7 +198,7 @@ fn chooses_network(rule: &Rule, definition: &Definition) -> Option<Diagnostic> {
     Some(Diagnostic::new(span, message).code(TOO_EARLY).hint(hint))
 }
 
-/// A name that depends on what `devices` adds.
+/// A name that depends on the additions of `devices`.
 struct Found {
     name: String,
     span: Span,

@@ -42,21 +42,21 @@ pub(super) fn refuse_list(container: &Node) -> Result<(), Diagnostic> {
 
 fn variable(entry: &Entry<Node>) -> Result<Node, Diagnostic> {
     if entry.key.starts_with('$') && !entry.key.starts_with("${") {
-        return Err(Diagnostic::new(entry.span, format!("`{}` is no name of a variable", entry.key))
+        return Err(Diagnostic::new(entry.span, format!("`{}` is not the name of a variable", entry.key))
             .code(MISPLACED_EDIT)
             .hint("edit the value of a variable, as in `LD_LIBRARY_PATH: {$prepend: /lib}`"));
     }
     if entry.key.contains('(') && entry.key.ends_with(')') {
-        let message = format!("`{}` is no name of a variable", entry.key);
+        let message = format!("`{}` is not the name of a variable", entry.key);
         let hint =
             "write the name by itself: the value of the pod stays, unless the rule has `onConflict: replace`";
         return Err(Diagnostic::new(entry.span, message).hint(hint));
     }
     // Of the others, some are variables that programs read, such as `container` of systemd.
     if ["onConflict", "containers", "when"].contains(&entry.key.as_str()) {
-        return Err(Diagnostic::new(entry.span, format!("`{}` stands in `env`", entry.key))
+        return Err(Diagnostic::new(entry.span, format!("`{}` is inside `env`", entry.key))
             .code(UNKNOWN_KEY)
-            .hint("it is a key of the rule: indent it as `env`"));
+            .hint("it is a key of the rule: indent it like `env`"));
     }
     let name = ("name", Node::text_at(entry.span, &entry.key));
     let fields = match &entry.value.content {
@@ -77,7 +77,7 @@ fn text(entry: &Entry<Node>, value: &Scalar) -> Result<Node, Diagnostic> {
     let (node, key) = (&entry.value, &entry.key);
     let in_quotes = |written: Option<String>| {
         let seen = node.describe();
-        Diagnostic::new(node.span, format!("`{key}` is {seen}, and a variable is a text"))
+        Diagnostic::new(node.span, format!("`{key}` is {seen}, but a variable must be a string"))
             .code(WRONG_TYPE)
             .hint(match written {
                 Some(written) => format!("put it in quotes, as in `{key}: \"{written}\"`"),
@@ -87,12 +87,12 @@ fn text(entry: &Entry<Node>, value: &Scalar) -> Result<Node, Diagnostic> {
     match value {
         Scalar::Null => Err(Diagnostic::new(node.span, format!("`{key}` has no value"))
             .code(WRONG_TYPE)
-            .hint("write a text or a whole number, or leave the variable out")),
+            .hint("write a string or a whole number, or leave the variable out")),
         Scalar::String(text) if text.is_empty() => Err(Diagnostic::new(
             node.span,
             format!("the value of `{key}` is empty, which leaves the variable out"),
         )
-        .hint("write a text, or leave the variable out")),
+        .hint("write a string, or leave the variable out")),
         Scalar::Number(number) if !number.is_f64() => {
             reader::unambiguous(node)?;
             Ok(Node::text_at(node.span, &number.to_string()))

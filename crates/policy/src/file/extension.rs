@@ -1,4 +1,4 @@
-//! The combination of a policy file with the files that it extends, as trees, so that one parser reads them all.
+//! The combination of a policy file with the files that it extends, as one tree for the parser.
 
 use fabric_yaml::scalar::Scalar;
 use fabric_yaml::{Content, Entry, Node, Span};
@@ -19,7 +19,8 @@ enum Combine {
     Once,
     /// Each key of a policy's map replaces that of the base's.
     Keys,
-    /// The keys are added to the base's map, and the entries of tables to its tables; that of a policy replaces another.
+    /// The keys are added to the base's map, and the entries of tables to its tables; that of a policy replaces
+    /// another.
     Variables,
     /// The rows are added to the base's; an extension has its own, which precede them.
     Machines,
@@ -58,13 +59,13 @@ pub(crate) fn extend(
         if let (Some(known), Some((_, combine))) = (entry_of(spec, &entry.key), combine) {
             return combine.apply(known, entry, bases, (is_policy, is_extension));
         }
-        // Of a key that no policy has, the parser says so.
+        // The parser reports unknown keys.
         push(spec, entry);
         Ok(())
     }))
 }
 
-/// The lists of which `without` leaves out items, each with the field that names them.
+/// The lists from which `without` leaves out items, each with the field that names them.
 const NAMED: [(&[&str], &str); 4] =
     [(&["rules"], "name"), (&["devices", "add"], "name"), (&["checks"], "code"), (&["files"], "path")];
 
@@ -242,7 +243,7 @@ fn owner(bases: &[SourceFile], span: Span) -> &str {
     bases.get(at_line(bases, span.line).0).map_or("", |base| base.policy.as_str())
 }
 
-/// An error for a parameter without a description that is almost called as one of the base.
+/// An error for a parameter without a description whose name is almost that of one in the base.
 fn misspelled(parameters: &Node, own: &Entry<Node>) -> Option<Diagnostic> {
     let Content::Map(known) = &parameters.content else { return None };
     let fields = if let Content::Map(fields) = &own.value.content { fields.as_slice() } else { &[] };
@@ -290,7 +291,7 @@ fn parameter(base: &mut Entry<Node>, own: &Entry<Node>, bases: &[SourceFile]) ->
         .into())
 }
 
-/// Sets a field. A map is merged into the base's map at any depth, so that a table keeps its other entries.
+/// Sets a field. A map is merged into the base's map at any depth: a table keeps its other entries.
 fn merge(base: &mut Node, own: &Entry<Node>) {
     if let Some(known) = entry_of(base, &own.key)
         && let (Content::Map(_), Content::Map(entries)) = (&known.value.content, &own.value.content)

@@ -57,8 +57,8 @@ fn did_you_mean(code: &'static str, span: Span, message: String, meant: &str) ->
     Diagnostic::warning(code, span, message).hint(format!("did you mean `{meant}`?"))
 }
 
-/// Returns whether a name lacks the beginning of another one, or an annotation its end. A name of one word, such as `zone`,
-/// is one of its own, and a label of nodes can be the beginning of another one.
+/// Returns whether a name lacks the beginning of another one, or an annotation its end. A name of one word, such as
+/// `zone`, is one of its own, and a label of nodes can be the beginning of another one.
 fn is_cut(name: &str, known: &str, code: &str) -> bool {
     let is_long = name.contains(['/', '.', '-']);
     let begins = known.strip_suffix(name).is_some_and(|start| start.ends_with(['/', '.']));
@@ -66,8 +66,8 @@ fn is_cut(name: &str, known: &str, code: &str) -> bool {
     is_long && (begins || ends && name.contains('/') && code == UNKNOWN_ANNOTATION)
 }
 
-/// The first word of other variables, and this variable with it, if its own first word has a letter twice or once that
-/// that one has once or twice.
+/// The first word of other variables, and this variable with that word, if its own first word differs only in a doubled
+/// letter.
 fn family<'n>(name: &str, known: &[&'n str]) -> Option<(&'n str, String)> {
     let (own, rest) = name.split_once('_').filter(|(own, _)| own.len() > 2)?;
     let mut words = known.iter().filter_map(|known| Some(known.split_once('_')?.0));
@@ -76,7 +76,7 @@ fn family<'n>(name: &str, known: &[&'n str]) -> Option<(&'n str, String)> {
     Some((meant, format!("{meant}_{rest}")))
 }
 
-/// The warning for a value of an annotation that other policies spell in another way.
+/// The warning for a value of an annotation that other policies spell differently.
 fn value(entry: &Entry<Node>, others: &[&Node]) -> Option<Diagnostic> {
     let (own, span) = text(&entry.value)?;
     let known: Vec<&str> = others
@@ -94,7 +94,7 @@ fn value(entry: &Entry<Node>, others: &[&Node]) -> Option<Diagnostic> {
     (!known.contains(&own)).then(|| did_you_mean(UNKNOWN_ANNOTATION, span, message, &format!("\"{meant}\"")))
 }
 
-/// The annotations by which a pod asks for the fabric, or opts out.
+/// The annotations with which a pod requests the fabric, or opts out.
 fn annotations(spec: &Node) -> impl Iterator<Item = &Entry<Node>> {
     let maps =
         ["anyAnnotation", "exceptAnnotation"].map(|key| spec.get("match").and_then(|map| map.get(key)));

@@ -1,4 +1,4 @@
-//! Files that are no policies, such as manifests in the folder of a policy.
+//! Files that are not policies, such as manifests in the folder of a policy.
 
 use fabric_yaml::{self as yaml, Node};
 
@@ -8,7 +8,7 @@ use crate::source::{Diagnostic, closest};
 /// The kind of a file of cases for `policy test`.
 const CASES: &str = "PolicyTest";
 
-/// A file that is not meant as a policy.
+/// A file that is not intended as a policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OtherKind {
     /// The kind of its first object; `None` if it has none.
@@ -17,7 +17,7 @@ pub struct OtherKind {
 
 impl OtherKind {
     /// Reads the top level of the first object in a text. `None` for a policy, for a file that looks like one with a
-    /// mistake in it, and for a text without a kind that is no YAML.
+    /// mistake in it, and for a text without a kind that is not YAML.
     pub fn of(text: &str) -> Option<Self> {
         let value = |key: &str| {
             let line =
@@ -40,14 +40,14 @@ impl OtherKind {
     }
 }
 
-/// The error of a file that has the kind and the version of other objects, in place of one for each of its fields.
+/// The error of a file with the kind and version of another object, instead of one for each of its fields.
 pub(crate) fn check(root: &Node) -> Result<(), Diagnostic> {
     let text = |name: &str| root.get(name).and_then(Node::text).map(|text| text.text);
     let (Some(node), Some(kind)) = (root.get("kind"), text("kind")) else { return Ok(()) };
     if !is_foreign(text("apiVersion"), Some(kind)) {
         return Ok(());
     }
-    let message = format!("`kind` is `{kind}`, so that the file is no policy");
+    let message = format!("`kind` is `{kind}`, so the file is not a policy");
     let hint = if kind == CASES {
         "`fabric-injector policy test` runs the cases of a file".to_owned()
     } else {

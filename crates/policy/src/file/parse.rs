@@ -42,7 +42,7 @@ impl Header {
     }
 }
 
-/// Reads a `spec`, that of an extension together with its base's. With problems, the result lacks what they are about.
+/// Reads a `spec`. That of an extension is combined with its base's. The result lacks the parts that have problems.
 pub(crate) fn definition(
     node: Node,
     own: SourceFile,
@@ -63,7 +63,7 @@ pub(crate) fn definition(
     if spec.misspells("parameters") || spec.misspells("variables") {
         names.add_unknown();
     }
-    // Of a column whose declaration has a problem, that problem is the only one.
+    // If the declaration of a column has a problem, only that problem is reported.
     let are_read = parameters.is_ok() && variables.is_ok() && !names.has_unknown();
     let mut parameters = parameters.ok().flatten().unwrap_or_default();
     let mut variables = variables.ok().flatten().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The variables of a policy, in the order in which they can be evaluated.
+//! The variables of a policy, in their order of evaluation.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -36,7 +36,7 @@ pub(super) fn read(node: &Node, names: &mut Names) -> Checked<Vec<Variable>> {
     let mut depths = HashMap::new();
     let mut variables = Vec::with_capacity(read.len());
     for at in order {
-        // A variable with a problem can be read, so that its problem is the only one.
+        // A variable with a problem can be read, which keeps its problem the only one.
         let mut phase = Phase::Fixed;
         if let Some(mut variable) = read[at].take() {
             let span = entries[at].span;
@@ -87,7 +87,7 @@ fn order(variables: &[Option<Variable>]) -> Vec<usize> {
     order
 }
 
-/// The error for variables of which each reads the next one, and the last one the first.
+/// The error for variables that read each other in a cycle.
 fn circle(entries: &[Entry<Node>], variables: &[Option<Variable>], order: &[usize]) -> Diagnostic {
     let reads = reads(variables);
     let ordered: BTreeSet<&usize> = order.iter().collect();

@@ -1,4 +1,4 @@
-//! Mistakes in YAML: those that the parser reports by their consequences, and those that it accepts.
+//! Mistakes in YAML: those that the parser reports only through their consequences, and those that it accepts.
 
 use fabric_yaml::scalar::Scalar;
 use fabric_yaml::{self as yaml, Content, Entry, Node, Span};
@@ -31,8 +31,8 @@ pub(crate) fn explained(error: yaml::Error, text: &str) -> Diagnostic {
     }
 }
 
-/// The error for a line such as `onConflict replace` or `NCCL_DEBUG=WARN`, which the parser notices on the next line at the
-/// earliest. A line below a value is most often a part of it.
+/// The error for a line such as `onConflict replace` or `NCCL_DEBUG=WARN`, which the parser notices on the next line at
+/// the earliest. A line below a value is most often a part of it.
 fn no_colon(upto: &[&str]) -> Option<Diagnostic> {
     let indent = |line: &str| line.len() - line.trim_start_matches([' ', '-']).len();
     let lines = upto.iter().enumerate().rev().filter(|(_, line)| !line.trim().is_empty());
@@ -44,7 +44,7 @@ fn no_colon(upto: &[&str]) -> Option<Diagnostic> {
         let written = line[indent(line)..].trim_end();
         let split = written.split_once('=').or_else(|| written.split_once(' ')).unwrap_or((written, ""));
         let (key, value) = Some(split).filter(|_| is_own)?;
-        // A key alone has its value on the line below.
+        // A key without a value has it on the line below.
         let is_above = || back > 0 && indent(near[back - 1].1) > indent(line);
         let is_word =
             |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-./,".contains(&byte));
@@ -56,7 +56,7 @@ fn no_colon(upto: &[&str]) -> Option<Diagnostic> {
     })
 }
 
-/// The hint for a line with a condition, which YAML takes for something else.
+/// The hint for a line with a condition that YAML misreads.
 fn condition(line: &str) -> Option<String> {
     let keys = ["when", "containers"];
     let begins = |at: usize| {
@@ -100,9 +100,9 @@ fn hint(line: &str) -> Option<&'static str> {
     } else if cut_off {
         Some("put a value with an expression in quotes, or on the line below `>-`")
     } else if value.starts_with(['@', '%', '`', '*', '&', '!', '|', '>']) {
-        Some("put a value in quotes that begins with a character of YAML")
+        Some("put quotes around a value that begins with a special character of YAML")
     } else if value.contains(": ") && !value.starts_with(['"', '\'', '{', '[']) {
-        Some("put a text with a colon in quotes")
+        Some("put a string with a colon in quotes")
     } else {
         None
     }
@@ -114,16 +114,17 @@ fn tab(line: &str) -> Option<&'static str> {
         return Some("indent with spaces: YAML allows no tabs there");
     }
     let is_space = indent.chars().all(|space| space == ' ');
-    (!is_space).then_some("indent with spaces: this line begins with another kind of blank, such as U+00A0")
+    (!is_space).then_some("indent with spaces: this line begins with another kind of space, such as U+00A0")
 }
 
-/// A warning for each string with `{{ … }}` and without an expression, and for modes in decimal that are meant as octal.
+/// A warning for each string with `{{ … }}` and without an expression, and for modes in decimal that are meant as
+/// octal.
 pub(crate) fn find(node: &Node, warnings: &mut Vec<Diagnostic>) {
     match &node.content {
         Content::Scalar { value: Scalar::String(text), .. } => {
             let open = text.find("{{").filter(|at| text[*at..].contains("}}"));
             if open.is_some() && !text.contains("${") {
-                let message = "`{{ … }}` is text, and no expression";
+                let message = "`{{ … }}` is plain text, not an expression";
                 warnings.push(Diagnostic::warning(TEMPLATE_BRACES, node.span, message).hint(EXPRESSION));
             }
         }
@@ -136,7 +137,7 @@ pub(crate) fn find(node: &Node, warnings: &mut Vec<Diagnostic>) {
     }
 }
 
-/// Octal modes that are others as decimal numbers. The API server refuses those above 511, such as 644.
+/// Modes that were meant as octal but are written in decimal. The API server rejects those above 511, such as 644.
 const MODES: [u64; 4] = [400, 440, 444, 500];
 
 fn decimal_mode(entry: &Entry<Node>) -> Option<Diagnostic> {

@@ -6,7 +6,7 @@ use crate::schema::{self, Format};
 use super::phase::{Names, Phase};
 use crate::expression::types::{Kind, Member, Texts, Type};
 
-/// The label of the pods of a job of Kubeflow, by which its launcher is known.
+/// The label that identifies the launcher among the pods of a Kubeflow job.
 pub const JOB_ROLE: &str = "training.kubeflow.org/job-role";
 
 /// A name that the engine defines.

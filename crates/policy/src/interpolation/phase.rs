@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::expression::Expression;
 
-/// When a value is known. An expression of a later phase can read the values of all earlier ones, but [`Phase::Container`] and
-/// [`Phase::Injected`] know nothing of each other.
+/// When a value is known. An expression of a later phase can read the values of all earlier ones, but
+/// [`Phase::Container`] and [`Phase::Injected`] are independent of each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
     /// Parameters and `node`: the same for all pods that select the same nodes.
@@ -37,9 +37,9 @@ impl Phase {
 #[derive(Debug, Clone)]
 pub struct Names {
     known: BTreeMap<String, Phase>,
-    /// The names of all variables, those of which the phase is not known yet among them.
+    /// The names of all variables, including those whose phase is not yet known.
     variables: BTreeSet<String>,
-    /// True if the declarations of names could not be read, so that every name may be one.
+    /// True if the declarations of names could not be read. Every name may then be declared.
     has_unknown: bool,
 }
 
@@ -53,7 +53,7 @@ impl Names {
         self.known.insert(name.to_owned(), phase).is_none()
     }
 
-    /// Notes a variable of which the phase is not known yet.
+    /// Notes a variable whose phase is not yet known.
     pub(crate) fn announce(&mut self, name: &str) {
         self.variables.insert(name.to_owned());
     }

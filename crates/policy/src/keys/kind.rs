@@ -8,11 +8,11 @@ pub struct Map {
     /// Its name in messages: "a rule", "`spec`".
     pub(crate) what: &'static str,
     pub keys: &'static [Key],
-    /// Keys of which one is required.
+    /// Keys, one of which is required.
     pub some_of: &'static [&'static str],
-    /// Keys that do not go together.
+    /// Keys that exclude each other.
     pub exclusive: &'static [[&'static str; 2]],
-    /// If true, what the file extends can have some of the keys.
+    /// If true, the base of the file can have some of the keys.
     pub is_extended: bool,
 }
 
@@ -21,7 +21,7 @@ pub struct Key {
     pub name: &'static str,
     pub kind: Kind,
     pub required: bool,
-    /// What it is, in one sentence.
+    /// The description, in one sentence.
     pub description: &'static str,
 }
 
@@ -48,9 +48,9 @@ pub enum Kind {
     Count(u64),
     /// A number or a quantity.
     Amount,
-    /// A list with at least so many items.
+    /// A list with at least this number of items.
     List(&'static Kind, usize),
-    /// A map from keys to values, with at least so many of them.
+    /// A map from keys to values, with at least this number of them.
     Map(&'static Kind, &'static Kind, usize),
     Either(&'static [Kind]),
     Fields(&'static Map),
@@ -62,15 +62,15 @@ pub enum Kind {
     Variable,
     /// Environment variables by their names.
     Env,
-    /// What a rule adds to a container.
+    /// The additions of a rule to a container.
     Container,
-    /// What a rule adds to a pod.
+    /// The additions of a rule to a pod.
     Pod,
     /// Amounts of resources, as a rule adds them.
     Resources,
     /// Annotations, as a rule adds them.
     Annotations,
-    /// A part of a pod in a case, with at least so many fields.
+    /// A part of a pod in a case, with at least this number of fields.
     PartOfPod(usize),
 }
 
@@ -119,7 +119,7 @@ pub const fn optional(name: &'static str, kind: Kind, description: &'static str)
     Key { name, kind, required: false, description }
 }
 
-/// Words with what each of them means.
+/// Words with their meanings.
 pub const fn meaning<T: Copy, const N: usize>(
     words: [&'static str; N],
     meanings: [T; N],

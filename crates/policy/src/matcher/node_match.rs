@@ -1,4 +1,4 @@
-//! `match.nodes` of a policy: the nodes that it is for.
+//! `match.nodes` of a policy: the nodes that it applies to.
 
 use crate::nodes;
 use crate::schema::Format;
@@ -9,8 +9,8 @@ use crate::keys;
 use crate::source::reader::{self, Fields};
 use crate::source::{Checked, Diagnostic, MISSING_KEY, all};
 
-/// The nodes that a policy is for. A node is one of them by its `spec.providerID`; by a label, if the policy names no
-/// provider IDs: nodes on premises can have labels of a cloud. A pod that selects such a label is for them.
+/// The nodes that a policy applies to. A node matches by its `spec.providerID`, or by a label if the policy names no
+/// provider IDs, because on-premises nodes can have labels of a cloud. A pod that selects such a label also matches.
 #[derive(Debug, Clone)]
 pub struct NodeMatch {
     provider_ids: Vec<Pattern>,
@@ -70,14 +70,14 @@ impl NodeMatch {
         self.labels.iter().any(has)
     }
 
-    /// What a node has to have, one of these: `providerID` with its pattern, or a label with that of its value.
+    /// The alternatives that match a node: `providerID` with its pattern, or a label with the pattern of its value.
     pub fn alternatives(&self) -> impl Iterator<Item = (String, &Pattern)> {
         let provider_ids = self.provider_ids.iter().map(|pattern| ("providerID".to_owned(), pattern));
         provider_ids.chain(self.labels.iter().map(|(key, value)| (key.to_string(), value)))
     }
 }
 
-/// A provider ID, or a pattern of them. The name of a provider is no ID.
+/// A provider ID, or a pattern of them. The name of a provider is not an ID.
 fn provider_id(node: &Node) -> Result<String, Diagnostic> {
     let id = reader::text(node, "`providerIDs`")?;
     if id.contains([':', '.', '*']) {

@@ -21,7 +21,7 @@ pub fn current(label: &str) -> &str {
     if label == OLD_INSTANCE_TYPE { INSTANCE_TYPE } else { label }
 }
 
-/// The keys by which a pod can select nodes with this label.
+/// The keys with which a pod can select nodes that have this label.
 pub fn spellings(label: &str) -> impl Iterator<Item = &str> {
     let label = current(label);
     [label].into_iter().chain((label == INSTANCE_TYPE).then_some(OLD_INSTANCE_TYPE))
@@ -93,13 +93,14 @@ impl fmt::Display for SelectedLabel {
     }
 }
 
-/// The most combinations of values of labels that are told apart.
+/// The limit on combinations of label values.
 const MAX_COMBINATIONS: usize = 256;
 
 /// The part of a pod's selection of nodes that a policy reads.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Selection {
-    /// The labels of which the pod selects a value, or of which all nodes that it can be scheduled to have one; sorted.
+    /// The labels for which the pod selects a value, or for which all nodes that it can be scheduled to have a value;
+    /// sorted.
     pub labels: Vec<SelectedLabel>,
     /// The nodes that the pod can be scheduled to; empty if they are not known, or if there are none.
     pub kinds: Vec<NodeKind>,
@@ -112,7 +113,7 @@ impl Selection {
         self.labels.iter().find(|known| known.label == label).map_or(&[], |known| &known.values)
     }
 
-    /// The nodes among which the pod leaves the choice, each as a selection of its own: the kinds that it fits, else
+    /// The nodes between which the pod does not choose, each as a selection of its own: the kinds that it fits, else
     /// each combination of the values that it selects. If there are too many combinations, it selects none of them.
     pub fn each(&self) -> Vec<Self> {
         if self.kinds.len() > 1 {
@@ -150,7 +151,7 @@ impl Selection {
         Self { labels: kind.labels.iter().map(label).collect(), kinds: vec![kind.clone()], gpus: self.gpus }
     }
 
-    /// The value of `node` in expressions: the labels of which the pod selects one value.
+    /// The value of `node` in expressions: the labels for which the pod selects one value.
     pub(crate) fn node(&self) -> Value {
         let of = |known: &SelectedLabel| match known.values.as_slice() {
             [one] => Some((known.label.clone(), Value::from(one.as_str()))),

@@ -8,14 +8,14 @@ use super::{Node, Nodes, Taint};
 use crate::work::{Work, goes_on};
 
 impl Nodes {
-    /// The Ready nodes that a pod can be scheduled to. Nodes that are cordoned count: they come back. Of a pod that is
-    /// bound to a node, it is that node.
+    /// The Ready nodes that a pod can be scheduled to. Nodes that are cordoned count: they come back. For a pod that is
+    /// bound to a node, only that node counts.
     ///
-    /// A taint with the name of a resource that the node has keeps no pod off: clusters with such taints add the
+    /// A taint with the name of a resource that the node has does not repel pods: clusters with such taints add the
     /// toleration to pods that request the resource (`ExtendedResourceToleration`), also to one that a policy adds. Nor
     /// does a taint whose key `is_exempt`.
     ///
-    /// If there is no `work` left for that, some of them are missing.
+    /// If `work` runs out, some of them are missing.
     pub fn candidates<'n>(
         &'n self,
         pod: &'n Value,

@@ -1,4 +1,5 @@
-//! What a pod requires of nodes, read once: nodes that are alike in the labels that it names are looked at once.
+//! The node requirements of a pod, read once. Nodes with the same values of the labels that it names are evaluated
+//! once.
 
 use std::collections::{HashMap, HashSet};
 
@@ -41,7 +42,7 @@ pub fn holds(requirement: &Value, value: Option<&str>) -> bool {
     }
 }
 
-/// What it takes to look at a node, and at one of its taints.
+/// The steps to evaluate a node, and one of its taints.
 const STEPS_OF_NODE: usize = 40;
 const STEPS_OF_TAINT: usize = 10;
 
@@ -58,7 +59,7 @@ pub(super) struct Requirements<'p> {
     work: Option<&'p Work>,
 }
 
-/// One of the terms of an affinity, whose requirements all have to hold.
+/// One of the terms of an affinity, whose requirements must all hold.
 struct Term<'p> {
     /// Each with the index of its label among the keys.
     labels: Vec<(usize, Requirement<'p>)>,

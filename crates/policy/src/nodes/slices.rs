@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::Texts;
 
-/// A `ResourceSlice` of `resource.k8s.io/v1`, as far as it says what a node has.
+/// The parts of a `ResourceSlice` of `resource.k8s.io/v1` about the devices of a node.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Slice {
     /// Empty for devices that are not of one node.

@@ -28,7 +28,7 @@ impl Template {
                         map.insert(key, value);
                     }
                 }
-                // A map that the author wrote empty is meant to be there; one that became empty is not.
+                // A map that the author wrote as empty is intended; one that became empty is not.
                 Ok((!map.is_empty() || entries.is_empty()).then_some(Value::Object(map)))
             }
             Self::List(items) => {

@@ -38,8 +38,8 @@ impl Compiler<'_> {
 
     /// Compiles an overlay for a pod.
     ///
-    /// The requests of the pod are counted after its containers are injected, so that neither containers nor the volumes
-    /// and claims that they use can depend on them.
+    /// The requests of the pod are counted after its containers are injected. Neither containers nor the volumes and
+    /// claims that they use can depend on them.
     pub(crate) fn pod(&self, node: &Node) -> Checked<PodOverlay> {
         let mut problems = Problems::default();
         let source = Source::read(node, self.names, Phase::Injected, &mut problems);
@@ -159,7 +159,7 @@ fn compile_field(source: &Source, field: &'static Field, object: &'static Object
         ("Container", "volumeMounts", Shape::List { items, .. }) => {
             let sources = list(source)?;
             let mounts = elements(sources, items, &["mountPath"])?;
-            // One spelling for each path, so that two mounts at it are found.
+            // One spelling for each path, to find two mounts at the same path.
             for (source, Element(mount)) in sources.iter().zip(&mounts) {
                 // A path of Windows stays as it is.
                 let Some(path) = mount.literal("mountPath").filter(|path| !path.contains(['\\', ':'])) else {
@@ -249,7 +249,7 @@ fn variable(entry: &Source, items: &'static Shape) -> Checked<Option<EnvEntry>> 
     Ok(Some(EnvEntry::List { name: value(name, &shape)?, edit: of_variable(edit)? }))
 }
 
-/// Limits and requests by resource, so that the two of one resource are merged together, and claims.
+/// Limits and requests by resource, since the two of one resource are merged together, and claims.
 fn resources(source: &Source, object: &'static Object) -> Checked<Instructions> {
     let mut amounts: Vec<Amount> = Vec::new();
     let mut others = Vec::new();

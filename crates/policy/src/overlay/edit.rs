@@ -1,5 +1,4 @@
-//! Edits: maps with keys such as `$append`, in place of a value. What an edit makes of the value of a pod is known to the
-//! engine.
+//! Edits: maps with keys such as `$append`, in place of a value. The engine applies them to the value of a pod.
 
 pub(super) mod entries;
 pub(super) mod keys;

@@ -36,7 +36,7 @@ pub(super) fn accept(value: &Value, shape: &Shape) -> Result<Option<Value>, Stri
         Shape::Opaque => Some(value.clone()),
         _ => None,
     };
-    let wanted = || format!("the result is `{}` where the field needs {}", text_of(value), describe(shape));
+    let wanted = || format!("the result is `{}`, but the field needs {}", text_of(value), describe(shape));
     accepted.map(Some).ok_or_else(wanted)
 }
 

@@ -79,7 +79,7 @@ impl Source {
         }
     }
 
-    /// The value of an expression as an overlay; `None` for `null`, which leaves out what it is the value of.
+    /// The value of an expression as an overlay; `None` for `null`, which leaves the field out.
     pub(super) fn of_value(value: &Value) -> Option<Self> {
         let content = match value {
             Value::Null => return None,

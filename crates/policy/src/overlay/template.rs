@@ -24,7 +24,8 @@ pub enum Template {
 pub struct Element(pub Template);
 
 impl Element {
-    /// Returns whether the value of a variable is an empty text that an expression yields, which leaves the variable out.
+    /// Returns whether the value of a variable is an empty text that an expression yields, which leaves the variable
+    /// out.
     pub fn yields_empty(&self, variable: &Value) -> bool {
         !matches!(self.0, Template::Constant(_)) && variable["value"] == ""
     }

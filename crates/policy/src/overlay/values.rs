@@ -1,4 +1,4 @@
-//! Compiling values: whatever an overlay does not merge further.
+//! Compiling values that an overlay does not merge further.
 
 use serde_json::{Map, Value};
 
@@ -61,7 +61,7 @@ pub(super) fn value(source: &Source, shape: &Shape) -> Checked<Template> {
     Ok(template)
 }
 
-/// An error at the part of an overlay that it is about.
+/// An error at a part of an overlay.
 fn located(source: &Source, invalid: &Invalid) -> Diagnostic {
     let mut place = source;
     for step in &invalid.path {
@@ -88,7 +88,7 @@ fn constant(source: &Source, text: &Value, shape: &Shape) -> Result<Template, Di
     }
 }
 
-/// Compiles an object that is one value: it has all that the API server requires.
+/// Compiles an object that is one value: it has every field that the API server requires.
 fn whole_object(source: &Source, object: &'static Object) -> Checked<Template> {
     let mut problems = Problems::default();
     let fields = fields(source, object, &mut problems)?;
@@ -127,9 +127,12 @@ fn complete(
         let settable = object.exactly_one_of.iter().copied().filter(|name| {
             object.field(name).is_some_and(|field| !matches!(field.overlay, Overlay::Refused(_)))
         });
-        return Err(Diagnostic::new(source.span, format!("this {} says nothing of its kind", object.name))
-            .code(MISSING_KEY)
-            .hint(format!("give it one of {}", quoted(settable))));
+        return Err(Diagnostic::new(
+            source.span,
+            format!("this {} does not say what kind it is", object.name),
+        )
+        .code(MISSING_KEY)
+        .hint(format!("give it one of {}", quoted(settable))));
     }
     Ok(())
 }
@@ -270,8 +273,8 @@ pub(super) fn elements(entries: &[Source], items: &'static Shape, keys: &[&str])
     Ok(elements)
 }
 
-/// Fails for two entries with the same key, one of which has no expressions and so is always there: the second one would
-/// have no effect.
+/// Fails for two entries with the same key, one of which has no expressions and so is always there: the second one
+/// would have no effect.
 pub(super) fn once<'e>(
     sources: &[Source],
     elements: impl Iterator<Item = &'e Element>,

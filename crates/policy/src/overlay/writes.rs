@@ -1,4 +1,4 @@
-//! The one walk over what an overlay writes: whatever asks an overlay what it changes reads it from here.
+//! The one walk over the fields that an overlay writes. All code that needs them uses it.
 
 use std::slice;
 

@@ -1,4 +1,4 @@
-//! What the extensions of a policy say about its parameters and variables: a value, and rows of machines.
+//! The values of extensions for the parameters and variables of a policy: a value, and rows of machines.
 
 use serde_json::Value;
 
@@ -7,17 +7,17 @@ use crate::parameter::Parameter;
 use crate::source::SourceFile;
 use fabric_yaml::Span;
 
-/// What one extension says about a parameter of its base. It precedes what the nodes offer.
+/// The values of one extension for a parameter of its base. They take precedence over the values of the nodes.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Layer {
-    /// The position of the file among those of the policy, a base before what extends it.
+    /// The position of the file among those of the policy. A base precedes its extensions.
     file: usize,
     /// A value for every pod, with its place.
     pub(crate) value: Option<(Value, Span)>,
     pub(crate) table: Table,
 }
 
-/// The files of which a policy consists, whose lines count on from one to the next.
+/// The files of a policy, with consecutive line numbers.
 #[derive(Debug, Default)]
 pub(crate) struct Files {
     /// For each file, its last line, whether it extends a policy, and whether it is one.
@@ -40,8 +40,7 @@ impl Files {
         self.files.get(at).filter(|(_, is_extension, _)| *is_extension).map(|_| at)
     }
 
-    /// The precedence of what a place says: that of a policy exceeds that of the parts that it takes, and that of an
-    /// extension that of its base.
+    /// The precedence of a place: a policy precedes the parts that it takes, and an extension precedes its base.
     pub(crate) fn rank(&self, span: Span) -> usize {
         let at = self.files.partition_point(|(last, ..)| *last < span.line);
         self.files.get(at).filter(|(.., is_policy)| *is_policy).map_or(0, |_| at + 1)
@@ -60,7 +59,7 @@ impl Layer {
         self.file < file
     }
 
-    /// The layer of a file, which is added where it belongs: what extends another file comes before that.
+    /// The layer of a file, which is inserted in order: an extension comes before its base.
     pub(crate) fn of(parameter: &mut Parameter, file: usize) -> &mut Self {
         let layers = &mut parameter.layers;
         let position = layers.partition_point(|known| known.file > file);

@@ -1,4 +1,5 @@
-//! `machines`: values of parameters and variables by the labels of the nodes that a pod selects, one row for each machine.
+//! `machines`: values of parameters and variables by the labels of the nodes that a pod selects, one row for each
+//! machine.
 
 use fabric_yaml::scalar::Scalar;
 use fabric_yaml::{Content, Entry, Node};
@@ -100,7 +101,7 @@ impl Columns<'_> {
             || self.variables.iter().any(|one| one.name == name)
     }
 
-    /// The parameter of a column, or what stands for a variable.
+    /// The parameter of a column, or the placeholder for a variable.
     fn column(&mut self, entry: &Entry<Node>) -> Result<&mut Parameter, Diagnostic> {
         let name = entry.key.as_str();
         if let Some(at) = self.variables.iter().position(|known| known.name == name) {

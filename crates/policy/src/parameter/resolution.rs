@@ -14,9 +14,9 @@ use fabric_yaml::Span;
 pub enum NoteKind {
     /// The parameter has tables, and neither they nor the operator gave the value.
     Assumed { labels: Vec<String>, reads_gpus: bool },
-    /// The nodes that the pod can be scheduled to have different numbers, of which this is the least above zero.
+    /// The nodes that the pod can be scheduled to have different numbers. This is the lowest above zero.
     Least,
-    /// The nodes offer less than the table has for them.
+    /// The nodes offer fewer devices than the table states for them.
     LessThanTable { label: String, table: Value },
     /// The operator's value differs from that of the table.
     Contradicts { label: String, table: Value },
@@ -39,7 +39,7 @@ pub enum Origin {
     OverrideTable(String, Span),
     /// One value of an extension for every pod, at this place.
     Extension(Span),
-    /// What the nodes offer that the pod can be scheduled to.
+    /// The resources of the nodes that the pod can be scheduled to.
     Nodes,
     /// The machines of the policy or of an extension by this label: the row at this place.
     Machines(String, Span),
@@ -49,8 +49,8 @@ pub enum Origin {
     PolicyDefault,
 }
 
-/// The value of a parameter for nodes of each of these kinds. Of different numbers, it is the least above zero; of other
-/// values, it is that of the first kind.
+/// The value of a parameter for nodes of these kinds. If numbers differ, it is the lowest above zero; if other values
+/// differ, it is that of the first kind.
 pub fn resolve<'p>(
     parameter: &'p Parameter,
     own: Option<&'p Override>,
@@ -59,7 +59,7 @@ pub fn resolve<'p>(
     let all: Vec<Resolution<'p>> = each.iter().map(|one| of_one(parameter, own, one)).collect();
     let number = |resolution: &Resolution<'_>| resolution.value.as_f64().unwrap_or_default();
     if parameter.has_least() && all.iter().any(|one| number(one).total_cmp(&number(&all[0])).is_ne()) {
-        // Kinds of which nothing is known lower nobody.
+        // Kinds without a known value do not lower the others.
         let known = all.into_iter().filter(|one| !one.origin.is_default());
         let least = known.min_by(|one, other| {
             let key = |resolution| (number(resolution) <= 0.0, number(resolution));
@@ -83,8 +83,8 @@ pub fn resolve<'p>(
 }
 
 impl Parameter {
-    /// Returns whether the least of several values is right for all nodes that have one of them: fewer devices than a node
-    /// offers do no harm. What no operator can set, such as the number of chips, is a fact about the nodes.
+    /// Returns whether the lowest of several values is valid for all of the nodes: fewer devices than a node offers do
+    /// no harm. A value that no operator can set, such as the number of chips, is a fact about the nodes.
     pub(crate) fn has_least(&self) -> bool {
         matches!(self.kind, ParameterType::Number | ParameterType::Integer)
     }
@@ -103,7 +103,7 @@ pub fn of_one<'p>(
     selection: &Selection,
 ) -> Resolution<'p> {
     let machines = || parameter.table.find(selection);
-    // What an operator sets contradicts the rows of the file that decides, and no value that an extension sets.
+    // An operator's value can contradict the rows of the file that decides, but not a value that an extension sets.
     let decides = || {
         let layers =
             parameter.layers.iter().map(|layer| (layer.value.is_some(), layer.table.find(selection)));
@@ -135,7 +135,7 @@ pub fn of_one<'p>(
     }
     let kind = selection.kinds.first();
     let offered = parameter.from_nodes.as_ref().and_then(|from_nodes| from_nodes.of_kind(kind?));
-    // A value that the bounds exclude counts as none: a plugin that offers a thousand slots of one adapter gives no ratio.
+    // A value outside the bounds counts as absent: a plugin that offers a thousand slots of one adapter gives no ratio.
     if let Some(value) = offered.and_then(|offered| parameter.check(&offered).ok()) {
         let more =
             machines().filter(|(_, table, _)| parameter.has_least() && value.as_f64() < table.as_f64());

@@ -12,9 +12,9 @@ use crate::matcher::selection::{self, Selection};
 use crate::parameter::{Parameter, ParameterType};
 use crate::source::{Checked, DUPLICATE_NAME, Diagnostic, MISSING_KEY, Problems, all, reader};
 
-/// The most values of a label with a `*`, each of which a pod is compared with.
+/// The limit on the values with a `*` of one label. A pod is compared with each of them.
 const MAX_PATTERNS: usize = 2_000;
-/// The most ranges of numbers of GPUs in one row.
+/// The limit on ranges of numbers of GPUs in one row.
 const MAX_RANGES: usize = 64;
 
 /// The key of a values file's table that replaces the default of the parameter.
@@ -145,7 +145,7 @@ impl LabelTable {
 
     fn add(&mut self, key: Pattern, cell: Cell, span: Span) -> Result<(), Diagnostic> {
         let (at, text) = (self.rows.len(), key.to_string());
-        // One error is enough for all that are too many.
+        // One error is enough for all rows beyond the limit.
         if self.patterns.len() > MAX_PATTERNS {
             return Ok(());
         }
@@ -177,7 +177,7 @@ impl LabelTable {
         let exact = self.exact.get(name.as_str());
         let matching = self.patterns.iter().filter(|at| self.rows[**at].key.matches(name));
         let mut rows = exact.into_iter().chain(matching).map(|at| &self.rows[*at]);
-        // A row without a value for the GPUs of the pod leaves it to the next one.
+        // If a row has no value for the GPUs of the pod, the next one decides.
         rows.find_map(|row| Some((row.cell.of(selection.gpus)?, row.span)))
     }
 

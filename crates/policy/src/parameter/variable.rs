@@ -31,11 +31,11 @@ pub enum VariableValue {
     Map(Vec<(String, VariableValue)>),
 }
 
-/// Keys that a variable had once. A table cannot have them, so that no policy of that time loads with another meaning.
+/// Former keys of a variable. A table cannot have them, so an old policy does not load with another meaning.
 pub const OLD_KEYS: [&str; 2] = ["byNode", "fromNodes"];
 
 impl Variable {
-    /// Reads a variable, of which the phase follows from those of the variables that it reads.
+    /// Reads a variable. Its phase follows from those of the variables that it reads.
     pub(crate) fn read(name: &str, node: &Node, names: &Names) -> Checked<Self> {
         if let Content::Map(entries) = &node.content
             && let Some(old) = entries.iter().find(|entry| OLD_KEYS.contains(&entry.key.as_str()))
@@ -46,7 +46,7 @@ impl Variable {
         Ok(Self { name: name.to_owned(), value, phase: Phase::Fixed, column: None })
     }
 
-    /// Finds out when the value is known. The phases of all names that it reads are known.
+    /// Determines when the value is known. The phases of all names that it reads are already known.
     pub(crate) fn settle(&mut self, names: &Names) -> Result<(), Diagnostic> {
         one_phase(&self.value, names)?;
         self.phase = self.value.phase(names);

@@ -101,7 +101,7 @@ const RULES_OF_THE_ENGINE: &[&str] = &[
     "2/spec/initContainers/0/restartPolicy",
 ];
 
-/// Values that the API server accepts and the tables refuse.
+/// Values that the API server accepts and the tables reject.
 fn refused_on_purpose(pointer: &str, candidate: &str) -> bool {
     // A quantity without a digit is 0 for the API server.
     let quantity =
@@ -205,7 +205,7 @@ fn the_samples_have_all_fields_that_an_overlay_can_set() {
     assert_eq!(found, wanted);
 }
 
-/// The fields on the way to a place of a pod, each with the object that has it.
+/// The fields on the path to a place of a pod, each with the object that has it.
 fn fields_on_the_way<'a>(pointer: &str, pod_value: &'a Value) -> Vec<(&'static Field, &'a Value)> {
     let mut fields = Vec::new();
     let (mut shape, mut value) = (Shape::Object(pod()), pod_value);

@@ -20,7 +20,7 @@ pub(super) static CONTAINER: Object = Object::new(
         Field::new("lifecycle", atomic(&LIFECYCLE)),
         Field::new("livenessProbe", atomic(&LIVENESS_PROBE)),
         Field::new("name", LABEL).required(),
-        // On the host network, the API server turns them into ports of the node, of which each has one user.
+        // On the host network, the API server turns them into ports of the node, which each have one user.
         Field::new("ports", keyed(&Shape::Atomic(&CONTAINER_PORT), &["containerPort", "protocol"]))
             .unless(&[Exclusion::new(None, "/spec/hostNetwork", TRUE)]),
         Field::new("readinessProbe", atomic(&READINESS_PROBE)),

@@ -80,7 +80,7 @@ fn the_fields_are_those_of_the_crate() {
     assert_eq!(differences, BTreeSet::new());
 }
 
-/// Calls for each field that an overlay can set, with its type, and for the fields of what it holds.
+/// Calls for each field that an overlay can set, with its type, and for the fields below it.
 fn each_settable(
     object: &'static Object,
     seen: &mut BTreeSet<*const Object>,
@@ -113,8 +113,8 @@ fn the_answers_are_those_of_the_api_server_of_the_tests() {
     );
 }
 
-/// Lists that the API declares as one value. Their order means nothing and their entries do not contradict each other,
-/// so that the overlay's are added.
+/// Lists that the API declares as one value. Their order has no meaning and their entries do not contradict each other,
+/// so the overlay's entries are added.
 const SETS: &[&str] = &[
     "Capabilities.add",
     "Capabilities.drop",
@@ -150,7 +150,7 @@ fn the_keys_of_lists_are_those_that_the_api_declares() {
     assert_eq!(sets, SETS.iter().map(|name| (*name).to_owned()).collect());
 }
 
-/// A field of a Go type that is no pointer has one value for "absent" and "empty".
+/// A field of a Go type that is not a pointer has one value for "absent" and "empty".
 #[test]
 fn an_empty_value_is_none_where_the_api_server_drops_it() {
     let answers = answers();

@@ -1,4 +1,4 @@
-//! Values as the API server returns them: with its defaults, and without what is empty.
+//! Values as the API server returns them: with its defaults, and without empty values.
 
 use serde_json::{Map, Value};
 

@@ -64,8 +64,8 @@ impl Literal {
     }
 }
 
-/// Returns whether the node cannot have the ports of containers: one has another number there, or two have the same. The
-/// API server gives a port without `hostPort` its own number.
+/// Returns whether the node cannot have the ports of containers: one has another number there, or two have the same.
+/// The API server gives a port without `hostPort` its own number.
 fn ports_off_the_node(containers: &Value) -> bool {
     let containers = containers.as_array().map_or(std::slice::from_ref(containers), Vec::as_slice);
     let ports = containers.iter().flat_map(|container| container["ports"].as_array().into_iter().flatten());

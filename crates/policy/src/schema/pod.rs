@@ -75,7 +75,7 @@ const HOST_USERS: &[Exclusion] = &[
     Exclusion::new(TRUE, "initContainers/*/securityContext/procMount", Some(Literal::Text("Unmasked"))),
 ];
 
-/// The API server turns the ports of a pod on the host network into ports of the node, of which each has one user. Init
+/// The API server turns the ports of a pod on the host network into ports of the node, which each have one user. Init
 /// containers run one after the other.
 const HOST_NETWORK: &[Exclusion] = &[
     Exclusion::new(TRUE, "hostUsers", FALSE),

@@ -19,7 +19,7 @@ static NODE_AFFINITY: Object = Object::new(
     "NodeAffinity",
     &[
         Field::new(PREFERRED, set(&Shape::Atomic(&PREFERRED_SCHEDULING_TERM))),
-        // A node has to meet one of the terms: one more term makes more nodes eligible.
+        // A node must meet one of the terms: one more term makes more nodes eligible.
         Field::new(REQUIRED, atomic(&NODE_SELECTOR)),
     ],
 );
@@ -88,8 +88,7 @@ static WEIGHTED_POD_AFFINITY_TERM: Object = Object::new(
     &[Field::new("podAffinityTerm", atomic(&POD_AFFINITY_TERM)).required(), WEIGHT],
 );
 
-/// The API server adds the values of these labels to `labelSelector`, so that an overlay would no longer find its own
-/// term.
+/// The API server adds the values of these labels to `labelSelector`, and an overlay would no longer find its own term.
 const COMPLETED: &str = "the API server rewrites labelSelector for it; write the labels into labelSelector";
 
 static POD_AFFINITY_TERM: Object = Object::new(

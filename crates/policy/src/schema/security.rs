@@ -6,7 +6,7 @@ use super::{Default, Exclusion, Field, Format, Literal, Object, Shape, rules};
 const FOR_LINUX: &[Exclusion] = &[NOT_ON_WINDOWS];
 const FOR_WINDOWS: &str = "it applies to pods on Windows only";
 
-/// The profile of a container and the deprecated annotation for it have to agree.
+/// The profile of a container and the deprecated annotation for it must agree.
 const SECCOMP_ANNOTATION: Exclusion =
     Exclusion::new(None, "/metadata/annotations/container.seccomp.security.alpha.kubernetes.io~1*", None);
 const POD_SECCOMP_ANNOTATION: Exclusion =

@@ -1,4 +1,4 @@
-//! Short forms of the shapes, literals and exclusions that the tables use.
+//! Shorthand for the shapes, literals and exclusions in the tables.
 
 use super::{Exclusion, Field, Format, ListMerge, Literal, Object, Shape};
 

@@ -9,7 +9,7 @@ use super::{Default, Field, Format, Object, Overlay, Shape};
 /// A value that the API server does not accept, or that an overlay cannot set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Invalid {
-    /// The keys and indices on the way from the checked value to the wrong one.
+    /// The keys and indices on the path from the checked value to the wrong one.
     pub(crate) path: Vec<String>,
     pub(crate) message: String,
 }
@@ -31,7 +31,7 @@ pub(crate) fn validate(value: &Value, shape: &Shape) -> Result<(), Invalid> {
     validate_value(value, shape, false)
 }
 
-/// Checks a value that takes the place of none. The objects in it have all fields that are required.
+/// Checks a value that replaces no other. The objects in it must have all required fields.
 #[cfg(test)]
 pub(super) fn validate_new(value: &Value, shape: &Shape) -> Result<(), Invalid> {
     validate_value(value, shape, true)
@@ -67,7 +67,7 @@ fn validate_value(value: &Value, shape: &Shape, new: bool) -> Result<(), Invalid
         (Shape::PortNumberOrName, Value::String(name)) => Format::PortName.check(name).map_err(Invalid::new),
         (Shape::PortNumberOrName, Value::Number(_)) => validate_value(value, &Shape::Integer(1, 65535), new),
         (shape, value) => {
-            Err(Invalid::new(format!("{} is needed here, and this is {}", expected(shape), kind(value))))
+            Err(Invalid::new(format!("{} is needed here, but this is {}", expected(shape), kind(value))))
         }
     }
 }
@@ -205,7 +205,7 @@ mod tests {
             (json!({"envs": []}), ": Container has no field `envs`"),
             (
                 json!({"env": [{"name": "A", "value": 1}]}),
-                "env/0/value: a string is needed here, and this is a number",
+                "env/0/value: a string is needed here, but this is a number",
             ),
             (json!({"env": [{"value": "a"}]}), "env/0: `name` is missing"),
             (
@@ -232,7 +232,7 @@ mod tests {
                 json!({"resources": {"limits": {"nvidia.com/gpu": "500m"}}}),
                 "resources: \"500m\" of `nvidia.com/gpu` is not a whole number",
             ),
-            (json!({"stdin": "yes"}), "stdin: `true` or `false` is needed here, and this is a string"),
+            (json!({"stdin": "yes"}), "stdin: `true` or `false` is needed here, but this is a string"),
             (
                 json!({"startupProbe": {"tcpSocket": {"port": "80"}}}),
                 "startupProbe/tcpSocket/port: `80` is not the name of a port: at most 15 lower-case letters, digits and \

@@ -9,7 +9,7 @@ pub use codes::*;
 /// The effect of a [`Diagnostic`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
-    /// The policy is valid, and probably does not do what its author intends.
+    /// The policy is valid, but probably does not do what its author intends.
     Warning,
     /// The policy does not load.
     Error,

@@ -1,4 +1,4 @@
-//! Errors that are collected, so that one does not hide the others.
+//! Errors, collected so that one does not hide the others.
 
 use super::diagnostic::Diagnostic;
 
@@ -25,7 +25,7 @@ impl Problems {
         result.map_err(|problems| self.add(problems)).ok()
     }
 
-    /// The problems with every position so many lines further down.
+    /// The problems with every position moved down by a number of lines.
     pub(crate) fn moved(&self, lines: usize) -> Self {
         let moved = |diagnostic: &Diagnostic| {
             let mut diagnostic = diagnostic.clone();

@@ -31,12 +31,12 @@ impl<'n> Fields<'n> {
         Ok(Self { map, span: node.span, left, known: map.names().collect(), problems })
     }
 
-    /// The place for what the map lacks, in place of its first character.
+    /// The place for errors about missing keys, instead of the map's first character.
     pub(crate) fn named_at(self, span: Span) -> Self {
         Self { span, ..self }
     }
 
-    /// Restricts the keys to those that go with a value of the map.
+    /// Restricts the keys to those that fit a value of the map.
     pub(crate) fn retain(&mut self, has: impl Fn(&str) -> bool) {
         self.known.retain(|key| has(key));
     }
@@ -89,7 +89,7 @@ impl<'n> Fields<'n> {
         Err(Reported)
     }
 
-    /// Reads a field that has to be there, unless something else takes its place.
+    /// Reads a required field, unless something else takes its place.
     pub(crate) fn required_unless<E: Into<Problems>>(
         &mut self,
         key: &'static str,
@@ -131,7 +131,7 @@ impl<'n> Fields<'n> {
     }
 }
 
-/// Keys of earlier forms of the language and of other engines, and what to write instead.
+/// Keys of earlier versions of the language and of other engines, and their replacements.
 const RENAMED: &[(&str, &str)] = &[
     ("$count", "write `networks` in an entry of `devices.add`, which counts the devices of the pod"),
     ("$replace", "write the list itself, in a rule with `onConflict: replace`"),
@@ -161,7 +161,7 @@ const RENAMED: &[(&str, &str)] = &[
     ("warnings", "write `checks`, as in `- {code: no_fabric, when: totalGpus == 0, warn: TEXT}`"),
 ];
 
-/// The hint for a key of an earlier form of the language, or of another engine.
+/// The hint for a key of an earlier version of the language, or of another engine.
 pub(crate) fn renamed(key: &str) -> Option<&'static str> {
     RENAMED.iter().find(|(old, _)| *old == key).map(|(_, hint)| *hint)
 }
@@ -176,7 +176,7 @@ pub(crate) fn unknown(what: &str, entry: &Entry<Node>) -> Diagnostic {
     }
 }
 
-/// Fails unless a text is the name of an environment variable, for which the node may have an ending.
+/// Fails unless `name` is the name of an environment variable. The text of the node may have an ending after it.
 pub(crate) fn variable_name(node: &Node, name: &str, hint: &str) -> Result<(), Diagnostic> {
     let fits = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     if fits {
@@ -186,7 +186,7 @@ pub(crate) fn variable_name(node: &Node, name: &str, hint: &str) -> Result<(), D
     Err(Diagnostic::new(node.span, format!("`{written}` is not the name of a variable")).hint(hint))
 }
 
-/// The most parameters, variables, checks, and values of rules: loading compares each with each other one.
+/// The limit on parameters, variables, checks, and values of rules: loading compares each with each other one.
 pub(crate) const MOST: usize = 2_000;
 
 /// Fails for more of something than [`MOST`]. `span` is the place of all of them.
@@ -274,8 +274,8 @@ pub(crate) fn texts(node: &Node, what: &str) -> Checked<Vec<String>> {
 
 /// Fails for a plain scalar that YAML 1.1 and YAML 1.2 read differently.
 ///
-/// A tree has the value and not the spelling, so that the length of the scalar decides: `true` and `false` come from
-/// words of four or five letters.
+/// A tree has the value and not the spelling, so the length of the scalar decides: `true` and `false` come from words
+/// of four or five letters.
 pub(crate) fn unambiguous(node: &Node) -> Result<(), Diagnostic> {
     let Content::Scalar { value, plain: true, .. } = &node.content else { return Ok(()) };
     let spelled_out = match value {

@@ -14,7 +14,7 @@ use super::source_file::{SourceFile, at_line};
 
 /// A [`Diagnostic`] together with the file that it is about, ready to be shown.
 ///
-/// [`fmt::Display`] gives the message, `file:line:column`, the line itself and the hint, without colour.
+/// [`fmt::Display`] gives the message, `file:line:column`, the line itself and the hint, without color.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceError {
     /// The name of the file as the user wrote it.
@@ -89,7 +89,7 @@ impl SourceErrors {
         Self(errors.into_iter().filter(|error| is_new(error)).collect())
     }
 
-    /// The first error at each place: what fails for one node or pod most often fails for others.
+    /// The first error at each place: an expression that fails for one node or pod usually fails for others.
     pub fn first_at_each_place(errors: Vec<SourceError>) -> Self {
         let mut known = HashSet::new();
         let mut is_new = |error: &SourceError| known.insert((error.file.clone(), error.diagnostic.span));

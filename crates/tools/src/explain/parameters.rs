@@ -68,7 +68,7 @@ pub enum SourceKind {
     Values,
     /// A table of the values file.
     ValuesTable,
-    /// What the nodes offer that the pod can be scheduled to.
+    /// The resources of the nodes that the pod can be scheduled to.
     Nodes,
     /// A row of the policy's machines.
     Machines,

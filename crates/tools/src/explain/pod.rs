@@ -1,4 +1,4 @@
-//! The facts about one pod: the policies that were looked at, the rules that applied, and the outcome for each field.
+//! The facts about one pod: the policies that were considered, the rules that applied, and the outcome for each field.
 //!
 //! They are those that the engine recorded; nothing is evaluated or decided here.
 

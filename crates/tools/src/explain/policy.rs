@@ -1,6 +1,6 @@
 //! The facts about a policy: its triggers, parameters, additions and messages, and its needs.
 //!
-//! They are read off the definition and the values of the parameters. No pod is looked at here.
+//! They come from the definition and the values of the parameters, without a pod.
 
 mod additions;
 mod constants;
@@ -45,7 +45,7 @@ pub struct PolicyFact {
     pub needs: Vec<NeedFact>,
 }
 
-/// The pods that a policy matches: every key that is present has to hold.
+/// The pods that a policy matches: every key that is present must hold.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TriggerFact {
@@ -59,7 +59,7 @@ pub struct TriggerFact {
     pub namespaces: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub owner_kinds: Vec<String>,
-    /// The nodes that the policy is for where policies of several providers are in use: `providerID`, or a label.
+    /// The nodes of the policy, if policies of several providers are in use: `providerID`, or a label.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<(String, String)>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -75,7 +75,7 @@ pub struct GpuFact {
     pub claims: Vec<String>,
 }
 
-/// The names of devices with which a pod brings a fabric of its own.
+/// The names of devices with which a pod brings its own fabric.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct OwnDevicesFact {
     pub resources: Vec<String>,
@@ -103,7 +103,7 @@ pub struct FileFact {
     pub variables: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub when: Option<String>,
-    /// Variables of a container by which it reads another file.
+    /// Variables with which a container reads another file.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unless: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! What has changed since a pod was injected: the policy, or the pod.
+//! The changes since a pod was injected: of the policy, or of the pod.
 
 use std::sync::Arc;
 
@@ -9,10 +9,10 @@ use fabric_engine::{NODES, Outcome, STAMP};
 use fabric_policy::PodContext;
 use fabric_policy::nodes::Nodes;
 
-/// The most fields that are named.
+/// The limit on named fields.
 const MOST_FIELDS: usize = 3;
 
-/// What has changed since a pod was injected.
+/// The changes since a pod was injected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
     /// The policy in use has another digest.
@@ -21,7 +21,7 @@ pub enum Change {
     Pod(String),
 }
 
-/// Compares a pod of the cluster with what the policies in use make of it. `None` if nothing has changed, or if no policy
+/// Compares a pod of the cluster with the result of the policies in use. `None` if nothing has changed, or if no policy
 /// injected the pod.
 pub fn change(pod: &Value, policies: &PolicySet, nodes: Option<Arc<Nodes>>) -> Option<Change> {
     let before = pod["metadata"]["annotations"][STAMP].as_str()?;

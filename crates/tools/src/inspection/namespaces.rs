@@ -1,4 +1,5 @@
-//! The namespaces whose pods are injected: what they refuse, and who else changes their pods.
+//! The namespaces whose pods are injected: the Pod Security levels that they enforce, and other webhooks that change
+//! their pods.
 
 use serde_json::Value;
 
@@ -42,7 +43,7 @@ fn in_scope<'f>(seen: &Seen<'f>) -> Result<impl Iterator<Item = &'f Value> + use
     Ok(list(all, "items").filter(move |namespace| selects(webhook, namespace)))
 }
 
-/// Finds the namespaces that refuse what the policies in use add.
+/// Finds the namespaces that refuse additions of the policies in use.
 pub(super) fn pod_security(seen: &Seen<'_>) -> Found {
     let policies = seen.policies()?;
     let mut found = Vec::new();
@@ -109,7 +110,7 @@ pub(super) fn other_webhooks(seen: &Seen<'_>) -> Found {
     warn(format!("called after this one for pods of the same namespaces: {found}"), remedy)
 }
 
-/// Returns whether a rule of a webhook has the creation of pods.
+/// Returns whether a rule of a webhook includes the creation of pods.
 fn gets_pods(webhook: &Value) -> bool {
     list(webhook, "rules").any(|rule| {
         let has = |key, wanted: &[&str]| {

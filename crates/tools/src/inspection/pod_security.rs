@@ -1,5 +1,5 @@
-//! The fields of a pod that the Pod Security Standards forbid, as far as policies for a fabric add them: no sysctls, and
-//! no options of `SELinux`.
+//! The fields of a pod that the Pod Security Standards forbid, as far as policies for a fabric add them: no sysctls,
+//! and no options of `SELinux`.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ fn has(words: &str, word: &str) -> bool {
     words.split(' ').any(|known| known == word)
 }
 
-/// The values of a pod that a level forbids. A value that `restricted` demands, and the pod lacks, is none of them.
+/// The values of a pod that a level forbids. They do not include values that `restricted` requires and the pod lacks.
 pub(super) fn forbidden(level: &str, pod: &Value) -> BTreeSet<String> {
     let restricted = level == "restricted";
     let spec = &pod["spec"];

@@ -33,19 +33,19 @@ pub struct DryRun {
 }
 
 impl DryRun {
-    /// The stamp of the policy that injected the pod, or that would have in audit mode.
+    /// The stamp of the policy that injected the pod, or would have injected it in audit mode.
     pub(super) fn stamp(&self) -> Option<&str> {
         let stored = self.result.as_ref().ok().and_then(|pod| pod["metadata"]["annotations"][STAMP].as_str());
         let audited = || self.audited()?.strip_prefix(WOULD_BE_INJECTED);
         stored.or_else(audited)
     }
 
-    /// What a webhook in audit mode says about the pod.
+    /// The message of a webhook in audit mode about the pod.
     fn audited(&self) -> Option<&str> {
         self.warnings.iter().find_map(|warning| warning.strip_prefix(UNCHANGED))
     }
 
-    /// The namespace of the pod, and what chooses its policy.
+    /// The namespace of the pod, and the fields that choose its policy.
     fn place(&self) -> String {
         let entries = |value: &'_ Value| value.as_object().cloned().unwrap_or_default();
         let spec = &self.asked["spec"];
@@ -65,8 +65,8 @@ impl DryRun {
 }
 
 impl Probe {
-    /// The namespace of the pod: without a choice, `default` if the webhook gets its pods, else the first such namespace,
-    /// of those that the first policy takes.
+    /// The namespace of the pod: without a choice, `default` if the webhook gets its pods, else the first such
+    /// namespace, of those that the first policy takes.
     pub fn namespace(
         &self,
         release: &Release<'_>,
@@ -108,8 +108,8 @@ fn of(seen: &Seen<'_>, dry_run: &DryRun) -> Found {
             return Err(unread(message));
         }
         Err(message) => {
-            let remedy = "the message names who rejects it: a failed call of the webhook, Pod Security, a quota, or \
-                          another admission policy";
+            let remedy = "the message names what rejects it: a failed call of the webhook, Pod Security, a quota, \
+                          or another admission policy";
             return fail(format!("the API server rejects {place}: {message}{said}"), remedy);
         }
     };

@@ -15,7 +15,7 @@ use super::{
     servers, text, unread, warn,
 };
 
-/// The remedy for an object that is not as the chart has it.
+/// The remedy for an object that differs from the chart's.
 const APPLY: &str = "apply the chart or the output of `fabric-injector manifests` again";
 /// The longest time before the expiry of a certificate that is reported.
 const SOON: Duration = Duration::from_hours(7 * 24);
@@ -81,7 +81,7 @@ pub(super) fn certificate(seen: &Seen<'_>) -> Found {
     if *left < SOON.min(*duration / 4) { warn(valid, source(seen, webhook)) } else { ok(valid) }
 }
 
-/// What to do about a certificate, by its source.
+/// The remedy for a certificate, by its source.
 fn source(seen: &Seen<'_>, webhook: &Value) -> &'static str {
     if seen.release.option("--manage-webhook").next().is_some() {
         "the replicas renew it and write `caBundle`: see their log for `reconciliation failed`"
@@ -119,7 +119,7 @@ pub(super) fn advice(seen: &Seen<'_>) -> Found {
     if advice.is_null() {
         return match seen.release.option("--manage-advice").next() {
             Some(wanted) => warn(
-                format!("there is no ValidatingWebhookConfiguration `{wanted}`: nobody gets advice"),
+                format!("there is no ValidatingWebhookConfiguration `{wanted}`: workloads get no advice"),
                 APPLY,
             ),
             None => ok("no webhook for advice on workloads is registered"),
@@ -129,8 +129,8 @@ pub(super) fn advice(seen: &Seen<'_>) -> Found {
         Ok(()) => ok("API servers accept the certificate for advice on workloads, too"),
         Err(error) => {
             let refused = format!(
-                "API servers do not accept the certificate with `caBundle` of the ValidatingWebhookConfiguration, and nobody \
-                 gets advice: {error}"
+                "API servers do not accept the certificate with `caBundle` of the ValidatingWebhookConfiguration, \
+                 and workloads get no advice: {error}"
             );
             warn(refused, source(seen, webhook))
         }

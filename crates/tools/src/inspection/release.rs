@@ -35,7 +35,7 @@ impl<'f> Release<'f> {
         Self { webhook, deployment }
     }
 
-    /// The name of most of its objects, and the beginning of the others'.
+    /// The name of most of its objects, and the prefix of the others'.
     pub fn name(&self) -> Option<&'f str> {
         self.webhook.or(self.deployment).map(name)
     }

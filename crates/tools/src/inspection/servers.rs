@@ -1,4 +1,4 @@
-//! The policies of the installation, and what each server says about itself.
+//! The policies of the installation, and the status of each server.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,7 +23,7 @@ pub struct Endpoint {
     pub admin_port: Option<u64>,
 }
 
-/// What a server says about itself.
+/// The status of a server.
 #[derive(Debug)]
 pub struct Server {
     /// That of its [`Endpoint`].
@@ -51,7 +51,7 @@ pub fn endpoints(slices: &Value) -> BTreeSet<Endpoint> {
     found
 }
 
-/// The servers that API servers call, of which there is at least one.
+/// The servers that API servers call, at least one.
 fn servers<'f>(seen: &Seen<'f>) -> Result<&'f [Server], Finding> {
     seen.service()?;
     seen.facts.endpoints.as_ref().map_err(unread)?;
@@ -67,8 +67,7 @@ pub(super) fn policies(seen: &Seen<'_>) -> Found {
     if let Err(error) = &seen.facts.policies
         && !is_forbidden(error)
     {
-        let remedy =
-            "`fabric-injector policy check` shows each error; a server keeps the policies from before";
+        let remedy = "`fabric-injector policy check` shows each error; a server keeps the previous policies";
         return fail(format!("cannot be loaded: {error}"), remedy);
     }
     let loaded: BTreeSet<&str> = seen.policies()?.policies().iter().map(Policy::stamp).collect();
@@ -143,7 +142,7 @@ fn of_server(
     let mut problems = Vec::new();
     let mode = text(in_use, "mode");
     if mode.is_empty() {
-        let told = format!("`{name}` does not name its mode: it is of an earlier version");
+        let told = format!("`{name}` does not report its mode: it runs an earlier version");
         problems.push((Status::Warn, told));
     } else if mode != configured {
         let told = format!("`{name}` is in the mode `{mode}`, and `{configured}` is configured");
@@ -159,7 +158,7 @@ fn of_server(
     Ok(problems)
 }
 
-/// Counts the nodes with GPUs by the policy that their pods get, and what is wrong with them.
+/// Counts the nodes with GPUs by the policy that their pods get, and their problems.
 pub(super) fn nodes(seen: &Seen<'_>) -> Found {
     seen.deployment()?;
     if seen.release.option("--watch-nodes").next().is_none() {

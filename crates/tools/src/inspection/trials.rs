@@ -15,13 +15,13 @@ use fabric_policy::{PodContext, Policy};
 
 use super::Probe;
 
-/// The label by which a pod selects one node.
+/// The label with which a pod selects one node.
 const HOSTNAME: &str = "kubernetes.io/hostname";
 
 impl Probe {
-    /// The pods to try: what the user describes, else a pod for nodes with GPUs of each policy that their pods get, else
-    /// one for each provider that the nodes may be of. None if no policy injects such a pod. A `hardened` pod complies
-    /// with the restricted Pod Security Standard.
+    /// The pods to try: the one that the user describes, else a pod for GPU nodes of each policy that applies there,
+    /// else one for each provider that the nodes may belong to. None if no policy injects such a pod. A `hardened` pod
+    /// complies with the restricted Pod Security Standard.
     pub fn pods(
         &self,
         policies: &PolicySet,
@@ -50,13 +50,13 @@ struct Trials<'t> {
     context: &'t PodContext,
 }
 
-/// How well a pod shows that the webhook works.
+/// How conclusively a pod shows that the webhook works.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Fit {
     Injected,
     /// With warnings that are not about the installation.
     Warned,
-    /// By another policy than the one that is tried.
+    /// By a policy other than the one that is tried.
     Otherwise,
     NotInjected,
 }
@@ -88,7 +88,7 @@ impl Trials<'_> {
         best
     }
 
-    /// The pods of a policy, beginning with that for nodes that its tables begin with.
+    /// The pods of a policy, starting with the one for the first nodes in its tables.
     fn samples(&self, policy: &Policy) -> impl Iterator<Item = Value> {
         [validate::sample(policy)]
             .into_iter()
@@ -113,11 +113,11 @@ impl Trials<'_> {
             }
             self.pod(&sample)
         });
-        // What the user describes is tried, whether or not a policy injects it.
+        // The pod that the user describes is tried, whether or not a policy injects it.
         self.best(None, pods).map(|(_, pod)| pod)
     }
 
-    /// A pod for the nodes of one pool of each policy: of the pools without a problem that which has most nodes.
+    /// A pod for the nodes of one pool of each policy: the largest pool without a problem.
     fn for_nodes(&self, nodes: &Arc<Nodes>) -> Vec<Value> {
         let pools = pools(self.policies, Sources { values: None, sets: &BTreeMap::new() }, nodes);
         let mut best: BTreeMap<&str, &Pool> = BTreeMap::new();
@@ -136,7 +136,7 @@ impl Trials<'_> {
         pods.collect()
     }
 
-    /// A pod with all GPUs of a node of a pool, and as few restrictions as decide its policy.
+    /// A pod with all GPUs of a node of a pool, and only the restrictions that decide its policy.
     fn for_pool(&self, policy: &Policy, pool: &Pool, nodes: &Nodes) -> Option<Value> {
         let is_in_pool = |node: &&Node| {
             pool.labels.iter().all(|(key, value)| node.label(key) == Some(value))
@@ -166,8 +166,8 @@ impl Trials<'_> {
         self.best(Some(policy), pods).map(|(_, pod)| pod)
     }
 
-    /// A pod for nodes that a policy knows, where the cluster has no GPUs now: of the provider in use, or of those of
-    /// several that the other nodes are of.
+    /// A pod for nodes that a policy knows, if the cluster has no GPUs now: of the provider in use, or of the providers
+    /// of the other nodes.
     fn for_providers(&self, nodes: Option<&Arc<Nodes>>) -> Vec<Value> {
         let all = self.policies.policies();
         if !self.policies.needs_nodes() {
@@ -201,7 +201,7 @@ impl Trials<'_> {
         pods.collect()
     }
 
-    /// What of a sample chooses its policy, in a pod that namespaces admit.
+    /// The fields of a sample that choose its policy, in a pod that namespaces admit.
     fn pod(&self, sample: &Value) -> Value {
         let (metadata, spec) = (&sample["metadata"], &sample["spec"]);
         let mut pod = json!({
@@ -225,7 +225,7 @@ impl Trials<'_> {
             },
         });
         if self.hardened {
-            // Without `runAsUser`: OpenShift refuses a user that is not of the namespace.
+            // Without `runAsUser`: OpenShift rejects a user that does not belong to the namespace.
             pod["spec"]["securityContext"] =
                 json!({"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}});
             pod["spec"]["containers"][0]["securityContext"] =

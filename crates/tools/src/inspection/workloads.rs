@@ -27,9 +27,9 @@ pub struct Workloads<'p> {
 /// The workloads whose pods would be refused.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Refused {
-    /// The pods that ask for the fabric.
+    /// The pods that request the fabric.
     pub asking: usize,
-    /// The names of the workloads, by the reason for which their pods are refused.
+    /// The names of the workloads, by the reason why their pods are refused.
     pub workloads: BTreeMap<String, BTreeSet<String>>,
 }
 
@@ -87,7 +87,7 @@ impl<'p> Workloads<'p> {
     }
 }
 
-/// Takes away what the earlier decision left on a pod, so that it is decided again. Returns whether it was injected.
+/// Removes the traces of the earlier decision from a pod, to decide again. Returns whether it was injected.
 fn forget_decision(pod: &mut Value) -> bool {
     if let Some(spec) = pod["spec"].as_object_mut() {
         spec.shift_remove("nodeName");
@@ -118,9 +118,9 @@ fn owner(pod: &Value) -> String {
 pub(super) fn refused(seen: &Seen<'_>) -> Found {
     seen.policies()?;
     let Refused { asking, workloads } = seen.facts.workloads.as_ref().map_err(unread)?;
-    let pods = format!("{} of which a policy decides", counted(*asking, "running pod"));
+    let pods = format!("{} that a policy decides about", counted(*asking, "running pod"));
     if *asking == 0 {
-        return ok("a policy decides of no running pod");
+        return ok("no policy decides about a running pod");
     }
     if workloads.is_empty() {
         return ok(format!("none of {pods} would be refused now"));
@@ -136,6 +136,7 @@ pub(super) fn refused(seen: &Seen<'_>) -> Found {
             counted(all.len(), "workload"),
             reasons.join("\n")
         ),
-        "correct these workloads, before an upgrade to this version: their pods run on, and cannot be created again",
+        "correct these workloads, before an upgrade to this version: their pods keep running, but cannot be \
+         created again",
     )
 }

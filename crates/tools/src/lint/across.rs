@@ -1,4 +1,4 @@
-//! What only several documents of an input together say.
+//! Findings that need several documents of an input.
 
 use std::collections::{HashMap, HashSet};
 
@@ -14,9 +14,9 @@ use super::{Finding, Level};
 /// The facts of an input, gathered document by document. `P` is a place in it.
 #[derive(Debug)]
 pub struct Across<P> {
-    /// The [`runtime`]s of `TrainJob`s with a template that asks for the fabric.
+    /// The [`runtime`]s of `TrainJob`s with a template that requests the fabric.
     runtimes: HashSet<String>,
-    /// Namespace and name of each Service, and what it says.
+    /// Namespace and name of each Service, and its settings.
     services: HashMap<(String, String), Service>,
     /// The pods that name a Service as their subdomain.
     subdomains: Vec<Subdomain<P>>,
@@ -117,7 +117,7 @@ impl<P: Clone> Across<P> {
         }
     }
 
-    /// Returns whether a finding about a `TrainJob` is settled by its runtime, which asks.
+    /// Returns whether a finding about a `TrainJob` is settled by its runtime, which requests the fabric.
     pub fn settles(&self, finding: &Finding) -> bool {
         finding.runtime.as_ref().is_some_and(|runtime| self.runtimes.contains(runtime))
     }

@@ -25,7 +25,7 @@ impl Lines {
     pub fn line(&self, pointer: &str) -> usize {
         let mut node = self.root.as_ref();
         let mut line = node.map_or(1, |root| root.span.line);
-        // What is in a text is on the line of that.
+        // The content of a string is on the line of the string.
         let pointer = pointer.split('#').next().unwrap_or_default();
         for token in pointer.split('/').skip(1) {
             let token = unescape(token);

@@ -13,10 +13,10 @@ use fabric_yaml::json::RequestObject;
 
 use super::{Finding, Level, lint};
 
-/// The most findings of an answer. `lint` shows all.
+/// The limit on findings in an answer. `lint` shows all.
 const MOST: usize = 6;
 
-/// Answers a review of a workload. `context` is what the caller knows about its pods.
+/// Answers a review of a workload. `context` holds the caller's facts about its pods.
 pub fn answer(
     policies: &PolicySet,
     mode: Mode,
@@ -38,7 +38,7 @@ pub fn answer(
     Ok(review.advised(warnings(&found, mode), codes, mode))
 }
 
-/// The findings that concern whoever applies the workload.
+/// The findings for the person who applies the workload.
 fn findings(
     policies: &PolicySet,
     workload: Value,

@@ -1,5 +1,5 @@
-//! Comments that suppress warnings: `# fabric-injector: ignore CODE`, at the end of a line, on the lines above it, or in the
-//! head of a file for all of it.
+//! Comments that suppress warnings: `# fabric-injector: ignore CODE`, at the end of a line, on the lines above it, or
+//! in the head of a file for all of it.
 
 use std::collections::{HashMap, HashSet};
 
@@ -39,7 +39,7 @@ pub(super) fn without_ignored(files: &[(String, String)], found: Vec<SourceError
         }
         false
     });
-    // The warnings of a file with errors are not all known.
+    // In a file with errors, some warnings are unknown.
     let broken: HashSet<Box<str>> = kept
         .iter()
         .filter(|error| error.diagnostic.severity == Severity::Error)
@@ -65,7 +65,7 @@ pub(super) fn without_ignored(files: &[(String, String)], found: Vec<SourceError
 fn read(text: &str) -> HashMap<Key<'_>, Ignored> {
     let mut codes = HashMap::new();
     let mut in_head = true;
-    // Of comments on lines of their own, until the line that they are about.
+    // Comments on lines of their own apply to the next line.
     let mut above: Vec<(&str, Span)> = Vec::new();
     for (at, line) in text.lines().enumerate() {
         let (content, comment) =
@@ -81,7 +81,7 @@ fn read(text: &str) -> HashMap<Key<'_>, Ignored> {
         }
         let about = (!std::mem::take(&mut in_head)).then_some(at + 1);
         for (code, span) in above.drain(..) {
-            // A comment at the end of the first line is in no head.
+            // A comment at the end of the first line is not in the head.
             let about = if span.line == at + 1 { Some(at + 1) } else { about };
             codes.insert((about, code), Ignored { span, is_used: false });
         }

@@ -9,7 +9,7 @@ use fabric_policy::parameter::OLD_KEYS;
 
 use super::strings::{CONDITION, QUANTITY, matching, text};
 
-/// The schema of a map. One that is not `whole` is part of a file that extends others, which can have its other keys.
+/// The schema of a map. A map that is not `whole` is part of a file that extends others, which can have its other keys.
 pub(super) fn map(map: &'static keys::Map, whole: bool) -> Value {
     let whole = whole || !map.is_extended;
     let mut properties = Map::new();

@@ -45,7 +45,7 @@ impl Objects {
         if let Some((_, _, name)) = known {
             return json!({"$ref": format!("#/$defs/{name}")});
         }
-        // The API has several types of one name, of which the tables have the parts that one place can have.
+        // The API has several types of one name. The tables have the parts that one place can have.
         let same = self.named.iter().filter(|(known, _, _)| known.name == object.name).count();
         let name = if same == 0 { object.name.to_owned() } else { format!("{}-{}", object.name, same + 1) };
         self.named.push((object, is_one_value, name.clone()));
@@ -180,7 +180,7 @@ fn bounded(mut schema: Value, least: i64, most: i64) -> Value {
     schema
 }
 
-/// Adds the fields that an object has to have, and those that exclude each other.
+/// Adds the required fields of an object, and those that exclude each other.
 fn complete(schema: &mut Value, object: &Object) {
     let required: Vec<&str> =
         object.fields.iter().filter(|field| field.required).map(|field| field.name).collect();

@@ -10,13 +10,13 @@ const FIELD: &str = r"metadata\.(?:name|namespace|uid|labels\['.+'\]|annotations
 
 /// A condition, which does not begin with `${`.
 pub(super) const CONDITION: &str = r"^\s*(?:[^\s$]|\$[^{])";
-/// The same without white space, as overlays have it.
+/// The same without white space, as in overlays.
 pub(super) const WHOLE: &str = r"^\$\{[\s\S]*\}$";
 /// A string with an expression in it.
 pub(super) const INTERPOLATED: &str = r"\$\{";
 pub(super) const QUANTITY: &str = r"^[-+]?[.0-9]+(?:[numkMGTPE]|[KMGTPE]i|[eE][-+]?[0-9]+)?$";
 
-/// Values of these types, of which the strings match a pattern. Editors show the form in words for others.
+/// Values of these types, whose strings match a pattern. For other strings, editors show the form in words.
 pub(super) fn matching(types: &Value, pattern: &str, form: &str) -> Value {
     json!({"type": types, "pattern": pattern, "patternErrorMessage": format!("write {form}")})
 }
@@ -29,7 +29,7 @@ pub(super) fn text(format: Format) -> Value {
     )
 }
 
-/// Values of these types, of which the strings have this form or an expression in them.
+/// Values of these types, whose strings have this form or contain an expression.
 pub(super) fn interpolated(types: &Value, format: Format) -> Value {
     match (format, pattern(format)) {
         (Format::OneOf(values), _) => {
@@ -41,9 +41,10 @@ pub(super) fn interpolated(types: &Value, format: Format) -> Value {
     }
 }
 
-/// A pattern that matches every string of this form, and no more than it has to. `None` where every string has it.
+/// A pattern that matches every string of this form and as little else as possible. `None` if every string has the
+/// form.
 ///
-/// It has no look-ahead, which some validators do not implement, so that it does not limit the length of a name with
+/// It has no look-ahead, which some validators do not implement, and therefore does not limit the length of a name with
 /// several parts.
 fn pattern(format: Format) -> Option<String> {
     let subdomain = format!(r"{LABEL}(?:\.{LABEL})*");
@@ -56,7 +57,7 @@ fn pattern(format: Format) -> Option<String> {
         Format::DnsSearch => "^[-_.a-z0-9]+$",
         Format::IpAddress => "^[.:0-9A-Fa-f]+$",
         Format::QualifiedName => return Some(format!("^(?:{subdomain}/)?{NAME}$")),
-        // They are compared in lower case, also where that is in another alphabet.
+        // They are compared in lower case, also in other alphabets.
         Format::AnnotationKey | Format::PodAnnotation => r"^(?:[^/\s]+/)?[^/\s]{1,63}$",
         Format::LabelValue => return Some(format!("^(?:{NAME})?$")),
         Format::EnvName => "^[ -<>-~]+$",

@@ -29,7 +29,7 @@ pub struct CaseFile {
     pub cases: Vec<Case>,
 }
 
-/// A pod or a workload, and what policies are expected to make of it.
+/// A pod or a workload, and the expected result of policies.
 #[derive(Debug)]
 pub struct Case {
     pub name: String,
@@ -217,7 +217,7 @@ fn read(text: &str) -> Checked<Vec<Case>> {
     problems.result(cases)
 }
 
-/// The error of a file of another kind, in place of one for each of its fields.
+/// The error of a file of another kind, instead of one for each of its fields.
 fn another_kind(root: &Node) -> Result<(), Diagnostic> {
     let Some((node, kind)) = root.get("kind").and_then(|node| Some((node, node.text()?.text))) else {
         return Ok(());
@@ -230,7 +230,7 @@ fn another_kind(root: &Node) -> Result<(), Diagnostic> {
     } else {
         format!("a file of cases has `kind: {KIND}`")
     };
-    Err(Diagnostic::new(node.span, format!("`kind` is `{kind}`, so that the file has no cases")).hint(hint))
+    Err(Diagnostic::new(node.span, format!("`kind` is `{kind}`, so the file has no cases")).hint(hint))
 }
 
 fn header(node: &Node, key: &str, wanted: &str) -> Result<(), Diagnostic> {

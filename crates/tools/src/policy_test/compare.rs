@@ -6,7 +6,7 @@ use fabric_policy::schema::{ListMerge, Shape, same};
 
 use super::strategic::same_entry;
 
-/// A part of a result that is not as expected.
+/// A part of a result that differs from the expectation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
     /// `outcome`, `reason`, `warnings`, `patch`, or a field path.
@@ -17,9 +17,9 @@ pub struct Difference {
     pub actual: Option<String>,
 }
 
-/// Finds what an object lacks or has in another way.
+/// Finds the parts that an object lacks or that differ.
 pub(super) struct Comparison {
-    /// If true, the object has to have nothing else.
+    /// If true, the object must have nothing else.
     whole: bool,
     path: String,
     differences: Vec<Difference>,
@@ -30,7 +30,7 @@ pub(super) fn missing(expected: &Value, actual: &Value, shape: &Shape) -> Vec<Di
     Comparison::run(false, expected, actual, shape)
 }
 
-/// The parts in which two values differ.
+/// The differences between two values.
 pub(super) fn differences(expected: &Value, actual: &Value, shape: &Shape) -> Vec<Difference> {
     Comparison::run(true, expected, actual, shape)
 }
@@ -143,7 +143,7 @@ impl Comparison {
     }
 }
 
-/// A value as a difference shows it: a string as it is, anything else as JSON.
+/// The form of a value in a difference: a string unchanged, anything else as JSON.
 pub(super) fn shown(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),

@@ -37,7 +37,7 @@ pub(super) fn add(given: &PodContext, mut context: PodContext) -> PodContext {
     context
 }
 
-/// A Ready node with what decides.
+/// A Ready node with the fields that decide.
 fn read_node(node: &Node) -> Checked<Value> {
     let mut fields = Fields::of(node, &keys::NODE)?;
     let mut value = |key: &'static str| fields.node(key).map(Node::to_value);

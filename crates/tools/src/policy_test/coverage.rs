@@ -24,7 +24,7 @@ struct PolicyCoverage {
 }
 
 impl Coverage {
-    /// Adds a policy of which no case may have seen anything.
+    /// Adds a policy that may have no cases.
     pub fn add(&mut self, definition: &Definition) {
         self.of(definition);
     }
@@ -42,7 +42,7 @@ impl Coverage {
         self.policies.iter().position(|known| known.policy == policy && known.file == file)
     }
 
-    /// Adds what other cases have seen.
+    /// Adds the results of other cases.
     pub fn extend(&mut self, other: Self) {
         for policy in other.policies {
             let Some(at) = self.position(&policy.policy, &policy.file) else {
@@ -56,7 +56,8 @@ impl Coverage {
         }
     }
 
-    /// Records the policies that the engine looked at for a pod, and the conditions and rules of the one that it chose.
+    /// Records the policies that the engine considered for a pod, and the conditions and rules of the one that it
+    /// chose.
     pub(super) fn record(&mut self, policies: &PolicySet, trace: &Trace) {
         for definition in policies.policies().iter().map(Policy::definition) {
             let coverage = self.of(definition);
@@ -70,7 +71,7 @@ impl Coverage {
         }
     }
 
-    /// The policies, each with its file and with what was seen of it.
+    /// The policies, each with its file and its covered parts.
     pub fn policies(&self) -> impl Iterator<Item = (&str, &str, &[Seen])> {
         self.policies.iter().map(|one| (one.policy.as_str(), one.file.as_str(), one.seen.as_slice()))
     }
@@ -86,7 +87,7 @@ impl PolicyCoverage {
                 seen.push(Seen::new(definition, kind, name, span));
             }
         };
-        // No case makes a `true` that is written out false.
+        // No case can make a literal `true` false.
         let varies = |condition: Option<&Interpolation>| {
             condition.is_some_and(|condition| condition.source() != "true")
         };

@@ -12,7 +12,7 @@ use fabric_yaml::{Content, Node, Span};
 use super::keys;
 use super::path::FieldPath;
 
-/// The expected result for one pod, or for each pod template that no other expectation names.
+/// The expected result for one pod, or for each pod template without an expectation of its own.
 #[derive(Debug)]
 pub(super) struct Expectation {
     /// The number of the document that has the template, from 1.

@@ -26,12 +26,12 @@ enum Segment {
 pub(super) enum Found<'v> {
     Value(&'v Value),
     Nothing,
-    /// The pod does not have this container, so that the absence of the rest says nothing.
+    /// The pod does not have this container, so the absence of the rest proves nothing.
     NoContainer(String),
 }
 
 impl FieldPath {
-    /// Reads a path. Each field has to be one that a pod can have.
+    /// Reads a path. Each field must be one that a pod can have.
     pub(super) fn read(text: &str, span: Span) -> Result<Self, Diagnostic> {
         let segments = segments(text).ok_or_else(|| {
             Diagnostic::new(span, format!("`{text}` is not the path of a field"))

@@ -20,7 +20,7 @@ use super::path;
 pub struct CaseResult {
     /// Empty if everything is as expected.
     pub differences: Vec<Difference>,
-    /// For each expectation about exactly one pod: what the policy made of that pod.
+    /// For each expectation about exactly one pod: the result for that pod.
     pub(super) actual: Vec<Option<Actual>>,
 }
 

@@ -1,4 +1,4 @@
-//! Rewrites the expected codes, patches and objects of cases, and nothing else of their file.
+//! Rewrites the expected codes, patches and objects of cases, and nothing else in their file.
 
 use serde_json::{Map, Value, json};
 

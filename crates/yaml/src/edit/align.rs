@@ -41,7 +41,7 @@ fn likeness(before: &Value, after: &Value) -> u32 {
     }
 }
 
-/// The pairs with the greatest likeness in all.
+/// The pairs with the greatest total likeness.
 fn best_pairs(before: &[Value], after: &[Value]) -> Vec<usize> {
     let spare = after.len() - before.len();
     // best[i][s]: the likeness of the items from i on, if s of the added ones come before item i.

@@ -53,7 +53,7 @@ fn all(text: &str) -> Vec<(usize, &str)> {
     found
 }
 
-/// The length of the leading lines that have only a `---`, directives, blanks or a comment, in bytes.
+/// The length of the leading lines that have only a `---`, directives, white space or a comment, in bytes.
 pub(super) fn head(text: &str) -> usize {
     let mut length = 0;
     for line in text.split_inclusive('\n') {

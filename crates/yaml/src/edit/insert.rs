@@ -50,7 +50,7 @@ impl Editor<'_, '_> {
         self.insert(self.end_of_block(node.range.end, column), lines);
     }
 
-    /// Writes entries in the place of the merge key of a block map. Returns false if that is not possible.
+    /// Writes entries in place of the merge key of a block map. Returns false if that is not possible.
     pub(super) fn write_out_merge(
         &mut self,
         form: Form,
@@ -83,7 +83,7 @@ impl Editor<'_, '_> {
         form == Form::Flow || line.bytes().all(|byte| byte == b' ')
     }
 
-    /// Adds items before one of a list: after the one before it, or above the comments of the first one.
+    /// Adds items before an item of a list: after the previous item, or above the comments of the first item.
     pub(super) fn insert_before(&mut self, form: Form, item: &Item, before: Option<&Item>, added: &[Value]) {
         if added.is_empty() {
             return;
@@ -140,7 +140,7 @@ impl Editor<'_, '_> {
         lines
     }
 
-    /// The form of entries after the last one: on one line like that one.
+    /// The form of entries after the last one: on one line if that one is.
     fn flow_after(&self, node: &Node, last: &Range<usize>) -> Flow {
         let last_text = &self.layout.text[last.clone()];
         let one_line = last_text.ends_with(['}', ']']) && !last_text.contains('\n');
@@ -184,7 +184,7 @@ impl Editor<'_, '_> {
     }
 
     /// The position after a block and the comments that follow it: those deeper than its column, which a block scalar
-    /// at the end of an addition would take in, and without a blank line those at its column.
+    /// at the end of an addition would absorb, and, up to a blank line, those at its column.
     pub(super) fn end_of_block(&self, end: usize, column: usize) -> usize {
         let mut block_end = self.layout.next_line(end);
         let (mut at, mut after_blank) = (block_end, false);

@@ -1,4 +1,4 @@
-//! The text of a value in the place of another one.
+//! The text of a value in place of another one.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ use super::place::Place;
 use super::visit::Editor;
 
 impl Editor<'_, '_> {
-    /// Writes a value in the place of a node, with the comments of that. Its anchor and its tag are lost.
+    /// Writes a value in place of a node, with the comments of the node. Its anchor and its tag are lost.
     pub(super) fn replace(&mut self, node: &Node, place: Place, after: &Value) -> Option<()> {
         let range = node.range.clone();
         match place {
@@ -116,7 +116,7 @@ impl Editor<'_, '_> {
         self.edit(range, without_line_end(item));
     }
 
-    /// Writes a string as a block in the place of another block. `None` if it cannot be one.
+    /// Writes a string as a block in place of another block. `None` if it cannot be one.
     pub(super) fn rewrite_block(&mut self, node: &Node, string: &str) -> Option<()> {
         let text = self.layout.text;
         let header = tokens::header(text, node.content)?;
@@ -148,7 +148,7 @@ impl Editor<'_, '_> {
         Some(())
     }
 
-    /// Returns true if a comment follows that a block scalar before it would take in.
+    /// Returns true if a comment follows that a block scalar before it would absorb.
     fn has_comment(&self, end: usize, column: usize) -> bool {
         let next_line = self.layout.next_line(end);
         !self.layout.rest_of_line(end).trim().is_empty() || self.end_of_block(end, column + 1) > next_line

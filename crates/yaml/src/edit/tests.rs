@@ -11,7 +11,7 @@ mod forms;
 #[track_caller]
 fn edited(text: &str, after: &Value) -> String {
     let edited = edit(text, after, false);
-    edited.unwrap_or_else(|| panic!("the whole of this has to be written again:\n{text}")).text
+    edited.unwrap_or_else(|| panic!("all of this must be written again:\n{text}")).text
 }
 
 #[test]
@@ -151,7 +151,7 @@ fn joined(before: &Value, added: &Value) -> Value {
     }
 }
 
-/// The text with a comment at the end of some lines and above others. Lines of a block are no place for one.
+/// The text with a comment at the end of some lines and above others. Lines of a block scalar cannot have one.
 fn commented(text: &str, seed: u64) -> String {
     if text.contains(['|', '"', '\'']) {
         return text.to_owned();

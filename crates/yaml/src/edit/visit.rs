@@ -27,14 +27,14 @@ impl<'l, 'v> Editor<'l, 'v> {
         Self { layout, style, rewritten, anchors: HashMap::new(), edits: Vec::new(), path: String::new() }
     }
 
-    /// The edits that lead to `after`. `None` if the whole document has to be written again.
+    /// The edits that lead to `after`. `None` if the whole document must be written again.
     pub(super) fn edits(mut self, after: &'v Value) -> Option<Vec<Edit>> {
         let root = if self.style.flow.json { Place::Flow } else { Place::Root };
         self.visit(self.layout.root, root, after)?;
         Some(self.edits)
     }
 
-    /// Visits the nodes in the order of the text, so that the value of an anchor is known before its aliases.
+    /// Visits the nodes in the order of the text: the value of an anchor is known before its aliases.
     fn visit(&mut self, id: NodeId, place: Place, after: &'v Value) -> Option<()> {
         let node = self.layout.node(id);
         let kept = !self.rewritten.contains(&self.path)
@@ -76,7 +76,7 @@ impl<'l, 'v> Editor<'l, 'v> {
         visited
     }
 
-    /// Returns false if the map has to be written again.
+    /// Returns false if the map must be written again.
     fn map(
         &mut self,
         id: NodeId,
@@ -159,7 +159,7 @@ impl<'l, 'v> Editor<'l, 'v> {
         Some(())
     }
 
-    /// Returns false if the list has to be written again.
+    /// Returns false if the list must be written again.
     fn list(
         &mut self,
         id: NodeId,

@@ -27,7 +27,7 @@ impl<'t> Layout<'t> {
         found
     }
 
-    /// The parts of the text in which a `#` begins no comment.
+    /// The parts of the text where a `#` does not begin a comment.
     fn scalars(&self) -> Vec<Range<usize>> {
         let mut scalars: Vec<Range<usize>> = Vec::new();
         for node in &self.nodes {

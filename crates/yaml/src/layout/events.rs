@@ -1,8 +1,8 @@
 //! The layout of a YAML text, from the events of the parser.
 //!
-//! The ranges of the parser are not those of the text: a quoted scalar includes the comment after it, a block scalar
-//! the indentation of the next line, a closing bracket can be at the comma before it, and an empty scalar has no place.
-//! [`Layout::locate`] corrects them.
+//! The ranges of the parser differ from those of the text: a quoted scalar includes the comment after it, a block
+//! scalar the indentation of the next line, a closing bracket can be at the comma before it, and an empty scalar has no
+//! place. [`Layout::locate`] corrects them.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -24,7 +24,7 @@ pub(super) fn read(text: &str) -> Option<Layout<'_>> {
     parsed(text, &ended, &ended.text).or_else(|| parsed(text, &ended, &joined(&ended.text).text))
 }
 
-/// Reads a text by what the parser gets in its place.
+/// Reads a text through a substitute for the parser.
 fn parsed<'t>(text: &'t str, ended: &Ended<'_>, joined: &str) -> Option<Layout<'t>> {
     let offsets = Offsets::of(text);
     let mut builder =

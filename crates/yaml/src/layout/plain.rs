@@ -1,8 +1,8 @@
 //! The layout of a text in the plain part of YAML: block lists and maps, those in brackets on one line, scalars on one
 //! line, `|` blocks, comments.
 //!
-//! Most manifests have nothing else, and are read many times faster than by the parser. The reader accepts only what it
-//! reads as the parser does; any other text is left to the parser.
+//! Most manifests have nothing else, and are read many times faster than by the parser. The reader accepts only text
+//! that it reads as the parser does, and leaves any other text to the parser.
 
 use std::ops::Range;
 
@@ -57,7 +57,7 @@ impl<'t> Reader<'t> {
         &rest[..memchr::memchr(b'\n', rest.as_bytes()).unwrap_or(rest.len())]
     }
 
-    /// Moves to the next character that is neither a blank nor in a comment, from the beginning of a line.
+    /// Moves to the next character that is neither white space nor in a comment, from the beginning of a line.
     fn skip_blank(&mut self) {
         loop {
             match self.rest().first() {
@@ -72,7 +72,8 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Moves over blanks and a comment to the next line with content. `None` if there is anything else on the line.
+    /// Moves over white space and a comment to the next line with content. `None` if there is anything else on the
+    /// line.
     fn end_of_line(&mut self) -> Option<()> {
         let rest = self.rest_of_line();
         let blanks = rest.len() - rest.trim_start().len();

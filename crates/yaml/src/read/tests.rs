@@ -38,7 +38,7 @@ fn a_block_at_the_end_has_the_line_ends_of_the_file() {
     assert_eq!(yaml::edit("r: |+\n  a\n  ", &json!({"r": "a\n", "m": 1})).text, "r: |+\n  a\nm: 1\n  ");
 }
 
-/// How long it takes at best.
+/// The shortest time that it takes.
 fn time(text: &str) -> Duration {
     let once = || {
         let start = Instant::now();

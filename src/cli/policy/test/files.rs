@@ -35,7 +35,7 @@ pub(super) struct Tests {
 #[derive(Debug)]
 pub(super) struct LoadedFile {
     pub(super) cases: CaseFile,
-    /// The folder in which it was found; `None` if it was named itself.
+    /// The folder where it was found; `None` if it was named itself.
     pub(super) folder: Option<PathBuf>,
     /// The documents of each file, by its path.
     workloads: BTreeMap<String, Vec<Value>>,

@@ -17,7 +17,7 @@ fn object(name: &str, gpus: u32, heartbeat: u32) -> Object {
     serde_json::from_value(object).unwrap()
 }
 
-/// A watch, and what it has published.
+/// A watch, and the nodes that it has published.
 struct Trial {
     known: Known,
     now: Instant,

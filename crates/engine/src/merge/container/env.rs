@@ -1,4 +1,4 @@
-//! Environment variables. An entry is one value, so that a `value` never joins a `valueFrom`.
+//! Environment variables. An entry is merged as one value, so a `value` never joins a `valueFrom`.
 
 use serde_json::{Value, json};
 

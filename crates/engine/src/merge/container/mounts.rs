@@ -93,7 +93,7 @@ fn use_volume(merge: &mut Merge<'_, '_>, volume: &str) -> Option<String> {
     facts.own_volumes.get(volume).map(|_| volume.to_owned())
 }
 
-/// Merges a mount at a path at which the container mounts something.
+/// Merges a mount at a path that the container already uses.
 fn keep(
     merge: &mut Merge<'_, '_>,
     list: &mut ListCursor<'_>,

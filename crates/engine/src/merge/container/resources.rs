@@ -12,7 +12,7 @@ use fabric_yaml::quantity::{Quantity, same_quantity};
 use crate::merge::rule::{Merge, Settled, brief};
 use crate::record::{Cursor, Kept, Reason, WarningKind};
 
-/// The amount of a resource that the policy wants.
+/// The amount of a resource in the policy.
 struct Wanted {
     resource: String,
     limit: Option<Value>,
@@ -156,7 +156,7 @@ fn overcommittable(merge: &Merge<'_, '_>, resources: &mut Cursor<'_>, wanted: Wa
     Ok(())
 }
 
-/// Merges an amount of one list, unless it does not go with that of the other.
+/// Merges an amount of one list, unless it contradicts that of the other.
 fn one(
     merge: &Merge<'_, '_>,
     resources: &mut Cursor<'_>,

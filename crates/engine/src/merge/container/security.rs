@@ -1,4 +1,4 @@
-//! Capabilities of a container, and the user without whom they have no effect.
+//! Capabilities of a container, and the user that they require.
 
 use serde_json::{Value, json};
 
@@ -49,13 +49,13 @@ fn add(
 ) -> Result<(), Reason> {
     if list == "add" {
         let container = context.pointer().trim_end_matches("/securityContext").to_owned();
-        // The author of the policy knows the user of its own containers.
+        // The author of the policy knows the user of the policy's own containers.
         if !context.added_container(&container) {
             merge.pod.capabilities.push((container, wanted.to_owned()));
         }
     }
     let capabilities = context.get(field.name).unwrap_or(&Value::Null);
-    // With its prefix, a capability has no effect in containerd, which puts another one before it.
+    // With its prefix, a capability has no effect in containerd, which adds another prefix.
     let has = |name: &str| name.eq_ignore_ascii_case(wanted) || name.eq_ignore_ascii_case("ALL");
     if names(&capabilities[list]).any(has) {
         context.log().present(&[field.name, list, wanted]);
@@ -74,13 +74,13 @@ fn add(
         context.warn(field.name, WarningKind::Excluded { setting, against }, merge.rule);
         return Ok(());
     }
-    // The kernel grants it to nobody in such a container, and Pod Security refuses the pod for it.
+    // The kernel grants it to no process in such a container, and Pod Security rejects the pod because of it.
     let own = |key: &str| context.get(key).unwrap_or(&Value::Null);
     if list == "add"
         && forbids_escalation
         && let Some(because) = not_root(&merge.pod.security_context, own)
     {
-        // A later value can be another user.
+        // A later value can set another user.
         context.log().may_pass = true;
         context.log().left_out(&[field.name, list, wanted], || because);
         return Ok(());
@@ -103,8 +103,8 @@ fn bare(capability: &str) -> String {
     upper.strip_prefix("CAP_").map_or_else(|| upper.clone(), str::to_owned)
 }
 
-/// The setting by which a container does not run as root, by the security context of the pod and its `own`; `None` if
-/// there is none.
+/// The setting that keeps a container from running as root, from the security context of the pod and its `own`; `None`
+/// if there is none.
 fn not_root<'v>(pod: &'v Value, own: impl Fn(&str) -> &'v Value) -> Option<String> {
     let setting = |key: &str| {
         let own = own(key);

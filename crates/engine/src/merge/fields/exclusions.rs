@@ -1,4 +1,4 @@
-//! Values that another value of the pod excludes: they are left out, and reported.
+//! Values that are left out, and reported, because another value of the pod excludes them.
 
 use serde_json::Value;
 
@@ -30,8 +30,8 @@ impl Merge<'_, '_> {
     }
 }
 
-/// The setting next to which the kubelet does not start a container with a value of a security context: no container
-/// runs as user 0 that must not run as root.
+/// The setting that keeps the kubelet from starting a container with a value of a security context: a container that
+/// must not run as root cannot run as user 0.
 fn refused_by_kubelet(
     context: &Cursor<'_>,
     field: &str,
@@ -46,13 +46,13 @@ fn refused_by_kubelet(
     }
 }
 
-/// Returns whether the API server takes a field of an init container only if that is a native sidecar.
+/// Returns whether the API server accepts a field of an init container only if the container is a native sidecar.
 fn needs_sidecar(field: &str) -> bool {
     matches!(field, "lifecycle" | "livenessProbe" | "readinessProbe" | "startupProbe")
 }
 
-/// Returns whether a container, which has another restartPolicy, came with the pod: with it, an init container would become
-/// a sidecar or the reverse.
+/// Returns whether a container with another restartPolicy came with the pod: the policy's value would turn an init
+/// container into a sidecar or the reverse.
 fn is_container_of_the_pod(container: &Cursor<'_>, wanted: &Value) -> bool {
     container.get("restartPolicy") != Some(wanted) && !container.added_container(container.pointer())
 }

@@ -13,8 +13,8 @@ use fabric_yaml::pointer::at_pointer;
 /// The domain of the annotations that hold settings files.
 pub(super) const DOMAIN: &str = "settings.fabric-injector.io";
 
-/// The longest value in bytes. The libraries that read such files hold a value in 1,024 bytes, the last of which ends
-/// it, and cut a longer one without a word.
+/// The longest value in bytes. The libraries that read such files use a buffer of 1,024 bytes, including the
+/// terminator, and truncate a longer value silently.
 const MAX_VALUE: usize = 1023;
 
 /// A settings file of the policy.
@@ -105,7 +105,7 @@ impl File<'_> {
 }
 
 /// The value of a variable as the container sees it; `None` if it refers to another variable. The kubelet expands the
-/// environment, and no file.
+/// environment, but not files.
 fn expanded(value: &str) -> Option<String> {
     let last_close = value.rfind(')').unwrap_or_default();
     let (mut text, mut rest) = (String::with_capacity(value.len()), value);

@@ -1,4 +1,4 @@
-//! Maps of texts: labels, node selectors, and annotations, which have a bound on their size and some of which hold lists.
+//! Maps of strings: labels, node selectors and annotations. The size of annotations is limited, and some hold lists.
 
 use serde_json::{Map, Value};
 
@@ -11,7 +11,7 @@ use crate::analysis::with_networks;
 use crate::merge::rule::{Merge, Settled};
 use crate::record::{Cursor, Kept, MAX_ANNOTATIONS, Reason, WarningKind, malformed, shorten};
 
-/// Merges entries into a map of texts.
+/// Merges entries into a map of strings.
 pub(crate) fn merge(
     merge: &mut Merge<'_, '_>,
     cursor: &mut Cursor<'_>,
@@ -25,7 +25,7 @@ pub(crate) fn merge(
             let Some(key) = merge.evaluated(evaluate_key(key, keys, merge.bindings))? else { continue };
             let existing = match map.object().get(&key) {
                 Some(Value::String(text)) => Some(text.clone()),
-                // The API server reads it as an empty text.
+                // The API server reads it as an empty string.
                 Some(Value::Null) => Some(String::new()),
                 Some(other) => return Err(malformed(&map.pointer_to(&key), "a string", other)),
                 None => None,
@@ -57,7 +57,7 @@ pub(crate) fn merge(
     })
 }
 
-/// The text to set; `None` to leave the entry as it is.
+/// The string to set; `None` to leave the entry as it is.
 fn text(
     merge: &Merge<'_, '_>,
     map: &mut Cursor<'_>,
@@ -90,7 +90,7 @@ fn networks(
         annotations.warn(key, WarningKind::HostNetwork, merge.rule);
         return Ok(None);
     }
-    // Before that many of them are written.
+    // Before too many of them are written.
     let size = |(network, count): &(String, usize)| count.saturating_mul(network.len());
     if networks.iter().map(size).fold(0, usize::saturating_add) > MAX_ANNOTATIONS {
         return Err(Reason::AnnotationLimit { key: key.to_owned() });
@@ -153,7 +153,7 @@ fn entries_of(
     Ok(Some(list.with(&replaced, &added)))
 }
 
-/// Reports that the text of an annotation stays, because it is not of the form that an edit can extend.
+/// Reports that the value of an annotation stays because an edit cannot extend its form.
 fn keep(merge: &Merge<'_, '_>, annotations: &mut Cursor<'_>, key: &str, text: &str, wanted: &str) {
     let kind = WarningKind::Kept { what: Kept::Annotation, seen: shorten(text), wanted: shorten(wanted) };
     annotations.warn(key, kind, merge.rule);

@@ -7,7 +7,7 @@ pub(crate) fn with_entry(list: &str, entry: &str, prepend: bool) -> Option<Strin
     if list.is_empty() {
         return (!entry.is_empty()).then(|| entry.to_owned());
     }
-    // An entry may be several; those that the list has keep their position.
+    // An entry may contain several; those that the list already has keep their position.
     let mut missing: Vec<&str> = Vec::new();
     for part in entry.split(SEPARATOR) {
         if !missing.contains(&part) && !list.split(SEPARATOR).any(|known| known == part) {

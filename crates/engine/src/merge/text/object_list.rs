@@ -1,4 +1,4 @@
-//! Lists of objects that the text of an annotation holds as JSON, and changes to them that keep its layout.
+//! Lists of objects in JSON in an annotation, and changes to them that keep the layout.
 
 use serde_json::{Map, Value};
 
@@ -12,7 +12,7 @@ pub(super) struct ObjectList<'t> {
 }
 
 impl<'t> ObjectList<'t> {
-    /// Reads a text; `None` if it is no list of objects in JSON.
+    /// Reads a string; `None` if it is not a list of objects in JSON.
     pub(super) fn parse(text: &'t str) -> Option<Self> {
         Some(Self { text, entries: serde_json::from_str(text).ok()? })
     }

@@ -1,11 +1,11 @@
-//! The reasons for which no policy can be chosen for a pod, or for which none of those that match it applies.
+//! The reasons why no policy can be chosen for a pod, or why none of the matching ones applies.
 
 use std::fmt;
 
 use super::{Reason, quoted};
 use crate::record::stamp::PROVIDER;
 
-/// The nodes by which the provider of a pod is looked for.
+/// The nodes in which the engine looks for the provider of a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NodesLookedAt {
     /// Those that the pod names by labels that one provider has.
@@ -16,7 +16,7 @@ pub enum NodesLookedAt {
     All,
 }
 
-/// What lets a pod decide its provider.
+/// The ways in which a pod can decide its provider.
 const NAME_PROVIDER: &str = "select one by a label that only it has, such as an instance type, or by the annotation \
                              `fabric-injector.io/provider`";
 
@@ -27,31 +27,31 @@ impl Reason {
             Self::NodesUnknown => {
                 write!(
                     f,
-                    "the nodes of the cluster are not known, which choose the provider; {NAME_PROVIDER}"
+                    "the nodes of the cluster, which choose the provider, are not known; {NAME_PROVIDER}"
                 )
             }
             Self::OtherProvider { named: Some(named), known } => write!(
                 f,
-                "the annotation `{PROVIDER}` names `{named}`, and the policies in use are for {}: correct it, or enable \
-                 that provider",
+                "the annotation `{PROVIDER}` names `{named}`, but the policies in use are for {}: correct it, or \
+                 enable that provider",
                 quoted(known)
             ),
             Self::OtherProvider { named: None, known } => write!(
                 f,
-                "no policy in use is for the nodes that the pod fits, by their `spec.providerID` and labels; of {}, \
-                 {NAME_PROVIDER}",
+                "no policy in use is for the nodes that the pod fits, judging by their `spec.providerID` and \
+                 labels; of {}, {NAME_PROVIDER}",
                 quoted(known)
             ),
             Self::SeveralProviders { providers, looked_at } => {
                 match looked_at {
                     _ if providers.is_empty() => {
-                        write!(f, "the cluster has no node that tells the provider of the pod")?;
+                        write!(f, "no node of the cluster identifies the provider of the pod")?;
                     }
                     NodesLookedAt::Selected => write!(f, "the pod selects nodes of {}", quoted(providers))?,
                     NodesLookedAt::Fitting => write!(f, "the pod fits nodes of {}", quoted(providers))?,
                     NodesLookedAt::All => write!(
                         f,
-                        "no node fits the pod now, and the cluster has nodes of {}",
+                        "the pod fits no node now, and the cluster has nodes of {}",
                         quoted(providers)
                     )?,
                 }

@@ -13,7 +13,7 @@ fn remedy(kind: &WarningKind) -> Option<&'static str> {
     match kind {
         WarningKind::ParameterAssumed { has_gpus: true, .. } => Some("select nodes that a table knows"),
         WarningKind::ParameterAssumed { has_gpus: false, .. } => Some("set it for the workers"),
-        WarningKind::NodesDisagree { .. } => Some("select one kind of them"),
+        WarningKind::NodesDisagree { .. } => Some("select one kind of node"),
         WarningKind::NodesOfferLess { .. } => Some("check how these nodes are created"),
         WarningKind::NoNodeFits { most: 0, .. } => Some("device plugin runs there"),
         WarningKind::NoNodeFits { .. } => Some("select other nodes"),

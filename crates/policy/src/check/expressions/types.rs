@@ -38,7 +38,7 @@ impl Checker<'_> {
         let Interpolation::Expression(expression) = text else { return };
         let Some(inferred) = self.text(text) else { return };
         if !inferred.may_be(|kind| matches!(kind, Kind::Bool)) {
-            let message = format!("the expression is {inferred} where a condition needs `true` or `false`");
+            let message = format!("the expression is {inferred}, but a condition needs `true` or `false`");
             let name = expression.source().trim();
             let is_number = inferred.may_be(|kind| matches!(kind, Kind::Int | Kind::Double));
             let example = if is_number && expression.names().contains(name) { name } else { "totalGpus" };
@@ -59,7 +59,7 @@ impl Checker<'_> {
             self.unfit(expression, message, "write the key out, and let its value be an expression");
             return;
         }
-        let message = format!("the expression is {inferred} where {} is needed", wanted.describe());
+        let message = format!("the expression is {inferred}, but {} is needed", wanted.describe());
         self.unfit(expression, message, remedy(&wanted, &inferred));
     }
 

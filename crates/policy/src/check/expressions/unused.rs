@@ -26,8 +26,8 @@ pub(crate) fn findings(definition: &Definition) -> Vec<Diagnostic> {
     found
 }
 
-/// Names in `settings` of variables that no rule sets. A beginning of names can be for rules of extensions, unless it is
-/// almost that of a variable for which there is no other pattern.
+/// Names in `settings` of variables that no rule sets. A prefix can be for rules of extensions, unless it almost
+/// matches a variable that no other pattern matches.
 fn settings(definition: &Definition, found: &mut Vec<Diagnostic>) {
     let Some(set) = variables(definition) else { return };
     for settings in &definition.files {

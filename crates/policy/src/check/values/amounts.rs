@@ -137,14 +137,14 @@ fn tiny(template: &Template) -> Option<String> {
     (amount > zero && amount < kibibyte).then(|| text_of(value))
 }
 
-/// The message and the hint for a name that is no capability.
+/// The message and the hint for a name that is not a capability.
 fn capability(name: &str) -> Option<(String, String)> {
     let upper = name.to_uppercase();
     if name.is_empty() || CAPABILITIES.contains(&upper.as_str()) {
         return None;
     }
     let bare = upper.strip_prefix("CAP_").unwrap_or(&upper).replace('-', "_");
-    let message = format!("Kubernetes has no capability `{name}`, so that the container may not start");
+    let message = format!("Kubernetes has no capability `{name}`, so the container may not start");
     let hint = match closest(&bare, CAPABILITIES.iter().copied()) {
         Some(closest) if closest == bare && upper.starts_with("CAP_") => {
             format!("write `{closest}`: Kubernetes names capabilities without `CAP_`")

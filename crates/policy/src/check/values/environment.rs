@@ -53,11 +53,12 @@ fn own(name: &str, value: &str) -> Option<(String, String)> {
     });
     let written =
         shell.or_else(|| references(value).any(|other| other == name).then(|| format!("$({name})")))?;
-    let message = format!("`{written}` is not the value that the container has: it stays as it is written");
+    let message =
+        format!("`{written}` does not become the value that the container has: it stays as it is written");
     Some((message, "add to the value of the container with `{$prepend: …}` or `{$append: …}`".to_owned()))
 }
 
-/// The names in `$(NAME)`; `$$(NAME)` is no reference.
+/// The names in `$(NAME)`; `$$(NAME)` is not a reference.
 fn references(value: &str) -> impl Iterator<Item = &str> {
     value.match_indices("$(").filter_map(|(at, _)| {
         let dollars = value[..at].bytes().rev().take_while(|byte| *byte == b'$').count();

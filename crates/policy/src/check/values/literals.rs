@@ -23,7 +23,7 @@ pub(crate) fn findings(definition: &Definition) -> Vec<Diagnostic> {
         {
             continue;
         }
-        let message = format!("the mount path `{path}` ends in `:{mode}`, which is a part of the path");
+        let message = format!("the mount path `{path}` ends in `:{mode}`, which becomes part of the path");
         let hint = if mode.contains("ro") {
             format!("write `mountPath: {inner}` and `readOnly: true`")
         } else {

@@ -1,4 +1,4 @@
-//! Pieces of overlays that do not go together.
+//! Parts of overlays that do not fit together.
 
 use serde_json::Value;
 
@@ -67,8 +67,9 @@ fn devices(definition: &Definition, found: &mut Vec<Diagnostic>) {
                     first.get_or_insert((name, span));
                 }
                 if amount.limit.is_none() {
-                    let message =
-                        format!("the request of `{name}` has no limit, and Kubernetes wants the two equal");
+                    let message = format!(
+                        "the request of `{name}` has no limit, but Kubernetes requires both to be equal"
+                    );
                     let hint = "write the same amount under `limits`";
                     found.push(Diagnostic::warning(REQUEST_WITHOUT_LIMIT, span, message).hint(hint));
                 }
@@ -84,8 +85,8 @@ fn devices(definition: &Definition, found: &mut Vec<Diagnostic>) {
     }
     if let Some((device, span)) = first {
         let message = format!("the policy adds `{device}`, and no rule adds the capability `IPC_LOCK`");
-        let hint = "libraries for RDMA pin memory: add `IPC_LOCK` to `securityContext.capabilities.add`, unless the \
-                    nodes set no limit for locked memory";
+        let hint = "libraries for RDMA pin memory: add `IPC_LOCK` to `securityContext.capabilities.add`, unless \
+                    the nodes do not limit locked memory";
         found.push(Diagnostic::warning(DEVICE_WITHOUT_IPC_LOCK, span, message).hint(hint));
     }
 }
@@ -106,15 +107,15 @@ fn networks_as_text(definition: &Definition, found: &mut Vec<Diagnostic>) {
             && matches!(write.value, Written::Value(_))
         {
             let message =
-                format!("`{NETWORKS}` is set as one text, so that a pod with networks does not get both");
-            let hint = "attach networks by `$append`, which adds to those of the pod";
+                format!("`{NETWORKS}` is set as one string, so a pod with networks does not get both");
+            let hint = "attach networks with `$append`, which adds to those of the pod";
             let span = definition.place_of(&placed);
             found.push(Diagnostic::warning(NETWORKS_AS_TEXT, span, message).hint(hint));
         }
     }
 }
 
-/// Media of volumes that no kubelet knows. The API server accepts any.
+/// Volume media that no kubelet knows. The API server accepts any.
 fn media(definition: &Definition, found: &mut Vec<Diagnostic>) {
     for (rule, Element(volume)) in
         definition.rules.iter().flat_map(|rule| rule.pod.volumes.iter().map(move |one| (rule, one)))
@@ -122,7 +123,7 @@ fn media(definition: &Definition, found: &mut Vec<Diagnostic>) {
         let Some(source) = volume.field("emptyDir") else { continue };
         let Some(medium) = source.literal("medium") else { continue };
         if !["", "Memory", "HugePages"].contains(&medium) && !medium.starts_with("HugePages-") {
-            let message = format!("no kubelet knows the medium `{medium}`, so that the pod does not start");
+            let message = format!("no kubelet knows the medium `{medium}`, so the pod does not start");
             let hint = "write `Memory`, or `HugePages`";
             let name = volume.literal("name").unwrap_or_default();
             let span = definition.place_in(rule, &in_volume(name, &["emptyDir", "medium"]));

@@ -1,4 +1,4 @@
-//! Names of resources and of labels of nodes that are almost those that the rest of the policy has.
+//! Names of resources and node labels that are almost those in the rest of the policy.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -40,16 +40,15 @@ pub(crate) fn findings(definition: &Definition) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     let labels = known_labels(definition);
     misspelled(&seen.labels, &labels, WELL_KNOWN, &mut |name, known, span| {
-        let message = format!(
-            "the expression reads the label `{name}` of nodes, which no other part of the policy has"
-        );
+        let message =
+            format!("the expression reads the node label `{name}`, which is nowhere else in the policy");
         found.push(warning(UNKNOWN_LABEL, span, message, known));
     });
     found.extend(unlike_own(definition));
     let resources = known_resources(definition);
     misspelled(&seen.resources, &resources, &["memory", "ephemeral-storage"], &mut |name, known, span| {
         let message =
-            format!("the expression reads the amount of `{name}`, which no other part of the policy has");
+            format!("the expression reads the amount of `{name}`, which is nowhere else in the policy");
         found.push(warning(UNKNOWN_RESOURCE, span, message, known));
     });
     found
@@ -121,8 +120,8 @@ fn known_resources(definition: &Definition) -> BTreeSet<String> {
     known
 }
 
-/// Warnings for amounts of resources that are almost devices of `devices.own`, and for those of `fromNodes` that are almost
-/// devices of the policy.
+/// Warnings for amounts of resources that are almost devices of `devices.own`, and for those of `fromNodes` that are
+/// almost devices of the policy.
 fn unlike_own(definition: &Definition) -> Vec<Diagnostic> {
     let mut own = Vec::new();
     definition
@@ -161,8 +160,8 @@ fn literal(text: &Interpolation) -> Option<String> {
     if let Interpolation::Literal(text) = text { Some(text.clone()) } else { None }
 }
 
-/// Returns whether one name is most likely a misspelling of the other one. Names that differ in a number, such as `net1`
-/// and `net2`, or in a short word, such as `rack` and `rail`, are two names.
+/// Returns whether one name is probably a misspelling of the other one. Names that differ in a number, such as `net1`
+/// and `net2`, or in a short word, such as `rack` and `rail`, are different names.
 pub(crate) fn is_slip(name: &str, known: &str) -> bool {
     let separators = ['/', '.', '-', '_'];
     let joined = |text: &str| text.replace(separators, "").to_lowercase();

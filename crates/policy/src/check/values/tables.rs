@@ -9,14 +9,14 @@ pub(crate) fn findings(definition: &Definition) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     for Entry { key, value: parameter, .. } in entries(definition.spec.get("parameters")) {
         let text = |node: &Node| node.text().map(|Text { text, .. }| text.to_owned());
-        // An extension sets a parameter of its base by a value in the place of the map.
+        // An extension sets a parameter of its base by a value in place of the map.
         let value = parameter.text().is_some().then_some(parameter);
         let known = definition.parameters.iter().find(|known| known.name == *key);
         let is_template = known.is_some_and(|known| known.kind == ParameterType::Template);
         if let Some(default) = parameter.get("default").or(value).filter(|_| !is_template)
             && let Some(written) = text(default).filter(|written| written.contains("${"))
         {
-            let message = format!("the value `{written}` of `{key}` is text, and no expression");
+            let message = format!("the value `{written}` of `{key}` is plain text, not an expression");
             let hint = "give the parameter the type `template`, or write the expression where it is used";
             found.push(Diagnostic::warning(TEMPLATE_BRACES, default.span, message).hint(hint));
         }
@@ -26,7 +26,7 @@ pub(crate) fn findings(definition: &Definition) -> Vec<Diagnostic> {
         for Entry { key: row, span, .. } in entries(Some(rows)) {
             for value in row.split(',').map(str::trim).filter(|value| !value.chars().all(is_value)) {
                 let message = format!(
-                    "no node has the value `{value}` of `{label}`: it cannot be the value of a label"
+                    "no node can have the value `{value}` of `{label}`: it is not a valid label value"
                 );
                 let hint = "write the value as `kubectl get nodes -L LABEL` shows it";
                 found.push(Diagnostic::warning(ALWAYS_FALSE, *span, message).hint(hint));

@@ -29,12 +29,12 @@ pub(crate) fn findings(definition: &Definition) -> Vec<Diagnostic> {
     };
     let mut found = alone(&mounts, &volumes, MOUNT_WITHOUT_VOLUME, |volume| {
         let message = format!(
-            "no rule has the volume `{volume}` of this mount, which only pods with such a volume get"
+            "no rule has the volume `{volume}` of this mount, so only pods with such a volume get the mount"
         );
         (message, "add the volume to `pod.spec.volumes` of a rule")
     });
     found.extend(alone(&volumes, &mounts, VOLUME_WITHOUT_MOUNT, |volume| {
-        let message = format!("no rule mounts the volume `{volume}`, so that it is not added");
+        let message = format!("no rule mounts the volume `{volume}`, so it is not added");
         (message, "add `volumeMounts` to `container` of a rule, or remove the volume")
     }));
     found

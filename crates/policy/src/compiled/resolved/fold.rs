@@ -1,4 +1,4 @@
-//! Rules, settings, conditions and messages without what is the same for every pod.
+//! Rules, settings, conditions and messages with their constant parts resolved.
 
 use super::{Condition, ResolvedPolicy};
 use crate::definition::{About, Definition, Rule};

@@ -86,7 +86,7 @@ fn a_result_that_no_pod_can_hold_fails() {
     assert!(evaluate("[text, text, {'a': [text, text]}]").unwrap_err().contains("more than 4 MiB"));
 }
 
-/// The values of an expression as it is and of one that counts, whatever it costs.
+/// The values of the original expression and of the one that counts, at any cost.
 fn both(source: &str) -> [Result<Value, String>; 2] {
     let expression = Expression::compile(source).unwrap();
     let mut counting = expression.program.expression().clone();
@@ -137,8 +137,8 @@ fn an_expression_that_cannot_handle_much_does_not_count() {
     }
 }
 
-/// An expression for each function and macro, which gives it `items`, a list of 100,000 elements, or `text`, in which as many
-/// are joined.
+/// An expression for each function and macro, with `items`, a list of 100,000 elements, or `text`, the same number
+/// joined.
 const OVER_MANY: &[(&str, &str)] = &[
     ("all", "items.all(x, x != '')"),
     ("bool", "items.map(x, bool('true')).size() > 0"),
@@ -226,7 +226,7 @@ fn every_function_comes_to_an_end_over_100_000_elements() {
     bindings.set("items", &json!(items));
     bindings.set("pod", &json!({"spec": {}}));
     for (name, source) in OVER_MANY {
-        // It has a value, or its budget is used up. What takes the square of the elements takes minutes.
+        // It has a value, or its budget is used up. An expression with quadratic cost takes minutes.
         let result = Expression::compile(source).unwrap().evaluate(&bindings);
         let message = result.map_err(|failure| failure.message).err().unwrap_or_default();
         assert!(message.is_empty() || message.contains("more than 32 MiB"), "{name}: {source}: {message}");

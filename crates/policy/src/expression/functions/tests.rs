@@ -19,7 +19,7 @@ const OTHERS: &str = "base64.decode base64.encode cel.bind duration find findAll
     isSorted isURL last matches math.pow max min optFlatMap optMap quantity regex.extract \
     regex.extractAll semver sets.equivalent sets.intersects sum timestamp transformList transformMap \
     transformMapEntry unwrap unwrapOpt url";
-/// Macros, which are no functions: calls of them without arguments mean nothing.
+/// Macros, which are not functions. Calls of them without arguments have no meaning.
 const MACROS: &str = "all exists existsOne exists_one filter has map math.greatest math.least sortBy";
 
 /// The texts in back quotes.
@@ -45,8 +45,7 @@ fn evaluate(source: &str) -> Value {
     compiled.evaluate(&bindings).unwrap_or_else(|error| panic!("{source}: {}", error.message))
 }
 
-/// Asks the library: calling a function without the right arguments fails in another way than calling one
-/// that does not exist.
+/// Asks the library: calling a function with wrong arguments fails differently than calling one that does not exist.
 fn exists(function: &str) -> bool {
     let missing = |source: String| match ENV.compile(&source) {
         Ok(program) => {

@@ -72,7 +72,7 @@ impl Walker<'_> {
             }
             Some(Texts::LowerCase) => {
                 let message = format!(
-                    "{name} is in lower case, as values of labels of nodes are, so that it never equals `'{text}'`"
+                    "{name} is in lower case, as the values of node labels are, so it never equals `'{text}'`"
                 );
                 self.report(
                     literal,
@@ -125,8 +125,7 @@ impl Walker<'_> {
         };
         if is_text(&one) && is_text(&other) {
             let (left, right) = (self.quoted(left), self.quoted(right));
-            let message =
-                format!("{left} and {right} are compared as texts, so that `9Gi` is more than `64Gi`");
+            let message = format!("{left} and {right} are compared as strings, so `9Gi` is more than `64Gi`");
             let hint = "compare with `==` or `in`, or use a parameter of the type `integer` or `number`";
             self.report(expression, Some(QUANTITY_AS_TEXT), message, Some(hint.to_owned()));
         }

@@ -10,7 +10,7 @@ use super::Walker;
 /// The result of looking up a key in one kind of value.
 enum Found {
     Value(Type),
-    /// The value has no such key: the name of what it is, and the keys that it has.
+    /// The value has no such key: the name of the value, and its keys.
     Unknown(String, Vec<String>),
     /// A value of the kind has no keys at all.
     NoKeys,
@@ -39,7 +39,7 @@ impl Walker<'_> {
         if optional { Type::optional(value) } else { value }
     }
 
-    /// The value under a key. With `guarded`, the expression may ask for a key that is not there.
+    /// The value under a key. With `guarded`, the key may be absent.
     fn lookup(
         &mut self,
         expression: &IdedExpr,
@@ -48,7 +48,7 @@ impl Walker<'_> {
         key: &Type,
         guarded: bool,
     ) -> Type {
-        // `pod.spec.?affinity.?nodeAffinity`: an optional value is asked for what it contains.
+        // `pod.spec.?affinity.?nodeAffinity`: a field of an optional value is a field of its content.
         let inner = if guarded { super::value_of(inferred.clone()) } else { inferred.clone() };
         let Some(kinds) = inner.kinds() else { return Type::Dyn };
         let mut value = Type::NEVER;
@@ -71,7 +71,8 @@ impl Walker<'_> {
         let name = key_name(key);
         if let Some((what, known)) = unknown {
             let hint = Some(suggest(&name, known.iter().map(String::as_str)));
-            // A pod never has a field that the Kubernetes API does not know. Of a table, only the program knows that.
+            // A pod never has a field that the Kubernetes API does not define. For a table, only the program knows the
+            // keys.
             if what.is_empty() && guarded {
                 let message = format!("{} never has the key `{name}`", self.quoted(operand));
                 self.report(expression, Some(UNKNOWN_TABLE_KEY), message, hint);

@@ -15,7 +15,7 @@ pub(crate) enum Texts {
     These(BTreeSet<String>),
 }
 
-/// More texts than this are not told apart.
+/// The limit on distinct strings.
 const MAX_TEXTS: usize = 200;
 
 impl Texts {

@@ -13,7 +13,7 @@ use crate::overlay::source::{Source, SourceContent};
 use crate::overlay::template::{Element, Template};
 use crate::overlay::values::{AS_LIST, AS_MAP, expected, missing, solidified, text};
 
-/// Entries, and the field by which they are known.
+/// Entries, and the field that identifies them.
 #[derive(Debug, Clone)]
 pub struct EntriesEdit {
     pub key: String,
@@ -31,7 +31,7 @@ impl EntriesEdit {
     /// Reads the list that `$append` has, and `$key` of the edit.
     pub(crate) fn read(edit: &Source, list: &Source) -> Checked<Self> {
         let Some(node) = edit.get(KEY) else {
-            let message = "`$append` needs `$key`, the field by which the entries of the list are known";
+            let message = "`$append` needs `$key`, the field that identifies the entries of the list";
             return Err(Diagnostic::new(list.span, message)
                 .code(MISSING_KEY)
                 .hint("write for example `$key: name`, or the whole text of the annotation")
@@ -41,7 +41,7 @@ impl EntriesEdit {
             Interpolation::Literal(key) if !key.is_empty() => key,
             _ => {
                 return Err(Diagnostic::new(node.span, "`$key` is a string without expressions")
-                    .hint("name the field by which entries are known")
+                    .hint("name the field that identifies the entries")
                     .into());
             }
         };
@@ -93,7 +93,7 @@ impl EntriesEdit {
             Entries::Computed(text) => match text.evaluate(bindings)? {
                 Value::Null => Vec::new(),
                 Value::Array(items) => items.into_iter().filter(|item| !item.is_null()).collect(),
-                other => return Err(self.failed(format!("the result is `{other}` where a list is needed"))),
+                other => return Err(self.failed(format!("the result is `{other}`, but a list is needed"))),
             },
             Entries::Written(entries) => {
                 let mut values = Vec::with_capacity(entries.len());
@@ -129,7 +129,7 @@ fn entry(source: &Source, key: &str) -> Checked<Template> {
         return Err(expected(source, "a map").hint(hint).into());
     }
     if source.get(key).is_none() {
-        return Err(missing(source, key).hint("`$key` names the field by which entries are known").into());
+        return Err(missing(source, key).hint("`$key` names the field that identifies the entries").into());
     }
     json(source)
 }

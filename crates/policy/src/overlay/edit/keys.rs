@@ -2,7 +2,7 @@
 
 use crate::keys::{ENTRIES_EDIT, LIST_EDIT, Map, NETWORKS_EDIT};
 
-/// The key that names the field by which entries of a list of objects are known.
+/// The key that names the field that identifies the entries of a list of objects.
 pub(crate) const KEY: &str = "$key";
 
 /// The keys of edits of strings.

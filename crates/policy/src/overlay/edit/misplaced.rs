@@ -1,4 +1,4 @@
-//! Errors for edits in places that take none.
+//! Errors for misplaced edits.
 
 use crate::source::{Diagnostic, MISPLACED_EDIT, reader};
 
@@ -8,17 +8,17 @@ use crate::overlay::source::{Source, SourceContent};
 /// An edit of annotations where there is none.
 pub(crate) fn of_an_annotation(source: &Source, key: &str) -> Diagnostic {
     let span = source.get(key).map_or(source.span, |edit| edit.span);
-    Diagnostic::new(span, format!("`{key}` edits the text of an annotation, and this is none"))
+    Diagnostic::new(span, format!("`{key}` edits the text of an annotation, but this is not one"))
         .code(MISPLACED_EDIT)
         .hint("write it as the value of a key of `pod.metadata.annotations`")
 }
 
-/// Fails for an edit in a place that takes none.
+/// Fails for a misplaced edit.
 pub(crate) fn refuse_edits(source: &Source) -> Result<(), Diagnostic> {
     refuse_edit(source, "write it as the value of a variable in `env`, or of an annotation")
 }
 
-/// The same, with what to write instead of an edit of a list in a string.
+/// The same, with a replacement for an edit of a list in a string.
 pub(crate) fn refuse_edit(source: &Source, instead: &str) -> Result<(), Diagnostic> {
     let SourceContent::Map(entries) = &source.content else { return Ok(()) };
     if let Some(entry) = entries.iter().find(|entry| entry.key.source() == "$replace") {
@@ -30,6 +30,6 @@ pub(crate) fn refuse_edit(source: &Source, instead: &str) -> Result<(), Diagnost
     if source.get(KEY).is_some() {
         return Err(of_an_annotation(source, KEY));
     }
-    let message = format!("`{}` edits a list in a string, and this is none", edit.key.source());
+    let message = format!("`{}` edits a list in a string, but this is not one", edit.key.source());
     Err(Diagnostic::new(edit.span, message).code(MISPLACED_EDIT).hint(instead))
 }

@@ -1,4 +1,5 @@
-//! Attachments of networks in a Multus annotation: one network, or each of a list; or as many as a pod requests devices.
+//! Attachments of networks in a Multus annotation: one network, or each of a list; or as many as a pod requests
+//! devices.
 
 use std::collections::BTreeSet;
 
@@ -127,7 +128,7 @@ impl NetworksEdit {
     fn names(&self, bindings: &Bindings<'_, '_>) -> Result<Option<Named>, EvaluationError> {
         let checked = |text: &Interpolation, value: &Value, listed: bool| {
             let Value::String(name) = value else {
-                let message = format!("the result is `{value}` where the name of a network is needed");
+                let message = format!("the result is `{value}`, but the name of a network is needed");
                 return Err(text.failed(message));
             };
             check(name, listed)
@@ -194,7 +195,7 @@ impl Attached {
 /// The devices that a pod requests of an entry's resources.
 struct Requested {
     all: usize,
-    /// The positions of the resources of which there are some, those of a list counted each.
+    /// The positions of the resources whose amount is not zero. Those of a list are counted individually.
     positions: BTreeSet<usize>,
     /// True if there is one resource, whose n-th device has the n-th network of a list.
     is_one: bool,
@@ -209,7 +210,7 @@ impl Requested {
 
 enum Named {
     One(String),
-    /// `None` stands for a network that is left out.
+    /// `None` is a network that is left out.
     List(Vec<Option<String>>),
 }
 

@@ -54,7 +54,7 @@ pub(crate) fn of_variable(source: &Source) -> Checked<ListEdit> {
     Ok(ListEdit { entry, prepend: side == "$prepend" })
 }
 
-/// The side on which an edit adds, and what it adds.
+/// The side on which an edit adds, and the entry that it adds.
 fn side(source: &Source) -> Checked<(&'static str, &Source)> {
     source.readable()?;
     let SourceContent::Map(entries) = &source.content else {
@@ -63,7 +63,7 @@ fn side(source: &Source) -> Checked<(&'static str, &Source)> {
     for entry in entries {
         let key = entry.key.source();
         if of_strings().all(|known| known != key) {
-            let message = format!("expected a string or an edit of one, and `{key}` is no edit");
+            let message = format!("expected a string or an edit of one, but `{key}` is not an edit");
             return Err(Diagnostic::new(entry.span, message)
                 .code(MISPLACED_EDIT)
                 .hint(reader::renamed(&key).map_or_else(|| suggest(&key, of_strings()), str::to_owned))
@@ -83,7 +83,7 @@ fn side(source: &Source) -> Checked<(&'static str, &Source)> {
     }
 }
 
-/// Fails for an edit with a key that does not go with these.
+/// Fails for an edit with a key other than these.
 fn only(source: &Source, keys: impl IntoIterator<Item = &'static str>) -> Result<(), Diagnostic> {
     let keys: Vec<&str> = keys.into_iter().collect();
     let other = of_strings().filter(|key| !keys.contains(key)).find_map(|key| Some((key, source.get(key)?)));

@@ -6,7 +6,7 @@ use serde_json::Value;
 use fabric_engine::{Author, FieldOutcome, FieldState, Mutated, Mutation, Operation, Outcome, Trace};
 use fabric_yaml::pointer::{at_pointer, field_path};
 
-/// A value that the policy gives a field, and what became of it.
+/// A value that the policy gives a field, and its outcome.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FieldFact {
     /// The path in the pod, as in reports.
@@ -34,7 +34,7 @@ pub(super) fn of_result(before: &Value, mutation: &Mutation, trace: &Trace) -> V
     let fact = |outcome: &FieldOutcome| {
         let value = at_pointer(after, &outcome.pointer);
         let is_written = matches!(outcome.state, FieldState::Added | FieldState::Replaced);
-        // What one rule changes another one may have changed back.
+        // Another rule may have reverted a change.
         if is_written && at_pointer(before, &outcome.pointer) == value {
             return None;
         }

@@ -8,7 +8,7 @@ use fabric_policy::{Matcher, PodContext, Policy};
 
 use fabric_engine::ConditionFact;
 
-/// A policy that was looked at for a pod.
+/// A policy that was considered for a pod.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct MatchFact {
     pub policy: String,
@@ -30,7 +30,7 @@ pub struct PartFact {
     pub holds: bool,
 }
 
-/// The keys of `match` but `when`.
+/// The keys of `match` except `when`.
 pub(super) fn parts(policy: &Policy, pod: &Value, context: &PodContext) -> Vec<PartFact> {
     let matcher = &policy.definition().matcher;
     let metadata = &pod["metadata"];

@@ -40,7 +40,7 @@ pub struct VariableValue {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub container: Option<String>,
     pub value: Value,
-    /// The reason for which it has no value.
+    /// Why it has no value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// The values that its expressions read.
@@ -52,7 +52,7 @@ pub struct VariableValue {
     pub used: bool,
 }
 
-/// What the engine evaluated of a policy for a pod.
+/// The parts of a policy that the engine evaluated for a pod.
 #[derive(Clone, Copy)]
 pub(super) struct Results<'a> {
     pub(super) definition: &'a Definition,
@@ -85,7 +85,7 @@ impl<'a> Results<'a> {
         self.definition.rules.iter().enumerate().map(rule).collect()
     }
 
-    /// The files. Each container with GPUs gets those of which the condition holds.
+    /// The files. Each container with GPUs gets those whose condition holds.
     pub(super) fn files(self) -> Vec<RuleResult> {
         let container = |&(list, index, gpus): &(&'static str, usize, i64)| {
             let reads = vec![Read { name: "gpus".to_owned(), value: gpus.into() }];
@@ -109,7 +109,7 @@ impl<'a> Results<'a> {
         self.definition.files.iter().enumerate().map(file).collect()
     }
 
-    /// The variables, of which those in `rows` have their values from a row.
+    /// The variables. Those in `rows` have their values from a row.
     pub(super) fn variables(self, rows: &[ValueFact], is_used: impl Fn(&str) -> bool) -> Vec<VariableValue> {
         let variable = |VariableIn { name, scope, value, reads }: &VariableIn| {
             let machine = rows.iter().find(|row| row.name == *name).cloned();
@@ -127,7 +127,7 @@ impl<'a> Results<'a> {
         self.trace.variables.iter().map(variable).collect()
     }
 
-    /// The condition for which a check gives its message, about the container that has this path, or about the pod.
+    /// The condition of a check, about the container with this path, or about the pod.
     pub(super) fn check(self, code: &str, path: Option<&str>) -> Option<ConditionFact> {
         let is_about = |scope| match (scope, path) {
             (ScopeOf::Container { list, index }, Some(path)) => {
@@ -148,7 +148,7 @@ impl<'a> Results<'a> {
         self.trace.conditions.iter().filter(move |one| one.of == of)
     }
 
-    /// What keeps an entry of `devices.add` from the pod, whatever its own condition is.
+    /// The reason why an entry of `devices.add` does not apply to the pod, whatever its own condition is.
     fn keeps_out(self, device: AddsDevices) -> Option<ConditionFact> {
         let in_host = self.trace.host_network && device.to_network;
         let name =

@@ -189,13 +189,13 @@ fn described(condition: &ConditionFact) -> String {
 fn read_text(read: &Read, text: fn(&Value) -> String) -> String {
     match &read.value {
         Value::Null => format!("no {}", read.name),
-        // A table or a list says less than its name.
+        // A table or a list is less informative than its name.
         Value::Object(_) | Value::Array(_) if text(&read.value).ends_with('…') => read.name.clone(),
         value => format!("{} = {}", read.name, text(value)),
     }
 }
 
-/// The fields that were added or changed. What was added in parts has a row for each part.
+/// The fields that were added or changed. A value that was added in parts has a row for each part.
 fn result(fields: &[FieldFact], text: &mut Text) {
     let is_written = |field: &&FieldFact| matches!(field.state, FieldState::Added | FieldState::Replaced);
     let written: Vec<&FieldFact> = fields.iter().filter(is_written).collect();

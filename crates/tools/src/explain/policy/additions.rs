@@ -1,4 +1,4 @@
-//! The rules of a policy, and the fields that they add: as the policy has them, and with its parameters.
+//! The rules of a policy, and the fields that they add: as written in the policy, and with its parameters.
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -38,7 +38,7 @@ pub struct RuleFact {
 pub struct AdditionFact {
     /// The path from the container or the pod.
     pub path: String,
-    /// The value as the policy has it.
+    /// The value as written in the policy.
     pub value: Value,
     /// The value with these parameters, if it is the same for every pod; `null` if the field is left out.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -70,7 +70,7 @@ pub(super) fn rules(policy: &Policy) -> Vec<RuleFact> {
     policy.definition().rules.iter().map(fact).collect()
 }
 
-/// A value as the policy has it, and as it is for every pod, if it is the same.
+/// A value as written in the policy, and the value for every pod, if it is the same.
 type Built = (Value, Option<Value>);
 
 /// The fields that an overlay adds.
@@ -175,7 +175,7 @@ impl Additions<'_, '_, '_> {
         }
     }
 
-    /// Adds an entry of a list that is known by some of its fields, or by its value.
+    /// Adds an entry of a list that is identified by some of its fields, or by its value.
     fn element(&mut self, at: &str, keys: &[&str], element: &Element) {
         let built = self.built(written(&element.0), |constants| element.build(constants));
         if keys.is_empty() {
@@ -231,7 +231,7 @@ fn list(items: Vec<Value>) -> Value {
     if items.is_empty() { Value::Null } else { Value::Array(items) }
 }
 
-/// An edit of networks as the policy has it.
+/// An edit of networks as written in the policy.
 fn networks(edit: &NetworksEdit) -> Value {
     let mut names = Vec::new();
     edit.name_texts(&mut |text| names.push(Value::from(one_line(&text.source()))));
@@ -239,7 +239,7 @@ fn networks(edit: &NetworksEdit) -> Value {
     Value::Object(Map::from_iter([("$append".to_owned(), names)]))
 }
 
-/// A template as the policy has it.
+/// A template as written in the policy.
 fn written(template: &Template) -> Value {
     let object = |fields: Vec<(String, Value)>| Value::Object(fields.into_iter().collect());
     match template {

@@ -1,11 +1,11 @@
-//! The values of a policy that are the same for every pod with the parameters as they are.
+//! The values of a policy that are the same for every pod with the current parameters.
 
 use fabric_policy::expression::Bindings;
 use fabric_policy::matcher::Selection;
 use fabric_policy::{Override, ParameterType, Policy, resolve};
 
-/// Binds the parameters without tables, and the variables that depend on no others. Everything else stays unbound, so
-/// that an expression that reads it has no value.
+/// Binds the parameters without tables, and the variables that depend on no others. Everything else stays unbound, and
+/// an expression that reads it has no value.
 pub(super) fn constants(policy: &Policy) -> Bindings<'static, 'static> {
     let mut bindings = Bindings::default();
     let definition = policy.definition();

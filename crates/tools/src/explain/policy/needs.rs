@@ -13,7 +13,7 @@ use fabric_policy::{NETWORKS, Policy};
 use super::additions::{AdditionFact, RuleFact};
 use crate::explain::columns::shown;
 
-/// Something that a policy needs of the nodes, the cluster or the pod.
+/// A requirement of a policy on the nodes, the cluster or the pod.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct NeedFact {
     pub kind: NeedKind,

@@ -1,4 +1,4 @@
-//! A part of a policy that cases cover, and what they have seen of it.
+//! A part of a policy that cases cover, and the results that they saw.
 
 use fabric_policy::Definition;
 use fabric_policy::definition::{At, keys};

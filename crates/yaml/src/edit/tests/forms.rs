@@ -1,5 +1,5 @@
-//! Edits of texts in every form: block and flow style, explicit keys, anchors, trailing commas, and comments wherever
-//! one can be.
+//! Edits of texts in every form: block and flow style, explicit keys, anchors, trailing commas, and comments in every
+//! possible place.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};

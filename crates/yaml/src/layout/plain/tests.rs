@@ -154,7 +154,7 @@ fn only_a_marker_at_the_beginning_of_a_line_begins_the_document() {
     }
 }
 
-/// Takes minutes if the rest of the line is looked at for each of its values.
+/// Takes minutes if each of its values scans the rest of the line.
 #[test]
 fn a_line_can_have_a_million_values() {
     for value in ["a, ", "'b', ", "{c: d}, "] {
