@@ -161,7 +161,7 @@ async fn what_is_on_the_admin_port_is_not_on_the_webhook_s() {
 #[tokio::test]
 async fn a_length_beyond_the_limit_is_told_so_before_anything_is_read() {
     let request = post("/mutate", Body::Announced(MAX_BODY + 1));
-    turned_away(request, 413, "too_large", &["larger than 7340032 bytes"]).await;
+    turned_away(request, 413, "too_large", &["exceeds the limit of 7340032 bytes"]).await;
 }
 
 #[tokio::test]
@@ -170,10 +170,16 @@ async fn a_body_beyond_the_limit_is_told_so_although_it_did_not_say_how_long_it_
     // Every eighth piece goes beyond the limit, the last of which by a byte.
     for last in [&b" "[..], &piece] {
         let whole = std::iter::repeat_n(piece.as_slice(), 7).chain([last]);
-        turned_away(post("/mutate", pieces(whole)), 413, "too_large", &["larger than 7340032 bytes"]).await;
+        turned_away(
+            post("/mutate", pieces(whole)),
+            413,
+            "too_large",
+            &["exceeds the limit of 7340032 bytes"],
+        )
+        .await;
     }
     let at_once = vec![b' '; MAX_BODY + 1];
-    turned_away(post("/mutate", at_once), 413, "too_large", &["larger than 7340032 bytes"]).await;
+    turned_away(post("/mutate", at_once), 413, "too_large", &["exceeds the limit of 7340032 bytes"]).await;
 }
 
 #[tokio::test]

@@ -295,7 +295,7 @@ fn compile(
             let is_near = names.readable(phase).any(|known| strsim::osa_distance(name, known) == 1);
             let hint = match (of_other_engine, suggest(name, names.readable(phase))) {
                 (Some((_, hint)), _) => (*hint).to_owned(),
-                _ if is_compared(source, name) && !is_near => format!("put a text in quotes: `'{name}'`"),
+                _ if is_compared(source, name) && !is_near => format!("put a string in quotes: `'{name}'`"),
                 (_, hint) if is_of_shell && !hint.starts_with("did you mean") => {
                     format!("write `$${{{name}}}` for a literal `${{{name}}}`, or `$(NAME)` for the kubelet")
                 }

@@ -16,7 +16,7 @@ pub(super) const WEBHOOK: &str =
 /// What `check` says when the API server ignored a failed call.
 const NO_REPLICA: &str = "the Service `fabric-injector/fabric-injector` has no ready replica";
 /// The guard's message about a pod that was not injected.
-const NOT_INJECTED: &str = "this pod asks for multi-node networking and fabric-injector did not inject it";
+const NOT_INJECTED: &str = "this pod requests multi-node networking and fabric-injector did not inject it";
 
 /// Has the Deployment run so many servers, and waits until those that are too many are gone.
 pub(super) async fn scale(cluster: &Cluster, replicas: u64) {

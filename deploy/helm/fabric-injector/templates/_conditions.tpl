@@ -59,7 +59,7 @@ has(object.metadata.annotations) && {{ if gt (len $terms) 1 }}({{ $any }}){{ els
 {{- toJson $terms -}}
 {{- end -}}
 
-{{/* What asks for the fabric, as JSON: the keys of `annotations` of policies, and the `labels` of policies without one. */}}
+{{/* What requests the fabric, as JSON: the keys of `annotations` of policies, and the `labels` of policies without one. */}}
 {{- define "fabric-injector.triggers" -}}
 {{- $annotations := list -}}
 {{- $labels := list -}}
@@ -74,7 +74,7 @@ has(object.metadata.annotations) && {{ if gt (len $terms) 1 }}({{ $any }}){{ els
 {{- end -}}
 
 {{/*
-Whether the pod asks for the fabric. Nothing else is in this condition, so that no fault in the others makes plain pods
+Whether the pod requests the fabric. Nothing else is in this condition, so that no fault in the others makes plain pods
 depend on the webhook.
 */}}
 {{- define "fabric-injector.triggerExpression" -}}

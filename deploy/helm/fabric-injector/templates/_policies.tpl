@@ -60,7 +60,7 @@ of the built-in policies and of their parts. The chart has no other knowledge of
 {{- end -}}
 {{- if not (or $policy.match.anyAnnotation $policy.match.labels) -}}
 {{- include "fabric-injector.refuse" (list
-    (printf "extraPolicies: in `%s`, `match` selects pods that do not ask for the fabric" $file)
+    (printf "extraPolicies: in `%s`, `match` selects pods that do not request the fabric" $file)
     "give `anyAnnotation` or `labels`; the other keys only restrict what these match") -}}
 {{- end -}}
 {{- $_ := set $policies .name $policy -}}
