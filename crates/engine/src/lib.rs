@@ -9,8 +9,8 @@
 //! [`registration`] derives the conditions of the webhook from the policies, and [`workload`] finds the pod templates
 //! in other objects.
 //!
-//! This crate contains no knowledge of a provider or of a server: it receives the bytes of a review and returns the bytes of the
-//! answer.
+//! This crate contains no knowledge of a provider or of a server: it receives the bytes of a review and returns the
+//! bytes of the answer.
 
 pub mod admission;
 mod analysis;
