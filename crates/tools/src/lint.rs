@@ -47,7 +47,7 @@ pub struct Finding {
 
 impl Finding {
     /// The code of the finding that a policy injects the pods of a template.
-    pub const INJECTED: &str = "injected";
+    pub(crate) const INJECTED: &str = "injected";
 
     /// A finding that does not depend on another document.
     pub fn new(level: Level, code: &str, pointer: &str, message: String) -> Self {

@@ -48,11 +48,6 @@ impl Quantity {
         self.0.checked_mul(i128::from(count)).map(Self)
     }
 
-    /// Returns true if the quantity is less than zero.
-    pub fn is_negative(self) -> bool {
-        self.0 < 0
-    }
-
     /// The quantity as a whole number; `None` if it is negative, fractional or beyond `i64`.
     pub fn as_count(self) -> Option<i64> {
         (self.0 >= 0 && self.0 % NANO == 0).then(|| i64::try_from(self.0 / NANO).ok()).flatten()

@@ -81,7 +81,7 @@ pub fn versions_disagree(text: &str) -> bool {
 }
 
 /// Returns true for `.inf` and `.nan`, which are numbers in YAML and have no form in JSON.
-pub fn is_unrepresentable(text: &str) -> bool {
+pub(crate) fn is_unrepresentable(text: &str) -> bool {
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
     matches!(unsigned, ".inf" | ".Inf" | ".INF") || matches!(text, ".nan" | ".NaN" | ".NAN")
 }

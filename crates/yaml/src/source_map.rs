@@ -31,7 +31,7 @@ struct Run {
 
 impl SourceMap {
     /// The map of a text that is verbatim in the file, on one line, perhaps in quotes.
-    pub fn of_line(text: &str, span: Span) -> Self {
+    pub(crate) fn of_line(text: &str, span: Span) -> Self {
         let quote = span.length.saturating_sub(text.chars().count()).min(1);
         Self(Arc::new([Run { offset: 0, line: span.line, column: span.column + quote }]))
     }

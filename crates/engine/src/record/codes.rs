@@ -64,12 +64,12 @@ impl Reason {
     }
 
     /// Returns whether the pod requests the fabric in a way that has no effect.
-    pub fn is_near_miss(&self) -> bool {
+    pub(crate) fn is_near_miss(&self) -> bool {
         matches!(self, Self::TriggerValue { .. })
     }
 
     /// Returns whether the fault lies with the policy or the server rather than with the pod.
-    pub fn is_fault(&self) -> bool {
+    pub(crate) fn is_fault(&self) -> bool {
         matches!(self, Self::EvaluationFailed { .. } | Self::NotIdempotent { .. } | Self::NodesUnknown)
     }
 }

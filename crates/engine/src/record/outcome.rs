@@ -66,7 +66,7 @@ impl Mutated {
     }
 
     /// The number of operations.
-    pub fn operation_count(&self) -> usize {
+    pub(crate) fn operation_count(&self) -> usize {
         self.changes.len()
     }
 
