@@ -189,7 +189,7 @@ async fn servers(cluster: &Cluster) {
     reports(cluster, &[], &[&stopped[..], &[certificate]].concat()).await;
     let advice = format!("{ADMISSION}/validatingwebhookconfigurations/fabric-injector");
     cluster.api.patch(&advice, &bundle).await.ok();
-    let untrusted = ("advice", "warn", "and nobody gets advice: invalid peer certificate");
+    let untrusted = ("advice", "warn", "and workloads get no advice: invalid peer certificate");
     reports(cluster, &[], &[&stopped[..], &[certificate, untrusted]].concat()).await;
     scale(cluster, 2).await;
     passes(cluster).await;
