@@ -347,12 +347,10 @@ impl fmt::Display for Warning {
             WarningKind::Replaced { seen, wanted } => {
                 write!(f, "`{path}` was `{seen}`; rule `{rule}` set `{wanted}`")
             }
-            WarningKind::RenamedVolume { from, to } => {
-                write!(
-                    f,
-                    "the pod has a different volume `{from}`, so the volume of rule `{rule}` is named `{to}`"
-                )
-            }
+            WarningKind::RenamedVolume { from, to } => write!(
+                f,
+                "the pod has a different volume `{from}`, so the volume of rule `{rule}` is named `{to}`"
+            ),
             WarningKind::MountWithoutVolume { volume } => {
                 write!(f, "`{path}`: rule `{rule}` mounts the volume `{volume}`, which the pod does not have")
             }
@@ -392,12 +390,10 @@ impl fmt::Display for Warning {
                  (`LimitMEMLOCK=infinity`): `{capability}` has no effect for a non-root user ({because}), and NCCL \
                  falls back to TCP"
             ),
-            WarningKind::Excluded { setting, against } => {
-                write!(
-                    f,
-                    "`{path}`: `{setting}` of rule `{rule}` is left out, because the pod has `{against}`"
-                )
-            }
+            WarningKind::Excluded { setting, against } => write!(
+                f,
+                "`{path}`: `{setting}` of rule `{rule}` is left out, because the pod has `{against}`"
+            ),
             WarningKind::NoSuchContainer { name } => write!(
                 f,
                 "`{path}`: rule `{rule}` changes the container `{name}`, which the pod does not have"
