@@ -43,7 +43,7 @@ pub(crate) fn read_bounded(name: &Path, path: &Path, allowed: Allowed) -> anyhow
     let most = mebibytes << 20;
     let mut bytes = Vec::new();
     file.take(most + 1).read_to_end(&mut bytes).with_context(cannot)?;
-    ensure!(bytes.len() as u64 <= most, "{name} is larger than {mebibytes} MiB, the limit for a {what}");
+    ensure!(bytes.len() as u64 <= most, "{name} exceeds the {mebibytes} MiB limit for a {what}");
     Ok(bytes)
 }
 

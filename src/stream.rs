@@ -17,7 +17,7 @@ pub enum ReadError {
     #[error("cannot be read: {0}")]
     Io(#[from] io::Error),
     /// A document is larger than [`MAX_DOCUMENT`].
-    #[error("a document is larger than {} MiB", MAX_DOCUMENT / 1024 / 1024)]
+    #[error("a document exceeds the {} MiB limit", MAX_DOCUMENT / 1024 / 1024)]
     TooLarge,
 }
 

@@ -54,7 +54,7 @@ impl NodeArguments {
                 let mut bytes = Vec::new();
                 let limit = FILE.mebibytes << 20;
                 io::stdin().lock().take(limit + 1).read_to_end(&mut bytes).context("stdin cannot be read")?;
-                ensure!(bytes.len() as u64 <= limit, "stdin is larger than {} MiB", FILE.mebibytes);
+                ensure!(bytes.len() as u64 <= limit, "stdin exceeds the {} MiB limit", FILE.mebibytes);
                 parse("stdin", bytes)?
             }
             Some(name) => parse(name, read_bounded(Path::new(name), Path::new(name), FILE)?)?,

@@ -239,8 +239,8 @@ fn mistakes_in_settings_are_found_at_their_line() {
             "  files:\n    - {path: /opt/nccl.conf, variables: [UCX_*]}\n",
             "two entries of `files` have the name `nccl`",
         ),
-        ("when: file", "when: gpus > 0", "`gpus` is known for a container"),
-        ("when: value == '1'", "when: podRequests == null", "`podRequests` is known after"),
+        ("when: file", "when: gpus > 0", "`gpus` is known only for a container"),
+        ("when: value == '1'", "when: podRequests == null", "`podRequests` is known only after"),
         ("    profiles:\n", "    value: x\n    profiles:\n", "the policy has a name `value` of its own"),
         ("warn: ${gpus} GPUs", "warn: ${value} GPUs", "`value` is neither a parameter nor a variable"),
     ] {

@@ -311,7 +311,7 @@ fn compile(
             return Err(Diagnostic::new(place(), message).code(UNKNOWN_NAME).hint(hint));
         };
         if phase.is_some_and(|phase| !phase.may_read(known)) {
-            let message = format!("`{name}` is known {} only", known.describe());
+            let message = format!("`{name}` is known only {}", known.describe());
             let hint = match known {
                 Phase::Container => {
                     "write the condition under `containers`, or read `totalGpus`, the GPUs of the pod"

@@ -130,7 +130,7 @@ fn one_phase(value: &VariableValue, names: &Names) -> Result<(), Diagnostic> {
     });
     let (Some((container, span)), Some((injected, _))) = (container, injected) else { return Ok(()) };
     let message = format!(
-        "`{container}` is known {} only, and `{injected}` {} only",
+        "`{container}` is known only {}, and `{injected}` only {}",
         Phase::Container.describe(),
         Phase::Injected.describe()
     );
