@@ -229,8 +229,8 @@ async fn a_file_that_cannot_be_a_policy_is_not_read_and_can_be_mended() {
     let before = interface(&client).await;
     let spoil: [(&str, Spoil, String); 3] = [
         (&file, make_pipe, format!("{file} is not a regular file")),
-        (&file, make_huge, format!("{file} is larger than 4 MiB, the limit for a policy")),
-        (&values, make_huge, format!("{values} is larger than 4 MiB, the limit for a values file")),
+        (&file, make_huge, format!("{file} exceeds the 4 MiB limit for a policy")),
+        (&values, make_huge, format!("{values} exceeds the 4 MiB limit for a values file")),
     ];
     for (count, (path, spoil, error)) in spoil.into_iter().enumerate() {
         spoil(path);

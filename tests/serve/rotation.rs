@@ -111,7 +111,7 @@ async fn a_file_that_cannot_be_a_certificate_is_not_read_and_can_be_mended() {
     let (cert, key) = (site.path("tls.crt"), site.path("tls.key"));
     let spoil: [(&str, Spoil, String); 2] = [
         (&key, make_pipe, format!("{key} is not a regular file")),
-        (&cert, make_huge, format!("{cert} is larger than 1 MiB, the limit for a certificate or key")),
+        (&cert, make_huge, format!("{cert} exceeds the 1 MiB limit for a certificate or key")),
     ];
     for (path, spoil, error) in spoil {
         spoil(path);
