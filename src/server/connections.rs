@@ -65,11 +65,13 @@ impl Connection {
         !matches!(self.activity().0, Activity::New | Activity::Idle)
     }
 
-    /// The order of eviction: the connection that has waited for its client for longest is the first, and an idle one
-    /// that had a response is the last. None for a connection whose request the server evaluates.
+    /// The order of eviction: first the connections whose client has taken longer than [`STALLED`], then those that have
+    /// waited for longest, which includes idle ones. A client that has just begun goes last, since API servers finish
+    /// within milliseconds. None for a connection whose request the server evaluates.
     fn rank(&self) -> Option<(bool, Duration)> {
         let (activity, since) = self.activity();
-        (activity != Activity::Working).then(|| (activity != Activity::Idle, since.elapsed()))
+        let elapsed = since.elapsed();
+        (activity != Activity::Working).then_some((activity != Activity::Idle && elapsed >= STALLED, elapsed))
     }
 
     fn is_stalled(&self) -> bool {
@@ -97,7 +99,9 @@ impl InFlight {
     pub(super) async fn pause<T>(&self, waiting: impl Future<Output = T>) -> T {
         let begun = Instant::now();
         let (activity, since) = self.0.activity();
-        self.0.enter(Activity::Paused);
+        if activity == Activity::Transfer {
+            self.0.enter(Activity::Paused);
+        }
         let output = waiting.await;
         self.0.set(activity, since + begun.elapsed());
         output

@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 use super::certificates::Site;
-use super::client::Client;
+use super::client::{Client, Connection};
 use super::eventually;
 use super::messages::{Body, Failure, Reply};
 use super::reviews::{assert_right, sample};
@@ -18,12 +18,15 @@ use super::server::Server;
 const EVICTED: &str = "fabric_injector_connections_closed_total{reason=\"evicted\"}";
 const HOSTILE: [Ipv4Addr; 2] = [Ipv4Addr::new(127, 0, 0, 2), Ipv4Addr::new(127, 0, 0, 3)];
 
-/// Sends so many bytes of a body that does not end, from this address.
-async fn stall(client: &Client, server: SocketAddr, from: Ipv4Addr, bytes: usize) -> Result<Reply, Failure> {
+async fn connect(client: &Client, server: SocketAddr, from: Ipv4Addr) -> Result<Connection, Failure> {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind((from, 0).into()).unwrap();
-    let stream = socket.connect(server).await.map_err(Failure::Connect)?;
-    let mut connection = client.connect_by(stream).await?;
+    client.connect_by(socket.connect(server).await.map_err(Failure::Connect)?).await
+}
+
+/// Sends so many bytes of a body that does not end, from this address.
+async fn stall(client: &Client, server: SocketAddr, from: Ipv4Addr, bytes: usize) -> Result<Reply, Failure> {
+    let mut connection = connect(client, server, from).await?;
     let (pieces, body) = Body::in_pieces();
     pieces.send(vec![b' '; bytes].into()).unwrap();
     let reply = connection.begin(Method::POST, "/mutate", body).await;
@@ -48,6 +51,15 @@ fn stalling(server: &Server, client: &Client, count: usize, bytes: usize) -> Joi
     clients
 }
 
+/// Gets a response every few seconds on a connection from this address, until the server closes it.
+async fn idle(client: &Client, server: SocketAddr, from: Ipv4Addr) -> Result<Reply, Failure> {
+    let mut connection = connect(client, server, from).await?;
+    loop {
+        connection.post(sample("idle")).await?;
+        sleep(Duration::from_secs(2)).await;
+    }
+}
+
 /// Fails unless each review is answered for a while, on new connections and on one that is kept.
 async fn assert_served(client: &Client) {
     let mut kept = client.connect().await.unwrap();
@@ -64,6 +76,25 @@ async fn connections_that_stall_make_room_for_those_of_other_addresses() {
     let server = site.serve_aws(&["--max-connections", "200"]).await;
     let client = site.client(&server);
     let _stalling = stalling(&server, &client, 120, 10);
+    eventually("there are too many connections", async || server.metric(EVICTED).await > 0).await;
+    assert_served(&client).await;
+}
+
+#[tokio::test]
+async fn connections_that_are_idle_make_room_for_those_of_other_addresses() {
+    let site = Site::new();
+    let server = site.serve_aws(&["--max-connections", "200"]).await;
+    let client = site.client(&server);
+    let mut hostile = stalling(&server, &client, 20, 10);
+    for number in 0..200 {
+        let (client, address) = (client.clone(), server.address);
+        hostile.spawn(async move {
+            loop {
+                let _ = idle(&client, address, HOSTILE[number % 2]).await;
+                sleep(Duration::from_millis(10)).await;
+            }
+        });
+    }
     eventually("there are too many connections", async || server.metric(EVICTED).await > 0).await;
     assert_served(&client).await;
 }

@@ -97,8 +97,7 @@ pub(crate) struct Arguments {
     /// with `--on-error allow`
     #[arg(long, value_name = "NUMBER", default_value_t = Limits::IN_FLIGHT, env = "FABRIC_INJECTOR_MAX_IN_FLIGHT", value_parser = count, hide_env_values = true)]
     pub(super) max_in_flight: usize,
-    /// Concurrent connections; beyond them, the server closes one that waits for its client, of the address that has
-    /// the most
+    /// Concurrent connections; beyond them, the server closes one that waits for its client
     #[arg(long, value_name = "NUMBER", default_value_t = MAX_CONNECTIONS, env = "FABRIC_INJECTOR_MAX_CONNECTIONS", value_parser = count, hide_env_values = true)]
     pub(super) max_connections: usize,
     /// The log filter: a level (error, warn, info, debug, trace), or a directive such as `fabric_injector=debug`; only

@@ -38,17 +38,30 @@ fn the_connection_that_has_waited_for_its_client_for_longest_makes_room() {
 }
 
 #[test]
-fn a_connection_that_was_served_goes_last() {
+fn an_idle_connection_makes_room_for_clients_that_have_just_begun_and_stays_next_to_those_that_stall() {
     let connections = Arc::default();
     let idle = served(&connections, 3);
     let silent = add(&connections, 3).unwrap();
     let (stalled, _request) = stalled(&connections, 3);
     let _fourth = add(&connections, 3).unwrap();
-    assert!(!is_open(&silent) && is_open(&idle) && is_open(&stalled));
-    let fifth = served(&connections, 3);
+    assert!(!is_open(&idle) && is_open(&silent) && is_open(&stalled));
+    sleep(STALLED);
+    let idle = served(&connections, 3);
+    assert!(!is_open(&silent) && is_open(&stalled));
+    let _sixth = add(&connections, 3).unwrap();
     assert!(!is_open(&stalled) && is_open(&idle));
-    let (_sixth, _seventh) = (served(&connections, 3), served(&connections, 3));
-    assert!(!is_open(&idle) && is_open(&fifth), "now all were served");
+}
+
+#[test]
+fn a_review_that_waits_for_memory_for_its_response_stays() {
+    let connections = Arc::default();
+    let (slot, request) = stalled(&connections, 1);
+    request.waits_for_server();
+    let mut waiting = std::pin::pin!(request.pause(std::future::pending::<()>()));
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    assert!(waiting.as_mut().poll(&mut context).is_pending());
+    assert!(add(&connections, 1).is_none());
+    assert!(is_open(&slot));
 }
 
 #[test]
