@@ -5,7 +5,8 @@
 //! with the objects of the API server ([`json`]), JSON Pointers ([`mod@pointer`]), quantities ([`quantity`]), and control
 //! characters in messages ([`escape`]).
 //!
-//! This crate knows neither Kubernetes objects nor policies. It reads no files and no streams.
+//! Of Kubernetes objects, this crate knows only quantities and `managedFields`. It knows no policy, and reads no files and
+//! no streams.
 #![cfg_attr(test, allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests may measure"))]
 
 mod build;
