@@ -129,6 +129,7 @@ const WITH_HELM: &[(&str, HelmTest)] = tests![
     refused::no_default_is_removed_by_null,
     refused::the_namespace_is_for_the_servers_alone,
     refused::an_extension_has_a_base,
+    refused::an_extra_policy_does_not_fight_another,
     refused_policies::what_the_chart_reads_of_a_policy_has_the_form_that_servers_require,
     refused_policies::a_policy_that_only_servers_refuse_leaves_plain_pods_alone,
     refused_policies::what_a_policy_may_have_is_taken,
@@ -146,7 +147,7 @@ const WITH_HELM: &[(&str, HelmTest)] = tests![
     selection::the_policies_of_the_enabled_provider_are_in_use,
     selection::a_new_file_in_the_folder_is_a_provider_without_another_change,
     selection::a_policy_of_the_operator_is_in_use_beside_it_or_alone,
-    selection::policies_that_do_not_go_together_are_refused_by_the_servers,
+    selection::a_value_beyond_the_limit_of_an_extension_is_refused_by_the_servers,
     selection::what_the_operator_sets_arrives_and_what_he_does_not_set_follows_the_node,
 ];
 

@@ -129,7 +129,7 @@ pub(crate) fn schema_with_parameters_of(policies: &[Value]) -> String {
     let definitions = definitions.iter().map(|(name, form)| format!("    {}: {form}", json!(name)));
     let definitions = definitions.collect::<Vec<_>>().join(",\n");
     let blocks = blocks.join(",\n");
-    let all = "    \"multinodeNetworking\": {\n      \"additionalProperties\": false,\n      \"properties\"";
+    let all = "    \"multinodeNetworking\": {\n      \"properties\"";
     let text = read(&chart().join("values.schema.json"));
     let (before, rest) = text.split_once(GENERATED).expect("the place of the parameters");
     let (_, after) = rest.split_once("  },\n").unwrap();

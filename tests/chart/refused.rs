@@ -6,7 +6,7 @@ use std::process::Command;
 use fabric_injector::policy_sources::PolicySources;
 use serde_json::{Value, json};
 
-use crate::cases::{enabled, with};
+use crate::cases::{enabled, lab_policy, with};
 use crate::helm::Helm;
 
 /// Checks that these values are refused, and that each of the texts is in what Helm says.
@@ -41,7 +41,13 @@ pub(crate) fn exactly_one_provider_may_be_enabled(helm: &Helm) {
         let text = helm.template(&values).unwrap();
         assert!(text.contains("--watch-nodes") && !text.contains("--policy="), "{text}");
     }
-    refused(helm, &enabled("awz"), &["/multinodeNetworking'", "additional properties 'awz' not allowed"]);
+    let unknown = ["no policy has the provider `awz`", "hint: there are policies for `aws`, `azure`, "];
+    refused(helm, &enabled("awz"), &unknown);
+    let beside_ours = with(enabled("awz"), &json!({"extraPolicies": {"lab.yaml": lab_policy("lab")}}));
+    refused(helm, &beside_ours, &unknown);
+    let off = json!({"multinodeNetworking": {"awz": {"enabled": false}}});
+    refused(helm, &off, &unknown);
+    assert!(helm.template(&json!({"multinodeNetworking": null})).is_ok());
 }
 
 pub(crate) fn the_block_takes_the_parameters_of_the_policies_and_no_others(helm: &Helm) {
@@ -316,6 +322,33 @@ pub(crate) fn no_default_is_removed_by_null(helm: &Helm) {
     }
     // The condition of a dependency.
     assert!(helm.template(&with(enabled("aws"), &json!({"enabled": true}))).is_ok());
+}
+
+pub(crate) fn an_extra_policy_does_not_fight_another(helm: &Helm) {
+    let extra = |file: &str, text: &str| json!({"extraPolicies": {file: text}});
+    let lab = lab_policy("lab");
+    let twice = json!({"extraPolicies": {"a.yaml": lab, "b.yaml": lab}});
+    refused(
+        helm,
+        &twice,
+        &["in `b.yaml`, `metadata.name` must be unique, but is `lab-roce`, as in `a.yaml`", "hint: "],
+    );
+    let provider = "in `lab.yaml`, the provider must be `aws`, which is enabled, but is `lab`";
+    refused_with_aws(helm, &extra("lab.yaml", &lab), &[provider, "hint: write `provider: aws`; "]);
+    let inherited = "{apiVersion: fabric-injector.io/v1alpha1, kind: FabricPolicy, metadata: {name: ours}, spec: \
+                     {extends: oci-sriov}}";
+    let provider = "in `a.yaml`, the provider must be `aws`, which is enabled, but is `oci`";
+    refused_with_aws(helm, &extra("a.yaml", inherited), &[provider]);
+    let two = json!({"extraPolicies": {"a.yaml": lab, "b.yaml": inherited}});
+    refused(helm, &two, &["in `b.yaml`, the provider must be `lab`, as in `a.yaml`, but is `oci`"]);
+    let same_name = lab_policy("aws").replace("lab-roce", "aws-efa");
+    let name = "`metadata.name` must be unique, but is `aws-efa`, like a built-in policy in use";
+    refused_with_aws(
+        helm,
+        &extra("a.yaml", &same_name),
+        &["in `a.yaml`, ", name, "`multinodeNetworking.aws.enabled=false`"],
+    );
+    assert!(helm.template(&extra("a.yaml", &same_name)).is_ok());
 }
 
 pub(crate) fn the_namespace_is_for_the_servers_alone(helm: &Helm) {

@@ -133,6 +133,17 @@ fn unreadable_elsewhere() -> Vec<(String, &'static str)> {
         &["{}", "{name: null}", "{name: 7}", "{name: Lab}", "{name: [lab]}"],
         "`metadata.name` must be",
     );
+    replaced(
+        "kind: FabricPolicy\n",
+        &["", "kind: ConfigMap\n", "kind: 7\n", "kind: [a]\n"],
+        "`kind` must be `FabricPolicy`, but is `",
+    );
+    replaced(
+        "v1alpha1",
+        &["v2", "v1alpha1/x"],
+        "`apiVersion` must be `fabric-injector.io/v1alpha1`, but is `",
+    );
+    replaced("apiVersion: fabric-injector.io/v1alpha1\n", &[""], "`apiVersion` must be ");
     replaced("spec: {", &["specs: {"], "`spec` must be a map");
     replaced("match:", &["matches:"], "`spec` has no `match`");
     replaced("provider: lab, ", &[""], "`spec` has no `provider`");
@@ -155,14 +166,16 @@ fn unreadable_elsewhere() -> Vec<(String, &'static str)> {
     replaced("provider: lab", &["extends: [7]", "extends: [nccl, '']"], "`spec.extends` must be");
     replaced("provider: lab, ", &["extends: [nccl], ", "extends: nccl, "], "`spec` has no `provider`");
     cases.extend([
+        (format!("{good}---\n{good}"), "there must be one document, but there are 2"),
+        (format!("{good}...\n---\na: b\n"), "there must be one document, but there are 2"),
         ("spec: null\n".to_owned() + good.split_once("spec").unwrap().0, "`spec` must be a map"),
         ("a: [b".to_owned(), "there is no valid YAML"),
         ("[a, b]".to_owned(), "there is no valid YAML"),
         ("text".to_owned(), "there is no valid YAML"),
         (good.replace("lab.example/fabric", "~"), "there is no valid YAML"),
         (good.replace("lab.example/fabric", "lab\u{7f}"), "there is no valid YAML"),
-        ("# nothing".to_owned(), "`metadata` must be a map"),
-        (" ".to_owned(), "`metadata` must be a map"),
+        ("# nothing".to_owned(), "`apiVersion` must be "),
+        (" ".to_owned(), "`apiVersion` must be "),
     ]);
     cases
 }
@@ -207,12 +220,8 @@ fn refused_by_servers() -> Vec<String> {
         extension("{labels: {a: b}}, fabric: {resources: [a]}"),
         extension("{labels: {a: b}}, gpus: {claims: null}"),
         good.replace("{name: lab}", "{name: lab, labels: {}}"),
-        good.replace("kind: FabricPolicy\n", "kind: ConfigMap\n"),
-        good.replace("v1alpha1", "v2"),
         good.replace("spec: {", "status: {}\nspec: {"),
         good.replace("provider: lab", "extends: aws-efa, provider: aws"),
-        format!("{good}---\n{good}"),
-        format!("{good}...\n---\na: b\n"),
     ];
     let conditions = ["null", "7", "[[a]]", "{a: b}", "[]", "'${totalGpus > 0}'"];
     let conditions = conditions.map(|when| matching(&format!("{{{TRIGGER}, when: {when}}}")));

@@ -85,28 +85,17 @@ pub(crate) fn a_policy_of_the_operator_is_in_use_beside_it_or_alone(helm: &Helm)
     assert_eq!(loaded(helm, &with(lab, &enabled("lab"))), ["lab-roce"]);
 }
 
-/// The chart leaves them to the servers, which do not start.
-pub(crate) fn policies_that_do_not_go_together_are_refused_by_the_servers(helm: &Helm) {
-    let refused = |values: &Value| {
-        let objects = render(helm, values);
-        plain_pods_are_left_alone(&objects);
-        let folder = tempfile::tempdir().unwrap();
-        policy_sources(&objects, folder.path()).load().map(|_| ()).unwrap_err().to_string()
-    };
-    let lab = lab_policy("lab");
-    let twice = refused(&json!({"extraPolicies": {"a.yaml": lab, "b.yaml": lab}}));
-    assert!(twice.contains("two policies are called `lab-roce`"), "{twice}");
-    let other = refused(&with(enabled("aws"), &json!({"extraPolicies": {"a.yaml": lab}})));
-    assert!(other.contains("enables `aws`, and policy `lab-roce` is for `lab`"), "{other}");
-    let same_name = lab_policy("aws").replace("lab-roce", "aws-efa");
-    let same_name = refused(&with(enabled("aws"), &json!({"extraPolicies": {"a.yaml": same_name}})));
-    assert!(same_name.contains("two policies are called `aws-efa`"), "{same_name}");
+/// The chart reads no limit of a parameter in `extraPolicies`.
+pub(crate) fn a_value_beyond_the_limit_of_an_extension_is_refused_by_the_servers(helm: &Helm) {
     let narrowed = "{apiVersion: fabric-injector.io/v1alpha1, kind: FabricPolicy, metadata: {name: ours}, spec: \
                     {extends: aws-efa, parameters: {efaDevicesPerGPU: {maximum: 4}}}}";
     let narrowed = json!({"extraPolicies": {"a.yaml": narrowed}});
     let settings = json!({"multinodeNetworking": {"aws": {"efaDevicesPerGPU": 5}}});
-    let narrowed = refused(&with(narrowed, &settings));
-    assert!(narrowed.contains("`efaDevicesPerGPU` is 5, more than its maximum 4"), "{narrowed}");
+    let objects = render(helm, &with(narrowed, &settings));
+    plain_pods_are_left_alone(&objects);
+    let folder = tempfile::tempdir().unwrap();
+    let error = policy_sources(&objects, folder.path()).load().map(|_| ()).unwrap_err().to_string();
+    assert!(error.contains("`efaDevicesPerGPU` is 5, more than its maximum 4"), "{error}");
 }
 
 pub(crate) fn what_the_operator_sets_arrives_and_what_he_does_not_set_follows_the_node(helm: &Helm) {

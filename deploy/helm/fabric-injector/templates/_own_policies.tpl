@@ -18,10 +18,25 @@ start and when they reload.
 {{- include "fabric-injector.refuse" (list
     (print $at "there is a merge key (`<<`), which the chart does not read as the servers do") "write out what it merges") -}}
 {{- end -}}
+{{- $documents := 0 -}}
+{{- range regexSplit `(?m)^(?:---|\.\.\.)(?:\s|$)` .text -1 -}}
+{{- if regexMatch `(?m)^[ \t]*[^#%\s]` . -}}{{- $documents = add1 $documents -}}{{- end -}}
+{{- end -}}
+{{- if gt (int $documents) 1 -}}
+{{- include "fabric-injector.refuse" (list (printf "%sthere must be one document, but there are %d" $at $documents)
+    "put each policy under a file name of its own") -}}
+{{- end -}}
 {{- $policy := fromYaml .text -}}
 {{- with get $policy "Error" -}}
 {{- include "fabric-injector.refuse" (list (print $at "there is no valid YAML: " .)
     "use the text of a policy file, for example with `--set-file`") -}}
+{{- end -}}
+{{- range $place, $only := dict "apiVersion" "fabric-injector.io/v1alpha1" "kind" "FabricPolicy" -}}
+{{- $json := index $policy $place | toRawJson -}}
+{{- if ne $json (toRawJson $only) -}}
+{{- include "fabric-injector.refuse" (list (printf "%s`%s` must be `%s`, but is `%s`" $at $place $only $json)
+    (printf "write `%s: %s`" $place $only)) -}}
+{{- end -}}
 {{- end -}}
 {{- $metadata := $policy.metadata -}}
 {{- $spec := $policy.spec -}}

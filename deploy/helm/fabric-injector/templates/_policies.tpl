@@ -44,7 +44,30 @@ of the built-in policies and of their parts. The chart has no other knowledge of
 {{- range $file, $text := .Values.extraPolicies -}}
 {{- $own = append $own (include "fabric-injector.ownPolicy" (dict "file" $file "text" $text) | fromJson) -}}
 {{- end -}}
-{{- range $own -}}{{- $_ := set $all .name . -}}{{- end -}}
+{{- $providers := list -}}
+{{- range concat (values $all) $own -}}{{- with .provider -}}{{- $providers = append $providers . -}}{{- end -}}{{- end -}}
+{{- range $provider, $_ := .Values.multinodeNetworking -}}
+{{- if not (has $provider $providers) -}}
+{{- include "fabric-injector.refuse" (list (printf "multinodeNetworking: no policy has the provider `%s`" $provider)
+    (printf "there are policies for `%s`" (uniq $providers | sortAlpha | join "`, `"))) -}}
+{{- end -}}
+{{- end -}}
+{{- $provider := include "fabric-injector.provider" . -}}
+{{- $alone := printf "to use only policies of your own, set `multinodeNetworking.%s.enabled=false`" $provider -}}
+{{- $taken := dict -}}
+{{- range $name, $_ := include "fabric-injector.enabledPolicies" . | fromJson -}}
+{{- $_ := set $taken $name (list "like a built-in policy in use" (print "choose another name; " $alone)) -}}
+{{- end -}}
+{{- range $own -}}
+{{- $policy := . -}}
+{{- with get $taken .name -}}
+{{- include "fabric-injector.refuse" (list (printf "extraPolicies: in `%s`, `metadata.name` must be unique, but is `%s`, %s"
+    $policy.file $policy.name (first .)) (last .)) -}}
+{{- end -}}
+{{- $_ := set $taken .name (list (printf "as in `%s`" .file) "give one of them another name") -}}
+{{- $_ := set $all .name . -}}
+{{- end -}}
+{{- $only := list $provider "which is enabled" (printf "write `provider: %s`; %s" $provider $alone) -}}
 {{- $policies := dict -}}
 {{- range $own -}}
 {{- $policy := include "fabric-injector.resolved" (dict "name" .name "all" $all "seen" (list .name)) | fromJson -}}
@@ -62,6 +85,13 @@ of the built-in policies and of their parts. The chart has no other knowledge of
 {{- include "fabric-injector.refuse" (list
     (printf "extraPolicies: in `%s`, `match` selects pods that do not request the fabric" $file)
     "give `anyAnnotation` or `labels`; the other keys only restrict what these match") -}}
+{{- end -}}
+{{- if not (first $only) -}}
+{{- $only = list $policy.provider (printf "as in `%s`" $file) "a cluster has one provider; remove the policies for others" -}}
+{{- end -}}
+{{- if ne (first $only) $policy.provider -}}
+{{- include "fabric-injector.refuse" (list (printf "extraPolicies: in `%s`, the provider must be `%s`, %s, but is `%s`"
+    $file (first $only) (index $only 1) $policy.provider) (last $only)) -}}
 {{- end -}}
 {{- $_ := set $policies .name $policy -}}
 {{- end -}}
