@@ -1,4 +1,4 @@
-//! Namespaces that ask for injection by a label.
+//! Namespaces that request injection by a label.
 
 use serde_json::json;
 
