@@ -65,13 +65,19 @@ impl Connection {
         !matches!(self.activity().0, Activity::New | Activity::Idle)
     }
 
-    /// The order of eviction: first the connections whose client has taken longer than [`STALLED`], then those that have
-    /// waited for longest, which includes idle ones. A client that has just begun goes last, since API servers finish
-    /// within milliseconds. None for a connection whose request the server evaluates.
-    fn rank(&self) -> Option<(bool, Duration)> {
+    fn is_idle(&self) -> bool {
+        self.activity().0 == Activity::Idle
+    }
+
+    /// The order of eviction: first the connections whose client has taken longer than [`STALLED`]. Then, by what most
+    /// connections are, idle ones or those whose client has just begun: a hostile client can have many of either, but not
+    /// the API servers. Within each, the one that has waited for longest. None for a connection whose request the server
+    /// evaluates.
+    fn rank(&self, most_are_idle: bool) -> Option<(bool, bool, Duration)> {
         let (activity, since) = self.activity();
-        let elapsed = since.elapsed();
-        (activity != Activity::Working).then_some((activity != Activity::Idle && elapsed >= STALLED, elapsed))
+        let (is_idle, elapsed) = (activity == Activity::Idle, since.elapsed());
+        let is_stalled = !is_idle && elapsed >= STALLED;
+        (activity != Activity::Working).then_some((is_stalled, is_idle == most_are_idle, elapsed))
     }
 
     fn is_stalled(&self) -> bool {
@@ -134,7 +140,10 @@ impl Connections {
     pub(super) fn add(self: &Arc<Self>, most: usize) -> Option<Slot> {
         let mut open = self.open();
         if open.by_number.len() >= most {
-            let ranked = open.by_number.iter().filter_map(|(number, one)| Some((one.rank()?, *number)));
+            let idle = open.by_number.values().filter(|one| one.is_idle()).count();
+            let most_are_idle = 2 * idle > open.by_number.len();
+            let ranked =
+                open.by_number.iter().filter_map(|(number, one)| Some((one.rank(most_are_idle)?, *number)));
             let (_, first) = ranked.max()?;
             open.by_number.remove(&first)?.evicted.notify_one();
         }
