@@ -93,7 +93,7 @@ fn parsed<T: Tree>(ended: &Ended<'_>, joined: &str, places: &[usize]) -> Result<
         return Err(Error::new(message, span_at(source, *at)));
     }
     if let Some(at) = reader.parts.and_then(|parts| disagreements::tab(source, &parts)) {
-        let message = "found a tab that indents, which kubectl does not accept; indent with spaces";
+        let message = "found a tab in the indentation, which kubectl does not accept; indent with spaces";
         return Err(Error::new(message, span_at(source, at)));
     }
     Ok(Document { root: reader.builder.root, duplicate_key: reader.builder.duplicate_key })
@@ -107,7 +107,7 @@ struct Reader<'t, T> {
     builder: Builder<T>,
     /// The places where the parser must find a bracket or a quoted string.
     unconfirmed: HashSet<usize>,
-    /// The parts of a text with tabs in which they are characters as others are.
+    /// The parts of a text in which tabs are ordinary characters.
     parts: Option<disagreements::Parts>,
 }
 
@@ -238,7 +238,7 @@ impl<T: Tree> Reader<'_, T> {
             }
         }
         if self.builder.expects_key() && disagreements::is_broken_key(source, range.start, end) {
-            return error("a key and its colon have to be on one line".to_owned());
+            return error("a key and its colon must be on one line".to_owned());
         }
         let text = quoted.as_deref().unwrap_or(text);
         let value = scalar_value(text, style, tag).map_err(|message| Error::new(message, span))?;

@@ -74,7 +74,7 @@ fn rule(node: &Node, names: &Names) -> Checked<Rule> {
         (Some(condition), ..) => Containers::If(condition),
         (None, true, true) => {
             let message =
-                format!("the rule `{name}` has `env` and `container`, and does not say for which containers");
+                format!("the rule `{name}` has `env` and `container`, but does not select containers");
             return Err(Diagnostic::new(node.span, message)
                 .code(MISSING_KEY)
                 .hint("add `containers: ranks`, or `containers: gpus > 0` to leave out the launcher of a job")
