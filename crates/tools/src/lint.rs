@@ -35,7 +35,7 @@ pub enum Level {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     pub level: Level,
-    /// The stable code, of a warning, a near miss or a reason; [`Finding::INJECTED`] for pods that are injected.
+    /// The stable code, of a warning, a near miss or a reason; `Finding::INJECTED` for pods that are injected.
     pub code: String,
     /// JSON Pointer from the document's root.
     pub pointer: String,
