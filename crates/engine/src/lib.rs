@@ -11,6 +11,37 @@
 //!
 //! This crate contains no knowledge of a provider or of a server: it receives the bytes of a review and returns the
 //! bytes of the answer.
+//!
+//! ```
+//! use fabric_engine::Outcome;
+//! use fabric_engine::policy_set::{PolicySet, mutate};
+//! use fabric_policy::{Definition, PodContext};
+//!
+//! let policy = "
+//! apiVersion: fabric-injector.io/v1alpha1
+//! kind: FabricPolicy
+//! metadata: {name: lab}
+//! spec:
+//!   provider: lab
+//!   description: InfiniBand for a lab
+//!   gpus: {resources: [nvidia.com/gpu]}
+//!   match: {anyAnnotation: {example.com/fabric: 'true'}}
+//!   rules:
+//!     - name: adapters
+//!       containers: gpus > 0
+//!       env: {NCCL_IB_HCA: mlx5}
+//! ";
+//! let definition = Definition::read("lab.yaml", policy)?;
+//! let policies = PolicySet::new(vec![(definition, Default::default())])?;
+//! let pod = serde_json::json!({
+//!     "metadata": {"annotations": {"example.com/fabric": "true"}},
+//!     "spec": {"containers": [{"name": "nim", "resources": {"limits": {"nvidia.com/gpu": 8}}}]},
+//! });
+//! let mutation = mutate(&policies, pod, &PodContext::default());
+//! let Outcome::Mutated(mutated) = mutation.outcome else { return Err("not injected".into()) };
+//! assert_eq!(mutated.pod["spec"]["containers"][0]["env"][0]["name"], "NCCL_IB_HCA");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 pub mod admission;
 mod analysis;
