@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use hyper::header::{self, HeaderValue};
-use hyper::{Method, Request, Response, StatusCode};
+use hyper::{HeaderMap, Method, Request, Response, StatusCode, Uri};
 use serde_json::{Map, Value, json};
 
 use fabric_policy::{Override, Policy};
@@ -27,19 +27,19 @@ impl Admin {
         Self(state)
     }
 
-    fn get(&self, method: &Method, path: &str, query: Option<&str>) -> Response<ReplyBody> {
-        let resource: fn(&State, Option<&str>) -> Response<ReplyBody> = match path {
-            "/livez" => |_, _| text(StatusCode::OK, "ok\n"),
-            "/readyz" => ready,
-            "/metrics" => |state, _| metrics(state),
-            "/policies" => |state, _| policies(state),
+    fn get(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Response<ReplyBody> {
+        let resource: fn(&State, Option<&str>, &HeaderMap) -> Response<ReplyBody> = match uri.path() {
+            "/livez" => |_, _, _| text(StatusCode::OK, "ok\n"),
+            "/readyz" => |state, query, _| ready(state, query),
+            "/metrics" => |state, _, headers| metrics(state, headers),
+            "/policies" => |state, _, _| policies(state),
             _ => {
                 let sentence = "not found; the resources are /livez, /readyz, /metrics and /policies\n";
                 return text(StatusCode::NOT_FOUND, sentence);
             }
         };
         if matches!(*method, Method::GET | Method::HEAD) {
-            return resource(&self.0, query);
+            return resource(&self.0, uri.query(), headers);
         }
         let mut response = text(StatusCode::METHOD_NOT_ALLOWED, "the methods are GET and HEAD\n");
         response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET,HEAD"));
@@ -49,7 +49,7 @@ impl Admin {
 
 impl Handler for Admin {
     async fn respond<B: RequestBody>(&self, request: Request<B>, in_flight: InFlight) -> Response<ReplyBody> {
-        let response = self.get(request.method(), request.uri().path(), request.uri().query());
+        let response = self.get(request.method(), request.uri(), request.headers());
         response.map(|body| body.of(in_flight))
     }
 }
@@ -93,9 +93,14 @@ fn ready(state: &State, query: Option<&str>) -> Response<ReplyBody> {
     text(status, &lines)
 }
 
-fn metrics(state: &State) -> Response<ReplyBody> {
-    let media_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    reply(StatusCode::OK, media_type, state.metrics.encode())
+/// The metrics as OpenMetrics for a client that accepts it, else in the older format of Prometheus.
+fn metrics(state: &State, headers: &HeaderMap) -> Response<ReplyBody> {
+    let mut accepted = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    if accepted.any(|value| value.contains("application/openmetrics-text")) {
+        let media_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+        return reply(StatusCode::OK, media_type, state.metrics.encode());
+    }
+    reply(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", state.metrics.encode_as_text())
 }
 
 /// The policies in use, each with its parameters, and the mode in which pods get them.

@@ -431,6 +431,28 @@ impl Metrics {
         let _ = text::encode(&mut text, &self.registry);
         text
     }
+
+    /// The metrics in the text format of Prometheus, 0.0.4, in which a family has the name of its samples.
+    pub fn encode_as_text(&self) -> String {
+        let (mut text, mut help) = (String::new(), "");
+        for line in self.encode().lines() {
+            if let Some((_, rest)) = line.strip_prefix("# HELP ").and_then(|rest| rest.split_once(' ')) {
+                help = rest;
+            } else if let Some((name, kind)) =
+                line.strip_prefix("# TYPE ").and_then(|rest| rest.split_once(' '))
+            {
+                let (ending, kind) = match kind {
+                    "counter" => ("_total", kind),
+                    "info" => ("_info", "gauge"),
+                    _ => ("", kind),
+                };
+                text.push_str(&format!("# HELP {name}{ending} {help}\n# TYPE {name}{ending} {kind}\n"));
+            } else if !line.starts_with("# ") {
+                text.push_str(&format!("{line}\n"));
+            }
+        }
+        text
+    }
 }
 
 /// A guard that decrements a gauge when it is dropped.

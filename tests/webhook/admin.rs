@@ -51,7 +51,8 @@ async fn a_server_without_a_policy_is_not_ready() {
 async fn the_metrics_are_those_of_the_webhook() {
     let server = Server::lab();
     server.review(&review_of(&pod())).await;
-    let reply = get(&server.state, "/metrics").await;
+    let accept = "application/openmetrics-text;version=1.0.0;q=0.6,text/plain;version=0.0.4;q=0.3,*/*;q=0.2";
+    let reply = metrics(&server.state, Some(accept)).await;
     assert_eq!(reply.status, 200);
     let media_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     assert_eq!(reply.header("content-type"), media_type);
@@ -59,6 +60,54 @@ async fn the_metrics_are_those_of_the_webhook() {
         "fabric_injector_reviews_total{policy=\"lab\",outcome=\"mutated\",reason=\"\",mode=\"inject\"} 1\n";
     assert!(reply.text().contains(line), "{}", reply.text());
     assert!(reply.text().ends_with("# EOF\n"));
+}
+
+/// The metrics for a client that accepts these media types.
+async fn metrics(state: &Arc<State>, accept: Option<&'static str>) -> Reply {
+    let mut asked = request(Method::GET, "/metrics", None, "");
+    if let Some(accept) = accept {
+        asked.headers_mut().insert("accept", accept.parse().unwrap());
+    }
+    Reply::from(&Admin::new(Arc::clone(state)), asked).await
+}
+
+/// As a parser of 0.0.4 requires it: a family has a type of that format, and its samples have its name.
+#[tokio::test]
+async fn a_client_that_knows_no_open_metrics_gets_the_format_of_prometheus() {
+    let server = Server::lab();
+    server.review(&review_of(&pod())).await;
+    for accept in [None, Some("*/*"), Some("text/plain;version=0.0.4")] {
+        let reply = metrics(&server.state, accept).await;
+        assert_eq!(reply.header("content-type"), "text/plain; version=0.0.4; charset=utf-8");
+        let (mut family, mut samples) = (("", ""), 0);
+        for line in reply.text().lines() {
+            if let Some(rest) = line.strip_prefix("# ") {
+                let (keyword, rest) = rest.split_once(' ').unwrap();
+                let (name, rest) = rest.split_once(' ').unwrap();
+                match keyword {
+                    "HELP" => family = (name, ""),
+                    "TYPE" => {
+                        assert!(["counter", "gauge", "histogram"].contains(&rest), "{line}");
+                        assert_eq!(name, family.0, "{line}");
+                        family.1 = rest;
+                    }
+                    _ => panic!("{line}"),
+                }
+                continue;
+            }
+            let name = line.split(['{', ' ']).next().unwrap();
+            let ending = name.strip_prefix(family.0).expect(line);
+            let endings: &[&str] =
+                if family.1 == "histogram" { &["_bucket", "_sum", "_count"] } else { &[""] };
+            assert!(endings.contains(&ending), "{line} of {family:?}");
+            samples += 1;
+        }
+        assert_eq!(samples, server.scrape().names().len());
+        let line = "fabric_injector_reviews_total{policy=\"lab\",outcome=\"mutated\",reason=\"\",mode=\"inject\"} 1\n";
+        assert!(
+            reply.text().contains(line) && reply.text().contains("# TYPE fabric_injector_build_info gauge\n")
+        );
+    }
 }
 
 #[tokio::test]
