@@ -23,7 +23,18 @@ pub(super) use arguments::{Arguments, ModeArgument};
 const BLOCKING_THREADS: usize = 4;
 
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitStatus> {
-    let _log = log::Log::install(arguments)?;
+    let (log, installed) = log::Log::install(arguments)?;
+    let result = installed.and_then(|()| run_until_end(arguments));
+    match result {
+        Err(error) if log.is_json && tracing::enabled!(tracing::Level::ERROR) => {
+            tracing::error!(error = format!("{error:#}"), "the server ends with an error");
+            Ok(ExitStatus::Bad)
+        }
+        result => result,
+    }
+}
+
+fn run_until_end(arguments: &Arguments) -> anyhow::Result<ExitStatus> {
     let exporter = traces::Exporter::install()?;
     // Reviews have a thread of their own.
     let runtime = tokio::runtime::Builder::new_current_thread()

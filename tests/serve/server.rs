@@ -106,7 +106,7 @@ impl Server {
         })
         .await;
         if ended {
-            return Err(server.stderr.so_far());
+            return Err(as_on_a_terminal(&server.stderr.so_far()));
         }
         let listening = server.logged("listening", 1).await.remove(0);
         let address = |key: &str| listening[key].as_str().unwrap().parse().unwrap();
@@ -222,7 +222,19 @@ pub(crate) fn run(command: &mut Command) -> Run {
         }
         thread::sleep(Duration::from_millis(5));
     };
-    Run { status, stdout: stdout.whole(), stderr: stderr.whole() }
+    Run { status, stdout: stdout.whole(), stderr: as_on_a_terminal(&stderr.whole()) }
+}
+
+/// The error that ends a server, which the log has as JSON, as the lines of a terminal.
+fn as_on_a_terminal(log: &str) -> String {
+    let shown = |line: &str| match serde_json::from_str::<Value>(line) {
+        Ok(end) if end["message"] == "the server ends with an error" => {
+            let error = end["error"].as_str().unwrap();
+            format!("error: {}\n", error.strip_prefix("error: ").unwrap_or(error))
+        }
+        _ => line.to_owned(),
+    };
+    log.split_inclusive('\n').map(shown).collect()
 }
 
 /// A folder with these files in it.

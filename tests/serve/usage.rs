@@ -5,6 +5,8 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::time::SystemTime;
 
+use serde_json::Value;
+
 use super::certificates::{DAY, Site, pair};
 use super::server::{folder, run, serve, serve_in};
 
@@ -43,6 +45,34 @@ fn a_value_that_means_nothing_is_named_with_its_option() {
             assert!(first.contains(part), "no `{part}` in the first line of\n{}", run.stderr);
         }
     }
+}
+
+/// A reader of the log splits it into lines, and parses each.
+#[test]
+fn an_error_at_the_start_is_one_line_of_the_log() {
+    let site = Site::new();
+    for (options, says) in [
+        (
+            vec!["--policy", "aws-efx"],
+            "there is no built-in policy `aws-efx`, nor a file or folder of that name\nhint: ",
+        ),
+        (vec!["--tls-dir", &site.path("none"), "--policy", "aws-efa"], "none/tls.crt cannot be read"),
+        (vec!["--log", "loud"], "`--log loud`: there is no level `loud`\nhint: "),
+    ] {
+        let output = serve(&options).output().unwrap();
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{options:?}");
+        let log = String::from_utf8(output.stderr).unwrap();
+        let lines: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
+        let last = lines.last().expect("a line");
+        assert_eq!(
+            (&last["level"], &last["message"]),
+            (&"ERROR".into(), &"the server ends with an error".into())
+        );
+        assert!(last["error"].as_str().unwrap().contains(says), "{last}");
+    }
+    // Without a log, the error is still written.
+    let output = serve(&["--log", "off", "--policy", "aws-efx"]).output().unwrap();
+    assert!(String::from_utf8(output.stderr).unwrap().starts_with("error: there is no built-in policy"));
 }
 
 #[test]

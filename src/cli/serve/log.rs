@@ -1,5 +1,6 @@
 //! The log of a server.
 
+use std::io::IsTerminal;
 use std::sync::mpsc;
 use std::thread;
 
@@ -16,12 +17,22 @@ use super::arguments::Arguments;
 const FLUSH_TIMEOUT: Duration = Duration::from_millis(1_500);
 
 /// The log, which is flushed when this is dropped.
-pub(super) struct Log(Option<WorkerGuard>);
+pub(super) struct Log {
+    guard: Option<WorkerGuard>,
+    /// True if the lines are JSON.
+    pub(super) is_json: bool,
+}
 
 impl Log {
-    pub(super) fn install(arguments: &Arguments) -> anyhow::Result<Self> {
-        let stream = output::log_stream().context("standard error cannot be written to")?;
-        Ok(Self(Some(logs::install(&filter(arguments), stream)?)))
+    /// The log with the filter of the options, or with the default one and an error if that filter is invalid.
+    pub(super) fn install(arguments: &Arguments) -> anyhow::Result<(Self, anyhow::Result<()>)> {
+        let stream = || output::log_stream().context("standard error cannot be written to");
+        let is_json = !stream()?.is_terminal();
+        let (guard, installed) = match logs::install(&filter(arguments), stream()?) {
+            Ok(guard) => (guard, Ok(())),
+            Err(error) => (logs::install(logs::DEFAULT_FILTER, stream()?)?, Err(error)),
+        };
+        Ok((Self { guard: Some(guard), is_json }, installed))
     }
 }
 
@@ -32,7 +43,7 @@ fn filter(arguments: &Arguments) -> String {
 
 impl Drop for Log {
     fn drop(&mut self) {
-        let guard = self.0.take();
+        let guard = self.guard.take();
         let (done, is_done) = mpsc::channel();
         // The guard waits a second for the log, and may then print to standard output, which blocks without a reader.
         thread::spawn(move || {
