@@ -20,7 +20,7 @@ use super::secret;
 use super::webhook_watch;
 
 /// The longest time between two reconciliations. A change of the webhook configuration starts one at once.
-const INTERVAL: Duration = Duration::from_secs(3);
+const INTERVAL: Duration = Duration::from_secs(30);
 /// The time limit for a starting server to get its first certificate.
 const START_TIMEOUT: Duration = Duration::from_mins(1);
 /// The time between two attempts to get it.

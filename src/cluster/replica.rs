@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use tokio::time::Duration;
 
 use crate::authority::{BACKDATE, KeyPair};
-use crate::cluster::schedule::{Durations, Step, may_serve};
+use crate::cluster::schedule::{Durations, PROPAGATION, Step, may_serve};
 
 use super::certificate::pieces;
 use super::rotation::{Rotation, age, end, sentence, time_left};
@@ -110,9 +110,11 @@ impl Replica {
     }
 
     /// The time until the next reconciliation: a fraction of the remaining validity of the certificates in use, which
-    /// suits any configured duration.
+    /// suits any configured duration. A certificate that is not served yet is served as soon as API servers know its CA.
     pub(super) fn interval(&self, longest: Duration, now: SystemTime) -> Duration {
         const SHORTEST: Duration = Duration::from_millis(250);
+        let is_served = self.known.as_ref().map(|known| &known.serving) == self.serving.as_ref();
+        let longest = if is_served { longest } else { longest.min(PROPAGATION) };
         (self.time_left(now) / 8).clamp(SHORTEST.min(longest), longest)
     }
 
@@ -146,6 +148,21 @@ mod tests {
         let later = replica.serve(now + clock_ahead, Duration::from_secs(2)).is_some();
         assert_ne!(at_once, later, "it serves the certificate once");
         at_once
+    }
+
+    /// Each reading of the Secret is an entry in the audit log.
+    #[test]
+    fn an_idle_replica_rarely_reads_its_objects_and_one_with_a_new_certificate_serves_it_soon() {
+        const LONGEST: Duration = Duration::from_secs(30);
+        let now = SystemTime::UNIX_EPOCH + Duration::from_hours(500_000);
+        let names = ["fabric-injector.gpu.svc".to_owned()];
+        let rotation = Rotation::bootstrap(&names, DURATIONS, "", now).unwrap();
+        let mut replica = Replica::default();
+        replica.observe(&rotation.bundle(), now, Duration::ZERO);
+        replica.record(&rotation);
+        assert_eq!(replica.interval(LONGEST, now), PROPAGATION);
+        assert!(replica.serve(now, PROPAGATION).is_some());
+        assert_eq!(replica.interval(LONGEST, now), LONGEST);
     }
 
     #[test]

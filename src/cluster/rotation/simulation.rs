@@ -18,7 +18,7 @@ const SKEW: u32 = 40;
 /// Reconciliations in a row, after which the time may advance by more than the interval of the program.
 const ROUNDS: u32 = 4;
 /// The interval of the program.
-const INTERVAL: Duration = Duration::from_secs(3);
+const INTERVAL: Duration = Duration::from_secs(30);
 /// The interval of the program until it has a certificate.
 const START_INTERVAL: Duration = Duration::from_millis(250);
 /// How long an API server may not know of a changed `caBundle`.
