@@ -26,12 +26,15 @@ pub(super) struct NodeArguments {
     /// runs
     #[arg(long)]
     cluster: bool,
+    /// The context of the kubeconfig [default: its current one]
+    #[arg(long, value_name = "CONTEXT", requires = "cluster")]
+    context: Option<String>,
 }
 
 impl NodeArguments {
-    /// The nodes of a file, or of the cluster if there is none.
-    pub(super) fn of(file: Option<String>) -> Self {
-        Self { cluster: file.is_none(), nodes: file }
+    /// The nodes of a file, or of the cluster of a context if there is none.
+    pub(super) fn of(file: Option<String>, context: Option<String>) -> Self {
+        Self { cluster: file.is_none(), nodes: file, context }
     }
 
     pub(super) fn are_given(&self) -> bool {
@@ -43,7 +46,9 @@ impl NodeArguments {
         let nodes = match self.nodes.as_deref() {
             None if self.cluster => {
                 let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-                runtime.context("the runtime cannot be started")?.block_on(nodes_of_cluster())?
+                runtime
+                    .context("the runtime cannot be started")?
+                    .block_on(nodes_of_cluster(self.context.as_deref()))?
             }
             None => return Ok(None),
             Some("-") => {

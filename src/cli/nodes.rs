@@ -27,6 +27,9 @@ pub(super) struct Arguments {
     /// the cluster of `KUBECONFIG` or `~/.kube/config`]
     #[arg(short = 'f', long = "filename", value_name = "FILE|-")]
     file: Option<String>,
+    /// The context of the kubeconfig [default: its current one]
+    #[arg(long, value_name = "CONTEXT", conflicts_with = "file")]
+    context: Option<String>,
     #[command(flatten)]
     policies: PolicyArguments,
     #[arg(short, long, value_enum, value_name = "FORMAT", default_value = "text")]
@@ -34,7 +37,8 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<ExitStatus> {
-    let nodes = NodeArguments::of(arguments.file.clone()).read(false)?.unwrap_or_default();
+    let nodes =
+        NodeArguments::of(arguments.file.clone(), arguments.context.clone()).read(false)?.unwrap_or_default();
     let sources = PolicySources { by_nodes: true, ..arguments.policies.clone().into() };
     let loaded = sources.load_with_origins()?;
     loaded.notes.iter().for_each(|note| output.message(note));

@@ -14,7 +14,7 @@ use tokio::time::{Duration, Instant, sleep, sleep_until, timeout};
 
 use fabric_policy::nodes::Nodes;
 
-use super::api::{cause, client};
+use super::api::{cause, client, client_of};
 use known::{Kind, Known};
 pub(crate) use known::{WatchState, Watched};
 use object::Object;
@@ -26,6 +26,8 @@ const WATCH_SECONDS: u32 = 30;
 const PAGE: u32 = 100;
 /// The time after which a cluster without `ResourceSlices` is queried again, because it may have been upgraded.
 const AGAIN: Duration = Duration::from_mins(10);
+/// The longest time between an error and the next list.
+const LONGEST_BACKOFF: Duration = Duration::from_secs(20);
 /// The longest wait if nothing is due.
 const IDLE: Duration = Duration::from_hours(1);
 /// The status of a response to a client without the permission.
@@ -74,11 +76,8 @@ impl NodeWatch {
                     let (status, error) = explain(kind, &error);
                     tracing::debug!(resource = resource(kind).plural, error, "a watch failed");
                     known.fail(kind, status, error, Instant::now());
-                    let delay = if status == ABSENT {
-                        AGAIN
-                    } else {
-                        backoff[kind as usize].next().unwrap_or_default()
-                    };
+                    let delay =
+                        if status == ABSENT { AGAIN } else { next_delay(&mut backoff[kind as usize]) };
                     let again = Box::pin(events(&self.0, kind, delay));
                     match kind {
                         Kind::Node => nodes = again,
@@ -91,9 +90,14 @@ impl NodeWatch {
     }
 }
 
-/// The nodes of the cluster of the kubeconfig, else of the pod.
-pub(crate) async fn nodes_of_cluster() -> anyhow::Result<Nodes> {
-    list_nodes(&client().await?).await
+/// The time until the next list. With its jitter, the backoff of kube reaches a minute.
+fn next_delay(backoff: &mut DefaultBackoff) -> Duration {
+    backoff.next().unwrap_or_default().min(LONGEST_BACKOFF)
+}
+
+/// The nodes of the cluster of a context or of the kubeconfig, else of the pod.
+pub(crate) async fn nodes_of_cluster(context: Option<&str>) -> anyhow::Result<Nodes> {
+    list_nodes(&client_of(context).await?).await
 }
 
 /// The nodes of the cluster at this moment.
@@ -158,8 +162,22 @@ fn explain(kind: Kind, error: &watcher::Error) -> (u16, String) {
         return (status.code, status.message.clone());
     }
     let hint = format!(
-        "grant `get`, `list` and `watch` of {} in a ClusterRole, as the chart does with `nodes.watch`",
+        "grant `list` and `watch` of {} in a ClusterRole, as the chart does with `nodes.watch`",
         resource(kind).plural
     );
     (FORBIDDEN, format!("{}\nhint: {hint}", status.message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nodes_are_listed_again_within_the_documented_time() {
+        let mut backoff = DefaultBackoff::default();
+        let delays: Vec<Duration> = (0..200).map(|_| next_delay(&mut backoff)).collect();
+        assert!(delays.iter().all(|delay| *delay <= Duration::from_secs(20)), "{delays:?}");
+        // They grow, so that replicas do not list a large cluster all the time.
+        assert!(delays[0] < Duration::from_secs(2) && delays[199] > Duration::from_secs(10), "{delays:?}");
+    }
 }

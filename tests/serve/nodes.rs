@@ -62,7 +62,7 @@ fn of_job(uid: &str, job: &str, change: impl Fn(&mut Value)) -> Vec<u8> {
 }
 
 const FORBIDDEN: &str = "    nodes is forbidden: User \"server\" cannot list resource \"nodes\" in API group \"\" at the \
-                         cluster scope\n    hint: grant `get`, `list` and `watch` of nodes in a ClusterRole";
+                         cluster scope\n    hint: grant `list` and `watch` of nodes in a ClusterRole";
 
 #[tokio::test]
 async fn a_server_that_needs_nodes_and_never_had_them_is_not_ready_and_says_what_to_do() {

@@ -60,8 +60,8 @@ pub(crate) struct Arguments {
     pub(super) tls_dir: Option<PathBuf>,
     #[command(flatten)]
     pub(super) cluster: ClusterArguments,
-    /// Watch the nodes of the cluster, and decide by what they offer; needs `get`, `list` and `watch` of nodes;
-    /// required with policies of several providers
+    /// Watch the nodes of the cluster, and decide by what they offer; needs `list` and `watch` of nodes; required
+    /// with policies of several providers
     #[arg(long, env = "FABRIC_INJECTOR_WATCH_NODES", hide_env_values = true)]
     pub(super) watch_nodes: bool,
     /// The CA of client certificates, PEM; other clients are rejected

@@ -106,7 +106,7 @@ pub(super) async fn servers_know_the_nodes_and_keep_them_when_they_may_no_longer
     let binding = take_binding(cluster).await;
     all_tell(cluster, "[!]nodes: the watch failed at ").await;
     all_tell(cluster, &format!(", the last {count} stay in use\n    nodes is forbidden: ")).await;
-    all_tell(cluster, "    hint: grant `get`, `list` and `watch` of nodes in a ClusterRole").await;
+    all_tell(cluster, "    hint: grant `list` and `watch` of nodes in a ClusterRole").await;
     assert_eq!(cluster.metric("fabric_injector_nodes ").await, 2 * count as u64);
     assert_eq!(cluster.metric("fabric_injector_node_watch{state=\"stale\"}").await, 2);
     assert!(nodes_decide(cluster).await);

@@ -59,7 +59,7 @@ pub(super) async fn gpus_by_claim_are_known_and_kept_when_slices_may_no_longer_b
         " in use\n[!]resource-slices: the watch failed\n    resourceslices.resource.k8s.io is forbidden: ",
     )
     .await;
-    all_tell(cluster, "    hint: grant `get`, `list` and `watch` of resourceslices in a ClusterRole").await;
+    all_tell(cluster, "    hint: grant `list` and `watch` of resourceslices in a ClusterRole").await;
     assert_eq!(devices(cluster).await.0, "24", "by what was known last");
     cluster.api.patch(ROLE, &json!([{"op": "add", "path": "/rules/-", "value": rule}])).await.ok();
     all_tell(cluster, " in use\n").await;
