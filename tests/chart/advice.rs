@@ -1,11 +1,15 @@
 //! The workloads that API servers send to the webhook for advice.
 
+use std::collections::BTreeSet;
+
 use cel::{Context, Program, Value as Cel};
+use fabric_yaml::read_value;
 use serde_json::{Value, json};
 
 use crate::cases::{certificates, enabled, render, with};
 use crate::helm::Helm;
-use crate::objects::Objects;
+use crate::objects::{Objects, strings};
+use crate::{read, root};
 
 /// Whether each condition holds for a request about a Job.
 fn is_sent(conditions: &Value, before: Option<&Value>, object: &Value) -> bool {
@@ -47,20 +51,85 @@ pub(crate) fn the_templates_of_a_workload_and_its_owner_decide_whether_it_is_sen
         assert!(is_sent_of(kind, conditions, Some(&workload("a", 1)), &workload("b", 1)));
         assert!(!is_sent_of(kind, conditions, Some(&workload("a", 1)), &workload("a", 2)));
     }
-    let owned = |controller: Value| {
+    let owned = |kind: &str, controller: Value| {
         let mut job = job("a", 1);
-        job["metadata"]["ownerReferences"] =
-            json!([{"kind": "JobSet", "name": "s", "controller": controller}]);
+        job["metadata"]["ownerReferences"] = json!([{"kind": kind, "name": "s", "controller": controller}]);
         job
     };
-    assert!(!is_sent(conditions, None, &owned(json!(true))));
-    assert!(is_sent(conditions, None, &owned(json!(false))));
-    let mut referenced = owned(json!(false));
+    assert!(!is_sent(conditions, None, &owned("JobSet", json!(true))));
+    assert!(is_sent(conditions, None, &owned("JobSet", json!(false))));
+    // The API server does not send such an owner, so that this one is the first that can be reviewed.
+    assert!(is_sent(conditions, None, &owned("CompanyJob", json!(true))));
+    let mut referenced = owned("JobSet", json!(false));
     referenced["metadata"]["ownerReferences"][0].as_object_mut().unwrap().remove("controller");
     assert!(is_sent(conditions, None, &referenced));
     // A finalizer is removed from an object that nothing else is known of.
     let bare = json!({"metadata": {}});
     assert!(!is_sent_of("ray.io/rayclusters", conditions, Some(&bare), &bare));
+}
+
+/// The kinds of workloads that `lint` knows, with the paths of their pods.
+fn known_kinds() -> Vec<(String, Vec<String>)> {
+    let table = read(&root().join("crates/engine/src/workload/kinds.yaml"));
+    let table = read_value(&table).unwrap().root.unwrap();
+    let mut kinds = Vec::new();
+    for kind in table["kinds"].as_array().unwrap() {
+        let pods = kind["pods"].as_array().into_iter().flatten();
+        let path = |pods: &Value| {
+            let text = |key: &str| pods[key].as_str().unwrap_or_default();
+            format!("{}{}{}", text("path"), text("template"), text("gpus"))
+        };
+        let paths: Vec<String> = pods.map(path).chain(kind["wraps"][0].as_str().map(str::to_owned)).collect();
+        kinds.extend(strings(&kind["names"]).into_iter().map(|name| (name.to_owned(), paths.clone())));
+    }
+    kinds
+}
+
+/// Otherwise, `lint` would find what `kubectl apply` is silent about.
+pub(crate) fn every_kind_that_lint_knows_is_sent_and_its_pods_are_watched(helm: &Helm) {
+    let objects = render(helm, &json!({}));
+    let webhook = &objects.the("ValidatingWebhookConfiguration")["webhooks"][0];
+    let mut sent = BTreeSet::new();
+    for rule in webhook["rules"].as_array().unwrap() {
+        // `*` includes the kinds of the cluster, such as ClusterTrainingRuntime.
+        assert_eq!((&rule["scope"], &rule["operations"]), (&json!("*"), &json!(["CREATE", "UPDATE"])));
+        for resource in strings(&rule["resources"]) {
+            sent.insert(format!("{resource}.{}", strings(&rule["apiGroups"])[0]));
+        }
+    }
+    let resource = |name: &str| {
+        let (kind, group) = name.split_once('.').unwrap();
+        format!("{}s.{group}", kind.to_lowercase())
+    };
+    let known = known_kinds();
+    let wanted = known.iter().map(|(name, _)| resource(name));
+    let others = ["daemonsets.apps", "rollouts.argoproj.io"].map(str::to_owned);
+    assert_eq!(sent, wanted.chain(others).collect());
+
+    let conditions = &webhook["matchConditions"];
+    assert_eq!(conditions[1]["name"], "changes-templates");
+    let only = json!([conditions[1]]);
+    for (name, paths) in &known {
+        let owned = json!({"metadata": {"ownerReferences": [{"kind": name.split_once('.').unwrap().0,
+            "controller": true}]}});
+        assert!(!is_sent_of("apps/deployments", &json!([conditions[0]]), None, &owned), "{name}");
+        for path in paths {
+            // The field of `spec`, with what is in it.
+            let field = path.strip_prefix("/spec/").unwrap().split('/').next().unwrap();
+            let with = |image: &str| {
+                let value =
+                    if field == "workerGroupSpecs" { json!([{"template": image}]) } else { json!(image) };
+                json!({"spec": {field: value}})
+            };
+            assert!(is_sent_of("a/b", &only, Some(&with("a")), &with("b")), "{name} {path}");
+            assert!(!is_sent_of("a/b", &only, Some(&with("a")), &with("a")), "{name} {path}");
+        }
+    }
+    // Where the annotations of kinds without a template are.
+    for field in ["annotations", "predictor", "services", "driver", "executor"] {
+        let with = |value: &str| json!({"spec": {field: value}});
+        assert!(is_sent_of("a/b", &only, Some(&with("a")), &with("b")), "{field}");
+    }
 }
 
 /// A Job or the like with a template, and a CronJob with it.

@@ -33,12 +33,12 @@ pub fn answer(
         let reason = if ended == Ended::Stopped { "overload" } else { "cost" };
         return Ok(review.unadvised(reason, mode));
     }
-    let asking = found.iter().filter(|finding| finding.level > Level::Note);
-    let codes = asking.map(|finding| finding.code.clone()).collect();
+    let codes = found.iter().map(|finding| finding.code.clone()).collect();
     Ok(review.advised(warnings(&found, mode), codes, mode))
 }
 
-/// The findings for the person who applies the workload.
+/// The findings for the person who applies the workload. Notes are none: with `--warnings-as-errors`, each warning fails
+/// kubectl.
 fn findings(
     policies: &PolicySet,
     workload: Value,
@@ -50,9 +50,7 @@ fn findings(
     let found = lint(policies, &mut Document::of(workload), &RawDocument::new(Vec::new()), wanted, |_, _| ());
     let mut found = found.unwrap_or_default();
     // The runtime of a `TrainJob` is not in the review.
-    found.retain(|finding| {
-        finding.runtime.is_none() && (finding.level > Level::Note || finding.code == Finding::INJECTED)
-    });
+    found.retain(|finding| finding.runtime.is_none() && finding.level > Level::Note);
     found
 }
 

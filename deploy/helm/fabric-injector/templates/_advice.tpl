@@ -1,21 +1,62 @@
-{{/* The kinds of workloads with pod templates. */}}
+{{/*
+The kinds of workloads, those of `crates/engine/src/workload/kinds.yaml` and two whose template the program finds without
+it. Each resource is the plural with an `s`.
+*/}}
 {{- define "fabric-injector.workloads" -}}
-apps: [deployments, statefulsets, daemonsets]
-batch: [jobs, cronjobs]
-argoproj.io: [workflows, workflowtemplates, cronworkflows, rollouts]
-batch.volcano.sh: [jobs]
-jobset.x-k8s.io: [jobsets]
-kubeflow.org: [jaxjobs, mpijobs, mxjobs, paddlejobs, pytorchjobs, tfjobs, xgboostjobs]
-leaderworkerset.x-k8s.io: [leaderworkersets]
-ray.io: [rayclusters, rayjobs, rayservices]
-trainer.kubeflow.org: [trainjobs, trainingruntimes]
+- DaemonSet.apps
+- Deployment.apps
+- StatefulSet.apps
+- NIMPipeline.apps.nvidia.com
+- NIMService.apps.nvidia.com
+- ClusterWorkflowTemplate.argoproj.io
+- CronWorkflow.argoproj.io
+- Rollout.argoproj.io
+- Workflow.argoproj.io
+- WorkflowTemplate.argoproj.io
+- CronJob.batch
+- Job.batch
+- PaddleJob.batch.paddlepaddle.org
+- Job.batch.volcano.sh
+- ElasticJob.elastic.pytorch.org
+- JobSet.jobset.x-k8s.io
+- JAXJob.kubeflow.org
+- MPIJob.kubeflow.org
+- MXJob.kubeflow.org
+- PaddleJob.kubeflow.org
+- PyTorchJob.kubeflow.org
+- TFJob.kubeflow.org
+- XGBoostJob.kubeflow.org
+- LeaderWorkerSet.leaderworkerset.x-k8s.io
+- DynamoComponentDeployment.nvidia.com
+- DynamoGraphDeployment.nvidia.com
+- RayClusterFleet.orchestration.aibrix.ai
+- RayClusterReplicaSet.orchestration.aibrix.ai
+- RayCluster.ray.io
+- RayJob.ray.io
+- RayService.ray.io
+- HyperPodPyTorchJob.sagemaker.amazonaws.com
+- InferenceService.serving.kserve.io
+- ScheduledSparkApplication.sparkoperator.k8s.io
+- SparkApplication.sparkoperator.k8s.io
+- ClusterTask.tekton.dev
+- Pipeline.tekton.dev
+- PipelineRun.tekton.dev
+- Task.tekton.dev
+- TaskRun.tekton.dev
+- ClusterTrainingRuntime.trainer.kubeflow.org
+- TrainJob.trainer.kubeflow.org
+- TrainingRuntime.trainer.kubeflow.org
+- AppWrapper.workload.codeflare.dev
+- ModelServing.workload.serving.volcano.sh
+- RoleBasedGroup.workloads.x-k8s.io
 {{- end -}}
 
-{{/* The fields of a `spec` that have pod templates, or a template in a text, as strings of CEL. */}}
+{{/* The fields of a `spec` that have pod templates, a template in a text, or what pods are made of, as strings of CEL. */}}
 {{- define "fabric-injector.templateFields" -}}
-"template", "jobTemplate", "replicatedJobs", "leaderWorkerTemplate", "headGroupSpec", "rayClusterSpec", "rayClusterConfig",
-"tasks", "templates", "workflowSpec", "runtimePatches", "podTemplateOverrides", "jaxReplicaSpecs", "mpiReplicaSpecs",
-"mxReplicaSpecs", "paddleReplicaSpecs", "pytorchReplicaSpecs", "tfReplicaSpecs", "xgbReplicaSpecs"
+"annotations", "components", "driver", "executor", "headGroupSpec", "jaxReplicaSpecs", "jobTemplate", "leaderWorkerTemplate",
+"mpiReplicaSpecs", "multiNode", "mxReplicaSpecs", "paddleReplicaSpecs", "predictor", "pytorchReplicaSpecs", "rayClusterConfig",
+"rayClusterSpec", "replicaSpecs", "replicatedJobs", "resources", "roles", "services", "tasks", "template", "templates",
+"podTemplateOverrides", "runtimePatches", "tfReplicaSpecs", "trainer", "worker", "workflowSpec", "xgbReplicaSpecs"
 {{- end -}}
 
 {{/*
