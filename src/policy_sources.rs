@@ -133,11 +133,14 @@ impl RawPolicies {
         Ok(PolicySet::load(self.chosen()?, self.by_nodes, builtin::is_built_in, loading)?)
     }
 
-    /// The `multinodeNetworking` block with the values file and `--set` combined.
+    /// The `multinodeNetworking` block with the values file and `--set` combined. Of several providers, none is enabled.
     pub(crate) fn settings(&self) -> anyhow::Result<Value> {
         let mut block = Map::new();
-        for (definition, overrides) in self.chosen()? {
-            let settings = block.entry(definition.provider).or_insert_with(|| json!({"enabled": true}));
+        let chosen = self.chosen()?;
+        let is_one = chosen.windows(2).all(|pair| pair[0].0.provider == pair[1].0.provider);
+        let base = if is_one { json!({"enabled": true}) } else { json!({}) };
+        for (definition, overrides) in chosen.into_iter().filter(|(_, own)| is_one || !own.is_empty()) {
+            let settings = block.entry(definition.provider).or_insert_with(|| base.clone());
             if let Some(settings) = settings.as_object_mut() {
                 settings.extend(overrides.iter().map(|(name, setting)| (name.clone(), setting.to_json())));
             }

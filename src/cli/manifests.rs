@@ -19,12 +19,11 @@ use super::serve::ModeArgument;
 
 /// Print the objects that install the webhook without Helm and kustomize
 ///
-/// The webhook is registered for the pods that the policies match. The comments in `deploy/manifests` and
-/// `docs/registration.md` explain each choice.
+/// The webhook is registered for the pods that the policies match. Without a policy or a provider, all built-in policies
+/// are in use, and the nodes choose among them. The comments in `deploy/manifests` and `docs/registration.md` explain each
+/// choice.
 #[derive(Debug, Args)]
-#[command(
-    after_long_help = "To install: fabric-injector manifests --values values.yaml --image IMAGE | kubectl apply -f -"
-)]
+#[command(after_long_help = "To install: fabric-injector manifests --image IMAGE | kubectl apply -f -")]
 pub(super) struct Arguments {
     #[command(flatten)]
     policies: PolicyArguments,
@@ -77,12 +76,16 @@ enum Guard {
 }
 
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<ExitStatus> {
-    let sources = PolicySources::from(arguments.policies.clone()).read()?;
+    let named = PolicySources { by_nodes: true, ..arguments.policies.clone().into() };
+    let sources = named.read()?;
     let policies = sources.compile()?;
     sources.notes.iter().for_each(|note| output.message(note));
     let definitions = policies.policies().iter().map(fabric_policy::Policy::definition);
     let (built_in, own): (Vec<_>, Vec<_>) =
         definitions.partition(|definition| builtin::is_built_in(definition));
+    // The values choose the policies of one provider, and all built-in policies.
+    let is_chosen_by_values = own.is_empty() && (!policies.several_providers || named.policies.is_empty());
+    let built_in = if is_chosen_by_values { Vec::new() } else { built_in };
     let mode = Mode::from(arguments.mode);
     let installation = Installation {
         namespace: arguments.namespace.clone(),

@@ -1,7 +1,8 @@
 //! The plain manifest, which is also the base for kustomize, is what the chart renders.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::process::Command;
 
 use fabric_yaml as yaml;
 use serde_json::{Value, json};
@@ -35,10 +36,10 @@ fn plain() -> PathBuf {
     root().join("deploy/manifests/fabric-injector.yaml")
 }
 
-/// Each document that the chart renders for this provider, without those of `helm test` and what is Helm's. The policy
+/// Each document that the chart renders for these values, without those of `helm test` and what is Helm's. The policy
 /// for the token is before the role that it restricts. Helm itself creates kinds in an order that a chart cannot change.
-fn documents(helm: &Helm, provider: &str) -> Vec<String> {
-    let text = helm.template(&enabled(provider)).unwrap();
+fn documents(helm: &Helm, values: &Value) -> Vec<String> {
+    let text = helm.template(values).unwrap();
     let (mut first, mut rest) = (vec![NAMESPACE.to_owned()], Vec::new());
     for document in text.trim_start_matches("---\n").split("\n---\n") {
         let lines = document.lines().map(str::trim_end);
@@ -60,7 +61,53 @@ fn file(documents: &[String]) -> String {
 }
 
 pub(crate) fn the_file_is_what_the_chart_renders(helm: &Helm) {
-    compare_or_write(&plain(), &file(&documents(helm, "aws")));
+    compare_or_write(&plain(), &file(&documents(helm, &json!({}))));
+}
+
+/// The objects that `manifests` prints, by their identity, without the label that Helm replaces.
+fn printed(options: &[&str]) -> BTreeMap<String, Value> {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fabric-injector"));
+    let image = format!("{IMAGE}:{}", env!("CARGO_PKG_VERSION"));
+    let output = command.args(["manifests", "--image", &image]).args(options).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let objects = read_objects(&String::from_utf8(output.stdout).unwrap()).0;
+    objects.into_iter().map(|object| (identity(&object), compared(object))).collect()
+}
+
+/// An object without the label that names the installer. Values are compared as they are read.
+fn compared(mut object: Value) -> Value {
+    object["metadata"]["labels"].as_object_mut().unwrap().remove("app.kubernetes.io/managed-by");
+    if let Some(text) = object["data"]["values.yaml"].as_str() {
+        object["data"]["values.yaml"] = yaml::read_value(text).unwrap().root.unwrap();
+    }
+    object
+}
+
+pub(crate) fn manifests_prints_the_objects_that_helm_installs(helm: &Helm) {
+    let folder = tempfile::tempdir().unwrap();
+    let parameters =
+        json!({"multinodeNetworking": {"aws": {"efaDevicesPerGPU": 0.5}, "oci": {"ipcLock": false}}});
+    let file = folder.path().join("values.yaml");
+    std::fs::write(&file, parameters.to_string()).unwrap();
+    let audit = json!({"webhook": {"mode": "audit"}});
+    let cases = [
+        (json!({}), vec![]),
+        (audit, vec!["--mode", "audit"]),
+        (parameters, vec!["--values", file.to_str().unwrap()]),
+        (enabled("aws"), vec!["--policy", "aws-efa"]),
+        (enabled("oci"), vec!["--policy", "oci-sriov"]),
+    ];
+    for (values, options) in cases {
+        let of_chart = documents(helm, &values).into_iter().map(|text| {
+            let object = compared(yaml::read_value(&text).unwrap().root.unwrap());
+            (identity(&object), object)
+        });
+        let (of_chart, printed) = (of_chart.collect::<BTreeMap<_, _>>(), printed(&options));
+        assert_eq!(of_chart.keys().collect::<Vec<_>>(), printed.keys().collect::<Vec<_>>(), "{options:?}");
+        for (identity, object) in &of_chart {
+            assert_eq!(object, &printed[identity], "{options:?}: {identity}");
+        }
+    }
 }
 
 pub(crate) fn the_objects_have_the_labels_of_the_chart_and_none_of_helm() {

@@ -133,6 +133,28 @@ fn the_webhook_is_registered_for_the_policies_in_use() {
     assert!(mounts.iter().any(|one| one["mountPath"] == "/etc/fabric-injector/policies"));
 }
 
+/// The chart has the same default; its tests compare the objects.
+#[test]
+fn without_a_policy_the_nodes_choose_among_all_and_named_ones_of_several_clouds_are_named_to_the_server() {
+    let policies = |objects: &[Value]| {
+        let arguments = arguments(objects);
+        assert!(arguments.contains(&"--watch-nodes"), "{arguments:?}");
+        arguments
+            .iter()
+            .filter_map(|one| one.strip_prefix("--policy="))
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    let default = manifests(&[]);
+    assert_eq!(settings(&default), json!({"multinodeNetworking": {}}));
+    assert!(policies(&default).is_empty());
+    let two = manifests(&["--policy", "aws-efa,azure-infiniband", "--set", "efaDevicesPerGPU=2"]);
+    assert_eq!(settings(&two), json!({"multinodeNetworking": {"aws": {"efaDevicesPerGPU": 2.0}}}));
+    assert_eq!(policies(&two), ["aws-efa", "azure-infiniband"]);
+    let gpus = |objects: &[Value]| condition(&guard(objects)["spec"], "requests-gpus").to_owned();
+    assert_ne!(gpus(&default), gpus(&manifests(&["--policy", "azure-infiniband"])));
+}
+
 #[test]
 fn values_and_settings_reach_the_server() {
     let folder = tempfile::tempdir().unwrap();
@@ -255,7 +277,6 @@ fn refused(args: &[&str], sentence: &str) -> Run {
 
 #[test]
 fn what_cannot_be_installed_is_told() {
-    refused(&[], "no policy is named");
     refused(&["--policy", "aws-efa", "--namespace", "GPU"], "63 lower case letters");
     refused(&["--policy", "aws-efa", "--guard", "loud"], "possible values: warn, deny, none");
     refused(&["--policy", "aws-efa", "--set", "efaDevicesPerGPU=many"], "efaDevicesPerGPU");

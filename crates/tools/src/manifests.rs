@@ -50,7 +50,7 @@ pub struct Installation {
     pub mode: Mode,
     /// The `multinodeNetworking` block.
     pub settings: Value,
-    /// The names of built-in policies that are in use together with policies of the operator.
+    /// The names of built-in policies that `settings` do not choose.
     pub built_in: Vec<String>,
     /// The policies of the operator: file name and text.
     pub policies: Vec<(String, String)>,
@@ -159,12 +159,13 @@ impl Installation {
                 }
             }
         }
-        if self.policies.is_empty() {
-            return;
-        }
-        let names = self.built_in.iter().map(String::as_str).chain([POLICIES]);
+        let folder = (!self.policies.is_empty()).then_some(POLICIES);
+        let names = self.built_in.iter().map(String::as_str).chain(folder);
         let chosen = names.map(|name| json!(format!("--policy={name}")));
         push(&mut server["args"], chosen);
+        if folder.is_none() {
+            return;
+        }
         push(
             &mut server["volumeMounts"],
             [json!({"name": "policies", "mountPath": POLICIES, "readOnly": true})],

@@ -46,13 +46,10 @@ async fn comes_and_goes(cluster: &Cluster, source: &[&str]) {
     cluster.make_release_namespace().await;
 }
 
+/// The default, as the chart has it.
 pub(super) async fn kubectl_applies_what_manifests_prints(cluster: &Cluster) {
-    let values_file = tempfile::NamedTempFile::new().unwrap();
-    fs::write(values_file.path(), values().to_string()).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_fabric-injector"));
-    let (succeeded, printed) =
-        outcome(command.args(["manifests", "--image", &image()]).arg("--values").arg(values_file.path()))
-            .await;
+    let (succeeded, printed) = outcome(command.args(["manifests", "--image", &image()])).await;
     assert!(succeeded, "{printed}");
     let file = tempfile::NamedTempFile::with_suffix(".yaml").unwrap();
     fs::write(file.path(), printed).unwrap();

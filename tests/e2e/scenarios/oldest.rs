@@ -37,7 +37,7 @@ async fn serve(oldest: &Beside, logs: &std::path::Path) -> Process {
     let path = "/api/v1/namespaces/fabric-injector/endpoints";
     oldest.api.post(path, &endpoints).await.ok();
     let mut command = Command::new(env!("CARGO_BIN_EXE_fabric-injector"));
-    command.env_clear().env("KUBECONFIG", &oldest.kubeconfig).args(["serve", "--policy", "aws-efa"]);
+    command.env_clear().env("KUBECONFIG", &oldest.kubeconfig).args(["serve", "--watch-nodes"]);
     command.args(["--manage-webhook", "fabric-injector", "--manage-secret", "fabric-injector-tls"]);
     command.arg("--listen").arg(format!("{SERVER}:8443")).arg("--admin-listen").arg(format!("{SERVER}:8080"));
     Process::start(&mut command, logs)
