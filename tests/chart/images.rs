@@ -79,6 +79,9 @@ pub(crate) fn an_image_has_the_version_of_the_chart_or_what_is_set(helm: &Helm) 
 pub(crate) fn the_program_of_the_image_is_that_of_the_profile_release() {
     let text = read(&root().join("deploy/Containerfile"));
     assert!(text.contains("cargo auditable build --release --locked "), "{text}");
+    // Traces are in no image that does not ask for them.
+    assert!(text.contains("\nARG FEATURES=\n") && text.contains("\nARG FEATURES\n"), "{text}");
+    assert!(text.contains(" --features \"$FEATURES\"; "), "{text}");
     assert!(text.contains("    cp \"target/$target/release/fabric-injector\" /fabric-injector\n"), "{text}");
     let manifest = read(&root().join("Cargo.toml"));
     let profiles: Vec<&str> = manifest.split("\n[profile.").skip(1).collect();

@@ -72,7 +72,8 @@ fn identities(objects: &Objects) {
     }
 }
 
-/// Uninstalling leaves nothing: no hook but those of `helm test`, which go at its end, and nothing is kept.
+/// Uninstalling leaves nothing: no hook but those of `helm test`, which go at its end, or with the release if it was
+/// interrupted. Nothing is kept.
 fn hooks(objects: &Objects) {
     for object in &objects.0 {
         let annotations = &object["metadata"]["annotations"];
@@ -81,6 +82,8 @@ fn hooks(objects: &Objects) {
             assert!(is_test(object), "{}", identity(object));
             let policy = annotations["helm.sh/hook-delete-policy"].as_str().unwrap();
             assert_eq!(policy, "before-hook-creation,hook-succeeded,hook-failed", "{}", identity(object));
+            let hook = if object["kind"] == "Pod" { "test" } else { "test,post-delete" };
+            assert_eq!(annotations["helm.sh/hook"], hook, "{}", identity(object));
         }
     }
 }

@@ -25,6 +25,7 @@ mod invariants;
 mod metrics;
 mod names;
 mod objects;
+mod options;
 mod package;
 mod pods;
 #[path = "../control-plane/programs.rs"]
@@ -140,9 +141,20 @@ const WITH_HELM: &[(&str, HelmTest)] = tests![
     advice::the_templates_of_a_workload_and_its_owner_decide_whether_it_is_sent,
     advice::plain_workloads_are_not_sent_and_those_with_something_to_be_said_are,
     advice::the_triggers_and_resources_of_an_operator_count,
+    advice::every_kind_that_lint_knows_is_sent_and_its_pods_are_watched,
+    options::variables_and_egress_reach_the_servers,
+    options::the_durations_of_certificate_and_scrapes_are_set,
+    options::accounts_and_roles_can_be_those_of_another_team,
+    options::policies_of_a_config_map_have_the_conditions_of_their_triggers,
+    options::the_pod_of_the_test_has_labels_annotations_and_priority_of_the_servers,
+    options::invalid_options_are_refused,
+    options::the_chart_describes_itself,
+    options::the_documented_values_are_taken,
+    options::the_test_can_be_skipped,
     registration::who_writes_the_bundle_is_whoever_makes_the_certificate,
     release::the_chart_of_a_release_has_its_image_by_digest,
     rendered::the_file_is_what_the_chart_renders,
+    rendered::manifests_prints_the_objects_that_helm_installs,
     rights::a_server_may_write_three_objects_read_nodes_and_create_events_and_nothing_else,
     selection::the_policies_of_the_enabled_provider_are_in_use,
     selection::a_new_file_in_the_folder_is_a_provider_without_another_change,

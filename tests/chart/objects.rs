@@ -61,7 +61,8 @@ impl Objects {
 }
 
 pub(crate) fn is_test(object: &Value) -> bool {
-    object["metadata"]["annotations"]["helm.sh/hook"] == "test"
+    let hooks = object["metadata"]["annotations"]["helm.sh/hook"].as_str().unwrap_or_default();
+    hooks.split(',').any(|hook| hook == "test")
 }
 
 /// `Kind namespace/name`.

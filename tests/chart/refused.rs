@@ -196,7 +196,9 @@ pub(crate) fn no_label_is_set_twice(helm: &Helm) {
         let teams = objects.0.iter().chain([objects.pod()]).map(|one| &one["metadata"]["labels"]["team"]);
         let (own, common): (Vec<_>, Vec<_>) =
             teams.filter(|team| !team.is_null()).partition(|team| *team == "a");
-        assert!(own.len() == 1 && common.len() > 10 && common.iter().all(|team| *team == "b"), "{place}");
+        // Those of the pods are on that of `helm test`, too.
+        let count = if *place == "podLabels" { 2 } else { 1 };
+        assert!(own.len() == count && common.len() > 10 && common.iter().all(|team| *team == "b"), "{place}");
     }
 }
 

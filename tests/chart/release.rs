@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use fabric_yaml as yaml;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::cases::enabled;
 use crate::helm::Helm;
@@ -43,7 +43,9 @@ pub(crate) fn the_tag_of_a_release_is_the_version_of_program_and_chart() {
 pub(crate) fn the_chart_of_a_release_has_its_image_by_digest(helm: &Helm) {
     let folder = tempfile::tempdir().unwrap();
     let digest = format!("sha256:{}", "1".repeat(64));
-    let arguments = ["registry.example:5000/a/fabric-injector", &digest, folder.path().to_str().unwrap()];
+    let url = "https://example.com/a/fabric-injector";
+    let arguments =
+        ["registry.example:5000/a/fabric-injector", &digest, folder.path().to_str().unwrap(), url];
     let output = script("package-chart", &arguments, Some(helm));
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let package = String::from_utf8(output.stdout).unwrap();
@@ -54,6 +56,20 @@ pub(crate) fn the_chart_of_a_release_has_its_image_by_digest(helm: &Helm) {
         objects.server()["image"],
         format!("registry.example:5000/a/fabric-injector:{VERSION}@{digest}")
     );
+    let shown = Command::new(helm.binary()).args(["show", "chart"]).arg(package).output().unwrap();
+    let chart = yaml::read_value(&String::from_utf8(shown.stdout).unwrap()).unwrap().root.unwrap();
+    assert_eq!((&chart["home"], &chart["sources"]), (&json!(url), &json!([url])));
+    let list = |key: &str| {
+        let text = chart["annotations"][key].as_str().unwrap_or_else(|| panic!("no `{key}` in {chart}"));
+        yaml::read_value(text).unwrap().root.unwrap()
+    };
+    let image = format!("registry.example:5000/a/fabric-injector:{VERSION}@{digest}");
+    assert_eq!(list("artifacthub.io/images"), json!([{"name": "fabric-injector", "image": image}]));
+    for link in list("artifacthub.io/links").as_array().unwrap() {
+        let path = link["url"].as_str().unwrap().strip_prefix(&format!("{url}/blob/v{VERSION}/")).unwrap();
+        assert!(root().join(path).is_file(), "{path}");
+    }
+    assert!(list("artifacthub.io/changes")[0]["description"].is_string());
     // Neither is taken from a tag or a name that could change.
     for (repository, digest, says) in [
         ("registry.example/fabric-injector:1", digest.as_str(), "is not a repository"),
@@ -62,8 +78,11 @@ pub(crate) fn the_chart_of_a_release_has_its_image_by_digest(helm: &Helm) {
         ("registry.example/fabric-injector", "latest", "is not a digest"),
         ("registry.example/fabric-injector", "", "the digest is missing"),
     ] {
-        refused("package-chart", &[repository, digest, folder.path().to_str().unwrap()], says);
+        refused("package-chart", &[repository, digest, folder.path().to_str().unwrap(), url], says);
     }
+    let arguments =
+        ["registry.example/fabric-injector", &digest, folder.path().to_str().unwrap(), "example.com"];
+    refused("package-chart", &arguments, "is not a URL");
 }
 
 pub(crate) fn a_release_has_the_programs_their_sboms_and_the_chart_with_checksums() {

@@ -105,8 +105,8 @@ pub(crate) fn a_server_may_write_three_objects_read_nodes_and_create_events_and_
     let without = render(helm, &with(enabled("aws"), &json!({"advice": {"enabled": false}})));
     assert_eq!(without.named("ClusterRole", "fabric-injector").unwrap()["rules"], json!([wanted[0]]));
     let wanted = json!([
-        {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "watch"]},
-        {"apiGroups": ["resource.k8s.io"], "resources": ["resourceslices"], "verbs": ["get", "list", "watch"]},
+        {"apiGroups": [""], "resources": ["nodes"], "verbs": ["list", "watch"]},
+        {"apiGroups": ["resource.k8s.io"], "resources": ["resourceslices"], "verbs": ["list", "watch"]},
     ]);
     assert_eq!(objects.named("ClusterRole", "fabric-injector-nodes").unwrap()["rules"], wanted);
     let wanted = json!([{"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create"]}]);

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use tokio::process::Command;
 
+use super::eventually;
 use super::kubelet::image::REPOSITORY;
 use super::processes::outcome;
 
@@ -51,6 +52,13 @@ impl Helm {
     /// Runs a subcommand: whether it succeeded, and what it said.
     pub(crate) async fn run(&self, arguments: &[&str]) -> (bool, String) {
         outcome(&mut self.command(arguments)).await
+    }
+
+    /// Starts a subcommand, and kills it as soon as something holds.
+    pub(crate) async fn interrupt(&self, arguments: &[&str], holds: impl AsyncFnMut() -> bool) {
+        let mut helm = self.command(arguments).kill_on_drop(true).spawn().unwrap();
+        eventually("the subcommand has begun", holds).await;
+        helm.kill().await.unwrap();
     }
 
     /// Runs a subcommand on the chart with values.

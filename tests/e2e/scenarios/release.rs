@@ -112,8 +112,14 @@ pub(super) async fn a_rollback_gives_pods_what_they_got_before(cluster: &Cluster
 }
 
 pub(super) async fn uninstalled_it_leaves_nothing(cluster: &Cluster) {
+    const ROLE: &str = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/fabric-injector-test";
     cluster.ensure(&values()).await;
+    // An interrupted test leaves its roles, and the pod if there was time to make it.
+    let has_begun = async || cluster.api.get(ROLE).await.status == 200;
+    cluster.helm.interrupt(&["test", RELEASE], has_begun).await;
+    assert_eq!(cluster.api.get(ROLE).await.status, 200);
     cluster.uninstall().await;
+    cluster.api.delete("/api/v1/namespaces/fabric-injector/pods/fabric-injector-test").await;
     assert_nothing_is_left(cluster).await;
 }
 

@@ -20,7 +20,14 @@ of the built-in policies and of their parts. The chart has no other knowledge of
 
 {{/* Not empty if the nodes choose the provider for a pod. */}}
 {{- define "fabric-injector.byNodes" -}}
-{{- if not (or (not .Values.nodes.watch) (include "fabric-injector.provider" .) .Values.extraPolicies) -}}true{{- end -}}
+{{- if not (or (not .Values.nodes.watch) (include "fabric-injector.provider" .) (include "fabric-injector.ownPolicies" .)) -}}true{{- end -}}
+{{- end -}}
+
+{{/* The ConfigMap with policies of the operator; empty if there are none. */}}
+{{- define "fabric-injector.ownPolicies" -}}
+{{- if .Values.extraPoliciesConfigMap -}}{{- .Values.extraPoliciesConfigMap -}}
+{{- else if .Values.extraPolicies -}}{{- include "fabric-injector.fullname" . }}-policies
+{{- end -}}
 {{- end -}}
 
 {{/* The built-in policies of the enabled provider by name; all of them if the nodes choose. */}}
@@ -37,12 +44,31 @@ of the built-in policies and of their parts. The chart has no other knowledge of
 {{- toJson $policies -}}
 {{- end -}}
 
-{{/* The policies in `extraPolicies` by name, each with what it has from those that it extends. */}}
+{{/*
+The policies in `extraPolicies` and `extraPoliciesTriggers` by name, each with what it has from those that it extends. Of the
+latter, the values have the fields of `spec` that the chart reads.
+*/}}
 {{- define "fabric-injector.extraPolicies" -}}
+{{- if and .Values.extraPoliciesConfigMap .Values.extraPolicies -}}
+{{- include "fabric-injector.refuse" (list
+    "`extraPoliciesConfigMap` and `extraPolicies` are both given, but the servers read one ConfigMap with policies"
+    "put all policies into one of the two") -}}
+{{- end -}}
+{{- if ne (empty .Values.extraPoliciesConfigMap) (empty .Values.extraPoliciesTriggers) -}}
+{{- include "fabric-injector.refuse" (list
+    "one of `extraPoliciesConfigMap` and `extraPoliciesTriggers` is given without the other"
+    "name the ConfigMap, and in `extraPoliciesTriggers` `provider`, `match` and `gpus` of each policy in it") -}}
+{{- end -}}
 {{- $all := .Files.Get "files/policies.json" | fromJson -}}
 {{- $own := list -}}
 {{- range $file, $text := .Values.extraPolicies -}}
 {{- $own = append $own (include "fabric-injector.ownPolicy" (dict "file" $file "text" $text) | fromJson) -}}
+{{- end -}}
+{{- range $name, $spec := .Values.extraPoliciesTriggers -}}
+{{- $text := dict "apiVersion" "fabric-injector.io/v1alpha1" "kind" "FabricPolicy" "metadata" (dict "name" $name)
+    "spec" (merge (dict "description" "") $spec) | toYaml -}}
+{{- $own = append $own (include "fabric-injector.ownPolicy" (dict "file" (print "extraPoliciesTriggers." $name)
+    "text" $text) | fromJson) -}}
 {{- end -}}
 {{- $providers := list -}}
 {{- range concat (values $all) $own -}}{{- with .provider -}}{{- $providers = append $providers . -}}{{- end -}}{{- end -}}

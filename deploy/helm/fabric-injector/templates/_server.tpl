@@ -4,7 +4,7 @@
 {{- $fullname := include "fabric-injector.fullname" . -}}
 - serve
 - --values=/etc/fabric-injector/values/values.yaml
-{{- if .Values.extraPolicies }}
+{{- if include "fabric-injector.ownPolicies" . }}
 {{- /* With `--policy`, the enabled provider no longer selects the built-in policy. */}}
 {{- range $name, $policy := include "fabric-injector.enabledPolicies" . | fromJson }}
 - --policy={{ $name }}
