@@ -81,6 +81,7 @@ const SCENARIOS: &[(&str, Scenario)] = scenarios![
     trials::a_pod_is_tried_for_the_nodes_of_each_policy,
     trials::check_fails_until_every_server_answers_in_the_configured_mode,
     trials::running_workloads_that_would_be_refused_are_listed,
+    trials::policies_of_another_team_are_in_use_and_check_compares_their_triggers,
     release::an_upgrade_with_the_same_values_changes_nothing,
     release::servers_report_registered_conditions_of_other_policies,
     release::a_rollback_gives_pods_what_they_got_before,

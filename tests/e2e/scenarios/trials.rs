@@ -115,3 +115,36 @@ pub(super) async fn running_workloads_that_would_be_refused_are_listed(cluster: 
     assert!(text.contains(&wanted), "{text}");
     cluster.remove(&namespace).await;
 }
+
+pub(super) async fn policies_of_another_team_are_in_use_and_check_compares_their_triggers(cluster: &Cluster) {
+    let maps = "/api/v1/namespaces/fabric-injector/configmaps";
+    let text = policy(false)["extraPolicies"]["lab.yaml"].as_str().unwrap().to_owned();
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "of-a-team"}, "data": {"lab.yaml": text}});
+    cluster.api.post(maps, &map).await.ok();
+    let trigger = json!({
+        "provider": "lab", "gpus": {"resources": ["nvidia.com/gpu"]}, "match": {"anyAnnotation": {TRIGGER: "true"}},
+    });
+    cluster
+        .ensure(&json!({
+            "extraPoliciesConfigMap": "of-a-team", "extraPoliciesTriggers": {"lab": trigger},
+            "server": {"log": "debug"},
+        }))
+        .await;
+    let line = async |check_name: &str| {
+        let lines = check(cluster, &[]).await;
+        let (_, status, text) = lines.into_iter().find(|(name, ..)| name == check_name).unwrap();
+        (status, text)
+    };
+    for name in ["conditions", "guard", "policies"] {
+        let (status, text) = line(name).await;
+        assert_eq!(status, "ok", "{name}: {text}");
+    }
+    let changed = json!({"data": {"lab.yaml": text.replace(TRIGGER, "team.example/fabric")}});
+    cluster.api.merge(&format!("{maps}/of-a-team"), &changed).await.ok();
+    for name in ["conditions", "guard"] {
+        let (status, text) = line(name).await;
+        assert!(status == "fail" && text.contains("is not that of the policies"), "{name}: {text}");
+    }
+    cluster.uninstall().await;
+    cluster.api.delete(&format!("{maps}/of-a-team")).await.ok();
+}
