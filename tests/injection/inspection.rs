@@ -41,7 +41,7 @@ fn namespace(name: &str, labels: &[(&str, &str)]) -> Value {
     json!({"metadata": {"name": name, "labels": all}})
 }
 
-/// A policy that matches the same pods as that of the rendered chart, and takes less time to load.
+/// A policy that matches the same pods as those of the rendered chart, and takes less time to load.
 fn aws() -> PolicySet {
     let text = r#"
 apiVersion: fabric-injector.io/v1alpha1
@@ -54,7 +54,8 @@ spec:
     resources:
       [nvidia.com/gpu, aws.amazon.com/neuron, aws.amazon.com/neurondevice, aws.amazon.com/neuroncore,
        deviceclass.resource.kubernetes.io/neuron.aws.com, deviceclass.resource.kubernetes.io/gpu.nvidia.com,
-       gpu.nvidia.com/gpu, neuron.aws.com/device]
+       gpu.nvidia.com/gpu, neuron.aws.com/device, amd.com/gpu, gpu.amd.com/amdgpu,
+       deviceclass.resource.kubernetes.io/gpu.amd.com]
   match:
     anyAnnotation:
       nmp.nvidia.com/enable-multi-node-networking: "true"
