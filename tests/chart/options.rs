@@ -203,8 +203,14 @@ pub(crate) fn the_chart_describes_itself(helm: &Helm) {
     };
     let readme = show("readme");
     assert_eq!(readme.trim_end(), read(&chart().join("README.md")).trim_end());
-    for part in ["helm install", "--skip-tests", "nodeSelector"] {
-        assert!(readme.contains(part), "{part}");
+    // The command with which it begins renders the chart.
+    let install = readme.lines().find_map(|line| line.strip_prefix("helm install ")).unwrap();
+    let install = install.replace("CHART", chart().to_str().unwrap());
+    let mut command = Command::new(helm.binary());
+    command.arg("template").args(install.split(' ')).args(["--kube-version", "1.36.3"]);
+    assert!(command.args(["--set", "image.repository=x/y"]).output().unwrap().status.success(), "{install}");
+    for value in readme.lines().filter_map(|line| line.strip_prefix("| `")?.split(['`', '.']).next()) {
+        assert!(read(&chart().join("values.yaml")).contains(&format!("\n{value}:")), "{value}");
     }
     let metadata = yaml::read_value(&show("chart")).unwrap().root.unwrap();
     assert!(metadata["icon"].as_str().unwrap().starts_with("data:image/svg+xml;base64,"));

@@ -50,7 +50,7 @@ pub(super) async fn servers_may_do_what_they_need_and_nothing_else(cluster: &Clu
     }
     let reads_nodes = |verb: &str, group: &str, resource: &str| {
         [("", "nodes"), ("resource.k8s.io", "resourceslices")].contains(&(group, resource))
-            && ["get", "list", "watch"].contains(&verb)
+            && ["list", "watch"].contains(&verb)
     };
     let creates_events = |verb: &str, group: &str, resource: &str| {
         (verb, group, resource) == ("create", "events.k8s.io", "events")
