@@ -1,8 +1,9 @@
 //! The reconciliation of certificate and registration while the server runs.
 
+use std::pin::pin;
 use std::sync::Arc;
 
-use tokio::time::{Duration, sleep};
+use tokio::time::{Duration, sleep, timeout};
 
 use crate::cluster::{Reconciler, is_conflict};
 use fabric_engine::registration::{differing_condition, webhook_conditions};
@@ -11,6 +12,9 @@ use super::state::State;
 
 /// The longest time until the attempt after a conflict.
 const BACKOFF: Duration = Duration::from_millis(200);
+
+/// The time between two comparisons of the registered conditions with those of the policies, which may be reloaded.
+const COMPARISON: Duration = Duration::from_secs(3);
 
 /// The number of conflicts in a row that count as a failure: replicas that compete do not conflict so often.
 const MAX_CONFLICTS: u32 = 20;
@@ -48,7 +52,10 @@ pub(super) async fn run(mut reconciler: Reconciler, state: Arc<State>) {
                 failure = Some(error);
             }
         }
-        reconciler.wait().await;
+        let mut next = pin!(reconciler.wait());
+        while timeout(COMPARISON, &mut next).await.is_err() {
+            compare_conditions(&reconciler, &state);
+        }
     }
 }
 

@@ -197,6 +197,7 @@ const LIMITS: &[(&str, Option<&str>, &str)] = &[
     ("FILE: Allowed = Allowed { what: \"certificate or key\", mebibytes: 1,", None, "and 1 MiB for PEM"),
     ("BACKOFF: Duration = Duration::from_millis(200)", None, ""),
     ("MAX_CONFLICTS: u32 = 20", None, ""),
+    ("COMPARISON: Duration = Duration::from_secs(3)", None, ""),
     ("REGISTRATION: &str = \"registration\"", None, "`fabric_injector_registration_failures_total`"),
     (
         "CONDITIONS: &str = \"conditions\"",

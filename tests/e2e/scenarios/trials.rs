@@ -1,13 +1,16 @@
 //! What `check` tries: pods for the nodes of the cluster, each server, and the workloads that run.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use super::examination::{check, reports};
 use super::node_watch::{CLOUDS, all_know, start};
 use super::values;
 use crate::cluster::{Cluster, DEPLOYMENT};
 use crate::workloads::{TRIGGER, annotated_template, job};
-use crate::{eventually, nodes};
+use crate::{eventually, kubelet, nodes};
 
 const INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
 
@@ -140,11 +143,26 @@ pub(super) async fn policies_of_another_team_are_in_use_and_check_compares_their
         assert_eq!(status, "ok", "{name}: {text}");
     }
     let changed = json!({"data": {"lab.yaml": text.replace(TRIGGER, "team.example/fabric")}});
+    let reloads = "fabric_injector_reloads_total{what=\"policies\",result=\"success\"}";
+    let before = cluster.metric(reloads).await;
     cluster.api.merge(&format!("{maps}/of-a-team"), &changed).await.ok();
     for name in ["conditions", "guard"] {
         let (status, text) = line(name).await;
         assert!(status == "fail" && text.contains("is not that of the policies"), "{name}: {text}");
     }
+    eventually("both servers use the changed policy", async || cluster.metric(reloads).await == before + 2)
+        .await;
+    let reloaded = Instant::now();
+    for server in cluster.servers().await {
+        let address = server["status"]["podIP"].as_str().unwrap();
+        eventually("the server reports the conditions", async || {
+            let (_, report) = kubelet::get(address, 8080, "/readyz?verbose").await.unwrap();
+            report.contains("[!]conditions: the registered ones differ")
+        })
+        .await;
+    }
+    // Sooner than it reads its objects again.
+    assert!(reloaded.elapsed() < Duration::from_secs(15), "{:?}", reloaded.elapsed());
     cluster.uninstall().await;
     cluster.api.delete(&format!("{maps}/of-a-team")).await.ok();
 }
