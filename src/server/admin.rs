@@ -95,6 +95,7 @@ fn ready(state: &State, query: Option<&str>) -> Response<ReplyBody> {
 
 /// The metrics as OpenMetrics for a client that accepts it, else in the older format of Prometheus.
 fn metrics(state: &State, headers: &HeaderMap) -> Response<ReplyBody> {
+    state.metrics.nodes_age(state.nodes.load().ages(SystemTime::now()));
     let mut accepted = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
     if accepted.any(|value| value.contains("application/openmetrics-text")) {
         let media_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";

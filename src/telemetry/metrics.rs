@@ -1,8 +1,10 @@
 //! The metrics, named by the conventions of Prometheus. Every series exists from the start, and no label has a value
-//! that the author of a pod chooses.
+//! that the author of a pod chooses, except for the pods without the fabric by their namespace.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use prometheus_client::encoding::{EncodeLabelSet, text};
@@ -40,6 +42,17 @@ struct ReviewLabels {
     reason: Label,
     mode: &'static str,
 }
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct MissedLabels {
+    pod_namespace: String,
+    outcome: &'static str,
+    reason: Label,
+    mode: &'static str,
+}
+
+/// The limit on namespaces in labels. The pods of further ones have an empty one.
+const MOST_NAMESPACES: usize = 100;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct CodeLabel {
@@ -131,6 +144,9 @@ pub struct Metrics {
     /// The label that distinguishes injected pods from those that would be.
     mode: Mode,
     reviews: Family<ReviewLabels, Counter>,
+    without_fabric: Family<MissedLabels, Counter>,
+    /// The namespaces in the labels of the pods without the fabric.
+    namespaces: Mutex<BTreeSet<String>>,
     duration: Histogram,
     in_flight: Gauge,
     operations: Counter,
@@ -151,6 +167,7 @@ pub struct Metrics {
     events: Family<Labels<1>, Counter>,
     nodes: Gauge,
     node_watch: Family<Labels<1>, Gauge>,
+    nodes_age: Family<Labels<1>, Gauge<f64, AtomicU64>>,
 }
 
 impl Metrics {
@@ -160,6 +177,8 @@ impl Metrics {
             registry: Registry::default(),
             mode,
             reviews: Family::default(),
+            without_fabric: Family::default(),
+            namespaces: Mutex::default(),
             duration: Histogram::new(BUCKETS.iter().copied()),
             in_flight: Gauge::default(),
             operations: Counter::default(),
@@ -180,6 +199,7 @@ impl Metrics {
             events: Family::default(),
             nodes: Gauge::default(),
             node_watch: Family::default(),
+            nodes_age: Family::default(),
         };
         metrics.register();
         metrics.fill();
@@ -191,6 +211,11 @@ impl Metrics {
         let ours = self.registry.sub_registry_with_prefix("fabric_injector");
         ours.register("build", "Version of the program", Info::new([("version", env!("CARGO_PKG_VERSION"))]));
         ours.register("reviews", "Reviews by policy, outcome, reason and mode", self.reviews.clone());
+        ours.register(
+            "pods_without_fabric",
+            "Pods with GPUs that requested the fabric and do not get it, by namespace",
+            self.without_fabric.clone(),
+        );
         ours.register_with_unit(
             "review_duration",
             "Time from the head of a request to its response",
@@ -242,11 +267,19 @@ impl Metrics {
             "Whether the watch of the nodes is in this state",
             self.node_watch.clone(),
         );
+        ours.register_with_unit(
+            "nodes_age",
+            "Time for which the nodes in use have not been watched; 0 while they are",
+            Unit::Seconds,
+            self.nodes_age.clone(),
+        );
     }
 
     /// Creates every series: a rate then includes the first event.
     fn fill(&self) {
         self.fill_policy("");
+        // One, with which the family begins: namespaces are not known before their pods.
+        self.missed("", ReviewOutcome::Failed, Label::Borrowed("panic"));
         for code in Finding::codes() {
             drop(self.warnings.get_or_create(&CodeLabel { code: Label::Borrowed(code) }));
         }
@@ -276,6 +309,7 @@ impl Metrics {
             drop(self.registration_changes.get_or_create(&[("object", object)]));
         }
         self.nodes_in_use(WatchState::Off, 0);
+        self.nodes_age([Duration::ZERO; 2]);
     }
 
     fn fill_policy(&self, policy: &str) {
@@ -345,6 +379,28 @@ impl Metrics {
         for code in &record.warnings {
             self.warnings.get_or_create(&CodeLabel { code: code.clone().into() }).inc();
         }
+        if let Some(reason) = &record.without_fabric {
+            let namespace = record.namespace.as_deref().unwrap_or_default();
+            self.missed(namespace, record.outcome, reason.clone()).inc();
+        }
+    }
+
+    /// The pods of a namespace that do not get the fabric for a reason.
+    fn missed(&self, namespace: &str, outcome: ReviewOutcome, reason: Label) -> Counter {
+        let (outcome, mode) = (outcome.name(), self.mode.name());
+        let labels = MissedLabels { pod_namespace: self.label_of(namespace), outcome, reason, mode };
+        self.without_fabric.get_or_create_owned(&labels)
+    }
+
+    /// The label for a namespace: its name, or nothing if there are too many, or if it is no name. Any client can send
+    /// a review.
+    fn label_of(&self, namespace: &str) -> String {
+        let is_name = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+        let mut known = self.namespaces.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() < MOST_NAMESPACES && namespace.len() < 64 && namespace.bytes().all(is_name) {
+            known.insert(namespace.to_owned());
+        }
+        known.get(namespace).cloned().unwrap_or_default()
     }
 
     /// Counts a rejected request.
@@ -421,6 +477,13 @@ impl Metrics {
         self.nodes.set(i64::try_from(nodes).unwrap_or(i64::MAX));
         for state in WatchState::ALL {
             self.node_watch.get_or_create(&[("state", state.name())]).set(i64::from(state == now));
+        }
+    }
+
+    /// Records the time for which nodes and `ResourceSlices` have not been watched.
+    pub(crate) fn nodes_age(&self, [nodes, slices]: [Duration; 2]) {
+        for (resource, age) in [("nodes", nodes), ("resourceslices", slices)] {
+            self.nodes_age.get_or_create(&[("resource", resource)]).set(age.as_secs_f64());
         }
     }
 

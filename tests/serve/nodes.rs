@@ -132,6 +132,7 @@ async fn a_lost_watch_keeps_the_nodes_and_says_since_when() {
     let api = ApiServer::start(Listing::Nodes(vec!["alpha"])).await;
     let server = watching(&site, &api, policies.path().to_str().unwrap(), &[]).await;
     says(&server, true, "[+]nodes: 1 in use\n").await;
+    assert_eq!(server.metric("fabric_injector_nodes_age_seconds{resource=\"nodes\"}").await, 0);
     for (listing, lines) in
         [(Listing::Fails, "    etcd has no leader\n    hint: see whether"), (Listing::Forbidden, FORBIDDEN)]
     {
@@ -140,6 +141,12 @@ async fn a_lost_watch_keeps_the_nodes_and_says_since_when() {
         says(&server, true, &format!(", the last 1 stay in use\n{lines}")).await;
         assert_eq!(server.metric("fabric_injector_node_watch{state=\"stale\"}").await, 1);
         assert_eq!(server.metric("fabric_injector_nodes").await, 1);
+        let age = server.get("/metrics").await.text();
+        let age = age
+            .lines()
+            .find_map(|line| line.strip_prefix("fabric_injector_nodes_age_seconds{resource=\"nodes\"} "));
+        let age: f64 = age.unwrap().parse().unwrap();
+        assert!(age > 0.0 && age < 60.0, "{age}");
         let reply = site.client(&server).post(of_job("a", "train", |_| ())).await.unwrap();
         assert_eq!(response(&reply, "a")["patchType"], "JSONPatch");
     }

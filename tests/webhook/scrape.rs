@@ -46,11 +46,23 @@ impl Scrape {
         self.0.keys().map(String::as_str).collect()
     }
 
-    /// Fails unless these series, and no others, rose since then by so much. How long things took aside.
+    /// The pods of a namespace that did not get the fabric, by the reason: these series begin with the first one.
+    pub(crate) fn without_fabric(&self, namespace: &str) -> BTreeMap<&str, i64> {
+        let family = format!("fabric_injector_{WITHOUT_FABRIC}{{pod_namespace=\"{namespace}\",");
+        let series = self.0.iter().filter(|(series, _)| series.starts_with(&family));
+        series.map(|(series, count)| (series.split('"').nth(5).unwrap(), *count)).collect()
+    }
+
+    /// Fails unless these series, and no others, rose since then by so much. How long things took and the pods without the
+    /// fabric aside.
     #[track_caller]
     pub(crate) fn rose(&self, since: &Self, wanted: &[(&str, i64)]) {
-        assert_eq!(self.names(), since.names(), "every series is there from the start");
-        let timed = |name: &str| name.contains("_seconds_bucket");
+        let from_start = |scrape: &Self| {
+            let names = scrape.names().into_iter().filter(|name| !name.contains(WITHOUT_FABRIC));
+            names.map(str::to_owned).collect::<BTreeSet<_>>()
+        };
+        assert_eq!(from_start(self), from_start(since), "every series is there from the start");
+        let timed = |name: &str| name.contains("_seconds_bucket") || name.starts_with(WITHOUT_FABRIC);
         let changed = self.0.iter().filter_map(|(name, now)| {
             let name = name.strip_prefix("fabric_injector_").filter(|name| !timed(name))?;
             let rise = now - since.value(name);
@@ -60,6 +72,9 @@ impl Scrape {
         assert_eq!(changed, wanted.iter().copied().collect::<BTreeMap<_, _>>());
     }
 }
+
+/// The family of the pods without the fabric.
+const WITHOUT_FABRIC: &str = "pods_without_fabric_total";
 
 /// The series of a review's outcome.
 pub(crate) fn reviews(policy: &str, outcome: &str, reason: &str) -> String {

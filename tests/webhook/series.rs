@@ -1,6 +1,6 @@
 //! What is counted of each answer: these series rise, and no others.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use fabric_engine::admission::{OnError, Record};
@@ -94,12 +94,34 @@ async fn every_reason_not_to_serve_a_pod_is_counted_as_what_it_is() {
         "cost",
     ];
     let mut reasons = BTreeSet::from(elsewhere);
+    // Those that need nothing, and those that the API server refuses.
+    let in_order = [
+        "no_policy_matches",
+        "opted_out",
+        "mirror_pod",
+        "windows_pod",
+        "no_gpu_container",
+        "nothing_to_add",
+        "malformed_pod",
+    ];
     for (pod, policy, outcome, reason) in unserved(done) {
         let before = server.scrape();
         server.review(&review_of(&pod)).await;
-        server.scrape().rose(&before, &[(&reviews(policy, outcome, reason), 1), (ANSWERED, 1)]);
+        let now = server.scrape();
+        now.rose(&before, &[(&reviews(policy, outcome, reason), 1), (ANSWERED, 1)]);
+        // A pod with another value than `off` requests the fabric.
+        let is_missed = !in_order.contains(&reason) && reason != "trigger_value";
+        let count = |scrape: &Scrape| scrape.without_fabric("team").get(reason).copied().unwrap_or_default();
+        assert_eq!(count(&now) - count(&before), i64::from(is_missed), "{reason}");
         reasons.insert(reason);
     }
+    server
+        .review(&review_of(&pod_with(
+            &format!("/metadata/annotations/{}", TRIGGER.replace('/', "~1")),
+            json!("yes"),
+        )))
+        .await;
+    assert_eq!(server.scrape().without_fabric("team")["trigger_value"], 1);
     let all = [Reason::LEFT_ALONE, Reason::REFUSED, Reason::FAULTS].concat();
     assert_eq!(reasons, all.into_iter().collect(), "there is a pod for every reason");
 }
@@ -159,6 +181,33 @@ async fn a_pod_that_would_be_too_large_is_counted() {
     server.scrape().rose(&before, &[(&reviews("lab", "unchanged", "pod_limit"), 1), (ANSWERED, 1)]);
 }
 
+#[tokio::test]
+async fn an_injected_pod_that_uses_tcp_all_the_same_is_counted() {
+    let sources = PolicySources { policies: vec!["aws-efa".to_owned()], ..PolicySources::default() };
+    let server = Server::new(State::new(sources.load().unwrap(), OnError::Deny, Limits::default()));
+    let mut pod = pod_with_env("NCCL_NET", "Socket");
+    pod["metadata"]["annotations"] = json!({"nmp.nvidia.com/enable-multi-node-networking": "true"});
+    let response = server.review(&review_of(&pod)).await;
+    assert!(patched(&pod, &response)["metadata"]["annotations"]["fabric-injector.io/injected"].is_string());
+    assert_eq!(server.scrape().without_fabric("team"), BTreeMap::from([("socket_network", 1)]));
+}
+
+/// Any pod of the cluster can send reviews, and choose the namespace in them.
+#[tokio::test]
+async fn the_namespaces_in_labels_have_a_limit() {
+    let server = Server::lab();
+    for number in 0..110 {
+        let mut review = review_of(&pod_that_fails());
+        review["request"]["namespace"] = json!(format!("team-{number}"));
+        server.post(review.to_string()).await;
+    }
+    let now = server.scrape();
+    assert_eq!(now.without_fabric("team-98")["evaluation_failed"], 1);
+    assert!(now.without_fabric("team-99").is_empty());
+    // One place is that of pods without a namespace.
+    assert_eq!(now.without_fabric("")["evaluation_failed"], 11);
+}
+
 /// Every outcome of a review, with any policy. Those of the reasons that are not the engine's are counted without one.
 #[tokio::test]
 async fn every_reason_that_is_not_the_engine_s_is_counted_as_what_it_is() {
@@ -175,7 +224,9 @@ async fn every_reason_that_is_not_the_engine_s_is_counted_as_what_it_is() {
         let series = reviews("", outcome, reason);
         let before = server.scrape();
         server.post(review.to_string()).await;
-        assert_eq!(server.scrape().value(&series) - before.value(&series), 1, "{series}");
+        let now = server.scrape();
+        assert_eq!(now.value(&series) - before.value(&series), 1, "{series}");
+        assert_eq!(now.without_fabric("team").contains_key(reason), *reason != "not_a_new_pod", "{series}");
     }
     let tried: BTreeSet<&str> = cases.iter().map(|(_, _, reason, _)| *reason).collect();
     let of_pods = Record::REASONS.iter().filter(|(_, outcome)| !outcome.name().ends_with("advised"));

@@ -122,7 +122,11 @@ async fn warnings_are_given_where_no_rule_applies_and_the_reason_is_true() {
     assert_eq!(audit(&response)["outcome"], "skipped: no_rule_applies");
     let said = warnings(&response);
     assert_eq!(said[0], "fabric-injector: the pod has fewer GPUs than a node");
-    assert_eq!(said[1], "fabric-injector: left alone: no rule of the policy applies to this pod");
+    assert_eq!(
+        said[1],
+        "fabric-injector: left alone: no rule of the policy applies to this pod; change what the conditions of its rules read, \
+         or remove the annotation"
+    );
     assert!(annotation(&patched(&pod, &response), SKIPPED).contains(" (lab@"), "{response}");
 }
 

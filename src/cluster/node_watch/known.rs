@@ -59,9 +59,18 @@ pub(crate) struct Watched {
     pub(crate) error: Option<String>,
     /// Why the watch of the `ResourceSlices` failed. The nodes are in use without newer slices.
     pub(crate) slices_error: Option<String>,
+    /// The time since which it fails.
+    pub(crate) slices_since: Option<SystemTime>,
 }
 
 impl Watched {
+    /// The time for which nodes and `ResourceSlices` have not been watched.
+    pub(crate) fn ages(&self, now: SystemTime) -> [Duration; 2] {
+        let is_well = matches!(self.state, WatchState::Off | WatchState::Watching);
+        let since = [self.since.filter(|_| !is_well), self.slices_since];
+        since.map(|since| since.and_then(|since| now.duration_since(since).ok()).unwrap_or_default())
+    }
+
     /// The number of nodes in use.
     pub(crate) fn count(&self) -> usize {
         self.nodes.as_ref().map_or(0, |nodes| nodes.len())
@@ -133,6 +142,7 @@ pub(super) struct Known {
     /// True until slices are listed, or cannot be listed: until then, the devices of nodes are unknown.
     awaits_slices: bool,
     slices_error: Option<String>,
+    slices_since: Option<SystemTime>,
     state: WatchState,
     since: SystemTime,
     error: Option<String>,
@@ -151,6 +161,7 @@ impl Known {
             slices: Objects::new(Slice::read),
             awaits_slices: true,
             slices_error: None,
+            slices_since: None,
             state: WatchState::Starting,
             since: SystemTime::now(),
             error: None,
@@ -179,6 +190,8 @@ impl Known {
 
     fn turn_slices(&mut self, error: Option<String>, now: Instant) {
         if self.awaits_slices || self.slices_error != error {
+            let since = self.slices_since.unwrap_or_else(SystemTime::now);
+            self.slices_since = error.is_some().then_some(since);
             (self.awaits_slices, self.slices_error, self.due) = (false, error, Some(now));
         }
     }
@@ -228,7 +241,8 @@ impl Known {
         let nodes = are_used.then(|| Arc::new(self.nodes()));
         let (error, slices_error) = (self.error.clone(), self.slices_error.clone());
         let (state, since) = (self.state, Some(self.since));
-        publish(Watched { state, since, nodes, error, slices_error });
+        let slices_since = self.slices_since;
+        publish(Watched { state, since, nodes, error, slices_error, slices_since });
         // Not each time, because it visits all texts. The previous snapshot had the deleted nodes.
         if self.changes >= self.nodes.known.len() {
             self.texts.drop_unused();

@@ -48,6 +48,8 @@ pub struct Record {
     pub operations: usize,
     /// The codes of the warnings.
     pub warnings: Vec<String>,
+    /// The code that says why the pod requests the fabric and does not get it; none for other pods.
+    pub without_fabric: Option<Cow<'static, str>>,
     /// A message for the owner of the pod, if there is one.
     pub for_owner: Option<Box<ForOwner>>,
     /// In [`Mode::Audit`], the outcome is that of [`Mode::Inject`], and the pod is unchanged.
@@ -80,6 +82,7 @@ impl Record {
             allowed: response.allowed,
             operations: 0,
             warnings: Vec::new(),
+            without_fabric: None,
             for_owner: None,
             mode: Mode::Inject,
         }
@@ -153,7 +156,7 @@ pub fn answer_without_evaluation(
     let (version, request) = review::parse::<IgnoredAny>(body)?;
     let verdict = answer_other_request(&version, &request).unwrap_or_else(|| {
         if policies.may_concern(body) {
-            let why = format!("overloaded: {why}");
+            let why = format!("overloaded: {why}; create the pod again, and add replicas or CPU");
             let for_owner = || ForOwner::of_review(body, "overload", &why).map(Box::new);
             let for_owner = if on_error == OnError::Allow { for_owner() } else { None };
             let Verdict { response, record } = failed(&request, on_error, "overload", why);
@@ -194,8 +197,9 @@ pub(super) fn unsupported<O>(version: &str, request: &AdmissionRequest<O>) -> Op
             "AdmissionReview `{version}` is not supported; set `admissionReviewVersions: [\"v1\"]` in the webhook configuration"
         );
         let response = Response::deny(&request.uid, 400, "BadRequest", &why);
+        let without_fabric = Some(Cow::Borrowed("unsupported_version"));
         let record = Record::new(request, &response, ReviewOutcome::Refused).because("unsupported_version");
-        Verdict { response, record }
+        Verdict { response, record: Record { without_fabric, ..record } }
     })
 }
 
@@ -208,8 +212,9 @@ fn allowed<O>(request: &AdmissionRequest<O>, reason: &'static str) -> Verdict {
 fn failed<O>(request: &AdmissionRequest<O>, on_error: OnError, reason: &'static str, why: String) -> Verdict {
     let mut response = Response::fault(&request.uid, on_error, &why);
     response.audit_annotations.insert("outcome", format!("failed: {reason}"));
-    let record = Record { message: Some(why), ..Record::new(request, &response, ReviewOutcome::Failed) };
-    Verdict { response, record: record.because(reason) }
+    let (message, without_fabric) = (Some(why), Some(Cow::Borrowed(reason)));
+    let record = Record::new(request, &response, ReviewOutcome::Failed).because(reason);
+    Verdict { response, record: Record { message, without_fabric, ..record } }
 }
 
 /// Injects the pod of a request.
@@ -250,6 +255,7 @@ fn answer_pod(
         message: reason.map(|reason| cut(reason.to_string(), MAX_MESSAGE)),
         operations,
         warnings: mutation.warnings.iter().map(|warning| warning.code().to_owned()).collect(),
+        without_fabric: mutation.without_fabric().map(|code| Cow::Owned(code.to_owned())),
         for_owner: ForOwner::of(owner, &mutation, mode, on_error).map(Box::new),
         ..Record::new(request, &response, outcome)
     };

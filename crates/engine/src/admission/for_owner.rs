@@ -3,7 +3,6 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::workload::asks;
 use crate::{Mutation, Outcome, Reason};
 
 use super::response::{MAX_MESSAGE, Mode, NOT_INJECTED, OnError, cut, would_be_denied};
@@ -80,7 +79,7 @@ fn let_through(outcome: &Outcome, mode: Mode, on_error: OnError) -> Option<(Stri
     let reported = |reason: &Reason, text: String| Some((reason.code().to_owned(), text));
     match outcome {
         Outcome::Skipped { reason, .. } => reported(reason, format!("left alone: {reason}")),
-        Outcome::Unchanged { reason, .. } if is_unserved(reason) => {
+        Outcome::Unchanged { reason, .. } if reason.is_unmet_request() => {
             reported(reason, format!("left alone: {reason}"))
         }
         Outcome::Refused { reason } if reason.is_fault() && on_error == OnError::Allow => {
@@ -88,15 +87,6 @@ fn let_through(outcome: &Outcome, mode: Mode, on_error: OnError) -> Option<(Stri
         }
         Outcome::Refused { reason } if mode == Mode::Audit => reported(reason, would_be_denied(reason)),
         _ => None,
-    }
-}
-
-/// Returns whether a pod that is left unchanged requests the fabric, and may have GPUs.
-fn is_unserved(reason: &Reason) -> bool {
-    match reason {
-        Reason::AnnotationLimit { .. } | Reason::PodLimit => true,
-        Reason::TriggerValue { seen, wanted, .. } => asks(&Value::from(seen.as_str()), wanted),
-        _ => false,
     }
 }
 

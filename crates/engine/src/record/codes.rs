@@ -1,6 +1,9 @@
 //! The stable codes of reasons and warnings: metric labels, audit annotations, the report as JSON.
 
+use serde_json::Value;
+
 use super::report::{Kept, Reason, Warning, WarningKind};
+use crate::workload::asks;
 
 impl Reason {
     /// Codes of the reasons why a pod is left alone.
@@ -68,6 +71,15 @@ impl Reason {
         matches!(self, Self::TriggerValue { .. })
     }
 
+    /// Returns whether a pod that is unchanged for this reason requests the fabric, and may have GPUs.
+    pub(crate) fn is_unmet_request(&self) -> bool {
+        match self {
+            Self::AnnotationLimit { .. } | Self::PodLimit => true,
+            Self::TriggerValue { seen, wanted, .. } => asks(&Value::from(seen.as_str()), wanted),
+            _ => false,
+        }
+    }
+
     /// Returns whether the fault lies with the policy or the server rather than with the pod.
     pub(crate) fn is_fault(&self) -> bool {
         matches!(self, Self::EvaluationFailed { .. } | Self::NotIdempotent { .. } | Self::NodesUnknown)
@@ -103,6 +115,20 @@ impl Warning {
         "settings_elsewhere",
         "not_in_file",
         "kept_fabric",
+    ];
+
+    /// The codes of the warnings about injected pods whose data uses TCP all the same, with those of the built-in
+    /// policies.
+    pub const LEAVE_TCP: &[&str] = &[
+        "capability_without_root",
+        "fabric_disabled",
+        "fewer_gpus_than_node",
+        "instance_type_without_fabric",
+        "other_fi_provider",
+        "privilege_denied",
+        "socket_network",
+        "topology_unknown",
+        "unknown_rail_networks",
     ];
 
     /// Returns whether the warning requires action: the pod gets less than the policy has for it, or a value that may

@@ -19,6 +19,22 @@ pub struct Mutation {
     pub warnings: Vec<Warning>,
 }
 
+impl Mutation {
+    /// The code that says why a pod with GPUs requests the fabric and does not get it; `None` for other pods.
+    pub fn without_fabric(&self) -> Option<&str> {
+        match &self.outcome {
+            Outcome::Mutated(_) => {
+                self.warnings.iter().map(Warning::code).find(|code| Warning::LEAVE_TCP.contains(code))
+            }
+            Outcome::Skipped { reason: Reason::NoGpuContainer { .. }, .. } => None,
+            Outcome::Unchanged { reason, .. } if !reason.is_unmet_request() => None,
+            Outcome::Skipped { reason, .. }
+            | Outcome::Unchanged { reason, .. }
+            | Outcome::Refused { reason } => Some(reason.code()),
+        }
+    }
+}
+
 /// The outcome for one pod.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outcome {

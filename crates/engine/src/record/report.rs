@@ -164,12 +164,20 @@ impl fmt::Display for Reason {
             | Self::SeveralProviders { .. }
             | Self::SettingUndecided { .. }
             | Self::ConditionFalse { .. } => self.fmt_choice(f),
-            Self::NoRuleApplies => write!(f, "no rule of the policy applies to this pod"),
+            Self::NoRuleApplies => write!(
+                f,
+                "no rule of the policy applies to this pod; change what the conditions of its rules read, or remove the \
+                 annotation"
+            ),
             Self::AnnotationLimit { key } => {
-                write!(f, "with `{key}`, the pod's annotations would exceed the 256 KiB limit")
+                write!(f, "with `{key}`, the pod's annotations would exceed the 256 KiB limit; shorten them")
             }
             Self::PodLimit => {
-                write!(f, "with the additions of the policy, the pod would exceed the 3 MiB limit")
+                write!(
+                    f,
+                    "with the additions of the policy, the pod would exceed the 3 MiB limit; give it fewer containers, or \
+                     the policy shorter values"
+                )
             }
             Self::MalformedPod { path, wanted, seen } => {
                 write!(f, "`{path}` must be {wanted}, but is `{seen}`; the API server will refuse the pod")
@@ -192,7 +200,8 @@ impl fmt::Display for Reason {
             Self::NotIdempotent { path } => {
                 write!(
                     f,
-                    "the policy is not idempotent for this pod: `{path}` changes each time that it is applied"
+                    "the policy is not idempotent for this pod: `{path}` changes each time that it is applied; correct the \
+                     rule that sets it"
                 )
             }
             Self::Stopped => write!(f, "the evaluation took too long"),
@@ -202,7 +211,11 @@ impl fmt::Display for Reason {
                  of many node selector terms and values, or a loop within a loop in the policy; shorten them"
             ),
             Self::EvaluationFailed { place, expression, message, .. } => {
-                write!(f, "`{expression}` of {place} cannot be evaluated for this pod: {message}")
+                write!(
+                    f,
+                    "`{expression}` of {place} cannot be evaluated for this pod: {message}; correct the policy, or the \
+                     value of the pod that it reads"
+                )
             }
         }
     }

@@ -217,6 +217,10 @@ fn slices_that_can_no_longer_be_read_stay_in_use_unless_the_cluster_has_none() {
             (trial.claimable(), trial.published.last().unwrap().slices_error.as_deref()),
             (devices, error)
         );
+        let ages =
+            |trial: &Trial| trial.published.last().unwrap().ages(SystemTime::now() + Duration::from_mins(1));
+        let [nodes, slices] = ages(&trial);
+        assert_eq!((nodes, slices > Duration::ZERO), (Duration::ZERO, error.is_some()));
         trial.published.clear();
         trial.fail_slices(status);
         assert_eq!(trial.seen(), [], "the same is said once");
@@ -229,6 +233,7 @@ fn slices_that_can_no_longer_be_read_stay_in_use_unless_the_cluster_has_none() {
         let last = trial.published.last().unwrap();
         assert_eq!((last.state, last.slices_error.as_deref()), (WatchState::Watching, None));
         assert_eq!(trial.claimable(), 4);
+        assert_eq!(ages(&trial), [Duration::ZERO; 2]);
     }
 }
 
