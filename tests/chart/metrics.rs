@@ -2,8 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use fabric_engine::Reason;
-use fabric_engine::admission::Record;
 use serde_json::{Value, json};
 
 use crate::cases::{certificates, enabled, render, with};
@@ -101,6 +99,8 @@ pub(crate) fn every_alert_has_known_metrics_and_a_description(helm: &Helm) {
     }
     let wanted = [
         "FabricInjectorAbsent",
+        "FabricInjectorAdviceUnreachable",
+        "FabricInjectorNodesStale",
         "FabricInjectorCertificateExpiring",
         "FabricInjectorClientsStall",
         "FabricInjectorInjectionFailed",
@@ -113,10 +113,6 @@ pub(crate) fn every_alert_has_known_metrics_and_a_description(helm: &Helm) {
         "FabricInjectorOverloaded",
     ];
     assert_eq!(alerts, wanted.map(str::to_owned).into());
-    let page = read(&root().join("docs/operating.md"));
-    for alert in alerts {
-        assert!(page.contains(&format!("`{alert}`")), "docs/operating.md has no `{alert}`");
-    }
 }
 
 pub(crate) fn the_alert_on_reconciliation_exists_with_managed_certificates_only(helm: &Helm) {
@@ -153,52 +149,61 @@ fn alert(helm: &Helm, values: &Value, name: &str) -> Option<Value> {
     rules.as_array().unwrap().iter().find(|rule| rule["alert"] == name).cloned()
 }
 
-/// The reasons for which a pod that asks, and has GPUs, needs nothing; and those of pods that do not ask or have none.
-const IN_ORDER: [&str; 7] = [
-    "no_policy_matches",
-    "no_gpu_container",
-    "nothing_to_add",
-    "opted_out",
-    "mirror_pod",
-    "windows_pod",
-    "not_a_new_pod",
-];
-
-/// The values that a matcher of an expression for a label lists.
-fn listed<'e>(expression: &'e str, matcher: &str) -> BTreeSet<&'e str> {
-    let (_, list) = expression.split_once(matcher).unwrap_or_else(|| panic!("no {matcher} in {expression}"));
-    list.split('"').nth(1).unwrap().split('|').collect()
-}
-
-/// A reason that the program gets later is counted, unless somebody says that it is none.
-pub(crate) fn every_pod_that_asks_and_is_not_injected_is_counted_by_its_reason(helm: &Helm) {
-    let of_engine = [Reason::LEFT_ALONE, Reason::SKIPPED, Reason::REFUSED, Reason::FAULTS].concat();
-    let of_server = Record::REASONS.iter().map(|(reason, _)| *reason);
-    let known: BTreeSet<&str> = of_engine.into_iter().chain(of_server).collect();
-    assert!(IN_ORDER.iter().all(|reason| known.contains(reason)), "{known:?}");
+/// The first pod of a namespace creates its series. The servers decide which pods count.
+pub(crate) fn every_pod_without_the_fabric_is_counted_by_its_reason(helm: &Helm) {
     let rules = json!({"prometheusRule": {"enabled": true}});
     let rule = |name: &str| alert(helm, &rules, name).unwrap();
     let without = rule("FabricInjectorPodsWithoutFabric");
     let failed = rule("FabricInjectorInjectionFailed");
     let panels = dashboard()["panels"].as_array().unwrap().clone();
-    let panel = panels.iter().find(|panel| panel["title"] == "Pods without the fabric, by reason").unwrap();
-    let shown = panel["targets"][0]["expr"].as_str().unwrap();
-    let alerted = without["expr"].as_str().unwrap();
-    let failures = failed["expr"].as_str().unwrap();
-    for expression in [alerted, shown] {
-        assert_eq!(listed(expression, "reason!~"), IN_ORDER.into());
-    }
-    assert_eq!(listed(alerted, "outcome=~"), ["skipped", "refused", "unchanged"].into());
-    assert_eq!(listed(failures, "outcome="), ["failed"].into());
-    assert_eq!(listed(shown, "outcome=~"), ["skipped", "refused", "unchanged", "failed"].into());
-    assert!([alerted, failures, shown].iter().all(|expression| {
-        let (by, _) = expression.strip_prefix("sum by (").unwrap().split_once(')').unwrap();
-        by.split(", ").any(|label| label == "reason")
-    }));
-    assert_eq!(
-        (&failed["labels"]["severity"], &without["labels"]["severity"]),
-        (&json!("critical"), &json!("warning"))
+    let title = "Pods without the fabric, by namespace and reason";
+    let panel = panels.iter().find(|panel| panel["title"] == title).unwrap();
+    let counted = |labels: &str, window: &str, selector: &str| {
+        let pods = format!("fabric_injector_pods_without_fabric_total{{{selector}}}");
+        format!("sum by ({labels}) ((({pods} - ({pods} offset {window})) >= 0) or {pods})")
+    };
+    let own = "namespace=\"fabric-injector\"";
+    let labels = "pod_namespace, mode, outcome, reason";
+    let wanted = counted(labels, "10m", &format!("outcome!=\"failed\", {own}")) + " > 0";
+    assert_eq!(without["expr"], wanted);
+    // The team of the pods gets it.
+    assert_eq!(without["labels"], json!({"severity": "warning", "namespace": "{{ $labels.pod_namespace }}"}));
+    let shown = counted("pod_namespace, outcome, reason", "$__rate_interval", "namespace=\"$namespace\"");
+    assert_eq!(panel["targets"][0]["expr"], shown);
+    let failures = format!(
+        "sum by (reason) (increase(fabric_injector_reviews_total{{outcome=\"failed\", {own}}}[10m])) > 0"
     );
+    assert_eq!((&failed["expr"], &failed["labels"]["severity"]), (&json!(failures), &json!("critical")));
+}
+
+/// An alert that lasts longer than its window ends with the failures.
+pub(crate) fn the_alert_on_reconciliation_does_not_outlive_the_failures(helm: &Helm) {
+    let rule =
+        alert(helm, &json!({"prometheusRule": {"enabled": true}}), "FabricInjectorReconcileFailed").unwrap();
+    assert!(rule["expr"].as_str().unwrap().contains("[5m]") && rule["for"] == "10m", "{rule}");
+}
+
+/// The sections of the page for operators are those of the alerts.
+pub(crate) fn each_alert_links_to_its_section(helm: &Helm) {
+    let page = read(&root().join("docs/operating.md"));
+    let values = |url: &str| json!({"prometheusRule": {"enabled": true, "runbookUrl": url}});
+    for url in ["", "https://example.com/operating.md"] {
+        let objects = render(helm, &with(enabled("aws"), &values(url)));
+        for rule in objects.the("PrometheusRule")["spec"]["groups"][0]["rules"].as_array().unwrap() {
+            let name = rule["alert"].as_str().unwrap();
+            assert!(page.contains(&format!("\n### {name}\n")), "docs/operating.md has no section {name}");
+            let wanted = (!url.is_empty()).then(|| json!(format!("{url}#{}", name.to_lowercase())));
+            assert_eq!(rule["annotations"].get("runbook_url"), wanted.as_ref(), "{name}");
+        }
+    }
+}
+
+pub(crate) fn alerts_on_nodes_and_advice_exist_where_they_can_fire(helm: &Helm) {
+    let rules = |values: Value| with(json!({"prometheusRule": {"enabled": true}}), &values);
+    let has = |values: Value, name: &str| alert(helm, &rules(values), name).is_some();
+    assert!(has(json!({}), "FabricInjectorNodesStale") && has(json!({}), "FabricInjectorAdviceUnreachable"));
+    assert!(!has(json!({"nodes": {"watch": false}}), "FabricInjectorNodesStale"));
+    assert!(!has(json!({"advice": {"enabled": false}}), "FabricInjectorAdviceUnreachable"));
 }
 
 pub(crate) fn the_dashboard_in_the_cluster_is_the_file(helm: &Helm) {
