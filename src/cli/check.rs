@@ -5,9 +5,10 @@ use clap::Args;
 use serde_json::json;
 
 use crate::cluster::examine;
-use fabric_tools::inspection::{Line, Probe, Status};
+use fabric_tools::inspection::{Line, Probe, Status, checks};
 
 use super::ExitStatus;
+use super::fail_on::FailOnArguments;
 use super::output::{Format, Output};
 use super::parse::{annotation, namespace, object_name};
 
@@ -22,8 +23,9 @@ const VERSION: u32 = 1;
 #[derive(Debug, Args)]
 #[command(
     after_long_help = "Uses the cluster of `KUBECONFIG` or `~/.kube/config`, else the one of the pod in which it runs. A check that needs \
-    a right which is missing is a warning that names the right.\n\n\
-    Exit status: 0 no check fails; 1 a check fails; 2 bad usage, or the API server could not be reached."
+    a right which is missing is a warning that names the right; if most checks cannot be made, the line `rights` fails.\n\n\
+    Exit status: 0 no check fails; 1 a check fails, or a warning counts by `--fail-on`, whose codes are the names of checks; \
+    2 bad usage, or the API server could not be reached."
 )]
 pub(super) struct Arguments {
     /// The name of the release, or of its objects [default: the only one in the cluster]
@@ -51,11 +53,15 @@ pub(super) struct Arguments {
     /// The form of the output
     #[arg(short, long, value_enum, value_name = "FORMAT", default_value = "text")]
     output: Format,
+    #[command(flatten)]
+    fail_on: FailOnArguments,
 }
 
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<ExitStatus> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.context("the runtime cannot be started")?;
+    let fail_on = arguments.fail_on.given();
+    fail_on.map_or(Ok(()), |fail_on| fail_on.validate(checks()))?;
     let probe = Probe {
         namespace: arguments.namespace.clone(),
         annotations: arguments.annotations.clone(),
@@ -70,8 +76,12 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
         Format::Json => serde_json::to_string_pretty(&json!({"version": VERSION, "checks": lines}))? + "\n",
     };
     output.text(&text)?;
-    let has_failed = lines.iter().any(|line| line.status == Status::Fail);
-    Ok(if has_failed { ExitStatus::Refused } else { ExitStatus::Done })
+    let counts = |line: &Line| match line.status {
+        Status::Ok => false,
+        Status::Warn => fail_on.is_some_and(|fail_on| fail_on.counts(line.check)),
+        Status::Fail => true,
+    };
+    Ok(if lines.iter().any(counts) { ExitStatus::Refused } else { ExitStatus::Done })
 }
 
 /// The line of a check. Continuation lines are below its text.

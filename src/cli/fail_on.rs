@@ -13,6 +13,13 @@ pub(super) struct FindingArguments {
     /// The format of standard output
     #[arg(long, short, value_enum, value_name = "FORMAT", default_value_t = FindingFormat::Text)]
     pub(super) output: FindingFormat,
+    #[command(flatten)]
+    fail_on: FailOnArguments,
+}
+
+/// The options for warnings that count as a failure.
+#[derive(Debug, Args)]
+pub(super) struct FailOnArguments {
     /// Exit with status 1 if there are warnings, and no errors
     #[arg(long, conflicts_with = "fail_on")]
     fail_on_warning: bool,
@@ -35,6 +42,12 @@ pub(super) enum FindingFormat {
 
 impl FindingArguments {
     pub(super) fn fail_on(&self) -> Option<&FailOn> {
+        self.fail_on.given()
+    }
+}
+
+impl FailOnArguments {
+    pub(super) fn given(&self) -> Option<&FailOn> {
         if self.fail_on_warning { Some(&FailOn::Any) } else { self.fail_on.as_ref() }
     }
 }

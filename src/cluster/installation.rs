@@ -20,7 +20,7 @@ use fabric_engine::registration::ca_bundle;
 use fabric_policy::nodes::Nodes;
 use fabric_tools::inspection::{
     Certificate, DryRun, Facts, Line, Probe, Read, Refused, Release, Server, Workloads, endpoints, inspect,
-    is_restricted,
+    is_restricted, last_time,
 };
 
 use super::api::{cause, client_of};
@@ -38,6 +38,8 @@ const ADMIN_PORT: u64 = 8080;
 /// The pods of a page. One takes some 10 KiB, and ten times that while it is read.
 const PAGE: usize = 250;
 const FORBIDDEN: u16 = 403;
+/// The age up to which Events count: controllers pause for up to 17 minutes between two attempts.
+const RECENT: Duration = Duration::from_mins(20);
 
 /// Reads the cluster of a context, and examines the installation of this name. Fails if no API server answers.
 pub(crate) async fn examine(
@@ -62,6 +64,9 @@ pub(crate) async fn examine(
     let workloads = reader.workloads(&namespaces, &policies, &nodes).await;
     let dry_runs = reader.dry_runs(&namespaces, &policies, &nodes, probe).await;
     let facts = Facts {
+        pods: reader.pods().await,
+        pod_events: reader.pod_events().await,
+        events: recent_events(&client).await,
         servers: reader.servers(&endpoints).await,
         endpoints,
         guard: reader.admission_policy("guard").await,
@@ -111,6 +116,16 @@ async fn text(client: &Client, path: &str) -> Result<String, (u16, String)> {
     }
 }
 
+/// The Events of the last minutes about pods that could not be created.
+async fn recent_events(client: &Client) -> Read {
+    let mut events = get(client, "/api/v1/events?fieldSelector=reason%3DFailedCreate").await?;
+    let begin = humantime::format_rfc3339_seconds(SystemTime::now() - RECENT).to_string();
+    if let Some(items) = events["items"].as_array_mut() {
+        items.retain(|event| last_time(event) >= begin.as_str());
+    }
+    Ok(events)
+}
+
 /// An object or a list; `null` if there is none.
 async fn get(client: &Client, path: &str) -> Read {
     match text(client, path).await {
@@ -151,6 +166,23 @@ impl Reader<'_> {
         get(self.client, &format!("{slices}?labelSelector=kubernetes.io%2Fservice-name%3D{service}")).await
     }
 
+    /// The pods of the servers.
+    async fn pods(&self) -> Read {
+        let deployment = self.release.deployment.ok_or("the Deployment was not found")?;
+        let labels = deployment["spec"]["selector"]["matchLabels"].as_object().into_iter().flatten();
+        let pairs = labels.map(|(key, value)| format!("{key}%3D{}", value.as_str().unwrap_or_default()));
+        let selector = pairs.collect::<Vec<_>>().join("%2C").replace('/', "%2F");
+        let namespace = self.release.namespace().unwrap_or_default();
+        get(self.client, &format!("/api/v1/namespaces/{namespace}/pods?labelSelector={selector}")).await
+    }
+
+    /// The warnings about pods in the namespace of the servers.
+    async fn pod_events(&self) -> Read {
+        let namespace = self.release.namespace().ok_or("the namespace of the servers is not known")?;
+        let selector = "fieldSelector=type%3DWarning%2CinvolvedObject.kind%3DPod";
+        get(self.client, &format!("/api/v1/namespaces/{namespace}/events?{selector}")).await
+    }
+
     /// Queries all servers at the same time through the proxy of the API server.
     async fn servers(&self, slices: &Read) -> Vec<Server> {
         let (Ok(slices), Some(namespace)) = (slices, self.release.namespace()) else { return Vec::new() };
@@ -166,7 +198,7 @@ impl Reader<'_> {
                         Ok(_) => get(&client, &format!("{pod}/policies")).await,
                         Err(error) => Err(error.clone()),
                     };
-                    Server { name: endpoint.name, ready, in_use }
+                    Server { name: endpoint.name, is_ready: endpoint.is_ready, ready, in_use }
                 })
             })
             .collect();

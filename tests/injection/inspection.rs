@@ -106,6 +106,9 @@ fn healthy() -> Facts {
         webhooks: Ok(list(&[webhook()])),
         advice: Ok(rendered("ValidatingWebhookConfiguration", NAME)),
         deployments: Ok(list(&[deployment])),
+        pods: Ok(list(&[])),
+        pod_events: Ok(list(&[])),
+        events: Ok(list(&[])),
         namespaces: Ok(list(&[namespace("default", &[]), namespace("kube-system", &[])])),
         endpoints: Ok(list(&[endpoint_slice("10.0.0.1")])),
         certificate: Ok(Certificate {
@@ -140,6 +143,7 @@ fn endpoint_slice(address: &str) -> Value {
 fn server(name: &str, digest: &str) -> Server {
     Server {
         name: name.to_owned(),
+        is_ready: true,
         ready: Ok("[+]certificate: valid\n[+]policies: 1 in use\nready\n".to_owned()),
         in_use: Ok(json!({"mode": "inject", "policies": [{"name": "aws-efa", "digest": digest}]})),
     }
@@ -203,9 +207,12 @@ fn a_healthy_installation_passes_every_check() {
             "pod-security",
             "other-webhooks",
             "workloads",
+            "not-injected",
             "pod",
+            "rights",
         ]
     );
+    assert!(checks.iter().copied().eq(fabric_tools::inspection::checks()));
     assert!(lines.iter().all(|line| line.status == Status::Ok && line.remedy.is_empty()), "{lines:#?}");
 }
 
@@ -225,6 +232,35 @@ fn faults_of_the_release_are_reported() {
         facts.deployments.as_mut().unwrap()["items"][0]["metadata"]["labels"]["app.kubernetes.io/version"] =
             json!("9.9.9");
     });
+    // Why its pods do not run.
+    let pod = |name: &str, status: Value| json!({"metadata": {"name": name, "uid": name}, "status": status});
+    let waits = |reason: &str, message: &str| {
+        json!({"phase": "Pending", "containerStatuses": [{"started": false,
+            "state": {"waiting": {"reason": reason, "message": message}}}]})
+    };
+    let unscheduled = json!({"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False",
+        "message": "0/9 nodes are available"}]});
+    let reasons = "0 of 2 replicas ready\nexceeded quota: pods\n`a`: ImagePullBackOff: Back-off pulling image\n\
+                   `b`: CrashLoopBackOff: back-off 10s\n`c`: 0/9 nodes are available\n\
+                   `d`: FailedMount: secret \"tls\" not found\nsee `kubectl describe";
+    reported("release", Fail, reasons, &[], |facts| {
+        facts.deployments.as_mut().unwrap()["items"][0]["status"] = json!({"conditions": [
+            {"type": "ReplicaFailure", "status": "True", "message": "exceeded quota: pods"},
+        ]});
+        facts.pods = Ok(list(&[
+            pod("a", waits("ImagePullBackOff", "Back-off pulling image")),
+            pod("b", waits("CrashLoopBackOff", "back-off 10s")),
+            pod("c", unscheduled.clone()),
+            pod("d", waits("ContainerCreating", "")),
+            pod(
+                "e",
+                json!({"phase": "Running", "containerStatuses": [{"started": true, "state": {"running": {}}}]}),
+            ),
+        ]));
+        let event = |uid: &str, message: &str| json!({"involvedObject": {"uid": uid}, "reason": "FailedMount", "message": message});
+        facts.pod_events =
+            Ok(list(&[event("d", "old"), event("d", "secret \"tls\" not found"), event("e", "old")]));
+    });
     // Without the Deployment, the program does not know where certificate and policies are.
     reported(
         "release",
@@ -241,6 +277,8 @@ fn faults_of_the_release_are_reported() {
             "nodes",
             "pod-security",
             "workloads",
+            "not-injected",
+            "rights",
         ],
         |facts| {
             facts.deployments = Ok(list(&[]));
@@ -282,6 +320,10 @@ fn faults_of_the_registration_are_reported() {
     });
     reported("certificate", Fail, "with `caBundle` of `fabric-injector`: UnknownIssuer", &[], |facts| {
         facts.certificate.as_mut().unwrap().accepted = Err("UnknownIssuer".to_owned());
+    });
+    let skewed = "certificate not valid yet\nsynchronize the clocks of the nodes";
+    reported("certificate", Fail, skewed, &[], |facts| {
+        facts.certificate.as_mut().unwrap().accepted = Err("certificate not valid yet".to_owned());
     });
     reported("certificate", Warn, "(6 days)", &[], |facts| {
         facts.certificate.as_mut().unwrap().left = 6 * DAY;
@@ -396,7 +438,7 @@ fn nodes_whose_pods_do_not_get_what_they_offer_are_reported() {
 #[test]
 fn policies_that_do_not_load_or_are_not_in_use_are_reported() {
     use Status::{Fail, Warn};
-    let dependent = ["conditions", "guard", "nodes", "pod-security", "workloads"];
+    let dependent = ["conditions", "guard", "nodes", "pod-security", "workloads", "not-injected"];
     reported("policies", Fail, "cannot be loaded: unknown key", &dependent, |facts| {
         facts.policies = Err("unknown key".to_owned());
     });
@@ -465,7 +507,7 @@ type Change<'c> = &'c dyn Fn(&mut Facts);
 
 #[test]
 fn a_missing_right_costs_the_lines_that_need_it_and_is_named() {
-    let cases: [(Change<'_>, &[&str]); 11] = [
+    let cases: [(Change<'_>, &[&str]); 12] = [
         (&|facts| facts.advice = Err(FORBIDDEN.to_owned()), &["advice"]),
         (&|facts| facts.token[0] = Err(FORBIDDEN.to_owned()), &["token"]),
         (&|facts| facts.nodes = Err(FORBIDDEN.to_owned()), &["nodes"]),
@@ -482,10 +524,11 @@ fn a_missing_right_costs_the_lines_that_need_it_and_is_named() {
             },
             &["policies", "servers"],
         ),
-        (&|facts| facts.workloads = Err(FORBIDDEN.to_owned()), &["workloads"]),
+        (&|facts| facts.workloads = Err(FORBIDDEN.to_owned()), &["workloads", "not-injected"]),
+        (&|facts| facts.events = Err(FORBIDDEN.to_owned()), &["not-injected"]),
         (
             &|facts| facts.policies = Err(FORBIDDEN.to_owned()),
-            &["conditions", "guard", "policies", "nodes", "pod-security", "workloads"],
+            &["conditions", "guard", "policies", "nodes", "pod-security", "workloads", "not-injected"],
         ),
     ];
     for (fault, checks) in cases {
@@ -502,7 +545,13 @@ fn a_missing_right_costs_the_lines_that_need_it_and_is_named() {
         deployments: Err(FORBIDDEN.to_owned()),
         ..healthy()
     });
-    assert!(nothing.iter().all(|line| line.status != Status::Fail), "{nothing:#?}");
+    let failed: Vec<&Line> = nothing.iter().filter(|line| line.status == Status::Fail).collect();
+    // A gate that checked nothing is not green.
+    let [Line { check: "rights", seen, remedy, .. }] = &failed[..] else { panic!("{nothing:#?}") };
+    assert!(
+        seen == "2 of 18 checks were made" && remedy.contains("as a user who may read"),
+        "{seen} {remedy}"
+    );
 }
 
 /// Each fact that may not be read.

@@ -10,6 +10,7 @@ mod registration;
 mod release;
 mod servers;
 mod trials;
+mod uninjected;
 mod workloads;
 
 use core::time::Duration;
@@ -27,6 +28,7 @@ pub use namespaces::is_restricted;
 pub use probe::{DryRun, Probe};
 pub use release::Release;
 pub use servers::{Endpoint, Server, endpoints};
+pub use uninjected::last_time;
 pub use workloads::{Refused, Workloads};
 
 /// An object or a list; `null` if there is none, a sentence if it cannot be read.
@@ -63,6 +65,10 @@ pub struct Facts {
     pub advice: Read,
     /// The list of the Deployments that may be the servers.
     pub deployments: Read,
+    /// The list of the servers' pods.
+    pub pods: Read,
+    /// The list of the warnings about pods in their namespace.
+    pub pod_events: Read,
     /// The list of all namespaces.
     pub namespaces: Read,
     /// The list of the `EndpointSlices` of the Service.
@@ -76,10 +82,12 @@ pub struct Facts {
     pub token: [Read; 2],
     /// The nodes, which are only read where the servers watch them.
     pub nodes: Read<Arc<Nodes>>,
-    /// The answer of each server to which API servers send pods.
+    /// The answer of each server that has an address.
     pub servers: Vec<Server>,
-    /// The workloads whose pods would be refused now.
+    /// The workloads whose pods are not injected, or would be refused now.
     pub workloads: Read<Refused>,
+    /// The list of recent Events about pods that could not be created.
+    pub events: Read,
     pub dry_runs: Read<Vec<DryRun>>,
 }
 
@@ -100,35 +108,53 @@ pub struct Certificate {
     pub duration: Duration,
 }
 
+/// The checks of which each has one line.
+const EXAMINATIONS: [(&str, Check); 17] = [
+    ("kubernetes", release::kubernetes),
+    ("release", release::servers),
+    ("version", release::version),
+    ("webhook", registration::webhook),
+    ("endpoints", registration::endpoints),
+    ("certificate", registration::certificate),
+    ("advice", registration::advice),
+    ("conditions", registration::conditions),
+    ("guard", registration::guard),
+    ("token", registration::token),
+    ("policies", servers::policies),
+    ("servers", servers::state),
+    ("nodes", servers::nodes),
+    ("pod-security", namespaces::pod_security),
+    ("other-webhooks", namespaces::other_webhooks),
+    ("workloads", workloads::refused),
+    ("not-injected", uninjected::pods),
+];
+
+/// The names of all checks.
+pub fn checks() -> impl Iterator<Item = &'static str> {
+    EXAMINATIONS.iter().map(|(check, _)| *check).chain(["pod", "rights"])
+}
+
 /// Examines an installation: `wanted` is the name of the release or of its objects.
 pub fn inspect(facts: &Facts, wanted: Option<&str>, probe: &Probe) -> Vec<Line> {
     let release = Release::find(&facts.webhooks, &facts.deployments, wanted);
     let seen = Seen { facts, release, probe };
-    let checks: [(&'static str, Check); 16] = [
-        ("kubernetes", release::kubernetes),
-        ("release", release::servers),
-        ("version", release::version),
-        ("webhook", registration::webhook),
-        ("endpoints", registration::endpoints),
-        ("certificate", registration::certificate),
-        ("advice", registration::advice),
-        ("conditions", registration::conditions),
-        ("guard", registration::guard),
-        ("token", registration::token),
-        ("policies", servers::policies),
-        ("servers", servers::state),
-        ("nodes", servers::nodes),
-        ("pod-security", namespaces::pod_security),
-        ("other-webhooks", namespaces::other_webhooks),
-        ("workloads", workloads::refused),
-    ];
     let line = |check: &'static str, found: Found| {
         let (status, seen, remedy) = found.unwrap_or_else(|unmade| unmade);
         Line { check, status, seen, remedy }
     };
-    let checks = checks.into_iter().map(|(check, examine)| line(check, examine(&seen)));
+    let checks = EXAMINATIONS.iter().map(|(check, examine)| line(check, examine(&seen)));
     // One for each pod that was tried.
-    checks.chain(probe::examine(&seen).into_iter().map(|found| line("pod", found))).collect()
+    let mut lines: Vec<Line> =
+        checks.chain(probe::examine(&seen).into_iter().map(|found| line("pod", found))).collect();
+    lines.push(line("rights", rights(&lines)));
+    lines
+}
+
+/// A result in which most checks are missing is not one.
+fn rights(lines: &[Line]) -> Found {
+    let (all, unmade) = (lines.len(), lines.iter().filter(|line| line.seen.starts_with(NOT_CHECKED)).count());
+    let made = format!("{} of {all} checks were made", all - unmade);
+    if 2 * unmade > all { fail(made, format!("too few for a result: {GRANT}")) } else { ok(made) }
 }
 
 /// The subject of a check.
@@ -163,12 +189,21 @@ fn fail(seen: impl Into<String>, remedy: impl Into<String>) -> Found {
     found(Status::Fail, seen, remedy)
 }
 
+/// The text before the reason why a check was not made.
+const NOT_CHECKED: &str = "not checked: ";
+/// The remedy for a missing right.
+const GRANT: &str =
+    "run `check` as a user who may read this, or grant this right; it only reads, and creates nothing";
+
+/// The remedy for a certificate that is not valid yet.
+const CLOCKS: &str = "synchronize the clocks of the nodes: that of the server which made the certificate is ahead, and API \
+                      servers accept the certificate only when its validity has begun";
+
 /// A check without the object that it needs.
 #[allow(clippy::ptr_arg, reason = "for `map_err`")]
 fn unread(error: &String) -> Finding {
-    let right = "grant this right to the user who runs the check; it only reads, and creates nothing";
-    let remedy = if is_forbidden(error) { right } else { "" };
-    (Status::Warn, format!("not checked: {error}"), remedy.to_owned())
+    let remedy = if is_forbidden(error) { GRANT } else { "" };
+    (Status::Warn, format!("{NOT_CHECKED}{error}"), remedy.to_owned())
 }
 
 /// A check of an object that was not found, which another line reports.

@@ -112,7 +112,7 @@ pub(super) async fn servers_know_the_nodes_and_keep_them_when_they_may_no_longer
     assert!(nodes_decide(cluster).await);
     let (_, said) = outcome(&mut cluster.program(&["check"])).await;
     let told = format!(" reports\n{:22}[!]nodes: the watch failed at ", "");
-    assert!(said.contains("warn  servers") && said.matches(&told).count() == 2, "{said}");
+    assert!(said.contains("fail  servers") && said.matches(&told).count() == 2, "{said}");
 
     cluster.api.create(&binding).await.ok();
     all_know(cluster).await;

@@ -43,6 +43,11 @@ fn the_pod_is_made_in_a_namespace_whose_pods_the_webhook_gets() {
     assert_eq!(chosen(&all, aws()), some("default"));
     assert_eq!(chosen(&all[..2], aws()), some("a"));
     assert_eq!(chosen(&all[3..], aws()), None);
+    // Its level may refuse what a policy adds.
+    let level = ("pod-security.kubernetes.io/enforce", "restricted");
+    let refusing = namespace("default", &[level]);
+    assert_eq!(chosen(&[refusing.clone(), all[0].clone()], aws()), some("b"));
+    assert_eq!(chosen(&[refusing, namespace("b", &[level])], aws()), some("default"));
     let matcher = "anyAnnotation: {lab/fabric: 'true'}\n    namespaces: [b]";
     assert_eq!(
         chosen(&all, set(vec![policy("lab", matcher, "  rules: [{name: a, env: {A: b}}]")])),
@@ -234,6 +239,14 @@ fn there_is_a_line_for_each_pod() {
     let azure =
         format!("{with}, `fabric-injector.io/provider: azure`) is not injected: it has no annotation");
     assert!(seen.len() == 2 && seen[1].0 == Status::Fail && seen[1].1.starts_with(&azure), "{seen:?}");
+}
+
+#[test]
+fn a_pod_for_nodes_that_the_cluster_does_not_have_is_an_example() {
+    let example = "`node.kubernetes.io/instance-type: p5.48xlarge`), an example, because the cluster has no such node, is injected";
+    reported("pod", Status::Ok, example, &["nodes"], |facts| {
+        facts.nodes = Ok(Arc::new(Nodes::read(&json!({"items": [{"metadata": {"name": "b"}}]})).unwrap()));
+    });
 }
 
 #[test]

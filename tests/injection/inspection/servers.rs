@@ -8,8 +8,12 @@ use super::{endpoint_slice, healthy, list, reported, without};
 #[test]
 fn a_server_is_asked_once_however_many_addresses_it_has() {
     let both = endpoints(&list(&[endpoint_slice("10.0.0.1"), endpoint_slice("fd00::1")]));
-    let found: Vec<_> = both.iter().map(|one| (one.name.as_str(), one.admin_port)).collect();
-    assert_eq!(found, [("server-0", Some(8081)), ("server-1", Some(8081))]);
+    let found: Vec<_> = both.iter().map(|one| (one.name.as_str(), one.admin_port, one.is_ready)).collect();
+    let servers = [("server-0", true), ("server-1", true), ("server-2", false)];
+    assert_eq!(found, servers.map(|(name, is_ready)| (name, Some(8081), is_ready)));
+    let mut ending = endpoint_slice("10.0.0.1");
+    ending["endpoints"][2]["conditions"]["terminating"] = json!(true);
+    assert_eq!(endpoints(&list(&[ending])).len(), 2);
     let bare = json!({"endpoints": [{"addresses": ["10.0.0.9"]}]});
     let found: Vec<_> = endpoints(&list(&[bare])).into_iter().map(|one| (one.name, one.admin_port)).collect();
     assert_eq!(found, [("10.0.0.9".to_owned(), None)]);
@@ -63,11 +67,33 @@ fn every_server_has_to_answer_in_the_configured_mode() {
 #[test]
 fn what_any_server_reports_is_reported_with_its_name() {
     use Status::{Fail, Warn};
+    let reload = "`server-1` reports\n[!]policies: the last reload failed, the previous version is in use\ncorrect the file";
+    reported("servers", Warn, reload, &[], |facts| {
+        facts.servers[1].ready =
+            Ok("[!]policies: the last reload failed, the previous version is in use\nready\n".to_owned());
+    });
+    // Pods get the fabric of the nodes that were known last, or none, for as long as that lasts.
     let stale = "[+]listener: accepting\n[!]nodes: the watch failed at 2026-11-24T09:12:07Z, the last 9 stay in use\n    refused\nready\n";
-    let wanted = "`server-1` reports\n[!]nodes: the watch failed at 2026-11-24T09:12:07Z, the last 9 stay in use\n    refused\n";
-    reported("servers", Warn, wanted, &[], |facts| facts.servers[1].ready = Ok(stale.to_owned()));
+    let wanted = "`server-1` reports\n[!]nodes: the watch failed at 2026-11-24T09:12:07Z, the last 9 stay in use\n    refused\ncorrect what the lines name: without a list";
+    reported("servers", Fail, wanted, &[], |facts| facts.servers[1].ready = Ok(stale.to_owned()));
+    for failed in ["[!]nodes: none in use", "[!]resource-slices: the watch failed"] {
+        reported("servers", Fail, &format!("`server-0` reports\n{failed}\n"), &[], |facts| {
+            facts.servers[0].ready = Ok(format!("{failed}\nready\n"));
+        });
+    }
+    // A server that is not ready is asked, too, and its policies do not count.
     reported("servers", Fail, "`server-0` reports\n[-]nodes: none in use", &[], |facts| {
+        facts.servers[0].is_ready = false;
         facts.servers[0].ready = Ok("[-]nodes: none in use\nnot ready\n".to_owned());
+        facts.servers[0].in_use = Ok(json!({"mode": "inject", "policies": []}));
+    });
+    let skewed = "[-]certificate: not valid before 2026-11-24T09:12:07Z\nsynchronize the clocks of the nodes";
+    reported("servers", Fail, skewed, &["policies"], |facts| {
+        for server in &mut facts.servers {
+            server.is_ready = false;
+            server.ready =
+                Ok("[-]certificate: not valid before 2026-11-24T09:12:07Z\nnot ready\n".to_owned());
+        }
     });
 }
 

@@ -53,6 +53,84 @@ fn tried(policies: &PolicySet, namespaces: &[Value], pages: &[&[Value]]) -> Refu
     workloads.finish()
 }
 
+#[test]
+fn running_pods_without_the_stamp_are_named_with_their_owners() {
+    let young = |pod: &mut Value| pod["metadata"]["labels"] = json!({});
+    let injected = |pod: &mut Value| {
+        young(pod);
+        pod["metadata"]["annotations"]["fabric-injector.io/injected"] = json!("lab@0");
+        pod["metadata"]["creationTimestamp"] = json!("2026-11-26T12:00:00Z");
+    };
+    let mistaken = |pod: &mut Value| {
+        young(pod);
+        pod["metadata"]["annotations"] = json!({"lab/fabric": "yes"});
+    };
+    let off = |pod: &mut Value| {
+        young(pod);
+        pod["metadata"]["annotations"] = json!({"lab/fabric": "false"});
+    };
+    let pods = [
+        pod("a-0", Some(("Job", "a")), young),
+        pod("a-1", Some(("Job", "a")), young),
+        pod("b-0", Some(("Job", "b")), injected),
+        pod("c-0", Some(("Job", "c")), mistaken),
+        pod("d-0", Some(("Job", "d")), off),
+        pod("old", Some(("Job", "old")), |_| ()),
+        // An earlier version of the policy did not refuse it.
+        pod("before", Some(("Job", "before")), |pod| {
+            pod["metadata"]["annotations"]["fabric-injector.io/injected"] = json!("lab@0");
+        }),
+        pod("without", Some(("Job", "e")), |pod| {
+            young(pod);
+            pod["spec"]["containers"][0]["resources"] = json!({});
+        }),
+    ];
+    let policies = refusing();
+    let event = |name: &str, at: &str, message: &str| {
+        json!({"involvedObject": {"kind": "Job", "namespace": "team", "name": name}, "lastTimestamp": at,
+            "reason": "FailedCreate", "message": message})
+    };
+    let denied = "Error creating: admission webhook \"pods.fabric-injector.io\" denied the request: fabric-injector: why";
+    let events = [
+        event("f", "2026-11-26T12:00:01Z", denied),
+        // It was refused before its pods were injected.
+        event("b", "2026-11-26T11:59:00Z", denied),
+        event("g", "2026-11-26T12:00:01Z", "exceeded quota"),
+    ];
+    let fault = |facts: &mut Facts| {
+        facts.workloads = Ok(tried(&policies, &[namespace("team", &[])], &[&pods]));
+        facts.events = Ok(list(&events));
+    };
+    let wanted = format!(
+        "4 running pods requested the fabric and are not injected: `Job team/a`, `Job team/c`, `Job team/old`\n\
+         `Job team/c`: the annotation `lab/fabric` is `yes`, but only `true` requests the fabric\n\
+         `Job team/old`: the pod is too old; remove the label\n\
+         new pods of `Job team/f` are refused: {denied}\ncorrect what a line names"
+    );
+    reported("not-injected", Status::Fail, &wanted, &["workloads"], fault);
+    // The example of the page.
+    let mut facts = healthy();
+    let alone =
+        [pod("train-0", Some(("Job", "train")), young), pod("train-1", Some(("Job", "train")), young)];
+    let alone = alone.map(|mut pod| {
+        pod["metadata"]["namespace"] = json!("default");
+        pod
+    });
+    facts.workloads = Ok(tried(&policies, &[namespace("default", &[])], &[&alone]));
+    let line = super::lines(&facts).into_iter().find(|line| line.check == "not-injected").unwrap();
+    let page = std::fs::read_to_string(crate::helpers::root().join("docs/check-installation.md")).unwrap();
+    let example = format!("fail  not-injected    {}\n{:22}remedy: {}\n", line.seen, "", line.remedy);
+    assert!(page.contains(&example), "{example}");
+    let audited = "4 running pods requested the fabric and are not injected, in audit mode";
+    reported("not-injected", Status::Ok, audited, &["workloads", "servers", "guard"], |facts| {
+        fault(facts);
+        super::without(facts, "--mode");
+        let arguments = "/items/0/spec/template/spec/containers/0/args";
+        let arguments = facts.deployments.as_mut().unwrap().pointer_mut(arguments).unwrap();
+        arguments.as_array_mut().unwrap().push(json!("--mode=audit"));
+    });
+}
+
 fn found(refused: &Refused) -> Vec<(&str, Vec<&str>)> {
     let all = refused.workloads.iter();
     all.map(|(reason, names)| (reason.as_str(), names.iter().map(String::as_str).collect())).collect()
@@ -150,6 +228,6 @@ fn the_line_names_the_first_workloads_of_each_reason_and_their_number() {
                   `Job team/2`, `Job team/3`, `Job team/4` and 2 more: the nodes are of two providers: select those of \
                   one\ncorrect these workloads, before an upgrade";
     reported("workloads", Warn, wanted, &[], |facts| {
-        facts.workloads = Ok(Refused { asking: 9, workloads: workloads.clone() });
+        facts.workloads = Ok(Refused { asking: 9, workloads: workloads.clone(), ..Refused::default() });
     });
 }

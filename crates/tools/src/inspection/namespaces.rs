@@ -30,6 +30,12 @@ pub fn is_restricted(namespaces: &Read, wanted: &str) -> bool {
     all.any(|one| name(one) == wanted && one["metadata"]["labels"][ENFORCE] == "restricted")
 }
 
+/// Returns whether a namespace enforces a level that may refuse additions of policies.
+pub(super) fn enforces_level(namespace: &Value) -> bool {
+    let level = &namespace["metadata"]["labels"][ENFORCE];
+    level == "baseline" || level == "restricted"
+}
+
 /// Returns whether a policy injects pods of a namespace.
 pub(super) fn takes(policy: &Policy, namespace: &str) -> bool {
     let only = &policy.definition().matcher.namespaces;

@@ -6,7 +6,7 @@ use fabric_engine::admission::{UNCHANGED, WOULD_BE_INJECTED};
 use fabric_engine::policy_set::PolicySet;
 use fabric_engine::{PROVIDER, SKIPPED, STAMP};
 
-use super::namespaces::{selects, takes};
+use super::namespaces::{enforces_level, selects, takes};
 use super::{Found, Read, Release, Seen, fail, is_forbidden, list, name, ok, unread};
 
 /// The choices of the user for the pod.
@@ -66,7 +66,8 @@ impl DryRun {
 
 impl Probe {
     /// The namespace of the pod: without a choice, `default` if the webhook gets its pods, else the first such
-    /// namespace, of those that the first policy takes.
+    /// namespace, of those that the first policy takes. One that enforces a Pod Security level may refuse the pod, and
+    /// comes last.
     pub fn namespace(
         &self,
         release: &Release<'_>,
@@ -76,9 +77,11 @@ impl Probe {
         let (None, Ok(namespaces), Some(webhook)) = (&self.namespace, namespaces, release.webhook) else {
             return Some(self.namespace.clone().unwrap_or_else(|| "default".to_owned()));
         };
-        let known = list(namespaces, "items").filter(|one| selects(&webhook["webhooks"][0], one)).map(name);
-        let taken = known.filter(|name| policies.policies().first().is_none_or(|policy| takes(policy, name)));
-        taken.min_by_key(|name| (*name != "default", *name)).map(str::to_owned)
+        let known = list(namespaces, "items").filter(|one| selects(&webhook["webhooks"][0], one));
+        let taken =
+            known.filter(|one| policies.policies().first().is_none_or(|policy| takes(policy, name(one))));
+        let chosen = taken.min_by_key(|one| (enforces_level(one), name(one) != "default", name(one)));
+        chosen.map(|one| name(one).to_owned())
     }
 
     /// Whether the user describes the pod, at least in part.
@@ -98,7 +101,8 @@ fn of(seen: &Seen<'_>, dry_run: &DryRun) -> Found {
     let DryRun { namespace, result, warnings, .. } = dry_run;
     let own = warnings.iter().filter(|warning| warning.starts_with("fabric-injector: "));
     let said = own.fold(String::new(), |all, warning| all + "\n" + warning);
-    let place = dry_run.place();
+    let place = dry_run.place()
+        + if is_example(seen) { ", an example, because the cluster has no such node," } else { "" };
     let has_reason = "the warning has the reason";
     let pod = match result {
         Ok(pod) => pod,
@@ -136,6 +140,14 @@ fn of(seen: &Seen<'_>, dry_run: &DryRun) -> Found {
             fail(seen_so, if said.is_empty() { uncalled(seen, namespace) } else { has_reason.to_owned() })
         }
     }
+}
+
+/// Returns whether the pods are for nodes that policies know, and not for those of the cluster.
+fn is_example(seen: &Seen<'_>) -> bool {
+    let (Ok(policies), Ok(nodes)) = (&seen.facts.policies, &seen.facts.nodes) else { return false };
+    let mut gpus = policies.policies().iter().flat_map(|policy| policy.definition().gpu_resources());
+    let watched = seen.release.option("--watch-nodes").next().is_some();
+    watched && !seen.probe.describes_pod() && !gpus.any(|gpu| nodes.iter().any(|node| node.count(gpu) > 0))
 }
 
 /// The known causes for a pod without a trace of the webhook. The API server does not report to a client which webhooks

@@ -11,8 +11,8 @@ use fabric_yaml::counted;
 
 use super::release::registered;
 use super::{
-    Certificate, Finding, Found, Read, Seen, Status, fail, is_forbidden, list, missing, name, names, ok,
-    servers, text, unread, warn,
+    CLOCKS, Certificate, Finding, Found, Read, Seen, Status, fail, is_forbidden, list, missing, name, names,
+    ok, servers, text, unread, warn,
 };
 
 /// The remedy for an object that differs from the chart's.
@@ -44,10 +44,10 @@ pub(super) fn webhook(seen: &Seen<'_>) -> Found {
 pub(super) fn endpoints(seen: &Seen<'_>) -> Found {
     let (service, namespace) = seen.service()?;
     let slices = seen.facts.endpoints.as_ref().map_err(unread)?;
-    match servers::endpoints(slices).len() {
+    match servers::endpoints(slices).iter().filter(|endpoint| endpoint.is_ready).count() {
         0 => fail(
             format!("the Service `{namespace}/{service}` has no ready replica"),
-            "start a replica, or see why none is ready: the line `release` has the command",
+            "start a replica, or see why none is ready: the lines `release` and `servers` have the reason",
         ),
         ready => ok(format!("the Service `{namespace}/{service}` has {}", counted(ready, "ready endpoint"))),
     }
@@ -72,13 +72,18 @@ pub(super) fn certificate(seen: &Seen<'_>) -> Found {
             "API servers do not accept the certificate of the Secret `{secret}` with `caBundle` of `{}`: {error}",
             name(webhook)
         );
-        return fail(refused, source(seen, webhook));
+        return fail(refused, trust(seen, webhook, error));
     }
     let days = left.as_secs() / (24 * 60 * 60);
     let valid = format!(
         "the certificate of the Secret `{secret}` is one of `caBundle`, and valid until {expires} ({days} days)"
     );
     if *left < SOON.min(*duration / 4) { warn(valid, source(seen, webhook)) } else { ok(valid) }
+}
+
+/// The remedy for a certificate that API servers do not accept.
+fn trust(seen: &Seen<'_>, webhook: &Value, error: &str) -> &'static str {
+    if error.contains("not valid yet") { CLOCKS } else { source(seen, webhook) }
 }
 
 /// The remedy for a certificate, by its source.
@@ -132,7 +137,7 @@ pub(super) fn advice(seen: &Seen<'_>) -> Found {
                 "API servers do not accept the certificate with `caBundle` of the ValidatingWebhookConfiguration, \
                  and workloads get no advice: {error}"
             );
-            warn(refused, source(seen, webhook))
+            warn(refused, trust(seen, webhook, error))
         }
     }
 }

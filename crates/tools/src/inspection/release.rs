@@ -110,11 +110,48 @@ pub(super) fn servers(seen: &Seen<'_>) -> Found {
     let counts = format!("the Deployment `{namespace}/{name}` has {ready} of {wanted} replicas ready");
     let remedy =
         format!("see `kubectl describe deployment {name} --namespace {namespace}` and the log of its pods");
+    let with_reasons = |counts: String| [&[counts][..], &waiting(seen, deployment)].concat().join("\n");
     match ready {
-        0 => fail(counts, remedy),
-        _ if ready < wanted || updated < wanted => warn(format!("{counts}, and {updated} updated"), remedy),
+        0 => fail(with_reasons(counts), remedy),
+        _ if ready < wanted || updated < wanted => {
+            warn(with_reasons(format!("{counts}, and {updated} updated")), remedy)
+        }
         _ => ok(counts),
     }
+}
+
+/// Why servers do not run, a line for each: pods that are not created, not scheduled or not started.
+fn waiting(seen: &Seen<'_>, deployment: &Value) -> Vec<String> {
+    let condition = |object: &Value, kind: &str, status: &str| {
+        let mut all = list(&object["status"], "conditions");
+        let found = all.find(|one| one["type"] == kind && one["status"] == status)?;
+        Some(text(found, "message").to_owned())
+    };
+    let of_pod = |pod: &Value| {
+        let containers = || list(&pod["status"], "containerStatuses");
+        let of_container = containers().find_map(|container| {
+            let waits = &container["state"]["waiting"];
+            let (reason, message) = (text(waits, "reason"), text(waits, "message"));
+            // These are part of each start.
+            (!["", "ContainerCreating", "PodInitializing"].contains(&reason))
+                .then(|| format!("{reason}: {message}"))
+        });
+        let of_events = || {
+            let events = seen.facts.pod_events.iter().flat_map(|all| list(all, "items"));
+            let own = events.filter(|event| event["involvedObject"]["uid"] == pod["metadata"]["uid"]);
+            own.last().map(|event| format!("{}: {}", text(event, "reason"), text(event, "message")))
+        };
+        let is_waiting =
+            pod["status"]["phase"] == "Pending" && containers().all(|one| one["started"] != true);
+        let unscheduled = condition(pod, "PodScheduled", "False");
+        let why = of_container.or(unscheduled).or_else(|| of_events().filter(|_| is_waiting))?;
+        Some(format!("`{}`: {}", super::name(pod), why.trim_end_matches(": ")))
+    };
+    let uncreated = condition(deployment, "ReplicaFailure", "True");
+    uncreated
+        .into_iter()
+        .chain(seen.facts.pods.iter().flat_map(|pods| list(pods, "items")).filter_map(of_pod))
+        .collect()
 }
 
 /// Compares the version of the servers, by the label of the chart, with that of this program.

@@ -11,16 +11,19 @@ use fabric_policy::Policy;
 use fabric_yaml::counted;
 
 use super::{
-    Finding, Found, Read, Seen, Status, fail, found, is_forbidden, list, names, ok, text, unread, warn,
+    CLOCKS, Finding, Found, Read, Seen, Status, fail, found, is_forbidden, list, names, ok, text, unread,
+    warn,
 };
 
-/// A server to which API servers send pods.
+/// A server with an address.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Endpoint {
     /// The name of its pod, or its address if it is none.
     pub name: String,
     /// The port of its resources without TLS.
     pub admin_port: Option<u64>,
+    /// True if API servers send pods to it.
+    pub is_ready: bool,
 }
 
 /// The status of a server.
@@ -28,35 +31,36 @@ pub struct Endpoint {
 pub struct Server {
     /// That of its [`Endpoint`].
     pub name: String,
+    pub is_ready: bool,
     /// `/readyz?verbose`
     pub ready: Read<String>,
     /// `/policies`
     pub in_use: Read,
 }
 
-/// The ready endpoints in a list of `EndpointSlices`, each once: one slice has the IPv4 addresses, another one those of
-/// IPv6.
+/// The endpoints in a list of `EndpointSlices` that do not end, each once: one slice has the IPv4 addresses, another one
+/// those of IPv6.
 pub fn endpoints(slices: &Value) -> BTreeSet<Endpoint> {
     let mut found = BTreeSet::new();
     for slice in list(slices, "items") {
         let admin_port =
             list(slice, "ports").find(|port| port["name"] == "admin").and_then(|port| port["port"].as_u64());
-        let ready = list(slice, "endpoints").filter(|endpoint| endpoint["conditions"]["ready"] != false);
-        found.extend(ready.map(|endpoint| {
+        let stay = list(slice, "endpoints").filter(|endpoint| endpoint["conditions"]["terminating"] != true);
+        found.extend(stay.map(|endpoint| {
             let address = endpoint["addresses"][0].as_str().unwrap_or_default();
             let name = endpoint["targetRef"]["name"].as_str().unwrap_or(address).to_owned();
-            Endpoint { name, admin_port }
+            Endpoint { name, admin_port, is_ready: endpoint["conditions"]["ready"] != false }
         }));
     }
     found
 }
 
-/// The servers that API servers call, at least one.
+/// The servers that have an address, at least one.
 fn servers<'f>(seen: &Seen<'f>) -> Result<&'f [Server], Finding> {
     seen.service()?;
     seen.facts.endpoints.as_ref().map_err(unread)?;
     match seen.facts.servers.as_slice() {
-        [] => Err(unread(&"no server is ready: see the line `endpoints`".to_owned())),
+        [] => Err(unread(&"no server runs: see the line `release`".to_owned())),
         servers => Ok(servers),
     }
 }
@@ -72,7 +76,11 @@ pub(super) fn policies(seen: &Seen<'_>) -> Found {
     }
     let loaded: BTreeSet<&str> = seen.policies()?.policies().iter().map(Policy::stamp).collect();
     let mut others: BTreeMap<BTreeSet<String>, Vec<&str>> = BTreeMap::new();
-    for server in servers(seen)? {
+    let servers = servers(seen)?;
+    if servers.iter().all(|server| !server.is_ready) {
+        return Err(unread(&"no server is ready: see the line `servers`".to_owned()));
+    }
+    for server in servers.iter().filter(|server| server.is_ready) {
         let in_use = list(server.in_use.as_ref().map_err(unread)?, "policies");
         let in_use: BTreeSet<String> =
             in_use.map(|policy| format!("{}@{}", text(policy, "name"), text(policy, "digest"))).collect();
@@ -121,21 +129,22 @@ pub(super) fn state(seen: &Seen<'_>) -> Found {
         let count = counted(servers.len(), "server");
         return ok(format!("{count} in the mode `{configured}`: {}", passed.join("; ")));
     }
-    let has_failed = problems.iter().any(|(status, _)| *status == Status::Fail);
-    let texts: Vec<String> = problems.into_iter().map(|(_, text)| text).collect();
-    let remedy = "during an upgrade, wait until all replicas are replaced; else see the log of the servers";
-    found(if has_failed { Status::Fail } else { Status::Warn }, texts.join("\n"), remedy)
+    let has_failed = problems.iter().any(|(status, ..)| *status == Status::Fail);
+    let texts: Vec<&str> = problems.iter().map(|(_, text, _)| text.as_str()).collect();
+    let remedies: BTreeSet<&str> = problems.iter().map(|(.., remedy)| remedy.as_str()).collect();
+    let remedies = remedies.into_iter().collect::<Vec<_>>().join("; ");
+    found(if has_failed { Status::Fail } else { Status::Warn }, texts.join("\n"), remedies)
 }
 
+/// The remedy for what a new server does not have, and a server of before the upgrade has.
+const WAIT: &str = "during an upgrade, wait until all replicas are replaced; else see the log of the servers";
+
 /// The problems of a server, or that it may not be asked.
-fn of_server(
-    Server { name, ready, in_use }: &Server,
-    configured: &str,
-) -> Result<Vec<(Status, String)>, Finding> {
+fn of_server(Server { name, ready, in_use, .. }: &Server, configured: &str) -> Result<Vec<Finding>, Finding> {
     let (report, in_use) = match (ready, in_use) {
         (Err(error), _) | (_, Err(error)) if is_forbidden(error) => return Err(unread(error)),
         (Err(error), _) | (_, Err(error)) => {
-            return Ok(vec![(Status::Fail, format!("`{name}` does not answer: {error}"))]);
+            return Ok(vec![(Status::Fail, format!("`{name}` does not answer: {error}"), WAIT.to_owned())]);
         }
         (Ok(report), Ok(in_use)) => (report, in_use),
     };
@@ -143,19 +152,39 @@ fn of_server(
     let mode = text(in_use, "mode");
     if mode.is_empty() {
         let told = format!("`{name}` does not report its mode: it runs an earlier version");
-        problems.push((Status::Warn, told));
+        problems.push((Status::Warn, told, WAIT.to_owned()));
     } else if mode != configured {
         let told = format!("`{name}` is in the mode `{mode}`, and `{configured}` is configured");
-        problems.push((Status::Fail, told));
+        problems.push((Status::Fail, told, WAIT.to_owned()));
     }
     let is_passed = |line: &&str| line.starts_with("[+]") || line.ends_with("ready");
     let failed: Vec<&str> = report.lines().filter(|line| !is_passed(line)).collect();
     if !failed.is_empty() {
-        let is_down = failed.iter().any(|line| line.starts_with("[-]"));
-        let status = if is_down { Status::Fail } else { Status::Warn };
-        problems.push((status, format!("`{name}` reports\n{}", failed.join("\n"))));
+        // Without current nodes, a server injects pods by those that it knew, or lets them run without the fabric.
+        let is_grave =
+            |line: &&str| ["[-]", "[!]nodes", "[!]resource-slices"].iter().any(|mark| line.starts_with(mark));
+        let status = if failed.iter().any(is_grave) { Status::Fail } else { Status::Warn };
+        problems.push((
+            status,
+            format!("`{name}` reports\n{}", failed.join("\n")),
+            remedy(&failed).to_owned(),
+        ));
     }
     Ok(problems)
+}
+
+/// The remedy for failed lines of `/readyz?verbose`.
+fn remedy(failed: &[&str]) -> &'static str {
+    let has = |text: &str| failed.iter().any(|line| line.contains(text));
+    match () {
+        () if has("]nodes: ") || has("]resource-slices: ") => {
+            "correct what the lines name: without a list of nodes, pods do not get the fabric or are denied; with an old \
+             one, they may get that of other nodes"
+        }
+        () if has("]certificate: not valid before") => CLOCKS,
+        () if has("the last reload failed") => "correct the file that the error names",
+        () => WAIT,
+    }
 }
 
 /// Counts the nodes with GPUs by the policy that their pods get, and their problems.

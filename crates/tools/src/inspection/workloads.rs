@@ -24,13 +24,21 @@ pub struct Workloads<'p> {
     found: Refused,
 }
 
-/// The workloads whose pods would be refused.
+/// The workloads whose pods are not injected, or would be refused.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Refused {
     /// The pods that request the fabric.
     pub asking: usize,
     /// The names of the workloads, by the reason why their pods are refused.
     pub workloads: BTreeMap<String, BTreeSet<String>>,
+    /// The pods that request the fabric and are not injected.
+    pub uninjected: usize,
+    /// The names of their workloads.
+    pub uninjected_workloads: BTreeSet<String>,
+    /// The names of workloads, by the reason why new pods would not get the fabric or not use it.
+    pub without_fabric: BTreeMap<String, BTreeSet<String>>,
+    /// The controllers of injected pods, with the time at which the newest one was created.
+    pub injected: BTreeMap<String, String>,
 }
 
 impl<'p> Workloads<'p> {
@@ -70,12 +78,36 @@ impl<'p> Workloads<'p> {
             return;
         }
         let owner = owner(&pod);
+        let controller = controller(&pod).map(|(kind, name)| format!("{kind} {namespace}/{name}"));
+        let created = text(&pod["metadata"], "creationTimestamp").to_owned();
         let was_injected = forget_decision(&mut pod);
         let context =
             PodContext { namespace: Some(namespace), nodes: self.nodes.clone(), ..PodContext::default() };
         let mutation = mutate(self.policies, pod, &context);
         let asks = mutation.policy.is_some() || !matches!(mutation.outcome, Outcome::Unchanged { .. });
         self.found.asking += usize::from(asks);
+        let code = mutation.without_fabric();
+        let why = code.and_then(|code| match &mutation.outcome {
+            Outcome::Mutated(_) => {
+                mutation.warnings.iter().find(|one| one.code() == code).map(ToString::to_string)
+            }
+            // A pod that an earlier version of the policy injected has the fabric.
+            _ if was_injected => None,
+            Outcome::Skipped { reason, .. }
+            | Outcome::Unchanged { reason, .. }
+            | Outcome::Refused { reason } => Some(reason.to_string()),
+        });
+        if !was_injected && (why.is_some() || matches!(mutation.outcome, Outcome::Mutated(_))) {
+            self.found.uninjected += 1;
+            self.found.uninjected_workloads.insert(owner.clone());
+        }
+        if let Some(why) = why {
+            self.found.without_fabric.entry(why).or_default().insert(owner.clone());
+        }
+        if let Some(controller) = controller.filter(|_| was_injected) {
+            let newest = self.found.injected.entry(controller).or_default();
+            *newest = std::mem::take(newest).max(created);
+        }
         match mutation.outcome {
             // The value may be that of the policy which injected the pod.
             Outcome::Refused { reason: Reason::Conflict { .. } } if was_injected => {}
@@ -104,10 +136,9 @@ fn forget_decision(pod: &mut Value) -> bool {
 fn owner(pod: &Value) -> String {
     let metadata = &pod["metadata"];
     let namespace = text(metadata, "namespace");
-    let Some(owner) = list(metadata, "ownerReferences").find(|owner| owner["controller"] == true) else {
+    let Some((kind, name)) = controller(pod) else {
         return format!("Pod {namespace}/{}", name(pod));
     };
-    let (kind, name) = (text(owner, "kind"), text(owner, "name"));
     let hash = metadata["labels"]["pod-template-hash"].as_str();
     match hash.and_then(|hash| name.strip_suffix(hash)?.strip_suffix('-')) {
         Some(deployment) if kind == "ReplicaSet" => format!("Deployment {namespace}/{deployment}"),
@@ -115,9 +146,15 @@ fn owner(pod: &Value) -> String {
     }
 }
 
+/// Kind and name of the controller of a pod.
+fn controller(pod: &Value) -> Option<(&str, &str)> {
+    let mut owners = list(&pod["metadata"], "ownerReferences");
+    owners.find(|owner| owner["controller"] == true).map(|owner| (text(owner, "kind"), text(owner, "name")))
+}
+
 pub(super) fn refused(seen: &Seen<'_>) -> Found {
     seen.policies()?;
-    let Refused { asking, workloads } = seen.facts.workloads.as_ref().map_err(unread)?;
+    let Refused { asking, workloads, .. } = seen.facts.workloads.as_ref().map_err(unread)?;
     let pods = format!("{} that a policy decides about", counted(*asking, "running pod"));
     if *asking == 0 {
         return ok("no policy decides about a running pod");
