@@ -57,7 +57,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.context("the runtime cannot be started")?;
         for failure in runtime.block_on(read_logs(&arguments.selection(), knowledge, &mut log))? {
-            output.message(&failure);
+            failure.lines().for_each(|line| output.message(line));
         }
     } else {
         let failures = arguments.read_files(&mut log);

@@ -128,16 +128,17 @@ pub(super) async fn what_the_pods_say_explains_their_logs(cluster: &Cluster) {
         (&json!("tcp"), &json!("pod_not_injected")),
         "{report:#}"
     );
-    // Without NCCL's lines, it cannot be said.
+    // Without NCCL's lines, the verdict is open, and the cause that of the pods.
     for pod in &pods {
         cluster.kubelet.write_log(pod, "step 1 | loss 2.0\n");
     }
     let report = diagnose(cluster, &namespace, &["--job", "plain"]).await;
     assert_eq!(
         (&report["verdict"], &report["cause"]["code"]),
-        (&json!("unknown"), &json!("no_lines")),
+        (&json!("unknown"), &json!("pod_not_injected")),
         "{report:#}"
     );
+    hints_have_lines_of_their_own(cluster, &namespace).await;
     // The devices are taken.
     let mut greedy = template(false, "p5.48xlarge");
     greedy["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] = json!(64);
@@ -148,6 +149,28 @@ pub(super) async fn what_the_pods_say_explains_their_logs(cluster: &Cluster) {
     })
     .await;
     cluster.remove(&namespace).await;
+}
+
+/// A user who may read the pods and their logs is told of each other right that is missing.
+async fn hints_have_lines_of_their_own(cluster: &Cluster, namespace: &str) {
+    let group = "rbac.authorization.k8s.io";
+    let rules = json!([{"apiGroups": [""], "resources": ["pods", "pods/log"], "verbs": ["get", "list"]}]);
+    let version = format!("{group}/v1");
+    let metadata = json!({"namespace": namespace, "name": "reader"});
+    let role = json!({"apiVersion": version, "kind": "Role", "metadata": metadata, "rules": rules});
+    let binding = json!({"apiVersion": version, "kind": "RoleBinding", "metadata": metadata,
+        "roleRef": {"apiGroup": group, "kind": "Role", "name": "reader"},
+        "subjects": [{"kind": "ServiceAccount", "name": "default", "namespace": namespace}]});
+    for object in [role, binding] {
+        cluster.api.create(&object).await.ok();
+    }
+    let kubeconfig = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(kubeconfig.path(), cluster.service_account_kubeconfig(namespace, "default").await)
+        .unwrap();
+    let mut command = cluster.program(&["diagnose", "--namespace", namespace, "--job", "plain"]);
+    let ended = command.env("KUBECONFIG", kubeconfig.path()).output().await.unwrap();
+    let messages = String::from_utf8(ended.stderr).unwrap();
+    assert!(messages.contains("\nhint: grant ") && !messages.contains("\\n"), "{messages}");
 }
 
 /// A container with EFA adapters that a process has open, whose counters a task moves on.

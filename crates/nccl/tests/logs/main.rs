@@ -240,6 +240,29 @@ fn counters_prove_the_fabric_where_the_log_does_not_say_it() {
 }
 
 #[test]
+fn a_pod_that_is_not_injected_is_the_cause_where_nothing_says_more() {
+    let cause = |stamp: bool, text: &str| {
+        let mut log = Log::new(Knowledge::built_in().unwrap());
+        let mut pod = pod("a", true, "");
+        pod["spec"]["containers"][0]["resources"]["limits"] = json!({"nvidia.com/gpu": 8});
+        if stamp {
+            pod["metadata"]["annotations"] = json!({"fabric-injector.io/injected": "lab@0"});
+        }
+        log.add_pod(&pod);
+        log.begin("a");
+        log.read(text.as_bytes());
+        let found = Diagnosis::of(&mut log).object();
+        assert_eq!(found["verdict"], "unknown", "{found:#}");
+        found["cause"]["code"].as_str().unwrap().to_owned()
+    };
+    let silent = "step 1 | loss 2.0\n";
+    assert_eq!(cause(false, silent), "pod_not_injected");
+    assert_eq!(cause(true, silent), "no_lines");
+    let unresolved = "ssh: Could not resolve hostname train-0.train: Name or service not known\n";
+    assert_eq!(cause(false, unresolved), "name_not_resolved");
+}
+
+#[test]
 fn a_variable_that_differs_from_the_pod_is_named() {
     let notes = |of_pod: &str| {
         let mut log = Log::new(Knowledge::built_in().unwrap());
