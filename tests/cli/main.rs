@@ -35,6 +35,7 @@ mod manifests;
 mod nccl_test;
 mod near_misses;
 mod nodes;
+mod operating_docs;
 mod output;
 mod parts;
 mod pipeline;

@@ -14,6 +14,7 @@ mod faults;
 mod generated_pairs;
 mod hostile_clients;
 mod installations;
+mod missed;
 mod namespaces;
 mod node_watch;
 mod oldest;
@@ -73,6 +74,7 @@ const SCENARIOS: &[(&str, Scenario)] = scenarios![
     unread_nodes::an_upgrade_stops_at_the_old_servers_if_the_new_ones_may_not_read_nodes,
     node_watch::pools_change_and_pods_get_what_they_offer,
     undecided::pods_that_ask_and_cannot_be_served_never_start_unawares,
+    missed::each_way_in_which_a_pod_misses_the_fabric_is_reported,
     faults::nodes_and_lint_name_each_fault,
     slices::gpus_by_claim_are_known_and_kept_when_slices_may_no_longer_be_read,
     token::the_token_of_a_server_changes_the_bundle_and_nothing_else,

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
+use super::examination::check;
 use super::node_watch::{AWS, AZURE, GOOGLE, INSTANCE_TYPE as TYPE, all_know, all_tell, take_binding};
 use super::unread_nodes::replace;
 use crate::cluster::{Cluster, SERVERS};
@@ -13,16 +14,18 @@ use crate::workloads::{TRIGGER, is_injected, job, pod};
 use crate::{eventually, kubelet, nodes};
 
 const PODS: &str = "/api/v1/namespaces/default/pods?dryRun=All";
-const PROVIDER: &str = "fabric-injector.io/provider";
+pub(super) const PROVIDER: &str = "fabric-injector.io/provider";
 
 /// A node: name, provider, machine and resources.
-type Node = (&'static str, &'static str, &'static str, &'static [(&'static str, u32)]);
+pub(super) type Node = (&'static str, &'static str, &'static str, &'static [(&'static str, u32)]);
 
-const P5: Node = ("up-aws", AWS, "p5.48xlarge", &[("nvidia.com/gpu", 8), ("vpc.amazonaws.com/efa", 32)]);
-const NDV5: Node = ("up-azure", AZURE, "Standard_ND96isr_H100_v5", &[("nvidia.com/gpu", 8), ("rdma/ib", 8)]);
+pub(super) const P5: Node =
+    ("up-aws", AWS, "p5.48xlarge", &[("nvidia.com/gpu", 8), ("vpc.amazonaws.com/efa", 32)]);
+pub(super) const NDV5: Node =
+    ("up-azure", AZURE, "Standard_ND96isr_H100_v5", &[("nvidia.com/gpu", 8), ("rdma/ib", 8)]);
 const OWN: Node = ("up-own", "", "rack-7", &[("nvidia.com/gpu", 8), ("rdma/ib", 63)]);
-const MEGA: Node = ("up-mega", GOOGLE, "a3-megagpu-8g", &[("nvidia.com/gpu", 8)]);
-const ULTRA: Node = ("up-ultra", GOOGLE, "a3-ultragpu-8g", &[("nvidia.com/gpu", 8)]);
+pub(super) const MEGA: Node = ("up-mega", GOOGLE, "a3-megagpu-8g", &[("nvidia.com/gpu", 8)]);
+pub(super) const ULTRA: Node = ("up-ultra", GOOGLE, "a3-ultragpu-8g", &[("nvidia.com/gpu", 8)]);
 const CPU_OF_AWS: Node = ("cpu-aws", AWS, "m7i.large", &[]);
 const CPU_OF_AZURE: Node = ("cpu-azure", AZURE, "Standard_D8", &[]);
 
@@ -110,7 +113,7 @@ impl Mode {
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Kind {
+pub(super) enum Kind {
     Gpus,
     Launcher,
     /// It asks for the fabric, and has neither GPUs nor a part in a job that needs it.
@@ -118,7 +121,7 @@ enum Kind {
 }
 
 /// A pod that asks for the fabric, and selects a label or has an annotation.
-fn asks(kind: Kind, key: &str, value: &str) -> Value {
+pub(super) fn asks(kind: Kind, key: &str, value: &str) -> Value {
     let mut template = json!({
         "metadata": {"annotations": {TRIGGER: "true"}, "labels": {}},
         "spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "registry.example/train:1"}]},
@@ -188,7 +191,7 @@ async fn becomes(cluster: &Cluster, mode: Mode, (key, value, wanted): (&str, &st
 }
 
 /// Makes these nodes, and waits until the servers know them.
-async fn bring_up(cluster: &Cluster, up: &[Node]) {
+pub(super) async fn bring_up(cluster: &Cluster, up: &[Node]) {
     for (name, provider_id, machine, devices) in up {
         let spec = json!({"providerID": provider_id});
         nodes::add_of(&cluster.api, name, spec, &[(TYPE, machine)], devices).await;
@@ -243,6 +246,28 @@ async fn a_lost_watch_changes_nothing(cluster: &Cluster, mode: Mode) -> Value {
     binding
 }
 
+/// Waits until all servers are new, and have no nodes.
+async fn all_lack_a_list(cluster: &Cluster) {
+    eventually("all servers are new", async || {
+        // Also those that stop: the API server still asks them over its open connections.
+        let servers = cluster.api.list(SERVERS).await;
+        let mut lacking = 0;
+        for server in &servers {
+            let address = server["status"]["podIP"].as_str().unwrap_or_default();
+            let (_, text) = kubelet::get(address, 8080, "/readyz?verbose").await.unwrap_or_default();
+            lacking += usize::from(text.contains("nodes: none in use"));
+        }
+        lacking == 2 && servers.len() == 2
+    })
+    .await;
+}
+
+/// Replaces the servers by new ones that may not list the nodes.
+pub(super) async fn wait_without_a_list(cluster: &Cluster) {
+    replace(cluster).await;
+    all_lack_a_list(cluster).await;
+}
+
 /// Servers that never listed the nodes: refused, or let through and told.
 async fn without_a_list(cluster: &Cluster, mode: Mode) {
     let address = replace(cluster).await;
@@ -256,18 +281,7 @@ async fn without_a_list(cluster: &Cluster, mode: Mode) {
         // The servers before it serve on.
         return becomes(cluster, mode, ("", "", Injected("aws-efa"))).await;
     }
-    eventually("all servers are new", async || {
-        // Also those that stop: the API server still asks them over its open connections.
-        let servers = cluster.api.list(SERVERS).await;
-        let mut lacking = 0;
-        for server in &servers {
-            let address = server["status"]["podIP"].as_str().unwrap_or_default();
-            let (_, text) = kubelet::get(address, 8080, "/readyz?verbose").await.unwrap_or_default();
-            lacking += usize::from(text.contains("nodes: none in use"));
-        }
-        lacking == 2 && servers.len() == 2
-    })
-    .await;
+    all_lack_a_list(cluster).await;
     for kind in [Kind::Gpus, Kind::Launcher] {
         let (status, policy, said) = tried(cluster, &asks(kind, "", "")).await;
         assert!(
@@ -284,6 +298,12 @@ async fn without_a_list(cluster: &Cluster, mode: Mode) {
     becomes(cluster, mode, (PROVIDER, "azure", Injected("azure-infiniband"))).await;
     let failed = "fabric_injector_reviews_total{policy=\"\",outcome=\"failed\",reason=\"nodes_unknown\"";
     assert!(cluster.metric(failed).await >= 2);
+    let arguments: &[&str] = if mode == Mode::Audit { &["--audit"] } else { &[] };
+    let lines = check(cluster, arguments).await;
+    let fails = |(name, status, text): &(String, String, String)| {
+        name == "servers" && status == "fail" && text.contains("[!]nodes: none in use, the first list failed")
+    };
+    assert!(lines.iter().any(fails), "{mode:?}: {lines:#?}");
     its_job_has_an_event(cluster).await;
 }
 
@@ -302,7 +322,7 @@ async fn its_job_has_an_event(cluster: &Cluster) {
 }
 
 /// Replaces the servers on nodes that an earlier scenario removed, from which Kubernetes takes them after a minute.
-async fn leave_nodes_that_are_gone(cluster: &Cluster) {
+pub(super) async fn leave_nodes_that_are_gone(cluster: &Cluster) {
     let nodes = cluster.api.list("/api/v1/nodes").await;
     let is_gone =
         |server: &&Value| nodes.iter().all(|node| node["metadata"]["name"] != server["spec"]["nodeName"]);

@@ -1,0 +1,60 @@
+//! `docs/operating.md` has each code that keeps a pod from the fabric, and `check` the options of its page.
+
+use std::collections::BTreeSet;
+
+use fabric_engine::admission::{Record, ReviewOutcome};
+use fabric_engine::{Reason, Warning};
+use fabric_injector::builtin::POLICIES;
+
+use super::{file, run};
+
+/// The first cells of the table, and the codes that the paragraph below it leaves out.
+fn section() -> (BTreeSet<String>, String) {
+    let page = file("docs/operating.md");
+    let (_, section) = page.split_once("\n## Pods without the fabric\n").unwrap();
+    let (section, _) = section.split_once("\n## ").unwrap();
+    let rows = section.lines().filter(|line| line.starts_with("| `"));
+    let ways = rows.map(|row| row.split('`').nth(1).unwrap().to_owned()).collect();
+    let (_, rest) = section.split_once("These pods miss nothing").unwrap();
+    (ways, rest.to_owned())
+}
+
+/// A code that the program gets later needs a row, and with it a scenario on a control plane.
+#[test]
+fn each_code_has_a_row_or_is_left_out_with_a_reason() {
+    let (ways, rest) = section();
+    let of_engine = [Reason::SKIPPED, Reason::LEFT_ALONE, Reason::REFUSED, Reason::FAULTS].concat();
+    let of_pods = Record::REASONS.iter().filter(|(code, outcome)| {
+        !code.is_empty() && !matches!(outcome, ReviewOutcome::Advised | ReviewOutcome::Unadvised)
+    });
+    let all =
+        of_engine.into_iter().chain(of_pods.map(|(code, _)| *code)).chain(Warning::LEAVE_TCP.iter().copied());
+    for code in all {
+        assert!(
+            ways.contains(code) || rest.contains(&format!("`{code}`")),
+            "docs/operating.md has no `{code}`"
+        );
+    }
+}
+
+#[test]
+fn the_warnings_about_tcp_are_those_of_the_engine_and_of_policies() {
+    let mut known: BTreeSet<String> = Warning::CODES.iter().map(|code| (*code).to_owned()).collect();
+    for built_in in POLICIES {
+        let definition = built_in.definition().unwrap();
+        known.extend(definition.check_codes(false).map(str::to_owned));
+    }
+    for code in Warning::LEAVE_TCP {
+        assert!(known.contains(*code), "{code}");
+    }
+}
+
+#[test]
+fn check_fails_on_warnings_of_checks_that_there_are() {
+    let wrong = run(&["check", "--fail-on", "warning=node"], "").exits(2);
+    wrong.says(&["no warning has the code `node`", "did you mean `nodes`?"]);
+    let page = file("docs/check-installation.md");
+    for check in fabric_tools::inspection::checks() {
+        assert!(page.contains(&format!("\n| `{check}` |")), "docs/check-installation.md has no `{check}`");
+    }
+}
