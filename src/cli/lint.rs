@@ -11,7 +11,7 @@ use crate::policy_sources::PolicySources;
 use crate::stream::{RawDocuments, has_content};
 use fabric_engine::manifest::{Document, RawDocument, Wanted};
 use fabric_engine::policy_set::PolicySet;
-use fabric_policy::Policy;
+use fabric_policy::{Effect, Policy};
 use fabric_tools::lint::{Across, Finding, Level, Lines, lint};
 use fabric_yaml::counted;
 use fabric_yaml::escape;
@@ -53,7 +53,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
         .policies()
         .iter()
         .map(Policy::definition)
-        .flat_map(|definition| definition.check_codes(false));
+        .flat_map(|definition| definition.check_codes(&[Effect::Warn, Effect::Skip]));
     fail_on.map_or(Ok(()), |fail_on| fail_on.validate(of_policies.chain(Finding::codes())))?;
     let default = ["-".to_owned()];
     let files = if arguments.files.is_empty() { &default[..] } else { &arguments.files };

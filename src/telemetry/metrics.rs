@@ -19,6 +19,7 @@ use crate::cluster::WatchState;
 use fabric_engine::Reason;
 use fabric_engine::admission::{Mode, Record, ReviewOutcome};
 use fabric_engine::policy_set::PolicySet;
+use fabric_policy::{Effect, PolicyCheck};
 use fabric_tools::lint::Finding;
 
 use super::process::Process;
@@ -347,12 +348,14 @@ impl Metrics {
         for policy in set.policies() {
             let definition = policy.definition();
             self.fill_policy(policy.name());
-            for code in definition.check_codes(true) {
-                self.fill_review(policy.name(), ReviewOutcome::Refused, code.to_owned().into());
-                drop(self.warnings.get_or_create(&CodeLabel { code: code.to_owned().into() }));
-            }
-            for code in definition.check_codes(false) {
-                drop(self.warnings.get_or_create(&CodeLabel { code: code.to_owned().into() }));
+            for PolicyCheck { code, effect, .. } in &definition.checks {
+                let code: Label = code.clone().into();
+                match effect {
+                    Effect::Warn => {}
+                    Effect::Refuse => self.fill_review(policy.name(), ReviewOutcome::Refused, code.clone()),
+                    Effect::Skip => self.fill_review(policy.name(), ReviewOutcome::Skipped, code.clone()),
+                }
+                drop(self.warnings.get_or_create(&CodeLabel { code }));
             }
             let labels = PolicyLabels {
                 policy: policy.name().to_owned(),

@@ -244,7 +244,7 @@ fn no_rule_applies(policy: &Policy, analysis: &PodAnalysis, pod: &Value) -> Stop
         return Stop::Leave(Reason::NothingToAdd);
     }
     if analysis.has_gpus() {
-        return Stop::Skip { mark: policy.stamp().to_owned(), reason: Reason::NoRuleApplies };
+        return Stop::Skip(Reason::NoRuleApplies);
     }
     let devices = &analysis.policy.devices;
     let known = || devices.gpu_claims.with_devices().take(32).map(|known| &known.pattern);

@@ -111,10 +111,10 @@ pub(crate) fn inject(
             let reason = reason.with_field_path(&pod);
             Mutation { outcome: Outcome::Refused { reason }, policy: name, warnings: Vec::new() }
         }
-        Err(Stop::Skip { mark, reason }) => {
+        Err(Stop::Skip(reason)) => {
             let warnings = record::with_field_paths(std::mem::take(&mut log.warnings), &pod);
             log.undo(&mut pod);
-            skip(pod, mark, reason, name, warnings)
+            skip(pod, policy.stamp().to_owned(), reason, name, warnings)
         }
         Err(Stop::Leave(reason)) => {
             let reason = reason.with_field_path(&pod);

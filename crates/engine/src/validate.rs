@@ -127,7 +127,8 @@ fn try_sample(policy: &Policy, what: &str, pod: Value, context: &PodContext) -> 
     }
     match second.outcome {
         Outcome::Mutated(again) => Err(changes_again(policy, what, &again)),
-        Outcome::Refused { reason: Reason::Policy { code, .. } } => {
+        Outcome::Refused { reason: Reason::Policy { code, .. } }
+        | Outcome::Skipped { reason: Reason::Policy { code, .. }, .. } => {
             Err(reports_what_was_added(policy, what, &code))
         }
         Outcome::Refused { reason } => refused(policy, what, reason),

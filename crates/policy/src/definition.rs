@@ -9,7 +9,7 @@ mod place;
 pub(crate) mod precedence;
 pub(crate) mod settings_files;
 
-pub use checks::{About, PolicyCheck, VALUE};
+pub use checks::{About, Effect, PolicyCheck, VALUE};
 pub(crate) use device_names::{ClaimNames, DeviceNames, Gpus, OwnDevices};
 pub use place::{At, Placed, entries, in_volume, keys, span_in_rule};
 pub use precedence::{Applied, GivesWay, Part, applied};
@@ -250,9 +250,9 @@ impl Definition {
         &self.gpus.resources
     }
 
-    /// The codes of the checks that warn, or of those that refuse the pod.
-    pub fn check_codes(&self, refuses: bool) -> impl Iterator<Item = &str> {
-        self.checks.iter().filter(move |one| one.refuses == refuses).map(|one| one.code.as_str())
+    /// The codes of the checks that only warn, or of those that decide about the pod.
+    pub fn check_codes(&self, effects: &[Effect]) -> impl Iterator<Item = &str> {
+        self.checks.iter().filter(|one| effects.contains(&one.effect)).map(|one| one.code.as_str())
     }
 
     /// Returns whether an expression of the policy reads a name.

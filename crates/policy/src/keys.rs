@@ -78,7 +78,7 @@ pub static SPEC: Map = Map::new("`spec`").some_of(&["rules", "devices"]).extende
     optional("parameters", PARAMETERS, "The values that an operator can set."),
     optional("variables", VARIABLES, "Expressions, constants and tables, which can read each other."),
     optional("machines", MACHINES, "Values of parameters and variables by the labels of nodes."),
-    optional("checks", List(&Fields(&CHECK), 0), "Warnings for the author, and refusals."),
+    optional("checks", List(&Fields(&CHECK), 0), "Warnings for the author, refusals, and pods to skip."),
     optional("files", List(&Fields(&FILE), 0), "Variables in a file, for other processes of a job."),
     optional("rules", List(&Fields(&RULE), 1), "The additions to a pod, in this order."),
 ]);
@@ -148,8 +148,10 @@ pub static PARAMETER: Map = Map::new("a parameter").some_of(&["type", "default",
 const TYPE: Kind = Word(&TYPES);
 const FROM_NODES: Kind = Either(&[OFFERED, List(&OFFERED, 1)]);
 
-pub(crate) static CHECK: Map =
-    Map::new("a check").some_of(&["warn", "refuse"]).exclusive(&[["warn", "refuse"]]).keys(&[
+pub(crate) static CHECK: Map = Map::new("a check")
+    .some_of(&["warn", "refuse", "skip"])
+    .exclusive(&[["warn", "refuse"], ["warn", "skip"], ["refuse", "skip"]])
+    .keys(&[
         required("code", CODE, "The code in reports and metrics."),
         optional("when", Expression, "The condition for the pod; with `env`, for each container."),
         optional(
@@ -160,6 +162,7 @@ pub(crate) static CHECK: Map =
         optional("env", TEXT, "The variable that it is about, whose value the expressions read as `value`."),
         optional("warn", TEXT, "A sentence for the author of the pod, with or without expressions."),
         optional("refuse", TEXT, "The same, and the pod is refused."),
+        optional("skip", TEXT, "The same, and the pod is skipped: it gets nothing of the policy."),
     ]);
 
 pub(crate) static FILE: Map = Map::new("an entry of `files`").keys(&[

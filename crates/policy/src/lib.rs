@@ -33,7 +33,7 @@ pub mod work;
 
 pub use compiled::Policy;
 pub use compiled::{Condition, Devices, ResolvedPolicy, choice_reads_writes};
-pub use definition::{About, Containers, PolicyCheck, Rule, VALUE};
+pub use definition::{About, Containers, Effect, PolicyCheck, Rule, VALUE};
 pub use definition::{Definition, OnConflict};
 pub use file::{OtherKind, PolicyFile, composed_text, definitions};
 pub use file::{composed, untaken};

@@ -11,7 +11,7 @@ use fabric_engine::manifest::{InjectedDocument, Template};
 use fabric_engine::policy_set::PolicySet;
 use fabric_engine::workload::{NearMiss, WORKLOAD_WITHOUT_TRIGGER};
 use fabric_engine::{Outcome, Reason, Warning};
-use fabric_policy::{Definition, Policy};
+use fabric_policy::{Definition, Effect, Policy};
 
 #[derive(Debug, Args)]
 pub(super) struct ExitPolicyArguments {
@@ -36,7 +36,7 @@ impl ExitPolicyArguments {
             builtin::POLICIES.iter().filter_map(|policy| policy.definition().ok()).collect();
         let definitions = policies.policies().iter().map(Policy::definition).chain(&built_in);
         let own = Warning::CODES.iter().chain(NearMiss::CODES).copied();
-        fail_on.validate(definitions.flat_map(|one| one.check_codes(false)).chain(own))
+        fail_on.validate(definitions.flat_map(|one| one.check_codes(&[Effect::Warn])).chain(own))
     }
 }
 

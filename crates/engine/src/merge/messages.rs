@@ -1,4 +1,4 @@
-//! The checks that a policy declares: warnings and refusals.
+//! The checks that a policy declares: warnings, refusals, and pods to skip.
 
 use std::collections::HashSet;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use fabric_policy::expression::{Bindings, Resolver};
 use fabric_policy::interpolation::{EvaluationError, Interpolation, text_of};
-use fabric_policy::{About, PolicyCheck, ResolvedPolicy, VALUE};
+use fabric_policy::{About, Effect, PolicyCheck, ResolvedPolicy, VALUE};
 
 use super::container::name_of;
 use crate::evaluate::{Row, Scope};
@@ -113,16 +113,17 @@ impl<'a, 's> Check<'a, 's> {
         holds.map_err(|error| self.failed(error))
     }
 
-    /// The warning of a check whose conditions hold. One that refuses the pod ends the injection.
+    /// The warning of a check whose conditions hold. One that refuses or skips the pod ends the injection.
     fn outcome(&self, bindings: &Bindings<'_, '_>) -> Result<WarningKind, Stop> {
         let message = self.declared.message.evaluate(bindings).map_err(|error| self.failed(error))?;
         // For a message with a `null` in it, the source text in the policy says more.
         let message = if message.is_null() { self.declared.message.source() } else { text_of(&message) };
         let code = self.declared.code.clone();
-        if self.declared.refuses {
-            return Err(Reason::Policy { code, message }.into());
+        match self.declared.effect {
+            Effect::Warn => Ok(WarningKind::Policy { code, message }),
+            Effect::Refuse => Err(Reason::Policy { code, message }.into()),
+            Effect::Skip => Err(Stop::Skip(Reason::Policy { code, message })),
         }
-        Ok(WarningKind::Policy { code, message })
     }
 
     fn failed(&self, error: EvaluationError) -> Stop {

@@ -83,7 +83,7 @@ pub enum Reason {
     SeveralPoliciesMatch { policies: Vec<String> },
     /// The pod has another value than a rule with `onConflict: refuse`.
     Conflict { rule: String, path: String, seen: String, wanted: String },
-    /// A refusal that the policy itself declares.
+    /// A reason that the policy itself declares, for which the pod is refused or skipped.
     Policy { code: String, message: String },
     /// The policy changes its own result each time that it is applied.
     NotIdempotent {

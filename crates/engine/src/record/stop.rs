@@ -7,8 +7,8 @@ use super::report::Reason;
 pub(crate) enum Stop {
     /// The pod stays unchanged.
     Leave(Reason),
-    /// The pod gets the annotation [`SKIPPED`](super::SKIPPED) with this content.
-    Skip { mark: String, reason: Reason },
+    /// The pod gets the annotation [`SKIPPED`](super::SKIPPED) of this reason.
+    Skip(Reason),
     /// The pod is refused.
     Refuse(Reason),
 }
@@ -16,13 +16,13 @@ pub(crate) enum Stop {
 impl Stop {
     pub(crate) fn reason(self) -> Reason {
         match self {
-            Self::Refuse(reason) | Self::Leave(reason) | Self::Skip { reason, .. } => reason,
+            Self::Refuse(reason) | Self::Leave(reason) | Self::Skip(reason) => reason,
         }
     }
 
     pub(crate) fn reason_code(&self) -> &str {
         match self {
-            Self::Refuse(reason) | Self::Leave(reason) | Self::Skip { reason, .. } => reason.code(),
+            Self::Refuse(reason) | Self::Leave(reason) | Self::Skip(reason) => reason.code(),
         }
     }
 }

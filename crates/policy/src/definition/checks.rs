@@ -1,4 +1,4 @@
-//! The checks that a policy declares: warnings for the author of a pod, and refusals.
+//! The checks that a policy declares: warnings for the author of a pod, refusals, and pods to skip.
 
 use std::borrow::Cow;
 
@@ -17,12 +17,33 @@ pub const VALUE: &str = "value";
 pub struct PolicyCheck {
     pub code: String,
     pub span: Span,
-    /// True if the pod is refused.
-    pub refuses: bool,
+    pub effect: Effect,
     pub about: About,
     /// The condition for the pod, or for each container with the variable. Only a check of containers can lack it.
     pub when: Option<Interpolation>,
     pub message: Interpolation,
+}
+
+/// The consequence of a check for the pod.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effect {
+    Warn,
+    Refuse,
+    /// The pod gets nothing of the policy.
+    Skip,
+}
+
+impl Effect {
+    const ALL: [Self; 3] = [Self::Warn, Self::Refuse, Self::Skip];
+
+    /// The key of the message.
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::Warn => "warn",
+            Self::Refuse => "refuse",
+            Self::Skip => "skip",
+        }
+    }
 }
 
 /// The subject of a check.
@@ -97,13 +118,17 @@ fn check(node: &Node, names: &Names) -> Checked<PolicyCheck> {
             Interpolation::compile(&text, names, Some(of_message))
         })
     };
-    let (warn, refuse) = (message("warn"), message("refuse"));
+    let messages = Effect::ALL.map(|effect| (effect, message(effect.key())));
     let (has_when, is_of_variable) = (has("when") || fields.misspells("when"), has("env"));
-    let missing = match (has("warn"), has("refuse")) {
-        (true, true) => Some(("a check has `warn` or `refuse`, not both", "write the message once")),
-        (false, false) if !fields.has_unknown() => {
-            Some(("a check has no message", "write it under `warn`, or under `refuse` to refuse the pod"))
-        }
+    let mut given =
+        Effect::ALL.iter().filter_map(|effect| Some(node.entry(effect.key())?.span)).collect::<Vec<_>>();
+    given.sort_unstable_by_key(|span| (span.line, span.column));
+    let missing = match given.len() {
+        2.. => Some(("a check has one of `warn`, `refuse` and `skip`", "write the message once")),
+        0 if !fields.has_unknown() => Some((
+            "a check has no message",
+            "write it under `warn`, under `refuse` to refuse the pod, or under `skip` to add nothing to it",
+        )),
         _ if !has_when && (is_of_variable || !has("containers")) => Some((
             "a check has no condition",
             "add `when:` for the pod, `containers:` for each container, or both",
@@ -111,10 +136,8 @@ fn check(node: &Node, names: &Names) -> Checked<PolicyCheck> {
         _ => None,
     };
     if let Some((message, hint)) = missing {
-        let messages = ["warn", "refuse"].map(|key| node.entry(key).map(|entry| entry.span));
         // Only one message is allowed.
-        let later = messages.iter().flatten().max_by_key(|span| (span.line, span.column)).copied();
-        let span = later.filter(|_| has("warn") && has("refuse")).unwrap_or(node.span);
+        let span = given.get(1).copied().unwrap_or(node.span);
         let _ = fields.take(Err::<(), _>(Diagnostic::new(span, message).code(MISSING_KEY).hint(hint)));
     }
     fields.finish()?;
@@ -125,10 +148,12 @@ fn check(node: &Node, names: &Names) -> Checked<PolicyCheck> {
         (None, Some(containers)) => About::Containers(containers),
         (None, None) => About::Pod,
     };
-    let (warn, refuse) = (warn?, refuse?);
-    let refuses = refuse.is_some();
-    let message = refuse.or(warn).unwrap_or_else(|| Interpolation::Literal(String::new()));
-    Ok(PolicyCheck { code: code?, span: node.span, refuses, about, when: when?, message })
+    let mut of_pod = (Effect::Warn, Interpolation::Literal(String::new()));
+    for (effect, message) in messages {
+        of_pod = message?.map_or(of_pod, |message| (effect, message));
+    }
+    let (effect, message) = of_pod;
+    Ok(PolicyCheck { code: code?, span: node.span, effect, about, when: when?, message })
 }
 
 fn code(node: &Node) -> Result<String, Diagnostic> {

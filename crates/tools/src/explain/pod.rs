@@ -59,7 +59,7 @@ pub struct PodFact {
 pub struct ReasonFact {
     pub code: String,
     pub message: String,
-    /// The condition of a warning that refuses the pod.
+    /// The condition of a check that refuses or skips the pod.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub condition: Option<ConditionFact>,
 }

@@ -121,8 +121,8 @@ pub struct CheckFact {
     /// The variable that it is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub env: Option<String>,
-    /// True if it refuses the pod.
-    pub refuses: bool,
+    /// The consequence for the pod: `warn`, `refuse` or `skip`.
+    pub effect: &'static str,
     pub message: String,
 }
 
@@ -207,7 +207,7 @@ fn checks(definition: &Definition) -> Vec<CheckFact> {
             About::Variable(_, containers) => containers.condition().map(Interpolation::on_one_line),
         },
         env: if let About::Variable(name, _) = &check.about { Some(name.clone()) } else { None },
-        refuses: check.refuses,
+        effect: check.effect.key(),
         message: check.message.on_one_line(),
     };
     definition.checks.iter().map(fact).collect()

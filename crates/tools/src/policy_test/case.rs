@@ -12,7 +12,9 @@ use fabric_policy::keys::API_VERSION;
 use fabric_policy::schema::{self, Shape};
 use fabric_policy::source::reader::{self, Fields};
 use fabric_policy::source::{Checked, Problems, all, closest, suggest};
-use fabric_policy::{Definition, Diagnostic, Override, PodContext, Policy, SourceError, SourceErrors};
+use fabric_policy::{
+    Definition, Diagnostic, Effect, Override, PodContext, Policy, SourceError, SourceErrors,
+};
 use fabric_yaml::{self as yaml, Content, Entry, Node, Span};
 
 use super::context;
@@ -108,12 +110,12 @@ impl CaseFile {
         let reasons: Vec<&str> = [Reason::LEFT_ALONE, Reason::SKIPPED, Reason::REFUSED, Reason::FAULTS]
             .concat()
             .into_iter()
-            .chain(definitions().flat_map(|one| one.check_codes(true)))
+            .chain(definitions().flat_map(|one| one.check_codes(&[Effect::Refuse, Effect::Skip])))
             .collect();
         let warnings: Vec<&str> = Warning::CODES
             .iter()
             .copied()
-            .chain(definitions().flat_map(|one| one.check_codes(false)))
+            .chain(definitions().flat_map(|one| one.check_codes(&[Effect::Warn])))
             .collect();
         let known = |what: &str, code: &Code, known: &[&str]| {
             if known.contains(&code.text.as_str()) {

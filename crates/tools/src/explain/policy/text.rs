@@ -225,7 +225,7 @@ fn checks(checks: &[CheckFact], text: &mut Text) {
         let mut rows: Vec<_> = check.env.iter().map(|name| row("of the variable", name)).collect();
         rows.extend(check.when.iter().map(|when| row("if", when)));
         rows.extend(check.containers.iter().map(|condition| row("for containers with", condition)));
-        rows.push(row(if check.refuses { "refuse" } else { "warn" }, &check.message));
+        rows.push(row(check.effect, &check.message));
         text.rows(4, &rows);
     }
 }
