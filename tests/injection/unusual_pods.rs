@@ -244,3 +244,35 @@ fn the_caller_can_end_an_evaluation() {
         assert_eq!(reason(&mutation), expected);
     }
 }
+
+#[test]
+fn a_pod_that_says_no_to_the_network_of_the_host_keeps_its_own() {
+    let spec = "hostNetwork: true, dnsPolicy: ClusterFirstWithHostNet";
+    let on_conflict = |on_conflict: &str| {
+        rules(&format!(
+            "    - {{name: host, onConflict: {on_conflict}, containers: gpus > 0, pod: {{spec: {{{spec}}}}}}}\n    \
+             - {{name: seen, env: {{HOST: '${{hostNetwork ? \"yes\" : \"no\"}}'}}}}\n"
+        ))
+    };
+    let off = || pod(json!({}), json!({"hostNetwork": false}));
+    let (kept, warnings) = injected(&on_conflict("keep"), off());
+    assert_eq!(kept["spec"]["hostNetwork"], false);
+    assert_eq!(kept["spec"]["dnsPolicy"], Value::Null);
+    assert_eq!(kept["spec"]["containers"][0]["env"][0]["value"], "no");
+    assert_eq!(
+        warnings,
+        [(
+            "kept_field".to_owned(),
+            "`spec.hostNetwork` stays `false`; rule `host` would set `true`".to_owned()
+        )]
+    );
+    let (replaced, warnings) = injected(&on_conflict("replace"), off());
+    assert_eq!(replaced["spec"]["hostNetwork"], true);
+    assert_eq!(warnings[0].1, "`spec.hostNetwork` was `false`; rule `host` set `true`");
+    let refused = inject(&on_conflict("refuse"), off());
+    assert_eq!(reason(&refused), "conflict");
+    // The API server leaves `false` out.
+    let (absent, warnings) = injected(&on_conflict("keep"), of(json!({})));
+    assert_eq!(absent["spec"]["hostNetwork"], true);
+    assert!(warnings.iter().all(|(_, text)| !text.contains("hostNetwork")), "{warnings:?}");
+}

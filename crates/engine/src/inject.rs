@@ -7,14 +7,14 @@ use serde_json::Value;
 
 use fabric_policy::interpolation::text_of;
 use fabric_policy::matcher::Selection;
-use fabric_policy::{NoteKind, PodContext, Policy, ResolvedPolicy, SelectedLabel};
+use fabric_policy::{NoteKind, OnConflict, PodContext, Policy, ResolvedPolicy, SelectedLabel};
 use fabric_yaml::pointer::field_path;
 
 use super::analysis::{PodAnalysis, Purpose};
 use super::evaluate::{Rules, Scope, State, rule_that_joins_host};
 use super::fitting_nodes::{self, Decided};
 use super::merge::{about_pod, merge, settings};
-use super::record::{ChangeLog, Cursor, Reason, SKIPPED, STAMP, Stop, Warning, WarningKind, stamp};
+use super::record::{ChangeLog, Cursor, Kept, Reason, SKIPPED, STAMP, Stop, Warning, WarningKind, stamp};
 
 /// Injects the pod in place. After a [`Stop`], the log can revert the changes.
 pub(super) fn inject(
@@ -206,8 +206,16 @@ fn join_host(
 ) -> Result<(), Stop> {
     let Some(rule) = rule_that_joins_host(analysis, pod, context)? else { return Ok(()) };
     let mut cursor = Cursor::pod(pod, log)?;
-    cursor.written_by_rule(rule);
+    cursor.written_by_rule(&rule.name);
     cursor.within("spec", |spec| {
+        if let Some(false) = spec.get("hostNetwork").and_then(Value::as_bool) {
+            let (seen, wanted) = ("false".to_owned(), "true".to_owned());
+            if rule.on_conflict == OnConflict::Refuse {
+                let path = spec.pointer_to("hostNetwork");
+                return Err(Reason::Conflict { rule: rule.name.clone(), path, seen, wanted });
+            }
+            spec.warn("hostNetwork", WarningKind::Replaced { seen, wanted }, &rule.name);
+        }
         spec.put("hostNetwork", Value::Bool(true));
         Ok(())
     })?;
@@ -229,10 +237,14 @@ fn record_rules(rules: &Rules<'_>, log: &mut ChangeLog) {
         let path = "/spec/hostNetwork".to_owned();
         log.warnings.push(Warning { path, kind: WarningKind::HostNetwork, rule: rule.name.clone() });
     }
-    let against = rules.off_host.clone().unwrap_or_default();
     for rule in rules.in_state(State::KeptOffHost) {
-        let setting = "hostNetwork: true".to_owned();
-        let kind = WarningKind::Excluded { setting, against: against.clone() };
+        let kind = match rules.off_host.clone() {
+            Some(against) => WarningKind::Excluded { setting: "hostNetwork: true".to_owned(), against },
+            None => {
+                let (seen, wanted) = ("false".to_owned(), "true".to_owned());
+                WarningKind::Kept { what: Kept::Field, seen, wanted }
+            }
+        };
         let path = "/spec/hostNetwork".to_owned();
         log.warnings.push(Warning { path, kind, rule: rule.name.clone() });
     }

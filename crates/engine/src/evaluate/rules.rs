@@ -10,7 +10,7 @@ use fabric_policy::expression::Resolver;
 use fabric_policy::interpolation::{EvaluationError, Interpolation};
 use fabric_policy::schema;
 use fabric_policy::work::Work;
-use fabric_policy::{Containers, PodContext, Rule, Variable};
+use fabric_policy::{Containers, OnConflict, PodContext, Rule, Variable};
 
 use super::scope::Scope;
 
@@ -27,7 +27,7 @@ pub(crate) enum State {
     /// No container is selected, or the condition does not hold.
     Idle,
     Applies,
-    /// Left out: a value of the pod excludes the host network that the rule sets.
+    /// Left out: the pod has `hostNetwork: false`, or a value that excludes the host network that the rule sets.
     KeptOffHost,
     /// Left out: it attaches devices to the pod's own network, but the pod is on the host network.
     WithoutNetwork,
@@ -72,7 +72,8 @@ impl<'a> Rules<'a> {
             *selected = candidates.select(container, scope, trace.as_deref_mut())?;
             for (at, selects) in selected.iter_mut().enumerate().filter(|(_, selects)| **selects) {
                 let to_network = rules[at].device.is_some_and(|device| device.to_network);
-                states[at] = if off_host.is_some() && candidates.joins_host[at] {
+                let is_off_host = off_host.is_some() || stays_off_host(&rules[at], pod);
+                states[at] = if is_off_host && candidates.joins_host[at] {
                     State::KeptOffHost
                 } else if analysis.host_network && to_network {
                     State::WithoutNetwork
@@ -142,13 +143,18 @@ pub(crate) fn go_on(context: &PodContext, steps: usize) -> Result<(), Stop> {
     Err(Stop::Refuse(ended.map_or(Reason::Stopped, Reason::from)))
 }
 
-/// The name of the first rule that applies and moves a pod with its own network to the host network.
+/// Returns whether a pod has `hostNetwork: false`, which a rule keeps. The API server leaves it out.
+fn stays_off_host(rule: &Rule, pod: &Value) -> bool {
+    rule.on_conflict == OnConflict::Keep && pod["spec"]["hostNetwork"] == false
+}
+
+/// The first rule that applies and moves a pod with its own network to the host network.
 pub(crate) fn rule_that_joins_host<'a>(
     analysis: &'a PodAnalysis,
     pod: &Value,
     context: &PodContext,
-) -> Result<Option<&'a str>, Stop> {
-    let joins = |rule: &Rule| rule.pod.host_network().is_some();
+) -> Result<Option<&'a Rule>, Stop> {
+    let joins = |rule: &Rule| rule.pod.host_network().is_some() && !stays_off_host(rule, pod);
     let rules = analysis.policy.rules.as_slice();
     if analysis.host_network || !rules.iter().any(joins) {
         return Ok(None);
@@ -165,7 +171,7 @@ pub(crate) fn rule_that_joins_host<'a>(
         let first = (0..rules.len()).find(|at| selected[*at] && candidates.joins_host[*at]);
         joining = joining.into_iter().chain(first).min();
     }
-    Ok(joining.map(|at| rules[at].name.as_str()))
+    Ok(joining.map(|at| &rules[at]))
 }
 
 /// The rules whose `when` holds.
