@@ -428,3 +428,181 @@ fn a_pod_that_requests_a_device_class_fits_nodes_with_as_many_gpus_of_the_driver
         assert_eq!(pod["metadata"]["annotations"][NODES].is_string(), fits, "{pod}");
     }
 }
+
+/// The codes of the warnings of a pod, and the pod; a second injection must change nothing.
+fn settled(policies: &PolicySet, pod: Value, context: &PodContext) -> (Vec<String>, Value) {
+    let first = mutate(policies, pod.clone(), context);
+    let codes = first.warnings.iter().map(|warning| warning.code().to_owned()).collect();
+    let injected = match &first.outcome {
+        Outcome::Mutated(mutated) | Outcome::Skipped { marked: mutated, .. } => {
+            let mut patched = pod.clone();
+            json_patch::patch(&mut patched, &mutated.patch()).unwrap();
+            assert_eq!(patched.to_string(), mutated.pod.to_string());
+            mutated.pod.clone()
+        }
+        other => panic!("{other:?}"),
+    };
+    let again = mutate(policies, injected.clone(), context);
+    let is_same = match &again.outcome {
+        Outcome::Unchanged { pod, .. } => *pod == injected,
+        Outcome::Skipped { marked, .. } => marked.pod == injected,
+        _ => false,
+    };
+    assert!(is_same, "{:?}", again.outcome);
+    (codes, injected)
+}
+
+#[test]
+fn annotations_of_an_earlier_injection_that_the_pod_contradicts_count_as_absent() {
+    let policies = all_policies();
+    let (a3, p5) = ("a3-megagpu-8g", json!({TYPE: "p5.48xlarge"}));
+    let of_gke = json!({TYPE: a3, "cloud.google.com/gke-accelerator": "nvidia-h100-mega-80gb"});
+    let of_p4d =
+        json!([{"labels": {TYPE: "p4d.24xlarge"}, "gpus": 8, "resources": {"vpc.amazonaws.com/efa": 4}}]);
+    let with = |selector: &Value, annotations: Value| {
+        let mut pod = pod(selector.clone());
+        for (key, value) in annotations.as_object().unwrap() {
+            pod["metadata"]["annotations"][key] = value.clone();
+        }
+        pod
+    };
+    let stamp = "aws-efa@000000000000";
+    let nodes = [aws(), gke("mega", a3), clusters()[1][0].clone()];
+    for context in [&PodContext::default(), &context(&nodes)] {
+        // A manifest of AWS for nodes of Google Cloud, and one of p4d for p5.
+        for (selector, annotations, policy) in [
+            (&of_gke, json!({STAMP: stamp}), "gcp-tcpxo"),
+            (&of_gke, json!({STAMP: stamp, NODES: of_p4d.to_string()}), "gcp-tcpxo"),
+            (&p5, json!({STAMP: stamp, NODES: of_p4d.to_string()}), "aws-efa"),
+            (&p5, json!({NODES: of_p4d.to_string()}), "aws-efa"),
+            (
+                &json!({"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}),
+                json!({STAMP: stamp, NODES: of_p4d.to_string(), "fabric-injector.io/provider": "aws"}),
+                "aws-efa",
+            ),
+        ] {
+            let pod = with(selector, annotations);
+            let (codes, injected) = settled(policies, pod.clone(), context);
+            assert_eq!(codes.first().map(String::as_str), Some("annotation_contradicted"), "{codes:?}");
+            let fresh = self::pod(selector.clone());
+            let fresh = with(&fresh["spec"]["nodeSelector"], json!({}));
+            let mut fresh = fresh;
+            if let Some(provider) = pod["metadata"]["annotations"].get("fabric-injector.io/provider") {
+                fresh["metadata"]["annotations"]["fabric-injector.io/provider"] = provider.clone();
+            }
+            assert_eq!(injected, settled(policies, fresh, context).1, "{context:?}");
+            let new = injected["metadata"]["annotations"][STAMP].as_str().unwrap();
+            assert!(new.starts_with(policy), "{new}");
+        }
+        // Skipped, where the machine has no fabric.
+        let pod = with(&json!({TYPE: "g5.48xlarge"}), json!({STAMP: stamp, NODES: of_p4d.to_string()}));
+        assert_eq!(settled(policies, pod, context).0[0], "annotation_contradicted");
+        let small = with(&json!({TYPE: "p3.16xlarge"}), json!({STAMP: stamp, NODES: of_p4d.to_string()}));
+        let (codes, skipped) = settled(policies, small, context);
+        assert_eq!(codes, ["annotation_contradicted", "injected_before"]);
+        let keys: Vec<&String> = skipped["metadata"]["annotations"].as_object().unwrap().keys().collect();
+        assert_eq!(keys, ["nmp.nvidia.com/enable-multi-node-networking", "fabric-injector.io/skipped"]);
+    }
+}
+
+#[test]
+fn annotations_that_the_pod_may_still_have_are_kept() {
+    let policies = all_policies();
+    let p5 = &context(&clusters()[1]);
+    let (_, injected) = settled(policies, pod(json!({TYPE: "p5.48xlarge"})), p5);
+    // Whatever the nodes are now, and whatever other labels the pod selects since.
+    for selector in
+        [json!({TYPE: "P5.48xlarge"}), json!({TYPE: "p5.48xlarge", "pool": "x"}), json!({"pool": "x"})]
+    {
+        let mut pod = injected.clone();
+        pod["spec"]["nodeSelector"] = selector;
+        for context in [&PodContext::default(), p5, &context(&[gke("mega", "a3-megagpu-8g")])] {
+            let again = mutate(policies, pod.clone(), context);
+            assert!(
+                matches!(again.outcome, Outcome::Unchanged { .. }) && again.warnings.is_empty(),
+                "{again:?}"
+            );
+        }
+    }
+    // A pod that names its provider, and one that is bound to a node.
+    let mut named = pod(json!({TYPE: "a3-megagpu-8g"}));
+    named["metadata"]["annotations"]["fabric-injector.io/provider"] = json!("aws");
+    assert!(!settled(policies, named, p5).0.contains(&"annotation_contradicted".to_owned()));
+    let mut bound = injected.clone();
+    bound["spec"]["nodeName"] = json!("a");
+    bound["spec"]["nodeSelector"] = json!({TYPE: "p4d.24xlarge"});
+    assert!(matches!(mutate(policies, bound, p5).outcome, Outcome::Unchanged { .. }));
+}
+
+#[test]
+fn a_launcher_has_the_provider_of_the_nodes_without_gpus_that_it_fits() {
+    let cpu = |name: &str, provider_id: &str, machine: &str| {
+        let labels = json!({TYPE: machine, "kubernetes.io/hostname": name});
+        node(name, provider_id, labels, json!({"cpu": "8"}))
+    };
+    let of_azure = node(
+        "nd",
+        "azure:///subscriptions/x",
+        json!({TYPE: "Standard_ND96isr_H100_v5"}),
+        json!({"nvidia.com/gpu": "8", "rdma/ib": "8"}),
+    );
+    let mut nodes = vec![aws(), of_azure, cpu("cpu-0", "aws:///a/i-9", "m7i.2xlarge")];
+    let on = |selector: Value, nodes: &[Value]| {
+        let mut pod = launcher();
+        pod["spec"]["nodeSelector"] = selector;
+        chosen(pod, Some(nodes))
+    };
+    for selector in [json!({TYPE: "m7i.2xlarge"}), json!({"kubernetes.io/hostname": "cpu-0"})] {
+        let (policy, told) = on(selector.clone(), &nodes);
+        assert_eq!(policy, "aws-efa", "{told}");
+        // A pod with GPUs does not fit there.
+        let (_, told) = chosen(pod(selector), Some(&nodes));
+        assert!(told.contains("fits no node now, and the cluster has nodes of `aws`, `azure`"), "{told}");
+    }
+    let (_, told) = on(json!({}), &nodes);
+    assert!(told.contains("the pod fits nodes of `aws`, `azure`"), "{told}");
+    // Where nodes without GPUs leave several, those with GPUs decide.
+    nodes.remove(1);
+    nodes.push(cpu("cpu-1", "azure:///subscriptions/x", "Standard_D8s_v5"));
+    for node in &mut nodes[1..] {
+        node["metadata"]["labels"]["pool"] = json!("cpu");
+    }
+    assert_eq!(on(json!({"pool": "cpu"}), &nodes).0, "aws-efa");
+    nodes.remove(0);
+    let (_, told) = on(json!({"pool": "cpu"}), &nodes);
+    assert!(told.contains("the pod fits nodes of `aws`, `azure`"), "{told}");
+}
+
+#[test]
+fn devices_that_one_provider_has_identify_nodes_without_an_id_of_a_cloud() {
+    let offers =
+        |id: &str, resource: &str| node("a", id, json!({}), json!({"nvidia.com/gpu": "8", resource: "32"}));
+    for id in ["", "k3s://a"] {
+        let (policy, told) = chosen(pod(json!({})), Some(&[offers(id, "vpc.amazonaws.com/efa")]));
+        assert_eq!(policy, "aws-efa", "{told}");
+        // Several providers' policies name these, and that of other nodes names one of them alone.
+        for resource in ["rdma/ib", "nvidia.com/mlnxnics", "nvidia.com/hostdev"] {
+            let (policy, told) = chosen(pod(json!({})), Some(&[offers(id, resource)]));
+            assert_eq!(policy, "onprem-rdma", "{resource} {told}");
+        }
+    }
+    // The ID of a cloud comes first.
+    let (policy, _) = chosen(pod(json!({})), Some(&[offers("ocid1.instance.x", "vpc.amazonaws.com/efa")]));
+    assert_eq!(policy, "oci-sriov");
+}
+
+#[test]
+fn a_provider_that_nothing_names_is_assumed_with_a_warning() {
+    let cpu = |id: &str| node("cpu", id, json!({}), json!({"cpu": "8"}));
+    let codes = |nodes: &[Value], pod: Value| settled(all_policies(), pod, &context(nodes)).0;
+    let is_assumed = |nodes: &[Value]| codes(nodes, pod(json!({}))).contains(&"provider_assumed".to_owned());
+    for id in ["", "kind://docker/kind/kind-control-plane"] {
+        assert!(is_assumed(&[cpu(id)]));
+        assert!(codes(&[cpu(id)], launcher()).contains(&"provider_assumed".to_owned()));
+    }
+    assert!(!is_assumed(&[cpu("aws:///a/i-9")]));
+    assert!(!is_assumed(&[cpu(""), own()]));
+    let mut named = pod(json!({}));
+    named["metadata"]["annotations"]["fabric-injector.io/provider"] = json!("onprem");
+    assert!(!codes(&[cpu("")], named).contains(&"provider_assumed".to_owned()));
+}

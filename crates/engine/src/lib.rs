@@ -70,15 +70,15 @@ pub use record::{ConditionOf, Evaluated, FieldOutcome, LookedAt, ScopeOf, Trace,
 
 use record::{ChangeLog, Stop};
 
-/// Injects a pod once by a policy that matches it. With `trace`, records what was evaluated and what each rule wrote.
+/// Injects a pod once by a policy that matches it, after the changes in `log`. With `trace`, records what was evaluated and what each rule wrote.
 pub(crate) fn inject(
     policy: &Policy,
     analysis: PodAnalysis,
     mut pod: Value,
     context: &PodContext,
     mut trace: Option<&mut Trace>,
+    mut log: ChangeLog,
 ) -> Mutation {
-    let mut log = ChangeLog::of(context);
     if let Some(trace) = &mut trace {
         trace.chosen = Some(policy.name().to_owned());
         log.trace = Some(Box::new(std::mem::take(trace)));

@@ -2,6 +2,7 @@
 
 mod assumed;
 mod decision;
+mod own_annotations;
 mod providers;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,6 +11,7 @@ use std::fmt;
 use memchr::memmem::Finder;
 use serde_json::Value;
 
+use crate::record::ChangeLog;
 use crate::validate;
 use crate::{DEVICE_CLASS, Mutated, Mutation, NODES, Outcome, Reason, SKIPPED, STAMP, Trace, inject, skip};
 use fabric_policy::work::Work;
@@ -270,7 +272,7 @@ fn within_limits(mutation: Mutation, context: &PodContext) -> Mutation {
 /// Chooses the policy and injects the pod.
 fn mutate_once(
     policies: &PolicySet,
-    pod: Value,
+    mut pod: Value,
     context: &PodContext,
     mut trace: Option<&mut Trace>,
 ) -> Mutation {
@@ -279,11 +281,17 @@ fn mutate_once(
         policy: policy.map(|policy| policy.name().to_owned()),
         warnings: Vec::new(),
     };
-    match decide(policies, &pod, context, trace.as_deref_mut()) {
+    let mut log = ChangeLog::of(context);
+    policies.clear_contradicted(&mut pod, context, &mut log);
+    let decision = decide(policies, &pod, context, trace.as_deref_mut(), &mut log.warnings);
+    if !matches!(decision, Decision::Inject(..)) {
+        log.undo(&mut pod);
+    }
+    match decision {
         Decision::Inject(policy, analysis) => {
-            policies.marked_if_guarded(&[policy], inject(policy, *analysis, pod, context, trace))
+            policies.marked_if_guarded(&[policy], inject(policy, *analysis, pod, context, trace, log))
         }
-        Decision::Skip(skipped, reason) => skip(pod, stamps(&skipped), reason, None, Vec::new()),
+        Decision::Skip(skipped, reason) => skip(pod, stamps(&skipped), reason, None, log.warnings),
         Decision::LeaveAlone(left, reason) => {
             policies.marked_if_guarded(&left, alone(Outcome::Unchanged { pod, reason }, None))
         }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
+use crate::record::ChangeLog;
 use crate::workload::near_miss::NearMiss;
 use crate::{Mutated, Outcome, Reason, Warning, WarningKind, analyse, inject};
 use fabric_policy::definition::{POLICIES_IN_USE, keys};
@@ -94,7 +95,7 @@ fn try_sample(policy: &Policy, what: &str, pod: Value, context: &PodContext) -> 
     let reads_own_writes = analysis.policy.own_writes.are_ever_read();
     let is_taken = |pod: &Value| policy.definition().matcher.test(pod, context) == Match::Yes;
     let was_taken = is_taken(&pod);
-    let first = inject(policy, analysis, pod, context, None);
+    let first = inject(policy, analysis, pod, context, None, ChangeLog::of(context));
     let pod = match first.outcome {
         Outcome::Mutated(mutated) if mutated.changed_again && reads_own_writes => {
             return Err(changes_again(policy, what, &mutated));
@@ -119,7 +120,7 @@ fn try_sample(policy: &Policy, what: &str, pod: Value, context: &PodContext) -> 
     let Ok(Some(analysis)) = analyse(policy, &pod, context, false, None) else {
         return Err(no_longer("match.when"));
     };
-    let second = inject(policy, analysis, pod, context, None);
+    let second = inject(policy, analysis, pod, context, None, ChangeLog::of(context));
     context.work.iter().zip(again).for_each(|(all, again)| all.count_all(&again));
     let known = checks_that_report(&first.warnings);
     if let Some(code) = checks_that_report(&second.warnings).into_iter().find(|code| !known.contains(code)) {

@@ -29,8 +29,19 @@ pub struct Nodes {
     list: Vec<Arc<Node>>,
     /// The kinds of nodes that pods fit.
     pub kinds: Known<Vec<NodeKind>>,
-    /// Whether there are nodes that pods fit, and the policies that name them.
-    pub named: Known<(bool, Vec<bool>)>,
+    /// The policies for the nodes that pods fit.
+    pub named: Known<Named>,
+}
+
+/// The policies for the nodes that a pod fits.
+#[derive(Debug, Clone, Default)]
+pub struct Named {
+    /// True if the pod fits nodes now, which then decide.
+    pub fits_now: bool,
+    /// True if the nodes that decide have GPUs.
+    pub have_gpus: bool,
+    /// For each policy, whether it is for one of them.
+    pub policies: Vec<bool>,
 }
 
 /// Nodes that are alike in everything that a policy reads of them.

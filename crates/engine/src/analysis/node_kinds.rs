@@ -20,9 +20,13 @@ const MAX_KINDS: usize = 32;
 /// The kinds of nodes of an earlier injection; none for a pod that was injected without nodes. The nodes may have
 /// changed since, but the decision stays. A value that no injection wrote counts as absent.
 pub(crate) fn decided(pod: &Value) -> Option<Vec<NodeKind>> {
-    let annotations = &pod["metadata"]["annotations"];
-    let kinds = annotations[NODES].as_str().and_then(read);
-    kinds.or_else(|| annotations[STAMP].is_string().then(Vec::new))
+    let is_stamped = || pod["metadata"]["annotations"][STAMP].is_string().then(Vec::new);
+    recorded(pod).or_else(is_stamped)
+}
+
+/// The kinds of nodes that an earlier injection recorded.
+pub(super) fn recorded(pod: &Value) -> Option<Vec<NodeKind>> {
+    pod["metadata"]["annotations"][NODES].as_str().and_then(read)
 }
 
 fn read(text: &str) -> Option<Vec<NodeKind>> {

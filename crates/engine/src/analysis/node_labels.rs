@@ -9,7 +9,7 @@ use fabric_policy::nodes::{expressions, terms};
 use fabric_policy::{PodContext, Policy, SelectedLabel};
 
 use super::containers::{containers, total_gpus};
-use super::node_kinds::{decided, kinds, labels_of_kinds};
+use super::node_kinds::{decided, kinds, labels_of_kinds, recorded};
 use crate::record::Reason;
 
 /// The part of a pod's node selection that the policy reads.
@@ -49,6 +49,30 @@ fn labels_of(spec: &Value, labels: &BTreeSet<String>, context: &PodContext) -> V
         (!values.is_empty()).then(|| SelectedLabel { label: label.clone(), values })
     };
     labels.iter().filter_map(of).collect()
+}
+
+/// A label of which the pod selects other values than the nodes have that an earlier injection recorded, with their
+/// value. The pod fitted these nodes, so its manifest has changed since. `policy` is the one that recorded them.
+pub(crate) fn of_other_nodes(
+    policy: Option<&Policy>,
+    pod: &Value,
+    context: &PodContext,
+) -> Option<(SelectedLabel, SelectedLabel)> {
+    let kinds = recorded(pod)?;
+    // A pod that is bound to a node is there, whatever it selects.
+    if pod["spec"]["nodeName"].as_str().is_some_and(|name| !name.is_empty()) {
+        return None;
+    }
+    let mut labels: BTreeSet<String> = kinds.iter().flat_map(|kind| kind.labels.keys()).cloned().collect();
+    if let Some(LabelsRead::These(read)) = policy.map(Policy::labels) {
+        labels.extend(read.iter().cloned());
+    }
+    labels_of(&pod["spec"], &labels, context).into_iter().find_map(|selected| {
+        let mut values = kinds.iter().map(|kind| kind.labels.get(&selected.label));
+        let other = values.find(|value| value.is_none_or(|value| !selected.values.contains(value)))?;
+        let values = other.cloned().into_iter().collect();
+        Some((selected.clone(), SelectedLabel { label: selected.label, values }))
+    })
 }
 
 /// The values of a label that the pod selects by `nodeSelector` or by required node affinity; empty for any value.

@@ -54,7 +54,7 @@ impl PodFacts {
         let annotations = pod["metadata"]["annotations"].as_object();
         let size = |(key, value): (&String, &Value)| key.len() + value.as_str().map_or(0, str::len);
         // The stamp, which is added last, needs space too.
-        let stamped = annotations.is_some_and(|annotations| annotations.contains_key(STAMP));
+        let stamped = pod["metadata"]["annotations"][STAMP].is_string();
         let stamp = if stamped { 0 } else { STAMP.len() + stamp.len() };
         let annotation_bytes = stamp + annotations.into_iter().flatten().map(size).sum::<usize>();
         if annotation_bytes > MAX_ANNOTATIONS {

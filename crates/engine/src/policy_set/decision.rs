@@ -2,7 +2,9 @@
 
 use serde_json::Value;
 
-use crate::{PodAnalysis, Reason, Trace, adds_to, analyse, analyse_named, condition_values};
+use crate::{
+    PodAnalysis, Reason, Trace, Warning, WarningKind, adds_to, analyse, analyse_named, condition_values,
+};
 use fabric_policy::matcher::Match;
 use fabric_policy::{PodContext, Policy};
 
@@ -20,12 +22,13 @@ pub(super) enum Decision<'p> {
     Refuse(Option<&'p Policy>, Reason),
 }
 
-/// Decides about a pod. Notes the conditions of policies in `trace`.
+/// Decides about a pod. Notes the conditions of policies in `trace`, and adds to `warnings`.
 pub(super) fn decide<'p>(
     policies: &'p PolicySet,
     pod: &Value,
     context: &PodContext,
     mut trace: Option<&mut Trace>,
+    warnings: &mut Vec<Warning>,
 ) -> Decision<'p> {
     let mut found: Vec<&Policy> = Vec::new();
     let mut near = None;
@@ -48,12 +51,16 @@ pub(super) fn decide<'p>(
     if is_windows(&pod["spec"]) {
         return Decision::Leave(None, Reason::WindowsPod);
     }
-    let Chosen { policies: chosen, by_name } =
+    let Chosen { policies: chosen, by_name, is_assumed } =
         match choose(found.clone(), policies.several_providers, pod, context) {
             Ok(chosen) => chosen,
             Err(reason) => return undecided(found, pod, context, reason),
         };
     found = chosen;
+    if let (true, Some(policy)) = (is_assumed, found.first()) {
+        let kind = WarningKind::ProviderAssumed { provider: policy.definition().provider.clone() };
+        warnings.push(Warning { path: String::new(), kind, rule: String::new() });
+    }
     if let (true, [policy]) = (by_name, found.as_slice()) {
         return by_this(policy, pod, context, trace);
     }

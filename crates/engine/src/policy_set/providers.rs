@@ -3,12 +3,13 @@
 //! In this order: the annotation in which the pod names it, the policy that injected the pod before, the node labels
 //! that the pod selects and that only one provider has, and the nodes that the pod fits.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use serde_json::Value;
 
 use crate::{DEVICE_CLASS, NodesLookedAt, PROVIDER, Reason, STAMP, requests};
-use fabric_policy::nodes::{Node, Nodes, expressions, scheduling_of, terms};
+use fabric_policy::matcher::NodeMatch;
+use fabric_policy::nodes::{Named, Node, Nodes, expressions, scheduling_of, terms};
 use fabric_policy::work::{Work, goes_on};
 use fabric_policy::{PodContext, Policy};
 
@@ -17,6 +18,8 @@ pub(super) struct Chosen<'p> {
     pub(super) policies: Vec<&'p Policy>,
     /// True if the pod names the policy itself.
     pub(super) by_name: bool,
+    /// True if neither the pod nor a node names the provider.
+    pub(super) is_assumed: bool,
 }
 
 /// Chooses among policies that match a pod. If they are not of `several` providers, only the pod can choose.
@@ -35,9 +38,9 @@ pub(super) fn choose<'p>(
         if policies.is_empty() {
             return Err(Reason::OtherProvider { named: Some(named.to_owned()), known });
         }
-        return Ok(Chosen { policies, by_name });
+        return Ok(Chosen { policies, by_name, is_assumed: false });
     }
-    let chosen = |policies| Ok(Chosen { policies, by_name: false });
+    let chosen = |policies| Ok(Chosen { policies, by_name: false, is_assumed: false });
     if !several {
         return chosen(policies);
     }
@@ -54,7 +57,8 @@ pub(super) fn choose<'p>(
         policies.retain(|policy| selected.contains(provider(policy)));
         return chosen(policies);
     }
-    chosen(of_nodes(policies, pod, context)?)
+    let (policies, is_assumed) = of_nodes(policies, pod, context)?;
+    Ok(Chosen { policies, by_name: false, is_assumed })
 }
 
 /// The name of the policy that injected a pod before.
@@ -73,13 +77,17 @@ fn providers(policies: &[&Policy]) -> Vec<String> {
 const STEPS_OF_POLICY: usize = 10;
 
 /// Providers to whose nodes a pod can be scheduled.
-type Providers<'p> = BTreeSet<&'p str>;
+pub(super) type Providers<'p> = BTreeSet<&'p str>;
 
 /// The providers of the nodes with one of these values of a label.
 type OfLabel<'f, 'p> = dyn Fn(&str, &[Option<&str>]) -> Option<Providers<'p>> + 'f;
 
 /// The providers of the nodes that a pod selects; `None` if it selects no label that only one provider has.
-fn selected<'p>(policies: &[&'p Policy], spec: &Value, context: &PodContext) -> Option<Providers<'p>> {
+pub(super) fn selected<'p>(
+    policies: &[&'p Policy],
+    spec: &Value,
+    context: &PodContext,
+) -> Option<Providers<'p>> {
     let of_label = |label: &str, values: &[Option<&str>]| of_label(policies, label, values, context);
     let selector = spec["nodeSelector"].as_object().into_iter().flatten();
     let mut all: Vec<Providers<'p>> =
@@ -133,87 +141,148 @@ fn all_of(sets: Vec<Providers<'_>>) -> Option<Providers<'_>> {
 }
 
 /// The policies for the nodes that a pod fits. Nodes that no policy names belong to the policies without `match.nodes`.
+/// Also returns whether the pod gets one of these only because the cluster has no node with GPUs.
 fn of_nodes<'p>(
     mut policies: Vec<&'p Policy>,
     pod: &Value,
     context: &PodContext,
-) -> Result<Vec<&'p Policy>, Reason> {
+) -> Result<(Vec<&'p Policy>, bool), Reason> {
     let nodes = context.nodes.as_deref().ok_or(Reason::NodesUnknown)?;
     let stamps: Vec<&str> = policies.iter().map(|policy| policy.stamp()).collect();
     context.count_input();
     let gpus = requested_gpus(&policies, pod);
     let key = format!("{stamps:?} {gpus:?} {}", scheduling_of(pod));
     let work = context.work.as_ref();
-    let (fits_now, named) = nodes.named.of(key, work, || named(&policies, pod, &gpus, nodes, work));
+    let named =
+        nodes.named.of(key, work, || Search { policies: &policies, nodes, work }.named(pod, gpus.as_deref()));
     let known = providers(&policies);
-    let mut named = named.into_iter();
-    policies.retain(|_| named.next().unwrap_or_default());
+    let mut is_named = named.policies.into_iter();
+    policies.retain(|_| is_named.next().unwrap_or_default());
     let providers = providers(&policies);
     match providers.len() {
-        1 => Ok(policies),
+        1 => {
+            let is_assumed = !named.have_gpus && policies.iter().all(|policy| nodes_of(policy).is_none());
+            Ok((policies, is_assumed))
+        }
         0 if !nodes.is_empty() => Err(Reason::OtherProvider { named: None, known }),
         _ => {
-            let looked_at = if fits_now { NodesLookedAt::Fitting } else { NodesLookedAt::All };
+            let looked_at = if named.fits_now { NodesLookedAt::Fitting } else { NodesLookedAt::All };
             Err(Reason::SeveralProviders { providers, looked_at })
         }
     }
 }
 
-/// The GPUs, of those that policies know, that a pod requests. A device class is not a resource of a node.
-fn requested_gpus<'p>(policies: &[&'p Policy], pod: &Value) -> Vec<(&'p str, i64)> {
+fn nodes_of(policy: &Policy) -> Option<&NodeMatch> {
+    policy.definition().matcher.nodes.as_ref()
+}
+
+/// The GPUs, of those that policies know, that a pod requests by resource; `None` for a pod without GPUs. A device class
+/// and a claim are no resources of a node.
+fn requested_gpus<'p>(policies: &[&'p Policy], pod: &Value) -> Option<Vec<(&'p str, i64)>> {
     let requests = requests(pod);
     let names: BTreeSet<&'p str> =
         policies.iter().flat_map(|policy| policy.definition().gpu_resources()).map(String::as_str).collect();
-    let requested = names.into_iter().filter(|name| !name.starts_with(DEVICE_CLASS));
-    requested.filter_map(|name| Some((name, requests[name].as_i64().filter(|count| *count > 0)?))).collect()
+    let amount = |name: &str| requests[name].as_i64().filter(|count| *count > 0);
+    let (classes, resources): (Vec<_>, Vec<_>) =
+        names.into_iter().partition(|name| name.starts_with(DEVICE_CLASS));
+    let requested: Vec<_> = resources.into_iter().filter_map(|name| Some((name, amount(name)?))).collect();
+    let has_claims = pod["spec"]["resourceClaims"].as_array().is_some_and(|claims| !claims.is_empty());
+    let has_gpus =
+        has_claims || !requested.is_empty() || classes.into_iter().any(|name| amount(name).is_some());
+    has_gpus.then_some(requested)
 }
 
-/// Whether the pod fits a node now, and for each policy, whether it applies to one of the nodes that decide.
-fn named(
-    policies: &[&Policy],
-    pod: &Value,
-    gpus: &[(&str, i64)],
-    nodes: &Nodes,
-    work: Option<&Work>,
-) -> (bool, Vec<bool>) {
-    let (fits_now, nodes) = fitting(policies, pod, gpus, nodes, work);
-    let wanted: Vec<_> = policies.iter().map(|policy| policy.definition().matcher.nodes.as_ref()).collect();
-    let mut named = vec![false; policies.len()];
-    let mut others = false;
-    for node in nodes {
-        if !goes_on(work, STEPS_OF_POLICY * policies.len()) {
-            break;
+/// A search for the policies of nodes.
+struct Search<'s, 'p> {
+    policies: &'s [&'p Policy],
+    nodes: &'s Nodes,
+    work: Option<&'s Work>,
+}
+
+impl Search<'_, '_> {
+    /// The policies for the nodes that a pod fits and that have its GPUs, or any. Without such nodes, those for the other
+    /// nodes that a pod without GPUs fits, if they are of one provider; else those for all nodes with GPUs, or all: a pool
+    /// that scales from zero has the provider of the others.
+    fn named(&self, pod: &Value, gpus: Option<&[(&str, i64)]>) -> Named {
+        let fitting = self.nodes.candidates(pod, &|_| false, self.work);
+        let has_them =
+            |node: &Node| gpus.iter().copied().flatten().all(|(gpu, count)| node.count(gpu) >= *count);
+        let with_gpus = fitting.iter().copied().filter(|node| self.has_gpus(node) && has_them(node));
+        let with_gpus: Vec<_> = with_gpus.collect();
+        if !with_gpus.is_empty() {
+            return Named { fits_now: true, have_gpus: true, policies: self.of(&with_gpus) };
         }
-        let mut is_named = false;
-        for (named, wanted) in named.iter_mut().zip(&wanted) {
-            if wanted.is_some_and(|wanted| wanted.matches(node)) {
-                (*named, is_named) = (true, true);
-            }
-        }
-        others |= !is_named;
+        let all_with_gpus: Vec<_> = self.nodes.iter().filter(|node| self.has_gpus(node)).collect();
+        let have_gpus = !all_with_gpus.is_empty();
+        let all = if have_gpus { all_with_gpus } else { self.nodes.iter().collect() };
+        let fits_now = gpus.is_none() && !fitting.is_empty();
+        let of_fitting = fits_now.then(|| self.of(&fitting));
+        // That nothing names a node without GPUs says less than the nodes with GPUs.
+        let is_sure = |named: &Vec<bool>| {
+            let mut named = self.policies.iter().zip(named).filter(|(_, named)| **named);
+            named.all(|(policy, _)| nodes_of(policy).is_some())
+        };
+        let all = of_fitting
+            .clone()
+            .filter(|named| self.is_one(named) && is_sure(named))
+            .unwrap_or_else(|| self.of(&all));
+        let policies = of_fitting.filter(|_| !self.is_one(&all)).unwrap_or(all);
+        Named { fits_now, have_gpus, policies }
     }
-    named.iter_mut().zip(&wanted).for_each(|(named, wanted)| *named |= others && wanted.is_none());
-    (fits_now, named)
-}
 
-/// The nodes that a pod fits and that have its GPUs, or any; if there is none now, all with GPUs, or all: a pool that
-/// scales from zero has the provider of the others.
-fn fitting<'n>(
-    policies: &[&Policy],
-    pod: &'n Value,
-    gpus: &[(&str, i64)],
-    nodes: &'n Nodes,
-    work: Option<&'n Work>,
-) -> (bool, Vec<&'n Node>) {
-    let has_gpus = |node: &&Node| {
-        let mut gpus = policies.iter().flat_map(|policy| policy.definition().gpu_resources());
+    fn has_gpus(&self, node: &Node) -> bool {
+        let mut gpus = self.policies.iter().flat_map(|policy| policy.definition().gpu_resources());
         gpus.any(|gpu| node.count(gpu) > 0)
-    };
-    let mut candidates = nodes.candidates(pod, &|_| false, work);
-    candidates.retain(|node| has_gpus(node) && gpus.iter().all(|(gpu, count)| node.count(gpu) >= *count));
-    let fits_now = !candidates.is_empty();
-    if !fits_now {
-        candidates = nodes.iter().filter(has_gpus).collect();
     }
-    (fits_now, if candidates.is_empty() { nodes.iter().collect() } else { candidates })
+
+    /// Returns whether the named policies are of one provider.
+    fn is_one(&self, named: &[bool]) -> bool {
+        let named = self.policies.iter().zip(named).filter(|(_, named)| **named);
+        let mut providers = named.map(|(policy, _)| &policy.definition().provider);
+        let first = providers.next();
+        first.is_some() && providers.all(|provider| Some(provider) == first)
+    }
+
+    /// For each policy, whether it is for one of these nodes.
+    fn of(&self, nodes: &[&Node]) -> Vec<bool> {
+        let mut named = vec![false; self.policies.len()];
+        let mut others = false;
+        // Thousands of nodes have the same few resources.
+        let mut devices: HashMap<&str, Vec<bool>> = HashMap::new();
+        for node in nodes {
+            if !goes_on(self.work, STEPS_OF_POLICY * self.policies.len()) {
+                break;
+            }
+            let mut of_node: Vec<bool> = self
+                .policies
+                .iter()
+                .map(|policy| nodes_of(policy).is_some_and(|wanted| wanted.matches(node)))
+                .collect();
+            if !of_node.contains(&true) {
+                for (resource, _) in node.resources() {
+                    let of_device = devices.entry(resource).or_insert_with(|| self.of_device(resource));
+                    of_node.iter_mut().zip(of_device).for_each(|(named, of_device)| *named |= *of_device);
+                }
+            }
+            others |= !of_node.contains(&true);
+            named.iter_mut().zip(of_node).for_each(|(named, of_node)| *named |= of_node);
+        }
+        let without = self.policies.iter().map(|policy| nodes_of(policy).is_none());
+        named.iter_mut().zip(without).for_each(|(named, without)| *named |= others && without);
+        named
+    }
+
+    /// For each policy with `match.nodes`, whether it names a resource as a device that no other provider's policy names.
+    fn of_device(&self, resource: &str) -> Vec<bool> {
+        let names = |policy: &&Policy| {
+            let mut parameters =
+                policy.definition().parameters.iter().filter_map(|one| one.from_nodes.as_ref());
+            policy.devices().own.resources.iter().any(|pattern| pattern.matches(resource))
+                || parameters.any(|from_nodes| from_nodes.looks_for(resource))
+        };
+        let named: Vec<bool> = self.policies.iter().map(names).collect();
+        let is_one = self.is_one(&named);
+        let named = self.policies.iter().zip(named);
+        named.map(|(policy, named)| named && is_one && nodes_of(policy).is_some()).collect()
+    }
 }

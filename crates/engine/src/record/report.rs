@@ -6,6 +6,7 @@ use std::fmt;
 
 use serde_json::Value;
 
+use super::stamp::{NODES, PROVIDER, STAMP};
 use fabric_policy::interpolation::EvaluationError;
 use fabric_policy::work;
 use fabric_policy::{Fault, SelectedLabel};
@@ -297,6 +298,10 @@ pub enum WarningKind {
         /// The stamp that it has now.
         after: String,
     },
+    /// Neither the pod nor a node names its provider, and no node has GPUs.
+    ProviderAssumed { provider: String },
+    /// The annotations of an earlier injection are of other nodes than the pod selects.
+    AnnotationContradicted { selected: String, recorded: String },
     /// A pod that is skipped has the stamp of an earlier injection.
     InjectedBefore { stamp: String },
     /// Huge pages were left out: the API server requires a request for CPU or memory next to them.
@@ -420,6 +425,16 @@ impl fmt::Display for Warning {
                 f,
                 "inject the original manifest again for the values of `{after}`, the stamp that the pod has now: \
                  it came with the stamp `{before}`, and keeps the values that it has"
+            ),
+            WarningKind::ProviderAssumed { provider } => write!(
+                f,
+                "enable only one provider (`multinodeNetworking.PROVIDER.enabled`), or set the annotation \
+                 `{PROVIDER}`: `{provider}` is assumed, because no node has GPUs, a providerID or label of a cloud"
+            ),
+            WarningKind::AnnotationContradicted { selected, recorded } => write!(
+                f,
+                "remove the annotations `{STAMP}` and `{NODES}` from the manifest, which count as absent: they are \
+                 for {recorded}, and the pod selects {selected}"
             ),
             WarningKind::InjectedBefore { stamp } => write!(
                 f,

@@ -55,6 +55,10 @@ pub(crate) fn stamp(stamp: &str, pod: &mut Value, log: &mut ChangeLog) -> Result
                 }
             }
             annotations.remove(SKIPPED);
+            // Its nodes were contradicted, and no others decide.
+            if annotations.object().get(NODES).is_some_and(Value::is_null) {
+                annotations.remove(NODES);
+            }
             Ok(())
         })
     })
@@ -69,17 +73,21 @@ pub fn skip(
     mut warnings: Vec<Warning>,
 ) -> Mutation {
     let mut log = ChangeLog::default();
-    if let Err(reason) = mark_skipped(&format!("{reason} ({mark})"), &mut pod, &mut log) {
+    let contradicted =
+        warnings.iter().any(|warning| matches!(warning.kind, WarningKind::AnnotationContradicted { .. }));
+    let absent: &[&str] = if contradicted { &[STAMP, NODES] } else { &[STAMP] };
+    if let Err(reason) = mark_skipped(&format!("{reason} ({mark})"), absent, &mut pod, &mut log) {
         log.undo(&mut pod);
         return Mutation { outcome: Outcome::Unchanged { pod, reason }, policy, warnings };
     }
     let (changes, own) = log.finish();
-    warnings.extend(with_field_paths(own, &pod));
+    warnings.extend(own);
+    let warnings = with_field_paths(warnings, &pod);
     let marked = Mutated { pod, stamp: mark, changed_again: false, changes };
     Mutation { outcome: Outcome::Skipped { marked, reason }, policy, warnings }
 }
 
-fn mark_skipped(mark: &str, pod: &mut Value, log: &mut ChangeLog) -> Result<(), Reason> {
+fn mark_skipped(mark: &str, absent: &[&str], pod: &mut Value, log: &mut ChangeLog) -> Result<(), Reason> {
     let annotations = pod["metadata"]["annotations"].as_object().into_iter().flatten();
     let others = annotations.filter(|(key, _)| ![STAMP, SKIPPED].contains(&key.as_str()));
     let size: usize = others.map(|(key, value)| key.len() + value.as_str().map_or(0, str::len)).sum();
@@ -94,7 +102,7 @@ fn mark_skipped(mark: &str, pod: &mut Value, log: &mut ChangeLog) -> Result<(), 
             if let Some(stamp) = annotations.get(STAMP).and_then(Value::as_str).map(str::to_owned) {
                 annotations.warn(SKIPPED, WarningKind::InjectedBefore { stamp }, "");
             }
-            annotations.remove(STAMP);
+            absent.iter().for_each(|key| annotations.remove(key));
             Ok(())
         })
     })

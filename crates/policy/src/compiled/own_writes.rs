@@ -106,6 +106,12 @@ pub fn choice_reads_writes(policies: &[(&Definition, &Devices)], annotations: &[
     for rule in policies.iter().flat_map(|(definition, _)| &definition.rules) {
         writes(&rule.container, &rule.pod, &mut |path| _ = written.insert(path));
     }
+    // The nodes that a pod selects decide about its provider, and about the annotations of an earlier injection.
+    let of_spec = |key: &str| vec![field("spec"), field(key)];
+    let selects = [of_spec("nodeSelector"), [of_spec("affinity"), vec![field("nodeAffinity")]].concat()];
+    if written.iter().any(|path| selects.iter().any(|selected| overlap(selected, path))) {
+        return true;
+    }
     policies.iter().any(|(definition, devices)| {
         let matcher = &definition.matcher;
         let variables: Vec<_> = definition.variables.iter().collect();

@@ -19,6 +19,8 @@ fn remedy(kind: &WarningKind) -> Option<&'static str> {
         WarningKind::NoNodeFits { .. } => Some("select other nodes"),
         WarningKind::CapabilityWithoutRoot { .. } => Some("`LimitMEMLOCK=infinity`"),
         WarningKind::Restamped { .. } => Some("inject the original manifest again"),
+        WarningKind::ProviderAssumed { .. } => Some("`fabric-injector.io/provider`"),
+        WarningKind::AnnotationContradicted { .. } => Some("from the manifest"),
         WarningKind::InjectedBefore { .. } => Some("start from the original manifest"),
         WarningKind::HugePagesAlone { .. } => Some("it needs a request for cpu or memory"),
         WarningKind::SettingsElsewhere { .. } => Some("or add the settings `nccl` to its file"),
@@ -94,6 +96,11 @@ fn samples() -> Vec<WarningKind> {
         WarningKind::Restamped {
             before: text("lab-roce@13bef0de6c37"),
             after: text("lab-roce@77f1c2a0b3de"),
+        },
+        WarningKind::ProviderAssumed { provider: text("coreweave") },
+        WarningKind::AnnotationContradicted {
+            selected: text("a label of `azure`"),
+            recorded: text("nodes of `aws`"),
         },
         WarningKind::InjectedBefore { stamp: text("lab-roce@13bef0de6c37") },
         WarningKind::HugePagesAlone { resource: text("hugepages-2Mi") },

@@ -1,0 +1,62 @@
+//! The annotations of an earlier injection that the pod contradicts, as in a manifest that was copied for other nodes.
+
+use fabric_policy::matcher::Match;
+use fabric_policy::{PodContext, Policy};
+use serde_json::Value;
+
+use super::PolicySet;
+use super::providers::{selected, stamped};
+use crate::analysis::of_other_nodes;
+use crate::record::{Author, ChangeLog, Cursor, WarningKind};
+use crate::{NODES, PROVIDER, STAMP};
+
+impl PolicySet {
+    /// Makes the annotations of an earlier injection `null`, with a warning, if the pod contradicts them. They keep their
+    /// places for the values of this injection.
+    pub(super) fn clear_contradicted(&self, pod: &mut Value, context: &PodContext, log: &mut ChangeLog) {
+        let annotations = &pod["metadata"]["annotations"];
+        if !annotations[STAMP].is_string() && !annotations[NODES].is_string() {
+            return;
+        }
+        let Some(kind) = self.contradiction(pod, context) else { return };
+        log.written_by(|| Author::Stamp);
+        // Only a pod with annotations contradicts them.
+        let _ = Cursor::pod(pod, log).and_then(|mut pod| {
+            pod.within("metadata", |metadata| {
+                metadata.within("annotations", |annotations| {
+                    annotations.warn(STAMP, kind, "");
+                    for key in [STAMP, NODES] {
+                        if annotations.get(key).is_some() {
+                            annotations.put(key, Value::Null);
+                        }
+                    }
+                    Ok(())
+                })
+            })
+        });
+    }
+
+    fn contradiction(&self, pod: &Value, context: &PodContext) -> Option<WarningKind> {
+        let matching: Vec<&Policy> =
+            self.policies.iter().filter(|policy| is_for(policy, pod, context)).collect();
+        let before = stamped(pod).and_then(|name| matching.iter().find(|policy| policy.name() == name));
+        if let Some((selected, recorded)) = of_other_nodes(before.copied(), pod, context) {
+            let (selected, recorded) = (selected.to_string(), format!("nodes with {recorded}"));
+            return Some(WarningKind::AnnotationContradicted { selected, recorded });
+        }
+        let provider = before.filter(|_| self.several_providers)?.definition().provider.as_str();
+        if pod["metadata"]["annotations"][PROVIDER].is_string() {
+            return None;
+        }
+        let others = selected(&matching, &pod["spec"], context)?;
+        (!others.contains(provider)).then(|| {
+            let others: Vec<String> = others.iter().map(|name| format!("`{name}`")).collect();
+            let selected = format!("a label of {}", others.join(", "));
+            WarningKind::AnnotationContradicted { selected, recorded: format!("nodes of `{provider}`") }
+        })
+    }
+}
+
+fn is_for(policy: &Policy, pod: &Value, context: &PodContext) -> bool {
+    policy.definition().matcher.test(pod, context) == Match::Yes
+}
