@@ -1,4 +1,5 @@
-//! Lists the files that are compiled into the program: the policies in the folder `policies`, and their parts.
+//! Lists the files that are compiled into the program: the policies in the folder `policies`, and their parts. Compiles the
+//! code that runs before Rust's runtime.
 
 use std::error::Error;
 use std::fmt::Write as _;
@@ -9,6 +10,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=policies");
     for (folder, list) in [("policies", "policies.rs"), ("policies/parts", "parts.rs")] {
         fs::write(Path::new(&env::var("OUT_DIR")?).join(list), listed(folder)?)?;
+    }
+    let code = "src/closed_output.c";
+    println!("cargo:rerun-if-changed={code}");
+    // As an object: of a library, the linker takes only what something refers to.
+    for object in cc::Build::new().file(code).try_compile_intermediates()? {
+        println!("cargo:rustc-link-arg-bins={}", object.display());
     }
     Ok(())
 }

@@ -91,11 +91,16 @@ pub fn run() -> ExitCode {
     }
     let arguments = match arguments(program) {
         Ok(Some(arguments)) => arguments,
-        Ok(None) => return ExitStatus::Done.into(),
-        Err(error) => {
-            // Help and version are not errors: clap writes them to standard output.
+        Ok(None) => return finish(Ok(ExitStatus::Done), Output::standard()),
+        Err(error) if error.use_stderr() => {
             let _ = error.print();
-            return if error.use_stderr() { ExitStatus::Bad.into() } else { ExitStatus::Done.into() };
+            return ExitStatus::Bad.into();
+        }
+        Err(help) => {
+            let (mut output, text) = (Output::standard(), help.render());
+            let text = if Output::data_has_colour() { text.ansi().to_string() } else { text.to_string() };
+            let result = output.data(text.as_bytes()).map(|()| ExitStatus::Done);
+            return finish(result, output);
         }
     };
     let mut output = Output::standard();

@@ -6,6 +6,7 @@ use std::os::fd::AsFd;
 
 use anstream::{AutoStream, ColorChoice};
 use anstyle::{AnsiColor, Style};
+use anyhow::Context;
 
 use fabric_engine::policy_set::LoadError;
 use fabric_policy::{SourceError, SourceErrors};
@@ -19,6 +20,8 @@ pub(super) enum Format {
     /// For programs: one JSON object
     Json,
 }
+
+const UNWRITABLE: &str = "standard output is closed or cannot be written";
 
 pub(super) struct Output {
     /// Colors are not removed: a manifest may contain escape sequences.
@@ -36,7 +39,7 @@ impl Output {
 
     /// Writes data unchanged.
     pub(super) fn data(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
-        Ok(self.data.write_all(bytes)?)
+        self.data.write_all(bytes).context(UNWRITABLE)
     }
 
     /// Writes lines of a report to standard output, for people or as JSON, XML and the like. A value that may have line
@@ -76,7 +79,7 @@ impl Output {
 
     /// Flushes the data first: a terminal shows it before the messages.
     pub(super) fn flush(&mut self) -> anyhow::Result<()> {
-        self.data.flush()?;
+        self.data.flush().context(UNWRITABLE)?;
         let _ = self.messages.flush();
         Ok(())
     }

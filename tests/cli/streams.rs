@@ -1,8 +1,7 @@
 //! Standard output and standard error as streams: what goes where, and readers that leave.
 
-use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Instant;
 
@@ -56,13 +55,39 @@ fn a_reader_that_leaves_the_report_does_not_stop_the_data() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_full_disk_is_an_error() {
-    let mut command = command(std::path::Path::new(super::ROOT));
-    command.args(["mutate", "--policy", SMALL, "-q", "-f", "tests/workloads/pod.yaml"]);
-    let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
-    let output = command.stdin(Stdio::null()).stdout(full).output().unwrap();
-    assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("error"), "{output:?}");
+fn output_that_is_closed_or_full_is_an_error_of_each_command() {
+    let program = command(std::path::Path::new(super::ROOT)).get_program().to_owned();
+    let run = |redirection: &str, args: &[&str]| {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &format!("exec \"$0\" \"$@\" {redirection}")]).arg(&program).args(args);
+        shell.current_dir(super::ROOT).output().unwrap()
+    };
+    let mutate = &["mutate", "--policy", SMALL, "-q", "-f", "tests/workloads/pod.yaml"][..];
+    for args in [
+        mutate,
+        &["lint", "--policy", SMALL, "-f", "tests/workloads/pod.yaml"],
+        &["--help"],
+        &["help", "mutate"],
+        &["--version"],
+        &["policy", "show", "aws-efa"],
+        &["policy", "schema"],
+        &["completions", "bash"],
+        &["man"],
+    ] {
+        for redirection in [">&-", "<&- >&-", ">/dev/full"] {
+            let output = run(redirection, args);
+            let text = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert_eq!(output.status.code(), Some(2), "{args:?} {redirection}: {text}");
+            assert!(text.contains("error: standard output is closed or cannot be written"), "{text}");
+        }
+        // Other programs open it for reading, too.
+        for redirection in [">/dev/null", "1<>/dev/null"] {
+            let code = run(redirection, args).status.code();
+            assert!(matches!(code, Some(0 | 1)), "{args:?} {redirection}: {code:?}");
+        }
+    }
+    // Nothing is lost where nothing is written.
+    assert_eq!(run(">&-", &["policy", "check", SMALL]).status.code(), Some(0));
 }
 
 /// All that a command writes for this input. The output buffer is some 64 KiB; more than that has to come out while
