@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use fabric_injector::builtin;
+use fabric_policy::Effect;
 use serde_json::{Value, json};
 
 use super::{POD, POLICY, Run, TRIGGER, all_workloads, folder, place, run, run_in};
@@ -17,7 +18,7 @@ fn lab(files: &[(&str, &str)], args: &[&str], stdin: &str) -> Run {
 #[track_caller]
 fn pod(run: &Run) -> Value {
     let value = run.values().remove(0);
-    assert_eq!(value["version"], 3);
+    assert_eq!(value["version"], 4);
     assert_eq!(value["pods"].as_array().map(Vec::len), Some(1), "{value}");
     value["pods"][0].clone()
 }
@@ -80,11 +81,15 @@ fn every_parameter_rule_and_code_of_a_built_in_policy_is_in_its_explanation() {
             assert!(text.contains(&format!("{key}: \"{pattern}\"")), "{}: no `{node}`", policy.name);
             assert!(policy.text.contains(pattern), "{node}");
         }
-        for name in definition.gpu_resources().iter().map(String::as_str).chain(definition.check_codes(false))
+        for name in definition
+            .gpu_resources()
+            .iter()
+            .map(String::as_str)
+            .chain(definition.check_codes(&[Effect::Warn]))
         {
             assert!(text.contains(name), "{}: no `{name}`", policy.name);
         }
-        for code in definition.check_codes(true) {
+        for code in definition.check_codes(&[Effect::Refuse, Effect::Skip]) {
             let line = format!("\n  {code}\n");
             assert!(text.contains(&line), "{}: no `{code}`", policy.name);
         }

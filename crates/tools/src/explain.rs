@@ -23,4 +23,4 @@ pub use policy::{
 };
 
 /// The version of the JSON form, which changes if a field is removed or changes its meaning.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
