@@ -204,12 +204,12 @@ fn comments_in_flow_maps_and_explicit_keys_stay() {
     }
 }
 
-/// The line end after the last line of a block is a part of the string, if it is there.
+/// The line end after the last line of a block is a part of the string. kubectl adds it, if it is not there.
 #[test]
-fn a_block_at_the_end_of_a_file_without_a_line_end_has_none() {
+fn a_block_at_the_end_of_a_file_without_a_line_end_has_that_of_kubectl() {
     for (text, value) in [
-        ("a: |\n  x", "x"),
-        ("a: |+\n  ü", "ü"),
+        ("a: |\n  x", "x\n"),
+        ("a: |+\n  ü", "ü\n"),
         ("a: |\n  x\n", "x\n"),
         ("a: |\n  x\n ", "x\n"),
         ("a: |\n  x\n#", "x\n"),

@@ -127,9 +127,7 @@ fn an_edit_keeps_comments_and_every_line_whose_value_stays() {
             }
             for change in TextDiff::from_lines(old, new).iter_all_changes() {
                 let line = change.value();
-                // A block at the end of a file without a line end becomes one without, `|-`, if lines follow.
-                let is_header = line.trim_end().ends_with(": |");
-                let unended = !old.ends_with('\n') && (old.ends_with(line) || is_header);
+                let unended = !old.ends_with('\n') && old.ends_with(line);
                 let touched = change.tag() == ChangeTag::Delete && !unended;
                 assert!(!touched || can_change(line, new), "{policy}: {name}: `{line}` in\n{new}");
             }
@@ -262,4 +260,32 @@ fn a_second_block_of_annotations_is_an_error_whichever_comes_first() {
     // In any other document, it is not this program's affair.
     let pod = POD.replace(super::TRIGGER, "other").replace("spec:\n", &format!("{other}spec:\n"));
     assert_eq!(mutate(&["--policy", SMALL], &pod).exits(0).text(), pod);
+}
+
+#[test]
+fn a_text_at_the_end_that_readers_end_differently_is_not_edited() {
+    let note = |header: &str| {
+        format!("{POD}  hostname: {header}\n    first\n    second").replace("hostname", "note")
+    };
+    for header in ["|", ">", "|+", "|2"] {
+        let pod = note(header);
+        let other =
+            format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: a}}\ndata:\n  a: {header}\n    b");
+        let folder = folder(&[("pod.yaml", &pod), ("other.yaml", &other)]);
+        let args = ["mutate", "--policy", SMALL, "--in-place", "-f", "pod.yaml", "-f", "other.yaml"];
+        let run = run_in(folder.path(), &args, "").exits(2);
+        let line = pod.lines().position(|line| line == "    first").unwrap() + 1;
+        let place = format!("pod.yaml: document 1: line {line}, column 5: ");
+        let message = "add a line end at the end of the file: kubectl reads this text with one, and other YAML \
+                       readers without, and one of the two values would be lost";
+        assert!(run.stderr.contains(&format!("{place}{message}")), "{}", run.stderr);
+        // A document that does not change is passed on.
+        assert!(!run.stderr.contains("other.yaml"), "{}", run.stderr);
+        assert_eq!(fs::read_to_string(folder.path().join("pod.yaml")).unwrap(), pod);
+        fs::write(folder.path().join("pod.yaml"), format!("{pod}\n")).unwrap();
+        run_in(folder.path(), &args, "").exits(0);
+    }
+    let pod = note("|-");
+    let folder = folder(&[("pod.yaml", &pod)]);
+    run_in(folder.path(), &["mutate", "--policy", SMALL, "-i", "-f", "pod.yaml"], "").exits(0);
 }

@@ -185,5 +185,16 @@ mod tests {
         let text = "a: |\n  b\n  \tc\nd:\t'e\n\tf'\ng: [\n\th,\t--\ti\n\t]\nj: k\tl\t# m\n";
         let wanted = serde_json::json!({"a": "b\n\tc\n", "d": "e f", "g": ["h", "--\ti"], "j": "k\tl"});
         assert_eq!(yaml::read_value(text).unwrap().root, Some(wanted));
+        // With an indicator, a block can begin with a tab.
+        for (text, wanted) in [
+            ("a: |2\n  \tb\n", "\tb\n"),
+            ("a: >2-\n\n    b\n  \tc\n", "\n  b\n\tc"),
+            ("a: |1\n \n \t\n  b\n", "\n\t\n b\n"),
+        ] {
+            let root = yaml::read_value(text).unwrap().root;
+            assert_eq!(root, Some(serde_json::json!({"a": wanted})), "{text:?}");
+        }
+        let error = yaml::read_value("a: |2\n  b\n \tc\n").unwrap_err();
+        assert_eq!(error.span.line, 3, "{error}");
     }
 }

@@ -154,7 +154,7 @@ fn read(text: &str, json: bool) -> Option<Value> {
         return json::read(text).ok().map(|(value, _)| value);
     }
     let manifest = super::read_value(text).ok()?;
-    manifest.root.filter(|_| manifest.duplicate_key.is_none())
+    manifest.root.filter(|_| manifest.ambiguity.is_none())
 }
 
 /// The path of the smallest value that contains all differences.

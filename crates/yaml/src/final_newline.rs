@@ -1,4 +1,5 @@
-//! The end of a text: saphyr-parser adds a line end to a block scalar there, and kubectl does not.
+//! The end of a text: kubectl ends the last line of a file, as saphyr-parser needs it. Programs that read a file as a whole
+//! do not, and read another string where the file ends with a block scalar.
 
 use std::borrow::Cow;
 
@@ -6,7 +7,7 @@ use saphyr_parser::{Event, Parser, ScalarStyle};
 
 use super::joined::joined;
 
-/// A text whose last line has an end, as saphyr-parser needs it.
+/// A text whose last line has an end, as kubectl reads it.
 pub(super) struct Ended<'t> {
     pub(super) text: Cow<'t, str>,
     /// The number of characters before a line end that was added.
@@ -22,11 +23,9 @@ impl<'t> Ended<'t> {
         }
         let text = format!("{source}\n");
         // A blank last line has no meaning, unless it is the last line of a block scalar.
-        if last.trim_matches(' ').is_empty() {
-            let scalar = |text: &str| Some(last_scalar(text)?.trim_end_matches('\n').to_owned());
-            if !before.contains(['|', '>']) || scalar(before) == scalar(&text) {
-                return Self { text: Cow::Borrowed(before), added: None };
-            }
+        let is_blank = last.trim_matches(' ').is_empty();
+        if is_blank && (!before.contains(['|', '>']) || last_scalar(before) == last_scalar(&text)) {
+            return Self { text: Cow::Borrowed(before), added: None };
         }
         Self { text: Cow::Owned(text), added: Some(source.chars().count()) }
     }
@@ -36,14 +35,10 @@ impl<'t> Ended<'t> {
         character.min(self.added.unwrap_or(usize::MAX))
     }
 
-    /// The text of a scalar without the line end that was added.
-    pub(super) fn scalar<'s>(&self, text: &'s str, style: ScalarStyle, end: usize) -> &'s str {
+    /// Returns whether a scalar has the line end that was added.
+    pub(super) fn is_in(&self, text: &str, style: ScalarStyle, end: usize) -> bool {
         let is_block = matches!(style, ScalarStyle::Literal | ScalarStyle::Folded);
-        if is_block && self.added.is_some_and(|added| end >= added) {
-            text.strip_suffix('\n').unwrap_or(text)
-        } else {
-            text
-        }
+        is_block && text.ends_with('\n') && self.added.is_some_and(|added| end >= added)
     }
 }
 

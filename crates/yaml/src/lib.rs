@@ -47,16 +47,16 @@ pub use span::Span;
 pub use tree::{Content, Node, Text};
 pub use write::write;
 
-/// A manifest: its value, and the first repeated key.
+/// A manifest: its value, and where readers differ about it.
 ///
-/// A repeated key is an error only in a document that is written again, where one of the two values would be lost.
-/// A document that is not changed is passed on with it.
+/// A repeated key, and a text at the end of a file without a final line end, are errors only in a document that is written
+/// again, where one of the two values would be lost. A document that is not changed is passed on with them.
 #[derive(Debug)]
 pub struct Manifest {
     /// `None` for a document of white space and comments.
     pub root: Option<Value>,
-    /// The first key that appears twice in one map.
-    pub duplicate_key: Option<Error>,
+    /// The first key that appears twice in one map, or the text at the end that readers end differently.
+    pub ambiguity: Option<Error>,
 }
 
 /// The largest text, in bytes, whose layout is read, which takes several times its memory. etcd by default stores no
@@ -68,10 +68,10 @@ pub fn read_value(text: &str) -> Result<Manifest, Error> {
     if text.len() <= MAX_PLAIN
         && let Some(layout) = layout::Layout::plain(text)
     {
-        return Ok(Manifest { root: Some(layout.to_value(layout.root)), duplicate_key: None });
+        return Ok(Manifest { root: Some(layout.to_value(layout.root)), ambiguity: None });
     }
     let document = read::read::<Value>(text)?;
-    Ok(Manifest { root: document.root, duplicate_key: document.duplicate_key })
+    Ok(Manifest { root: document.root, ambiguity: document.ambiguity })
 }
 
 /// Edits the text of a YAML document so that it reads as `after`, and keeps its comments and its layout. If that is not
@@ -97,7 +97,7 @@ pub fn first_reading(text: &str, json: bool) -> Option<Value> {
 pub fn read_unique(text: &str) -> Result<(Option<Node>, Vec<Error>), Error> {
     let mut document = read::read::<Node>(text)?;
     let mut duplicates = Vec::new();
-    if document.duplicate_key.is_some()
+    if document.ambiguity.is_some()
         && let Some(root) = &mut document.root
     {
         remove_duplicates(root, &mut duplicates);

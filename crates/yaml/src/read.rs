@@ -15,13 +15,14 @@ use super::quoted;
 use super::scalar::{self, Scalar};
 use super::source_map::{SourceMap, Style};
 use super::span::Span;
-use super::tokens::{block, skip_properties, trimmed};
+use super::tokens::{block, has_indicator, skip_properties, trimmed};
 
-/// The root of a document, and the first key that appears twice in one map.
+/// The root of a document.
 pub(super) struct Document<T> {
     /// `None` for a document of white space and comments.
     pub(super) root: Option<T>,
-    pub(super) duplicate_key: Option<Error>,
+    /// The first key that appears twice in one map, or the text at the end that readers end differently.
+    pub(super) ambiguity: Option<Error>,
 }
 
 /// Reads exactly one document; a second one is an error.
@@ -75,6 +76,7 @@ fn parsed<T: Tree>(ended: &Ended<'_>, joined: &str, places: &[usize]) -> Result<
         builder: Builder::new(),
         unconfirmed: places.iter().copied().collect(),
         parts: source.contains('\t').then(Vec::new),
+        unended: None,
     };
     let mut documents = 0;
     for event in Parser::new_from_str(joined) {
@@ -96,7 +98,7 @@ fn parsed<T: Tree>(ended: &Ended<'_>, joined: &str, places: &[usize]) -> Result<
         let message = "found a tab in the indentation, which kubectl does not accept; indent with spaces";
         return Err(Error::new(message, span_at(source, at)));
     }
-    Ok(Document { root: reader.builder.root, duplicate_key: reader.builder.duplicate_key })
+    Ok(Document { root: reader.builder.root, ambiguity: reader.builder.duplicate_key.or(reader.unended) })
 }
 
 struct Reader<'t, T> {
@@ -109,6 +111,8 @@ struct Reader<'t, T> {
     unconfirmed: HashSet<usize>,
     /// The parts of a text in which tabs are ordinary characters.
     parts: Option<disagreements::Parts>,
+    /// A text to which only kubectl adds the line end that the file lacks.
+    unended: Option<Error>,
 }
 
 impl<T: Tree> Reader<'_, T> {
@@ -131,8 +135,12 @@ impl<T: Tree> Reader<'_, T> {
                 Err(Error::new(message, span))
             }
             Event::Scalar(text, style, anchor, tag) => {
-                let text = self.ended.scalar(&text, style, place.1);
-                self.scalar(text, style, (anchor, tag.as_deref()), range, span)
+                if self.ended.is_in(&text, style, place.1) {
+                    let message = "add a line end at the end of the file: kubectl reads this text with one, and other \
+                                   YAML readers without";
+                    self.unended = Some(Error::new(message, span));
+                }
+                self.scalar(&text, style, (anchor, tag.as_deref()), range, span)
             }
             Event::SequenceStart(anchor, _) => self.open(Collection::List(Vec::new()), anchor, range, span),
             Event::MappingStart(anchor, _) => {
@@ -229,9 +237,18 @@ impl<T: Tree> Reader<'_, T> {
                 }
                 ScalarStyle::Literal | ScalarStyle::Folded => {
                     let block = block(source, content);
-                    // kubectl finds no indentation before a tab.
-                    let first =
-                        if source[block..].starts_with('\t') { usize::MAX } else { column(source, block) };
+                    let spaces = column(source, block);
+                    let has_indicator = has_indicator(source, content);
+                    let first = if has_indicator {
+                        let is_blank = |line: &&str| line.trim_matches(' ').is_empty();
+                        let line = text.lines().find(|line| !is_blank(line)).unwrap_or_default();
+                        spaces.saturating_sub(line.len() - line.trim_start_matches(' ').len())
+                    } else if source[block..].starts_with('\t') {
+                        // kubectl finds no indentation before a tab.
+                        usize::MAX
+                    } else {
+                        spaces
+                    };
                     self.part(block..end, first);
                 }
                 _ => self.part(content..end, 0),

@@ -46,6 +46,17 @@ pub(super) fn header(text: &str, at: usize) -> Option<&str> {
     Some(&rest[..length])
 }
 
+/// Returns whether the header of a block scalar has an indentation indicator, from the header or the first line.
+pub(super) fn has_indicator(text: &str, at: usize) -> bool {
+    let of_header = |text: &str| text.bytes().any(|byte| byte.is_ascii_digit());
+    if let Some(header) = header(text, at) {
+        return of_header(header);
+    }
+    let line = text[..trimmed(text, 0..at)].rsplit('\n').next().unwrap_or_default();
+    let line = line.find(" #").map_or(line, |comment| &line[..comment]);
+    line.rfind(['|', '>']).is_some_and(|start| of_header(&line[start..]))
+}
+
 /// The position of the first character of a block scalar after its indentation, from its header or from there.
 pub(super) fn block(text: &str, at: usize) -> usize {
     let from = if header(text, at).is_some() {

@@ -80,22 +80,13 @@ func documents(stream []byte) func() ([]byte, error) {
 			return json.Marshal(value)
 		}
 	}
-	// kubectl splits a stream into lines, and ends the last one, too. A program that reads a file as a whole does not,
-	// and a block scalar at the end has a line end less.
+	// kubectl splits a stream into lines, and ends the last one, too.
 	reader := streams.NewYAMLReader(bufio.NewReader(bytes.NewReader(stream)))
 	return func() ([]byte, error) {
 		document, err := reader.Read()
 		if err != nil {
 			return nil, err
 		}
-		if !bytes.HasSuffix(stream, []byte("\n")) && bytes.HasSuffix(normal(stream), document) {
-			document = document[:len(document)-1]
-		}
 		return yaml.YAMLToJSON(document)
 	}
-}
-
-// normal returns a stream with the line ends that kubectl makes of them.
-func normal(stream []byte) []byte {
-	return append(bytes.ReplaceAll(stream, []byte("\r\n"), []byte("\n")), '\n')
 }

@@ -21,7 +21,7 @@ const MAX_DEPTH: usize = 8;
 
 /// Injects every pod template of a document.
 ///
-/// Returns an error if a map of a changed document has a key twice, because writing it would lose one of the values.
+/// Returns an error if readers differ about a value of a changed document, because writing it would lose one of them.
 /// Also returns an error if a document with such a map would change with the other value.
 pub fn inject(
     policies: &PolicySet,
@@ -67,10 +67,10 @@ fn inject_at(
     if document.syntax == Syntax::Json && document.repeats {
         // As YAML, because the JSON parser accepts a repeated key without an error.
         let manifest = yaml::read_value(document.split(piece).1);
-        document.duplicate_key = manifest.ok().and_then(|manifest| manifest.duplicate_key);
+        document.ambiguity = manifest.ok().and_then(|manifest| manifest.ambiguity);
     }
-    if let Some(duplicate) = document.duplicate_key.take() {
-        let error = located(&duplicate, piece, document.split(piece).0);
+    if let Some(ambiguity) = document.ambiguity.take() {
+        let error = located(&ambiguity, piece, document.split(piece).0);
         return Err(DocumentError {
             message: format!("{}, and one of the two values would be lost", error.message),
             ..error

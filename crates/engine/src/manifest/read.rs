@@ -43,10 +43,10 @@ pub struct Document {
     pub syntax: Syntax,
     /// The value; `None` for a document of white space and comments.
     pub value: Option<Value>,
-    /// True if a map has a key twice.
+    /// True if a map has a key twice, or readers end the last text differently.
     pub(super) repeats: bool,
-    /// The place of that key in YAML.
-    pub(super) duplicate_key: Option<yaml::Error>,
+    /// Its place in YAML.
+    pub(super) ambiguity: Option<yaml::Error>,
     /// The length of the part up to the byte order mark, if there is one.
     pub mark: usize,
 }
@@ -74,10 +74,10 @@ pub struct DocumentError {
 impl Document {
     /// A document for a value that has no text and is not written.
     pub fn of(value: Value) -> Self {
-        Self { syntax: Syntax::Json, value: Some(value), repeats: false, duplicate_key: None, mark: 0 }
+        Self { syntax: Syntax::Json, value: Some(value), repeats: false, ambiguity: None, mark: 0 }
     }
 
-    /// Returns true if a map has a key twice. Such a document is not changed.
+    /// Returns true if readers differ about a value. Such a document is not changed.
     pub fn repeats(&self) -> bool {
         self.repeats
     }
@@ -102,7 +102,7 @@ impl Document {
         let json = text.trim_start().starts_with('{').then(|| json::read(text));
         if let Some(Ok((value, repeats))) = json {
             let value = Some(value);
-            return Ok(Self { syntax: Syntax::Json, value, repeats, duplicate_key: None, mark });
+            return Ok(Self { syntax: Syntax::Json, value, repeats, ambiguity: None, mark });
         }
         let manifest = yaml::read_value(text).map_err(error_at)?;
         // JSON with a number that has no value, which YAML reads as a string.
@@ -111,9 +111,9 @@ impl Document {
         {
             return Err(error_at(json_error(&error)));
         }
-        let duplicate_key = manifest.duplicate_key;
+        let ambiguity = manifest.ambiguity;
         let value = manifest.root.filter(|root| !root.is_null());
-        Ok(Self { syntax: Syntax::Yaml, value, repeats: duplicate_key.is_some(), duplicate_key, mark })
+        Ok(Self { syntax: Syntax::Yaml, value, repeats: ambiguity.is_some(), ambiguity, mark })
     }
 
     /// The text of the document with the smallest edits after which it reads as `after`. Comments and layout are kept.

@@ -171,7 +171,7 @@ fn commented(text: &str, seed: u64) -> String {
 fn assert_reads(text: &str, value: &Value) -> Result<(), TestCaseError> {
     let read = read_value(text).map_err(|error| TestCaseError::fail(format!("{error}\n{text}")))?;
     prop_assert!(read.root.as_ref() == Some(value), "{value}\n{text}");
-    prop_assert!(read.duplicate_key.is_none(), "{text}");
+    prop_assert!(read.ambiguity.is_none(), "{text}");
     Ok(())
 }
 

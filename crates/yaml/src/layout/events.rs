@@ -20,32 +20,21 @@ use super::{Entry, Form, Item, Kind, Layout, Node, NodeId, ScalarForm};
 
 /// Reads a text that holds one document.
 pub(super) fn read(text: &str) -> Option<Layout<'_>> {
-    let ended = Ended::of(text);
-    parsed(text, &ended, &ended.text).or_else(|| parsed(text, &ended, &joined(&ended.text).text))
+    let ended = Ended::of(text).text;
+    parsed(text, &ended).or_else(|| parsed(text, &joined(&ended).text))
 }
 
 /// Reads a text through a substitute for the parser.
-fn parsed<'t>(text: &'t str, ended: &Ended<'_>, joined: &str) -> Option<Layout<'t>> {
+fn parsed<'t>(text: &'t str, joined: &str) -> Option<Layout<'t>> {
     let offsets = Offsets::of(text);
     let mut builder =
         Builder { text, nodes: Vec::new(), stack: Vec::new(), root: None, anchors: HashMap::new() };
     for event in Parser::new_from_str(joined) {
         let (mut event, span) = event.ok()?;
         let range = offsets.byte(span.start.index())..offsets.byte(span.end.index());
-        if let Event::Scalar(scalar, style, ..) = &mut event {
-            let read = match style {
-                ScalarStyle::SingleQuoted | ScalarStyle::DoubleQuoted => {
-                    let start = skip_properties(text, range.start);
-                    Some(quoted::value(&text[start..quoted::end(text, start)?]).ok()?)
-                }
-                _ => {
-                    let read = ended.scalar(scalar, *style, span.end.index());
-                    (read.len() < scalar.len()).then(|| read.to_owned())
-                }
-            };
-            if let Some(read) = read {
-                *scalar = read.into();
-            }
+        if let Event::Scalar(scalar, ScalarStyle::SingleQuoted | ScalarStyle::DoubleQuoted, ..) = &mut event {
+            let start = skip_properties(text, range.start);
+            *scalar = quoted::value(&text[start..quoted::end(text, start)?]).ok()?.into();
         }
         builder.event(event, range)?;
     }

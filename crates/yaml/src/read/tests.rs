@@ -8,34 +8,46 @@ fn read(text: &str) -> Value {
     yaml::read_value(text).unwrap_or_else(|error| panic!("{error}\n{text}")).root.unwrap_or_default()
 }
 
-/// Values as sigs.k8s.io/yaml reads them from a file.
+/// Values as kubectl reads them: it ends the last line.
 #[test]
-fn a_block_at_the_end_has_the_line_ends_of_the_file() {
-    for (text, expected) in [
-        ("r: |\n  a", "a"),
-        ("r: |+\n  a", "a"),
-        ("r: |\n  a\n  ", "a\n"),
-        ("r: |\n  a\n ", "a\n"),
-        ("r: |+\n  a\n  ", "a\n"),
-        ("r: |-\n  a\n  ", "a"),
-        ("r: >\n  a\n  ", "a\n"),
-        ("r: |\n  a\n      ", "a\n    "),
-        ("r: |+\n  a\n   ", "a\n "),
-        ("r: |-\n  a\n   ", "a\n "),
-        ("r: >\n  a\n   ", "a\n "),
-        ("r: |2\n    a\n   ", "  a\n "),
-        ("r: |\r\n  é\r\n  ", "é\n"),
-        ("r: |\n  a \n  ", "a \n"),
-        ("r: |\n  a\n# b", "a\n"),
-        ("r: |\n\n  ", ""),
-        ("r: a\n  ", "a"),
+fn a_block_at_the_end_of_a_file_without_a_line_end_is_ambiguous() {
+    for (text, expected, is_ambiguous) in [
+        ("r: |\n  a", "a\n", true),
+        ("r: >\n  a", "a\n", true),
+        ("r: |2\n   a", " a\n", true),
+        ("r: |+\n  a", "a\n", true),
+        ("r: |+\n  a\n  ", "a\n\n", true),
+        ("r: |\n  a\n      ", "a\n    \n", true),
+        ("r: |2\n    a\n   ", "  a\n \n", true),
+        ("- r: |\r\n    é", "é\n", true),
+        ("r: |-\n  a", "a", false),
+        ("r: |\n  a\n  ", "a\n", false),
+        ("r: |\n  a\n ", "a\n", false),
+        ("r: |-\n  a\n  ", "a", false),
+        ("r: >\n  a\n  ", "a\n", false),
+        ("r: |-\n  a\n   ", "a\n ", false),
+        ("r: |\r\n  é\r\n  ", "é\n", false),
+        ("r: |\n  a \n  ", "a \n", false),
+        ("r: |\n  a\n# b", "a\n", false),
+        ("r: |\n\n  ", "", false),
+        ("r: a\n  ", "a", false),
+        ("r: 'a\n  b'", "a b", false),
     ] {
-        assert_eq!(read(text), json!({"r": expected}), "{text:?}");
-        let after = json!({"r": expected, "m": 1});
-        let edited = yaml::edit(text, &after).text;
-        assert_eq!(read(&edited), after, "{text:?} became {edited:?}");
+        let read = yaml::read_value(text).unwrap();
+        let expected = json!({"r": expected});
+        let is_list = text.starts_with('-');
+        assert_eq!(
+            read.root.unwrap(),
+            if is_list { json!([expected]) } else { expected.clone() },
+            "{text:?}"
+        );
+        assert_eq!(read.ambiguity.is_some(), is_ambiguous, "{text:?}");
+        if !is_ambiguous {
+            let after = json!({"r": expected["r"], "m": 1});
+            let edited = yaml::edit(text, &after).text;
+            assert_eq!(yaml::read_value(&edited).unwrap().root, Some(after), "{text:?} became {edited:?}");
+        }
     }
-    assert_eq!(yaml::edit("r: |+\n  a\n  ", &json!({"r": "a\n", "m": 1})).text, "r: |+\n  a\nm: 1\n  ");
 }
 
 /// The shortest time that it takes.
