@@ -9,7 +9,7 @@ pub(crate) fn read_objects(text: &str) -> Objects {
     for document in text.split("\n---\n") {
         let manifest = yaml::read_value(document.trim_start_matches("---\n"))
             .unwrap_or_else(|error| panic!("{error:?} in\n{document}"));
-        assert!(manifest.duplicate_key.is_none(), "{:?} in\n{document}", manifest.duplicate_key);
+        assert!(manifest.ambiguity.is_none(), "{:?} in\n{document}", manifest.ambiguity);
         objects.extend(manifest.root);
     }
     Objects(objects)

@@ -242,8 +242,15 @@ impl Outcome<'_> {
             return true;
         }
         // Warnings about what is there, not about what is left out.
-        let others =
-            ["parameter_", "nodes_", "capability_without_root", "renamed_", "restamped", "generated"];
+        let others = [
+            "parameter_",
+            "nodes_",
+            "capability_without_root",
+            "renamed_",
+            "restamped",
+            "annotation_contradicted",
+            "generated",
+        ];
         let reports =
             self.warnings.iter().filter(|warning| !others.iter().any(|kind| warning.code.starts_with(kind)));
         let place = without_list(place);

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::PolicySet;
 use super::providers::{selected, stamped};
 use crate::analysis::of_other_nodes;
-use crate::record::{Author, ChangeLog, Cursor, WarningKind};
+use crate::record::{Author, ChangeLog, Cursor, Warning, WarningKind};
 use crate::{NODES, PROVIDER, STAMP};
 
 impl PolicySet {
@@ -19,12 +19,12 @@ impl PolicySet {
             return;
         }
         let Some(kind) = self.contradiction(pod, context) else { return };
+        log.warnings.push(Warning { path: String::new(), kind, rule: String::new() });
         log.written_by(|| Author::Stamp);
         // Only a pod with annotations contradicts them.
         let _ = Cursor::pod(pod, log).and_then(|mut pod| {
             pod.within("metadata", |metadata| {
                 metadata.within("annotations", |annotations| {
-                    annotations.warn(STAMP, kind, "");
                     for key in [STAMP, NODES] {
                         if annotations.get(key).is_some() {
                             annotations.put(key, Value::Null);

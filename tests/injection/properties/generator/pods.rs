@@ -57,6 +57,13 @@ pub(crate) fn pod(dice: &mut Dice) -> Value {
     } else {
         sprinkle(dice, &mut pod);
     }
+    // A copy of the manifest of a pod for other nodes.
+    if dice.chance(15) && pod["spec"]["nodeSelector"][INSTANCE_TYPE].is_string() {
+        let nodes = json!([{"labels": {INSTANCE_TYPE: "other"}, "gpus": 8, "resources": {"rdma/a": 4}}]);
+        let annotations = &mut pod["metadata"]["annotations"];
+        annotations["fabric-injector.io/injected"] = json!("generated@000000000000");
+        annotations["fabric-injector.io/nodes"] = json!(nodes.to_string());
+    }
     pod
 }
 
