@@ -1,5 +1,5 @@
-// Before `main`, Rust's runtime opens /dev/null in place of a standard output that is closed, so that writes to it would
-// succeed. Nothing tells that file from one that another program has opened there on purpose. /dev/full refuses writes.
+// Before `main`, Rust's runtime opens /dev/null in place of a closed standard output, so that writes to it would succeed.
+// The program cannot distinguish that file from a /dev/null that its parent has opened. /dev/full refuses writes.
 #include <fcntl.h>
 #include <unistd.h>
 

@@ -238,12 +238,11 @@ fn record_rules(rules: &Rules<'_>, log: &mut ChangeLog) {
         log.warnings.push(Warning { path, kind: WarningKind::HostNetwork, rule: rule.name.clone() });
     }
     for rule in rules.in_state(State::KeptOffHost) {
-        let kind = match rules.off_host.clone() {
-            Some(against) => WarningKind::Excluded { setting: "hostNetwork: true".to_owned(), against },
-            None => {
-                let (seen, wanted) = ("false".to_owned(), "true".to_owned());
-                WarningKind::Kept { what: Kept::Field, seen, wanted }
-            }
+        let kind = if let Some(against) = rules.off_host.clone() {
+            WarningKind::Excluded { setting: "hostNetwork: true".to_owned(), against }
+        } else {
+            let (seen, wanted) = ("false".to_owned(), "true".to_owned());
+            WarningKind::Kept { what: Kept::Field, seen, wanted }
         };
         let path = "/spec/hostNetwork".to_owned();
         log.warnings.push(Warning { path, kind, rule: rule.name.clone() });

@@ -64,6 +64,7 @@ pub(crate) fn policy() -> Value {
             "checks": [
                 {"code": "own_value", "when": "value != ''", "env": "A", "containers": "gpus > 0", "warn": "`A` is ${value}"},
                 {"code": "no_gpus", "when": "totalGpus == 0", "refuse": "ask for GPUs"},
+                {"code": "one_gpu", "when": "totalGpus == 1", "skip": "one GPU needs no fabric"},
             ],
             "files": [{
                 "path": "/etc/nccl.conf", "variables": ["NCCL_*"], "when": "totalGpus > 0",

@@ -53,7 +53,7 @@ fn labels_of(spec: &Value, labels: &BTreeSet<String>, context: &PodContext) -> V
 
 /// A label of which the pod selects other values than the nodes have that an earlier injection recorded, with their
 /// value. The pod fitted these nodes, so its manifest has changed since. `policy` is the one that recorded them.
-pub(crate) fn of_other_nodes(
+pub(crate) fn contradicted_label(
     policy: Option<&Policy>,
     pod: &Value,
     context: &PodContext,

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::PolicySet;
 use super::providers::{selected, stamped};
-use crate::analysis::of_other_nodes;
+use crate::analysis::contradicted_label;
 use crate::record::{Author, ChangeLog, Cursor, Warning, WarningKind};
 use crate::{NODES, PROVIDER, STAMP};
 
@@ -38,9 +38,9 @@ impl PolicySet {
 
     fn contradiction(&self, pod: &Value, context: &PodContext) -> Option<WarningKind> {
         let matching: Vec<&Policy> =
-            self.policies.iter().filter(|policy| is_for(policy, pod, context)).collect();
+            self.policies.iter().filter(|policy| matches(policy, pod, context)).collect();
         let before = stamped(pod).and_then(|name| matching.iter().find(|policy| policy.name() == name));
-        if let Some((selected, recorded)) = of_other_nodes(before.copied(), pod, context) {
+        if let Some((selected, recorded)) = contradicted_label(before.copied(), pod, context) {
             let (selected, recorded) = (selected.to_string(), format!("nodes with {recorded}"));
             return Some(WarningKind::AnnotationContradicted { selected, recorded });
         }
@@ -57,6 +57,6 @@ impl PolicySet {
     }
 }
 
-fn is_for(policy: &Policy, pod: &Value, context: &PodContext) -> bool {
+fn matches(policy: &Policy, pod: &Value, context: &PodContext) -> bool {
     policy.definition().matcher.test(pod, context) == Match::Yes
 }

@@ -161,7 +161,7 @@ fn of_nodes<'p>(
     let providers = providers(&policies);
     match providers.len() {
         1 => {
-            let is_assumed = !named.have_gpus && policies.iter().all(|policy| nodes_of(policy).is_none());
+            let is_assumed = !named.have_gpus && policies.iter().all(|policy| node_match(policy).is_none());
             Ok((policies, is_assumed))
         }
         0 if !nodes.is_empty() => Err(Reason::OtherProvider { named: None, known }),
@@ -172,7 +172,7 @@ fn of_nodes<'p>(
     }
 }
 
-fn nodes_of(policy: &Policy) -> Option<&NodeMatch> {
+fn node_match(policy: &Policy) -> Option<&NodeMatch> {
     policy.definition().matcher.nodes.as_ref()
 }
 
@@ -210,22 +210,22 @@ impl Search<'_, '_> {
         let with_gpus = fitting.iter().copied().filter(|node| self.has_gpus(node) && has_them(node));
         let with_gpus: Vec<_> = with_gpus.collect();
         if !with_gpus.is_empty() {
-            return Named { fits_now: true, have_gpus: true, policies: self.of(&with_gpus) };
+            return Named { fits_now: true, have_gpus: true, policies: self.policies_of(&with_gpus) };
         }
         let all_with_gpus: Vec<_> = self.nodes.iter().filter(|node| self.has_gpus(node)).collect();
         let have_gpus = !all_with_gpus.is_empty();
         let all = if have_gpus { all_with_gpus } else { self.nodes.iter().collect() };
         let fits_now = gpus.is_none() && !fitting.is_empty();
-        let of_fitting = fits_now.then(|| self.of(&fitting));
-        // That nothing names a node without GPUs says less than the nodes with GPUs.
+        let of_fitting = fits_now.then(|| self.policies_of(&fitting));
+        // Where no policy names a node without GPUs, the nodes with GPUs are better evidence.
         let is_sure = |named: &Vec<bool>| {
             let mut named = self.policies.iter().zip(named).filter(|(_, named)| **named);
-            named.all(|(policy, _)| nodes_of(policy).is_some())
+            named.all(|(policy, _)| node_match(policy).is_some())
         };
         let all = of_fitting
             .clone()
             .filter(|named| self.is_one(named) && is_sure(named))
-            .unwrap_or_else(|| self.of(&all));
+            .unwrap_or_else(|| self.policies_of(&all));
         let policies = of_fitting.filter(|_| !self.is_one(&all)).unwrap_or(all);
         Named { fits_now, have_gpus, policies }
     }
@@ -244,7 +244,7 @@ impl Search<'_, '_> {
     }
 
     /// For each policy, whether it is for one of these nodes.
-    fn of(&self, nodes: &[&Node]) -> Vec<bool> {
+    fn policies_of(&self, nodes: &[&Node]) -> Vec<bool> {
         let mut named = vec![false; self.policies.len()];
         let mut others = false;
         // Thousands of nodes have the same few resources.
@@ -256,33 +256,34 @@ impl Search<'_, '_> {
             let mut of_node: Vec<bool> = self
                 .policies
                 .iter()
-                .map(|policy| nodes_of(policy).is_some_and(|wanted| wanted.matches(node)))
+                .map(|policy| node_match(policy).is_some_and(|wanted| wanted.matches(node)))
                 .collect();
             if !of_node.contains(&true) {
                 for (resource, _) in node.resources() {
-                    let of_device = devices.entry(resource).or_insert_with(|| self.of_device(resource));
+                    let of_device =
+                        devices.entry(resource).or_insert_with(|| self.policies_of_device(resource));
                     of_node.iter_mut().zip(of_device).for_each(|(named, of_device)| *named |= *of_device);
                 }
             }
             others |= !of_node.contains(&true);
             named.iter_mut().zip(of_node).for_each(|(named, of_node)| *named |= of_node);
         }
-        let without = self.policies.iter().map(|policy| nodes_of(policy).is_none());
+        let without = self.policies.iter().map(|policy| node_match(policy).is_none());
         named.iter_mut().zip(without).for_each(|(named, without)| *named |= others && without);
         named
     }
 
     /// For each policy with `match.nodes`, whether it names a resource as a device that no other provider's policy names.
-    fn of_device(&self, resource: &str) -> Vec<bool> {
-        let names = |policy: &&Policy| {
+    fn policies_of_device(&self, resource: &str) -> Vec<bool> {
+        let is_device = |policy: &&Policy| {
             let mut parameters =
                 policy.definition().parameters.iter().filter_map(|one| one.from_nodes.as_ref());
             policy.devices().own.resources.iter().any(|pattern| pattern.matches(resource))
                 || parameters.any(|from_nodes| from_nodes.looks_for(resource))
         };
-        let named: Vec<bool> = self.policies.iter().map(names).collect();
+        let named: Vec<bool> = self.policies.iter().map(is_device).collect();
         let is_one = self.is_one(&named);
-        let named = self.policies.iter().zip(named);
-        named.map(|(policy, named)| named && is_one && nodes_of(policy).is_some()).collect()
+        let each = self.policies.iter().zip(named);
+        each.map(|(policy, named)| named && is_one && node_match(policy).is_some()).collect()
     }
 }

@@ -6,7 +6,6 @@ use std::fmt;
 
 use serde_json::Value;
 
-use super::stamp::{NODES, PROVIDER, STAMP};
 use fabric_policy::interpolation::EvaluationError;
 use fabric_policy::work;
 use fabric_policy::{Fault, SelectedLabel};
@@ -421,26 +420,10 @@ impl fmt::Display for Warning {
                 "`{path}`: the claim `{claim}` of rule `{rule}` is left out, because the pod has no claim of that \
                  name"
             ),
-            WarningKind::Restamped { before, after } => write!(
-                f,
-                "inject the original manifest again for the values of `{after}`, the stamp that the pod has now: \
-                 it came with the stamp `{before}`, and keeps the values that it has"
-            ),
-            WarningKind::ProviderAssumed { provider } => write!(
-                f,
-                "enable only one provider (`multinodeNetworking.PROVIDER.enabled`), or set the annotation \
-                 `{PROVIDER}`: `{provider}` is assumed, because no node has GPUs, a providerID or label of a cloud"
-            ),
-            WarningKind::AnnotationContradicted { selected, recorded } => write!(
-                f,
-                "remove the annotations `{STAMP}` and `{NODES}` from the manifest, which count as absent: they are \
-                 for {recorded}, and the pod selects {selected}"
-            ),
-            WarningKind::InjectedBefore { stamp } => write!(
-                f,
-                "to remove what `{stamp}` added, start from the original manifest: the pod came with that stamp, \
-                 and is now skipped"
-            ),
+            WarningKind::Restamped { .. }
+            | WarningKind::ProviderAssumed { .. }
+            | WarningKind::AnnotationContradicted { .. }
+            | WarningKind::InjectedBefore { .. } => kind.fmt_choice(f),
             WarningKind::HugePagesAlone { resource } => write!(
                 f,
                 "`{path}`: `{resource}` of rule `{rule}` is left out; it needs a request for cpu or memory next to it"

@@ -102,7 +102,9 @@ fn mark_skipped(mark: &str, absent: &[&str], pod: &mut Value, log: &mut ChangeLo
             if let Some(stamp) = annotations.get(STAMP).and_then(Value::as_str).map(str::to_owned) {
                 annotations.warn(SKIPPED, WarningKind::InjectedBefore { stamp }, "");
             }
-            absent.iter().for_each(|key| annotations.remove(key));
+            for key in absent {
+                annotations.remove(key);
+            }
             Ok(())
         })
     })

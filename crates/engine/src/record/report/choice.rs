@@ -1,9 +1,10 @@
-//! The reasons why no policy can be chosen for a pod, or why none of the matching ones applies.
+//! The reasons why no policy can be chosen for a pod, or why none of the matching ones applies, and the warnings about the
+//! choice.
 
 use std::fmt;
 
-use super::{Reason, quoted};
-use crate::record::stamp::PROVIDER;
+use super::{Reason, WarningKind, quoted};
+use crate::record::stamp::{NODES, PROVIDER, STAMP};
 
 /// The nodes in which the engine looks for the provider of a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,6 +86,35 @@ impl Reason {
                     parameters.iter().map(|(name, value)| format!("`{name}` is `{value}`")).collect();
                 if values.is_empty() { Ok(()) } else { write!(f, ": {}", values.join(", ")) }
             }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl WarningKind {
+    /// Writes the sentence of a warning about the choice, or about an earlier one.
+    pub(super) fn fmt_choice(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Restamped { before, after } => write!(
+                f,
+                "inject the original manifest again for the values of `{after}`, the stamp that the pod has now: \
+                 it came with the stamp `{before}`, and keeps the values that it has"
+            ),
+            Self::ProviderAssumed { provider } => write!(
+                f,
+                "enable only one provider (`multinodeNetworking.PROVIDER.enabled`), or set the annotation \
+                 `{PROVIDER}`: `{provider}` is assumed, because no node has GPUs, a providerID or label of a cloud"
+            ),
+            Self::AnnotationContradicted { selected, recorded } => write!(
+                f,
+                "remove the annotations `{STAMP}` and `{NODES}` from the manifest, which count as absent: they are \
+                 for {recorded}, and the pod selects {selected}"
+            ),
+            Self::InjectedBefore { stamp } => write!(
+                f,
+                "to remove what `{stamp}` added, start from the original manifest: the pod came with that stamp, \
+                 and is now skipped"
+            ),
             _ => Ok(()),
         }
     }

@@ -97,10 +97,10 @@ fn samples() -> Vec<WarningKind> {
             before: text("lab-roce@13bef0de6c37"),
             after: text("lab-roce@77f1c2a0b3de"),
         },
-        WarningKind::ProviderAssumed { provider: text("coreweave") },
+        WarningKind::ProviderAssumed { provider: text("lab-roce") },
         WarningKind::AnnotationContradicted {
-            selected: text("a label of `azure`"),
-            recorded: text("nodes of `aws`"),
+            selected: text("a label of `lab-roce`"),
+            recorded: text("nodes of `lab`"),
         },
         WarningKind::InjectedBefore { stamp: text("lab-roce@13bef0de6c37") },
         WarningKind::HugePagesAlone { resource: text("hugepages-2Mi") },
