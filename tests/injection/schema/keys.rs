@@ -102,7 +102,7 @@ fn properties(pointer: &str) -> BTreeSet<String> {
 }
 
 /// The maps of the language: where the schema has their keys, and where the policy has one.
-pub(crate) const MAPS: [(&str, &str); 16] = [
+pub(crate) const MAPS: [(&str, &str); 17] = [
     ("", ""),
     ("/properties/metadata", "/metadata"),
     ("/$defs/spec", "/spec"),
@@ -115,6 +115,7 @@ pub(crate) const MAPS: [(&str, &str); 16] = [
     ("/$defs/spec/properties/match/properties/nodes", "/spec/match/nodes"),
     ("/$defs/spec/properties/checks/items", "/spec/checks/0"),
     ("/$defs/spec/properties/checks/items", "/spec/checks/1"),
+    ("/$defs/spec/properties/checks/items", "/spec/checks/2"),
     ("/$defs/spec/properties/files/items", "/spec/files/0"),
     ("/$defs/spec/properties/rules/items", "/spec/rules/0"),
     ("/$defs/spec/properties/parameters/additionalProperties", "/spec/parameters/nics"),
