@@ -276,3 +276,31 @@ fn a_pod_that_says_no_to_the_network_of_the_host_keeps_its_own() {
     assert_eq!(absent["spec"]["hostNetwork"], true);
     assert!(warnings.iter().all(|(_, text)| !text.contains("hostNetwork")), "{warnings:?}");
 }
+
+#[test]
+fn a_check_can_skip_a_pod_to_which_the_policy_then_adds_nothing() {
+    let policies = |when: &str| {
+        read(&format!(
+            "  checks: [{{code: no_nic, when: \"{when}\", skip: 'no NIC for ${{totalGpus}} GPUs'}}]\n  \
+             rules: [{{name: nics, containers: gpus > 0, env: {{A: b}}, container: {{resources: {{limits: {{lab/nic: 1}}}}}}}}]\n"
+        ))
+    };
+    let skips = policies("totalGpus == 8").unwrap();
+    let before = of(json!({}));
+    let mutation = inject(&skips, before.clone());
+    assert_eq!((reason(&mutation), mutation.warnings.len()), ("no_nic", 0));
+    let Outcome::Skipped { marked, reason } = mutation.outcome else { panic!("{:?}", mutation.outcome) };
+    assert_eq!(reason.to_string(), "no NIC for 8 GPUs");
+    assert_eq!(marked.pod["spec"], before["spec"]);
+    let mark = marked.pod["metadata"]["annotations"]["fabric-injector.io/skipped"].as_str().unwrap();
+    assert!(mark.starts_with("no NIC for 8 GPUs (test@"), "{mark}");
+    let Outcome::Skipped { marked: again, .. } = inject(&skips, marked.pod.clone()).outcome else { panic!() };
+    assert_eq!(again.pod, marked.pod);
+    assert_eq!(
+        injected(&policies("totalGpus == 4").unwrap(), before).0["spec"]["containers"][0]["env"][0]["name"],
+        "A"
+    );
+    // A check that would skip a pod only after its injection changes its own result.
+    let own = "pod.spec.?containers.orValue([]).exists(c, c.?env.orValue([]).exists(e, e.?name.orValue('') == 'A'))";
+    assert!(policies(own).unwrap_err().contains("the check `no_nic` reports a sample pod"));
+}
