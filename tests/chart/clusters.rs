@@ -107,6 +107,12 @@ pub(crate) fn gke_reaches_the_port_of_the_kubelet_in_pods_too(helm: &Helm) {
     assert!(objects.find("NetworkPolicy").is_some());
 }
 
+pub(crate) fn nodes_without_a_cloud_have_the_provider_that_is_enabled(helm: &Helm) {
+    let values = documented("clusters.md", "Nodes without a cloud");
+    assert_eq!(values, enabled("aws"));
+    assert!(render(helm, &values).arguments().contains(&"--values=/etc/fabric-injector/values/values.yaml"));
+}
+
 pub(crate) fn in_audit_mode_no_pod_depends_on_the_webhook_and_there_is_no_guard(helm: &Helm) {
     for certificate in crate::cases::certificates() {
         let values =

@@ -92,6 +92,7 @@ const WITH_HELM: &[(&str, HelmTest)] = tests![
     clusters::openshift_chooses_the_users,
     clusters::eks_with_a_network_plugin_of_its_own_reaches_ports_of_the_nodes,
     clusters::gke_reaches_the_port_of_the_kubelet_in_pods_too,
+    clusters::nodes_without_a_cloud_have_the_provider_that_is_enabled,
     clusters::in_audit_mode_no_pod_depends_on_the_webhook_and_there_is_no_guard,
     clusters::a_label_of_the_namespace_opts_in,
     clusters::the_servers_take_no_place_of_others,

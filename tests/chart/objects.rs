@@ -7,8 +7,8 @@ use serde_json::Value;
 pub(crate) fn read_objects(text: &str) -> Objects {
     let mut objects = Vec::new();
     for document in text.split("\n---\n") {
-        let manifest = yaml::read_value(document.trim_start_matches("---\n"))
-            .unwrap_or_else(|error| panic!("{error:?} in\n{document}"));
+        let document = format!("{}\n", document.trim_start_matches("---\n"));
+        let manifest = yaml::read_value(&document).unwrap_or_else(|error| panic!("{error:?} in\n{document}"));
         assert!(manifest.ambiguity.is_none(), "{:?} in\n{document}", manifest.ambiguity);
         objects.extend(manifest.root);
     }
