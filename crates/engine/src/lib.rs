@@ -70,7 +70,8 @@ pub use record::{ConditionOf, Evaluated, FieldOutcome, LookedAt, ScopeOf, Trace,
 
 use record::{ChangeLog, Stop};
 
-/// Injects a pod once by a policy that matches it, after the changes in `log`. With `trace`, records what was evaluated and what each rule wrote.
+/// Injects a pod once by a policy that matches it, after the changes in `log`. With `trace`, records what was evaluated
+/// and what each rule wrote.
 pub(crate) fn inject(
     policy: &Policy,
     analysis: PodAnalysis,

@@ -141,7 +141,7 @@ fn all_of(sets: Vec<Providers<'_>>) -> Option<Providers<'_>> {
 }
 
 /// The policies for the nodes that a pod fits. Nodes that no policy names belong to the policies without `match.nodes`.
-/// Also returns whether the pod gets one of these only because the cluster has no node with GPUs.
+/// Also returns whether the provider is assumed, because no node has GPUs and none names it.
 fn of_nodes<'p>(
     mut policies: Vec<&'p Policy>,
     pod: &Value,
@@ -153,8 +153,9 @@ fn of_nodes<'p>(
     let gpus = requested_gpus(&policies, pod);
     let key = format!("{stamps:?} {gpus:?} {}", scheduling_of(pod));
     let work = context.work.as_ref();
-    let named =
-        nodes.named.of(key, work, || Search { policies: &policies, nodes, work }.named(pod, gpus.as_deref()));
+    let named = nodes
+        .named
+        .of(key, work, || Search { policies: &policies, nodes, work }.policies_for(pod, gpus.as_deref()));
     let known = providers(&policies);
     let mut is_named = named.policies.into_iter();
     policies.retain(|_| is_named.next().unwrap_or_default());
@@ -203,7 +204,7 @@ impl Search<'_, '_> {
     /// The policies for the nodes that a pod fits and that have its GPUs, or any. Without such nodes, those for the other
     /// nodes that a pod without GPUs fits, if they are of one provider; else those for all nodes with GPUs, or all: a pool
     /// that scales from zero has the provider of the others.
-    fn named(&self, pod: &Value, gpus: Option<&[(&str, i64)]>) -> Named {
+    fn policies_for(&self, pod: &Value, gpus: Option<&[(&str, i64)]>) -> Named {
         let fitting = self.nodes.candidates(pod, &|_| false, self.work);
         let has_them =
             |node: &Node| gpus.iter().copied().flatten().all(|(gpu, count)| node.count(gpu) >= *count);
