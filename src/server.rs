@@ -1,6 +1,6 @@
 //! The admission endpoint: an HTTPS port for the API server, and an admin port for the kubelet, Prometheus and people.
 //!
-//! It passes each review to [`fabric_engine::admission::answer`]. hyper reads the requests of a connection, and this module
+//! It passes each review to [`fabric_engine::admission::Reviewer`]. hyper reads the requests of a connection, and this module
 //! controls the TLS handshake, the limits on time, number and memory, and the shutdown.
 //!
 //! The path of a request: `port` accepts a connection, `tls` and `connection` read its head, `webhook` checks the limits,
@@ -8,6 +8,7 @@
 
 mod admin;
 mod body;
+mod change;
 mod connection;
 mod connections;
 mod memory;
@@ -36,4 +37,4 @@ pub use run::{Config, MaxConnections, Server, Stop};
 pub(crate) use sources::compiled;
 pub use state::{Limits, State};
 pub use tls::TlsSource;
-pub use webhook::Webhook;
+pub use webhook::{SHORT, SHORT_STEPS, Webhook};

@@ -5,13 +5,13 @@ use std::time::Instant;
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::StatusCode;
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Duration, timeout_at};
 
 use crate::telemetry::Shed;
 
 use super::connection::RequestBody;
 use super::connections::InFlight;
+use super::memory::MemoryPermit;
 use super::rejection::Rejection;
 use super::state::State;
 
@@ -25,10 +25,11 @@ pub(super) const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(super) struct BufferedBody {
     pub(super) bytes: Bytes,
-    _permit: Option<OwnedSemaphorePermit>,
+    _permit: Option<MemoryPermit>,
 }
 
-/// Reads a body.
+/// Reads a body. With its first bytes, it takes memory for its whole length, or waits for it: bodies that took memory as
+/// they arrive could each hold a part of it, and none of them end.
 pub(super) async fn read_body(
     state: &State,
     mut body: impl RequestBody,
@@ -37,36 +38,39 @@ pub(super) async fn read_body(
 ) -> Result<BufferedBody, Rejection> {
     // Most bodies arrive as one chunk, which is not copied.
     let (mut first, mut whole, mut size) = (Bytes::new(), BytesMut::new(), 0);
-    let mut permit: Option<OwnedSemaphorePermit> = None;
-    let length = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
-    if length > MAX_BODY {
+    let mut permit: Option<MemoryPermit> = None;
+    let length = body.size_hint().exact().map(|length| usize::try_from(length).unwrap_or(usize::MAX));
+    if length.is_some_and(|length| length > MAX_BODY) {
         return Err(too_large());
     }
+    let expected = length.unwrap_or(state.memory.of_any_body());
     while let Some(chunk) = next(&mut body, deadline).await? {
         size += chunk.len();
         if size > MAX_BODY {
             return Err(too_large());
         }
-        let memory = timeout_at(deadline.into(), state.memory.permit(chunk.len(), request)).await;
-        let Some(memory) = memory.ok().flatten() else {
+        if permit.is_none() {
+            let memory = timeout_at(deadline.into(), state.memory.permit(expected, request)).await;
+            permit = memory.ok().flatten();
+        }
+        if permit.as_ref().is_none_or(|permit| permit.bytes() < size) {
             state.metrics.shed(Shed::Memory);
             return Err(Rejection::overloaded(Shed::Memory));
-        };
-        match &mut permit {
-            None => permit = Some(memory),
-            Some(permit) => permit.merge(memory),
         }
         if size == chunk.len() {
             first = chunk;
             continue;
         }
         if whole.is_empty() {
-            whole.reserve(length);
+            whole.reserve(length.unwrap_or(size));
             whole.extend_from_slice(&first);
         }
         whole.extend_from_slice(&chunk);
     }
     let bytes = if whole.is_empty() { first } else { whole.freeze() };
+    if let Some(permit) = &mut permit {
+        permit.shrink_to(size);
+    }
     Ok(BufferedBody { bytes, _permit: permit })
 }
 

@@ -2,16 +2,18 @@
 
 use std::convert::Infallible;
 use std::fmt::Display;
+use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
+use futures_util::FutureExt;
 use hyper::body::{Body, Incoming};
 use hyper::header::{self, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::{Request, Response};
+use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, copy, sink};
 use tokio::net::TcpStream;
@@ -20,10 +22,10 @@ use tokio::time::{Duration, sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-use crate::telemetry::Metrics;
+use crate::telemetry::{INTERNAL, Metrics};
 
 use super::connections::{InFlight, Slot};
-use super::reply::ReplyBody;
+use super::reply::{self, ReplyBody};
 
 /// The timeouts of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,7 +104,15 @@ impl<H: Handler> Context<H> {
 
     async fn respond(&self, request: Request<Incoming>) -> Result<Response<ReplyBody>, Infallible> {
         let in_flight = self.slot.connection.begin();
-        let mut response = self.handler.respond(request, in_flight).await;
+        // A panic on one request must not close a connection that serves others. Its message is in the log.
+        let responding = AssertUnwindSafe(self.handler.respond(request, in_flight)).catch_unwind();
+        let mut response = responding.await.unwrap_or_else(|_| {
+            self.count(|metrics| metrics.rejected(INTERNAL));
+            reply::status(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "internal error, a bug in fabric-injector; see its log",
+            )
+        });
         // Closing an idle connection may cut off a request that the client does not repeat. So each connection ends with
         // a response that announces it.
         if *self.phase.borrow() >= Phase::Leaving || self.is_ending.load(Ordering::Relaxed) {

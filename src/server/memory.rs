@@ -6,37 +6,85 @@ use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
+use super::body::MAX_BODY;
 use super::connections::{Connections, InFlight, STALLED};
+
+/// The largest body that has the memory of large ones, too. A usual pod has 5 KB.
+const SMALL_BODY: usize = 64 << 10;
 
 /// The memory for bodies, in bytes.
 #[derive(Debug)]
 pub(super) struct Memory {
     bytes: Arc<Semaphore>,
+    /// The part of it that large bodies may take together, so that small ones do not wait for them.
+    for_large: Arc<Semaphore>,
+    /// All bytes.
+    most: usize,
     /// The connections on which the clients are that hold it.
     connections: Arc<Connections>,
 }
 
-impl Memory {
-    pub(super) fn new(bytes: usize, connections: Arc<Connections>) -> Self {
-        Self { bytes: Arc::new(Semaphore::new(bytes)), connections }
+/// The permit for the memory of one body.
+#[derive(Debug)]
+pub(super) struct MemoryPermit {
+    bytes: OwnedSemaphorePermit,
+    of_large: Option<OwnedSemaphorePermit>,
+}
+
+impl MemoryPermit {
+    /// The number of bytes.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes.num_permits()
     }
 
-    /// Waits a moment for memory for a request. If there is too little, connections whose clients stall are evicted.
-    pub(super) async fn permit(&self, bytes: usize, request: &InFlight) -> Option<OwnedSemaphorePermit> {
-        let bytes = u32::try_from(bytes).ok()?;
-        match Arc::clone(&self.bytes).try_acquire_many_owned(bytes) {
-            Ok(permit) => Some(permit),
-            Err(_) => request.pause(self.wait(bytes)).await,
+    /// Gives back what a body of this size does not need.
+    pub(super) fn shrink_to(&mut self, size: usize) {
+        for permit in [Some(&mut self.bytes), self.of_large.as_mut()].into_iter().flatten() {
+            drop(permit.split(permit.num_permits().saturating_sub(size)));
         }
     }
+}
 
-    async fn wait(&self, bytes: u32) -> Option<OwnedSemaphorePermit> {
-        let mut permit = pin!(Arc::clone(&self.bytes).acquire_many_owned(bytes));
+impl Memory {
+    pub(super) fn new(most: usize, connections: Arc<Connections>) -> Self {
+        let for_large = (most / 4 * 3).max(most.min(MAX_BODY));
+        let [bytes, for_large] = [most, for_large].map(|bytes| Arc::new(Semaphore::new(bytes)));
+        Self { bytes, for_large, most, connections }
+    }
+
+    /// The memory of a body without a known length.
+    pub(super) fn of_any_body(&self) -> usize {
+        MAX_BODY.min(self.most)
+    }
+
+    /// Waits a moment for the memory of a body, and holds none of it meanwhile. If there is too little, connections whose
+    /// clients stall are evicted.
+    pub(super) async fn permit(&self, bytes: usize, request: &InFlight) -> Option<MemoryPermit> {
+        let is_large = bytes > SMALL_BODY;
+        let bytes = u32::try_from(bytes).ok()?;
+        let at_once = || {
+            let of_large =
+                Arc::clone(&self.for_large).try_acquire_many_owned(if is_large { bytes } else { 0 });
+            Some((of_large.ok()?, Arc::clone(&self.bytes).try_acquire_many_owned(bytes).ok()?))
+        };
+        let (of_large, bytes) = match at_once() {
+            Some(permits) => permits,
+            None => request.pause(self.wait(bytes, is_large)).await?,
+        };
+        Some(MemoryPermit { bytes, of_large: is_large.then_some(of_large) })
+    }
+
+    async fn wait(&self, bytes: u32, is_large: bool) -> Option<(OwnedSemaphorePermit, OwnedSemaphorePermit)> {
+        let mut permits = pin!(async {
+            let large = if is_large { bytes } else { 0 };
+            let of_large = Arc::clone(&self.for_large).acquire_many_owned(large).await.ok()?;
+            Some((of_large, Arc::clone(&self.bytes).acquire_many_owned(bytes).await.ok()?))
+        });
         // Twice, because clients that have just begun may stall, too.
         for _ in 0..2 {
             self.connections.evict_stalled();
-            if let Ok(permit) = timeout(STALLED, permit.as_mut()).await {
-                return permit.ok();
+            if let Ok(permits) = timeout(STALLED, permits.as_mut()).await {
+                return permits;
             }
         }
         None

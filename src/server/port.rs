@@ -140,3 +140,50 @@ impl Drop for OpenPort {
         self.accepting.abort();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use hyper::body::Bytes;
+    use hyper::{Request, Response, StatusCode};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpStream;
+
+    use super::super::connection::RequestBody;
+    use super::super::connections::InFlight;
+    use super::super::reply::{self, ReplyBody};
+    use super::*;
+
+    /// Panics on one path.
+    struct Faulty;
+
+    impl Handler for Faulty {
+        async fn respond<B: RequestBody>(&self, request: Request<B>, _: InFlight) -> Response<ReplyBody> {
+            assert_ne!(request.uri().path(), "/fault", "a test panics");
+            reply::json(StatusCode::OK, Bytes::from_static(b"{}"))
+        }
+    }
+
+    #[tokio::test]
+    async fn a_panic_on_a_request_closes_no_connection() {
+        let listener = bind("--listen", ([127, 0, 0, 1], 0).into()).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let port = Port {
+            listener,
+            handler: Faulty,
+            tls: None,
+            timeouts: Timeouts::default(),
+            connections: Arc::default(),
+            max_connections: 8,
+            metrics: None,
+        };
+        let _open = port.open();
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        for (path, status) in [("/", "200 OK"), ("/fault", "500 Internal Server Error"), ("/", "200 OK")] {
+            stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes()).await.unwrap();
+            let mut answer = [0; 1024];
+            let length = stream.read(&mut answer).await.unwrap();
+            let answer = String::from_utf8_lossy(&answer[..length]);
+            assert!(answer.starts_with(&format!("HTTP/1.1 {status}\r\n")), "{path}: {answer}");
+        }
+    }
+}

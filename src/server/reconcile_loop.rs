@@ -63,9 +63,10 @@ pub(super) async fn run(mut reconciler: Reconciler, state: Arc<State>) {
 fn compare_conditions(reconciler: &Reconciler, state: &State) {
     let wanted = webhook_conditions(&state.policies.load());
     let differing = differing_condition(reconciler.configuration(), &wanted);
-    if state.readiness.conditions(differing)
-        && let Some(condition) = differing
-    {
-        tracing::warn!(condition, "the registered condition differs from that of the policies in use");
+    if !state.readiness.conditions(differing) {
+        return;
     }
+    let Some(condition) = differing else { return state.change.ends() };
+    state.change.begins();
+    tracing::warn!(condition, "the registered condition differs from that of the policies in use");
 }

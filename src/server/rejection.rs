@@ -1,7 +1,6 @@
 //! The responses to requests that are not answered with a review.
 
 use hyper::{Response, StatusCode, header};
-use serde::Serialize;
 
 use crate::telemetry::{Answered, Shed};
 
@@ -15,6 +14,7 @@ const MAX_MESSAGE: usize = 512;
 pub(super) fn overload(why: Shed) -> &'static str {
     match why {
         Shed::InFlight => "too many requests at once (`--max-in-flight`)",
+        Shed::Namespace => "too many requests of this namespace at once",
         Shed::Memory => "too many bytes of requests at once",
         Shed::Deadline => "not enough time (`timeoutSeconds`)",
     }
@@ -55,30 +55,14 @@ impl Rejection {
         self.code.unwrap_or("overload")
     }
 
-    /// A `Status` of the Kubernetes API, whose message the API server shows to its client.
+    /// The response, whose message the API server shows to its client.
     pub(super) fn reply(self, state: &State) -> Response<ReplyBody> {
-        #[derive(Serialize)]
-        #[serde(rename_all = "camelCase")]
-        struct ApiStatus<'a> {
-            kind: &'static str,
-            api_version: &'static str,
-            status: &'static str,
-            message: &'a str,
-            code: u16,
-        }
         let Self { status, code, message, closes } = self;
         tracing::debug!(status = status.as_u16(), detail = message, "request rejected");
         if let Some(code) = code {
             state.metrics.rejected(code);
         }
-        let body = ApiStatus {
-            kind: "Status",
-            api_version: "v1",
-            status: "Failure",
-            message: &message,
-            code: status.as_u16(),
-        };
-        let mut reply = reply::json(status, serde_json::to_vec(&body).unwrap_or_default());
+        let mut reply = reply::status(status, &message);
         if closes {
             reply.headers_mut().insert(header::CONNECTION, header::HeaderValue::from_static("close"));
         }

@@ -8,9 +8,10 @@ use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use hyper::header::{self, HeaderValue};
 use hyper::{Response, StatusCode};
-use tokio::sync::OwnedSemaphorePermit;
+use serde_json::json;
 
 use super::connections::InFlight;
+use super::memory::MemoryPermit;
 
 /// The size of a frame. The connection gets the next one when the client has taken this one, so that a response holds
 /// its permit until the client reads it.
@@ -21,7 +22,7 @@ const FRAME: usize = 16 << 10;
 pub struct ReplyBody {
     rest: Bytes,
     /// The permit for its memory.
-    _permit: Option<OwnedSemaphorePermit>,
+    _permit: Option<MemoryPermit>,
     /// The request, which ends with its response.
     _in_flight: Option<InFlight>,
 }
@@ -33,7 +34,7 @@ impl From<Bytes> for ReplyBody {
 }
 
 impl ReplyBody {
-    pub(super) fn holding(self, permit: OwnedSemaphorePermit) -> Self {
+    pub(super) fn holding(self, permit: MemoryPermit) -> Self {
         Self { _permit: Some(permit), ..self }
     }
 
@@ -84,4 +85,16 @@ pub(super) fn reply(
 /// A response in JSON.
 pub(super) fn json(status: StatusCode, body: impl Into<Bytes>) -> Response<ReplyBody> {
     reply(status, "application/json", body)
+}
+
+/// A `Status` of the Kubernetes API, whose message the API server shows to its client.
+pub(super) fn status(status: StatusCode, message: &str) -> Response<ReplyBody> {
+    let body = json!({
+        "kind": "Status",
+        "apiVersion": "v1",
+        "status": "Failure",
+        "message": message,
+        "code": status.as_u16(),
+    });
+    json(status, body.to_string())
 }

@@ -117,6 +117,7 @@ impl Source for PolicyFiles {
         self.state.metrics.policies_in_use(&policies);
         let stamps = stamps(&policies);
         self.state.policies.store(Arc::new(policies));
+        self.state.change.begins();
         Ok(stamps)
     }
 }

@@ -12,6 +12,7 @@ use fabric_engine::admission::{Evaluate, Mode, OnError};
 use fabric_engine::policy_set;
 use fabric_engine::policy_set::PolicySet;
 
+use super::change::Change;
 use super::connections::Connections;
 use super::memory::Memory;
 use super::queue::EvaluationQueue;
@@ -48,6 +49,7 @@ pub struct State {
     pub(super) on_error: OnError,
     pub(super) metrics: Arc<Metrics>,
     pub(super) readiness: Readiness,
+    pub(super) change: Change,
     /// The destination of advice for the owners of pods, if events are on.
     pub(super) events: OnceLock<Events>,
     evaluate: Box<Evaluate>,
@@ -77,12 +79,13 @@ impl State {
             on_error,
             metrics: Arc::new(metrics),
             readiness: Readiness::default(),
+            change: Change::default(),
             events: OnceLock::new(),
             evaluate: Box::new(policy_set::mutate),
             in_flight: Arc::new(Semaphore::new(limits.in_flight)),
             memory: Memory::new(limits.body_bytes, Arc::clone(&connections)),
             connections,
-            queue: EvaluationQueue::default(),
+            queue: EvaluationQueue::new(limits),
         }
     }
 

@@ -75,6 +75,8 @@ struct PolicyLabels {
 pub(crate) enum Shed {
     /// Too many requests in flight.
     InFlight,
+    /// Too many requests of one namespace that wait for their evaluation.
+    Namespace,
     /// Too much memory in request or response bodies.
     Memory,
     /// The timeout of the API server.
@@ -82,11 +84,12 @@ pub(crate) enum Shed {
 }
 
 impl Shed {
-    const ALL: [Self; 3] = [Self::InFlight, Self::Memory, Self::Deadline];
+    const ALL: [Self; 4] = [Self::InFlight, Self::Namespace, Self::Memory, Self::Deadline];
 
     fn name(self) -> &'static str {
         match self {
             Self::InFlight => "in_flight",
+            Self::Namespace => "namespace",
             Self::Memory => "memory",
             Self::Deadline => "deadline",
         }
@@ -124,6 +127,9 @@ const CONNECTIONS_CLOSED: &[&str] = &["age", "evicted"];
 /// The code of a rejected request.
 pub(crate) type Answered = &'static str;
 
+/// The code of a request that is rejected because of a fault of the program.
+pub(crate) const INTERNAL: Answered = "internal";
+
 /// The codes of rejected requests.
 const REJECTED: &[Answered] = &[
     "not_json",
@@ -135,7 +141,7 @@ const REJECTED: &[Answered] = &[
     "too_large",
     "body_timeout",
     "body_incomplete",
-    "internal",
+    INTERNAL,
 ];
 
 /// All metrics of a server.

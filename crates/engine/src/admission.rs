@@ -8,7 +8,7 @@ mod response;
 mod review;
 mod workload;
 
-pub use answer::{Answer, Evaluate, Record, answer};
+pub use answer::{Answer, Evaluate, Record, Reviewer};
 pub use answer::{answer_without_evaluation, namespace};
 pub use for_owner::ForOwner;
 pub use response::{Mode, OnError, Response, respond};

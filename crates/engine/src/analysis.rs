@@ -61,7 +61,7 @@ pub struct PodAnalysis {
 
 /// The purpose of the analysis of a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Purpose {
+pub(crate) enum Purpose {
     Injection,
     /// An injection that records everything in the file of the policy.
     Record,
@@ -75,6 +75,18 @@ impl Purpose {
     }
 }
 
+/// The steps to analyze a pod, besides those for its values.
+const STEPS_OF_POD: usize = 1_000;
+
+/// Counts steps of work; the reason to refuse the pod if there are none left.
+pub(crate) fn count_steps(context: &PodContext, steps: usize) -> Result<(), Reason> {
+    if context.goes_on(steps) {
+        return Ok(());
+    }
+    let ended = context.work.as_ref().and_then(Work::ended);
+    Err(ended.map_or(Reason::Stopped, Reason::from))
+}
+
 /// The part of the pod's nodes that the policy reads, and the policy for them. With `whole`, that has all rules,
 /// conditions and variables of its file, whether or not an injection needs them.
 pub(crate) fn resolve(
@@ -84,8 +96,20 @@ pub(crate) fn resolve(
     whole: bool,
 ) -> Result<(Selection, Arc<ResolvedPolicy>), Reason> {
     let nodes = node_labels::selected(policy, pod, context)?;
-    let resolved = if whole { policy.whole(&nodes) } else { policy.resolved(&nodes) };
+    let resolved = policy.resolved(&nodes, context, whole);
     Ok((nodes, resolved.map_err(|error| evaluation_failed("the policy", error))?))
+}
+
+/// The policy with the values of its parameters for other nodes that the pod may get.
+pub(crate) fn with_values(
+    policy: &Policy,
+    values: &[Value],
+    nodes: &Selection,
+    context: &PodContext,
+    purpose: Purpose,
+) -> Result<Arc<ResolvedPolicy>, Reason> {
+    let resolved = policy.with_values(values, nodes, context, purpose == Purpose::Record);
+    resolved.map_err(|error| evaluation_failed("the policy", error))
 }
 
 impl PodAnalysis {
@@ -97,7 +121,8 @@ impl PodAnalysis {
         purpose: Purpose,
     ) -> Result<Self, Reason> {
         context.count_input();
-        let mut containers = containers::containers(pod, &policy.devices)?;
+        count_steps(context, STEPS_OF_POD)?;
+        let mut containers = containers::containers(pod, &policy.devices, context)?;
         for container in &mut containers {
             container.read(&policy, purpose, pod, context.work.as_ref());
         }
@@ -129,8 +154,10 @@ impl PodAnalysis {
         }
         if analysis.policy.reads("hasDevice") {
             let Self { policy, containers, .. } = &mut analysis;
+            let claims = own_devices::claims_of_devices(pod, &policy.devices);
             for container in containers {
-                container.has_device = own_devices::has(pod, container.place(), &policy.devices);
+                let (list, index) = container.place();
+                container.has_device = own_devices::has(&pod["spec"][list][index], &claims, &policy.devices);
             }
         }
         analysis.read_pod(pod, context);
@@ -146,8 +173,8 @@ impl PodAnalysis {
         purpose: Purpose,
     ) -> Result<Self, Reason> {
         let (nodes, mut resolved) = resolve(policy, pod, context, purpose == Purpose::Record)?;
-        if let Some(other) = self.other.and_then(|at| resolved.others.get(at).cloned()) {
-            resolved = other;
+        if let Some(values) = self.other.and_then(|at| resolved.others.get(at)) {
+            resolved = with_values(policy, values, &nodes, context, purpose)?;
         }
         Ok(Self { other: self.other, ..Self::of((nodes, resolved), pod, context, purpose)? })
     }

@@ -10,7 +10,7 @@ use fabric_policy::matcher::Selection;
 use fabric_policy::{NoteKind, OnConflict, PodContext, Policy, ResolvedPolicy, SelectedLabel};
 use fabric_yaml::pointer::field_path;
 
-use super::analysis::{PodAnalysis, Purpose};
+use super::analysis::{PodAnalysis, Purpose, with_values};
 use super::evaluate::{Rules, Scope, State, rule_that_joins_host};
 use super::fitting_nodes::{self, Decided};
 use super::merge::{about_pod, merge, settings};
@@ -81,11 +81,13 @@ pub(super) fn undecided(
     (ended, after): (&Result<(), Stop>, &Value),
     context: &PodContext,
 ) -> Option<Reason> {
-    for (at, other) in resolved.others.iter().enumerate() {
+    // One after the other, because most pods for which the nodes differ are refused at the first.
+    for (at, values) in resolved.others.iter().enumerate() {
         context.count_input();
         let mut pod = before.clone();
-        let there =
-            PodAnalysis::of((nodes.clone(), Arc::clone(other)), &pod, context, purpose).map_err(Stop::from);
+        let other = with_values(policy, values, nodes, context, purpose);
+        let there = other.and_then(|other| PodAnalysis::of((nodes.clone(), other), &pod, context, purpose));
+        let there = there.map_err(Stop::from);
         let there = there.and_then(|analysis| {
             let analysis = PodAnalysis { other: Some(at), ..analysis };
             inject(policy, analysis, &mut pod, context, &mut ChangeLog::of(context))

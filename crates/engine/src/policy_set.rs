@@ -17,7 +17,9 @@ use crate::{DEVICE_CLASS, Mutated, Mutation, NODES, Outcome, Reason, SKIPPED, ST
 use fabric_policy::work::Work;
 use fabric_policy::{
     Definition, Override, ParameterType, PodContext, Policy, SourceErrors, check, choice_reads_writes,
+    fold_cache,
 };
+use fabric_yaml::json::items;
 use fabric_yaml::pointer::field_path;
 
 use decision::{Decision, decide};
@@ -28,6 +30,8 @@ pub struct PolicySet {
     policies: Vec<Policy>,
     /// The annotations that trigger a policy, and the escapes that may hide one in JSON; empty if a policy needs none.
     sought: Vec<Finder<'static>>,
+    /// The names by which a container may have GPUs.
+    gpus: Vec<Finder<'static>>,
     /// True if the nodes choose the provider for a pod.
     pub several_providers: bool,
     /// True if the choice of the policy may read fields that a policy writes.
@@ -112,6 +116,7 @@ impl PolicySet {
             definitions.iter().map(|(definition, _)| definition.provider.as_str()).collect();
         let several_providers = several_providers && providers.len() > 1;
         let mut set = Self { several_providers, ..Self::default() };
+        let cache = fold_cache();
         let mut errors = Vec::new();
         for (definition, overrides) in definitions {
             if let Some(first) = set.policies.first().map(Policy::definition)
@@ -135,7 +140,7 @@ impl PolicySet {
             set.check_types(&definition)?;
             let load = if overrides.is_empty() && tried(&definition) { Policy::new } else { validated };
             match load(definition, overrides, loading) {
-                Ok(policy) => set.policies.push(policy),
+                Ok(policy) => set.policies.push(policy.with_cache(&cache)),
                 Err(found) => errors.extend(found),
             }
         }
@@ -181,7 +186,19 @@ impl PolicySet {
             let sought = keys.into_iter().chain(["\\u", "\\/"]);
             set.sought = sought.map(|text| Finder::new(text).into_owned()).collect();
         }
+        let gpus: BTreeSet<&str> = set
+            .policies
+            .iter()
+            .flat_map(|policy| policy.definition().gpu_resources().iter().map(String::as_str))
+            .chain([DEVICE_CLASS, "\"claims\""])
+            .collect();
+        set.gpus = gpus.into_iter().map(|name| Finder::new(name).into_owned()).collect();
         set
+    }
+
+    /// Returns whether a container in this JSON text may have GPUs.
+    pub(crate) fn may_name_gpus(&self, json: &str) -> bool {
+        self.gpus.iter().any(|finder| finder.find(json.as_bytes()).is_some())
     }
 
     /// Returns whether a policy may match a pod in this JSON text. If not, none does.
@@ -229,7 +246,7 @@ impl PolicySet {
 
     /// Returns whether a container has the resource of a GPU of any policy, a resource of a device class, or a claim.
     /// The guard checks no more than that.
-    fn may_have_gpus(&self, pod: &Value) -> bool {
+    pub(crate) fn may_have_gpus(&self, pod: &Value) -> bool {
         let is_gpu = |(name, amount): (&String, &Value)| {
             let mut gpus = self.policies.iter().flat_map(|policy| policy.definition().gpu_resources());
             name.starts_with(DEVICE_CLASS) || *amount != 0 && amount != "0" && gpus.any(|gpu| gpu == name)
@@ -244,10 +261,19 @@ impl PolicySet {
     }
 }
 
+/// The steps to look at a container before a policy is chosen.
+const STEPS_OF_CONTAINER: usize = 20;
+/// The bytes of memory for the analysis of a container.
+pub const BYTES_OF_CONTAINER: usize = 700;
+
 /// Injects a pod by the one policy that matches it.
 ///
 /// The result is the same for the same arguments, and injecting the result again changes nothing.
 pub fn mutate(policies: &PolicySet, pod: Value, context: &PodContext) -> Mutation {
+    let containers = ["containers", "initContainers"].map(|list| items(&pod["spec"], list).len());
+    let containers: usize = containers.iter().sum();
+    context.takes_memory(containers * BYTES_OF_CONTAINER);
+    context.goes_on(containers * STEPS_OF_CONTAINER);
     within_limits(settled(policies, mutate_once(policies, pod, context, None), context), context)
 }
 
@@ -276,6 +302,14 @@ fn mutate_once(
     context: &PodContext,
     mut trace: Option<&mut Trace>,
 ) -> Mutation {
+    if !context.goes_on(0) {
+        // `within_limits` has the reason. The pod may not be whole.
+        return Mutation {
+            outcome: Outcome::Refused { reason: Reason::Stopped },
+            policy: None,
+            warnings: Vec::new(),
+        };
+    }
     let alone = |outcome, policy: Option<&Policy>| Mutation {
         outcome,
         policy: policy.map(|policy| policy.name().to_owned()),

@@ -305,8 +305,8 @@ fn without_patterns(mut pod: Value) -> Value {
 fn samples(policy: &Policy) -> impl Iterator<Item = (String, Value)> {
     let definition = policy.definition();
     let mut tried: Vec<Arc<ResolvedPolicy>> = Vec::new();
-    let mut is_new = move |nodes: &Selection| match policy.resolved(nodes) {
-        Ok(resolved) if tried.iter().any(|known| Arc::ptr_eq(known, &resolved)) => false,
+    let mut is_new = move |nodes: &Selection| match policy.resolved(nodes, &PodContext::default(), false) {
+        Ok(resolved) if tried.iter().any(|known| known.is_as(&resolved)) => false,
         Ok(resolved) => {
             tried.push(resolved);
             true
@@ -341,7 +341,7 @@ fn samples_on(policy: &Policy, nodes: Option<&Selection>) -> Vec<(String, Value)
     let definition = policy.definition();
     let matcher = &definition.matcher;
     let selection = nodes.cloned().unwrap_or_default();
-    let resolved = policy.resolved(&selection).ok();
+    let resolved = policy.resolved(&selection, &PodContext::default(), false).ok();
     let mut metadata = json!({
         "name": "sample",
         "labels": pairs(&matcher.labels),

@@ -14,22 +14,23 @@ pub use devices::Devices;
 pub(crate) use known_nodes::KnownNodes;
 pub use own_writes::choice_reads_writes;
 pub(crate) use parameter_values::ParameterValues;
-pub use resolved::{Condition, ResolvedPolicy};
+pub use resolved::{Condition, FoldedPolicy, ResolvedPolicy};
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, RwLock};
+use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
+use crate::cache::Cache;
 use crate::definition::{Definition, POLICIES_IN_USE};
 use crate::interpolation::EvaluationError;
 use crate::matcher::selection::INSTANCE_TYPE;
-use crate::matcher::{LabelsRead, Selection, current};
+use crate::matcher::{LabelsRead, PodContext, Selection, current};
 use crate::parameter::Override;
 use crate::source::{Diagnostic, NO_VALUE, SourceErrors};
-use crate::work::Work;
+use crate::work::{Ended, Work};
+use fabric_yaml::json::bytes_of;
 use parameter_values::computed_of_node;
 
 /// A policy with the values of its parameters.
@@ -44,17 +45,34 @@ pub struct Policy {
     general: Arc<ResolvedPolicy>,
     /// For one value of one label.
     by_node: HashMap<Selection, Arc<ResolvedPolicy>>,
-    /// For combinations of labels or values, and for values in no table if an expression reads them.
-    others: RwLock<HashMap<Selection, Arc<ResolvedPolicy>>>,
-    /// Those with everything that the file has.
-    whole: RwLock<HashMap<Selection, Arc<ResolvedPolicy>>>,
+    /// Those of `by_node`, by what they depend on.
+    known: HashMap<FoldKey, Arc<FoldedPolicy>>,
+    others: Arc<FoldCache>,
 }
 
-/// The limit on the size of `others` and `whole`, which are cleared when full: the values come from users.
-const MAX_OTHERS: usize = 256;
+/// Policies for combinations of labels and values that users choose, and for values in no table that an expression
+/// reads; with the name of the policy, and whether they have everything that its file has.
+pub type FoldCache = Cache<(String, FoldKey, bool), Arc<FoldedPolicy>>;
+
+/// The most bytes of a [`FoldCache`]. The policies that are in use together share one.
+const MOST_OTHERS: usize = 32 << 20;
+
+/// Returns an empty cache for the policies that are in use together.
+pub fn fold_cache() -> Arc<FoldCache> {
+    Arc::new(Cache::new(MOST_OTHERS))
+}
+
+/// The values on which a folded policy depends: those of its parameters, and what its expressions read of the nodes.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct FoldKey {
+    values: Vec<Value>,
+    read: Value,
+}
 
 /// The steps for each byte of the values of parameters that a policy keeps for a machine.
 const STEPS_TO_COPY: usize = 8;
+/// The steps to find the value of a parameter for one machine.
+const STEPS_TO_FIND: usize = 50;
 
 impl Policy {
     /// Gives a policy its parameter values. `overrides` are the operator's, checked by
@@ -73,59 +91,56 @@ impl Policy {
             };
             errors.iter().map(located).collect::<Vec<_>>()
         };
-        let values = |selection: &Selection| ParameterValues::resolve(&definition, &overrides, selection);
-        let resolve = |selection: &Selection| {
-            ResolvedPolicy::new(&definition, values(selection), selection, loading)
-                .map(Arc::new)
-                .map_err(|found| failed(selection, found))
-        };
         let mut errors = Vec::new();
-        let general = resolve(&Selection::default()).map_err(|found| errors.extend(found)).ok();
+        // Nodes share a folded policy if the values of parameters and variables are the same for them.
+        let mut shared: HashMap<(Vec<Value>, Value), Arc<FoldedPolicy>> = HashMap::new();
+        let mut known: HashMap<FoldKey, Arc<FoldedPolicy>> = HashMap::new();
+        let mut resolve = |selection: &Selection| {
+            let values = ParameterValues::resolve(&definition, &overrides, selection);
+            loading.goes_on(values.values.iter().map(bytes_of).sum::<usize>() * STEPS_TO_COPY);
+            let key = FoldKey::new(&nodes, values.values.clone(), selection);
+            let computed = match &key.read {
+                Value::Null => None,
+                _ => computed_of_node(&definition, &values.values, selection, loading)?,
+            };
+            let of_values = (key.values.clone(), computed.map_or_else(|| key.read.clone(), Value::Array));
+            let folded = match shared.get(&of_values) {
+                Some(folded) => Arc::clone(folded),
+                None => Arc::new(FoldedPolicy::new(&definition, &key.values, selection, loading)?),
+            };
+            shared.insert(of_values, Arc::clone(&folded));
+            known.insert(key, Arc::clone(&folded));
+            Ok(Arc::new(ResolvedPolicy::new(folded, values)))
+        };
+        let general = Selection::default();
+        let general = resolve(&general).map_err(|found| errors.extend(failed(&general, found))).ok();
         let mut by_node = HashMap::new();
-        // Nodes with the same values share a resolved policy.
-        let mut known: HashMap<[u8; 32], Arc<ResolvedPolicy>> = HashMap::new();
-        for selection in nodes.selections().take_while(|_| loading.ended().is_none()) {
-            let values = values(&selection);
-            let computed = if nodes.expressions_read(&selection) {
-                match computed_of_node(&definition, &values, &selection, loading) {
-                    Ok(computed) => computed,
-                    Err(found) => {
-                        errors.extend(failed(&selection, found));
-                        continue;
-                    }
-                }
-            } else {
-                Some(Vec::new())
-            };
-            let text = serde_json::to_string(&(&values.values, &values.others, &computed)).ok();
-            loading.goes_on(text.as_ref().map_or(0, String::len) * STEPS_TO_COPY);
-            // Where an expression reads `node` itself, no two nodes are the same.
-            let key: Option<[u8; 32]> = text.filter(|_| computed.is_some()).map(|text| {
-                let remarks = format!("{:?}", values.notes);
-                Sha256::new().chain_update(text).chain_update(remarks).finalize().into()
-            });
-            let resolved = match key.and_then(|key| known.get(&key)) {
-                Some(resolved) => Arc::clone(resolved),
-                None => match resolve(&selection) {
-                    Ok(resolved) => resolved,
-                    Err(found) => {
-                        errors.extend(found);
-                        continue;
-                    }
-                },
-            };
-            known.extend(key.map(|key| (key, Arc::clone(&resolved))));
-            by_node.insert(selection, resolved);
+        for selection in nodes.selections() {
+            if loading.ended().is_some() {
+                break;
+            }
+            match resolve(&selection) {
+                Ok(resolved) => drop(by_node.insert(selection, resolved)),
+                Err(found) => errors.extend(failed(&selection, found)),
+            }
         }
         if let Some(ended) = loading.ended() {
-            return Err(SourceErrors::new(vec![definition.too_costly(POLICIES_IN_USE, ended)]));
+            // The last value that was evaluated is the one that takes too much memory.
+            let of_memory = errors.pop().filter(|_| matches!(ended, Ended::Memory { .. }));
+            let error = of_memory.unwrap_or_else(|| definition.too_costly(POLICIES_IN_USE, ended));
+            return Err(SourceErrors::new(vec![error]));
         }
-        let (others, whole) = (RwLock::default(), RwLock::default());
         let (Some(general), true) = (general, errors.is_empty()) else {
             return Err(SourceErrors::first_at_each_place(errors));
         };
         let stamp = stamp(&definition, &overrides);
-        Ok(Self { definition, overrides, stamp, nodes, general, by_node, others, whole })
+        Ok(Self { definition, overrides, stamp, nodes, general, by_node, known, others: fold_cache() })
+    }
+
+    /// Shares the cache with the policies that are in use together.
+    #[must_use]
+    pub fn with_cache(self, others: &Arc<FoldCache>) -> Self {
+        Self { others: Arc::clone(others), ..self }
     }
 
     /// The devices for pods that select no nodes. They determine how the GPUs that tables read are counted.
@@ -188,53 +203,68 @@ impl Policy {
         self.nodes.tables_read_gpus
     }
 
-    /// The resolved policy with everything that its file has, whether or not these parameters need it.
-    pub fn whole(&self, selection: &Selection) -> Result<Arc<ResolvedPolicy>, EvaluationError> {
-        self.kept(&self.whole, self.nodes.key(selection), ResolvedPolicy::whole)
-    }
-
-    /// The resolved policy for the node selection of a pod.
-    pub fn resolved(&self, selection: &Selection) -> Result<Arc<ResolvedPolicy>, EvaluationError> {
+    /// The resolved policy for the node selection of a pod. With `whole`, it has everything that its file has, whether
+    /// or not these parameters need it.
+    pub fn resolved(
+        &self,
+        selection: &Selection,
+        context: &PodContext,
+        whole: bool,
+    ) -> Result<Arc<ResolvedPolicy>, EvaluationError> {
         let key = self.nodes.key(selection);
-        if key.labels.is_empty() && key.kinds.is_empty() {
+        if !whole && key.labels.is_empty() && key.kinds.is_empty() {
             return Ok(Arc::clone(&self.general));
         }
-        if let Some(resolved) = self.by_node.get(&*key) {
+        if !whole && let Some(resolved) = self.by_node.get(&*key) {
             return Ok(Arc::clone(resolved));
         }
-        self.kept(&self.others, key, ResolvedPolicy::new)
+        let each = Selection::combinations(&key.labels).unwrap_or(1).max(key.kinds.len());
+        if !context.goes_on(each * self.definition.by_node().count() * STEPS_TO_FIND) {
+            return Err(EvaluationError::about(|_| {}, "there is no work left"));
+        }
+        let values = ParameterValues::resolve(&self.definition, &self.overrides, &key);
+        let folded = self.folded(values.values.clone(), &key, context, whole)?;
+        Ok(Arc::new(ResolvedPolicy::new(folded, values)))
     }
 
-    /// A resolved policy that is kept for other pods with the same nodes.
-    fn kept(
+    /// The policy for the node selection of a pod, with other values of its parameters.
+    pub fn with_values(
         &self,
-        known: &RwLock<HashMap<Selection, Arc<ResolvedPolicy>>>,
-        key: Cow<'_, Selection>,
-        resolve: impl Fn(
-            &Definition,
-            ParameterValues,
-            &Selection,
-            &Work,
-        ) -> Result<ResolvedPolicy, Vec<EvaluationError>>,
+        values: &[Value],
+        selection: &Selection,
+        context: &PodContext,
+        whole: bool,
     ) -> Result<Arc<ResolvedPolicy>, EvaluationError> {
-        if let Some(resolved) = known.read().ok().and_then(|known| known.get(&*key).cloned()) {
-            return Ok(resolved);
+        let folded = self.folded(values.to_vec(), &self.nodes.key(selection), context, whole)?;
+        Ok(Arc::new(ResolvedPolicy::new(folded, ParameterValues::default())))
+    }
+
+    /// A folded policy, which is kept for other pods with the same values.
+    fn folded(
+        &self,
+        values: Vec<Value>,
+        selection: &Selection,
+        context: &PodContext,
+        whole: bool,
+    ) -> Result<Arc<FoldedPolicy>, EvaluationError> {
+        let work = context.work.clone().unwrap_or_else(|| Work::of_input(0));
+        let key = FoldKey::new(&self.nodes, values, selection);
+        if !whole && let Some(folded) = self.known.get(&key) {
+            return Ok(Arc::clone(folded));
         }
-        let mut values = ParameterValues::resolve(&self.definition, &self.overrides, &key);
-        let others = std::mem::take(&mut values.others);
-        let of = |values| resolve(&self.definition, values, &key, &Work::of_input(0)).map_err(first);
-        let mut resolved = of(values)?;
-        for values in others {
-            resolved.others.push(Arc::new(of(ParameterValues { values, ..ParameterValues::default() })?));
-        }
-        let resolved = Arc::new(resolved);
-        if let Ok(mut known) = known.write() {
-            if known.len() == MAX_OTHERS {
-                known.clear();
-            }
-            known.insert(key.into_owned(), Arc::clone(&resolved));
-        }
-        Ok(resolved)
+        let fold = if whole { FoldedPolicy::whole } else { FoldedPolicy::new };
+        self.others.get_or_find((self.name().to_owned(), key.clone(), whole), context, || {
+            let folded = fold(&self.definition, &key.values, selection, &work).map_err(first)?;
+            let bytes = folded.bytes;
+            Ok((Arc::new(folded), bytes))
+        })
+    }
+}
+
+impl FoldKey {
+    fn new(nodes: &KnownNodes, values: Vec<Value>, selection: &Selection) -> Self {
+        let read = if nodes.expressions_read(selection) { nodes.read_of(selection) } else { Value::Null };
+        Self { values, read }
     }
 }
 
@@ -299,21 +329,25 @@ mod tests {
         Selection { labels: labels.iter().map(selected).collect(), gpus: Some(gpus), ..Selection::default() }
     }
 
+    fn resolved(policy: &Policy, labels: &[(&str, &[&str])], gpus: i64) -> Arc<ResolvedPolicy> {
+        policy.resolved(&selection(labels, gpus), &PodContext::default(), false).unwrap()
+    }
+
     #[test]
-    fn values_that_nothing_reads_share_a_resolved_policy() {
+    fn values_that_nothing_reads_share_a_folded_policy() {
         let policy = policy("${node[?'zone'].orValue('')}");
-        let resolved = |labels: &[(&str, &[&str])], gpus| policy.resolved(&selection(labels, gpus)).unwrap();
-        let same = |one: &Arc<ResolvedPolicy>, other: &Arc<ResolvedPolicy>| Arc::ptr_eq(one, other);
-        let general = resolved(&[], 8);
-        assert!(same(&resolved(&[("pool", &["x"])], 8), &general));
-        assert!(same(&resolved(&[("pool", &["x", "y"]), ("size", &["z"])], 8), &general));
-        assert!(same(&resolved(&[("pool", &["a"])], 8), &resolved(&[("pool", &["a"]), ("size", &["x"])], 4)));
-        assert!(same(&resolved(&[("pool", &["c"])], 4), &resolved(&[("pool", &["c"])], 2)));
-        assert!(!same(&resolved(&[("pool", &["c"])], 8), &resolved(&[("pool", &["c"])], 2)));
-        assert!(policy.others.read().unwrap().is_empty());
-        assert!(same(&resolved(&[("pool", &["a", "x"])], 8), &resolved(&[("pool", &["a", "y"])], 4)));
-        assert!(!same(&resolved(&[("zone", &["x"])], 8), &resolved(&[("zone", &["y"])], 8)));
-        assert_eq!(policy.others.read().unwrap().len(), 3);
+        let same = |one: &[(&str, &[&str])], other: &[(&str, &[&str])]| {
+            resolved(&policy, one, 8).is_as(&resolved(&policy, other, 4))
+        };
+        assert!(same(&[("pool", &["x"])], &[]));
+        assert!(same(&[("pool", &["x", "y"]), ("size", &["z"])], &[]));
+        assert!(same(&[("pool", &["a"])], &[("pool", &["a"]), ("size", &["x"])]));
+        assert!(same(&[("pool", &["a", "x"])], &[("pool", &["a", "y"])]));
+        assert!(same(&[("zone", &["x"])], &[("zone", &["x"])]));
+        assert!(!same(&[("zone", &["x"])], &[("zone", &["y"])]));
+        let of_pool_c = |gpus| resolved(&policy, &[("pool", &["c"])], gpus);
+        assert!(of_pool_c(4).is_as(&of_pool_c(2)) && !of_pool_c(8).is_as(&of_pool_c(2)));
+        assert_eq!(policy.others.len(), 2, "those of zones, which are in no table");
     }
 
     #[test]
@@ -328,20 +362,21 @@ mod tests {
     }
 
     #[test]
-    fn resolved_policies_for_values_of_users_are_bounded() {
+    fn folded_policies_for_values_of_users_take_bounded_memory() {
         let policy = policy("${node[?'zone'].orValue('')}");
-        let in_zone =
-            |zone: usize| policy.resolved(&selection(&[("zone", &[&zone.to_string()])], 1)).unwrap();
-        let last = (0..MAX_OTHERS + 10).map(in_zone).last().unwrap();
-        assert_eq!(policy.others.read().unwrap().len(), 10);
-        assert!(Arc::ptr_eq(&last, &in_zone(MAX_OTHERS + 9)));
+        let in_zone = |zone: usize| resolved(&policy, &[("zone", &[&zone.to_string()])], 1);
+        let most = MOST_OTHERS / in_zone(0).bytes;
+        (1..most + 10).for_each(|zone| drop(in_zone(zone)));
+        assert!((most / 2..=most).contains(&policy.others.len()), "{}", policy.others.len());
     }
 
     #[test]
-    fn pods_for_the_same_nodes_share_everything_that_the_file_has() {
+    fn a_whole_policy_is_kept_apart() {
         let policy = policy("x");
-        let whole = |pool: &str| policy.whole(&selection(&[("pool", &[pool])], 8)).unwrap();
-        assert!(Arc::ptr_eq(&whole("a"), &whole("a")));
-        assert!(!Arc::ptr_eq(&whole("a"), &whole("c")));
+        let on = |pool: &str, whole| {
+            policy.resolved(&selection(&[("pool", &[pool])], 8), &PodContext::default(), whole).unwrap()
+        };
+        assert!(on("a", true).is_as(&on("a", true)));
+        assert!(!on("a", true).is_as(&on("c", true)) && !on("a", true).is_as(&on("a", false)));
     }
 }

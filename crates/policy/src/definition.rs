@@ -173,6 +173,7 @@ impl Definition {
     pub fn too_costly(&self, what: &str, ended: Ended) -> SourceError {
         let message = match ended {
             Ended::Limit { steps } => format!("{what} takes more than {steps} steps of work"),
+            Ended::Memory { bytes } => format!("{what} takes more than {} MiB of memory", bytes >> 20),
             Ended::Stopped => "the files changed while they were loaded".to_owned(),
         };
         let diagnostic = Diagnostic::new(self.place(&keys(["rules"])), message).code(TOO_COSTLY);

@@ -21,6 +21,8 @@ use crate::source::{Diagnostic, INVALID_EXPRESSION, Problems, UNKNOWN_NAME, loca
 
 /// The longest text, in bytes.
 const MAX_TEXT: usize = 4 << 20;
+/// The most expressions in one text.
+const MAX_EXPRESSIONS: usize = 100;
 
 /// A string of a policy, compiled.
 #[derive(Debug, Clone)]
@@ -92,6 +94,12 @@ impl Interpolation {
                 .code(INVALID_EXPRESSION)
                 .hint("close it, and put quotes around a value that contains ` #`, which begins a comment")
         })?;
+        let count = pieces.iter().filter(|piece| matches!(piece, Piece::Expression(..))).count();
+        if count > MAX_EXPRESSIONS {
+            let message = format!("a text has {count} expressions, more than {MAX_EXPRESSIONS}");
+            let hint = "compute it with a macro, as in `${list.map(x, …).join(',')}`";
+            return Err(Diagnostic::new(text.span, message).code(INVALID_EXPRESSION).hint(hint));
+        }
         let mut parts = Vec::with_capacity(pieces.len());
         for piece in pieces {
             parts.push(match piece {

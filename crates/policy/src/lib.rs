@@ -10,11 +10,12 @@
 //! | which fields of a Pod exist, and which of them a rule can set | [`schema`] |
 //! | the warnings of `policy check` | [`check`] |
 //! | the nodes of a cluster as data, and which of them a pod fits | [`nodes`] |
-//! | the limit on the work for a pod or a file | [`work`] |
+//! | the limit on the work for a pod or a file, and results that pods share | [`work`], [`cache`] |
 //!
 //! This crate contains no knowledge of a provider, changes no pod, and does not depend on the engine. It reads no files.
 #![cfg_attr(test, allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests may measure"))]
 
+pub mod cache;
 pub mod check;
 pub(crate) mod compiled;
 pub mod definition;
@@ -32,7 +33,8 @@ pub mod source;
 pub mod work;
 
 pub use compiled::Policy;
-pub use compiled::{Condition, Devices, ResolvedPolicy, choice_reads_writes};
+pub use compiled::{Condition, Devices, FoldCache, FoldedPolicy, ResolvedPolicy};
+pub use compiled::{choice_reads_writes, fold_cache};
 pub use definition::{About, Containers, Effect, PolicyCheck, Rule, VALUE};
 pub use definition::{Definition, OnConflict};
 pub use file::{OtherKind, PolicyFile, composed_text, definitions};

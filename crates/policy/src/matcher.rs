@@ -68,6 +68,11 @@ impl PodContext {
         self.work.as_ref().is_none_or(|work| work.goes_on(steps))
     }
 
+    /// Counts bytes of memory, and returns whether the work may continue.
+    pub fn takes_memory(&self, bytes: usize) -> bool {
+        self.work.as_ref().is_none_or(|work| work.takes_memory(bytes))
+    }
+
     /// Ends the work.
     pub fn exhaust(&self) {
         self.goes_on(usize::MAX);

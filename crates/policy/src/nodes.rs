@@ -13,24 +13,25 @@ pub use slices::Slice;
 pub use candidates::scheduling_of;
 pub use requirements::{expressions, terms};
 
-use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::{Arc, RwLock};
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::work::Work;
+use crate::cache::Cache;
 use fabric_yaml::quantity::Quantity;
 
 pub use requirements::holds;
 
 /// The nodes of a cluster at one moment.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Nodes {
     list: Vec<Arc<Node>>,
-    /// The kinds of nodes that pods fit.
-    pub kinds: Known<Vec<NodeKind>>,
+    /// The kinds of nodes that pods fit, by the fields that decide them. A search in thousands of nodes takes longer
+    /// than an injection, and the pods of a job repeat it.
+    pub kinds: Cache<String, Vec<NodeKind>>,
     /// The policies for the nodes that pods fit.
-    pub named: Known<Named>,
+    pub named: Cache<String, Named>,
 }
 
 /// The policies for the nodes that a pod fits.
@@ -44,6 +45,15 @@ pub struct Named {
     pub policies: Vec<bool>,
 }
 
+/// The bytes of the results of each kind of search.
+const SEARCHES: usize = 2 << 20;
+
+impl Default for Nodes {
+    fn default() -> Self {
+        Self { list: Vec::new(), kinds: Cache::new(SEARCHES), named: Cache::new(SEARCHES) }
+    }
+}
+
 /// Nodes that are alike in everything that a policy reads of them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NodeKind {
@@ -55,42 +65,12 @@ pub struct NodeKind {
     pub resources: BTreeMap<String, i64>,
 }
 
-/// Results of searches in these nodes, by the fields that decide them, and the steps that each took. A search in
-/// thousands of nodes takes longer than an injection, and the pods of a job repeat it. A pod that uses the result of
-/// another one counts its steps, so the same pod always takes the same number.
-#[derive(Debug)]
-pub struct Known<T>(RwLock<HashMap<String, (T, u64)>>);
-
-impl<T> Default for Known<T> {
-    fn default() -> Self {
-        Self(RwLock::default())
-    }
-}
-
-impl<T: Clone> Known<T> {
-    /// The bounds on the cache, because its keys come from users.
-    const MOST: usize = 256;
-    const LONGEST_KEY: usize = 4 << 10;
-
-    pub fn of(&self, key: String, work: Option<&Work>, find: impl FnOnce() -> T) -> T {
-        let known = self.0.read().ok().and_then(|known| known.get(&key).cloned());
-        if let Some((found, steps)) = known {
-            if let Some(work) = work {
-                work.count_known(steps);
-            }
-            return found;
-        }
-        let before = work.map_or(0, Work::done);
-        let found = find();
-        let is_whole = work.is_none_or(|work| work.ended().is_none());
-        if is_whole
-            && key.len() <= Self::LONGEST_KEY
-            && let Ok(mut known) = self.0.write()
-            && known.len() < Self::MOST
-        {
-            known.insert(key, (found.clone(), work.map_or(0, Work::done) - before));
-        }
-        found
+impl NodeKind {
+    /// The bytes that it takes in memory, about.
+    pub fn bytes(&self) -> usize {
+        let labels = self.labels.iter().map(|(label, value)| 64 + label.len() + value.len());
+        let resources = self.resources.keys().map(|name| 64 + name.len());
+        size_of::<Self>() + labels.chain(resources).sum::<usize>()
     }
 }
 

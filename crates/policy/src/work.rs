@@ -1,4 +1,4 @@
-//! The work limit of one pod or workload, counted in steps.
+//! The work limit of one pod or workload, counted in steps, and the memory that it may take.
 //!
 //! A step is a comparison, a short text that is copied, or a few bytes that are read: some ten nanoseconds. The same
 //! input takes the same number of steps on every machine. A loop over something whose size users choose counts its
@@ -6,6 +6,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use fabric_yaml::json::{MOST_MEMORY, bytes_of};
+use serde_json::Value;
 
 /// The steps for each byte of the input.
 const PER_BYTE: u64 = 150;
@@ -15,10 +18,18 @@ const AT_LEAST: u64 = 20_000_000;
 /// The steps to load the policies that are in use together, most of them for sample pods.
 const LOADING: u64 = 1_000_000_000;
 
+/// The most bytes of memory for one input.
+const MEMORY: u64 = MOST_MEMORY as u64;
+/// The most bytes of memory for the values of the policies that are in use together.
+const MEMORY_OF_POLICIES: u64 = 128 << 20;
+
+/// The bytes of a value that do not count on their own.
+const SHORT_VALUE: usize = 4 << 10;
+
 /// The steps to go to one value of the pod, or to copy it without those within it.
 pub const STEPS_TO_VALUE: usize = 20;
 
-/// A counter of steps with a limit. Clones count together.
+/// A counter of steps and of memory, with limits. Clones count together.
 #[derive(Debug, Clone)]
 pub struct Work(Arc<Counter>);
 
@@ -27,13 +38,22 @@ struct Counter {
     done: AtomicU64,
     /// The steps of results that an earlier input computed.
     known: AtomicU64,
-    /// The limit on the steps that are done now.
-    limit: u64,
-    /// The limit with those that are known.
-    limit_with_known: u64,
-    /// The size of the input, in bytes.
-    bytes: u64,
+    /// The bytes of memory.
+    memory: AtomicU64,
+    limits: Limits,
     stopped: Arc<AtomicBool>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Limits {
+    /// The limit on the steps that are done now.
+    steps: u64,
+    /// The limit with those that are known.
+    with_known: u64,
+    /// The limit on the bytes of memory.
+    memory: u64,
+    /// The size of the input, in bytes.
+    input: u64,
 }
 
 /// Why work ended early.
@@ -44,6 +64,11 @@ pub enum Ended {
         /// The most steps.
         steps: u64,
     },
+    /// It would take more bytes of memory than an input may.
+    Memory {
+        /// The most bytes.
+        bytes: u64,
+    },
     /// The caller stopped it.
     Stopped,
 }
@@ -51,9 +76,7 @@ pub enum Ended {
 impl Work {
     /// The work for an input of this size, in bytes.
     pub fn of_input(bytes: usize) -> Self {
-        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
-        let limit = bytes.saturating_mul(PER_BYTE).saturating_add(AT_LEAST);
-        Self::new(limit, limit, bytes)
+        Self::within(Limits::of_input(bytes), Arc::default())
     }
 
     /// The work to load policies that are in use together.
@@ -64,35 +87,30 @@ impl Work {
     /// The work for an input of this size that is part of this work, and is stopped with it.
     #[must_use]
     pub fn part(&self, bytes: usize) -> Self {
-        let Counter { limit, limit_with_known, bytes, .. } = *Self::of_input(bytes).0;
-        Self::counted(limit, limit_with_known, bytes, Arc::clone(&self.0.stopped))
+        Self::within(Limits::of_input(bytes), Arc::clone(&self.0.stopped))
     }
 
-    /// Other work on the same input, with the same limit, which is stopped with this one.
+    /// Other work on the same input, with the same limits, which is stopped with this one.
     #[must_use]
     pub fn afresh(&self) -> Self {
-        let Counter { limit, limit_with_known, bytes, ref stopped, .. } = *self.0;
-        Self::counted(limit, limit_with_known, bytes, Arc::clone(stopped))
+        Self::within(self.0.limits, Arc::clone(&self.0.stopped))
     }
 
     /// The same, with at most these steps besides those that are known.
     #[must_use]
     pub fn at_most(&self, steps: u64) -> Self {
-        Self::new(self.0.limit.min(steps), self.0.limit_with_known, self.0.bytes)
+        Self::within(Limits { steps: self.0.limits.steps.min(steps), ..self.0.limits }, Arc::default())
     }
 
-    /// Work of this number of steps, for something other than input.
+    /// Work of this number of steps, for policies.
     pub(crate) fn of_steps(steps: u64) -> Self {
-        Self::new(steps, steps, 0)
+        let memory = MEMORY_OF_POLICIES;
+        Self::within(Limits { steps, with_known: steps, memory, input: 0 }, Arc::default())
     }
 
-    fn new(limit: u64, limit_with_known: u64, bytes: u64) -> Self {
-        Self::counted(limit, limit_with_known, bytes, Arc::default())
-    }
-
-    fn counted(limit: u64, limit_with_known: u64, bytes: u64, stopped: Arc<AtomicBool>) -> Self {
-        let (done, known) = (AtomicU64::new(0), AtomicU64::new(0));
-        Self(Arc::new(Counter { done, known, limit, limit_with_known, bytes, stopped }))
+    fn within(limits: Limits, stopped: Arc<AtomicBool>) -> Self {
+        let (done, known, memory) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
+        Self(Arc::new(Counter { done, known, memory, limits, stopped }))
     }
 
     /// Ends the work, from any thread.
@@ -106,8 +124,26 @@ impl Work {
         !self.is_over() && !self.0.stopped.load(Ordering::Relaxed)
     }
 
+    /// Counts bytes of memory before they are taken, and returns whether the work may continue.
+    pub fn takes_memory(&self, bytes: usize) -> bool {
+        add(&self.0.memory, bytes);
+        self.goes_on(0)
+    }
+
+    /// Counts the memory of a value that an expression has. A short one is part of what holds it.
+    pub fn count_memory(&self, value: &Value) {
+        let bytes = bytes_of(value);
+        self.takes_memory(if bytes < SHORT_VALUE { 0 } else { bytes });
+    }
+
     fn is_over(&self) -> bool {
-        self.done() > self.0.limit || self.with_known() > self.0.limit_with_known
+        let Limits { steps, with_known, .. } = self.0.limits;
+        self.done() > steps || self.with_known() > with_known || self.memory() > self.0.limits.memory
+    }
+
+    /// The bytes of memory that were counted.
+    pub fn memory(&self) -> u64 {
+        self.0.memory.load(Ordering::Relaxed)
     }
 
     /// The steps that were counted, with those that are known.
@@ -132,17 +168,17 @@ impl Work {
 
     /// Counts one reading of the whole input.
     pub fn count_input(&self) {
-        self.count(usize::try_from(self.0.bytes).unwrap_or(usize::MAX));
+        self.count(usize::try_from(self.0.limits.input).unwrap_or(usize::MAX));
     }
 
     /// The steps that are left.
     pub(crate) fn left(&self) -> u64 {
-        self.0.limit.saturating_sub(self.done())
+        self.0.limits.steps.saturating_sub(self.done())
     }
 
     /// The most steps.
     pub fn limit(&self) -> u64 {
-        self.0.limit
+        self.0.limits.steps
     }
 
     /// The steps that were counted, without those that are known.
@@ -155,7 +191,19 @@ impl Work {
         if self.0.stopped.load(Ordering::Relaxed) {
             return Some(Ended::Stopped);
         }
-        self.is_over().then_some(Ended::Limit { steps: self.0.limit_with_known })
+        let Limits { with_known, memory, .. } = self.0.limits;
+        if self.memory() > memory {
+            return Some(Ended::Memory { bytes: memory });
+        }
+        self.is_over().then_some(Ended::Limit { steps: with_known })
+    }
+}
+
+impl Limits {
+    fn of_input(bytes: usize) -> Self {
+        let input = u64::try_from(bytes).unwrap_or(u64::MAX);
+        let steps = input.saturating_mul(PER_BYTE).saturating_add(AT_LEAST);
+        Self { steps, with_known: steps, memory: MEMORY, input }
     }
 }
 
@@ -193,5 +241,12 @@ mod tests {
         assert_eq!(short.ended(), Some(Ended::Limit { steps: 20_000_000 }));
         let short = Work::of_input(0).at_most(100);
         assert!(short.goes_on(100) && !short.goes_on(1));
+    }
+
+    #[test]
+    fn work_ends_beyond_its_memory() {
+        let work = Work::of_input(0);
+        assert!(work.takes_memory(96 << 20) && !work.takes_memory(1));
+        assert_eq!(work.ended(), Some(Ended::Memory { bytes: MEMORY }));
     }
 }

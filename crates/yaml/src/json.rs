@@ -11,14 +11,28 @@ use serde_json::{Map, Number, Value};
 /// The object of a review without its `managedFields`, which are a third of a request and are not used. A patch
 /// consists of changes, so fields that were not read stay.
 #[derive(Debug, Default)]
-pub struct RequestObject(pub Value);
+pub struct RequestObject {
+    /// The object; a part of it if it takes more than [`MOST_MEMORY`].
+    pub value: Value,
+    /// The bytes that the whole object takes in memory, about.
+    pub bytes: usize,
+}
 
 impl<'de> Deserialize<'de> for RequestObject {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let state = State { left: Cell::new(MOST_VALUES), repeats: Cell::new(false) };
-        Reader { position: Position::Root, state: &state }.deserialize(deserializer).map(Self)
+        let state = State { most: MOST_MEMORY, ..State::default() };
+        let value = Reader { position: Position::Root, state: &state }.deserialize(deserializer)?;
+        Ok(Self { value, bytes: state.bytes.get() })
     }
 }
+
+/// The most memory for one object of a review, in bytes. The largest pod that an API server accepts takes less.
+pub const MOST_MEMORY: usize = 96 << 20;
+
+/// The bytes of a value in memory, without those within it; and of an entry of a map, without its key's text and its
+/// value.
+const BYTES_OF_VALUE: usize = 80;
+const BYTES_OF_ENTRY: usize = 48;
 
 /// The value of a field of a map; `null` if there is none, or if this is not a map.
 ///
@@ -34,6 +48,19 @@ pub fn field<'v>(value: &'v Value, key: &str) -> &'v Value {
     found.unwrap_or(&Value::Null)
 }
 
+/// The bytes that a value takes in memory, about: in a list or a map, or as a value of CEL.
+pub fn bytes_of(value: &Value) -> usize {
+    BYTES_OF_VALUE
+        + match value {
+            Value::String(text) => text.len(),
+            Value::Array(items) => items.iter().map(bytes_of).sum(),
+            Value::Object(map) => {
+                map.iter().map(|(key, value)| BYTES_OF_ENTRY + key.len() + bytes_of(value)).sum()
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+        }
+}
+
 /// The items of a list in a field of a map.
 pub fn items<'v>(value: &'v Value, key: &str) -> &'v [Value] {
     field(value, key).as_array().map_or(&[], Vec::as_slice)
@@ -41,16 +68,12 @@ pub fn items<'v>(value: &'v Value, key: &str) -> &'v [Value] {
 
 /// Reads a whole JSON text, and whether a map has a key twice.
 pub fn read(text: &str) -> serde_json::Result<(Value, bool)> {
-    let state = State { left: Cell::new(usize::MAX), repeats: Cell::new(false) };
+    let state = State { most: usize::MAX, ..State::default() };
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let value = Reader { position: Position::Elsewhere, state: &state }.deserialize(&mut deserializer)?;
     deserializer.end()?;
     Ok((value, state.repeats.get()))
 }
-
-/// The limit on the values of an object. A pod has some hundreds. In memory each value takes up to a hundred bytes,
-/// even an empty map, which takes two bytes in the request.
-const MOST_VALUES: usize = 500_000;
 
 /// The position of a value in the object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,10 +84,12 @@ enum Position {
 }
 
 /// Facts about the values that were read so far.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct State {
-    /// The number of values that may still follow.
-    left: Cell<usize>,
+    /// The most bytes of memory. Values beyond it are not built.
+    most: usize,
+    /// The bytes of memory of the values so far.
+    bytes: Cell<usize>,
     /// True if a map has a key twice.
     repeats: Cell<bool>,
 }
@@ -76,15 +101,23 @@ struct Reader<'l> {
     state: &'l State,
 }
 
+impl State {
+    /// Counts bytes, and returns whether they may be taken.
+    fn takes(&self, bytes: usize) -> bool {
+        self.bytes.set(self.bytes.get().saturating_add(bytes));
+        self.bytes.get() <= self.most
+    }
+}
+
 impl<'de> DeserializeSeed<'de> for Reader<'_> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
-        let Some(left) = self.state.left.get().checked_sub(1) else {
-            return Err(D::Error::custom(format!("the object has more than {MOST_VALUES} values")));
-        };
-        self.state.left.set(left);
-        deserializer.deserialize_any(self)
+        if self.state.takes(BYTES_OF_VALUE) {
+            deserializer.deserialize_any(self)
+        } else {
+            deserializer.deserialize_ignored_any(IgnoredAny).map(|_| Value::Null)
+        }
     }
 }
 
@@ -116,17 +149,15 @@ impl<'de> Visitor<'de> for Reader<'_> {
     }
 
     fn visit_str<E>(self, value: &str) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_string<E>(self, value: String) -> Result<Value, E> {
-        Ok(Value::String(value))
+        Ok(if self.state.takes(value.len()) { value.into() } else { Value::Null })
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
         let mut list = Vec::new();
         while let Some(item) = items.next_element_seed(Reader { position: Position::Elsewhere, ..self })? {
-            list.push(item);
+            if self.state.takes(0) {
+                list.push(item);
+            }
         }
         list.shrink_to_fit();
         Ok(Value::Array(list))
@@ -142,8 +173,9 @@ impl<'de> Visitor<'de> for Reader<'_> {
             } else {
                 let is_metadata = self.position == Position::Root && key == "metadata";
                 let position = if is_metadata { Position::Metadata } else { Position::Elsewhere };
+                let fits = self.state.takes(BYTES_OF_ENTRY + key.len());
                 let value = entries.next_value_seed(Reader { position, ..self })?;
-                if map.insert(key, value).is_some() {
+                if fits && map.insert(key, value).is_some() {
                     self.state.repeats.set(true);
                 }
             }
@@ -168,7 +200,7 @@ mod tests {
             "spec": {"list": [1, -2, 1.5, "text", true, null, {}, []], "managedFields": 1, "metadata": {"managedFields": 2}},
             "big": 18_446_744_073_709_551_615_u64,
         });
-        let RequestObject(read) = serde_json::from_str(&whole.to_string()).unwrap();
+        let RequestObject { value: read, .. } = serde_json::from_str(&whole.to_string()).unwrap();
         let mut wanted = whole;
         wanted["metadata"].as_object_mut().unwrap().shift_remove("managedFields");
         assert_eq!(read, wanted);
@@ -204,16 +236,30 @@ mod tests {
             "{\"metadata\":\"x\"}",
             "{\"metadata\":[{\"managedFields\":1}]}",
         ] {
-            let RequestObject(read) = serde_json::from_str(text).unwrap();
+            let RequestObject { value: read, .. } = serde_json::from_str(text).unwrap();
             assert_eq!(read.to_string(), text);
         }
     }
 
     #[test]
-    fn an_object_of_very_many_values_is_not_built() {
-        let list = |count: usize| format!("[{}0]", "{},".repeat(count - 2));
-        assert!(serde_json::from_str::<RequestObject>(&list(MOST_VALUES)).is_ok());
-        let error = serde_json::from_str::<RequestObject>(&list(MOST_VALUES + 1)).unwrap_err();
-        assert!(error.to_string().starts_with("the object has more than 500000 values"), "{error}");
+    fn an_object_that_takes_too_much_memory_is_not_built() {
+        let read = |text: &str| serde_json::from_str::<RequestObject>(text).unwrap();
+        let most = MOST_MEMORY / BYTES_OF_VALUE;
+        let list = |count: usize| format!("[{}0]", "0,".repeat(count - 1));
+        let whole = read(&list(most - 1));
+        assert!(whole.bytes <= MOST_MEMORY && whole.value.as_array().unwrap().len() == most - 1);
+        let part = read(&list(4 * most));
+        assert!(
+            part.bytes > 4 * MOST_MEMORY - BYTES_OF_VALUE && part.value.as_array().unwrap().len() == most - 1
+        );
+        assert!(serde_json::from_str::<RequestObject>(&list(2 * most).replace("0]", "0}")).is_err());
+    }
+
+    #[test]
+    fn the_memory_of_an_object_is_that_of_its_values() {
+        let text =
+            json!({"spec": {"containers": [{"name": "a", "args": ["x", 1, true, null, {}]}]}}).to_string();
+        let RequestObject { value, bytes } = serde_json::from_str(&text).unwrap();
+        assert_eq!(bytes, bytes_of(&value));
     }
 }

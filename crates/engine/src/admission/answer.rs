@@ -63,6 +63,8 @@ impl Record {
         ("unsupported_version", ReviewOutcome::Refused),
         ("panic", ReviewOutcome::Failed),
         ("overload", ReviewOutcome::Failed),
+        (OTHER_POLICIES, ReviewOutcome::Failed),
+        (OTHER_POLICIES, ReviewOutcome::Unchanged),
         ("", ReviewOutcome::Advised),
         ("", ReviewOutcome::Unadvised),
         ("panic", ReviewOutcome::Unadvised),
@@ -110,37 +112,46 @@ impl Verdict {
 
 /// The code of [`engine::Reason::NoPolicyMatches`].
 const NO_POLICY: &str = "no_policy_matches";
+/// The code for a pod with GPUs that the registered conditions select, and no policy in use.
+const OTHER_POLICIES: &str = "other_policies_registered";
 
-/// Answers a review.
-///
-/// Returns an error only if the body cannot be read as a request. Every other answer has the uid of the request, even
-/// if `evaluate` panics. `context` holds the caller's facts about the pod; its namespace is that of the request.
-pub fn answer(
-    policies: &PolicySet,
-    evaluate: &Evaluate,
-    mode: Mode,
-    on_error: OnError,
-    body: &[u8],
-    context: PodContext,
-) -> Result<Answer, BadReview> {
-    let body = text(body)?;
-    context.count_reading();
-    // The bytes of most pods show that no policy matches them. Their objects are not built.
-    if policies.may_concern(body) {
-        let (version, mut request) = review::parse::<RequestObject>(body)?;
-        let object = request.object.take();
-        let verdict = answer_other_request(&version, &request).unwrap_or_else(|| {
-            let about = PodContext {
-                namespace: request.namespace.clone().filter(|namespace| !namespace.is_empty()),
-                ..context
-            };
-            answer_pod(policies, evaluate, mode, on_error, &request, object.unwrap_or_default().0, &about)
-        });
-        Ok(verdict.in_mode(mode, &version))
-    } else {
-        let (version, request) = review::parse::<IgnoredAny>(body)?;
-        let verdict = answer_other_request(&version, &request);
-        Ok(verdict.unwrap_or_else(|| allowed(&request, NO_POLICY)).in_mode(mode, &version))
+/// The policies and settings by which reviews are answered.
+pub struct Reviewer<'a> {
+    pub policies: &'a PolicySet,
+    pub evaluate: &'a Evaluate,
+    pub mode: Mode,
+    pub on_error: OnError,
+    /// Returns whether the registered conditions or the policies in use have just changed. It is asked about a pod with
+    /// GPUs that the API server sends and that no policy in use matches.
+    pub has_changed: &'a dyn Fn() -> bool,
+}
+
+impl Reviewer<'_> {
+    /// Answers a review.
+    ///
+    /// Returns an error only if the body cannot be read as a request. Every other answer has the uid of the request, even
+    /// if `evaluate` panics. `context` holds the caller's facts about the pod; its namespace is that of the request.
+    pub fn answer(&self, body: &[u8], context: PodContext) -> Result<Answer, BadReview> {
+        let Self { policies, mode, .. } = *self;
+        let body = text(body)?;
+        context.count_reading();
+        // The bytes of most pods show that no policy matches them, and that they have no GPUs. Their objects are not built.
+        if policies.may_concern(body) || policies.may_name_gpus(body) {
+            let (version, mut request) = review::parse::<RequestObject>(body)?;
+            let object = request.object.take();
+            let verdict = answer_other_request(&version, &request).unwrap_or_else(|| {
+                let about = PodContext {
+                    namespace: request.namespace.clone().filter(|namespace| !namespace.is_empty()),
+                    ..context
+                };
+                self.answer_pod(&request, object.unwrap_or_default(), &about)
+            });
+            Ok(verdict.in_mode(mode, &version))
+        } else {
+            let (version, request) = review::parse::<IgnoredAny>(body)?;
+            let verdict = answer_other_request(&version, &request);
+            Ok(verdict.unwrap_or_else(|| allowed(&request, NO_POLICY)).in_mode(mode, &version))
+        }
     }
 }
 
@@ -168,10 +179,12 @@ pub fn answer_without_evaluation(
     Ok(verdict.in_mode(mode, &version))
 }
 
-/// The namespace of a review; empty for one that has none, or that cannot be read.
+/// The bytes of a review in which [`namespace`] looks for it. API servers write it before the object.
+const HEAD: usize = 64 << 10;
+
+/// The namespace of a review; empty for one that does not have it near its beginning.
 pub fn namespace(body: &[u8]) -> String {
-    let request = text(body).and_then(review::parse::<IgnoredAny>).ok();
-    request.and_then(|(_, request)| request.namespace).unwrap_or_default()
+    review::namespace(&body[..body.len().min(HEAD)]).unwrap_or_default()
 }
 
 /// The logged form of a name; none if it is empty. Names in Kubernetes have at most 253 characters.
@@ -217,47 +230,75 @@ fn failed<O>(request: &AdmissionRequest<O>, on_error: OnError, reason: &'static 
     Verdict { response, record: Record { message, without_fabric, ..record } }
 }
 
-/// Injects the pod of a request.
-fn answer_pod(
-    policies: &PolicySet,
-    evaluate: &Evaluate,
-    mode: Mode,
-    on_error: OnError,
-    request: &AdmissionRequest<RequestObject>,
-    pod: Value,
-    about: &PodContext,
-) -> Verdict {
-    let generated = || Some(named(pod["metadata"]["generateName"].as_str())? + "*");
-    let name = named(request.name.as_deref());
-    let name = name.or_else(|| named(pod["metadata"]["name"].as_str())).or_else(generated);
-    let owner = owner(request, &pod["metadata"]["ownerReferences"]);
-    // A panic on one pod must not close a connection that serves other requests.
-    let evaluated = catch_unwind(AssertUnwindSafe(|| evaluate(policies, pod, about)));
-    let Ok(mutation) = evaluated else {
-        let why = "internal error on this pod, a bug in fabric-injector; see its log";
-        let owner = owner.filter(|_| on_error == OnError::Allow);
-        let for_owner = ForOwner::failed(owner, "panic", why).map(Box::new);
-        let Verdict { response, record } = failed(request, on_error, "panic", why.to_owned());
-        return Verdict { response, record: Record { name, for_owner, ..record } };
-    };
-    let response = respond_in(mode, &request.uid, &mutation, on_error);
-    let (outcome, reason) = match &mutation.outcome {
-        engine::Outcome::Mutated(_) => (ReviewOutcome::Mutated, None),
-        engine::Outcome::Skipped { reason, .. } => (ReviewOutcome::Skipped, Some(reason)),
-        engine::Outcome::Unchanged { reason, .. } => (ReviewOutcome::Unchanged, Some(reason)),
-        engine::Outcome::Refused { reason } if reason.is_fault() => (ReviewOutcome::Failed, Some(reason)),
-        engine::Outcome::Refused { reason } => (ReviewOutcome::Refused, Some(reason)),
-    };
-    let operations = mutation.outcome.changed().map_or(0, engine::Mutated::operation_count);
-    let record = Record {
-        name,
-        reason: reason.map(|reason| Cow::Owned(reason.code().to_owned())),
-        message: reason.map(|reason| cut(reason.to_string(), MAX_MESSAGE)),
-        operations,
-        warnings: mutation.warnings.iter().map(|warning| warning.code().to_owned()).collect(),
-        without_fabric: mutation.without_fabric().map(|code| Cow::Owned(code.to_owned())),
-        for_owner: ForOwner::of(owner, &mutation, mode, on_error).map(Box::new),
-        ..Record::new(request, &response, outcome)
-    };
-    Verdict { response, record: Record { policy: mutation.policy, ..record } }
+impl Reviewer<'_> {
+    /// Injects the pod of a request.
+    fn answer_pod(
+        &self,
+        request: &AdmissionRequest<RequestObject>,
+        RequestObject { value: pod, bytes }: RequestObject,
+        about: &PodContext,
+    ) -> Verdict {
+        let Self { policies, evaluate, mode, on_error, .. } = *self;
+        about.takes_memory(bytes);
+        let generated = || Some(named(pod["metadata"]["generateName"].as_str())? + "*");
+        let name = named(request.name.as_deref());
+        let name = name.or_else(|| named(pod["metadata"]["name"].as_str())).or_else(generated);
+        let owner = owner(request, &pod["metadata"]["ownerReferences"]);
+        // A panic on one pod must not close a connection that serves other requests.
+        let evaluated = catch_unwind(AssertUnwindSafe(|| evaluate(policies, pod, about)));
+        let Ok(mutation) = evaluated else {
+            let why = "internal error on this pod, a bug in fabric-injector; see its log";
+            let owner = owner.filter(|_| on_error == OnError::Allow);
+            let for_owner = ForOwner::failed(owner, "panic", why).map(Box::new);
+            let Verdict { response, record } = failed(request, on_error, "panic", why.to_owned());
+            return Verdict { response, record: Record { name, for_owner, ..record } };
+        };
+        if let engine::Outcome::Unchanged { pod, reason: engine::Reason::NoPolicyMatches } = &mutation.outcome
+            && policies.may_have_gpus(pod)
+        {
+            let Verdict { response, record } = self.unmatched(request, owner);
+            return Verdict { response, record: Record { name, ..record } };
+        }
+        let response = respond_in(mode, &request.uid, &mutation, on_error);
+        let (outcome, reason) = match &mutation.outcome {
+            engine::Outcome::Mutated(_) => (ReviewOutcome::Mutated, None),
+            engine::Outcome::Skipped { reason, .. } => (ReviewOutcome::Skipped, Some(reason)),
+            engine::Outcome::Unchanged { reason, .. } => (ReviewOutcome::Unchanged, Some(reason)),
+            engine::Outcome::Refused { reason } if reason.is_fault() => (ReviewOutcome::Failed, Some(reason)),
+            engine::Outcome::Refused { reason } => (ReviewOutcome::Refused, Some(reason)),
+        };
+        let operations = mutation.outcome.changed().map_or(0, engine::Mutated::operation_count);
+        let record = Record {
+            name,
+            reason: reason.map(|reason| Cow::Owned(reason.code().to_owned())),
+            message: reason.map(|reason| cut(reason.to_string(), MAX_MESSAGE)),
+            operations,
+            without_fabric: mutation.without_fabric().map(|code| Cow::Owned(code.to_owned())),
+            warnings: mutation.warnings.iter().map(|warning| warning.code().to_owned()).collect(),
+            for_owner: ForOwner::of(owner, &mutation, mode, on_error).map(Box::new),
+            ..Record::new(request, &response, outcome)
+        };
+        Verdict { response, record: Record { policy: mutation.policy, ..record } }
+    }
+
+    /// The answer for a pod with GPUs that the API server sends, although no policy in use matches it: the registered
+    /// conditions are those of other policies. If either has just changed, the pod is retried until the servers have
+    /// both. Later, it is admitted, so that a registration that somebody edited does not stop all pods.
+    fn unmatched(&self, request: &AdmissionRequest<RequestObject>, owner: Option<Value>) -> Verdict {
+        let why = "no policy in use matches this pod with GPUs, which the registered conditions select";
+        if (self.has_changed)() {
+            let why = format!("{why}; policies or conditions have just changed: try again in a minute");
+            let for_owner =
+                ForOwner::failed(owner.filter(|_| self.on_error == OnError::Allow), OTHER_POLICIES, &why);
+            let Verdict { response, record } = failed(request, self.on_error, OTHER_POLICIES, why);
+            return Verdict { response, record: Record { for_owner: for_owner.map(Box::new), ..record } };
+        }
+        let why = format!("{why}; run `fabric-injector check` and apply the registration again");
+        let mut response = Response::fault(&request.uid, OnError::Allow, &why);
+        response.audit_annotations.insert("outcome", format!("unchanged: {OTHER_POLICIES}"));
+        let record = Record::new(request, &response, ReviewOutcome::Unchanged).because(OTHER_POLICIES);
+        let for_owner = ForOwner::failed(owner, OTHER_POLICIES, &why).map(Box::new);
+        let without_fabric = Some(Cow::Borrowed(OTHER_POLICIES));
+        Verdict { response, record: Record { message: Some(why), for_owner, without_fabric, ..record } }
+    }
 }

@@ -9,11 +9,11 @@ use fabric_yaml::quantity::Quantity;
 
 use fabric_policy::schema::{self, Shape, can_overcommit};
 use fabric_policy::work::Work;
-use fabric_policy::{Devices, ResolvedPolicy};
+use fabric_policy::{Devices, PodContext, ResolvedPolicy};
 
-use super::Purpose;
 use super::claims::GpuClaims;
 use super::completed::part_of;
+use super::{Purpose, count_steps};
 use crate::record::{Reason, malformed};
 
 /// One container or init container.
@@ -67,8 +67,20 @@ pub const DEVICE_CLASS: &str = "deviceclass.resource.kubernetes.io/";
 /// The lists of containers that are injected. Ephemeral containers cannot request resources.
 pub(super) const LISTS: [&str; 2] = ["initContainers", "containers"];
 
+/// The steps to analyze a container, and to compare a claim with a name of the policy.
+const STEPS_OF_CONTAINER: usize = 40;
+const STEPS_OF_CLAIM: usize = 12;
+
 /// The containers of a pod with their GPUs; an error if it is malformed.
-pub(super) fn containers(pod: &Value, devices: &Devices) -> Result<Vec<Container>, Reason> {
+pub(super) fn containers(
+    pod: &Value,
+    devices: &Devices,
+    context: &PodContext,
+) -> Result<Vec<Container>, Reason> {
+    let containers: usize = LISTS.iter().map(|list| items(&pod["spec"], list).len()).sum();
+    let names = devices.gpu_claims.len() + devices.own.claims.len();
+    let claims = items(&pod["spec"], "resourceClaims").len() * names;
+    count_steps(context, containers * STEPS_OF_CONTAINER + claims * STEPS_OF_CLAIM)?;
     object(pod, "")?;
     for field in ["metadata", "spec"] {
         optional_object(&pod[field], field)?;

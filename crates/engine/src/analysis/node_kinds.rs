@@ -2,13 +2,14 @@
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
+use std::convert::Infallible;
 
 use serde_json::{Value, json};
 
 use fabric_policy::matcher::{LabelsRead, spellings};
 use fabric_policy::nodes::{Node, NodeKind, Nodes, scheduling_of};
 use fabric_policy::work::{Work, goes_on};
-use fabric_policy::{Definition, Policy, SelectedLabel};
+use fabric_policy::{Definition, PodContext, Policy, SelectedLabel};
 
 use super::containers::{DEVICE_CLASS, requests};
 use crate::record::{NODES, STAMP};
@@ -53,11 +54,18 @@ pub(crate) fn written(kinds: &[NodeKind]) -> String {
 }
 
 /// The kinds of nodes that a pod can be scheduled to and that have the GPUs that it requests.
-pub(super) fn kinds(policy: &Policy, pod: &Value, nodes: &Nodes, work: Option<&Work>) -> Vec<NodeKind> {
+pub(super) fn kinds(policy: &Policy, pod: &Value, nodes: &Nodes, context: &PodContext) -> Vec<NodeKind> {
     let gpus = requested_gpus(policy.definition(), pod);
     // The pods of a job have the same nodes.
     let key = format!("{} {gpus:?} {}", policy.stamp(), scheduling_of(pod));
-    nodes.kinds.of(key, work, || found(policy, pod, &gpus, nodes, work))
+    let size = key.len();
+    let found = nodes.kinds.get_or_find(key, context, || {
+        let found = found(policy, pod, &gpus, nodes, context.work.as_ref());
+        let bytes = size + found.iter().map(NodeKind::bytes).sum::<usize>();
+        Ok::<_, Infallible>((found, bytes))
+    });
+    let Ok(kinds) = found;
+    kinds
 }
 
 fn found(policy: &Policy, pod: &Value, gpus: &[i64], nodes: &Nodes, work: Option<&Work>) -> Vec<NodeKind> {

@@ -1,6 +1,6 @@
 //! The labels of nodes that a pod selects.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
@@ -18,7 +18,7 @@ pub fn selected(policy: &Policy, pod: &Value, context: &PodContext) -> Result<Se
     let kinds = match decided(pod) {
         Some(kinds) => kinds,
         None => match &context.nodes {
-            Some(nodes) => kinds(policy, pod, nodes, context.work.as_ref()),
+            Some(nodes) => kinds(policy, pod, nodes, context),
             None => Vec::new(),
         },
     };
@@ -33,7 +33,7 @@ pub fn selected(policy: &Policy, pod: &Value, context: &PodContext) -> Result<Se
     }
     let gpus = if policy.tables_read_gpus() && !labels.is_empty() {
         context.count_input();
-        let containers = containers(pod, policy.devices())?;
+        let containers = containers(pod, policy.devices(), context)?;
         Some(total_gpus(pod, &containers, policy.devices()))
     } else {
         None
@@ -43,9 +43,10 @@ pub fn selected(policy: &Policy, pod: &Value, context: &PodContext) -> Result<Se
 
 fn labels_of(spec: &Value, labels: &BTreeSet<String>, context: &PodContext) -> Vec<SelectedLabel> {
     let of = |label: &String| {
-        let mut known = HashSet::new();
-        let values = values_of(spec, label, context).into_iter().map(str::to_lowercase);
-        let values: Vec<String> = values.filter(|value| known.insert(value.clone())).collect();
+        // Sorted, because their order in the pod means nothing.
+        let values: BTreeSet<String> =
+            values_of(spec, label, context).into_iter().map(str::to_lowercase).collect();
+        let values: Vec<String> = values.into_iter().collect();
         (!values.is_empty()).then(|| SelectedLabel { label: label.clone(), values })
     };
     labels.iter().filter_map(of).collect()
@@ -162,8 +163,8 @@ mod tests {
     }
 
     #[test]
-    fn all_alternatives_of_the_affinity_count_or_none() {
-        let both = affinity(&json!([term(&json!(["a", "b"])), term(&json!(["B", "c"]))]));
+    fn all_alternatives_of_the_affinity_count_in_any_order_or_none() {
+        let both = affinity(&json!([term(&json!(["c", "b"])), term(&json!(["B", "a"]))]));
         assert_eq!(values(&both, "pool"), ["a", "b", "c"]);
         assert_eq!(values(&both, "zone"), ["a"]);
         let open = affinity(&json!([term(&json!(["a"])), {"matchExpressions": []}]));

@@ -1,5 +1,7 @@
 //! The devices of a policy's fabric that a pod requests itself, under other names than those that the policy adds.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use fabric_policy::{Devices, NETWORKS};
@@ -21,18 +23,20 @@ pub(super) fn found(pod: &Value, devices: &Devices, namespace: &str) -> Vec<Stri
     let foreign = claims(pod)
         .filter(|(name, target)| devices.own.claims.devices_of(name, target) > 0 && !is_own(name, target));
     names.extend(foreign.map(|(_, target)| target.to_owned()));
-    let mut known = std::collections::BTreeSet::new();
+    let mut known = BTreeSet::new();
     names.retain(|name| known.insert(name.clone()));
     names
 }
 
-/// Returns whether a container requests a device of the fabric, under whichever name.
-pub(super) fn has(pod: &Value, (list, index): (&str, usize), devices: &Devices) -> bool {
-    let container = &pod["spec"][list][index];
-    let claimed = |claim: &Value| {
-        let name = claim["name"].as_str().unwrap_or_default();
-        claims(pod).any(|(known, target)| known == name && devices.own.claims.devices_of(known, target) > 0)
-    };
+/// The claims of a pod that bring devices of the fabric, by the name within the pod.
+pub(super) fn claims_of_devices<'p>(pod: &'p Value, devices: &Devices) -> BTreeSet<&'p str> {
+    let claims = claims(pod).filter(|(name, target)| devices.own.claims.devices_of(name, target) > 0);
+    claims.map(|(name, _)| name).collect()
+}
+
+/// Returns whether a container requests a device of the fabric, under any name.
+pub(super) fn has(container: &Value, claims: &BTreeSet<&str>, devices: &Devices) -> bool {
+    let claimed = |claim: &Value| claim["name"].as_str().is_some_and(|name| claims.contains(name));
     requested(container, devices).next().is_some()
         || container["resources"]["claims"].as_array().into_iter().flatten().any(claimed)
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::analysis::{PodAnalysis, Purpose, resolve};
+use crate::analysis::{PodAnalysis, Purpose, resolve, with_values};
 use crate::fitting_nodes::{fits_several, not_selected};
 use crate::record::{ConditionFact, LookedAt, Reason, Stop, Trace, evaluation_failed};
 use fabric_policy::expression::Resolver;
@@ -35,7 +35,8 @@ pub fn analyse(
     let found = holds((policy, &resolved), (&nodes, pod), context, trace)?;
     let each = if policy.definition().matcher.when.is_some() { nodes.each() } else { Vec::new() };
     for one in each.iter().filter(|_| each.len() > 1) {
-        let there = policy.resolved(one).map_err(|error| evaluation_failed("the policy", error))?;
+        let there =
+            policy.resolved(one, context, false).map_err(|error| evaluation_failed("the policy", error))?;
         if holds((policy, &there), (one, pod), context, None)?.is_some() != found.is_some() {
             return Err(undecided(&resolved, fits_several(&nodes)));
         }
@@ -101,12 +102,14 @@ pub fn analyse_named(
     if let Some(analysis) = holds((policy, &resolved), (&nodes, pod), context, trace.as_deref_mut())? {
         return Ok(analysis);
     }
-    for (at, other) in resolved.others.iter().enumerate() {
-        if let Some(analysis) = holds((policy, other), (&nodes, pod), context, trace.as_deref_mut())? {
+    let purpose = Purpose::of_injection(trace.is_some());
+    for (at, values) in resolved.others.iter().enumerate() {
+        let other = with_values(policy, values, &nodes, context, purpose)?;
+        if let Some(analysis) = holds((policy, &other), (&nodes, pod), context, trace.as_deref_mut())? {
             return Ok(PodAnalysis { other: Some(at), ..analysis });
         }
     }
-    PodAnalysis::of((nodes, resolved), pod, context, Purpose::of_injection(trace.is_some()))
+    PodAnalysis::of((nodes, resolved), pod, context, purpose)
 }
 
 /// The parameters that the condition of a policy reads, with their values for a pod.

@@ -4,12 +4,11 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
-use crate::analysis::{Container, PodAnalysis};
-use crate::record::{ConditionOf, Reason, ScopeOf, Stop, Trace};
+use crate::analysis::{Container, PodAnalysis, count_steps};
+use crate::record::{ConditionOf, ScopeOf, Stop, Trace};
 use fabric_policy::expression::Resolver;
 use fabric_policy::interpolation::{EvaluationError, Interpolation};
 use fabric_policy::schema;
-use fabric_policy::work::Work;
 use fabric_policy::{Containers, OnConflict, PodContext, Rule, Variable};
 
 use super::scope::Scope;
@@ -136,11 +135,7 @@ impl<'a> Rules<'a> {
 
 /// Counts steps of work, and ends the injection if there are none left.
 pub(crate) fn go_on(context: &PodContext, steps: usize) -> Result<(), Stop> {
-    if context.goes_on(steps) {
-        return Ok(());
-    }
-    let ended = context.work.as_ref().and_then(Work::ended);
-    Err(Stop::Refuse(ended.map_or(Reason::Stopped, Reason::from)))
+    count_steps(context, steps).map_err(Stop::Refuse)
 }
 
 /// Returns whether a pod has `hostNetwork: false`, which a rule keeps. The API server leaves it out.

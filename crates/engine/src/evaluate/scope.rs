@@ -20,7 +20,7 @@ enum Source<'a> {
     /// One of its containers.
     Container(&'a Container),
     /// The requests of the pod after its containers were injected.
-    Injected(Value),
+    Injected(Box<Value>),
 }
 
 /// One scope of a pod, inside of another or of the policy's fixed values.
@@ -29,10 +29,16 @@ pub(crate) struct Scope<'a> {
     source: Source<'a>,
     outer: Option<&'a Scope<'a>>,
     variables: &'a [Variable],
-    computed: Vec<OnceLock<Option<Computed>>>,
-    built_in: [OnceLock<Computed>; BUILT_IN.len()],
+    /// Made when the first of them is read: most scopes are those of containers for which no rule computes anything.
+    values: OnceLock<Box<Values>>,
     /// The first variable that could not be evaluated. A lookup cannot fail, so it is kept here.
-    failure: OnceLock<(String, EvaluationError)>,
+    failure: OnceLock<Box<(String, EvaluationError)>>,
+}
+
+/// The values of a scope, each computed when it is read.
+struct Values {
+    variables: Vec<OnceLock<Option<Computed>>>,
+    built_in: [OnceLock<Computed>; BUILT_IN.len()],
 }
 
 impl<'a> Scope<'a> {
@@ -56,7 +62,7 @@ impl<'a> Scope<'a> {
         } else {
             Value::Null
         };
-        Self::new(self.analysis, Source::Injected(requests), &policy.injected_variables, Some(self))
+        Self::new(self.analysis, Source::Injected(Box::new(requests)), &policy.injected_variables, Some(self))
     }
 
     fn new(
@@ -65,9 +71,7 @@ impl<'a> Scope<'a> {
         variables: &'a [Variable],
         outer: Option<&'a Self>,
     ) -> Self {
-        let computed = variables.iter().map(|_| OnceLock::new()).collect();
-        let built_in = std::array::from_fn(|_| OnceLock::new());
-        Self { analysis, source, outer, variables, computed, built_in, failure: OnceLock::new() }
+        Self { analysis, source, outer, variables, values: OnceLock::new(), failure: OnceLock::new() }
     }
 
     pub(super) fn phase(&self) -> Phase {
@@ -119,19 +123,29 @@ impl<'a> Scope<'a> {
     fn variable(&self, at: usize) -> Option<&Computed> {
         let Variable { name, value, .. } = &self.variables[at];
         let compute = || match value.evaluate(&self.bindings(&Resolver(self))) {
-            Ok(value) => Some(Computed::of(&value)),
+            Ok(value) => {
+                self.analysis.work.iter().for_each(|work| work.count_memory(&value));
+                Some(Computed::of(&value))
+            }
             Err(error) => {
-                let _ = self.failure.set((name.clone(), error));
+                let _ = self.failure.set(Box::new((name.clone(), error)));
                 None
             }
         };
-        self.computed[at].get_or_init(compute).as_ref()
+        self.values().variables[at].get_or_init(compute).as_ref()
+    }
+
+    fn values(&self) -> &Values {
+        self.values.get_or_init(|| {
+            let variables = self.variables.iter().map(|_| OnceLock::new()).collect();
+            Box::new(Values { variables, built_in: std::array::from_fn(|_| OnceLock::new()) })
+        })
     }
 
     fn built_in(&self, name: &str) -> Option<&Computed> {
         let phase = self.phase();
         let at = BUILT_IN.iter().position(|known| known.phase == phase && known.name == name)?;
-        Some(self.built_in[at].get_or_init(|| self.value_of(name)))
+        Some(self.values().built_in[at].get_or_init(|| self.value_of(name)))
     }
 
     fn value_of(&self, name: &str) -> Computed {
@@ -178,7 +192,7 @@ impl<'a> Scope<'a> {
     pub(crate) fn explain(&self, place: &str, error: EvaluationError) -> Stop {
         let mut scope = Some(self);
         while let Some(present) = scope {
-            if let Some((name, error)) = present.failure.get() {
+            if let Some((name, error)) = present.failure.get().map(Box::as_ref) {
                 return Stop::Refuse(evaluation_failed(&format!("the variable `{name}`"), error.clone()));
             }
             scope = present.outer;

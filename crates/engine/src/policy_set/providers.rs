@@ -4,6 +4,7 @@
 //! that the pod selects and that only one provider has, and the nodes that the pod fits.
 
 use std::collections::{BTreeSet, HashMap};
+use std::convert::Infallible;
 
 use serde_json::Value;
 
@@ -152,10 +153,13 @@ fn of_nodes<'p>(
     context.count_input();
     let gpus = requested_gpus(&policies, pod);
     let key = format!("{stamps:?} {gpus:?} {}", scheduling_of(pod));
+    let bytes = key.len() + policies.len();
     let work = context.work.as_ref();
-    let named = nodes
-        .named
-        .of(key, work, || Search { policies: &policies, nodes, work }.policies_for(pod, gpus.as_deref()));
+    let found = nodes.named.get_or_find(key, context, || {
+        let search = Search { policies: &policies, nodes, work };
+        Ok::<_, Infallible>((search.policies_for(pod, gpus.as_deref()), bytes))
+    });
+    let Ok(named) = found;
     let known = providers(&policies);
     let mut is_named = named.policies.into_iter();
     policies.retain(|_| is_named.next().unwrap_or_default());

@@ -94,8 +94,8 @@ pub enum Reason {
     Stopped,
     /// The pod takes more work than allowed for its size.
     Cost {
-        /// The most steps.
-        steps: u64,
+        /// The limit that it exceeds.
+        ended: work::Ended,
     },
     /// An expression of the policy has no value for this pod.
     EvaluationFailed {
@@ -123,7 +123,7 @@ impl Reason {
 impl From<work::Ended> for Reason {
     fn from(ended: work::Ended) -> Self {
         match ended {
-            work::Ended::Limit { steps } => Self::Cost { steps },
+            work::Ended::Limit { .. } | work::Ended::Memory { .. } => Self::Cost { ended },
             work::Ended::Stopped => Self::Stopped,
         }
     }
@@ -204,8 +204,15 @@ impl fmt::Display for Reason {
                      rule that sets it"
                 )
             }
-            Self::Stopped => write!(f, "the evaluation took too long"),
-            Self::Cost { steps } => write!(
+            Self::Cost { ended: work::Ended::Memory { bytes } } => write!(
+                f,
+                "the pod takes more than the {} MiB of memory that one may take; give it fewer containers and values",
+                bytes >> 20
+            ),
+            Self::Stopped | Self::Cost { ended: work::Ended::Stopped } => {
+                write!(f, "the evaluation took too long")
+            }
+            Self::Cost { ended: work::Ended::Limit { steps } } => write!(
                 f,
                 "the pod takes more than the {steps} steps of work that one of its size may take, usually because \
                  of many node selector terms and values, or a loop within a loop in the policy; shorten them"

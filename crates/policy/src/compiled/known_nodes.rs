@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde_json::Value;
+
 use crate::definition::Definition;
 use crate::matcher::{LabelsRead, Pattern, SelectedLabel, Selection};
 use crate::nodes::NodeKind;
@@ -106,6 +108,13 @@ impl KnownNodes {
     /// Returns whether an expression reads a label of the selection.
     pub(crate) fn expressions_read(&self, selection: &Selection) -> bool {
         selection.labels.iter().any(|selected| self.labels_of_expressions.contains(&selected.label))
+    }
+
+    /// The labels of the selection that an expression may read, with their values.
+    pub(crate) fn read_of(&self, selection: &Selection) -> Value {
+        let is_read = |selected: &&SelectedLabel| self.labels_of_expressions.contains(&selected.label);
+        let labels = selection.labels.iter().filter(is_read).cloned().collect();
+        Selection { labels, ..Selection::default() }.node()
     }
 
     /// For each row of a value, the numbers of GPUs on which it depends.

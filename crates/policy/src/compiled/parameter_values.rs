@@ -12,6 +12,7 @@ use crate::parameter::{
     NoteKind, Origin, Override, Parameter, ParameterType, Resolution, Variable, of_one, resolve,
 };
 use crate::work::Work;
+use fabric_yaml::json::bytes_of;
 
 /// A remark about the value of a parameter.
 #[derive(Debug, Clone, PartialEq)]
@@ -97,7 +98,15 @@ pub(crate) fn bound(
         let mut is_known = true;
         variable.value.names(&mut |name| is_known &= !without_value.contains(name));
         match variable.value.evaluate(&bindings) {
-            Ok(value) => bindings.set(&variable.name, &value),
+            Ok(value) if work.takes_memory(bytes_of(&value)) => bindings.set(&variable.name, &value),
+            Ok(_) => {
+                let message = "with it, the values of the policies in use take more than 128 MiB of memory";
+                let mut error = EvaluationError::about(|visit| variable.value.texts(visit), message);
+                error.fault.hint =
+                    Some("write a shorter list, or compute its entries where they are used".to_owned());
+                errors.push(error);
+                return Err(errors);
+            }
             Err(error) => {
                 without_value.insert(&variable.name);
                 // An error for an expression that only reads a variable without a value would add nothing.
@@ -120,7 +129,7 @@ pub(crate) fn has_row(definition: &Definition, values: &[Value], variable: &Vari
 /// The values of the fixed variables that anything else reads, for a node. `None` if `node` itself is read elsewhere.
 pub(crate) fn computed_of_node(
     definition: &Definition,
-    ParameterValues { values, .. }: &ParameterValues,
+    values: &[Value],
     selection: &Selection,
     work: &Work,
 ) -> Result<Option<Vec<Value>>, Vec<EvaluationError>> {

@@ -4,6 +4,7 @@
 mod fold;
 
 use std::collections::BTreeSet;
+use std::ops::Deref;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -21,13 +22,49 @@ use crate::work::Work;
 /// The steps to find out whether a value depends on the pod, and to copy it.
 const STEPS_TO_FOLD: usize = 2_500;
 
+/// The bytes that a folded value of a rule, or a variable, takes in memory. The built-in policies take up to 1,300.
+const BYTES_OF_VALUE: usize = 1_500;
+
 /// A policy for pods that select the same nodes.
 #[derive(Debug)]
 pub struct ResolvedPolicy {
+    folded: Arc<FoldedPolicy>,
+    /// The source of the value of each parameter.
+    pub origins: Vec<Origin>,
+    /// Remarks about the sources of the parameter values.
+    pub notes: Vec<Note>,
+    /// The values of the parameters for the other nodes that the pod may get, if they differ in a setting without a
+    /// lowest value.
+    pub others: Vec<Vec<Value>>,
+}
+
+impl ResolvedPolicy {
+    pub(super) fn new(folded: Arc<FoldedPolicy>, parameters: ParameterValues) -> Self {
+        let ParameterValues { origins, notes, others, .. } = parameters;
+        Self { folded, origins, notes, others }
+    }
+
+    /// Returns whether both have the same rules.
+    pub fn is_as(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.folded, &other.folded)
+    }
+}
+
+impl Deref for ResolvedPolicy {
+    type Target = FoldedPolicy;
+
+    fn deref(&self) -> &FoldedPolicy {
+        &self.folded
+    }
+}
+
+/// A policy for the same values of its parameters.
+#[derive(Debug)]
+pub struct FoldedPolicy {
     /// The values of the parameters, in the order of the policy.
     pub values: Vec<Value>,
-    /// The source of each value, of a policy with everything that its file has.
-    pub origins: Vec<Origin>,
+    /// The bytes that it takes in memory, about.
+    pub(super) bytes: usize,
     /// Parameters and fixed variables.
     pub bindings: Bindings<'static, 'static>,
     pub pod_variables: Vec<Variable>,
@@ -39,10 +76,6 @@ pub struct ResolvedPolicy {
     pub condition: Condition,
     /// The parameters on which `match.when` depends.
     pub parameters_of_condition: BTreeSet<String>,
-    /// Remarks about the sources of the parameter values.
-    pub notes: Vec<Note>,
-    /// The policy for the other nodes that the pod may get, if they differ in a setting without a lowest value.
-    pub others: Vec<Arc<Self>>,
     pub own_writes: OwnWrites,
     pub devices: Devices,
     /// True if the policy has entries of `devices.add`, whether or not they can apply.
@@ -79,14 +112,14 @@ pub enum Condition {
     OfPod(Interpolation),
 }
 
-impl ResolvedPolicy {
+impl FoldedPolicy {
     pub(crate) fn new(
         definition: &Definition,
-        parameters: ParameterValues,
+        values: &[Value],
         selection: &Selection,
         work: &Work,
     ) -> Result<Self, Vec<EvaluationError>> {
-        let mut policy = Self::folded(definition, parameters, selection, work)?;
+        let mut policy = Self::folded(definition, values, selection, work)?;
         policy.drop_unread_variables();
         policy.collect_reads();
         Ok(policy)
@@ -95,12 +128,11 @@ impl ResolvedPolicy {
     /// The policy with everything that its file has, whether or not these parameters need it.
     pub(crate) fn whole(
         definition: &Definition,
-        parameters: ParameterValues,
+        values: &[Value],
         selection: &Selection,
         work: &Work,
     ) -> Result<Self, Vec<EvaluationError>> {
-        let origins = parameters.origins.clone();
-        let mut policy = Self { origins, ..Self::folded(definition, parameters, selection, work)? };
+        let mut policy = Self::folded(definition, values, selection, work)?;
         definition.texts(&mut |text| policy.reads.extend(names_in(text)));
         policy.rules.clone_from(&definition.rules);
         policy.checks.clone_from(&definition.checks);
@@ -112,17 +144,21 @@ impl ResolvedPolicy {
 
     fn folded(
         definition: &Definition,
-        parameters: ParameterValues,
+        values: &[Value],
         selection: &Selection,
         work: &Work,
     ) -> Result<Self, Vec<EvaluationError>> {
-        let ParameterValues { values, notes, .. } = parameters;
+        let before = work.memory();
         let size = definition.variables.len() + definition.rules.iter().map(Rule::size).sum::<usize>();
         work.goes_on(size * STEPS_TO_FOLD);
-        let bindings = bound(definition, &values, selection, work)?;
+        if !work.takes_memory(size * BYTES_OF_VALUE) {
+            // The caller reports the end of the work.
+            return Err(Vec::new());
+        }
+        let bindings = bound(definition, values, selection, work)?;
         let mut policy = Self {
-            values: values.clone(),
-            origins: Vec::new(),
+            values: values.to_vec(),
+            bytes: usize::try_from(work.memory() - before).unwrap_or(usize::MAX),
             bindings,
             pod_variables: Vec::new(),
             container_variables: Vec::new(),
@@ -132,8 +168,6 @@ impl ResolvedPolicy {
             files: Vec::new(),
             condition: Condition::Fixed(true),
             parameters_of_condition: BTreeSet::new(),
-            notes,
-            others: Vec::new(),
             own_writes: OwnWrites::default(),
             devices: Devices::default(),
             adds_devices: definition.adds_devices(),
@@ -142,8 +176,8 @@ impl ResolvedPolicy {
             reads_of_conditions: ReadsOf::default(),
         };
         let one = |error| vec![error];
-        policy.bind_templates(definition, &values).map_err(one)?;
-        policy.bind_variables(definition, &values);
+        policy.bind_templates(definition, values).map_err(one)?;
+        policy.bind_variables(definition, values);
         let mut errors = policy.fold_rules(definition);
         errors.extend(policy.fold_files(definition).err());
         if !errors.is_empty() {

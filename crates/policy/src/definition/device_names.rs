@@ -263,6 +263,11 @@ impl ClaimNames {
         self.0.iter()
     }
 
+    /// The number of names.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
     pub(crate) fn bring_devices(&self) -> bool {
         self.with_devices().next().is_some()
     }

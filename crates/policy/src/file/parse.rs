@@ -1,6 +1,7 @@
 //! From the YAML of a policy file to its [`Definition`].
 
-use fabric_yaml::{Node, Span};
+use fabric_yaml::scalar::Scalar;
+use fabric_yaml::{Content, Node, Span};
 
 use super::devices::Devices;
 use super::{parameters, rules, variables};
@@ -10,7 +11,7 @@ use crate::keys::{self, API_VERSION, KIND};
 use crate::matcher::Matcher;
 use crate::parameter::{Files, machines};
 use crate::source::reader::{self, Fields};
-use crate::source::{Checked, Diagnostic, Problems, SourceFile, closest};
+use crate::source::{Checked, Diagnostic, Problems, SourceFile, TOO_COSTLY, closest};
 
 /// The head of a policy file, and the problems in it, which do not hide those of the `spec`.
 pub(crate) struct Header {
@@ -42,6 +43,19 @@ impl Header {
     }
 }
 
+/// The most expressions of a policy.
+const MAX_EXPRESSIONS: usize = 10_000;
+
+/// The number of expressions in a tree, without conditions.
+fn expressions_in(node: &Node) -> usize {
+    match &node.content {
+        Content::Scalar { value: Scalar::String(text), .. } => text.matches("${").count(),
+        Content::Scalar { .. } => 0,
+        Content::List(items) => items.iter().map(expressions_in).sum(),
+        Content::Map(entries) => entries.iter().map(|entry| expressions_in(&entry.value)).sum(),
+    }
+}
+
 /// Reads a `spec`. That of an extension is combined with its base's. The result lacks the parts that have problems.
 pub(crate) fn definition(
     node: Node,
@@ -50,6 +64,13 @@ pub(crate) fn definition(
     extends: Option<(String, Span)>,
     files: &Files,
 ) -> (Option<Definition>, Problems) {
+    // Compiling an expression takes some 50 microseconds.
+    let count = expressions_in(&node);
+    if count > MAX_EXPRESSIONS {
+        let message = format!("the policy has {count} expressions, more than {MAX_EXPRESSIONS}");
+        let hint = "look values up in `machines` or in a map";
+        return (None, Diagnostic::new(node.span, message).code(TOO_COSTLY).hint(hint).into());
+    }
     let mut spec = match Fields::of(&node, &keys::SPEC) {
         Ok(spec) => spec,
         Err(problems) => return (None, problems),

@@ -25,7 +25,8 @@ pub fn answer(
 ) -> Result<Answer, BadReview> {
     context.count_reading();
     let mut review = WorkloadReview::<RequestObject>::read(body)?;
-    let workload = review.take_object().unwrap_or_default().0;
+    let RequestObject { value: workload, bytes } = review.take_object().unwrap_or_default();
+    context.takes_memory(bytes);
     // A panic on one workload must not close a connection that serves other requests.
     let found = catch_unwind(AssertUnwindSafe(|| findings(policies, workload, review.namespace(), context)));
     let Ok(found) = found else { return Ok(review.unadvised("panic", mode)) };

@@ -1,11 +1,11 @@
 //! Rules, settings, conditions and messages with their constant parts resolved.
 
-use super::{Condition, ResolvedPolicy};
+use super::{Condition, FoldedPolicy};
 use crate::definition::{About, Definition, Rule};
 use crate::interpolation::{EvaluationError, Interpolation, Phase, names_in};
 use crate::overlay::Fold;
 
-impl ResolvedPolicy {
+impl FoldedPolicy {
     /// Adds the rules that may apply. Returns an error for each rule without a value.
     pub(super) fn fold_rules(&mut self, definition: &Definition) -> Vec<EvaluationError> {
         let mut errors = Vec::new();
