@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use fabric_engine::admission::{Record, ReviewOutcome};
 use fabric_engine::{Reason, Warning};
 use fabric_injector::builtin::POLICIES;
+use fabric_policy::Effect;
 
 use super::{file, run};
 
@@ -42,7 +43,7 @@ fn the_warnings_about_tcp_are_those_of_the_engine_and_of_policies() {
     let mut known: BTreeSet<String> = Warning::CODES.iter().map(|code| (*code).to_owned()).collect();
     for built_in in POLICIES {
         let definition = built_in.definition().unwrap();
-        known.extend(definition.check_codes(false).map(str::to_owned));
+        known.extend(definition.check_codes(&[Effect::Warn]).map(str::to_owned));
     }
     for code in Warning::LEAVE_TCP {
         assert!(known.contains(*code), "{code}");

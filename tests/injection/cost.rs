@@ -5,13 +5,16 @@ use std::sync::{Arc, LazyLock};
 use std::time::Instant;
 
 use fabric_engine::Outcome;
+use fabric_engine::admission::{Mode, OnError, Reviewer};
 use fabric_engine::manifest::{Document, RawDocument, Wanted};
-use fabric_engine::policy_set::{PolicySet, mutate};
+use fabric_engine::policy_set::{BYTES_OF_CONTAINER, PolicySet, mutate};
 use fabric_injector::builtin;
+use fabric_injector::server::{MAX_BODY, SHORT, SHORT_STEPS};
 use fabric_policy::PodContext;
 use fabric_policy::nodes::Nodes;
 use fabric_policy::work::Work;
 use fabric_tools::lint::lint;
+use fabric_yaml::json::bytes_of;
 use serde_json::{Value, json};
 
 use crate::helpers::{INSTANCE_TYPE, NETWORKS, TRIGGER, reason};
@@ -224,6 +227,42 @@ fn the_largest_pods_that_are_meant_to_be_injected_reach_no_limit() {
     }
 }
 
+/// The pods of `docs/engine.md`: as an API server writes them, they count less memory than a pod may take.
+#[test]
+fn the_largest_pods_of_an_api_server_take_less_memory_than_they_may() {
+    let page = include_str!("../../docs/engine.md");
+    let defaults = |mut container: Value| {
+        let of_api_server = json!({"terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File",
+            "imagePullPolicy": "Always"});
+        container.as_object_mut().unwrap().extend(of_api_server.as_object().unwrap().clone());
+        container
+    };
+    let gpu = json!({"nvidia.com/gpu": "1"});
+    let with_gpus =
+        defaults(json!({"name": "10000", "image": "x", "resources": {"limits": gpu, "requests": gpu}}));
+    let plain = defaults(json!({"name": "10000", "image": "x", "resources": {}}));
+    let variable = json!({"name": "VARIABLE10000", "value": "some text of usual length: 0123456789"});
+    let most = |item: &Value| (MAX_BODY - 2_000) / (item.to_string().len() + 1);
+    let mebibytes = |bytes: usize| bytes.div_ceil(1 << 20);
+    let of_containers = |container: &Value| {
+        let count = most(container);
+        (count, mebibytes(count * (bytes_of(container) + BYTES_OF_CONTAINER)))
+    };
+    let rows = [
+        ("GPUs in limits and requests", of_containers(&with_gpus)),
+        ("no resources", of_containers(&plain)),
+        ("environment variables", (1, mebibytes(most(&variable) * bytes_of(&variable)))),
+    ];
+    let digits = |text: &str| text.chars().filter(char::is_ascii_digit).collect::<String>();
+    let told = rows.map(|(row, _)| {
+        let row = page.lines().find(|line| line.contains(row)).unwrap();
+        let cells: Vec<String> = row.split('|').map(digits).collect();
+        (cells[1].parse().unwrap(), cells[3].parse().unwrap())
+    });
+    assert_eq!(told, rows.map(|(_, taken)| taken));
+    assert!(rows.iter().all(|(_, (_, taken))| *taken < 96));
+}
+
 /// The inputs that took seconds, or minutes.
 #[test]
 fn what_takes_too_long_is_refused() {
@@ -301,6 +340,159 @@ fn workloads() -> Vec<(&'static str, Value)> {
         ),
         ("objects", group(text.clone())),
     ]
+}
+
+/// The longest time of an evaluation on the thread that serves reviews, in milliseconds.
+const LONGEST: f64 = 3.0;
+
+/// A review of a pod.
+fn review(pod: &Value) -> String {
+    json!({
+        "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
+        "request": {"uid": "u", "kind": {"group": "", "version": "v1", "kind": "Pod"}, "operation": "CREATE",
+            "namespace": "team", "object": pod},
+    })
+    .to_string()
+}
+
+/// The largest pod that `write` writes whose review is evaluated at once.
+fn largest(write: impl Fn(usize) -> Value) -> Value {
+    let fits = |count: &usize| review(&write(*count)).len() <= SHORT;
+    let counts: Vec<usize> = (0..2_000).collect();
+    write(counts.partition_point(fits).saturating_sub(1))
+}
+
+/// Pods of the size that is evaluated at once, each with much of something.
+fn large_for_their_size() -> Vec<(String, Value)> {
+    let trigger = json!({"annotations": {TRIGGER: "true"}});
+    let with = |spec: Value| json!({"metadata": trigger, "spec": spec});
+    let gpus = json!({"name": "a", "image": "i", "resources": {"limits": {"nvidia.com/gpu": "8"}}});
+    let mut pods: Vec<_> = DIMENSIONS
+        .iter()
+        .map(|(dimension, of)| {
+            let write = |count: usize| {
+                let mut size = Size { variables: 1, mounts: 1, resources: 1, ..USUAL };
+                *of(&mut size) = count;
+                pod(&size)
+            };
+            ((*dimension).to_owned(), largest(write))
+        })
+        .collect();
+    pods.push((
+        "claims of the pod".to_owned(),
+        largest(|count| {
+            let claim = |at| json!({"name": format!("c{at}"), "resourceClaimTemplateName": format!("t{at}")});
+            with(json!({"containers": [gpus], "resourceClaims": list(count, claim)}))
+        }),
+    ));
+    pods.push((
+        "empty containers".to_owned(),
+        largest(|count| with(json!({"containers": list(count, |_| json!({}))}))),
+    ));
+    pods.push((
+        "short containers".to_owned(),
+        largest(|count| with(json!({"containers": list(count, |_| gpus.clone())}))),
+    ));
+    pods.push((
+        "init containers".to_owned(),
+        largest(|count| {
+            let sidecar = |at| json!({"name": format!("s{at}"), "image": "i", "restartPolicy": "Always"});
+            with(json!({"containers": [gpus], "initContainers": list(count, sidecar)}))
+        }),
+    ));
+    pods.push((
+        "values of a label".to_owned(),
+        largest(|count| {
+            let values = list(count.min(250), |at| json!(format!("v{at}")));
+            on_nodes(&gpus, &[(INSTANCE_TYPE, values)])
+        }),
+    ));
+    pods
+}
+
+/// A pod that selects values of labels.
+fn on_nodes(container: &Value, labels: &[(&str, Value)]) -> Value {
+    let expressions =
+        labels.iter().map(|(key, values)| json!({"key": key, "operator": "In", "values": values}));
+    let terms = json!([{"matchExpressions": expressions.collect::<Value>()}]);
+    json!({"metadata": {"annotations": {TRIGGER: "true"}}, "spec": {"containers": [container],
+        "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}}})
+}
+
+/// A pod that selects other values of the labels of each policy, each time: nothing is known of them.
+fn unknown_nodes(policies: &PolicySet, random: &mut fastrand::Rng) -> Value {
+    let mut values: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for selected in
+        policies.policies().iter().flat_map(fabric_policy::Policy::known_nodes).flat_map(|nodes| nodes.labels)
+    {
+        values
+            .entry(selected.label)
+            .or_default()
+            .extend(selected.values.iter().map(|value| value.replace('*', "x")));
+    }
+    let labels: Vec<(&str, Value)> = values
+        .iter_mut()
+        .take(2)
+        .map(|(label, values)| {
+            random.shuffle(values);
+            values.truncate(random.usize(1..16));
+            values.push(format!("other-{}", random.u32(..)));
+            (label.as_str(), json!(values))
+        })
+        .collect();
+    on_nodes(&json!({"name": "a", "image": "i", "resources": {"limits": {"nvidia.com/gpu": 8}}}), &labels)
+}
+
+/// Evaluates a review as the server does at once; the milliseconds, and whether it ends.
+fn at_once(policies: &PolicySet, body: &str) -> (f64, bool) {
+    let reviewer = Reviewer {
+        policies,
+        evaluate: &mutate,
+        mode: Mode::Inject,
+        on_error: OnError::Deny,
+        has_changed: &|| false,
+    };
+    let work = Work::of_input(body.len()).at_most(SHORT_STEPS);
+    let context = PodContext { work: Some(work.clone()), ..PodContext::default() };
+    let begun = Instant::now();
+    reviewer.answer(body.as_bytes(), context).unwrap();
+    (begun.elapsed().as_secs_f64() * 1e3, work.ended().is_none())
+}
+
+/// The weights of steps are right: `cargo test --profile bench --test injection cost`.
+#[test]
+#[cfg_attr(debug_assertions, ignore = "only an optimized build is as fast as the weights of steps say")]
+fn no_evaluation_takes_long_on_the_thread_that_serves_reviews() {
+    let mut random = fastrand::Rng::with_seed(48);
+    let pods = large_for_their_size();
+    let mut too_long: Vec<String> = Vec::new();
+    for (name, policies) in sets() {
+        let mut report = |what: &str, milliseconds: f64, ends: bool| {
+            if std::env::var_os("FABRIC_COST").is_some() {
+                #[allow(clippy::print_stderr, reason = "what the caller asked for")]
+                {
+                    eprintln!("at once: {name:<24} {what:<24} {milliseconds:>7.2} ms, ends: {ends}");
+                }
+            }
+            too_long
+                .extend((milliseconds >= LONGEST).then(|| format!("{name} {what}: {milliseconds:.1} ms")));
+        };
+        for (what, pod) in &pods {
+            let body = review(pod);
+            assert!(body.len() <= SHORT);
+            // The least of some runs, because others use the machine, too.
+            let runs = [(); 5].map(|()| at_once(policies, &body));
+            let (least, ends) = runs.into_iter().min_by(|one, other| one.0.total_cmp(&other.0)).unwrap();
+            report(what, least, ends);
+        }
+        // Each of them once, because the second evaluation finds what the first one kept. One of a few may be disturbed.
+        let mut times: Vec<_> =
+            (0..60).map(|_| at_once(policies, &review(&unknown_nodes(policies, &mut random)))).collect();
+        times.sort_by(|one, other| one.0.total_cmp(&other.0));
+        let (most, ends) = times[56];
+        report("unknown nodes", most, ends);
+    }
+    assert!(too_long.is_empty(), "{too_long:#?}");
 }
 
 /// The checks of a workload take as much work as its size allows, with that to find its pods.

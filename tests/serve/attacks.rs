@@ -1,9 +1,12 @@
 //! Pods that are made to take long, while everybody else's are reviewed.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use fabric_engine::policy_set::PolicySet;
+use fabric_injector::builtin;
 use hyper::Method;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
@@ -120,6 +123,58 @@ impl Waited {
     }
 }
 
+/// Attacks by some clients, each of which sends these bodies one after the other, while others ask for everything.
+async fn attack(
+    (server, client): (&Server, &Client),
+    what: &str,
+    clients: usize,
+    path: &'static str,
+    bodies: Vec<Vec<u8>>,
+) -> Waited {
+    let goes_on = Arc::new(AtomicBool::new(true));
+    let bodies = Arc::new(bodies);
+    let attackers: Vec<_> = (0..clients)
+        .map(|number| {
+            let (client, bodies, goes_on) = (client.clone(), Arc::clone(&bodies), Arc::clone(&goes_on));
+            tokio::spawn(async move {
+                let mut answered = 0;
+                let mut connection = client.connect().await.unwrap();
+                for at in number.. {
+                    if !goes_on.load(Ordering::Relaxed) {
+                        break;
+                    }
+                    let body = bodies[at * clients % bodies.len()].clone();
+                    match connection.begin(Method::POST, path, body.into()).await {
+                        Ok(reply) => {
+                            assert!([200, 429].contains(&reply.status), "{}", reply.text());
+                            answered += 1;
+                        }
+                        Err(_) => connection = client.connect().await.unwrap(),
+                    }
+                }
+                answered
+            })
+        })
+        .collect();
+    let (begun, mut waited) = (Instant::now(), Waited::default());
+    while begun.elapsed() < ATTACK {
+        waited.once(server, client).await;
+        sleep(Duration::from_millis(20)).await;
+    }
+    goes_on.store(false, Ordering::Relaxed);
+    let mut answered = 0;
+    for attacker in attackers {
+        answered += attacker.await.unwrap();
+    }
+    if std::env::var_os("FABRIC_COST").is_some() {
+        #[allow(clippy::print_stderr, reason = "what the caller asked for")]
+        {
+            eprintln!("{what}: {answered} answers to the attack; the others waited {waited:?}");
+        }
+    }
+    waited
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn under_attack_everybody_else_is_served_in_time() {
     let (site, api) = (Site::new(), ApiServer::start(Listing::Nodes(vec!["gce"; 1_000])).await);
@@ -129,43 +184,80 @@ async fn under_attack_everybody_else_is_served_in_time() {
     eventually("the nodes are known", async || server.get("/readyz?verbose").await.text().contains("1000"))
         .await;
     for (what, path, body) in attacks() {
-        let goes_on = Arc::new(AtomicBool::new(true));
-        let attackers: Vec<_> = (0..CONNECTIONS)
-            .map(|_| {
-                let (client, body, goes_on) = (client.clone(), body.clone(), Arc::clone(&goes_on));
-                tokio::spawn(async move {
-                    let mut answered = 0;
-                    let mut connection = client.connect().await.unwrap();
-                    while goes_on.load(Ordering::Relaxed) {
-                        let reply = connection.begin(Method::POST, path, body.clone().into()).await;
-                        match reply {
-                            Ok(reply) => {
-                                assert!([200, 429].contains(&reply.status), "{}", reply.text());
-                                answered += 1;
-                            }
-                            Err(_) => connection = client.connect().await.unwrap(),
-                        }
-                    }
-                    answered
-                })
-            })
-            .collect();
-        let (begun, mut waited) = (Instant::now(), Waited::default());
-        while begun.elapsed() < ATTACK {
-            waited.once(&server, &client).await;
-            sleep(Duration::from_millis(20)).await;
-        }
-        goes_on.store(false, Ordering::Relaxed);
-        let mut answered = 0;
-        for attacker in attackers {
-            answered += attacker.await.unwrap();
-        }
-        if std::env::var_os("FABRIC_COST").is_some() {
-            eprintln!("{what}: {answered} answers to the attack; the others waited {waited:?}");
-        }
+        let waited = attack((&server, &client), what, CONNECTIONS, path, vec![body]).await;
         // On a machine with other things to do, and without optimization.
         assert!(waited.small < Duration::from_secs(5), "{what}: {waited:?}");
         assert!(waited.large < Duration::from_secs(9), "{what}: {waited:?}");
         assert!(waited.live < Duration::from_secs(2), "{what}: {waited:?}");
     }
+}
+
+/// Pods of 1 KB that select the machines of a policy, each in another combination.
+fn combinations() -> Vec<Vec<u8>> {
+    let policy = builtin::POLICIES.iter().find(|policy| policy.name == "oci-sriov").unwrap();
+    let policies = PolicySet::new(vec![(policy.definition().unwrap(), BTreeMap::new())]).unwrap();
+    let mut labels: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for selected in policies.policies()[0].known_nodes().flat_map(|nodes| nodes.labels) {
+        labels.entry(selected.label).or_default().extend(selected.values);
+    }
+    let mut random = fastrand::Rng::with_seed(48);
+    let mut pod = || {
+        let expressions: Value = labels
+            .iter_mut()
+            .map(|(label, values)| {
+                random.shuffle(values);
+                json!({"key": label, "operator": "In", "values": values[..values.len().min(15)]})
+            })
+            .collect();
+        review("a", &affinity(&json!([{"matchExpressions": expressions}])))
+    };
+    (0..2_000).map(|_| pod()).collect()
+}
+
+/// What users can send from one namespace: the servers evaluate it in the turns of that namespace, and within its share.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_namespace_delays_or_excludes_the_others() {
+    let site = Site::new();
+    let server = site.serve(&["--policy", "oci-sriov", "--max-in-flight", "32"]).await;
+    let client = site.client(&server);
+    let mut claims = pod();
+    claims["spec"]["resourceClaims"] = list(
+        480,
+        |at| json!({"name": format!("claim-{at}"), "resourceClaimTemplateName": format!("template-{at}")}),
+    );
+    let mut containers = pod();
+    let container = containers["spec"]["containers"][0].clone();
+    containers["spec"]["containers"] = list(180, |at| {
+        let mut container = container.clone();
+        container["name"] = format!("c{at}").into();
+        container
+    });
+    let mut largest = pod();
+    largest["spec"]["containers"][0]["args"] = list(100, |_| json!("x".repeat(70_000)));
+    for (what, clients, bodies) in [
+        ("combinations of labels", CONNECTIONS, combinations()),
+        ("claims", CONNECTIONS, vec![review("a", &claims)]),
+        ("all places", 40, vec![review("a", &containers)]),
+        ("all memory", 16, vec![review("a", &largest)]),
+    ] {
+        let waited = attack((&server, &client), what, clients, "/mutate?timeout=10s", bodies).await;
+        assert!(waited.small < Duration::from_secs(3), "{what}: {waited:?}");
+    }
+    let peak = server.peak_memory();
+    assert!(peak < 256 << 20, "{peak}");
+}
+
+/// A review that would take gigabytes is refused before it takes them.
+#[tokio::test]
+async fn very_many_containers_take_little_memory() {
+    let site = Site::new();
+    let server = site.serve_aws(&[]).await;
+    let mut pod = pod();
+    pod["spec"]["containers"] = list(490_000, |_| json!({}));
+    let reply = site.client(&server).post(review("many", &pod)).await.unwrap();
+    let refused = response(&reply, "many");
+    let message = refused["status"]["message"].as_str().unwrap();
+    assert!(message.contains("more than the 96 MiB of memory that one may take"), "{message}");
+    let peak = server.peak_memory();
+    assert!(peak < 192 << 20, "{peak}");
 }

@@ -13,14 +13,15 @@ async fn without_rights_no_object_is_asked_for_by_an_empty_name() {
     command.env_clear().env("KUBECONFIG", api.kubeconfig()).arg("check");
     let output = command.output().unwrap();
     let said = String::from_utf8(output.stdout).unwrap();
-    assert_eq!(output.status.code(), Some(0), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(1), "{said}{}", String::from_utf8_lossy(&output.stderr));
     let (paths, lines) = (api.paths(), said.lines().filter(|line| !line.starts_with(' ')).count());
     assert!(
         paths.iter().all(|path| !path.contains("//") && !path.ends_with('/') && !path.contains("/-")),
         "{paths:?}"
     );
-    assert!(said.lines().all(|line| line.starts_with("warn ") || line.starts_with(' ')), "{said}");
-    assert_eq!(lines, 17, "{said}");
+    let is_known = |line: &str| ["warn ", "fail  rights ", " "].iter().any(|start| line.starts_with(start));
+    assert!(said.lines().all(is_known), "{said}");
+    assert_eq!(lines, 19, "{said}");
     for line in [
         "warn  endpoints       not checked: the Service is not known: see the line `webhook`\n",
         "warn  certificate     not checked: the webhook is not known: see the line `webhook`\n",

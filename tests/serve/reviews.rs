@@ -27,6 +27,8 @@ pub(crate) fn pod() -> Value {
 pub(crate) fn plain_pod() -> Value {
     let mut pod = pod();
     pod["metadata"]["annotations"] = json!({});
+    // Pods with GPUs that no policy matches fail for a minute.
+    pod["spec"]["containers"][0]["resources"] = json!({"limits": {"cpu": "1"}});
     pod
 }
 

@@ -114,6 +114,13 @@ impl Server {
         Ok(server)
     }
 
+    /// The most memory that it has had, in bytes.
+    pub(crate) fn peak_memory(&self) -> usize {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        peak.trim().trim_end_matches(" kB").parse::<usize>().unwrap() << 10
+    }
+
     /// The lines of the log so far.
     pub(crate) fn log(&self) -> Vec<Value> {
         let text = self.stderr.so_far();

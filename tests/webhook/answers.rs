@@ -137,6 +137,12 @@ pub(crate) fn denied(response: &Value, code: u16) -> &str {
     response["status"]["message"].as_str().unwrap()
 }
 
+/// Fails unless no policy in use matches a pod with GPUs.
+#[track_caller]
+pub(crate) fn assert_unmatched(response: &Value) {
+    assert!(denied(response, 500).contains("no policy in use matches this pod with GPUs"), "{response}");
+}
+
 /// The warnings of a response.
 pub(crate) fn warnings(response: &Value) -> Vec<&str> {
     let warnings = response["warnings"].as_array().map(Vec::as_slice).unwrap_or_default();

@@ -16,6 +16,8 @@ pub(crate) type Sender = UnboundedSender<Result<Bytes, io::Error>>;
 pub(crate) enum Body {
     Whole(Bytes),
     Pieces(UnboundedReceiver<Result<Bytes, io::Error>>),
+    /// Pieces of a body whose length is known.
+    Parts(UnboundedReceiver<Result<Bytes, io::Error>>, usize),
     Announced(usize),
 }
 
@@ -35,7 +37,7 @@ impl hyper::body::Body for Body {
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
         let piece = match &mut *self {
             Self::Whole(bytes) => Some(std::mem::take(bytes)).filter(|bytes| !bytes.is_empty()).map(Ok),
-            Self::Pieces(pieces) => ready!(pieces.poll_recv(context)),
+            Self::Pieces(pieces) | Self::Parts(pieces, _) => ready!(pieces.poll_recv(context)),
             Self::Announced(_) => return Poll::Pending,
         };
         Poll::Ready(piece.map(|piece| piece.map(Frame::data)))
@@ -45,7 +47,7 @@ impl hyper::body::Body for Body {
         match self {
             Self::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
             Self::Pieces(_) => SizeHint::default(),
-            Self::Announced(length) => SizeHint::with_exact(*length as u64),
+            Self::Announced(length) | Self::Parts(_, length) => SizeHint::with_exact(*length as u64),
         }
     }
 }
@@ -54,6 +56,12 @@ impl hyper::body::Body for Body {
 pub(crate) fn body() -> (Sender, Body) {
     let (sender, receiver) = unbounded_channel();
     (sender, Body::Pieces(receiver))
+}
+
+/// A body of a known length, and what to send it by.
+pub(crate) fn body_of(length: usize) -> (Sender, Body) {
+    let (sender, receiver) = unbounded_channel();
+    (sender, Body::Parts(receiver, length))
 }
 
 /// A body of these pieces.

@@ -17,6 +17,7 @@ mod faults;
 mod golden;
 mod hostile;
 mod metrics;
+mod other_policies;
 mod other_requests;
 mod overload;
 mod owners;

@@ -63,10 +63,10 @@ fn everything_else_is_there_before_any_request_came() {
     for code in codes {
         assert_eq!(scrape.value(&rejected(code)), 0);
     }
-    for why in ["in_flight", "memory", "deadline"] {
+    for why in ["in_flight", "namespace", "memory", "deadline"] {
         assert_eq!(scrape.value(&shed(why)), 0);
     }
-    assert_eq!(scrape.family("shed_requests_total").count(), 3);
+    assert_eq!(scrape.family("shed_requests_total").count(), 4);
     for name in [ANSWERED, OPERATIONS, "requests_in_flight", "connections", "tls_handshakes_total"] {
         assert_eq!(scrape.value(name), 0, "{name}");
     }

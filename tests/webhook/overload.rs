@@ -10,7 +10,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::{JoinHandle, yield_now};
 
 use crate::answers::assert_unchanged;
-use crate::bodies::{Sender, body, pieces};
+use crate::bodies::{Sender, body, body_of, pieces};
 use crate::reviews::{UID, large_pod, other_pod, pod, review_of, review_with, with};
 use crate::scrape::{ANSWERED, rejected, reviews, shed};
 use crate::server::{LAB, Reply, Server, gated, policies, post};
@@ -37,8 +37,8 @@ struct Held {
 impl Held {
     /// Sends a review, but not its last letter.
     async fn on(server: &Server) -> Self {
-        let (sender, body) = body();
         let text = long_review();
+        let (sender, body) = body_of(text.len());
         sender.send(Ok(Bytes::from(text[..text.len() - 1].to_owned()))).unwrap();
         let others = server.scrape().value("requests_in_flight");
         let task = {
@@ -73,8 +73,10 @@ impl Busy {
         let limits = Limits { in_flight: places, ..Limits::default() };
         let server = Server::new(State::new(policies(&[LAB]), on_error, limits).with_evaluate(evaluate));
         let mut tasks = Vec::new();
-        for _ in 0..places {
-            let (server, text) = (server.clone(), review_of(&large_pod()).to_string());
+        for at in 0..places {
+            // A namespace may not have all of them.
+            let review = with(review_of(&large_pod()), "/request/namespace", json!(format!("team-{at}")));
+            let (server, text) = (server.clone(), review.to_string());
             tasks.push(tokio::spawn(async move { server.post(text).await }));
         }
         begins.recv().await.unwrap();
@@ -113,6 +115,36 @@ async fn one_request_too_many_is_told_to_come_again() {
         server.scrape().rose(&before, &[(&shed("in_flight"), 1)]);
     }
     busy.end().await;
+}
+
+/// Reviews of one namespace that take long leave most places to the others.
+#[tokio::test]
+async fn a_namespace_has_a_quarter_of_the_places() {
+    let (evaluate, mut begins, gate) = gated();
+    let limits = Limits { in_flight: 8, ..Limits::default() };
+    let server = Server::new(State::new(policies(&[LAB]), OnError::Deny, limits).with_evaluate(evaluate));
+    let of = |namespace: &str| {
+        let review = with(review_of(&large_pod()), "/request/namespace", json!(namespace)).to_string();
+        let server = server.clone();
+        tokio::spawn(async move { server.post(review).await })
+    };
+    let held = [of("evil"), of("evil")];
+    begins.recv().await.unwrap();
+    while server.scrape().value("requests_in_flight") < 2 {
+        yield_now().await;
+    }
+    let before = server.scrape();
+    for _ in 0..20 {
+        assert!(of("evil").await.unwrap().refusal(429).contains("too many requests of this namespace"));
+    }
+    server.scrape().rose(&before, &[(&shed("namespace"), 20)]);
+    let other = of("good");
+    begins.recv().await.unwrap();
+    drop(gate);
+    for task in held.into_iter().chain([other]) {
+        assert_eq!(task.await.unwrap().response(UID)["patchType"], "JSONPatch");
+    }
+    assert_serves(&server).await;
 }
 
 #[tokio::test]

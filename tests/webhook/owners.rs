@@ -1,10 +1,12 @@
 //! What the controller of a pod gets to know: the Events that the server creates.
 
-use fabric_engine::admission::{Evaluate, ForOwner, Mode, OnError, answer};
+use fabric_engine::admission::{Evaluate, ForOwner, Mode, OnError, Reviewer};
 use fabric_policy::PodContext;
 use serde_json::{Value, json};
 
-use crate::reviews::{other_pod, pod, pod_that_fails, pod_with, pod_with_env, review_of, with};
+use crate::reviews::{
+    other_pod, pod, pod_that_fails, pod_with, pod_with_env, review_of, unmatched_pod, with,
+};
 use crate::server::{LAB, engine, lab_with, policies};
 
 /// A pod of a Job.
@@ -25,8 +27,8 @@ fn told_by(
 ) -> Option<ForOwner> {
     let policies = policies(&[policy]);
     let body = review.to_string();
-    let answer = answer(&policies, evaluate, mode, on_error, body.as_bytes(), PodContext::default());
-    answer.unwrap().record.for_owner.map(|told| *told)
+    let reviewer = Reviewer { policies: &policies, evaluate, mode, on_error, has_changed: &|| true };
+    reviewer.answer(body.as_bytes(), PodContext::default()).unwrap().record.for_owner.map(|told| *told)
 }
 
 /// The codes and texts for the owner of a pod, where faults deny, where they are allowed, and in audit mode.
@@ -82,6 +84,16 @@ fn an_owner_is_told_of_a_failure_of_the_program_where_it_is_allowed() {
     assert_eq!(told_by(LAB, panicking, &review, OnError::Deny, Mode::Inject), None);
     let told = told_by(LAB, panicking, &review, OnError::Allow, Mode::Inject).unwrap();
     assert!(told.warnings[0].0 == "panic" && told.warnings[0].1.starts_with("NOT injected"), "{told:?}");
+}
+
+#[test]
+fn an_owner_is_told_of_a_pod_that_no_policy_in_use_matches() {
+    let unmatched = "NOT injected, the pod has no fast network: no policy in use matches this pod with GPUs";
+    let [denied, allowed, audit] = told(LAB, &unmatched_pod());
+    assert_eq!(denied, []);
+    for told in [allowed, audit] {
+        assert!(told[0].0 == "other_policies_registered" && told[0].1.starts_with(unmatched), "{told:?}");
+    }
 }
 
 #[test]

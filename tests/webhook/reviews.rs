@@ -47,8 +47,15 @@ pub(crate) fn pod_with_env(name: &str, value: &str) -> Value {
     pod_with("/spec/containers/0/env", json!([{"name": name, "value": value}]))
 }
 
-/// The sample pod without what triggers the policy.
+/// A pod without GPUs and without the trigger of the policy.
 pub(crate) fn other_pod() -> Value {
+    let mut pod = with(unmatched_pod(), "/spec/containers/0/resources", json!({"limits": {"cpu": "1"}}));
+    pod["spec"]["nodeSelector"] = json!({});
+    pod
+}
+
+/// The sample pod without the trigger of the policy.
+pub(crate) fn unmatched_pod() -> Value {
     pod_with("/metadata/annotations", json!({"other.example/fabric": "on"}))
 }
 

@@ -15,7 +15,7 @@ use crate::answers::patched;
 use crate::bodies::{Body, body, pieces};
 use crate::reviews::{
     TRIGGER, UID, large_pod, other_pod, pod, pod_that_fails, pod_that_never_settles, pod_with, pod_with_env,
-    review_of, review_with, with,
+    review_of, review_with, unmatched_pod, with,
 };
 use crate::scrape::{ANSWERED, OPERATIONS, Scrape, rejected, reviews};
 use crate::server::{LAB, Server, engine, lab_with, policies, policies_by_nodes, post, request};
@@ -219,6 +219,7 @@ async fn every_reason_that_is_not_the_engine_s_is_counted_as_what_it_is() {
         (Server::lab(), beta, "unsupported_version", "refused"),
         (broken(), review_of(&pod()), "panic", "failed"),
         (Server::limited(OnError::Allow, none), review_of(&pod()), "overload", "failed"),
+        (Server::lab(), review_of(&unmatched_pod()), "other_policies_registered", "failed"),
     ];
     for (server, review, reason, outcome) in &cases {
         let series = reviews("", outcome, reason);

@@ -68,7 +68,8 @@ const STATES: &[State] = &[
         "both at zero",
         &[CPU_OF_AWS, CPU_OF_AZURE],
         &[
-            ("", "", Refused("several_providers", "the pod fits no node now")),
+            // The launcher fits the nodes without GPUs.
+            ("", "", Refused("several_providers", "select one by a label that only it has")),
             (TYPE, "p5.48xlarge", Injected("aws-efa")),
             (TYPE, "Standard_ND96isr_H100_v5", Injected("azure-infiniband")),
             (PROVIDER, "aws", Injected("aws-efa")),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use fabric_engine::admission::{Mode, OnError, answer};
+use fabric_engine::admission::{Mode, OnError, Reviewer};
 use fabric_engine::manifest::{self, Document, RawDocument, Wanted};
 use fabric_engine::policy_set::{PolicySet, mutate};
 use fabric_engine::{self as engine, Outcome};
@@ -145,9 +145,10 @@ pub(crate) fn review(policies: &Loaded, pod: &Value, context: &Context) -> Value
         },
     });
     let body = review.to_string();
-    let answer =
-        answer(&policies.0, &mutate, Mode::Inject, OnError::Deny, body.as_bytes(), PodContext::default())
-            .unwrap();
+    let (mode, on_error) = (Mode::Inject, OnError::Deny);
+    let reviewer =
+        Reviewer { policies: &policies.0, evaluate: &mutate, mode, on_error, has_changed: &|| false };
+    let answer = reviewer.answer(body.as_bytes(), PodContext::default()).unwrap();
     let mut review: Value = serde_json::from_slice(&answer.body).unwrap();
     review["response"].take()
 }

@@ -51,6 +51,7 @@ pub(super) fn of_clouds() -> Vec<(&'static str, Value)> {
                 template["spec"]["containers"][0]["resources"] = json!({"limits": {"nvidia.com/gpu": 4}});
             }),
         ),
+        ("instance_type_without_fabric", on("g5.xlarge", |_| ())),
         ("other_fi_provider", p5(&env("FI_PROVIDER", "tcp"))),
         ("privilege_denied", private),
         ("socket_network", p5(&env("NCCL_NET", "Socket"))),
