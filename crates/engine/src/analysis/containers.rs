@@ -68,7 +68,7 @@ pub const DEVICE_CLASS: &str = "deviceclass.resource.kubernetes.io/";
 pub(super) const LISTS: [&str; 2] = ["initContainers", "containers"];
 
 /// The steps to analyze a container, and to compare a claim with a name of the policy.
-const STEPS_OF_CONTAINER: usize = 40;
+const STEPS_OF_CONTAINER: usize = 100;
 const STEPS_OF_CLAIM: usize = 12;
 
 /// The containers of a pod with their GPUs; an error if it is malformed.
