@@ -11,13 +11,11 @@ use crate::telemetry::Shed;
 
 use super::connection::RequestBody;
 use super::connections::InFlight;
+use super::limits::MAX_BODY;
 use super::memory::MemoryPermit;
 use super::rejection::Rejection;
 use super::state::State;
 
-/// The largest body: an API server accepts objects of up to 3 MiB, a review may contain two of them (`object` and
-/// `oldObject`), and 1 MiB is for the rest.
-pub const MAX_BODY: usize = 7 << 20;
 /// The time limit for a body to arrive.
 pub(super) const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-use super::body::MAX_BODY;
 use super::connections::{Connections, InFlight, STALLED};
+use super::limits::MAX_BODY;
 
 /// The largest body that has the memory of large ones, too. A usual pod has 5 KB.
 const SMALL_BODY: usize = 64 << 10;

@@ -6,8 +6,7 @@ use std::sync::{Arc, PoisonError, Weak};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::body::MAX_BODY;
-use super::state::Limits;
+use super::limits::{Limits, MAX_BODY};
 
 /// Reviews that are evaluated together at most.
 pub(crate) const EVALUATIONS: usize = 8;

@@ -250,7 +250,7 @@ mod tests {
         let state = State::new(
             policies,
             fabric_engine::admission::OnError::Deny,
-            super::super::state::Limits::default(),
+            super::super::limits::Limits::default(),
         );
         let source = Arc::new(Endless(AtomicUsize::new(1)));
         let mut reader = SourceReader { source: Arc::clone(&source), reading: None };

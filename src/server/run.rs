@@ -19,12 +19,13 @@ use fabric_policy::work::Work;
 use super::admin::Admin;
 use super::connection::{Handler, Timeouts};
 use super::connections::Connections;
+use super::limits::Limits;
 use super::port::{Ended, OpenPort, Port, bind};
 use super::runtime::ReviewRuntime;
 use super::sources::{
     CertificateFiles, ClientCaFile, PolicyFiles, accept_key_pairs, certificate_in_use, compiled, stamps,
 };
-use super::state::{Limits, State};
+use super::state::State;
 use super::tls::{TlsMaterial, TlsSettings, TlsSource};
 use super::webhook::Webhook;
 use super::{nodes, reconcile_loop, reload};

@@ -14,32 +14,10 @@ use fabric_engine::policy_set::PolicySet;
 
 use super::change::Change;
 use super::connections::Connections;
+use super::limits::Limits;
 use super::memory::Memory;
 use super::queue::EvaluationQueue;
 use super::readiness::Readiness;
-
-/// The limits on concurrent requests.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
-    /// Requests whose body has arrived.
-    pub in_flight: usize,
-    /// The total size of all bodies of requests and responses.
-    pub body_bytes: usize,
-}
-
-impl Limits {
-    /// The default for requests. An API server has at most 200 mutating requests in flight by default
-    /// (`--max-mutating-requests-inflight`), and a large cluster has a few API servers.
-    pub const IN_FLIGHT: usize = 512;
-    /// The default for bodies: four of the largest requests, or thousands of usual ones.
-    pub const BODY_BYTES: usize = 32 << 20;
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self { in_flight: Self::IN_FLIGHT, body_bytes: Self::BODY_BYTES }
-    }
-}
 
 /// The state that all requests share. A review in flight finishes with the policies with which it began.
 pub struct State {

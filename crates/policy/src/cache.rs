@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Mutex, PoisonError};
 
-use crate::matcher::PodContext;
 use crate::work::{Work, goes_on};
 
 /// A cache of at most a number of bytes. When it is full, the namespace that uses most of it loses the result that was
@@ -52,10 +51,10 @@ impl<K: Eq + Hash + Clone, V: Clone> Cache<K, V> {
     pub fn get_or_find<E>(
         &self,
         key: K,
-        context: &PodContext,
+        namespace: &str,
+        work: Option<&Work>,
         find: impl FnOnce() -> Result<(V, usize), E>,
     ) -> Result<V, E> {
-        let work = context.work.as_ref();
         if let Some((value, steps)) = self.entries().use_of(&key) {
             if let Some(work) = work {
                 work.count_known(steps);
@@ -67,7 +66,7 @@ impl<K: Eq + Hash + Clone, V: Clone> Cache<K, V> {
         // A result of work that ended early is not whole.
         if goes_on(work, 0) {
             let steps = work.map_or(0, Work::done) - before;
-            let (bytes, namespace) = (bytes + BYTES_OF_ENTRY, context.namespace.clone().unwrap_or_default());
+            let (bytes, namespace) = (bytes + BYTES_OF_ENTRY, namespace.to_owned());
             self.insert(key, Entry { value: value.clone(), steps, bytes, namespace, used: 0 });
         }
         Ok(value)
@@ -136,13 +135,12 @@ mod tests {
 
     /// Returns whether the cache had the key.
     fn had(cache: &Cache<usize, ()>, namespace: &str, key: usize) -> bool {
-        let context = PodContext { namespace: Some(namespace.to_owned()), ..PodContext::default() };
         let mut had = true;
         let find = || {
             had = false;
             Ok::<_, ()>(((), SIZE - BYTES_OF_ENTRY))
         };
-        cache.get_or_find(key, &context, find).unwrap();
+        cache.get_or_find(key, namespace, None, find).unwrap();
         had
     }
 
@@ -172,8 +170,7 @@ mod tests {
         let ended = Work::of_input(0);
         ended.stop();
         for (bytes, work) in [(2 * SIZE, None), (1, Some(ended))] {
-            let context = PodContext { work, ..PodContext::default() };
-            cache.get_or_find(1, &context, || Ok::<_, ()>(((), bytes))).unwrap();
+            cache.get_or_find(1, "a", work.as_ref(), || Ok::<_, ()>(((), bytes))).unwrap();
             assert_eq!(cache.len(), 0);
         }
     }
@@ -183,12 +180,11 @@ mod tests {
         let cache = Cache::new(SIZE);
         let steps = || {
             let work = Work::of_input(0);
-            let context = PodContext { work: Some(work.clone()), ..PodContext::default() };
             let find = || {
                 work.goes_on(7);
                 Ok::<_, ()>(((), 1))
             };
-            cache.get_or_find(1, &context, find).unwrap();
+            cache.get_or_find(1, "a", Some(&work), find).unwrap();
             work.with_known()
         };
         assert_eq!((steps(), steps()), (7, 7));

@@ -253,11 +253,16 @@ impl Policy {
             return Ok(Arc::clone(folded));
         }
         let fold = if whole { FoldedPolicy::whole } else { FoldedPolicy::new };
-        self.others.get_or_find((self.name().to_owned(), key.clone(), whole), context, || {
-            let folded = fold(&self.definition, &key.values, selection, &work).map_err(first)?;
-            let bytes = folded.bytes;
-            Ok((Arc::new(folded), bytes))
-        })
+        self.others.get_or_find(
+            (self.name().to_owned(), key.clone(), whole),
+            context.namespace.as_deref().unwrap_or_default(),
+            context.work.as_ref(),
+            || {
+                let folded = fold(&self.definition, &key.values, selection, &work).map_err(first)?;
+                let bytes = folded.bytes;
+                Ok((Arc::new(folded), bytes))
+            },
+        )
     }
 }
 

@@ -59,11 +59,16 @@ pub(super) fn kinds(policy: &Policy, pod: &Value, nodes: &Nodes, context: &PodCo
     // The pods of a job have the same nodes.
     let key = format!("{} {gpus:?} {}", policy.stamp(), scheduling_of(pod));
     let size = key.len();
-    let found = nodes.kinds.get_or_find(key, context, || {
-        let found = found(policy, pod, &gpus, nodes, context.work.as_ref());
-        let bytes = size + found.iter().map(NodeKind::bytes).sum::<usize>();
-        Ok::<_, Infallible>((found, bytes))
-    });
+    let found = nodes.kinds.get_or_find(
+        key,
+        context.namespace.as_deref().unwrap_or_default(),
+        context.work.as_ref(),
+        || {
+            let found = found(policy, pod, &gpus, nodes, context.work.as_ref());
+            let bytes = size + found.iter().map(NodeKind::bytes).sum::<usize>();
+            Ok::<_, Infallible>((found, bytes))
+        },
+    );
     let Ok(kinds) = found;
     kinds
 }

@@ -155,10 +155,15 @@ fn of_nodes<'p>(
     let key = format!("{stamps:?} {gpus:?} {}", scheduling_of(pod));
     let bytes = key.len() + policies.len();
     let work = context.work.as_ref();
-    let found = nodes.named.get_or_find(key, context, || {
-        let search = Search { policies: &policies, nodes, work };
-        Ok::<_, Infallible>((search.policies_for(pod, gpus.as_deref()), bytes))
-    });
+    let found = nodes.named.get_or_find(
+        key,
+        context.namespace.as_deref().unwrap_or_default(),
+        context.work.as_ref(),
+        || {
+            let search = Search { policies: &policies, nodes, work };
+            Ok::<_, Infallible>((search.policies_for(pod, gpus.as_deref()), bytes))
+        },
+    );
     let Ok(named) = found;
     let known = providers(&policies);
     let mut is_named = named.policies.into_iter();
