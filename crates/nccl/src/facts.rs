@@ -8,8 +8,8 @@ use super::counters::Traffic;
 
 /// The limit on communicators, ranks and causes that are kept for a process.
 const MOST: usize = 64;
-/// The limit on names of networks, providers and lists of adapters.
-const MOST_NAMES: usize = 4;
+/// The limit on names of networks, providers and lists of adapters. A process that has more is not judged by them.
+pub(super) const MOST_NAMES: usize = 16;
 /// The longest text of a fact, in bytes: a line of NCCL has 1,024.
 const LONGEST: usize = 1_024;
 /// The longest name of a host or a pod.
@@ -44,9 +44,10 @@ pub(super) struct Process {
     /// The policy that injected the pod.
     pub(super) policy: Option<String>,
     pub(super) version: Option<String>,
-    /// The networks that were chosen, and those of connections.
+    /// The networks that were chosen, those of connections, and the transports of UCX.
     pub(super) networks: BTreeSet<String>,
     pub(super) paths: BTreeSet<String>,
+    pub(super) transports: BTreeSet<String>,
     /// Connections with and without GPUDirect RDMA.
     pub(super) with_gdr: u64,
     pub(super) without_gdr: u64,
@@ -56,8 +57,10 @@ pub(super) struct Process {
     pub(super) size: u32,
     pub(super) ranks: BTreeSet<u32>,
     pub(super) nodes: u32,
-    /// True if a communicator is ready.
+    /// True if a communicator is ready, since when, and true if its ranks are connected.
     pub(super) is_complete: bool,
+    pub(super) completed: Option<Position>,
+    pub(super) is_connected: bool,
     /// True if there is TCP for want of another network.
     pub(super) has_socket: bool,
     /// True if a communicator is within one `NVLink` domain.
@@ -74,6 +77,10 @@ pub(super) struct Process {
     pub(super) first: Position,
     pub(super) last: Position,
     pub(super) got_on: Option<Position>,
+    /// The first warning since then, the last error that NCCL returns, and the end of the communicator.
+    pub(super) warning: Option<String>,
+    pub(super) returned: Option<Position>,
+    pub(super) finished: Option<Position>,
     /// The line that says the most about the network.
     pub(super) evidence: Option<String>,
 }
@@ -117,6 +124,10 @@ impl Process {
             let count = if text("gdr").is_some() { &mut self.with_gdr } else { &mut self.without_gdr };
             *count = count.saturating_add(1);
         }
+        if let Some(transport) = text("transport") {
+            insert(&mut self.transports, MOST_NAMES, shortened(transport));
+            self.evidence.get_or_insert_with(|| shortened(line));
+        }
         if text("nvlink").is_some() {
             self.nvlink = true;
             if self.paths.is_empty() {
@@ -130,6 +141,7 @@ impl Process {
             self.nodes = self.nodes.max(number("nodes").unwrap_or_default());
             self.is_complete |= text("complete").is_some();
         }
+        self.is_connected |= text("connected").is_some();
         self.is_mnnvl |= text("mnnvl") == Some("1");
         self.has_socket |= text("socket").is_some();
         if let Some(id) = text("comm").and_then(|id| u64::from_str_radix(id, 16).ok()) {
@@ -154,7 +166,7 @@ impl Process {
 
     fn add_rank(&mut self, rank: u32, size: u32) {
         if size > self.size {
-            (self.size, self.nodes, self.is_complete) = (size, 0, false);
+            (self.size, self.nodes, self.is_complete, self.is_connected) = (size, 0, false, false);
             self.ranks.clear();
         }
         if size == self.size {
@@ -171,9 +183,40 @@ impl Process {
         }
     }
 
-    /// Returns whether the process says anything about a communicator.
-    pub(super) fn is_rank(&self) -> bool {
+    /// Adds what a line of NCCL says about the end of the process.
+    pub(super) fn add_end(&mut self, line: &str, groups: &Captures<'_>, at: Position) {
+        let has = |name: &str| groups.name(name).is_some();
+        if ["path", "nvlink", "complete", "connected"].into_iter().any(has) {
+            (self.got_on, self.warning) = (Some(at), None);
+        }
+        if has("complete") {
+            self.completed = Some(at);
+        }
+        if has("warning") {
+            self.warning.get_or_insert_with(|| shortened(line));
+        }
+        if has("returned") && self.warning.is_some() {
+            self.returned = Some(at);
+        }
+        if has("finished") {
+            self.finished = Some(at);
+        }
+    }
+
+    /// The networks of NCCL, or without any, the transports of UCX.
+    pub(super) fn names(&self) -> impl Iterator<Item = &String> {
+        let of_ucx = self.transports.iter().filter(|_| !self.is_rank_of_nccl());
+        self.paths.union(&self.networks).chain(of_ucx)
+    }
+
+    /// Returns whether the process says anything about a communicator of NCCL.
+    pub(super) fn is_rank_of_nccl(&self) -> bool {
         self.size > 0 || self.has_socket || !self.networks.is_empty() || !self.paths.is_empty() || self.nvlink
+    }
+
+    /// Returns whether the process says anything about a communicator, or a connection of UCX.
+    pub(super) fn is_rank(&self) -> bool {
+        self.is_rank_of_nccl() || !self.transports.is_empty()
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::counters::Traffic;
-use super::facts::{Named, Position, Process};
+use super::facts::{MOST_NAMES, Named, Position, Process};
 use super::groups::groups;
 use super::knowledge::{Cause, Knowledge, NetworkKind};
 use super::log::Log;
@@ -83,13 +83,22 @@ pub struct Reason {
     is_before: bool,
 }
 
+/// The levels of NCCL's lines in all logs, also of those that say nothing.
+#[derive(Debug, Clone, Copy)]
+struct Levels {
+    has_info: bool,
+    has_warning: bool,
+}
+
 impl Diagnosis {
     /// Judges the lines that are read so far.
     pub fn of(log: &mut Log<'_>) -> Self {
         log.end();
         let knowledge = log.knowledge;
+        log.connect_tested();
+        let levels = Levels { has_info: log.has_info, has_warning: log.has_warning };
         let mut jobs: Vec<Job> =
-            groups(&log.processes).iter().map(|processes| Job::of(processes, knowledge)).collect();
+            groups(&log.processes).iter().map(|processes| Job::of(processes, levels, knowledge)).collect();
         for at in 0..jobs.len() {
             let has_ended = jobs[at].verdict == Verdict::Crash;
             jobs[at].was_restarted = has_ended && jobs.iter().any(|other| other.restarts(&jobs[at]));
@@ -110,7 +119,7 @@ impl Diagnosis {
 }
 
 impl Job {
-    fn of(processes: &[&Process], knowledge: &Knowledge) -> Self {
+    fn of(processes: &[&Process], levels: Levels, knowledge: &Knowledge) -> Self {
         let all = |of: &dyn Fn(&Process) -> Option<&String>| -> BTreeSet<String> {
             processes.iter().filter_map(|process| of(process).cloned()).collect()
         };
@@ -118,16 +127,19 @@ impl Job {
         // A process may check its GPU alone before it joins the others.
         let is_alone = |process: &Process| process.size == 1 && size > 1 && process.paths.is_empty();
         let of_size = |process: &&&Process| process.size == size;
+        // An MPI library on UCX next to NCCL carries little.
+        let has_nccl = processes.iter().any(|process| process.is_rank_of_nccl());
+        let is_rank = |process: &Process| process.is_rank_of_nccl() || !has_nccl && process.is_rank();
         let ranks: Vec<Rank> = processes
             .iter()
-            .filter(|process| process.is_rank() && !is_alone(process))
+            .filter(|process| is_rank(process) && !is_alone(process))
             .map(|process| Rank {
                 source: process.source.clone(),
                 host: process.host.clone(),
                 pid: process.pid,
                 ranks: process.ranks.clone(),
                 verdict: of_process(process, knowledge).0,
-                networks: process.paths.union(&process.networks).cloned().collect(),
+                networks: process.names().cloned().collect(),
                 evidence: process.evidence.clone(),
             })
             .collect();
@@ -155,7 +167,7 @@ impl Job {
             first: processes.iter().map(|process| process.first).min().unwrap_or_default(),
             last: processes.iter().map(|process| process.last).max().unwrap_or_default(),
         };
-        let why = job.judge(processes, knowledge);
+        let why = job.judge(processes, levels, knowledge);
         if job.verdict == Verdict::Unknown
             && !processes.iter().any(|process| names_tcp(process, knowledge))
             && let Some(traffic) = moved(processes)
@@ -178,15 +190,20 @@ impl Job {
     }
 
     /// Sets the verdict. If that is `unknown`, returns why.
-    fn judge(&mut self, processes: &[&Process], knowledge: &Knowledge) -> Option<Reason> {
-        // Errors that follow the end of another rank also occur when all have finished their work.
+    fn judge(&mut self, processes: &[&Process], levels: Levels, knowledge: &Knowledge) -> Option<Reason> {
+        // Errors at the end of a connection also occur when all ranks have finished their work.
         let is_connected =
             !self.ranks.is_empty() && self.ranks.iter().all(|rank| rank.verdict != Verdict::Unknown);
         let is_fatal = |process: &&Process| {
-            process.causes.iter().any(|named| {
-                let cause = knowledge.cause(named.cause);
-                cause.fatal && !(cause.follows && is_connected) && ended(processes, process, named)
-            })
+            let has_returned = process.returned.is_some_and(|at| {
+                process.finished.is_none_or(|end| end > at) && ended(processes, process, at)
+            });
+            has_returned
+                || process.causes.iter().any(|named| {
+                    let cause = knowledge.cause(named.cause);
+                    let is_of_end = cause.at_end && is_connected;
+                    cause.fatal && !is_of_end && named.last.is_some_and(|at| ended(processes, process, at))
+                })
         };
         let count = |verdict| self.ranks.iter().filter(|rank| rank.verdict == verdict).count();
         let (fabric, tcp, mixed) = (count(Verdict::Fabric), count(Verdict::Tcp), count(Verdict::Mixed));
@@ -195,11 +212,14 @@ impl Job {
         if processes.iter().any(is_fatal) {
             self.verdict = Verdict::Crash;
         } else if self.ranks.is_empty() {
-            let has_info = processes.iter().any(|process| process.has_info);
-            let has_lines = processes.iter().any(|process| !process.host.is_empty());
-            return unknown(if has_info {
+            let has_begun = |process: &&Process| {
+                process.interface.is_some() || process.has_info && process.version.is_some()
+            };
+            return unknown(if processes.iter().any(has_begun) {
+                "before_network"
+            } else if levels.has_info || processes.iter().any(|process| process.has_info) {
                 "no_network"
-            } else if has_lines {
+            } else if levels.has_warning || processes.iter().any(|process| !process.host.is_empty()) {
                 "no_info"
             } else {
                 "no_lines"
@@ -212,6 +232,8 @@ impl Job {
             self.verdict = Verdict::Mixed;
         } else if !self.spans_nodes(processes) {
             return unknown("no_nodes");
+        } else if tcp > 0 && self.may_use_nvlink(processes) {
+            return unknown("not_connected");
         } else if tcp > 0 {
             self.verdict = Verdict::Tcp;
         } else if without == 0 {
@@ -220,8 +242,11 @@ impl Job {
             let mut remedy = processes.iter().filter(|process| process.is_rank());
             let remedy = remedy.find_map(|process| of_process(process, knowledge).1);
             let is_chosen = |process: &&Process| process.is_rank() && !process.networks.is_empty();
+            let is_nameless =
+                |process: &&Process| process.host.is_empty() && process.names().next().is_some();
             let code = match remedy {
                 None if fabric > 0 => "some_ranks",
+                None if processes.iter().any(is_nameless) => "no_process",
                 None if processes.iter().any(is_chosen) => "not_connected",
                 _ => "no_network",
             };
@@ -230,16 +255,25 @@ impl Job {
         None
     }
 
-    /// Returns whether a line says that all ranks are on one node, or all of them are in the log of one host.
+    /// Returns whether a line says that all ranks are on one node, or all of them are in the log of one host. The nodes
+    /// of one `NVLink` domain count as one, and connections of such a communicator within a node read as those between
+    /// nodes (`src/transport/p2p.cc`), so that the hosts decide there.
     fn is_on_one_node(&self, processes: &[&Process]) -> bool {
-        let has_paths = processes.iter().any(|process| !process.paths.is_empty());
-        let is_whole =
-            self.nodes == 0 && self.size > 0 && self.seen() == self.size as usize && self.hosts() == 1;
-        !has_paths && !self.is_mnnvl && (self.nodes == 1 || is_whole)
+        let has_paths =
+            processes.iter().any(|process| !process.paths.is_empty() || !process.transports.is_empty());
+        let is_whole = self.size > 0 && self.seen() == self.size as usize && self.hosts() == 1;
+        let is_one = if self.is_mnnvl || self.nodes == 0 { is_whole } else { self.nodes == 1 };
+        !has_paths && is_one
+    }
+
+    /// Returns whether a rank is in one `NVLink` domain with the others, and none has a connection by the network.
+    fn may_use_nvlink(&self, processes: &[&Process]) -> bool {
+        let is_within = |process: &&Process| process.is_mnnvl && process.nodes <= 1;
+        processes.iter().any(is_within) && processes.iter().all(|process| process.paths.is_empty())
     }
 
     fn spans_nodes(&self, processes: &[&Process]) -> bool {
-        let connects = |process: &&Process| !process.paths.is_empty() || process.nvlink;
+        let connects = |process: &&Process| !process.paths.is_empty() || !process.transports.is_empty();
         self.nodes > 1 || self.hosts() > 1 || processes.iter().any(connects)
     }
 
@@ -284,6 +318,19 @@ impl Job {
             // The causes that ended it, those that may have led to that, and the consequences.
             found.sort_by_key(|reason| reason.weight);
         }
+        let has_cause = found.first().is_some_and(|reason| reason.weight < CONSEQUENCE);
+        let warned = || processes.iter().find_map(|process| Some((process, process.warning.clone()?)));
+        if verdict == Verdict::Crash
+            && !has_cause
+            && let Some((process, warning)) = warned()
+        {
+            if found.is_empty() {
+                found.extend(reason_of("nccl_error", knowledge));
+            }
+            if let Some(reason) = found.first_mut() {
+                reason.evidence = Some((process.source.clone(), warning));
+            }
+        }
         (!found.is_empty()).then(|| found.swap_remove(0))
     }
 }
@@ -302,8 +349,7 @@ fn moved(processes: &[&Process]) -> Option<Traffic> {
 
 /// Returns whether no rank continued after a line: its own process, or a later one in its place. For a line that no
 /// rank wrote, any rank of the pod or file counts.
-fn ended(processes: &[&Process], process: &Process, named: &Named) -> bool {
-    let Some(last) = named.last else { return false };
+fn ended(processes: &[&Process], process: &Process, last: Position) -> bool {
     let goes_on = |other: &&Process| {
         let is_next = other.source == process.source && other.host == process.host && other.first > last;
         let is_of_file =
@@ -313,6 +359,16 @@ fn ended(processes: &[&Process], process: &Process, named: &Named) -> bool {
         is_near && other.got_on.is_some_and(|at| at > last)
     };
     !processes.iter().any(goes_on)
+}
+
+/// The weight of a cause that is only a consequence.
+const CONSEQUENCE: u8 = 2;
+
+/// The cause of a code, without evidence.
+fn reason_of(code: &str, knowledge: &Knowledge) -> Option<Reason> {
+    let Cause { code, message, remedy, .. } = knowledge.cause(knowledge.cause_of(code)?);
+    let (code, message, remedy) = (code.clone(), message.clone(), remedy.clone());
+    Some(Reason { code, message, remedy, evidence: None, count: 1, weight: 0, is_before: false })
 }
 
 /// The causes of processes, in the order of the tables.
@@ -327,7 +383,7 @@ fn reasons(processes: &[&Process], knowledge: &Knowledge, is_wanted: impl Fn(&Ca
         let Cause { code, message, remedy, fatal, follows, .. } = knowledge.cause(at);
         let explains = |verdict| !fatal && knowledge.cause(at).explains(verdict);
         let is_before = explains(Verdict::Tcp) || explains(Verdict::Unknown);
-        let weight = if *follows { 2 } else { u8::from(!fatal && !explains(Verdict::Unknown)) };
+        let weight = if *follows { CONSEQUENCE } else { u8::from(!fatal && !explains(Verdict::Unknown)) };
         let evidence = Some((process.source.clone(), line.clone()));
         Reason {
             code: code.clone(),
@@ -351,20 +407,12 @@ fn uneven(processes: &[&Process], knowledge: &Knowledge) -> Option<Reason> {
     if count(fewest) == count(most) {
         return None;
     }
-    let Cause { code, message, remedy, .. } = knowledge.cause(knowledge.cause_of("other_device_counts")?);
-    let has_named =
-        |process: &&Process| process.causes.iter().any(|named| knowledge.cause(named.cause).code == *code);
-    let (code, message, remedy) = (code.clone(), message.clone(), remedy.clone());
+    let reason = reason_of("other_device_counts", knowledge)?;
+    let has_named = |process: &&Process| {
+        process.causes.iter().any(|named| knowledge.cause(named.cause).code == reason.code)
+    };
     let evidence = Some((process.source.clone(), fewest.clone()));
-    (!processes.iter().any(has_named)).then_some(Reason {
-        code,
-        message,
-        remedy,
-        evidence,
-        count: 1,
-        weight: 0,
-        is_before: false,
-    })
+    (!processes.iter().any(has_named)).then_some(Reason { evidence, ..reason })
 }
 
 /// Why the log is inconclusive, and the remedy, if that is different.
@@ -377,37 +425,42 @@ fn unknown(code: &str, remedy: Option<&str>, knowledge: &Knowledge) -> Option<Re
 
 /// The verdict about a process whose communicators span nodes; if it is unknown, how to find it.
 fn of_process<'k>(process: &Process, knowledge: &'k Knowledge) -> (Verdict, Option<&'k str>) {
-    let is_connected = !process.paths.is_empty();
-    // NVLink carries the traffic that the network would carry.
-    if process.nvlink && !is_connected && process.nodes <= 1 {
-        return (Verdict::Fabric, None);
-    }
-    // A network that was chosen and has no connection yet counts, too.
-    let names = process.paths.union(&process.networks);
-    let kinds: Vec<_> = names.map(|name| knowledge.network(name, process)).collect();
+    let kinds: Vec<_> = process.names().map(|name| knowledge.network(name, process)).collect();
     let has = |wanted: NetworkKind| kinds.iter().any(|(kind, _)| *kind == wanted);
-    // Before that, NVLink may still take the place of TCP.
+    let unknown = (Verdict::Unknown, kinds.iter().find_map(|(_, remedy)| *remedy));
+    // A line without a process may be a quotation, and names that were dropped may be those of TCP.
+    let is_certain = !process.host.is_empty() && kinds.len() < MOST_NAMES;
+    let has_path = !process.paths.is_empty() || !process.transports.is_empty();
     let is_within = process.is_mnnvl && process.nodes <= 1;
-    let is_settled = is_connected || process.is_complete || process.nodes > 0;
+    // NVLink carries the traffic that the network would carry.
+    if process.nvlink && !has_path && process.nodes <= 1 {
+        return if is_within && process.nodes == 1 && is_certain { (Verdict::Fabric, None) } else { unknown };
+    }
+    let is_connected = has_path || process.is_connected;
+    // A network that was chosen and has no connection yet counts, too.
+    let is_chosen = process.size > 0 || process.is_complete || process.nodes > 0;
     match (has(NetworkKind::Fabric), has(NetworkKind::Tcp), has(NetworkKind::Unknown)) {
         (true, true, _) => (Verdict::Mixed, None),
-        (false, true, _) if is_connected || is_settled && !is_within => (Verdict::Tcp, None),
-        (true, false, false) if is_connected || process.is_complete => (Verdict::Fabric, None),
+        (false, true, _) if has_path || is_chosen && !is_within => (Verdict::Tcp, None),
+        (true, false, false) if is_connected && is_certain => (Verdict::Fabric, None),
         (false, false, false) if has_only_tcp(process, knowledge) => (Verdict::Tcp, None),
-        _ => (Verdict::Unknown, kinds.iter().find_map(|(_, remedy)| *remedy)),
+        _ => unknown,
     }
 }
 
 /// Returns whether a line of a process names TCP, or says that there is no fabric.
 fn names_tcp(process: &Process, knowledge: &Knowledge) -> bool {
-    let mut names = process.paths.union(&process.networks);
     process.has_socket
-        || names.any(|name| knowledge.network(name, process).0 == NetworkKind::Tcp)
+        || process.names().any(|name| knowledge.network(name, process).0 == NetworkKind::Tcp)
         || process.causes.iter().any(|named| knowledge.cause(named.cause).leaves_tcp)
 }
 
 /// Returns whether a process of a release that does not name its network can only have TCP.
 fn has_only_tcp(process: &Process, knowledge: &Knowledge) -> bool {
+    // Before the network is named, libfabric names its provider.
+    if !process.providers.is_empty() && process.size > 0 {
+        return knowledge.network("OFI", process).0 == NetworkKind::Tcp;
+    }
     let leaves_tcp = |named: &Named| knowledge.cause(named.cause).leaves_tcp;
     let has_other = !process.devices.is_empty() || !process.providers.is_empty();
     process.has_socket && process.is_complete && !has_other && process.causes.iter().any(leaves_tcp)

@@ -111,6 +111,8 @@ pub(super) struct Cause {
     #[serde(default)]
     pub(super) follows: bool,
     #[serde(default)]
+    pub(super) at_end: bool,
+    #[serde(default)]
     pub(super) leaves_tcp: bool,
     #[serde(rename = "cause")]
     pub(super) message: String,

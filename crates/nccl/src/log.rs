@@ -38,6 +38,9 @@ pub struct Log<'k> {
     pub(super) has_more: bool,
     /// The rows of nccl-tests: bytes, and GB/s.
     pub(super) rows: Vec<(u64, f64)>,
+    /// The levels of the lines of NCCL, also of those that say nothing.
+    pub(super) has_info: bool,
+    pub(super) has_warning: bool,
 }
 
 impl<'k> Log<'k> {
@@ -54,6 +57,8 @@ impl<'k> Log<'k> {
             variables: HashMap::new(),
             has_more: false,
             rows: Vec::new(),
+            has_info: false,
+            has_warning: false,
         }
     }
 
@@ -134,6 +139,8 @@ impl<'k> Log<'k> {
 
     /// Reads whole lines: those that have a text of the tables.
     fn lines(&mut self, text: &[u8]) {
+        self.has_info = self.has_info || memchr::memmem::find(text, b" NCCL INFO ").is_some();
+        self.has_warning = self.has_warning || memchr::memmem::find(text, b" NCCL WARN ").is_some();
         let (knowledge, mut done) = (self.knowledge, 0);
         for at in knowledge.candidates(text) {
             if at < done {
@@ -144,6 +151,16 @@ impl<'k> Log<'k> {
             let line = &text[begin..end.min(begin + LONGEST_LINE)];
             self.line(&String::from_utf8_lossy(line));
             done = end;
+        }
+    }
+
+    /// Marks the ranks as connected whose source has rows of nccl-tests after their communicator was ready.
+    pub(super) fn connect_tested(&mut self) {
+        let is_row = |process: &&Process| process.host.is_empty() && process.is_connected;
+        let rows: HashMap<String, Option<Position>> =
+            self.processes.iter().filter(is_row).map(|one| (one.source.clone(), one.got_on)).collect();
+        for process in self.processes.iter_mut().filter(|process| process.is_complete) {
+            process.is_connected |= rows.get(&process.source).is_some_and(|row| *row > process.completed);
         }
     }
 
@@ -183,6 +200,7 @@ impl<'k> Log<'k> {
                 if self.rows.len() < MOST_ROWS {
                     self.rows.push((size, busbw));
                 }
+                (process.is_connected, process.got_on) = (true, Some(at));
             } else if !origin.is_nccl {
                 // Lines of another program do not concern the network.
                 process.add_version(&groups);
@@ -196,9 +214,7 @@ impl<'k> Log<'k> {
                     process.add_cause(cause, line, None);
                 }
                 process.add(line, &groups);
-                if group("path").or(group("nvlink")).or(group("complete")).is_some() {
-                    process.got_on = Some(at);
-                }
+                process.add_end(line, &groups, at);
             }
         }
     }

@@ -1,6 +1,24 @@
 //! The origin of a line: the pod before it, and the process within it.
 
 use std::borrow::Cow;
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+/// The process before a line of UCX, `[host:pid:tid]` with spaces between the numbers.
+static UCX: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r"\[(?<host>[A-Za-z][\w.-]*):(?<pid>\d+)\s*(?::\d+)+\]").ok());
+
+/// Groups in brackets, numbers and times, the names of a pod and of its container, the name of a host.
+static PREFIX: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(
+        r"^(?:\s|\[[^\]]*\]|\([^)]*\)|<\w+>|[:|›]|\d[\w:.,+-]*|[\w.]+(?:-[\w.]+)+ [\w.-]+ |[\w.-]+: )*$",
+    )
+    .ok()
+});
+
+/// The keys of the line in the JSON of docker and of log collectors.
+const LINE_KEYS: [&str; 4] = ["log", "message", "msg", "textPayload"];
 
 const TAGS: [&str; 2] = ["NCCL INFO ", "NCCL WARN "];
 
@@ -9,7 +27,7 @@ const TAGS: [&str; 2] = ["NCCL INFO ", "NCCL WARN "];
 pub(super) struct Origin<'l> {
     /// The pod, of the prefix of `kubectl logs --prefix` or `stern`.
     pub(super) pod: Option<&'l str>,
-    /// Host and process, if NCCL or a plugin of it wrote the line.
+    /// Host and process, if NCCL, a plugin of it or UCX wrote the line.
     pub(super) process: Option<(&'l str, u32)>,
     /// True for a line that is only there with `NCCL_DEBUG=INFO`.
     pub(super) is_info: bool,
@@ -18,21 +36,42 @@ pub(super) struct Origin<'l> {
 }
 
 impl<'l> Origin<'l> {
-    /// The line from its process on.
+    /// The line from its process on. UCX writes that in brackets.
     pub(super) fn own(&self, line: &'l str) -> &'l str {
-        self.process.map_or(line, |(host, _)| &line[host.as_ptr() as usize - line.as_ptr() as usize..])
+        let begin = self.process.map_or(0, |(host, _)| host.as_ptr() as usize - line.as_ptr() as usize);
+        &line[begin - usize::from(line[..begin].ends_with('['))..]
     }
 
-    /// Reads a line without colors.
+    /// Reads a line without colors. A line that a script quotes is none of NCCL's.
     pub(super) fn of(line: &'l str) -> Self {
         let found =
             TAGS.iter().chain(&[" INFO ", " WARN "]).find_map(|level| Some((*level, line.find(level)?)));
-        let process = found.and_then(|(_, at)| process(&line[..at]));
-        let is_nccl = process.is_some() || TAGS.iter().any(|tag| line.contains(tag));
-        let is_info = is_nccl && found.is_some_and(|(level, _)| level.contains("INFO"));
+        let of_nccl = found.and_then(|(_, at)| process(&line[..at]));
+        let process = of_nccl.or_else(|| ucx_process(line));
         let head = process.map_or(line, |(host, _)| &line[..host.as_ptr() as usize - line.as_ptr() as usize]);
+        let process = process.filter(|_| !is_quotation(head));
+        let is_tagged = || TAGS.iter().filter_map(|tag| line.find(tag)).any(|at| is_prefix(&line[..at]));
+        let is_nccl = process.is_some() || is_tagged();
+        let is_info = is_nccl && found.is_some_and(|(level, _)| level.contains("INFO"));
         Self { pod: pod(head), process, is_info, is_nccl }
     }
+}
+
+/// Returns whether a text before a line begins a quotation, such as the commands that `set -x` prints.
+fn is_quotation(head: &str) -> bool {
+    head.contains(['"', '\'', '`']) || head.starts_with("+ ")
+}
+
+/// Returns whether a text consists of what launchers and collectors write before a line.
+fn is_prefix(head: &str) -> bool {
+    !is_quotation(head) && PREFIX.as_ref().is_some_and(|prefix| prefix.is_match(head))
+}
+
+/// The process of a line that UCX wrote.
+fn ucx_process(line: &str) -> Option<(&str, u32)> {
+    let is_ucx = line.contains(" UCX ") || line.contains("] Caught signal ");
+    let found = UCX.as_ref().filter(|_| is_ucx)?.captures(line)?;
+    Some((found.name("host")?.as_str(), found["pid"].parse().ok()?))
 }
 
 /// The last `host:pid:tid [device]` of a text. A plugin writes its function between that and the level.
@@ -46,7 +85,8 @@ fn process(head: &str) -> Option<(&str, u32)> {
         let (host, process) = rest.rsplit_once(':')?;
         // A launcher puts `[1,0]<stdout>:` or `[trainer3]:` before it.
         let host = host.rsplit([':', ']', '/']).next()?;
-        (!host.is_empty()).then_some((host, process.parse().ok()?))
+        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+        (!host.is_empty() && host.bytes().all(is_name)).then_some((host, process.parse().ok()?))
     })
 }
 
@@ -56,6 +96,7 @@ pub(super) fn records(line: &str) -> Vec<&str> {
     while let Some(tag) = TAGS.iter().filter_map(|tag| line[from..].find(tag)).min().map(|at| from + at) {
         if from > 0
             && let Some((host, _)) = process(&line[from..tag])
+            && !is_quotation(&line[..from])
         {
             begins.push(host.as_ptr() as usize - line.as_ptr() as usize);
         }
@@ -82,9 +123,10 @@ fn pod(head: &str) -> Option<&str> {
 
 /// The line without the container runtime's format, its own or docker's JSON, and without colors.
 pub(super) fn unwrapped(line: &str) -> Cow<'_, str> {
-    if line.starts_with("{\"log\":")
+    if line.starts_with('{')
         && let Ok(serde_json::Value::Object(mut entry)) = serde_json::from_str(line)
-        && let Some(serde_json::Value::String(text)) = entry.get_mut("log").map(serde_json::Value::take)
+        && let Some(serde_json::Value::String(text)) =
+            LINE_KEYS.iter().find_map(|key| entry.shift_remove(*key))
     {
         return Cow::Owned(without_colours(text.trim_end()).into_owned());
     }
@@ -133,6 +175,7 @@ mod tests {
             (format!("[2026-03-13 22:26:02] {nccl}"), None),
             ("pod-0:12:34 [0] transport/net.cc:12 (f) NCCL INFO a".to_owned(), None),
             ("pod-0:12:34 [0] int create(a_t**):352 NCCL INFO NET/OFI a".to_owned(), None),
+            ("[1716918990.470197] [pod-0:12  :0]      ucp_worker.c:1888 UCX  INFO  a".to_owned(), None),
         ] {
             let origin = Origin::of(&line);
             assert_eq!((origin.process, origin.is_info), (Some(("pod-0", 12)), true), "{line}");
@@ -140,6 +183,34 @@ mod tests {
         }
         for line in ["hello world", "a b", "12:34 [0] NCCL INFO", "NCCL WARN x", ""] {
             assert_eq!(Origin::of(line).process, None, "{line}");
+        }
+    }
+
+    #[test]
+    fn quotations_are_no_lines_of_nccl() {
+        let nccl = "pod-0:12:34 [0] NCCL INFO Using network IB";
+        for line in [
+            format!("+ echo {nccl}"),
+            format!("+ echo '{nccl}'"),
+            format!("looking for \"{nccl}\""),
+            format!("looking for \"the line {nccl}\""),
+            "+ grep -c 'NCCL INFO Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0/GDRDMA' log".to_owned(),
+            "looking for NCCL INFO Using network IB".to_owned(),
+            "echo train NCCL INFO Using network IB".to_owned(),
+        ] {
+            let origin = Origin::of(&line);
+            assert_eq!((origin.process, origin.is_nccl), (None, false), "{line}");
+        }
+        for line in [
+            "",
+            "[pod/a/b] ",
+            "a-0 main ",
+            "[1,0]<stdout>:",
+            "2026-01-01T00:00:00Z ",
+            "0: ",
+            "(Ray pid=1, ip=2) ",
+        ] {
+            assert!(Origin::of(&format!("{line}NCCL INFO Using network IB")).is_nccl, "{line}");
         }
     }
 
@@ -156,6 +227,7 @@ mod tests {
     fn runtimes_and_colours_are_taken_off() {
         assert_eq!(unwrapped("2024-01-01T00:00:00.0Z stdout F a b"), "a b");
         assert_eq!(unwrapped("{\"log\":\"a \\u001b[36mb\\u001b[0m\\n\",\"stream\":\"stdout\"}"), "a b");
+        assert_eq!(unwrapped("{\"severity\":\"INFO\",\"message\":\"a b\"}"), "a b");
         assert_eq!(unwrapped("{\"log\": broken"), "{\"log\": broken");
         assert_eq!(unwrapped("\x1b[1;36ma\x1b[0m b \x1b"), "a b ");
     }
