@@ -21,7 +21,7 @@ pub(super) enum Format {
     Json,
 }
 
-const UNWRITABLE: &str = "standard output is closed or cannot be written";
+const UNWRITABLE: &str = "standard output cannot be written; a closed one counts as full";
 
 pub(super) struct Output {
     /// Colors are not removed: a manifest may contain escape sequences.

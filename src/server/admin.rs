@@ -96,12 +96,26 @@ fn ready(state: &State, query: Option<&str>) -> Response<ReplyBody> {
 /// The metrics as OpenMetrics for a client that accepts it, else in the older format of Prometheus.
 fn metrics(state: &State, headers: &HeaderMap) -> Response<ReplyBody> {
     state.metrics.nodes_age(state.nodes.load().ages(SystemTime::now()));
-    let mut accepted = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
-    if accepted.any(|value| value.contains("application/openmetrics-text")) {
+    let openmetrics = quality(headers, &["application/openmetrics-text"]);
+    if openmetrics > 0.0 && openmetrics >= quality(headers, &["text/plain", "text/*", "*/*"]) {
         let media_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
         return reply(StatusCode::OK, media_type, state.metrics.encode());
     }
     reply(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", state.metrics.encode_as_text())
+}
+
+/// The quality with which a client accepts one of these media ranges, the most specific one first (RFC 9110, 12.5.1).
+fn quality(headers: &HeaderMap, ranges: &[&str]) -> f64 {
+    let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    let accepted: Vec<&str> = accepted.flat_map(|value| value.split(',')).collect();
+    let of_range = |range: &&str| {
+        accepted.iter().find_map(|one| {
+            let mut parts = one.split(';').map(str::trim);
+            let is_range = parts.next().is_some_and(|name| name.eq_ignore_ascii_case(range));
+            is_range.then(|| parts.find_map(|part| part.strip_prefix("q=")?.parse().ok()).unwrap_or(1.0))
+        })
+    };
+    ranges.iter().find_map(of_range).unwrap_or(0.0)
 }
 
 /// The policies in use, each with its parameters, and the mode in which pods get them.

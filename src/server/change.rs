@@ -8,14 +8,31 @@ use tokio::time::{Duration, Instant};
 /// within its sync period of a minute.
 const RECENT: Duration = Duration::from_mins(1);
 
+/// The time without a review that shows a difference, after which the next one is the first sign of another change.
+const QUIET: Duration = Duration::from_mins(10);
+
 /// The last change after which policies and registered conditions may differ.
 #[derive(Debug, Default)]
-pub(super) struct Change(Mutex<Option<Instant>>);
+pub(super) struct Change(Mutex<Option<Last>>);
+
+#[derive(Debug, Clone, Copy)]
+struct Last {
+    change: Instant,
+    /// The last sign of it: itself, or a review that shows the difference.
+    sign: Instant,
+}
+
+impl Last {
+    fn now() -> Self {
+        let now = Instant::now();
+        Self { change: now, sign: now }
+    }
+}
 
 impl Change {
     /// Records a change of either.
     pub(super) fn begins(&self) {
-        *self.last() = Some(Instant::now());
+        *self.last() = Some(Last::now());
     }
 
     /// Records that they agree again. A later difference is a new change.
@@ -23,13 +40,17 @@ impl Change {
         *self.last() = None;
     }
 
-    /// Returns whether a review that shows a difference comes soon after a change. If none is known, the review is the
-    /// first sign of one: the server may not have seen the registration yet, or may not read it.
+    /// Returns whether a review that shows a difference comes soon after a change. If none is known, or the signs of the
+    /// last one are old, the review is the first sign of one: the server may not have seen the registration yet, or may
+    /// not read it.
     pub(super) fn is_recent(&self) -> bool {
-        self.last().get_or_insert_with(Instant::now).elapsed() < RECENT
+        let mut last = self.last();
+        let known = last.filter(|last| last.sign.elapsed() < QUIET).unwrap_or_else(Last::now);
+        *last = Some(Last { sign: Instant::now(), ..known });
+        known.change.elapsed() < RECENT
     }
 
-    fn last(&self) -> MutexGuard<'_, Option<Instant>> {
+    fn last(&self) -> MutexGuard<'_, Option<Last>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -48,9 +69,16 @@ mod tests {
         assert!(change.is_recent());
         advance(Duration::from_secs(1)).await;
         assert!(!change.is_recent());
-        change.begins();
+        // Such reviews go on, and never become a change of their own.
+        for _ in 0..100 {
+            advance(Duration::from_mins(9)).await;
+            assert!(!change.is_recent());
+        }
+        // They end, and begin anew.
+        advance(Duration::from_mins(10)).await;
         assert!(change.is_recent());
-        advance(Duration::from_hours(1)).await;
+        change.begins();
+        advance(Duration::from_mins(2)).await;
         assert!(!change.is_recent());
         change.ends();
         assert!(change.is_recent());

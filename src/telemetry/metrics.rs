@@ -220,7 +220,7 @@ impl Metrics {
         ours.register("reviews", "Reviews by policy, outcome, reason and mode", self.reviews.clone());
         ours.register(
             "pods_without_fabric",
-            "Pods with GPUs that requested the fabric and do not get it, by namespace",
+            "Pods that requested the fabric and do not get it, by namespace",
             self.without_fabric.clone(),
         );
         ours.register_with_unit(

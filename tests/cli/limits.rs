@@ -189,6 +189,22 @@ fn expressions_are_bounded() {
 }
 
 #[test]
+fn expressions_in_keys_are_bounded_too() {
+    let key = |number: usize| format!("\"{number}{}\": 1", "${'x'}".repeat(90));
+    let keys: Vec<String> = (0..150).map(key).collect();
+    let rule = format!("  rules: [{{name: r, annotations: {{{}}}}}]\n", keys.join(", "));
+    load(&rule).says(&["the policy has 13500 expressions, more than 10000"]);
+}
+
+/// At loading, steps are those of all policies.
+#[test]
+fn one_expression_of_a_policy_handles_no_more_than_that_of_a_pod() {
+    let nested = "${lists.range(3000).map(a, lists.range(3000))}";
+    load(&format!("  variables: {{v: \"{nested}\"}}\n{RULE}"))
+        .says(&["it handles more than 32 MiB of values"]);
+}
+
+#[test]
 fn the_values_of_policies_take_a_bounded_amount_of_memory() {
     let doubled = many(19, |at| format!("    v{}: \"${{v{} + v{}}}\"\n", at + 2, at + 1, at + 1));
     let text = format!("{RULE}  variables:\n    v1: [1, 2, 3, 4, 5, 6, 7, 8]\n{doubled}");

@@ -125,12 +125,8 @@ fn an_annotation_of_nodes_that_cannot_be_read_counts_as_absent() {
         let mut unreadable = pod(json!({}));
         unreadable["metadata"]["annotations"][NODES] = json!(text);
         for nodes in clusters() {
-            let mut wanted = injected(&policies, &pod(json!({})), &context(&nodes));
+            let wanted = injected(&policies, &pod(json!({})), &context(&nodes));
             let once = injected(&policies, &unreadable, &context(&nodes));
-            let annotations = &mut wanted["metadata"]["annotations"];
-            if annotations.get(NODES).is_none() {
-                annotations[NODES] = json!(text);
-            }
             assert_eq!(once, wanted, "{text}");
             assert!(once["metadata"]["annotations"][STAMP].is_string());
             for then in clusters() {
@@ -459,6 +455,7 @@ fn annotations_of_an_earlier_injection_that_the_pod_contradicts_count_as_absent(
     let of_gke = json!({TYPE: a3, "cloud.google.com/gke-accelerator": "nvidia-h100-mega-80gb"});
     let of_p4d =
         json!([{"labels": {TYPE: "p4d.24xlarge"}, "gpus": 8, "resources": {"vpc.amazonaws.com/efa": 4}}]);
+    let of_any = json!([{"labels": {}, "gpus": 8, "resources": {"vpc.amazonaws.com/efa": 4}}]);
     let with = |selector: &Value, annotations: Value| {
         let mut pod = pod(selector.clone());
         for (key, value) in annotations.as_object().unwrap() {
@@ -474,7 +471,14 @@ fn annotations_of_an_earlier_injection_that_the_pod_contradicts_count_as_absent(
             (&of_gke, json!({STAMP: stamp}), "gcp-tcpxo"),
             (&of_gke, json!({STAMP: stamp, NODES: of_p4d.to_string()}), "gcp-tcpxo"),
             (&p5, json!({STAMP: stamp, NODES: of_p4d.to_string()}), "aws-efa"),
+            // No injection writes one of them alone.
             (&p5, json!({NODES: of_p4d.to_string()}), "aws-efa"),
+            (&p5, json!({NODES: of_any.to_string()}), "aws-efa"),
+            (
+                &json!({"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}),
+                json!({NODES: of_p4d.to_string(), "fabric-injector.io/provider": "aws"}),
+                "aws-efa",
+            ),
             (
                 &json!({"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}),
                 json!({STAMP: stamp, NODES: of_p4d.to_string(), "fabric-injector.io/provider": "aws"}),
@@ -494,6 +498,19 @@ fn annotations_of_an_earlier_injection_that_the_pod_contradicts_count_as_absent(
             let new = injected["metadata"]["annotations"][STAMP].as_str().unwrap();
             assert!(new.starts_with(policy), "{new}");
         }
+        // Each alternative of the affinity excludes the nodes.
+        let excludes = |operator: &str| {
+            let mut pod = with(
+                &json!({}),
+                json!({STAMP: stamp, NODES: of_p4d.to_string(), "fabric-injector.io/provider": "aws"}),
+            );
+            let term = json!({"matchExpressions": [{"key": TYPE, "operator": operator, "values": ["p4d.24xlarge"]}]});
+            pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"] =
+                json!([term, term]);
+            settled(policies, pod, context).0
+        };
+        assert_eq!(excludes("NotIn")[0], "annotation_contradicted");
+        assert!(!excludes("In").contains(&"annotation_contradicted".to_owned()));
         // Skipped, where the machine has no fabric.
         let pod = with(&json!({TYPE: "g5.48xlarge"}), json!({STAMP: stamp, NODES: of_p4d.to_string()}));
         assert_eq!(settled(policies, pod, context).0[0], "annotation_contradicted");

@@ -262,7 +262,7 @@ fn a_pod_that_says_no_to_the_network_of_the_host_keeps_its_own() {
     assert_eq!(
         warnings,
         [(
-            "kept_field".to_owned(),
+            "host_network_denied".to_owned(),
             "`spec.hostNetwork` stays `false`; rule `host` would set `true`".to_owned()
         )]
     );

@@ -62,6 +62,22 @@ async fn the_metrics_are_those_of_the_webhook() {
     assert!(reply.text().ends_with("# EOF\n"));
 }
 
+#[tokio::test]
+async fn the_format_of_the_metrics_is_the_one_that_a_client_accepts_best() {
+    let server = Server::lab();
+    for (accept, is_open) in [
+        ("application/openmetrics-text", true),
+        ("text/plain;q=0.5, application/openmetrics-text; version=1.0.0", true),
+        ("application/openmetrics-text;q=0,text/plain", false),
+        ("text/plain;version=0.0.4;q=0.6,application/openmetrics-text;version=1.0.0;q=0.1", false),
+        ("*/*", false),
+    ] {
+        let reply = metrics(&server.state, Some(accept)).await;
+        let is_open_metrics = reply.header("content-type").starts_with("application/openmetrics-text");
+        assert_eq!(is_open_metrics, is_open, "{accept}");
+    }
+}
+
 /// The metrics for a client that accepts these media types.
 async fn metrics(state: &Arc<State>, accept: Option<&'static str>) -> Reply {
     let mut asked = request(Method::GET, "/metrics", None, "");

@@ -259,7 +259,7 @@ impl Policy {
             context.work.as_ref(),
             || {
                 let folded = fold(&self.definition, &key.values, selection, &work).map_err(first)?;
-                let bytes = folded.bytes;
+                let bytes = folded.bytes + key.bytes();
                 Ok((Arc::new(folded), bytes))
             },
         )
@@ -270,6 +270,11 @@ impl FoldKey {
     fn new(nodes: &KnownNodes, values: Vec<Value>, selection: &Selection) -> Self {
         let read = if nodes.expressions_read(selection) { nodes.read_of(selection) } else { Value::Null };
         Self { values, read }
+    }
+
+    /// The bytes that it takes in memory. The folded policy has the same values and labels once more.
+    fn bytes(&self) -> usize {
+        2 * (self.values.iter().map(bytes_of).sum::<usize>() + bytes_of(&self.read))
     }
 }
 
@@ -373,6 +378,12 @@ mod tests {
         let most = MOST_OTHERS / in_zone(0).bytes;
         (1..most + 10).for_each(|zone| drop(in_zone(zone)));
         assert!((most / 2..=most).contains(&policy.others.len()), "{}", policy.others.len());
+        // A long value is in the key, in the node and in the variable.
+        let long = |zone: usize| {
+            drop(resolved(&policy, &[("zone", &[&format!("{zone}{}", "x".repeat(700_000))])], 1))
+        };
+        (0..40).for_each(long);
+        assert!(policy.others.len() <= MOST_OTHERS / (3 * 700_000), "{}", policy.others.len());
     }
 
     #[test]

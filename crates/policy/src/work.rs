@@ -113,6 +113,11 @@ impl Work {
         Self(Arc::new(Counter { done, known, memory, limits, stopped }))
     }
 
+    /// Returns whether this is the work to load policies, or work without an input.
+    pub(crate) fn is_of_policies(&self) -> bool {
+        self.0.limits.memory == MEMORY_OF_POLICIES
+    }
+
     /// Ends the work, from any thread.
     pub fn stop(&self) {
         self.0.stopped.store(true, Ordering::Relaxed);

@@ -208,7 +208,7 @@ fn unread(error: &String) -> Finding {
 
 /// A check of an object that was not found, which another line reports.
 fn absent(what: &str) -> Finding {
-    unread(&format!("{what} was not found"))
+    (Status::Warn, format!("not applicable: {what} was not found"), String::new())
 }
 
 /// The same of an object in a list, which may not be readable.

@@ -306,7 +306,7 @@ impl<'c> Walk<'c> {
         let keep_busy = join_all((0..16).map(|_| send()));
         tokio::select! {
             _ = keep_busy => {}
-            () = self.pods("overload", 60, &template) => {}
+            () = self.pods("overload, failurePolicy: Ignore", 60, &template) => {}
         }
     }
 }
@@ -314,7 +314,8 @@ impl<'c> Walk<'c> {
 pub(super) async fn each_way_in_which_a_pod_misses_the_fabric_is_reported(cluster: &Cluster) {
     let mut walk = Walk::new(cluster).await;
     nodes::remove_gpus(&cluster.api).await;
-    let clouds = json!({"server": {"log": "debug"}});
+    let on_host = json!({"oci": {"rdmaAttachment": "hostNetwork"}});
+    let clouds = json!({"server": {"log": "debug"}, "multinodeNetworking": on_host});
     cluster.ensure(&clouds).await;
     leave_nodes_that_are_gone(cluster).await;
     bring_up(cluster, NODES).await;

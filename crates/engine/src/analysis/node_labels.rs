@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use fabric_policy::matcher::{LabelsRead, Selection, spellings};
-use fabric_policy::nodes::{expressions, terms};
+use fabric_policy::nodes::{NodeKind, expressions, terms};
 use fabric_policy::{PodContext, Policy, SelectedLabel};
 
 use super::containers::{containers, total_gpus};
@@ -52,13 +52,13 @@ fn labels_of(spec: &Value, labels: &BTreeSet<String>, context: &PodContext) -> V
     labels.iter().filter_map(of).collect()
 }
 
-/// A label of which the pod selects other values than the nodes have that an earlier injection recorded, with their
+/// What the pod selects by a label of which the nodes have another value that an earlier injection recorded, and that
 /// value. The pod fitted these nodes, so its manifest has changed since. `policy` is the one that recorded them.
 pub(crate) fn contradicted_label(
     policy: Option<&Policy>,
     pod: &Value,
     context: &PodContext,
-) -> Option<(SelectedLabel, SelectedLabel)> {
+) -> Option<(String, SelectedLabel)> {
     let kinds = recorded(pod)?;
     // A pod that is bound to a node is there, whatever it selects.
     if pod["spec"]["nodeName"].as_str().is_some_and(|name| !name.is_empty()) {
@@ -68,12 +68,35 @@ pub(crate) fn contradicted_label(
     if let Some(LabelsRead::These(read)) = policy.map(Policy::labels) {
         labels.extend(read.iter().cloned());
     }
-    labels_of(&pod["spec"], &labels, context).into_iter().find_map(|selected| {
+    let selected = labels_of(&pod["spec"], &labels, context).into_iter().find_map(|selected| {
         let mut values = kinds.iter().map(|kind| kind.labels.get(&selected.label));
         let other = values.find(|value| value.is_none_or(|value| !selected.values.contains(value)))?;
         let values = other.cloned().into_iter().collect();
-        Some((selected.clone(), SelectedLabel { label: selected.label, values }))
-    })
+        Some((selected.to_string(), SelectedLabel { label: selected.label, values }))
+    });
+    selected.or_else(|| kinds.iter().find_map(|kind| excluded_label(&pod["spec"], kind, context)))
+}
+
+/// A label of a kind of nodes, with its value, that each alternative of the pod's affinity excludes.
+fn excluded_label(spec: &Value, kind: &NodeKind, context: &PodContext) -> Option<(String, SelectedLabel)> {
+    let mut found = None;
+    for term in terms(spec) {
+        let excluded = expressions(term).find_map(|expression| {
+            let label =
+                spellings(expression["key"].as_str()?).find(|label| kind.labels.contains_key(*label))?;
+            let value = &kind.labels[label];
+            let values = expression["values"].as_array().map_or(&[][..], Vec::as_slice);
+            let is_excluded = match expression["operator"].as_str()? {
+                "NotIn" => values.iter().filter_map(Value::as_str).any(|one| one.eq_ignore_ascii_case(value)),
+                operator => operator == "DoesNotExist",
+            };
+            let known = SelectedLabel { label: label.to_owned(), values: vec![value.clone()] };
+            let goes_on = context.goes_on(2 + values.len());
+            (goes_on && is_excluded).then(|| (format!("others than those with {known}"), known))
+        });
+        found = Some(excluded?);
+    }
+    found
 }
 
 /// The values of a label that the pod selects by `nodeSelector` or by required node affinity; empty for any value.

@@ -37,11 +37,15 @@ impl PolicySet {
     }
 
     fn contradiction(&self, pod: &Value, context: &PodContext) -> Option<WarningKind> {
+        if !pod["metadata"]["annotations"][STAMP].is_string() {
+            let (selected, recorded) = ("any".to_owned(), format!("a pod with `{STAMP}`"));
+            return Some(WarningKind::AnnotationContradicted { selected, recorded });
+        }
         let matching: Vec<&Policy> =
             self.policies.iter().filter(|policy| matches(policy, pod, context)).collect();
         let before = stamped(pod).and_then(|name| matching.iter().find(|policy| policy.name() == name));
         if let Some((selected, recorded)) = contradicted_label(before.copied(), pod, context) {
-            let (selected, recorded) = (selected.to_string(), format!("nodes with {recorded}"));
+            let recorded = format!("nodes with {recorded}");
             return Some(WarningKind::AnnotationContradicted { selected, recorded });
         }
         let provider = before.filter(|_| self.several_providers)?.definition().provider.as_str();

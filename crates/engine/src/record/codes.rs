@@ -104,6 +104,8 @@ impl Warning {
         "nodes_disagree",
         "no_node_fits",
         "capability_without_root",
+        "device_denied",
+        "host_network_denied",
         "privilege_conflict",
         "excluded",
         "no_such_container",
@@ -123,8 +125,10 @@ impl Warning {
     /// policies.
     pub const LEAVE_TCP: &[&str] = &[
         "capability_without_root",
+        "device_denied",
         "fabric_disabled",
         "fewer_gpus_than_node",
+        "host_network_denied",
         "instance_type_without_fabric",
         "other_fi_provider",
         "privilege_denied",
@@ -150,9 +154,19 @@ impl Warning {
         match &self.kind {
             WarningKind::Kept { what: Kept::Env, .. } => "kept_env",
             WarningKind::Kept { what: Kept::Mount, .. } => "kept_mount",
+            WarningKind::Kept { what: Kept::Device, seen, .. }
+                if seen == "0" && !self.path.contains("hugepages-") =>
+            {
+                "device_denied"
+            }
             WarningKind::Kept { what: Kept::Device, .. } => "kept_device",
             WarningKind::Kept { what: Kept::Annotation, .. } => "kept_annotation",
             WarningKind::Kept { what: Kept::Container, .. } => "kept_container",
+            WarningKind::Kept { what: Kept::Field, .. } | WarningKind::Excluded { .. }
+                if self.path.ends_with("hostNetwork") =>
+            {
+                "host_network_denied"
+            }
             WarningKind::Kept { what: Kept::Field, .. } => "kept_field",
             WarningKind::Replaced { .. } => "replaced",
             WarningKind::RenamedVolume { .. } => "renamed_volume",

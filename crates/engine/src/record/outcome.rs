@@ -20,7 +20,8 @@ pub struct Mutation {
 }
 
 impl Mutation {
-    /// The code that says why a pod with GPUs requests the fabric and does not get it; `None` for other pods.
+    /// The code that says why a pod requests the fabric and does not get it; `None` for other pods, and for those without
+    /// GPUs that are left alone.
     pub fn without_fabric(&self) -> Option<&str> {
         match &self.outcome {
             Outcome::Mutated(_) => {

@@ -79,7 +79,12 @@ pub(crate) fn bound(
 ) -> Result<Bindings<'static, 'static>, Vec<EvaluationError>> {
     let mut bindings = Bindings::default();
     bindings.count_by(Some(work.clone()));
-    bindings.set("node", &selection.node());
+    let node = selection.node();
+    if !work.takes_memory(bytes_of(&node)) {
+        // The caller reports the end of the work.
+        return Err(Vec::new());
+    }
+    bindings.set("node", &node);
     for (parameter, value) in definition.by_node().zip(values) {
         match (parameter.kind, value.as_f64()) {
             (ParameterType::Number, Some(number)) => bindings.set_double(&parameter.name, number),

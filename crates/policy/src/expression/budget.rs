@@ -189,12 +189,19 @@ impl Counting {
         context: &Context<'_, '_>,
         work: Option<&Work>,
     ) -> Result<cel::Value, ExecutionError> {
-        let work = work.cloned().unwrap_or_else(|| Work::of_steps(BUDGET));
+        // Loading has steps for many evaluations, of which one could fill the memory.
+        let of_input = work.filter(|work| !work.is_of_policies()).cloned();
+        let budget = of_input.unwrap_or_else(|| Work::of_steps(BUDGET));
         let mut scope = context.new_inner_scope();
-        scope.add_variable_as_val(VARIABLE, Box::new(Budget(work.clone())));
+        scope.add_variable_as_val(VARIABLE, Box::new(Budget(budget.clone())));
         let result = cel::Value::resolve(&self.0, &scope);
+        let loading = work.filter(|work| work.is_of_policies());
+        let is_over = loading.is_some_and(|loading| {
+            loading.count_all(&budget);
+            loading.ended().is_some()
+        });
         // `||` and `exists` continue after an error.
-        if work.ended().is_some() { Err(exhausted()) } else { result }
+        if budget.ended().is_some() || is_over { Err(exhausted()) } else { result }
     }
 }
 

@@ -46,13 +46,17 @@ impl Header {
 /// The most expressions of a policy.
 const MAX_EXPRESSIONS: usize = 10_000;
 
-/// The number of expressions in a tree, without conditions.
+/// The number of expressions in the texts and keys of a tree. Those of conditions are their whole texts, which do not
+/// count.
 fn expressions_in(node: &Node) -> usize {
+    let count = |text: &str| text.matches("${").count();
     match &node.content {
-        Content::Scalar { value: Scalar::String(text), .. } => text.matches("${").count(),
+        Content::Scalar { value: Scalar::String(text), .. } => count(text),
         Content::Scalar { .. } => 0,
         Content::List(items) => items.iter().map(expressions_in).sum(),
-        Content::Map(entries) => entries.iter().map(|entry| expressions_in(&entry.value)).sum(),
+        Content::Map(entries) => {
+            entries.iter().map(|entry| count(&entry.key) + expressions_in(&entry.value)).sum()
+        }
     }
 }
 

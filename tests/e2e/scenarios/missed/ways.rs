@@ -44,6 +44,13 @@ pub(super) fn of_clouds() -> Vec<(&'static str, Value)> {
         ("trigger_value", p5(&|template| template["metadata"]["annotations"][TRIGGER] = json!("yes"))),
         ("annotation_limit", p5(&crowded)),
         ("capability_without_root", p5(&context(json!({"runAsUser": 1000})))),
+        (
+            "device_denied",
+            p5(&|template| {
+                template["spec"]["containers"][0]["resources"]["limits"]["vpc.amazonaws.com/efa"] = json!(0);
+            }),
+        ),
+        ("host_network_denied", on("BM.GPU.H100.8", |template| template["spec"]["hostUsers"] = json!(false))),
         ("fabric_disabled", on("Standard_ND96isr_H100_v5", env("NCCL_IB_DISABLE", "1"))),
         (
             "fewer_gpus_than_node",

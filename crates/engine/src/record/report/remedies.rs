@@ -134,6 +134,15 @@ fn each_remedy_is_in_the_first_256_characters() {
     // The codes of other kinds of values, and of values outside of a security context.
     assert_eq!(
         missing,
-        [&"kept_mount", &"kept_device", &"kept_annotation", &"kept_container", &"kept_field", &"excluded"]
+        [
+            &"kept_mount",
+            &"kept_device",
+            &"kept_annotation",
+            &"kept_container",
+            &"kept_field",
+            &"device_denied",
+            &"host_network_denied",
+            &"excluded",
+        ]
     );
 }
