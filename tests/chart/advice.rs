@@ -53,11 +53,16 @@ pub(crate) fn the_templates_of_a_workload_and_its_owner_decide_whether_it_is_sen
     }
     let owned = |kind: &str, controller: Value| {
         let mut job = job("a", 1);
-        job["metadata"]["ownerReferences"] = json!([{"kind": kind, "name": "s", "controller": controller}]);
+        let (version, kind) = kind.rsplit_once('/').unwrap_or(("jobset.x-k8s.io/v1alpha2", kind));
+        let owner = json!({"apiVersion": version, "kind": kind, "name": "s", "controller": controller});
+        job["metadata"]["ownerReferences"] = json!([owner]);
         job
     };
     assert!(!is_sent(conditions, None, &owned("JobSet", json!(true))));
     assert!(is_sent(conditions, None, &owned("JobSet", json!(false))));
+    // The kind of another group has the same name.
+    assert!(!is_sent(conditions, None, &owned("batch.volcano.sh/v1alpha1/Job", json!(true))));
+    assert!(is_sent(conditions, None, &owned("company.example/v1/Job", json!(true))));
     // The API server does not send such an owner, so that this one is the first that can be reviewed.
     assert!(is_sent(conditions, None, &owned("CompanyJob", json!(true))));
     let mut referenced = owned("JobSet", json!(false));
@@ -110,8 +115,9 @@ pub(crate) fn every_kind_that_lint_knows_is_sent_and_its_pods_are_watched(helm: 
     assert_eq!(conditions[1]["name"], "changes-templates");
     let only = json!([conditions[1]]);
     for (name, paths) in &known {
-        let owned = json!({"metadata": {"ownerReferences": [{"kind": name.split_once('.').unwrap().0,
-            "controller": true}]}});
+        let (kind, group) = name.split_once('.').unwrap();
+        let owner = json!({"apiVersion": format!("{group}/v1"), "kind": kind, "controller": true});
+        let owned = json!({"metadata": {"ownerReferences": [owner]}});
         assert!(!is_sent_of("apps/deployments", &json!([conditions[0]]), None, &owned), "{name}");
         for path in paths {
             // The field of `spec`, with what is in it.
