@@ -13,7 +13,7 @@ use fabric_injector::server::{MAX_BODY, SHORT, SHORT_STEPS};
 use fabric_policy::PodContext;
 use fabric_policy::nodes::Nodes;
 use fabric_policy::work::Work;
-use fabric_tools::lint::lint;
+use fabric_tools::lint::{self, lint};
 use fabric_yaml::json::bytes_of;
 use serde_json::{Value, json};
 
@@ -301,8 +301,7 @@ fn what_takes_too_long_is_refused() {
 }
 
 /// Workloads of the same size, of other shapes.
-fn workloads() -> Vec<(&'static str, Value)> {
-    let part = if cfg!(debug_assertions) { 10 } else { 1 };
+fn workloads(part: usize) -> Vec<(&'static str, Value)> {
     let small = json!({"spec": {"containers": [{"name": "a", "image": "x", "resources": {"limits": {"nvidia.com/gpu": 8}}}]}});
     let pods = |count: usize| list(count / part, |_| small.clone());
     let keys = |count: usize, key: &str| -> serde_json::Map<String, Value> {
@@ -419,6 +418,16 @@ fn on_nodes(container: &Value, labels: &[(&str, Value)]) -> Value {
         "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}}})
 }
 
+/// Reviews of workloads of the size that is evaluated at once.
+fn small_workloads() -> Vec<(&'static str, String)> {
+    let parts = [10, 30, 100, 300, 1_000, 3_000].map(workloads);
+    let fits = |at: usize| {
+        let review = |part: &Vec<(&'static str, Value)>| (part[at].0, review(&part[at].1));
+        parts.iter().map(review).find(|(_, body)| body.len() <= SHORT)
+    };
+    (0..parts[0].len()).filter_map(fits).collect()
+}
+
 /// A pod that selects other values of the labels of each policy, each time: nothing is known of them.
 fn unknown_nodes(policies: &PolicySet, random: &mut fastrand::Rng) -> Value {
     let mut values: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -444,7 +453,7 @@ fn unknown_nodes(policies: &PolicySet, random: &mut fastrand::Rng) -> Value {
 }
 
 /// Evaluates a review as the server does at once; the milliseconds, and whether it ends.
-fn at_once(policies: &PolicySet, body: &str) -> (f64, bool) {
+fn at_once(policies: &PolicySet, nodes: Option<&Arc<Nodes>>, body: &str, is_pod: bool) -> (f64, bool) {
     let reviewer = Reviewer {
         policies,
         evaluate: &mutate,
@@ -453,9 +462,14 @@ fn at_once(policies: &PolicySet, body: &str) -> (f64, bool) {
         has_changed: &|| false,
     };
     let work = Work::of_input(body.len()).at_most(SHORT_STEPS);
-    let context = PodContext { work: Some(work.clone()), ..PodContext::default() };
+    let context =
+        PodContext { work: Some(work.clone()), nodes: nodes.map(Arc::clone), ..PodContext::default() };
     let begun = Instant::now();
-    reviewer.answer(body.as_bytes(), context).unwrap();
+    if is_pod {
+        reviewer.answer(body.as_bytes(), context).unwrap();
+    } else {
+        lint::answer(policies, Mode::Inject, body.as_bytes(), &context).unwrap();
+    }
     (begun.elapsed().as_secs_f64() * 1e3, work.ended().is_none())
 }
 
@@ -465,6 +479,8 @@ fn at_once(policies: &PolicySet, body: &str) -> (f64, bool) {
 fn no_evaluation_takes_long_on_the_thread_that_serves_reviews() {
     let mut random = fastrand::Rng::with_seed(48);
     let pods = large_for_their_size();
+    let cluster: Vec<Arc<Nodes>> =
+        (0..5).map(|_| nodes(&Size { nodes: 5_000, taints: 3, ..USUAL })).collect();
     let mut too_long: Vec<String> = Vec::new();
     for (name, policies) in sets() {
         let mut report = |what: &str, milliseconds: f64, ends: bool| {
@@ -477,17 +493,25 @@ fn no_evaluation_takes_long_on_the_thread_that_serves_reviews() {
             too_long
                 .extend((milliseconds >= LONGEST).then(|| format!("{name} {what}: {milliseconds:.1} ms")));
         };
-        for (what, pod) in &pods {
-            let body = review(pod);
-            assert!(body.len() <= SHORT);
-            // The least of some runs, because others use the machine, too.
-            let runs = [(); 5].map(|()| at_once(policies, &body));
-            let (least, ends) = runs.into_iter().min_by(|one, other| one.0.total_cmp(&other.0)).unwrap();
-            report(what, least, ends);
+        let with_nodes =
+            pods.iter().map(|(what, pod)| (format!("{what}, nodes"), Some(&cluster), review(pod), true));
+        let with_nodes: Vec<_> = if name == "all" { with_nodes.collect() } else { Vec::new() };
+        let alone = pods.iter().map(|(what, pod)| (what.clone(), None, review(pod), true));
+        let of_workloads =
+            small_workloads().into_iter().map(|(what, body)| (what.to_owned(), None, body, false));
+        for (what, nodes, body, is_pod) in alone.chain(with_nodes).chain(of_workloads) {
+            assert!(body.len() <= SHORT, "{what}");
+            // The least of some runs, because others use the machine, too. The first one finds nothing that is kept.
+            let fresh = nodes.map(|nodes: &Vec<Arc<Nodes>>| nodes.iter().map(Some).collect());
+            let runs = fresh.unwrap_or_else(|| vec![None; 5]).into_iter();
+            let runs = runs.map(|nodes| at_once(policies, nodes, &body, is_pod));
+            let (least, ends) = runs.min_by(|one, other| one.0.total_cmp(&other.0)).unwrap();
+            report(&what, least, ends);
         }
         // Each of them once, because the second evaluation finds what the first one kept. One of a few may be disturbed.
-        let mut times: Vec<_> =
-            (0..60).map(|_| at_once(policies, &review(&unknown_nodes(policies, &mut random)))).collect();
+        let mut times: Vec<_> = (0..60)
+            .map(|_| at_once(policies, None, &review(&unknown_nodes(policies, &mut random)), true))
+            .collect();
         times.sort_by(|one, other| one.0.total_cmp(&other.0));
         let (most, ends) = times[56];
         report("unknown nodes", most, ends);
@@ -499,7 +523,7 @@ fn no_evaluation_takes_long_on_the_thread_that_serves_reviews() {
 #[test]
 fn the_checks_of_workloads_end() {
     let (_, all) = &sets()[sets().len() - 1];
-    for (what, workload) in workloads() {
+    for (what, workload) in workloads(if cfg!(debug_assertions) { 10 } else { 1 }) {
         let text = workload.to_string();
         let (work, begun) = (Work::of_input(text.len()), Instant::now());
         let piece = RawDocument::new(text.clone().into_bytes());

@@ -247,6 +247,22 @@ async fn no_namespace_delays_or_excludes_the_others() {
     assert!(peak < 256 << 20, "{peak}");
 }
 
+/// The cache of policies for nodes has their labels as keys, which may be as long as a pod.
+#[tokio::test]
+async fn long_values_of_labels_take_little_memory() {
+    let site = Site::new();
+    let server = site.serve_aws(&[]).await;
+    let client = site.client(&server);
+    let mut pod = pod();
+    for number in 0..120 {
+        let value = format!("{number}-{}", "x".repeat(700_000));
+        pod["spec"]["nodeSelector"] = json!({"nvidia.com/gpu.product": value});
+        client.post(review("long", &pod)).await.unwrap();
+    }
+    let peak = server.peak_memory();
+    assert!(peak < 128 << 20, "{peak}");
+}
+
 /// A review that would take gigabytes is refused before it takes them.
 #[tokio::test]
 async fn very_many_containers_take_little_memory() {

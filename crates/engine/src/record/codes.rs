@@ -138,15 +138,16 @@ impl Warning {
     ];
 
     /// Returns whether the warning requires action: the pod gets less than the policy has for it, or a value that may
-    /// be wrong. A value of the pod that stays is the choice of its author.
+    /// be wrong. A value of the pod that stays is the choice of its author, unless it leaves TCP.
     pub fn asks_for_action(&self) -> bool {
-        !matches!(
+        let is_choice = matches!(
             self.kind,
             WarningKind::Kept { .. }
                 | WarningKind::Replaced { .. }
                 | WarningKind::RenamedVolume { .. }
                 | WarningKind::NotInFile { .. }
-        )
+        );
+        !is_choice || Self::LEAVE_TCP.contains(&self.code())
     }
 
     /// The stable code, for programs.
