@@ -37,6 +37,10 @@ pub(super) struct Arguments {
     /// Keep reading until there is a verdict, or until Ctrl-C. Logs rotate away: begin while the job starts
     #[arg(long, requires = "cluster", conflicts_with = "files")]
     follow: bool,
+    /// Where the logs do not show the network, run a script in each pod with devices, which reads the counters of its
+    /// adapters. It takes four seconds, and needs the right to `create` `pods/exec`
+    #[arg(long, requires = "cluster", conflicts_with = "files")]
+    exec: bool,
     /// The namespace of the pods [default: that of the kubeconfig]
     #[arg(short, long, value_name = "NAME", value_parser = namespace, requires = "cluster", conflicts_with = "files")]
     namespace: Option<String>,
@@ -91,6 +95,7 @@ impl Arguments {
             selector: self.selector.as_deref(),
             job: self.job.as_deref(),
             follow: self.follow,
+            exec: self.exec,
         }
     }
 

@@ -29,6 +29,7 @@ const MOST_PRINTED: u64 = 64 << 10;
 pub(super) async fn gather(
     client: &Client,
     pods: &BTreeMap<String, Value>,
+    exec: bool,
     log: &mut Log<'_>,
 ) -> Vec<String> {
     let mut failures = Vec::new();
@@ -51,8 +52,14 @@ pub(super) async fn gather(
     if let Err(error) = compare_nodes(client, pods, log).await {
         failures.push(format!("the devices of the nodes are not compared: {error:#}"));
     }
-    if Diagnosis::of(log).verdict == Verdict::Unknown {
+    if Diagnosis::of(log).verdict != Verdict::Unknown {
+        return failures;
+    }
+    if exec {
         failures.extend(count(client, pods, log).await);
+    } else if pods.values().any(may_be_counted) {
+        let hint = "hint: `--exec` may show it while the job runs: it reads the counters of the adapters in each pod";
+        failures.push(hint.to_owned());
     }
     failures
 }
@@ -78,6 +85,13 @@ async fn compare_nodes(
         }
     }
     Ok(())
+}
+
+/// Returns whether the counters in a pod may prove the fabric.
+fn may_be_counted(pod: &Value) -> bool {
+    container_with_devices(pod).is_some()
+        && pod["spec"]["hostPID"] != true
+        && pod["status"]["phase"] == "Running"
 }
 
 /// Adds the counters of the adapters of running pods.

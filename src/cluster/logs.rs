@@ -1,6 +1,7 @@
 //! The pods of a job, and their logs.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
 use futures_util::AsyncReadExt;
@@ -8,7 +9,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::{ListParams, LogParams};
 use kube::{Api, Client};
 use serde_json::Value;
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use tokio::time::{Duration, Instant, interval};
 
 use fabric_nccl::{Diagnosis, Knowledge, Log, Verdict};
@@ -16,6 +17,8 @@ use fabric_nccl::{Diagnosis, Knowledge, Log, Verdict};
 use super::api::{cause, client_to_stream};
 use super::evidence;
 
+/// The limit on logs that are read at once.
+const MOST_STREAMS: usize = 256;
 /// The bytes that are read at once.
 const BLOCK: usize = 64 << 10;
 /// How long `--follow` continues after the first verdict: the other ranks connect at about the same time.
@@ -34,6 +37,8 @@ pub(crate) struct Selection<'a> {
     pub(crate) job: Option<&'a str>,
     /// Keeps reading until there is a verdict.
     pub(crate) follow: bool,
+    /// Runs a script in the pods whose logs do not show the network.
+    pub(crate) exec: bool,
 }
 
 /// A part of a log that ends with a line, or why there is none.
@@ -58,10 +63,10 @@ pub(crate) async fn read(
     for pod in pods.values() {
         log.add_pod(pod);
     }
-    let mut failures = read_logs(&client, &api, &pods, selection.follow, log).await;
+    let mut failures = read_logs(&client, &api, &pods, selection, log).await;
     if Diagnosis::of(log).verdict != Verdict::Fabric {
         let more = tokio::select! {
-            more = evidence::gather(&client, &pods, log) => more,
+            more = evidence::gather(&client, &pods, selection.exec, log) => more,
             _ = tokio::signal::ctrl_c() => vec!["the cluster was not asked to the end".to_owned()],
         };
         failures.extend(more);
@@ -95,20 +100,36 @@ async fn read_logs(
     client: &Client,
     api: &Api<Pod>,
     pods: &BTreeMap<String, Value>,
-    follow: bool,
+    selection: &Selection<'_>,
     log: &mut Log<'_>,
 ) -> Vec<String> {
-    let (sender, mut pieces) = mpsc::channel(64);
+    let (follow, (sender, mut pieces)) = (selection.follow, mpsc::channel(64));
+    let (streams, mut unread) = (Arc::new(Semaphore::new(MOST_STREAMS)), 0);
     for (name, pod) in pods {
         let containers = pod["spec"]["containers"].as_array().into_iter().flatten();
         for container in containers.filter_map(|container| container["name"].as_str()) {
-            let (api, sender) = (api.clone(), sender.clone());
+            let permit = Arc::clone(&streams).try_acquire_owned().ok();
+            // A log that is followed has no end.
+            if follow && permit.is_none() {
+                unread += 1;
+                continue;
+            }
+            let (api, sender, streams) = (api.clone(), sender.clone(), Arc::clone(&streams));
             let (name, container) = (name.clone(), container.to_owned());
-            tokio::spawn(async move { stream(&api, name, container, follow, &sender).await });
+            tokio::spawn(async move {
+                let _permit = match permit {
+                    Some(permit) => Ok(permit),
+                    None => streams.acquire_owned().await,
+                };
+                stream(&api, name, container, follow, &sender).await;
+            });
         }
     }
     drop(sender);
     let mut failures = Vec::new();
+    if unread > 0 {
+        failures.push(format!("{unread} more logs are not followed: at most {MOST_STREAMS} are at once"));
+    }
     let (mut tick, mut since) = (interval(Duration::from_secs(1)), None::<Instant>);
     let mut counted = Instant::now();
     loop {
@@ -125,7 +146,7 @@ async fn read_logs(
                 let diagnosis = Diagnosis::of(log);
                 if diagnosis.verdict == Verdict::Unknown {
                     since = None;
-                    if counted.elapsed() >= COUNTING {
+                    if selection.exec && counted.elapsed() >= COUNTING {
                         // Failures to read them are reported at the end.
                         tokio::select! {
                             _ = evidence::count(client, pods, log) => {}

@@ -117,8 +117,8 @@ pub(crate) fn every_kind_that_lint_knows_is_sent_and_its_pods_are_watched(helm: 
     for (name, paths) in &known {
         let (kind, group) = name.split_once('.').unwrap();
         let owner = json!({"apiVersion": format!("{group}/v1"), "kind": kind, "controller": true});
-        let owned = json!({"metadata": {"ownerReferences": [owner]}});
-        assert!(!is_sent_of("apps/deployments", &json!([conditions[0]]), None, &owned), "{name}");
+        let workload = json!({"metadata": {"ownerReferences": [owner]}});
+        assert!(!is_sent_of("apps/deployments", &json!([conditions[0]]), None, &workload), "{name}");
         for path in paths {
             // The field of `spec`, with what is in it.
             let field = path.strip_prefix("/spec/").unwrap().split('/').next().unwrap();

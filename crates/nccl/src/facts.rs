@@ -209,6 +209,11 @@ impl Process {
         self.paths.union(&self.networks).chain(of_ucx)
     }
 
+    /// Returns whether a line names a cause.
+    pub(super) fn has(&self, cause: Option<usize>) -> bool {
+        self.causes.iter().any(|named| Some(named.cause) == cause)
+    }
+
     /// Returns whether the process says anything about a communicator of NCCL.
     pub(super) fn is_rank_of_nccl(&self) -> bool {
         self.size > 0 || self.has_socket || !self.networks.is_empty() || !self.paths.is_empty() || self.nvlink

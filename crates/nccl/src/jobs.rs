@@ -6,7 +6,7 @@ use super::counters::Traffic;
 use super::facts::{MOST_NAMES, Named, Position, Process};
 use super::groups::groups;
 use super::knowledge::{Cause, Knowledge, NetworkKind};
-use super::log::Log;
+use super::log::{Levels, Log};
 use super::verdict::Verdict;
 
 /// The diagnosis of the jobs in logs.
@@ -42,8 +42,9 @@ pub struct Job {
     pub interfaces: BTreeSet<String>,
     pub topologies: BTreeSet<String>,
     pub machines: BTreeSet<String>,
-    /// Whether the connections use GPUDirect RDMA; `None` if no line says it.
+    /// Whether all connections use GPUDirect RDMA, and whether any does; `None` if no line says it.
     pub gpu_direct: Option<bool>,
+    pub has_gpu_direct: bool,
     /// True if `NVLink` connects its nodes.
     pub is_mnnvl: bool,
     pub ranks: Vec<Rank>,
@@ -83,20 +84,13 @@ pub struct Reason {
     is_before: bool,
 }
 
-/// The levels of NCCL's lines in all logs, also of those that say nothing.
-#[derive(Debug, Clone, Copy)]
-struct Levels {
-    has_info: bool,
-    has_warning: bool,
-}
-
 impl Diagnosis {
     /// Judges the lines that are read so far.
     pub fn of(log: &mut Log<'_>) -> Self {
         log.end();
         let knowledge = log.knowledge;
         log.connect_tested();
-        let levels = Levels { has_info: log.has_info, has_warning: log.has_warning };
+        let levels = log.levels;
         let mut jobs: Vec<Job> =
             groups(&log.processes).iter().map(|processes| Job::of(processes, levels, knowledge)).collect();
         for at in 0..jobs.len() {
@@ -145,6 +139,8 @@ impl Job {
             .collect();
         let with: u64 = processes.iter().map(|process| process.with_gdr).sum();
         let without: u64 = processes.iter().map(|process| process.without_gdr).sum();
+        // Also where its connections say that it is on.
+        let is_off = processes.iter().any(|process| process.has(knowledge.cause_of("no_gdr")));
         let mut job = Self {
             verdict: Verdict::Unknown,
             reason: None,
@@ -159,7 +155,8 @@ impl Job {
             interfaces: all(&|process| process.interface.as_ref()),
             topologies: all(&|process| process.topology.as_ref()),
             machines: all(&|process| process.machine.as_ref()),
-            gpu_direct: (with + without > 0).then_some(without == 0),
+            gpu_direct: (with + without > 0 || is_off).then_some(without == 0 && !is_off),
+            has_gpu_direct: with > 0,
             is_mnnvl: processes.iter().any(|process| process.is_mnnvl || process.nvlink),
             ranks,
             traffic: None,
@@ -232,7 +229,7 @@ impl Job {
             self.verdict = Verdict::Mixed;
         } else if !self.spans_nodes(processes) {
             return unknown("no_nodes");
-        } else if tcp > 0 && self.may_use_nvlink(processes) {
+        } else if tcp > 0 && Self::may_use_nvlink(processes) {
             return unknown("not_connected");
         } else if tcp > 0 {
             self.verdict = Verdict::Tcp;
@@ -267,7 +264,7 @@ impl Job {
     }
 
     /// Returns whether a rank is in one `NVLink` domain with the others, and none has a connection by the network.
-    fn may_use_nvlink(&self, processes: &[&Process]) -> bool {
+    fn may_use_nvlink(processes: &[&Process]) -> bool {
         let is_within = |process: &&Process| process.is_mnnvl && process.nodes <= 1;
         processes.iter().any(is_within) && processes.iter().all(|process| process.paths.is_empty())
     }
@@ -408,9 +405,7 @@ fn uneven(processes: &[&Process], knowledge: &Knowledge) -> Option<Reason> {
         return None;
     }
     let reason = reason_of("other_device_counts", knowledge)?;
-    let has_named = |process: &&Process| {
-        process.causes.iter().any(|named| knowledge.cause(named.cause).code == reason.code)
-    };
+    let has_named = |process: &&Process| process.has(knowledge.cause_of(&reason.code));
     let evidence = Some((process.source.clone(), fewest.clone()));
     (!processes.iter().any(has_named)).then_some(Reason { evidence, ..reason })
 }

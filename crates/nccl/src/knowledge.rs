@@ -94,6 +94,7 @@ pub(super) enum NetworkKind {
 /// A line that names a fault.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a key of the table")]
 pub(super) struct Cause {
     pub(super) code: String,
     #[serde(default)]

@@ -38,7 +38,12 @@ pub struct Log<'k> {
     pub(super) has_more: bool,
     /// The rows of nccl-tests: bytes, and GB/s.
     pub(super) rows: Vec<(u64, f64)>,
-    /// The levels of the lines of NCCL, also of those that say nothing.
+    pub(super) levels: Levels,
+}
+
+/// The levels of the lines of NCCL, also of those that say nothing.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Levels {
     pub(super) has_info: bool,
     pub(super) has_warning: bool,
 }
@@ -57,8 +62,7 @@ impl<'k> Log<'k> {
             variables: HashMap::new(),
             has_more: false,
             rows: Vec::new(),
-            has_info: false,
-            has_warning: false,
+            levels: Levels::default(),
         }
     }
 
@@ -139,8 +143,9 @@ impl<'k> Log<'k> {
 
     /// Reads whole lines: those that have a text of the tables.
     fn lines(&mut self, text: &[u8]) {
-        self.has_info = self.has_info || memchr::memmem::find(text, b" NCCL INFO ").is_some();
-        self.has_warning = self.has_warning || memchr::memmem::find(text, b" NCCL WARN ").is_some();
+        let Levels { has_info, has_warning } = &mut self.levels;
+        *has_info = *has_info || memchr::memmem::find(text, b" NCCL INFO ").is_some();
+        *has_warning = *has_warning || memchr::memmem::find(text, b" NCCL WARN ").is_some();
         let (knowledge, mut done) = (self.knowledge, 0);
         for at in knowledge.candidates(text) {
             if at < done {

@@ -39,7 +39,7 @@ impl Job {
             ("network", list(&self.networks)),
             ("provider", list(&self.providers)),
             ("adapters", list(&self.devices)),
-            ("GPUDirect RDMA", direct.map(on).unwrap_or_default().to_owned()),
+            ("GPUDirect RDMA", direct.map(|all| on(all, self.has_gpu_direct)).unwrap_or_default().to_owned()),
             ("NVLink between nodes", if self.is_mnnvl { "yes" } else { "" }.to_owned()),
             ("counters", self.traffic.as_ref().map(moved).unwrap_or_default()),
             ("bootstrap", list(&self.interfaces)),
@@ -182,6 +182,10 @@ fn list(items: &BTreeSet<String>) -> String {
     shown.join(", ")
 }
 
-fn on(is_on: bool) -> &'static str {
-    if is_on { "on" } else { "off on some connections" }
+fn on(all: bool, some: bool) -> &'static str {
+    match (all, some) {
+        (true, _) => "on",
+        (false, true) => "off on some connections",
+        (false, false) => "off",
+    }
 }

@@ -380,7 +380,7 @@ mod tests {
         assert!((most / 2..=most).contains(&policy.others.len()), "{}", policy.others.len());
         // A long value is in the key, in the node and in the variable.
         let long = |zone: usize| {
-            drop(resolved(&policy, &[("zone", &[&format!("{zone}{}", "x".repeat(700_000))])], 1))
+            drop(resolved(&policy, &[("zone", &[&format!("{zone}{}", "x".repeat(700_000))])], 1));
         };
         (0..40).for_each(long);
         assert!(policy.others.len() <= MOST_OTHERS / (3 * 700_000), "{}", policy.others.len());

@@ -214,8 +214,14 @@ pub(super) async fn the_counters_of_adapters_prove_the_fabric_without_lines(clus
     for pod in &pods {
         cluster.kubelet.write_log(pod, "step 1 | loss 2.0\n");
     }
+    // Nothing is run in the pods of users unless that is asked for.
+    let (_, messages) = diagnose_with_messages(cluster, &namespace, &["--job", "train"]).await;
+    assert!(
+        messages.contains("hint: `--exec` may show it while the job runs") && !messages.contains("`sh`"),
+        "{messages}"
+    );
     // An image without a shell.
-    let (report, messages) = diagnose_with_messages(cluster, &namespace, &["--job", "train"]).await;
+    let (report, messages) = diagnose_with_messages(cluster, &namespace, &["--job", "train", "--exec"]).await;
     assert_eq!(found(&report), ("unknown", "no_lines"));
     assert!(
         messages.contains("the counters of the adapters cannot be read: exec failed: `sh`")
@@ -228,7 +234,7 @@ pub(super) async fn the_counters_of_adapters_prove_the_fabric_without_lines(clus
     for (pod, root) in pods.iter().zip(&roots) {
         cluster.kubelet.set_root(pod, root.path());
     }
-    let report = diagnose(cluster, &namespace, &["--job", "train"]).await;
+    let report = diagnose(cluster, &namespace, &["--job", "train", "--exec"]).await;
     assert_eq!(found(&report), ("fabric", ""), "{report:#}");
     let traffic = &report["jobs"][0]["traffic"];
     assert_eq!(traffic["adapters"], json!(["rdmap0s0:1", "rdmap1s0:1"]));
@@ -236,13 +242,13 @@ pub(super) async fn the_counters_of_adapters_prove_the_fabric_without_lines(clus
     assert!((50_000_000..=440_000_000).contains(&rate), "{rate}");
     // One of the pods has lost its network: what is at rest proves nothing.
     moves.remove(1).abort();
-    let report = diagnose(cluster, &namespace, &["--job", "train"]).await;
+    let report = diagnose(cluster, &namespace, &["--job", "train", "--exec"]).await;
     assert_eq!(found(&report), ("unknown", "no_lines"), "{report:#}");
     // TCP that the log names is TCP, whatever moves.
     for (rank, pod) in pods.iter().enumerate() {
         cluster.kubelet.write_log(pod, &log(pod, rank, "Socket", "NET/IB : No device found."));
     }
-    let report = diagnose(cluster, &namespace, &["--job", "train"]).await;
+    let report = diagnose(cluster, &namespace, &["--job", "train", "--exec"]).await;
     assert_eq!(report["verdict"], "tcp", "{report:#}");
     for moved in moves {
         moved.abort();

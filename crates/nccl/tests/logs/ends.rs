@@ -214,7 +214,8 @@ fn only_connections_between_nodes_prove_the_fabric() {
     let row = "  8388608  2097152  float  sum  -1  2000.1  4.2  24.2  0  2000.1  4.2  24.2  0\n";
     let adapters =
         |name: &str| format!("a-0:1:1 [0] NCCL INFO NET/IB : Using [0]{name}:1/RoCE [RO]; OOB eth0:1<0>\n");
-    let names: String = (0..9).map(|n| format!("a-0:1:1 [0] NCCL INFO Using network IB{n}\n")).collect();
+    let names: Vec<String> = (0..9).map(|n| format!("a-0:1:1 [0] NCCL INFO Using network IB{n}\n")).collect();
+    let names = names.concat();
     let within = |host: &str, nodes: u32| {
         format!(
             "{host}:1:1 [0] NCCL INFO comm 0x1 rank 0 nRanks 1 nNodes {nodes} localRanks 1 localRank 0 MNNVL 1\n\
@@ -265,4 +266,13 @@ fn only_connections_between_nodes_prove_the_fabric() {
         (&cfg("tag(rc_verbs/my_rxe0:1)"), "tcp"),
         (&format!("{}{}", cfg("tag(tcp/ens32)"), path("IB/0/GDRDMA")), "fabric"),
     ]);
+}
+
+#[test]
+fn gpu_direct_is_not_on_where_a_rank_says_that_it_is_off() {
+    let job = Form::of("2.27.7", Network::Ib, Prefix::None).unwrap().job(2, 2);
+    let direct = |text: &str| diagnose(&[("a", text.as_bytes())], 4096)["jobs"][0]["gpuDirect"].clone();
+    assert_eq!(direct(&job), true);
+    assert_eq!(direct(&job.replacen("GDR 1", "GDR 0", 1)), false);
+    assert_eq!(direct(&job.replacen("/GDRDMA", "", 1)), false);
 }
