@@ -204,6 +204,29 @@ fn the_causes_that_are_documented_are_there() {
     assert!(count > 20, "{count}");
 }
 
+/// `.ci/facts` sees when the files change that write the lines.
+#[test]
+fn the_sources_of_the_tables_have_hashes() {
+    let root = repository();
+    let sources = std::fs::read_to_string(root.join("docs/sources.md")).unwrap();
+    let mut count = 0;
+    for table in ["causes", "network"] {
+        let text = std::fs::read_to_string(root.join(format!("signatures/{table}.yaml"))).unwrap();
+        let named = text.lines().filter_map(|line| line.strip_prefix("  source: "));
+        for source in named.flat_map(|line| line.split("; ")) {
+            // A thread, or a repository without a file, has no hash.
+            let Some((repository, paths)) = source.split_once(' ').filter(|(name, _)| name.contains('/')) else {
+                continue;
+            };
+            for path in paths.split(", ").filter(|path| path.contains('/') && !path.contains(' ')) {
+                assert!(sources.contains(&format!("| {repository} | `{path}` | ")), "{repository} {path}");
+                count += 1;
+            }
+        }
+    }
+    assert!(count > 60, "{count}");
+}
+
 /// A pod with devices or without, and a variable.
 fn pod(name: &str, has_devices: bool, value: &str) -> Value {
     let limits = if has_devices { json!({"cpu": 8, "example.com/nic": 8}) } else { json!({"cpu": 8}) };
