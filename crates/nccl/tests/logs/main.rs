@@ -215,7 +215,8 @@ fn the_sources_of_the_tables_have_hashes() {
         let named = text.lines().filter_map(|line| line.strip_prefix("  source: "));
         for source in named.flat_map(|line| line.split("; ")) {
             // A thread, or a repository without a file, has no hash.
-            let Some((repository, paths)) = source.split_once(' ').filter(|(name, _)| name.contains('/')) else {
+            let Some((repository, paths)) = source.split_once(' ').filter(|(name, _)| name.contains('/'))
+            else {
                 continue;
             };
             for path in paths.split(", ").filter(|path| path.contains('/') && !path.contains(' ')) {
