@@ -161,12 +161,8 @@ fn requests_for_gpus_that_do_not_count_are_found() {
         &with("limits: {cpu: 8}"),
         "no_gpu_request",
         "/spec/template/spec/containers",
-        // The class of a driver, and not the devices that nodes offer for it.
-        &[
-            "request `nvidia.com/gpu` or `deviceclass.resource.kubernetes.io/gpu.nvidia.com` or `aws.",
-            "` in `",
-            limits,
-        ],
+        // One of the fourteen that policies count.
+        &["request `nvidia.com/gpu` in `", limits],
     );
     finds(
         &with("limits: {amd.com/gpu: 8}"),
@@ -303,6 +299,24 @@ fn a_kind_whose_operator_makes_the_pods_is_reported_with_the_place_of_the_annota
             "InferenceService",
             &format!("predictor: {{{annotated}}}"),
             "`spec.predictor.annotations`",
+        ),
+        (
+            "serving.kserve.io/v1alpha2",
+            "LLMInferenceService",
+            "template: {containers: [{name: main, resources: {limits: {nvidia.com/gpu: 8}}}]}",
+            "`metadata.annotations`",
+        ),
+        (
+            "slinky.slurm.net/v1beta1",
+            "NodeSet",
+            "slurmd: {resources: {limits: {nvidia.com/gpu: 8}}}",
+            "`spec.template.metadata.annotations`",
+        ),
+        (
+            "grove.io/v1alpha1",
+            "PodCliqueSet",
+            &format!("template: {{cliques: [{{name: w, {annotated}}}]}}"),
+            "`annotations` of each of its `spec.template.cliques`",
         ),
     ] {
         let text = format!("apiVersion: {api}\nkind: {kind}\nmetadata: {{name: x}}\nspec: {{{spec}}}\n");

@@ -396,6 +396,14 @@ fn what_makes_a_job_hang_or_slow_next_to_its_fabric_is_named() {
     };
     assert_eq!(codes("aws-efa", &memory("7Gi")), "small_shared_memory");
     assert_eq!(codes("aws-efa", &memory("8Gi")), "");
+    let capability = |name: &'static str| {
+        move |one: &mut Value| {
+            one["spec"]["containers"][0]["securityContext"] =
+                json!({"capabilities": {"add": ["SYS_PTRACE", name]}});
+        }
+    };
+    assert_eq!(codes("aws-efa", &capability("CAP_IPC_LOCK")), "capability_prefix");
+    assert_eq!(codes("aws-efa", &capability("NET_ADMIN")), "");
     let label = |one: &mut Value| one["metadata"]["labels"] = json!({"sidecar.istio.io/inject": "true"});
     assert_eq!(codes("azure-infiniband", &label), "mesh_sidecar");
     let excluded = |one: &mut Value| {

@@ -81,13 +81,17 @@ pub(super) fn not_found(resources: &[&str], pod: &Pod<'_>, found: &mut Vec<NearM
     let of_pod = ["/spec/resources/limits", "/spec/resources", "/resources/limits"]
         .map(|tail| format!("{template}{tail}"));
     misplaced(resources, pod, &of_pod.each_ref().map(String::as_str), &first, found);
-    // A launcher needs no GPUs if its workers have them, and a pod with an assumed annotation did not request the
-    // fabric.
-    let asks = pod.context.annotations.is_empty() && !pod.has_gpu_peers && !pod.is_launcher();
+    // A launcher needs no GPUs if its workers have them, a TrainJob brings those of its runtime, and a pod with an assumed
+    // annotation did not request the fabric.
+    let object = at_pointer(pod.document, template.split("/spec").next().unwrap_or_default());
+    let is_runtime = object
+        .is_some_and(|object| object["kind"].as_str().is_some_and(|kind| kind.ends_with("TrainingRuntime")));
+    let asks = pod.context.annotations.is_empty() && !pod.has_gpu_peers && !pod.is_launcher() && !is_runtime;
     if found.len() == before && asks {
-        let known = resources.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(" or ");
+        // The first one is that of most nodes; others have names of their own.
+        let known = resources.first().copied().unwrap_or_default();
         let message = format!(
-            "request {known} in `{}`{}: the fabric is for containers with GPUs",
+            "request `{known}` in `{}`{}: the fabric is for containers with GPUs",
             pod.path(&format!("{first}/resources/limits")),
             others(pod.value),
         );

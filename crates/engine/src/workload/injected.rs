@@ -18,6 +18,7 @@ pub(super) fn check(resources: &[&str], pod: &Pod<'_>, found: &mut Vec<NearMiss>
     found.extend(adapters_by_path(resources, pod));
     found.extend(data_over_tcp(pod));
     found.extend(small_shared_memory(resources, pod));
+    found.extend(capability_prefix(pod));
     let containers = pod.value["spec"]["containers"].as_array().into_iter().flatten().enumerate();
     for (at, container) in containers {
         let env = container["env"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -30,6 +31,27 @@ pub(super) fn check(resources: &[&str], pod: &Pod<'_>, found: &mut Vec<NearMiss>
             found.extend(interface_not_in_pod(pod, env, place));
         }
     }
+}
+
+/// A capability with the prefix that Kubernetes leaves out: container runtimes drop it without a message.
+fn capability_prefix(pod: &Pod<'_>) -> Option<NearMiss> {
+    ["initContainers", "containers"].into_iter().find_map(|list| {
+        let containers = pod.value["spec"][list].as_array().into_iter().flatten().enumerate();
+        containers.into_iter().find_map(|(at, container)| {
+            let names = container["securityContext"]["capabilities"]["add"].as_array()?;
+            let has_prefix = |(_, name): &(usize, &Value)| name.as_str().is_some_and(|name| name.starts_with("CAP_"));
+            let (index, name) = names.iter().enumerate().find(has_prefix)?;
+            let (at, index, name) = (at.to_string(), index.to_string(), name.as_str()?);
+            let pointer =
+                pod.pointer_to(&["spec", list, &at, "securityContext", "capabilities", "add", &index]);
+            let message = format!(
+                "write `{}` instead of `{name}` in `{}`: container runtimes drop names with `CAP_` without a message",
+                name.trim_start_matches("CAP_"),
+                pod.path(&pointer)
+            );
+            Some(NearMiss { code: "capability_prefix", pointer, message })
+        })
+    })
 }
 
 /// The place and the value of a variable.

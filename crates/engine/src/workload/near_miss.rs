@@ -35,6 +35,7 @@ impl NearMiss {
         "interface_not_in_pod",
         "other_gloo_interface",
         "small_shared_memory",
+        "capability_prefix",
         "not_checked",
     ];
 }

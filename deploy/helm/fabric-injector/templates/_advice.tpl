@@ -18,6 +18,7 @@ it. Each resource is the plural with an `s`.
 - PaddleJob.batch.paddlepaddle.org
 - Job.batch.volcano.sh
 - ElasticJob.elastic.pytorch.org
+- PodCliqueSet.grove.io
 - JobSet.jobset.x-k8s.io
 - JAXJob.kubeflow.org
 - MPIJob.kubeflow.org
@@ -36,6 +37,8 @@ it. Each resource is the plural with an `s`.
 - RayService.ray.io
 - HyperPodPyTorchJob.sagemaker.amazonaws.com
 - InferenceService.serving.kserve.io
+- LLMInferenceService.serving.kserve.io
+- NodeSet.slinky.slurm.net
 - ScheduledSparkApplication.sparkoperator.k8s.io
 - SparkApplication.sparkoperator.k8s.io
 - ClusterTask.tekton.dev
@@ -55,7 +58,7 @@ it. Each resource is the plural with an `s`.
 {{- define "fabric-injector.templateFields" -}}
 "annotations", "components", "driver", "executor", "headGroupSpec", "jaxReplicaSpecs", "jobTemplate", "leaderWorkerTemplate",
 "mpiReplicaSpecs", "multiNode", "mxReplicaSpecs", "paddleReplicaSpecs", "predictor", "pytorchReplicaSpecs", "rayClusterConfig",
-"rayClusterSpec", "replicaSpecs", "replicatedJobs", "resources", "roles", "services", "tasks", "template", "templates",
+"rayClusterSpec", "replicaSpecs", "replicatedJobs", "resources", "roles", "services", "slurmd", "tasks", "template", "templates",
 "podTemplateOverrides", "runtimePatches", "tfReplicaSpecs", "trainer", "worker", "workflowSpec", "xgbReplicaSpecs"
 {{- end -}}
 
