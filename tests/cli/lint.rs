@@ -187,3 +187,20 @@ fn without_a_policy_the_nodes_choose_one() {
     let linted = run(&["lint", "--nodes", nodes.to_str().unwrap()], &job).exits(0);
     assert!(linted.text().contains("aws-efa injects these pods"), "{}", linted.text());
 }
+
+/// Manifests are kept as templates of `envsubst`, Helm and the like, which no API server gets as they are.
+#[test]
+fn a_placeholder_is_a_note_and_a_wrong_value_an_error() {
+    let job = file("tests/workloads/torchrun-job.yaml");
+    for (value, status, code) in [
+        ("\"${GPU_PER_NODE}\"", 0, "placeholder"),
+        ("'{{ .Values.gpus }}'", 0, "placeholder"),
+        ("eight", 1, "malformed_pod"),
+    ] {
+        let text = job.replace("nvidia.com/gpu: 8", &format!("nvidia.com/gpu: {value}"));
+        assert_ne!(text, job, "the Job has 8 GPUs");
+        let run = lint(&["-o", "json"], &text);
+        assert!(run.text().contains(&format!("\"{code}\"")), "{}", run.text());
+        run.exits(status);
+    }
+}

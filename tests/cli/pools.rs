@@ -47,7 +47,8 @@ fn each_fault_of_a_pool_is_named() {
     let cases = [
         (vec![aws("a", "p5.48xlarge", &gpus(32)), aws("b", "p5.48xlarge", &gpus(0))], "plugin_missing"),
         (vec![aws("a", "p5.48xlarge", &gpus(32)), aws("b", "p5.48xlarge", &gpus(31))], "counts_differ"),
-        (vec![aws("a", "p5.48xlarge", &gpus(16))], "table_contradicted"),
+        (vec![aws("a", "p5.48xlarge", &gpus(16))], "nodes_offer_less"),
+        (vec![aws("a", "p6-b200.48xlarge", &gpus(10))], "nodes_offer_more"),
         (vec![aws("a", "p5.48xlarge", &gpus(0))], "no_node_fits"),
         (vec![aws("a", "p99.48xlarge", &gpus(0))], "parameter_assumed"),
     ];
@@ -125,7 +126,7 @@ fn the_json_has_the_pools_and_their_problems() {
     assert_eq!((&report["version"], &report["nodes"]), (&json!(1), &json!(1)));
     assert_eq!(pool["devices"], json!({"vpc.amazonaws.com/efa": 16}));
     assert_eq!(pool["policy"], "aws-efa");
-    assert_eq!(pool["problems"][0]["code"], "table_contradicted");
+    assert_eq!(pool["problems"][0]["code"], "nodes_offer_less");
     let parameter = &pool["parameters"][0];
     assert_eq!((&parameter["name"], &parameter["source"]), (&json!("efaDevicesPerGPU"), &json!("nodes")));
 }

@@ -29,7 +29,6 @@ pub(super) use multus::with_networks;
 pub use node_kinds::is_device;
 pub(super) use node_kinds::{decided, written};
 pub(super) use node_labels::contradicted_label;
-pub use node_labels::selected as selected_nodes;
 
 use completed::part_of;
 

@@ -297,6 +297,10 @@ fn warn_about_parameters(rules: &Rules<'_>, log: &mut ChangeLog) {
                 let (table, selected) = (text_of(table), selected(label));
                 WarningKind::NodesOfferLess { parameter, value, table, selected }
             }
+            NoteKind::MoreThanTable { label, offered } => {
+                let (offered, selected) = (text_of(offered), selected(label));
+                WarningKind::NodesOfferMore { parameter, value, offered, selected }
+            }
             NoteKind::Contradicts { label, table } => {
                 let (table, selected) = (text_of(table), selected(label));
                 WarningKind::ParameterContradicts { parameter, value, table, selected }

@@ -60,7 +60,7 @@ use serde_json::Value;
 
 use fabric_policy::{PodContext, Policy};
 
-pub use analysis::{DEVICE_CLASS, PodAnalysis, is_device, requests, selected_nodes};
+pub use analysis::{DEVICE_CLASS, PodAnalysis, is_device, requests};
 pub use evaluate::{adds_to, analyse, analyse_named, condition_values, each_scope};
 pub use record::{
     Author, ConditionFact, FieldState, Kept, Mutated, Mutation, NODES, NodesLookedAt, Operation, Operations,

@@ -301,10 +301,11 @@ fn compile(
                 name.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_');
             let of_other_engine = OF_OTHER_ENGINES.iter().find(|(other, _)| *other == name);
             let is_near = names.readable(phase).any(|known| strsim::osa_distance(name, known) == 1);
+            let has_other_case = names.readable(phase).any(|known| known.eq_ignore_ascii_case(name));
             let hint = match (of_other_engine, suggest(name, names.readable(phase))) {
                 (Some((_, hint)), _) => (*hint).to_owned(),
                 _ if is_compared(source, name) && !is_near => format!("put a string in quotes: `'{name}'`"),
-                (_, hint) if is_of_shell && !hint.starts_with("did you mean") => {
+                _ if is_of_shell && !is_near && !has_other_case => {
                     format!("write `$${{{name}}}` for a literal `${{{name}}}`, or `$(NAME)` for the kubelet")
                 }
                 (_, hint)

@@ -48,6 +48,8 @@ pub struct Finding {
 impl Finding {
     /// The code of the finding that a policy injects the pods of a template.
     pub(crate) const INJECTED: &str = "injected";
+    /// The code of the finding that a template of `envsubst`, Helm or the like has no value yet.
+    pub(crate) const PLACEHOLDER: &str = "placeholder";
 
     /// A finding that does not depend on another document.
     pub fn new(level: Level, code: &str, pointer: &str, message: String) -> Self {
@@ -113,6 +115,14 @@ fn of_template(root: &Value, template: &Template, found: &mut Vec<Finding>) {
             add(Level::Note, Finding::INJECTED, format!("{policy} injects these pods{colon}{added}"));
         }
         Outcome::Refused { reason } => add(Level::Error, reason.code(), format!("refused: {reason}")),
+        Outcome::Unchanged { reason: Reason::MalformedPod { path, seen, .. }, .. }
+            if is_placeholder(seen) =>
+        {
+            let message = format!(
+                "`{path}` is the placeholder `{seen}`: what the pods get is known when it has a value"
+            );
+            add(Level::Note, Finding::PLACEHOLDER, message);
+        }
         Outcome::Unchanged { reason: reason @ Reason::MalformedPod { .. }, .. } => {
             add(Level::Error, reason.code(), reason.to_string());
         }
@@ -130,6 +140,11 @@ fn of_template(root: &Value, template: &Template, found: &mut Vec<Finding>) {
     for warning in mutation.warnings.iter().filter(|warning| warning.asks_for_action()) {
         add(Level::Warning, warning.code(), warning.to_string());
     }
+}
+
+/// Returns whether a value is one that another program fills in.
+fn is_placeholder(value: &str) -> bool {
+    ["${", "{{", "<%"].iter().any(|mark| value.contains(mark))
 }
 
 /// The field path of a template; for one in a manifest within a text, those of both, with `#` between them.

@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 
 use super::explain::{Explainer, PodParameter, SourceKind, Sources};
 use fabric_engine::policy_set::PolicySet;
-use fabric_engine::{Outcome, is_device, selected_nodes};
-use fabric_policy::matcher::selection::{INSTANCE_TYPE, LabelsRead, Selection};
+use fabric_engine::{Outcome, is_device};
+use fabric_policy::matcher::selection::{INSTANCE_TYPE, LabelsRead};
 use fabric_policy::nodes::{Node, Nodes};
-use fabric_policy::{Origin, PodContext, Policy, resolve};
+use fabric_policy::{PodContext, Policy};
 use fabric_yaml::counted;
 
 /// Nodes with the same labels, as far as policies read them, and the same GPUs.
@@ -201,16 +201,10 @@ impl Examination<'_> {
         {
             pool.problems.push(problem(reason.code(), reason.to_string()));
         }
-        let about_nodes = ["no_node_fits", "parameter_assumed", "nodes_disagree"];
+        let about_nodes =
+            ["no_node_fits", "parameter_assumed", "nodes_disagree", "nodes_offer_less", "nodes_offer_more"];
         let warnings = mutation.warnings.iter().filter(|warning| about_nodes.contains(&warning.code()));
         pool.problems.extend(warnings.map(|warning| problem(warning.code(), warning.to_string())));
-        let policy =
-            policies.policies().iter().find(|policy| Some(policy.name()) == mutation.policy.as_deref());
-        if let Some(policy) = policy {
-            let selection = selected_nodes(policy, &pod, context).unwrap_or_default();
-            let contradicted = contradictions(policy, &selection).into_iter();
-            pool.problems.extend(contradicted.map(|message| problem("table_contradicted", message)));
-        }
         let of_nodes = |parameter: &PodParameter| {
             parameter.used
                 && matches!(
@@ -238,25 +232,4 @@ fn sample(pool: &Pool, policies: &PolicySet, node: &Node) -> Value {
             "containers": [{"name": "gpus", "image": "sample", "resources": {"limits": limits}}],
         },
     })
-}
-
-/// The entries of the policy's tables that the nodes contradict.
-fn contradictions(policy: &Policy, selection: &Selection) -> Vec<String> {
-    let tables = Selection { kinds: Vec::new(), ..selection.clone() };
-    let of = |parameter| {
-        let offered = resolve(parameter, None, &selection.each());
-        let known = resolve(parameter, None, &tables.each());
-        let Origin::Machines(label, _) = &known.origin else { return None };
-        let differs = offered.origin == Origin::Nodes && offered.value.as_f64() != known.value.as_f64();
-        differs.then(|| {
-            format!(
-                "the table of `{}` has {} for `{label}: {}`, and the nodes offer {}, which pods get",
-                parameter.name,
-                known.value,
-                selection.values(label).join(" | "),
-                offered.value
-            )
-        })
-    };
-    policy.definition().parameters.iter().filter_map(of).collect()
 }

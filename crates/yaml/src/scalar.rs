@@ -133,11 +133,12 @@ pub(super) fn tagged(text: &str, tag: &str) -> Result<Scalar, String> {
     if fits { Ok(resolved) } else { Err(format!("`{text}` is not a value for the tag `!!{name}`")) }
 }
 
+/// Bytes that are not UTF-8 are replaced, as kubectl does for JSON.
 fn binary(text: &str) -> Result<Scalar, String> {
     let config = GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true);
     let engine = GeneralPurpose::new(&alphabet::STANDARD, config);
     let bytes = engine.decode(text.replace(['\r', '\n'], "")).ok();
-    let decoded = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
+    let decoded = bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
     decoded.map(Scalar::String).ok_or_else(|| format!("`{text}` is not valid Base64"))
 }
 
@@ -344,9 +345,9 @@ mod tests {
         assert_eq!(tagged("1", "float"), Ok(float(1.0)));
         assert_eq!(tagged("", "null"), Ok(Scalar::Null));
         assert_eq!(tagged("QUJ\nD", "binary"), string("ABC"));
-        for (text, tag) in
-            [("1.5", "int"), ("a", "bool"), ("a", "null"), ("QQ", "binary"), ("/w==", "binary")]
-        {
+        // Not UTF-8.
+        assert_eq!(tagged("/w==", "binary"), string("\u{fffd}"));
+        for (text, tag) in [("1.5", "int"), ("a", "bool"), ("a", "null"), ("QQ", "binary")] {
             tagged(text, tag).expect_err(text);
         }
     }

@@ -16,7 +16,7 @@ const INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
 const POOLS: &[(&str, &[u32], &str)] = &[
     ("p5en.48xlarge", &[16, 0], "plugin_missing"),
     ("p5e.48xlarge", &[32, 31], "counts_differ"),
-    ("p6-b200.48xlarge", &[10], "table_contradicted"),
+    ("p6-b200.48xlarge", &[10], "nodes_offer_more"),
     ("p6-b300.48xlarge", &[0], "no_node_fits"),
     ("p4de.24xlarge", &[4], "devices_unhealthy"),
     ("p99.metal", &[0], "parameter_assumed"),

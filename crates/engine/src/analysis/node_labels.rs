@@ -13,7 +13,7 @@ use super::node_kinds::{decided, kinds, labels_of_kinds, recorded};
 use crate::record::Reason;
 
 /// The part of a pod's node selection that the policy reads.
-pub fn selected(policy: &Policy, pod: &Value, context: &PodContext) -> Result<Selection, Reason> {
+pub(super) fn selected(policy: &Policy, pod: &Value, context: &PodContext) -> Result<Selection, Reason> {
     let spec = &pod["spec"];
     let kinds = match decided(pod) {
         Some(kinds) => kinds,

@@ -271,6 +271,8 @@ pub enum WarningKind {
     ParameterContradicts { parameter: String, value: String, table: String, selected: SelectedLabel },
     /// The nodes offer fewer devices than the table states for them.
     NodesOfferLess { parameter: String, value: String, table: String, selected: SelectedLabel },
+    /// The nodes offer more devices than the table has for them, which counts.
+    NodesOfferMore { parameter: String, value: String, offered: String, selected: SelectedLabel },
     /// The nodes that the pod may get have different numbers. The pod gets the lowest above zero.
     NodesDisagree {
         parameter: String,
@@ -399,6 +401,11 @@ impl fmt::Display for Warning {
                 f,
                 "`{parameter}` is {value}, which the nodes offer, and the table has {table} for {selected}: check how \
                  these nodes are created"
+            ),
+            WarningKind::NodesOfferMore { parameter, value, offered, selected } => write!(
+                f,
+                "upgrade the device plugin of the nodes: they offer {offered} for `{parameter}`, and {selected} has \
+                 {value}, which counts"
             ),
             WarningKind::NodesDisagree { parameter, value, kinds } => write!(
                 f,

@@ -19,6 +19,8 @@ const MARKS: &[(&str, &str)] = &[
     ("??", "write `value.orValue(…)` for a value that may be absent"),
     ("?.", "write `value.?field` for a field that may be absent"),
     ("[@]", "`$${…}` is a literal `${…}`, for a shell"),
+    (":-", "`$${…}` is a literal `${…}`, for a shell"),
+    (":=", "`$${…}` is a literal `${…}`, for a shell"),
     ("=>", "write `>=` for greater or equal"),
     ("=<", "write `<=` for less or equal"),
     ("=~", "write `value.startsWith('…')`, or `endsWith` or `contains`: there are no regular expressions"),

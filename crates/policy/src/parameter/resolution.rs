@@ -18,6 +18,8 @@ pub enum NoteKind {
     Least,
     /// The nodes offer fewer devices than the table states for them.
     LessThanTable { label: String, table: Value },
+    /// The nodes offer more devices than the table states for them, which has the value.
+    MoreThanTable { label: String, offered: Value },
     /// The operator's value differs from that of the table.
     Contradicts { label: String, table: Value },
 }
@@ -137,11 +139,20 @@ pub fn of_one<'p>(
     let offered = parameter.from_nodes.as_ref().and_then(|from_nodes| from_nodes.of_kind(kind?));
     // A value outside the bounds counts as absent: a plugin that offers a thousand slots of one adapter gives no ratio.
     if let Some(value) = offered.and_then(|offered| parameter.check(&offered).ok()) {
-        let more =
-            machines().filter(|(_, table, _)| parameter.has_least() && value.as_f64() < table.as_f64());
-        let note = more.map(|(label, table, _)| NoteKind::LessThanTable { label, table: table.clone() });
-        let value = Cow::Owned(value);
-        return Resolution { value, origin: Origin::Nodes, notes: note.into_iter().collect() };
+        let known = machines().filter(|(_, table, _)| parameter.has_least() && table.as_f64() > Some(0.0));
+        let of_nodes = |value, notes| Resolution { value: Cow::Owned(value), origin: Origin::Nodes, notes };
+        return match known {
+            Some((label, table, _)) if value.as_f64() < table.as_f64() => {
+                let table = table.clone();
+                of_nodes(value, vec![NoteKind::LessThanTable { label, table }])
+            }
+            // Device plugins have counted devices that are no adapters (aws/sagemaker-hyperpod-cli issue 282).
+            Some((label, table, span)) if value.as_f64() > table.as_f64() => Resolution {
+                notes: vec![NoteKind::MoreThanTable { label: label.clone(), offered: value }],
+                ..resolved(table, Origin::Machines(label, span))
+            },
+            _ => of_nodes(value, Vec::new()),
+        };
     }
     if let Some((label, value, span)) = machines() {
         return resolved(value, Origin::Machines(label, span));

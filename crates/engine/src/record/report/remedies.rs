@@ -15,6 +15,7 @@ fn remedy(kind: &WarningKind) -> Option<&'static str> {
         WarningKind::ParameterAssumed { has_gpus: false, .. } => Some("set it for the workers"),
         WarningKind::NodesDisagree { .. } => Some("select one kind of node"),
         WarningKind::NodesOfferLess { .. } => Some("check how these nodes are created"),
+        WarningKind::NodesOfferMore { .. } => Some("upgrade the device plugin of the nodes"),
         WarningKind::NoNodeFits { most: 0, .. } => Some("device plugin runs there"),
         WarningKind::NoNodeFits { .. } => Some("select other nodes"),
         WarningKind::CapabilityWithoutRoot { .. } => Some("`LimitMEMLOCK=infinity`"),
@@ -72,6 +73,12 @@ fn samples() -> Vec<WarningKind> {
             parameter: text("rdmaDevicesPerGPU"),
             value: text("0.125"),
             table: text("4"),
+            selected: selected(&["Standard_Lab96isr_H100_v5"]),
+        },
+        WarningKind::NodesOfferMore {
+            parameter: text("rdmaDevicesPerGPU"),
+            value: text("1"),
+            offered: text("1.25"),
             selected: selected(&["Standard_Lab96isr_H100_v5"]),
         },
         WarningKind::NodesDisagree {
