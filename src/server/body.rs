@@ -12,18 +12,12 @@ use crate::telemetry::Shed;
 use super::connection::RequestBody;
 use super::connections::InFlight;
 use super::limits::MAX_BODY;
-use super::memory::{MemoryPermit, SMALL_BODY};
+use super::memory::MemoryPermit;
 use super::rejection::Rejection;
 use super::state::State;
 
 /// The time limit for a body to arrive.
 pub(super) const BODY_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// The time that a large body has before [`LEAST_RATE`] counts.
-const GRACE: Duration = Duration::from_secs(1);
-/// The bytes of a large body that arrive in a second at least, or it gives its memory back. API servers send a review
-/// within milliseconds.
-const LEAST_RATE: usize = 1 << 20;
 
 /// A body that has arrived.
 #[derive(Debug)]
@@ -48,20 +42,15 @@ pub(super) async fn read_body(
         return Err(too_large());
     }
     let expected = length.unwrap_or(state.memory.of_any_body());
-    let (mut begun, mut latest) = (Instant::now(), deadline);
-    while let Some(chunk) = next(&mut body, latest).await? {
+    while let Some(chunk) = next(&mut body, deadline).await? {
         size += chunk.len();
+        request.has_received(chunk.len());
         if size > MAX_BODY {
             return Err(too_large());
         }
         if permit.is_none() {
             let memory = timeout_at(deadline.into(), state.memory.permit(expected, request)).await;
             permit = memory.ok().flatten();
-            begun = Instant::now();
-        }
-        if expected > SMALL_BODY {
-            let millis = u64::try_from(size * 1_000 / LEAST_RATE).unwrap_or(u64::MAX);
-            latest = deadline.min(begun + GRACE + Duration::from_millis(millis));
         }
         if permit.as_ref().is_none_or(|permit| permit.bytes() < size) {
             state.metrics.shed(Shed::Memory);

@@ -4,6 +4,7 @@
 //! these connections rarely are theirs.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -12,6 +13,9 @@ use tokio::time::Duration;
 
 /// The time that a client has to send a body or to read a response when memory is short. API servers need milliseconds.
 pub(super) const STALLED: Duration = Duration::from_millis(250);
+
+/// The bytes that a client transfers in a second at least, or it gives its memory back when others need it.
+const LEAST_RATE: f64 = 1_048_576.0;
 
 /// The activity of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,18 +36,22 @@ enum Activity {
 #[derive(Debug)]
 pub(super) struct Connection {
     activity: Mutex<(Activity, Instant)>,
+    /// The bytes that the client has sent or read in it.
+    transferred: AtomicUsize,
     /// Notified when the connection is evicted.
     pub(super) evicted: Notify,
 }
 
 impl Default for Connection {
     fn default() -> Self {
-        Self { activity: Mutex::new((Activity::New, Instant::now())), evicted: Notify::new() }
+        let activity = Mutex::new((Activity::New, Instant::now()));
+        Self { activity, transferred: AtomicUsize::new(0), evicted: Notify::new() }
     }
 }
 
 impl Connection {
     fn enter(&self, activity: Activity) {
+        self.transferred.store(0, Ordering::Relaxed);
         self.set(activity, Instant::now());
     }
 
@@ -80,9 +88,15 @@ impl Connection {
         (activity != Activity::Working).then_some((is_stalled, is_idle == most_are_idle, elapsed))
     }
 
+    /// Returns whether its client transfers less than [`LEAST_RATE`].
     fn is_stalled(&self) -> bool {
         let (activity, since) = self.activity();
-        activity == Activity::Transfer && since.elapsed() >= STALLED
+        let elapsed = since.elapsed();
+        #[expect(clippy::cast_precision_loss, reason = "a body has fewer than 2^52 bytes")]
+        let transferred = self.transferred.load(Ordering::Relaxed) as f64;
+        activity == Activity::Transfer
+            && elapsed >= STALLED
+            && transferred < LEAST_RATE * elapsed.as_secs_f64()
     }
 }
 
@@ -96,6 +110,11 @@ impl InFlight {
         self.0.enter(Activity::Transfer);
     }
 
+    /// Records a part of the body.
+    pub(super) fn has_received(&self, bytes: usize) {
+        self.0.transferred.fetch_add(bytes, Ordering::Relaxed);
+    }
+
     /// Records that the body has arrived and no response is ready.
     pub(super) fn waits_for_server(&self) {
         self.0.enter(Activity::Working);
@@ -106,7 +125,7 @@ impl InFlight {
         let begun = Instant::now();
         let (activity, since) = self.0.activity();
         if activity == Activity::Transfer {
-            self.0.enter(Activity::Paused);
+            self.0.set(Activity::Paused, begun);
         }
         let output = waiting.await;
         self.0.set(activity, since + begun.elapsed());
@@ -154,7 +173,7 @@ impl Connections {
         Some(Slot { number, connection, of: Arc::clone(self) })
     }
 
-    /// Evicts each connection whose client has had [`STALLED`] to send a body or to read a response.
+    /// Evicts each connection whose client has had [`STALLED`] to send a body or to read a response, and is slow.
     pub(super) fn evict_stalled(&self) {
         for (_, stalled) in self.open().by_number.extract_if(|_, connection| connection.is_stalled()) {
             stalled.evicted.notify_one();

@@ -10,7 +10,7 @@ use super::connections::{Connections, InFlight, STALLED};
 use super::limits::MAX_BODY;
 
 /// The largest body that has the memory of large ones, too. A usual pod has 5 KB.
-pub(super) const SMALL_BODY: usize = 64 << 10;
+const SMALL_BODY: usize = 64 << 10;
 
 /// The memory for bodies, in bytes.
 #[derive(Debug)]

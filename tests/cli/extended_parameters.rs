@@ -13,7 +13,7 @@ const SOURCES: &str = "apiVersion: fabric-injector.io/v1alpha1\nkind: FabricPoli
     requests: {example.com/nic: \"${devices(1, nics)}\"}\n";
 
 const NODES: &str = "kind: List\nitems:\n- kind: Node\n  metadata: {name: n, labels: {pool: fast, zone: a}}\n  status: {capacity: \
-    {nvidia.com/gpu: 8, example.com/nic: 32}, conditions: [{type: Ready, status: \"True\"}]}\n";
+    {nvidia.com/gpu: 8, example.com/nic: 8}, conditions: [{type: Ready, status: \"True\"}]}\n";
 
 /// The devices and the variable of a pod, with files, the nodes if they are known, and further arguments.
 fn sourced(files: &[(&str, &str)], with_nodes: bool, args: &[&str]) -> (String, String) {
@@ -41,11 +41,11 @@ fn what_an_extension_says_of_a_parameter_precedes_the_nodes_and_the_machines_of_
     let of = |nics: &str, size: &str| (nics.to_owned(), size.to_owned());
     // What the nodes offer precedes the rows of the policy itself.
     assert_eq!(found("", false), of("2", "large INFO"));
-    assert_eq!(found("", true), of("4", "large INFO"));
+    assert_eq!(found("", true), of("1", "large INFO"));
     // A default is the last resort, also in an extension.
     assert_eq!(
         found("  parameters: {nics: {default: 7}, debug: {default: WARN}}\n", true),
-        of("4", "large WARN")
+        of("1", "large WARN")
     );
     assert_eq!(found("  parameters: {nics: {default: 7}}\n", false), of("2", "large INFO"));
     // A row by any label, and a value.

@@ -195,7 +195,7 @@ fn a_placeholder_is_a_note_and_a_wrong_value_an_error() {
     for (value, status, code) in [
         ("\"${GPU_PER_NODE}\"", 0, "placeholder"),
         ("'{{ .Values.gpus }}'", 0, "placeholder"),
-        ("eight", 1, "malformed_pod"),
+        ("eight", 2, "malformed_pod"),
     ] {
         let text = job.replace("nvidia.com/gpu: 8", &format!("nvidia.com/gpu: {value}"));
         assert_ne!(text, job, "the Job has 8 GPUs");

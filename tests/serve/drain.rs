@@ -31,18 +31,15 @@ pub(crate) async fn in_flight(server: &Server, count: usize) {
 
 /// A request whose body goes on until it is given its end.
 fn slow(connection: &mut Connection) -> (oneshot::Sender<Vec<u8>>, JoinHandle<Result<Reply, Failure>>) {
-    const LENGTH: usize = 60_000;
-    let (pieces, body) = Body::in_pieces_of(LENGTH);
+    let (pieces, body) = Body::in_pieces();
     let answer = tokio::spawn(connection.begin(Method::POST, "/mutate", body));
     let (end, mut given) = oneshot::channel::<Vec<u8>>();
     tokio::spawn(async move {
-        // White space before a review is part of no value.
-        for sent in 1.. {
-            let _ = pieces.send(vec![b' '; 1 << 10].into());
+        loop {
+            // White space before a review is part of no value.
+            let _ = pieces.send(vec![b' '; 16 << 10].into());
             if let Ok(end) = timeout(Duration::from_millis(500), &mut given).await {
-                let end = end.unwrap_or_default();
-                let _ = pieces.send(vec![b' '; LENGTH - (sent << 10) - end.len()].into());
-                let _ = pieces.send(end.into());
+                let _ = pieces.send(end.unwrap_or_default().into());
                 return;
             }
         }

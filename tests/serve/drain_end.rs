@@ -24,7 +24,7 @@ struct Endless {
 
 async fn endless(site: &Site, server: &Server) -> Endless {
     let mut connection = site.client(server).connect().await.unwrap();
-    let (pieces, body) = Body::in_pieces_of(10_000);
+    let (pieces, body) = Body::in_pieces();
     tokio::spawn(connection.begin(Method::POST, "/mutate", body));
     pieces.send(b"{".to_vec().into()).unwrap();
     in_flight(server, 1).await;

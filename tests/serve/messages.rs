@@ -41,21 +41,14 @@ impl Reply {
 /// The body of a request: all of it at once, or in pieces that come when they come.
 pub(crate) enum Body {
     Whole(Option<Bytes>),
-    /// The second one is the length that it announces.
-    Pieces(mpsc::UnboundedReceiver<Bytes>, Option<u64>),
+    Pieces(mpsc::UnboundedReceiver<Bytes>),
 }
 
 impl Body {
     /// A body that ends when the sender is dropped.
     pub(crate) fn in_pieces() -> (mpsc::UnboundedSender<Bytes>, Self) {
         let (sender, receiver) = mpsc::unbounded_channel();
-        (sender, Self::Pieces(receiver, None))
-    }
-
-    /// The same with a length, as API servers announce one.
-    pub(crate) fn in_pieces_of(length: usize) -> (mpsc::UnboundedSender<Bytes>, Self) {
-        let (sender, receiver) = mpsc::unbounded_channel();
-        (sender, Self::Pieces(receiver, Some(length as u64)))
+        (sender, Self::Pieces(receiver))
     }
 }
 
@@ -75,7 +68,7 @@ impl hyper::body::Body for Body {
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let data = match &mut *self {
             Self::Whole(bytes) => bytes.take(),
-            Self::Pieces(pieces, _) => ready!(pieces.poll_recv(context)),
+            Self::Pieces(pieces) => ready!(pieces.poll_recv(context)),
         };
         Poll::Ready(data.map(|data| Ok(Frame::data(data))))
     }
@@ -83,7 +76,7 @@ impl hyper::body::Body for Body {
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, Bytes::len) as u64),
-            Self::Pieces(_, length) => length.map(SizeHint::with_exact).unwrap_or_default(),
+            Self::Pieces(_) => SizeHint::default(),
         }
     }
 }

@@ -28,9 +28,8 @@ async fn cut_off(client: &Client, said: &str) -> (String, Duration) {
 
 /// The answer to a request whose body ends in the middle, and after what time it came.
 async fn half_a_body(client: &Client, path: &str) -> (Reply, Duration) {
-    let text = sample("half");
-    let (pieces, body) = Body::in_pieces_of(text.len());
-    let [first, _] = halves(&text);
+    let (pieces, body) = Body::in_pieces();
+    let [first, _] = halves(&sample("half"));
     pieces.send(first.into()).unwrap();
     let begun = Instant::now();
     let mut connection = client.connect().await.unwrap();
@@ -40,7 +39,7 @@ async fn half_a_body(client: &Client, path: &str) -> (Reply, Duration) {
 
 /// The answer to a request whose body comes byte by byte, and never whole.
 async fn drops(client: &Client) -> Reply {
-    let (pieces, body) = Body::in_pieces_of(10_000);
+    let (pieces, body) = Body::in_pieces();
     tokio::spawn(async move {
         while pieces.send(b" ".to_vec().into()).is_ok() {
             sleep(Duration::from_millis(100)).await;

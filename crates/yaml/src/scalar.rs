@@ -133,13 +133,18 @@ pub(super) fn tagged(text: &str, tag: &str) -> Result<Scalar, String> {
     if fits { Ok(resolved) } else { Err(format!("`{text}` is not a value for the tag `!!{name}`")) }
 }
 
-/// Bytes that are not UTF-8 are replaced, as kubectl does for JSON.
+/// Each byte that is not UTF-8 is replaced, as kubectl does for JSON.
 fn binary(text: &str) -> Result<Scalar, String> {
     let config = GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true);
     let engine = GeneralPurpose::new(&alphabet::STANDARD, config);
-    let bytes = engine.decode(text.replace(['\r', '\n'], "")).ok();
-    let decoded = bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-    decoded.map(Scalar::String).ok_or_else(|| format!("`{text}` is not valid Base64"))
+    let decoded = engine.decode(text.replace(['\r', '\n'], ""));
+    let bytes = decoded.map_err(|_| format!("`{text}` is not valid Base64"))?;
+    let mut decoded = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        decoded.push_str(chunk.valid());
+        decoded.extend(chunk.invalid().iter().map(|_| char::REPLACEMENT_CHARACTER));
+    }
+    Ok(Scalar::String(decoded))
 }
 
 /// A key as a string, as JSON needs it, and true if it was not one. An error if kubectl has no string for it.

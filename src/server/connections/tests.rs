@@ -99,3 +99,18 @@ fn only_connections_whose_client_takes_long_are_evicted_for_memory() {
     assert!(!is_open(&sending));
     assert!([&working, &new, &idle, &recent].into_iter().all(is_open));
 }
+
+#[test]
+fn a_body_that_arrives_fast_keeps_its_memory() {
+    let connections = Arc::default();
+    let ((fast, request), (slow, _other)) = (stalled(&connections, 2), stalled(&connections, 2));
+    request.has_received(1 << 20);
+    sleep(STALLED);
+    connections.evict_stalled();
+    assert!(is_open(&fast) && !is_open(&slow));
+    // The next transfer on the connection begins anew.
+    request.waits_for_client();
+    sleep(STALLED);
+    connections.evict_stalled();
+    assert!(!is_open(&fast));
+}
