@@ -204,3 +204,51 @@ fn a_placeholder_is_a_note_and_a_wrong_value_an_error() {
         run.exits(status);
     }
 }
+
+/// What a pod requests by hand is compared with its nodes, or with the table of its machine.
+#[test]
+fn devices_by_hand_are_compared_with_those_of_the_machine() {
+    let pod = |machine: &str, gpus: u32, efa: u32, annotation: &str| {
+        format!(
+            "apiVersion: v1\nkind: Pod\nmetadata: {{name: p, annotations: {{{annotation}}}}}\nspec:\n  nodeSelector: \
+             {{node.kubernetes.io/instance-type: {machine}}}\n  containers:\n  - {{name: c, image: i, resources: {{limits: \
+             {{nvidia.com/gpu: {gpus}, vpc.amazonaws.com/efa: {efa}}}}}}}\n"
+        )
+    };
+    let nodes = |efa: u32| {
+        json!({"kind": "NodeList", "items": [{"kind": "Node", "metadata": {"name": "n",
+            "labels": {"node.kubernetes.io/instance-type": "p5en.48xlarge"}}, "spec": {"providerID": "aws:///a/i-1"},
+            "status": {"capacity": {"nvidia.com/gpu": "8", "vpc.amazonaws.com/efa": efa.to_string()},
+                "conditions": [{"type": "Ready", "status": "True"}]}}]})
+        .to_string()
+    };
+    let (by_hand, fewer) = ("requested_by_hand", "fewer_devices");
+    for (machine, gpus, efa, offered, wanted) in [
+        ("p5en.48xlarge", 8, 32, None, by_hand),
+        ("p5en.48xlarge", 8, 16, None, ""),
+        ("p5en.48xlarge", 8, 8, None, fewer),
+        // One GPU of many may have all interfaces.
+        ("p5en.48xlarge", 1, 16, None, ""),
+        ("g5.xlarge", 1, 1, None, by_hand),
+        // No table has the machine.
+        ("p99.48xlarge", 8, 32, None, ""),
+        ("p5en.48xlarge", 8, 32, Some(16), by_hand),
+        ("p5en.48xlarge", 8, 16, Some(0), by_hand),
+        ("p5en.48xlarge", 8, 16, Some(16), ""),
+    ] {
+        let folder = folder(&[("nodes.json", &offered.map(nodes).unwrap_or_default())]);
+        let path = folder.path().join("nodes.json");
+        let of_nodes = ["--nodes", path.to_str().unwrap()];
+        let arguments = [&["-o", "json"][..], if offered.is_some() { &of_nodes[..] } else { &[] }].concat();
+        let run = lint(&arguments, &pod(machine, gpus, efa, ""));
+        let found: Value = serde_json::from_slice(&run.stdout).unwrap();
+        let codes: Vec<&str> =
+            found.as_array().unwrap().iter().map(|one| one["code"].as_str().unwrap()).collect();
+        let compared: Vec<&str> = codes.into_iter().filter(|code| [by_hand, fewer].contains(code)).collect();
+        let wanted = if wanted.is_empty() { Vec::new() } else { vec![wanted] };
+        assert_eq!(compared, wanted, "{machine} {gpus} {efa} {offered:?}: {found:#}");
+    }
+    // The same with the annotation.
+    let annotated = pod("p5en.48xlarge", 8, 32, &asks());
+    assert!(findings(&annotated).iter().any(|(.., code)| code == by_hand));
+}

@@ -263,7 +263,8 @@ fn a_pod_that_says_no_to_the_network_of_the_host_keeps_its_own() {
         warnings,
         [(
             "host_network_denied".to_owned(),
-            "`spec.hostNetwork` stays `false`; rule `host` would set `true`".to_owned()
+            "`spec.hostNetwork` stays `false`, and NCCL falls back to TCP: remove it, so that rule `host` sets `true`"
+                .to_owned()
         )]
     );
     let (replaced, warnings) = injected(&on_conflict("replace"), off());

@@ -10,6 +10,7 @@ mod kinds;
 pub(crate) mod near_miss;
 mod no_pods;
 mod peers;
+mod requested;
 mod signs;
 mod spelling;
 mod together;
@@ -135,6 +136,7 @@ fn findings(policies: &PolicySet, resources: &[&str], pod: &Pod<'_>) -> Findings
         Outcome::Skipped { .. } => gpus::without_limit(resources, pod, near_misses),
         Outcome::Unchanged { .. } | Outcome::Refused { .. } => {}
     }
+    requested::check(policies, resources, pod, &mut findings);
     findings
 }
 

@@ -4,12 +4,18 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::{Outcome, Reason, analyse};
+use crate::{Mutation, Outcome, Reason, analyse};
 use fabric_policy::PodContext;
 
 use super::{PolicySet, mutate};
 
 impl PolicySet {
+    /// The result for a pod, as if it requested the fabric.
+    pub(crate) fn assumed(&self, pod: Value, context: &PodContext) -> Mutation {
+        let annotations = self.triggers().into_iter().cloned().collect();
+        mutate(self, pod, &PodContext { annotations, ..context.clone() })
+    }
+
     /// Returns whether no policy would add a fabric to a pod with the trigger annotation, because its nodes or the
     /// labels that it selects have none.
     pub(crate) fn would_leave_alone(
@@ -18,12 +24,13 @@ impl PolicySet {
         context: &PodContext,
         has_fabric: impl FnOnce(&Value) -> bool,
     ) -> bool {
-        let annotations = self.triggers().into_iter().cloned().collect();
-        let context = PodContext { annotations, ..context.clone() };
-        match mutate(self, pod.clone(), &context).outcome {
+        match self.assumed(pod.clone(), context).outcome {
             Outcome::Skipped { .. } | Outcome::Unchanged { .. } => true,
             Outcome::Refused { reason: Reason::OtherProvider { named: None, .. } } => true,
-            Outcome::Refused { reason: Reason::NodesUnknown } => self.a_provider_leaves_alone(pod, &context),
+            Outcome::Refused { reason: Reason::NodesUnknown } => {
+                let annotations = self.triggers().into_iter().cloned().collect();
+                self.a_provider_leaves_alone(pod, &PodContext { annotations, ..context.clone() })
+            }
             Outcome::Refused { .. } => false,
             Outcome::Mutated(mutated) => !has_fabric(&mutated.pod),
         }

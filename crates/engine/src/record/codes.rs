@@ -148,7 +148,12 @@ impl Warning {
                 | WarningKind::RenamedVolume { .. }
                 | WarningKind::NotInFile { .. }
         );
-        !is_choice || Self::LEAVE_TCP.contains(&self.code())
+        !is_choice || self.leaves_tcp()
+    }
+
+    /// Returns whether the data of the injected pod uses TCP all the same.
+    pub fn leaves_tcp(&self) -> bool {
+        Self::LEAVE_TCP.contains(&self.code())
     }
 
     /// The stable code, for programs.

@@ -25,7 +25,7 @@ impl Mutation {
     pub fn without_fabric(&self) -> Option<&str> {
         match &self.outcome {
             Outcome::Mutated(_) => {
-                self.warnings.iter().map(Warning::code).find(|code| Warning::LEAVE_TCP.contains(code))
+                self.warnings.iter().find(|warning| warning.leaves_tcp()).map(Warning::code)
             }
             Outcome::Skipped { reason: Reason::NoGpuContainer { .. }, .. } => None,
             Outcome::Unchanged { reason, .. } if !reason.is_unmet_request() => None,

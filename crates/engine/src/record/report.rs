@@ -367,6 +367,14 @@ impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { path, kind, rule } = self;
         match kind {
+            WarningKind::Kept { seen, wanted, .. } if self.leaves_tcp() => write!(
+                f,
+                "`{path}` stays `{seen}`, and NCCL falls back to TCP: remove it, so that rule `{rule}` sets `{wanted}`"
+            ),
+            WarningKind::Excluded { setting, against } if self.leaves_tcp() => write!(
+                f,
+                "the pod has `{against}`, and NCCL falls back to TCP: remove it, so that rule `{rule}` sets `{setting}`"
+            ),
             WarningKind::Kept { seen, wanted, .. } => {
                 write!(f, "`{path}` stays `{seen}`; rule `{rule}` would set `{wanted}`")
             }

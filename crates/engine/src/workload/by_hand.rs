@@ -30,7 +30,7 @@ pub(super) fn requests_device(resources: &[&str], pod: &Value) -> bool {
 }
 
 /// Returns whether a resource can be a device of a fabric.
-fn is_adapter(resources: &[&str], name: &str) -> bool {
+pub(super) fn is_adapter(resources: &[&str], name: &str) -> bool {
     let is_other = |part: &String| name.contains(part.as_str());
     name.contains('/') && !resources.contains(&name) && !kinds::by_hand().other_devices.iter().any(is_other)
 }

@@ -36,6 +36,7 @@ impl NearMiss {
         "other_gloo_interface",
         "small_shared_memory",
         "capability_prefix",
+        "requested_by_hand",
         "not_checked",
     ];
 }

@@ -178,13 +178,13 @@ fn enclosing<'a>(pod: &Pod<'a>) -> Option<(&'a str, &'a Value)> {
 }
 
 /// The GPUs of a pod that takes a whole node.
-struct Whole {
+pub(super) struct Whole {
     resource: String,
     gpus: i64,
 }
 
 /// The GPUs of a pod, if no other pod can have GPUs of its node.
-fn whole_node(resources: &[&str], pod: &Pod<'_>) -> Option<Whole> {
+pub(super) fn whole_node(resources: &[&str], pod: &Pod<'_>) -> Option<Whole> {
     let requests = requests(pod.value);
     let all = resources.iter().filter_map(|resource| Some((*resource, requests[*resource].as_i64()?)));
     all.filter(|(_, gpus)| *gpus > 1).find_map(|(resource, gpus)| {
