@@ -402,24 +402,10 @@ impl fmt::Display for Warning {
                     some_labels(labels)
                 )
             }
-            WarningKind::ParameterContradicts { parameter, value, table, selected } => {
-                write!(f, "`{parameter}` is set to {value}, and the table has {table} for {selected}")
-            }
-            WarningKind::NodesOfferLess { parameter, value, table, selected } => write!(
-                f,
-                "`{parameter}` is {value}, which the nodes offer, and the table has {table} for {selected}: check how \
-                 these nodes are created"
-            ),
-            WarningKind::NodesOfferMore { parameter, value, offered, selected } => write!(
-                f,
-                "upgrade the device plugin of the nodes: they offer {offered} for `{parameter}`, and {selected} has \
-                 {value}, which counts"
-            ),
-            WarningKind::NodesDisagree { parameter, value, kinds } => write!(
-                f,
-                "`{parameter}` is {value}, the lowest value of the nodes that the pod fits; for more, select one \
-                 kind of node: {kinds}"
-            ),
+            WarningKind::ParameterContradicts { .. }
+            | WarningKind::NodesOfferLess { .. }
+            | WarningKind::NodesOfferMore { .. }
+            | WarningKind::NodesDisagree { .. } => kind.fmt_nodes(f),
             WarningKind::NoNodeFits { resource, requested, most } => {
                 no_node_fits(f, resource, *requested, *most)
             }

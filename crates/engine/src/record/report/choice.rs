@@ -92,6 +92,31 @@ impl Reason {
 }
 
 impl WarningKind {
+    /// Writes the sentence of a warning about a value that nodes and tables give differently.
+    pub(super) fn fmt_nodes(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ParameterContradicts { parameter, value, table, selected } => {
+                write!(f, "`{parameter}` is set to {value}, and the table has {table} for {selected}")
+            }
+            Self::NodesOfferLess { parameter, value, table, selected } => write!(
+                f,
+                "`{parameter}` is {value}, which the nodes offer, and the table has {table} for {selected}: check how \
+                 these nodes are created"
+            ),
+            Self::NodesOfferMore { parameter, value, offered, selected } => write!(
+                f,
+                "upgrade the device plugin of the nodes: they offer {offered} for `{parameter}`, and {selected} has \
+                 {value}, which counts"
+            ),
+            Self::NodesDisagree { parameter, value, kinds } => write!(
+                f,
+                "`{parameter}` is {value}, the lowest value of the nodes that the pod fits; for more, select one \
+                 kind of node: {kinds}"
+            ),
+            _ => Ok(()),
+        }
+    }
+
     /// Writes the sentence of a warning about the choice, or about an earlier one.
     pub(super) fn fmt_choice(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
