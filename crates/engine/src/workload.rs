@@ -33,6 +33,9 @@ pub use near_miss::{NearMiss, WORKLOAD_WITHOUT_TRIGGER};
 pub use no_pods::runtime;
 pub use no_pods::{NO_POD_TEMPLATE, NoPods, note as note_without_pods, objects};
 
+/// The steps to check a template, and to find out that no policy matches it.
+const STEPS_OF_TEMPLATE: usize = 1_500;
+
 /// A pod or pod template of a document, with its outcome.
 #[derive(Debug, Clone, Copy)]
 pub struct CheckedPod<'a> {
@@ -107,7 +110,7 @@ pub fn near_misses(policies: &PolicySet, document: &Value, pods: &[CheckedPod<'_
 fn findings(policies: &PolicySet, resources: &[&str], pod: &Pod<'_>) -> Findings {
     let mut findings = Findings::default();
     let near_misses = &mut findings.near_misses;
-    if !pod.goes_on(pod.pointer.len()) {
+    if !pod.goes_on(STEPS_OF_TEMPLATE + pod.pointer.len()) {
         return findings;
     }
     match &pod.mutation.outcome {
