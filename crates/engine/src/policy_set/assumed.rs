@@ -12,8 +12,13 @@ use super::{PolicySet, mutate};
 impl PolicySet {
     /// The result for a pod, as if it requested the fabric.
     pub(crate) fn assumed(&self, pod: Value, context: &PodContext) -> Mutation {
+        mutate(self, pod, &self.requesting(context))
+    }
+
+    /// The context in which a pod requests the fabric.
+    fn requesting(&self, context: &PodContext) -> PodContext {
         let annotations = self.triggers().into_iter().cloned().collect();
-        mutate(self, pod, &PodContext { annotations, ..context.clone() })
+        PodContext { annotations, ..context.clone() }
     }
 
     /// Returns whether no policy would add a fabric to a pod with the trigger annotation, because its nodes or the
@@ -28,8 +33,7 @@ impl PolicySet {
             Outcome::Skipped { .. } | Outcome::Unchanged { .. } => true,
             Outcome::Refused { reason: Reason::OtherProvider { named: None, .. } } => true,
             Outcome::Refused { reason: Reason::NodesUnknown } => {
-                let annotations = self.triggers().into_iter().cloned().collect();
-                self.a_provider_leaves_alone(pod, &PodContext { annotations, ..context.clone() })
+                self.a_provider_leaves_alone(pod, &self.requesting(context))
             }
             Outcome::Refused { .. } => false,
             Outcome::Mutated(mutated) => !has_fabric(&mutated.pod),

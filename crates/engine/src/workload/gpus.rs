@@ -8,7 +8,7 @@ use fabric_yaml::pointer::{at_pointer, push_token};
 
 use super::{NearMiss, Pod, spelling};
 
-const LISTS: [&str; 2] = ["initContainers", "containers"];
+pub(super) const LISTS: [&str; 2] = ["initContainers", "containers"];
 
 /// The names of the resources that count as GPUs for a policy, each once. Devices that nodes offer through a device
 /// class are requested by the class.

@@ -6,10 +6,9 @@ use crate::policy_set::PolicySet;
 use crate::{Mutation, Outcome, WarningKind, requests};
 
 use super::by_hand::{is_adapter, requests_device};
+use super::gpus::LISTS;
 use super::together::whole_node;
 use super::{Advice, Findings, NearMiss, Pod};
-
-const LISTS: [&str; 2] = ["initContainers", "containers"];
 
 pub(super) fn check(policies: &PolicySet, resources: &[&str], pod: &Pod<'_>, findings: &mut Findings) {
     if !pod.has_gpus || !requests_device(resources, pod.value) {
