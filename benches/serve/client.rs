@@ -82,7 +82,11 @@ async fn one_after_another(
         assert_eq!(answer.status(), 200);
         let answer = answer.into_body().collect().await.unwrap().to_bytes();
         latencies.push(began.elapsed());
-        assert!(memchr::memmem::find(&answer, br#""allowed":true"#).is_some());
+        assert!(
+            memchr::memmem::find(&answer, br#""allowed":true"#).is_some(),
+            "{}",
+            String::from_utf8_lossy(&answer)
+        );
     }
     (sender, latencies)
 }

@@ -7,9 +7,15 @@ pub(crate) fn annotated() -> Vec<u8> {
     review(&pod("nmp.nvidia.com/enable-multi-node-networking", 12)).to_string().into_bytes()
 }
 
-/// The same pod without the annotation.
+/// The same pod without the annotation and GPUs. With GPUs, a server that just started takes it for a pod of other
+/// policies.
 pub(crate) fn unannotated() -> Vec<u8> {
-    review(&pod("example.com/team", 12)).to_string().into_bytes()
+    let mut pod = pod("example.com/team", 12);
+    let resources = &mut pod["spec"]["containers"][0]["resources"];
+    for amounts in ["limits", "requests"] {
+        resources[amounts].as_object_mut().unwrap().remove("nvidia.com/gpu");
+    }
+    review(&pod).to_string().into_bytes()
 }
 
 /// The annotated pod with so many variables that its review is 1 MiB.
