@@ -2,6 +2,7 @@
 
 mod certs;
 mod check;
+mod claims;
 mod cluster;
 mod completions;
 mod diagnose;

@@ -27,7 +27,9 @@ pub(crate) use events::Events;
 pub(crate) use installation::examine;
 pub(crate) use logs::{Selection, read as read_logs};
 pub use node_watch::NodeWatch;
-pub(crate) use node_watch::{WatchState, Watched, nodes_of_cluster};
+pub(crate) use node_watch::{
+    ClusterObjects, OtherWatch, WatchState, Watched, WatchedKind, objects_of_cluster,
+};
 pub(crate) use reconciler::{KeyPairs, is_conflict};
 pub use reconciler::{Options, Reconciler};
 pub use schedule::Durations;

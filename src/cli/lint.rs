@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::path::Path;
+use std::sync::Arc;
 
 use clap::Args;
 use serde_json::{Value, json};
@@ -11,12 +12,14 @@ use crate::policy_sources::PolicySources;
 use crate::stream::{RawDocuments, has_content};
 use fabric_engine::manifest::{Document, RawDocument, Wanted};
 use fabric_engine::policy_set::PolicySet;
+use fabric_policy::claims::Claims;
 use fabric_policy::{Effect, Policy};
 use fabric_tools::lint::{Across, Finding, Level, Lines, lint};
 use fabric_yaml::counted;
 use fabric_yaml::escape;
 
 use super::ExitStatus;
+use super::claims;
 use super::fail_on::{FindingArguments, FindingFormat};
 use super::mutate::{files_of, object_name, with_hint};
 use super::node_options::NodeArguments;
@@ -57,11 +60,14 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     fail_on.map_or(Ok(()), |fail_on| fail_on.validate(of_policies.chain(Finding::codes())))?;
     let default = ["-".to_owned()];
     let files = if arguments.files.is_empty() { &default[..] } else { &arguments.files };
-    let nodes = arguments.nodes.read(files.iter().any(|file| file == "-"))?;
+    let objects = arguments.nodes.read(files.iter().any(|file| file == "-"))?;
     let namespace = arguments.namespace.as_deref();
-    let wanted = Wanted { namespace, nodes: nodes.as_ref(), ..Wanted::default() };
+    let nodes = objects.as_ref().map(|objects| &objects.nodes);
+    let claims = objects.as_ref().and_then(|objects| objects.claims.clone());
+    let claims = claims::with_files(claims, files, namespace);
+    let wanted = Wanted { namespace, nodes, ..Wanted::default() };
     let is_open = arguments.policies.are_empty() && !arguments.nodes.are_given();
-    let mut linted = Linted { wanted, is_open, ..Linted::of(&policies) };
+    let mut linted = Linted { wanted, claims, is_open, ..Linted::of(&policies) };
     for name in files {
         linted.source(name);
     }
@@ -95,6 +101,8 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
 struct Linted<'a> {
     policies: &'a PolicySet,
     wanted: Wanted<'a>,
+    /// The claims of the cluster, of all files, and of the streams so far.
+    claims: Option<Arc<Claims>>,
     /// True if nothing determines the policy of a pod.
     is_open: bool,
     found: Vec<Located>,
@@ -116,6 +124,7 @@ impl<'a> Linted<'a> {
         Self {
             policies,
             wanted: Wanted::default(),
+            claims: None,
             is_open: false,
             found: Vec::new(),
             across: Across::default(),
@@ -144,16 +153,23 @@ impl<'a> Linted<'a> {
     }
 
     fn stream(&mut self, file: &str, reader: impl BufRead) {
-        let mut is_empty = true;
+        let mut documents = Vec::new();
+        let mut failure = None;
         for raw in RawDocuments::new(reader) {
-            is_empty = is_empty && raw.as_ref().is_ok_and(|raw| !has_content(raw));
             match raw {
-                Ok(raw) => self.document(file, &raw),
-                Err(error) => self.bad(file, 1, "bad_document", error.to_string()),
+                Ok(raw) => documents.push(raw),
+                Err(error) => failure = Some(error),
             }
         }
-        if is_empty {
+        self.claims = claims::with_documents(self.claims.take(), &documents, self.wanted.namespace);
+        for raw in &documents {
+            self.document(file, raw);
+        }
+        if failure.is_none() && documents.iter().all(|raw| !has_content(raw)) {
             self.empty.push(file.to_owned());
+        }
+        if let Some(error) = failure {
+            self.bad(file, 1, "bad_document", error.to_string());
         }
     }
 
@@ -170,7 +186,8 @@ impl<'a> Linted<'a> {
             };
             let across = &mut self.across;
             let gather = |root: &Value, templates: &[_]| across.add(root, templates, &place);
-            let found = lint(self.policies, &mut document, raw, self.wanted, gather)?;
+            let wanted = Wanted { claims: self.claims.as_ref(), ..self.wanted };
+            let found = lint(self.policies, &mut document, raw, wanted, gather)?;
             Ok((found, lines, object))
         });
         match linted {

@@ -14,14 +14,16 @@ use std::thread;
 use anyhow::{Context, ensure};
 use clap::{Args, ValueEnum};
 
+use crate::cluster::ClusterObjects;
 use crate::files;
 use crate::policy_sources::PolicySources;
 use crate::stream::{RawDocuments, has_content};
 use fabric_engine::manifest::{RawDocument, Wanted};
 use fabric_engine::policy_set::PolicySet;
-use fabric_policy::nodes::Nodes;
+use fabric_policy::claims::Claims;
 
 use super::ExitStatus;
+use super::claims;
 use super::diff::{self, FileDiff};
 use super::node_options::NodeArguments;
 use super::output::Output;
@@ -79,7 +81,7 @@ enum ReportFormat {
 }
 
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<ExitStatus> {
-    let (policies, remarks, nodes) = match load(arguments) {
+    let (policies, remarks, objects) = match load(arguments) {
         Ok(loaded) => loaded,
         Err(error) if arguments.report == ReportFormat::Json => {
             output.message(&report::json_error(&Failure::new("bad_usage", format!("{error:#}"))));
@@ -90,7 +92,8 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     let mut run = Run {
         arguments,
         policies: &policies,
-        wanted: document::wanted(arguments, nodes.as_ref()),
+        wanted: document::wanted(arguments, objects.as_ref().map(|objects| &objects.nodes)),
+        claims: objects.as_ref().and_then(|objects| objects.claims.clone()),
         output,
         status: ExitStatus::Done,
         verdict: Verdict::default(),
@@ -107,6 +110,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
             files.iter().filter_map(|file| files_of(Path::new(file)).ok()).flatten().collect();
         run.names = Some(diff::Names::new(&files));
     }
+    run.claims = claims::with_files(run.claims.take(), files, arguments.namespace.as_deref());
     for file in files {
         run.source(file)?;
     }
@@ -119,9 +123,9 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     Ok(run.status)
 }
 
-/// Loads the policies, with remarks about other files, and the nodes, and fails for options that do not fit them or
+/// Loads the policies, with remarks about other files, and the nodes and claims, and fails for options that do not fit them or
 /// each other.
-fn load(arguments: &Arguments) -> anyhow::Result<(PolicySet, Vec<String>, Option<Arc<Nodes>>)> {
+fn load(arguments: &Arguments) -> anyhow::Result<(PolicySet, Vec<String>, Option<ClusterObjects>)> {
     ensure!(
         !arguments.in_place || arguments.files.iter().all(|file| file != "-"),
         "`--in-place` edits files, and `-` is standard input"
@@ -135,8 +139,8 @@ fn load(arguments: &Arguments) -> anyhow::Result<(PolicySet, Vec<String>, Option
         "--assume-annotated: no policy in use has `match.anyAnnotation`, so there is no annotation to assume"
     );
     let files = &arguments.files;
-    let nodes = arguments.nodes.read(files.is_empty() || files.iter().any(|file| file == "-"))?;
-    Ok((policies, sources.notes, nodes))
+    let objects = arguments.nodes.read(files.is_empty() || files.iter().any(|file| file == "-"))?;
+    Ok((policies, sources.notes, objects))
 }
 
 /// The documents of a stream that are injected at the same time: enough for all processors, few enough for memory.
@@ -147,6 +151,8 @@ struct Run<'a> {
     arguments: &'a Arguments,
     policies: &'a PolicySet,
     wanted: Wanted<'a>,
+    /// The claims of the cluster, of all files, and of the documents so far.
+    claims: Option<Arc<Claims>>,
     output: &'a mut Output,
     status: ExitStatus,
     verdict: Verdict,
@@ -268,6 +274,8 @@ impl Run<'_> {
                     break;
                 }
             }
+            let namespace = self.arguments.namespace.as_deref();
+            self.claims = claims::with_documents(self.claims.take(), &batch, namespace);
             for (processed, raw) in self.process_all(name, number, &batch).into_iter().zip(&batch) {
                 self.print(processed, raw)?;
             }
@@ -293,7 +301,8 @@ impl Run<'_> {
     }
 
     fn process_all<'f>(&self, file: &'f str, before: usize, batch: &[RawDocument]) -> Vec<Processed<'f>> {
-        let Self { arguments, policies, wanted, .. } = *self;
+        let Self { arguments, policies, .. } = *self;
+        let wanted = Wanted { claims: self.claims.as_ref(), ..self.wanted };
         let work = |(at, raw): (usize, &RawDocument)| {
             let number = before + at + 1;
             list::process(arguments, policies, wanted, file, number, raw)

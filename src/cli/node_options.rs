@@ -7,10 +7,10 @@ use std::sync::Arc;
 use anyhow::{Context, anyhow, ensure};
 use clap::Args;
 
-use crate::cluster::nodes_of_cluster;
+use crate::cluster::{ClusterObjects, objects_of_cluster};
 use crate::files::{Allowed, read_bounded};
 use fabric_engine::manifest::{Document, List, RawDocument};
-use fabric_policy::nodes::{Nodes, Objects};
+use fabric_policy::nodes::Objects;
 
 /// The limit on a file with nodes. One node takes about 20 KiB.
 const FILE: Allowed = Allowed { what: "list of nodes", mebibytes: 1024, pipes: true };
@@ -41,14 +41,14 @@ impl NodeArguments {
         self.cluster || self.nodes.is_some()
     }
 
-    /// The nodes, if an option names them. `reads_stdin` says whether a manifest comes from standard input.
-    pub(super) fn read(&self, reads_stdin: bool) -> anyhow::Result<Option<Arc<Nodes>>> {
-        let nodes = match self.nodes.as_deref() {
+    /// The nodes and claims, if an option names them. `reads_stdin` says whether a manifest comes from standard input.
+    pub(super) fn read(&self, reads_stdin: bool) -> anyhow::Result<Option<ClusterObjects>> {
+        let objects = match self.nodes.as_deref() {
             None if self.cluster => {
                 let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
                 runtime
                     .context("the runtime cannot be started")?
-                    .block_on(nodes_of_cluster(self.context.as_deref()))?
+                    .block_on(objects_of_cluster(self.context.as_deref()))?
             }
             None => return Ok(None),
             Some("-") => {
@@ -64,13 +64,13 @@ impl NodeArguments {
             }
             Some(name) => parse(name, read_bounded(Path::new(name), Path::new(name), FILE)?)?,
         };
-        Ok(Some(Arc::new(nodes)))
+        Ok(Some(objects))
     }
 }
 
 /// Reads a list of nodes item by item if it can be split, because the value of a whole list takes much more memory than
 /// the parts that are kept.
-fn parse(name: &str, bytes: Vec<u8>) -> anyhow::Result<Nodes> {
+fn parse(name: &str, bytes: Vec<u8>) -> anyhow::Result<ClusterObjects> {
     let raw = RawDocument::new(bytes);
     if let Some(mut list) = List::split(&raw) {
         let mut objects = Objects::default();
@@ -79,10 +79,17 @@ fn parse(name: &str, bytes: Vec<u8>) -> anyhow::Result<Nodes> {
             _ => false,
         });
         if are_read {
-            return Ok(objects.nodes());
+            return Ok(cluster(objects));
         }
     }
     let document = Document::read(&raw).map_err(|error| anyhow!("{name}: {error}"))?;
-    Nodes::read(&document.value.unwrap_or_default())
+    Objects::of_list(&document.value.unwrap_or_default())
+        .map(cluster)
         .map_err(|error| anyhow!("{name}: {error}\nhint: write it with `kubectl get nodes -o json`, or `kubectl get nodes,resourceslices -o json`"))
+}
+
+fn cluster(mut objects: Objects) -> ClusterObjects {
+    let claims = std::mem::take(&mut objects.claims);
+    let claims = (!claims.is_empty()).then(|| Arc::new(claims.into_iter().collect()));
+    ClusterObjects { claims, nodes: Arc::new(objects.nodes()) }
 }

@@ -37,8 +37,8 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<ExitStatus> {
-    let nodes =
-        NodeArguments::of(arguments.file.clone(), arguments.context.clone()).read(false)?.unwrap_or_default();
+    let options = NodeArguments::of(arguments.file.clone(), arguments.context.clone());
+    let nodes = options.read(false)?.unwrap_or_default().nodes;
     let sources = PolicySources { by_nodes: true, ..arguments.policies.clone().into() };
     let loaded = sources.load_with_origins()?;
     loaded.notes.iter().for_each(|note| output.message(note));

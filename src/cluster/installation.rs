@@ -17,6 +17,7 @@ use crate::pem::Validity;
 use crate::policy_sources::RawPolicies;
 use fabric_engine::policy_set::PolicySet;
 use fabric_engine::registration::ca_bundle;
+use fabric_policy::PodContext;
 use fabric_policy::nodes::Nodes;
 use fabric_tools::inspection::{
     Certificate, DryRun, Facts, Line, Probe, Read, Refused, Release, Server, Workloads, endpoints, inspect,
@@ -26,7 +27,7 @@ use fabric_tools::inspection::{
 use super::api::{cause, client_of};
 use super::certificate::check;
 use super::dry_run::dry_run;
-use super::node_watch::list_nodes;
+use super::node_watch::{ClusterObjects, list_objects};
 
 /// The time limit for each request to the API server.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
@@ -57,11 +58,12 @@ pub(crate) async fn examine(
     let namespaces = get(&client, "/api/v1/namespaces").await;
     let reader = Reader { client: &client, release: Release::find(&webhooks, &deployments, name) };
     let endpoints = reader.endpoints().await;
-    let nodes = reader.nodes().await.map_err(|error| format!("{error:#}"));
+    let objects = reader.objects().await.map_err(|error| format!("{error:#}"));
     let policies = reader.policies().await.map_err(|error| format!("{error:#}"));
     let advice = reader.advice().await;
     let certificate = reader.certificate(advice.as_ref().ok()).await;
-    let workloads = reader.workloads(&namespaces, &policies, &nodes).await;
+    let workloads = reader.workloads(&namespaces, &policies, &objects).await;
+    let nodes = objects.map(|objects| objects.nodes);
     let dry_runs = reader.dry_runs(&namespaces, &policies, &nodes, probe).await;
     let facts = Facts {
         pods: reader.pods().await,
@@ -91,7 +93,7 @@ pub(super) async fn installed_policies(client: &Client) -> anyhow::Result<(Polic
     let deployments = installed(client, &webhooks, None).await;
     let reader = Reader { client, release: Release::find(&webhooks, &deployments, None) };
     ensure!(reader.release.deployment.is_some(), "no installation can be found");
-    Ok((reader.policies().await?, reader.nodes().await?))
+    Ok((reader.policies().await?, reader.objects().await?.nodes))
 }
 
 /// The Deployments of the Service's namespace. Permission in that namespace is enough.
@@ -223,10 +225,10 @@ impl Reader<'_> {
         get(self.client, &path).await
     }
 
-    /// The nodes, if the servers watch them.
-    async fn nodes(&self) -> anyhow::Result<Arc<Nodes>> {
+    /// The nodes and claims, if the servers watch them.
+    async fn objects(&self) -> anyhow::Result<ClusterObjects> {
         let is_watched = self.release.option("--watch-nodes").next().is_some();
-        Ok(Arc::new(if is_watched { list_nodes(self.client).await? } else { Nodes::default() }))
+        if is_watched { list_objects(self.client).await } else { Ok(ClusterObjects::default()) }
     }
 
     /// The data of a ConfigMap or a Secret.
@@ -285,14 +287,17 @@ impl Reader<'_> {
         &self,
         namespaces: &Read,
         policies: &Read<PolicySet>,
-        nodes: &Read<Arc<Nodes>>,
+        objects: &Read<ClusterObjects>,
     ) -> anyhow::Result<Refused> {
         let policies = policies.as_ref().map_err(|error| anyhow!("{error}"))?;
-        let nodes = match nodes {
+        let cluster = match objects {
             Err(error) if policies.needs_nodes() => bail!("{error}"),
-            nodes => nodes.as_ref().ok().cloned(),
+            Err(_) => PodContext::default(),
+            Ok(ClusterObjects { nodes, claims }) => {
+                PodContext { nodes: Some(Arc::clone(nodes)), claims: claims.clone(), ..PodContext::default() }
+            }
         };
-        let mut workloads = Workloads::new(policies, nodes, &self.release, namespaces);
+        let mut workloads = Workloads::new(policies, cluster, &self.release, namespaces);
         let running = "fieldSelector=status.phase%21%3DSucceeded%2Cstatus.phase%21%3DFailed";
         let mut next = String::new();
         loop {

@@ -1,22 +1,25 @@
-//! The nodes of the cluster and their `ResourceSlices`, as the API server lists and watches them.
+//! The nodes of the cluster and their `ResourceSlices`, and the objects that say what claims bring, as the API server
+//! lists and watches them.
 
 mod known;
 mod object;
 
+use std::sync::Arc;
+
 use anyhow::{Context, bail};
+use futures_util::stream::{BoxStream, select_all, unfold};
 use futures_util::{FutureExt, Stream, StreamExt};
-use k8s_openapi::api::core::v1::Node;
-use k8s_openapi::api::resource::v1::ResourceSlice;
-use kube::api::ApiResource;
+use kube::api::{ApiResource, GroupVersionKind};
 use kube::runtime::watcher::{self, Config, DefaultBackoff, Event, watcher};
 use kube::{Api, Client};
 use tokio::time::{Duration, Instant, sleep, sleep_until, timeout};
 
+use fabric_policy::claims::Claims;
 use fabric_policy::nodes::Nodes;
 
 use super::api::{cause, client, client_of};
-use known::{Kind, Known};
-pub(crate) use known::{WatchState, Watched};
+use known::Known;
+pub(crate) use known::{OtherWatch, WatchState, Watched, WatchedKind};
 use object::Object;
 
 /// The duration of one watch, in seconds, after which the API server checks the permission again. A connection that no
@@ -24,7 +27,7 @@ use object::Object;
 const WATCH_SECONDS: u32 = 30;
 /// The nodes of a page of the list: reading a larger one would delay reviews that use the same thread.
 const PAGE: u32 = 100;
-/// The time after which a cluster without `ResourceSlices` is queried again, because it may have been upgraded.
+/// The time after which a cluster without an API is queried again, because it may have been upgraded.
 const AGAIN: Duration = Duration::from_mins(10);
 /// The longest time between an error and the next list.
 const LONGEST_BACKOFF: Duration = Duration::from_secs(20);
@@ -52,40 +55,78 @@ impl NodeWatch {
         Ok(Self(client().await?))
     }
 
-    /// Passes on each state of the watch, and the nodes when they have changed, at most once a second.
-    ///
-    /// After an error it lists the nodes again: the watcher of kube would continue the watch, and not report success
-    /// until a node changes.
+    /// Passes on each state of the watch, and the objects when they have changed, at most once a second.
     pub(crate) async fn run(self, mut publish: impl FnMut(Watched)) {
         let mut known = Known::new(Instant::now());
-        let mut backoff = [DefaultBackoff::default(), DefaultBackoff::default()];
-        let mut nodes = Box::pin(events(&self.0, Kind::Node, Duration::ZERO));
-        let mut slices = Box::pin(events(&self.0, Kind::Slice, Duration::ZERO));
+        let mut events =
+            select_all(WatchedKind::ALL.map(|kind| Watch::new(&self.0, kind).into_stream().boxed()));
         loop {
             let due = known.due().unwrap_or_else(|| Instant::now() + IDLE);
             // The watchers do not end.
             let event = tokio::select! {
-                Some(event) = nodes.next() => Some((Kind::Node, event)),
-                Some(event) = slices.next() => Some((Kind::Slice, event)),
+                Some(event) = events.next() => Some(event),
                 () = sleep_until(due) => None,
             };
             match event {
                 None => {}
                 Some((kind, Ok(event))) => known.apply(kind, event, Instant::now()),
-                Some((kind, Err(error))) => {
-                    let (status, error) = explain(kind, &error);
-                    tracing::debug!(resource = resource(kind).plural, error, "a watch failed");
+                Some((kind, Err((status, error)))) => {
+                    tracing::debug!(resource = kind.name(), error, "a watch failed");
                     known.fail(kind, status, error, Instant::now());
-                    let delay =
-                        if status == ABSENT { AGAIN } else { next_delay(&mut backoff[kind as usize]) };
-                    let again = Box::pin(events(&self.0, kind, delay));
-                    match kind {
-                        Kind::Node => nodes = again,
-                        Kind::Slice => slices = again,
-                    }
                 }
             }
             known.publish(Instant::now(), &mut publish);
+        }
+    }
+}
+
+/// The watch of the objects of one kind.
+struct Watch {
+    client: Client,
+    kind: WatchedKind,
+    /// The index of the version of the API.
+    version: usize,
+    backoff: DefaultBackoff,
+    events: BoxStream<'static, watcher::Result<Event<Object>>>,
+}
+
+/// A change, or the status of a failed request and a sentence.
+type Change = Result<Event<Object>, (u16, String)>;
+
+impl Watch {
+    fn new(client: &Client, kind: WatchedKind) -> Self {
+        let events = events(client, kind, 0, Duration::ZERO);
+        Self { client: client.clone(), kind, version: 0, backoff: DefaultBackoff::default(), events }
+    }
+
+    fn into_stream(self) -> impl Stream<Item = (WatchedKind, Change)> {
+        unfold(self, async |mut watch| Some(((watch.kind, watch.next().await), watch)))
+    }
+
+    /// The next change.
+    ///
+    /// After an error it lists the objects again: the watcher of kube would continue the watch, and not report success
+    /// until an object changes. A cluster that has no such API may have an earlier version of it.
+    async fn next(&mut self) -> Change {
+        loop {
+            let Some(event) = self.events.next().await else { return Err((0, "the watch ended".to_owned())) };
+            let (status, error) = match event.map_err(|error| explain(self.kind, &error)) {
+                Ok(event) => return Ok(event),
+                Err(failed) => failed,
+            };
+            let has_earlier = status == ABSENT && self.version + 1 < self.kind.versions().len();
+            let delay = match status {
+                ABSENT if has_earlier => Duration::ZERO,
+                ABSENT => AGAIN,
+                _ => next_delay(&mut self.backoff),
+            };
+            if status == ABSENT {
+                self.version = if has_earlier { self.version + 1 } else { 0 };
+            }
+            self.events = events(&self.client, self.kind, self.version, delay);
+            if !has_earlier {
+                return Err((status, error));
+            }
         }
     }
 }
@@ -95,22 +136,32 @@ fn next_delay(backoff: &mut DefaultBackoff) -> Duration {
     backoff.next().unwrap_or_default().min(LONGEST_BACKOFF)
 }
 
-/// The nodes of the cluster of a context or of the kubeconfig, else of the pod.
-pub(crate) async fn nodes_of_cluster(context: Option<&str>) -> anyhow::Result<Nodes> {
-    list_nodes(&client_of(context).await?).await
+/// The objects of the cluster of a context or of the kubeconfig, else of the pod.
+pub(crate) async fn objects_of_cluster(context: Option<&str>) -> anyhow::Result<ClusterObjects> {
+    list_objects(&client_of(context).await?).await
 }
 
-/// The nodes of the cluster at this moment.
-pub(super) async fn list_nodes(client: &Client) -> anyhow::Result<Nodes> {
+/// The nodes of a cluster, and what its objects say about claims.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ClusterObjects {
+    pub(crate) nodes: Arc<Nodes>,
+    /// `None` if nothing was asked about them.
+    pub(crate) claims: Option<Arc<Claims>>,
+}
+
+/// The nodes of the cluster at this moment, with what its objects say about claims. Without the permission to read
+/// those, the names of claims decide.
+pub(super) async fn list_objects(client: &Client) -> anyhow::Result<ClusterObjects> {
     let mut known = Known::new(Instant::now());
     let listing = async {
-        for kind in [Kind::Node, Kind::Slice] {
-            let mut events = Box::pin(events(client, kind, Duration::ZERO));
-            while let Some(event) = events.next().await {
-                let event = match event.map_err(|error| explain(kind, &error)) {
+        for kind in WatchedKind::ALL {
+            let mut watch = Watch::new(client, kind);
+            loop {
+                let event = match watch.next().await {
                     Ok(event) => event,
-                    Err((ABSENT, _)) if kind == Kind::Slice => break,
-                    Err((_, error)) => bail!("the nodes cannot be listed: {error}"),
+                    Err((ABSENT, _)) if kind != WatchedKind::Node => break,
+                    Err((FORBIDDEN, _)) if kind.is_of_claims() => break,
+                    Err((_, error)) => bail!("the {} cannot be listed: {error}", kind.name()),
                 };
                 let is_last = matches!(event, Event::InitDone);
                 known.apply(kind, event, Instant::now());
@@ -124,32 +175,34 @@ pub(super) async fn list_nodes(client: &Client) -> anyhow::Result<Nodes> {
     timeout(LIST_TIMEOUT, listing)
         .await
         .context("the API server did not list the nodes within 2 minutes")??;
-    Ok(known.nodes())
+    Ok(ClusterObjects { nodes: known.nodes().into(), claims: Some(known.claims().into()) })
 }
 
-/// A list of the nodes or slices, in pages, and after that their changes.
+/// A list of the objects of a kind, in pages, and after that their changes.
 fn events(
     client: &Client,
-    kind: Kind,
+    kind: WatchedKind,
+    version: usize,
     delay: Duration,
-) -> impl Stream<Item = watcher::Result<Event<Object>>> + Send + use<> {
-    let objects = Api::all_with(client.clone(), &resource(kind));
+) -> BoxStream<'static, watcher::Result<Event<Object>>> {
+    let objects = Api::all_with(client.clone(), &resource(kind, version));
     async move {
         sleep(delay).await;
         watcher(objects, Config::default().timeout(WATCH_SECONDS).page_size(PAGE))
     }
     .flatten_stream()
+    .boxed()
 }
 
-fn resource(kind: Kind) -> ApiResource {
-    match kind {
-        Kind::Node => ApiResource::erase::<Node>(&()),
-        Kind::Slice => ApiResource::erase::<ResourceSlice>(&()),
-    }
+fn resource(kind: WatchedKind, version: usize) -> ApiResource {
+    let versions = kind.versions();
+    let (group, object) = kind.group_and_object();
+    let named = GroupVersionKind::gvk(group, versions[version.min(versions.len() - 1)], object);
+    ApiResource::from_gvk_with_plural(&named, kind.resource())
 }
 
 /// Returns the status of the response, 0 without one, and a sentence.
-fn explain(kind: Kind, error: &watcher::Error) -> (u16, String) {
+fn explain(kind: WatchedKind, error: &watcher::Error) -> (u16, String) {
     use watcher::Error;
     let (Error::InitialListFailed(kube::Error::Api(status))
     | Error::WatchStartFailed(kube::Error::Api(status))
@@ -163,7 +216,7 @@ fn explain(kind: Kind, error: &watcher::Error) -> (u16, String) {
     }
     let hint = format!(
         "grant `list` and `watch` of {} in a ClusterRole, as the chart does with `nodes.watch`",
-        resource(kind).plural
+        kind.resource()
     );
     (FORBIDDEN, format!("{}\nhint: {hint}", status.message))
 }

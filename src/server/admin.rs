@@ -95,7 +95,9 @@ fn ready(state: &State, query: Option<&str>) -> Response<ReplyBody> {
 
 /// The metrics as OpenMetrics for a client that accepts it, else in the older format of Prometheus.
 fn metrics(state: &State, headers: &HeaderMap) -> Response<ReplyBody> {
-    state.metrics.nodes_age(state.nodes.load().ages(SystemTime::now()));
+    for (kind, age) in state.nodes.load().ages(SystemTime::now()) {
+        state.metrics.nodes_age(kind.resource(), age);
+    }
     let openmetrics = quality(headers, &["application/openmetrics-text"]);
     if openmetrics > 0.0 && openmetrics >= quality(headers, &["text/plain", "text/*", "*/*"]) {
         let media_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";

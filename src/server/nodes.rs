@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::cluster::{NodeWatch, WatchState, Watched};
+use crate::cluster::{NodeWatch, OtherWatch, WatchState, Watched};
 use fabric_engine::admission::OnError;
 
 use super::state::State;
@@ -22,9 +22,13 @@ pub(super) fn put_in_use(state: &State, watched: Watched) {
     state.metrics.nodes_in_use(watched.state, nodes);
     let watched = Arc::new(watched);
     let before = state.nodes.swap(Arc::clone(&watched));
-    if let Some(error) = watched.slices_error.as_ref().filter(|_| before.slices_error != watched.slices_error)
-    {
-        tracing::warn!(error, "the watch of the ResourceSlices failed");
+    for OtherWatch { kind, error, .. } in &watched.others {
+        let was = before.others.iter().find(|before| before.kind == *kind);
+        if let Some(error) =
+            error.as_ref().filter(|error| was.and_then(|was| was.error.as_ref()) != Some(error))
+        {
+            tracing::warn!(error, "the watch of the {} failed", kind.name());
+        }
     }
     if before.state == watched.state {
         return;
@@ -71,8 +75,8 @@ pub(super) fn check(watched: &Watched, are_needed: bool, on_error: OnError) -> C
         _ if mark != "[+]" && !has_hint => lines += &below(Some(UNREACHED)),
         _ => {}
     }
-    if let Some(error) = watched.slices_error.as_deref() {
-        lines += &format!("[!]resource-slices: the watch failed\n{}", below(Some(error)));
+    for OtherWatch { kind, error, .. } in watched.others.iter().filter(|other| other.error.is_some()) {
+        lines += &format!("[!]{}: the watch failed\n{}", kind.name(), below(error.as_deref()));
     }
     Check { ok, lines }
 }

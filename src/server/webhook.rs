@@ -183,8 +183,9 @@ async fn evaluate(
 
 fn answer(endpoint: Endpoint, state: &State, bytes: &[u8], work: &Work) -> Result<Answer, Rejection> {
     let policies = state.policies.load();
-    let nodes = state.nodes.load().nodes.clone();
-    let context = PodContext { work: Some(work.clone()), nodes, ..PodContext::default() };
+    let watched = state.nodes.load();
+    let (nodes, claims) = (watched.nodes.clone(), watched.claims.clone());
+    let context = PodContext { work: Some(work.clone()), nodes, claims, ..PodContext::default() };
     let answer = match endpoint {
         Endpoint::Pods => {
             let reviewer = Reviewer {

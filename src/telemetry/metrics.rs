@@ -15,7 +15,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
-use crate::cluster::WatchState;
+use crate::cluster::{WatchState, WatchedKind};
 use fabric_engine::Reason;
 use fabric_engine::admission::{Mode, Record, ReviewOutcome};
 use fabric_engine::policy_set::PolicySet;
@@ -316,7 +316,9 @@ impl Metrics {
             drop(self.registration_changes.get_or_create(&[("object", object)]));
         }
         self.nodes_in_use(WatchState::Off, 0);
-        self.nodes_age([Duration::ZERO; 2]);
+        for kind in WatchedKind::ALL {
+            self.nodes_age(kind.resource(), Duration::ZERO);
+        }
     }
 
     fn fill_policy(&self, policy: &str) {
@@ -489,11 +491,9 @@ impl Metrics {
         }
     }
 
-    /// Records the time for which nodes and `ResourceSlices` have not been watched.
-    pub(crate) fn nodes_age(&self, [nodes, slices]: [Duration; 2]) {
-        for (resource, age) in [("nodes", nodes), ("resourceslices", slices)] {
-            self.nodes_age.get_or_create(&[("resource", resource)]).set(age.as_secs_f64());
-        }
+    /// Records the time for which the objects of a kind have not been watched.
+    pub(crate) fn nodes_age(&self, resource: &'static str, age: Duration) {
+        self.nodes_age.get_or_create(&[("resource", resource)]).set(age.as_secs_f64());
     }
 
     /// The metrics in the text format of OpenMetrics.

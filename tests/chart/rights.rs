@@ -107,6 +107,11 @@ pub(crate) fn a_server_may_write_three_objects_read_nodes_and_create_events_and_
     let wanted = json!([
         {"apiGroups": [""], "resources": ["nodes"], "verbs": ["list", "watch"]},
         {"apiGroups": ["resource.k8s.io"], "resources": ["resourceslices"], "verbs": ["list", "watch"]},
+        {
+            "apiGroups": ["resource.k8s.io"], "resources": ["resourceclaimtemplates", "deviceclasses"],
+            "verbs": ["list", "watch"],
+        },
+        {"apiGroups": ["resource.nvidia.com"], "resources": ["computedomains"], "verbs": ["list", "watch"]},
     ]);
     assert_eq!(objects.named("ClusterRole", "fabric-injector-nodes").unwrap()["rules"], wanted);
     let wanted = json!([{"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create"]}]);

@@ -128,7 +128,7 @@ fn a_claim_of_another_template_is_the_pods_own() {
     assert_eq!(served["spec"]["resourceClaims"], own["spec"]["resourceClaims"]);
     assert_eq!(served["spec"]["containers"][0]["env"][0]["value"], "IB");
     let codes: Vec<&str> = warnings.iter().map(|(code, _)| code.as_str()).collect();
-    assert_eq!(codes, ["kept_fabric"]);
+    assert_eq!(codes, ["kept_fabric", "claim_by_name"]);
 }
 
 #[test]

@@ -33,6 +33,7 @@ const PATCHES: Wanted<'_> = Wanted {
     annotation: TriggerAnnotation::Required,
     namespace: None,
     nodes: None,
+    claims: None,
     work: None,
     checks: None,
 };

@@ -23,6 +23,7 @@ use fabric_policy::{PodContext, Policy, ResolvedPolicy, Rule};
 
 use super::record::{Reason, evaluation_failed};
 
+pub(super) use claims::written_claims;
 pub(super) use containers::Container;
 pub use containers::{DEVICE_CLASS, requests};
 pub(super) use multus::with_networks;
@@ -47,8 +48,12 @@ pub struct PodAnalysis {
     pub(super) total_gpus: i64,
     /// True for the launcher of an MPIJob, which has no GPU.
     pub(super) is_launcher: bool,
-    /// The names of the claims.
-    pub(super) claims: Value,
+    /// The names of the claims of unknown classes.
+    pub(super) claim_names: Value,
+    /// The known classes of the claims.
+    pub(super) claim_classes: Value,
+    /// The claims about which names decide.
+    pub(super) claims_by_name: Vec<String>,
     /// The names under which the pod requests devices of the fabric itself.
     pub(super) own_devices: Vec<String>,
     /// The parts of the pod that expressions read.
@@ -121,7 +126,8 @@ impl PodAnalysis {
     ) -> Result<Self, Reason> {
         context.count_input();
         count_steps(context, STEPS_OF_POD)?;
-        let mut containers = containers::containers(pod, &policy.devices, context)?;
+        let claims = claims::claims(pod, context);
+        let mut containers = containers::containers(pod, &claims, &policy.devices, context)?;
         for container in &mut containers {
             container.read(&policy, purpose, pod, context.work.as_ref());
         }
@@ -130,7 +136,9 @@ impl PodAnalysis {
             host_network: pod["spec"]["hostNetwork"].as_bool() == Some(true),
             total_gpus: 0,
             is_launcher: is_launcher(pod, context) && containers.iter().all(|container| container.gpus == 0),
-            claims: Value::Null,
+            claim_names: Value::Null,
+            claim_classes: Value::Null,
+            claims_by_name: claims::by_name(&claims, &policy.devices),
             own_devices: Vec::new(),
             pod: Value::Null,
             nodes,
@@ -143,17 +151,21 @@ impl PodAnalysis {
         };
         let Self { policy, containers, .. } = &analysis;
         if policy.reads("totalGpus") {
-            analysis.total_gpus = containers::total_gpus(pod, containers, &policy.devices);
+            analysis.total_gpus = containers::total_gpus(pod, containers, &claims, &policy.devices);
         }
         if analysis.policy.reads("claimNames") {
-            analysis.claims = claims::names(pod);
+            analysis.claim_names = claims::names(&claims);
+        }
+        if analysis.policy.reads("claimClasses") {
+            analysis.claim_classes = claims::classes(&claims);
         }
         if analysis.policy.adds_devices || analysis.policy.reads("ownDevices") {
-            analysis.own_devices = own_devices::found(pod, &analysis.policy.devices, &analysis.namespace);
+            analysis.own_devices =
+                own_devices::found(pod, &claims, &analysis.policy.devices, &analysis.namespace);
         }
         if analysis.policy.reads("hasDevice") {
             let Self { policy, containers, .. } = &mut analysis;
-            let claims = own_devices::claims_of_devices(pod, &policy.devices);
+            let claims = own_devices::claims_of_devices(&claims, &policy.devices);
             for container in containers {
                 let (list, index) = container.place();
                 container.has_device = own_devices::has(&pod["spec"][list][index], &claims, &policy.devices);

@@ -9,7 +9,7 @@ use fabric_policy::matcher::Selection;
 use fabric_yaml::counted;
 
 use super::analysis::{DEVICE_CLASS, PodAnalysis, decided, requests, written};
-use super::record::{ChangeLog, Reason, Warning, WarningKind, keep_nodes};
+use super::record::{ChangeLog, NODES, Reason, Warning, WarningKind, keep as record};
 
 /// When the nodes decided the values of a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub(super) fn keep(analysis: &PodAnalysis, pod: &mut Value, log: &mut ChangeLog)
     if analysis.nodes.kinds.is_empty() || decided(pod).is_some() {
         return Ok(Decided::Before);
     }
-    keep_nodes(&written(&analysis.nodes.kinds), pod, log)?;
+    record(NODES, &written(&analysis.nodes.kinds), pod, log)?;
     Ok(Decided::Now)
 }
 

@@ -10,11 +10,13 @@ use fabric_policy::matcher::Selection;
 use fabric_policy::{NoteKind, OnConflict, PodContext, Policy, ResolvedPolicy, SelectedLabel};
 use fabric_yaml::pointer::field_path;
 
-use super::analysis::{PodAnalysis, Purpose, with_values};
+use super::analysis::{PodAnalysis, Purpose, with_values, written_claims};
 use super::evaluate::{Rules, Scope, State, rule_that_joins_host};
 use super::fitting_nodes::{self, Decided};
 use super::merge::{about_pod, merge, settings};
-use super::record::{ChangeLog, Cursor, Kept, Reason, SKIPPED, STAMP, Stop, Warning, WarningKind, stamp};
+use super::record::{
+    CLAIMS, ChangeLog, Cursor, Kept, Reason, SKIPPED, STAMP, Stop, Warning, WarningKind, keep, stamp,
+};
 
 /// Injects the pod in place. After a [`Stop`], the log can revert the changes.
 pub(super) fn inject(
@@ -53,6 +55,10 @@ fn inject_by(
         return Err(no_rule_applies(policy, analysis, pod));
     }
     warn_about_parameters(rules, log);
+    if !analysis.claims_by_name.is_empty() {
+        let claims = analysis.claims_by_name.clone();
+        log.warnings.push(about(WarningKind::ClaimByName { claims }, ""));
+    }
     let of_merge = log.warnings.len();
     merge(rules, pod, policy.stamp(), context, log)?;
     let may_pass = log.may_pass || log.warnings.iter().any(|warning| warning.kind.may_pass());
@@ -68,6 +74,9 @@ fn inject_by(
     let annotations = &pod["metadata"]["annotations"];
     if log.is_empty() && annotations[STAMP] == policy.stamp() && annotations.get(SKIPPED).is_none() {
         return Err(Stop::Leave(Reason::NothingToAdd));
+    }
+    if let Some(claims) = written_claims(pod, context) {
+        keep(CLAIMS, &claims, pod, log)?;
     }
     Ok(stamp(policy.stamp(), pod, log)?)
 }

@@ -63,8 +63,8 @@ use fabric_policy::{PodContext, Policy};
 pub use analysis::{DEVICE_CLASS, PodAnalysis, is_device, requests};
 pub use evaluate::{adds_to, analyse, analyse_named, condition_values, each_scope};
 pub use record::{
-    Author, ConditionFact, FieldState, Kept, Mutated, Mutation, NODES, NodesLookedAt, Operation, Operations,
-    Outcome, PROVIDER, Read, Reason, SKIPPED, STAMP, Warning, WarningKind,
+    Author, CLAIMS, ConditionFact, FieldState, Kept, Mutated, Mutation, NODES, NodesLookedAt, Operation,
+    Operations, Outcome, PROVIDER, Read, Reason, SKIPPED, STAMP, Warning, WarningKind,
 };
 pub use record::{ConditionOf, Evaluated, FieldOutcome, LookedAt, ScopeOf, Trace, VariableIn, skip};
 

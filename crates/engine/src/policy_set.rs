@@ -13,7 +13,9 @@ use serde_json::Value;
 
 use crate::record::ChangeLog;
 use crate::validate;
-use crate::{DEVICE_CLASS, Mutated, Mutation, NODES, Outcome, Reason, SKIPPED, STAMP, Trace, inject, skip};
+use crate::{
+    CLAIMS, DEVICE_CLASS, Mutated, Mutation, NODES, Outcome, Reason, SKIPPED, STAMP, Trace, inject, skip,
+};
 use fabric_policy::work::Work;
 use fabric_policy::{
     Definition, Override, ParameterType, PodContext, Policy, SourceErrors, check, choice_reads_writes,
@@ -177,7 +179,7 @@ impl PolicySet {
         let mut set = Self { policies, several_providers, ..Self::default() };
         let policies: Vec<_> =
             set.policies.iter().map(|policy| (policy.definition(), policy.devices())).collect();
-        set.choice_may_change = choice_reads_writes(&policies, &[STAMP, SKIPPED, NODES]);
+        set.choice_may_change = choice_reads_writes(&policies, &[STAMP, SKIPPED, NODES, CLAIMS]);
         let triggers = || set.policies.iter().map(|policy| &policy.definition().matcher.any_annotation);
         if triggers().all(|triggers| !triggers.is_empty()) {
             // A key is a qualified name, which has no character that JSON must escape.

@@ -10,6 +10,7 @@
 //! | which fields of a Pod exist, and which of them a rule can set | [`schema`] |
 //! | the warnings of `policy check` | [`check`] |
 //! | the nodes of a cluster as data, and which of them a pod fits | [`nodes`] |
+//! | the device classes of claims | [`claims`] |
 //! | the limit on the work for a pod or a file, and results that pods share | [`work`], [`cache`] |
 //!
 //! This crate contains no knowledge of a provider, changes no pod, and does not depend on the engine. It reads no files.
@@ -17,6 +18,7 @@
 
 pub mod cache;
 pub mod check;
+pub mod claims;
 pub(crate) mod compiled;
 pub mod definition;
 pub mod expression;

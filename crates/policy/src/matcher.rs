@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::claims::Claims;
 use crate::nodes::Nodes;
 use crate::schema::Format;
 use crate::work::Work;
@@ -58,6 +59,8 @@ pub struct PodContext {
     pub annotations: Vec<(String, String)>,
     /// The nodes of the cluster, if they are known.
     pub nodes: Option<Arc<Nodes>>,
+    /// The claims and device classes of the cluster or of the input. Without them, names of claims decide.
+    pub claims: Option<Arc<Claims>>,
     /// The counter of the work for the pod, which may end it. Without it, only the work for each expression is bounded.
     pub work: Option<Work>,
 }

@@ -19,6 +19,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::cache::Cache;
+use crate::claims::ClaimObject;
 use fabric_yaml::quantity::Quantity;
 
 pub use requirements::holds;
@@ -138,17 +139,38 @@ pub struct Objects {
     texts: Texts,
     nodes: Vec<Arc<Node>>,
     slices: Vec<Slice>,
+    /// What the objects say about claims.
+    pub claims: Vec<ClaimObject>,
 }
 
 impl Objects {
-    /// Reads a Node, or a `ResourceSlice`; an error if the object is neither. One without a kind is a Node.
+    /// Reads a Node, a `ResourceSlice`, or an object that says what claims bring; an error for another object. One
+    /// without a kind is a Node.
     pub fn read(&mut self, object: &Value) -> Result<(), String> {
         match object["kind"].as_str() {
             None | Some("Node") => self.nodes.push(Arc::new(Node::read(object, &mut self.texts))),
             Some("ResourceSlice") => self.slices.push(Slice::read(object, &mut self.texts)),
+            Some(kind) if ClaimObject::KINDS.contains(&kind) => {
+                self.claims.extend(ClaimObject::read(object, "default"));
+            }
             Some(other) => return Err(format!("is not a node, but of the kind `{other}`")),
         }
         Ok(())
+    }
+
+    /// Reads the items of a list, or one Node. The error is a sentence.
+    pub fn of_list(value: &Value) -> Result<Self, String> {
+        let kind = value["kind"].as_str().unwrap_or_default();
+        let items = match (kind, value["items"].as_array()) {
+            ("Node", _) => std::slice::from_ref(value),
+            (_, Some(items)) => items.as_slice(),
+            _ => return Err("it is neither a list of nodes nor a node".to_owned()),
+        };
+        let mut objects = Self::default();
+        for (at, item) in items.iter().enumerate() {
+            objects.read(item).map_err(|error| format!("`items[{at}]` {error}"))?;
+        }
+        Ok(objects)
     }
 
     pub fn nodes(self) -> Nodes {
@@ -172,17 +194,7 @@ impl Nodes {
 
     /// Reads the items of a list of nodes and `ResourceSlices`, or one Node. The error is a sentence.
     pub fn read(value: &Value) -> Result<Self, String> {
-        let kind = value["kind"].as_str().unwrap_or_default();
-        let items = match (kind, value["items"].as_array()) {
-            ("Node", _) => std::slice::from_ref(value),
-            (_, Some(items)) => items.as_slice(),
-            _ => return Err("it is neither a list of nodes nor a node".to_owned()),
-        };
-        let mut objects = Objects::default();
-        for (at, item) in items.iter().enumerate() {
-            objects.read(item).map_err(|error| format!("`items[{at}]` {error}"))?;
-        }
-        Ok(objects.nodes())
+        Objects::of_list(value).map(Objects::nodes)
     }
 
     pub fn len(&self) -> usize {

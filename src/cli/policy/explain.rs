@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use crate::builtin;
 use crate::cli::ExitStatus;
+use crate::cli::claims;
 use crate::cli::mutate::{files_of, object_name};
 use crate::cli::node_options::NodeArguments;
 use crate::cli::output::Output;
@@ -21,6 +22,7 @@ use fabric_engine::manifest::{Document, Found, List, RawDocument, find, find_in_
 use fabric_engine::policy_set::PolicySet;
 use fabric_engine::workload::{self, CheckedPod};
 use fabric_policy::OtherKind;
+use fabric_policy::claims::Claims;
 use fabric_policy::nodes::Nodes;
 use fabric_tools::explain::{self, Explainer, PodFact, Sources, VERSION};
 use fabric_tools::policy_test;
@@ -153,8 +155,11 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
         return Ok(ExitStatus::Done);
     }
     let reads_stdin = arguments.files.iter().chain(&arguments.review).any(|file| file == "-");
+    let objects = arguments.nodes.read(reads_stdin)?;
+    let claims = objects.as_ref().and_then(|objects| objects.claims.clone());
     let mut pods = Pods {
-        nodes: arguments.nodes.read(reads_stdin)?,
+        nodes: objects.map(|objects| objects.nodes),
+        claims: claims::with_files(claims, &arguments.files, None),
         policies: &loaded.policies,
         explainer: Explainer::new(&loaded.policies, sources),
         output,
@@ -195,6 +200,8 @@ struct Pods<'a> {
     policies: &'a PolicySet,
     explainer: Explainer<'a>,
     nodes: Option<Arc<Nodes>>,
+    /// The claims of the cluster, of all files, and of the streams so far.
+    claims: Option<Arc<Claims>>,
     output: &'a mut Output,
     format: Format,
     /// The pods so far.
@@ -224,9 +231,16 @@ impl Pods<'_> {
 
     fn stream(&mut self, file: &str, reader: impl BufRead) -> anyhow::Result<()> {
         let before = self.count;
-        for (index, raw) in RawDocuments::new(reader).enumerate() {
-            let raw = raw.with_context(|| format!("{file}: document {}", index + 1))?;
-            self.document(file, index + 1, &raw)?;
+        let mut failure = None;
+        let documents: Vec<RawDocument> = RawDocuments::new(reader)
+            .map_while(|raw| raw.map_err(|error| failure = Some(error)).ok())
+            .collect();
+        self.claims = claims::with_documents(self.claims.take(), &documents, None);
+        for (index, raw) in documents.iter().enumerate() {
+            self.document(file, index + 1, raw)?;
+        }
+        if let Some(error) = failure {
+            return Err(error).with_context(|| format!("{file}: document {}", documents.len() + 1));
         }
         if self.count == before {
             self.output.message(&format!("{file} has no pod and no pod template"));
@@ -264,6 +278,7 @@ impl Pods<'_> {
         let mut found = found.to_vec();
         for found in &mut found {
             found.request.nodes.clone_from(&self.nodes);
+            found.request.claims.clone_from(&self.claims);
         }
         let explained = found.iter().map(|found| self.explainer.pod(pod_of(found), &found.request));
         let (mutations, facts): (Vec<_>, Vec<_>) = explained.unzip();

@@ -1,4 +1,5 @@
-//! The known nodes and their `ResourceSlices`. After an error, the last known ones stay in use.
+//! The known nodes, their `ResourceSlices`, and what objects say about claims. After an error, the last known ones stay
+//! in use.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,6 +10,7 @@ use kube::runtime::watcher::Event;
 use serde_json::Value;
 use tokio::time::{Duration, Instant};
 
+use fabric_policy::claims::{ClaimObject, Claims};
 use fabric_policy::nodes::{Node, Nodes, Slice, Texts};
 
 use super::ABSENT;
@@ -48,27 +50,41 @@ impl WatchState {
     }
 }
 
-/// The nodes that reviews use, and why.
+/// The nodes and claims that reviews use, and why.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Watched {
     pub(crate) state: WatchState,
     /// The time of the change to this state.
     pub(crate) since: Option<SystemTime>,
     pub(crate) nodes: Option<Arc<Nodes>>,
+    /// `None` if nothing is watched.
+    pub(crate) claims: Option<Arc<Claims>>,
+    /// Why the watch of the nodes failed.
+    pub(crate) error: Option<String>,
+    /// The watches of the other objects. The nodes are in use without newer ones.
+    pub(crate) others: Vec<OtherWatch>,
+}
+
+/// The watch of the objects of a kind that a cluster may not have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct OtherWatch {
+    pub(crate) kind: WatchedKind,
+    /// True until the objects are listed, or cannot be listed.
+    is_awaited: bool,
     /// Why the watch failed.
     pub(crate) error: Option<String>,
-    /// Why the watch of the `ResourceSlices` failed. The nodes are in use without newer slices.
-    pub(crate) slices_error: Option<String>,
     /// The time since which it fails.
-    pub(crate) slices_since: Option<SystemTime>,
+    since: Option<SystemTime>,
 }
 
 impl Watched {
-    /// The time for which nodes and `ResourceSlices` have not been watched.
-    pub(crate) fn ages(&self, now: SystemTime) -> [Duration; 2] {
+    /// The time for which the objects of each kind have not been watched.
+    pub(crate) fn ages(&self, now: SystemTime) -> Vec<(WatchedKind, Duration)> {
         let is_well = matches!(self.state, WatchState::Off | WatchState::Watching);
-        let since = [self.since.filter(|_| !is_well), self.slices_since];
-        since.map(|since| since.and_then(|since| now.duration_since(since).ok()).unwrap_or_default())
+        let nodes = (WatchedKind::Node, self.since.filter(|_| !is_well));
+        let all = [nodes].into_iter().chain(self.others.iter().map(|other| (other.kind, other.since)));
+        let age = |since: SystemTime| now.duration_since(since).ok();
+        all.map(|(kind, since)| (kind, since.and_then(age).unwrap_or_default())).collect()
     }
 
     /// The number of nodes in use.
@@ -79,12 +95,66 @@ impl Watched {
 
 /// The objects that are listed and watched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum WatchedKind {
     Node,
     Slice,
+    Template,
+    Domain,
+    Class,
 }
 
-/// The objects of one kind, by name.
+impl WatchedKind {
+    pub(crate) const ALL: [Self; 5] = [Self::Node, Self::Slice, Self::Template, Self::Domain, Self::Class];
+
+    /// The name of the resource.
+    pub(crate) fn resource(self) -> &'static str {
+        match self {
+            Self::Node => "nodes",
+            Self::Slice => "resourceslices",
+            Self::Template => "resourceclaimtemplates",
+            Self::Domain => "computedomains",
+            Self::Class => "deviceclasses",
+        }
+    }
+
+    /// The name in `/readyz`.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Node => "nodes",
+            Self::Slice => "resource-slices",
+            Self::Template => "resource-claim-templates",
+            Self::Domain => "compute-domains",
+            Self::Class => "device-classes",
+        }
+    }
+
+    /// The group of the API, and the kind of the object.
+    pub(super) fn group_and_object(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Node => ("", "Node"),
+            Self::Slice => ("resource.k8s.io", "ResourceSlice"),
+            Self::Template => ("resource.k8s.io", "ResourceClaimTemplate"),
+            Self::Domain => ("resource.nvidia.com", "ComputeDomain"),
+            Self::Class => ("resource.k8s.io", "DeviceClass"),
+        }
+    }
+
+    /// The versions of the API, the newest first.
+    pub(super) fn versions(self) -> &'static [&'static str] {
+        match self {
+            Self::Node | Self::Slice => &["v1"],
+            Self::Domain => &["v1beta1"],
+            Self::Template | Self::Class => &["v1", "v1beta2", "v1beta1"],
+        }
+    }
+
+    /// Returns whether the objects say what claims bring.
+    pub(super) fn is_of_claims(self) -> bool {
+        matches!(self, Self::Template | Self::Domain | Self::Class)
+    }
+}
+
+/// The objects of one kind, by namespace and name.
 struct Objects<T> {
     known: BTreeMap<String, Arc<T>>,
     /// Those of a list that has not ended.
@@ -103,7 +173,7 @@ impl<T: PartialEq> Objects<T> {
             Event::Init => self.listed.clear(),
             Event::InitApply(object) => {
                 let new = self.read(&object, texts);
-                self.listed.insert(object.name_any(), new);
+                self.listed.insert(key(&object), new);
             }
             Event::InitDone => {
                 let listed = std::mem::take(&mut self.listed);
@@ -114,38 +184,48 @@ impl<T: PartialEq> Objects<T> {
             }
             Event::Apply(object) => {
                 let new = self.read(&object, texts);
-                let before = self.known.insert(object.name_any(), Arc::clone(&new));
+                let before = self.known.insert(key(&object), Arc::clone(&new));
                 return usize::from(before.is_none_or(|before| !Arc::ptr_eq(&before, &new)));
             }
             Event::Delete(object) => {
-                return usize::from(self.known.remove(&object.name_any()).is_some());
+                return usize::from(self.known.remove(&key(&object)).is_some());
             }
         }
         0
     }
 
+    /// Forgets all objects. Returns whether there was one.
+    fn clear(&mut self) -> bool {
+        !std::mem::take(&mut self.known).is_empty()
+    }
+
     /// The known object, if no relevant field has changed. Most changes are heartbeats.
     fn read(&self, object: &Object, texts: &mut Texts) -> Arc<T> {
         let new = (self.read)(&object.value, texts);
-        match self.known.get(&object.name_any()) {
+        match self.known.get(&key(object)) {
             Some(known) if **known == new => Arc::clone(known),
             _ => Arc::new(new),
         }
     }
 }
 
-/// The nodes and their slices, and the state of the watch.
+fn key(object: &Object) -> String {
+    format!("{}/{}", object.namespace().unwrap_or_default(), object.name_any())
+}
+
+/// The objects, and the state of the watch.
 pub(super) struct Known {
     texts: Texts,
     nodes: Objects<Node>,
     slices: Objects<Slice>,
-    /// True until slices are listed, or cannot be listed: until then, the devices of nodes are unknown.
-    awaits_slices: bool,
-    slices_error: Option<String>,
-    slices_since: Option<SystemTime>,
+    claims: [(WatchedKind, Objects<Option<ClaimObject>>); 3],
+    others: Vec<OtherWatch>,
     state: WatchState,
     since: SystemTime,
     error: Option<String>,
+    /// What reviews use; `None` after a change.
+    nodes_in_use: Option<Arc<Nodes>>,
+    claims_in_use: Option<Arc<Claims>>,
     /// The time of the next snapshot, if there is something new.
     due: Option<Instant>,
     published: Instant,
@@ -155,61 +235,92 @@ pub(super) struct Known {
 
 impl Known {
     pub(super) fn new(now: Instant) -> Self {
+        let [_, others @ ..] = WatchedKind::ALL;
+        let other = |kind| OtherWatch { kind, is_awaited: true, error: None, since: None };
         Self {
             texts: Texts::default(),
             nodes: Objects::new(Node::read),
             slices: Objects::new(Slice::read),
-            awaits_slices: true,
-            slices_error: None,
-            slices_since: None,
+            claims: [
+                (
+                    WatchedKind::Template,
+                    Objects::new(|object, _| claim_object(WatchedKind::Template, object)),
+                ),
+                (WatchedKind::Domain, Objects::new(|object, _| claim_object(WatchedKind::Domain, object))),
+                (WatchedKind::Class, Objects::new(|object, _| claim_object(WatchedKind::Class, object))),
+            ],
+            others: others.map(other).into(),
             state: WatchState::Starting,
             since: SystemTime::now(),
             error: None,
+            nodes_in_use: None,
+            claims_in_use: None,
             due: Some(now),
             published: now,
             changes: 0,
         }
     }
 
-    pub(super) fn apply(&mut self, kind: Kind, event: Event<Object>, now: Instant) {
+    pub(super) fn apply(&mut self, kind: WatchedKind, event: Event<Object>, now: Instant) {
         let is_list = matches!(event, Event::InitDone);
         let changed = match kind {
-            Kind::Node => self.nodes.apply(event, &mut self.texts),
-            Kind::Slice => self.slices.apply(event, &mut self.texts),
+            WatchedKind::Node => self.nodes.apply(event, &mut self.texts),
+            WatchedKind::Slice => self.slices.apply(event, &mut self.texts),
+            _ => self.claims_of(kind).map_or(0, |claims| claims.apply(event, &mut Texts::default())),
         };
         if changed > 0 {
-            self.changes += changed;
-            self.due.get_or_insert(now.max(self.published + INTERVAL));
+            self.note_change(kind, changed, now.max(self.published + INTERVAL));
         }
         match kind {
-            Kind::Node if is_list => self.turn(WatchState::Watching, None, now),
-            Kind::Slice if is_list => self.turn_slices(None, now),
-            _ => {}
+            _ if !is_list => {}
+            WatchedKind::Node => self.turn(WatchState::Watching, None, now),
+            _ => self.turn_other(kind, None, now),
         }
     }
 
-    fn turn_slices(&mut self, error: Option<String>, now: Instant) {
-        if self.awaits_slices || self.slices_error != error {
-            let since = self.slices_since.unwrap_or_else(SystemTime::now);
-            self.slices_since = error.is_some().then_some(since);
-            (self.awaits_slices, self.slices_error, self.due) = (false, error, Some(now));
+    fn claims_of(&mut self, kind: WatchedKind) -> Option<&mut Objects<Option<ClaimObject>>> {
+        self.claims.iter_mut().find(|(known, _)| *known == kind).map(|(_, objects)| objects)
+    }
+
+    fn note_change(&mut self, kind: WatchedKind, changed: usize, due: Instant) {
+        if kind.is_of_claims() {
+            self.claims_in_use = None;
+        } else {
+            self.nodes_in_use = None;
+            self.changes += changed;
+        }
+        self.due.get_or_insert(due);
+    }
+
+    fn turn_other(&mut self, kind: WatchedKind, error: Option<String>, now: Instant) {
+        let Some(watch) = self.others.iter_mut().find(|watch| watch.kind == kind) else { return };
+        if watch.is_awaited || watch.error != error {
+            let since = watch.since.unwrap_or_else(SystemTime::now);
+            watch.since = error.is_some().then_some(since);
+            (watch.is_awaited, watch.error, self.due) = (false, error, Some(now));
         }
     }
 
     /// Records the status of a response, 0 without one, and a sentence.
-    pub(super) fn fail(&mut self, kind: Kind, status: u16, error: String, now: Instant) {
-        if kind == Kind::Slice {
-            if status == ABSENT && !self.slices.known.is_empty() {
-                self.slices.known.clear();
-                self.due = Some(now);
-            }
-            return self.turn_slices((status != ABSENT).then_some(error), now);
+    pub(super) fn fail(&mut self, kind: WatchedKind, status: u16, error: String, now: Instant) {
+        if kind == WatchedKind::Node {
+            let state = match self.state {
+                WatchState::Watching | WatchState::Stale => WatchState::Stale,
+                _ => WatchState::Unavailable,
+            };
+            return self.turn(state, Some(error), now);
         }
-        let state = match self.state {
-            WatchState::Watching | WatchState::Stale => WatchState::Stale,
-            _ => WatchState::Unavailable,
+        let is_absent = status == ABSENT;
+        let cleared = match kind {
+            _ if !is_absent => false,
+            WatchedKind::Slice => self.slices.clear(),
+            _ => self.claims_of(kind).is_some_and(Objects::clear),
         };
-        self.turn(state, Some(error), now);
+        if cleared {
+            self.note_change(kind, 1, now);
+            self.due = Some(now);
+        }
+        self.turn_other(kind, (!is_absent).then_some(error), now);
     }
 
     fn turn(&mut self, state: WatchState, error: Option<String>, now: Instant) {
@@ -221,9 +332,9 @@ impl Known {
         }
     }
 
-    /// Nodes are not in use before their slices.
+    /// Nodes are not in use before the other objects: until then, their devices are unknown.
     fn is_waiting(&self) -> bool {
-        self.awaits_slices && self.state == WatchState::Watching
+        self.state == WatchState::Watching && self.others.iter().any(|watch| watch.is_awaited)
     }
 
     /// When [`Self::publish`] has something to do, if nothing happens until then.
@@ -231,18 +342,27 @@ impl Known {
         self.due.filter(|_| !self.is_waiting())
     }
 
-    /// Publishes the nodes that reviews use from now on, if that is due.
+    /// Publishes the objects that reviews use from now on, if that is due.
     pub(super) fn publish(&mut self, now: Instant, publish: impl FnOnce(Watched)) {
         if self.due().is_none_or(|due| now < due) {
             return;
         }
         (self.due, self.published) = (None, now);
         let are_used = matches!(self.state, WatchState::Watching | WatchState::Stale);
-        let nodes = are_used.then(|| Arc::new(self.nodes()));
-        let (error, slices_error) = (self.error.clone(), self.slices_error.clone());
-        let (state, since) = (self.state, Some(self.since));
-        let slices_since = self.slices_since;
-        publish(Watched { state, since, nodes, error, slices_error, slices_since });
+        if self.nodes_in_use.is_none() && are_used {
+            self.nodes_in_use = Some(self.nodes().into());
+        }
+        if self.claims_in_use.is_none() {
+            self.claims_in_use = Some(self.claims().into());
+        }
+        publish(Watched {
+            state: self.state,
+            since: Some(self.since),
+            nodes: self.nodes_in_use.clone().filter(|_| are_used),
+            claims: self.claims_in_use.clone(),
+            error: self.error.clone(),
+            others: self.others.clone(),
+        });
         // Not each time, because it visits all texts. The previous snapshot had the deleted nodes.
         if self.changes >= self.nodes.known.len() {
             self.texts.drop_unused();
@@ -253,6 +373,15 @@ impl Known {
     pub(super) fn nodes(&self) -> Nodes {
         Nodes::of(self.nodes.known.values().cloned(), self.slices.known.values().map(Arc::as_ref))
     }
+
+    pub(super) fn claims(&self) -> Claims {
+        let objects = self.claims.iter().flat_map(|(_, objects)| objects.known.values());
+        objects.filter_map(|object| object.as_ref().clone()).collect()
+    }
+}
+
+fn claim_object(kind: WatchedKind, object: &Value) -> Option<ClaimObject> {
+    ClaimObject::of_kind(kind.group_and_object().1, object, "")
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The relevant fields of a Node or a `ResourceSlice`. `managedFields`, the images on a node and the rest are most of
+//! The relevant fields of a Node, a `ResourceSlice`, or an object that says what claims bring. `managedFields`, the images on a node and the rest are most of
 //! its text, and are skipped while it is read.
 
 use std::borrow::Cow;
@@ -14,7 +14,7 @@ use serde_json::Value;
 #[derive(Debug, Clone, Deserialize)]
 #[serde(from = "Fields")]
 pub(super) struct Object {
-    /// Only the name, and the resource version from which the watcher continues.
+    /// Only name and namespace, and the resource version from which the watcher continues.
     metadata: ObjectMeta,
     /// The fields that [`fabric_policy::nodes`] reads.
     pub(super) value: Value,
@@ -32,6 +32,7 @@ struct Fields {
 #[serde(default, rename_all = "camelCase")]
 struct Metadata {
     name: Option<String>,
+    namespace: Option<String>,
     labels: Value,
     #[serde(skip_serializing)]
     resource_version: Option<String>,
@@ -48,6 +49,14 @@ struct Spec {
     node_name: Value,
     pool: Value,
     devices: Value,
+    // That of a ResourceClaimTemplate.
+    #[serde(rename = "spec")]
+    of_claims: Value,
+    // That of a ComputeDomain.
+    channel: Value,
+    // Those of a DeviceClass.
+    selectors: Value,
+    config: Value,
 }
 
 #[derive(Default, Deserialize, Serialize)]
@@ -62,7 +71,8 @@ impl From<Fields> for Object {
     fn from(mut fields: Fields) -> Self {
         let resource_version = fields.metadata.resource_version.take();
         let name = fields.metadata.name.clone();
-        let metadata = ObjectMeta { name, resource_version, ..ObjectMeta::default() };
+        let namespace = fields.metadata.namespace.clone();
+        let metadata = ObjectMeta { name, namespace, resource_version, ..ObjectMeta::default() };
         Self { metadata, value: serde_json::to_value(fields).unwrap_or_default() }
     }
 }

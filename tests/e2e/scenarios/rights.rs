@@ -49,8 +49,13 @@ pub(super) async fn servers_may_do_what_they_need_and_nothing_else(cluster: &Clu
         assert!(!may(cluster, verb, secrets, "default", "fabric-injector-tls").await, "{verb}");
     }
     let reads_nodes = |verb: &str, group: &str, resource: &str| {
-        [("", "nodes"), ("resource.k8s.io", "resourceslices")].contains(&(group, resource))
-            && ["list", "watch"].contains(&verb)
+        let watched = match group {
+            "" => &["nodes"][..],
+            "resource.k8s.io" => &["resourceslices", "resourceclaimtemplates", "deviceclasses"],
+            "resource.nvidia.com" => &["computedomains"],
+            _ => &[],
+        };
+        watched.contains(&resource) && ["list", "watch"].contains(&verb)
     };
     let creates_events = |verb: &str, group: &str, resource: &str| {
         (verb, group, resource) == ("create", "events.k8s.io", "events")

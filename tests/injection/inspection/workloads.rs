@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fabric_engine::policy_set::PolicySet;
+use fabric_policy::PodContext;
 use fabric_policy::nodes::Nodes;
 use fabric_tools::inspection::{Facts, Refused, Release, Status, Workloads};
 use serde_json::{Value, json};
@@ -46,7 +47,7 @@ fn pod(name: &str, owner: Option<(&str, &str)>, change: impl Fn(&mut Value)) -> 
 fn tried(policies: &PolicySet, namespaces: &[Value], pages: &[&[Value]]) -> Refused {
     let facts = Facts { namespaces: Ok(list(namespaces)), ..healthy() };
     let release = Release::find(&facts.webhooks, &facts.deployments, None);
-    let mut workloads = Workloads::new(policies, None, &release, &facts.namespaces);
+    let mut workloads = Workloads::new(policies, PodContext::default(), &release, &facts.namespaces);
     for page in pages {
         workloads.page(list(page));
     }
@@ -196,8 +197,9 @@ fn pods_are_decided_again_without_what_the_earlier_decision_left() {
         let facts = healthy();
         let release = Release::find(&facts.webhooks, &facts.deployments, None);
         let nodes = Arc::new(Nodes::read(&nodes).unwrap());
+        let cluster = PodContext { nodes: Some(nodes), ..PodContext::default() };
         let all = Ok(list(&[namespace("team", &[])]));
-        let mut workloads = Workloads::new(&policies, Some(nodes), &release, &all);
+        let mut workloads = Workloads::new(&policies, cluster, &release, &all);
         let change = |pod: &mut Value| {
             bound(pod);
             pod["spec"]["nodeSelector"] = selector.clone();

@@ -101,7 +101,7 @@ fn gpus_nics_and_channel_that_the_pod_claims_itself_count() {
     assert_eq!(claims(&a4x.pod), claimed);
     assert_eq!(a4x.container("worker")["resources"]["claims"], used);
     assert_eq!(a4x.env("worker", "NCCL_MNNVL_ENABLE"), Some("1"));
-    assert_eq!(a4x.codes(), ["kept_fabric"]);
+    assert_eq!(a4x.codes(), ["kept_fabric", "claim_by_name"]);
 }
 
 #[test]

@@ -2,33 +2,97 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use fabric_policy::Devices;
+use fabric_policy::claims::{ClaimName, ClaimRequest, PodClaim};
+use fabric_policy::matcher::namespace_of;
+use fabric_policy::{Devices, PodContext};
 
-/// The claims of a pod: the name within the pod, and that of the claim or of its template.
-pub(super) fn claims(pod: &Value) -> impl Iterator<Item = (&str, &str)> {
+use crate::record::CLAIMS;
+
+/// The claims of a pod, with what is known of their requests. What an earlier injection recorded stays.
+pub(crate) fn claims<'p>(pod: &'p Value, context: &PodContext) -> Vec<PodClaim<'p>> {
+    let recorded = recorded(pod);
     let claims = pod["spec"]["resourceClaims"].as_array().into_iter().flatten();
-    claims.filter_map(|claim| {
-        let target = ["resourceClaimName", "resourceClaimTemplateName"].iter();
-        let target = target.filter_map(|field| claim[field].as_str()).find(|name| !name.is_empty())?;
-        Some((claim["name"].as_str()?, target))
-    })
+    let read = |claim: &'p Value| {
+        let mut fields = [("resourceClaimName", false), ("resourceClaimTemplateName", true)].into_iter();
+        let (target, is_template) = fields.find_map(|(field, is_template)| {
+            Some((claim[field].as_str().filter(|name| !name.is_empty())?, is_template))
+        })?;
+        let name = claim["name"].as_str()?;
+        let requests = match recorded.as_ref().and_then(|recorded| recorded.get(name)) {
+            Some(requests) => requests.as_array().map(|texts| texts.iter().filter_map(request).collect()),
+            None => context.claims.as_ref().and_then(|known| {
+                let namespace = namespace_of(&pod["metadata"], context).to_owned();
+                known.requests_of(&ClaimName { namespace, name: target.to_owned(), is_template })
+            }),
+        };
+        Some(PodClaim { name, target, requests })
+    };
+    claims.filter_map(read).collect()
 }
 
-/// The names of a pod's claims, within the pod and those of the claims and templates that it refers to; each once.
-pub(super) fn names(pod: &Value) -> Value {
+/// What an earlier injection recorded of the claims: by their names in the pod, the classes of each request, as in
+/// `gpu-h100|gpu.nvidia.com=8`. A claim that was unknown has none.
+fn recorded(pod: &Value) -> Option<Map<String, Value>> {
+    let text = pod["metadata"]["annotations"][CLAIMS].as_str()?;
+    serde_json::from_str(text).ok()
+}
+
+fn request(text: &Value) -> Option<ClaimRequest> {
+    let text = text.as_str()?;
+    let (classes, count) = match text.split_once('=') {
+        Some((classes, count)) => (classes, Some(count.parse().ok()?)),
+        None => (text, None),
+    };
+    Some(ClaimRequest { classes: classes.split('|').map(str::to_owned).collect(), count })
+}
+
+/// The content of the annotation that an injection records; `None` for a pod without claims, and where none is known.
+pub(crate) fn written_claims(pod: &Value, context: &PodContext) -> Option<String> {
+    let claims = claims(pod, context);
+    if claims.is_empty() || context.claims.is_none() {
+        return None;
+    }
+    let text = |request: &ClaimRequest| {
+        let classes = request.classes.join("|");
+        Value::from(request.count.map_or_else(|| classes.clone(), |count| format!("{classes}={count}")))
+    };
+    let of_claim = |claim: &PodClaim<'_>| {
+        let requests: Vec<Value> = claim.requests.iter().flatten().map(text).collect();
+        (claim.name.to_owned(), Value::from(requests))
+    };
+    Some(Value::Object(claims.iter().map(of_claim).collect()).to_string())
+}
+
+/// The names of claims whose class is unknown, within the pod and those of the claims and templates that it refers to;
+/// each once.
+pub(super) fn names(claims: &[PodClaim<'_>]) -> Value {
     let mut known = BTreeSet::new();
-    let names = claims(pod).flat_map(|(name, target)| [name, target]);
+    let unknown = claims.iter().filter(|claim| !claim.is_known());
+    let names = unknown.flat_map(|claim| [claim.name, claim.target]);
     names.filter(|name| known.insert(*name)).map(Value::from).collect()
+}
+
+/// The classes of the claims, each once.
+pub(super) fn classes(claims: &[PodClaim<'_>]) -> Value {
+    let classes: BTreeSet<&String> = claims.iter().flat_map(PodClaim::classes).collect();
+    classes.into_iter().map(|class| Value::from(class.as_str())).collect()
+}
+
+/// The claims about which names decide, by their names in the pod.
+pub(super) fn by_name(claims: &[PodClaim<'_>], devices: &Devices) -> Vec<String> {
+    let lists = [&devices.gpu_claims, &devices.own.claims];
+    let decided = |claim: &&PodClaim<'_>| lists.iter().any(|list| list.deciding_name(claim).is_some());
+    claims.iter().filter(decided).map(|claim| claim.name.to_owned()).collect()
 }
 
 /// The claims of a pod that bring GPUs, by the name within the pod.
 pub(super) struct GpuClaims<'p>(BTreeMap<&'p str, i64>);
 
 impl<'p> GpuClaims<'p> {
-    pub(super) fn of(pod: &'p Value, devices: &Devices) -> Self {
-        let gpus = claims(pod).map(|(name, target)| (name, devices.gpu_claims.devices_of(name, target)));
+    pub(super) fn of(claims: &[PodClaim<'p>], devices: &Devices) -> Self {
+        let gpus = claims.iter().map(|claim| (claim.name, devices.gpu_claims.devices_of(claim)));
         Self(gpus.filter(|(_, gpus)| *gpus > 0).collect())
     }
 
@@ -72,6 +136,7 @@ mod tests {
     fn claims_are_known_by_their_name_in_the_pod_and_by_claim_or_template() {
         let pod = json!({"spec": {"resourceClaims": [{"name": "a", "resourceClaimName": "x"},
             {"name": "b", "resourceClaimTemplateName": "y"}, {"name": "c"}]}});
+        let names = |pod: &Value| names(&claims(pod, &PodContext::default()));
         assert_eq!(names(&pod), json!(["a", "x", "b", "y"]));
         assert_eq!(names(&json!({"spec": {}})), json!([]));
     }

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use fabric_yaml::json::{field, items};
 use fabric_yaml::quantity::Quantity;
 
+use fabric_policy::claims::PodClaim;
 use fabric_policy::schema::{self, Shape, can_overcommit};
 use fabric_policy::work::Work;
 use fabric_policy::{Devices, PodContext, ResolvedPolicy};
@@ -74,13 +75,14 @@ const STEPS_OF_CLAIM: usize = 12;
 /// The containers of a pod with their GPUs; an error if it is malformed.
 pub(super) fn containers(
     pod: &Value,
+    claims: &[PodClaim<'_>],
     devices: &Devices,
     context: &PodContext,
 ) -> Result<Vec<Container>, Reason> {
     let containers: usize = LISTS.iter().map(|list| items(&pod["spec"], list).len()).sum();
     let names = devices.gpu_claims.len() + devices.own.claims.len();
-    let claims = items(&pod["spec"], "resourceClaims").len() * names;
-    count_steps(context, containers * STEPS_OF_CONTAINER + claims * STEPS_OF_CLAIM)?;
+    let requests: usize = claims.iter().map(|claim| 1 + claim.requests.iter().flatten().count()).sum();
+    count_steps(context, containers * STEPS_OF_CONTAINER + requests * names * STEPS_OF_CLAIM)?;
     object(pod, "")?;
     for field in ["metadata", "spec"] {
         optional_object(&pod[field], field)?;
@@ -97,7 +99,7 @@ pub(super) fn containers(
         }
     }
     let mut containers = Vec::new();
-    let claims = GpuClaims::of(pod, devices);
+    let claims = GpuClaims::of(claims, devices);
     for list in LISTS {
         let items = match &pod["spec"][list] {
             Value::Null => continue,
@@ -225,7 +227,12 @@ fn is_sidecar(container: &Value) -> bool {
 
 /// The GPUs of the pod: those of device plugins as the scheduler counts them, and those of each claim once, because
 /// containers that name the same claim share its devices.
-pub(super) fn total_gpus(pod: &Value, containers: &[Container], devices: &Devices) -> i64 {
+pub(super) fn total_gpus(
+    pod: &Value,
+    containers: &[Container],
+    claims: &[PodClaim<'_>],
+    devices: &Devices,
+) -> i64 {
     let mut scheduled = Scheduled::default();
     for container in containers {
         let Container { list, index, gpus, claimed, .. } = *container;
@@ -233,7 +240,7 @@ pub(super) fn total_gpus(pod: &Value, containers: &[Container], devices: &Device
     }
     let by_claim = containers.iter().filter(|container| container.claimed > 0);
     let by_claim = by_claim.map(|container| &pod["spec"][container.list][container.index]);
-    scheduled.total().saturating_add(GpuClaims::of(pod, devices).gpus_of_all(by_claim))
+    scheduled.total().saturating_add(GpuClaims::of(claims, devices).gpus_of_all(by_claim))
 }
 
 /// The GPUs of a container by resource, and those by claim under `claims`.

@@ -8,6 +8,7 @@ use fabric_policy::matcher::{LabelsRead, Selection, spellings};
 use fabric_policy::nodes::{NodeKind, expressions, terms};
 use fabric_policy::{PodContext, Policy, SelectedLabel};
 
+use super::claims::claims;
 use super::containers::{containers, total_gpus};
 use super::node_kinds::{decided, kinds, labels_of_kinds, recorded};
 use crate::record::Reason;
@@ -33,8 +34,9 @@ pub(super) fn selected(policy: &Policy, pod: &Value, context: &PodContext) -> Re
     }
     let gpus = if policy.tables_read_gpus() && !labels.is_empty() {
         context.count_input();
-        let containers = containers(pod, policy.devices(), context)?;
-        Some(total_gpus(pod, &containers, policy.devices()))
+        let claims = claims(pod, context);
+        let containers = containers(pod, &claims, policy.devices(), context)?;
+        Some(total_gpus(pod, &containers, &claims, policy.devices()))
     } else {
         None
     };

@@ -4,15 +4,15 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use fabric_policy::claims::PodClaim;
 use fabric_policy::{Devices, NETWORKS};
 use fabric_yaml::quantity::Quantity;
 
-use super::claims::claims;
 use super::containers::LISTS;
 use super::multus::{Network, attached};
 
 /// The names of the devices; each once.
-pub(super) fn found(pod: &Value, devices: &Devices, namespace: &str) -> Vec<String> {
+pub(super) fn found(pod: &Value, claims: &[PodClaim<'_>], devices: &Devices, namespace: &str) -> Vec<String> {
     let mut names = resources(pod, devices);
     names.extend(networks(pod, devices, namespace));
     let is_own = |name: &str, target: &str| {
@@ -20,18 +20,23 @@ pub(super) fn found(pod: &Value, devices: &Devices, namespace: &str) -> Vec<Stri
         let is_added = |known: &Option<String>| known.as_ref().is_none_or(|known| known == target);
         entries.any(|(known, of)| known == name && is_added(of)) || devices.added.claims.contains(target)
     };
-    let foreign = claims(pod)
-        .filter(|(name, target)| devices.own.claims.devices_of(name, target) > 0 && !is_own(name, target));
-    names.extend(foreign.map(|(_, target)| target.to_owned()));
+    let foreign = with_devices(claims, devices).filter(|claim| !is_own(claim.name, claim.target));
+    names.extend(foreign.map(|claim| claim.target.to_owned()));
     let mut known = BTreeSet::new();
     names.retain(|name| known.insert(name.clone()));
     names
 }
 
 /// The claims of a pod that bring devices of the fabric, by the name within the pod.
-pub(super) fn claims_of_devices<'p>(pod: &'p Value, devices: &Devices) -> BTreeSet<&'p str> {
-    let claims = claims(pod).filter(|(name, target)| devices.own.claims.devices_of(name, target) > 0);
-    claims.map(|(name, _)| name).collect()
+pub(super) fn claims_of_devices<'p>(claims: &[PodClaim<'p>], devices: &Devices) -> BTreeSet<&'p str> {
+    with_devices(claims, devices).map(|claim| claim.name).collect()
+}
+
+fn with_devices<'c, 'p>(
+    claims: &'c [PodClaim<'p>],
+    devices: &Devices,
+) -> impl Iterator<Item = &'c PodClaim<'p>> {
+    claims.iter().filter(|claim| devices.own.claims.devices_of(claim) > 0)
 }
 
 /// Returns whether a container requests a device of the fabric, under any name.

@@ -149,13 +149,14 @@ impl<'a> Scope<'a> {
     }
 
     fn value_of(&self, name: &str) -> Computed {
-        let PodAnalysis { pod, namespace, host_network, total_gpus, claims, own_devices, .. } = self.analysis;
+        let PodAnalysis { pod, namespace, host_network, total_gpus, own_devices, .. } = self.analysis;
         match (&self.source, name) {
             (Source::Pod, "pod") => Computed::of(pod),
             (Source::Pod, "podNamespace") => Computed::of(&Value::from(namespace.as_str())),
             (Source::Pod, "hostNetwork") => Computed::bool(*host_network),
             (Source::Pod, "totalGpus") => Computed::int(*total_gpus),
-            (Source::Pod, "claimNames") => Computed::of(claims),
+            (Source::Pod, "claimNames") => Computed::of(&self.analysis.claim_names),
+            (Source::Pod, "claimClasses") => Computed::of(&self.analysis.claim_classes),
             (Source::Pod, "ownDevices") => Computed::bool(!own_devices.is_empty()),
             (Source::Pod, "launcher") => Computed::bool(self.analysis.is_launcher),
             (Source::Container(container), "ranks") => Computed::bool(self.is_rank(container)),

@@ -8,6 +8,7 @@ use serde_json::Value;
 use crate::workload::Findings;
 use crate::{Mutation, Outcome};
 use fabric_policy::PodContext;
+use fabric_policy::claims::Claims;
 use fabric_policy::nodes::Nodes;
 use fabric_policy::work::Work;
 use fabric_yaml as yaml;
@@ -60,6 +61,8 @@ pub struct Wanted<'n> {
     pub namespace: Option<&'n str>,
     /// The nodes of the cluster in which the pods will run, if they are known.
     pub nodes: Option<&'n Arc<Nodes>>,
+    /// The claims of the input and of the cluster, if any are known.
+    pub claims: Option<&'n Arc<Claims>>,
     /// The work limit of the document; `None` for the limit of its size.
     pub work: Option<&'n Work>,
     /// The work limit of the checks of its templates; `None` for the same as the document's.
@@ -70,7 +73,8 @@ impl Wanted<'_> {
     /// Completes the findings of a document about the request for its pods.
     pub(super) fn complete(&self, request: PodContext) -> PodContext {
         let namespace = request.namespace.or_else(|| self.namespace.map(str::to_owned));
-        PodContext { namespace, nodes: self.nodes.cloned(), work: self.work.cloned(), ..request }
+        let (nodes, claims, work) = (self.nodes.cloned(), self.claims.cloned(), self.work.cloned());
+        PodContext { namespace, nodes, claims, work, ..request }
     }
 }
 

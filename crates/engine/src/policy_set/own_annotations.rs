@@ -8,14 +8,14 @@ use super::PolicySet;
 use super::providers::{selected, stamped};
 use crate::analysis::contradicted_label;
 use crate::record::{Author, ChangeLog, Cursor, Warning, WarningKind};
-use crate::{NODES, PROVIDER, STAMP};
+use crate::{CLAIMS, NODES, PROVIDER, STAMP};
 
 impl PolicySet {
     /// Makes the annotations of an earlier injection `null`, with a warning, if the pod contradicts them. They keep their
     /// places for the values of this injection.
     pub(super) fn clear_contradicted(&self, pod: &mut Value, context: &PodContext, log: &mut ChangeLog) {
         let annotations = &pod["metadata"]["annotations"];
-        if !annotations[STAMP].is_string() && !annotations[NODES].is_string() {
+        if ![STAMP, NODES, CLAIMS].iter().any(|key| annotations[key].is_string()) {
             return;
         }
         let Some(kind) = self.contradiction(pod, context) else { return };
@@ -25,7 +25,7 @@ impl PolicySet {
         let _ = Cursor::pod(pod, log).and_then(|mut pod| {
             pod.within("metadata", |metadata| {
                 metadata.within("annotations", |annotations| {
-                    for key in [STAMP, NODES] {
+                    for key in [STAMP, NODES, CLAIMS] {
                         if annotations.get(key).is_some() {
                             annotations.put(key, Value::Null);
                         }

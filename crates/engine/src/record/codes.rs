@@ -111,6 +111,7 @@ impl Warning {
         "excluded",
         "no_such_container",
         "claim_without_pod_claim",
+        "claim_by_name",
         "restamped",
         "annotation_contradicted",
         "provider_assumed",
@@ -147,6 +148,7 @@ impl Warning {
                 | WarningKind::Replaced { .. }
                 | WarningKind::RenamedVolume { .. }
                 | WarningKind::NotInFile { .. }
+                | WarningKind::ClaimByName { .. }
         );
         !is_choice || self.leaves_tcp()
     }
@@ -189,6 +191,7 @@ impl Warning {
             WarningKind::Excluded { .. } => "excluded",
             WarningKind::NoSuchContainer { .. } => "no_such_container",
             WarningKind::ClaimWithoutPodClaim { .. } => "claim_without_pod_claim",
+            WarningKind::ClaimByName { .. } => "claim_by_name",
             WarningKind::Restamped { .. } => "restamped",
             WarningKind::ProviderAssumed { .. } => "provider_assumed",
             WarningKind::AnnotationContradicted { .. } => "annotation_contradicted",

@@ -299,6 +299,8 @@ pub enum WarningKind {
     NoSuchContainer { name: String },
     /// A claim was left out, because the pod has no claim of that name.
     ClaimWithoutPodClaim { claim: String },
+    /// The class of a claim is unknown, so that its name decides.
+    ClaimByName { claims: Vec<String> },
     /// The pod had the stamp of another policy, or of another version of this one.
     Restamped {
         /// The stamp that the pod came with.
@@ -427,6 +429,11 @@ impl fmt::Display for Warning {
                 f,
                 "`{path}`: the claim `{claim}` of rule `{rule}` is left out, because the pod has no claim of that \
                  name"
+            ),
+            WarningKind::ClaimByName { claims } => write!(
+                f,
+                "no device class is known of {}: the name of such a claim decides what it brings",
+                claims.iter().map(|name| format!("the claim `{name}`")).collect::<Vec<_>>().join(" and ")
             ),
             WarningKind::Restamped { .. }
             | WarningKind::ProviderAssumed { .. }

@@ -26,12 +26,17 @@ pub const PROVIDER: &str = "fabric-injector.io/provider";
 /// `resources`, in JSON.
 pub const NODES: &str = "fabric-injector.io/nodes";
 
-/// Keeps the nodes that a pod is injected for. They may have changed when it is injected again.
-pub(crate) fn keep_nodes(kinds: &str, pod: &mut Value, log: &mut ChangeLog) -> Result<(), Reason> {
+/// The annotation with the requests of the pod's claims: by their names in the pod, in JSON, the device classes of each
+/// request with their drivers and the number of devices. A claim that was unknown has none.
+pub const CLAIMS: &str = "fabric-injector.io/claims";
+
+/// Keeps the nodes that a pod is injected for, or what its claims request. They may have changed when it is injected
+/// again.
+pub(crate) fn keep(key: &str, found: &str, pod: &mut Value, log: &mut ChangeLog) -> Result<(), Reason> {
     log.written_by(|| Author::Stamp);
     Cursor::pod(pod, log)?.within("metadata", |metadata| {
         metadata.within("annotations", |annotations| {
-            annotations.put(NODES, Value::from(kinds));
+            annotations.put(key, Value::from(found));
             Ok(())
         })
     })
@@ -56,8 +61,10 @@ pub(crate) fn stamp(stamp: &str, pod: &mut Value, log: &mut ChangeLog) -> Result
             }
             annotations.remove(SKIPPED);
             // Its nodes were contradicted, and no others decide.
-            if annotations.object().get(NODES).is_some_and(Value::is_null) {
-                annotations.remove(NODES);
+            for key in [NODES, CLAIMS] {
+                if annotations.object().get(key).is_some_and(Value::is_null) {
+                    annotations.remove(key);
+                }
             }
             Ok(())
         })
@@ -75,7 +82,7 @@ pub fn skip(
     let mut log = ChangeLog::default();
     let contradicted =
         warnings.iter().any(|warning| matches!(warning.kind, WarningKind::AnnotationContradicted { .. }));
-    let absent: &[&str] = if contradicted { &[STAMP, NODES] } else { &[STAMP] };
+    let absent: &[&str] = if contradicted { &[STAMP, NODES, CLAIMS] } else { &[STAMP] };
     if let Err(reason) = mark_skipped(&format!("{reason} ({mark})"), absent, &mut pod, &mut log) {
         log.undo(&mut pod);
         return Mutation { outcome: Outcome::Unchanged { pod, reason }, policy, warnings };

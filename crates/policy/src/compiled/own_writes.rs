@@ -218,7 +218,9 @@ impl Reads {
                 rest.first().is_none_or(|resource| devices.gpu_resources.iter().any(|gpu| gpu == *resource))
             }
             ["spec", "containers" | "initContainers", "*", "resources", "claims"] => brings_gpus,
-            ["spec", "resourceClaims"] => brings_gpus || self.names.contains("claimNames"),
+            ["spec", "resourceClaims"] => {
+                brings_gpus || ["claimNames", "claimClasses"].iter().any(|name| self.names.contains(*name))
+            }
             ["metadata", "labels"] | ["metadata", "labels", JOB_ROLE] => {
                 self.names.contains("launcher") || self.names.contains("ranks")
             }

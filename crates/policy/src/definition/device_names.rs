@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use fabric_yaml::{Content, Node};
 
+use crate::claims::{ClaimRequest, PodClaim};
 use crate::expression::Bindings;
 use crate::interpolation::{EvaluationError, Interpolation, Names, Phase};
 use crate::keys;
@@ -39,11 +40,14 @@ struct NameList(Vec<Interpolation>);
 #[derive(Debug, Default)]
 pub struct ClaimNames(Vec<ClaimName>);
 
-/// A name of claims, such as `single-gpu=1`.
+/// A name of claims, such as `single-gpu=1`, or a class of devices, such as `class:gpu.example.com=8`.
 #[derive(Debug, Clone)]
 pub struct ClaimName {
     pub pattern: Pattern,
-    /// The devices of such a claim, if the name has its own number.
+    /// True for a class.
+    is_class: bool,
+    /// The devices of such a claim, if the name has its own number; for a class, those of a request for all devices of
+    /// a node.
     pub(crate) devices: Option<i64>,
 }
 
@@ -111,9 +115,10 @@ impl OwnDevices {
             ("resources", resource),
             ("networks", pattern),
             ("claims", |name| match claim_name(name)? {
-                ClaimName { pattern, devices: None | Some(0) } => Ok(pattern),
-                ClaimName { pattern, .. } => Err(format!(
-                    "`{name}` has a number of GPUs, which belongs under `claims` of `gpus`; here, write `{pattern}`"
+                ClaimName { pattern, devices: None | Some(0), .. } => Ok(pattern),
+                known => Err(format!(
+                    "`{name}` has a number of GPUs, which belongs under `claims` of `gpus`; here, write `{}`",
+                    ClaimName { devices: None, ..known }
                 )),
             }),
         ];
@@ -207,6 +212,9 @@ fn fixed(node: &Node, what: &str, names: &Names) -> Result<Interpolation, Diagno
         .hint("the names of devices are the same for every pod: read parameters only"))
 }
 
+/// Begins the class of the devices of a claim.
+const CLASS: &str = "class:";
+
 /// The function that parses a name.
 type Parse<T> = fn(&str) -> Result<T, String>;
 
@@ -237,16 +245,23 @@ fn gpu_claim(text: &str) -> Result<ClaimName, String> {
 }
 
 fn claim_name(text: &str) -> Result<ClaimName, String> {
-    let Some((name, devices)) = text.split_once('=') else {
-        return Ok(ClaimName { pattern: pattern(text)?, devices: None });
+    let (name, devices) = match text.split_once('=') {
+        None => (text, None),
+        Some((name, devices)) => {
+            let number = devices.parse::<u32>();
+            let number = number.map_err(|_| format!("`{devices}` in `{text}` is not a number of devices"))?;
+            (name, Some(number.into()))
+        }
     };
-    let devices =
-        devices.parse::<u32>().map_err(|_| format!("`{devices}` in `{text}` is not a number of devices"))?;
-    Ok(ClaimName { pattern: pattern(name)?, devices: Some(devices.into()) })
+    let class = name.strip_prefix(CLASS);
+    Ok(ClaimName { pattern: pattern(class.unwrap_or(name))?, is_class: class.is_some(), devices })
 }
 
 impl fmt::Display for ClaimName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_class {
+            f.write_str(CLASS)?;
+        }
         self.pattern.fmt(f)?;
         self.devices.map_or(Ok(()), |devices| write!(f, "={devices}"))
     }
@@ -269,18 +284,43 @@ impl ClaimNames {
     }
 
     pub(crate) fn bring_devices(&self) -> bool {
-        self.with_devices().next().is_some()
+        self.0.iter().any(|name| name.devices != Some(0))
     }
 
-    /// The names of claims that bring devices.
+    /// The names, without classes, of claims that bring devices.
     pub fn with_devices(&self) -> impl Iterator<Item = &ClaimName> {
-        self.0.iter().filter(|name| name.devices != Some(0))
+        self.0.iter().filter(|name| !name.is_class && name.devices != Some(0))
     }
 
-    /// The devices of a claim with this name in the pod, and this name of its own or of its template. The first name
-    /// that matches one of the two decides; without a number, it counts as one device.
-    pub fn devices_of(&self, name: &str, target: &str) -> i64 {
-        let known = self.0.iter().find(|known| known.pattern.matches(name) || known.pattern.matches(target));
-        known.map_or(0, |known| known.devices.unwrap_or(1))
+    /// The devices of a claim. Those of a known class are counted by its requests. For another claim, the first name
+    /// decides that matches the claim's name in the pod, or its own or that of its template; without a number, it
+    /// counts as one device.
+    pub fn devices_of(&self, claim: &PodClaim<'_>) -> i64 {
+        if let Some(known) = self.deciding_name(claim) {
+            return known.devices.unwrap_or(1);
+        }
+        let of_request = |request: &ClaimRequest| {
+            let known = self.of_request(request)?;
+            Some(if known.devices == Some(0) { 0 } else { request.count.or(known.devices).unwrap_or(1) })
+        };
+        claim.requests.iter().flatten().filter_map(of_request).fold(0, i64::saturating_add)
+    }
+
+    /// The name that decides about a claim of which no class is known.
+    pub fn deciding_name(&self, claim: &PodClaim<'_>) -> Option<&ClaimName> {
+        if claim.is_known()
+            || claim.requests.iter().flatten().any(|request| self.of_request(request).is_some())
+        {
+            return None;
+        }
+        let matches =
+            |known: &&ClaimName| known.pattern.matches(claim.name) || known.pattern.matches(claim.target);
+        self.0.iter().filter(|known| !known.is_class).find(matches)
+    }
+
+    /// The class of a request, if it is one of the list.
+    fn of_request(&self, request: &ClaimRequest) -> Option<&ClaimName> {
+        let matches = |known: &&ClaimName| request.classes.iter().any(|class| known.pattern.matches(class));
+        self.0.iter().filter(|known| known.is_class).find(matches)
     }
 }

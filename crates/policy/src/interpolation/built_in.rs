@@ -30,6 +30,7 @@ pub const BUILT_IN: &[BuiltIn] = &[
     new("hostNetwork", Phase::Pod, |_| Type::bool()),
     new("totalGpus", Phase::Pod, |_| Type::int()),
     new("claimNames", Phase::Pod, |_| Type::list(Type::string())),
+    new("claimClasses", Phase::Pod, |_| Type::list(Type::string())),
     new("ownDevices", Phase::Pod, |_| Type::bool()),
     new("launcher", Phase::Pod, |_| Type::bool()),
     new("gpus", Phase::Container, |_| Type::int()),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use fabric_engine::policy_set::{PolicySet, mutate};
-use fabric_engine::{NODES, Outcome, STAMP};
+use fabric_engine::{CLAIMS, NODES, Outcome, STAMP};
 use fabric_policy::PodContext;
 use fabric_policy::nodes::Nodes;
 
@@ -41,7 +41,7 @@ pub fn change(pod: &Value, policies: &PolicySet, nodes: Option<Arc<Nodes>>) -> O
     match mutate(policies, again, &context).outcome {
         Outcome::Mutated(mutated) => {
             let mut fields = mutated.operations().summary();
-            fields.retain(|field| !field.contains(NODES));
+            fields.retain(|field| ![NODES, CLAIMS].iter().any(|key| field.contains(key)));
             let more = if fields.len() > MOST_FIELDS { ", …" } else { "" };
             let shown = fields.iter().take(MOST_FIELDS).map(String::as_str).collect::<Vec<_>>().join(", ");
             (!fields.is_empty()).then(|| Change::Pod(shown + more))

@@ -161,8 +161,9 @@ fn of_server(Server { name, ready, in_use, .. }: &Server, configured: &str) -> R
     let failed: Vec<&str> = report.lines().filter(|line| !is_passed(line)).collect();
     if !failed.is_empty() {
         // Without current nodes, a server injects pods by those that it knew, or lets them run without the fabric.
-        let is_grave =
-            |line: &&str| ["[-]", "[!]nodes", "[!]resource-slices"].iter().any(|mark| line.starts_with(mark));
+        let is_grave = |line: &&str| {
+            line.starts_with("[-]") || WATCHES.iter().any(|watch| line.starts_with(&format!("[!]{watch}")))
+        };
         let status = if failed.iter().any(is_grave) { Status::Fail } else { Status::Warn };
         problems.push((
             status,
@@ -173,11 +174,15 @@ fn of_server(Server { name, ready, in_use, .. }: &Server, configured: &str) -> R
     Ok(problems)
 }
 
+/// The watches of a server, by their names in `/readyz`.
+const WATCHES: [&str; 5] =
+    ["nodes", "resource-slices", "resource-claim-templates", "compute-domains", "device-classes"];
+
 /// The remedy for failed lines of `/readyz?verbose`.
 fn remedy(failed: &[&str]) -> &'static str {
     let has = |text: &str| failed.iter().any(|line| line.contains(text));
     match () {
-        () if has("]nodes: ") || has("]resource-slices: ") => {
+        () if WATCHES.iter().any(|watch| has(&format!("]{watch}: "))) => {
             "correct what the lines name: without a list of nodes, pods do not get the fabric or are denied; with an old \
              one, they may get that of other nodes"
         }

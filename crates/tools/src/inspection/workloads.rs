@@ -1,14 +1,12 @@
 //! The workloads whose pods this version would refuse, if they were created now.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use serde_json::Value;
 
 use fabric_engine::policy_set::{PolicySet, mutate};
-use fabric_engine::{NODES, Outcome, Reason, SKIPPED, STAMP};
+use fabric_engine::{CLAIMS, NODES, Outcome, Reason, SKIPPED, STAMP};
 use fabric_policy::PodContext;
-use fabric_policy::nodes::Nodes;
 use fabric_yaml::counted;
 
 use super::namespaces::selects;
@@ -18,7 +16,8 @@ use super::{Found, Read, Release, Seen, list, name, names, ok, text, unread, war
 #[derive(Debug)]
 pub struct Workloads<'p> {
     policies: &'p PolicySet,
-    nodes: Option<Arc<Nodes>>,
+    /// The nodes and claims of the cluster.
+    cluster: PodContext,
     /// The namespaces whose pods the webhook gets, if they are known.
     namespaces: Option<BTreeSet<&'p str>>,
     found: Refused,
@@ -44,7 +43,7 @@ pub struct Refused {
 impl<'p> Workloads<'p> {
     pub fn new(
         policies: &'p PolicySet,
-        nodes: Option<Arc<Nodes>>,
+        cluster: PodContext,
         release: &Release<'_>,
         namespaces: &'p Read,
     ) -> Self {
@@ -54,7 +53,7 @@ impl<'p> Workloads<'p> {
             Some(selected.map(name).collect())
         };
         let namespaces = release.webhook.and_then(of_webhook);
-        Self { policies, nodes, namespaces, found: Refused::default() }
+        Self { policies, cluster, namespaces, found: Refused::default() }
     }
 
     /// Tries the pods of a list.
@@ -81,8 +80,7 @@ impl<'p> Workloads<'p> {
         let controller = controller(&pod).map(|(kind, name)| format!("{kind} {namespace}/{name}"));
         let created = text(&pod["metadata"], "creationTimestamp").to_owned();
         let was_injected = forget_decision(&mut pod);
-        let context =
-            PodContext { namespace: Some(namespace), nodes: self.nodes.clone(), ..PodContext::default() };
+        let context = PodContext { namespace: Some(namespace), ..self.cluster.clone() };
         let mutation = mutate(self.policies, pod, &context);
         let asks = mutation.policy.is_some() || !matches!(mutation.outcome, Outcome::Unchanged { .. });
         self.found.asking += usize::from(asks);
@@ -126,7 +124,7 @@ fn forget_decision(pod: &mut Value) -> bool {
     }
     let Some(annotations) = pod["metadata"]["annotations"].as_object_mut() else { return false };
     let was_injected = annotations.contains_key(STAMP);
-    for key in [STAMP, NODES, SKIPPED] {
+    for key in [STAMP, NODES, CLAIMS, SKIPPED] {
         annotations.shift_remove(key);
     }
     was_injected

@@ -47,7 +47,8 @@ fn findings(
     context: &PodContext,
 ) -> Vec<Finding> {
     let work = context.work.as_ref();
-    let wanted = Wanted { namespace, nodes: context.nodes.as_ref(), work, checks: work, ..Wanted::default() };
+    let (nodes, claims) = (context.nodes.as_ref(), context.claims.as_ref());
+    let wanted = Wanted { namespace, nodes, claims, work, checks: work, ..Wanted::default() };
     let found = lint(policies, &mut Document::of(workload), &RawDocument::new(Vec::new()), wanted, |_, _| ());
     let mut found = found.unwrap_or_default();
     // The runtime of a `TrainJob` is not in the review.

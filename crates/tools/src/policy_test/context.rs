@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use fabric_policy::PodContext;
+use fabric_policy::claims::ClaimObject;
 use fabric_policy::nodes::Nodes;
 use fabric_policy::source::reader::{self, Fields};
 use fabric_policy::source::{Checked, all};
+use fabric_policy::{Diagnostic, PodContext};
 use fabric_yaml::Node;
 
 use super::keys;
@@ -18,11 +19,16 @@ pub(super) fn read(node: &Node) -> Checked<PodContext> {
     let namespace = fields.optional("namespace", |node| reader::text(node, "`namespace`"));
     let owner = fields.optional("owner", |node| reader::text(node, "`owner`"));
     let nodes = fields.optional("nodes", |node| all(reader::items(node, "`nodes`")?.iter().map(read_node)));
+    let claims =
+        fields.optional("claims", |node| all(reader::items(node, "`claims`")?.iter().map(read_claim)));
     fields.finish()?;
+    let claims: Option<Vec<ClaimObject>> = claims?;
+    let claims = claims.map(|claims| Arc::new(claims.into_iter().collect()));
     let nodes: Option<Vec<Value>> = nodes?;
     let nodes = nodes.and_then(|nodes| Nodes::read(&json!({"items": nodes})).ok()).map(Arc::new);
     let owner_kinds = owner?.into_iter().map(str::to_owned).collect();
-    Ok(PodContext { namespace: namespace?.map(str::to_owned), owner_kinds, nodes, ..PodContext::default() })
+    let namespace = namespace?.map(str::to_owned);
+    Ok(PodContext { namespace, owner_kinds, nodes, claims, ..PodContext::default() })
 }
 
 /// Adds the facts that a case gives to those that follow from a manifest.
@@ -34,7 +40,19 @@ pub(super) fn add(given: &PodContext, mut context: PodContext) -> PodContext {
         context.owner_kinds.clone_from(&given.owner_kinds);
     }
     context.nodes.clone_from(&given.nodes);
+    context.claims.clone_from(&given.claims);
     context
+}
+
+/// An object that says what claims bring.
+fn read_claim(node: &Node) -> Checked<ClaimObject> {
+    ClaimObject::read(&node.to_value(), "default").ok_or_else(|| {
+        let kinds = ClaimObject::KINDS.map(|kind| format!("`{kind}`")).join(", ");
+        let message = "an entry of `claims` is no object that says what claims bring";
+        Diagnostic::new(node.span, message)
+            .hint(format!("write one with a name, and a `kind` of {kinds}"))
+            .into()
+    })
 }
 
 /// A Ready node with the fields that decide.

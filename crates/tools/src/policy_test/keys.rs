@@ -38,6 +38,11 @@ pub(crate) static CONTEXT: Map = Map::new("`context`").keys(&[
     optional("namespace", TEXT, "The namespace of the pod."),
     optional("owner", TEXT, "The kind of the owner of the pod: `Kind.group`."),
     optional("nodes", Kind::List(&Kind::Fields(&NODE), 0), "The nodes of the cluster, all of them Ready."),
+    optional(
+        "claims",
+        Kind::List(&Kind::Object, 0),
+        "Its objects that say what claims bring, such as ResourceClaimTemplates.",
+    ),
 ]);
 
 pub(crate) static NODE: Map = Map::new("a node").keys(&[

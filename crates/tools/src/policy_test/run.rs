@@ -1,11 +1,14 @@
 //! Runs a case and compares the result with the expected one.
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value, json};
 
 use fabric_engine::manifest::{self, Found};
 use fabric_engine::policy_set::{PolicySet, mutate_traced};
-use fabric_engine::{Mutation, NODES, Outcome, Reason, SKIPPED, STAMP, Warning};
+use fabric_engine::{CLAIMS, Mutation, NODES, Outcome, Reason, SKIPPED, STAMP, Warning};
 use fabric_policy::PodContext;
+use fabric_policy::claims::ClaimObject;
 use fabric_policy::schema::{self, Shape};
 
 use super::case::{Case, Subject};
@@ -131,11 +134,16 @@ fn tested(case: &Case, documents: &[Value]) -> Vec<Tested> {
         Subject::Workload(workload) => std::slice::from_ref(workload),
         Subject::File(_) => documents,
     };
+    let mut given = case.context.clone();
+    let claims: Vec<ClaimObject> = own.iter().flat_map(|one| ClaimObject::read_all(one, "default")).collect();
+    if !claims.is_empty() {
+        Arc::make_mut(given.claims.get_or_insert_default()).extend(claims);
+    }
     let mut tested = Vec::new();
     for (at, document) in own.iter().enumerate() {
         for Found { pointer, request } in manifest::find(document, None) {
             let pod = document.pointer(&pointer).cloned().unwrap_or_default();
-            tested.push(Tested { document: at + 1, pointer, pod, context: add(&case.context, request) });
+            tested.push(Tested { document: at + 1, pointer, pod, context: add(&given, request) });
         }
     }
     tested
@@ -265,7 +273,7 @@ fn different_lines(expected: &Value, actual: &Value) -> (Option<String>, Option<
 
 /// The value with `*` for the digest of each stamp, which changes with each change of a policy.
 fn masked(value: &Value) -> Value {
-    let is_stamp = |key: &str| [STAMP, SKIPPED, NODES].contains(&key);
+    let is_stamp = |key: &str| [STAMP, SKIPPED, NODES, CLAIMS].contains(&key);
     match value {
         Value::Object(map) => {
             let is_operation = map.get("path").and_then(Value::as_str).is_some_and(|path| {

@@ -2,6 +2,8 @@
 
 use serde_json::json;
 
+use fabric_policy::claims::ClaimName;
+
 use super::super::FORBIDDEN;
 use super::*;
 
@@ -28,7 +30,10 @@ impl Trial {
     fn new() -> Self {
         let now = Instant::now();
         let mut trial = Self { known: Known::new(now), now, published: Vec::new() };
-        trial.fail_slices(ABSENT);
+        let [_, others @ ..] = WatchedKind::ALL;
+        for kind in others {
+            trial.fail_other(kind, ABSENT);
+        }
         trial
     }
 
@@ -48,23 +53,32 @@ impl Trial {
     }
 
     fn apply(&mut self, event: Event<Object>) {
-        self.known.apply(Kind::Node, event, self.now);
+        self.known.apply(WatchedKind::Node, event, self.now);
         self.after(0);
     }
 
     fn fail(&mut self, status: u16) {
-        self.known.fail(Kind::Node, status, "refused".to_owned(), self.now);
+        self.known.fail(WatchedKind::Node, status, "refused".to_owned(), self.now);
         self.after(0);
     }
 
     fn of_slices(&mut self, event: Event<Object>) {
-        self.known.apply(Kind::Slice, event, self.now);
+        self.known.apply(WatchedKind::Slice, event, self.now);
         self.after(0);
     }
 
     fn fail_slices(&mut self, status: u16) {
-        self.known.fail(Kind::Slice, status, "refused".to_owned(), self.now);
+        self.fail_other(WatchedKind::Slice, status);
+    }
+
+    fn fail_other(&mut self, kind: WatchedKind, status: u16) {
+        self.known.fail(kind, status, "refused".to_owned(), self.now);
         self.after(0);
+    }
+
+    fn error_of(&self, kind: WatchedKind) -> Option<String> {
+        let watched = self.published.last().unwrap();
+        watched.others.iter().find(|other| other.kind == kind).unwrap().error.clone()
     }
 
     /// The GPUs by DRA of the first node of the last snapshot.
@@ -144,7 +158,7 @@ fn after_any_error_the_last_nodes_stay_in_use_until_the_next_list() {
     trial.fail(0);
     assert_eq!((trial.seen(), trial.known.due()), (vec![], None), "the same error again");
     // The permission is gone, too.
-    trial.known.fail(Kind::Node, FORBIDDEN, "forbidden".to_owned(), trial.now);
+    trial.known.fail(WatchedKind::Node, FORBIDDEN, "forbidden".to_owned(), trial.now);
     trial.after(0);
     let last = &trial.published[0];
     assert_eq!((last.error.as_deref(), last.since), (Some("forbidden"), since));
@@ -188,6 +202,9 @@ fn nodes_wait_for_their_slices() {
     let now = Instant::now();
     let mut trial = Trial { known: Known::new(now), now, published: Vec::new() };
     trial.list(&["a"]);
+    for kind in [WatchedKind::Template, WatchedKind::Domain, WatchedKind::Class] {
+        trial.fail_other(kind, ABSENT);
+    }
     assert_eq!(trial.seen(), [(WatchState::Starting, None)]);
     assert_eq!(trial.known.due(), None);
     trial.of_slices(Event::Init);
@@ -213,14 +230,12 @@ fn slices_that_can_no_longer_be_read_stay_in_use_unless_the_cluster_has_none() {
         trial.after(1_000);
         assert_eq!(trial.claimable(), 8);
         trial.fail_slices(status);
-        assert_eq!(
-            (trial.claimable(), trial.published.last().unwrap().slices_error.as_deref()),
-            (devices, error)
-        );
+        assert_eq!((trial.claimable(), trial.error_of(WatchedKind::Slice).as_deref()), (devices, error));
         let ages =
             |trial: &Trial| trial.published.last().unwrap().ages(SystemTime::now() + Duration::from_mins(1));
-        let [nodes, slices] = ages(&trial);
-        assert_eq!((nodes, slices > Duration::ZERO), (Duration::ZERO, error.is_some()));
+        let failing = ages(&trial).into_iter().filter(|(_, age)| *age > Duration::ZERO);
+        let expected = error.map(|_| WatchedKind::Slice);
+        assert_eq!(failing.map(|(kind, _)| kind).collect::<Vec<_>>(), Vec::from_iter(expected));
         trial.published.clear();
         trial.fail_slices(status);
         assert_eq!(trial.seen(), [], "the same is said once");
@@ -231,10 +246,46 @@ fn slices_that_can_no_longer_be_read_stay_in_use_unless_the_cluster_has_none() {
         trial.of_slices(Event::Apply(slice(4, 2)));
         trial.after(1_000);
         let last = trial.published.last().unwrap();
-        assert_eq!((last.state, last.slices_error.as_deref()), (WatchState::Watching, None));
+        assert_eq!((last.state, trial.error_of(WatchedKind::Slice)), (WatchState::Watching, None));
         assert_eq!(trial.claimable(), 4);
-        assert_eq!(ages(&trial), [Duration::ZERO; 2]);
+        assert!(ages(&trial).into_iter().all(|(_, age)| age == Duration::ZERO));
     }
+}
+
+fn template(class: &str) -> Object {
+    let object = json!({"metadata": {"name": "t", "namespace": "ml"}, "spec": {"metadata": {},
+        "spec": {"devices": {"requests": [{"name": "d", "exactly": {"deviceClassName": class}}]}}}});
+    serde_json::from_value(object).unwrap()
+}
+
+/// The classes of the template, and the nodes, of the last snapshot.
+fn classes_and_nodes(trial: &Trial) -> (Option<Vec<String>>, Option<Arc<Nodes>>) {
+    let watched = trial.published.last().unwrap();
+    let (namespace, name) = ("ml".to_owned(), "t".to_owned());
+    let requests =
+        watched.claims.as_ref().unwrap().requests_of(&ClaimName { namespace, name, is_template: true });
+    (requests.map(|requests| requests[0].classes.clone()), watched.nodes.clone())
+}
+
+#[test]
+fn claims_are_in_use_without_new_nodes_and_stay_when_the_right_is_taken_away() {
+    let mut trial = Trial::listed(&["a"]);
+    let apply = |trial: &mut Trial, event| {
+        trial.known.apply(WatchedKind::Template, event, trial.now);
+        trial.after(1_000);
+        classes_and_nodes(trial)
+    };
+    trial.now += Duration::from_secs(1);
+    let (classes, nodes) = apply(&mut trial, Event::Apply(template("dra.net")));
+    assert_eq!(classes, Some(vec!["dra.net".to_owned()]));
+    let (changed, same) = apply(&mut trial, Event::Apply(template("efa.networking.k8s.aws")));
+    assert_eq!(changed, Some(vec!["efa.networking.k8s.aws".to_owned()]));
+    // The searches in the nodes stay known.
+    assert!(Arc::ptr_eq(&nodes.unwrap(), &same.unwrap()));
+    trial.fail_other(WatchedKind::Template, FORBIDDEN);
+    assert_eq!(trial.error_of(WatchedKind::Template).as_deref(), Some("refused"));
+    assert_eq!(classes_and_nodes(&trial).0, changed);
+    assert_eq!(apply(&mut trial, Event::Delete(template("x"))).0, None);
 }
 
 #[test]

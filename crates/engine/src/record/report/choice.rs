@@ -4,7 +4,7 @@
 use std::fmt;
 
 use super::{Reason, WarningKind, quoted};
-use crate::record::stamp::{NODES, PROVIDER, STAMP};
+use crate::record::stamp::{CLAIMS, NODES, PROVIDER, STAMP};
 
 /// The nodes in which the engine looks for the provider of a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -132,7 +132,7 @@ impl WarningKind {
             ),
             Self::AnnotationContradicted { selected, recorded } => write!(
                 f,
-                "remove the annotations `{STAMP}` and `{NODES}` from the manifest, which count as absent: they are \
+                "remove the annotations `{STAMP}`, `{NODES}` and `{CLAIMS}` from the manifest, which count as absent: they are \
                  for {recorded}, and the pod selects {selected}"
             ),
             Self::InjectedBefore { stamp } => write!(

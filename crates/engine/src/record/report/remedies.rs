@@ -33,6 +33,7 @@ fn remedy(kind: &WarningKind) -> Option<&'static str> {
         | WarningKind::Excluded { .. }
         | WarningKind::NoSuchContainer { .. }
         | WarningKind::ClaimWithoutPodClaim { .. }
+        | WarningKind::ClaimByName { .. }
         | WarningKind::KeptFabric { .. }
         | WarningKind::HostNetwork
         | WarningKind::NotInFile { .. }
@@ -100,6 +101,7 @@ fn samples() -> Vec<WarningKind> {
         },
         WarningKind::NoSuchContainer { name: text("fabric-daemon") },
         WarningKind::ClaimWithoutPodClaim { claim: text("compute-domain-channel") },
+        WarningKind::ClaimByName { claims: vec![text("compute-domain-channel"), text("adapters")] },
         WarningKind::Restamped {
             before: text("lab-roce@13bef0de6c37"),
             after: text("lab-roce@77f1c2a0b3de"),
