@@ -5,6 +5,7 @@ mod certs;
 mod certs_folder;
 mod certs_refused;
 mod changed;
+mod claims;
 mod cluster;
 mod completions;
 mod conditions;

@@ -205,7 +205,7 @@ const LIMITS: &[(&str, Option<&str>, &str)] = &[
         "a registered condition that differs from that of the policies in use",
     ),
     ("INTERVAL: Duration = Duration::from_secs(30)", None, "reconciles every 30 seconds"),
-    ("INTERVAL: Duration = Duration::from_secs(1)", None, "Reviews use changed nodes within a second"),
+    ("INTERVAL: Duration = Duration::from_secs(1)", None, "Reviews use changed objects within a second"),
     ("ALL: [Self; 5]", None, "the nodes that were known last, however long ago"),
     ("UNREACHED: &str = ", None, "has the error and the remedy"),
     ("PROPAGATION: Duration = Duration::from_secs(2)", None, ""),

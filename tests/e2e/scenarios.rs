@@ -77,6 +77,7 @@ const SCENARIOS: &[(&str, Scenario)] = scenarios![
     missed::each_way_in_which_a_pod_misses_the_fabric_is_reported,
     faults::nodes_and_lint_name_each_fault,
     slices::gpus_by_claim_are_known_and_kept_when_slices_may_no_longer_be_read,
+    slices::the_class_of_a_claim_decides_and_is_kept_when_templates_may_no_longer_be_read,
     token::the_token_of_a_server_changes_the_bundle_and_nothing_else,
     release::its_test_passes,
     examination::a_healthy_installation_passes_and_each_fault_is_named,

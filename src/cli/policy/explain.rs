@@ -200,7 +200,7 @@ struct Pods<'a> {
     policies: &'a PolicySet,
     explainer: Explainer<'a>,
     nodes: Option<Arc<Nodes>>,
-    /// The claims of the cluster, of all files, and of the streams so far.
+    /// The claims of the cluster, of all files, and of the documents so far.
     claims: Option<Arc<Claims>>,
     output: &'a mut Output,
     format: Format,
@@ -231,16 +231,10 @@ impl Pods<'_> {
 
     fn stream(&mut self, file: &str, reader: impl BufRead) -> anyhow::Result<()> {
         let before = self.count;
-        let mut failure = None;
-        let documents: Vec<RawDocument> = RawDocuments::new(reader)
-            .map_while(|raw| raw.map_err(|error| failure = Some(error)).ok())
-            .collect();
-        self.claims = claims::with_documents(self.claims.take(), &documents, None);
-        for (index, raw) in documents.iter().enumerate() {
-            self.document(file, index + 1, raw)?;
-        }
-        if let Some(error) = failure {
-            return Err(error).with_context(|| format!("{file}: document {}", documents.len() + 1));
+        for (index, raw) in RawDocuments::new(reader).enumerate() {
+            let raw = raw.with_context(|| format!("{file}: document {}", index + 1))?;
+            self.claims = claims::with_documents(self.claims.take(), std::slice::from_ref(&raw), None);
+            self.document(file, index + 1, &raw)?;
         }
         if self.count == before {
             self.output.message(&format!("{file} has no pod and no pod template"));

@@ -68,3 +68,55 @@ pub(super) async fn gpus_by_claim_are_known_and_kept_when_slices_may_no_longer_b
     eventually("no slices", async || devices(cluster).await.0 == "8").await;
     cluster.api.delete("/api/v1/nodes/claimed-0").await.ok();
 }
+
+const TEMPLATES: &str = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaimtemplates";
+
+/// Creates the template `run` for devices of a class.
+async fn create_template(cluster: &Cluster, class: &str) {
+    let request = json!({"name": "a", "exactly": {"deviceClassName": class}});
+    let template = json!({
+        "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate", "metadata": {"name": "run"},
+        "spec": {"spec": {"devices": {"requests": [request]}}},
+    });
+    cluster.api.post(TEMPLATES, &template).await.ok();
+}
+
+/// The devices of a pod with GPUs and a claim by `run`, what is recorded of the claim, and what was said.
+async fn with_claim(cluster: &Cluster) -> (Value, Value, String) {
+    let mut pod = pod("default", "classed", &annotated_template());
+    pod["spec"]["resourceClaims"] = json!([{"name": "adapters", "resourceClaimTemplateName": "run"}]);
+    pod["spec"]["containers"][0]["resources"]["claims"] = json!([{"name": "adapters"}]);
+    let mut reply = cluster.api.post("/api/v1/namespaces/default/pods?dryRun=All", &pod).await;
+    let warnings = std::mem::take(&mut reply.warnings).join("\n");
+    let pod = reply.ok();
+    let devices = &pod["spec"]["containers"][0]["resources"]["limits"]["vpc.amazonaws.com/efa"];
+    (devices.clone(), pod["metadata"]["annotations"]["fabric-injector.io/claims"].clone(), warnings)
+}
+
+pub(super) async fn the_class_of_a_claim_decides_and_is_kept_when_templates_may_no_longer_be_read(
+    cluster: &Cluster,
+) {
+    cluster.ensure(&values()).await;
+    let (devices, recorded, _) = with_claim(cluster).await;
+    assert!(devices.is_string() && recorded == r#"{"adapters":[]}"#, "by its name: {devices} {recorded}");
+
+    // A template that is created after the server started, and one of another class in its place.
+    create_template(cluster, "efa.networking.k8s.aws").await;
+    eventually("the template", async || with_claim(cluster).await.0.is_null()).await;
+    let (_, recorded, warnings) = with_claim(cluster).await;
+    assert_eq!(recorded, r#"{"adapters":["efa.networking.k8s.aws=1"]}"#);
+    assert!(warnings.contains("the pod requests `run` itself"), "{warnings}");
+    cluster.api.delete(&format!("{TEMPLATES}/run")).await.ok();
+    create_template(cluster, "gpu.example.com").await;
+    eventually("another class", async || with_claim(cluster).await.0.is_string()).await;
+    assert_eq!(with_claim(cluster).await.1, r#"{"adapters":["gpu.example.com=1"]}"#);
+
+    let rule = cluster.api.get(ROLE).await.ok()["rules"][2].clone();
+    cluster.api.patch(ROLE, &json!([{"op": "remove", "path": "/rules/2"}])).await.ok();
+    all_tell(cluster, "[!]resource-claim-templates: the watch failed\n").await;
+    all_tell(cluster, "    hint: grant `list` and `watch` of resourceclaimtemplates in a ClusterRole").await;
+    assert_eq!(with_claim(cluster).await.1, r#"{"adapters":["gpu.example.com=1"]}"#, "as it was known last");
+    cluster.api.patch(ROLE, &json!([{"op": "add", "path": "/rules/2", "value": rule}])).await.ok();
+    all_tell(cluster, " in use\n").await;
+    cluster.api.delete(&format!("{TEMPLATES}/run")).await.ok();
+}

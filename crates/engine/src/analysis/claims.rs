@@ -8,6 +8,7 @@ use fabric_policy::claims::{ClaimName, ClaimRequest, PodClaim};
 use fabric_policy::matcher::namespace_of;
 use fabric_policy::{Devices, PodContext};
 
+use super::own_devices::is_added;
 use crate::record::CLAIMS;
 
 /// The claims of a pod, with what is known of their requests. What an earlier injection recorded stays.
@@ -80,10 +81,12 @@ pub(super) fn classes(claims: &[PodClaim<'_>]) -> Value {
     classes.into_iter().map(|class| Value::from(class.as_str())).collect()
 }
 
-/// The claims about which names decide, by their names in the pod.
+/// The claims about which names decide, by their names in the pod, without those that the policy adds.
 pub(super) fn by_name(claims: &[PodClaim<'_>], devices: &Devices) -> Vec<String> {
     let lists = [&devices.gpu_claims, &devices.own.claims];
-    let decided = |claim: &&PodClaim<'_>| lists.iter().any(|list| list.deciding_name(claim).is_some());
+    let decided = |claim: &&PodClaim<'_>| {
+        lists.iter().any(|list| list.deciding_name(claim).is_some()) && !is_added(claim, devices)
+    };
     claims.iter().filter(decided).map(|claim| claim.name.to_owned()).collect()
 }
 

@@ -15,16 +15,19 @@ use super::multus::{Network, attached};
 pub(super) fn found(pod: &Value, claims: &[PodClaim<'_>], devices: &Devices, namespace: &str) -> Vec<String> {
     let mut names = resources(pod, devices);
     names.extend(networks(pod, devices, namespace));
-    let is_own = |name: &str, target: &str| {
-        let mut entries = devices.added.claim_entries.iter();
-        let is_added = |known: &Option<String>| known.as_ref().is_none_or(|known| known == target);
-        entries.any(|(known, of)| known == name && is_added(of)) || devices.added.claims.contains(target)
-    };
-    let foreign = with_devices(claims, devices).filter(|claim| !is_own(claim.name, claim.target));
+    let foreign = with_devices(claims, devices).filter(|claim| !is_added(claim, devices));
     names.extend(foreign.map(|claim| claim.target.to_owned()));
     let mut known = BTreeSet::new();
     names.retain(|name| known.insert(name.clone()));
     names
+}
+
+/// Returns whether the policy adds such a claim.
+pub(super) fn is_added(claim: &PodClaim<'_>, devices: &Devices) -> bool {
+    let is_target = |known: &Option<String>| known.as_ref().is_none_or(|known| known == claim.target);
+    let mut entries = devices.added.claim_entries.iter();
+    entries.any(|(known, of)| known == claim.name && is_target(of))
+        || devices.added.claims.contains(claim.target)
 }
 
 /// The claims of a pod that bring devices of the fabric, by the name within the pod.
