@@ -205,7 +205,8 @@ impl<'a> Linted<'a> {
 
     /// Adds the findings about several documents, and drops those that another document settles.
     fn across_documents(&mut self) {
-        let found = self.across.findings().into_iter();
+        let wanted = Wanted { claims: self.claims.as_ref(), ..self.wanted };
+        let found = self.across.findings(self.policies, wanted).into_iter();
         self.found.extend(found.map(|(Place { file, line, object }, finding)| Located {
             file,
             line,

@@ -252,3 +252,78 @@ fn devices_by_hand_are_compared_with_those_of_the_machine() {
     let annotated = pod("p5en.48xlarge", 8, 32, &asks());
     assert!(findings(&annotated).iter().any(|(.., code)| code == by_hand));
 }
+
+/// The lines about these objects that contain a code.
+fn lines_with(code: &str, arguments: &[&str], stream: &str) -> Vec<String> {
+    let run = lint(arguments, stream);
+    run.text().lines().filter(|line| line.contains(&format!("({code})"))).map(str::to_owned).collect()
+}
+
+#[test]
+fn the_namespace_of_a_pod_can_request_a_mesh_for_it() {
+    let job =
+        file("tests/workloads/torchrun-job.yaml").replacen("metadata:\n", "metadata:\n  namespace: ml\n", 1);
+    let stream = |label: &str, job: &str| {
+        format!("apiVersion: v1\nkind: Namespace\nmetadata: {{name: ml, labels: {{{label}}}}}\n---\n{job}")
+    };
+    let of = |label: &str, job: &str| lines_with("mesh_sidecar", &[], &stream(label, job)).len();
+    assert_eq!((of("istio-injection: enabled", &job), of("istio.io/rev: stable", &job)), (1, 1));
+    assert_eq!((of("istio-injection: disabled", &job), of("team: a", &job)), (0, 0));
+    let refused =
+        job.replacen("annotations:\n", "annotations:\n        sidecar.istio.io/inject: \"false\"\n", 1);
+    assert_ne!(refused, job);
+    assert_eq!(of("istio-injection: enabled", &refused), 0);
+    assert_eq!(of("istio-injection: enabled", &job.replace("namespace: ml", "namespace: other")), 0);
+}
+
+#[test]
+fn pods_that_fit_several_zones_have_a_note() {
+    let node = |name: &str, zone: &str| {
+        json!({"kind": "Node", "metadata": {"name": name, "labels": {"node.kubernetes.io/instance-type": "p5.48xlarge",
+            "topology.kubernetes.io/zone": zone}}, "spec": {"providerID": "aws:///a/i-1"},
+            "status": {"capacity": {"nvidia.com/gpu": "8", "vpc.amazonaws.com/efa": "32"},
+                "conditions": [{"type": "Ready", "status": "True"}]}})
+    };
+    let job = |more: &str| {
+        format!(
+            "apiVersion: batch/v1\nkind: Job\nmetadata: {{name: t}}\nspec:\n  template:\n    metadata: {{annotations: \
+             {{{}}}}}\n    spec:\n      nodeSelector: {{node.kubernetes.io/instance-type: p5.48xlarge}}\n{more}      \
+             restartPolicy: Never\n      containers:\n      - name: m\n        image: registry.example/train:1\n        \
+             resources: {{limits: {{nvidia.com/gpu: 8}}}}\n",
+            asks()
+        )
+    };
+    let affinity = "      affinity: {podAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: \
+                    topology.kubernetes.io/zone, labelSelector: {matchLabels: {a: b}}}]}}\n";
+    for (zones, more, count) in [(["a", "b"], "", 1), (["a", "a"], "", 0), (["a", "b"], affinity, 0)] {
+        let nodes =
+            json!({"kind": "NodeList", "items": [node("x", zones[0]), node("y", zones[1])]}).to_string();
+        let folder = folder(&[("nodes.json", &nodes)]);
+        let path = folder.path().join("nodes.json");
+        let found = lines_with("several_zones", &["--nodes", path.to_str().unwrap()], &job(more));
+        assert_eq!(found.len(), count, "{zones:?} {more}");
+    }
+}
+
+#[test]
+fn a_train_job_gives_its_gpus_to_its_runtime() {
+    let stream = |kind: &str, gpus: u32, name: &str| {
+        format!(
+            "apiVersion: trainer.kubeflow.org/v1alpha1\nkind: TrainJob\nmetadata: {{name: t}}\nspec:\n  runtimeRef: \
+             {{name: {name}, kind: {kind}}}\n  trainer: {{numNodes: 2, resourcesPerNode: {{limits: {{nvidia.com/gpu: \
+             {gpus}}}}}}}\n---\napiVersion: trainer.kubeflow.org/v1alpha1\nkind: {kind}\nmetadata: {{name: r}}\nspec:\n  \
+             template:\n    spec:\n      replicatedJobs:\n      - name: node\n        template:\n          metadata: {{labels: \
+             {{trainer.kubeflow.org/trainjob-ancestor-step: trainer}}}}\n          spec:\n            template:\n              \
+             metadata: {{annotations: {{{}}}}}\n              spec:\n                nodeSelector: \
+             {{node.kubernetes.io/instance-type: p5.48xlarge}}\n                containers: [{{name: node, image: i}}]\n",
+            asks()
+        )
+    };
+    for kind in ["TrainingRuntime", "ClusterTrainingRuntime"] {
+        let injected = lines_with("injected", &[], &stream(kind, 8, "r"));
+        assert_eq!(injected.len(), 1, "{injected:?}");
+        assert!(injected[0].contains("TrainJob/t: with its runtime: "), "{injected:?}");
+        assert!(injected[0].contains("vpc.amazonaws.com/efa 32"), "{injected:?}");
+        assert!(lines_with("injected", &[], &stream(kind, 8, "other")).is_empty());
+    }
+}

@@ -7,6 +7,7 @@ mod by_hand;
 mod gpus;
 mod injected;
 mod kinds;
+mod mesh;
 pub(crate) mod near_miss;
 mod no_pods;
 mod peers;
@@ -29,6 +30,7 @@ use fabric_yaml::pointer::{at_pointer, field_path, push_token};
 pub use kinds::{Kind, known};
 pub(crate) use trigger::asks;
 
+pub use mesh::mesh_of_namespace;
 pub use near_miss::{NearMiss, WORKLOAD_WITHOUT_TRIGGER};
 pub use no_pods::runtime;
 pub use no_pods::{NO_POD_TEMPLATE, NoPods, note as note_without_pods, objects};
@@ -135,6 +137,7 @@ fn findings(policies: &PolicySet, resources: &[&str], pod: &Pod<'_>) -> Findings
         Outcome::Mutated(_) => {
             gpus::without_limit(resources, pod, near_misses);
             injected::check(resources, pod, near_misses);
+            findings.advice = injected::several_zones(resources, pod);
         }
         Outcome::Skipped { .. } => gpus::without_limit(resources, pod, near_misses),
         Outcome::Unchanged { .. } | Outcome::Refused { .. } => {}

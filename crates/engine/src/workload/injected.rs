@@ -1,6 +1,6 @@
 //! Finds settings that make a job slow or hang despite a correct injection.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use serde_json::{Map, Value};
 
@@ -8,13 +8,39 @@ use crate::requests;
 use fabric_yaml::quantity::Quantity;
 
 use super::by_hand::{requests_device, shows_adapters};
-use super::kinds::{self, Mesh, OfInjected};
+use super::kinds::{self, OfInjected};
+use super::{Advice, NearMiss, Pod, mesh};
 
-use super::{NearMiss, Pod};
+/// The label of a node with its zone, and the keys of topologies at least as close.
+const ZONE: &str = "topology.kubernetes.io/zone";
+
+/// Returns advice about pods of a job that fit nodes of several zones, which no fabric connects.
+pub(super) fn several_zones(resources: &[&str], pod: &Pod<'_>) -> Option<Advice> {
+    let (spec, nodes) = (&pod.value["spec"], pod.context.nodes.as_ref()?);
+    let affinity = &spec["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
+    let annotations = pod.value["metadata"]["annotations"].as_object().into_iter().flat_map(Map::keys);
+    let is_placed = affinity.as_array().is_some_and(|terms| !terms.is_empty())
+        || annotations.into_iter().any(|key| key.contains("required-topology"));
+    let is_alone = pod.pointer.is_empty() || !pod.has_gpus;
+    if is_placed || is_alone || !spec["nodeName"].is_null() {
+        return None;
+    }
+    let fit = nodes.candidates(pod.value, &|_| false, pod.context.work.as_ref());
+    let with_gpus = fit.into_iter().filter(|node| resources.iter().any(|resource| node.count(resource) > 0));
+    let zones: BTreeSet<&str> = with_gpus.filter_map(|node| node.label(ZONE)).collect();
+    (zones.len() > 1).then(|| {
+        let named = zones.iter().take(4).map(|zone| format!("`{zone}`")).collect::<Vec<_>>().join(", ");
+        let message = format!(
+            "the pods fit nodes in several zones ({named}), and no fabric connects zones: add a `podAffinity` with \
+             the `topologyKey` `{ZONE}`, or select one zone"
+        );
+        Advice { code: Some("several_zones"), message }
+    })
+}
 
 /// Checks a pod that a policy injects.
 pub(super) fn check(resources: &[&str], pod: &Pod<'_>, found: &mut Vec<NearMiss>) {
-    found.extend(mesh(pod));
+    found.extend(mesh::of_pod(pod));
     found.extend(adapters_by_path(resources, pod));
     found.extend(data_over_tcp(pod));
     found.extend(small_shared_memory(resources, pod));
@@ -131,30 +157,6 @@ fn small_shared_memory(resources: &[&str], pod: &Pod<'_>) -> Option<NearMiss> {
             );
             NearMiss { code: "small_shared_memory", pointer, message }
         })
-    })
-}
-
-fn mesh(pod: &Pod<'_>) -> Option<NearMiss> {
-    let metadata = &pod.value["metadata"];
-    // Meshes leave out pods on the host network.
-    if pod.value["spec"]["hostNetwork"] == true {
-        return None;
-    }
-    kinds::of_injected().meshes.iter().find_map(|Mesh { key, values, excludes }| {
-        // The label counts before the annotation.
-        let mut maps = ["labels", "annotations"].into_iter();
-        let map = maps.find(|map| !metadata[*map][key.as_str()].is_null())?;
-        values.iter().find(|value| metadata[map][key.as_str()] == **value)?;
-        let mut annotations = metadata["annotations"].as_object().into_iter().flat_map(Map::keys);
-        if annotations.any(|annotation| annotation.starts_with(excludes.as_str())) {
-            return None;
-        }
-        let place = pod.path(&pod.pointer_to(&["metadata", map]));
-        let message = format!(
-            "turn off the sidecar that `{key}` in `{place}` requests, or exclude the ports of the job from it: it \
-             takes over the connections between the ranks, and NCCL hangs"
-        );
-        Some(NearMiss { code: "mesh_sidecar", pointer: pod.pointer_to(&["metadata", map, key]), message })
     })
 }
 

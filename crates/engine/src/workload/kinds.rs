@@ -126,8 +126,12 @@ pub(super) struct Mesh {
     /// The label or annotation with which a pod requests the sidecar, with one of these values.
     pub(super) key: String,
     pub(super) values: Vec<String>,
+    /// The value by which a pod refuses it.
+    pub(super) refusal: String,
     /// The prefixes of the annotations that exclude ports.
     pub(super) excludes: String,
+    /// The labels or annotations by which a namespace requests it for its pods, with their values; empty for any.
+    pub(super) namespaces: BTreeMap<String, Vec<String>>,
 }
 
 /// The settings that give a pod its fabric without a policy.

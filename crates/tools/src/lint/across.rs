@@ -1,21 +1,27 @@
 //! Findings that need several documents of an input.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use fabric_engine::manifest::Template;
-use fabric_engine::workload::{objects, runtime};
+use fabric_engine::manifest::{Document, RawDocument, Template, Wanted};
+use fabric_engine::policy_set::PolicySet;
+use fabric_engine::workload::{mesh_of_namespace, objects, runtime};
 use fabric_engine::{Outcome, Reason};
 use fabric_yaml::pointer::{at_pointer, field_path};
 
-use super::{Finding, Level};
+use super::{Finding, Level, lint};
 
 /// The facts of an input, gathered document by document. `P` is a place in it.
 #[derive(Debug)]
 pub struct Across<P> {
     /// The [`runtime`]s of `TrainJob`s with a template that requests the fabric.
-    runtimes: HashSet<String>,
+    runtimes: HashMap<String, Value>,
+    train_jobs: Vec<TrainJob<P>>,
+    /// The namespaces, by their names.
+    namespaces: HashMap<String, Value>,
+    /// The pods that request the fabric.
+    asking: Vec<Asking<P>>,
     /// Namespace and name of each Service, and its settings.
     services: HashMap<(String, String), Service>,
     /// The pods that name a Service as their subdomain.
@@ -24,6 +30,23 @@ pub struct Across<P> {
 
 /// The codes of the findings about several documents.
 pub(super) const CODES: &[&str] = &["subdomain_without_service", "service_not_headless", "service_not_ready"];
+
+#[derive(Debug)]
+struct TrainJob<P> {
+    place: P,
+    runtime: String,
+    /// What each of its nodes requests.
+    resources: Value,
+}
+
+/// A pod that requests the fabric, as far as a mesh reads it.
+#[derive(Debug)]
+struct Asking<P> {
+    place: P,
+    pointer: String,
+    namespace: String,
+    pod: Value,
+}
 
 #[derive(Debug)]
 struct Service {
@@ -44,7 +67,14 @@ struct Subdomain<P> {
 
 impl<P> Default for Across<P> {
     fn default() -> Self {
-        Self { runtimes: HashSet::new(), services: HashMap::new(), subdomains: Vec::new() }
+        Self {
+            runtimes: HashMap::new(),
+            train_jobs: Vec::new(),
+            namespaces: HashMap::new(),
+            asking: Vec::new(),
+            services: HashMap::new(),
+            subdomains: Vec::new(),
+        }
     }
 }
 
@@ -81,17 +111,33 @@ impl<P: Clone> Across<P> {
                 self.services
                     .insert((namespace.clone(), text("name")), Service { is_headless, publishes_not_ready });
             }
-            "TrainingRuntime" | "ClusterTrainingRuntime" => {
-                // One that opts out has decided, too; the GPUs may be those of the `TrainJob`.
-                let asks = |template: &&Template| {
-                    let outcome = &template.mutation.outcome;
-                    !matches!(outcome, Outcome::Unchanged { reason: Reason::NoPolicyMatches, .. })
-                };
-                if templates.iter().any(asks) {
-                    self.runtimes.insert(runtime(kind, &namespace, &text("name")));
+            // One that opts out has decided, too; the GPUs may be those of the `TrainJob`.
+            "TrainingRuntime" | "ClusterTrainingRuntime" if templates.iter().any(|one| asks(one)) => {
+                self.runtimes.insert(runtime(kind, &namespace, &text("name")), root.clone());
+            }
+            "TrainJob" => {
+                let of_job = &root["spec"]["runtimeRef"];
+                let kind = of_job["kind"].as_str().unwrap_or("ClusterTrainingRuntime");
+                let resources = root["spec"]["trainer"]["resourcesPerNode"].clone();
+                if !resources.is_null() {
+                    let name = of_job["name"].as_str().unwrap_or_default();
+                    let (place, runtime) = (place(pointer), runtime(kind, &namespace, name));
+                    self.train_jobs.push(TrainJob { place, runtime, resources });
                 }
             }
+            "Namespace" => drop(self.namespaces.insert(text("name"), json!({"metadata": metadata}))),
             _ => {}
+        }
+        for template in templates.iter().filter(|template| asks(template) && !template.pointer.contains('#'))
+        {
+            let Some(pod) = at_pointer(document, &template.pointer) else { continue };
+            let host_network = &pod["spec"]["hostNetwork"];
+            self.asking.push(Asking {
+                place: place(&template.pointer),
+                pointer: template.pointer.clone(),
+                namespace: namespace.clone(),
+                pod: json!({"metadata": pod["metadata"], "spec": {"hostNetwork": host_network}}),
+            });
         }
         // Controllers of other kinds create the Service themselves.
         let is_plain = ["v1", "batch/v1", "apps/v1"].iter().any(|version| root["apiVersion"] == *version);
@@ -119,13 +165,26 @@ impl<P: Clone> Across<P> {
 
     /// Returns whether a finding about a `TrainJob` is settled by its runtime, which requests the fabric.
     pub fn settles(&self, finding: &Finding) -> bool {
-        finding.runtime.as_ref().is_some_and(|runtime| self.runtimes.contains(runtime))
+        finding.runtime.as_ref().is_some_and(|runtime| self.runtimes.contains_key(runtime))
     }
 
     /// The findings, each with its place.
-    pub fn findings(&self) -> Vec<(P, Finding)> {
+    pub fn findings(&self, policies: &PolicySet, wanted: Wanted<'_>) -> Vec<(P, Finding)> {
         let of_one = |one: &Subdomain<P>| Some((one.place.clone(), self.of_subdomain(one)?));
-        self.subdomains.iter().filter_map(of_one).collect()
+        let mut found: Vec<(P, Finding)> = self.subdomains.iter().filter_map(of_one).collect();
+        found.extend(self.asking.iter().filter_map(|asking| {
+            let mesh = mesh_of_namespace(self.namespaces.get(&asking.namespace)?, &asking.pod)?;
+            Some((
+                asking.place.clone(),
+                Finding::new(Level::Warning, mesh.code, &asking.pointer, mesh.message),
+            ))
+        }));
+        for job in &self.train_jobs {
+            let Some(runtime) = self.runtimes.get(&job.runtime) else { continue };
+            let joined = lint_with_resources(policies, runtime.clone(), &job.resources, wanted);
+            found.extend(joined.into_iter().map(|finding| (job.place.clone(), finding)));
+        }
+        found
     }
 
     fn of_subdomain(&self, subdomain: &Subdomain<P>) -> Option<Finding> {
@@ -156,6 +215,40 @@ impl<P: Clone> Across<P> {
         };
         Some(Finding::new(Level::Warning, code, pointer, message))
     }
+}
+
+/// Returns whether a policy has a decision about a template.
+fn asks(template: &Template) -> bool {
+    !matches!(template.mutation.outcome, Outcome::Unchanged { reason: Reason::NoPolicyMatches, .. })
+}
+
+/// The findings about the pods of a runtime, with the resources that a `TrainJob` gives them. Its controller gives them
+/// to the container `node` of the jobs with this label.
+/// <https://www.kubeflow.org/docs/components/trainer/operator-guides/runtime/>
+fn lint_with_resources(
+    policies: &PolicySet,
+    mut runtime: Value,
+    resources: &Value,
+    wanted: Wanted<'_>,
+) -> Vec<Finding> {
+    const STEP: &str = "trainer.kubeflow.org/trainjob-ancestor-step";
+    for job in runtime["spec"]["template"]["spec"]["replicatedJobs"].as_array_mut().into_iter().flatten() {
+        let template = &mut job["template"];
+        if template["metadata"]["labels"][STEP] != "trainer" {
+            continue;
+        }
+        let containers = template["spec"]["template"]["spec"]["containers"].as_array_mut();
+        for container in containers.into_iter().flatten().filter(|container| container["name"] == "node") {
+            container["resources"] = resources.clone();
+        }
+    }
+    let found = lint(policies, &mut Document::of(runtime), &RawDocument::new(Vec::new()), wanted, |_, _| ());
+    let mut found = found.unwrap_or_default();
+    for finding in &mut found {
+        finding.message = format!("with its runtime: {}", finding.message);
+        finding.pointer = String::new();
+    }
+    found
 }
 
 /// Returns whether a container requests a device, such as a GPU.
