@@ -261,8 +261,7 @@ fn lines_with(code: &str, arguments: &[&str], stream: &str) -> Vec<String> {
 
 #[test]
 fn the_namespace_of_a_pod_can_request_a_mesh_for_it() {
-    let job =
-        file("tests/workloads/torchrun-job.yaml").replacen("metadata:\n", "metadata:\n  namespace: ml\n", 1);
+    let job = file("tests/workloads/torchrun-job.yaml").replace("namespace: research", "namespace: ml");
     let stream = |label: &str, job: &str| {
         format!("apiVersion: v1\nkind: Namespace\nmetadata: {{name: ml, labels: {{{label}}}}}\n---\n{job}")
     };
