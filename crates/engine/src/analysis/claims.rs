@@ -1,17 +1,20 @@
 //! The claims of a pod, and the GPUs that they bring.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use serde_json::{Map, Value};
 
 use fabric_policy::claims::{ClaimName, ClaimRequest, PodClaim};
 use fabric_policy::matcher::namespace_of;
 use fabric_policy::{Devices, PodContext};
+use fabric_yaml::json::items;
 
+use super::containers::LISTS;
 use super::own_devices::is_added;
 use crate::record::CLAIMS;
 
-/// The claims of a pod, with what is known of their requests. What an earlier injection recorded stays.
+/// The claims of a pod that a container uses, with what is known of their requests. What an earlier injection recorded
+/// stays. The devices of another claim are in no container.
 pub(crate) fn claims<'p>(pod: &'p Value, context: &PodContext) -> Vec<PodClaim<'p>> {
     let recorded = recorded(pod);
     let claims = pod["spec"]["resourceClaims"].as_array().into_iter().flatten();
@@ -30,7 +33,10 @@ pub(crate) fn claims<'p>(pod: &'p Value, context: &PodContext) -> Vec<PodClaim<'
         };
         Some(PodClaim { name, target, requests })
     };
-    claims.filter_map(read).collect()
+    let containers = LISTS.iter().flat_map(|list| items(&pod["spec"], list));
+    let used = containers.flat_map(|container| items(&container["resources"], "claims"));
+    let used: HashSet<&str> = used.filter_map(|claim| claim["name"].as_str()).collect();
+    claims.filter_map(read).filter(|claim| used.contains(claim.name)).collect()
 }
 
 /// What an earlier injection recorded of the claims: by their names in the pod, the classes of each request, as in

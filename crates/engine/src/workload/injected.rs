@@ -164,7 +164,7 @@ fn small_shared_memory(resources: &[&str], pod: &Pod<'_>) -> Option<NearMiss> {
 fn adapters_by_path(resources: &[&str], pod: &Pod<'_>) -> Option<NearMiss> {
     let spec = &pod.value["spec"];
     let volumes = spec["volumes"].as_array()?;
-    if spec["hostNetwork"] == true || !requests_device(resources, pod.value) {
+    if !requests_device(resources, pod.value) {
         return None;
     }
     let at = volumes.iter().position(shows_adapters)?;
