@@ -416,12 +416,14 @@ fn what_makes_a_job_hang_or_slow_next_to_its_fabric_is_named() {
     };
     assert_eq!(codes("azure-infiniband", &volume), "adapters_by_path");
     let image = |one: &mut Value| one["spec"]["containers"][0]["image"] = "registry.example/llm-d:1".into();
-    for (policy, wanted) in [
-        ("azure-infiniband", "data_over_tcp"),
-        ("coreweave-infiniband", "data_over_tcp"),
-        ("oci-sriov", "data_over_tcp"),
-        ("aws-efa", ""),
-    ] {
-        assert_eq!(codes(policy, &image), wanted, "{policy}");
+    let by_hand = |one: &mut Value| {
+        image(one);
+        one["spec"]["containers"][0]["env"] = json!([{"name": "UCX_TLS", "value": "tcp"}]);
+    };
+    for policy in ["azure-infiniband", "coreweave-infiniband", "oci-sriov"] {
+        assert_eq!(codes(policy, &by_hand), "data_over_tcp", "{policy}");
+        // The policy leaves the transports to such an image.
+        assert_eq!(codes(policy, &image), "", "{policy}");
     }
+    assert_eq!(codes("aws-efa", &image), "");
 }

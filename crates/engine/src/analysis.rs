@@ -153,11 +153,8 @@ impl PodAnalysis {
         if policy.reads("totalGpus") {
             analysis.total_gpus = containers::total_gpus(pod, containers, &claims, &policy.devices);
         }
-        if analysis.policy.reads("claimNames") {
-            analysis.claim_names = claims::names(&claims);
-        }
-        if analysis.policy.reads("claimClasses") {
-            analysis.claim_classes = claims::classes(&claims);
+        if ["claimNames", "claimClasses"].iter().any(|name| analysis.policy.reads(name)) {
+            (analysis.claim_names, analysis.claim_classes) = claims::names_and_classes(pod, &claims);
         }
         if analysis.policy.adds_devices || analysis.policy.reads("ownDevices") {
             analysis.own_devices =

@@ -399,6 +399,7 @@ fn with_lists(mut container: Value) -> Value {
         {"name": "SAMPLE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
     ]);
     container["volumeMounts"] = json!([{"name": "sample", "mountPath": "/sample"}]);
+    container["resources"]["claims"] = json!([{"name": "sample"}]);
     json!({
         "containers": [container],
         "initContainers": [{"name": "i", "image": "i"}],

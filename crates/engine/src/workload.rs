@@ -143,6 +143,13 @@ fn findings(policies: &PolicySet, resources: &[&str], pod: &Pod<'_>) -> Findings
         Outcome::Unchanged { .. } | Outcome::Refused { .. } => {}
     }
     requested::check(policies, resources, pod, &mut findings);
+    let has_advice = findings.advice.as_ref().is_some_and(|advice| advice.code.is_some());
+    if pod.is_unmatched() && pod.has_gpus && !has_advice {
+        // Without a policy, the author may know that the adapters are those of the pod.
+        let found = injected::adapters_by_path(resources, pod);
+        let found = found.map(|NearMiss { code, message, .. }| Advice { code: Some(code), message });
+        findings.advice = found.or(findings.advice);
+    }
     findings
 }
 

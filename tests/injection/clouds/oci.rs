@@ -18,6 +18,7 @@ fn amd_worker(gpus: u32) -> Value {
 fn with_channel(shape: &str, mut pod: Value) -> Value {
     if shape.contains(".GB") {
         pod["spec"]["resourceClaims"] = json!([{"name": "c", "resourceClaimTemplateName": "job-channel"}]);
+        pod["spec"]["containers"][0]["resources"]["claims"] = json!([{"name": "c"}]);
     }
     pod
 }

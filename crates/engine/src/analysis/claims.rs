@@ -13,8 +13,7 @@ use super::containers::LISTS;
 use super::own_devices::is_added;
 use crate::record::CLAIMS;
 
-/// The claims of a pod that a container uses, with what is known of their requests. What an earlier injection recorded
-/// stays. The devices of another claim are in no container.
+/// The claims of a pod, with what is known of their requests. What an earlier injection recorded stays.
 pub(crate) fn claims<'p>(pod: &'p Value, context: &PodContext) -> Vec<PodClaim<'p>> {
     let recorded = recorded(pod);
     let claims = pod["spec"]["resourceClaims"].as_array().into_iter().flatten();
@@ -33,10 +32,17 @@ pub(crate) fn claims<'p>(pod: &'p Value, context: &PodContext) -> Vec<PodClaim<'
         };
         Some(PodClaim { name, target, requests })
     };
+    claims.filter_map(read).collect()
+}
+
+/// The names of the claims, and their classes, for expressions: those that a container uses. The scheduler allocates the
+/// others, too, and their devices are in no container.
+pub(super) fn names_and_classes(pod: &Value, claims: &[PodClaim<'_>]) -> (Value, Value) {
     let containers = LISTS.iter().flat_map(|list| items(&pod["spec"], list));
     let used = containers.flat_map(|container| items(&container["resources"], "claims"));
     let used: HashSet<&str> = used.filter_map(|claim| claim["name"].as_str()).collect();
-    claims.filter_map(read).filter(|claim| used.contains(claim.name)).collect()
+    let claims = || claims.iter().filter(|claim| used.contains(claim.name));
+    (names(claims()), classes(claims()))
 }
 
 /// What an earlier injection recorded of the claims: by their names in the pod, the classes of each request, as in
@@ -74,16 +80,16 @@ pub(crate) fn written_claims(pod: &Value, context: &PodContext) -> Option<String
 
 /// The names of claims whose class is unknown, within the pod and those of the claims and templates that it refers to;
 /// each once.
-pub(super) fn names(claims: &[PodClaim<'_>]) -> Value {
+fn names<'c>(claims: impl Iterator<Item = &'c PodClaim<'c>>) -> Value {
     let mut known = BTreeSet::new();
-    let unknown = claims.iter().filter(|claim| !claim.is_known());
+    let unknown = claims.filter(|claim| !claim.is_known());
     let names = unknown.flat_map(|claim| [claim.name, claim.target]);
     names.filter(|name| known.insert(*name)).map(Value::from).collect()
 }
 
 /// The classes of the claims, each once.
-pub(super) fn classes(claims: &[PodClaim<'_>]) -> Value {
-    let classes: BTreeSet<&String> = claims.iter().flat_map(PodClaim::classes).collect();
+fn classes<'c>(claims: impl Iterator<Item = &'c PodClaim<'c>>) -> Value {
+    let classes: BTreeSet<&String> = claims.flat_map(PodClaim::classes).collect();
     classes.into_iter().map(|class| Value::from(class.as_str())).collect()
 }
 
@@ -145,7 +151,7 @@ mod tests {
     fn claims_are_known_by_their_name_in_the_pod_and_by_claim_or_template() {
         let pod = json!({"spec": {"resourceClaims": [{"name": "a", "resourceClaimName": "x"},
             {"name": "b", "resourceClaimTemplateName": "y"}, {"name": "c"}]}});
-        let names = |pod: &Value| names(&claims(pod, &PodContext::default()));
+        let names = |pod: &Value| names(claims(pod, &PodContext::default()).iter());
         assert_eq!(names(&pod), json!(["a", "x", "b", "y"]));
         assert_eq!(names(&json!({"spec": {}})), json!([]));
     }

@@ -161,7 +161,7 @@ fn small_shared_memory(resources: &[&str], pod: &Pod<'_>) -> Option<NearMiss> {
 }
 
 /// If no device is requested, the pod gets its adapters through the path, and policies add it themselves.
-fn adapters_by_path(resources: &[&str], pod: &Pod<'_>) -> Option<NearMiss> {
+pub(super) fn adapters_by_path(resources: &[&str], pod: &Pod<'_>) -> Option<NearMiss> {
     let spec = &pod.value["spec"];
     let volumes = spec["volumes"].as_array()?;
     if !requests_device(resources, pod.value) {
@@ -170,8 +170,8 @@ fn adapters_by_path(resources: &[&str], pod: &Pod<'_>) -> Option<NearMiss> {
     let at = volumes.iter().position(shows_adapters)?;
     let pointer = pod.pointer_to(&["spec", "volumes", &at.to_string()]);
     let message = format!(
-        "remove `{}`: it exposes all adapters of the node, and NCCL may use one that the pod was not given; the \
-         device plugin adds those of the pod",
+        "remove `{}`: it exposes all adapters of the node, and NCCL or libfabric may take one that the pod was not \
+         given, or find none; the device plugin adds those of the pod",
         pod.path(&pointer)
     );
     Some(NearMiss { code: "adapters_by_path", pointer, message })
