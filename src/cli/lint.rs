@@ -65,6 +65,9 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     let nodes = objects.as_ref().map(|objects| &objects.nodes);
     let claims = objects.as_ref().and_then(|objects| objects.claims.clone());
     let claims = claims::with_files(claims, files, namespace);
+    for reason in objects.iter().flat_map(|objects| &objects.unread) {
+        output.message(&format!("warning: names decide about claims: {reason}"));
+    }
     let wanted = Wanted { namespace, nodes, ..Wanted::default() };
     let is_open = arguments.policies.are_empty() && !arguments.nodes.are_given();
     let mut linted = Linted { wanted, claims, is_open, ..Linted::of(&policies) };
@@ -134,14 +137,15 @@ impl<'a> Linted<'a> {
 
     fn source(&mut self, name: &str) {
         if name == "-" {
-            return self.stream("stdin", io::stdin().lock());
+            return self.pipe("stdin", io::stdin().lock());
         }
         match files_of(Path::new(name)) {
             Ok(files) => {
                 for file in files {
                     let shown = file.display().to_string();
                     match File::open(&file) {
-                        Ok(opened) => self.stream(&shown, BufReader::new(opened)),
+                        Ok(opened) if file.is_file() => self.stream(&shown, BufReader::new(opened)),
+                        Ok(opened) => self.pipe(&shown, BufReader::new(opened)),
                         Err(error) => {
                             self.bad(&shown, 1, "unreadable_file", format!("cannot be read: {error}"));
                         }
@@ -153,24 +157,29 @@ impl<'a> Linted<'a> {
     }
 
     fn stream(&mut self, file: &str, reader: impl BufRead) {
-        let mut documents = Vec::new();
-        let mut failure = None;
+        let mut is_empty = true;
         for raw in RawDocuments::new(reader) {
+            is_empty = is_empty && raw.as_ref().is_ok_and(|raw| !has_content(raw));
             match raw {
-                Ok(raw) => documents.push(raw),
-                Err(error) => failure = Some(error),
+                Ok(raw) => self.document(file, &raw),
+                Err(error) => self.bad(file, 1, "bad_document", error.to_string()),
             }
         }
-        self.claims = claims::with_documents(self.claims.take(), &documents, self.wanted.namespace);
-        for raw in &documents {
-            self.document(file, raw);
-        }
-        if failure.is_none() && documents.iter().all(|raw| !has_content(raw)) {
+        if is_empty {
             self.empty.push(file.to_owned());
         }
-        if let Some(error) = failure {
-            self.bad(file, 1, "bad_document", error.to_string());
+    }
+
+    /// Lints what can be read only once, with the claims of all of it.
+    fn pipe(&mut self, file: &str, mut reader: impl BufRead) {
+        let mut bytes = Vec::new();
+        if let Err(error) = reader.read_to_end(&mut bytes) {
+            return self.bad(file, 1, "unreadable_file", format!("cannot be read: {error}"));
         }
+        let documents: Vec<RawDocument> = RawDocuments::new(&*bytes).map_while(Result::ok).collect();
+        self.claims = claims::with_documents(self.claims.take(), &documents, self.wanted.namespace);
+        drop(documents);
+        self.stream(file, &*bytes);
     }
 
     fn document(&mut self, file: &str, raw: &RawDocument) {

@@ -103,6 +103,9 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     for remark in &remarks {
         run.warn("not_a_policy", None, remark);
     }
+    for reason in objects.iter().flat_map(|objects| &objects.unread) {
+        run.warn("claims_unread", None, &format!("names decide about claims: {reason}"));
+    }
     let default = ["-".to_owned()];
     let files = if arguments.files.is_empty() { &default[..] } else { &arguments.files };
     if arguments.output == Some(Format::Diff) {

@@ -91,5 +91,5 @@ fn parse(name: &str, bytes: Vec<u8>) -> anyhow::Result<ClusterObjects> {
 fn cluster(mut objects: Objects) -> ClusterObjects {
     let claims = std::mem::take(&mut objects.claims);
     let claims = (!claims.is_empty()).then(|| Arc::new(claims.into_iter().collect()));
-    ClusterObjects { claims, nodes: Arc::new(objects.nodes()) }
+    ClusterObjects { claims, nodes: Arc::new(objects.nodes()), unread: Vec::new() }
 }

@@ -293,7 +293,7 @@ impl Reader<'_> {
         let cluster = match objects {
             Err(error) if policies.needs_nodes() => bail!("{error}"),
             Err(_) => PodContext::default(),
-            Ok(ClusterObjects { nodes, claims }) => {
+            Ok(ClusterObjects { nodes, claims, .. }) => {
                 PodContext { nodes: Some(Arc::clone(nodes)), claims: claims.clone(), ..PodContext::default() }
             }
         };

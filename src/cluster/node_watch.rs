@@ -6,7 +6,7 @@ mod object;
 
 use std::sync::Arc;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use futures_util::stream::{BoxStream, select_all, unfold};
 use futures_util::{FutureExt, Stream, StreamExt};
 use kube::api::{ApiResource, GroupVersionKind};
@@ -37,8 +37,10 @@ const IDLE: Duration = Duration::from_hours(1);
 const FORBIDDEN: u16 = 403;
 /// That of a cluster without the API.
 const ABSENT: u16 = 404;
-/// The time limit for a command to get all nodes.
+/// The time limit for a command to get all nodes, or all `ResourceSlices`.
 const LIST_TIMEOUT: Duration = Duration::from_mins(2);
+/// That for the objects of one kind about claims, without which names decide.
+const CLAIMS_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Watches the nodes of the cluster of its client.
 pub struct NodeWatch(Client);
@@ -86,6 +88,8 @@ struct Watch {
     kind: WatchedKind,
     /// The index of the version of the API.
     version: usize,
+    /// How many versions are absent, one after the other.
+    absent: usize,
     backoff: DefaultBackoff,
     events: BoxStream<'static, watcher::Result<Event<Object>>>,
 }
@@ -96,7 +100,14 @@ type Change = Result<Event<Object>, (u16, String)>;
 impl Watch {
     fn new(client: &Client, kind: WatchedKind) -> Self {
         let events = events(client, kind, 0, Duration::ZERO);
-        Self { client: client.clone(), kind, version: 0, backoff: DefaultBackoff::default(), events }
+        Self {
+            client: client.clone(),
+            kind,
+            version: 0,
+            absent: 0,
+            backoff: DefaultBackoff::default(),
+            events,
+        }
     }
 
     fn into_stream(self) -> impl Stream<Item = (WatchedKind, Change)> {
@@ -106,25 +117,30 @@ impl Watch {
     /// The next change.
     ///
     /// After an error it lists the objects again: the watcher of kube would continue the watch, and not report success
-    /// until an object changes. A cluster that has no such API may have an earlier version of it.
+    /// until an object changes. A cluster without a version of the API may have another one.
     async fn next(&mut self) -> Change {
         loop {
             let Some(event) = self.events.next().await else { return Err((0, "the watch ended".to_owned())) };
             let (status, error) = match event.map_err(|error| explain(self.kind, &error)) {
-                Ok(event) => return Ok(event),
+                Ok(event) => {
+                    self.absent = 0;
+                    return Ok(event);
+                }
                 Err(failed) => failed,
             };
-            let has_earlier = status == ABSENT && self.version + 1 < self.kind.versions().len();
+            let versions = self.kind.versions().len();
+            let has_other = status == ABSENT && self.absent + 1 < versions;
+            if status == ABSENT {
+                self.version = (self.version + 1) % versions;
+                self.absent = if has_other { self.absent + 1 } else { 0 };
+            }
             let delay = match status {
-                ABSENT if has_earlier => Duration::ZERO,
+                ABSENT if has_other => Duration::ZERO,
                 ABSENT => AGAIN,
                 _ => next_delay(&mut self.backoff),
             };
-            if status == ABSENT {
-                self.version = if has_earlier { self.version + 1 } else { 0 };
-            }
             self.events = events(&self.client, self.kind, self.version, delay);
-            if !has_earlier {
+            if !has_other {
                 return Err((status, error));
             }
         }
@@ -147,35 +163,46 @@ pub(crate) struct ClusterObjects {
     pub(crate) nodes: Arc<Nodes>,
     /// `None` if nothing was asked about them.
     pub(crate) claims: Option<Arc<Claims>>,
+    /// The objects about claims that cannot be read, each with the reason. Names decide in their place.
+    pub(crate) unread: Vec<String>,
 }
 
-/// The nodes of the cluster at this moment, with what its objects say about claims. Without the permission to read
-/// those, the names of claims decide.
+/// The nodes of the cluster at this moment, with what its objects say about claims.
 pub(super) async fn list_objects(client: &Client) -> anyhow::Result<ClusterObjects> {
     let mut known = Known::new(Instant::now());
+    let mut unread = Vec::new();
     let listing = async {
-        for kind in WatchedKind::ALL {
-            let mut watch = Watch::new(client, kind);
-            loop {
-                let event = match watch.next().await {
-                    Ok(event) => event,
-                    Err((ABSENT, _)) if kind != WatchedKind::Node => break,
-                    Err((FORBIDDEN, _)) if kind.is_of_claims() => break,
-                    Err((_, error)) => bail!("the {} cannot be listed: {error}", kind.name()),
-                };
-                let is_last = matches!(event, Event::InitDone);
-                known.apply(kind, event, Instant::now());
-                if is_last {
-                    break;
+        for kind in WatchedKind::ALL.into_iter().chain([WatchedKind::Claim]) {
+            let limit = if kind.is_of_claims() { CLAIMS_TIMEOUT } else { LIST_TIMEOUT };
+            match timeout(limit, list(client, kind, &mut known)).await {
+                Ok(Ok(())) => {}
+                Ok(Err((ABSENT, _))) if kind != WatchedKind::Node => {}
+                Ok(Err((_, error))) if kind.is_of_claims() => unread.push(error),
+                Err(_) if kind.is_of_claims() => {
+                    unread.push(format!("the API server does not list the {} in time", kind.name()));
                 }
+                Ok(Err((_, error))) => bail!("the {} cannot be listed: {error}", kind.name()),
+                Err(_) => bail!("the API server did not list the {} within 2 minutes", kind.name()),
             }
         }
         Ok(())
     };
-    timeout(LIST_TIMEOUT, listing)
-        .await
-        .context("the API server did not list the nodes within 2 minutes")??;
-    Ok(ClusterObjects { nodes: known.nodes().into(), claims: Some(known.claims().into()) })
+    listing.await?;
+    let claims = Some(known.claims().into());
+    Ok(ClusterObjects { nodes: known.nodes().into(), claims, unread })
+}
+
+/// Lists the objects of a kind once.
+async fn list(client: &Client, kind: WatchedKind, known: &mut Known) -> Result<(), (u16, String)> {
+    let mut watch = Watch::new(client, kind);
+    loop {
+        let event = watch.next().await?;
+        let is_last = matches!(event, Event::InitDone);
+        known.apply(kind, event, Instant::now());
+        if is_last {
+            return Ok(());
+        }
+    }
 }
 
 /// A list of the objects of a kind, in pages, and after that their changes.

@@ -29,7 +29,10 @@ fn claims_are_merged_and_reported() {
     assert_eq!(injected.pod["spec"]["containers"][0]["resources"]["claims"], json!([{"name": "channel"}]));
     assert_eq!(
         injected.report["added"],
-        json!(["a: claim channel", "pod: claim channel, annotation fabric-injector.io/injected"])
+        json!([
+            "a: claim channel",
+            "pod: claim channel, annotation fabric-injector.io/claims fabric-injector.io/injected"
+        ])
     );
 }
 
@@ -190,9 +193,10 @@ fn a_pod_that_brings_its_devices_keeps_them_and_gets_the_rest() {
         assert_eq!(injected.codes()[0], "kept_fabric", "{name}");
         let message = injected.report["warnings"][0]["message"].as_str().unwrap();
         assert!(message.contains(&format!("`{name}`")), "{message}");
+        let record = if pod["spec"]["resourceClaims"].is_null() { "" } else { "fabric-injector.io/claims " };
         assert_eq!(
             injected.report["added"],
-            json!(["a: env A", "pod: annotation fabric-injector.io/injected"]),
+            json!(["a: env A", format!("pod: annotation {record}fabric-injector.io/injected")]),
             "{name}"
         );
     }

@@ -126,7 +126,7 @@ impl PodAnalysis {
     ) -> Result<Self, Reason> {
         context.count_input();
         count_steps(context, STEPS_OF_POD)?;
-        let claims = claims::claims(pod, context);
+        let claims = claims::claims(pod, &policy.devices, context);
         let mut containers = containers::containers(pod, &claims, &policy.devices, context)?;
         for container in &mut containers {
             container.read(&policy, purpose, pod, context.work.as_ref());

@@ -11,9 +11,17 @@ use serde_json::Value;
 /// The class of the claims of a `ComputeDomain`: those of the templates that NVIDIA's DRA driver creates for it.
 const CHANNEL: &str = "compute-domain-default-channel.nvidia.com";
 
+/// The groups of the APIs of these objects.
+const APIS: [&str; 2] = ["resource.k8s.io/", "resource.nvidia.com/"];
+
+/// More devices than a claim can have.
+const MOST_DEVICES: i64 = 1_024;
+
 /// One request for devices of a claim.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ClaimRequest {
+    /// The name of the request, by which a container can use it alone.
+    pub name: String,
     /// The name of the device class, and those of its drivers.
     pub classes: Vec<String>,
     /// The number of devices; `None` for all of a node.
@@ -27,8 +35,12 @@ pub struct PodClaim<'p> {
     pub name: &'p str,
     /// The name of the claim, or of its template.
     pub target: &'p str,
-    /// What the claim requests; `None` if that is unknown.
-    pub requests: Option<Vec<ClaimRequest>>,
+    /// True for a template.
+    pub is_template: bool,
+    /// What the claim requests; none if that is unknown.
+    pub requests: Vec<ClaimRequest>,
+    /// True if a policy lists a class of each request, so that names do not count.
+    pub is_known: bool,
 }
 
 /// An object that says what claims bring.
@@ -65,23 +77,33 @@ impl ClaimObject {
     /// The kinds that [`Self::read`] reads.
     pub const KINDS: [&str; 4] = ["ResourceClaim", "ResourceClaimTemplate", "ComputeDomain", "DeviceClass"];
 
-    /// The objects of a document, which can be a list.
+    /// The objects of a document, which can be a list. The items of a list of one kind do not name it.
     pub fn read_all(document: &Value, namespace: &str) -> Vec<Self> {
-        let items = document["items"].as_array().map_or(std::slice::from_ref(document), Vec::as_slice);
-        items.iter().filter_map(|item| Self::read(item, namespace)).collect()
+        let Some(items) = document["items"].as_array() else {
+            return Self::read(document, namespace).into_iter().collect();
+        };
+        let kind = document["kind"].as_str().and_then(|kind| kind.strip_suffix("List")).unwrap_or_default();
+        let read = |item: &Value| match item["kind"].as_str() {
+            None => Self::of_kind(kind, item, namespace).into_iter().collect(),
+            Some(_) => Self::read_all(item, namespace),
+        };
+        items.iter().flat_map(read).collect()
     }
 
-    /// Reads an object of one of [`Self::KINDS`]; `None` for another one. `namespace` is that of an object that names
-    /// none.
+    /// Reads an object of one of [`Self::KINDS`]; `None` for another one, or one of another API. `namespace` is that of
+    /// an object that names none.
     pub fn read(object: &Value, namespace: &str) -> Option<Self> {
-        Self::of_kind(object["kind"].as_str()?, object, namespace)
+        let api = object["apiVersion"].as_str().unwrap_or_default();
+        let is_of_api = api.is_empty() || APIS.iter().any(|group| api.starts_with(group));
+        Self::of_kind(object["kind"].as_str()?, object, namespace).filter(|_| is_of_api)
     }
 
     /// Reads an object of a kind in any version of its API; `None` without a name. The items of a list have no kind.
     pub fn of_kind(kind: &str, object: &Value, namespace: &str) -> Option<Self> {
         let metadata = &object["metadata"];
         let name = |name: &Value, is_template| {
-            let namespace = metadata["namespace"].as_str().unwrap_or(namespace).to_owned();
+            let own = metadata["namespace"].as_str().filter(|own| !own.is_empty());
+            let namespace = own.unwrap_or(namespace).to_owned();
             Some(ClaimName { namespace, name: name.as_str()?.to_owned(), is_template })
         };
         let spec = &object["spec"];
@@ -90,7 +112,8 @@ impl ClaimObject {
             "ResourceClaim" => claim(name(&metadata["name"], false)?, spec),
             "ResourceClaimTemplate" => claim(name(&metadata["name"], true)?, &spec["spec"]),
             "ComputeDomain" => {
-                let request = ClaimRequest { classes: vec![CHANNEL.to_owned()], count: Some(1) };
+                let classes = vec![CHANNEL.to_owned()];
+                let request = ClaimRequest { name: "channel".to_owned(), classes, count: Some(1) };
                 let name = name(&spec["channel"]["resourceClaimTemplate"]["name"], true)?;
                 Self::Claim { name, is_named: true, requests: vec![request] }
             }
@@ -102,18 +125,23 @@ impl ClaimObject {
     }
 }
 
-/// The requests of the `spec` of a claim. Of alternatives, the first one counts.
+/// The requests of the `spec` of a claim. Of alternatives, the first one counts; access to devices that others use
+/// (`adminAccess`) is none.
 fn requests(spec: &Value) -> Vec<ClaimRequest> {
     let items = spec["devices"]["requests"].as_array().into_iter().flatten();
     let read = |item: &Value| {
         // `v1beta1` has the fields of `exactly` next to the name.
         let exactly = [&item["exactly"], &item["firstAvailable"][0], item];
         let exactly = exactly.into_iter().find(|fields| fields["deviceClassName"].is_string())?;
+        if exactly["adminAccess"] == true {
+            return None;
+        }
         let count = match exactly["allocationMode"].as_str() {
             Some("All") => None,
-            _ => Some(exactly["count"].as_i64().unwrap_or(1)),
+            _ => Some(exactly["count"].as_i64().unwrap_or(1).clamp(1, MOST_DEVICES)),
         };
-        Some(ClaimRequest { classes: vec![exactly["deviceClassName"].as_str()?.to_owned()], count })
+        let name = item["name"].as_str().unwrap_or_default().to_owned();
+        Some(ClaimRequest { name, classes: vec![exactly["deviceClassName"].as_str()?.to_owned()], count })
     };
     items.filter_map(read).collect()
 }
@@ -164,30 +192,16 @@ impl Claims {
         let with_drivers = |request: &ClaimRequest| {
             let drivers = request.classes.iter().filter_map(|class| self.drivers.get(class)).flatten();
             let classes = request.classes.iter().chain(drivers).cloned().collect();
-            ClaimRequest { classes, ..*request }
+            ClaimRequest { classes, ..request.clone() }
         };
         Some(self.requests.get(name)?.iter().map(with_drivers).collect())
     }
 }
 
 impl PodClaim<'_> {
-    /// Returns whether the devices of the claim are known, so that its names do not matter.
-    pub fn is_known(&self) -> bool {
-        let mut requests = self.requests.iter().flatten().peekable();
-        requests.peek().is_some() && requests.all(ClaimRequest::is_known)
-    }
-
     /// The names of the classes of a claim.
     pub fn classes(&self) -> impl Iterator<Item = &String> {
-        self.requests.iter().flatten().flat_map(|request| &request.classes)
-    }
-}
-
-impl ClaimRequest {
-    /// Returns whether the devices are known: by the driver of the class, or by the name that a driver's installation
-    /// gives to its class, which has a domain. Another class is the cluster's own, and says nothing on its own.
-    pub fn is_known(&self) -> bool {
-        self.classes.len() > 1 || self.classes.iter().any(|class| class.contains('.'))
+        self.requests.iter().flat_map(|request| &request.classes)
     }
 }
 
@@ -204,7 +218,8 @@ mod tests {
     }
 
     fn request(classes: &[&str], count: Option<i64>) -> ClaimRequest {
-        ClaimRequest { classes: classes.iter().map(|class| (*class).to_owned()).collect(), count }
+        let name = if classes == [CHANNEL] { "channel" } else { "a" }.to_owned();
+        ClaimRequest { name, classes: classes.iter().map(|class| (*class).to_owned()).collect(), count }
     }
 
     #[test]
@@ -231,7 +246,8 @@ mod tests {
             "spec": {"channel": {"resourceClaimTemplate": {"name": "t"}}}});
         assert_eq!(known(&[&domain], "t", true), Some(vec![request(&[CHANNEL], Some(1))]));
         let template = json!({"kind": "ResourceClaimTemplate", "metadata": {"name": "t"}, "spec": {"spec":
-            {"devices": {"requests": [{"exactly": {"deviceClassName": "own", "allocationMode": "All"}}]}}}});
+            {"devices": {"requests": [{"name": "a", "exactly": {"deviceClassName": "own", "allocationMode": "All"}},
+                {"name": "b", "exactly": {"deviceClassName": "own", "adminAccess": true}}]}}}});
         for both in [[&domain, &template], [&template, &domain]] {
             assert_eq!(known(&both, "t", true), Some(vec![request(&["own"], None)]));
         }
@@ -244,11 +260,27 @@ mod tests {
                 {"cel": {"expression": "device.driver != 'c.example'"}}],
             "config": [{"opaque": {"driver": "a.example"}}]}});
         let claim = json!({"kind": "ResourceClaim", "metadata": {"name": "t"},
-            "spec": {"devices": {"requests": [{"exactly": {"deviceClassName": "fast"}}]}}});
-        let alone = known(&[&claim], "t", false).unwrap();
-        assert!(!alone[0].is_known() && request(&["gpu.nvidia.com"], None).is_known());
+            "spec": {"devices": {"requests": [{"name": "a", "exactly": {"deviceClassName": "fast", "count": -5}}]}}});
         let all = request(&["fast", "a.example", "b.example", "dra.net"], Some(1));
-        assert!(all.is_known());
         assert_eq!(known(&[&class, &claim], "t", false), Some(vec![all]));
+    }
+
+    #[test]
+    fn objects_are_found_in_lists_and_those_of_other_apis_are_others() {
+        let template = |api: &str| {
+            json!({"apiVersion": api, "kind": "ResourceClaimTemplate", "metadata": {"name": "t", "namespace": ""},
+                "spec": {"spec": {"devices": {"requests": [{"name": "a", "deviceClassName": "c"}]}}}})
+        };
+        let mut item = template("resource.k8s.io/v1");
+        let list = json!({"kind": "List", "items": [{"kind": "List", "items": [item.clone()]}]});
+        assert_eq!(ClaimObject::read_all(&list, "ml").len(), 1);
+        item.as_object_mut().unwrap().retain(|key, _| key != "kind" && key != "apiVersion");
+        let list = json!({"kind": "ResourceClaimTemplateList", "items": [item]});
+        let found = ClaimObject::read_all(&list, "ml");
+        assert!(
+            matches!(&found[..], [ClaimObject::Claim { name, .. }] if name.namespace == "ml"),
+            "{found:?}"
+        );
+        assert!(ClaimObject::read_all(&template("resource.example.com/v1"), "ml").is_empty());
     }
 }

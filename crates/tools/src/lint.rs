@@ -13,7 +13,7 @@ use serde_json::Value;
 use fabric_engine::manifest::{self, Document, DocumentError, RawDocument, Template, Wanted};
 use fabric_engine::policy_set::PolicySet;
 use fabric_engine::workload::{NO_POD_TEMPLATE, NearMiss};
-use fabric_engine::{Outcome, Reason, Warning};
+use fabric_engine::{Outcome, Reason, Warning, WarningKind};
 use fabric_yaml::pointer::field_path;
 
 pub use across::Across;
@@ -137,8 +137,12 @@ fn of_template(root: &Value, template: &Template, found: &mut Vec<Finding>) {
             }
         }
     }
-    for warning in mutation.warnings.iter().filter(|warning| warning.asks_for_action()) {
-        add(Level::Warning, warning.code(), warning.to_string());
+    for warning in &mutation.warnings {
+        if warning.asks_for_action() {
+            add(Level::Warning, warning.code(), warning.to_string());
+        } else if matches!(warning.kind, WarningKind::ClaimByName { .. }) {
+            add(Level::Note, warning.code(), warning.to_string());
+        }
     }
 }
 

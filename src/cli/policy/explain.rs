@@ -157,6 +157,9 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     let reads_stdin = arguments.files.iter().chain(&arguments.review).any(|file| file == "-");
     let objects = arguments.nodes.read(reads_stdin)?;
     let claims = objects.as_ref().and_then(|objects| objects.claims.clone());
+    for reason in objects.iter().flat_map(|objects| &objects.unread) {
+        output.message(&format!("warning: names decide about claims: {reason}"));
+    }
     let mut pods = Pods {
         nodes: objects.map(|objects| objects.nodes),
         claims: claims::with_files(claims, &arguments.files, None),

@@ -16,6 +16,9 @@ use fabric_policy::nodes::{Node, Nodes, Slice, Texts};
 use super::ABSENT;
 use super::object::Object;
 
+/// How long nodes wait for the objects about claims: the API of `ComputeDomains` is not that of the cluster.
+const WAIT_FOR_CLAIMS: Duration = Duration::from_secs(10);
+
 /// The shortest time between two snapshots.
 const INTERVAL: Duration = Duration::from_secs(1);
 
@@ -93,7 +96,7 @@ impl Watched {
     }
 }
 
-/// The objects that are listed and watched.
+/// The kinds of objects that are listed. The server watches [`Self::ALL`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WatchedKind {
     Node,
@@ -101,6 +104,8 @@ pub(crate) enum WatchedKind {
     Template,
     Domain,
     Class,
+    /// Those of all pods, which the server does not watch.
+    Claim,
 }
 
 impl WatchedKind {
@@ -114,6 +119,7 @@ impl WatchedKind {
             Self::Template => "resourceclaimtemplates",
             Self::Domain => "computedomains",
             Self::Class => "deviceclasses",
+            Self::Claim => "resourceclaims",
         }
     }
 
@@ -125,6 +131,7 @@ impl WatchedKind {
             Self::Template => "resource-claim-templates",
             Self::Domain => "compute-domains",
             Self::Class => "device-classes",
+            Self::Claim => "resource-claims",
         }
     }
 
@@ -136,6 +143,7 @@ impl WatchedKind {
             Self::Template => ("resource.k8s.io", "ResourceClaimTemplate"),
             Self::Domain => ("resource.nvidia.com", "ComputeDomain"),
             Self::Class => ("resource.k8s.io", "DeviceClass"),
+            Self::Claim => ("resource.k8s.io", "ResourceClaim"),
         }
     }
 
@@ -144,13 +152,13 @@ impl WatchedKind {
         match self {
             Self::Node | Self::Slice => &["v1"],
             Self::Domain => &["v1beta1"],
-            Self::Template | Self::Class => &["v1", "v1beta2", "v1beta1"],
+            Self::Template | Self::Class | Self::Claim => &["v1", "v1beta2", "v1beta1"],
         }
     }
 
     /// Returns whether the objects say what claims bring.
     pub(super) fn is_of_claims(self) -> bool {
-        matches!(self, Self::Template | Self::Domain | Self::Class)
+        matches!(self, Self::Template | Self::Domain | Self::Class | Self::Claim)
     }
 }
 
@@ -218,7 +226,7 @@ pub(super) struct Known {
     texts: Texts,
     nodes: Objects<Node>,
     slices: Objects<Slice>,
-    claims: [(WatchedKind, Objects<Option<ClaimObject>>); 3],
+    claims: [(WatchedKind, Objects<Option<ClaimObject>>); 4],
     others: Vec<OtherWatch>,
     state: WatchState,
     since: SystemTime,
@@ -226,6 +234,8 @@ pub(super) struct Known {
     /// What reviews use; `None` after a change.
     nodes_in_use: Option<Arc<Nodes>>,
     claims_in_use: Option<Arc<Claims>>,
+    /// Until then, nodes wait for the objects about claims.
+    claims_until: Instant,
     /// The time of the next snapshot, if there is something new.
     due: Option<Instant>,
     published: Instant,
@@ -248,6 +258,7 @@ impl Known {
                 ),
                 (WatchedKind::Domain, Objects::new(|object, _| claim_object(WatchedKind::Domain, object))),
                 (WatchedKind::Class, Objects::new(|object, _| claim_object(WatchedKind::Class, object))),
+                (WatchedKind::Claim, Objects::new(|object, _| claim_object(WatchedKind::Claim, object))),
             ],
             others: others.map(other).into(),
             state: WatchState::Starting,
@@ -255,6 +266,7 @@ impl Known {
             error: None,
             nodes_in_use: None,
             claims_in_use: None,
+            claims_until: now + WAIT_FOR_CLAIMS,
             due: Some(now),
             published: now,
             changes: 0,
@@ -332,14 +344,15 @@ impl Known {
         }
     }
 
-    /// Nodes are not in use before the other objects: until then, their devices are unknown.
-    fn is_waiting(&self) -> bool {
-        self.state == WatchState::Watching && self.others.iter().any(|watch| watch.is_awaited)
-    }
-
-    /// When [`Self::publish`] has something to do, if nothing happens until then.
+    /// When [`Self::publish`] has something to do, if nothing happens until then. Nodes are not in use before their
+    /// slices: until then, their devices are unknown. They wait for the objects about claims, too, but not for long.
     pub(super) fn due(&self) -> Option<Instant> {
-        self.due.filter(|_| !self.is_waiting())
+        let awaited = |of_claims: bool| {
+            let mut others = self.others.iter().filter(|watch| watch.is_awaited);
+            self.state == WatchState::Watching && others.any(|watch| watch.kind.is_of_claims() == of_claims)
+        };
+        let due = self.due.filter(|_| !awaited(false))?;
+        Some(if awaited(true) { due.max(self.claims_until) } else { due })
     }
 
     /// Publishes the objects that reviews use from now on, if that is due.

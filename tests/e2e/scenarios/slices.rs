@@ -98,24 +98,31 @@ pub(super) async fn the_class_of_a_claim_decides_and_is_kept_when_templates_may_
 ) {
     cluster.ensure(&values()).await;
     let (devices, recorded, _) = with_claim(cluster).await;
-    assert!(devices.is_string() && recorded == r#"{"adapters":[]}"#, "by its name: {devices} {recorded}");
+    assert!(
+        devices.is_string() && recorded == r#"{"adapters/template/run":[]}"#,
+        "by its name: {devices} {recorded}"
+    );
 
     // A template that is created after the server started, and one of another class in its place.
     create_template(cluster, "efa.networking.k8s.aws").await;
     eventually("the template", async || with_claim(cluster).await.0.is_null()).await;
     let (_, recorded, warnings) = with_claim(cluster).await;
-    assert_eq!(recorded, r#"{"adapters":["efa.networking.k8s.aws=1"]}"#);
+    assert_eq!(recorded, r#"{"adapters/template/run":["a:efa.networking.k8s.aws=1"]}"#);
     assert!(warnings.contains("the pod requests `run` itself"), "{warnings}");
     cluster.api.delete(&format!("{TEMPLATES}/run")).await.ok();
     create_template(cluster, "gpu.example.com").await;
     eventually("another class", async || with_claim(cluster).await.0.is_string()).await;
-    assert_eq!(with_claim(cluster).await.1, r#"{"adapters":["gpu.example.com=1"]}"#);
+    assert_eq!(with_claim(cluster).await.1, r#"{"adapters/template/run":["a:gpu.example.com=1"]}"#);
 
     let rule = cluster.api.get(ROLE).await.ok()["rules"][2].clone();
     cluster.api.patch(ROLE, &json!([{"op": "remove", "path": "/rules/2"}])).await.ok();
     all_tell(cluster, "[!]resource-claim-templates: the watch failed\n").await;
     all_tell(cluster, "    hint: grant `list` and `watch` of resourceclaimtemplates in a ClusterRole").await;
-    assert_eq!(with_claim(cluster).await.1, r#"{"adapters":["gpu.example.com=1"]}"#, "as it was known last");
+    assert_eq!(
+        with_claim(cluster).await.1,
+        r#"{"adapters/template/run":["a:gpu.example.com=1"]}"#,
+        "as it was known last"
+    );
     cluster.api.patch(ROLE, &json!([{"op": "add", "path": "/rules/2", "value": rule}])).await.ok();
     all_tell(cluster, " in use\n").await;
     cluster.api.delete(&format!("{TEMPLATES}/run")).await.ok();

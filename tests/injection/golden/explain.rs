@@ -5,7 +5,7 @@ use std::fs;
 
 use fabric_engine::manifest::{Document, find};
 use fabric_engine::policy_set::{PolicySet, mutate};
-use fabric_engine::{Author, FieldState, Outcome, SKIPPED, STAMP};
+use fabric_engine::{Author, CLAIMS, FieldState, Outcome, SKIPPED, STAMP};
 use fabric_injector::stream::RawDocuments;
 use fabric_tools::explain::{ConditionFact, Explainer, PodFact, Sources};
 use serde_json::Value;
@@ -100,7 +100,7 @@ fn check_fields(case: &Case, outcome: &Outcome, fact: &PodFact, counts: &mut Cou
             let known = match &field.by {
                 Author::Rule(rule) => applied(rule),
                 Author::File(path) => fact.files.iter().any(|file| file.name == *path),
-                Author::Stamp => [STAMP, SKIPPED].iter().any(|key| field.path.contains(key)),
+                Author::Stamp => [STAMP, SKIPPED, CLAIMS].iter().any(|key| field.path.contains(key)),
             };
             assert!(known, "{}: {leaf} is by {}", case.name(), field.by);
         }

@@ -14,7 +14,18 @@ use super::own_devices::is_added;
 use crate::record::CLAIMS;
 
 /// The claims of a pod, with what is known of their requests. What an earlier injection recorded stays.
-pub(crate) fn claims<'p>(pod: &'p Value, context: &PodContext) -> Vec<PodClaim<'p>> {
+pub(super) fn claims<'p>(pod: &'p Value, devices: &Devices, context: &PodContext) -> Vec<PodClaim<'p>> {
+    let mut claims = unread(pod, context);
+    let is_listed =
+        |request| [&devices.gpu_claims, &devices.own.claims].iter().any(|list| list.knows(request));
+    for claim in &mut claims {
+        claim.is_known = !claim.requests.is_empty() && claim.requests.iter().all(is_listed);
+    }
+    claims
+}
+
+/// The claims of a pod, as no policy has read them.
+fn unread<'p>(pod: &'p Value, context: &PodContext) -> Vec<PodClaim<'p>> {
     let recorded = recorded(pod);
     let claims = pod["spec"]["resourceClaims"].as_array().into_iter().flatten();
     let read = |claim: &'p Value| {
@@ -22,17 +33,31 @@ pub(crate) fn claims<'p>(pod: &'p Value, context: &PodContext) -> Vec<PodClaim<'
         let (target, is_template) = fields.find_map(|(field, is_template)| {
             Some((claim[field].as_str().filter(|name| !name.is_empty())?, is_template))
         })?;
-        let name = claim["name"].as_str()?;
-        let requests = match recorded.as_ref().and_then(|recorded| recorded.get(name)) {
-            Some(requests) => requests.as_array().map(|texts| texts.iter().filter_map(request).collect()),
-            None => context.claims.as_ref().and_then(|known| {
-                let namespace = namespace_of(&pod["metadata"], context).to_owned();
-                known.requests_of(&ClaimName { namespace, name: target.to_owned(), is_template })
-            }),
+        let (name, is_known) = (claim["name"].as_str()?, false);
+        let mut claim = PodClaim { name, target, is_template, requests: Vec::new(), is_known };
+        let of_record = recorded.as_ref().and_then(|recorded| recorded.get(&key(&claim)));
+        claim.requests = if let Some(requests) = of_record {
+            items_of(requests).filter_map(request).collect()
+        } else {
+            let (namespace, name) = (namespace_of(&pod["metadata"], context).to_owned(), target.to_owned());
+            let claims = context.claims.as_ref();
+            let found =
+                claims.and_then(|known| known.requests_of(&ClaimName { namespace, name, is_template }));
+            found.unwrap_or_default()
         };
-        Some(PodClaim { name, target, requests })
+        Some(claim)
     };
     claims.filter_map(read).collect()
+}
+
+fn items_of(list: &Value) -> impl Iterator<Item = &Value> {
+    list.as_array().into_iter().flatten()
+}
+
+/// The key of a claim in the record: its name in the pod, and that of its claim or template.
+fn key(claim: &PodClaim<'_>) -> String {
+    let kind = if claim.is_template { "template" } else { "claim" };
+    format!("{}/{kind}/{}", claim.name, claim.target)
 }
 
 /// The names of the claims, and their classes, for expressions: those that a container uses. The scheduler allocates the
@@ -45,44 +70,40 @@ pub(super) fn names_and_classes(pod: &Value, claims: &[PodClaim<'_>]) -> (Value,
     (names(claims()), classes(claims()))
 }
 
-/// What an earlier injection recorded of the claims: by their names in the pod, the classes of each request, as in
-/// `gpu-h100|gpu.nvidia.com=8`. A claim that was unknown has none.
+/// What an earlier injection recorded of the claims, each by its [`key`]: the name, the classes and the number of each
+/// request, as in `gpu:gpu-h100|gpu.nvidia.com=8`. A claim that was unknown has none.
 fn recorded(pod: &Value) -> Option<Map<String, Value>> {
     let text = pod["metadata"]["annotations"][CLAIMS].as_str()?;
     serde_json::from_str(text).ok()
 }
 
 fn request(text: &Value) -> Option<ClaimRequest> {
-    let text = text.as_str()?;
-    let (classes, count) = match text.split_once('=') {
+    let (name, rest) = text.as_str()?.split_once(':')?;
+    let (classes, count) = match rest.split_once('=') {
         Some((classes, count)) => (classes, Some(count.parse().ok()?)),
-        None => (text, None),
+        None => (rest, None),
     };
-    Some(ClaimRequest { classes: classes.split('|').map(str::to_owned).collect(), count })
+    let classes = classes.split('|').map(str::to_owned).collect();
+    Some(ClaimRequest { name: name.to_owned(), classes, count })
 }
 
-/// The content of the annotation that an injection records; `None` for a pod without claims, and where none is known.
+/// The content of the annotation that an injection records; `None` for a pod without claims.
 pub(crate) fn written_claims(pod: &Value, context: &PodContext) -> Option<String> {
-    let claims = claims(pod, context);
-    if claims.is_empty() || context.claims.is_none() {
-        return None;
-    }
+    let claims = unread(pod, context);
     let text = |request: &ClaimRequest| {
-        let classes = request.classes.join("|");
-        Value::from(request.count.map_or_else(|| classes.clone(), |count| format!("{classes}={count}")))
+        let count = request.count.map(|count| format!("={count}")).unwrap_or_default();
+        Value::from(format!("{}:{}{count}", request.name, request.classes.join("|")))
     };
-    let of_claim = |claim: &PodClaim<'_>| {
-        let requests: Vec<Value> = claim.requests.iter().flatten().map(text).collect();
-        (claim.name.to_owned(), Value::from(requests))
-    };
-    Some(Value::Object(claims.iter().map(of_claim).collect()).to_string())
+    let of_claim = |claim: &PodClaim<'_>| (key(claim), claim.requests.iter().map(text).collect());
+    let record: Map<String, Value> = claims.iter().map(of_claim).collect();
+    (!record.is_empty()).then(|| Value::Object(record).to_string())
 }
 
 /// The names of claims whose class is unknown, within the pod and those of the claims and templates that it refers to;
 /// each once.
 fn names<'c>(claims: impl Iterator<Item = &'c PodClaim<'c>>) -> Value {
     let mut known = BTreeSet::new();
-    let unknown = claims.filter(|claim| !claim.is_known());
+    let unknown = claims.filter(|claim| !claim.is_known);
     let names = unknown.flat_map(|claim| [claim.name, claim.target]);
     names.filter(|name| known.insert(*name)).map(Value::from).collect()
 }
@@ -102,13 +123,14 @@ pub(super) fn by_name(claims: &[PodClaim<'_>], devices: &Devices) -> Vec<String>
     claims.iter().filter(decided).map(|claim| claim.name.to_owned()).collect()
 }
 
-/// The claims of a pod that bring GPUs, by the name within the pod.
-pub(super) struct GpuClaims<'p>(BTreeMap<&'p str, i64>);
+/// The GPUs of the claims of a pod, by the name within the pod and that of each request; without a request, for the
+/// whole claim.
+pub(super) struct GpuClaims<'c>(BTreeMap<&'c str, Vec<(Option<&'c str>, i64)>>);
 
-impl<'p> GpuClaims<'p> {
-    pub(super) fn of(claims: &[PodClaim<'p>], devices: &Devices) -> Self {
+impl<'c> GpuClaims<'c> {
+    pub(super) fn of(claims: &'c [PodClaim<'_>], devices: &Devices) -> Self {
         let gpus = claims.iter().map(|claim| (claim.name, devices.gpu_claims.devices_of(claim)));
-        Self(gpus.filter(|(_, gpus)| *gpus > 0).collect())
+        Self(gpus.filter(|(_, gpus)| gpus.iter().any(|(_, gpus)| *gpus > 0)).collect())
     }
 
     /// The GPUs of a container.
@@ -116,16 +138,34 @@ impl<'p> GpuClaims<'p> {
         self.gpus_of_all([container])
     }
 
-    /// The GPUs of several containers together. A claim that more than one of them names counts once.
-    pub(super) fn gpus_of_all<'c>(&self, containers: impl IntoIterator<Item = &'c Value>) -> i64 {
+    /// The GPUs of several containers together. A request that more than one of them uses counts once.
+    pub(super) fn gpus_of_all<'p>(&self, containers: impl IntoIterator<Item = &'p Value>) -> i64 {
         if self.0.is_empty() {
             return 0;
         }
-        let claims = containers
-            .into_iter()
-            .flat_map(|container| container["resources"]["claims"].as_array().into_iter().flatten());
-        let used: BTreeSet<&str> = claims.filter_map(|claim| claim["name"].as_str()).collect();
-        used.into_iter().filter_map(|name| self.0.get(name)).fold(0, |sum, gpus| sum.saturating_add(*gpus))
+        let mut used: BTreeMap<(&str, usize), i64> = BTreeMap::new();
+        for (name, request) in containers.into_iter().flat_map(used_requests) {
+            for (at, (of_request, gpus)) in self.0.get(name).into_iter().flatten().enumerate() {
+                if is_used(*of_request, request) {
+                    used.insert((name, at), *gpus);
+                }
+            }
+        }
+        used.into_values().fold(0, i64::saturating_add)
+    }
+}
+
+/// The claims that a container uses, each with the request to which the container confines itself.
+pub(super) fn used_requests(container: &Value) -> impl Iterator<Item = (&str, Option<&str>)> {
+    let used = items_of(&container["resources"]["claims"]);
+    used.filter_map(|claim| Some((claim["name"].as_str()?, claim["request"].as_str())))
+}
+
+/// Returns whether a container that uses a claim, or one request of it, uses this request.
+pub(super) fn is_used(request: Option<&str>, used: Option<&str>) -> bool {
+    match (request, used) {
+        (Some(request), Some(used)) => request == used,
+        _ => true,
     }
 }
 
@@ -137,7 +177,7 @@ mod tests {
 
     #[test]
     fn a_claim_that_containers_share_counts_once() {
-        let claims = GpuClaims([("a", 4), ("b", 4)].into());
+        let claims = GpuClaims([("a", vec![(None, 4)]), ("b", vec![(Some("r"), 4), (Some("s"), 2)])].into());
         let container = |names: &[&str]| {
             let claims: Vec<Value> = names.iter().map(|name| json!({"name": name, "request": "r"})).collect();
             json!({"resources": {"claims": claims}})
@@ -151,7 +191,7 @@ mod tests {
     fn claims_are_known_by_their_name_in_the_pod_and_by_claim_or_template() {
         let pod = json!({"spec": {"resourceClaims": [{"name": "a", "resourceClaimName": "x"},
             {"name": "b", "resourceClaimTemplateName": "y"}, {"name": "c"}]}});
-        let names = |pod: &Value| names(claims(pod, &PodContext::default()).iter());
+        let names = |pod: &Value| names(unread(pod, &PodContext::default()).iter());
         assert_eq!(names(&pod), json!(["a", "x", "b", "y"]));
         assert_eq!(names(&json!({"spec": {}})), json!([]));
     }

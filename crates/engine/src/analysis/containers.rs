@@ -81,7 +81,7 @@ pub(super) fn containers(
 ) -> Result<Vec<Container>, Reason> {
     let containers: usize = LISTS.iter().map(|list| items(&pod["spec"], list).len()).sum();
     let names = devices.gpu_claims.len() + devices.own.claims.len();
-    let requests: usize = claims.iter().map(|claim| 1 + claim.requests.iter().flatten().count()).sum();
+    let requests: usize = claims.iter().map(|claim| 1 + claim.requests.len()).sum();
     count_steps(context, containers * STEPS_OF_CONTAINER + requests * names * STEPS_OF_CLAIM)?;
     object(pod, "")?;
     for field in ["metadata", "spec"] {

@@ -34,7 +34,7 @@ pub(super) fn selected(policy: &Policy, pod: &Value, context: &PodContext) -> Re
     }
     let gpus = if policy.tables_read_gpus() && !labels.is_empty() {
         context.count_input();
-        let claims = claims(pod, context);
+        let claims = claims(pod, policy.devices(), context);
         let containers = containers(pod, &claims, policy.devices(), context)?;
         Some(total_gpus(pod, &containers, &claims, policy.devices()))
     } else {

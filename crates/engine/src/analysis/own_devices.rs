@@ -8,6 +8,7 @@ use fabric_policy::claims::PodClaim;
 use fabric_policy::{Devices, NETWORKS};
 use fabric_yaml::quantity::Quantity;
 
+use super::claims::{is_used, used_requests};
 use super::containers::LISTS;
 use super::multus::{Network, attached};
 
@@ -30,23 +31,31 @@ pub(super) fn is_added(claim: &PodClaim<'_>, devices: &Devices) -> bool {
         || devices.added.claims.contains(claim.target)
 }
 
-/// The claims of a pod that bring devices of the fabric, by the name within the pod.
-pub(super) fn claims_of_devices<'p>(claims: &[PodClaim<'p>], devices: &Devices) -> BTreeSet<&'p str> {
-    with_devices(claims, devices).map(|claim| claim.name).collect()
+/// The claims of a pod that bring devices of the fabric, by the name within the pod, with the request that does.
+pub(super) fn claims_of_devices<'c>(
+    claims: &'c [PodClaim<'_>],
+    devices: &Devices,
+) -> BTreeSet<(&'c str, Option<&'c str>)> {
+    let of_claim = |claim: &'c PodClaim<'_>| {
+        let found = devices.own.claims.devices_of(claim).into_iter().filter(|(_, devices)| *devices > 0);
+        found.map(|(request, _)| (claim.name, request))
+    };
+    claims.iter().flat_map(of_claim).collect()
 }
 
 fn with_devices<'c, 'p>(
     claims: &'c [PodClaim<'p>],
     devices: &Devices,
 ) -> impl Iterator<Item = &'c PodClaim<'p>> {
-    claims.iter().filter(|claim| devices.own.claims.devices_of(claim) > 0)
+    claims.iter().filter(|claim| devices.own.claims.has(claim))
 }
 
 /// Returns whether a container requests a device of the fabric, under any name.
-pub(super) fn has(container: &Value, claims: &BTreeSet<&str>, devices: &Devices) -> bool {
-    let claimed = |claim: &Value| claim["name"].as_str().is_some_and(|name| claims.contains(name));
-    requested(container, devices).next().is_some()
-        || container["resources"]["claims"].as_array().into_iter().flatten().any(claimed)
+pub(super) fn has(container: &Value, claims: &BTreeSet<(&str, Option<&str>)>, devices: &Devices) -> bool {
+    let claimed = |(name, used): (&str, Option<&str>)| {
+        claims.iter().any(|(claim, request)| *claim == name && is_used(*request, used))
+    };
+    requested(container, devices).next().is_some() || used_requests(container).any(claimed)
 }
 
 /// The devices of the fabric that a container requests.

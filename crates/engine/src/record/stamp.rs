@@ -13,6 +13,9 @@ use super::warnings::with_field_paths;
 /// The API server's limit on the size of annotations, keys and values together.
 pub(crate) const MAX_ANNOTATIONS: usize = 256 * 1024;
 
+/// The longest content of [`STAMP`], about.
+const MOST_OF_STAMP: usize = 256;
+
 /// The annotation that names the policy which injected a pod, and its content: `<policy>@<12 hex digits>`.
 pub const STAMP: &str = "fabric-injector.io/injected";
 
@@ -33,6 +36,12 @@ pub const CLAIMS: &str = "fabric-injector.io/claims";
 /// Keeps the nodes that a pod is injected for, or what its claims request. They may have changed when it is injected
 /// again.
 pub(crate) fn keep(key: &str, found: &str, pod: &mut Value, log: &mut ChangeLog) -> Result<(), Reason> {
+    let annotations = pod["metadata"]["annotations"].as_object().into_iter().flatten();
+    let others = annotations.filter(|(other, _)| *other != key);
+    let size: usize = others.map(|(key, value)| key.len() + value.as_str().map_or(0, str::len)).sum();
+    if size + key.len() + found.len() + STAMP.len() + MOST_OF_STAMP > MAX_ANNOTATIONS {
+        return Err(Reason::AnnotationLimit { key: key.to_owned() });
+    }
     log.written_by(|| Author::Stamp);
     Cursor::pod(pod, log)?.within("metadata", |metadata| {
         metadata.within("annotations", |annotations| {

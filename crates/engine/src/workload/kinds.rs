@@ -130,8 +130,12 @@ pub(super) struct Mesh {
     pub(super) refusal: String,
     /// The prefixes of the annotations that exclude ports.
     pub(super) excludes: String,
+    /// True if it reads labels: those of namespaces, and those of pods before their annotations.
+    pub(super) labels: bool,
     /// The labels or annotations by which a namespace requests it for its pods, with their values; empty for any.
     pub(super) namespaces: BTreeMap<String, Vec<String>>,
+    /// Those by which it refuses it.
+    pub(super) unless: BTreeMap<String, String>,
 }
 
 /// The settings that give a pod its fabric without a policy.

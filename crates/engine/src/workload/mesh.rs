@@ -25,11 +25,13 @@ pub fn mesh_of_namespace(namespace: &Value, pod: &Value) -> Option<NearMiss> {
     let meshes = kinds::of_injected().meshes.iter();
     let mut meshes = meshes.filter(|mesh| may_join(mesh, pod) && requested(mesh, &pod["metadata"]).is_none());
     meshes.find_map(|mesh| {
+        let map = &metadata[if mesh.labels { "labels" } else { "annotations" }];
+        if mesh.unless.iter().any(|(key, value)| map[key.as_str()] == **value) {
+            return None;
+        }
         let has = |(key, values): &(&String, &Vec<String>)| {
-            let mut found = ["labels", "annotations"].into_iter().map(|map| &metadata[map][key.as_str()]);
-            found.any(|found| {
-                !found.is_null() && (values.is_empty() || values.iter().any(|value| found == value))
-            })
+            let found = &map[key.as_str()];
+            !found.is_null() && (values.is_empty() || values.iter().any(|value| found == value))
         };
         let (key, _) = mesh.namespaces.iter().find(has)?;
         let name = metadata["name"].as_str().unwrap_or_default();
@@ -60,6 +62,7 @@ fn may_join(mesh: &Mesh, pod: &Value) -> bool {
 
 /// What a pod says about the sidecar itself, and where. The label counts before the annotation.
 fn requested<'v>(mesh: &Mesh, metadata: &'v Value) -> Option<(&'static str, &'v Value)> {
-    let mut said = ["labels", "annotations"].into_iter().map(|map| (map, &metadata[map][mesh.key.as_str()]));
+    let maps = if mesh.labels { &["labels", "annotations"][..] } else { &["annotations"] };
+    let mut said = maps.iter().map(|map| (*map, &metadata[*map][mesh.key.as_str()]));
     said.find(|(_, value)| !value.is_null())
 }

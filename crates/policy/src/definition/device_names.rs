@@ -292,30 +292,40 @@ impl ClaimNames {
         self.0.iter().filter(|name| !name.is_class && name.devices != Some(0))
     }
 
-    /// The devices of a claim. Those of a known class are counted by its requests. For another claim, the first name
-    /// decides that matches the claim's name in the pod, or its own or that of its template; without a number, it
-    /// counts as one device.
-    pub fn devices_of(&self, claim: &PodClaim<'_>) -> i64 {
+    /// The devices of a claim by its requests, each with its name; without a name for all of the claim. Those of a
+    /// class of the list are counted. Where no policy lists a class of the claim, the first name decides that matches
+    /// the claim's name in the pod, or its own or that of its template; without a number, it counts as one device.
+    pub fn devices_of<'c>(&self, claim: &'c PodClaim<'_>) -> Vec<(Option<&'c str>, i64)> {
         if let Some(known) = self.deciding_name(claim) {
-            return known.devices.unwrap_or(1);
+            return vec![(None, known.devices.unwrap_or(1))];
         }
-        let of_request = |request: &ClaimRequest| {
+        let of_request = |request: &'c ClaimRequest| {
             let known = self.of_request(request)?;
-            Some(if known.devices == Some(0) { 0 } else { request.count.or(known.devices).unwrap_or(1) })
+            let none = known.devices == Some(0);
+            let count = if none { 0 } else { request.count.or(known.devices).unwrap_or(1) };
+            Some((Some(request.name.as_str()), count))
         };
-        claim.requests.iter().flatten().filter_map(of_request).fold(0, i64::saturating_add)
+        claim.requests.iter().filter_map(of_request).collect()
+    }
+
+    /// Returns whether a claim brings devices of the list.
+    pub fn has(&self, claim: &PodClaim<'_>) -> bool {
+        self.devices_of(claim).iter().any(|(_, devices)| *devices > 0)
     }
 
     /// The name that decides about a claim of which no class is known.
     pub fn deciding_name(&self, claim: &PodClaim<'_>) -> Option<&ClaimName> {
-        if claim.is_known()
-            || claim.requests.iter().flatten().any(|request| self.of_request(request).is_some())
-        {
+        if claim.is_known || claim.requests.iter().any(|request| self.of_request(request).is_some()) {
             return None;
         }
         let matches =
             |known: &&ClaimName| known.pattern.matches(claim.name) || known.pattern.matches(claim.target);
         self.0.iter().filter(|known| !known.is_class).find(matches)
+    }
+
+    /// Returns whether the list has a class of a request.
+    pub fn knows(&self, request: &ClaimRequest) -> bool {
+        self.of_request(request).is_some()
     }
 
     /// The class of a request, if it is one of the list.

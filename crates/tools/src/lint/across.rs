@@ -222,9 +222,8 @@ fn asks(template: &Template) -> bool {
     !matches!(template.mutation.outcome, Outcome::Unchanged { reason: Reason::NoPolicyMatches, .. })
 }
 
-/// The findings about the pods of a runtime, with the resources that a `TrainJob` gives them. Its controller gives them
-/// to the container `node` of the jobs with this label.
-/// <https://www.kubeflow.org/docs/components/trainer/operator-guides/runtime/>
+/// The findings about the pods of a runtime, with the resources that a `TrainJob` gives them. Its controller merges them
+/// with those of the container `node` of such jobs: kubeflow/trainer, `pkg/runtime/core/trainingruntime.go`.
 fn lint_with_resources(
     policies: &PolicySet,
     mut runtime: Value,
@@ -233,13 +232,20 @@ fn lint_with_resources(
 ) -> Vec<Finding> {
     const STEP: &str = "trainer.kubeflow.org/trainjob-ancestor-step";
     for job in runtime["spec"]["template"]["spec"]["replicatedJobs"].as_array_mut().into_iter().flatten() {
+        // With `runLauncherAsNode`, the workers of MPI are a job of their own, which has no label.
+        let is_node = job["name"] == "node";
         let template = &mut job["template"];
-        if template["metadata"]["labels"][STEP] != "trainer" {
+        if template["metadata"]["labels"][STEP] != "trainer" && !is_node {
             continue;
         }
         let containers = template["spec"]["template"]["spec"]["containers"].as_array_mut();
         for container in containers.into_iter().flatten().filter(|container| container["name"] == "node") {
-            container["resources"] = resources.clone();
+            for amounts in ["limits", "requests"] {
+                let own = &mut container["resources"][amounts];
+                for (name, amount) in resources[amounts].as_object().into_iter().flatten() {
+                    own[name.as_str()] = amount.clone();
+                }
+            }
         }
     }
     let found = lint(policies, &mut Document::of(runtime), &RawDocument::new(Vec::new()), wanted, |_, _| ());

@@ -19,8 +19,10 @@ pub(super) fn read(node: &Node) -> Checked<PodContext> {
     let namespace = fields.optional("namespace", |node| reader::text(node, "`namespace`"));
     let owner = fields.optional("owner", |node| reader::text(node, "`owner`"));
     let nodes = fields.optional("nodes", |node| all(reader::items(node, "`nodes`")?.iter().map(read_node)));
-    let claims =
-        fields.optional("claims", |node| all(reader::items(node, "`claims`")?.iter().map(read_claim)));
+    let of_claims = namespace.as_ref().ok().copied().flatten().unwrap_or("default");
+    let claims = fields.optional("claims", |node| {
+        all(reader::items(node, "`claims`")?.iter().map(|item| read_claim(item, of_claims)))
+    });
     fields.finish()?;
     let claims: Option<Vec<ClaimObject>> = claims?;
     let claims = claims.map(|claims| Arc::new(claims.into_iter().collect()));
@@ -45,8 +47,8 @@ pub(super) fn add(given: &PodContext, mut context: PodContext) -> PodContext {
 }
 
 /// An object that says what claims bring.
-fn read_claim(node: &Node) -> Checked<ClaimObject> {
-    ClaimObject::read(&node.to_value(), "default").ok_or_else(|| {
+fn read_claim(node: &Node, namespace: &str) -> Checked<ClaimObject> {
+    ClaimObject::read(&node.to_value(), namespace).ok_or_else(|| {
         let kinds = ClaimObject::KINDS.map(|kind| format!("`{kind}`")).join(", ");
         let message = "an entry of `claims` is no object that says what claims bring";
         Diagnostic::new(node.span, message)

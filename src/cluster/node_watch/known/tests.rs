@@ -32,8 +32,9 @@ impl Trial {
         let mut trial = Self { known: Known::new(now), now, published: Vec::new() };
         let [_, others @ ..] = WatchedKind::ALL;
         for kind in others {
-            trial.fail_other(kind, ABSENT);
+            trial.known.fail(kind, ABSENT, "refused".to_owned(), trial.now);
         }
+        trial.after(0);
         trial
     }
 
@@ -299,4 +300,18 @@ fn only_the_fields_that_decide_are_read() {
     );
     assert_eq!(object.value["metadata"]["labels"]["of"], "a");
     assert_eq!(object.value["spec"]["providerID"], "aws:///i-1");
+}
+
+#[test]
+fn nodes_wait_for_claims_for_a_short_time_only() {
+    let now = Instant::now();
+    let mut trial = Trial { known: Known::new(now), now, published: Vec::new() };
+    trial.fail_slices(ABSENT);
+    trial.list(&["a"]);
+    trial.after(9_000);
+    let last = |trial: &Trial| trial.published.last().unwrap().state;
+    assert_eq!(last(&trial), WatchState::Starting);
+    assert!(trial.known.due().unwrap() <= trial.now + Duration::from_secs(1));
+    trial.after(1_000);
+    assert_eq!(last(&trial), WatchState::Watching);
 }
