@@ -114,8 +114,11 @@ pub(super) async fn the_class_of_a_claim_decides_and_is_kept_when_templates_may_
     eventually("another class", async || with_claim(cluster).await.0.is_string()).await;
     assert_eq!(with_claim(cluster).await.1, r#"{"adapters/template/run":["a:gpu.example.com=1"]}"#);
 
-    let rule = cluster.api.get(ROLE).await.ok()["rules"][2].clone();
-    cluster.api.patch(ROLE, &json!([{"op": "remove", "path": "/rules/2"}])).await.ok();
+    let rules = cluster.api.get(ROLE).await.ok()["rules"].clone();
+    let of_templates = |rule: &Value| rule["resources"][0] == "resourceclaimtemplates";
+    let at = rules.as_array().unwrap().iter().position(of_templates).unwrap();
+    let path = format!("/rules/{at}");
+    cluster.api.patch(ROLE, &json!([{"op": "remove", "path": path}])).await.ok();
     all_tell(cluster, "[!]resource-claim-templates: the watch failed\n").await;
     all_tell(cluster, "    hint: grant `list` and `watch` of resourceclaimtemplates in a ClusterRole").await;
     assert_eq!(
@@ -123,7 +126,7 @@ pub(super) async fn the_class_of_a_claim_decides_and_is_kept_when_templates_may_
         r#"{"adapters/template/run":["a:gpu.example.com=1"]}"#,
         "as it was known last"
     );
-    cluster.api.patch(ROLE, &json!([{"op": "add", "path": "/rules/2", "value": rule}])).await.ok();
+    cluster.api.patch(ROLE, &json!([{"op": "add", "path": path, "value": rules[at]}])).await.ok();
     all_tell(cluster, " in use\n").await;
     cluster.api.delete(&format!("{TEMPLATES}/run")).await.ok();
 }
