@@ -122,6 +122,8 @@ impl Watch {
         loop {
             let Some(event) = self.events.next().await else { return Err((0, "the watch ended".to_owned())) };
             let (status, error) = match event.map_err(|error| explain(self.kind, &error)) {
+                // It comes before the request.
+                Ok(Event::Init) => return Ok(Event::Init),
                 Ok(event) => {
                     self.absent = 0;
                     return Ok(event);
@@ -249,7 +251,12 @@ fn explain(kind: WatchedKind, error: &watcher::Error) -> (u16, String) {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 mod tests {
+    use std::io::{BufRead, BufReader, Write};
+    use std::net::TcpListener;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use super::*;
 
     #[test]
@@ -259,5 +266,42 @@ mod tests {
         assert!(delays.iter().all(|delay| *delay <= Duration::from_secs(20)), "{delays:?}");
         // They grow, so that replicas do not list a large cluster all the time.
         assert!(delays[0] < Duration::from_secs(2) && delays[199] > Duration::from_secs(10), "{delays:?}");
+    }
+
+    /// An API server without any API, which counts the requests.
+    fn nothing(requests: &Arc<AtomicUsize>) -> Client {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        let requests = Arc::clone(requests);
+        std::thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                requests.fetch_add(1, Ordering::Relaxed);
+                let mut head = BufReader::new(&stream).lines().map_while(Result::ok);
+                head.find(String::is_empty);
+                let _ = (&stream)
+                    .write_all(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+            }
+        });
+        Client::try_from(kube::Config::new(address.parse().unwrap())).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_cluster_without_an_api_is_asked_once_for_each_version() {
+        for kind in WatchedKind::ALL {
+            let requests = Arc::new(AtomicUsize::new(0));
+            let mut watch = Watch::new(&nothing(&requests), kind);
+            let status = loop {
+                match watch.next().await {
+                    Ok(Event::Init) => {}
+                    Ok(_) => panic!("{kind:?} is not there"),
+                    Err((status, _)) => break status,
+                }
+            };
+            assert_eq!(
+                (status, requests.load(Ordering::Relaxed)),
+                (ABSENT, kind.versions().len()),
+                "{kind:?}"
+            );
+        }
     }
 }
