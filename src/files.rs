@@ -4,7 +4,7 @@
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, fchown};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
@@ -45,6 +45,29 @@ pub(crate) fn read_bounded(name: &Path, path: &Path, allowed: Allowed) -> anyhow
     file.take(most + 1).read_to_end(&mut bytes).with_context(cannot)?;
     ensure!(bytes.len() as u64 <= most, "{name} exceeds the {mebibytes} MiB limit for a {what}");
     Ok(bytes)
+}
+
+/// The path itself, or the manifests in a directory, sorted by name and without those of its subdirectories.
+pub(crate) fn files_of(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let shown = path.display();
+    let kind = fs::metadata(path).with_context(|| format!("{shown} cannot be read"))?;
+    if !kind.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let mut files = Vec::new();
+    for entry in fs::read_dir(path).with_context(|| format!("{shown} cannot be read"))? {
+        let file = entry.with_context(|| format!("{shown} cannot be read"))?.path();
+        let is_manifest =
+            file.extension().is_some_and(|end| ["yaml", "yml", "json"].iter().any(|known| end == *known));
+        if is_manifest && file.is_file() {
+            files.push(file);
+        }
+    }
+    files.sort();
+    if files.is_empty() {
+        anyhow::bail!("{shown} has no file that ends in .yaml, .yml or .json");
+    }
+    Ok(files)
 }
 
 /// Replaces the content of a file in one step: a reader sees the old content or the new one. A symbolic link stays, and

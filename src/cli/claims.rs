@@ -7,11 +7,10 @@ use std::sync::{Arc, LazyLock};
 
 use memchr::memmem::Finder;
 
+use crate::files::files_of;
 use crate::stream::RawDocuments;
 use fabric_engine::manifest::{Document, RawDocument};
 use fabric_policy::claims::{ClaimObject, Claims};
-
-use super::mutate::files_of;
 
 /// The largest file, in bytes, that is searched before it is read document by document.
 const MOST_TO_SEARCH: u64 = 16 << 20;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use clap::Args;
 use serde_json::{Value, json};
 
+use crate::files::files_of;
 use crate::policy_sources::PolicySources;
 use crate::stream::{RawDocuments, has_content};
 use fabric_engine::manifest::{Document, RawDocument, Wanted};
@@ -21,7 +22,7 @@ use fabric_yaml::escape;
 use super::ExitStatus;
 use super::claims;
 use super::fail_on::{FindingArguments, FindingFormat};
-use super::mutate::{files_of, object_name, with_hint};
+use super::mutate::{object_name, with_hint};
 use super::node_options::NodeArguments;
 use super::output::Output;
 use super::parse::namespace;

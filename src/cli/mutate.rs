@@ -4,18 +4,18 @@ mod document;
 mod exit_policy;
 mod list;
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 
-use anyhow::{Context, ensure};
+use anyhow::ensure;
 use clap::{Args, ValueEnum};
 
 use crate::cluster::ClusterObjects;
-use crate::files;
+use crate::files::{self, files_of};
 use crate::policy_sources::PolicySources;
 use crate::stream::{RawDocuments, has_content};
 use fabric_engine::manifest::{RawDocument, Wanted};
@@ -379,27 +379,4 @@ impl Run<'_> {
             ReportFormat::Json => self.output.message(&report::json_error(failure)),
         }
     }
-}
-
-/// The path itself, or the manifests in a directory, sorted by name and without those of its subdirectories.
-pub(super) fn files_of(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    let shown = path.display();
-    let kind = fs::metadata(path).with_context(|| format!("{shown} cannot be read"))?;
-    if !kind.is_dir() {
-        return Ok(vec![path.to_owned()]);
-    }
-    let mut files = Vec::new();
-    for entry in fs::read_dir(path).with_context(|| format!("{shown} cannot be read"))? {
-        let file = entry.with_context(|| format!("{shown} cannot be read"))?.path();
-        let is_manifest =
-            file.extension().is_some_and(|end| ["yaml", "yml", "json"].iter().any(|known| end == *known));
-        if is_manifest && file.is_file() {
-            files.push(file);
-        }
-    }
-    files.sort();
-    if files.is_empty() {
-        anyhow::bail!("{shown} has no file that ends in .yaml, .yml or .json");
-    }
-    Ok(files)
 }

@@ -63,6 +63,9 @@ pub struct PodAnalysis {
     pub(super) work: Option<Work>,
 }
 
+/// The lists of containers that are injected. Ephemeral containers cannot request resources.
+pub(crate) const LISTS: [&str; 2] = ["initContainers", "containers"];
+
 /// The purpose of the analysis of a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
@@ -138,7 +141,7 @@ impl PodAnalysis {
             is_launcher: is_launcher(pod, context) && containers.iter().all(|container| container.gpus == 0),
             claim_names: Value::Null,
             claim_classes: Value::Null,
-            claims_by_name: claims::by_name(&claims, &policy.devices),
+            claims_by_name: own_devices::claims_by_name(&claims, &policy.devices),
             own_devices: Vec::new(),
             pod: Value::Null,
             nodes,

@@ -9,8 +9,7 @@ use fabric_policy::matcher::namespace_of;
 use fabric_policy::{Devices, PodContext};
 use fabric_yaml::json::items;
 
-use super::containers::LISTS;
-use super::own_devices::is_added;
+use super::LISTS;
 use crate::record::CLAIMS;
 
 /// The claims of a pod, with what is known of their requests. What an earlier injection recorded stays.
@@ -37,7 +36,7 @@ fn unread<'p>(pod: &'p Value, context: &PodContext) -> Vec<PodClaim<'p>> {
         let mut claim = PodClaim { name, target, is_template, requests: Vec::new(), is_known };
         let of_record = recorded.as_ref().and_then(|recorded| recorded.get(&key(&claim)));
         claim.requests = if let Some(requests) = of_record {
-            items_of(requests).filter_map(request).collect()
+            requests.as_array().into_iter().flatten().filter_map(request).collect()
         } else {
             let (namespace, name) = (namespace_of(&pod["metadata"], context).to_owned(), target.to_owned());
             let claims = context.claims.as_ref();
@@ -50,10 +49,6 @@ fn unread<'p>(pod: &'p Value, context: &PodContext) -> Vec<PodClaim<'p>> {
     claims.filter_map(read).collect()
 }
 
-fn items_of(list: &Value) -> impl Iterator<Item = &Value> {
-    list.as_array().into_iter().flatten()
-}
-
 /// The key of a claim in the record: its name in the pod, and that of its claim or template.
 fn key(claim: &PodClaim<'_>) -> String {
     let kind = if claim.is_template { "template" } else { "claim" };
@@ -64,8 +59,7 @@ fn key(claim: &PodClaim<'_>) -> String {
 /// others, too, and their devices are in no container.
 pub(super) fn names_and_classes(pod: &Value, claims: &[PodClaim<'_>]) -> (Value, Value) {
     let containers = LISTS.iter().flat_map(|list| items(&pod["spec"], list));
-    let used = containers.flat_map(|container| items(&container["resources"], "claims"));
-    let used: HashSet<&str> = used.filter_map(|claim| claim["name"].as_str()).collect();
+    let used: HashSet<&str> = containers.flat_map(used_requests).map(|(name, _)| name).collect();
     let claims = || claims.iter().filter(|claim| used.contains(claim.name));
     (names(claims()), classes(claims()))
 }
@@ -114,15 +108,6 @@ fn classes<'c>(claims: impl Iterator<Item = &'c PodClaim<'c>>) -> Value {
     classes.into_iter().map(|class| Value::from(class.as_str())).collect()
 }
 
-/// The claims about which names decide, by their names in the pod, without those that the policy adds.
-pub(super) fn by_name(claims: &[PodClaim<'_>], devices: &Devices) -> Vec<String> {
-    let lists = [&devices.gpu_claims, &devices.own.claims];
-    let decided = |claim: &&PodClaim<'_>| {
-        lists.iter().any(|list| list.deciding_name(claim).is_some()) && !is_added(claim, devices)
-    };
-    claims.iter().filter(decided).map(|claim| claim.name.to_owned()).collect()
-}
-
 /// The GPUs of the claims of a pod, by the name within the pod and that of each request; without a request, for the
 /// whole claim.
 pub(super) struct GpuClaims<'c>(BTreeMap<&'c str, Vec<(Option<&'c str>, i64)>>);
@@ -157,8 +142,8 @@ impl<'c> GpuClaims<'c> {
 
 /// The claims that a container uses, each with the request to which the container confines itself.
 pub(super) fn used_requests(container: &Value) -> impl Iterator<Item = (&str, Option<&str>)> {
-    let used = items_of(&container["resources"]["claims"]);
-    used.filter_map(|claim| Some((claim["name"].as_str()?, claim["request"].as_str())))
+    let used = items(&container["resources"], "claims");
+    used.iter().filter_map(|claim| Some((claim["name"].as_str()?, claim["request"].as_str())))
 }
 
 /// Returns whether a container that uses a claim, or one request of it, uses this request.

@@ -14,7 +14,7 @@ use fabric_policy::{Devices, PodContext, ResolvedPolicy};
 
 use super::claims::GpuClaims;
 use super::completed::part_of;
-use super::{Purpose, count_steps};
+use super::{LISTS, Purpose, count_steps};
 use crate::record::{Reason, malformed};
 
 /// One container or init container.
@@ -64,9 +64,6 @@ impl Container {
 /// The prefix of the resources with which a container requests devices of a class without a claim. The scheduler
 /// creates the claim.
 pub const DEVICE_CLASS: &str = "deviceclass.resource.kubernetes.io/";
-
-/// The lists of containers that are injected. Ephemeral containers cannot request resources.
-pub(super) const LISTS: [&str; 2] = ["initContainers", "containers"];
 
 /// The steps to analyze a container, and to compare a claim with a name of the policy.
 const STEPS_OF_CONTAINER: usize = 100;

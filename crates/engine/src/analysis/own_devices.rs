@@ -8,8 +8,8 @@ use fabric_policy::claims::PodClaim;
 use fabric_policy::{Devices, NETWORKS};
 use fabric_yaml::quantity::Quantity;
 
+use super::LISTS;
 use super::claims::{is_used, used_requests};
-use super::containers::LISTS;
 use super::multus::{Network, attached};
 
 /// The names of the devices; each once.
@@ -23,8 +23,17 @@ pub(super) fn found(pod: &Value, claims: &[PodClaim<'_>], devices: &Devices, nam
     names
 }
 
+/// The claims about which names decide, by their names in the pod, without those that the policy adds.
+pub(super) fn claims_by_name(claims: &[PodClaim<'_>], devices: &Devices) -> Vec<String> {
+    let lists = [&devices.gpu_claims, &devices.own.claims];
+    let decided = |claim: &&PodClaim<'_>| {
+        lists.iter().any(|list| list.deciding_name(claim).is_some()) && !is_added(claim, devices)
+    };
+    claims.iter().filter(decided).map(|claim| claim.name.to_owned()).collect()
+}
+
 /// Returns whether the policy adds such a claim.
-pub(super) fn is_added(claim: &PodClaim<'_>, devices: &Devices) -> bool {
+fn is_added(claim: &PodClaim<'_>, devices: &Devices) -> bool {
     let is_target = |known: &Option<String>| known.as_ref().is_none_or(|known| known == claim.target);
     let mut entries = devices.added.claim_entries.iter();
     entries.any(|(known, of)| known == claim.name && is_target(of))

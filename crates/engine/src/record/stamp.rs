@@ -29,17 +29,22 @@ pub const PROVIDER: &str = "fabric-injector.io/provider";
 /// `resources`, in JSON.
 pub const NODES: &str = "fabric-injector.io/nodes";
 
-/// The annotation with the requests of the pod's claims: by their names in the pod, in JSON, the device classes of each
-/// request with their drivers and the number of devices. A claim that was unknown has none.
+/// The annotation with the requests of the pod's claims, in JSON: by the names of each claim, in the pod and that of its
+/// claim or template, the device classes of each request with their drivers and the number of devices. A claim that was
+/// unknown has none.
 pub const CLAIMS: &str = "fabric-injector.io/claims";
+
+/// The size of the annotations of a pod, without those of these keys.
+fn size_without(keys: &[&str], pod: &Value) -> usize {
+    let annotations = pod["metadata"]["annotations"].as_object().into_iter().flatten();
+    let others = annotations.filter(|(key, _)| !keys.contains(&key.as_str()));
+    others.map(|(key, value)| key.len() + value.as_str().map_or(0, str::len)).sum()
+}
 
 /// Keeps the nodes that a pod is injected for, or what its claims request. They may have changed when it is injected
 /// again.
 pub(crate) fn keep(key: &str, found: &str, pod: &mut Value, log: &mut ChangeLog) -> Result<(), Reason> {
-    let annotations = pod["metadata"]["annotations"].as_object().into_iter().flatten();
-    let others = annotations.filter(|(other, _)| *other != key);
-    let size: usize = others.map(|(key, value)| key.len() + value.as_str().map_or(0, str::len)).sum();
-    if size + key.len() + found.len() + STAMP.len() + MOST_OF_STAMP > MAX_ANNOTATIONS {
+    if size_without(&[key], pod) + key.len() + found.len() + STAMP.len() + MOST_OF_STAMP > MAX_ANNOTATIONS {
         return Err(Reason::AnnotationLimit { key: key.to_owned() });
     }
     log.written_by(|| Author::Stamp);
@@ -104,10 +109,7 @@ pub fn skip(
 }
 
 fn mark_skipped(mark: &str, absent: &[&str], pod: &mut Value, log: &mut ChangeLog) -> Result<(), Reason> {
-    let annotations = pod["metadata"]["annotations"].as_object().into_iter().flatten();
-    let others = annotations.filter(|(key, _)| ![STAMP, SKIPPED].contains(&key.as_str()));
-    let size: usize = others.map(|(key, value)| key.len() + value.as_str().map_or(0, str::len)).sum();
-    if size + SKIPPED.len() + mark.len() > MAX_ANNOTATIONS {
+    if size_without(&[STAMP, SKIPPED], pod) + SKIPPED.len() + mark.len() > MAX_ANNOTATIONS {
         return Err(Reason::AnnotationLimit { key: SKIPPED.to_owned() });
     }
     Cursor::pod(pod, log)?.within("metadata", |metadata| {

@@ -3,12 +3,11 @@
 use serde_json::{Map, Value};
 
 use crate::DEVICE_CLASS;
+use crate::analysis::LISTS;
 use crate::policy_set::PolicySet;
 use fabric_yaml::pointer::{at_pointer, push_token};
 
 use super::{NearMiss, Pod, spelling};
-
-pub(super) const LISTS: [&str; 2] = ["initContainers", "containers"];
 
 /// The names of the resources that count as GPUs for a policy, each once. Devices that nodes offer through a device
 /// class are requested by the class.

@@ -11,7 +11,7 @@ use super::by_hand::{requests_device, shows_adapters};
 use super::kinds::{self, OfInjected};
 use super::{Advice, NearMiss, Pod, mesh};
 
-/// The label of a node with its zone, and the keys of topologies at least as close.
+/// The label of a node with its zone.
 const ZONE: &str = "topology.kubernetes.io/zone";
 
 /// Returns advice about pods of a job that fit nodes of several zones, which no fabric connects.

@@ -2,11 +2,11 @@
 
 use serde_json::Value;
 
+use crate::analysis::LISTS;
 use crate::policy_set::PolicySet;
 use crate::{Mutation, Outcome, WarningKind, requests};
 
 use super::by_hand::{is_adapter, requests_device};
-use super::gpus::LISTS;
 use super::together::whole_node;
 use super::{Advice, Findings, NearMiss, Pod};
 
