@@ -69,6 +69,7 @@ pub(crate) async fn examine(
         pods: reader.pods().await,
         pod_events: reader.pod_events().await,
         events: recent_events(&client).await,
+        daemon_sets: get(&client, "/apis/apps/v1/daemonsets").await,
         servers: reader.servers(&endpoints).await,
         endpoints,
         guard: reader.admission_policy("guard").await,

@@ -253,6 +253,92 @@ fn devices_by_hand_are_compared_with_those_of_the_machine() {
     assert!(findings(&annotated).iter().any(|(.., code)| code == by_hand));
 }
 
+/// A setting that turns off the devices of a pod without the annotation.
+#[test]
+fn settings_that_turn_devices_off_are_named() {
+    for (policy, device, name, value, count) in [
+        ("azure-infiniband", "rdma/ib: 8", "NCCL_IB_DISABLE", "1", 1),
+        ("azure-infiniband", "rdma/ib: 8", "NCCL_IB_DISABLE", "0", 0),
+        ("azure-infiniband", "rdma/ib: 8", "NCCL_NET", "Socket", 1),
+        ("aws-efa", "vpc.amazonaws.com/efa: 8", "FI_PROVIDER", "tcp", 1),
+        ("aws-efa", "vpc.amazonaws.com/efa: 8", "NCCL_NET", "Socket", 1),
+        // Without devices, the author may want TCP.
+        ("azure-infiniband", "cpu: 8", "NCCL_IB_DISABLE", "1", 0),
+    ] {
+        let pod = format!(
+            "apiVersion: v1\nkind: Pod\nmetadata: {{name: p}}\nspec:\n  containers:\n  - {{name: c, image: i, env: [{{name: \
+             {name}, value: \"{value}\"}}], resources: {{limits: {{nvidia.com/gpu: 8, {device}}}}}}}\n"
+        );
+        let found = run(&["lint", "--policy", policy], &pod);
+        assert_eq!(found.text().matches("turned_off_by_hand").count(), count, "{name} {}", found.text());
+    }
+}
+
+/// A device is compared with the network that a policy attaches with it, and a claim with the devices of the nodes.
+#[test]
+fn networks_and_claims_by_hand_are_compared() {
+    let pod = |annotations: &str, limits: &str, more: &str| {
+        format!(
+            "apiVersion: v1\nkind: Pod\nmetadata: {{name: p, annotations: {{{annotations}}}}}\nspec:\n  nodeSelector: \
+             {{node.kubernetes.io/instance-type: BM.GPU.H100.8}}\n{more}  containers:\n  - {{name: c, image: i, resources: \
+             {{limits: {{nvidia.com/gpu: 8{limits}}}, claims: [{{name: nics}}]}}}}\n"
+        )
+    };
+    let codes = ["device_without_network", "network_without_device", "fewer_devices", "requested_by_hand"];
+    let compared = |arguments: &[&str], manifest: &str| {
+        let run = run(&[&["lint", "--policy", "oci-sriov", "-o", "json"], arguments].concat(), manifest);
+        let found: Value = serde_json::from_slice(&run.stdout).unwrap();
+        let all = found.as_array().unwrap().iter().map(|one| one["code"].as_str().unwrap().to_owned());
+        all.filter(|code| codes.contains(&code.as_str())).collect::<Vec<_>>().join(",")
+    };
+    let network = "k8s.v1.cni.cncf.io/networks: \"a/sriov-net\"";
+    for (annotations, limits, wanted) in [
+        ("", ", nvidia.com/mlnxnics: 16", "device_without_network"),
+        (network, ", nvidia.com/mlnxnics: 16", ""),
+        (network, "", "network_without_device"),
+        ("k8s.v1.cni.cncf.io/networks: macvlan", "", ""),
+        // A slot of an adapter that pods share.
+        ("", ", nvidia.com/mlnxnics: 1", ""),
+        ("", ", rdma/shared_ib: 1", ""),
+        ("", "", ""),
+    ] {
+        let manifest = pod(annotations, limits, "").replace(", claims: [{name: nics}]", "");
+        assert_eq!(compared(&[], &manifest), wanted, "{annotations} {limits}");
+    }
+    let node = json!({"kind": "Node", "apiVersion": "v1", "metadata": {"name": "n",
+        "labels": {"node.kubernetes.io/instance-type": "BM.GPU.H100.8"}}, "status": {"capacity": {"nvidia.com/gpu": "8"},
+        "conditions": [{"type": "Ready", "status": "True"}]}});
+    let slice = |driver: &str| {
+        json!({"kind": "ResourceSlice", "apiVersion": "resource.k8s.io/v1", "metadata": {"name": "s"}, "spec": {"nodeName": "n",
+            "driver": driver, "pool": {"name": "n", "generation": 1, "resourceSliceCount": 1},
+            "devices": [{"name": "a"}, {"name": "b"}]}})
+    };
+    let claim = |class: &str, count: u32| {
+        format!(
+            "---\napiVersion: resource.k8s.io/v1\nkind: ResourceClaimTemplate\nmetadata: {{name: t}}\nspec: {{spec: {{devices: \
+             {{requests: [{{name: a, exactly: {{deviceClassName: {class}, count: {count}}}}}]}}}}}}\n"
+        )
+    };
+    let one = pod("", "", "  resourceClaims: [{name: nics, resourceClaimTemplateName: t}]\n");
+    for (driver, class, count, wanted) in [
+        ("dra.net", "dra.net", 3, "requested_by_hand"),
+        ("dra.net", "dra.net", 2, ""),
+        // The devices of a driver without slices are unknown.
+        ("other.example", "dra.net", 3, ""),
+        ("dra.net", "own.example", 3, ""),
+    ] {
+        let nodes = json!({"kind": "List", "apiVersion": "v1", "items": [node, slice(driver)]}).to_string();
+        let folder = folder(&[("nodes.json", &nodes)]);
+        let path = folder.path().join("nodes.json");
+        let manifest = format!("{one}{}", claim(class, count));
+        assert_eq!(
+            compared(&["--nodes", path.to_str().unwrap()], &manifest),
+            wanted,
+            "{driver} {class} {count}"
+        );
+    }
+}
+
 /// The lines about these objects that contain a code.
 fn lines_with(code: &str, arguments: &[&str], stream: &str) -> Vec<String> {
     let run = lint(arguments, stream);

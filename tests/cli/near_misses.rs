@@ -323,17 +323,17 @@ fn a_kind_whose_operator_makes_the_pods_is_reported_with_the_place_of_the_annota
         let run = mutate(&["--policy", "aws-efa"], &text).exits(0);
         assert_eq!(run.text(), text);
         run.says(&[
-            &format!("stdin: document 1: {kind}/x: unchanged: `mutate` cannot see the pods of a {kind}, which has no pod template"),
-            &format!("the webhook injects them if they get the annotation, from {place}"),
+            &format!("stdin: document 1: {kind}/x: unchanged: the pods of the kind {kind} get their annotations from {place}"),
+            "`mutate` does not see these pods, and the webhook injects them",
             "(no_pod_template)",
         ]);
     }
     let pipeline = format!(
         "apiVersion: tekton.dev/v1\nkind: PipelineRun\nmetadata: {{name: x, {annotated}}}\nspec: {{pipelineRef: {{name: p}}}}\n"
     );
-    mutate(&["--policy", "aws-efa"], pipeline)
-        .exits(0)
-        .says(&[&format!("and has `metadata.annotations[{TRIGGER}]`; the webhook injects them")]);
+    mutate(&["--policy", "aws-efa"], pipeline).exits(0).says(&[&format!(
+        "(the object has `metadata.annotations[{TRIGGER}]`): `mutate` does not see these pods"
+    )]);
     let ci =
         "apiVersion: tekton.dev/v1\nkind: Task\nmetadata: {name: x}\nspec: {steps: [{name: a, image: b}]}\n";
     assert_eq!(mutate(&["--policy", "aws-efa"], ci).exits(0).stderr, "");

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use fabric_engine::STAMP;
 use fabric_engine::policy_set::PolicySet;
-use fabric_policy::Definition;
 use fabric_policy::nodes::Nodes;
+use fabric_policy::{Definition, Override};
 use fabric_tools::inspection::{Certificate, DryRun, Facts, Line, Probe, Refused, Server, Status, inspect};
 use fabric_yaml as yaml;
 use serde_json::{Value, json};
@@ -123,6 +123,7 @@ fn healthy() -> Facts {
         guard: admission_policy("fabric-injector-guard"),
         token: admission_policy("fabric-injector-token"),
         nodes: Ok(nodes("p5.48xlarge")),
+        daemon_sets: Ok(list(&[])),
         servers: ["server-0", "server-1"].map(|name| server(name, &digest)).into(),
         workloads: Ok(Refused { asking: 3, ..Refused::default() }),
         dry_runs: dry_run(Ok(json!({"metadata": {"annotations": {STAMP: "aws-efa@0"}}})), &[]),
@@ -204,6 +205,7 @@ fn a_healthy_installation_passes_every_check() {
             "policies",
             "servers",
             "nodes",
+            "installers",
             "pod-security",
             "other-webhooks",
             "workloads",
@@ -275,6 +277,7 @@ fn faults_of_the_release_are_reported() {
             "token",
             "policies",
             "nodes",
+            "installers",
             "pod-security",
             "workloads",
             "not-injected",
@@ -438,7 +441,8 @@ fn nodes_whose_pods_do_not_get_what_they_offer_are_reported() {
 #[test]
 fn policies_that_do_not_load_or_are_not_in_use_are_reported() {
     use Status::{Fail, Warn};
-    let dependent = ["conditions", "guard", "nodes", "pod-security", "workloads", "not-injected"];
+    let dependent =
+        ["conditions", "guard", "nodes", "installers", "pod-security", "workloads", "not-injected"];
     reported("policies", Fail, "cannot be loaded: unknown key", &dependent, |facts| {
         facts.policies = Err("unknown key".to_owned());
     });
@@ -502,6 +506,42 @@ fn webhooks_that_are_called_later_for_the_same_pods_are_named() {
     assert_eq!(seen(other("a", &|_| {})).status, Status::Ok, "it is called before");
 }
 
+#[test]
+fn a_parameter_of_another_release_than_a_daemon_set_installs_is_reported() {
+    let text = "apiVersion: fabric-injector.io/v1alpha1\nkind: FabricPolicy\nmetadata: {name: a}\nspec:\n  provider: gcp\n  \
+                description: For a test\n  gpus: {resources: [nvidia.com/gpu]}\n  match: {anyAnnotation: {a.example/b: \"true\"}}\n  \
+                parameters: {tcpxoPlugin: {description: For a test, default: v1.0.15}}\n  rules:\n  - {name: r, env: {A: \
+                \"${tcpxoPlugin}\"}}\n";
+    let line = |image: &str, value: Option<&str>, is_readable: bool| {
+        let of_pod =
+            json!({"initContainers": [{"name": "install", "image": image}], "containers": [{"name": "a"}]});
+        let set = json!({"metadata": {"name": "installer", "namespace": "kube-system"}, "spec": {"template": {"spec": of_pod}}});
+        let daemon_sets = if is_readable { Ok(list(&[set])) } else { Err(FORBIDDEN.to_owned()) };
+        let values = value.map(|value| ("tcpxoPlugin".to_owned(), Override::Value(value.into())));
+        let policies =
+            PolicySet::new(vec![(Definition::read("a.yaml", text).unwrap(), values.into_iter().collect())])
+                .unwrap();
+        let facts = Facts { policies: Ok(policies), daemon_sets, ..healthy() };
+        lines(&facts).into_iter().find(|line| line.check == "installers").unwrap()
+    };
+    let image = |tag: &str| format!("registry.example/tcpxo/nccl-plugin-gpudirecttcpx-dev:{tag}");
+    for (image, value, status) in [
+        (image("v1.0.15"), None, Status::Ok),
+        (image("v1.0.17"), None, Status::Warn),
+        (image("v1.0.17@sha256:0"), Some("v1.0.17"), Status::Ok),
+        (image("v1.0.15"), Some("v1.0.17"), Status::Warn),
+        ("registry.example/other:v1".to_owned(), None, Status::Ok),
+    ] {
+        let line = line(&image, value, true);
+        assert_eq!(line.status, status, "{image}: {line:?}");
+        if status == Status::Warn {
+            assert!(line.seen.contains("DaemonSet `kube-system/installer` installs `v1.0.1"), "{line:?}");
+            assert!(line.remedy.starts_with("set `tcpxoPlugin` to `v1.0.1"), "{line:?}");
+        }
+    }
+    assert_eq!(line("", None, false).status, Status::Warn);
+}
+
 /// A change of the facts.
 type Change<'c> = &'c dyn Fn(&mut Facts);
 
@@ -528,7 +568,16 @@ fn a_missing_right_costs_the_lines_that_need_it_and_is_named() {
         (&|facts| facts.events = Err(FORBIDDEN.to_owned()), &["not-injected"]),
         (
             &|facts| facts.policies = Err(FORBIDDEN.to_owned()),
-            &["conditions", "guard", "policies", "nodes", "pod-security", "workloads", "not-injected"],
+            &[
+                "conditions",
+                "guard",
+                "policies",
+                "nodes",
+                "installers",
+                "pod-security",
+                "workloads",
+                "not-injected",
+            ],
         ),
     ];
     for (fault, checks) in cases {
@@ -549,13 +598,13 @@ fn a_missing_right_costs_the_lines_that_need_it_and_is_named() {
     // A gate that checked nothing is not green.
     let [Line { check: "rights", seen, remedy, .. }] = &failed[..] else { panic!("{nothing:#?}") };
     assert!(
-        seen == "2 of 18 checks were made" && remedy.contains("as a user who may read"),
+        seen == "2 of 19 checks were made" && remedy.contains("as a user who may read"),
         "{seen} {remedy}"
     );
 }
 
 /// Each fact that may not be read.
-const UNREADABLE: [fn(&mut Facts); 12] = [
+const UNREADABLE: [fn(&mut Facts); 13] = [
     |facts| facts.version = Err(FORBIDDEN.to_owned()),
     |facts| facts.webhooks = Err(FORBIDDEN.to_owned()),
     |facts| facts.advice = Err(FORBIDDEN.to_owned()),
@@ -568,6 +617,7 @@ const UNREADABLE: [fn(&mut Facts); 12] = [
     |facts| facts.token = [Err(FORBIDDEN.to_owned()), Err(FORBIDDEN.to_owned())],
     |facts| facts.workloads = Err(FORBIDDEN.to_owned()),
     |facts| facts.dry_runs = Err(FORBIDDEN.to_owned()),
+    |facts| facts.daemon_sets = Err(FORBIDDEN.to_owned()),
 ];
 
 #[test]

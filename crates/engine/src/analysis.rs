@@ -23,7 +23,7 @@ use fabric_policy::{PodContext, Policy, ResolvedPolicy, Rule};
 
 use super::record::{Reason, evaluation_failed};
 
-pub(super) use claims::written_claims;
+pub(crate) use claims::{claims_of_pod, written_claims};
 pub(super) use containers::Container;
 pub use containers::{DEVICE_CLASS, requests};
 pub(super) use multus::with_networks;

@@ -299,6 +299,12 @@ impl Node {
         self.unhealthy.iter().find(|(name, _)| **name == *resource).map(|(_, count)| *count)
     }
 
+    /// The number of devices of a driver for dynamic resource allocation.
+    pub fn devices_of(&self, driver: &str) -> i64 {
+        let is_of = |name: &str| name.strip_prefix(driver).is_some_and(|rest| rest.starts_with('/'));
+        self.resources.iter().filter(|(name, _)| is_of(name)).map(|(_, count)| count).sum()
+    }
+
     /// How many of an extended resource the node has.
     pub fn count(&self, resource: &str) -> i64 {
         self.registered(resource).unwrap_or_default()

@@ -3,6 +3,7 @@
 //! `src/cluster` reads the objects. An object that may not be read costs the lines that need it.
 
 mod injected;
+mod installers;
 mod namespaces;
 mod pod_security;
 mod probe;
@@ -80,6 +81,8 @@ pub struct Facts {
     pub guard: [Read; 2],
     /// Those that restrict the account of the servers.
     pub token: [Read; 2],
+    /// The list of all DaemonSets.
+    pub daemon_sets: Read,
     /// The nodes, which are only read where the servers watch them.
     pub nodes: Read<Arc<Nodes>>,
     /// The answer of each server that has an address.
@@ -109,7 +112,7 @@ pub struct Certificate {
 }
 
 /// The checks of which each has one line.
-const EXAMINATIONS: [(&str, Check); 17] = [
+const EXAMINATIONS: [(&str, Check); 18] = [
     ("kubernetes", release::kubernetes),
     ("release", release::servers),
     ("version", release::version),
@@ -123,6 +126,7 @@ const EXAMINATIONS: [(&str, Check); 17] = [
     ("policies", servers::policies),
     ("servers", servers::state),
     ("nodes", servers::nodes),
+    ("installers", installers::releases),
     ("pod-security", namespaces::pod_security),
     ("other-webhooks", namespaces::other_webhooks),
     ("workloads", workloads::refused),

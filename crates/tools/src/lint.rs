@@ -148,7 +148,8 @@ fn of_template(root: &Value, template: &Template, found: &mut Vec<Finding>) {
 
 /// Returns whether a value is one that another program fills in.
 fn is_placeholder(value: &str) -> bool {
-    ["${", "{{", "<%"].iter().any(|mark| value.contains(mark))
+    let value = value.trim_start_matches('"');
+    ["${", "{{", "<%"].iter().any(|mark| value.contains(mark)) || value.starts_with(['$', '<'])
 }
 
 /// The field path of a template; for one in a manifest within a text, those of both, with `#` between them.

@@ -14,7 +14,7 @@ use crate::record::CLAIMS;
 
 /// The claims of a pod, with what is known of their requests. What an earlier injection recorded stays.
 pub(super) fn claims<'p>(pod: &'p Value, devices: &Devices, context: &PodContext) -> Vec<PodClaim<'p>> {
-    let mut claims = unread(pod, context);
+    let mut claims = claims_of_pod(pod, context);
     let is_listed =
         |request| [&devices.gpu_claims, &devices.own.claims].iter().any(|list| list.knows(request));
     for claim in &mut claims {
@@ -24,7 +24,7 @@ pub(super) fn claims<'p>(pod: &'p Value, devices: &Devices, context: &PodContext
 }
 
 /// The claims of a pod, as no policy has read them.
-fn unread<'p>(pod: &'p Value, context: &PodContext) -> Vec<PodClaim<'p>> {
+pub(crate) fn claims_of_pod<'p>(pod: &'p Value, context: &PodContext) -> Vec<PodClaim<'p>> {
     let recorded = recorded(pod);
     let claims = pod["spec"]["resourceClaims"].as_array().into_iter().flatten();
     let read = |claim: &'p Value| {
@@ -83,7 +83,7 @@ fn request(text: &Value) -> Option<ClaimRequest> {
 
 /// The content of the annotation that an injection records; `None` for a pod without claims.
 pub(crate) fn written_claims(pod: &Value, context: &PodContext) -> Option<String> {
-    let claims = unread(pod, context);
+    let claims = claims_of_pod(pod, context);
     let text = |request: &ClaimRequest| {
         let count = request.count.map(|count| format!("={count}")).unwrap_or_default();
         Value::from(format!("{}:{}{count}", request.name, request.classes.join("|")))
@@ -176,7 +176,7 @@ mod tests {
     fn claims_are_known_by_their_name_in_the_pod_and_by_claim_or_template() {
         let pod = json!({"spec": {"resourceClaims": [{"name": "a", "resourceClaimName": "x"},
             {"name": "b", "resourceClaimTemplateName": "y"}, {"name": "c"}]}});
-        let names = |pod: &Value| names(unread(pod, &PodContext::default()).iter());
+        let names = |pod: &Value| names(claims_of_pod(pod, &PodContext::default()).iter());
         assert_eq!(names(&pod), json!(["a", "x", "b", "y"]));
         assert_eq!(names(&json!({"spec": {}})), json!([]));
     }

@@ -95,17 +95,23 @@ pub fn note(policies: &PolicySet, document: &Value, pointer: &str) -> Option<NoP
     let sign = annotated.as_ref().or(container.as_ref());
     match (known.and_then(|known| known.annotations.as_ref()), sign) {
         (Some(place), _) if sign.is_some() || known.is_some_and(|known| known.own_form) => {
-            let has = sign.map(|sign| format!(" and has `{sign}`")).unwrap_or_default();
+            let has = sign.map(|sign| format!(" (the object has `{sign}`)")).unwrap_or_default();
             let message = format!(
-                "`mutate` cannot see the pods of a {kind}, which has no pod template{has}; the webhook injects them if \
-                 they get the annotation, from {place}"
+                "the pods of the kind {kind} get their annotations from {place}{has}: `mutate` does not see these pods, \
+                 and the webhook injects them"
             );
             Some(message.into())
         }
-        (_, Some(sign)) => Some(NoPods::from(format!(
-            "no pod template is found in this {kind}, which has `{sign}`, a map with `spec.containers`; the webhook \
-             injects its pods if they get the annotation"
-        ))),
+        (_, Some(sign)) => {
+            let annotation = match policies.triggers().first() {
+                Some((key, wanted)) if annotated.is_none() => format!(" `{key}: \"{wanted}\"`"),
+                _ => String::new(),
+            };
+            Some(NoPods::from(format!(
+                "it is unknown from where the pods of the kind {kind} get their annotations (`{sign}` is in no pod \
+                 template): the webhook injects them if its controller passes the annotation{annotation} on to them"
+            )))
+        }
         (_, None) => None,
     }
 }

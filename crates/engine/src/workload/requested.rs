@@ -2,16 +2,21 @@
 
 use serde_json::Value;
 
-use crate::analysis::LISTS;
+use crate::analysis::{LISTS, claims_of_pod};
 use crate::policy_set::PolicySet;
 use crate::{Mutation, Outcome, WarningKind, requests};
 
-use super::by_hand::{is_adapter, requests_device};
+use super::by_hand::{has_fabric, is_adapter, requests_device};
+use super::kinds;
 use super::together::whole_node;
 use super::{Advice, Findings, NearMiss, Pod};
 
 pub(super) fn check(policies: &PolicySet, resources: &[&str], pod: &Pod<'_>, findings: &mut Findings) {
-    if !pod.has_gpus || !requests_device(resources, pod.value) {
+    if !pod.has_gpus {
+        return;
+    }
+    findings.near_misses.extend(claim_without_node(pod));
+    if !has_fabric(resources, pod.value) {
         return;
     }
     // What the nodes offer decides, and a pod with the annotation has these warnings already.
@@ -20,26 +25,48 @@ pub(super) fn check(policies: &PolicySet, resources: &[&str], pod: &Pod<'_>, fin
         findings.near_misses.push(near_miss(pod, &resource, message));
         return;
     }
-    if unfit(pod.mutation).is_some() {
+    if let Some(as_it_is) = &as_it_is {
+        findings.near_misses.extend(turned_off(pod, as_it_is));
+    }
+    let is_compared = requests_device(resources, pod.value) || networks(pod.value).next().is_some();
+    if unfit(pod.mutation).is_some() || !is_compared {
         return;
     }
-    let given = policies.assumed(without_devices(resources, pod.value), pod.context);
-    let is_known = !given.warnings.iter().any(|warning| ASSUMED.contains(&warning.code()));
+    let given = policies.assumed(without_fabric(resources, pod.value), pod.context);
+    if given.warnings.iter().any(|warning| ASSUMED.contains(&warning.code())) {
+        return;
+    }
     let has_none = given.without_fabric() == Some(NO_FABRIC);
-    let given = match &given.outcome {
-        Outcome::Mutated(mutated) => requests(&mutated.pod),
-        Outcome::Skipped { .. } if has_none => Value::Null,
-        _ => return,
-    };
-    let requested = requests(pod.value);
-    for (resource, count) in requested.as_object().into_iter().flatten() {
-        let (Some(count), of_machine) = (count.as_i64(), given[resource.as_str()].as_i64().unwrap_or(0))
-        else {
-            continue;
-        };
-        if !is_known || !is_adapter(resources, resource) {
-            continue;
+    match &given.outcome {
+        Outcome::Mutated(mutated) => {
+            if unpaired(resources, pod, &mutated.pod, findings) {
+                compare(resources, pod, &requests(&mutated.pod), has_none, findings);
+            }
         }
+        Outcome::Skipped { .. } if has_none => compare(resources, pod, &Value::Null, true, findings),
+        _ => {}
+    }
+}
+
+/// The settings of a pod that keep NCCL from using its devices, by the checks of the policy for these.
+fn turned_off(pod: &Pod<'_>, as_it_is: &Mutation) -> impl Iterator<Item = NearMiss> {
+    let settings = as_it_is.warnings.iter().filter(|warning| {
+        matches!(warning.kind, WarningKind::Policy { .. }) && !warning.path.is_empty() && warning.leaves_tcp()
+    });
+    settings.map(|warning| NearMiss {
+        code: "turned_off_by_hand",
+        pointer: pod.pointer_to(&["spec"]),
+        message: format!("the pod has devices of a fabric, and {warning}"),
+    })
+}
+
+/// Compares the devices that a pod requests with those that it would be `given`.
+fn compare(resources: &[&str], pod: &Pod<'_>, given: &Value, has_none: bool, findings: &mut Findings) {
+    let requested = requests(pod.value);
+    let adapters = requested.as_object().into_iter().flatten();
+    for (resource, count) in adapters.filter(|(resource, _)| is_adapter(resources, resource)) {
+        let Some(count) = count.as_i64() else { continue };
+        let of_machine = given[resource.as_str()].as_i64().unwrap_or(0);
         if of_machine == 0 && has_none {
             let message = format!(
                 "remove `{resource}`, or select other nodes: the machines that the pod selects have none, so that it stays pending"
@@ -51,7 +78,7 @@ pub(super) fn check(policies: &PolicySet, resources: &[&str], pod: &Pod<'_>, fin
                  {count}, it stays pending"
             );
             findings.near_misses.push(near_miss(pod, resource, message));
-        } else if of_machine > count && findings.advice.as_ref().is_none_or(|advice| advice.code.is_none()) {
+        } else if of_machine > count && has_no_advice(findings) {
             let share = 100 * count / of_machine;
             let message = format!(
                 "the pod requests {count} of `{resource}`, and the machines that it selects have {of_machine} for its \
@@ -61,6 +88,76 @@ pub(super) fn check(policies: &PolicySet, resources: &[&str], pod: &Pod<'_>, fin
             findings.advice = Some(Advice { code: Some("fewer_devices"), message });
         }
     }
+}
+
+fn has_no_advice(findings: &Findings) -> bool {
+    findings.advice.as_ref().is_none_or(|advice| advice.code.is_none())
+}
+
+/// Finds a device without the network that a policy attaches with it, and such a network without its device. Returns
+/// false if the device can be a slot of an adapter that pods share, which has no network and says nothing by its number.
+fn unpaired(resources: &[&str], pod: &Pod<'_>, given: &Value, findings: &mut Findings) -> bool {
+    let (requested, of_given) = (requests(pod.value), requests(given));
+    let mut adapters = of_given.as_object().into_iter().flatten();
+    let Some((device, wanted)) = adapters.find(|(name, _)| is_adapter(resources, name)) else { return true };
+    let Some((annotation, network)) = networks(given).next() else { return true };
+    let place = pod.path(&pod.pointer_to(&["metadata", "annotations", annotation]));
+    let attached = networks(pod.value).map(|(_, value)| value).collect::<Vec<_>>();
+    let count = &requested[device.as_str()];
+    if !count.is_null() && attached.is_empty() {
+        if *count == 1 && wanted != 1 {
+            return false;
+        }
+        let message = format!(
+            "attach the network of `{device}` in `{place}` (a policy would attach `{network}`): without it, NCCL does not \
+             reach the other pods with this device"
+        );
+        let NearMiss { pointer, .. } = near_miss(pod, device, String::new());
+        findings.near_misses.push(NearMiss { code: "device_without_network", pointer, message });
+    } else if !requests_device(resources, pod.value) && has_no_advice(findings) {
+        let name = network.rsplit('/').next().unwrap_or(network);
+        if attached.iter().any(|attached| attached.rsplit('/').next() == Some(name)) {
+            let message = format!(
+                "the pod attaches `{network}` and requests no `{device}`, the device of that network: request {wanted}, \
+                 unless the cluster has a webhook that adds it"
+            );
+            findings.advice = Some(Advice { code: Some("network_without_device"), message });
+        }
+    }
+    true
+}
+
+/// The annotations with which a pod attaches networks, each with the first network.
+fn networks(pod: &Value) -> impl Iterator<Item = (&str, &str)> {
+    let annotations = &pod["metadata"]["annotations"];
+    kinds::by_hand().annotations.iter().filter_map(|name| {
+        let value = annotations[name.as_str()].as_str()?;
+        Some((name.as_str(), value.split(',').next().unwrap_or(value).trim()))
+    })
+}
+
+/// Finds a claim for more devices of a driver than any node has that the pod fits. Other nodes have some, so that their
+/// `ResourceSlices` are known.
+fn claim_without_node(pod: &Pod<'_>) -> Option<NearMiss> {
+    let nodes = pod.context.nodes.as_ref()?;
+    let claims = claims_of_pod(pod.value, pod.context);
+    let mut requests = claims.iter().flat_map(|claim| claim.requests.iter().map(move |one| (claim, one)));
+    let (claim, driver, count) = requests.find_map(|(claim, request)| {
+        let offers = |driver: &&String| nodes.iter().any(|node| node.devices_of(driver) > 0);
+        Some((claim, request.classes.iter().find(offers)?, request.count?))
+    })?;
+    let fit = nodes.candidates(pod.value, &|_| false, pod.context.work.as_ref());
+    let most = fit.iter().map(|node| node.devices_of(driver)).max()?;
+    let place = pod.pointer_to(&["spec", "resourceClaims"]);
+    (count > most).then(|| {
+        let message = format!(
+            "select other nodes, or change the claim `{}` in `{}`: it requests {count} devices of the driver `{driver}`, \
+             and the nodes that the pod fits have at most {most}, so that it stays pending",
+            claim.name,
+            pod.path(&place)
+        );
+        NearMiss { code: "requested_by_hand", pointer: place, message }
+    })
 }
 
 /// Warnings about values that no table and no nodes gave.
@@ -76,9 +173,12 @@ fn unfit(mutation: &Mutation) -> Option<(String, String)> {
     })
 }
 
-/// A pod that requests no devices but GPUs.
-fn without_devices(resources: &[&str], pod: &Value) -> Value {
+/// A pod that requests no devices but GPUs, and attaches no networks.
+fn without_fabric(resources: &[&str], pod: &Value) -> Value {
     let mut pod = pod.clone();
+    if let Some(annotations) = pod["metadata"]["annotations"].as_object_mut() {
+        annotations.retain(|name, _| !kinds::by_hand().annotations.contains(name));
+    }
     for list in LISTS {
         for container in pod["spec"][list].as_array_mut().into_iter().flatten() {
             for amounts in ["limits", "requests"] {
