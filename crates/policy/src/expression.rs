@@ -137,6 +137,11 @@ impl Expression {
             return Err(whole(format!("an expression has {} bytes, more than {MAX_LENGTH}", source.len())));
         }
         let program = ENV.compile(source).map_err(|errors| {
+            // The listener of the parser ends it with an error that has only the form for programmers.
+            if errors.errors.iter().any(|error| error.msg.contains("Recursion limit")) {
+                let message = "an expression has too many levels for the parser, which reads 96".to_owned();
+                return CompileError { hint: Some("split it into `variables`".to_owned()), ..whole(message) };
+            }
             let Some(first) = errors.errors.first() else { return whole("not valid CEL".to_owned()) };
             let line = usize::try_from(first.pos.0).unwrap_or(1).max(1);
             let column = usize::try_from(first.pos.1).unwrap_or(0).saturating_sub(1);
@@ -341,6 +346,16 @@ mod tests {
         assert!(error("celi(gpus)").contains("no function `celi`"));
         assert!(error("'a'.upper()").contains("no function `upper`"));
         assert!(error(" ").contains("empty"));
+        for (before, after) in
+            [("(", ")"), ("[", "]"), ("a[", "]"), ("{'a': ", "}"), ("true ? 1 : ", ""), ("f(", ")")]
+        {
+            for levels in [97, 200, 500] {
+                let message = error(&format!("{}1{}", before.repeat(levels), after.repeat(levels)));
+                let is_known =
+                    ["too many levels", "bytes, more than"].iter().any(|known| message.contains(known));
+                assert!(is_known, "{before} {message}");
+            }
+        }
         for source in [
             "'a'.startsWith('b')",
             "has(pod.spec)",

@@ -81,7 +81,7 @@ pub struct Facts {
     pub guard: [Read; 2],
     /// Those that restrict the account of the servers.
     pub token: [Read; 2],
-    /// The list of all DaemonSets.
+    /// The list of all `DaemonSets`.
     pub daemon_sets: Read,
     /// The nodes, which are only read where the servers watch them.
     pub nodes: Read<Arc<Nodes>>,

@@ -39,7 +39,8 @@ pub(super) fn check(policies: &PolicySet, resources: &[&str], pod: &Pod<'_>, fin
     let has_none = given.without_fabric() == Some(NO_FABRIC);
     match &given.outcome {
         Outcome::Mutated(mutated) => {
-            if unpaired(resources, pod, &mutated.pod, findings) {
+            let is_slot = unpaired(resources, pod, &mutated.pod, findings);
+            if !is_slot {
                 compare(resources, pod, &requests(&mutated.pod), has_none, findings);
             }
         }
@@ -95,18 +96,18 @@ fn has_no_advice(findings: &Findings) -> bool {
 }
 
 /// Finds a device without the network that a policy attaches with it, and such a network without its device. Returns
-/// false if the device can be a slot of an adapter that pods share, which has no network and says nothing by its number.
+/// true if the device can be a slot of an adapter that pods share, which has no network and says nothing by its number.
 fn unpaired(resources: &[&str], pod: &Pod<'_>, given: &Value, findings: &mut Findings) -> bool {
     let (requested, of_given) = (requests(pod.value), requests(given));
     let mut adapters = of_given.as_object().into_iter().flatten();
-    let Some((device, wanted)) = adapters.find(|(name, _)| is_adapter(resources, name)) else { return true };
-    let Some((annotation, network)) = networks(given).next() else { return true };
+    let Some((device, wanted)) = adapters.find(|(name, _)| is_adapter(resources, name)) else { return false };
+    let Some((annotation, network)) = networks(given).next() else { return false };
     let place = pod.path(&pod.pointer_to(&["metadata", "annotations", annotation]));
     let attached = networks(pod.value).map(|(_, value)| value).collect::<Vec<_>>();
     let count = &requested[device.as_str()];
     if !count.is_null() && attached.is_empty() {
         if *count == 1 && wanted != 1 {
-            return false;
+            return true;
         }
         let message = format!(
             "attach the network of `{device}` in `{place}` (a policy would attach `{network}`): without it, NCCL does not \
@@ -124,7 +125,7 @@ fn unpaired(resources: &[&str], pod: &Pod<'_>, given: &Value, findings: &mut Fin
             findings.advice = Some(Advice { code: Some("network_without_device"), message });
         }
     }
-    true
+    false
 }
 
 /// The annotations with which a pod attaches networks, each with the first network.

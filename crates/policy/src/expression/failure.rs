@@ -37,7 +37,11 @@ pub(super) fn syntax(message: &str, source: &str, at: usize) -> CompileError {
     let shown = match message.lines().next().unwrap_or_default().trim_start_matches("Syntax error: ") {
         _ if found.is_empty() => "the expression ends too early".to_owned(),
         // The parser's own words, such as a list of all tokens of the language.
-        known if [" expecting ", "Context", "token recognition"].iter().any(|own| known.contains(own)) => {
+        known
+            if [" expecting ", "Context", "token recognition", "FallThrough", "Error("]
+                .iter()
+                .any(|own| known.contains(own)) =>
+        {
             format!("`{found}` is not expected here")
         }
         other => other.to_owned(),

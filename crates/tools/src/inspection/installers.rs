@@ -1,4 +1,4 @@
-//! Compares parameters with the releases that DaemonSets install on the nodes.
+//! Compares parameters with the releases that `DaemonSets` install on the nodes.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -69,7 +69,7 @@ fn value<'p>(policy: &'p Policy, installer: &Installer) -> Option<&'p str> {
     }
 }
 
-/// The images of a DaemonSet: the last part of each name, and the tag.
+/// The images of a `DaemonSet`: the last part of each name, and the tag.
 fn images(set: &Value) -> impl Iterator<Item = (&str, &str)> {
     let spec = &set["spec"]["template"]["spec"];
     let containers = list(spec, "initContainers").chain(list(spec, "containers"));
