@@ -72,8 +72,6 @@ pub(crate) enum Purpose {
     Injection,
     /// An injection that records everything in the file of the policy.
     Record,
-    /// To see which rules apply.
-    Conditions,
 }
 
 impl Purpose {
@@ -132,7 +130,7 @@ impl PodAnalysis {
         let claims = claims::claims(pod, &policy.devices, context);
         let mut containers = containers::containers(pod, &claims, &policy.devices, context)?;
         for container in &mut containers {
-            container.read(&policy, purpose, pod, context.work.as_ref());
+            container.read(&policy, pod, context.work.as_ref());
         }
         let namespace = namespace_of(&pod["metadata"], context).to_owned();
         let mut analysis = Self {
@@ -176,13 +174,8 @@ impl PodAnalysis {
     }
 
     /// Analyzes the pod in its current state, by the policy for the same nodes.
-    pub(super) fn again(
-        &self,
-        policy: &Policy,
-        pod: &Value,
-        context: &PodContext,
-        purpose: Purpose,
-    ) -> Result<Self, Reason> {
+    pub(super) fn again(&self, policy: &Policy, pod: &Value, context: &PodContext) -> Result<Self, Reason> {
+        let purpose = self.purpose;
         let (nodes, mut resolved) = resolve(policy, pod, context, purpose == Purpose::Record)?;
         if let Some(values) = self.other.and_then(|at| resolved.others.get(at)) {
             resolved = with_values(policy, values, &nodes, context, purpose)?;
@@ -204,7 +197,7 @@ impl PodAnalysis {
         if !self.policy.reads("pod") {
             return;
         }
-        let reads = &self.policy.reads_for(self.purpose == Purpose::Conditions).pod;
+        let reads = &self.policy.parts_read.pod;
         self.pod = part_of(pod, reads, &Shape::Object(schema::pod()), self.work.as_ref());
         // A pod without it is malformed, which other code reports.
         if self.pod["spec"].is_null() {

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use fabric_policy::interpolation::text_of;
 use fabric_policy::matcher::Selection;
-use fabric_policy::{NoteKind, OnConflict, PodContext, Policy, ResolvedPolicy, SelectedLabel};
+use fabric_policy::{NoteKind, OnConflict, PodContext, Policy, ResolvedPolicy, SecondRun, SelectedLabel};
 use fabric_yaml::pointer::field_path;
 
 use super::analysis::{PodAnalysis, Purpose, with_values, written_claims};
@@ -62,10 +62,13 @@ fn inject_by(
     let of_merge = log.warnings.len();
     merge(rules, pod, policy.stamp(), context, log)?;
     let may_pass = log.may_pass || log.warnings.iter().any(|warning| warning.kind.may_pass());
-    if may_pass || analysis.policy.own_writes.are_read(rules.applied()) {
-        let by_conditions = !may_pass && analysis.policy.own_writes.are_read_by_conditions_only();
-        let before = by_conditions.then_some(rules);
-        settle(policy, (analysis, before), pod, of_merge, context, log)?;
+    match if may_pass { SecondRun::Everything } else { analysis.policy.second_runs.after(rules.applied()) } {
+        SecondRun::Nothing => {}
+        // A trace has the values, too.
+        SecondRun::Conditions if log.trace.is_none() => {
+            inject_until_unchanged(policy, (analysis, Some(rules)), pod, of_merge, context, log)?;
+        }
+        _ => inject_until_unchanged(policy, (analysis, None), pod, of_merge, context, log)?,
     }
     if nodes == Decided::Now {
         fitting_nodes::warn_of_requests(analysis, pod, log);
@@ -124,7 +127,7 @@ pub(super) fn undecided(
 /// Injects the pod in its current state until that changes nothing: an expression may read an added value, and a later
 /// rule may have removed an obstacle to a value. A pod that changes each time is refused. `of_merge` is the index of
 /// the first warning of the merge. The rules of the first injection change nothing if no other rules apply now.
-fn settle(
+fn inject_until_unchanged(
     policy: &Policy,
     first: (&PodAnalysis, Option<&Rules<'_>>),
     pod: &mut Value,
@@ -152,14 +155,14 @@ fn inject_again(
     context: &PodContext,
     log: &mut ChangeLog,
 ) -> Result<Option<String>, Stop> {
-    if let Some(before) = before.filter(|_| first.purpose == Purpose::Injection)
-        && no_others_apply(policy, (first, before), pod, context)?
-    {
-        return Ok(None);
-    }
-    let mut analysis = first.again(policy, pod, context, first.purpose)?;
+    let mut analysis = first.again(policy, pod, context)?;
     if analysis.policy.values != first.policy.values {
         return Err(Stop::Refuse(Reason::NotIdempotent { path: "/spec/nodeSelector".to_owned() }));
+    }
+    if let Some(before) = before
+        && no_others_apply(&analysis, before, pod, context)?
+    {
+        return Ok(None);
     }
     context.count_input();
     let (unchanged, writes) = (pod.clone(), log.writes);
@@ -191,19 +194,16 @@ fn inject_again(
 
 /// Returns whether the rules that apply now are among those of the first injection.
 fn no_others_apply(
-    policy: &Policy,
-    (first, before): (&PodAnalysis, &Rules<'_>),
+    analysis: &PodAnalysis,
+    before: &Rules<'_>,
     pod: &Value,
     context: &PodContext,
 ) -> Result<bool, Stop> {
-    let analysis = first.again(policy, pod, context, Purpose::Conditions)?;
-    if analysis.policy.values != first.policy.values
-        || rule_that_joins_host(&analysis, pod, context)?.is_some()
-    {
+    if rule_that_joins_host(analysis, pod, context)?.is_some() {
         return Ok(false);
     }
-    let scope = Scope::of_pod(&analysis);
-    let mut rules = Rules::of(&analysis, &scope);
+    let scope = Scope::of_pod(analysis);
+    let mut rules = Rules::of(analysis, &scope);
     rules.evaluate(pod, context, None)?;
     Ok(rules.are_among(before))
 }

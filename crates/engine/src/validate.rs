@@ -92,7 +92,7 @@ fn try_sample(policy: &Policy, what: &str, pod: Value, context: &PodContext) -> 
         Ok(None) => return Ok(()),
         Err(reason) => return refused(policy, what, reason),
     };
-    let reads_own_writes = analysis.policy.own_writes.are_ever_read();
+    let reads_own_writes = analysis.policy.second_runs.any();
     let is_taken = |pod: &Value| policy.definition().matcher.test(pod, context) == Match::Yes;
     let was_taken = is_taken(&pod);
     let first = inject(policy, analysis, pod, context, None, ChangeLog::of(context));

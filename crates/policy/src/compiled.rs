@@ -6,15 +6,16 @@
 mod added_names;
 mod devices;
 mod known_nodes;
-mod own_writes;
 mod parameter_values;
+mod places;
 mod resolved;
+mod second_run;
 
 pub use devices::Devices;
 pub(crate) use known_nodes::KnownNodes;
-pub use own_writes::choice_reads_writes;
 pub(crate) use parameter_values::ParameterValues;
 pub use resolved::{Condition, FoldedPolicy, ResolvedPolicy};
+pub use second_run::{SecondRun, choice_reads_writes};
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;

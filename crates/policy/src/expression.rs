@@ -311,15 +311,10 @@ mod tests {
 
     #[test]
     fn what_is_read_of_the_pod_is_known_path_by_path() {
-        let step = |step: &Step| match step {
-            Step::Field(name) => name.clone(),
-            Step::Every => "*".to_owned(),
-            Step::Exists => ".".to_owned(),
-        };
         let paths = |source: &str| match Expression::compile(source).unwrap().reads_of_pod() {
             ReadSet::Paths(paths) => paths
                 .iter()
-                .map(|path| path.iter().map(step).collect::<Vec<_>>().join("/"))
+                .map(|path| path.iter().map(Step::token).collect::<Vec<_>>().join("/"))
                 .collect::<Vec<_>>(),
             ReadSet::Whole => vec!["*".to_owned()],
         };

@@ -36,7 +36,7 @@ pub mod work;
 
 pub use compiled::Policy;
 pub use compiled::{Condition, Devices, FoldCache, FoldedPolicy, ResolvedPolicy};
-pub use compiled::{choice_reads_writes, fold_cache};
+pub use compiled::{SecondRun, choice_reads_writes, fold_cache};
 pub use definition::{About, Containers, Effect, PolicyCheck, Rule, VALUE};
 pub use definition::{Definition, OnConflict};
 pub use file::{OtherKind, PolicyFile, composed_text, definitions};

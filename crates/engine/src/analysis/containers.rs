@@ -14,7 +14,7 @@ use fabric_policy::{Devices, PodContext, ResolvedPolicy};
 
 use super::claims::GpuClaims;
 use super::completed::part_of;
-use super::{LISTS, Purpose, count_steps};
+use super::{LISTS, count_steps};
 use crate::record::{Reason, malformed};
 
 /// One container or init container.
@@ -42,18 +42,11 @@ impl Container {
     }
 
     /// Reads the fields of the container that the expressions of a policy use.
-    pub(super) fn read(
-        &mut self,
-        policy: &ResolvedPolicy,
-        purpose: Purpose,
-        pod: &Value,
-        work: Option<&Work>,
-    ) {
+    pub(super) fn read(&mut self, policy: &ResolvedPolicy, pod: &Value, work: Option<&Work>) {
         let container = &pod["spec"][self.list][self.index];
         if policy.reads("container") {
             let shape = Shape::Object(schema::container());
-            let reads = policy.reads_for(purpose == Purpose::Conditions);
-            self.read = part_of(container, &reads.container, &shape, work);
+            self.read = part_of(container, &policy.parts_read.container, &shape, work);
         }
         if policy.reads("gpuCounts") {
             self.counts = gpu_counts(container, self.claimed, &policy.devices);

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::devices::Devices;
-use super::own_writes::OwnWrites;
 use super::parameter_values::{Note, ParameterValues, bound, has_row};
+use super::second_run::SecondRuns;
 use crate::definition::{Definition, PolicyCheck, Rule, SettingsFile};
 use crate::expression::{Bindings, ReadSet};
 use crate::interpolation::{EvaluationError, Fault, Interpolation, Phase, names_in};
@@ -76,26 +76,24 @@ pub struct FoldedPolicy {
     pub condition: Condition,
     /// The parameters on which `match.when` depends.
     pub parameters_of_condition: BTreeSet<String>,
-    pub own_writes: OwnWrites,
+    pub second_runs: SecondRuns,
     pub devices: Devices,
     /// True if the policy has entries of `devices.add`, whether or not they can apply.
     pub adds_devices: bool,
     /// The names that expressions read.
     reads: BTreeSet<String>,
     /// The parts of the pod and its containers that expressions read.
-    reads_of_all: ReadsOf,
-    /// The parts of them that the conditions of rules read.
-    reads_of_conditions: ReadsOf,
+    pub parts_read: PartsRead,
 }
 
 /// The parts of the pod, and of its containers, that expressions read.
 #[derive(Debug, Default)]
-pub struct ReadsOf {
+pub struct PartsRead {
     pub pod: ReadSet,
     pub container: ReadSet,
 }
 
-impl ReadsOf {
+impl PartsRead {
     fn add(&mut self, text: &Interpolation) {
         for expression in text.expressions() {
             self.pod.extend(expression.reads_of_pod());
@@ -121,7 +119,9 @@ impl FoldedPolicy {
     ) -> Result<Self, Vec<EvaluationError>> {
         let mut policy = Self::folded(definition, values, selection, work)?;
         policy.drop_unread_variables();
-        policy.collect_reads();
+        let mut read = PartsRead::default();
+        policy.texts(&mut |text| read.add(text));
+        policy.parts_read = read;
         Ok(policy)
     }
 
@@ -137,8 +137,10 @@ impl FoldedPolicy {
         policy.rules.clone_from(&definition.rules);
         policy.checks.clone_from(&definition.checks);
         policy.files.clone_from(&definition.files);
-        policy.collect_reads();
-        definition.texts(&mut |text| policy.reads_of_all.add(text));
+        let mut read = PartsRead::default();
+        definition.texts(&mut |text| read.add(text));
+        policy.texts(&mut |text| read.add(text));
+        policy.parts_read = read;
         Ok(policy)
     }
 
@@ -168,12 +170,11 @@ impl FoldedPolicy {
             files: Vec::new(),
             condition: Condition::Fixed(true),
             parameters_of_condition: BTreeSet::new(),
-            own_writes: OwnWrites::default(),
+            second_runs: SecondRuns::default(),
             devices: Devices::default(),
             adds_devices: definition.adds_devices(),
             reads: BTreeSet::new(),
-            reads_of_all: ReadsOf::default(),
-            reads_of_conditions: ReadsOf::default(),
+            parts_read: PartsRead::default(),
         };
         let one = |error| vec![error];
         policy.bind_templates(definition, values).map_err(one)?;
@@ -185,7 +186,7 @@ impl FoldedPolicy {
         }
         policy.devices = policy.devices(definition).map_err(one)?;
         let variables: Vec<_> = policy.variables().collect();
-        policy.own_writes = OwnWrites::of(&policy.rules, &variables, &policy.files, &policy.devices);
+        policy.second_runs = SecondRuns::of(&policy.rules, &variables, &policy.files, &policy.devices);
         policy.fold_checks(definition).map_err(one)?;
         policy.fold_condition(definition).map_err(one)?;
         // Each pod counts its own work.
@@ -255,38 +256,6 @@ impl FoldedPolicy {
     /// Returns whether an expression reads this name.
     pub fn reads(&self, name: &str) -> bool {
         self.reads.contains(name)
-    }
-
-    /// The parts of the pod that all expressions read, or only the conditions of rules.
-    pub fn reads_for(&self, conditions: bool) -> &ReadsOf {
-        if conditions { &self.reads_of_conditions } else { &self.reads_of_all }
-    }
-
-    fn collect_reads(&mut self) {
-        let (mut all, mut of_conditions) = (ReadsOf::default(), ReadsOf::default());
-        self.texts(&mut |text| all.add(text));
-        let mut names = BTreeSet::new();
-        for text in self.rules.iter().flat_map(|rule| rule.when.iter().chain(rule.containers.condition())) {
-            names.extend(names_in(text));
-            of_conditions.add(text);
-        }
-        for rule in &self.rules {
-            rule.pod.host_network().iter().for_each(|template| {
-                template.texts(&mut |text| {
-                    names.extend(names_in(text));
-                    of_conditions.add(text);
-                });
-            });
-        }
-        for variable in self.variables().rev() {
-            if names.contains(&variable.name) {
-                variable.value.texts(&mut |text| {
-                    names.extend(names_in(text));
-                    of_conditions.add(text);
-                });
-            }
-        }
-        (self.reads_of_all, self.reads_of_conditions) = (all, of_conditions);
     }
 
     /// Calls `visit` with every variable that depends on the pod.

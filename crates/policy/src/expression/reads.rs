@@ -28,6 +28,17 @@ pub enum Step {
     Exists,
 }
 
+impl Step {
+    /// The name of the field, `*` for every entry, or `.`.
+    pub(crate) fn token(&self) -> &str {
+        match self {
+            Self::Field(name) => name,
+            Self::Every => "*",
+            Self::Exists => ".",
+        }
+    }
+}
+
 impl Default for ReadSet {
     fn default() -> Self {
         Self::Paths(BTreeSet::new())
