@@ -305,6 +305,10 @@ fn networks_and_claims_by_hand_are_compared() {
         let manifest = pod(annotations, limits, "").replace(", claims: [{name: nics}]", "");
         assert_eq!(compared(&[], &manifest), wanted, "{annotations} {limits}");
     }
+    // A policy injects this machine, which has no devices, for NVLink.
+    let without = pod(&asks(), ", nvidia.com/mlnxnics: 8", "").replace(", claims: [{name: nics}]", "");
+    let without = without.replace("BM.GPU.H100.8", "BM.GPU.GB200.4").replace("gpu: 8", "gpu: 4");
+    assert_eq!(compared(&[], &without), "requested_by_hand");
     let node = json!({"kind": "Node", "apiVersion": "v1", "metadata": {"name": "n",
         "labels": {"node.kubernetes.io/instance-type": "BM.GPU.H100.8"}}, "status": {"capacity": {"nvidia.com/gpu": "8"},
         "conditions": [{"type": "Ready", "status": "True"}]}});

@@ -159,7 +159,10 @@ async fn a_pod_that_asks_for_the_fabric_and_does_not_get_it_is_told_why() {
     let server = Server::lab();
     let no_gpus = pod_with("/spec/containers/0/resources", json!({}));
     let response = server.review(&review_of(&no_gpus)).await;
-    assert_unchanged(&response, &["left alone: no container requests `nvidia.com/gpu`"]);
+    assert_unchanged(
+        &response,
+        &["left alone: no container requests GPUs, as with `nvidia.com/gpu` or a claim"],
+    );
     for value in [json!("true"), json!(true), json!(""), json!(1)] {
         let near = pod_with("/metadata/annotations", json!({TRIGGER: value}));
         let response = server.review(&review_of(&near)).await;

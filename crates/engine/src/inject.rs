@@ -268,12 +268,8 @@ fn no_rule_applies(policy: &Policy, analysis: &PodAnalysis, pod: &Value) -> Stop
     if analysis.has_gpus() {
         return Stop::Skip(Reason::NoRuleApplies);
     }
-    let devices = &analysis.policy.devices;
-    let known = || devices.gpu_claims.with_devices().take(32).map(|known| &known.pattern);
-    let names: Vec<String> = known().map(ToString::to_string).collect();
-    let is_special = |name: &&String| known().any(|other| other.to_string() != **name && other.matches(name));
-    let claims = names.iter().filter(|name| !is_special(name)).take(4).cloned().collect();
-    Stop::Leave(Reason::NoGpuContainer { resources: devices.gpu_resources.clone(), claims })
+    let resource = analysis.policy.devices.gpu_resources.first().cloned().unwrap_or_default();
+    Stop::Leave(Reason::NoGpuContainer { resource })
 }
 
 /// Reports the sources of the parameter values on which an applied rule depends, and with it the choice of the policy.

@@ -145,13 +145,9 @@ fn undecided<'p>(
             Err(reason) => return by_reason(policy, reason),
         }
     }
-    let mut resources: Vec<String> = Vec::new();
-    for name in policies.iter().flat_map(|policy| policy.definition().gpu_resources()) {
-        if !resources.contains(name) {
-            resources.push(name.clone());
-        }
-    }
-    Decision::LeaveAlone(policies, Reason::NoGpuContainer { resources, claims: Vec::new() })
+    let mut resources = policies.iter().flat_map(|policy| policy.definition().gpu_resources());
+    let resource = resources.next().cloned().unwrap_or_default();
+    Decision::LeaveAlone(policies, Reason::NoGpuContainer { resource })
 }
 
 /// Returns whether the pod is for Windows, or is a Windows host process.

@@ -36,9 +36,8 @@ pub enum Reason {
     WindowsPod,
     /// No container requests a GPU, and no rule applies to pods without GPUs.
     NoGpuContainer {
-        resources: Vec<String>,
-        /// The names of claims that bring GPUs.
-        claims: Vec<String>,
+        /// The first resource of GPUs of the policy.
+        resource: String,
     },
     /// The pod has everything that the policy would add.
     NothingToAdd,
@@ -149,14 +148,8 @@ impl fmt::Display for Reason {
             Self::OptedOut { key, value } => write!(f, "the annotation `{key}: {value}` opts the pod out"),
             Self::MirrorPod => write!(f, "the pod is the kubelet's copy of a static pod"),
             Self::WindowsPod => write!(f, "the pod runs on Windows"),
-            Self::NoGpuContainer { resources, claims } => {
-                let resources = resources.iter().map(|name| format!("`{name}`"));
-                let claims = claims.iter().map(|name| format!("a claim `{name}`"));
-                write!(
-                    f,
-                    "no container requests {}",
-                    resources.chain(claims).collect::<Vec<_>>().join(" or ")
-                )
+            Self::NoGpuContainer { resource } => {
+                write!(f, "no container requests GPUs, as with `{resource}` or a claim")
             }
             Self::NothingToAdd => write!(f, "the pod already has everything that the policy would add"),
             Self::NodesUnknown

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::analysis::{LISTS, claims_of_pod};
 use crate::policy_set::PolicySet;
-use crate::{Mutation, Outcome, WarningKind, requests};
+use crate::{Mutation, Outcome, Reason, WarningKind, requests};
 
 use super::by_hand::{has_fabric, is_adapter, requests_device};
 use super::kinds;
@@ -36,16 +36,18 @@ pub(super) fn check(policies: &PolicySet, resources: &[&str], pod: &Pod<'_>, fin
     if given.warnings.iter().any(|warning| ASSUMED.contains(&warning.code())) {
         return;
     }
-    let has_none = given.without_fabric() == Some(NO_FABRIC);
-    match &given.outcome {
-        Outcome::Mutated(mutated) => {
-            let is_slot = unpaired(resources, pod, &mutated.pod, findings);
-            if !is_slot {
-                compare(resources, pod, &requests(&mutated.pod), has_none, findings);
-            }
-        }
-        Outcome::Skipped { .. } if has_none => compare(resources, pod, &Value::Null, true, findings),
-        _ => {}
+    let has_none = given.without_fabric() == Some(NO_FABRIC)
+        || given.warnings.iter().any(|warning| warning.code() == NO_FABRIC);
+    let given = match &given.outcome {
+        Outcome::Mutated(mutated) => &mutated.pod,
+        // A pod of the result, whose machines have no devices.
+        Outcome::Unchanged { pod, reason: Reason::NothingToAdd } => pod,
+        Outcome::Skipped { .. } if has_none => &Value::Null,
+        _ => return,
+    };
+    let is_slot = unpaired(resources, pod, given, findings);
+    if !is_slot {
+        compare(resources, pod, &requests(given), has_none, findings);
     }
 }
 
