@@ -62,13 +62,12 @@ fn inject_by(
     let of_merge = log.warnings.len();
     merge(rules, pod, policy.stamp(), context, log)?;
     let may_pass = log.may_pass || log.warnings.iter().any(|warning| warning.kind.may_pass());
-    match if may_pass { SecondRun::Everything } else { analysis.policy.second_runs.after(rules.applied()) } {
-        SecondRun::Nothing => {}
+    let again =
+        if may_pass { SecondRun::Everything } else { analysis.policy.second_runs.after(rules.applied()) };
+    if again != SecondRun::Nothing {
         // A trace has the values, too.
-        SecondRun::Conditions if log.trace.is_none() => {
-            inject_until_unchanged(policy, (analysis, Some(rules)), pod, of_merge, context, log)?;
-        }
-        _ => inject_until_unchanged(policy, (analysis, None), pod, of_merge, context, log)?,
+        let before = (again == SecondRun::Conditions && log.trace.is_none()).then_some(rules);
+        inject_until_unchanged(policy, (analysis, before), pod, of_merge, context, log)?;
     }
     if nodes == Decided::Now {
         fitting_nodes::warn_of_requests(analysis, pod, log);

@@ -115,7 +115,7 @@ fn unpaired(resources: &[&str], pod: &Pod<'_>, given: &Value, findings: &mut Fin
             "attach the network of `{device}` in `{place}` (a policy would attach `{network}`): without it, NCCL does not \
              reach the other pods with this device"
         );
-        let NearMiss { pointer, .. } = near_miss(pod, device, String::new());
+        let pointer = place_of_request(pod, device);
         findings.near_misses.push(NearMiss { code: "device_without_network", pointer, message });
     } else if !requests_device(resources, pod.value) && has_no_advice(findings) {
         let name = network.rsplit('/').next().unwrap_or(network);
@@ -195,14 +195,18 @@ fn without_fabric(resources: &[&str], pod: &Value) -> Value {
 }
 
 fn near_miss(pod: &Pod<'_>, resource: &str, message: String) -> NearMiss {
+    NearMiss { code: "requested_by_hand", pointer: place_of_request(pod, resource), message }
+}
+
+/// JSON Pointer to the first limit of a resource; to the pod, if it has none.
+fn place_of_request(pod: &Pod<'_>, resource: &str) -> String {
     let has = |list: &&str| {
         let containers = pod.value["spec"][list].as_array().into_iter().flatten();
         containers.into_iter().position(|one| !one["resources"]["limits"][resource].is_null())
     };
     let place = LISTS.iter().find_map(|list| Some((*list, has(list)?)));
-    let pointer = place.map_or_else(
+    place.map_or_else(
         || pod.pointer.to_owned(),
         |(list, at)| pod.pointer_to(&["spec", list, &at.to_string(), "resources", "limits", resource]),
-    );
-    NearMiss { code: "requested_by_hand", pointer, message }
+    )
 }

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use fabric_policy::{Override, Policy};
-use fabric_yaml::{counted, read_value};
+use fabric_yaml::read_value;
 
 use super::{Found, Seen, list, name, ok, text, unread, warn};
 
@@ -31,12 +31,10 @@ pub(super) fn releases(seen: &Seen<'_>) -> Found {
     }
     let sets = seen.facts.daemon_sets.as_ref().map_err(unread)?;
     let installed = list(sets, "items").flat_map(|set| images(set).map(move |image| (set, image)));
-    let (mut same, mut others) = (0, Vec::new());
+    let mut others = Vec::new();
     for (set, (image, tag)) in installed {
         for (Installer { parameter, .. }, value) in named.iter().filter(|(one, _)| one.image == image) {
-            if *value == tag {
-                same += 1;
-            } else {
+            if *value != tag {
                 let place = format!("{}/{}", text(&set["metadata"], "namespace"), name(set));
                 let difference =
                     format!("`{parameter}` is `{value}`, and the DaemonSet `{place}` installs `{tag}`");
@@ -45,14 +43,15 @@ pub(super) fn releases(seen: &Seen<'_>) -> Found {
         }
     }
     match others.first() {
-        None => ok(format!("{} as their parameters", counted(same, "DaemonSet installs the release"))),
+        None => ok("no DaemonSet installs another release than its parameter names"),
         Some((_, parameter, tag)) => {
             let seen =
                 others.iter().map(|(difference, ..)| difference.as_str()).collect::<Vec<_>>().join("; ");
             warn(
                 seen,
                 format!(
-                    "set `{parameter}` to `{tag}`, or update the DaemonSet: NCCL falls back to TCP, or fails, if they do not belong together"
+                    "set `{parameter}` to `{tag}`, or update the DaemonSet: if they do not belong together, NCCL fails or \
+                     uses TCP"
                 ),
             )
         }
