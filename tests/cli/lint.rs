@@ -323,7 +323,11 @@ fn networks_and_claims_by_hand_are_compared() {
              {{requests: [{{name: a, exactly: {{deviceClassName: {class}, count: {count}}}}}]}}}}}}\n"
         )
     };
-    let one = pod("", "", "  resourceClaims: [{name: nics, resourceClaimTemplateName: t}]\n");
+    // Another claim of the pod has as many as there are.
+    let claims =
+        "[{name: other, resourceClaimTemplateName: other}, {name: nics, resourceClaimTemplateName: t}]";
+    let one = pod("", "", &format!("  resourceClaims: {claims}\n"))
+        + &claim("dra.net", 1).replace("name: t}", "name: other}");
     for (driver, class, count, wanted) in [
         ("dra.net", "dra.net", 3, "requested_by_hand"),
         ("dra.net", "dra.net", 2, ""),

@@ -1,5 +1,7 @@
 //! Compares the devices that a pod requests by hand with those of the machines that it selects, by trying it without them.
 
+use std::collections::HashMap;
+
 use serde_json::Value;
 
 use crate::analysis::{LISTS, claims_of_pod};
@@ -144,24 +146,38 @@ fn networks(pod: &Value) -> impl Iterator<Item = (&str, &str)> {
 fn claim_without_node(pod: &Pod<'_>) -> Option<NearMiss> {
     let nodes = pod.context.nodes.as_ref()?;
     let claims = claims_of_pod(pod.value, pod.context);
-    let mut requests = claims.iter().flat_map(|claim| claim.requests.iter().map(move |one| (claim, one)));
-    let (claim, driver, count) = requests.find_map(|(claim, request)| {
-        let offers = |driver: &&String| nodes.iter().any(|node| node.devices_of(driver) > 0);
-        Some((claim, request.classes.iter().find(offers)?, request.count?))
-    })?;
     let fit = nodes.candidates(pod.value, &|_| false, pod.context.work.as_ref());
-    let most = fit.iter().map(|node| node.devices_of(driver)).max()?;
-    let place = pod.pointer_to(&["spec", "resourceClaims"]);
-    (count > most).then(|| {
-        let message = format!(
-            "select other nodes, or change the claim `{}` in `{}`: it requests {count} devices of the driver `{driver}`, \
-             and the nodes that the pod fits have at most {most}, so that it stays pending",
-            claim.name,
-            pod.path(&place)
-        );
-        NearMiss { code: "requested_by_hand", pointer: place, message }
-    })
+    let most_of = |driver: &str| {
+        let is_offered = nodes.iter().any(|node| node.devices_of(driver) > 0);
+        fit.iter().map(|node| node.devices_of(driver)).max().filter(|_| is_offered)
+    };
+    let mut known: HashMap<&str, Option<i64>> = HashMap::new();
+    for (claim, request) in claims.iter().flat_map(|claim| claim.requests.iter().map(move |one| (claim, one)))
+    {
+        for driver in &request.classes {
+            if !known.contains_key(driver.as_str()) && !pod.goes_on(STEPS_OF_NODE * nodes.len()) {
+                return None;
+            }
+            let most = *known.entry(driver).or_insert_with(|| most_of(driver));
+            if let (Some(count), Some(most)) = (request.count, most)
+                && count > most
+            {
+                let place = pod.pointer_to(&["spec", "resourceClaims"]);
+                let message = format!(
+                    "select other nodes, or change the claim `{}` in `{}`: it requests {count} devices of the driver \
+                     `{driver}`, and the nodes that the pod fits have at most {most}, so that it stays pending",
+                    claim.name,
+                    pod.path(&place)
+                );
+                return Some(NearMiss { code: "requested_by_hand", pointer: place, message });
+            }
+        }
+    }
+    None
 }
+
+/// The steps to look for the devices of a driver on a node.
+const STEPS_OF_NODE: usize = 4;
 
 /// Warnings about values that no table and no nodes gave.
 const ASSUMED: &[&str] =
