@@ -320,10 +320,11 @@ impl Parameter {
                 return Ok(());
             }
             let least = self.minimum.as_ref().and_then(Value::as_u64).unwrap_or_default();
-            let wanted = self
-                .maximum
-                .as_ref()
-                .map_or_else(|| format!("at least {least}"), |most| format!("{least} to {most}"));
+            let wanted = match &self.maximum {
+                None => format!("at least {least}"),
+                Some(most) if *most == least => least.to_string(),
+                Some(most) => format!("{least} to {most}"),
+            };
             return Err(format!("`{name}` has {}, but must have {wanted}", counted(items.len(), "item")));
         }
         if let Some(minimum) = beyond(&self.minimum, Ordering::Less) {
