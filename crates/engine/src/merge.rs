@@ -1,8 +1,8 @@
 //! Merging the rules that apply into the pod.
 //!
 //! [`merge`] goes through the parts of the pod in order: claims, containers, containers that the policy adds, the rest
-//! of the pod, volumes. [`apply`](apply::apply) chooses the module for each kind of instruction. The applicable rules
-//! are chosen before, and the record keeps the changes.
+//! of the pod, volumes. [`object`] merges a tree of values, by the tables of a Pod. The applicable rules are chosen
+//! before, and the record keeps the changes.
 
 mod apply;
 mod container;
@@ -21,15 +21,15 @@ use serde_json::Value;
 
 use fabric_policy::definition::{Applied, Part, SettingsFile, applied};
 use fabric_policy::expression::{Bindings, Resolver};
-use fabric_policy::interpolation::EvaluationError;
-use fabric_policy::overlay::{Element, Instruction, NamedContainer, Place, Template};
+use fabric_policy::overlay::{Evaluation, NamedContainer, Place, Tree};
+use fabric_policy::schema::{self, Object};
 use fabric_policy::{PodContext, ResolvedPolicy, Rule};
 
 use super::analysis::PodAnalysis;
 use super::evaluate::{Row, Rules, Scope, go_on};
-use super::record::{Author, ChangeLog, ConditionOf, Cursor, Reason, ScopeOf, Stop};
+use super::record::{Author, ChangeLog, ConditionOf, Cursor, ScopeOf, Stop};
 
-use apply::apply_rule;
+use apply::object;
 pub(super) use messages::about_pod;
 use named_container::{Named, inject_named};
 use pod_state::PodFacts;
@@ -77,28 +77,53 @@ impl<'a> Injection<'a> {
         messages::about_containers(&self.analysis.policy, &self.rules.rows, pod, self.log)?;
         for rule in rules.applied() {
             for container in &rule.pod.containers {
-                let part = Part::named(container);
-                let instructions = &container.instructions;
-                let left = part.as_ref().map(|part| rule.left(part, instructions, &applied));
-                let named = Named {
-                    instructions: left.as_deref().unwrap_or(instructions),
-                    image: self.image(rule, container, part.as_ref(), &applied),
-                    container,
-                };
-                let mut merge = Merge::new(rule, &bindings, self.analysis, self.facts);
-                inject_named(&mut merge, &named, pod, self.log).map_err(|reason| explained(scope, reason))?;
+                self.named_container(rule, container, &bindings, &applied, pod)?;
             }
         }
         let injected = scope.of_injected(pod);
         let resolver = Resolver(&injected);
         let bindings = injected.bindings(&resolver);
         for rule in rules.applied() {
-            let left = rule.left(&Part::Pod, &rule.pod.instructions, &applied);
+            let left = rule.left(&Part::Pod, &rule.pod.fields, &applied);
             self.log.go_to_pod();
             note_given_way(rule, &Part::Pod, &applied, self.log);
             self.merge_into_pod(rule, &left, (&injected, &bindings), pod)?;
         }
         about_pod(&self.analysis.policy, &injected, self.log)
+    }
+
+    /// Merges a container that a rule names.
+    fn named_container(
+        &mut self,
+        rule: &'a Rule,
+        container: &'a NamedContainer,
+        bindings: &Bindings<'_, '_>,
+        applied: &Applied<'_>,
+        pod: &mut Value,
+    ) -> Result<(), Stop> {
+        let scope = self.rules.scope;
+        let value = |tree, field| {
+            let value = Evaluation::new(bindings, false).value_of(tree, schema::container(), field);
+            let value = value.map_err(|error| scope.explain(&format!("rule `{}`", rule.name), error))?;
+            Ok::<_, Stop>(value.and_then(Tree::into_value))
+        };
+        let Some(Value::String(name)) = value(&container.name, "name")? else {
+            self.log.go_to_pod();
+            self.log.written_by(|| Author::Rule(rule.name.clone()));
+            let name = container.name.source().unwrap_or_default();
+            self.log.left_out(&["spec", container.list], || format!("`{name}` is null"));
+            return Ok(());
+        };
+        let part = Part::named(container);
+        let left = part.as_ref().map(|part| rule.left(part, &container.fields, applied));
+        let fields = left.as_deref().unwrap_or(&container.fields);
+        let image = self.image(rule, container, part.as_ref(), applied);
+        let image = image.map_or(Ok(None), |image| value(image, "image"))?;
+        let named = Named { list: container.list, name: &name, image };
+        let mut merge = Merge::new(rule, self.analysis, self.facts);
+        inject_named(&mut merge, named, pod, self.log, |log| {
+            evaluated(rule, fields, schema::container(), (scope, bindings), log)
+        })
     }
 
     /// The image of a container that a rule names: that of an extension's rule, if one that applies also sets it.
@@ -108,7 +133,7 @@ impl<'a> Injection<'a> {
         container: &'a NamedContainer,
         part: Option<&Part>,
         applied: &Applied<'_>,
-    ) -> Option<&'a Template> {
+    ) -> Option<&'a Tree> {
         let is_image = |place: &Place| place.path == ["image"] && place.name.is_none();
         let setter = part.and_then(|part| {
             let (_, setter) = rule.given_way(part, applied).find(|(place, _)| is_image(place))?;
@@ -126,39 +151,39 @@ impl<'a> Injection<'a> {
                 .filter(|(place, _)| place.path == ["spec", "volumes"])
                 .filter_map(|(place, _)| place.name.as_deref())
                 .collect();
-            let is_left =
-                |volume: &&Element| volume.0.literal("name").is_none_or(|name| !left_out.contains(name));
+            let is_left = |volume: &&Tree| volume.literal("name").is_none_or(|name| !left_out.contains(name));
+            let mut evaluation = Evaluation::new(bindings, self.log.trace.is_some());
             for volume in rule.pod.volumes.iter().filter(is_left) {
                 let failed = |error| self.rules.scope.explain(&format!("rule `{}`", rule.name), error);
-                if let Some(value) = volume.build(bindings).map_err(failed)? {
+                if let Some(value) = evaluation.volume(volume).map_err(failed)?.and_then(Tree::into_value) {
                     self.facts.volumes.declare(&rule.name, value);
-                } else {
-                    let merge = Merge::new(rule, bindings, self.analysis, self.facts);
-                    self.log.go_to_pod();
-                    self.log.written_by(|| Author::Rule(rule.name.clone()));
-                    merge.note_null(self.log, &["spec", "volumes"], Some("name"), &volume.0);
                 }
             }
+            self.log.go_to_pod();
+            self.log.written_by(|| Author::Rule(rule.name.clone()));
+            self.log.note_left_out(evaluation.left_out());
         }
         Ok(())
     }
 
-    /// Merges instructions of a rule into the pod outside of its containers.
+    /// Merges a tree of a rule into the pod outside of its containers.
     fn merge_into_pod(
         &mut self,
         rule: &Rule,
-        instructions: &[Instruction],
-        (scope, bindings): (&Scope<'_>, &Bindings<'_, '_>),
+        tree: &Tree,
+        at: (&Scope<'_>, &Bindings<'_, '_>),
         pod: &mut Value,
     ) -> Result<(), Stop> {
-        if instructions.is_empty() {
+        if tree.is_empty() {
             return Ok(());
         }
         self.log.takes(self.facts.annotation_bytes);
         self.facts.note_outside(pod);
-        let mut merge = Merge::new(rule, bindings, self.analysis, self.facts);
-        apply_rule(&mut merge, &mut Cursor::pod(pod, self.log)?, instructions)
-            .map_err(|reason| explained(scope, reason))
+        let mut cursor = Cursor::pod(pod, self.log)?;
+        cursor.written_by_rule(&rule.name);
+        let fields = evaluated(rule, tree, schema::pod(), at, cursor.log())?;
+        let mut merge = Merge::new(rule, self.analysis, self.facts);
+        Ok(object(&mut merge, &mut cursor, fields.into_entries(), schema::pod())?)
     }
 
     fn containers(&mut self, pod: &mut Value) -> Result<(), Stop> {
@@ -182,17 +207,35 @@ impl<'a> Injection<'a> {
         for rule in self.rules.selecting(row) {
             let left = rule.left(&Part::Container, &rule.container, &applied);
             note_given_way(rule, &Part::Container, &applied, cursor.log());
-            let mut merge = Merge::new(rule, &bindings, self.analysis, self.facts);
-            apply_rule(&mut merge, &mut cursor, &left).map_err(|reason| explained(&row.scope, reason))?;
+            cursor.written_by_rule(&rule.name);
+            let at = (&row.scope, &bindings);
+            let fields = evaluated(rule, &left, schema::container(), at, cursor.log())?;
+            let mut merge = Merge::new(rule, self.analysis, self.facts);
+            object(&mut merge, &mut cursor, fields.into_entries(), schema::container())?;
         }
         for settings in settings.iter().filter(|_| row.container.gpus > 0) {
             self.log.written_by(|| Author::File(settings.path.clone()));
             let container = (row.container.list, row.container.index);
-            let of = SettingsOf { bindings: &bindings, analysis: self.analysis, container };
+            let of = SettingsOf { analysis: self.analysis, container };
             of.inject(settings, pod, self.facts, self.log)?;
         }
         Ok(())
     }
+}
+
+/// The tree of a rule with the values for this pod. The log, which is at the object, has what is left out.
+fn evaluated(
+    rule: &Rule,
+    tree: &Tree,
+    object: &'static Object,
+    (scope, bindings): (&Scope<'_>, &Bindings<'_, '_>),
+    log: &mut ChangeLog,
+) -> Result<Tree, Stop> {
+    let mut evaluation = Evaluation::new(bindings, log.trace.is_some());
+    let evaluated = evaluation.object(tree, object);
+    let evaluated = evaluated.map_err(|error| scope.explain(&format!("rule `{}`", rule.name), error))?;
+    log.note_left_out(evaluation.left_out());
+    Ok(evaluated.unwrap_or_default())
 }
 
 /// The settings of a policy whose `when` holds.
@@ -228,15 +271,5 @@ fn note_given_way(rule: &Rule, part: &Part, applied: &Applied<'_>, log: &mut Cha
     for (place, setter) in rule.given_way(part, applied) {
         let path: Vec<&str> = place.path.iter().copied().chain(place.name.as_deref()).collect();
         log.left_out(&path, || format!("rule `{setter}` sets it"));
-    }
-}
-
-/// A failure within an overlay, explained by the variable that it comes from.
-fn explained(scope: &Scope<'_>, reason: Reason) -> Stop {
-    match reason {
-        Reason::EvaluationFailed { place, expression, message, fault } => {
-            scope.explain(&place, EvaluationError { expression, message, fault: *fault })
-        }
-        other => other.into(),
     }
 }

@@ -8,7 +8,8 @@ mod expressions;
 mod overlap;
 mod values;
 
-use crate::definition::{Definition, Placed, Rule};
+use crate::definition::{Definition, Rule};
+use crate::overlay::Write;
 use crate::source::{Severity, SourceError};
 
 use expressions::scope::Scope;
@@ -42,7 +43,7 @@ pub fn warnings(definition: &Definition) -> Vec<SourceError> {
 }
 
 /// Every write of the rules, except for claims and volumes.
-fn writes(definition: &Definition) -> impl Iterator<Item = Placed<'_>> {
+fn writes(definition: &Definition) -> impl Iterator<Item = Write<'_>> {
     definition.rules.iter().flat_map(Rule::writes)
 }
 

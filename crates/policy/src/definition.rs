@@ -11,7 +11,7 @@ pub(crate) mod settings_files;
 
 pub use checks::{About, Effect, PolicyCheck, VALUE};
 pub(crate) use device_names::{ClaimNames, DeviceNames, Gpus, OwnDevices};
-pub use place::{At, Placed, entries, in_volume, keys, span_in_rule};
+pub use place::{At, entries, keys};
 pub use precedence::{Applied, GivesWay, Part, applied};
 pub use settings_files::{SettingsFile, includes};
 
@@ -25,7 +25,7 @@ use crate::from_nodes::{Fact, FromNodes};
 use crate::interpolation::{Interpolation, Names, names_in};
 use crate::keys::{ON_CONFLICT, meaning};
 use crate::matcher::Matcher;
-use crate::overlay::{Element, Instructions, PodOverlay, Write, Written, writes_of_rule};
+use crate::overlay::{PodOverlay, Tree, Write, writes_of_rule};
 use crate::parameter::{Parameter, Variable};
 use crate::source::{Diagnostic, SourceError, SourceFile, TOO_COSTLY};
 use crate::work::Ended;
@@ -128,7 +128,7 @@ pub struct Rule {
     pub when: Option<Interpolation>,
     pub containers: Containers,
     pub on_conflict: OnConflict,
-    pub container: Instructions,
+    pub container: Tree,
     pub pod: PodOverlay,
     /// Of an entry of `devices.add`.
     pub device: Option<AddsDevices>,
@@ -214,13 +214,10 @@ impl Definition {
 
     /// Returns whether a rule may add a toleration of taints with this key.
     pub fn tolerates(&self, taint: &str) -> bool {
-        let is_wanted = |write: &Write<'_>| match write.value {
-            Written::Entry(Element(entry)) => {
-                write.path == ["spec", "tolerations"] && entry.literal("key") == Some(taint)
-            }
-            _ => false,
+        let is_wanted = |write: Write<'_>| {
+            write.path == ["spec", "tolerations"] && write.value.literal("key") == Some(taint)
         };
-        self.rules.iter().any(|rule| writes_of_rule(&[], &rule.pod).any(|write| is_wanted(&write)))
+        self.rules.iter().flat_map(Rule::writes).any(is_wanted)
     }
 
     /// The parameters among these names, and those on which the variables among them depend.
@@ -293,12 +290,19 @@ impl Definition {
 impl Rule {
     /// The number of its values.
     pub(crate) fn size(&self) -> usize {
-        self.writes().count() + self.pod.volumes.len() + self.pod.claims.len()
+        let claims = usize::from(!self.pod.claims.is_empty());
+        self.writes().count() + self.pod.volumes.len() + claims
+    }
+
+    /// Every write except for claims and volumes.
+    pub(crate) fn writes(&self) -> impl Iterator<Item = Write<'_>> {
+        writes_of_rule(&self.container, &self.pod)
     }
 
     /// Calls `visit` with every interpolation of the rule.
     pub fn texts(&self, visit: &mut dyn FnMut(&Interpolation)) {
         self.when.iter().chain(self.containers.condition()).for_each(&mut *visit);
-        self.pod.texts_with(&self.container, visit);
+        self.container.texts(visit);
+        self.pod.texts(visit);
     }
 }

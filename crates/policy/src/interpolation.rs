@@ -186,6 +186,21 @@ impl Interpolation {
         }
     }
 
+    /// The text that it is with these parameters, if it reads nothing else.
+    pub(crate) fn with_parameters(
+        &self,
+        parameters: &Bindings<'_, '_>,
+        names: &Names,
+    ) -> Result<Self, EvaluationError> {
+        if matches!(self, Self::Literal(_)) || self.phase(names) != Phase::Fixed {
+            return Ok(self.clone());
+        }
+        Ok(match self.evaluate(parameters)? {
+            Value::String(value) => Self::Literal(value),
+            _ => self.clone(),
+        })
+    }
+
     /// Evaluates a condition.
     pub fn holds(&self, bindings: &Bindings<'_, '_>) -> Result<bool, EvaluationError> {
         let value = self.evaluate(bindings)?;

@@ -1,75 +1,85 @@
-//! Overlays: parts of a pod with expressions, compiled into instructions.
+//! The pieces of a Pod in a rule: trees, as their author wrote them.
 //!
-//! `compile` turns an overlay into [`Instruction`]s when a policy is loaded. Each instruction is one kind of change
-//! that the engine can make; a piece of an overlay for which there is no instruction is an error at its line.
+//! | to change | look at |
+//! |---|---|
+//! | how a tree is read from a policy, or from the value of an expression | `read` |
+//! | which trees fit the tables of a Pod, and the messages for the others | `check` |
+//! | what takes the place of an expression, and what `null` leaves out | [`evaluate`] |
+//! | which fields a tree writes | [`writes`] |
 
-mod build;
-mod compile;
+mod check;
 mod edit;
-mod fold;
-mod places;
+mod evaluate;
+mod read;
 mod scalars;
-mod source;
-mod template;
-mod values;
+mod texts;
 mod without;
 pub mod writes;
 
-pub use build::evaluate_key;
-pub use compile::{Compiler, compile_computed};
-pub use edit::{EntriesEdit, NetworksEdit};
-pub(crate) use fold::Fold;
-pub(crate) use places::{Wanted, is_list, is_object};
-pub use template::{Element, Template};
+pub use evaluate::{Evaluation, LeftOut};
+pub(crate) use read::{container, pod};
+pub(crate) use texts::{Wanted, is_list, is_object};
 pub use without::{Place, without};
-pub use writes::{Key, Write, Written, writes, writes_of_rule};
+pub use writes::{Target, Write, keys_of_list, writes, writes_of_rule};
 
-use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use crate::expression::Bindings;
-use crate::interpolation::{EvaluationError, Interpolation, text_of};
-use crate::schema::{Field, Format, Object, Shape};
+use crate::interpolation::{Interpolation, text_of};
+use fabric_yaml::Span;
 use fabric_yaml::quantity::Quantity;
-
-use scalars::accept;
-
-use writes::value_at;
 
 /// The annotation that Multus reads.
 pub const NETWORKS: &str = "k8s.v1.cni.cncf.io/networks";
 
-/// An overlay for a container, or for a pod without its containers and volumes.
-pub(crate) type Instructions = Vec<Instruction>;
+/// The key, within an edit of networks, of the resources whose devices are attached to them, and that of the requests
+/// of the pod. The entries of `devices.add` have them.
+pub const RESOURCES: &str = "$resources";
+pub const REQUESTS: &str = "$requests";
 
-/// One change to an object of the pod.
+/// A piece of a Pod, in which expressions take the place of values.
 #[derive(Debug, Clone)]
-pub enum Instruction {
-    /// Changes to the fields of an object.
-    Object { field: &'static Field, instructions: Instructions },
-    /// A field that is one value.
-    Value { field: &'static Field, template: Template },
-    /// Entries of a map of texts with keys of the user's choice, such as labels and annotations.
-    Map { field: &'static Field, keys: Format, entries: Vec<(Interpolation, StringValue)> },
-    /// Entries of a list, each identified by some of its fields, or else by its value.
-    Keyed { field: &'static Field, keys: &'static [&'static str], entries: Vec<Element> },
-    /// Environment variables.
-    Env { field: &'static Field, variables: Vec<EnvEntry> },
-    /// Limits and requests.
-    Amounts(Vec<Amount>),
-    /// A field whose whole value, a map or a list, comes from one expression. The engine compiles that value like a
-    /// literal overlay.
-    Computed { object: &'static Object, field: &'static Field, expression: Interpolation },
+pub struct Tree {
+    pub(crate) span: Span,
+    content: Content,
 }
 
-/// An overlay for a pod.
+#[derive(Debug, Clone, PartialEq)]
+enum Content {
+    /// A value without expressions; `null` for one with a problem that is reported.
+    Value(Value),
+    /// A text with expressions.
+    Text(Interpolation),
+    Map(Vec<Entry>),
+    List(Vec<Tree>),
+}
+
+/// An entry of a map.
+#[derive(Debug, Clone)]
+pub struct Entry {
+    key: Key,
+    span: Span,
+    pub value: Tree,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Key {
+    /// A name without expressions.
+    Name(Arc<str>),
+    Text(Interpolation),
+    /// Resources, of which each gets one device of an amount until there are none left. `None` is left out.
+    Resources(Arc<[Option<String>]>),
+}
+
+/// The pieces of a pod in a rule.
 #[derive(Debug, Clone, Default)]
 pub struct PodOverlay {
-    /// The claims of the pod, which are merged before the containers that use them.
-    pub claims: Instructions,
-    pub instructions: Instructions,
-    pub volumes: Vec<Element>,
+    /// The pod with its claims alone. They are merged before the containers that use them.
+    pub claims: Tree,
+    /// The pod without its claims, containers and volumes.
+    pub fields: Tree,
+    pub volumes: Vec<Tree>,
     pub containers: Vec<NamedContainer>,
 }
 
@@ -78,101 +88,244 @@ pub struct PodOverlay {
 pub struct NamedContainer {
     /// `containers` or `initContainers`.
     pub list: &'static str,
-    pub name: Template,
+    pub name: Tree,
     /// Everything but the name.
-    pub instructions: Instructions,
+    pub fields: Tree,
 }
 
-/// A text, or a change to the list that the text of an annotation holds.
-#[derive(Debug, Clone)]
-pub enum StringValue {
-    Text(Template),
-    /// Attachments of networks in a Multus annotation.
-    Networks(NetworksEdit),
-    /// Entries of a list of objects in JSON.
-    Entries(EntriesEdit),
-}
-
-/// One entry before or after the entries of a variable such as `LD_LIBRARY_PATH`, which has `:` between them.
-#[derive(Debug, Clone)]
-pub struct ListEdit {
-    pub entry: Interpolation,
-    pub prepend: bool,
-}
-
-/// An environment variable.
-#[derive(Debug, Clone)]
-pub enum EnvEntry {
-    /// A whole entry.
-    Entry(Element),
-    /// A change to the list that the variable's value holds.
-    List { name: Template, edit: ListEdit },
-}
-
-/// The amount of one resource.
-#[derive(Debug, Clone)]
-pub struct Amount {
-    /// A name, or an expression that yields one or a list of them.
-    pub resource: Interpolation,
-    /// The position in a list. The amount is the number of names that are requested, one device of each.
-    pub(crate) nth: Option<u64>,
-    pub limit: Option<Template>,
-    pub request: Option<Template>,
-}
-
-/// Names of resources, each with its position if they are a list.
-type Resources = Vec<(String, Option<u64>)>;
-
-impl Amount {
-    /// The names of the resource, each with its position if they are a list. None is left out.
-    pub fn names(&self, bindings: &Bindings<'_, '_>) -> Result<Resources, EvaluationError> {
-        self.named(bindings).map(|(names, _)| names)
+impl Tree {
+    pub(crate) fn map(span: Span, entries: Vec<Entry>) -> Self {
+        Self { span, content: Content::Map(entries) }
     }
 
-    /// The same, and the length of the list.
-    pub(crate) fn named(
-        &self,
-        bindings: &Bindings<'_, '_>,
-    ) -> Result<(Resources, Option<usize>), EvaluationError> {
-        if let Interpolation::Literal(name) = &self.resource {
-            return Ok((vec![(name.clone(), self.nth)], None));
-        }
-        let name = |value: &Value| {
-            let accepted = accept(value, &Shape::Text(Format::ResourceName));
-            let accepted = accepted.map_err(|message| self.resource.failed(message));
-            accepted.map(|name| name.map(|name| text_of(&name)))
+    /// A tree that is one value.
+    pub fn value(span: Span, value: Value) -> Self {
+        Self { span, content: Content::Value(value) }
+    }
+
+    fn text(span: Span, text: Interpolation) -> Self {
+        let content = match text {
+            Interpolation::Literal(text) => Content::Value(Value::String(text)),
+            text => Content::Text(text),
         };
-        let value = self.resource.evaluate(bindings)?;
-        let Value::Array(names) = &value else {
-            return Ok((name(&value)?.into_iter().map(|name| (name, self.nth)).collect(), None));
-        };
-        let all = names.iter().zip(0..).map(|(one, nth)| Ok(name(one)?.map(|name| (name, Some(nth)))));
-        let all = all.filter_map(Result::transpose).collect::<Result<Vec<_>, EvaluationError>>()?;
-        let mut known = BTreeSet::new();
-        if let Some((twice, _)) = all.iter().find(|(name, _)| !known.insert(name)) {
-            return Err(self.resource.failed(format!("the list names `{twice}` twice")));
+        Self { span, content }
+    }
+
+    /// The entries of a map that is written out.
+    pub fn entries(&self) -> &[Entry] {
+        if let Content::Map(entries) = &self.content { entries } else { &[] }
+    }
+
+    /// The fields of both.
+    pub(crate) fn and(self, other: Self) -> Self {
+        match (self.content, other.content) {
+            (Content::Map(one), Content::Map(other)) => Self::map(self.span, [one, other].concat()),
+            (content, _) => Self { span: self.span, content },
         }
-        Ok((all, Some(names.len())))
     }
 
-    /// The amount of one resource: of the one at a position in a list, one or none.
-    pub fn of(&self, nth: Option<u64>, value: Value) -> Result<Value, EvaluationError> {
-        let Some(nth) = nth else { return Ok(value) };
-        let count = Quantity::from_value(&value)
-            .and_then(Quantity::as_count)
-            .and_then(|count| u64::try_from(count).ok());
-        let count = count.ok_or_else(|| {
-            self.failed(format!("the result is `{value}`, but a number of devices is needed"))
-        })?;
-        Ok(u64::from(count > nth).to_string().into())
+    fn entries_mut(&mut self) -> &mut [Entry] {
+        if let Content::Map(entries) = &mut self.content { entries } else { &mut [] }
     }
 
-    /// An error about the amount, at its expression or else at that of its name.
-    pub fn failed(&self, message: String) -> EvaluationError {
-        let EvaluationError { fault, .. } =
-            EvaluationError::about(|visit| Written::Amount(self).texts(visit), "");
-        let error = self.resource.failed(message);
-        if error.fault.span.line > 0 { error } else { EvaluationError { fault, ..error } }
+    /// The entries of a map without expressions in its keys.
+    pub fn into_entries(self) -> impl Iterator<Item = (Arc<str>, Self)> {
+        let entries = if let Content::Map(entries) = self.content { entries } else { Vec::new() };
+        entries.into_iter().filter_map(|entry| Some((entry.key.into_name()?, entry.value)))
+    }
+
+    /// The items of a list that is written out.
+    pub fn items(&self) -> &[Self] {
+        if let Content::List(items) = &self.content { items } else { &[] }
+    }
+
+    /// The items of a list without expressions.
+    pub fn into_items(self) -> Vec<Self> {
+        if let Content::List(items) = self.content { items } else { Vec::new() }
+    }
+
+    /// The value of a tree without expressions.
+    pub fn into_value(self) -> Option<Value> {
+        match self.content {
+            Content::Value(value) => Some(value),
+            Content::Text(_) => None,
+            Content::Map(entries) => {
+                let named = entries.into_iter();
+                let named =
+                    named.map(|entry| Some((entry.key.into_name()?.to_string(), entry.value.into_value()?)));
+                named.collect::<Option<Map<_, _>>>().map(Value::Object)
+            }
+            Content::List(items) => {
+                items.into_iter().map(Self::into_value).collect::<Option<_>>().map(Value::Array)
+            }
+        }
+    }
+
+    /// The value of a tree that is one value.
+    pub fn as_value(&self) -> Option<&Value> {
+        if let Content::Value(value) = &self.content { Some(value) } else { None }
+    }
+
+    /// The string that it is.
+    pub fn as_str(&self) -> Option<&str> {
+        self.as_value()?.as_str()
+    }
+
+    /// The text with expressions that it is.
+    pub fn as_text(&self) -> Option<&Interpolation> {
+        if let Content::Text(text) = &self.content { Some(text) } else { None }
+    }
+
+    /// The text as its author wrote it, of a scalar.
+    pub fn source(&self) -> Option<String> {
+        match &self.content {
+            Content::Value(value @ (Value::String(_) | Value::Number(_) | Value::Bool(_))) => {
+                Some(text_of(value))
+            }
+            Content::Text(text) => Some(text.source()),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn is_map(&self) -> bool {
+        matches!(self.content, Content::Map(_) | Content::Value(Value::Object(_)))
+    }
+
+    /// Returns whether it has no field.
+    pub fn is_empty(&self) -> bool {
+        matches!(&self.content, Content::Map(entries) if entries.is_empty())
+    }
+
+    /// The entry with a key that is written out.
+    pub(crate) fn entry(&self, name: &str) -> Option<&Entry> {
+        self.entries().iter().find(|entry| entry.name() == Some(name))
+    }
+
+    /// The tree under a key that is written out.
+    pub fn get(&self, name: &str) -> Option<&Self> {
+        self.entry(name).map(|entry| &entry.value)
+    }
+
+    /// The tree at a path of keys.
+    pub fn at(&self, path: &[&str]) -> Option<&Self> {
+        path.iter().try_fold(self, |tree, key| tree.get(key))
+    }
+
+    /// The string under a key.
+    pub fn literal(&self, name: &str) -> Option<&str> {
+        match &self.content {
+            Content::Value(value) => value.get(name)?.as_str(),
+            _ => self.get(name)?.as_str(),
+        }
+    }
+
+    /// The tree under a key, also within a value.
+    pub fn field(&self, name: &str) -> Option<Self> {
+        match &self.content {
+            Content::Value(value) => Some(Self::value(self.span, value.get(name)?.clone())),
+            _ => self.get(name).cloned(),
+        }
+    }
+
+    /// Returns whether the value under a key is a map.
+    pub(crate) fn has_map(&self, name: &str) -> bool {
+        match &self.content {
+            Content::Value(value) => value.get(name).is_some_and(Value::is_object),
+            _ => self.get(name).is_some_and(Self::is_map),
+        }
+    }
+
+    /// The tree as its author wrote it, with each text in the form that `text` gives it.
+    pub fn written(&self, text: &dyn Fn(&str) -> String) -> Value {
+        match &self.content {
+            Content::Value(value) => value.clone(),
+            Content::Text(written) => text(&written.source()).into(),
+            Content::List(items) => items.iter().map(|item| item.written(text)).collect(),
+            Content::Map(entries) => Value::Object(
+                entries.iter().map(|entry| (entry.source(), entry.value.written(text))).collect(),
+            ),
+        }
+    }
+
+    /// Calls `visit` with every text that has expressions.
+    pub fn texts(&self, visit: &mut dyn FnMut(&Interpolation)) {
+        match &self.content {
+            Content::Value(_) => {}
+            Content::Text(text) => visit(text),
+            Content::List(items) => items.iter().for_each(|item| item.texts(visit)),
+            Content::Map(entries) => entries.iter().for_each(|entry| entry.texts(visit)),
+        }
+    }
+}
+
+impl Default for Tree {
+    fn default() -> Self {
+        Self::map(Span::default(), Vec::new())
+    }
+}
+
+/// Two trees are equal if they are written in the same way, wherever that is.
+impl PartialEq for Tree {
+    fn eq(&self, other: &Self) -> bool {
+        self.content == other.content
+    }
+}
+
+impl PartialEq for Entry {
+    fn eq(&self, other: &Self) -> bool {
+        self.key == other.key && self.value == other.value
+    }
+}
+
+impl Entry {
+    fn new(name: &str, span: Span, value: Tree) -> Self {
+        Self { key: Key::Name(name.into()), span, value }
+    }
+
+    /// The entry with another value.
+    fn with(&self, value: Tree) -> Self {
+        Self { key: self.key.clone(), span: self.span, value }
+    }
+
+    /// The key, if it is one name without expressions.
+    pub fn name(&self) -> Option<&str> {
+        if let Key::Name(name) = &self.key { Some(name) } else { None }
+    }
+
+    /// The names of resources of which each gets one device.
+    pub fn resources(&self) -> impl Iterator<Item = &str> {
+        let names = if let Key::Resources(names) = &self.key { &names[..] } else { &[] };
+        names.iter().flatten().map(String::as_str)
+    }
+
+    /// The key as its author wrote it.
+    pub fn source(&self) -> String {
+        match &self.key {
+            Key::Name(name) => (**name).to_owned(),
+            Key::Text(text) => text.source(),
+            Key::Resources(_) => self.resources().collect::<Vec<_>>().join(", "),
+        }
+    }
+
+    /// The key with expressions.
+    pub fn text(&self) -> Option<&Interpolation> {
+        if let Key::Text(text) = &self.key { Some(text) } else { None }
+    }
+
+    /// Calls `visit` with every text that has expressions.
+    pub fn texts(&self, visit: &mut dyn FnMut(&Interpolation)) {
+        self.text().into_iter().for_each(&mut *visit);
+        self.value.texts(visit);
+    }
+}
+
+impl Key {
+    fn read(text: Interpolation) -> Self {
+        if let Interpolation::Literal(name) = text { Self::Name(name.into()) } else { Self::Text(text) }
+    }
+
+    fn into_name(self) -> Option<Arc<str>> {
+        if let Self::Name(name) = self { Some(name) } else { None }
     }
 }
 
@@ -182,38 +335,55 @@ pub fn is_zero(amount: &Value) -> bool {
 }
 
 impl PodOverlay {
-    /// Attaches the devices of a container's overlay to the networks of the pod.
-    pub(crate) fn attach(&mut self, container: &[Instruction], requests: &Interpolation) {
-        let amounts = |write: Write<'_>| match write.value {
-            Written::Amount(amount) => Some(amount.clone()),
-            _ => None,
-        };
-        let resources: Vec<Amount> = writes(container).into_iter().filter_map(amounts).collect();
-        if resources.is_empty() {
+    /// Attaches the devices of a container's overlay to the networks of the pod. `requests` yields the requests of the
+    /// pod.
+    pub(crate) fn attach(&mut self, container: &Tree, requests: &Interpolation) {
+        let amounts = container.at(&["resources", "limits"]).map_or(&[][..], Tree::entries);
+        if amounts.is_empty() {
             return;
         }
-        for instruction in &mut self.instructions {
-            let Instruction::Object { instructions, .. } = instruction else { continue };
-            for instruction in instructions {
-                let Instruction::Map { entries, .. } = instruction else { continue };
-                for (_, value) in entries {
-                    if let StringValue::Networks(edit) = value {
-                        edit.attach(resources.clone(), requests.clone());
-                    }
-                }
+        let resource = |entry: &Entry| match &entry.key {
+            Key::Name(name) => Tree::value(entry.span, (**name).into()),
+            Key::Text(text) => Tree::text(entry.span, text.clone()),
+            Key::Resources(names) => Tree::value(entry.span, names.iter().cloned().collect()),
+        };
+        let resources: Vec<Tree> = amounts.iter().map(resource).collect();
+        let metadata = self.fields.entries_mut().iter_mut().flat_map(|entry| entry.value.entries_mut());
+        for annotation in metadata.flat_map(|entry| entry.value.entries_mut()) {
+            let is_networks =
+                annotation.name() == Some(NETWORKS) && annotation.value.get(edit::KEY).is_none();
+            if let (true, Content::Map(edit)) = (is_networks, &mut annotation.value.content) {
+                let span = annotation.span;
+                edit.push(Entry::new(
+                    RESOURCES,
+                    span,
+                    Tree { span, content: Content::List(resources.clone()) },
+                ));
+                edit.push(Entry::new(REQUESTS, span, Tree::text(span, requests.clone())));
             }
         }
     }
 
     /// The value that the overlay gives `spec.hostNetwork`.
-    pub fn host_network(&self) -> Option<&Template> {
-        value_at(&self.instructions, &["spec", "hostNetwork"])
+    pub fn host_network(&self) -> Option<&Tree> {
+        self.fields.at(&["spec", "hostNetwork"])
+    }
+
+    /// Calls `visit` with every text that has expressions.
+    pub fn texts(&self, visit: &mut dyn FnMut(&Interpolation)) {
+        self.claims.texts(visit);
+        for container in &self.containers {
+            container.name.texts(visit);
+            container.fields.texts(visit);
+        }
+        self.fields.texts(visit);
+        self.volumes.iter().for_each(|volume| volume.texts(visit));
     }
 }
 
 impl NamedContainer {
     /// The image, without which the container cannot be added.
-    pub fn image(&self) -> Option<&Template> {
-        value_at(&self.instructions, &["image"])
+    pub fn image(&self) -> Option<&Tree> {
+        self.fields.get("image")
     }
 }

@@ -45,6 +45,16 @@ pub fn container() -> &'static Object {
     &container::CONTAINER
 }
 
+/// The type of `resources` of a container.
+pub(crate) fn resources() -> &'static Object {
+    &container::RESOURCE_REQUIREMENTS
+}
+
+/// The type of an entry of `env` of a container.
+pub(crate) fn variable() -> &'static Object {
+    &env::ENV_VAR
+}
+
 /// The value of a pod next to which the API server refuses `hostNetwork: true`.
 pub fn excludes_host_network(pod: &Value) -> Option<String> {
     let field = pod::POD_SPEC.field("hostNetwork")?;

@@ -8,7 +8,8 @@ use crate::analysis::{Container, PodAnalysis, count_steps};
 use crate::record::{ConditionOf, ScopeOf, Stop, Trace};
 use fabric_policy::expression::Resolver;
 use fabric_policy::interpolation::{EvaluationError, Interpolation};
-use fabric_policy::schema;
+use fabric_policy::overlay::{Evaluation, Tree};
+use fabric_policy::schema::{self, Shape};
 use fabric_policy::{Containers, OnConflict, PodContext, Rule, Variable};
 
 use super::scope::Scope;
@@ -197,8 +198,9 @@ impl<'a> Candidates<'a> {
             };
             let active = looked_at(rule) && rule.when.as_ref().map_or(Ok(true), &mut holds)?;
             let host_network = match rule.pod.host_network() {
-                Some(template) if active => {
-                    template.build(&bindings).map_err(|error| failed(scope, rule, error))?
+                Some(tree) if active => {
+                    let value = Evaluation::new(&bindings, false).value(tree, &Shape::Boolean);
+                    value.map_err(|error| failed(scope, rule, error))?.and_then(Tree::into_value)
                 }
                 _ => None,
             };

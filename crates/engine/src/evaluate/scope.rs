@@ -9,7 +9,8 @@ use crate::analysis::{Container, PodAnalysis, requests};
 use crate::record::{ScopeOf, Stop, Trace, VariableIn, add_reads, evaluation_failed};
 use fabric_policy::expression::{Bindings, Computed, Lookup, Resolver};
 use fabric_policy::interpolation::{BUILT_IN, EvaluationError, Phase};
-use fabric_policy::overlay::{Amount, Element, Written, is_zero, writes};
+use fabric_policy::overlay::{Evaluation, Tree, is_zero};
+use fabric_policy::schema;
 use fabric_policy::work::Work;
 use fabric_policy::{ResolvedPolicy, Rule, Variable};
 
@@ -204,23 +205,17 @@ impl<'a> Scope<'a> {
 
 /// Returns whether an entry of `devices.add` adds a nonzero amount of a resource, or a claim.
 fn adds_any(rule: &Rule, bindings: &Bindings<'_, '_>) -> bool {
-    let resource = |amount: &Amount| {
-        let value = amount.limit.as_ref().and_then(|limit| limit.build(bindings).ok()).flatten();
-        let names = value.is_some().then(|| amount.names(bindings).ok()).flatten().unwrap_or_default();
-        let mut amounts = names.into_iter().map(|(_, nth)| amount.of(nth, value.clone().unwrap_or_default()));
-        amounts.any(|amount| amount.is_ok_and(|amount| !is_zero(&amount)))
-    };
-    let claim = |claim: &Element| {
-        let claim = claim.0.build(bindings).ok().flatten();
-        claim.is_some_and(|claim| !claim["resourceClaimTemplateName"].is_null())
-    };
-    let mut of_container = writes(&rule.container).into_iter();
-    let mut of_pod = writes(&rule.pod.claims).into_iter();
     let has_resources = rule.device.is_some_and(|device| device.has_resources);
-    let has_claims = !rule.pod.claims.is_empty();
-    !has_resources && !has_claims
-        || of_container.any(|write| matches!(write.value, Written::Amount(amount) if resource(amount)))
-        || of_pod.any(|write| matches!(write.value, Written::Entry(entry) if claim(entry)))
+    if !has_resources && rule.pod.claims.is_empty() {
+        return true;
+    }
+    let evaluated = |tree, object| Evaluation::new(bindings, false).object(tree, object).ok().flatten();
+    let container = evaluated(&rule.container, schema::container()).unwrap_or_default();
+    let limits = container.at(&["resources", "limits"]).map_or(&[][..], Tree::entries);
+    let pod = evaluated(&rule.pod.claims, schema::pod()).unwrap_or_default();
+    let claims = pod.at(&["spec", "resourceClaims"]).map_or(&[][..], Tree::items);
+    limits.iter().any(|entry| entry.value.as_value().is_some_and(|amount| !is_zero(amount)))
+        || claims.iter().any(|claim| claim.literal("resourceClaimTemplateName").is_some())
 }
 
 impl Lookup for Scope<'_> {

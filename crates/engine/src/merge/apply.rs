@@ -1,64 +1,67 @@
-//! Merging the instructions of an overlay into an object of the pod.
+//! Merging a tree without expressions into an object of the pod.
 //!
-//! [`apply`] chooses the module for each kind of instruction. Those modules import [`Merge`] and the cursor, and not
-//! one another.
+//! [`object`] walks the tree and the tables of a Pod together, and [`field`] chooses the module for each field. Those
+//! modules import [`Merge`] and the cursor, and not one another.
+
+use std::sync::Arc;
 
 use serde_json::Value;
 
-use fabric_policy::overlay::Instruction;
-use fabric_policy::schema::Default;
+use fabric_policy::overlay::{Tree, keys_of_list};
+use fabric_policy::schema::{Default, Field, Object, Shape};
 
 use super::rule::Merge;
 use super::{container, fields, text};
 use crate::record::{Cursor, Reason};
 
-/// Merges instructions of a rule into an object.
-pub(super) fn apply_rule(
+/// Merges the fields of a tree into an object.
+pub(super) fn object(
     merge: &mut Merge<'_, '_>,
     cursor: &mut Cursor<'_>,
-    instructions: &[Instruction],
+    fields: impl IntoIterator<Item = (Arc<str>, Tree)>,
+    object: &'static Object,
 ) -> Result<(), Reason> {
-    cursor.written_by_rule(merge.rule);
-    apply(merge, cursor, instructions)
-}
-
-/// Merges instructions into an object.
-pub(super) fn apply(
-    merge: &mut Merge<'_, '_>,
-    cursor: &mut Cursor<'_>,
-    instructions: &[Instruction],
-) -> Result<(), Reason> {
-    instructions.iter().try_for_each(|instruction| apply_one(merge, cursor, instruction))
-}
-
-fn apply_one(
-    merge: &mut Merge<'_, '_>,
-    cursor: &mut Cursor<'_>,
-    instruction: &Instruction,
-) -> Result<(), Reason> {
-    match instruction {
-        Instruction::Object { field, instructions } if field.name == "capabilities" => {
-            container::capabilities(merge, cursor, field, instructions)
+    for (name, value) in fields {
+        if let Some(known) = object.field(&name) {
+            field(merge, cursor, value, known)?;
         }
-        Instruction::Object { field, instructions } => {
+    }
+    Ok(())
+}
+
+fn field(
+    merge: &mut Merge<'_, '_>,
+    cursor: &mut Cursor<'_>,
+    tree: Tree,
+    field: &'static Field,
+) -> Result<(), Reason> {
+    match (field.name, &field.shape) {
+        ("capabilities", Shape::Object(_)) => container::capabilities(merge, cursor, field, tree),
+        ("env", Shape::List { items, .. }) => container::env(merge, cursor, items, tree),
+        ("volumeMounts", Shape::List { items, .. }) => container::mounts(
+            merge,
+            cursor,
+            items,
+            tree.into_items().into_iter().filter_map(Tree::into_value),
+        ),
+        ("resources", Shape::Object(resources)) => cursor.within(field.name, |cursor| {
+            let others = container::amounts(merge, cursor, tree)?;
+            object(merge, cursor, others, resources)
+        }),
+        (_, Shape::Object(within)) => {
             // An object that the author wrote as empty is intended.
             let is_absent = cursor.get(field.name).is_none() && field.default != Default::EmptyObject;
-            if instructions.is_empty() && is_absent {
+            if tree.is_empty() && is_absent {
                 cursor.put(field.name, Value::Object(serde_json::Map::new()));
             }
-            cursor.within(field.name, |cursor| apply(merge, cursor, instructions))
+            cursor.within(field.name, |cursor| object(merge, cursor, tree.into_entries(), within))
         }
-        Instruction::Value { field, template } => fields::value(merge, cursor, field, template),
-        Instruction::Keyed { field, entries, .. } if field.name == "volumeMounts" => {
-            container::mounts(merge, cursor, field, entries)
-        }
-        Instruction::Keyed { field, keys, entries } => fields::keyed(merge, cursor, field, keys, entries),
-        Instruction::Map { field, keys, entries } => text::entries(merge, cursor, field, *keys, entries),
-        Instruction::Env { field, variables } => container::env(merge, cursor, field, variables),
-        Instruction::Amounts(amounts) => container::amounts(merge, cursor, amounts),
-        Instruction::Computed { object, field, expression } => {
-            let computed = merge.compiled(cursor.log(), &[field.name], (object, field), expression)?;
-            computed.map_or(Ok(()), |instruction| apply_one(merge, cursor, &instruction))
-        }
+        (_, Shape::Map { .. }) => text::entries(merge, cursor, field, tree),
+        _ => match (keys_of_list(field), tree) {
+            (Some(keys), tree) => fields::keyed(merge, cursor, field, keys, tree),
+            (None, tree) => {
+                tree.into_value().map_or(Ok(()), |value| fields::value(merge, cursor, field, value))
+            }
+        },
     }
 }

@@ -6,7 +6,7 @@ mod exclusions;
 use serde_json::Value;
 
 use fabric_policy::OnConflict;
-use fabric_policy::overlay::{Element, Template};
+use fabric_policy::overlay::Tree;
 use fabric_policy::schema::{Default, Field, Shape, covers, same};
 
 use super::rule::{Merge, Settled, brief};
@@ -17,12 +17,8 @@ pub(super) fn value(
     merge: &mut Merge<'_, '_>,
     cursor: &mut Cursor<'_>,
     field: &'static Field,
-    template: &Template,
+    wanted: Value,
 ) -> Result<(), Reason> {
-    let Some(wanted) = merge.build(template)? else {
-        merge.note_null(cursor.log(), &[field.name], None, template);
-        return Ok(());
-    };
     if merge.is_excluded(cursor, field, &wanted) {
         return Ok(());
     }
@@ -92,14 +88,10 @@ pub(super) fn keyed(
     cursor: &mut Cursor<'_>,
     field: &'static Field,
     keys: &[&str],
-    entries: &[Element],
+    entries: Tree,
 ) -> Result<(), Reason> {
     let Shape::List { items, .. } = &field.shape else { return Ok(()) };
-    for entry in entries {
-        let Some(wanted) = merge.build_element(entry)? else {
-            merge.note_null(cursor.log(), &[field.name], keys.first().copied(), &entry.0);
-            continue;
-        };
+    for wanted in entries.into_items().into_iter().filter_map(Tree::into_value) {
         if merge.is_excluded(cursor, field, &wanted) {
             continue;
         }

@@ -3,52 +3,51 @@
 use serde_json::Value;
 
 use fabric_policy::OnConflict;
-use fabric_policy::overlay::{Instruction, NamedContainer, Template};
+use fabric_policy::overlay::Tree;
+use fabric_policy::schema;
 
-use super::apply::apply_rule;
+use super::apply::object;
 use super::rule::{Merge, brief};
-use crate::record::{Author, ChangeLog, Cursor, Kept, Reason, WarningKind, add_container};
+use crate::record::{Author, ChangeLog, Cursor, Kept, Reason, Stop, WarningKind, add_container};
 
-/// A container that a rule names, without the parts that rules of extensions replace.
+/// A container that a rule names, for this pod.
 pub(super) struct Named<'a> {
-    pub(super) container: &'a NamedContainer,
-    pub(super) instructions: &'a [Instruction],
+    pub(super) list: &'static str,
+    pub(super) name: &'a str,
     /// The image that the container gets, by this rule or by one that precedes it.
-    pub(super) image: Option<&'a Template>,
+    pub(super) image: Option<Value>,
 }
 
-/// Merges a container of an overlay into the pod's container of that name, or adds it.
+/// Merges a container of an overlay into the pod's container of that name, or adds it. `evaluate` yields its fields.
 pub(super) fn inject_named(
     merge: &mut Merge<'_, '_>,
-    Named { container, instructions, image }: &Named<'_>,
+    Named { list, name, image }: Named<'_>,
     pod: &mut Value,
     log: &mut ChangeLog,
-) -> Result<(), Reason> {
+    evaluate: impl FnOnce(&mut ChangeLog) -> Result<Tree, Stop>,
+) -> Result<(), Stop> {
     log.takes(merge.analysis.containers.len());
     merge.pod.note_outside(pod);
     log.written_by(|| Author::Rule(merge.rule.to_owned()));
-    let Some(Value::String(name)) = merge.build(&container.name)? else {
-        log.go_to_pod();
-        merge.note_null(log, &["spec", container.list], None, &container.name);
-        return Ok(());
-    };
-    let image = image.map(|image| merge.build(image)).transpose()?.flatten();
-    if is_kept(merge, container.list, &name, image.as_ref(), pod, log)? {
+    if is_kept(merge, list, name, image.as_ref(), pod, log)? {
         return Ok(());
     }
-    let index = match (position(pod, container.list, &name), image) {
+    let index = match (position(pod, list, name), image) {
         (Some(index), _) => index,
-        (None, Some(_)) => add_container(pod, log, container.list, &name)?,
+        (None, Some(_)) => add_container(pod, log, list, name)?,
         (None, None) => {
-            let kind = WarningKind::NoSuchContainer { name };
-            return Cursor::pod(pod, log)?.within("spec", |spec| {
-                spec.warn(container.list, kind, merge.rule);
+            let kind = WarningKind::NoSuchContainer { name: name.to_owned() };
+            Cursor::pod(pod, log)?.within("spec", |spec| {
+                spec.warn(list, kind, merge.rule);
                 Ok(())
-            });
+            })?;
+            return Ok(());
         }
     };
-    let mut cursor = Cursor::container(pod, log, container.list, index)?;
-    apply_rule(merge, &mut cursor, instructions)
+    let fields = evaluate(Cursor::container(pod, log, list, index)?.log())?;
+    let mut cursor = Cursor::container(pod, log, list, index)?;
+    cursor.written_by_rule(merge.rule);
+    Ok(object(merge, &mut cursor, fields.into_entries(), schema::container())?)
 }
 
 /// Returns whether the pod has a container of that name that stays as it is, and reports it: one in the other list,

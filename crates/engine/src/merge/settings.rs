@@ -10,9 +10,7 @@ use serde_json::{Value, json};
 
 use fabric_policy::OnConflict;
 use fabric_policy::definition::SettingsFile;
-use fabric_policy::expression::Bindings;
-use fabric_policy::overlay::{Element, Template};
-use fabric_policy::schema;
+use fabric_policy::schema::{self, Shape};
 
 use super::container;
 use super::pod_state::PodFacts;
@@ -23,7 +21,6 @@ use file::{DOMAIN, File, Mounted};
 
 /// The settings that the policy gives a container, after its rules were merged.
 pub(super) struct SettingsOf<'a> {
-    pub(super) bindings: &'a Bindings<'a, 'a>,
     pub(super) analysis: &'a PodAnalysis,
     /// The container, by list and index.
     pub(super) container: (&'static str, usize),
@@ -86,20 +83,18 @@ impl SettingsOf<'_> {
         let key = format!("{DOMAIN}/{name}");
         let volume = file.volume(&format!("{name}-settings"), &key);
         let volume = facts.volumes.declare_settings(&file.0.path, volume);
-        let Some(field) = schema::container().field("volumeMounts") else { return Ok(()) };
+        let Some(Shape::List { items, .. }) =
+            schema::container().field("volumeMounts").map(|field| &field.shape)
+        else {
+            return Ok(());
+        };
         let mount = json!({
             "name": volume, "mountPath": file.0.path, "subPath": file.name(), "readOnly": true,
         });
-        let mount = Element(Template::Constant(mount));
         let mut cursor = self.cursor(pod, log)?;
-        let mut merge = Merge {
-            rule: &file.0.name,
-            on_conflict: OnConflict::Keep,
-            bindings: self.bindings,
-            analysis: self.analysis,
-            pod: facts,
-        };
-        container::mounts(&mut merge, &mut cursor, field, &[mount])?;
+        let mut merge =
+            Merge { rule: &file.0.name, on_conflict: OnConflict::Keep, analysis: self.analysis, pod: facts };
+        container::mounts(&mut merge, &mut cursor, items, [mount])?;
         match file.mounted(cursor.get("volumeMounts"), facts) {
             Mounted::Annotation(_) => annotate(file, &key, lines, pod, facts, log),
             // The container has a block device there. This is reported.

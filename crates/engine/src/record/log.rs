@@ -6,6 +6,7 @@ use indexmap::IndexMap;
 use serde_json::Value;
 
 use fabric_policy::PodContext;
+use fabric_policy::overlay::LeftOut;
 use fabric_policy::schema::{Shape, same, shape_at};
 use fabric_policy::work::{STEPS_TO_VALUE, Work, goes_on};
 use fabric_yaml::pointer::{at_pointer, push_token, unescape};
@@ -239,6 +240,14 @@ impl ChangeLog {
     pub(crate) fn left_out(&mut self, path: &[&str], because: impl FnOnce() -> String) {
         if let Some(trace) = &mut self.trace {
             trace.left_out(&below(&self.pointer, path), because());
+        }
+    }
+
+    /// Notes the values that an evaluation left out, on their paths from the current one.
+    pub(crate) fn note_left_out(&mut self, left_out: Vec<LeftOut>) {
+        for LeftOut { path, because } in left_out {
+            let path: Vec<&str> = path.iter().map(String::as_str).collect();
+            self.left_out(&path, || because);
         }
     }
 

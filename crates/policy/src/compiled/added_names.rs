@@ -6,9 +6,9 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use crate::definition::{DeviceNames, OnConflict, Rule};
-use crate::expression::Bindings;
-use crate::interpolation::{EvaluationError, Interpolation, Names, Phase};
-use crate::overlay::{Element, Instruction, Key, NETWORKS, Template, Written, writes};
+use crate::interpolation::EvaluationError;
+use crate::overlay::{NETWORKS, Target, Tree, Write, writes};
+use crate::schema;
 
 /// The message for a device whose name is not known when the policy is loaded.
 const DEPENDS_ON_POD: &str = "it names a device and depends on the pod, but the names of the devices that a policy \
@@ -29,128 +29,87 @@ pub struct AddedNames {
 }
 
 /// Collects the names of rules that are folded: what an expression yields there depends on the pod.
-pub(crate) struct Collector<'a, 'p, 'v> {
-    pub(crate) names: &'a Names,
-    pub(crate) fixed: &'a Bindings<'p, 'v>,
-    pub(crate) own: &'a DeviceNames,
+pub(crate) fn added_names(rules: &[Rule], own: &DeviceNames) -> Result<AddedNames, EvaluationError> {
+    let mut added = AddedNames::default();
+    for rule in rules {
+        if !own.resources.is_empty() {
+            resources(&rule.container, &mut added)?;
+            rule.pod.containers.iter().try_for_each(|named| resources(&named.fields, &mut added))?;
+        }
+        if own.claims.bring_devices() {
+            for write in writes(&rule.pod.claims, schema::pod()) {
+                claim(&write, &mut added)?;
+            }
+        }
+        if !own.networks.is_empty() {
+            let replaces = rule.on_conflict == OnConflict::Replace;
+            annotations(&rule.pod.fields, replaces, &mut added)?;
+        }
+    }
+    Ok(added)
 }
 
-impl Collector<'_, '_, '_> {
-    pub(crate) fn collect(&self, rules: &[Rule]) -> Result<AddedNames, EvaluationError> {
-        let mut added = AddedNames::default();
-        for rule in rules {
-            if !self.own.resources.is_empty() {
-                Self::resources(&rule.container, &mut added)?;
-                for named in &rule.pod.containers {
-                    Self::resources(&named.instructions, &mut added)?;
-                }
-            }
-            if self.own.claims.bring_devices() {
-                Self::claims(&rule.pod.claims, &mut added)?;
-            }
-            if !self.own.networks.is_empty() {
-                let replaces = rule.on_conflict == OnConflict::Replace;
-                self.annotations(&rule.pod.instructions, replaces, &mut added)?;
-            }
+fn resources(tree: &Tree, added: &mut AddedNames) -> Result<(), EvaluationError> {
+    for write in writes(tree, schema::container()) {
+        let of_amounts = ["resources", "limits", "requests"].contains(&write.field.name);
+        if of_amounts && write.is_computed() {
+            return Err(write.failed(DEPENDS_ON_POD));
         }
-        Ok(added)
+        if write.is_amount() {
+            if let Target::Entry(entry) = write.target
+                && let Some(computed) = entry.text()
+            {
+                return Err(computed.failed(DEPENDS_ON_POD));
+            }
+            added.resources.extend(write.names().map(str::to_owned));
+        }
     }
+    Ok(())
+}
 
-    fn resources(instructions: &[Instruction], added: &mut AddedNames) -> Result<(), EvaluationError> {
-        for write in writes(instructions) {
-            match write.value {
-                Written::Amount(amount) => match &amount.resource {
-                    Interpolation::Literal(name) => _ = added.resources.insert(name.clone()),
-                    computed => return Err(computed.failed(DEPENDS_ON_POD)),
-                },
-                Written::Computed { field, expression, .. }
-                    if ["resources", "limits", "requests"].contains(&field.name) =>
-                {
-                    return Err(expression.failed(DEPENDS_ON_POD));
-                }
-                _ => {}
-            }
+fn annotations(tree: &Tree, replaces: bool, added: &mut AddedNames) -> Result<(), EvaluationError> {
+    for write in writes(tree, schema::pod()) {
+        if write.is_computed() && ["metadata", "annotations"].contains(&write.field.name) {
+            return Err(write.failed(DEPENDS_ON_POD));
         }
-        Ok(())
-    }
-
-    fn claims(instructions: &[Instruction], added: &mut AddedNames) -> Result<(), EvaluationError> {
-        for write in writes(instructions) {
-            match write.value {
-                Written::Entry(entry) => claim(entry, added)?,
-                Written::Computed { expression, .. } => return Err(expression.failed(DEPENDS_ON_POD)),
-                _ => {}
-            }
+        let Target::Entry(entry) = write.target else { continue };
+        if write.field.name != "annotations" {
+            continue;
         }
-        Ok(())
-    }
-
-    fn annotations(
-        &self,
-        instructions: &[Instruction],
-        replaces: bool,
-        added: &mut AddedNames,
-    ) -> Result<(), EvaluationError> {
-        for write in writes(instructions) {
-            match (write.key, write.value) {
-                (_, Written::Computed { field, expression, .. })
-                    if ["metadata", "annotations"].contains(&field.name) =>
-                {
-                    return Err(expression.failed(DEPENDS_ON_POD));
-                }
-                (Key::Of(key), value) if write.field() == "annotations" => {
-                    match key {
-                        Interpolation::Literal(key) if key != NETWORKS => continue,
-                        Interpolation::Literal(_) => {}
-                        computed => return Err(computed.failed(DEPENDS_ON_POD)),
-                    }
-                    added.replaces_networks |= replaces && !matches!(value, Written::Networks(_));
-                    added.networks.push(self.networks(value)?);
-                }
-                _ => {}
-            }
+        match (entry.text(), entry.name()) {
+            (Some(computed), _) => return Err(computed.failed(DEPENDS_ON_POD)),
+            (None, Some(NETWORKS)) => {}
+            (None, _) => continue,
         }
-        Ok(())
+        let is_list = write.is_edit() && write.value.literal("$key").is_none();
+        added.replaces_networks |= replaces && !is_list;
+        let names = if write.is_edit() { write.value.field("$append") } else { Some(write.value.clone()) };
+        let names = names.and_then(Tree::into_value);
+        added.networks.push(match names {
+            Some(Value::String(name)) => name,
+            Some(Value::Array(names)) if is_list => {
+                names.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(",")
+            }
+            Some(entries @ Value::Array(_)) => entries.to_string(),
+            _ => return Err(write.failed(DEPENDS_ON_POD)),
+        });
     }
-
-    /// The networks that a value of the annotation names, as the text of one.
-    fn networks(&self, value: Written<'_>) -> Result<String, EvaluationError> {
-        let mut all_known = Ok(());
-        let mut check = |text: &Interpolation| {
-            if all_known.is_ok() && text.phase(self.names) != Phase::Fixed {
-                all_known = Err(text.failed(DEPENDS_ON_POD));
-            }
-        };
-        match value {
-            Written::Value(Template::Constant(Value::String(text))) => Ok(text.clone()),
-            Written::Networks(edit) => {
-                edit.name_texts(&mut check);
-                all_known?;
-                Ok(edit.all(self.fixed)?.join(","))
-            }
-            Written::Entries(edit) => {
-                edit.texts(&mut check);
-                all_known?;
-                let entries = edit.evaluate(self.fixed)?.into_iter().map(Value::Object).collect();
-                Ok(Value::Array(entries).to_string())
-            }
-            other => Err(EvaluationError::about(|visit| other.texts(visit), DEPENDS_ON_POD)),
-        }
-    }
+    Ok(())
 }
 
 /// Adds the name of a claim within the pod, or without a constant one, that of the claim or template. A claim of the
 /// pod's own can refer to the same template under another name.
-fn claim(entry: &Element, added: &mut AddedNames) -> Result<(), EvaluationError> {
+fn claim(write: &Write<'_>, added: &mut AddedNames) -> Result<(), EvaluationError> {
+    if write.is_computed() {
+        return Err(write.failed(DEPENDS_ON_POD));
+    }
     let fields = ["resourceClaimName", "resourceClaimTemplateName"];
-    let target = fields.into_iter().find_map(|field| entry.0.literal(field));
-    if let Some(name) = entry.0.literal("name") {
+    let target = fields.into_iter().find_map(|field| write.value.literal(field));
+    if let Some(name) = write.value.literal("name") {
         added.claim_entries.insert((name.to_owned(), target.map(str::to_owned)));
         return Ok(());
     }
-    let Some(target) = target else {
-        return Err(EvaluationError::about(|visit| entry.0.texts(visit), DEPENDS_ON_POD));
-    };
+    let target = target.ok_or_else(|| write.failed(DEPENDS_ON_POD))?;
     added.claims.insert(target.to_owned());
     Ok(())
 }

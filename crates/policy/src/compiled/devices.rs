@@ -1,6 +1,6 @@
 //! The names of GPUs and of devices of the fabric, for certain parameter values.
 
-use super::added_names::{AddedNames, Collector};
+use super::added_names::{AddedNames, added_names};
 use crate::definition::{ClaimNames, Definition, DeviceNames, Rule};
 use crate::expression::Bindings;
 use crate::interpolation::EvaluationError;
@@ -25,9 +25,8 @@ impl Devices {
     ) -> Result<Self, EvaluationError> {
         let own = definition.own_devices.as_ref().map(|own| own.resolve(bindings));
         let own = own.transpose()?.unwrap_or_default();
-        let collector = Collector { names: &definition.names, fixed: bindings, own: &own };
         let are_read = definition.adds_devices() || definition.reads("ownDevices");
-        let added = if are_read { collector.collect(rules)? } else { AddedNames::default() };
+        let added = if are_read { added_names(rules, &own)? } else { AddedNames::default() };
         Ok(Self {
             gpu_resources: definition.gpus.resources.clone(),
             gpu_claims: definition.gpus.claims(bindings)?,

@@ -6,8 +6,9 @@ use super::devices::Devices;
 use crate::definition::Rule;
 use crate::expression::{ReadSet, Step};
 use crate::interpolation::{Interpolation, JOB_ROLE, names_in};
-use crate::overlay::{NETWORKS, Write, Written, writes};
+use crate::overlay::{NETWORKS, Tree, Write, writes};
 use crate::parameter::Variable;
+use crate::schema;
 
 /// A set of places: a part of the pod, such as `containers`, `env` and the name of a variable. All containers are one
 /// place, and everything within a place belongs to it. `*` is any name, and `.` whether a container is there.
@@ -112,16 +113,16 @@ impl Places {
     /// What a rule writes.
     pub(super) fn written_by(rule: &Rule, devices: &Devices) -> Self {
         let mut places = Self::default();
-        let mut write = |instructions, root: &[&str]| {
-            for write in writes(instructions) {
+        let mut write = |tree: &Tree, object, root: &[&str]| {
+            for write in writes(tree, object) {
                 places.write(&write, root, devices);
             }
         };
-        write(&rule.container, &["spec", "containers", "*"]);
-        write(&rule.pod.claims, &[]);
-        write(&rule.pod.instructions, &[]);
+        write(&rule.container, schema::container(), &["spec", "containers", "*"]);
+        write(&rule.pod.claims, schema::pod(), &[]);
+        write(&rule.pod.fields, schema::pod(), &[]);
         for named in &rule.pod.containers {
-            write(&named.instructions, &["spec", named.list, "*"]);
+            write(&named.fields, schema::container(), &["spec", named.list, "*"]);
         }
         if !rule.pod.volumes.is_empty() {
             places.add([&["spec", "volumes"][..]]);
@@ -139,17 +140,18 @@ impl Places {
     }
 
     fn write(&mut self, write: &Write<'_>, root: &[&str], devices: &Devices) {
-        let mut path: Vec<&str> = root.iter().copied().chain(write.path.iter().copied()).collect();
-        match write.value {
-            Written::Empty => return,
-            // A limit is a request, too.
-            Written::Amount(_) => path.extend(["limits", write.name().unwrap_or("*")]),
-            _ => path.extend(write.name()),
+        if write.value.is_empty() {
+            return;
         }
         if write.path == ["resources", "claims"] && devices.own.claims.bring_devices() {
             self.add([DEVICES]);
         }
-        self.path(path, devices);
+        let path = || root.iter().copied().chain(write.path.iter().copied());
+        let mut names = write.names().peekable();
+        if names.peek().is_none() {
+            self.path(path().chain(write.is_amount().then_some("*")).collect(), devices);
+        }
+        names.for_each(|name| self.path(path().chain([name]).collect(), devices));
     }
 
     /// Adds the place at a path.

@@ -10,7 +10,6 @@ use super::devices::Devices;
 use super::places::{ADDED_CONTAINER, NODES, Places, SETTINGS_FILE};
 use crate::definition::{Definition, OnConflict, Rule, SettingsFile};
 use crate::interpolation::Interpolation;
-use crate::overlay::{Written, writes_of_rule};
 use crate::parameter::Variable;
 
 /// What is evaluated again after an injection.
@@ -58,7 +57,8 @@ impl SecondRuns {
         }
         let by_values = Places::read_by(variables, devices, |visit| {
             for rule in rules {
-                rule.pod.texts_with(&rule.container, visit);
+                rule.container.texts(visit);
+                rule.pod.texts(visit);
             }
             files.iter().flat_map(|file| &file.when).for_each(visit);
         });
@@ -103,13 +103,13 @@ impl SecondRuns {
 fn edits_are_replaced(rules: &[Rule]) -> bool {
     let (mut edited, mut set) = (Places::default(), Places::default());
     for rule in rules {
-        for write in writes_of_rule(&rule.container, &rule.pod) {
-            if matches!(write.value, Written::ListEdit(_) | Written::Networks(_)) {
-                edited.add([&[write.field(), write.name().unwrap_or("*")][..]]);
+        for write in rule.writes() {
+            let place = [write.field.name, write.name().unwrap_or("*")];
+            if write.is_edit() && write.value.literal("$key").is_none() {
+                edited.add([&place[..]]);
             }
-            let is_of_strings = matches!(write.value, Written::Computed { .. }) || write.is_of_strings();
-            if is_of_strings && rule.on_conflict != OnConflict::Keep {
-                set.add([&[write.field(), write.name().unwrap_or("*")][..]]);
+            if (write.is_computed() || write.is_of_strings()) && rule.on_conflict != OnConflict::Keep {
+                set.add([&place[..]]);
             }
         }
     }

@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::definition::Rule;
-use crate::interpolation::Interpolation;
-use crate::overlay::{Instruction, Key, NamedContainer, Place, Write, Written, without, writes};
+use crate::overlay::{NamedContainer, Place, Target, Tree, Write, without, writes};
 use crate::parameter::Files;
+use crate::schema;
 use crate::source::{CONFLICTING_RULES, Diagnostic};
 
 /// The part of the pod to which an overlay belongs.
@@ -96,15 +96,14 @@ impl Rule {
         self.gives_way.iter().any(|one| one.to().iter().any(|name| name == other))
     }
 
-    /// The instructions for a part of the pod without the values that another rule that applies sets, too.
-    pub fn left<'i>(
-        &self,
-        part: &Part,
-        instructions: &'i [Instruction],
-        applied: &Applied<'_>,
-    ) -> Cow<'i, [Instruction]> {
+    /// The tree for a part of the pod without the values that another rule that applies sets, too.
+    pub fn left<'i>(&self, part: &Part, tree: &'i Tree, applied: &Applied<'_>) -> Cow<'i, Tree> {
         let places: BTreeSet<&Place> = self.given_way(part, applied).map(|(place, _)| place).collect();
-        if places.is_empty() { Cow::Borrowed(instructions) } else { without(instructions, &places).into() }
+        if places.is_empty() {
+            return Cow::Borrowed(tree);
+        }
+        let object = if *part == Part::Pod { schema::pod() } else { schema::container() };
+        Cow::Owned(without(tree, object, &places))
     }
 
     /// The places of the values that are left out, each with the name of a rule that sets it.
@@ -124,61 +123,48 @@ impl Rule {
 impl Part {
     /// The part of a container that a rule names; `None` if its name is computed.
     pub fn named(container: &NamedContainer) -> Option<Self> {
-        Some(Self::Named(container.list, container.name.as_text()?.to_owned()))
+        Some(Self::Named(container.list, container.name.as_str()?.to_owned()))
     }
 }
 
 /// The values that a rule sets, except those whose name an expression yields, each with whether the rule only adds to
 /// it.
 fn values(rule: &Rule) -> Vec<(Part, Place, bool)> {
-    let of = |part: Part, instructions: &[Instruction]| {
-        let written = writes(instructions);
-        let places = written.iter().flat_map(|write| {
-            let whole = place(write);
-            let of_requests = whole.clone().and_then(|whole| requests(write, whole));
-            let adds = match write.value {
-                // Without its limit, an amount is that of the requests.
-                Written::Amount(amount) => amount.limit.is_none(),
-                _ => write.is_edit(),
-            };
-            whole
-                .map(|whole| (part.clone(), whole, adds))
-                .into_iter()
-                .chain(of_requests.map(|(place, adds)| (part.clone(), place, adds)))
-        });
-        places.collect::<Vec<_>>()
+    let mut found = Vec::new();
+    let mut add = |part: &Part, tree: &Tree, object| {
+        for write in writes(tree, object) {
+            let Some(place) = place(&write) else { continue };
+            // Without its request, a limit is one, too.
+            if write.is_amount() && write.field.name == "limits" {
+                let path = place.path[..place.path.len() - 1].iter().copied().chain(["requests"]);
+                found.push((part.clone(), Place { path: path.collect(), name: place.name.clone() }, false));
+            }
+            found.push((part.clone(), place, write.is_edit()));
+        }
     };
-    let named = rule.pod.containers.iter().filter_map(|one| Some(of(Part::named(one)?, &one.instructions)));
-    let volumes =
-        rule.pod.volumes.iter().filter_map(|volume| volume.0.literal("name")).map(|name| {
-            (Part::Pod, Place { path: vec!["spec", "volumes"], name: Some(name.to_owned()) }, false)
-        });
-    let mut found = of(Part::Container, &rule.container);
-    found.extend(of(Part::Pod, &rule.pod.claims));
-    found.extend(of(Part::Pod, &rule.pod.instructions));
-    found.extend(named.flatten().chain(volumes));
+    add(&Part::Container, &rule.container, schema::container());
+    add(&Part::Pod, &rule.pod.claims, schema::pod());
+    add(&Part::Pod, &rule.pod.fields, schema::pod());
+    for named in &rule.pod.containers {
+        Part::named(named).iter().for_each(|part| add(part, &named.fields, schema::container()));
+    }
+    let names = rule.pod.volumes.iter().filter_map(|volume| volume.literal("name"));
+    found.extend(names.map(|name| {
+        (Part::Pod, Place { path: vec!["spec", "volumes"], name: Some(name.to_owned()) }, false)
+    }));
     found
 }
 
+/// The place of a write; `None` if an expression yields its name, or a whole object or list.
 fn place(write: &Write<'_>) -> Option<Place> {
-    let is_value = matches!(
-        (write.key, write.value),
-        (Key::Whole | Key::Of(Interpolation::Literal(_)), Written::Value(_))
-            | (Key::Of(Interpolation::Literal(_)), Written::Amount(_))
-            | (Key::Fields([_]), Written::Entry(_))
-    ) || write.is_edit();
     // Before all rules, the engine looks for one that moves the pod to the host network.
-    if write.path == ["spec", "hostNetwork"] {
+    if write.path == ["spec", "hostNetwork"] || write.is_computed() || write.value.is_empty() {
         return None;
     }
-    let name = write.name().map(str::to_owned);
-    let is_named = name.is_some() || matches!(write.key, Key::Whole);
-    (is_value && is_named).then(|| Place { path: write.path.clone(), name })
-}
-
-/// The request of a resource, and whether the rule leaves it out.
-fn requests(write: &Write<'_>, of_resource: Place) -> Option<(Place, bool)> {
-    let Written::Amount(amount) = write.value else { return None };
-    let path = of_resource.path.into_iter().chain(["requests"]).collect();
-    Some((Place { path, name: of_resource.name }, amount.request.is_none()))
+    let name = match write.target {
+        Target::Whole => None,
+        Target::Item(keys) if keys.len() != 1 => return None,
+        Target::Entry(_) | Target::Item(_) => Some(write.name()?.to_owned()),
+    };
+    Some(Place { path: write.path.clone(), name })
 }

@@ -6,7 +6,7 @@ use crate::definition::{AddsDevices, Containers, Definition, OnConflict, OwnDevi
 use crate::expression::Expression;
 use crate::interpolation::{Interpolation, Names, Phase, names_in};
 use crate::keys;
-use crate::overlay::{Compiler, NETWORKS, Written};
+use crate::overlay::{self, NETWORKS};
 use crate::parameter::Variable;
 use crate::source::reader::{self, Fields};
 use crate::source::{
@@ -73,9 +73,8 @@ fn entry(node: &Node, names: &Names, variables: &[Variable]) -> Checked<Rule> {
     }
     fields.finish()?;
     let claimed = claimed?;
-    let compiler = Compiler { names };
-    let container = compiler.container(&container(node.span, resources, claimed))?;
-    let mut pod = compiler.pod(&pod(node.span, networks, claimed))?;
+    let container = overlay::container(&container(node.span, resources, claimed), names)?;
+    let mut pod = overlay::pod(&pod(node.span, networks, claimed), names)?;
     let requests =
         Expression::compile("podRequests").map_err(|error| Diagnostic::new(node.span, error.message))?;
     pod.attach(&container, &Interpolation::Expression(requests.into()));
@@ -179,13 +178,12 @@ fn place_of(name: &str, definition: &Definition) -> Option<Span> {
 /// The error for an entry that adds GPUs.
 fn adds_gpus(rule: &Rule, definition: &Definition) -> Option<Diagnostic> {
     let gpus = &definition.gpus.resources;
-    let placed = rule.writes().find(|placed| {
-        matches!(placed.write.value, Written::Amount(_))
-            && placed.write.name().is_some_and(|name| gpus.iter().any(|gpu| gpu == name))
+    let write = rule.writes().find(|write| {
+        write.is_amount() && write.name().is_some_and(|name| gpus.iter().any(|gpu| gpu == name))
     })?;
-    let message = format!("`{}` counts as a GPU, which no entry can add", placed.write.name()?);
+    let message = format!("`{}` counts as a GPU, which no entry can add", write.name()?);
     let hint = "pods request GPUs themselves; name the devices of the network";
-    Some(Diagnostic::new(definition.place_of(&placed), message).code(CONFLICTING_RULES).hint(hint))
+    Some(Diagnostic::new(write.span(), message).code(CONFLICTING_RULES).hint(hint))
 }
 
 /// The error for a rule that moves pods to the host network and depends on whether a container has a device: the

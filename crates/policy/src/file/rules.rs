@@ -8,7 +8,7 @@ use super::{contradictions, env};
 use crate::definition::{Containers, OnConflict, Rule, precedence};
 use crate::interpolation::{Interpolation, Names, Phase};
 use crate::keys;
-use crate::overlay::Compiler;
+use crate::overlay;
 use crate::parameter::Files;
 use crate::source::reader::{self, Fields};
 use crate::source::{Checked, DUPLICATE_NAME, Diagnostic, MISSING_KEY, Problems};
@@ -36,7 +36,7 @@ pub(super) fn read(node: &Node, names: &Names, rules: &mut Vec<Rule>, files: &Fi
         return problems;
     }
     problems.take(precedence::find(rules, files));
-    problems.add(contradictions::find(node, rules, files));
+    problems.add(contradictions::find(rules, files));
     problems
 }
 
@@ -48,18 +48,17 @@ fn rule(node: &Node, names: &Names) -> Checked<Rule> {
         .optional("containers", |node| Interpolation::condition(node, "containers", names, Phase::Container));
     let on_conflict =
         fields.optional("onConflict", |node| reader::one_of(node, "onConflict", &OnConflict::WORDS));
-    let compiler = Compiler { names };
     let env = fields.optional("env", |node| {
         let mut problems = Problems::default();
         let overlay = env::overlay(node, &mut problems)?;
-        let variables = overlay.and_then(|overlay| problems.take(compiler.container(&overlay)));
+        let variables = overlay.and_then(|overlay| problems.take(overlay::container(&overlay, names)));
         problems.result(variables.unwrap_or_default())
     });
     let container = fields.optional("container", |node| {
         env::refuse_list(node)?;
-        compiler.container(node)
+        overlay::container(node, names)
     });
-    let pod = fields.optional("pod", |node| compiler.pod(node));
+    let pod = fields.optional("pod", |node| overlay::pod(node, names));
     fields.finish()?;
     let (env, container, pod) = (env?, container?, pod?);
     let adds_nothing = env.is_none() && container.is_none() && pod.is_none();
@@ -89,7 +88,7 @@ fn rule(node: &Node, names: &Names) -> Checked<Rule> {
         when: when?,
         containers,
         on_conflict: on_conflict?.unwrap_or_default(),
-        container: env.into_iter().chain(container).flatten().collect(),
+        container: env.unwrap_or_default().and(container.unwrap_or_default()),
         pod: pod.unwrap_or_default(),
         device: None,
         parameters: BTreeSet::new(),

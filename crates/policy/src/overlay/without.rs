@@ -1,20 +1,22 @@
-//! An overlay without some of the values that it sets.
+//! A tree without some of the values that it sets.
 
 use std::collections::BTreeSet;
 
-use super::{Amount, Element, EnvEntry, Instruction, Instructions};
-use crate::interpolation::Interpolation;
+use crate::schema::{Field, Object, Shape};
 
-/// A value that an overlay sets: the fields that lead to it, and its name, if it is an entry of a map or list.
+use super::writes::keys_of_list;
+use super::{Content, Entry, Tree};
+
+/// A value that a tree sets: the fields that lead to it, and its name, if it is an entry of a map or list.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place {
     pub path: Vec<&'static str>,
     pub name: Option<String>,
 }
 
-/// The instructions without the values at these places.
-pub fn without(instructions: &[Instruction], places: &BTreeSet<&Place>) -> Instructions {
-    Without { places, path: Vec::new() }.instructions(instructions)
+/// The tree for an object without the values at these places.
+pub fn without(tree: &Tree, object: &'static Object, places: &BTreeSet<&Place>) -> Tree {
+    Without { places, path: Vec::new() }.object(tree, object)
 }
 
 struct Without<'p> {
@@ -23,62 +25,42 @@ struct Without<'p> {
 }
 
 impl Without<'_> {
-    fn instructions(&mut self, instructions: &[Instruction]) -> Instructions {
-        instructions.iter().filter_map(|instruction| self.instruction(instruction)).collect()
+    fn object(&mut self, tree: &Tree, object: &'static Object) -> Tree {
+        let left = tree.entries().iter().filter_map(|entry| {
+            let field = object.field(entry.name()?)?;
+            self.path.push(field.name);
+            let left = self.field(&entry.value, field);
+            self.path.pop();
+            left.map(|left| entry.with(left))
+        });
+        Tree::map(tree.span, left.collect())
     }
 
-    fn instruction(&mut self, instruction: &Instruction) -> Option<Instruction> {
-        Some(match instruction {
-            Instruction::Object { field, instructions } => {
-                self.path.push(field.name);
-                let left = self.instructions(instructions);
-                self.path.pop();
-                if left.is_empty() && !instructions.is_empty() {
-                    return None;
-                }
-                Instruction::Object { field, instructions: left }
+    /// What is left of a field; `None` if nothing is.
+    fn field(&mut self, tree: &Tree, field: &Field) -> Option<Tree> {
+        match (&field.shape, &tree.content) {
+            (Shape::Object(within), Content::Map(entries)) => {
+                let left = self.object(tree, within);
+                (entries.is_empty() || !left.is_empty()).then_some(left)
             }
-            Instruction::Value { field, .. } => {
-                return self.keeps(field.name, None).then(|| instruction.clone());
+            (Shape::Map { .. }, Content::Map(entries)) => {
+                let keeps = |entry: &&Entry| self.keeps(entry.name());
+                Some(Tree::map(tree.span, entries.iter().filter(keeps).cloned().collect()))
             }
-            Instruction::Map { field, keys, entries } => {
-                let entries = entries.iter().filter(|(key, _)| self.keeps(field.name, literal(key)));
-                Instruction::Map { field, keys: *keys, entries: entries.cloned().collect() }
-            }
-            Instruction::Keyed { field, keys, entries } => {
-                let keeps = |Element(entry): &&Element| {
-                    keys.len() != 1 || self.keeps(field.name, entry.literal(keys[0]))
+            (Shape::List { .. }, Content::List(items)) => {
+                let Some(keys) = keys_of_list(field) else { return self.keeps(None).then(|| tree.clone()) };
+                let keeps = |item: &&Tree| match keys {
+                    [key] => self.keeps(item.literal(key)),
+                    _ => true,
                 };
-                Instruction::Keyed { field, keys, entries: entries.iter().filter(keeps).cloned().collect() }
+                let left = items.iter().filter(keeps).cloned().collect();
+                Some(Tree { span: tree.span, content: Content::List(left) })
             }
-            Instruction::Env { field, variables } => {
-                let keeps = |variable: &&EnvEntry| match variable {
-                    EnvEntry::Entry(Element(entry)) => self.keeps(field.name, entry.literal("name")),
-                    EnvEntry::List { name, .. } => self.keeps(field.name, name.as_text()),
-                };
-                Instruction::Env { field, variables: variables.iter().filter(keeps).cloned().collect() }
-            }
-            Instruction::Amounts(amounts) => {
-                Instruction::Amounts(amounts.iter().filter_map(|amount| self.amount(amount)).collect())
-            }
-            Instruction::Computed { .. } => instruction.clone(),
-        })
+            _ => self.keeps(None).then(|| tree.clone()),
+        }
     }
 
-    fn amount(&self, amount: &Amount) -> Option<Amount> {
-        let name = literal(&amount.resource);
-        let whole = Place { path: self.path.clone(), name: name.map(str::to_owned) };
-        let request = amount.request.clone().filter(|_| self.keeps("requests", name));
-        let left = Amount { request, ..amount.clone() };
-        (!self.places.contains(&whole) && (left.limit.is_some() || left.request.is_some())).then_some(left)
+    fn keeps(&self, name: Option<&str>) -> bool {
+        !self.places.contains(&Place { path: self.path.clone(), name: name.map(str::to_owned) })
     }
-
-    fn keeps(&self, field: &'static str, name: Option<&str>) -> bool {
-        let path = self.path.iter().copied().chain([field]).collect();
-        !self.places.contains(&Place { path, name: name.map(str::to_owned) })
-    }
-}
-
-fn literal(key: &Interpolation) -> Option<&str> {
-    if let Interpolation::Literal(key) = key { Some(key) } else { None }
 }

@@ -1,181 +1,157 @@
-//! The one walk over the fields that an overlay writes. All code that needs them uses it.
+//! The one walk over the fields that a tree writes. All code that needs them uses it.
 
-use std::slice;
+use crate::interpolation::EvaluationError;
+use crate::schema::{self, Field, ListMerge, Object, Shape};
+use fabric_yaml::Span;
 
-use crate::interpolation::Interpolation;
-use crate::schema::{Field, Object};
+use super::scalars::is_structure;
+use super::{Entry, PodOverlay, Tree};
 
-use super::{
-    Amount, Element, EntriesEdit, EnvEntry, Instruction, ListEdit, NetworksEdit, PodOverlay, StringValue,
-    Template,
-};
-
-/// A change that an overlay makes to an object.
+/// A value that a tree writes, of a field or of an entry in it.
 #[derive(Debug)]
-pub struct Write<'i> {
+pub struct Write<'t> {
     /// The fields that lead from the object to the one that changes.
     pub path: Vec<&'static str>,
-    pub key: Key<'i>,
-    pub value: Written<'i>,
+    /// The type of the object that has the field.
+    pub object: &'static Object,
+    pub field: &'static Field,
+    pub target: Target<'t>,
+    pub value: &'t Tree,
 }
 
-/// The entry that changes of a map or list.
+/// The part of a field that changes.
 #[derive(Debug, Clone, Copy)]
-pub enum Key<'i> {
-    /// The whole field changes.
+pub enum Target<'t> {
     Whole,
     /// The entry of a map.
-    Of(&'i Interpolation),
-    /// The entry of a list that has this name.
-    Named(&'i Template),
+    Entry(&'t Entry),
     /// The entry of a list that has the values of these fields; without fields, that is the value itself.
-    Fields(&'static [&'static str]),
+    Item(&'static [&'static str]),
 }
 
-/// A value, and how it is combined with that of the pod.
-#[derive(Debug, Clone, Copy)]
-pub enum Written<'i> {
-    /// An object without fields, which is added.
-    Empty,
-    /// A value that is set.
-    Value(&'i Template),
-    /// An entry of a list.
-    Entry(&'i Element),
-    /// An entry of a list in a string.
-    ListEdit(&'i ListEdit),
-    /// Networks in an annotation.
-    Networks(&'i NetworksEdit),
-    /// Entries of a list of objects in an annotation.
-    Entries(&'i EntriesEdit),
-    /// Limit and request of one resource, in the lists of the object at the path.
-    Amount(&'i Amount),
-    /// The whole value of a field, which is compiled when it is known.
-    Computed { object: &'static Object, field: &'static Field, expression: &'i Interpolation },
-}
-
-/// Every write of these instructions, in order.
-pub fn writes(instructions: &[Instruction]) -> Vec<Write<'_>> {
-    let mut walk = Walk { path: Vec::new(), writes: Vec::with_capacity(instructions.len()) };
-    walk.instructions(instructions);
-    walk.writes
+/// Every write of a tree to an object, in order.
+pub fn writes<'t>(tree: &'t Tree, object: &'static Object) -> Vec<Write<'t>> {
+    let mut writes = Vec::with_capacity(tree.entries().len());
+    add_fields(tree, object, &mut Vec::new(), &mut writes);
+    writes
 }
 
 /// Every write of a rule, except for claims and volumes.
-pub fn writes_of_rule<'i>(
-    container: &'i [Instruction],
-    pod: &'i PodOverlay,
-) -> impl Iterator<Item = Write<'i>> {
-    let named = pod.containers.iter().flat_map(|container| &container.instructions);
-    let all = container.iter().chain(named).chain(&pod.instructions);
-    all.flat_map(|instruction| writes(slice::from_ref(instruction)))
+pub fn writes_of_rule<'t>(container: &'t Tree, pod: &'t PodOverlay) -> impl Iterator<Item = Write<'t>> {
+    let of_container = [container].into_iter().chain(pod.containers.iter().map(|named| &named.fields));
+    let of_container = of_container.flat_map(|tree| writes(tree, schema::container()));
+    of_container.chain(writes(&pod.fields, schema::pod()))
 }
 
-/// The value that is set for the field at this path.
-pub(super) fn value_at<'i>(instructions: &'i [Instruction], path: &[&str]) -> Option<&'i Template> {
-    let (name, rest) = path.split_first()?;
-    instructions.iter().find_map(|instruction| match instruction {
-        Instruction::Object { field, instructions } if field.name == *name => value_at(instructions, rest),
-        Instruction::Value { field, template } if field.name == *name && rest.is_empty() => Some(template),
+fn add_fields<'t>(
+    tree: &'t Tree,
+    object: &'static Object,
+    path: &mut Vec<&'static str>,
+    writes: &mut Vec<Write<'t>>,
+) {
+    for entry in tree.entries() {
+        let Some(field) = entry.name().and_then(|name| object.field(name)) else { continue };
+        path.push(field.name);
+        add_field(&entry.value, (object, field), path, writes);
+        path.pop();
+    }
+}
+
+fn add_field<'t>(
+    value: &'t Tree,
+    (object, field): (&'static Object, &'static Field),
+    path: &mut Vec<&'static str>,
+    writes: &mut Vec<Write<'t>>,
+) {
+    let mut add = |target, value| writes.push(Write { path: path.clone(), object, field, target, value });
+    match &field.shape {
+        _ if value.as_text().is_some() => add(Target::Whole, value),
+        Shape::Object(_) if value.is_empty() => add(Target::Whole, value),
+        Shape::Object(within) => add_fields(value, within, path, writes),
+        Shape::Map { .. } => value.entries().iter().for_each(|entry| add(Target::Entry(entry), &entry.value)),
+        _ => match keys_of_list(field) {
+            Some(keys) => value.items().iter().for_each(|item| add(Target::Item(keys), item)),
+            None => add(Target::Whole, value),
+        },
+    }
+}
+
+/// The fields that identify the entries of a list, none if that is the value; `None` for a list that is one value.
+pub fn keys_of_list(field: &Field) -> Option<&'static [&'static str]> {
+    match &field.shape {
+        Shape::List { merge: ListMerge::Keyed(keys), .. } => Some(keys),
+        Shape::List { merge: ListMerge::Set, .. } => Some(&[]),
         _ => None,
-    })
-}
-
-struct Walk<'i> {
-    path: Vec<&'static str>,
-    writes: Vec<Write<'i>>,
-}
-
-impl<'i> Walk<'i> {
-    fn instructions(&mut self, instructions: &'i [Instruction]) {
-        for instruction in instructions {
-            self.instruction(instruction);
-        }
-    }
-
-    fn instruction(&mut self, instruction: &'i Instruction) {
-        match instruction {
-            Instruction::Object { field, instructions } => {
-                if instructions.is_empty() {
-                    self.add(field, Key::Whole, Written::Empty);
-                }
-                self.path.push(field.name);
-                self.instructions(instructions);
-                self.path.pop();
-            }
-            Instruction::Value { field, template } => self.add(field, Key::Whole, Written::Value(template)),
-            Instruction::Map { field, entries, .. } => {
-                for (key, value) in entries {
-                    self.add(field, Key::Of(key), Written::string(value));
-                }
-            }
-            Instruction::Keyed { field, keys, entries } => self.entries(field, keys, entries),
-            Instruction::Env { field, variables } => {
-                for variable in variables {
-                    match variable {
-                        EnvEntry::Entry(entry) => self.entries(field, &["name"], slice::from_ref(entry)),
-                        EnvEntry::List { name, edit } => {
-                            self.add(field, Key::Named(name), Written::ListEdit(edit));
-                        }
-                    }
-                }
-            }
-            Instruction::Amounts(amounts) => {
-                for amount in amounts {
-                    let key = Key::Of(&amount.resource);
-                    self.writes.push(Write { path: self.path.clone(), key, value: Written::Amount(amount) });
-                }
-            }
-            Instruction::Computed { object, field, expression } => {
-                self.add(field, Key::Whole, Written::Computed { object, field, expression });
-            }
-        }
-    }
-
-    fn entries(&mut self, field: &Field, keys: &'static [&'static str], entries: &'i [Element]) {
-        for entry in entries {
-            self.add(field, Key::Fields(keys), Written::Entry(entry));
-        }
-    }
-
-    fn add(&mut self, field: &Field, key: Key<'i>, value: Written<'i>) {
-        let path = self.path.iter().copied().chain([field.name]).collect();
-        self.writes.push(Write { path, key, value });
     }
 }
 
-impl<'i> Written<'i> {
-    fn string(value: &'i StringValue) -> Self {
-        match value {
-            StringValue::Text(template) => Self::Value(template),
-            StringValue::Networks(edit) => Self::Networks(edit),
-            StringValue::Entries(edit) => Self::Entries(edit),
-        }
+impl<'t> Write<'t> {
+    /// The writes of a value that takes the place of a computed one.
+    pub fn writes_of<'v>(&self, value: &'v Tree) -> Vec<Write<'v>> {
+        let mut writes = Vec::new();
+        add_field(value, (self.object, self.field), &mut self.path.clone(), &mut writes);
+        writes
     }
-}
 
-impl<'i> Write<'i> {
     /// The name of the entry that changes; `None` if it is computed.
-    pub(crate) fn name(&self) -> Option<&'i str> {
-        match (self.key, self.value) {
-            (Key::Of(Interpolation::Literal(key)), _) => Some(key),
-            (Key::Named(name), _) => name.as_text(),
-            (Key::Fields([key, ..]), Written::Entry(entry)) => entry.0.literal(key),
-            _ => None,
+    pub fn name(&self) -> Option<&'t str> {
+        match self.target {
+            Target::Whole => None,
+            Target::Entry(entry) => entry.name(),
+            Target::Item(keys) => self.value.literal(keys.first()?),
         }
     }
 
-    /// The last field of the path.
-    pub(crate) fn field(&self) -> &'static str {
-        self.path.last().copied().unwrap_or_default()
+    /// The names of all entries that change.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &'t str> {
+        let resources = if let Target::Entry(entry) = self.target { Some(entry.resources()) } else { None };
+        self.name().into_iter().chain(resources.into_iter().flatten())
     }
 
     /// Returns whether it changes environment variables or annotations.
     pub(crate) fn is_of_strings(&self) -> bool {
-        ["env", "annotations"].contains(&self.field())
+        ["env", "annotations"].contains(&self.field.name)
     }
 
     /// Returns whether it changes a part of a string.
-    pub(crate) fn is_edit(&self) -> bool {
-        matches!(self.value, Written::ListEdit(_) | Written::Networks(_) | Written::Entries(_))
+    pub fn is_edit(&self) -> bool {
+        match self.target {
+            Target::Whole => false,
+            Target::Entry(_) => self.value.is_map(),
+            Target::Item(_) => self.field.name == "env" && self.value.has_map("value"),
+        }
+    }
+
+    /// Returns whether it changes the limit or the request of a resource.
+    pub fn is_amount(&self) -> bool {
+        matches!(self.target, Target::Entry(_))
+            && matches!(*self.path, [.., "resources", "limits" | "requests"])
+    }
+
+    /// Returns whether one expression yields the whole object or list.
+    pub fn is_computed(&self) -> bool {
+        matches!(self.target, Target::Whole)
+            && self.value.as_text().is_some()
+            && is_structure(&self.field.shape)
+    }
+
+    /// An error about its value.
+    pub(crate) fn failed(&self, message: &str) -> EvaluationError {
+        EvaluationError::about(|visit| self.value.texts(visit), message)
+    }
+
+    /// The place in the file: that of the value, of the key of a map or list, or of the name of an entry of a list.
+    pub(crate) fn span(&self) -> Span {
+        let of_value = |span: Span, value: &Tree| {
+            if value.entries().is_empty() && value.items().is_empty() { value.span } else { span }
+        };
+        match self.target {
+            Target::Whole => self.value.span,
+            Target::Entry(entry) => of_value(entry.span, self.value),
+            Target::Item(keys) => {
+                let named = keys.first().and_then(|key| self.value.get(key));
+                named.map_or(self.value.span, |name| name.span)
+            }
+        }
     }
 }

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use fabric_policy::overlay::{EnvEntry, ListEdit};
-use fabric_policy::schema::{Field, Shape, covers};
+use fabric_policy::overlay::Tree;
+use fabric_policy::schema::{Shape, covers};
 
 use crate::merge::rule::Merge;
 use crate::merge::text::with_entry;
@@ -13,28 +13,19 @@ use crate::record::{Cursor, Kept, ListCursor, Reason};
 pub(crate) fn merge(
     merge: &mut Merge<'_, '_>,
     container: &mut Cursor<'_>,
-    field: &'static Field,
-    variables: &[EnvEntry],
+    items: &Shape,
+    variables: Tree,
 ) -> Result<(), Reason> {
-    let Shape::List { items, .. } = &field.shape else { return Ok(()) };
-    container.list(field.name, |list| {
-        for variable in variables {
-            match variable {
-                EnvEntry::Entry(entry) => {
-                    let built = merge.build_element(entry)?;
-                    let Some(wanted) = built.filter(|built| !entry.yields_empty(built)) else {
-                        merge.note_null(list.log(), &[], Some("name"), &entry.0);
-                        continue;
-                    };
-                    note(merge, name_of(&wanted));
-                    put(merge, list, wanted, items)?;
+    container.list("env", |list| {
+        for wanted in variables.into_items().into_iter().filter_map(Tree::into_value) {
+            let name = name_of(&wanted).unwrap_or_default();
+            note(merge, name);
+            match wanted["value"].as_object().and_then(|edit| edit.iter().next()) {
+                Some((side, entry)) => {
+                    let entry = entry.as_str().unwrap_or_default();
+                    add_to_list(merge, list, name, (entry, side == "$prepend"))?;
                 }
-                EnvEntry::List { name, edit } => {
-                    if let Some(Value::String(name)) = merge.build(name)? {
-                        note(merge, Some(&name));
-                        add_to_list(merge, list, &name, edit)?;
-                    }
-                }
+                None => put(merge, list, wanted, items)?,
             }
         }
         Ok(())
@@ -42,11 +33,9 @@ pub(crate) fn merge(
 }
 
 /// Records that the policy sets a variable, whether or not the pod's own value stays.
-fn note(merge: &mut Merge<'_, '_>, name: Option<&str>) {
+fn note(merge: &mut Merge<'_, '_>, name: &str) {
     let known = &mut merge.pod.variables;
-    if let Some(name) = name
-        && !known.iter().any(|known| known == name)
-    {
+    if !known.iter().any(|known| known == name) {
         known.push(name.to_owned());
     }
 }
@@ -88,13 +77,8 @@ fn add_to_list(
     merge: &Merge<'_, '_>,
     list: &mut ListCursor<'_>,
     name: &str,
-    edit: &ListEdit,
+    (entry, prepend): (&str, bool),
 ) -> Result<(), Reason> {
-    let entry = merge.evaluated(edit.entry.evaluate(merge.bindings))?;
-    let Some(entry) = text_of(&entry) else {
-        list.log().left_out(&[name], || format!("`{}` has no value", edit.entry.source()));
-        return Ok(());
-    };
     let Some(at) = position(list, Some(name)) else {
         list.push(json!({"name": name, "value": entry}));
         return Ok(());
@@ -104,7 +88,7 @@ fn add_to_list(
         return merge.settle_entry(list, at, json!({"name": name, "value": entry}), Kept::Env);
     }
     let text = existing["value"].as_str().unwrap_or_default();
-    let Some(edited) = with_entry(text, &entry, edit.prepend) else {
+    let Some(edited) = with_entry(text, entry, prepend) else {
         list.log().present_entry(at);
         return Ok(());
     };
@@ -112,9 +96,4 @@ fn add_to_list(
         variable.put("value", Value::String(edited));
         Ok(())
     })
-}
-
-/// A scalar as text; `None` for `null` and for an empty text.
-fn text_of(value: &Value) -> Option<String> {
-    (!value.is_null() && value != "").then(|| fabric_policy::interpolation::text_of(value))
 }

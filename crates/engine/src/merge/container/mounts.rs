@@ -5,8 +5,7 @@ use std::borrow::Cow;
 use serde_json::Value;
 
 use fabric_policy::OnConflict;
-use fabric_policy::overlay::Element;
-use fabric_policy::schema::{Field, Shape, covers};
+use fabric_policy::schema::{Shape, covers};
 
 use crate::merge::rule::{Merge, brief};
 use crate::merge::volumes::{clean_path, is_volume};
@@ -16,30 +15,25 @@ use crate::record::{Cursor, Kept, ListCursor, Reason, WarningKind};
 pub(crate) fn merge(
     merge: &mut Merge<'_, '_>,
     container: &mut Cursor<'_>,
-    field: &'static Field,
-    mounts: &[Element],
+    items: &Shape,
+    mounts: impl IntoIterator<Item = Value>,
 ) -> Result<(), Reason> {
-    let Shape::List { items, .. } = &field.shape else { return Ok(()) };
-    for mount in mounts {
-        let Some(wanted) = merge.build_element(mount)? else {
-            merge.note_null(container.log(), &[field.name], Some("mountPath"), &mount.0);
-            continue;
-        };
+    for wanted in mounts {
         let path = clean_path(wanted["mountPath"].as_str().unwrap_or_default()).into_owned();
         let volume = wanted["name"].as_str().unwrap_or_default();
         if wanted["mountPropagation"] == "Bidirectional" && !is_privileged(container) {
             let setting = format!("{path}: mountPropagation: Bidirectional");
             let against = "no securityContext.privileged: true".to_owned();
-            container.warn(field.name, WarningKind::Excluded { setting, against }, merge.rule);
+            container.warn("volumeMounts", WarningKind::Excluded { setting, against }, merge.rule);
             continue;
         }
         if has_device(container, &path, volume) {
             let seen = format!("a block device of {volume} or at {path}");
             let kind = WarningKind::Kept { what: Kept::Mount, seen, wanted: brief(&wanted["name"]) };
-            container.warn(field.name, kind, merge.rule);
+            container.warn("volumeMounts", kind, merge.rule);
             continue;
         }
-        container.list(field.name, |list| {
+        container.list("volumeMounts", |list| {
             let at = list
                 .entries()
                 .iter()

@@ -3,10 +3,12 @@
 //! The rules are those of `ValidateContainerResourceRequirements` in Kubernetes: a request is at most its limit, a
 //! resource that cannot be overcommitted has a limit and an equal request, and huge pages need cpu or memory.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
-use fabric_policy::overlay::{Amount, Template, is_zero};
-use fabric_policy::schema::{can_overcommit, resource_amount, resource_pair};
+use fabric_policy::overlay::{Tree, is_zero};
+use fabric_policy::schema::can_overcommit;
 use fabric_yaml::quantity::{Quantity, same_quantity};
 
 use crate::merge::rule::{Merge, Settled, brief};
@@ -14,27 +16,36 @@ use crate::record::{Cursor, Kept, Reason, WarningKind};
 
 /// The amount of a resource in the policy.
 struct Wanted {
-    resource: String,
+    resource: Arc<str>,
     limit: Option<Value>,
     request: Option<Value>,
 }
 
-/// Merges amounts into the resources of a container.
+/// Merges amounts into the resources of a container, and returns the other fields.
 pub(crate) fn merge(
     merge: &mut Merge<'_, '_>,
     resources: &mut Cursor<'_>,
-    amounts: &[Amount],
-) -> Result<(), Reason> {
-    let mut wanted = Vec::with_capacity(amounts.len());
-    for amount in amounts {
-        wanted.extend(evaluated(merge, resources, amount)?);
+    fields: Tree,
+) -> Result<Vec<(Arc<str>, Tree)>, Reason> {
+    let (mut wanted, mut others) = (Vec::new(), Vec::new());
+    for (field, value) in fields.into_entries() {
+        match &*field {
+            "limits" | "requests" => add_amounts(&mut wanted, &field, value),
+            _ => others.push((field, value)),
+        }
     }
     // Huge pages depend on cpu and memory.
     wanted.sort_by_key(|wanted| is_huge_pages(&wanted.resource));
-    for wanted in wanted {
+    for mut wanted in wanted {
+        if let Some(list) = wanted.drop_zero() {
+            resources.log().left_out(&[list, &wanted.resource], || "the amount is 0".to_owned());
+        }
+        if wanted.lists().next().is_none() {
+            continue;
+        }
         if merge.pod.pod_resources && !wanted.resource.contains('/') {
             let kind = WarningKind::Excluded {
-                setting: wanted.resource.clone(),
+                setting: wanted.resource.to_string(),
                 against: "resources of its own in `spec.resources`".to_owned(),
             };
             resources.warn(wanted.lists().next().unwrap_or("limits"), kind, merge.rule);
@@ -44,52 +55,19 @@ pub(crate) fn merge(
             device(merge, resources, wanted)?;
         }
     }
-    Ok(())
+    Ok(others)
 }
 
-/// The amounts for this pod, without those that are left out.
-fn evaluated(
-    merge: &Merge<'_, '_>,
-    resources: &mut Cursor<'_>,
-    amount: &Amount,
-) -> Result<Vec<Wanted>, Reason> {
-    let names = merge.evaluated(amount.names(merge.bindings))?;
-    let mut wanted = Vec::with_capacity(names.len());
-    for name in names {
-        wanted.extend(evaluated_one(merge, resources, amount, name)?);
+/// Adds the amounts of a list.
+fn add_amounts(wanted: &mut Vec<Wanted>, list: &str, amounts: Tree) {
+    for (resource, amount) in amounts.into_entries() {
+        let Some(amount) = amount.into_value() else { continue };
+        let at = wanted.iter().position(|known| known.resource == resource).unwrap_or_else(|| {
+            wanted.push(Wanted { resource, limit: None, request: None });
+            wanted.len() - 1
+        });
+        *(if list == "limits" { &mut wanted[at].limit } else { &mut wanted[at].request }) = Some(amount);
     }
-    Ok(wanted)
-}
-
-fn evaluated_one(
-    merge: &Merge<'_, '_>,
-    resources: &mut Cursor<'_>,
-    amount: &Amount,
-    (resource, nth): (String, Option<u64>),
-) -> Result<Option<Wanted>, Reason> {
-    let mut build = |list: &str, template: &Option<Template>| -> Result<Option<Value>, Reason> {
-        let Some(template) = template else { return Ok(None) };
-        let Some(value) = merge.build(template)? else {
-            merge.note_null(resources.log(), &[list, &resource], None, template);
-            return Ok(None);
-        };
-        let value = merge.evaluated(amount.of(nth, value))?;
-        if is_zero(&value) {
-            resources.log().left_out(&[list, &resource], || "the amount is 0".to_owned());
-            return Ok(None);
-        }
-        merge.evaluated(resource_amount(&resource, &value).map_err(|message| amount.failed(message)))?;
-        Ok(Some(value))
-    };
-    let limit = build("limits", &amount.limit)?;
-    // Limit and request are most often one expression.
-    let request =
-        if amount.request == amount.limit { limit.clone() } else { build("requests", &amount.request)? };
-    if let (Some(limit), Some(request)) = (&limit, &request) {
-        let pair = resource_pair(&resource, limit, request);
-        merge.evaluated(pair.map_err(|message| amount.failed(message)))?;
-    }
-    Ok((limit.is_some() || request.is_some()).then_some(Wanted { resource, limit, request }))
 }
 
 fn is_huge_pages(resource: &str) -> bool {
@@ -98,7 +76,7 @@ fn is_huge_pages(resource: &str) -> bool {
 
 /// Merges a resource whose request equals its limit.
 fn device(merge: &Merge<'_, '_>, resources: &mut Cursor<'_>, wanted: Wanted) -> Result<(), Reason> {
-    let resource = wanted.resource.as_str();
+    let resource = &*wanted.resource;
     let own = ["limits", "requests"]
         .into_iter()
         .find_map(|list| amount(resources, list, resource).map(|amount| (list, amount.clone())));
@@ -137,7 +115,7 @@ fn device(merge: &Merge<'_, '_>, resources: &mut Cursor<'_>, wanted: Wanted) -> 
 
 /// Merges a resource whose request is at most its limit.
 fn overcommittable(merge: &Merge<'_, '_>, resources: &mut Cursor<'_>, wanted: Wanted) -> Result<(), Reason> {
-    let resource = wanted.resource.as_str();
+    let resource = &*wanted.resource;
     let limit = amount(resources, "limits", resource).cloned();
     // The API server has derived the request from a limit that the pod came with.
     let derived = limit.clone().filter(|_| !is_added(resources, resource));
@@ -218,6 +196,13 @@ fn at_most(less: &Value, more: &Value) -> bool {
 }
 
 impl Wanted {
+    /// Drops amounts that are zero. Returns the first list that has one.
+    fn drop_zero(&mut self) -> Option<&'static str> {
+        let limit = self.limit.take_if(|limit| is_zero(limit)).map(|_| "limits");
+        let request = self.request.take_if(|request| is_zero(request)).map(|_| "requests");
+        limit.or(request)
+    }
+
     fn lists(&self) -> impl Iterator<Item = &'static str> {
         let limit = self.limit.is_some().then_some("limits");
         limit.into_iter().chain(self.request.is_some().then_some("requests"))

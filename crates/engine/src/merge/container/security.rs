@@ -2,39 +2,25 @@
 
 use serde_json::{Value, json};
 
-use fabric_policy::overlay::Instruction;
+use fabric_policy::overlay::Tree;
 use fabric_policy::schema::Field;
 
 use crate::merge::rule::Merge;
 use crate::record::{ChangeLog, Cursor, Kept, Reason, Warning, WarningKind};
 use fabric_yaml::pointer::at_pointer;
 
-/// Merges the sets of a security context's capabilities, each of which is written out or computed.
+/// Merges the sets of a security context's capabilities.
 pub(crate) fn merge(
     merge: &mut Merge<'_, '_>,
     context: &mut Cursor<'_>,
     field: &'static Field,
-    sets: &[Instruction],
+    sets: Tree,
 ) -> Result<(), Reason> {
-    for set in sets {
-        match set {
-            Instruction::Computed { object, field: list, expression } => {
-                let path = [field.name, list.name];
-                let computed = merge.compiled(context.log(), &path, (object, list), expression)?;
-                self::merge(merge, context, field, computed.as_slice())?;
+    for (list, names) in sets.into_entries() {
+        for name in names.items().iter().filter_map(Tree::as_str) {
+            if !merge.is_excluded(context, field, &json!([name])) {
+                add(merge, context, field, &list, name)?;
             }
-            Instruction::Keyed { field: list, entries, .. } => {
-                for entry in entries {
-                    match merge.build_element(entry)? {
-                        Some(Value::String(name)) if !merge.is_excluded(context, field, &json!([name])) => {
-                            add(merge, context, field, list.name, &name)?;
-                        }
-                        Some(_) => {}
-                        None => merge.note_null(context.log(), &[field.name, list.name], None, &entry.0),
-                    }
-                }
-            }
-            _ => {}
         }
     }
     Ok(())

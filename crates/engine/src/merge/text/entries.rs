@@ -2,10 +2,11 @@
 
 use serde_json::{Map, Value};
 
-use fabric_policy::interpolation::{Interpolation, text_of};
-use fabric_policy::overlay::{EntriesEdit, NetworksEdit, StringValue, evaluate_key};
-use fabric_policy::schema::{Field, Format};
+use fabric_policy::interpolation::text_of;
+use fabric_policy::overlay::Tree;
+use fabric_policy::schema::Field;
 
+use super::attachments::attachments;
 use super::object_list::{ObjectList, covers_object};
 use crate::analysis::with_networks;
 use crate::merge::rule::{Merge, Settled};
@@ -16,31 +17,25 @@ pub(crate) fn merge(
     merge: &mut Merge<'_, '_>,
     cursor: &mut Cursor<'_>,
     field: &'static Field,
-    keys: Format,
-    entries: &[(Interpolation, StringValue)],
+    entries: Tree,
 ) -> Result<(), Reason> {
     let what = if field.name == "annotations" { Kept::Annotation } else { Kept::Field };
     cursor.within(field.name, |map| {
-        for (key, value) in entries {
-            let Some(key) = merge.evaluated(evaluate_key(key, keys, merge.bindings))? else { continue };
-            let existing = match map.object().get(&key) {
+        for (key, value) in entries.into_entries() {
+            let Some(value) = value.into_value() else { continue };
+            let existing = match map.object().get(&*key) {
                 Some(Value::String(text)) => Some(text.clone()),
                 // The API server reads it as an empty string.
                 Some(Value::Null) => Some(String::new()),
                 Some(other) => return Err(malformed(&map.pointer_to(&key), "a string", other)),
                 None => None,
             };
-            let wanted = match value {
-                StringValue::Text(template) => {
-                    if let Some(wanted) = merge.build(template)? {
-                        text(merge, map, &key, existing.as_deref(), (&wanted, what))?
-                    } else {
-                        merge.note_null(map.log(), &[&key], None, template);
-                        None
-                    }
-                }
-                StringValue::Networks(edit) => networks(merge, map, &key, existing.as_deref(), edit)?,
-                StringValue::Entries(edit) => entries_of(merge, map, &key, existing.as_deref(), edit)?,
+            let wanted = match &value {
+                Value::Object(edit) => match edit.get("$key").and_then(Value::as_str) {
+                    Some(identity) => objects(merge, map, &key, existing.as_deref(), (edit, identity))?,
+                    None => networks(merge, map, &key, existing.as_deref(), edit)?,
+                },
+                wanted => text(merge, map, &key, existing.as_deref(), (wanted, what))?,
             };
             let Some(wanted) = wanted else {
                 map.log().present(&[&key]);
@@ -79,9 +74,9 @@ fn networks(
     annotations: &mut Cursor<'_>,
     key: &str,
     existing: Option<&str>,
-    edit: &NetworksEdit,
+    edit: &Map<String, Value>,
 ) -> Result<Option<String>, Reason> {
-    let networks = merge.evaluated(edit.evaluate(merge.bindings))?;
+    let networks = attachments(edit);
     if networks.iter().all(|(_, count)| *count == 0) {
         annotations.log().left_out(&[key], || "it has no networks".to_owned());
         return Ok(None);
@@ -108,14 +103,15 @@ fn networks(
     }))
 }
 
-fn entries_of(
+fn objects(
     merge: &Merge<'_, '_>,
     annotations: &mut Cursor<'_>,
     key: &str,
     existing: Option<&str>,
-    edit: &EntriesEdit,
+    (edit, identity): (&Map<String, Value>, &str),
 ) -> Result<Option<String>, Reason> {
-    let wanted = merge.evaluated(edit.evaluate(merge.bindings))?;
+    let wanted = edit["$append"].as_array().into_iter().flatten();
+    let wanted: Vec<_> = wanted.filter_map(Value::as_object).cloned().collect();
     if wanted.is_empty() {
         annotations.log().left_out(&[key], || "it has no entries".to_owned());
         return Ok(None);
@@ -134,7 +130,7 @@ fn entries_of(
     annotations.log().takes(text.len() * (1 + wanted.len()));
     let (mut replaced, mut added) = (Vec::new(), Vec::new());
     for entry in wanted {
-        match list.entries().iter().position(|known| known.get(&edit.key) == entry.get(&edit.key)) {
+        match list.entries().iter().position(|known| known.get(identity) == entry.get(identity)) {
             None => added.push(entry),
             Some(at) if covers_object(&list.entries()[at], &entry) => {}
             Some(at) => {

@@ -58,6 +58,5 @@ fn settings(definition: &Definition, found: &mut Vec<Diagnostic>) {
 
 /// The variables that rules set in containers of the pod; `None` if an expression yields some of the names.
 fn variables(definition: &Definition) -> Option<Vec<&str>> {
-    let writes = writes(definition).map(|placed| placed.write);
-    writes.filter(|write| write.path == ["env"]).map(|write| write.name()).collect()
+    writes(definition).filter(|write| write.path == ["env"]).map(|write| write.name()).collect()
 }

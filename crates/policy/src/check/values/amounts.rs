@@ -1,10 +1,8 @@
 //! Amounts of bytes that are too small to be meant, and capabilities that no kernel has.
 
-use serde_json::Value;
-
-use crate::definition::{Definition, in_volume, keys};
+use crate::definition::{Definition, keys};
 use crate::interpolation::{Interpolation, text_of};
-use crate::overlay::{Element, Template, Written};
+use crate::overlay::Tree;
 use crate::source::{Diagnostic, TINY_AMOUNT, UNKNOWN_ENUM_VALUE, closest};
 use fabric_yaml::Span;
 use fabric_yaml::quantity::Quantity;
@@ -59,41 +57,28 @@ const CAPABILITIES: &[&str] = &[
 
 pub(crate) fn findings(definition: &Definition) -> Vec<Diagnostic> {
     let mut found = Vec::new();
-    for placed in writes(definition) {
-        match placed.write.value {
-            Written::Amount(amount) => {
-                let name = placed.write.name().filter(|name| is_in_bytes(name));
-                let amounts = || amount.limit.iter().chain(&amount.request);
-                found.extend(amounts().filter(|_| name.is_some()).find_map(|one| default(definition, one)));
-                let lists = [("limits", &amount.limit), ("requests", &amount.request)];
-                let tiny = lists.into_iter().find_map(|(list, one)| Some((list, tiny(one.as_ref()?)?)));
-                if let (Some(name), Some((list, value))) = (name, tiny) {
-                    let mut path = placed.path();
-                    path.splice(path.len() - 2.., keys([list, name]));
-                    found.push(of_amount(name, &value, definition.place_in(placed.rule, &path)));
-                }
+    let mut tiny_limits = Vec::new();
+    for write in writes(definition) {
+        if write.is_amount() {
+            let Some(name) = write.name().filter(|name| is_in_bytes(name)) else { continue };
+            found.extend(default(definition, write.value));
+            let Some(value) = tiny(write.value) else { continue };
+            // One warning for a limit and its request.
+            if write.field.name == "limits" || !tiny_limits.contains(&name) {
+                found.push(of_amount(name, &value, write.value.span));
+                tiny_limits.push(name);
             }
-            Written::Entry(entry) if placed.write.path.contains(&"capabilities") => {
-                let name = entry.0.as_text().unwrap_or_default();
-                found.extend(capability(name).map(|(message, hint)| {
-                    let span = definition.place_in(placed.rule, &placed.item(name));
-                    Diagnostic::warning(UNKNOWN_ENUM_VALUE, span, message).hint(hint)
-                }));
-            }
-            _ => {}
+        } else if write.path.contains(&"capabilities") {
+            let name = write.value.as_str().unwrap_or_default();
+            found.extend(capability(name).map(|(message, hint)| {
+                Diagnostic::warning(UNKNOWN_ENUM_VALUE, write.value.span, message).hint(hint)
+            }));
         }
     }
-    for rule in &definition.rules {
-        for Element(volume) in &rule.pod.volumes {
-            let (Some(name), Some(source)) = (volume.literal("name"), volume.field("emptyDir")) else {
-                continue;
-            };
-            let limit = source.field("sizeLimit");
-            found.extend(limit.as_ref().and_then(|limit| default(definition, limit)));
-            let Some(value) = limit.as_ref().and_then(tiny) else { continue };
-            let span = definition.place_in(rule, &in_volume(name, &["emptyDir", "sizeLimit"]));
-            found.push(of_amount("sizeLimit", &value, span));
-        }
+    let volumes = definition.rules.iter().flat_map(|rule| &rule.pod.volumes);
+    for limit in volumes.filter_map(|volume| volume.at(&["emptyDir", "sizeLimit"])) {
+        found.extend(default(definition, limit));
+        found.extend(tiny(limit).map(|value| of_amount("sizeLimit", &value, limit.span)));
     }
     // Several rules can read a parameter.
     found.sort_by_key(|finding| (finding.span.line, finding.span.column));
@@ -106,8 +91,8 @@ fn is_in_bytes(resource: &str) -> bool {
 }
 
 /// The warning for an amount that is a parameter whose default is a number without a unit, and less than 1 MiB.
-fn default(definition: &Definition, amount: &Template) -> Option<Diagnostic> {
-    let Template::Computed(Interpolation::Expression(expression), _) = amount else { return None };
+fn default(definition: &Definition, amount: &Tree) -> Option<Diagnostic> {
+    let Some(Interpolation::Expression(expression)) = amount.as_text() else { return None };
     let mut parameters = definition.parameters.iter();
     let parameter = parameters.find(|known| known.name == expression.source().trim())?;
     let value = parameter.default.as_str()?;
@@ -130,8 +115,8 @@ fn of_amount(name: &str, value: &str, span: Span) -> Diagnostic {
 }
 
 /// An amount of less than 1 KiB, as the policy writes it.
-fn tiny(template: &Template) -> Option<String> {
-    let Template::Constant(value @ (Value::String(_) | Value::Number(_))) = template else { return None };
+fn tiny(amount: &Tree) -> Option<String> {
+    let value = amount.as_value()?;
     let (amount, zero, kibibyte) =
         (Quantity::from_value(value)?, Quantity::parse("0")?, Quantity::parse("1Ki")?);
     (amount > zero && amount < kibibyte).then(|| text_of(value))

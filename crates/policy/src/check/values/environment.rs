@@ -1,14 +1,17 @@
 //! References to variables in values of variables that the kubelet does not resolve.
 
-use crate::definition::{Definition, Rule, keys};
-use crate::overlay::{Element, Template, Write, Written, writes};
+use crate::definition::{Definition, Rule};
+use crate::overlay::{Tree, Write, writes};
+use crate::schema;
 use crate::source::{Diagnostic, UNRESOLVED_REFERENCE};
+use fabric_yaml::Span;
 
 /// A variable that a rule sets in the containers that it selects.
 struct Set<'d> {
     rule: &'d Rule,
     name: &'d str,
     value: Option<String>,
+    span: Span,
 }
 
 pub(crate) fn findings(definition: &Definition) -> Vec<Diagnostic> {
@@ -32,8 +35,7 @@ pub(crate) fn findings(definition: &Definition) -> Vec<Diagnostic> {
             Some((message, format!("set `{later}` first")))
         });
         let Some((message, hint)) = problem else { continue };
-        let span = definition.place_in(set.rule, &keys(["env", set.name]));
-        found.push(Diagnostic::warning(UNRESOLVED_REFERENCE, span, message).hint(hint));
+        found.push(Diagnostic::warning(UNRESOLVED_REFERENCE, set.span, message).hint(hint));
     }
     found
 }
@@ -70,16 +72,10 @@ fn references(value: &str) -> impl Iterator<Item = &str> {
 /// The variables of a rule, in order; `None` if an expression yields some of them.
 fn variables<'d>(rule: &'d Rule) -> Option<Vec<Set<'d>>> {
     let set = |write: Write<'d>| {
-        let value = match write.value {
-            Written::Entry(Element(entry)) => entry.field("value"),
-            _ => None,
-        };
-        let value = match value {
-            Some(Template::Constant(value)) => value.as_str().map(str::to_owned),
-            Some(Template::Computed(text, _)) => Some(text.source()),
-            _ => None,
-        };
-        Some(Set { rule, name: write.name()?, value })
+        let value = write.value.get("value");
+        let span = value.map_or(write.value.span, |value| value.span);
+        Some(Set { rule, name: write.name()?, value: value.and_then(Tree::source), span })
     };
-    writes(&rule.container).into_iter().filter(|write| write.path == ["env"]).map(set).collect()
+    let writes = writes(&rule.container, schema::container()).into_iter();
+    writes.filter(|write| write.path == ["env"]).map(set).collect()
 }

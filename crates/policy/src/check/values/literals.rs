@@ -1,21 +1,15 @@
 //! Mount paths with a mode, as `docker run` takes one.
 
 use crate::definition::Definition;
-use crate::interpolation::text_of;
-use crate::overlay::{Element, Template, Written};
+use crate::overlay::Tree;
 use crate::source::{Diagnostic, MODE_IN_MOUNT_PATH};
 
 use crate::check::writes;
 
 pub(crate) fn findings(definition: &Definition) -> Vec<Diagnostic> {
     let mut found: Vec<Diagnostic> = Vec::new();
-    for placed in writes(definition).filter(|placed| placed.write.path == ["volumeMounts"]) {
-        let Written::Entry(Element(mount)) = placed.write.value else { continue };
-        let path = match mount.field("mountPath") {
-            Some(Template::Computed(path, _)) => path.source(),
-            Some(Template::Constant(path)) => text_of(&path),
-            _ => continue,
-        };
+    for write in writes(definition).filter(|write| write.path == ["volumeMounts"]) {
+        let Some(path) = write.value.get("mountPath").and_then(Tree::source) else { continue };
         let Some((inner, mode)) = path.rsplit_once(':') else { continue };
         if !mode
             .split(',')
@@ -29,8 +23,7 @@ pub(crate) fn findings(definition: &Definition) -> Vec<Diagnostic> {
         } else {
             format!("write `mountPath: {inner}`")
         };
-        let span = definition.place_of(&placed);
-        found.push(Diagnostic::warning(MODE_IN_MOUNT_PATH, span, message).hint(hint));
+        found.push(Diagnostic::warning(MODE_IN_MOUNT_PATH, write.span(), message).hint(hint));
     }
     found
 }

@@ -1,10 +1,8 @@
 //! Parts of overlays that do not fit together.
 
-use serde_json::Value;
-
 use crate::NETWORKS;
-use crate::definition::{At, Definition, in_volume, keys};
-use crate::overlay::{Element, Template, Written};
+use crate::definition::Definition;
+use crate::overlay::Target;
 use crate::schema::is_extended_resource;
 use crate::source::{
     DEVICE_WITHOUT_IPC_LOCK, Diagnostic, NETWORKS_AS_TEXT, REQUEST_WITHOUT_LIMIT, SIDECAR_KEEPS_JOB,
@@ -30,19 +28,14 @@ fn sidecars(definition: &Definition, found: &mut Vec<Diagnostic>) {
     if !owners.is_empty() && !owners.iter().any(is_job) {
         return;
     }
-    for (rule, container) in
-        definition.rules.iter().flat_map(|rule| rule.pod.containers.iter().map(move |one| (rule, one)))
-    {
+    for container in definition.rules.iter().flat_map(|rule| &rule.pod.containers) {
         let adds = container.list == "containers" && container.image().is_some();
-        let Template::Constant(Value::String(name)) = &container.name else { continue };
+        let Some(name) = container.name.as_str() else { continue };
         if adds {
             let message =
                 format!("a Job completes when all its containers have ended, and `{name}` is one of them");
             let hint = "write it under `initContainers` with `restartPolicy: Always`, as a native sidecar";
-            let mut path = keys(["pod", "spec", "containers"]);
-            path.push(At::Item("name", name.clone()));
-            let span = definition.place_in(rule, &path);
-            found.push(Diagnostic::warning(SIDECAR_KEEPS_JOB, span, message).hint(hint));
+            found.push(Diagnostic::warning(SIDECAR_KEEPS_JOB, container.name.span, message).hint(hint));
         }
     }
 }
@@ -51,10 +44,10 @@ fn sidecars(definition: &Definition, found: &mut Vec<Diagnostic>) {
 fn devices(definition: &Definition, found: &mut Vec<Diagnostic>) {
     let mut first: Option<(&str, Span)> = None;
     let mut may_lock = false;
-    for placed in writes(definition) {
-        let write = &placed.write;
-        match (write.value, write.field()) {
-            (Written::Amount(amount), _) => {
+    let mut limits = Vec::new();
+    for write in writes(definition) {
+        match (write.target, write.field.name) {
+            _ if write.is_amount() => {
                 let Some(name) = write.name() else { continue };
                 let is_device = is_extended_resource(name);
                 if definition.gpus.resources.iter().any(|gpu| gpu == name)
@@ -62,21 +55,21 @@ fn devices(definition: &Definition, found: &mut Vec<Diagnostic>) {
                 {
                     continue;
                 }
-                let span = definition.place_of(&placed);
                 if is_device {
-                    first.get_or_insert((name, span));
+                    first.get_or_insert((name, write.span()));
                 }
-                if amount.limit.is_none() {
+                if write.field.name == "limits" {
+                    limits.push(name);
+                } else if !limits.contains(&name) {
                     let message = format!(
                         "the request of `{name}` has no limit, but Kubernetes requires both to be equal"
                     );
                     let hint = "write the same amount under `limits`";
-                    found.push(Diagnostic::warning(REQUEST_WITHOUT_LIMIT, span, message).hint(hint));
+                    found.push(Diagnostic::warning(REQUEST_WITHOUT_LIMIT, write.span(), message).hint(hint));
                 }
             }
-            (Written::Entry(entry), "add") => may_lock |= entry.0.as_text().is_none_or(locks_memory),
-            (Written::Value(_), "privileged")
-            | (Written::Computed { .. }, "securityContext" | "capabilities" | "add") => may_lock = true,
+            (Target::Item(_), "add") => may_lock |= write.value.as_str().is_none_or(locks_memory),
+            (Target::Whole, "privileged" | "securityContext" | "capabilities" | "add") => may_lock = true,
             _ => {}
         }
     }
@@ -100,34 +93,25 @@ fn locks_memory(name: &str) -> bool {
 
 /// Networks that are not added to those of the pod.
 fn networks_as_text(definition: &Definition, found: &mut Vec<Diagnostic>) {
-    for placed in writes(definition) {
-        let write = &placed.write;
-        if write.field() == "annotations"
-            && write.name() == Some(NETWORKS)
-            && matches!(write.value, Written::Value(_))
-        {
+    for write in writes(definition) {
+        if write.field.name == "annotations" && write.name() == Some(NETWORKS) && !write.is_edit() {
             let message =
                 format!("`{NETWORKS}` is set as one string, so a pod with networks does not get both");
             let hint = "attach networks with `$append`, which adds to those of the pod";
-            let span = definition.place_of(&placed);
-            found.push(Diagnostic::warning(NETWORKS_AS_TEXT, span, message).hint(hint));
+            found.push(Diagnostic::warning(NETWORKS_AS_TEXT, write.span(), message).hint(hint));
         }
     }
 }
 
 /// Volume media that no kubelet knows. The API server accepts any.
 fn media(definition: &Definition, found: &mut Vec<Diagnostic>) {
-    for (rule, Element(volume)) in
-        definition.rules.iter().flat_map(|rule| rule.pod.volumes.iter().map(move |one| (rule, one)))
-    {
-        let Some(source) = volume.field("emptyDir") else { continue };
-        let Some(medium) = source.literal("medium") else { continue };
+    let volumes = definition.rules.iter().flat_map(|rule| &rule.pod.volumes);
+    for tree in volumes.filter_map(|volume| volume.at(&["emptyDir", "medium"])) {
+        let Some(medium) = tree.as_str() else { continue };
         if !["", "Memory", "HugePages"].contains(&medium) && !medium.starts_with("HugePages-") {
             let message = format!("no kubelet knows the medium `{medium}`, so the pod does not start");
             let hint = "write `Memory`, or `HugePages`";
-            let name = volume.literal("name").unwrap_or_default();
-            let span = definition.place_in(rule, &in_volume(name, &["emptyDir", "medium"]));
-            found.push(Diagnostic::warning(UNKNOWN_ENUM_VALUE, span, message).hint(hint));
+            found.push(Diagnostic::warning(UNKNOWN_ENUM_VALUE, tree.span, message).hint(hint));
         }
     }
 }

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::definition::{Definition, Placed, entries};
+use crate::definition::{Definition, entries};
 use crate::expression::{Expression, Step, Use};
 use crate::interpolation::Interpolation;
 use crate::matcher::{Pattern, current};
-use crate::overlay::Written;
+use crate::overlay::Write;
 use crate::parameter::{Parameter, Table};
 use crate::source::{Diagnostic, UNKNOWN_LABEL, UNKNOWN_RESOURCE};
 use fabric_yaml::{Node, Span};
@@ -104,8 +104,8 @@ fn misspelled(
 fn known_labels(definition: &Definition) -> BTreeSet<String> {
     let tables = definition.by_node().flat_map(Parameter::tables).flat_map(Table::labels);
     let mut known: BTreeSet<String> = tables.map(|table| table.label.clone()).collect();
-    let selected = writes(definition).filter(|placed| placed.write.field() == "nodeSelector");
-    known.extend(selected.filter_map(|placed| placed.write.name()).map(str::to_owned));
+    let selected = writes(definition).filter(|write| write.field.name == "nodeSelector");
+    known.extend(selected.filter_map(|write| write.name()).map(str::to_owned));
     known
 }
 
@@ -115,8 +115,8 @@ fn known_resources(definition: &Definition) -> BTreeSet<String> {
     if let Some(fabric) = &definition.own_devices {
         fabric.places(&mut |text, _| known.extend(literal(text).filter(|name| !name.contains('*'))));
     }
-    let amounts = writes(definition).filter(|placed| matches!(placed.write.value, Written::Amount(_)));
-    known.extend(amounts.filter_map(|placed| placed.write.name()).map(str::to_owned));
+    let amounts = writes(definition).filter(Write::is_amount);
+    known.extend(amounts.filter_map(|write| write.name()).map(str::to_owned));
     known
 }
 
@@ -128,19 +128,21 @@ fn unlike_own(definition: &Definition) -> Vec<Diagnostic> {
         .own_devices
         .iter()
         .for_each(|devices| devices.places(&mut |text, _| own.extend(literal(text))));
-    let amounts = || writes(definition).filter(|placed| matches!(placed.write.value, Written::Amount(_)));
-    let finding = |placed: Placed<'_>| {
-        let name = placed.write.name()?;
+    let amounts = || writes(definition).filter(Write::is_amount);
+    let finding = |write: Write<'_>| {
+        let name = write.name()?;
         if own.iter().any(|own| Pattern::new(own).matches(name)) {
             return None;
         }
         let known = own.iter().find(|known| !known.contains('*') && is_slip(name, known))?;
         let message = format!("the rule adds `{name}`, which `devices.own` does not name");
-        Some(warning(UNKNOWN_RESOURCE, definition.place_in(placed.rule, &placed.path()), message, known))
+        Some(warning(UNKNOWN_RESOURCE, write.span(), message, known))
     };
     let mut found: Vec<Diagnostic> = amounts().filter_map(finding).collect();
+    // The request of a limit has the same place.
+    found.dedup();
     let added = amounts();
-    own.extend(added.filter_map(|placed| placed.write.name().map(str::to_owned)));
+    own.extend(added.filter_map(|write| write.name().map(str::to_owned)));
     let parameters = entries(definition.spec.get("parameters")).iter();
     let offered =
         parameters.filter_map(|parameter| parameter.value.get("fromNodes")).flat_map(Node::one_or_items);

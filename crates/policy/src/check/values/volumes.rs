@@ -2,17 +2,17 @@
 
 use std::collections::BTreeSet;
 
-use crate::definition::{At, Definition, Rule, in_volume, keys};
-use crate::overlay::{Element, Written};
+use crate::definition::Definition;
+use crate::overlay::Tree;
 use crate::source::{Diagnostic, MOUNT_WITHOUT_VOLUME, VOLUME_WITHOUT_MOUNT};
+use fabric_yaml::Span;
 
 use crate::check::writes;
 
-/// A mount or a volume of a rule.
+/// The name of a volume, in a mount or a volume of a rule.
 struct Part<'d> {
-    rule: &'d Rule,
     volume: &'d str,
-    path: Vec<At>,
+    span: Span,
 }
 
 pub(crate) fn findings(definition: &Definition) -> Vec<Diagnostic> {
@@ -22,8 +22,7 @@ pub(crate) fn findings(definition: &Definition) -> Vec<Diagnostic> {
         let alone = parts.iter().filter(|part| seen.insert(part.volume));
         let finding = |part: &Part<'_>| {
             let (message, hint) = about(part.volume);
-            let span = definition.place_in(part.rule, &part.path);
-            Diagnostic::warning(code, span, message).hint(hint)
+            Diagnostic::warning(code, part.span, message).hint(hint)
         };
         alone.map(finding).collect::<Vec<_>>()
     };
@@ -42,27 +41,20 @@ pub(crate) fn findings(definition: &Definition) -> Vec<Diagnostic> {
 
 /// The volumes of the rules; `None` if an expression yields the name of one.
 fn volumes(definition: &Definition) -> Option<Vec<Part<'_>>> {
-    let mut found = Vec::new();
-    for rule in &definition.rules {
-        for Element(volume) in &rule.pod.volumes {
-            let volume = volume.literal("name")?;
-            found.push(Part { rule, volume, path: in_volume(volume, &[]) });
-        }
-    }
-    Some(found)
+    definition.rules.iter().flat_map(|rule| &rule.pod.volumes).map(named).collect()
 }
 
 /// The mounts of the rules; `None` if an expression yields one, its volume, or the name of its container.
 fn mounts(definition: &Definition) -> Option<Vec<Part<'_>>> {
     let mut containers = definition.rules.iter().flat_map(|rule| &rule.pod.containers);
-    if containers.any(|container| container.name.as_text().is_none()) {
+    if containers.any(|container| container.name.as_str().is_none()) {
         return None;
     }
-    let mut found = Vec::new();
-    for placed in writes(definition).filter(|placed| placed.write.path == ["volumeMounts"]) {
-        let Written::Entry(Element(mount)) = placed.write.value else { return None };
-        let path = placed.path().into_iter().chain(keys(["name"])).collect();
-        found.push(Part { rule: placed.rule, volume: mount.literal("name")?, path });
-    }
-    Some(found)
+    let mounts = writes(definition).filter(|write| write.path == ["volumeMounts"]);
+    mounts.map(|mount| named(mount.value)).collect()
+}
+
+fn named(tree: &Tree) -> Option<Part<'_>> {
+    let name = tree.get("name")?;
+    Some(Part { volume: name.as_str()?, span: name.span })
 }

@@ -3,7 +3,8 @@
 use super::{Condition, FoldedPolicy};
 use crate::definition::{About, Definition, Rule};
 use crate::interpolation::{EvaluationError, Interpolation, Phase, names_in};
-use crate::overlay::Fold;
+use crate::overlay::{Evaluation, NamedContainer, PodOverlay, Tree};
+use crate::schema::{self, Format, Object, Shape};
 
 impl FoldedPolicy {
     /// Adds the rules that may apply. Returns an error for each rule without a value.
@@ -28,9 +29,39 @@ impl FoldedPolicy {
         if !self.may_hold(&mut when, definition)? {
             return Ok(None);
         }
-        let fold = Fold { names: &definition.names, fixed: &self.bindings };
-        let (container, pod) = (fold.instructions(&rule.container)?, fold.pod(&rule.pod)?);
+        let container = self.tree(&rule.container, schema::container(), definition)?;
+        let pod = self.pod(&rule.pod, definition)?;
         Ok(Some(Rule { when, container, pod, ..rule.clone() }))
+    }
+
+    /// A tree with the values of these parameters.
+    fn tree(
+        &self,
+        tree: &Tree,
+        object: &'static Object,
+        definition: &Definition,
+    ) -> Result<Tree, EvaluationError> {
+        Evaluation::with_parameters(&self.bindings, &definition.names)
+            .object(tree, object)
+            .map(Option::unwrap_or_default)
+    }
+
+    fn pod(&self, pod: &PodOverlay, definition: &Definition) -> Result<PodOverlay, EvaluationError> {
+        let mut evaluation = Evaluation::with_parameters(&self.bindings, &definition.names);
+        let mut volumes = Vec::with_capacity(pod.volumes.len());
+        for volume in &pod.volumes {
+            volumes.extend(evaluation.volume(volume)?);
+        }
+        let mut containers = Vec::with_capacity(pod.containers.len());
+        for NamedContainer { list, name, fields } in &pod.containers {
+            if let Some(name) = evaluation.value(name, &Shape::Text(Format::DnsLabel))? {
+                let fields = self.tree(fields, schema::container(), definition)?;
+                containers.push(NamedContainer { list, name, fields });
+            }
+        }
+        let claims = self.tree(&pod.claims, schema::pod(), definition)?;
+        let fields = self.tree(&pod.fields, schema::pod(), definition)?;
+        Ok(PodOverlay { claims, fields, volumes, containers })
     }
 
     /// The value of a condition for every pod, if it does not depend on the pod. Where one side of `&&` is false, or
@@ -90,8 +121,7 @@ impl FoldedPolicy {
                 continue;
             }
             if check.about == About::Pod {
-                let fold = Fold { names: &definition.names, fixed: &self.bindings };
-                check.message = fold.text(&check.message)?;
+                check.message = check.message.with_parameters(&self.bindings, &definition.names)?;
             }
             check.texts(&mut |text| self.reads.extend(names_in(text)));
             self.checks.push(check);

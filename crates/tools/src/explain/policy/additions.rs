@@ -1,13 +1,12 @@
 //! The rules of a policy, and the fields that they add: as written in the policy, and with its parameters.
 
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use fabric_policy::expression::Bindings;
 use fabric_policy::interpolation::{EvaluationError, Interpolation};
-use fabric_policy::overlay::{
-    Element, Instruction, Key, NetworksEdit, PodOverlay, Template, Write, Written, compile_computed, writes,
-};
+use fabric_policy::overlay::{Entry, Evaluation, PodOverlay, Target, Tree, Write, writes};
+use fabric_policy::schema::{self, Object, Shape};
 use fabric_policy::{OnConflict, Policy, Rule};
 
 use super::constants::constants;
@@ -49,7 +48,7 @@ pub struct AdditionFact {
 pub(super) fn rules(policy: &Policy) -> Vec<RuleFact> {
     let constants = constants(policy);
     let additions = |add: &dyn Fn(&mut Additions<'_, '_, '_>)| {
-        let mut additions = Additions { constants: &constants, at: String::new(), found: Vec::new() };
+        let mut additions = Additions { constants: &constants, found: Vec::new() };
         add(&mut additions);
         additions.found
     };
@@ -64,7 +63,7 @@ pub(super) fn rules(policy: &Policy) -> Vec<RuleFact> {
             OnConflict::Replace => "replace",
             OnConflict::Refuse => "refuse",
         },
-        container: additions(&|additions| additions.instructions(&rule.container)),
+        container: additions(&|additions| additions.object("", &rule.container, schema::container())),
         pod: additions(&|additions| additions.pod(&rule.pod)),
     };
     policy.definition().rules.iter().map(fact).collect()
@@ -76,149 +75,86 @@ type Built = (Value, Option<Value>);
 /// The fields that an overlay adds.
 struct Additions<'a, 'p, 'v> {
     constants: &'a Bindings<'p, 'v>,
-    /// The path of the object to which the instructions belong.
-    at: String,
     found: Vec<AdditionFact>,
 }
 
 impl Additions<'_, '_, '_> {
     fn pod(&mut self, overlay: &PodOverlay) {
-        self.instructions(&overlay.claims);
+        self.object("", &overlay.claims, schema::pod());
         for container in &overlay.containers {
-            let (name, constant) = self.template(&container.name);
-            self.at = format!("spec.{}[{}]", container.list, shown(&constant.unwrap_or(name)));
-            self.instructions(&container.instructions);
+            let (name, constant) = self.value(&container.name, &Shape::Opaque);
+            let at = format!("spec.{}[{}]", container.list, shown(&constant.unwrap_or(name)));
+            self.object(&at, &container.fields, schema::container());
         }
-        self.at.clear();
         for volume in &overlay.volumes {
-            self.element("spec.volumes", &["name"], volume);
+            let built = self.evaluated(volume, |evaluation| evaluation.volume(volume));
+            self.named("spec.volumes", &["name"], built, "");
         }
-        self.instructions(&overlay.instructions);
+        self.object("", &overlay.fields, schema::pod());
     }
 
-    fn instructions(&mut self, instructions: &[Instruction]) {
-        for write in writes(instructions) {
-            self.write(&write);
+    fn object(&mut self, at: &str, tree: &Tree, object: &'static Object) {
+        for write in writes(tree, object) {
+            self.write(at, &write);
         }
     }
 
-    fn write(&mut self, write: &Write<'_>) {
-        let mut at = self.at.clone();
-        for field in &write.path {
-            at.push_str(if at.is_empty() { "" } else { "." });
-            at.push_str(field);
-        }
-        if let Key::Of(key) = write.key
-            && !matches!(write.value, Written::Amount(_))
-        {
-            at.push_str(&format!("[{}]", self.key(key)));
-        }
-        match write.value {
-            Written::Empty => {
-                let empty = Value::Object(Map::new());
-                self.push(at, (empty.clone(), Some(empty)));
-            }
-            Written::Value(template) => {
-                let built = self.template(template);
-                self.push(at, built);
-            }
-            Written::Entry(element) => match write.key {
-                Key::Fields(keys) => self.element(&at, keys, element),
-                _ => self.element(&at, &[], element),
-            },
-            Written::ListEdit(edit) => {
-                if let Key::Named(name) = write.key {
-                    let (name, constant) = self.template(name);
-                    at.push_str(&format!("[{}].value", shown(&constant.unwrap_or(name))));
-                }
-                let (written, constant) = self.text(&edit.entry);
-                let side = if edit.prepend { "$prepend" } else { "$append" };
-                self.push(at, (Map::from_iter([(side.to_owned(), written)]).into(), constant));
-            }
-            Written::Networks(edit) => {
-                let constant = edit.evaluate(self.constants).ok().map(|networks| {
-                    let names = networks.into_iter().filter(|(_, count)| *count > 0).map(|(name, _)| name);
-                    list(names.map(Value::from).collect())
-                });
-                self.push(at, (networks(edit), constant));
-            }
-            Written::Entries(edit) => {
-                let mut texts = Vec::new();
-                edit.texts(&mut |text| texts.push(Value::from(one_line(&text.source()))));
-                let entries = edit.evaluate(self.constants).ok();
-                let constant = entries.map(|found| list(found.into_iter().map(Value::Object).collect()));
-                self.push(at, (Map::from_iter([("$append".to_owned(), list(texts))]).into(), constant));
-            }
-            Written::Amount(amount) => {
-                let key = self.key(&amount.resource);
-                for (list, template) in [("limits", &amount.limit), ("requests", &amount.request)] {
-                    let Some(template) = template else { continue };
-                    let built = self.template(template);
-                    self.push(format!("{at}.{list}[{key}]"), built);
+    fn write(&mut self, at: &str, write: &Write<'_>) {
+        let start = [at].into_iter().filter(|at| !at.is_empty());
+        let path = start.chain(write.path.iter().copied()).collect::<Vec<_>>().join(".");
+        let built = self.evaluated(write.value, |evaluation| evaluation.write(write));
+        match write.target {
+            Target::Whole if write.is_computed() => {
+                // The fields that the value of an expression has, or the expression if there is none.
+                let evaluated = Evaluation::new(self.constants, false).write(write);
+                match evaluated.ok().flatten() {
+                    Some(tree) => write.writes_of(&tree).iter().for_each(|write| self.write(at, write)),
+                    None => self.push(path, built),
                 }
             }
-            // The fields that the value of an expression has, or the expression if there is none.
-            Written::Computed { object, field, expression } => {
-                let value = expression.evaluate(self.constants).ok();
-                if let Some(instruction) =
-                    value.and_then(|value| compile_computed(&value, field, object).ok()?)
-                {
-                    let within = at[..at.len() - field.name.len()].trim_end_matches('.').to_owned();
-                    let before = std::mem::replace(&mut self.at, within);
-                    self.instructions(std::slice::from_ref(&instruction));
-                    self.at = before;
-                } else {
-                    let built = self.text(expression);
-                    self.push(at, built);
-                }
+            Target::Whole => self.push(path, built),
+            Target::Entry(entry) => {
+                let built = if write.is_edit() { added_by(built) } else { built };
+                self.push(format!("{path}[{}]", self.key(entry)), built);
             }
+            Target::Item(keys) if write.is_edit() => self.named(&path, keys, built, ".value"),
+            Target::Item(keys) => self.named(&path, keys, built, ""),
         }
     }
 
     /// Adds an entry of a list that is identified by some of its fields, or by its value.
-    fn element(&mut self, at: &str, keys: &[&str], element: &Element) {
-        let built = self.built(written(&element.0), |constants| element.build(constants));
-        if keys.is_empty() {
-            return self.items(at, built);
-        }
+    fn named(&mut self, at: &str, keys: &[&str], built: Built, field: &str) {
         let entry = built.1.as_ref().filter(|value| !value.is_null()).unwrap_or(&built.0);
         let names = keys.iter().map(|key| &entry[*key]).filter(|name| !name.is_null());
-        let path = format!("{at}[{}]", names.map(shown).collect::<Vec<_>>().join("/"));
-        self.push(path, built);
-    }
-
-    /// Adds the entries of a list without keys.
-    fn items(&mut self, at: &str, (written, constant): Built) {
-        let path = |item: &Value| format!("{at}[{}]", item.as_str().unwrap_or("…"));
-        match constant {
-            Some(Value::Array(items)) => {
-                for item in items {
-                    self.push(path(&item), (item.clone(), Some(item)));
-                }
-            }
-            constant => self.push(path(&written), (written, constant)),
+        let path = match keys {
+            [] => format!("{at}[{}]", entry.as_str().unwrap_or("…")),
+            _ => format!("{at}[{}]{field}", names.map(shown).collect::<Vec<_>>().join("/")),
+        };
+        if field.is_empty() {
+            return self.push(path, built);
         }
+        let edit = |variable: &Value| variable["value"].clone();
+        let entry =
+            |edit: Value| edit.as_object().and_then(|edit| edit.values().next()).cloned().unwrap_or_default();
+        self.push(path, (edit(&built.0), built.1.map(|variable| entry(edit(&variable)))));
     }
 
-    fn template(&self, template: &Template) -> Built {
-        self.built(written(template), |constants| template.build(constants))
+    fn value(&self, tree: &Tree, shape: &Shape) -> Built {
+        self.evaluated(tree, |evaluation| evaluation.value(tree, shape))
     }
 
-    fn text(&self, text: &Interpolation) -> Built {
-        (Value::from(one_line(&text.source())), text.evaluate(self.constants).ok())
+    fn key(&self, entry: &Entry) -> String {
+        let text = entry.text().and_then(|text| text.evaluate(self.constants).ok()).filter(Value::is_string);
+        shown(&text.unwrap_or_else(|| one_line(&entry.source()).into()))
     }
 
-    fn key(&self, key: &Interpolation) -> String {
-        let (written, constant) = self.text(key);
-        shown(&constant.filter(Value::is_string).unwrap_or(written))
-    }
-
-    fn built(
+    fn evaluated(
         &self,
-        written: Value,
-        build: impl FnOnce(&Bindings<'_, '_>) -> Result<Option<Value>, EvaluationError>,
+        tree: &Tree,
+        evaluate: impl FnOnce(&mut Evaluation<'_, '_, '_>) -> Result<Option<Tree>, EvaluationError>,
     ) -> Built {
-        (written, build(self.constants).ok().map(Option::unwrap_or_default))
+        let constant = evaluate(&mut Evaluation::new(self.constants, false)).ok();
+        (written(tree), constant.map(|tree| tree.and_then(Tree::into_value).unwrap_or_default()))
     }
 
     fn push(&mut self, path: String, (value, constant): Built) {
@@ -226,31 +162,25 @@ impl Additions<'_, '_, '_> {
     }
 }
 
-/// A list that is left out if it is empty.
-fn list(items: Vec<Value>) -> Value {
-    if items.is_empty() { Value::Null } else { Value::Array(items) }
-}
-
-/// An edit of networks as written in the policy.
-fn networks(edit: &NetworksEdit) -> Value {
-    let mut names = Vec::new();
-    edit.name_texts(&mut |text| names.push(Value::from(one_line(&text.source()))));
-    let names = if let [one] = names.as_slice() { one.clone() } else { Value::Array(names) };
-    Value::Object(Map::from_iter([("$append".to_owned(), names)]))
-}
-
-/// A template as written in the policy.
-fn written(template: &Template) -> Value {
-    let object = |fields: Vec<(String, Value)>| Value::Object(fields.into_iter().collect());
-    match template {
-        Template::Constant(value) => value.clone(),
-        Template::Computed(text, _) => Value::from(one_line(&text.source())),
-        Template::Object(_, fields) => {
-            object(fields.iter().map(|(field, value)| (field.name.to_owned(), written(value))).collect())
+/// The networks or objects that an edit of an annotation adds.
+fn added_by((mut edit, constant): Built) -> Built {
+    if let Value::Object(edit) = &mut edit {
+        edit.retain(|key, _| key == "$append");
+        if let Some(Value::Array(names)) = edit.get_mut("$append")
+            && let [Value::String(_)] = names.as_slice()
+        {
+            edit["$append"] = names.remove(0);
         }
-        Template::Map(_, entries) => {
-            object(entries.iter().map(|(key, value)| (key.source(), written(value))).collect())
-        }
-        Template::List(items) => items.iter().map(|item| written(&item.0)).collect(),
     }
+    let constant = constant.map(|edit| match &edit["$append"] {
+        Value::Array(entries) if entries.is_empty() => Value::Null,
+        Value::String(name) => Value::Array(vec![name.as_str().into()]),
+        entries => entries.clone(),
+    });
+    (edit, constant)
+}
+
+/// A tree as written in the policy.
+fn written(tree: &Tree) -> Value {
+    tree.written(&one_line)
 }

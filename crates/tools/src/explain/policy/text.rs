@@ -113,7 +113,8 @@ fn written(addition: &AdditionFact) -> String {
     let join = |value: String| if value.is_empty() { path.clone() } else { format!("{path} = {value}") };
     for side in ["$prepend", "$append"] {
         if let Some(entry) = written.get(side) {
-            return join(format!("{side} {}", brief(constant.as_ref().unwrap_or(entry))));
+            let entry = constant.as_ref().filter(|constant| !constant.is_null()).unwrap_or(entry);
+            return join(format!("{side} {}", brief(entry)));
         }
     }
     match constant {

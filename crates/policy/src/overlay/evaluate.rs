@@ -1,0 +1,535 @@
+//! The evaluation of a tree: what takes the place of its expressions, and what `null` leaves out.
+//!
+//! Loading evaluates a rule with the values of the parameters, and a review evaluates what is left with the pod's. Both
+//! replace a text whole, or not at all, and neither reads a value again for expressions.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
+
+use crate::expression::Bindings;
+use crate::interpolation::{EvaluationError, Interpolation, Names, Phase, text_of};
+use crate::schema::{self, Field, Format, ListMerge, Object, Shape, validate};
+use fabric_yaml::Span;
+use fabric_yaml::quantity::Quantity;
+
+use super::scalars::{accept, is_structure};
+use super::{Content, Entry, Key, Target, Tree, Write, check, edit};
+
+/// A tree with values in place of expressions; `None` if it is left out.
+type Evaluated = Result<Option<Tree>, EvaluationError>;
+
+/// A value that is left out because an expression in it has none.
+#[derive(Debug)]
+pub struct LeftOut {
+    /// The keys and names that lead to it.
+    pub path: Vec<String>,
+    pub because: String,
+}
+
+/// The names whose values are known, and what was left out.
+pub struct Evaluation<'a, 'p, 'v> {
+    bindings: &'a Bindings<'p, 'v>,
+    /// The names of a policy of which only the parameters are known; without it, all names are known.
+    parameters_of: Option<&'a Names>,
+    left_out: Option<Vec<LeftOut>>,
+    path: Vec<String>,
+}
+
+impl<'a, 'p, 'v> Evaluation<'a, 'p, 'v> {
+    /// An evaluation in which all names are known. If it records, it keeps what is left out.
+    pub fn new(bindings: &'a Bindings<'p, 'v>, records: bool) -> Self {
+        Self { bindings, parameters_of: None, left_out: records.then(Vec::new), path: Vec::new() }
+    }
+
+    /// An evaluation in which the parameters of a policy are known.
+    pub(crate) fn with_parameters(bindings: &'a Bindings<'p, 'v>, names: &'a Names) -> Self {
+        Self { parameters_of: Some(names), ..Self::new(bindings, false) }
+    }
+
+    /// The values that were left out, each with the reason.
+    pub fn left_out(self) -> Vec<LeftOut> {
+        self.left_out.unwrap_or_default()
+    }
+
+    fn knows(&self, text: &Interpolation) -> bool {
+        self.parameters_of.is_none_or(|names| text.phase(names) == Phase::Fixed)
+    }
+
+    /// Evaluates an object that is merged field by field.
+    pub fn object(&mut self, tree: &Tree, object: &'static Object) -> Evaluated {
+        let mut fields = Vec::with_capacity(tree.entries().len());
+        for entry in tree.entries() {
+            let name = entry.name().unwrap_or_default();
+            let Some(field) = object.field(name) else { continue };
+            let value = match fields.last() {
+                // Limits and requests are most often the same.
+                Some(Entry { value, .. })
+                    if name == "requests" && tree.get("limits") == Some(&entry.value) =>
+                {
+                    Some(Tree::clone(value))
+                }
+                _ => self.within(name, |this| this.field(&entry.value, field, object))?,
+            };
+            fields.extend(value.map(|value| entry.with(value)));
+        }
+        if fields.is_empty() && !tree.is_empty() {
+            return Ok(None);
+        }
+        let evaluated = Tree::map(tree.span, fields);
+        if *object == *schema::resources() {
+            check_amounts(tree, &evaluated)?;
+        }
+        Ok(Some(evaluated))
+    }
+
+    /// Evaluates a volume of a pod.
+    pub fn volume(&mut self, tree: &Tree) -> Evaluated {
+        let volume = Shape::Atomic(schema::volume());
+        self.within("spec", |this| this.within("volumes", |this| this.listed(tree, &volume, &["name"])))
+    }
+
+    /// Evaluates one write of a tree by itself.
+    pub fn write(&mut self, write: &Write<'_>) -> Evaluated {
+        match (write.target, &write.field.shape) {
+            (Target::Whole, _) if write.is_computed() => self.field(write.value, write.field, write.object),
+            (Target::Entry(_), _) if write.is_edit() => {
+                self.edit_of_annotation(write.value, write.value.entries())
+            }
+            (Target::Entry(_), Shape::Map { values, .. }) => self.value(write.value, values),
+            (Target::Item(_), Shape::List { items, .. }) => self.element(write.value, items),
+            (_, shape) => self.value(write.value, shape),
+        }
+    }
+
+    /// Evaluates the value of one field of an object.
+    pub fn value_of(&mut self, tree: &Tree, object: &'static Object, field: &str) -> Evaluated {
+        object.field(field).map_or(Ok(None), |field| self.value(tree, &field.shape))
+    }
+
+    /// Evaluates a value that is not merged further.
+    pub fn value(&mut self, tree: &Tree, shape: &Shape) -> Evaluated {
+        Ok(Some(match &tree.content {
+            Content::Value(_) => tree.clone(),
+            Content::Text(text) if !self.knows(text) => tree.clone(),
+            Content::Text(text) if is_structure(shape) => {
+                let value = text.evaluate(self.bindings)?;
+                let Some(written) = Tree::of_value(value) else { return Ok(None) };
+                check::value(&written, shape).map_err(|problems| text.invalid(problems))?;
+                let value = written.into_value();
+                return Ok(value.map(|value| Tree::value(tree.span, value)));
+            }
+            Content::Text(text) => {
+                let value = text.evaluate(self.bindings)?;
+                let accepted = accept(&value, shape).map_err(|message| text.failed(message))?;
+                return Ok(accepted.map(|value| Tree::value(tree.span, value)));
+            }
+            Content::Map(entries) => match shape {
+                Shape::Object(object) | Shape::Atomic(object) => return self.whole(tree, object, false),
+                Shape::Map { keys, values } => return self.map(tree, *keys, values),
+                Shape::Opaque => return self.map(tree, Format::Any, shape),
+                _ => return self.edit_of_variable(tree.span, entries),
+            },
+            Content::List(list) => {
+                let items = if let Shape::List { items, .. } = shape { items } else { &Shape::Opaque };
+                let mut evaluated = Vec::with_capacity(list.len());
+                for item in list {
+                    evaluated.extend(self.element(item, items)?);
+                }
+                if evaluated.is_empty() {
+                    return Ok(None);
+                }
+                joined(Tree { span: tree.span, content: Content::List(evaluated) })
+            }
+        }))
+    }
+
+    fn field(&mut self, tree: &Tree, field: &'static Field, object: &'static Object) -> Evaluated {
+        let Content::Text(text) = &tree.content else { return self.written(tree, field, object) };
+        if !self.knows(text) || !is_structure(&field.shape) {
+            return self.written(tree, field, object);
+        }
+        let Some(written) = Tree::of_value(text.evaluate(self.bindings)?) else {
+            self.leave_out(|| format!("`{}` is null", text.source()));
+            return Ok(None);
+        };
+        check::written_field(&written, field, object).map_err(|problems| text.invalid(problems))?;
+        self.written(&written, field, object)
+    }
+
+    /// Evaluates a field that is written out.
+    fn written(&mut self, tree: &Tree, field: &Field, object: &'static Object) -> Evaluated {
+        match &field.shape {
+            _ if matches!(tree.content, Content::Text(_)) && is_structure(&field.shape) => {
+                Ok(Some(tree.clone()))
+            }
+            Shape::Object(within) => self.object(tree, within),
+            Shape::Map { keys, values } => {
+                let is_amounts = *object == *schema::resources();
+                let mut entries = Vec::with_capacity(tree.entries().len());
+                for entry in tree.entries() {
+                    self.entry_of_map(entry, (*keys, values), is_amounts, &mut entries)?;
+                }
+                Ok(Some(Tree::map(tree.span, entries)))
+            }
+            Shape::List { items, merge: ListMerge::Keyed(keys) } => self.list(tree, items, keys),
+            Shape::List { items, merge: ListMerge::Set } => self.list(tree, items, &[]),
+            shape => {
+                let value = self.value(tree, shape)?;
+                if value.is_none() {
+                    self.leave_out_null(tree);
+                }
+                Ok(value)
+            }
+        }
+    }
+
+    fn list(&mut self, tree: &Tree, items: &Shape, keys: &[&str]) -> Evaluated {
+        let mut evaluated = Vec::with_capacity(tree.items().len());
+        for item in tree.items() {
+            evaluated.extend(self.listed(item, items, keys)?);
+        }
+        Ok(Some(Tree { span: tree.span, content: Content::List(evaluated) }))
+    }
+
+    /// Evaluates an entry of a list that is merged entry by entry.
+    fn listed(&mut self, tree: &Tree, items: &Shape, keys: &[&str]) -> Evaluated {
+        let element = self.element(tree, items)?;
+        if element.is_none() && self.left_out.is_some() {
+            let name = keys.first().map(|key| {
+                let named = tree.get(key).and_then(|key| self.value(key, &Shape::Opaque).ok()?);
+                named.and_then(|name| name.source()).unwrap_or_else(|| "…".to_owned())
+            });
+            match name {
+                Some(name) => self.within(&name, |this| this.leave_out_null(tree)),
+                None => self.leave_out_null(tree),
+            }
+        }
+        Ok(element)
+    }
+
+    /// Evaluates an entry of a list. It is left out as soon as one of its direct fields is.
+    fn element(&mut self, tree: &Tree, items: &Shape) -> Evaluated {
+        match (items, &tree.content) {
+            (Shape::Object(object) | Shape::Atomic(object), Content::Map(_)) => {
+                let element = self.whole(tree, object, true)?;
+                // A variable without a value is left out, unless its author wrote it so.
+                let yields_empty = |variable: &Tree| {
+                    **object == *schema::variable() && variable.literal("value") == Some("")
+                };
+                Ok(element.filter(|element| !yields_empty(element) || tree.literal("value") == Some("")))
+            }
+            (Shape::Opaque, Content::Map(fields)) => {
+                let element = self.value(tree, items)?;
+                let len = |element: &Tree| element.as_value().and_then(Value::as_object).map(Map::len);
+                Ok(element.filter(|element| len(element).is_none_or(|len| len == fields.len())))
+            }
+            _ => self.value(tree, items),
+        }
+    }
+
+    /// Evaluates an object that is one value. If a field that the API server requires is left out, the object is too.
+    /// With `all`, that is so for each of its fields.
+    fn whole(&mut self, tree: &Tree, object: &'static Object, all: bool) -> Evaluated {
+        let mut fields = Vec::with_capacity(tree.entries().len());
+        for entry in tree.entries() {
+            let name = entry.name().unwrap_or_default();
+            let Some(field) = object.field(name) else { continue };
+            match self.value(&entry.value, &field.shape)? {
+                Some(value) => fields.push(entry.with(value)),
+                None if all || field.required || object.exactly_one_of.contains(&name) => return Ok(None),
+                None => {}
+            }
+        }
+        if fields.is_empty() && !tree.is_empty() {
+            return Ok(None);
+        }
+        let evaluated = joined(Tree::map(tree.span, fields));
+        // Each field is valid by itself; the rules over several fields depend on which of them are left.
+        if let Some(value) = evaluated.as_value()
+            && !tree.has_map("value")
+            && let Err(invalid) = validate(value, &Shape::Atomic(object))
+        {
+            return Err(EvaluationError::about(|visit| tree.texts(visit), invalid.message));
+        }
+        Ok(Some(evaluated))
+    }
+
+    /// Evaluates a map that is one value. A map that its author wrote as empty is intended; one that became empty is
+    /// not.
+    fn map(&mut self, tree: &Tree, keys: Format, values: &Shape) -> Evaluated {
+        let mut entries = Vec::with_capacity(tree.entries().len());
+        let recorded = self.left_out.take();
+        for entry in tree.entries() {
+            self.entry_of_map(entry, (keys, values), false, &mut entries)?;
+        }
+        self.left_out = recorded;
+        if entries.is_empty() && !tree.is_empty() {
+            return Ok(None);
+        }
+        Ok(Some(joined(Tree::map(tree.span, entries))))
+    }
+
+    fn entry_of_map(
+        &mut self,
+        entry: &Entry,
+        (keys, values): (Format, &Shape),
+        is_amounts: bool,
+        evaluated: &mut Vec<Entry>,
+    ) -> Result<(), EvaluationError> {
+        let key = match &entry.key {
+            Key::Text(text) if self.knows(text) => match key(text, keys, is_amounts, self.bindings)? {
+                Some(key) => key,
+                None => return Ok(()),
+            },
+            key => key.clone(),
+        };
+        let name = if let Key::Name(name) = &key { name } else { "…" };
+        let value = self.within(name, |this| match &entry.value.content {
+            Content::Map(edit) if matches!(values, Shape::Text(_)) => {
+                this.edit_of_annotation(&entry.value, edit)
+            }
+            _ => {
+                let value = this.value(&entry.value, values)?;
+                if value.is_none() {
+                    this.leave_out_null(&entry.value);
+                }
+                Ok(value)
+            }
+        })?;
+        let Some(value) = value else { return Ok(()) };
+        match (&key, value.as_value()) {
+            (Key::Resources(names), Some(amount)) => {
+                let count = Quantity::from_value(amount)
+                    .and_then(Quantity::as_count)
+                    .and_then(|count| usize::try_from(count).ok());
+                let message = || format!("the result is `{amount}`, but a number of devices is needed");
+                let count = count.ok_or_else(|| amount_failed(entry, message()))?;
+                evaluated.extend(names.iter().enumerate().filter_map(|(nth, name)| {
+                    let one = u64::from(count > nth).to_string();
+                    Some(Entry::new(name.as_deref()?, entry.span, Tree::value(value.span, one.into())))
+                }));
+            }
+            _ => evaluated.push(Entry { key, span: entry.span, value }),
+        }
+        Ok(())
+    }
+
+    /// Evaluates an edit of the list that a variable holds; `None` without an entry to add.
+    fn edit_of_variable(&mut self, span: Span, edit: &[Entry]) -> Evaluated {
+        let mut evaluated = Vec::with_capacity(edit.len());
+        for entry in edit {
+            let value = match &entry.value.content {
+                Content::Text(text) if self.knows(text) => text.evaluate(self.bindings)?,
+                _ => {
+                    evaluated.push(entry.clone());
+                    continue;
+                }
+            };
+            if value.is_null() || value == "" {
+                return Ok(None);
+            }
+            evaluated.push(entry.with(Tree::value(entry.value.span, text_of(&value).into())));
+        }
+        Ok(Some(joined(Tree::map(span, evaluated))))
+    }
+
+    /// Evaluates an edit of networks, or of a list of objects, in an annotation. A list that is `null` is empty.
+    fn edit_of_annotation(&mut self, tree: &Tree, edit: &[Entry]) -> Evaluated {
+        let key = tree.literal(edit::KEY);
+        let mut evaluated = Vec::with_capacity(edit.len());
+        for entry in edit {
+            let value = match (entry.name(), key) {
+                (Some("$append"), Some(key)) => self.objects(&entry.value, key)?,
+                (Some("$append"), None) => self.networks(&entry.value)?,
+                _ => self.raw(&entry.value)?,
+            };
+            evaluated.push(entry.with(value));
+        }
+        Ok(Some(joined(Tree::map(tree.span, evaluated))))
+    }
+
+    /// Evaluates the entries of a list of objects. Each has the key, and no two have the same one.
+    fn objects(&mut self, list: &Tree, key: &str) -> Result<Tree, EvaluationError> {
+        let failed = |message: String| EvaluationError::about(|visit| list.texts(visit), message);
+        let evaluated = match &list.content {
+            Content::Text(_) => match self.raw(list)?.content {
+                Content::Value(Value::Null) => Content::Value(Value::Array(Vec::new())),
+                Content::Value(Value::Array(mut items)) => {
+                    items.retain(|item| !item.is_null());
+                    Content::Value(Value::Array(items))
+                }
+                Content::Value(other) => {
+                    return Err(failed(format!("the result is `{other}`, but a list is needed")));
+                }
+                other => other,
+            },
+            Content::List(items) => {
+                let mut evaluated = Vec::with_capacity(items.len());
+                for item in items {
+                    evaluated.extend(self.element(item, &Shape::Opaque)?);
+                }
+                Content::List(evaluated)
+            }
+            other => other.clone(),
+        };
+        let evaluated = joined(Tree { span: list.span, content: evaluated });
+        if let Some(Value::Array(items)) = evaluated.as_value() {
+            let mut entries = Vec::with_capacity(items.len());
+            for item in items {
+                let Value::Object(entry) = item else {
+                    return Err(failed(format!("`{item}` is in the list where a map is needed")));
+                };
+                entries.push(entry);
+            }
+            edit::unique(&entries, key).map_err(failed)?;
+        }
+        Ok(evaluated)
+    }
+
+    /// Evaluates networks: one name, or a list in which `null` is a network that is left out.
+    fn networks(&mut self, names: &Tree) -> Result<Tree, EvaluationError> {
+        let mut evaluated = self.raw(names)?;
+        if evaluated.as_value().is_some_and(Value::is_null) {
+            evaluated = Tree::value(names.span, Value::Array(Vec::new()));
+        }
+        let Some(value) = evaluated.as_value() else { return Ok(evaluated) };
+        let check = |name: &Value, text: &Tree, listed: bool| {
+            let failed = |message: String| wrong_value(|visit| text.texts(visit), message);
+            let Value::String(name) = name else {
+                return Err(failed(format!("the result is `{name}`, but the name of a network is needed")));
+            };
+            edit::check_network(name, listed).map_err(|problem| failed(format!("`{name}`: {problem}")))
+        };
+        let Value::Array(list) = value else { return check(value, names, false).map(|()| evaluated) };
+        for (at, name) in list.iter().enumerate().filter(|(_, name)| !name.is_null()) {
+            check(name, names.items().get(at).unwrap_or(names), true)?;
+        }
+        match edit::interface_of_two(list.iter().filter_map(Value::as_str)) {
+            Some(message) => Err(wrong_value(|visit| names.texts(visit), message)),
+            None => Ok(evaluated),
+        }
+    }
+
+    /// Evaluates a text, or a list of texts, to whatever value it has.
+    fn raw(&self, tree: &Tree) -> Result<Tree, EvaluationError> {
+        let content = match &tree.content {
+            Content::Text(text) if self.knows(text) => Content::Value(text.evaluate(self.bindings)?),
+            Content::List(items) => {
+                Content::List(items.iter().map(|item| self.raw(item)).collect::<Result<_, _>>()?)
+            }
+            other => other.clone(),
+        };
+        Ok(joined(Tree { span: tree.span, content }))
+    }
+
+    /// Evaluates what a key leads to.
+    fn within<T>(&mut self, name: &str, evaluate: impl FnOnce(&mut Self) -> T) -> T {
+        if self.left_out.is_none() {
+            return evaluate(self);
+        }
+        self.path.push(name.to_owned());
+        let evaluated = evaluate(self);
+        self.path.pop();
+        evaluated
+    }
+
+    fn leave_out(&mut self, because: impl FnOnce() -> String) {
+        if let Some(left_out) = &mut self.left_out {
+            left_out.push(LeftOut { path: self.path.clone(), because: because() });
+        }
+    }
+
+    /// Notes that a value is left out because a text in it is `null`.
+    fn leave_out_null(&mut self, tree: &Tree) {
+        let bindings = self.bindings;
+        self.leave_out(|| {
+            let mut because = "it has no value".to_owned();
+            tree.texts(&mut |text| {
+                let what = match text.evaluate(bindings) {
+                    Ok(value) if !value.is_null() && value != "" => return,
+                    Ok(_) if tree.has_map("value") => "has no value",
+                    Ok(Value::Null) => "is null",
+                    Ok(_) => "is empty",
+                    Err(_) => return,
+                };
+                because = format!("`{}` {what}", text.source());
+            });
+            because
+        });
+    }
+}
+
+/// The key of a map; `None` if it is `null`. That of an amount can yield a list of resources.
+fn key(
+    text: &Interpolation,
+    keys: Format,
+    is_amount: bool,
+    bindings: &Bindings<'_, '_>,
+) -> Result<Option<Key>, EvaluationError> {
+    let name = |value: &Value| {
+        let accepted = accept(value, &Shape::Text(keys)).map_err(|message| text.failed(message))?;
+        Ok(accepted.map(|name| text_of(&name)))
+    };
+    let value = text.evaluate(bindings)?;
+    let Value::Array(names) = &value else {
+        return Ok(name(&value)?.map(|name| Key::Name(name.into())));
+    };
+    if !is_amount {
+        return name(&value).map(|_: Option<String>| None);
+    }
+    let names = names.iter().map(name).collect::<Result<Vec<_>, _>>()?;
+    let mut known = BTreeSet::new();
+    match names.iter().flatten().find(|name| !known.insert(*name)) {
+        Some(twice) => Err(text.failed(format!("the list names `{twice}` twice"))),
+        None => Ok(Some(Key::Resources(names.into()))),
+    }
+}
+
+/// The tree as one value, if there is no expression in it.
+fn joined(tree: Tree) -> Tree {
+    let is_value = |tree: &Tree| tree.as_value().is_some();
+    let is_complete = match &tree.content {
+        Content::Map(entries) => entries.iter().all(|entry| entry.name().is_some() && is_value(&entry.value)),
+        Content::List(items) => items.iter().all(is_value),
+        Content::Value(_) | Content::Text(_) => return tree,
+    };
+    if !is_complete {
+        return tree;
+    }
+    let span = tree.span;
+    Tree::value(span, tree.into_value().unwrap_or_default())
+}
+
+/// Fails for an amount that the API server refuses.
+fn check_amounts(tree: &Tree, evaluated: &Tree) -> Result<(), EvaluationError> {
+    for list in ["limits", "requests"] {
+        let Some(amounts) = evaluated.get(list) else { continue };
+        for amount in amounts.entries() {
+            check::check_amount(evaluated, list, amount).map_err(|message| {
+                let written = tree.get(list).map_or(&[][..], Tree::entries);
+                let is_same = |entry: &&Entry| entry.text().is_some() || entry.name() == amount.name();
+                match written.iter().find(is_same) {
+                    Some(entry) => amount_failed(entry, message),
+                    None => wrong_value(|visit| tree.texts(visit), message),
+                }
+            })?;
+        }
+    }
+    Ok(())
+}
+
+/// An error about an amount, at the expression of its name or else of its value.
+fn amount_failed(entry: &Entry, message: String) -> EvaluationError {
+    wrong_value(|visit| entry.texts(visit), message)
+}
+
+/// An error about a value that an expression has, at the first of the texts that `texts` visits.
+fn wrong_value(
+    texts: impl FnOnce(&mut dyn FnMut(&Interpolation)),
+    message: impl Into<String>,
+) -> EvaluationError {
+    let mut error = EvaluationError::about(texts, message);
+    error.fault.hint = Some("correct the value".to_owned());
+    error
+}

@@ -1,0 +1,219 @@
+//! Reading trees: from the YAML of a policy, or from the value of an expression.
+
+use serde_json::Value;
+
+use crate::interpolation::{Interpolation, Names, Phase};
+use crate::schema;
+use crate::source::{Checked, Diagnostic, FIELD_NOT_SETTABLE, Problems, TOO_EARLY, WRONG_TYPE, all, reader};
+use fabric_yaml::scalar::Scalar;
+use fabric_yaml::{Content as Yaml, Node, Span, Text};
+
+use super::{Content, Entry, Key, NamedContainer, PodOverlay, Tree, check};
+
+/// Reads an overlay for a container.
+pub(crate) fn container(node: &Node, names: &Names) -> Checked<Tree> {
+    let mut problems = Problems::default();
+    let tree = Tree::read(node, names, Phase::Container, &mut problems);
+    if let Some(name) = tree.get("name") {
+        problems.add(
+            Diagnostic::new(name.span, "an overlay cannot rename a container")
+                .code(FIELD_NOT_SETTABLE)
+                .hint("choose containers by `containers: container.name == …` of the rule"),
+        );
+    }
+    problems.take(check::object(&tree, schema::container()));
+    problems.result(tree)
+}
+
+/// Reads an overlay for a pod.
+///
+/// The requests of the pod are counted after its containers are injected. Neither containers nor the volumes and
+/// claims that they use can depend on them.
+pub(crate) fn pod(node: &Node, names: &Names) -> Checked<PodOverlay> {
+    let mut problems = Problems::default();
+    let tree = Tree::read(node, names, Phase::Injected, &mut problems);
+    for early in ["volumes", "resourceClaims", "containers", "initContainers"] {
+        if let Some(part) = tree.at(&["spec", early]) {
+            problems.take(part.check_phase(names, Phase::Pod));
+        }
+    }
+    problems.take(check::object(&tree, schema::pod()));
+    problems.result(()).map(|()| PodOverlay::of(tree))
+}
+
+impl PodOverlay {
+    /// Takes a checked tree apart.
+    fn of(tree: Tree) -> Self {
+        let mut overlay = Self::default();
+        let Content::Map(parts) = tree.content else { return overlay };
+        let mut others = Vec::new();
+        for mut part in parts {
+            if part.name() == Some("spec") && !part.value.is_empty() {
+                let Content::Map(fields) = part.value.content else { continue };
+                let fields = fields.into_iter().filter_map(|entry| overlay.take(entry, part.span)).collect();
+                part.value = Tree::map(part.value.span, fields);
+                if part.value.is_empty() {
+                    continue;
+                }
+            }
+            others.push(part);
+        }
+        overlay.fields = Tree::map(tree.span, others);
+        overlay
+    }
+
+    /// Takes the fields of a spec that are merged before the others, and returns any other field.
+    fn take(&mut self, field: Entry, spec: Span) -> Option<Entry> {
+        match field.name() {
+            Some("volumes") => self.volumes.extend(field.value.into_items()),
+            Some("resourceClaims") => {
+                let claims = Entry::new("spec", spec, Tree::map(spec, vec![field]));
+                self.claims = Tree::map(spec, vec![claims]);
+            }
+            Some("containers") => self.take_containers("containers", field.value),
+            Some("initContainers") => self.take_containers("initContainers", field.value),
+            _ => return Some(field),
+        }
+        None
+    }
+
+    fn take_containers(&mut self, list: &'static str, containers: Tree) {
+        for Tree { span, content } in containers.into_items() {
+            let Content::Map(fields) = content else { continue };
+            let is_name = |entry: &Entry| entry.name() == Some("name");
+            let (named, mut fields): (Vec<Entry>, Vec<Entry>) = fields.into_iter().partition(is_name);
+            // First of all: other fields depend on it.
+            fields.sort_by_key(|field| field.name() != Some("restartPolicy"));
+            let fields = Tree::map(span, fields);
+            let named = named.into_iter().map(|name| NamedContainer {
+                list,
+                name: name.value,
+                fields: fields.clone(),
+            });
+            self.containers.extend(named);
+        }
+    }
+}
+
+impl Tree {
+    /// Reads the YAML of an overlay. Its expressions are evaluated in the given phase.
+    fn read(node: &Node, names: &Names, phase: Phase, problems: &mut Problems) -> Self {
+        let content = match &node.content {
+            Yaml::List(items) if !items.is_empty() => {
+                Content::List(items.iter().map(|item| Self::read(item, names, phase, problems)).collect())
+            }
+            Yaml::Map(entries) => {
+                let mut read = Vec::with_capacity(entries.len());
+                for entry in entries {
+                    // `$prepend` and its like are keys of the language, not expressions.
+                    let key = reader::string_key(entry).and_then(|()| {
+                        Interpolation::compile(&Text::on_line(&entry.key, entry.span), names, Some(phase))
+                    });
+                    let value = Self::read(&entry.value, names, phase, problems);
+                    if let Some(key) = problems.take(key) {
+                        read.push(Entry { key: Key::read(key), span: entry.span, value });
+                    }
+                }
+                Content::Map(read)
+            }
+            _ => {
+                let scalar = problems.take(Self::scalar(node, names, phase));
+                scalar.map_or(Content::Value(Value::Null), |tree| tree.content)
+            }
+        };
+        Self { span: node.span, content }
+    }
+
+    fn scalar(node: &Node, names: &Names, phase: Phase) -> Result<Self, Diagnostic> {
+        match &node.content {
+            Yaml::List(_) | Yaml::Map(_) => {
+                Err(Diagnostic::new(node.span, "an empty list adds nothing").hint("leave the field out"))
+            }
+            Yaml::Scalar { value: Scalar::Null, .. } => {
+                Err(Diagnostic::new(node.span, "an overlay adds fields, and this one has no value").hint(
+                    "leave the field out, or use an expression that is `null` where it is to be left out",
+                ))
+            }
+            Yaml::Scalar { value: Scalar::String(_), .. } => {
+                let text = reader::located(node, "a value")?;
+                Interpolation::compile(&text, names, Some(phase)).map(|text| Self::text(node.span, text))
+            }
+            Yaml::Scalar { .. } => {
+                reader::unambiguous(node)?;
+                Ok(Self::value(node.span, node.to_value()))
+            }
+        }
+    }
+
+    /// The value of an expression as its author would have written it out; `None` for `null`, which is left out.
+    pub(super) fn of_value(value: Value) -> Option<Self> {
+        let content = match value {
+            Value::Null => return None,
+            Value::Array(items) => Content::List(items.into_iter().filter_map(Self::of_value).collect()),
+            Value::Object(map) => {
+                let entry = |(key, value): (String, Value)| {
+                    Some(Entry::new(&key, Span::default(), Self::of_value(value)?))
+                };
+                Content::Map(map.into_iter().filter_map(entry).collect())
+            }
+            scalar => Content::Value(scalar),
+        };
+        Some(Self { span: Span::default(), content })
+    }
+
+    /// Fails if an expression reads a name that is not known in the phase.
+    fn check_phase(&self, names: &Names, phase: Phase) -> Checked<()> {
+        let mut early = Vec::new();
+        self.texts(&mut |text| {
+            for expression in text.expressions() {
+                let read = expression.names().iter();
+                let is_early = |name: &&String| names.get(name).is_some_and(|known| !phase.may_read(known));
+                early.extend(read.filter(is_early).map(|name| (name.clone(), expression.span_of_name(name))));
+            }
+        });
+        all(early.into_iter().map(|(name, span)| {
+            Err::<(), _>(
+                Diagnostic::new(span, format!("`{name}` is not known yet where this is evaluated"))
+                    .code(TOO_EARLY)
+                    .hint("docs/policy.md says where each name can be used"),
+            )
+        }))
+        .map(|_: Vec<()>| ())
+    }
+
+    /// Fails without a problem for a value whose problem is already known.
+    pub(super) fn readable(&self) -> Checked<()> {
+        if matches!(self.content, Content::Value(Value::Null)) { Err(Problems::default()) } else { Ok(()) }
+    }
+
+    /// The kind of the value, for a message.
+    pub(super) fn describe(&self) -> String {
+        let text = |text: &str| {
+            let short: String = text.chars().take(40).collect();
+            format!("the string `{}`", short.replace('\n', "⏎"))
+        };
+        match &self.content {
+            Content::Value(Value::Bool(value)) => format!("the boolean `{value}`"),
+            Content::Value(Value::String(value)) => text(value),
+            Content::Value(Value::Null) => "a value".to_owned(),
+            Content::Value(value) => format!("the number `{value}`"),
+            Content::Text(value) => text(&value.source()),
+            Content::Map(_) => "a map".to_owned(),
+            Content::List(_) => "a list".to_owned(),
+        }
+    }
+}
+
+/// The items of a list of containers or volumes.
+pub(super) fn written_items(tree: &Tree) -> Checked<&[Tree]> {
+    if matches!(tree.content, Content::Text(Interpolation::Expression(_))) {
+        return Err(Diagnostic::new(
+            tree.span,
+            "an expression cannot yield the containers or volumes of a pod",
+        )
+        .code(WRONG_TYPE)
+        .hint("write the entries out, with expressions in their fields")
+        .into());
+    }
+    check::list(tree)
+}
