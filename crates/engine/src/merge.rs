@@ -19,7 +19,7 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use fabric_policy::definition::{Applied, Part, SettingsFile, applied};
+use fabric_policy::definition::{Part, Precedence, SettingsFile};
 use fabric_policy::expression::{Bindings, Resolver};
 use fabric_policy::overlay::{Evaluation, NamedContainer, Place, Tree};
 use fabric_policy::schema::{self, Object};
@@ -66,10 +66,10 @@ impl<'a> Injection<'a> {
         let resolver = Resolver(scope);
         let bindings = scope.bindings(&resolver);
         let rules = self.rules;
-        let applied = applied(|| rules.applied());
-        self.declare_volumes(&bindings, &applied)?;
+        let precedence = Precedence::among(rules.applied());
+        self.declare_volumes(&bindings, &precedence)?;
         for rule in rules.applied() {
-            let left = rule.left(&Part::Pod, &rule.pod.claims, &applied);
+            let left = precedence.left(rule, &Part::Pod, &rule.pod.claims);
             self.merge_into_pod(rule, &left, (scope, &bindings), pod)?;
         }
         self.facts.note_claims(pod);
@@ -77,16 +77,16 @@ impl<'a> Injection<'a> {
         messages::about_containers(&self.analysis.policy, &self.rules.rows, pod, self.log)?;
         for rule in rules.applied() {
             for container in &rule.pod.containers {
-                self.named_container(rule, container, &bindings, &applied, pod)?;
+                self.named_container(rule, container, &bindings, &precedence, pod)?;
             }
         }
         let injected = scope.of_injected(pod);
         let resolver = Resolver(&injected);
         let bindings = injected.bindings(&resolver);
         for rule in rules.applied() {
-            let left = rule.left(&Part::Pod, &rule.pod.fields, &applied);
+            let left = precedence.left(rule, &Part::Pod, &rule.pod.fields);
             self.log.go_to_pod();
-            note_given_way(rule, &Part::Pod, &applied, self.log);
+            note_taken(rule, &Part::Pod, &precedence, self.log);
             self.merge_into_pod(rule, &left, (&injected, &bindings), pod)?;
         }
         about_pod(&self.analysis.policy, &injected, self.log)
@@ -98,7 +98,7 @@ impl<'a> Injection<'a> {
         rule: &'a Rule,
         container: &'a NamedContainer,
         bindings: &Bindings<'_, '_>,
-        applied: &Applied<'_>,
+        precedence: &Precedence<'a>,
         pod: &mut Value,
     ) -> Result<(), Stop> {
         let scope = self.rules.scope;
@@ -115,9 +115,10 @@ impl<'a> Injection<'a> {
             return Ok(());
         };
         let part = Part::named(container);
-        let left = part.as_ref().map(|part| rule.left(part, &container.fields, applied));
+        let left = part.as_ref().map(|part| precedence.left(rule, part, &container.fields));
         let fields = left.as_deref().unwrap_or(&container.fields);
-        let image = self.image(rule, container, part.as_ref(), applied);
+        let image = part.as_ref().and_then(|part| image_of_another(rule, part, precedence));
+        let image = image.or_else(|| container.image());
         let image = image.map_or(Ok(None), |image| value(image, "image"))?;
         let named = Named { list: container.list, name: &name, image };
         let mut merge = Merge::new(rule, self.analysis, self.facts);
@@ -126,28 +127,14 @@ impl<'a> Injection<'a> {
         })
     }
 
-    /// The image of a container that a rule names: that of an extension's rule, if one that applies also sets it.
-    fn image(
-        &self,
-        rule: &'a Rule,
-        container: &'a NamedContainer,
-        part: Option<&Part>,
-        applied: &Applied<'_>,
-    ) -> Option<&'a Tree> {
-        let is_image = |place: &Place| place.path == ["image"] && place.name.is_none();
-        let setter = part.and_then(|part| {
-            let (_, setter) = rule.given_way(part, applied).find(|(place, _)| is_image(place))?;
-            self.rules.applied().find(|rule| rule.name == setter)
-        });
-        let Some(setter) = setter else { return container.image() };
-        let mut same = setter.pod.containers.iter().filter(|other| Part::named(other).as_ref() == part);
-        same.find_map(NamedContainer::image)
-    }
-
-    fn declare_volumes(&mut self, bindings: &Bindings<'_, '_>, applied: &Applied<'_>) -> Result<(), Stop> {
+    fn declare_volumes(
+        &mut self,
+        bindings: &Bindings<'_, '_>,
+        precedence: &Precedence<'a>,
+    ) -> Result<(), Stop> {
         for rule in self.rules.applied() {
-            let left_out: HashSet<&str> = rule
-                .given_way(&Part::Pod, applied)
+            let left_out: HashSet<&str> = precedence
+                .taken(rule, &Part::Pod)
                 .filter(|(place, _)| place.path == ["spec", "volumes"])
                 .filter_map(|(place, _)| place.name.as_deref())
                 .collect();
@@ -189,7 +176,8 @@ impl<'a> Injection<'a> {
     fn containers(&mut self, pod: &mut Value) -> Result<(), Stop> {
         let settings = settings(&self.analysis.policy, self.rules.scope, self.log)?;
         for row in &self.rules.rows {
-            go_on(self.context, 1)?;
+            let shared = self.rules.selecting(row).map(|rule| rule.shared.len()).sum::<usize>();
+            go_on(self.context, 1 + shared)?;
             self.log.check_size()?;
             if self.rules.selecting(row).next().is_some() {
                 self.container(row, &settings, pod)?;
@@ -203,10 +191,10 @@ impl<'a> Injection<'a> {
         let bindings = row.scope.bindings(&resolver);
         self.facts.variables.clear();
         let mut cursor = Cursor::container(pod, self.log, row.container.list, row.container.index)?;
-        let applied = applied(|| self.rules.selecting(row));
+        let precedence = Precedence::among(self.rules.selecting(row));
         for rule in self.rules.selecting(row) {
-            let left = rule.left(&Part::Container, &rule.container, &applied);
-            note_given_way(rule, &Part::Container, &applied, cursor.log());
+            let left = precedence.left(rule, &Part::Container, &rule.container);
+            note_taken(rule, &Part::Container, &precedence, cursor.log());
             cursor.written_by_rule(&rule.name);
             let at = (&row.scope, &bindings);
             let fields = evaluated(rule, &left, schema::container(), at, cursor.log())?;
@@ -221,6 +209,14 @@ impl<'a> Injection<'a> {
         }
         Ok(())
     }
+}
+
+/// The image of a container that a rule names, if it belongs to another rule.
+fn image_of_another<'r>(rule: &'r Rule, part: &Part, precedence: &Precedence<'r>) -> Option<&'r Tree> {
+    let is_image = |place: &Place| place.path == ["image"] && place.name.is_none();
+    let (_, first) = precedence.taken(rule, part).find(|(place, _)| is_image(place))?;
+    let mut same = first.pod.containers.iter().filter(|other| Part::named(other).as_ref() == Some(part));
+    same.find_map(NamedContainer::image)
 }
 
 /// The tree of a rule with the values for this pod. The log, which is at the object, has what is left out.
@@ -263,13 +259,13 @@ pub(super) fn settings<'a>(
 }
 
 /// Notes the values that are left out because a rule of an extension sets them.
-fn note_given_way(rule: &Rule, part: &Part, applied: &Applied<'_>, log: &mut ChangeLog) {
+fn note_taken<'r>(rule: &'r Rule, part: &Part, precedence: &Precedence<'r>, log: &mut ChangeLog) {
     if log.trace.is_none() {
         return;
     }
     log.written_by(|| Author::Rule(rule.name.clone()));
-    for (place, setter) in rule.given_way(part, applied) {
+    for (place, Rule { name, .. }) in precedence.taken(rule, part) {
         let path: Vec<&str> = place.path.iter().copied().chain(place.name.as_deref()).collect();
-        log.left_out(&path, || format!("rule `{setter}` sets it"));
+        log.left_out(&path, || format!("rule `{name}` sets it"));
     }
 }

@@ -12,7 +12,7 @@ pub(crate) mod settings_files;
 pub use checks::{About, Effect, PolicyCheck, VALUE};
 pub(crate) use device_names::{ClaimNames, DeviceNames, Gpus, OwnDevices};
 pub use place::{At, entries, keys};
-pub use precedence::{Applied, GivesWay, Part, applied};
+pub use precedence::{Part, Precedence, SharedValue};
 pub use settings_files::{SettingsFile, includes};
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -134,8 +134,10 @@ pub struct Rule {
     pub device: Option<AddsDevices>,
     /// The parameters that it depends on.
     pub parameters: BTreeSet<String>,
-    /// The values that rules of an extension set, too.
-    pub(crate) gives_way: Vec<GivesWay>,
+    /// The position of its file: an extension is further out than its base, and a policy than its parts.
+    pub(crate) rank: usize,
+    /// The values that rules of other files write, too.
+    pub shared: Vec<SharedValue>,
 }
 
 /// An entry of `devices.add`. A pod that brings its own devices gets nothing from it.

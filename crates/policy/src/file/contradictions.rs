@@ -4,24 +4,23 @@ use std::collections::HashMap;
 
 use crate::definition::{OnConflict, Rule};
 use crate::overlay::Tree;
-use crate::parameter::Files;
 use crate::source::{CONFLICTING_RULES, Diagnostic, Problems};
 
 /// The contradictions of rules, the first of each kind.
-pub(super) fn find(rules: &[Rule], files: &Files) -> Problems {
+pub(super) fn find(rules: &[Rule]) -> Problems {
     let mut problems = Problems::default();
-    problems.take(same_volumes(rules, files));
+    problems.take(same_volumes(rules));
     problems.take(edits_and_insists(rules));
     problems
 }
 
 /// Two rules of a file can declare a volume of one name if it is the same volume. That of an extension replaces that of
 /// its base.
-fn same_volumes(rules: &[Rule], files: &Files) -> Result<(), Diagnostic> {
+fn same_volumes(rules: &[Rule]) -> Result<(), Diagnostic> {
     let mut known: HashMap<(&str, usize), &Tree> = HashMap::new();
     for (rule, volume) in rules.iter().flat_map(|rule| rule.pod.volumes.iter().map(move |one| (rule, one))) {
         let Some(name) = volume.get("name").filter(|name| name.as_str().is_some()) else { continue };
-        let first = known.entry((name.as_str().unwrap_or_default(), files.rank(rule.span))).or_insert(volume);
+        let first = known.entry((name.as_str().unwrap_or_default(), rule.rank)).or_insert(volume);
         if *first != volume {
             let message = format!("two rules have different volumes `{}`", name.as_str().unwrap_or_default());
             return Err(Diagnostic::new(name.span, message)
@@ -42,13 +41,13 @@ fn edits_and_insists(rules: &[Rule]) -> Result<(), Diagnostic> {
             if write.is_edit() {
                 edited.push((name, rule, write.span()));
             } else if rule.on_conflict != OnConflict::Keep {
-                set.push((name, &rule.name));
+                set.push((name, rule));
             }
         }
     }
     for (name, rule, span) in &edited {
-        let is_other = |(other, setter): &&(&str, &String)| other == name && !rule.gives_way_to(setter);
-        if let Some((_, setter)) = set.iter().find(is_other) {
+        let is_other = |(other, setter): &&(&str, &Rule)| other == name && setter.rank <= rule.rank;
+        if let Some((_, Rule { name: setter, .. })) = set.iter().find(is_other) {
             let message = format!(
                 "rule `{}` edits `{name}`, for which rule `{setter}` allows only one value",
                 rule.name

@@ -92,7 +92,8 @@ fn entry(node: &Node, names: &Names, variables: &[Variable]) -> Checked<Rule> {
             has_resources: resources.is_some(),
         }),
         parameters: BTreeSet::new(),
-        gives_way: Vec::new(),
+        rank: 0,
+        shared: Vec::new(),
     };
     reads_no_device(&rule, variables).map_err(|found| {
         let message = format!("`{}` depends on what `devices` adds", found.name);

@@ -23,7 +23,7 @@ pub(super) fn read(node: &Node, names: &Names, rules: &mut Vec<Rule>, files: &Fi
             let message = format!("two rules are called `{}`", rule.name);
             problems.add(Diagnostic::new(item.span, message).code(DUPLICATE_NAME));
         }
-        rules.push(rule);
+        rules.push(Rule { rank: files.rank(rule.span), ..rule });
     }
     if problems.is_empty() && items.is_empty() {
         // The entries of `devices.add` are rules, too.
@@ -35,8 +35,8 @@ pub(super) fn read(node: &Node, names: &Names, rules: &mut Vec<Rule>, files: &Fi
     if !is_bounded {
         return problems;
     }
-    problems.take(precedence::find(rules, files));
-    problems.add(contradictions::find(rules, files));
+    precedence::find_shared(rules);
+    problems.add(contradictions::find(rules));
     problems
 }
 
@@ -92,7 +92,8 @@ fn rule(node: &Node, names: &Names) -> Checked<Rule> {
         pod: pod.unwrap_or_default(),
         device: None,
         parameters: BTreeSet::new(),
-        gives_way: Vec::new(),
+        rank: 0,
+        shared: Vec::new(),
     };
     Ok(rule)
 }

@@ -59,7 +59,9 @@ fn places(tree: &Tree, shape: &Shape, visit: Visit<'_>) {
         (Content::Value(_), _) => {}
         (Content::Text(text), _) => visit(text, Wanted::Field(*shape)),
         (Content::List(items), Shape::List { items: shape, .. }) => {
-            items.iter().for_each(|item| places(item, shape, visit));
+            for item in items {
+                places(item, shape, visit);
+            }
         }
         (Content::List(items), _) => items.iter().for_each(|item| places(item, shape, visit)),
         (Content::Map(entries), Shape::Object(object) | Shape::Atomic(object)) => {
