@@ -49,7 +49,7 @@ pub(crate) struct Validity {
 
 impl Validity {
     /// The validity of the first certificate of a text.
-    pub(crate) fn of(name: &str, pem: &[u8]) -> anyhow::Result<Self> {
+    pub(crate) fn parse(name: &str, pem: &[u8]) -> anyhow::Result<Self> {
         let chain = certificates(name, pem)?;
         let first = chain.first().map(AsRef::as_ref).unwrap_or_default();
         let Ok((_, certificate)) = X509Certificate::from_der(first) else {

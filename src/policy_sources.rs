@@ -117,7 +117,7 @@ impl RawPolicies {
         let mut raw = PolicySources { policies: built_in, by_nodes, ..PolicySources::default() }.read()?;
         let is_policy = |(name, text): &(String, String)| {
             name.rsplit_once('.').is_some_and(|(_, ending)| ["yaml", "yml"].contains(&ending))
-                && OtherKind::of(text).is_none()
+                && OtherKind::detect(text).is_none()
         };
         raw.policies.extend(folder.into_iter().filter(is_policy));
         Ok(Self { values, ..raw })
@@ -289,7 +289,7 @@ fn read_policies(
     let mut policies = Vec::new();
     for file in files {
         let text = read_file(&file, allowed);
-        match text.as_ref().ok().and_then(|text| OtherKind::of(text)) {
+        match text.as_ref().ok().and_then(|text| OtherKind::detect(text)) {
             Some(foreign) => others.push((file, foreign)),
             None => policies.push((file, text)),
         }

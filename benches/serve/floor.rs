@@ -27,7 +27,7 @@ impl Handler for Allow {
     async fn respond<B: RequestBody>(&self, request: Request<B>, in_flight: InFlight) -> Response<ReplyBody> {
         let mut body = request.into_body();
         while let Some(Ok(_)) = body.frame().await {}
-        let mut response = Response::new(ReplyBody::from(Bytes::from_static(ANSWER)).of(in_flight));
+        let mut response = Response::new(ReplyBody::from(Bytes::from_static(ANSWER)).for_request(in_flight));
         let json = header::HeaderValue::from_static("application/json");
         response.headers_mut().insert(header::CONTENT_TYPE, json);
         response

@@ -73,7 +73,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
             return Ok(ExitStatus::Bad);
         }
     }
-    let diagnosis = Diagnosis::of(&mut log);
+    let diagnosis = Diagnosis::read(&mut log);
     match arguments.output {
         Format::Text => output.text(&text(&diagnosis))?,
         Format::Json => output.text(&format!("{:#}\n", diagnosis.object()))?,

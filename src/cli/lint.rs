@@ -71,7 +71,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     }
     let wanted = Wanted { namespace, nodes, ..Wanted::default() };
     let is_open = arguments.policies.are_empty() && !arguments.nodes.are_given();
-    let mut linted = Linted { wanted, claims, is_open, ..Linted::of(&policies) };
+    let mut linted = Linted { wanted, claims, is_open, ..Linted::new(&policies) };
     for name in files {
         linted.source(name);
     }
@@ -124,7 +124,7 @@ struct Place {
 }
 
 impl<'a> Linted<'a> {
-    fn of(policies: &'a PolicySet) -> Self {
+    fn new(policies: &'a PolicySet) -> Self {
         Self {
             policies,
             wanted: Wanted::default(),
@@ -187,7 +187,7 @@ impl<'a> Linted<'a> {
         let read = Document::read(raw).map_err(|error| with_hint(error, raw));
         let is_open = self.is_open;
         let linted = read.and_then(|mut document| {
-            let lines = Lines::of(raw, &document);
+            let lines = Lines::new(raw, &document);
             let object = document.value.as_ref().map(object_name).unwrap_or_default();
             let place = |pointer: &str| Place {
                 file: file.to_owned(),
@@ -213,7 +213,7 @@ impl<'a> Linted<'a> {
         }
     }
 
-    /// Adds the findings about several documents, and drops those that another document settles.
+    /// Adds the findings about several documents, and drops those that another document answers.
     fn across_documents(&mut self) {
         let wanted = Wanted { claims: self.claims.as_ref(), ..self.wanted };
         let found = self.across.findings(self.policies, wanted).into_iter();
@@ -223,7 +223,7 @@ impl<'a> Linted<'a> {
             object,
             finding,
         }));
-        self.found.retain(|located| !self.across.settles(&located.finding));
+        self.found.retain(|located| !self.across.is_answered_by_runtime(&located.finding));
     }
 
     fn bad(&mut self, file: &str, line: usize, code: &str, message: String) {

@@ -33,7 +33,7 @@ pub(super) struct NodeArguments {
 
 impl NodeArguments {
     /// The nodes of a file, or of the cluster of a context if there is none.
-    pub(super) fn of(file: Option<String>, context: Option<String>) -> Self {
+    pub(super) fn new(file: Option<String>, context: Option<String>) -> Self {
         Self { cluster: file.is_none(), nodes: file, context }
     }
 

@@ -37,7 +37,7 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<ExitStatus> {
-    let options = NodeArguments::of(arguments.file.clone(), arguments.context.clone());
+    let options = NodeArguments::new(arguments.file.clone(), arguments.context.clone());
     let nodes = options.read(false)?.unwrap_or_default().nodes;
     let sources = PolicySources { by_nodes: true, ..arguments.policies.clone().into() };
     let loaded = sources.load_with_origins()?;

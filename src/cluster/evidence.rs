@@ -52,7 +52,7 @@ pub(super) async fn gather(
     if let Err(error) = compare_nodes(client, pods, log).await {
         failures.push(format!("the devices of the nodes are not compared: {error:#}"));
     }
-    if Diagnosis::of(log).verdict != Verdict::Unknown {
+    if Diagnosis::read(log).verdict != Verdict::Unknown {
         return failures;
     }
     if exec {

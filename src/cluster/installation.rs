@@ -272,7 +272,7 @@ impl Reader<'_> {
             check(&trusted, &cert, &format!("{service}.{namespace}.svc"), now)
                 .map_err(|error| format!("{error:#}"))
         };
-        let validity = Validity::of(&format!("the Secret `{secret}`"), cert.as_bytes())?;
+        let validity = Validity::parse(&format!("the Secret `{secret}`"), cert.as_bytes())?;
         Ok(Certificate {
             secret: secret.to_owned(),
             accepted: accepted(self.release.webhook),

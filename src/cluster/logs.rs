@@ -64,7 +64,7 @@ pub(crate) async fn read(
         log.add_pod(pod);
     }
     let mut failures = read_logs(&client, &api, &pods, selection, log).await;
-    if Diagnosis::of(log).verdict != Verdict::Fabric {
+    if Diagnosis::read(log).verdict != Verdict::Fabric {
         let more = tokio::select! {
             more = evidence::gather(&client, &pods, selection.exec, log) => more,
             _ = tokio::signal::ctrl_c() => vec!["the cluster was not asked to the end".to_owned()],
@@ -143,7 +143,7 @@ async fn read_logs(
                 Some(Piece { pod, bytes: Err(error) }) => failures.push(format!("{pod}: {error}")),
             },
             _ = tick.tick(), if follow => {
-                let diagnosis = Diagnosis::of(log);
+                let diagnosis = Diagnosis::read(log);
                 if diagnosis.verdict == Verdict::Unknown {
                     since = None;
                     if selection.exec && counted.elapsed() >= COUNTING {

@@ -134,7 +134,7 @@ impl Rotation {
     /// undo any replacement.
     fn check_clock(&self, now: SystemTime) -> anyhow::Result<()> {
         for (what, pem) in [("the CA", &self.ca.cert), ("the certificate", &self.serving.cert)] {
-            let Ok(validity) = Validity::of(what, pem.as_bytes()) else { continue };
+            let Ok(validity) = Validity::parse(what, pem.as_bytes()) else { continue };
             let begin = humantime::format_rfc3339_seconds(validity.not_before);
             ensure!(
                 now >= validity.not_before,
@@ -174,13 +174,13 @@ impl Rotation {
 
 /// A serving certificate that does not outlast its CA.
 fn issue(ca: &Authority, names: &[String], durations: Durations, now: SystemTime) -> anyhow::Result<KeyPair> {
-    let end = Validity::of("the CA", ca.cert.as_bytes())?.not_after;
+    let end = Validity::parse("the CA", ca.cert.as_bytes())?.not_after;
     let left = end.duration_since(now).context("the CA has expired")?;
     ca.issue(names, &[], now, durations.certificate.min(left))
 }
 
 fn lifetime(cert: &str) -> Option<Lifetime> {
-    let validity = Validity::of("the certificate", cert.as_bytes()).ok()?;
+    let validity = Validity::parse("the certificate", cert.as_bytes()).ok()?;
     let start = since_epoch(validity.not_before) + BACKDATE;
     Some(Lifetime { start, end: since_epoch(validity.not_after) })
 }

@@ -50,7 +50,7 @@ impl Admin {
 impl Handler for Admin {
     async fn respond<B: RequestBody>(&self, request: Request<B>, in_flight: InFlight) -> Response<ReplyBody> {
         let response = self.get(request.method(), request.uri(), request.headers());
-        response.map(|body| body.of(in_flight))
+        response.map(|body| body.for_request(in_flight))
     }
 }
 

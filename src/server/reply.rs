@@ -40,7 +40,7 @@ impl ReplyBody {
 
     /// The request is in flight until this is sent.
     #[must_use]
-    pub fn of(self, request: InFlight) -> Self {
+    pub fn for_request(self, request: InFlight) -> Self {
         request.waits_for_client();
         Self { _in_flight: Some(request), ..self }
     }

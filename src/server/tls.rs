@@ -138,7 +138,7 @@ impl TlsMaterial {
 
     fn valid_at(&self, now: SystemTime) -> anyhow::Result<Validity> {
         let name = &self.cert_name;
-        let validity = Validity::of(name, self.key_pair.cert.as_bytes())?;
+        let validity = Validity::parse(name, self.key_pair.cert.as_bytes())?;
         let shown = humantime::format_rfc3339_seconds;
         ensure!(now >= validity.not_before, "{name} is not valid before {}", shown(validity.not_before));
         ensure!(now <= validity.not_after, "{name} expired at {}", shown(validity.not_after));

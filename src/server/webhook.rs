@@ -41,7 +41,7 @@ impl Handler for Webhook {
             "/validate-workloads" => serve(Endpoint::Workloads, &self.0, request, &in_flight).await,
             path => unknown_path(path).reply(&self.0),
         };
-        response.map(|body| body.of(in_flight))
+        response.map(|body| body.for_request(in_flight))
     }
 }
 

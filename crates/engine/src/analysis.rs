@@ -28,7 +28,7 @@ pub(super) use containers::Container;
 pub use containers::{DEVICE_CLASS, requests};
 pub(super) use multus::with_networks;
 pub use node_kinds::is_device;
-pub(super) use node_kinds::{decided, written};
+pub(super) use node_kinds::{kinds_of_earlier_injection, written};
 pub(super) use node_labels::contradicted_label;
 
 use completed::part_of;
@@ -119,7 +119,7 @@ pub(crate) fn with_values(
 
 impl PodAnalysis {
     /// Analyzes a pod. Returns an error if it is malformed.
-    pub(super) fn of(
+    pub(super) fn new(
         (nodes, policy): (Selection, Arc<ResolvedPolicy>),
         pod: &Value,
         context: &PodContext,
@@ -180,7 +180,7 @@ impl PodAnalysis {
         if let Some(values) = self.other.and_then(|at| resolved.others.get(at)) {
             resolved = with_values(policy, values, &nodes, context, purpose)?;
         }
-        Ok(Self { other: self.other, ..Self::of((nodes, resolved), pod, context, purpose)? })
+        Ok(Self { other: self.other, ..Self::new((nodes, resolved), pod, context, purpose)? })
     }
 
     pub(super) fn nodes_and_policy(&self) -> (Selection, Arc<ResolvedPolicy>) {

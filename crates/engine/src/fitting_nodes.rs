@@ -8,7 +8,7 @@ use fabric_policy::SelectedLabel;
 use fabric_policy::matcher::Selection;
 use fabric_yaml::counted;
 
-use super::analysis::{DEVICE_CLASS, PodAnalysis, decided, requests, written};
+use super::analysis::{DEVICE_CLASS, PodAnalysis, kinds_of_earlier_injection, requests, written};
 use super::record::{ChangeLog, NODES, Reason, Warning, WarningKind, keep as record};
 
 /// When the nodes decided the values of a pod.
@@ -21,7 +21,7 @@ pub(super) enum Decided {
 
 /// Keeps the nodes that decide, so the decision is the same when the pod is injected again.
 pub(super) fn keep(analysis: &PodAnalysis, pod: &mut Value, log: &mut ChangeLog) -> Result<Decided, Reason> {
-    if analysis.nodes.kinds.is_empty() || decided(pod).is_some() {
+    if analysis.nodes.kinds.is_empty() || kinds_of_earlier_injection(pod).is_some() {
         return Ok(Decided::Before);
     }
     record(NODES, &written(&analysis.nodes.kinds), pod, log)?;

@@ -29,7 +29,7 @@ pub(super) fn inject(
     let nodes = fitting_nodes::keep(&analysis, pod, log)?;
     join_host(&mut analysis, pod, context, log)?;
     let scope = Scope::of_pod(&analysis);
-    let mut rules = Rules::of(&analysis, &scope);
+    let mut rules = Rules::unevaluated(&analysis, &scope);
     let found = rules.evaluate(pod, context, log.trace.as_deref_mut());
     let ended = found.and_then(|()| inject_by(policy, (&rules, nodes), pod, context, log));
     if let Some(trace) = &mut log.trace {
@@ -97,11 +97,11 @@ pub(super) fn undecided(
         context.count_input();
         let mut pod = before.clone();
         let other = with_values(policy, values, nodes, context, purpose);
-        let there = other.and_then(|other| PodAnalysis::of((nodes.clone(), other), &pod, context, purpose));
+        let there = other.and_then(|other| PodAnalysis::new((nodes.clone(), other), &pod, context, purpose));
         let there = there.map_err(Stop::from);
         let there = there.and_then(|analysis| {
             let analysis = PodAnalysis { other: Some(at), ..analysis };
-            inject(policy, analysis, &mut pod, context, &mut ChangeLog::of(context))
+            inject(policy, analysis, &mut pod, context, &mut ChangeLog::new(context))
         });
         let setting = match (ended, there) {
             (Ok(()), Ok(())) if pod == *after => continue,
@@ -171,7 +171,7 @@ fn inject_again(
     }
     let known = log.warnings.split_off(of_merge);
     let scope = Scope::of_pod(&analysis);
-    let mut rules = Rules::of(&analysis, &scope);
+    let mut rules = Rules::unevaluated(&analysis, &scope);
     rules.evaluate(pod, context, None)?;
     merge(&rules, pod, policy.stamp(), context, log)?;
     let changed = (log.writes > writes && *pod != unchanged).then(|| {
@@ -202,7 +202,7 @@ fn no_others_apply(
         return Ok(false);
     }
     let scope = Scope::of_pod(analysis);
-    let mut rules = Rules::of(analysis, &scope);
+    let mut rules = Rules::unevaluated(analysis, &scope);
     rules.evaluate(pod, context, None)?;
     Ok(rules.are_among(before))
 }

@@ -44,7 +44,7 @@ pub(super) fn merge(
     context: &PodContext,
     log: &mut ChangeLog,
 ) -> Result<(), Stop> {
-    let mut facts = PodFacts::of(pod, stamp)?;
+    let mut facts = PodFacts::collect(pod, stamp)?;
     Injection { rules, analysis: rules.analysis, context, facts: &mut facts, log: &mut *log }.merge(pod)?;
     volumes::add_missing(pod, std::mem::take(&mut facts.volumes), log)?;
     container::warn_without_root(pod, facts.capabilities, log);
@@ -245,7 +245,7 @@ pub(super) fn settings<'a>(
     let mut active = Vec::new();
     for (at, settings) in policy.files.iter().enumerate() {
         let holds = settings.when.as_ref().map_or(Ok(true), |when| {
-            let holds = when.holds(&bindings);
+            let holds = when.is_true(&bindings);
             if let Some(trace) = &mut log.trace {
                 trace.evaluated((ConditionOf::File(at), ScopeOf::Pod), when, &holds, None);
             }

@@ -276,14 +276,17 @@ pub fn mutate(policies: &PolicySet, pod: Value, context: &PodContext) -> Mutatio
     let containers: usize = containers.iter().sum();
     context.takes_memory(containers * BYTES_OF_CONTAINER);
     context.goes_on(containers * STEPS_OF_CONTAINER);
-    within_limits(settled(policies, mutate_once(policies, pod, context, None), context), context)
+    within_limits(
+        refuse_if_changed_again(policies, mutate_once(policies, pod, context, None), context),
+        context,
+    )
 }
 
 /// [`mutate`] with a record of what the engine evaluated and did.
 pub fn mutate_traced(policies: &PolicySet, pod: Value, context: &PodContext) -> (Mutation, Trace) {
     let mut trace = Trace::default();
     let mutation = mutate_once(policies, pod, context, Some(&mut trace));
-    (within_limits(settled(policies, mutation, context), context), trace)
+    (within_limits(refuse_if_changed_again(policies, mutation, context), context), trace)
 }
 
 /// Refuses a pod if the work for it ended early, because the partial result must not be used.
@@ -317,7 +320,7 @@ fn mutate_once(
         policy: policy.map(|policy| policy.name().to_owned()),
         warnings: Vec::new(),
     };
-    let mut log = ChangeLog::of(context);
+    let mut log = ChangeLog::new(context);
     policies.clear_contradicted(&mut pod, context, &mut log);
     let decision = decide(policies, &pod, context, trace.as_deref_mut(), &mut log.warnings);
     if !matches!(decision, Decision::Inject(..)) {
@@ -342,7 +345,7 @@ fn stamps(policies: &[&Policy]) -> String {
 
 /// Refuses a pod that another call would change again: the API server may call the webhook again for the current pod.
 /// The engine has already checked the same policy, but another one may match the pod now.
-fn settled(policies: &PolicySet, first: Mutation, context: &PodContext) -> Mutation {
+fn refuse_if_changed_again(policies: &PolicySet, first: Mutation, context: &PodContext) -> Mutation {
     let Some(changed) = first.outcome.changed().filter(|changed| changed.operation_count() > 0) else {
         return first;
     };

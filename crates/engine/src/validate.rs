@@ -78,7 +78,7 @@ fn checks_of_known_codes(policy: &Policy) -> impl Iterator<Item = SourceError> {
 }
 
 /// Returns whether the condition of the policy holds for a sample.
-fn holds(policy: &Policy, pod: &Value, context: &PodContext) -> bool {
+fn condition_is_true(policy: &Policy, pod: &Value, context: &PodContext) -> bool {
     analyse(policy, pod, context, false, None).is_ok_and(|analysis| analysis.is_some())
 }
 
@@ -95,7 +95,7 @@ fn try_sample(policy: &Policy, what: &str, pod: Value, context: &PodContext) -> 
     let reads_own_writes = analysis.policy.second_runs.any();
     let is_taken = |pod: &Value| policy.definition().matcher.test(pod, context) == Match::Yes;
     let was_taken = is_taken(&pod);
-    let first = inject(policy, analysis, pod, context, None, ChangeLog::of(context));
+    let first = inject(policy, analysis, pod, context, None, ChangeLog::new(context));
     let pod = match first.outcome {
         Outcome::Mutated(mutated) if mutated.changed_again && reads_own_writes => {
             return Err(changes_again(policy, what, &mutated));
@@ -120,7 +120,7 @@ fn try_sample(policy: &Policy, what: &str, pod: Value, context: &PodContext) -> 
     let Ok(Some(analysis)) = analyse(policy, &pod, context, false, None) else {
         return Err(no_longer("match.when"));
     };
-    let second = inject(policy, analysis, pod, context, None, ChangeLog::of(context));
+    let second = inject(policy, analysis, pod, context, None, ChangeLog::new(context));
     context.work.iter().zip(again).for_each(|(all, again)| all.count_all(&again));
     let known = checks_that_report(&first.warnings);
     if let Some(code) = checks_that_report(&second.warnings).into_iter().find(|code| !known.contains(code)) {
@@ -265,13 +265,13 @@ pub fn context(policy: &Policy) -> PodContext {
     };
     let first = within(matcher.namespaces.first().cloned());
     let Some((_, pod)) = samples_on(policy, policy.first_node()).into_iter().next() else { return first };
-    if matcher.when.is_none() || holds(policy, &pod, &first) {
+    if matcher.when.is_none() || condition_is_true(policy, &pod, &first) {
         return first;
     }
     let is_listed = |name: &String| matcher.namespaces.is_empty() || matcher.namespaces.contains(name);
     let compared = compared::namespaces(policy.definition()).into_iter().filter(is_listed);
     let mut others = compared.map(|name| within(Some(name)));
-    others.find(|context| holds(policy, &pod, context)).unwrap_or(first)
+    others.find(|context| condition_is_true(policy, &pod, context)).unwrap_or(first)
 }
 
 /// A pod that a policy matches, on the first node of a table that meets the condition of the policy. Tables begin with
@@ -280,7 +280,7 @@ pub fn sample(policy: &Policy) -> Value {
     let context = context(policy);
     let nodes = policy.first_node().into_iter().cloned().chain(policy.known_nodes());
     let mut samples = nodes.filter_map(|nodes| samples_on(policy, Some(&nodes)).into_iter().next());
-    let found = samples.find(|(_, pod)| holds(policy, pod, &context));
+    let found = samples.find(|(_, pod)| condition_is_true(policy, pod, &context));
     let sample = found.or_else(|| samples_on(policy, policy.first_node()).into_iter().next());
     sample.map(|(_, pod)| without_patterns(pod)).unwrap_or_default()
 }

@@ -117,7 +117,7 @@ fn findings(policies: &PolicySet, resources: &[&str], pod: &Pod<'_>) -> Findings
     }
     match &pod.mutation.outcome {
         Outcome::Unchanged { reason: Reason::NoPolicyMatches, .. } => {
-            let triggers = trigger::of(policies, pod);
+            let triggers = trigger::usable_triggers(policies, pod);
             trigger::misplaced(&triggers, pod, near_misses);
             if near_misses.is_empty() && pod.has_gpu_peers {
                 findings.advice = triggers.first().map(|(key, wanted)| {

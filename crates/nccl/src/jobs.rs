@@ -86,13 +86,13 @@ pub struct Reason {
 
 impl Diagnosis {
     /// Judges the lines that are read so far.
-    pub fn of(log: &mut Log<'_>) -> Self {
+    pub fn read(log: &mut Log<'_>) -> Self {
         log.end();
         let knowledge = log.knowledge;
         log.connect_tested();
         let levels = log.levels;
         let mut jobs: Vec<Job> =
-            groups(&log.processes).iter().map(|processes| Job::of(processes, levels, knowledge)).collect();
+            groups(&log.processes).iter().map(|processes| Job::new(processes, levels, knowledge)).collect();
         for at in 0..jobs.len() {
             let has_ended = jobs[at].verdict == Verdict::Crash;
             jobs[at].was_restarted = has_ended && jobs.iter().any(|other| other.restarts(&jobs[at]));
@@ -113,7 +113,7 @@ impl Diagnosis {
 }
 
 impl Job {
-    fn of(processes: &[&Process], levels: Levels, knowledge: &Knowledge) -> Self {
+    fn new(processes: &[&Process], levels: Levels, knowledge: &Knowledge) -> Self {
         let all = |of: &dyn Fn(&Process) -> Option<&String>| -> BTreeSet<String> {
             processes.iter().filter_map(|process| of(process).cloned()).collect()
         };

@@ -208,10 +208,10 @@ impl Knowledge {
             all.job_labels.extend(tables.job_labels);
             all.machines.extend(tables.machines);
         }
-        Self::of(all)
+        Self::new(all)
     }
 
-    fn of(tables: Tables) -> Result<Self, KnowledgeError> {
+    fn new(tables: Tables) -> Result<Self, KnowledgeError> {
         let Tables { lines, networks, causes, unknown, policy, machine, job_labels, machines } = tables;
         let mut of_pods = Vec::new();
         let (mut contains, mut of_text, mut signatures) = (Vec::new(), Vec::new(), Vec::new());
@@ -277,7 +277,7 @@ impl Knowledge {
     }
 
     /// The meanings of a line, in the order of the tables.
-    pub(super) fn said<'l>(&self, line: &'l str) -> Vec<Said<'l>> {
+    pub(super) fn meanings<'l>(&self, line: &'l str) -> Vec<Said<'l>> {
         let mut found: Vec<usize> = self
             .texts
             .find_overlapping_iter(line)

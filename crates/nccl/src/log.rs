@@ -177,11 +177,11 @@ impl<'k> Log<'k> {
     }
 
     fn record(&mut self, line: &str) {
-        let said = self.knowledge.said(line);
+        let said = self.knowledge.meanings(line);
         if said.is_empty() {
             return;
         }
-        let origin = Origin::of(line);
+        let origin = Origin::parse(line);
         self.position.line += 1;
         let at = self.position;
         let Some(place) = self.process(&origin) else { return };

@@ -43,7 +43,7 @@ impl<'l> Origin<'l> {
     }
 
     /// Reads a line without colors. A line that a script quotes is none of NCCL's.
-    pub(super) fn of(line: &'l str) -> Self {
+    pub(super) fn parse(line: &'l str) -> Self {
         let found =
             TAGS.iter().chain(&[" INFO ", " WARN "]).find_map(|level| Some((*level, line.find(level)?)));
         let of_nccl = found.and_then(|(_, at)| process(&line[..at]));
@@ -177,12 +177,12 @@ mod tests {
             ("pod-0:12:34 [0] int create(a_t**):352 NCCL INFO NET/OFI a".to_owned(), None),
             ("[1716918990.470197] [pod-0:12  :0]      ucp_worker.c:1888 UCX  INFO  a".to_owned(), None),
         ] {
-            let origin = Origin::of(&line);
+            let origin = Origin::parse(&line);
             assert_eq!((origin.process, origin.is_info), (Some(("pod-0", 12)), true), "{line}");
             assert_eq!(origin.pod, pod, "{line}");
         }
         for line in ["hello world", "a b", "12:34 [0] NCCL INFO", "NCCL WARN x", ""] {
-            assert_eq!(Origin::of(line).process, None, "{line}");
+            assert_eq!(Origin::parse(line).process, None, "{line}");
         }
     }
 
@@ -198,7 +198,7 @@ mod tests {
             "looking for NCCL INFO Using network IB".to_owned(),
             "echo train NCCL INFO Using network IB".to_owned(),
         ] {
-            let origin = Origin::of(&line);
+            let origin = Origin::parse(&line);
             assert_eq!((origin.process, origin.is_nccl), (None, false), "{line}");
         }
         for line in [
@@ -210,7 +210,7 @@ mod tests {
             "0: ",
             "(Ray pid=1, ip=2) ",
         ] {
-            assert!(Origin::of(&format!("{line}NCCL INFO Using network IB")).is_nccl, "{line}");
+            assert!(Origin::parse(&format!("{line}NCCL INFO Using network IB")).is_nccl, "{line}");
         }
     }
 

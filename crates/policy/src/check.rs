@@ -19,14 +19,14 @@ pub(super) use values::resource_names::{WELL_KNOWN, is_slip, squeezed};
 
 /// The errors in the types of a policy's expressions.
 pub fn errors(definition: &Definition) -> Vec<SourceError> {
-    let found = expressions::types::findings(definition, &Scope::of(definition));
+    let found = expressions::types::findings(definition, &Scope::new(definition));
     let errors = found.into_iter().filter(|finding| finding.severity == Severity::Error);
     errors.map(|finding| definition.error(finding)).collect()
 }
 
 /// The warnings about a policy. Those about a policy that it extends are left out: they are that policy's.
 pub fn warnings(definition: &Definition) -> Vec<SourceError> {
-    let scope = Scope::of(definition);
+    let scope = Scope::new(definition);
     let mut found = expressions::types::findings(definition, &scope);
     found.extend(values::literals::findings(definition));
     found.extend(expressions::unused::findings(definition));

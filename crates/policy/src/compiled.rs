@@ -84,7 +84,7 @@ impl Policy {
         overrides: BTreeMap<String, Override>,
         loading: &Work,
     ) -> Result<Self, SourceErrors> {
-        let nodes = KnownNodes::of(&definition, &overrides);
+        let nodes = KnownNodes::find(&definition, &overrides);
         let reads_nodes = nodes.labels != LabelsRead::none();
         let failed = |selection: &Selection, errors: Vec<EvaluationError>| {
             let located = |error: &EvaluationError| {

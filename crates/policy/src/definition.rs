@@ -168,7 +168,7 @@ impl Definition {
         let (policy, file, text) = (self.name.clone(), self.file.clone(), self.text.clone());
         let own = SourceFile { policy, file, text };
         let files: Vec<SourceFile> = self.bases.iter().cloned().chain([own]).collect();
-        SourceError::of(&files, diagnostic)
+        SourceError::in_files(&files, diagnostic)
     }
 
     /// The error for a policy with a step that takes too much work.

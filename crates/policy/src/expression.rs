@@ -171,8 +171,9 @@ impl Expression {
             used.iter().filter(|used| used.root == root).for_each(|used| reads.insert(used.path.clone()));
             reads
         }));
-        let offered = Box::new(Offered::of(program.expression(), source)?);
-        let counting = Counting::of(offered.replaced.as_deref().unwrap_or_else(|| program.expression()));
+        let offered = Box::new(Offered::read(program.expression(), source)?);
+        let counting =
+            Counting::for_expression(offered.replaced.as_deref().unwrap_or_else(|| program.expression()));
         Ok(Self {
             program,
             counting,

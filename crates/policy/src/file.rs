@@ -84,7 +84,7 @@ impl PolicyFile {
                 source.policy = policy;
                 Ok(Self { source, spec, without, extends, name_span, problems })
             }
-            Err(problems) => Err(SourceErrors::of(&[source], problems)),
+            Err(problems) => Err(SourceErrors::in_files(&[source], problems)),
         }
     }
 
@@ -318,7 +318,7 @@ pub fn composed_text(
     let all: Vec<SourceFile> = found.iter().map(|one| one.file.source.clone()).collect();
     let (_, problems) = spec_of(&found, &all);
     if !problems.is_empty() {
-        return Err(SourceErrors::of(&all, problems));
+        return Err(SourceErrors::in_files(&all, problems));
     }
     let policy = found.iter().position(|one| one.is_policy).unwrap_or(found.len() - 1);
     let (base, extensions) = found.split_at(policy + 1);
@@ -346,7 +346,7 @@ fn combined(found: &[Found<'_>]) -> Result<Definition, SourceErrors> {
     let named = |base: &&PolicyFile| own.file.extends.iter().find(|(name, _)| name == base.name()).cloned();
     let extends = own.base.as_ref().and_then(named);
     let extends = extends.map(|(name, span)| (name, Span { line: span.line + lines, ..span }));
-    let files = Files::of(found.iter().map(|one| (&one.file.source, one.base.is_some(), one.is_policy)));
+    let files = Files::new(found.iter().map(|one| (&one.file.source, one.base.is_some(), one.is_policy)));
     let (definition, found) = parse::definition(spec, own.file.source.clone(), bases, extends, &files);
     let is_whole = found.is_empty();
     problems.add(found);
@@ -360,7 +360,9 @@ fn combined(found: &[Found<'_>]) -> Result<Definition, SourceErrors> {
         // The types of the readable parts are still checked.
         definition => {
             let types = definition.as_ref().map(check::errors).unwrap_or_default();
-            Err(SourceErrors::new(SourceErrors::of(&sources, problems).into_iter().chain(types).collect()))
+            Err(SourceErrors::new(
+                SourceErrors::in_files(&sources, problems).into_iter().chain(types).collect(),
+            ))
         }
     }
 }

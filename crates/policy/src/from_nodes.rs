@@ -48,12 +48,12 @@ impl FromNodes {
                 _ => problems,
             })?,
         };
-        Self::of(fact, names.iter().map(String::as_str))
+        Self::new(fact, names.iter().map(String::as_str))
             .map_err(|message| Diagnostic::new(node.span, message).hint(NAMES_HINT).into())
     }
 
     /// A fact of resources; the error is a sentence.
-    pub(crate) fn of<'n>(fact: Fact, names: impl Iterator<Item = &'n str>) -> Result<Self, String> {
+    pub(crate) fn new<'n>(fact: Fact, names: impl Iterator<Item = &'n str>) -> Result<Self, String> {
         let offered = |name: &'n str| {
             let (names, is_one_device) = match name.strip_suffix("=1").filter(|_| fact == Fact::Ratio) {
                 Some(names) => (names, true),

@@ -202,7 +202,7 @@ impl Interpolation {
     }
 
     /// Evaluates a condition.
-    pub fn holds(&self, bindings: &Bindings<'_, '_>) -> Result<bool, EvaluationError> {
+    pub fn is_true(&self, bindings: &Bindings<'_, '_>) -> Result<bool, EvaluationError> {
         let value = self.evaluate(bindings)?;
         value.as_bool().ok_or_else(|| {
             self.failed(format!("the result is `{value}`, but a condition needs `true` or `false`"))

@@ -115,7 +115,7 @@ pub enum Match {
 
 impl Matcher {
     pub(crate) fn read(node: &Node, names: &Names) -> Checked<Self> {
-        let mut fields = Fields::of(node, &keys::MATCH)?;
+        let mut fields = Fields::read(node, &keys::MATCH)?;
         let any_annotation = fields.optional("anyAnnotation", read_triggers);
         let except_annotation = fields.optional("exceptAnnotation", read_exceptions);
         let labels = fields.optional("labels", read_labels);

@@ -22,7 +22,7 @@ use crate::cache::Cache;
 use crate::claims::ClaimObject;
 use fabric_yaml::quantity::Quantity;
 
-pub use requirements::holds;
+pub use requirements::is_met;
 
 /// The nodes of a cluster at one moment.
 #[derive(Debug)]
@@ -174,13 +174,13 @@ impl Objects {
     }
 
     pub fn nodes(self) -> Nodes {
-        Nodes::of(self.nodes, &self.slices)
+        Nodes::with_slices(self.nodes, &self.slices)
     }
 }
 
 impl Nodes {
     /// These nodes, with the devices of these slices.
-    pub fn of<'s>(
+    pub fn with_slices<'s>(
         nodes: impl IntoIterator<Item = Arc<Node>>,
         slices: impl IntoIterator<Item = &'s Slice>,
     ) -> Self {

@@ -113,7 +113,7 @@ pub struct Parameter {
 
 impl Parameter {
     pub(crate) fn read(Entry { key: name, value: node, span, .. }: &Entry<Node>) -> Checked<Self> {
-        let mut fields = Fields::of(node, &keys::PARAMETER)?.named_at(*span);
+        let mut fields = Fields::read(node, &keys::PARAMETER)?.named_at(*span);
         let written = fields.optional("type", read_type);
         let description =
             fields.required("description", |node| reader::text(node, "a description").map(str::to_owned));
@@ -143,7 +143,7 @@ impl Parameter {
             fields.finish()?;
             return Err(Problems::default());
         };
-        let mut parameter = Self::of(name, kind);
+        let mut parameter = Self::new(name, kind);
         parameter.description.clone_from(description.as_ref().unwrap_or(&String::new()));
         fields.retain(|key| kind.goes_with(key));
         for bound in kind.bounds() {
@@ -161,10 +161,10 @@ impl Parameter {
     /// An item that only has values for nodes and that no operator sets: the rows of a variable, or the resources of
     /// nodes.
     pub(crate) fn of_nodes(name: &str, from_nodes: Option<FromNodes>) -> Self {
-        Self { from_nodes, ..Self::of(name, ParameterType::Any) }
+        Self { from_nodes, ..Self::new(name, ParameterType::Any) }
     }
 
-    fn of(name: &str, kind: ParameterType) -> Self {
+    fn new(name: &str, kind: ParameterType) -> Self {
         Self {
             name: name.to_owned(),
             kind,

@@ -62,7 +62,7 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    pub(crate) fn of(parameter: &Parameter) -> Self {
+    pub(crate) fn new(parameter: &Parameter) -> Self {
         Self {
             minimum: parameter.minimum.clone(),
             maximum: parameter.maximum.clone(),
@@ -95,5 +95,5 @@ pub fn listed(definition: &Definition) -> ListedPolicy {
 }
 
 fn listed_parameter(parameter: &Parameter) -> ListedParameter {
-    ListedParameter { kind: parameter.kind.name(), bounds: Bounds::of(parameter) }
+    ListedParameter { kind: parameter.kind.name(), bounds: Bounds::new(parameter) }
 }

@@ -64,7 +64,7 @@ pub(super) fn edit(text: &str, after: &Value, json: bool) -> Option<Edited> {
 /// kept while the edited text is read.
 fn edits(text: &str, after: &Value, json: bool, rewritten: &[String]) -> Option<Vec<Edit>> {
     let layout = Layout::read(text, json)?;
-    let style = Style::of(&layout, json);
+    let style = Style::new(&layout, json);
     Editor::new(&layout, &style, rewritten).edits(after)
 }
 
@@ -85,7 +85,7 @@ struct Style {
 }
 
 impl Style {
-    fn of(layout: &Layout<'_>, json: bool) -> Self {
+    fn new(layout: &Layout<'_>, json: bool) -> Self {
         // JSON with an extra comma reads as YAML, and stays as close to JSON as it was.
         let is_like_json = layout.text.trim_start().starts_with('[') && layout.text.contains("{\"");
         let flow = if json || is_like_json { Flow::of_json(layout.text) } else { Flow::YAML };

@@ -15,7 +15,7 @@ pub(super) struct Ended<'t> {
 }
 
 impl<'t> Ended<'t> {
-    pub(super) fn of(source: &'t str) -> Self {
+    pub(super) fn new(source: &'t str) -> Self {
         let start = source.rfind('\n').map_or(0, |at| at + 1);
         let (before, last) = source.split_at(start);
         if last.is_empty() {

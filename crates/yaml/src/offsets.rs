@@ -9,7 +9,7 @@ pub(super) struct Offsets<'t> {
 impl<'t> Offsets<'t> {
     const STEP: usize = 64;
 
-    pub(super) fn of(text: &'t str) -> Self {
+    pub(super) fn new(text: &'t str) -> Self {
         let bytes = if text.is_ascii() {
             Vec::new()
         } else {

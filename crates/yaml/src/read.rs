@@ -30,7 +30,7 @@ pub(super) fn read<T: Tree>(source: &str) -> Result<Document<T>, Error> {
     if let Some((at, message)) = disagreements::character(source).or_else(|| disagreements::marker(source)) {
         return Err(Error::new(message, span_at(source, at)));
     }
-    let ended = Ended::of(source);
+    let ended = Ended::new(source);
     parsed(&ended, &ended.text, &[]).or_else(|error| {
         let joined = joined(&ended.text);
         let parsed = if let Some(at) = joined.mismatch {
@@ -71,8 +71,8 @@ fn parsed<T: Tree>(ended: &Ended<'_>, joined: &str, places: &[usize]) -> Result<
     let mut reader = Reader {
         ended,
         source,
-        offsets: Offsets::of(source),
-        lines: Lines::of(source),
+        offsets: Offsets::new(source),
+        lines: Lines::new(source),
         builder: Builder::new(),
         unconfirmed: places.iter().copied().collect(),
         parts: source.contains('\t').then(Vec::new),
@@ -304,7 +304,7 @@ fn writing(style: ScalarStyle) -> Style {
 struct Lines(Vec<usize>);
 
 impl Lines {
-    fn of(text: &str) -> Self {
+    fn new(text: &str) -> Self {
         let ends = text.chars().enumerate().filter(|(_, c)| *c == '\n').map(|(at, _)| at + 1);
         Self(std::iter::once(0).chain(ends).collect())
     }

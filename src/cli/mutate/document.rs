@@ -104,7 +104,7 @@ pub(super) fn process<'a>(
         ReportFormat::Json => report::note_json(location, note),
     }));
     lines.extend(lost_comments(arguments, location, content.lost(), &injected));
-    let verdict = Verdict::of(location, &injected);
+    let verdict = Verdict::new(location, &injected);
     Processed { content, lines, error: None, status, verdict }
 }
 

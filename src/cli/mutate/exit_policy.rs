@@ -52,7 +52,7 @@ pub(super) struct Verdict {
 }
 
 impl Verdict {
-    pub(super) fn of(location: Location<'_>, document: &InjectedDocument) -> Self {
+    pub(super) fn new(location: Location<'_>, document: &InjectedDocument) -> Self {
         let mut verdict = Self::default();
         for template in &document.templates {
             let warnings = template.mutation.warnings.iter().map(|warning| warning.code().to_owned());

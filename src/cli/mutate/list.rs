@@ -32,7 +32,7 @@ pub(super) fn process<'a>(
     let mut list = List::split(raw)?;
     let object = object_name(&list.value);
     let location = Location { file, document: number, object: &object };
-    let form = Form::of(&mut list, arguments)?;
+    let form = Form::new(&mut list, arguments)?;
     let (mut lines, mut status, mut verdict) = (Vec::new(), ExitStatus::Done, Verdict::default());
     let mut whole = EditedDocument { bytes: form.head.clone(), lost: Vec::new() };
     let (mut changed, mut refused, mut has_templates, mut has_notes) = (false, false, false, false);
@@ -43,7 +43,7 @@ pub(super) fn process<'a>(
         let wanted = Wanted { work: Some(&work), checks: Some(&checks), ..wanted };
         let injected = manifest::inject_item(policies, &mut list.value, index, &mut document, wanted);
         status = status.max(report_templates(arguments, location, &injected, &mut lines));
-        verdict.add(Verdict::of(location, &injected));
+        verdict.add(Verdict::new(location, &injected));
         changed |= injected.value.is_some();
         refused |= injected.refused();
         has_templates |= !injected.templates.is_empty();
@@ -82,7 +82,7 @@ struct Form {
 }
 
 impl Form {
-    fn of(list: &mut List<'_>, arguments: &Arguments) -> Option<Self> {
+    fn new(list: &mut List<'_>, arguments: &Arguments) -> Option<Self> {
         let from = list.syntax;
         let to = match arguments.output {
             Some(Format::Json) => Syntax::Json,

@@ -85,7 +85,7 @@ fn no_manifest(name: &str, policies: &[String]) -> anyhow::Result<()> {
     let path = Path::new(name);
     let text =
         if builtin::find(name).is_none() && path.is_file() { fs::read_to_string(path).ok() } else { None };
-    let Some(foreign) = text.and_then(|text| OtherKind::of(&text)) else { return Ok(()) };
+    let Some(foreign) = text.and_then(|text| OtherKind::detect(&text)) else { return Ok(()) };
     let kind = foreign.kind.as_deref().unwrap_or("file without a kind");
     if kind == policy_test::KIND {
         bail!("{name} has cases of policies\nhint: `fabric-injector policy test {name}` runs them");

@@ -208,7 +208,7 @@ fn run_file(file: &LoadedFile, filter: Option<&str>) -> anyhow::Result<(OfFile, 
             filter.is_none_or(|text| format!("{}: {}", file.cases.file, case.name).contains(text));
         results.push(if is_wanted {
             let started = Instant::now();
-            let policies = sets.of(file, case)?;
+            let policies = sets.get_or_load(file, case)?;
             let result = policy_test::run(case, &policies, file.documents(case)?, &mut coverage);
             Some((result, started.elapsed()))
         } else {

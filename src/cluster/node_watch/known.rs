@@ -384,7 +384,7 @@ impl Known {
     }
 
     pub(super) fn nodes(&self) -> Nodes {
-        Nodes::of(self.nodes.known.values().cloned(), self.slices.known.values().map(Arc::as_ref))
+        Nodes::with_slices(self.nodes.known.values().cloned(), self.slices.known.values().map(Arc::as_ref))
     }
 
     pub(super) fn claims(&self) -> Claims {

@@ -141,7 +141,7 @@ impl World {
         self.late_bundles.retain(|(replaced, _)| self.time.saturating_sub(*replaced) < LAG);
         for pod in &self.pods {
             let Some(serving) = &pod.serving else { continue };
-            let validity = Validity::of("", serving.cert.as_bytes()).unwrap();
+            let validity = Validity::parse("", serving.cert.as_bytes()).unwrap();
             let is_valid = (validity.not_before..=validity.not_after).contains(&now);
             assert!(is_valid, "at {:?} a replica serves a certificate of {validity:?}", self.time);
             let late = self.late_bundles.iter().map(|(_, bundle)| bundle);

@@ -275,7 +275,7 @@ impl Reviewer<'_> {
             operations,
             without_fabric: mutation.without_fabric().map(|code| Cow::Owned(code.to_owned())),
             warnings: mutation.warnings.iter().map(|warning| warning.code().to_owned()).collect(),
-            for_owner: ForOwner::of(owner, &mutation, mode, on_error).map(Box::new),
+            for_owner: ForOwner::new(owner, &mutation, mode, on_error).map(Box::new),
             ..Record::new(request, &response, outcome)
         };
         Verdict { response, record: Record { policy: mutation.policy, ..record } }

@@ -43,7 +43,7 @@ impl ForOwner {
     }
 
     /// The pod was injected and needs action, or was admitted without the fabric.
-    pub(super) fn of(
+    pub(super) fn new(
         owner: Option<Value>,
         mutation: &Mutation,
         mode: Mode,

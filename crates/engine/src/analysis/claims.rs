@@ -113,7 +113,7 @@ fn classes<'c>(claims: impl Iterator<Item = &'c PodClaim<'c>>) -> Value {
 pub(super) struct GpuClaims<'c>(BTreeMap<&'c str, Vec<(Option<&'c str>, i64)>>);
 
 impl<'c> GpuClaims<'c> {
-    pub(super) fn of(claims: &'c [PodClaim<'_>], devices: &Devices) -> Self {
+    pub(super) fn new(claims: &'c [PodClaim<'_>], devices: &Devices) -> Self {
         let gpus = claims.iter().map(|claim| (claim.name, devices.gpu_claims.devices_of(claim)));
         Self(gpus.filter(|(_, gpus)| gpus.iter().any(|(_, gpus)| *gpus > 0)).collect())
     }

@@ -89,7 +89,7 @@ pub(super) fn containers(
         }
     }
     let mut containers = Vec::new();
-    let claims = GpuClaims::of(claims, devices);
+    let claims = GpuClaims::new(claims, devices);
     for list in LISTS {
         let items = match &pod["spec"][list] {
             Value::Null => continue,
@@ -147,7 +147,7 @@ fn label(item: &Value, index: usize) -> String {
 /// disk may have either.
 fn gpus(container: &Value, gpu_resources: &[String], path: impl Fn() -> String) -> Result<i64, Reason> {
     let mut total: i64 = 0;
-    let amounts = Amounts::of(container);
+    let amounts = Amounts::new(container);
     for resource in gpu_resources {
         let Some((list, amount)) = amounts.get(resource) else { continue };
         let count = Quantity::from_value(amount).and_then(Quantity::as_count).ok_or_else(|| {
@@ -165,7 +165,7 @@ struct Amounts<'c> {
 }
 
 impl<'c> Amounts<'c> {
-    fn of(container: &'c Value) -> Self {
+    fn new(container: &'c Value) -> Self {
         let resources = field(container, "resources");
         Self { limits: field(resources, "limits"), requests: field(resources, "requests") }
     }
@@ -230,12 +230,12 @@ pub(super) fn total_gpus(
     }
     let by_claim = containers.iter().filter(|container| container.claimed > 0);
     let by_claim = by_claim.map(|container| &pod["spec"][container.list][container.index]);
-    scheduled.total().saturating_add(GpuClaims::of(claims, devices).gpus_of_all(by_claim))
+    scheduled.total().saturating_add(GpuClaims::new(claims, devices).gpus_of_all(by_claim))
 }
 
 /// The GPUs of a container by resource, and those by claim under `claims`.
 fn gpu_counts(container: &Value, claimed: i64, devices: &Devices) -> Value {
-    let amounts = Amounts::of(container);
+    let amounts = Amounts::new(container);
     let by_resource =
         devices.gpu_resources.iter().map(|name| (name.clone(), Value::from(amounts.count(name))));
     by_resource.chain([("claims".to_owned(), Value::from(claimed))]).collect::<Map<_, _>>().into()
@@ -247,7 +247,7 @@ pub fn requests(pod: &Value) -> Value {
     let mut places: HashMap<&str, usize> = HashMap::new();
     for list in LISTS {
         for container in items(&pod["spec"], list) {
-            let amounts = Amounts::of(container);
+            let amounts = Amounts::new(container);
             let both = [amounts.limits, amounts.requests].into_iter().filter_map(Value::as_object);
             let keys: BTreeSet<&str> = both.flat_map(Map::keys).map(String::as_str).collect();
             for key in keys.into_iter().filter(|key| !can_overcommit(key) || key.starts_with(DEVICE_CLASS)) {

@@ -20,7 +20,7 @@ const MAX_KINDS: usize = 32;
 
 /// The kinds of nodes of an earlier injection; none for a pod that was injected without nodes. The nodes may have
 /// changed since, but the decision stays. A value that no injection wrote counts as absent.
-pub(crate) fn decided(pod: &Value) -> Option<Vec<NodeKind>> {
+pub(crate) fn kinds_of_earlier_injection(pod: &Value) -> Option<Vec<NodeKind>> {
     let is_stamped = || pod["metadata"]["annotations"][STAMP].is_string().then(Vec::new);
     recorded(pod).or_else(is_stamped)
 }
@@ -46,7 +46,7 @@ fn read(text: &str) -> Option<Vec<NodeKind>> {
     kinds.collect()
 }
 
-/// The content of the annotation that [`decided`] reads.
+/// The content of the annotation that [`kinds_of_earlier_injection`] reads.
 pub(crate) fn written(kinds: &[NodeKind]) -> String {
     let kind =
         |kind: &NodeKind| json!({"labels": kind.labels, "gpus": kind.gpus, "resources": kind.resources});

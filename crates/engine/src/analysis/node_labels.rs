@@ -10,13 +10,13 @@ use fabric_policy::{PodContext, Policy, SelectedLabel};
 
 use super::claims::claims;
 use super::containers::{containers, total_gpus};
-use super::node_kinds::{decided, kinds, labels_of_kinds, recorded};
+use super::node_kinds::{kinds, kinds_of_earlier_injection, labels_of_kinds, recorded};
 use crate::record::Reason;
 
 /// The part of a pod's node selection that the policy reads.
 pub(super) fn selected(policy: &Policy, pod: &Value, context: &PodContext) -> Result<Selection, Reason> {
     let spec = &pod["spec"];
-    let kinds = match decided(pod) {
+    let kinds = match kinds_of_earlier_injection(pod) {
         Some(kinds) => kinds,
         None => match &context.nodes {
             Some(nodes) => kinds(policy, pod, nodes, context),

@@ -32,12 +32,12 @@ pub fn analyse(
             return Err(undecided(&resolved, not_selected(&nodes, labels)));
         }
     }
-    let found = holds((policy, &resolved), (&nodes, pod), context, trace)?;
+    let found = analysis_if_true((policy, &resolved), (&nodes, pod), context, trace)?;
     let each = if policy.definition().matcher.when.is_some() { nodes.each() } else { Vec::new() };
     for one in each.iter().filter(|_| each.len() > 1) {
         let there =
             policy.resolved(one, context, false).map_err(|error| evaluation_failed("the policy", error))?;
-        if holds((policy, &there), (one, pod), context, None)?.is_some() != found.is_some() {
+        if analysis_if_true((policy, &there), (one, pod), context, None)?.is_some() != found.is_some() {
             return Err(undecided(&resolved, fits_several(&nodes)));
         }
     }
@@ -45,7 +45,7 @@ pub fn analyse(
 }
 
 /// The analysis of the pod if the condition of the policy holds.
-fn holds(
+fn analysis_if_true(
     (policy, resolved): (&Policy, &Arc<ResolvedPolicy>),
     (nodes, pod): (&Selection, &Value),
     context: &PodContext,
@@ -56,7 +56,7 @@ fn holds(
         return Ok(None);
     }
     let purpose = Purpose::of_injection(trace.is_some());
-    let analysis = match PodAnalysis::of((nodes.clone(), Arc::clone(resolved)), pod, context, purpose) {
+    let analysis = match PodAnalysis::new((nodes.clone(), Arc::clone(resolved)), pod, context, purpose) {
         Err(_) if is_never => return Ok(None),
         analysis => analysis?,
     };
@@ -79,7 +79,7 @@ fn of_pod(
     let bindings = scope.bindings(&resolver);
     let holds = match condition {
         Condition::Fixed(holds) => Ok(*holds),
-        Condition::OfPod(when) => when.holds(&bindings),
+        Condition::OfPod(when) => when.is_true(&bindings),
     };
     let explained = holds.clone().map_err(|error| scope.explain("`match.when`", error).reason());
     if let Some(trace) = trace {
@@ -99,17 +99,21 @@ pub fn analyse_named(
     mut trace: Option<&mut Trace>,
 ) -> Result<PodAnalysis, Reason> {
     let (nodes, resolved) = resolve(policy, pod, context, trace.is_some())?;
-    if let Some(analysis) = holds((policy, &resolved), (&nodes, pod), context, trace.as_deref_mut())? {
+    if let Some(analysis) =
+        analysis_if_true((policy, &resolved), (&nodes, pod), context, trace.as_deref_mut())?
+    {
         return Ok(analysis);
     }
     let purpose = Purpose::of_injection(trace.is_some());
     for (at, values) in resolved.others.iter().enumerate() {
         let other = with_values(policy, values, &nodes, context, purpose)?;
-        if let Some(analysis) = holds((policy, &other), (&nodes, pod), context, trace.as_deref_mut())? {
+        if let Some(analysis) =
+            analysis_if_true((policy, &other), (&nodes, pod), context, trace.as_deref_mut())?
+        {
             return Ok(PodAnalysis { other: Some(at), ..analysis });
         }
     }
-    PodAnalysis::of((nodes, resolved), pod, context, purpose)
+    PodAnalysis::new((nodes, resolved), pod, context, purpose)
 }
 
 /// The parameters that the condition of a policy reads, with their values for a pod.
@@ -132,9 +136,9 @@ fn undecided(policy: &ResolvedPolicy, why: String) -> Reason {
 pub fn adds_to(policy: &Policy, pod: &Value, context: &PodContext) -> Result<bool, Reason> {
     let context = PodContext { nodes: None, ..context.clone() };
     let analysis =
-        PodAnalysis::of(resolve(policy, pod, &context, false)?, pod, &context, Purpose::Injection)?;
+        PodAnalysis::new(resolve(policy, pod, &context, false)?, pod, &context, Purpose::Injection)?;
     let scope = Scope::of_pod(&analysis);
-    let mut rules = Rules::of(&analysis, &scope);
+    let mut rules = Rules::unevaluated(&analysis, &scope);
     Ok(analysis.has_gpus()
         || rules.evaluate(pod, &context, None).map_err(Stop::reason).map(|()| rules.any())?)
 }

@@ -47,7 +47,7 @@ pub(crate) struct Rules<'a> {
 
 impl<'a> Rules<'a> {
     /// The rules before any of them is evaluated.
-    pub(crate) fn of(analysis: &'a PodAnalysis, scope: &'a Scope<'a>) -> Self {
+    pub(crate) fn unevaluated(analysis: &'a PodAnalysis, scope: &'a Scope<'a>) -> Self {
         let all = analysis.policy.rules.as_slice();
         let row = |container| Row { container, scope: scope.of_container(container), selected: Vec::new() };
         let rows = analysis.containers.iter().map(row).collect();
@@ -63,7 +63,7 @@ impl<'a> Rules<'a> {
     ) -> Result<(), Stop> {
         let Self { analysis, scope, rows, all: rules, states, off_host } = self;
         let may_apply = |rule: &Rule| analysis.may_apply(rule);
-        let candidates = Candidates::of(rules, scope, may_apply, trace.as_deref_mut())?;
+        let candidates = Candidates::find(rules, scope, may_apply, trace.as_deref_mut())?;
         if !analysis.host_network && candidates.joins_host.contains(&true) {
             *off_host = schema::excludes_host_network(pod);
         }
@@ -156,7 +156,7 @@ pub(crate) fn rule_that_joins_host<'a>(
         return Ok(None);
     }
     let scope = Scope::of_pod(analysis);
-    let candidates = Candidates::of(rules, &scope, joins, None)?;
+    let candidates = Candidates::find(rules, &scope, joins, None)?;
     if !candidates.joins_host.contains(&true) || schema::excludes_host_network(pod).is_some() {
         return Ok(None);
     }
@@ -179,7 +179,7 @@ struct Candidates<'a> {
 }
 
 impl<'a> Candidates<'a> {
-    fn of(
+    fn find(
         rules: &'a [Rule],
         scope: &Scope<'_>,
         looked_at: impl Fn(&Rule) -> bool,
@@ -190,7 +190,7 @@ impl<'a> Candidates<'a> {
         let mut candidates = Self { rules, active: Vec::new(), joins_host: Vec::new() };
         for (at, rule) in rules.iter().enumerate() {
             let mut holds = |when: &Interpolation| {
-                let holds = when.holds(&bindings);
+                let holds = when.is_true(&bindings);
                 if let Some(trace) = &mut trace {
                     trace.evaluated((ConditionOf::Rule(at), ScopeOf::Pod), when, &holds, None);
                 }
@@ -228,7 +228,7 @@ impl<'a> Candidates<'a> {
                 (Containers::Ranks, _) => Ok(scope.is_rank(container)),
                 (Containers::If(condition), Some((known, holds))) if known == condition => Ok(holds),
                 (Containers::If(condition), _) => {
-                    condition.holds(&bindings).inspect(|holds| last = Some((condition, *holds)))
+                    condition.is_true(&bindings).inspect(|holds| last = Some((condition, *holds)))
                 }
             };
             if let Some(trace) = &mut trace

@@ -126,7 +126,7 @@ impl<'a> Scope<'a> {
         let compute = || match value.evaluate(&self.bindings(&Resolver(self))) {
             Ok(value) => {
                 self.analysis.work.iter().for_each(|work| work.count_memory(&value));
-                Some(Computed::of(&value))
+                Some(Computed::new(&value))
             }
             Err(error) => {
                 let _ = self.failure.set(Box::new((name.clone(), error)));
@@ -152,21 +152,21 @@ impl<'a> Scope<'a> {
     fn value_of(&self, name: &str) -> Computed {
         let PodAnalysis { pod, namespace, host_network, total_gpus, own_devices, .. } = self.analysis;
         match (&self.source, name) {
-            (Source::Pod, "pod") => Computed::of(pod),
-            (Source::Pod, "podNamespace") => Computed::of(&Value::from(namespace.as_str())),
+            (Source::Pod, "pod") => Computed::new(pod),
+            (Source::Pod, "podNamespace") => Computed::new(&Value::from(namespace.as_str())),
             (Source::Pod, "hostNetwork") => Computed::bool(*host_network),
             (Source::Pod, "totalGpus") => Computed::int(*total_gpus),
-            (Source::Pod, "claimNames") => Computed::of(&self.analysis.claim_names),
-            (Source::Pod, "claimClasses") => Computed::of(&self.analysis.claim_classes),
+            (Source::Pod, "claimNames") => Computed::new(&self.analysis.claim_names),
+            (Source::Pod, "claimClasses") => Computed::new(&self.analysis.claim_classes),
             (Source::Pod, "ownDevices") => Computed::bool(!own_devices.is_empty()),
             (Source::Pod, "launcher") => Computed::bool(self.analysis.is_launcher),
             (Source::Container(container), "ranks") => Computed::bool(self.is_rank(container)),
             (Source::Container(container), "gpus") => Computed::int(container.gpus),
-            (Source::Container(container), "container") => Computed::of(&container.read),
-            (Source::Container(container), "gpuCounts") => Computed::of(&container.counts),
+            (Source::Container(container), "container") => Computed::new(&container.read),
+            (Source::Container(container), "gpuCounts") => Computed::new(&container.counts),
             (Source::Container(container), "hasDevice") => Computed::bool(self.has_device(container)),
-            (Source::Injected(requests), "podRequests") => Computed::of(requests),
-            _ => Computed::of(&Value::Null),
+            (Source::Injected(requests), "podRequests") => Computed::new(requests),
+            _ => Computed::new(&Value::Null),
         }
     }
 
@@ -184,7 +184,7 @@ impl<'a> Scope<'a> {
         let gets = |rule: &Rule| {
             let Some(device) = rule.device.filter(|_| analysis.may_apply(rule)) else { return false };
             (!device.to_network || !analysis.host_network)
-                && rule.when.as_ref().is_none_or(|when| when.holds(&bindings) == Ok(true))
+                && rule.when.as_ref().is_none_or(|when| when.is_true(&bindings) == Ok(true))
                 && adds_any(rule, &bindings)
         };
         container.has_device || container.gpus > 0 && analysis.policy.rules.iter().any(gets)

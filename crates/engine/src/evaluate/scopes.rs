@@ -18,7 +18,7 @@ pub fn each_scope(
     context: &PodContext,
     visit: &mut dyn FnMut(Phase, &ResolvedPolicy, &Bindings<'_, '_>),
 ) -> Result<(), Reason> {
-    let analysis = PodAnalysis::of(resolve(policy, pod, context, true)?, pod, context, Purpose::Injection)?;
+    let analysis = PodAnalysis::new(resolve(policy, pod, context, true)?, pod, context, Purpose::Injection)?;
     let of_pod = Scope::of_pod(&analysis);
     let mut visit =
         |scope: &Scope<'_>| visit(scope.phase(), &analysis.policy, &scope.bindings(&Resolver(scope)));

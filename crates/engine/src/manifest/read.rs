@@ -73,7 +73,7 @@ pub struct DocumentError {
 
 impl Document {
     /// A document for a value that has no text and is not written.
-    pub fn of(value: Value) -> Self {
+    pub fn new(value: Value) -> Self {
         Self { syntax: Syntax::Json, value: Some(value), repeats: false, ambiguity: None, mark: 0 }
     }
 

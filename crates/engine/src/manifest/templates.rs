@@ -136,7 +136,7 @@ impl Search<'_> {
 
 /// The properties that policies match and that a pod gets from the controller of its template.
 fn request(around: &Around<'_>) -> PodContext {
-    let of_table = || Kind::of(around.api_version, around.kind)?.owner.as_deref();
+    let of_table = || Kind::find(around.api_version, around.kind)?.owner.as_deref();
     let owner = match (around.kind, around.replica) {
         // The mpi-operator runs the launcher as a Job; the training-operator, with `v1`, as a pod.
         ("MPIJob", Some((_, "Launcher"))) if around.api_version != "kubeflow.org/v1" => "Job.batch",

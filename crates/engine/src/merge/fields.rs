@@ -9,7 +9,7 @@ use fabric_policy::OnConflict;
 use fabric_policy::overlay::Tree;
 use fabric_policy::schema::{Default, Field, Shape, covers, same};
 
-use super::rule::{Merge, Settled, brief};
+use super::rule::{Merge, Winner, brief};
 use crate::record::{Cursor, Kept, Reason, WarningKind};
 
 /// Merges a field that is one value.
@@ -59,7 +59,9 @@ fn put(
             return Ok(());
         }
         _ if is_free => {}
-        Some(seen) if merge.settle(cursor, field.name, &seen, &wanted, Kept::Field)? == Settled::Keep => {
+        Some(seen)
+            if merge.resolve_conflict(cursor, field.name, &seen, &wanted, Kept::Field)? == Winner::Pod =>
+        {
             return Ok(());
         }
         _ => {}
@@ -116,7 +118,7 @@ pub(super) fn keyed(
                     list.log().present_entry(at);
                     Ok(())
                 }
-                Some(at) => merge.settle_entry(list, at, wanted, Kept::Field),
+                Some(at) => merge.resolve_entry_conflict(list, at, wanted, Kept::Field),
                 None => {
                     list.push(wanted);
                     Ok(())

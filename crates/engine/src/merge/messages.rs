@@ -17,7 +17,7 @@ pub(crate) fn about_pod(policy: &ResolvedPolicy, scope: &Scope<'_>, log: &mut Ch
     let resolver = Resolver(scope);
     let bindings = scope.bindings(&resolver);
     for check in Check::all(policy, scope).filter(|one| one.declared.about == About::Pod) {
-        if check.holds([check.declared.when.as_ref()], (&bindings, None), log)? {
+        if check.is_true([check.declared.when.as_ref()], (&bindings, None), log)? {
             let kind = check.outcome(&bindings)?;
             log.warnings.push(Warning { path: String::new(), kind, rule: String::new() });
         }
@@ -44,7 +44,7 @@ pub(super) fn about_containers(
         for check in Check::all(policy, scope) {
             let name = match &check.declared.about {
                 About::Variable(name, containers) => {
-                    let is_for = containers.condition().map_or(Ok(true), |one| one.holds(&bindings));
+                    let is_for = containers.condition().map_or(Ok(true), |one| one.is_true(&bindings));
                     if !is_for.map_err(|error| check.failed(error))? {
                         continue;
                     }
@@ -52,7 +52,7 @@ pub(super) fn about_containers(
                 }
                 About::Containers(condition) => {
                     let conditions = [check.declared.when.as_ref(), Some(condition)];
-                    if check.holds(conditions, (&bindings, None), cursor.log())? {
+                    if check.is_true(conditions, (&bindings, None), cursor.log())? {
                         cursor.warn_here(check.outcome(&bindings)?, "");
                     }
                     continue;
@@ -66,7 +66,7 @@ pub(super) fn about_containers(
             }
             let mut bindings = bindings.child();
             bindings.set(VALUE, &value);
-            if check.holds([check.declared.when.as_ref()], (&bindings, Some(&value)), cursor.log())? {
+            if check.is_true([check.declared.when.as_ref()], (&bindings, Some(&value)), cursor.log())? {
                 let kind = check.outcome(&bindings)?;
                 let path = cursor.list("env", |env| {
                     env.warn(at, kind, "");
@@ -97,13 +97,13 @@ impl<'a, 's> Check<'a, 's> {
     }
 
     /// Returns whether conditions hold. `own` is the value of the variable that the check is about.
-    fn holds<const N: usize>(
+    fn is_true<const N: usize>(
         &self,
         conditions: [Option<&Interpolation>; N],
         (bindings, own): (&Bindings<'_, '_>, Option<&Value>),
         log: &mut ChangeLog,
     ) -> Result<bool, Stop> {
-        let one = |holds, condition: &&Interpolation| Ok(holds && condition.holds(bindings)?);
+        let one = |holds, condition: &&Interpolation| Ok(holds && condition.is_true(bindings)?);
         let holds = conditions.iter().flatten().try_fold(true, one);
         if let Some(trace) = &mut log.trace
             && let Some(last) = conditions.iter().flatten().last()

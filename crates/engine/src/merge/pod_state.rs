@@ -50,7 +50,7 @@ pub(super) struct FileNames {
 
 impl PodFacts {
     /// Collects the facts about a pod.
-    pub(super) fn of(pod: &Value, stamp: &str) -> Result<Self, Reason> {
+    pub(super) fn collect(pod: &Value, stamp: &str) -> Result<Self, Reason> {
         let annotations = pod["metadata"]["annotations"].as_object();
         let size = |(key, value): (&String, &Value)| key.len() + value.as_str().map_or(0, str::len);
         // The stamp, which is added last, needs space too.

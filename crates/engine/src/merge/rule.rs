@@ -16,11 +16,11 @@ pub(super) struct Merge<'a, 'p> {
     pub(super) pod: &'p mut PodFacts,
 }
 
-/// The decision about a value of the pod that differs from the policy's.
+/// The side whose value the pod has in the end.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Settled {
-    Keep,
-    Replace,
+pub(super) enum Winner {
+    Pod,
+    Policy,
 }
 
 impl<'a, 'p> Merge<'a, 'p> {
@@ -29,21 +29,21 @@ impl<'a, 'p> Merge<'a, 'p> {
     }
 
     /// Decides about a field that has a different value in the pod, and reports the decision.
-    pub(super) fn settle(
+    pub(super) fn resolve_conflict(
         &self,
         cursor: &mut Cursor<'_>,
         key: &str,
         seen: &Value,
         wanted: &Value,
         what: Kept,
-    ) -> Result<Settled, Reason> {
-        let (kind, settled) = self.decision(seen, wanted, what, || cursor.pointer_to(key))?;
+    ) -> Result<Winner, Reason> {
+        let (kind, winner) = self.decision(seen, wanted, what, || cursor.pointer_to(key))?;
         cursor.warn(key, kind, self.rule);
-        Ok(settled)
+        Ok(winner)
     }
 
     /// Decides about an entry of a list that has a different value in the pod. Replaces it if the rule says so.
-    pub(super) fn settle_entry(
+    pub(super) fn resolve_entry_conflict(
         &self,
         list: &mut ListCursor<'_>,
         index: usize,
@@ -51,9 +51,9 @@ impl<'a, 'p> Merge<'a, 'p> {
         what: Kept,
     ) -> Result<(), Reason> {
         let seen = &list.entries()[index];
-        let (kind, settled) = self.decision(seen, &wanted, what, || list.pointer_to(index))?;
+        let (kind, winner) = self.decision(seen, &wanted, what, || list.pointer_to(index))?;
         list.warn(index, kind, self.rule);
-        if settled == Settled::Replace {
+        if winner == Winner::Policy {
             list.replace(index, wanted);
         }
         Ok(())
@@ -65,11 +65,11 @@ impl<'a, 'p> Merge<'a, 'p> {
         wanted: &Value,
         what: Kept,
         pointer: impl Fn() -> String,
-    ) -> Result<(WarningKind, Settled), Reason> {
+    ) -> Result<(WarningKind, Winner), Reason> {
         let (seen, wanted) = (brief(seen), brief(wanted));
         match self.on_conflict {
-            OnConflict::Keep => Ok((WarningKind::Kept { what, seen, wanted }, Settled::Keep)),
-            OnConflict::Replace => Ok((WarningKind::Replaced { seen, wanted }, Settled::Replace)),
+            OnConflict::Keep => Ok((WarningKind::Kept { what, seen, wanted }, Winner::Pod)),
+            OnConflict::Replace => Ok((WarningKind::Replaced { seen, wanted }, Winner::Policy)),
             OnConflict::Refuse => {
                 Err(Reason::Conflict { rule: self.rule.to_owned(), path: pointer(), seen, wanted })
             }

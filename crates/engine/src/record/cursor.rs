@@ -26,10 +26,10 @@ impl<'a> Cursor<'a> {
     /// The pod itself.
     pub(crate) fn pod(pod: &'a mut Value, log: &'a mut ChangeLog) -> Result<Self, Reason> {
         log.go_to_pod();
-        Self::of(pod, log)
+        Self::new(pod, log)
     }
 
-    fn of(value: &'a mut Value, log: &'a mut ChangeLog) -> Result<Self, Reason> {
+    fn new(value: &'a mut Value, log: &'a mut ChangeLog) -> Result<Self, Reason> {
         match value {
             Value::Object(map) => Ok(Self { map, log }),
             other => Err(malformed(log.pointer(), "a map", other)),
@@ -44,7 +44,7 @@ impl<'a> Cursor<'a> {
         index: usize,
     ) -> Result<Self, Reason> {
         log.go_to_container(list, index);
-        Self::of(&mut pod["spec"][list][index], log)
+        Self::new(&mut pod["spec"][list][index], log)
     }
 
     /// Attributes the writes that follow to a rule.
@@ -105,7 +105,7 @@ impl<'a> Cursor<'a> {
         key: &str,
         change: impl FnOnce(&mut Cursor<'_>) -> Result<T, Reason>,
     ) -> Result<T, Reason> {
-        self.change(key, &Value::Object(Map::new()), |value, log| change(&mut Cursor::of(value, log)?))
+        self.change(key, &Value::Object(Map::new()), |value, log| change(&mut Cursor::new(value, log)?))
     }
 
     /// Changes the list in a field. If it is absent, a list is added unless the changes leave it empty.
@@ -231,7 +231,7 @@ impl ListCursor<'_> {
         change: impl FnOnce(&mut Cursor<'_>) -> Result<T, Reason>,
     ) -> Result<T, Reason> {
         let before = self.log.enter_index(index);
-        let result = Cursor::of(&mut self.list[index], self.log).and_then(|mut entry| change(&mut entry));
+        let result = Cursor::new(&mut self.list[index], self.log).and_then(|mut entry| change(&mut entry));
         self.log.leave(before);
         result
     }

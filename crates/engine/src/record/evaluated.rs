@@ -77,7 +77,7 @@ pub struct VariableIn {
 
 impl ConditionFact {
     /// The fact about a condition, without the values that it reads.
-    pub(super) fn of(condition: &Interpolation, holds: &Result<bool, EvaluationError>) -> Self {
+    pub(super) fn without_reads(condition: &Interpolation, holds: &Result<bool, EvaluationError>) -> Self {
         Self {
             expression: condition.on_one_line(),
             value: holds.as_ref().ok().copied(),
@@ -94,7 +94,7 @@ impl ConditionFact {
         holds: &Result<bool, EvaluationError>,
         bindings: &Bindings<'_, '_>,
     ) -> Self {
-        let mut fact = Self::of(condition, holds);
+        let mut fact = Self::without_reads(condition, holds);
         add_reads(condition, bindings, &mut fact.reads);
         let mut at = 0;
         while let Some(Read { name, .. }) = fact.reads.get(at) {

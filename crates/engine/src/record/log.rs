@@ -55,7 +55,7 @@ pub(crate) struct ChangeLog {
 
 impl ChangeLog {
     /// The log of an injection.
-    pub(crate) fn of(context: &PodContext) -> Self {
+    pub(crate) fn new(context: &PodContext) -> Self {
         Self { work: context.work.clone(), ..Self::default() }
     }
 

@@ -189,7 +189,7 @@ impl Trace {
         own: Option<&Value>,
     ) {
         if !self.is_again {
-            let fact = ConditionFact::of(condition, holds);
+            let fact = ConditionFact::without_reads(condition, holds);
             let (condition, own) = (condition.clone(), own.cloned());
             self.conditions.push(Evaluated { of, scope, fact, condition, own });
         }

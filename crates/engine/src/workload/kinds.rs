@@ -194,7 +194,7 @@ pub(super) fn gpus_of_node<'v>(resource: &str, mut selected: impl Iterator<Item 
 
 impl Kind {
     /// The entry of the table for an object.
-    pub(crate) fn of(api_version: &str, kind: &str) -> Option<&'static Self> {
+    pub(crate) fn find(api_version: &str, kind: &str) -> Option<&'static Self> {
         let group = group_of(api_version);
         let is_name = |name: &String| {
             name.strip_prefix(kind).and_then(|rest| rest.strip_prefix('.')).is_some_and(|of| of == group)
@@ -254,18 +254,18 @@ mod tests {
 
     fn pods(object: &Value) -> Vec<(Option<String>, i64)> {
         let text = |key: &str| object[key].as_str().unwrap();
-        let kind = Kind::of(text("apiVersion"), text("kind")).unwrap();
+        let kind = Kind::find(text("apiVersion"), text("kind")).unwrap();
         kind.pods(object).into_iter().map(|pods| (pods.template, pods.count)).collect()
     }
 
     #[test]
     fn the_table_is_read() {
         read().unwrap();
-        assert!(Kind::of("batch/v1", "Job").is_some());
-        assert!(Kind::of("batch/v1", "Jo").is_none());
+        assert!(Kind::find("batch/v1", "Job").is_some());
+        assert!(Kind::find("batch/v1", "Jo").is_none());
         assert_ne!(
-            Kind::of("batch/v1", "Job").unwrap().names,
-            Kind::of("batch.volcano.sh/v1", "Job").unwrap().names
+            Kind::find("batch/v1", "Job").unwrap().names,
+            Kind::find("batch.volcano.sh/v1", "Job").unwrap().names
         );
         assert_eq!(gpus_of_node("nvidia.com/gpu", ["p5.48xlarge"].into_iter()), 8);
         assert_eq!(gpus_of_node("nvidia.com/gpu", ["a", "NVIDIA-GB200"].into_iter()), 4);

@@ -55,7 +55,7 @@ pub fn runtime(kind: &str, namespace: &str, name: &str) -> String {
 pub fn objects(document: &Value, pointer: &str) -> Vec<String> {
     let Some(value) = at_pointer(document, pointer) else { return Vec::new() };
     let (kind, api_version) = (value["kind"].as_str().unwrap_or_default(), value["apiVersion"].as_str());
-    let within = match Kind::of(api_version.unwrap_or_default(), kind) {
+    let within = match Kind::find(api_version.unwrap_or_default(), kind) {
         Some(known) if !known.wraps.is_empty() => known.wrapped(value),
         None if kind.ends_with("List") => {
             let count = value["items"].as_array().map_or(0, Vec::len);
@@ -76,10 +76,10 @@ pub fn note(policies: &PolicySet, document: &Value, pointer: &str) -> Option<NoP
         return None;
     }
     let mut signs = Signs::default();
-    look(&Sought::of(policies), part, &mut pointer.to_owned(), &mut signs);
+    look(&Sought::new(policies), part, &mut pointer.to_owned(), &mut signs);
     let path = |pointer: &String| field_path(document, pointer);
     let annotated = signs.trigger.as_ref().map(path);
-    let known = Kind::of(api_version, kind);
+    let known = Kind::find(api_version, kind);
     let without_trigger = || together::without_template(&gpus::names(policies), known?, part);
     let unasked = if annotated.is_none() && !signs.decides { without_trigger() } else { None };
     if kind == "TrainJob" {
@@ -150,7 +150,7 @@ struct Sought<'p> {
 }
 
 impl<'p> Sought<'p> {
-    fn of(policies: &'p PolicySet) -> Self {
+    fn new(policies: &'p PolicySet) -> Self {
         Self { triggers: policies.triggers(), gpus: gpus::names(policies) }
     }
 }

@@ -33,7 +33,9 @@ fn without_trigger(policies: &PolicySet, pods: &[Pod<'_>], group: &[usize], foun
         if !pod.is_unmatched() || !pod.has_gpus || !findings.near_misses.is_empty() {
             continue;
         }
-        let Some((key, wanted)) = trigger::of(policies, pod).into_iter().next() else { continue };
+        let Some((key, wanted)) = trigger::usable_triggers(policies, pod).into_iter().next() else {
+            continue;
+        };
         findings.advice = None;
         findings.near_misses.push(NearMiss {
             code: "peer_without_trigger",

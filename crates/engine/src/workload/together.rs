@@ -86,7 +86,9 @@ fn add(
     let count = count_of(job);
     for WholeNodes { at, each, .. } in job {
         let (pod, findings) = (&pods[*at], &mut found[*at]);
-        let Some((key, wanted)) = trigger::of(policies, pod).into_iter().next() else { continue };
+        let Some((key, wanted)) = trigger::usable_triggers(policies, pod).into_iter().next() else {
+            continue;
+        };
         let annotation = format!("add `{key}: \"{wanted}\"` to `{}`", trigger::place(pod));
         let why = reason(count, object.name, each);
         findings.advice = None;
@@ -153,7 +155,7 @@ fn objects<'a>(pods: &[Pod<'a>]) -> Vec<Object<'a>> {
         let Some((pointer, value)) = enclosing(pod) else { continue };
         let of_object = places.entry(pointer).or_insert_with(|| {
             let name = value["kind"].as_str()?;
-            let kind = Kind::of(value["apiVersion"].as_str()?, name)?;
+            let kind = Kind::find(value["apiVersion"].as_str()?, name)?;
             let of_template = |pods: PodsOfObject| Some((pods.template.clone()?, pods));
             let templates: Templates = kind.pods(value).into_iter().filter_map(of_template).collect();
             found.push(Object { kind, name, value, pods: Vec::new() });

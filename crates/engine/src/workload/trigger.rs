@@ -9,7 +9,7 @@ use fabric_yaml::pointer::{at_pointer, push_token};
 use super::{NearMiss, Pod, spelling};
 
 /// The annotations that trigger the policies whose other conditions the pod meets.
-pub(super) fn of<'p>(policies: &'p PolicySet, pod: &Pod<'_>) -> Vec<(&'p str, &'p str)> {
+pub(super) fn usable_triggers<'p>(policies: &'p PolicySet, pod: &Pod<'_>) -> Vec<(&'p str, &'p str)> {
     let mut found = Vec::new();
     for policy in policies.policies().iter().map(Policy::definition) {
         if policy.matcher.all_but_annotations_hold(pod.value, pod.context) {

@@ -23,7 +23,7 @@ fn diagnose(sources: &[(&str, &[u8])], block: usize) -> Value {
         log.begin(name);
         bytes.chunks(block.max(1)).for_each(|block| log.read(block));
     }
-    Diagnosis::of(&mut log).object()
+    Diagnosis::read(&mut log).object()
 }
 
 fn verdict(text: &str) -> String {
@@ -252,7 +252,7 @@ fn counters_prove_the_fabric_where_the_log_does_not_say_it() {
         for (name, printed) in ["a", "b"].into_iter().zip(printed) {
             log.add_counters(name, printed);
         }
-        Diagnosis::of(&mut log).object()
+        Diagnosis::read(&mut log).object()
     };
     let found = judged([busy, busy], "step 1 | loss 2.0\n");
     assert_eq!((&found["verdict"], &found["cause"]), (&json!("fabric"), &Value::Null));
@@ -280,7 +280,7 @@ fn a_pod_that_is_not_injected_is_the_cause_where_nothing_says_more() {
         log.add_pod(&pod);
         log.begin("a");
         log.read(text.as_bytes());
-        let found = Diagnosis::of(&mut log).object();
+        let found = Diagnosis::read(&mut log).object();
         assert_eq!(found["verdict"], "unknown", "{found:#}");
         found["cause"]["code"].as_str().unwrap().to_owned()
     };
@@ -298,7 +298,7 @@ fn a_variable_that_differs_from_the_pod_is_named() {
         log.add_pod(&pod("a", true, of_pod));
         log.begin("a");
         log.read(b"a:1:1 [0] NCCL INFO NCCL_IB_HCA set by environment to mlx5_1.\n");
-        Diagnosis::of(&mut log).object()["jobs"][0]["notes"].to_string()
+        Diagnosis::read(&mut log).object()["jobs"][0]["notes"].to_string()
     };
     assert!(notes("mlx5_0").contains("variable_changed"), "{}", notes("mlx5_0"));
     assert!(!notes("mlx5_1").contains("variable_changed"));

@@ -18,7 +18,7 @@ pub struct Devices {
 }
 
 impl Devices {
-    pub(crate) fn of(
+    pub(crate) fn new(
         definition: &Definition,
         bindings: &Bindings<'_, '_>,
         rules: &[Rule],

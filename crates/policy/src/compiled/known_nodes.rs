@@ -50,7 +50,7 @@ impl Keys {
     }
 
     /// For each key that a value has, the numbers of GPUs on which it depends.
-    fn of<'k>(&'k self, value: &'k str) -> impl Iterator<Item = &'k [Gpus]> {
+    fn rows<'k>(&'k self, value: &'k str) -> impl Iterator<Item = &'k [Gpus]> {
         let patterns = self.patterns.iter().filter(move |(pattern, _)| pattern.matches(value));
         self.exact.get(value).into_iter().chain(patterns.map(|(_, ranges)| ranges)).map(Vec::as_slice)
     }
@@ -67,7 +67,7 @@ fn class(ranges: &[&Gpus], gpus: i64) -> Option<i64> {
 const UNKNOWN: &str = "?";
 
 impl KnownNodes {
-    pub(crate) fn of(definition: &Definition, overrides: &BTreeMap<String, Override>) -> Self {
+    pub(crate) fn find(definition: &Definition, overrides: &BTreeMap<String, Override>) -> Self {
         let labels_of_expressions = labels_of_expressions(definition);
         let mut known = Self {
             labels: labels_of_expressions.clone(),
@@ -96,7 +96,7 @@ impl KnownNodes {
     pub(crate) fn selections(&self) -> impl Iterator<Item = Selection> {
         self.keys.iter().flat_map(move |(label, keys)| {
             keys.texts().flat_map(move |value| {
-                let ranges: Vec<&Gpus> = keys.of(&value).flatten().collect();
+                let ranges: Vec<&Gpus> = keys.rows(&value).flatten().collect();
                 let limits = ranges.iter().flat_map(|range| [*range.start(), range.end().saturating_add(1)]);
                 let classes: BTreeSet<i64> = limits.filter_map(|gpus| class(&ranges, gpus)).collect();
                 let counts = [None].into_iter().chain(classes.into_iter().map(Some));
@@ -119,7 +119,7 @@ impl KnownNodes {
 
     /// For each row of a value, the numbers of GPUs on which it depends.
     fn ranges<'k>(&'k self, label: &str, value: &'k str) -> impl Iterator<Item = &'k [Gpus]> {
-        self.keys.get(label).into_iter().flat_map(move |keys| keys.of(value))
+        self.keys.get(label).into_iter().flat_map(move |keys| keys.rows(value))
     }
 
     /// Returns whether a table has an entry for a value of a label, which is in lower case.

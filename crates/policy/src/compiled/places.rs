@@ -29,12 +29,12 @@ pub(super) const SETTINGS_FILE: [&[&str]; 3] =
     [&["metadata", "annotations"], &["spec", "volumes"], &["containers", "volumeMounts"]];
 
 impl Places {
-    pub(super) fn of<'p>(places: impl IntoIterator<Item = &'p [&'p str]>) -> Self {
+    pub(super) fn new<'p>(places: impl IntoIterator<Item = &'p [&'p str]>) -> Self {
         Self(places.into_iter().map(|place| place.iter().map(|name| (*name).to_owned()).collect()).collect())
     }
 
     pub(super) fn add<'p>(&mut self, places: impl IntoIterator<Item = &'p [&'p str]>) {
-        self.0.extend(Self::of(places).0);
+        self.0.extend(Self::new(places).0);
     }
 
     pub(super) fn extend(&mut self, other: Self) {

@@ -186,7 +186,7 @@ impl FoldedPolicy {
         }
         policy.devices = policy.devices(definition).map_err(one)?;
         let variables: Vec<_> = policy.variables().collect();
-        policy.second_runs = SecondRuns::of(&policy.rules, &variables, &policy.files, &policy.devices);
+        policy.second_runs = SecondRuns::find(&policy.rules, &variables, &policy.files, &policy.devices);
         policy.fold_checks(definition).map_err(one)?;
         policy.fold_condition(definition).map_err(one)?;
         // Each pod counts its own work.
@@ -231,7 +231,7 @@ impl FoldedPolicy {
                 });
             }
         }
-        let devices = Devices::of(definition, &self.bindings, &self.rules)?;
+        let devices = Devices::new(definition, &self.bindings, &self.rules)?;
         Ok(Devices { are_kept: self.adds_devices || read.contains("ownDevices"), ..devices })
     }
 

@@ -35,7 +35,7 @@ pub struct SecondRuns {
 }
 
 impl SecondRuns {
-    pub(crate) fn of(
+    pub(crate) fn find(
         rules: &[Rule],
         variables: &[&Variable],
         files: &[SettingsFile],
@@ -68,7 +68,7 @@ impl SecondRuns {
             let read = written.iter().filter(|(_, places)| places.meet(reads));
             read.map(|(rule, _)| rule.name.clone()).collect()
         };
-        let of_files = Places::of(SETTINGS_FILE);
+        let of_files = Places::new(SETTINGS_FILE);
         let files_are_read = of_files.meet(&by_conditions) || of_files.meet(&by_values);
         Self {
             read_by_conditions: names(&by_conditions),
@@ -118,8 +118,8 @@ fn edits_are_replaced(rules: &[Rule]) -> bool {
 
 /// Returns whether `match` of a policy may read a place that a policy, or the engine by these annotations, writes.
 pub fn choice_reads_writes(policies: &[(&Definition, &Devices)], annotations: &[&str]) -> bool {
-    let of = |map: &'static str| move |key: &str| Places::of([&["metadata", map, key][..]]);
-    let (mut written, mut read) = (Places::default(), Places::of(NODES));
+    let of = |map: &'static str| move |key: &str| Places::new([&["metadata", map, key][..]]);
+    let (mut written, mut read) = (Places::default(), Places::new(NODES));
     annotations.iter().copied().map(of("annotations")).for_each(|place| written.extend(place));
     for (definition, devices) in policies {
         definition.rules.iter().for_each(|rule| written.extend(Places::written_by(rule, devices)));

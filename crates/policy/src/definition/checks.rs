@@ -83,7 +83,7 @@ pub(crate) fn read(node: &Node, names: &Names) -> Checked<Vec<PolicyCheck>> {
 }
 
 fn check(node: &Node, names: &Names) -> Checked<PolicyCheck> {
-    let mut fields = Fields::of(node, &keys::CHECK)?;
+    let mut fields = Fields::read(node, &keys::CHECK)?;
     let code = fields.required("code", code);
     let has = |key| node.get(key).is_some();
     let mut names = Cow::Borrowed(names);

@@ -62,7 +62,7 @@ pub struct DeviceNames {
 impl Gpus {
     /// Reads the parts without problems.
     pub(crate) fn read(&mut self, node: &Node, names: &Names) -> Checked<()> {
-        let mut fields = Fields::of(node, &keys::GPUS)?;
+        let mut fields = Fields::read(node, &keys::GPUS)?;
         self.resources = fields.required("resources", gpu_resources).unwrap_or_default();
         let claims = fields.optional("claims", |node| match &node.content {
             Content::Map(_) => Err(reader::expected(node, "`claims` to be a list")
@@ -110,7 +110,7 @@ fn gpu_resources(node: &Node) -> Checked<Vec<String>> {
 
 impl OwnDevices {
     pub(crate) fn read(node: &Node, names: &Names) -> Checked<Self> {
-        let mut fields = Fields::of(node, &keys::OWN)?;
+        let mut fields = Fields::read(node, &keys::OWN)?;
         let kinds: [(_, Parse<Pattern>); 3] = [
             ("resources", resource),
             ("networks", pattern),

@@ -83,7 +83,7 @@ pub(crate) fn read(node: &Node, names: &Names) -> Checked<Vec<SettingsFile>> {
 }
 
 fn one(node: &Node, names: &Names) -> Checked<SettingsFile> {
-    let mut fields = Fields::of(node, &keys::FILE)?;
+    let mut fields = Fields::read(node, &keys::FILE)?;
     let path = fields.required("path", path);
     let variables = fields.required("variables", |node| names_of(node, pattern));
     let when = fields.optional("when", |node| Interpolation::condition(node, "when", names, Phase::Pod));

@@ -165,7 +165,7 @@ pub(super) struct Counting(Box<IdedExpr>);
 impl Counting {
     /// `None` if the expression cannot handle much: it has no loop, no function whose result outgrows its arguments,
     /// and few additions.
-    pub(super) fn of(expression: &IdedExpr) -> Option<Self> {
+    pub(super) fn for_expression(expression: &IdedExpr) -> Option<Self> {
         let mut additions = 0;
         let grows = levels(expression).flatten().any(|part| match &part.expr {
             Expr::Comprehension(_) => true,

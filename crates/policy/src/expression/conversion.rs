@@ -18,7 +18,7 @@ pub trait Lookup: Send + Sync {
 pub struct Computed(Box<dyn Val>);
 
 impl Computed {
-    pub fn of(value: &Value) -> Self {
+    pub fn new(value: &Value) -> Self {
         Self(from_json(value))
     }
 

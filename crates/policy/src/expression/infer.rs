@@ -29,7 +29,7 @@ impl Expression {
     /// The type of the value, with the types of the names that the expression reads.
     pub(crate) fn infer(&self, scope: &dyn Fn(&str) -> Type) -> (Type, Vec<TypeFinding>) {
         let mut walker = Walker { expression: self, scope, locals: Vec::new(), findings: Vec::new() };
-        let inferred = walker.of(self.tree());
+        let inferred = walker.infer(self.tree());
         (inferred, walker.findings)
     }
 }
@@ -43,7 +43,7 @@ struct Walker<'e> {
 }
 
 impl Walker<'_> {
-    fn of(&mut self, expression: &IdedExpr) -> Type {
+    fn infer(&mut self, expression: &IdedExpr) -> Type {
         match &expression.expr {
             Expr::Unspecified | Expr::Struct(_) => Type::Dyn,
             Expr::Literal(literal) => of_literal(literal),
@@ -53,7 +53,7 @@ impl Walker<'_> {
             Expr::List(list) => {
                 let mut items = Type::NEVER;
                 for (at, element) in list.elements.iter().enumerate() {
-                    let item = self.of(element);
+                    let item = self.infer(element);
                     items = items.or(if list.optional_indices.contains(&at) { value_of(item) } else { item });
                 }
                 Type::list(items)
@@ -76,20 +76,24 @@ impl Walker<'_> {
         let mut all = Type::NEVER;
         for entry in &map.entries {
             let EntryExpr::MapEntry(entry) = &entry.expr else { return Type::Dyn };
-            let value = self.of(&entry.value);
+            let value = self.infer(&entry.value);
             let value = if entry.optional { value_of(value) } else { value };
             match literal_text(&entry.key) {
                 Some(key) => members.push(Member { key: key.to_owned(), value: value.clone() }),
-                None => _ = self.of(&entry.key),
+                None => _ = self.infer(&entry.key),
             }
             all = all.or(value);
         }
-        if members.len() == map.entries.len() { Type::of(Kind::Record(members)) } else { Type::map(all) }
+        if members.len() == map.entries.len() {
+            Type::from_kind(Kind::Record(members))
+        } else {
+            Type::map(all)
+        }
     }
 
     /// A macro such as `exists` or `map`, which the library expands to a loop.
     fn comprehension(&mut self, comprehension: &ComprehensionExpr) -> Type {
-        let range = self.of(&comprehension.iter_range);
+        let range = self.infer(&comprehension.iter_range);
         let entry = match range.kinds() {
             Some([Kind::List(items)]) if comprehension.iter_var2.is_none() => (**items).clone(),
             Some([Kind::List(_) | Kind::Map(_) | Kind::Record(_) | Kind::Object(_), ..] | []) | None => {
@@ -107,14 +111,14 @@ impl Walker<'_> {
                 Type::Dyn
             }
         };
-        let init = self.of(&comprehension.accu_init);
+        let init = self.infer(&comprehension.accu_init);
         let before = self.locals.len();
         self.locals.push((comprehension.iter_var.clone(), entry));
         self.locals.extend(comprehension.iter_var2.iter().map(|name| (name.clone(), Type::Dyn)));
         self.locals.push((comprehension.accu_var.clone(), init.clone()));
-        let step = self.of(&comprehension.loop_step);
+        let step = self.infer(&comprehension.loop_step);
         self.locals.push((comprehension.accu_var.clone(), init.or(step)));
-        let result = self.of(&comprehension.result);
+        let result = self.infer(&comprehension.result);
         self.locals.truncate(before);
         result
     }
@@ -129,7 +133,7 @@ impl Walker<'_> {
             }
             ("_?_:_", [condition, then, other]) => {
                 self.boolean(condition);
-                self.of(then).or(self.of(other))
+                self.infer(then).or(self.infer(other))
             }
             ("_==_" | "_!=_", [left, right]) => self.equality(left, right),
             ("@in", [entry, list]) => self.membership(entry, list),
@@ -137,7 +141,8 @@ impl Walker<'_> {
             ("_[_]", [operand, key]) => self.index(expression, operand, key, false),
             ("_[?_]" | "_?._", [operand, key]) => self.index(expression, operand, key, true),
             (name, _) => {
-                let values: Vec<Type> = operands(call).into_iter().map(|operand| self.of(operand)).collect();
+                let values: Vec<Type> =
+                    operands(call).into_iter().map(|operand| self.infer(operand)).collect();
                 match (name, call.target.as_deref(), values.as_slice()) {
                     ("orValue" | "or" | "hasValue" | "value", Some(target), [value, ..]) => {
                         self.of_optional(expression, name, (target, value), values.get(1))
@@ -149,7 +154,7 @@ impl Walker<'_> {
     }
 
     fn boolean(&mut self, expression: &IdedExpr) {
-        let inferred = self.of(expression);
+        let inferred = self.infer(expression);
         if !inferred.may_be(|kind| matches!(kind, Kind::Bool)) {
             let message = format!("{} is {inferred}, but a boolean is needed", self.quoted(expression));
             self.report(
@@ -262,7 +267,7 @@ fn of_function(name: &str, values: &[Type]) -> Type {
     match (name, kinds.as_slice()) {
         ("size" | "devices" | "indexOf" | "lastIndexOf" | "int", _) => Type::int(),
         ("double", _) => Type::double(),
-        ("lowerAscii", _) => Type::of(Kind::String(Texts::LowerCase)),
+        ("lowerAscii", _) => Type::from_kind(Kind::String(Texts::LowerCase)),
         ("string" | "join" | "replace" | "substring" | "trim" | "upperAscii", _) => Type::string(),
         ("startsWith" | "endsWith" | "contains" | "@not_strictly_false", _) => Type::bool(),
         ("split", _) => Type::list(Type::string()),
@@ -282,7 +287,7 @@ fn of_function(name: &str, values: &[Type]) -> Type {
         }
         ("_+_", [Some([Kind::String(one)]), Some([Kind::String(other)])]) => {
             let lower = *one == Texts::LowerCase && *other == Texts::LowerCase;
-            Type::of(Kind::String(if lower { Texts::LowerCase } else { Texts::Any }))
+            Type::from_kind(Kind::String(if lower { Texts::LowerCase } else { Texts::Any }))
         }
         ("_+_" | "_-_" | "_*_" | "_/_", [Some([Kind::Double]), Some([Kind::Double])]) => Type::double(),
         _ => Type::Dyn,
@@ -294,7 +299,7 @@ fn value_of(inferred: Type) -> Type {
     match inferred {
         Type::OneOf(kinds) => kinds.into_iter().fold(Type::NEVER, |all, kind| match kind {
             Kind::Optional(value) => all.or(*value),
-            other => all.or(Type::of(other)),
+            other => all.or(Type::from_kind(other)),
         }),
         Type::Dyn => Type::Dyn,
     }

@@ -21,7 +21,7 @@ pub(super) struct Offered {
 }
 
 impl Offered {
-    pub(super) fn of(expression: &IdedExpr, source: &str) -> Result<Self, CompileError> {
+    pub(super) fn read(expression: &IdedExpr, source: &str) -> Result<Self, CompileError> {
         let mut calls = Vec::new();
         for part in levels(expression).flatten() {
             if let Expr::Call(call) = &part.expr
@@ -54,7 +54,7 @@ fn read(call: &CallExpr, fact: Fact, source: &str) -> Result<(String, FromNodes)
         )),
     };
     let patterns = patterns(call).ok_or_else(|| failed("takes constants, not expressions".to_owned()))?;
-    let fact = FromNodes::of(fact, patterns.iter().copied())
+    let fact = FromNodes::new(fact, patterns.iter().copied())
         .map_err(|problem| failed(format!("asks for resources of nodes: {problem}")))?;
     Ok((name(call, &patterns), fact))
 }

@@ -52,33 +52,33 @@ impl Type {
     /// The type of an expression without a value.
     pub(crate) const NEVER: Self = Self::OneOf(Vec::new());
 
-    pub(crate) fn of(kind: Kind) -> Self {
+    pub(crate) fn from_kind(kind: Kind) -> Self {
         Self::OneOf(vec![kind])
     }
 
     pub(crate) fn null() -> Self {
-        Self::of(Kind::Null)
+        Self::from_kind(Kind::Null)
     }
 
     pub(crate) fn bool() -> Self {
-        Self::of(Kind::Bool)
+        Self::from_kind(Kind::Bool)
     }
 
     pub(crate) fn int() -> Self {
-        Self::of(Kind::Int)
+        Self::from_kind(Kind::Int)
     }
 
     pub(crate) fn double() -> Self {
-        Self::of(Kind::Double)
+        Self::from_kind(Kind::Double)
     }
 
     pub(crate) fn string() -> Self {
-        Self::of(Kind::String(Texts::Any))
+        Self::from_kind(Kind::String(Texts::Any))
     }
 
     /// A string of a form, where something is known of its values.
     pub(crate) fn formatted(format: Format) -> Self {
-        Self::of(Kind::String(match format {
+        Self::from_kind(Kind::String(match format {
             Format::OneOf(values) => Texts::These(values.iter().map(|value| (*value).to_owned()).collect()),
             Format::DnsLabel | Format::DnsSubdomain | Format::Hostname | Format::LabelValue => {
                 Texts::Of(format)
@@ -88,23 +88,23 @@ impl Type {
     }
 
     pub(crate) fn text(text: &str) -> Self {
-        Self::of(Kind::String(Texts::These(BTreeSet::from([text.to_owned()]))))
+        Self::from_kind(Kind::String(Texts::These(BTreeSet::from([text.to_owned()]))))
     }
 
     pub(crate) fn list(items: Self) -> Self {
-        Self::of(Kind::List(Box::new(items)))
+        Self::from_kind(Kind::List(Box::new(items)))
     }
 
     pub(crate) fn map(values: Self) -> Self {
-        Self::of(Kind::Map(Box::new(values)))
+        Self::from_kind(Kind::Map(Box::new(values)))
     }
 
     pub(crate) fn optional(value: Self) -> Self {
-        Self::of(Kind::Optional(Box::new(value)))
+        Self::from_kind(Kind::Optional(Box::new(value)))
     }
 
     pub(crate) fn object(object: &'static Object) -> Self {
-        Self::of(Kind::Object(object))
+        Self::from_kind(Kind::Object(object))
     }
 
     /// The type of a field of a pod, where it is present.
@@ -133,7 +133,7 @@ impl Type {
             },
             Value::String(text) => Self::text(text),
             Value::Array(items) => Self::list(items.iter().map(Self::of_value).fold(Self::NEVER, Self::or)),
-            Value::Object(entries) => Self::of(Kind::Record(
+            Value::Object(entries) => Self::from_kind(Kind::Record(
                 entries
                     .iter()
                     .map(|(key, value)| Member { key: key.clone(), value: Self::of_value(value) })

@@ -26,7 +26,7 @@ pub(super) struct Devices {
 impl Devices {
     /// Reads the parts without problems.
     pub(super) fn read(&mut self, node: &Node, names: &Names, variables: &[Variable]) -> Checked<()> {
-        let mut fields = Fields::of(node, &keys::DEVICES)?;
+        let mut fields = Fields::read(node, &keys::DEVICES)?;
         self.own = fields.optional("own", |node| OwnDevices::read(node, names)).ok().flatten();
         let _ = fields.optional("add", |node| {
             let mut problems = Problems::default();
@@ -48,7 +48,7 @@ impl Devices {
 }
 
 fn entry(node: &Node, names: &Names, variables: &[Variable]) -> Checked<Rule> {
-    let mut fields = Fields::of(node, &keys::DEVICE)?;
+    let mut fields = Fields::read(node, &keys::DEVICE)?;
     let name = fields.required("name", |node| reader::dns_label(node, "the name of an entry"));
     let when = fields.optional("when", |node| Interpolation::condition(node, "when", names, Phase::Pod));
     let keys = ["resources", "networks", "claims"];

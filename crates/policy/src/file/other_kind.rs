@@ -18,7 +18,7 @@ pub struct OtherKind {
 impl OtherKind {
     /// Reads the top level of the first object in a text. `None` for a policy, for a file that looks like one with a
     /// mistake in it, and for a text without a kind that is not YAML.
-    pub fn of(text: &str) -> Option<Self> {
+    pub fn detect(text: &str) -> Option<Self> {
         let value = |key: &str| {
             let line =
                 text.lines().find_map(|line| line.strip_prefix(key)?.trim_start().strip_prefix(':'))?;
@@ -79,7 +79,7 @@ mod tests {
             "# nothing\n",
             "a: [\n",
         ] {
-            assert_eq!(OtherKind::of(policy), None, "{policy}");
+            assert_eq!(OtherKind::detect(policy), None, "{policy}");
         }
         for (other, kind) in [
             ("apiVersion: v1\nkind: Pod # a pod\n", Some("Pod")),
@@ -88,7 +88,7 @@ mod tests {
             ("multinodeNetworking:\n  aws: {}\n", None),
         ] {
             let kind = kind.map(str::to_owned);
-            assert_eq!(OtherKind::of(other), Some(OtherKind { kind }), "{other}");
+            assert_eq!(OtherKind::detect(other), Some(OtherKind { kind }), "{other}");
         }
     }
 }

@@ -67,6 +67,6 @@ fn undeclared(entry: &Entry<Node>) -> Diagnostic {
 /// Sets a parameter of a base to the value that an extension gives it.
 fn set(parameter: &mut Parameter, entry: &Entry<Node>, file: usize) -> Checked<()> {
     let value = parameter.read_value(&entry.value)?;
-    Layer::of(parameter, file).value = Some((value, entry.value.span));
+    Layer::insert(parameter, file).value = Some((value, entry.value.span));
     Ok(())
 }

@@ -25,11 +25,11 @@ pub(crate) struct Header {
 
 impl Header {
     pub(crate) fn read(root: &Node) -> Checked<Self> {
-        let mut fields = Fields::of(root, &keys::POLICY)?;
+        let mut fields = Fields::read(root, &keys::POLICY)?;
         let _ = fields.required("apiVersion", |node| constant(node, "apiVersion", API_VERSION));
         let _ = fields.required("kind", |node| constant(node, "kind", KIND));
         let name = fields.required("metadata", |node| {
-            let mut metadata = Fields::of(node, &keys::METADATA)?;
+            let mut metadata = Fields::read(node, &keys::METADATA)?;
             let name = metadata.required("name", |node| {
                 reader::dns_label(node, "the name of a policy").map(|name| (name, node.span))
             });
@@ -75,7 +75,7 @@ pub(crate) fn definition(
         let hint = "look values up in `machines` or in a map";
         return (None, Diagnostic::new(node.span, message).code(TOO_COSTLY).hint(hint).into());
     }
-    let mut spec = match Fields::of(&node, &keys::SPEC) {
+    let mut spec = match Fields::read(&node, &keys::SPEC) {
         Ok(spec) => spec,
         Err(problems) => return (None, problems),
     };

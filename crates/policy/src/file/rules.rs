@@ -41,7 +41,7 @@ pub(super) fn read(node: &Node, names: &Names, rules: &mut Vec<Rule>, files: &Fi
 }
 
 fn rule(node: &Node, names: &Names) -> Checked<Rule> {
-    let mut fields = Fields::of(node, &keys::RULE)?;
+    let mut fields = Fields::read(node, &keys::RULE)?;
     let name = fields.required("name", |node| reader::dns_label(node, "the name of a rule"));
     let when = fields.optional("when", |node| Interpolation::condition(node, "when", names, Phase::Pod));
     let containers = fields

@@ -40,7 +40,7 @@ pub(super) fn read(node: &Node, names: &mut Names) -> Checked<Vec<Variable>> {
         let mut phase = Phase::Fixed;
         if let Some(mut variable) = read[at].take() {
             let span = entries[at].span;
-            problems.take(variable.settle(names));
+            problems.take(variable.find_phase(names));
             phase = variable.phase;
             variables.extend(problems.take(of_bounded_depth(variable, &mut depths, span)));
         }

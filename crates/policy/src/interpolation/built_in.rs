@@ -23,7 +23,7 @@ const fn new(name: &'static str, phase: Phase, of: fn(&[String]) -> Type) -> Bui
 }
 
 pub const BUILT_IN: &[BuiltIn] = &[
-    new("node", Phase::Fixed, |_| Type::map(Type::of(Kind::String(Texts::LowerCase)))),
+    new("node", Phase::Fixed, |_| Type::map(Type::from_kind(Kind::String(Texts::LowerCase)))),
     new("pod", Phase::Pod, |_| Type::object(schema::pod())),
     // Not `namespace`, which is a reserved word of CEL.
     new("podNamespace", Phase::Pod, |_| Type::formatted(Format::DnsLabel)),
@@ -44,12 +44,12 @@ pub const BUILT_IN: &[BuiltIn] = &[
 fn gpu_counts(gpu_resources: &[String]) -> Type {
     let counts = gpu_resources.iter().map(String::as_str).chain(["claims"]);
     let counts = counts.map(|key| Member { key: key.to_owned(), value: Type::int() });
-    Type::of(Kind::Record(counts.collect()))
+    Type::from_kind(Kind::Record(counts.collect()))
 }
 
 impl Names {
     pub(crate) fn built_in() -> Self {
-        Self::of(BUILT_IN.iter().map(|known| (known.name.to_owned(), known.phase)))
+        Self::new(BUILT_IN.iter().map(|known| (known.name.to_owned(), known.phase)))
     }
 }
 

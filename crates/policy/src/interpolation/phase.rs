@@ -44,7 +44,7 @@ pub struct Names {
 }
 
 impl Names {
-    pub(crate) fn of(known: impl Iterator<Item = (String, Phase)>) -> Self {
+    pub(crate) fn new(known: impl Iterator<Item = (String, Phase)>) -> Self {
         Self { known: known.collect(), variables: BTreeSet::new(), has_unknown: false }
     }
 

@@ -20,7 +20,7 @@ pub struct NodeMatch {
 
 impl NodeMatch {
     pub(crate) fn read(node: &Node) -> Checked<Self> {
-        let mut fields = Fields::of(node, &keys::NODES)?;
+        let mut fields = Fields::read(node, &keys::NODES)?;
         let provider_ids = fields.optional("providerIDs", |node| {
             all(reader::items(node, "`providerIDs`")?.iter().map(provider_id))
         });

@@ -26,8 +26,8 @@ impl Nodes {
         if let Some(name) = spec["nodeName"].as_str().filter(|name| !name.is_empty()) {
             return self.iter().filter(|node| goes_on(work, 2) && node.name() == name).collect();
         }
-        let mut requirements = Requirements::of(spec, work);
-        let mut tolerations = Tolerations::of(spec, work);
+        let mut requirements = Requirements::new(spec, work);
+        let mut tolerations = Tolerations::new(spec, work);
         let mut tolerates = |node: &Node, taint: &'n Taint| {
             !matches!(&*taint.effect, "NoSchedule" | "NoExecute")
                 || &*taint.key == "node.kubernetes.io/unschedulable"

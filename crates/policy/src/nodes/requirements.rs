@@ -24,7 +24,7 @@ pub fn expressions(term: &Value) -> impl Iterator<Item = &Value> {
 }
 
 /// Returns whether a requirement holds for the value of its key.
-pub fn holds(requirement: &Value, value: Option<&str>) -> bool {
+pub fn is_met(requirement: &Value, value: Option<&str>) -> bool {
     let values = requirement["values"].as_array().map_or(&[][..], Vec::as_slice);
     let is_in = || values.iter().any(|known| known.as_str() == value);
     let numbers = || {
@@ -73,14 +73,14 @@ struct Requirement<'p> {
 }
 
 impl<'p> Requirement<'p> {
-    fn of(whole: &'p Value) -> Self {
+    fn new(whole: &'p Value) -> Self {
         let is_set = matches!(whole["operator"].as_str(), Some("In" | "NotIn"));
         let values = whole["values"].as_array().into_iter().flatten().filter_map(Value::as_str);
         Self { whole, values: is_set.then(|| values.collect()) }
     }
 
-    fn holds(&self, value: Option<&str>) -> bool {
-        let Some(values) = &self.values else { return holds(self.whole, value) };
+    fn is_met(&self, value: Option<&str>) -> bool {
+        let Some(values) = &self.values else { return is_met(self.whole, value) };
         let is_in = value.is_some_and(|value| values.contains(value));
         is_in == (self.whole["operator"] == "In")
     }
@@ -88,7 +88,7 @@ impl<'p> Requirement<'p> {
 
 impl<'p> Requirements<'p> {
     /// The requirements of a pod, as far as there is work left for them.
-    pub(super) fn of(spec: &'p Value, work: Option<&'p Work>) -> Self {
+    pub(super) fn new(spec: &'p Value, work: Option<&'p Work>) -> Self {
         let selector = spec["nodeSelector"].as_object().into_iter().flatten();
         let selector: Vec<_> = selector.map(|(key, value)| (key.as_str(), value.as_str())).collect();
         let mut keys: Vec<&str> = selector.iter().map(|(key, _)| *key).collect();
@@ -107,9 +107,9 @@ impl<'p> Requirements<'p> {
                     keys.push(key);
                     keys.len() - 1
                 });
-                labels.push((at, Requirement::of(requirement)));
+                labels.push((at, Requirement::new(requirement)));
             }
-            let fields = term["matchFields"].as_array().into_iter().flatten().map(Requirement::of).collect();
+            let fields = term["matchFields"].as_array().into_iter().flatten().map(Requirement::new).collect();
             each.push(Term { labels, fields });
         }
         let names_nodes = each.iter().any(|term: &Term<'_>| !term.fields.is_empty());
@@ -138,7 +138,7 @@ impl<'p> Requirements<'p> {
         self.selector.iter().zip(values).all(|((_, wanted), value)| value == wanted)
             && self.terms.as_ref().is_none_or(|terms| {
                 let mut terms = terms.iter().take_while(|term| goes_on(self.work, 5 * term.len()));
-                terms.any(|term| term.holds(values, node))
+                terms.any(|term| term.is_met(values, node))
             })
     }
 }
@@ -148,12 +148,12 @@ impl Term<'_> {
         self.labels.len() + self.fields.len()
     }
 
-    fn holds(&self, values: &[Option<&str>], node: &Node) -> bool {
+    fn is_met(&self, values: &[Option<&str>], node: &Node) -> bool {
         // A term without requirements matches no node.
         self.len() > 0
-            && self.labels.iter().all(|(at, requirement)| requirement.holds(values[*at]))
+            && self.labels.iter().all(|(at, requirement)| requirement.is_met(values[*at]))
             && self.fields.iter().all(|requirement| {
-                requirement.holds((requirement.whole["key"] == "metadata.name").then_some(node.name()))
+                requirement.is_met((requirement.whole["key"] == "metadata.name").then_some(node.name()))
             })
     }
 }
@@ -166,7 +166,7 @@ pub(super) struct Tolerations<'p> {
 }
 
 impl<'p> Tolerations<'p> {
-    pub(super) fn of(spec: &'p Value, work: Option<&'p Work>) -> Self {
+    pub(super) fn new(spec: &'p Value, work: Option<&'p Work>) -> Self {
         let mut by_key: HashMap<&str, Vec<&Value>> = HashMap::new();
         for toleration in spec["tolerations"].as_array().into_iter().flatten() {
             let key = toleration["key"].as_str().unwrap_or_default();

@@ -38,12 +38,12 @@ pub(crate) fn pod(node: &Node, names: &Names) -> Checked<PodOverlay> {
         }
     }
     problems.take(check::object(&tree, schema::pod()));
-    problems.result(()).map(|()| PodOverlay::of(tree))
+    problems.result(()).map(|()| PodOverlay::new(tree))
 }
 
 impl PodOverlay {
     /// Takes a checked tree apart.
-    fn of(tree: Tree) -> Self {
+    fn new(tree: Tree) -> Self {
         let mut overlay = Self::default();
         let Content::Map(parts) = tree.content else { return overlay };
         let mut others = Vec::new();

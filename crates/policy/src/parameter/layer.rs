@@ -25,7 +25,7 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    pub(crate) fn of<'f>(files: impl Iterator<Item = (&'f SourceFile, bool, bool)>) -> Self {
+    pub(crate) fn new<'f>(files: impl Iterator<Item = (&'f SourceFile, bool, bool)>) -> Self {
         let mut last = 0;
         let file = |(file, is_extension, is_policy): (&SourceFile, bool, bool)| {
             last += file.lines();
@@ -60,7 +60,7 @@ impl Layer {
     }
 
     /// The layer of a file, which is inserted in order: an extension comes before its base.
-    pub(crate) fn of(parameter: &mut Parameter, file: usize) -> &mut Self {
+    pub(crate) fn insert(parameter: &mut Parameter, file: usize) -> &mut Self {
         let layers = &mut parameter.layers;
         let position = layers.partition_point(|known| known.file > file);
         if layers.get(position).is_none_or(|known| known.file != file) {

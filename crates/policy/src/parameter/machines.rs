@@ -78,7 +78,7 @@ impl Columns<'_> {
                 return Err(Diagnostic::new(entry.value.span, message).hint(hint).into());
             }
             let cell = Cell::read(column, &entry.value)?;
-            let table = match extension.map(|file| Layer::of(column, file)) {
+            let table = match extension.map(|file| Layer::insert(column, file)) {
                 Some(Layer { value: Some((_, span)), .. }) => {
                     let message =
                         format!("`{}` has one value for every pod in this file, and so no rows", entry.key);

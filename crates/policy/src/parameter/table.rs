@@ -178,7 +178,7 @@ impl LabelTable {
         let matching = self.patterns.iter().filter(|at| self.rows[**at].key.matches(name));
         let mut rows = exact.into_iter().chain(matching).map(|at| &self.rows[*at]);
         // If a row has no value for the GPUs of the pod, the next one decides.
-        rows.find_map(|row| Some((row.cell.of(selection.gpus)?, row.span)))
+        rows.find_map(|row| Some((row.cell.value_for(selection.gpus)?, row.span)))
     }
 
     /// Returns whether a row depends on the GPUs of the pod.
@@ -207,7 +207,7 @@ impl LabelTable {
 }
 
 impl Cell {
-    fn of(&self, gpus: Option<i64>) -> Option<&Value> {
+    fn value_for(&self, gpus: Option<i64>) -> Option<&Value> {
         match self {
             Self::Value(value) => Some(value),
             Self::ByGpus(cells) => {

@@ -47,7 +47,7 @@ impl Variable {
     }
 
     /// Determines when the value is known. The phases of all names that it reads are already known.
-    pub(crate) fn settle(&mut self, names: &Names) -> Result<(), Diagnostic> {
+    pub(crate) fn find_phase(&mut self, names: &Names) -> Result<(), Diagnostic> {
         one_phase(&self.value, names)?;
         self.phase = self.value.phase(names);
         Ok(())

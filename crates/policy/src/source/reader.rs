@@ -22,7 +22,7 @@ pub struct Fields<'n> {
 }
 
 impl<'n> Fields<'n> {
-    pub fn of(node: &'n Node, map: &'static Map) -> Checked<Self> {
+    pub fn read(node: &'n Node, map: &'static Map) -> Checked<Self> {
         let Content::Map(entries) = &node.content else {
             return Err(expected(node, &format!("{} to be a map", map.what)).into());
         };

@@ -29,7 +29,7 @@ impl SourceError {
     }
 
     /// An error in the files of a policy and of its bases, whose lines count on from one file to the next.
-    pub(crate) fn of(files: &[SourceFile], mut diagnostic: Diagnostic) -> Self {
+    pub(crate) fn in_files(files: &[SourceFile], mut diagnostic: Diagnostic) -> Self {
         let (at, line) = at_line(files, diagnostic.span.line);
         diagnostic.span.line = line;
         match files.get(at) {
@@ -97,10 +97,10 @@ impl SourceErrors {
     }
 
     /// The errors in the files of a policy and of its bases, in the order of the text.
-    pub(crate) fn of(files: &[SourceFile], problems: Problems) -> Self {
+    pub(crate) fn in_files(files: &[SourceFile], problems: Problems) -> Self {
         let mut problems: Vec<Diagnostic> = problems.into_iter().collect();
         problems.sort_by_key(|problem| (problem.span.line, problem.span.column));
-        Self::new(problems.into_iter().map(|problem| SourceError::of(files, problem)).collect())
+        Self::new(problems.into_iter().map(|problem| SourceError::in_files(files, problem)).collect())
     }
 }
 

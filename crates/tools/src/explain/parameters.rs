@@ -111,7 +111,7 @@ pub(super) fn declared(policy: &Policy, sources: &Sources<'_>) -> Vec<ParameterF
         kind: parameter.kind.name(),
         description: parameter.description.clone(),
         default: parameter.default.clone(),
-        bounds: Bounds::of(parameter),
+        bounds: Bounds::new(parameter),
         machines: machines(parameter),
         setting: policy.overrides().get(&parameter.name).map(Override::to_json),
         value: value(parameter),

@@ -118,7 +118,7 @@ impl<'a> Explainer<'a> {
     pub fn pod(&self, pod: &Value, context: &PodContext) -> (Mutation, PodFact) {
         let (mutation, mut trace) = mutate_traced(self.policies, pod.clone(), context);
         let policies = self.policies.policies();
-        let mut fact = PodFact::of(&mutation);
+        let mut fact = PodFact::new(&mutation);
         fact.fields = of_result(pod, &mutation, &trace);
         fact.policies = policies.iter().map(|policy| match_of(policy, pod, context, &mut trace)).collect();
         let chosen = policies.iter().find(|policy| trace.chosen.as_deref() == Some(policy.name()));
@@ -170,7 +170,7 @@ impl<'a> Explainer<'a> {
 
 impl PodFact {
     /// The outcome of an injection.
-    fn of(mutation: &Mutation) -> Self {
+    fn new(mutation: &Mutation) -> Self {
         let (outcome, stamp, reason) = match &mutation.outcome {
             Outcome::Mutated(mutated) => ("mutated", Some(mutated.stamp.clone()), None),
             Outcome::Skipped { marked, reason } => ("skipped", Some(marked.stamp.clone()), Some(reason)),

@@ -7,7 +7,7 @@ use fabric_engine::policy_set::{PolicySet, mutate};
 use fabric_engine::validate;
 use fabric_engine::{Outcome, STAMP};
 use fabric_policy::Policy;
-use fabric_policy::nodes::holds;
+use fabric_policy::nodes::is_met;
 
 use super::pod_security::forbidden;
 use super::{Finding, Found, Read, Seen, list, name, names, ok, text, unread, warn};
@@ -21,7 +21,7 @@ pub(super) fn selects(webhook: &Value, namespace: &Value) -> bool {
     let selector = &webhook["namespaceSelector"];
     let mut equal = selector["matchLabels"].as_object().into_iter().flatten();
     equal.all(|(key, value)| label(key) == value.as_str())
-        && list(selector, "matchExpressions").all(|one| holds(one, label(text(one, "key"))))
+        && list(selector, "matchExpressions").all(|one| is_met(one, label(text(one, "key"))))
 }
 
 /// Returns whether a namespace of this name is known to enforce the level `restricted`.

@@ -92,12 +92,12 @@ impl Probe {
 
 pub(super) fn examine(seen: &Seen<'_>) -> Vec<Found> {
     match &seen.facts.dry_runs {
-        Ok(dry_runs) => dry_runs.iter().map(|dry_run| of(seen, dry_run)).collect(),
+        Ok(dry_runs) => dry_runs.iter().map(|dry_run| finding(seen, dry_run)).collect(),
         Err(error) => vec![Err(unread(error))],
     }
 }
 
-fn of(seen: &Seen<'_>, dry_run: &DryRun) -> Found {
+fn finding(seen: &Seen<'_>, dry_run: &DryRun) -> Found {
     let DryRun { namespace, result, warnings, .. } = dry_run;
     let own = warnings.iter().filter(|warning| warning.starts_with("fabric-injector: "));
     let said = own.fold(String::new(), |all, warning| all + "\n" + warning);

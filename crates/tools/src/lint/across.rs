@@ -163,8 +163,8 @@ impl<P: Clone> Across<P> {
         }
     }
 
-    /// Returns whether a finding about a `TrainJob` is settled by its runtime, which requests the fabric.
-    pub fn settles(&self, finding: &Finding) -> bool {
+    /// Returns whether a finding about a `TrainJob` is answered by its runtime, which requests the fabric.
+    pub fn is_answered_by_runtime(&self, finding: &Finding) -> bool {
         finding.runtime.as_ref().is_some_and(|runtime| self.runtimes.contains_key(runtime))
     }
 
@@ -248,7 +248,7 @@ fn lint_with_resources(
             }
         }
     }
-    let found = lint(policies, &mut Document::of(runtime), &RawDocument::new(Vec::new()), wanted, |_, _| ());
+    let found = lint(policies, &mut Document::new(runtime), &RawDocument::new(Vec::new()), wanted, |_, _| ());
     let mut found = found.unwrap_or_default();
     for finding in &mut found {
         finding.message = format!("with its runtime: {}", finding.message);

@@ -14,7 +14,7 @@ pub struct Lines {
 
 impl Lines {
     /// The lines of a document that was read.
-    pub fn of(piece: &RawDocument, document: &Document) -> Self {
+    pub fn new(piece: &RawDocument, document: &Document) -> Self {
         let text = std::str::from_utf8(&piece.bytes).unwrap_or_default();
         let (mark, text) = text.split_at(document.mark);
         let before = piece.line - 1 + mark.matches('\n').count();
@@ -54,7 +54,7 @@ mod tests {
     fn line(text: &str, pointer: &str) -> usize {
         let piece = RawDocument { line: 11, ..RawDocument::new(text.as_bytes().to_vec()) };
         let document = Document::read(&piece).unwrap();
-        Lines::of(&piece, &document).line(pointer)
+        Lines::new(&piece, &document).line(pointer)
     }
 
     #[test]

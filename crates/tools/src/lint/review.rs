@@ -49,7 +49,8 @@ fn findings(
     let work = context.work.as_ref();
     let (nodes, claims) = (context.nodes.as_ref(), context.claims.as_ref());
     let wanted = Wanted { namespace, nodes, claims, work, checks: work, ..Wanted::default() };
-    let found = lint(policies, &mut Document::of(workload), &RawDocument::new(Vec::new()), wanted, |_, _| ());
+    let found =
+        lint(policies, &mut Document::new(workload), &RawDocument::new(Vec::new()), wanted, |_, _| ());
     let mut found = found.unwrap_or_default();
     // The runtime of a `TrainJob` is not in the review.
     found.retain(|finding| finding.runtime.is_none() && finding.level > Level::Note);

@@ -192,7 +192,7 @@ fn read(text: &str) -> Checked<Vec<Case>> {
             .into());
     };
     another_kind(&root)?;
-    let mut fields = Fields::of(&root, &keys::CASE_FILE)?;
+    let mut fields = Fields::read(&root, &keys::CASE_FILE)?;
     for (key, wanted) in [("apiVersion", API_VERSION), ("kind", KIND)] {
         let _ = fields.required(key, |node| header(node, key, wanted));
     }
@@ -245,7 +245,7 @@ fn header(node: &Node, key: &str, wanted: &str) -> Result<(), Diagnostic> {
 }
 
 fn case(node: &Node, shared: &Shared<'_>) -> Checked<Case> {
-    let mut fields = Fields::of(node, &keys::CASE)?;
+    let mut fields = Fields::read(node, &keys::CASE)?;
     let name = fields.required("name", |node| {
         reader::text(node, "the name of a case").map(|name| (name.to_owned(), node.span))
     });

@@ -15,7 +15,7 @@ use super::keys;
 
 /// Reads the facts that a case gives: the namespace, the kind of the owner as `Kind.group`, and the nodes.
 pub(super) fn read(node: &Node) -> Checked<PodContext> {
-    let mut fields = Fields::of(node, &keys::CONTEXT)?;
+    let mut fields = Fields::read(node, &keys::CONTEXT)?;
     let namespace = fields.optional("namespace", |node| reader::text(node, "`namespace`"));
     let owner = fields.optional("owner", |node| reader::text(node, "`owner`"));
     let nodes = fields.optional("nodes", |node| all(reader::items(node, "`nodes`")?.iter().map(read_node)));
@@ -59,7 +59,7 @@ fn read_claim(node: &Node, namespace: &str) -> Checked<ClaimObject> {
 
 /// A Ready node with the fields that decide.
 fn read_node(node: &Node) -> Checked<Value> {
-    let mut fields = Fields::of(node, &keys::NODE)?;
+    let mut fields = Fields::read(node, &keys::NODE)?;
     let mut value = |key: &'static str| fields.node(key).map(Node::to_value);
     let object = json!({
         "metadata": {"labels": value("labels")},

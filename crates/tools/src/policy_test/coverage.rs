@@ -26,10 +26,10 @@ struct PolicyCoverage {
 impl Coverage {
     /// Adds a policy that may have no cases.
     pub fn add(&mut self, definition: &Definition) {
-        self.of(definition);
+        self.entry(definition);
     }
 
-    fn of(&mut self, definition: &Definition) -> &mut PolicyCoverage {
+    fn entry(&mut self, definition: &Definition) -> &mut PolicyCoverage {
         let known = self.position(&definition.name, &definition.file);
         let at = known.unwrap_or_else(|| {
             self.policies.push(PolicyCoverage::new(definition));
@@ -60,7 +60,7 @@ impl Coverage {
     /// chose.
     pub(super) fn record(&mut self, policies: &PolicySet, trace: &Trace) {
         for definition in policies.policies().iter().map(Policy::definition) {
-            let coverage = self.of(definition);
+            let coverage = self.entry(definition);
             if let Some(LookedAt { of: (_, resolved), when }) = trace.looked_at.get(&definition.name) {
                 coverage.see(Kind::Match, "", when.as_ref().and_then(|when| when.value));
                 coverage.see_rows(&resolved.origins);

@@ -45,7 +45,7 @@ pub(super) fn expectation(node: &Node) -> Checked<Expectation> {
     if !matches!(node.content, Content::Map(_)) {
         return Err(reader::expected(node, "`expect` to be a map, or a list of them").into());
     }
-    let mut fields = Fields::of(node, &keys::EXPECTATION)?;
+    let mut fields = Fields::read(node, &keys::EXPECTATION)?;
     let document = fields.optional("document", number);
     let template = fields.optional("template", |node| reader::text(node, "`template`").map(str::to_owned));
     let outcome = fields.optional("outcome", outcome);

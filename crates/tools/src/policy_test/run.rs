@@ -59,7 +59,7 @@ pub fn run(case: &Case, policies: &PolicySet, documents: &[Value], coverage: &mu
         .map(|one| {
             let (mutation, trace) = mutate_traced(policies, one.pod.clone(), &one.context);
             coverage.record(policies, &trace);
-            Actual::of(mutation)
+            Actual::new(mutation)
         })
         .collect();
     let named = |tested: &Tested, expectation: &Expectation| {
@@ -150,7 +150,7 @@ fn tested(case: &Case, documents: &[Value]) -> Vec<Tested> {
 }
 
 impl Actual {
-    fn of(mutation: Mutation) -> Self {
+    fn new(mutation: Mutation) -> Self {
         let mut warnings: Vec<String> =
             mutation.warnings.iter().map(Warning::code).map(str::to_owned).collect();
         warnings.sort();

@@ -20,13 +20,13 @@ use super::{Entry, Form, Item, Kind, Layout, Node, NodeId, ScalarForm};
 
 /// Reads a text that holds one document.
 pub(super) fn read(text: &str) -> Option<Layout<'_>> {
-    let ended = Ended::of(text).text;
+    let ended = Ended::new(text).text;
     parsed(text, &ended).or_else(|| parsed(text, &joined(&ended).text))
 }
 
 /// Reads a text through a substitute for the parser.
 fn parsed<'t>(text: &'t str, joined: &str) -> Option<Layout<'t>> {
-    let offsets = Offsets::of(text);
+    let offsets = Offsets::new(text);
     let mut builder =
         Builder { text, nodes: Vec::new(), stack: Vec::new(), root: None, anchors: HashMap::new() };
     for event in Parser::new_from_str(joined) {

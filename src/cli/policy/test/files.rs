@@ -56,7 +56,7 @@ pub(super) fn load(paths: &[String]) -> anyhow::Result<Tests> {
                 for file in files {
                     let text = fs::read_to_string(&file).with_context(|| format!("{file} cannot be read"))?;
                     // Manifests next to policies have no rules to cover.
-                    if OtherKind::of(&text).is_none_or(|foreign| foreign.is_cases()) {
+                    if OtherKind::detect(&text).is_none_or(|foreign| foreign.is_cases()) {
                         tests.policies.push(shown(Path::new(&file)));
                     }
                 }
@@ -175,7 +175,7 @@ pub(super) struct PolicySets {
 
 impl PolicySets {
     /// The policies of a case with its values and parameters.
-    pub(super) fn of(&mut self, file: &LoadedFile, case: &Case) -> anyhow::Result<Arc<PolicySet>> {
+    pub(super) fn get_or_load(&mut self, file: &LoadedFile, case: &Case) -> anyhow::Result<Arc<PolicySet>> {
         let mut files = Vec::new();
         for reference in &case.policies {
             let name = reference.text.as_str();

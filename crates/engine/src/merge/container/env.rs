@@ -44,7 +44,7 @@ fn put(merge: &Merge<'_, '_>, list: &mut ListCursor<'_>, wanted: Value, items: &
     match position(list, name_of(&wanted)) {
         None => list.push(wanted),
         Some(at) if same(&list.entries()[at], &wanted, items) => list.log().present_entry(at),
-        Some(at) => merge.settle_entry(list, at, wanted, Kept::Env)?,
+        Some(at) => merge.resolve_entry_conflict(list, at, wanted, Kept::Env)?,
     }
     Ok(())
 }
@@ -85,7 +85,7 @@ fn add_to_list(
     };
     let existing = &list.entries()[at];
     if !existing["valueFrom"].is_null() {
-        return merge.settle_entry(list, at, json!({"name": name, "value": entry}), Kept::Env);
+        return merge.resolve_entry_conflict(list, at, json!({"name": name, "value": entry}), Kept::Env);
     }
     let text = existing["value"].as_str().unwrap_or_default();
     let Some(edited) = with_entry(text, entry, prepend) else {

@@ -11,7 +11,7 @@ use fabric_policy::overlay::{Tree, is_zero};
 use fabric_policy::schema::can_overcommit;
 use fabric_yaml::quantity::{Quantity, same_quantity};
 
-use crate::merge::rule::{Merge, Settled, brief};
+use crate::merge::rule::{Merge, Winner, brief};
 use crate::record::{Cursor, Kept, Reason, WarningKind};
 
 /// The amount of a resource in the policy.
@@ -97,9 +97,9 @@ fn device(merge: &Merge<'_, '_>, resources: &mut Cursor<'_>, wanted: Wanted) -> 
     if same_quantity(&own, &value) {
         resources.log().present(&[list, resource]);
     } else {
-        let settled =
-            resources.within(list, |amounts| merge.settle(amounts, resource, &own, &value, Kept::Device))?;
-        if settled == Settled::Replace {
+        let winner = resources
+            .within(list, |amounts| merge.resolve_conflict(amounts, resource, &own, &value, Kept::Device))?;
+        if winner == Winner::Policy {
             let replaced = ["limits", "requests"].into_iter();
             let replaced =
                 replaced.filter(|list| lists.contains(list) || amount(resources, list, resource).is_some());
@@ -150,9 +150,10 @@ fn one(
             return Ok(());
         }
         if merge.on_conflict != fabric_policy::OnConflict::Replace || fits {
-            let settled = resources
-                .within(list, |amounts| merge.settle(amounts, resource, seen, &wanted, Kept::Device))?;
-            if settled == Settled::Keep {
+            let winner = resources.within(list, |amounts| {
+                merge.resolve_conflict(amounts, resource, seen, &wanted, Kept::Device)
+            })?;
+            if winner == Winner::Pod {
                 return Ok(());
             }
         }

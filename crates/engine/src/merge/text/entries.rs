@@ -9,7 +9,7 @@ use fabric_policy::schema::Field;
 use super::attachments::attachments;
 use super::object_list::{ObjectList, covers_object};
 use crate::analysis::with_networks;
-use crate::merge::rule::{Merge, Settled};
+use crate::merge::rule::{Merge, Winner};
 use crate::record::{Cursor, Kept, MAX_ANNOTATIONS, Reason, WarningKind, malformed, shorten};
 
 /// Merges entries into a map of strings.
@@ -65,8 +65,8 @@ fn text(
     if existing == text {
         return Ok(None);
     }
-    let settled = merge.settle(map, key, &Value::from(existing), wanted, what)?;
-    Ok((settled == Settled::Replace).then_some(text))
+    let winner = merge.resolve_conflict(map, key, &Value::from(existing), wanted, what)?;
+    Ok((winner == Winner::Policy).then_some(text))
 }
 
 fn networks(
@@ -136,8 +136,8 @@ fn objects(
             Some(at) => {
                 let seen = Value::from(in_words(&list.entries()[at..=at]));
                 let wanted = Value::from(in_words(std::slice::from_ref(&entry)));
-                let settled = merge.settle(annotations, key, &seen, &wanted, Kept::Annotation)?;
-                if settled == Settled::Replace {
+                let winner = merge.resolve_conflict(annotations, key, &seen, &wanted, Kept::Annotation)?;
+                if winner == Winner::Policy {
                     replaced.push((at, entry));
                 }
             }

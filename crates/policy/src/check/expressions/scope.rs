@@ -11,7 +11,7 @@ use crate::parameter::{Parameter, ParameterType, Table, VariableValue};
 pub(crate) struct Scope(BTreeMap<String, Type>);
 
 impl Scope {
-    pub(crate) fn of(definition: &Definition) -> Self {
+    pub(crate) fn new(definition: &Definition) -> Self {
         let built_in =
             BUILT_IN.iter().map(|known| (known.name.to_owned(), (known.of)(&definition.gpus.resources)));
         let mut scope = Self(built_in.collect());
@@ -65,7 +65,7 @@ impl Scope {
                     key: key.clone(),
                     value: self.of_variable(value),
                 };
-                Type::of(Kind::Record(entries.iter().map(member).collect()))
+                Type::from_kind(Kind::Record(entries.iter().map(member).collect()))
             }
         }
     }
@@ -77,7 +77,7 @@ fn of_parameter(parameter: &Parameter) -> Type {
         ParameterType::Integer => Type::int(),
         ParameterType::Number => Type::double(),
         ParameterType::String => match &parameter.one_of {
-            Some(values) => Type::of(Kind::String(Texts::These(values.iter().cloned().collect()))),
+            Some(values) => Type::from_kind(Kind::String(Texts::These(values.iter().cloned().collect()))),
             None => Type::string(),
         },
         ParameterType::Boolean => Type::bool(),

@@ -71,7 +71,7 @@ impl FoldedPolicy {
         condition: &Interpolation,
         definition: &Definition,
     ) -> Result<Option<bool>, EvaluationError> {
-        let value = condition.holds(&self.bindings);
+        let value = condition.is_true(&self.bindings);
         if condition.phase(&definition.names) == Phase::Fixed { value.map(Some) } else { Ok(value.ok()) }
     }
 

@@ -10,22 +10,22 @@ use super::{Walker, literal_text};
 impl Walker<'_> {
     /// `==` and `!=`.
     pub(super) fn equality(&mut self, left: &IdedExpr, right: &IdedExpr) -> Type {
-        let (one, other) = (self.of(left), self.of(right));
+        let (one, other) = (self.infer(left), self.infer(right));
         self.compare(left, right, &one, &other);
         Type::bool()
     }
 
     /// `entry in list`
     pub(super) fn membership(&mut self, entry: &IdedExpr, list: &IdedExpr) -> Type {
-        let one = self.of(entry);
+        let one = self.infer(entry);
         match &list.expr {
             Expr::List(written) if written.optional_indices.is_empty() => {
                 for element in &written.elements {
-                    let other = self.of(element);
+                    let other = self.infer(element);
                     self.compare(entry, element, &one, &other);
                 }
             }
-            _ => _ = self.of(list),
+            _ => _ = self.infer(list),
         }
         Type::bool()
     }
@@ -119,7 +119,7 @@ impl Walker<'_> {
 
     /// `<` and its like.
     pub(super) fn comparison(&mut self, expression: &IdedExpr, left: &IdedExpr, right: &IdedExpr) -> Type {
-        let (one, other) = (self.of(left), self.of(right));
+        let (one, other) = (self.infer(left), self.infer(right));
         let is_text = |inferred: &Type| {
             matches!(inferred.kinds(), Some([Kind::String(_)] | [Kind::Null, Kind::String(_)]))
         };

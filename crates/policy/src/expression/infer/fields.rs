@@ -19,7 +19,7 @@ enum Found {
 impl Walker<'_> {
     /// `operand.field`, and `has(operand.field)`.
     pub(super) fn select(&mut self, expression: &IdedExpr, select: &SelectExpr) -> Type {
-        let operand = self.of(&select.operand);
+        let operand = self.infer(&select.operand);
         let key = Type::text(&select.field);
         let value = self.lookup(expression, &select.operand, &operand, &key, select.test);
         if select.test { Type::bool() } else { value }
@@ -33,8 +33,8 @@ impl Walker<'_> {
         key: &IdedExpr,
         optional: bool,
     ) -> Type {
-        let inferred = self.of(operand);
-        let key = self.of(key);
+        let inferred = self.infer(operand);
+        let key = self.infer(key);
         let value = self.lookup(expression, operand, &inferred, &key, optional);
         if optional { Type::optional(value) } else { value }
     }

@@ -7,7 +7,7 @@ use super::*;
 
 fn scope(name: &str) -> Type {
     let one_of = |texts: &[&str]| {
-        Type::of(Kind::String(Texts::These(texts.iter().map(|text| (*text).to_owned()).collect())))
+        Type::from_kind(Kind::String(Texts::These(texts.iter().map(|text| (*text).to_owned()).collect())))
     };
     match name {
         "gpus" | "totalGpus" => Type::int(),
@@ -20,7 +20,7 @@ fn scope(name: &str) -> Type {
         "links" => Type::list(Type::string()),
         "pod" => Type::object(schema::pod()),
         "container" => Type::object(schema::container()),
-        "node" => Type::map(Type::of(Kind::String(Texts::LowerCase))),
+        "node" => Type::map(Type::from_kind(Kind::String(Texts::LowerCase))),
         "profiles" => Type::of_value(&json!({
             "h100": {"pairs": "4", "chunk": null, "ports": [1, 2]},
             "b200": {"pairs": "1", "chunk": "9", "ports": []},

@@ -64,8 +64,8 @@ impl<'a> Results<'a> {
     pub(super) fn rules(self) -> Vec<RuleResult> {
         let rule = |(at, rule): (usize, &Rule)| {
             let keeps_out = rule.device.and_then(|device| self.keeps_out(device));
-            let when =
-                keeps_out.or_else(|| self.of(ConditionOf::Rule(at)).next().map(|one| one.fact.clone()));
+            let when = keeps_out
+                .or_else(|| self.evaluations(ConditionOf::Rule(at)).next().map(|one| one.fact.clone()));
             let of_container = |one: &Evaluated| {
                 Some(ContainerCondition { container: self.name(one.scope)?, condition: one.fact.clone() })
             };
@@ -75,7 +75,7 @@ impl<'a> Results<'a> {
                 place: Some(in_file(self.definition, rule.span)),
                 applied: self.trace.applied.contains(&rule.name),
                 containers: self
-                    .of(ConditionOf::Containers(at))
+                    .evaluations(ConditionOf::Containers(at))
                     .filter(|_| is_active)
                     .filter_map(of_container)
                     .collect(),
@@ -95,7 +95,7 @@ impl<'a> Results<'a> {
             Some(ContainerCondition { container, condition })
         };
         let file = |(at, file): (usize, &SettingsFile)| {
-            let when = self.of(ConditionOf::File(at)).next().map(|one| one.fact.clone());
+            let when = self.evaluations(ConditionOf::File(at)).next().map(|one| one.fact.clone());
             let is_active = file.when.is_none() || when.as_ref().is_some_and(|when| when.value == Some(true));
             let containers = self.trace.containers.iter().filter(|_| is_active);
             RuleResult {
@@ -144,7 +144,7 @@ impl<'a> Results<'a> {
         self.trace.conditions.iter().find(is_own).map(|one| one.fact.clone())
     }
 
-    fn of(self, of: ConditionOf) -> impl Iterator<Item = &'a Evaluated> {
+    fn evaluations(self, of: ConditionOf) -> impl Iterator<Item = &'a Evaluated> {
         self.trace.conditions.iter().filter(move |one| one.of == of)
     }
 

@@ -56,7 +56,7 @@ pub(super) fn rules(policy: &Policy) -> Vec<RuleFact> {
         name: rule.name.clone(),
         place: Some(in_file(policy.definition(), rule.span)),
         when: rule.when.as_ref().map(Interpolation::on_one_line),
-        applies: rule.when.as_ref().map_or(Some(true), |when| when.holds(&constants).ok()),
+        applies: rule.when.as_ref().map_or(Some(true), |when| when.is_true(&constants).ok()),
         containers: rule.containers.condition().map(Interpolation::on_one_line).unwrap_or_default(),
         on_conflict: match rule.on_conflict {
             OnConflict::Keep => "keep",
