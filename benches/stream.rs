@@ -13,8 +13,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use fabric_engine::manifest::Document;
 use fabric_injector::stream::RawDocuments;
+use fabric_workloads::manifest::Document;
 
 fn pod(index: usize, annotation: &str) -> String {
     format!(

@@ -4,7 +4,7 @@ use std::io::{self, BufRead};
 
 use serde::de::IgnoredAny;
 
-use fabric_engine::manifest::RawDocument;
+use fabric_workloads::manifest::RawDocument;
 
 /// The largest document, in bytes. The API server accepts 3 MiB, but a `List` can hold many objects.
 pub const MAX_DOCUMENT: usize = 64 * 1024 * 1024;

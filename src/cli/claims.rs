@@ -9,8 +9,8 @@ use memchr::memmem::Finder;
 
 use crate::files::files_of;
 use crate::stream::RawDocuments;
-use fabric_engine::manifest::{Document, RawDocument};
 use fabric_policy::claims::{ClaimObject, Claims};
+use fabric_workloads::manifest::{Document, RawDocument};
 
 /// The largest file, in bytes, that is searched before it is read document by document.
 const MOST_TO_SEARCH: u64 = 16 << 20;

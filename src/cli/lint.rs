@@ -11,11 +11,11 @@ use serde_json::{Value, json};
 use crate::files::files_of;
 use crate::policy_sources::PolicySources;
 use crate::stream::{RawDocuments, has_content};
-use fabric_engine::manifest::{Document, RawDocument, Wanted};
 use fabric_engine::policy_set::PolicySet;
 use fabric_policy::claims::Claims;
 use fabric_policy::{Effect, Policy};
 use fabric_tools::lint::{Across, Finding, Level, Lines, lint};
+use fabric_workloads::manifest::{Document, RawDocument, Wanted};
 use fabric_yaml::counted;
 use fabric_yaml::escape;
 

@@ -18,9 +18,9 @@ use crate::cluster::ClusterObjects;
 use crate::files::{self, files_of};
 use crate::policy_sources::PolicySources;
 use crate::stream::{RawDocuments, has_content};
-use fabric_engine::manifest::{RawDocument, Wanted};
 use fabric_engine::policy_set::PolicySet;
 use fabric_policy::claims::Claims;
+use fabric_workloads::manifest::{RawDocument, Wanted};
 
 use super::ExitStatus;
 use super::claims;

@@ -9,8 +9,8 @@ use clap::Args;
 
 use crate::cluster::{ClusterObjects, objects_of_cluster};
 use crate::files::{Allowed, read_bounded};
-use fabric_engine::manifest::{Document, List, RawDocument};
 use fabric_policy::nodes::Objects;
+use fabric_workloads::manifest::{Document, List, RawDocument};
 
 /// The limit on a file with nodes. One node takes about 20 KiB.
 const FILE: Allowed = Allowed { what: "list of nodes", mebibytes: 1024, pipes: true };

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use fabric_engine::admission::{OnError, Response, respond};
-use fabric_engine::manifest::{Document, DocumentError, InjectedDocument, RawDocument, Syntax};
+use fabric_workloads::manifest::{Document, DocumentError, InjectedDocument, RawDocument, Syntax};
 use fabric_yaml::{self as yaml, Comment};
 
 use super::report::Location;

@@ -4,8 +4,8 @@ use std::fmt;
 
 use serde_json::{Value, json};
 
-use fabric_engine::manifest::{Note, Template};
 use fabric_engine::{Outcome, Reason};
+use fabric_workloads::manifest::{Note, Template};
 
 /// The location of a pod template.
 #[derive(Debug, Clone, Copy)]

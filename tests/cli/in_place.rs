@@ -7,10 +7,10 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::LazyLock;
 
-use fabric_engine::manifest::{self, Document, Wanted};
 use fabric_engine::policy_set::PolicySet;
 use fabric_injector::builtin;
 use fabric_injector::stream::RawDocuments;
+use fabric_workloads::manifest::{self, Document, Wanted};
 use serde_json::Value;
 use similar::{ChangeTag, TextDiff};
 use tempfile::TempDir;

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use fabric_engine::workload::{NO_POD_TEMPLATE, NearMiss};
+use fabric_workloads::advice::{NO_POD_TEMPLATE, NearMiss};
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))

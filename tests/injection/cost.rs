@@ -6,7 +6,6 @@ use std::time::Instant;
 
 use fabric_engine::Outcome;
 use fabric_engine::admission::{Mode, OnError, Reviewer};
-use fabric_engine::manifest::{Document, RawDocument, Wanted};
 use fabric_engine::policy_set::{BYTES_OF_CONTAINER, PolicySet, mutate};
 use fabric_injector::builtin;
 use fabric_injector::server::{MAX_BODY, SHORT, SHORT_STEPS};
@@ -14,6 +13,7 @@ use fabric_policy::PodContext;
 use fabric_policy::nodes::Nodes;
 use fabric_policy::work::Work;
 use fabric_tools::lint::{self, lint};
+use fabric_workloads::manifest::{Document, RawDocument, Wanted};
 use fabric_yaml::json::bytes_of;
 use serde_json::{Value, json};
 

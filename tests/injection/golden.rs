@@ -17,9 +17,9 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-use fabric_engine::manifest::{Document, TriggerAnnotation, Wanted, find, inject};
 use fabric_engine::policy_set::mutate;
 use fabric_injector::stream::RawDocuments;
+use fabric_workloads::manifest::{Document, TriggerAnnotation, Wanted, find, inject};
 use fabric_yaml as yaml;
 use serde_json::Value;
 

@@ -7,11 +7,11 @@ mod shared;
 use std::fs;
 use std::sync::Arc;
 
-use fabric_engine::manifest::{Document, find};
 use fabric_engine::policy_set::PolicySet;
 use fabric_engine::{Mutation, Outcome, Reason};
 use fabric_injector::stream::RawDocuments;
 use fabric_policy::PodContext as About;
+use fabric_workloads::manifest::{Document, find};
 use serde_json::{Value, json};
 
 use crate::answers::{denied, patch, patched, warnings};

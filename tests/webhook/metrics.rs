@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use fabric_engine::admission::{OnError, Record};
-use fabric_engine::workload::NearMiss;
 use fabric_engine::{Reason, Warning};
 use fabric_injector::server::{Limits, State};
 use fabric_tools::lint::Finding;
+use fabric_workloads::advice::NearMiss;
 use hyper::Method;
 use serde_json::{Value, json};
 

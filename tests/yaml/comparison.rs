@@ -1,7 +1,7 @@
 //! What this program makes of a stream, and whether that is what kubectl makes of it.
 
-use fabric_engine::manifest::{Document, RawDocument};
 use fabric_injector::stream::RawDocuments;
+use fabric_workloads::manifest::{Document, RawDocument};
 use serde_json::{Value, json};
 
 /// What this program makes of a stream.

@@ -13,7 +13,7 @@ pub use answer::{answer_without_evaluation, namespace};
 pub use for_owner::ForOwner;
 pub use response::{Mode, OnError, Response, respond};
 pub use response::{UNCHANGED, WOULD_BE_INJECTED};
-pub(crate) use review::creates_pod;
+pub use review::creates_pod;
 pub use review::{BadReview, sample as sample_review};
 pub use workload::WorkloadReview;
 

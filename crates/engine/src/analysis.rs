@@ -23,7 +23,8 @@ use fabric_policy::{PodContext, Policy, ResolvedPolicy, Rule};
 
 use super::record::{Reason, evaluation_failed};
 
-pub(crate) use claims::{claims_of_pod, written_claims};
+pub use claims::claims_of_pod;
+pub(crate) use claims::written_claims;
 pub(super) use containers::Container;
 pub use containers::{DEVICE_CLASS, requests};
 pub(super) use multus::with_networks;
@@ -64,7 +65,7 @@ pub struct PodAnalysis {
 }
 
 /// The lists of containers that are injected. Ephemeral containers cannot request resources.
-pub(crate) const LISTS: [&str; 2] = ["initContainers", "containers"];
+pub const LISTS: [&str; 2] = ["initContainers", "containers"];
 
 /// The purpose of the analysis of a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

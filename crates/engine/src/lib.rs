@@ -3,11 +3,10 @@
 //! The pod is a [`serde_json::Value`] throughout, which keeps fields that this version does not know. The engine adds
 //! to it, and replaces a value only where a rule says so.
 //!
-//! The path of a pod: [`admission`] or [`manifest`] reads it, [`policy_set`] chooses its policy, `analysis` reads it
-//! once, `evaluate` finds the rules that apply, `merge` changes it, and `record` keeps what changed and why. Each uses
-//! those before it, and `record` uses none. [`validate`] tries a policy on sample pods when it is loaded,
-//! [`registration`] derives the conditions of the webhook from the policies, and [`workload`] finds the pod templates
-//! in other objects.
+//! The path of a pod: [`admission`] reads it, [`policy_set`] chooses its policy, `analysis` reads it once, `evaluate`
+//! finds the rules that apply, `merge` changes it, and `record` keeps what changed and why. Each uses those before it,
+//! and `record` uses none. [`validate`] tries a policy on sample pods when it is loaded, and [`registration`] derives
+//! the conditions of the webhook from the policies.
 //!
 //! This crate contains no knowledge of a provider or of a server: it receives the bytes of a review and returns the
 //! bytes of the answer.
@@ -48,25 +47,23 @@ mod analysis;
 mod evaluate;
 mod fitting_nodes;
 mod inject;
-pub mod manifest;
 mod merge;
 pub mod policy_set;
 mod record;
 pub mod registration;
 pub mod validate;
-pub mod workload;
 
 use serde_json::Value;
 
 use fabric_policy::{PodContext, Policy};
 
-pub use analysis::{DEVICE_CLASS, PodAnalysis, is_device, requests};
+pub use analysis::{DEVICE_CLASS, LISTS, PodAnalysis, claims_of_pod, is_device, requests};
 pub use evaluate::{adds_to, analyse, analyse_named, condition_values, each_scope};
 pub use record::{
-    Author, CLAIMS, ConditionFact, FieldState, Kept, Mutated, Mutation, NODES, NodesLookedAt, Operation,
-    Operations, Outcome, PROVIDER, Read, Reason, SKIPPED, STAMP, Warning, WarningKind,
+    Author, CLAIMS, ConditionFact, FINDINGS, FieldState, Kept, Mutated, Mutation, NODES, NodesLookedAt,
+    Operation, Operations, Outcome, PROVIDER, Read, Reason, SKIPPED, STAMP, Warning, WarningKind,
 };
-pub use record::{ConditionOf, Evaluated, FieldOutcome, LookedAt, ScopeOf, Trace, VariableIn, skip};
+pub use record::{ConditionOf, Evaluated, FieldOutcome, LookedAt, ScopeOf, Trace, VariableIn, asks, skip};
 
 use record::{ChangeLog, Stop};
 

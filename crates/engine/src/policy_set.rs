@@ -218,7 +218,7 @@ impl PolicySet {
     }
 
     /// Returns whether a pod has the stamp that a policy of the set gives it.
-    pub(crate) fn has_stamped(&self, pod: &Value) -> bool {
+    pub fn has_stamped(&self, pod: &Value) -> bool {
         let stamp = pod["metadata"]["annotations"][STAMP].as_str();
         stamp.is_some_and(|stamp| self.policies.iter().any(|policy| policy.stamp() == stamp))
     }

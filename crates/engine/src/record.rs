@@ -16,6 +16,7 @@ mod summary;
 mod trace;
 mod warnings;
 
+pub use codes::{FINDINGS, asks};
 pub(super) use cursor::{Cursor, ListCursor, add_container, malformed, shorten};
 pub(super) use evaluated::add_reads;
 pub use evaluated::{ConditionFact, Read};

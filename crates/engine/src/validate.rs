@@ -12,8 +12,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use crate::record::ChangeLog;
-use crate::workload::near_miss::NearMiss;
-use crate::{Mutated, Outcome, Reason, Warning, WarningKind, analyse, inject};
+use crate::{FINDINGS, Mutated, Outcome, Reason, Warning, WarningKind, analyse, inject};
 use fabric_policy::definition::{POLICIES_IN_USE, keys};
 use fabric_policy::expression::{ReadSet, Step};
 use fabric_policy::interpolation::EvaluationError;
@@ -60,14 +59,8 @@ pub(crate) fn policy(policy: &Policy, loading: &Work) -> Result<(), SourceErrors
 
 /// Errors for checks whose reports would look like those of the engine.
 fn checks_of_known_codes(policy: &Policy) -> impl Iterator<Item = SourceError> {
-    const KNOWN: &[&[&str]] = &[
-        Warning::CODES,
-        NearMiss::CODES,
-        Reason::LEFT_ALONE,
-        Reason::SKIPPED,
-        Reason::REFUSED,
-        Reason::FAULTS,
-    ];
+    const KNOWN: &[&[&str]] =
+        &[Warning::CODES, FINDINGS, Reason::LEFT_ALONE, Reason::SKIPPED, Reason::REFUSED, Reason::FAULTS];
     let definition = policy.definition();
     let is_known = |code: &str| KNOWN.iter().any(|codes| codes.contains(&code));
     definition.checks.iter().filter(move |check| is_known(&check.code)).map(|check| {

@@ -10,10 +10,10 @@ use std::cmp::Reverse;
 
 use serde_json::Value;
 
-use fabric_engine::manifest::{self, Document, DocumentError, RawDocument, Template, Wanted};
 use fabric_engine::policy_set::PolicySet;
-use fabric_engine::workload::{NO_POD_TEMPLATE, NearMiss};
 use fabric_engine::{Outcome, Reason, Warning, WarningKind};
+use fabric_workloads::advice::{NO_POD_TEMPLATE, NearMiss};
+use fabric_workloads::manifest::{self, Document, DocumentError, RawDocument, Template, Wanted};
 use fabric_yaml::pointer::field_path;
 
 pub use across::Across;

@@ -5,7 +5,6 @@ mod ignored;
 use std::collections::BTreeMap;
 
 use fabric_engine::policy_set::validated;
-use fabric_engine::workload::known;
 use fabric_policy::check::{overlaps, warnings};
 use fabric_policy::definition::{At, keys};
 use fabric_policy::source::{DUPLICATE_NAME, EXTENSION, UNKNOWN_ENUM_VALUE};
@@ -14,6 +13,7 @@ use fabric_policy::{
     Definition, Diagnostic, PolicyFile, Severity, SourceError, SourceErrors, composed, definitions,
     kind_and_group, untaken,
 };
+use fabric_workloads::advice::known;
 use fabric_yaml::Span;
 
 /// Every error and warning in policy files, each a name and a text, that are checked together. `others` can be

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use fabric_engine::manifest::{
-    self, Document, DocumentError, EditedDocument, InjectedDocument, RawDocument, TriggerAnnotation, Wanted,
-};
 use fabric_engine::policy_set::PolicySet;
 use fabric_policy::nodes::Nodes;
+use fabric_workloads::manifest::{
+    self, Document, DocumentError, EditedDocument, InjectedDocument, RawDocument, TriggerAnnotation, Wanted,
+};
 use fabric_yaml::Comment;
 
 use super::super::ExitStatus;

@@ -7,11 +7,11 @@ use clap::Args;
 use crate::builtin;
 use crate::cli::fail_on::{FailOn, fail_on};
 use crate::cli::report::Location;
-use fabric_engine::manifest::{InjectedDocument, Template};
 use fabric_engine::policy_set::PolicySet;
-use fabric_engine::workload::{NearMiss, WORKLOAD_WITHOUT_TRIGGER};
 use fabric_engine::{Outcome, Reason, Warning};
 use fabric_policy::{Definition, Effect, Policy};
+use fabric_workloads::advice::{NearMiss, WORKLOAD_WITHOUT_TRIGGER};
+use fabric_workloads::manifest::{InjectedDocument, Template};
 
 #[derive(Debug, Args)]
 pub(super) struct ExitPolicyArguments {

@@ -2,11 +2,11 @@
 
 use serde_json::json;
 
-use fabric_engine::manifest::{
-    self, Document, EditedDocument, InjectedDocument, List, RawDocument, Syntax, Wanted,
-};
 use fabric_engine::policy_set::PolicySet;
 use fabric_policy::work::Work;
+use fabric_workloads::manifest::{
+    self, Document, EditedDocument, InjectedDocument, List, RawDocument, Syntax, Wanted,
+};
 use fabric_yaml as yaml;
 
 use super::super::ExitStatus;

@@ -19,14 +19,14 @@ use crate::cli::output::Output;
 use crate::files::files_of;
 use crate::policy_sources::{PolicySources, available};
 use crate::stream::RawDocuments;
-use fabric_engine::manifest::{Document, Found, List, RawDocument, find, find_in_item};
 use fabric_engine::policy_set::PolicySet;
-use fabric_engine::workload::{self, CheckedPod};
 use fabric_policy::OtherKind;
 use fabric_policy::claims::Claims;
 use fabric_policy::nodes::Nodes;
 use fabric_tools::explain::{self, Explainer, PodFact, Sources, VERSION};
 use fabric_tools::policy_test;
+use fabric_workloads::advice::{self, CheckedPod};
+use fabric_workloads::manifest::{Document, Found, List, RawDocument, find, find_in_item};
 use fabric_yaml::escape;
 
 /// Explain what a policy adds, or what happens to the pods of a manifest and why
@@ -285,7 +285,7 @@ impl Pods<'_> {
             .zip(&mutations)
             .map(|(Found { pointer, request }, mutation)| CheckedPod { pointer, context: request, mutation })
             .collect();
-        let findings = workload::near_misses(self.policies, value, &pods);
+        let findings = advice::near_misses(self.policies, value, &pods);
         for ((found, fact), findings) in found.iter().zip(facts).zip(findings) {
             if fact.reason.as_ref().is_some_and(|reason| reason.code == "malformed_pod") {
                 self.status = ExitStatus::Bad;

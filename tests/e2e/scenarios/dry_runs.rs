@@ -5,10 +5,10 @@ use std::fs;
 use std::sync::Arc;
 
 use fabric_engine::Outcome;
-use fabric_engine::manifest::{Document, Wanted, find, inject};
 use fabric_injector::stream::RawDocuments;
 use fabric_policy::PodContext;
 use fabric_policy::nodes::Nodes;
+use fabric_workloads::manifest::{Document, Wanted, find, inject};
 use serde_json::{Map, Value, json};
 
 use super::values;

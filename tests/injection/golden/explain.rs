@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use fabric_engine::manifest::{Document, find};
 use fabric_engine::policy_set::{PolicySet, mutate};
 use fabric_engine::{Author, CLAIMS, FieldState, Outcome, SKIPPED, STAMP};
 use fabric_injector::stream::RawDocuments;
 use fabric_tools::explain::{ConditionFact, Explainer, PodFact, Sources};
+use fabric_workloads::manifest::{Document, find};
 use serde_json::Value;
 
 use super::cases::{Case, cases};

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use fabric_engine::admission::{Mode, OnError, Reviewer};
-use fabric_engine::manifest::{self, Document, RawDocument, Wanted};
 use fabric_engine::policy_set::{PolicySet, mutate};
 use fabric_engine::{self as engine, Outcome};
 use fabric_injector::builtin;
 use fabric_policy::{Definition, PodContext};
 use fabric_tools::helm_values::Values;
+use fabric_workloads::manifest::{self, Document, RawDocument, Wanted};
 use fabric_yaml::quantity::Quantity;
 use serde_json::{Value, json};
 

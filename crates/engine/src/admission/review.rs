@@ -140,7 +140,7 @@ impl<O> AdmissionRequest<O> {
 
 /// Returns whether a request creates a pod. The webhook changes nothing else: most of the spec of a pod is immutable
 /// after its creation.
-pub(crate) fn creates_pod(operation: &str, group: &str, kind: &str, sub_resource: Option<&str>) -> bool {
+pub fn creates_pod(operation: &str, group: &str, kind: &str, sub_resource: Option<&str>) -> bool {
     operation == "CREATE" && kind == "Pod" && group.is_empty() && sub_resource.is_none_or(str::is_empty)
 }
 

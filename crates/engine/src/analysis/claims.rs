@@ -24,7 +24,7 @@ pub(super) fn claims<'p>(pod: &'p Value, devices: &Devices, context: &PodContext
 }
 
 /// The claims of a pod, as no policy has read them.
-pub(crate) fn claims_of_pod<'p>(pod: &'p Value, context: &PodContext) -> Vec<PodClaim<'p>> {
+pub fn claims_of_pod<'p>(pod: &'p Value, context: &PodContext) -> Vec<PodClaim<'p>> {
     let recorded = recorded(pod);
     let claims = pod["spec"]["resourceClaims"].as_array().into_iter().flatten();
     let read = |claim: &'p Value| {

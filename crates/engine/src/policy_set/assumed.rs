@@ -11,7 +11,7 @@ use super::{PolicySet, mutate};
 
 impl PolicySet {
     /// The result for a pod, as if it requested the fabric.
-    pub(crate) fn assumed(&self, pod: Value, context: &PodContext) -> Mutation {
+    pub fn assumed(&self, pod: Value, context: &PodContext) -> Mutation {
         mutate(self, pod, &self.requesting(context))
     }
 
@@ -23,7 +23,7 @@ impl PolicySet {
 
     /// Returns whether no policy would add a fabric to a pod with the trigger annotation, because its nodes or the
     /// labels that it selects have none.
-    pub(crate) fn would_leave_alone(
+    pub fn would_leave_alone(
         &self,
         pod: &Value,
         context: &PodContext,

@@ -3,7 +3,32 @@
 use serde_json::Value;
 
 use super::report::{Kept, Reason, Warning, WarningKind};
-use crate::workload::asks;
+
+/// The codes of the findings about workloads. A policy declares no check with one of them.
+pub const FINDINGS: &[&str] = &[
+    "misspelled_trigger",
+    "trigger_as_label",
+    "trigger_on_workload",
+    "misplaced_trigger",
+    "trigger_not_a_string",
+    "other_trigger_value",
+    "misspelled_gpu",
+    "misplaced_gpu",
+    "gpu_without_limit",
+    "no_gpu_request",
+    "peer_without_trigger",
+    "different_nodes",
+    "workload_without_trigger",
+    "adapters_by_path",
+    "data_over_tcp",
+    "mesh_sidecar",
+    "interface_not_in_pod",
+    "other_gloo_interface",
+    "small_shared_memory",
+    "capability_prefix",
+    "requested_by_hand",
+    "not_checked",
+];
 
 impl Reason {
     /// Codes of the reasons why a pod is left alone.
@@ -203,5 +228,16 @@ impl Warning {
             WarningKind::KeptFabric { .. } => "kept_fabric",
             WarningKind::Policy { code, .. } => code,
         }
+    }
+}
+
+/// Returns whether a value turns something on: any scalar that does not turn it off.
+pub fn asks(value: &Value, wanted: &str) -> bool {
+    const OFF: [&str; 11] = ["", "false", "f", "no", "n", "off", "0", "disable", "disabled", "none", "never"];
+    match value {
+        Value::String(text) => text == wanted || !OFF.contains(&text.trim().to_lowercase().as_str()),
+        Value::Bool(on) => *on,
+        Value::Number(number) => number.as_f64() != Some(0.0),
+        _ => false,
     }
 }

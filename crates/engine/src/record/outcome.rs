@@ -83,7 +83,7 @@ impl Mutated {
     }
 
     /// The number of operations.
-    pub(crate) fn operation_count(&self) -> usize {
+    pub fn operation_count(&self) -> usize {
         self.changes.len()
     }
 

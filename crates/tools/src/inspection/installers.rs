@@ -17,8 +17,8 @@ struct Installer {
 }
 
 fn installers() -> Result<Vec<Installer>, String> {
-    let read =
-        read_value(include_str!("installers.yaml")).map_err(|error| format!("installers.yaml: {error:?}"))?;
+    let read = read_value(include_str!("../../../../facts/installers.yaml"))
+        .map_err(|error| format!("installers.yaml: {error:?}"))?;
     serde_json::from_value(read.root.unwrap_or_default()).map_err(|error| format!("installers.yaml: {error}"))
 }
 

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 
 use serde_json::{Value, json};
 
-use fabric_engine::manifest::{Document, RawDocument, Template, Wanted};
 use fabric_engine::policy_set::PolicySet;
-use fabric_engine::workload::{mesh_of_namespace, objects, runtime};
 use fabric_engine::{Outcome, Reason};
+use fabric_workloads::advice::{mesh_of_namespace, objects, runtime};
+use fabric_workloads::manifest::{Document, RawDocument, Template, Wanted};
 use fabric_yaml::pointer::{at_pointer, field_path};
 
 use super::{Finding, Level, lint};

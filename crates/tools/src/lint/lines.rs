@@ -1,6 +1,6 @@
 //! The lines of the fields of a document.
 
-use fabric_engine::manifest::{Document, RawDocument};
+use fabric_workloads::manifest::{Document, RawDocument};
 use fabric_yaml::pointer::unescape;
 use fabric_yaml::{Content, Node, read_node_with_duplicates};
 

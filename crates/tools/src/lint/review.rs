@@ -5,10 +5,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use serde_json::Value;
 
 use fabric_engine::admission::{Answer, BadReview, Mode, WorkloadReview};
-use fabric_engine::manifest::{Document, RawDocument, Wanted};
 use fabric_engine::policy_set::PolicySet;
 use fabric_policy::PodContext;
 use fabric_policy::work::{Ended, Work};
+use fabric_workloads::manifest::{Document, RawDocument, Wanted};
 use fabric_yaml::json::RequestObject;
 
 use super::{Finding, Level, lint};

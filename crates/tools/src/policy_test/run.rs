@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use fabric_engine::manifest::{self, Found};
 use fabric_engine::policy_set::{PolicySet, mutate_traced};
 use fabric_engine::{CLAIMS, Mutation, NODES, Outcome, Reason, SKIPPED, STAMP, Warning};
 use fabric_policy::PodContext;
 use fabric_policy::claims::ClaimObject;
 use fabric_policy::schema::{self, Shape};
+use fabric_workloads::manifest::{self, Found};
 
 use super::case::{Case, Subject};
 use super::compare::{Difference, differences, missing, shown};

@@ -1,5 +1,5 @@
 {{/*
-The kinds of workloads, those of `crates/engine/src/workload/kinds.yaml` and two whose template the program finds without
+The kinds of workloads, those of `facts/kinds.yaml` and two whose template the program finds without
 it. Each resource is the plural with an `s`.
 */}}
 {{- define "fabric-injector.workloads" -}}

@@ -12,10 +12,10 @@ use serde_json::Value;
 use crate::builtin;
 use crate::policy_sources::{policy_files, policy_texts};
 use crate::stream::RawDocuments;
-use fabric_engine::manifest::Document;
 use fabric_engine::policy_set::PolicySet;
 use fabric_policy::{Definition, OtherKind, PolicyFile, definitions};
 use fabric_tools::policy_test::{Case, CaseFile, KIND, Reference, Subject};
+use fabric_workloads::manifest::Document;
 use fabric_yaml::escape;
 
 /// The name of the folder with the cases of the policies next to it.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use json_patch::{Patch, PatchOperation, ReplaceOperation};
 use serde_json::Value;
 
-use crate::workload::Findings;
-use crate::{Mutation, Outcome};
+use crate::advice::Findings;
+use fabric_engine::{Mutation, Outcome};
 use fabric_policy::PodContext;
 use fabric_policy::claims::Claims;
 use fabric_policy::nodes::Nodes;

@@ -2,12 +2,12 @@
 
 use serde_json::{Map, Value};
 
-use crate::policy_set::PolicySet;
+use fabric_engine::policy_set::PolicySet;
 use fabric_policy::group_of;
 use fabric_yaml::pointer::{at_pointer, field_path, push_token};
 
 use super::kinds::{self, Kind};
-use super::{WORKLOAD_WITHOUT_TRIGGER, gpus, spelling, together, trigger};
+use super::{WORKLOAD_WITHOUT_TRIGGER, gpus, spelling, together};
 
 /// The code of a document that looks like a workload and has no pod template.
 pub const NO_POD_TEMPLATE: &str = "no_pod_template";
@@ -170,7 +170,7 @@ fn look(sought: &Sought<'_>, value: &Value, pointer: &mut String, signs: &mut Si
         let before = pointer.len();
         push_token(pointer, &key);
         let asks = |(trigger, wanted): &&(String, String)| {
-            (*trigger == key || spelling::of_trigger(&key, trigger)) && trigger::asks(child, wanted)
+            (*trigger == key || spelling::of_trigger(&key, trigger)) && fabric_engine::asks(child, wanted)
         };
         signs.decides |= value.is_object() && sought.triggers.iter().any(|(trigger, _)| *trigger == key);
         if value.is_object() && signs.trigger.is_none() && sought.triggers.iter().any(asks) {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::requests;
+use fabric_engine::requests;
 
 use super::kinds;
 use super::signs::containers;

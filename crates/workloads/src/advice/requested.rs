@@ -4,9 +4,9 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
-use crate::analysis::{LISTS, claims_of_pod};
-use crate::policy_set::PolicySet;
-use crate::{Mutation, Outcome, Reason, WarningKind, requests};
+use fabric_engine::policy_set::PolicySet;
+use fabric_engine::{LISTS, claims_of_pod};
+use fabric_engine::{Mutation, Outcome, Reason, WarningKind, requests};
 
 use super::by_hand::{has_fabric, is_adapter, requests_device};
 use super::kinds;

@@ -21,14 +21,13 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use crate::policy_set::PolicySet;
-use crate::{Mutation, Outcome, Reason};
+use fabric_engine::policy_set::PolicySet;
+use fabric_engine::{Mutation, Outcome, Reason};
 use fabric_policy::PodContext;
 use fabric_policy::work::{Ended, Work, goes_on};
 use fabric_yaml::pointer::{at_pointer, field_path, push_token};
 
 pub use kinds::{Kind, known};
-pub(crate) use trigger::asks;
 
 pub use mesh::mesh_of_namespace;
 pub use near_miss::{NearMiss, WORKLOAD_WITHOUT_TRIGGER};

@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use crate::policy_set::{PolicySet, mutate};
-use crate::workload::{self, CheckedPod, Findings, NoPods};
-use crate::{Mutation, Outcome, Reason};
+use crate::advice::{self, CheckedPod, Findings, NoPods};
+use fabric_engine::policy_set::{PolicySet, mutate};
+use fabric_engine::{Mutation, Outcome, Reason};
 use fabric_policy::PodContext;
 use fabric_policy::work::Work;
 use fabric_yaml as yaml;
@@ -174,7 +174,7 @@ fn add_findings(
 ) {
     let objects = objects_without_templates(root, pointer, &injected.templates);
     injected.notes.extend(objects.into_iter().filter_map(|pointer| {
-        let NoPods { code, asks, runtime, message } = workload::note_without_pods(policies, root, &pointer)?;
+        let NoPods { code, asks, runtime, message } = advice::note_without_pods(policies, root, &pointer)?;
         Some(Note { pointer, code, asks, runtime, message })
     }));
     let templates = injected.templates.iter().zip(contexts);
@@ -184,7 +184,7 @@ fn add_findings(
             CheckedPod { pointer, context, mutation }
         })
         .collect();
-    let findings = workload::near_misses(policies, root, &pods);
+    let findings = advice::near_misses(policies, root, &pods);
     for (template, findings) in injected.templates.iter_mut().zip(findings) {
         template.findings = findings;
     }
@@ -200,7 +200,7 @@ fn objects_without_templates(root: &Value, pointer: &str, templates: &[Template]
         let is_within = within.get(after).is_some_and(|template| template.starts_with(&inner));
         !is_within && within.binary_search(&object.as_str()).is_err()
     };
-    let mut objects = workload::objects(root, pointer);
+    let mut objects = advice::objects(root, pointer);
     objects.retain(has_none);
     objects
 }

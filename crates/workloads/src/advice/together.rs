@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
-use crate::policy_set::PolicySet;
-use crate::requests;
+use fabric_engine::policy_set::PolicySet;
+use fabric_engine::requests;
 use fabric_policy::PodContext;
 use fabric_policy::nodes::{expressions, terms};
 use fabric_yaml::pointer::at_pointer;

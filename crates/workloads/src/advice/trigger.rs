@@ -2,11 +2,12 @@
 
 use serde_json::Value;
 
-use crate::policy_set::PolicySet;
+use fabric_engine::policy_set::PolicySet;
 use fabric_policy::Policy;
 use fabric_yaml::pointer::{at_pointer, push_token};
 
 use super::{NearMiss, Pod, spelling};
+use fabric_engine::asks;
 
 /// The annotations that trigger the policies whose other conditions the pod meets.
 pub(super) fn usable_triggers<'p>(policies: &'p PolicySet, pod: &Pod<'_>) -> Vec<(&'p str, &'p str)> {
@@ -165,15 +166,4 @@ pub(super) fn other_value(pod: &Pod<'_>, key: &str, wanted: &str) -> Option<Near
         ),
     };
     Some(NearMiss { code, pointer: pod.pointer_to(&["metadata", "annotations", key]), message })
-}
-
-/// Returns whether a value turns something on: any scalar that does not turn it off.
-pub(crate) fn asks(value: &Value, wanted: &str) -> bool {
-    const OFF: [&str; 11] = ["", "false", "f", "no", "n", "off", "0", "disable", "disabled", "none", "never"];
-    match value {
-        Value::String(text) => text == wanted || !OFF.contains(&text.trim().to_lowercase().as_str()),
-        Value::Bool(on) => *on,
-        Value::Number(number) => number.as_f64() != Some(0.0),
-        _ => false,
-    }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::policy_set::PolicySet;
+use fabric_engine::policy_set::PolicySet;
 use fabric_yaml::pointer::push_token;
 
 use super::{Findings, NearMiss, Pod, object_of, trigger};

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashSet};
 
 use serde_json::{Map, Value};
 
-use crate::requests;
+use fabric_engine::requests;
 use fabric_yaml::quantity::Quantity;
 
 use super::by_hand::{requests_device, shows_adapters};

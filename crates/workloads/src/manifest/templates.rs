@@ -3,8 +3,8 @@
 
 use serde_json::Value;
 
-use crate::admission::creates_pod;
-use crate::workload::Kind;
+use crate::advice::Kind;
+use fabric_engine::admission::creates_pod;
 use fabric_policy::work::{Work, goes_on};
 use fabric_policy::{PodContext, group_of};
 use fabric_yaml::pointer::push_token;

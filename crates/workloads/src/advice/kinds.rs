@@ -160,7 +160,8 @@ pub(super) struct PodsOfObject {
 }
 
 fn read() -> Result<Table, String> {
-    let read = yaml::read_value(include_str!("kinds.yaml")).map_err(|error| format!("{error:?}"))?;
+    let read = yaml::read_value(include_str!("../../../../facts/kinds.yaml"))
+        .map_err(|error| format!("{error:?}"))?;
     serde_json::from_value(read.root.unwrap_or_default()).map_err(|error| error.to_string())
 }
 

@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value};
 
-use crate::DEVICE_CLASS;
-use crate::analysis::LISTS;
-use crate::policy_set::PolicySet;
+use fabric_engine::DEVICE_CLASS;
+use fabric_engine::LISTS;
+use fabric_engine::policy_set::PolicySet;
 use fabric_yaml::pointer::{at_pointer, push_token};
 
 use super::{NearMiss, Pod, spelling};
