@@ -19,7 +19,7 @@ use crate::{
 use fabric_policy::work::Work;
 use fabric_policy::{
     Definition, Override, ParameterType, PodContext, Policy, SourceErrors, check, choice_reads_writes,
-    fold_cache,
+    evaluated_policies,
 };
 use fabric_yaml::json::items;
 use fabric_yaml::pointer::field_path;
@@ -118,7 +118,7 @@ impl PolicySet {
             definitions.iter().map(|(definition, _)| definition.provider.as_str()).collect();
         let several_providers = several_providers && providers.len() > 1;
         let mut set = Self { several_providers, ..Self::default() };
-        let cache = fold_cache();
+        let cache = evaluated_policies();
         let mut errors = Vec::new();
         for (definition, overrides) in definitions {
             if let Some(first) = set.policies.first().map(Policy::definition)

@@ -1,7 +1,7 @@
-//! A policy file, read and compiled, before its parameters have values.
+//! A definition: a policy file that was read and checked, before its parameters have values.
 //!
 //! A [`Definition`] keeps the place of each part of its file. It is made in `file`, checked in `check`, and gets its
-//! values in `compiled`.
+//! values in `policy`.
 
 pub(crate) mod checks;
 mod device_names;

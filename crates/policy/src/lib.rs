@@ -5,7 +5,7 @@
 //! | the keys of a file, and how it is read | [`keys`], `file`, `source` |
 //! | CEL, and strings with `${…}` | [`expression`], [`interpolation`] |
 //! | `match`, and the labels of nodes | [`matcher`] |
-//! | parameters, machine tables, and where a value comes from | [`parameter`], `compiled` |
+//! | parameters, machine tables, and where a value comes from | [`parameter`], `policy` |
 //! | the pieces of a Pod in a rule | [`overlay`] |
 //! | which fields of a Pod exist, and which of them a rule can set | [`schema`] |
 //! | the warnings of `policy check` | [`check`] |
@@ -13,13 +13,22 @@
 //! | the device classes of claims | [`claims`] |
 //! | the limit on the work for a pod or a file, and results that pods share | [`work`], [`cache`] |
 //!
+//! The states of a policy:
+//!
+//! | state | what it is | made when |
+//! |---|---|---|
+//! | [`PolicyFile`] | the text of a file | a file is read |
+//! | [`Definition`] | a file and those that it extends, read and checked; rules are trees as their authors wrote them | policies are loaded |
+//! | [`Policy`] | a definition with the operator's values | policies are loaded |
+//! | [`EvaluatedPolicy`] | its rules and checks with the values for one kind of node; what is left depends on the pod | policies are loaded; for rare nodes, a pod comes |
+//! | [`ResolvedPolicy`] | the same, with where each value comes from | as above |
+//!
 //! This crate contains no knowledge of a provider, changes no pod, and does not depend on the engine. It reads no files.
 #![cfg_attr(test, allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests may measure"))]
 
 pub mod cache;
 pub mod check;
 pub mod claims;
-pub(crate) mod compiled;
 pub mod definition;
 pub mod expression;
 pub(crate) mod file;
@@ -30,13 +39,11 @@ pub mod matcher;
 pub mod nodes;
 pub mod overlay;
 pub mod parameter;
+pub(crate) mod policy;
 pub mod schema;
 pub mod source;
 pub mod work;
 
-pub use compiled::Policy;
-pub use compiled::{Condition, Devices, FoldCache, FoldedPolicy, ResolvedPolicy};
-pub use compiled::{SecondRun, choice_reads_writes, fold_cache};
 pub use definition::{About, Containers, Effect, PolicyCheck, Rule, VALUE};
 pub use definition::{Definition, OnConflict};
 pub use file::{OtherKind, PolicyFile, composed_text, definitions};
@@ -48,5 +55,8 @@ pub use matcher::{PodContext, SelectedLabel};
 pub use overlay::NETWORKS;
 pub use parameter::{NoteKind, Origin, Resolution, Variable, resolve};
 pub use parameter::{Override, OverrideTable, Parameter, ParameterType};
+pub use policy::Policy;
+pub use policy::{Condition, Devices, EvaluatedPolicies, EvaluatedPolicy, ResolvedPolicy};
+pub use policy::{SecondRun, choice_reads_writes, evaluated_policies};
 pub use source::reader::is_policy_name;
 pub use source::{Diagnostic, ERRORS, Severity, SourceError, SourceErrors, SourceFile, WARNINGS};

@@ -4,8 +4,8 @@
 //! |---|---|
 //! | how a tree is read from a policy, or from the value of an expression | `read` |
 //! | which trees fit the tables of a Pod, and the messages for the others | `check` |
-//! | what takes the place of an expression, and what `null` leaves out | [`evaluate`] |
-//! | which fields a tree writes | [`writes`] |
+//! | what takes the place of an expression, and what `null` leaves out | `evaluate` |
+//! | which fields a tree writes | [`writes`](mod@writes) |
 
 mod check;
 mod edit;

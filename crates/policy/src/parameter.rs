@@ -2,7 +2,7 @@
 //!
 //! A value comes from an `Override` of the operator, from the `Layer` of an extension, from nodes, from a row of
 //! `machines` or from the default. `resolution` chooses the source. The values of all parameters together are in
-//! `compiled`.
+//! `policy`.
 
 mod layer;
 pub(crate) mod machines;

@@ -28,7 +28,7 @@ pub struct AddedNames {
     pub(crate) replaces_networks: bool,
 }
 
-/// Collects the names of rules that are folded: what an expression yields there depends on the pod.
+/// Collects the names of rules that are evaluated: what an expression yields there depends on the pod.
 pub(crate) fn added_names(rules: &[Rule], own: &DeviceNames) -> Result<AddedNames, EvaluationError> {
     let mut added = AddedNames::default();
     for rule in rules {

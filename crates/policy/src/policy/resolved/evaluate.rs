@@ -1,14 +1,14 @@
 //! Rules, settings, conditions and messages with their constant parts resolved.
 
-use super::{Condition, FoldedPolicy};
+use super::{Condition, EvaluatedPolicy};
 use crate::definition::{About, Definition, Rule};
 use crate::interpolation::{EvaluationError, Interpolation, Phase, names_in};
 use crate::overlay::{Evaluation, NamedContainer, PodOverlay, Tree};
 use crate::schema::{self, Format, Object, Shape};
 
-impl FoldedPolicy {
+impl EvaluatedPolicy {
     /// Adds the rules that may apply. Returns an error for each rule without a value.
-    pub(super) fn fold_rules(&mut self, definition: &Definition) -> Vec<EvaluationError> {
+    pub(super) fn evaluate_rules(&mut self, definition: &Definition) -> Vec<EvaluationError> {
         let mut errors = Vec::new();
         for rule in &definition.rules {
             match self.active_rule(rule, definition) {
@@ -75,7 +75,7 @@ impl FoldedPolicy {
         if condition.phase(&definition.names) == Phase::Fixed { value.map(Some) } else { Ok(value.ok()) }
     }
 
-    pub(super) fn fold_files(&mut self, definition: &Definition) -> Result<(), EvaluationError> {
+    pub(super) fn evaluate_files(&mut self, definition: &Definition) -> Result<(), EvaluationError> {
         for file in &definition.files {
             let mut file = file.clone();
             if self.may_hold(&mut file.when, definition)? {
@@ -99,7 +99,7 @@ impl FoldedPolicy {
         Ok(known != Some(false))
     }
 
-    pub(super) fn fold_condition(&mut self, definition: &Definition) -> Result<(), EvaluationError> {
+    pub(super) fn evaluate_condition(&mut self, definition: &Definition) -> Result<(), EvaluationError> {
         let Some(when) = &definition.matcher.when else { return Ok(()) };
         self.parameters_of_condition = definition.parameters_of(names_in(when).collect());
         self.condition = if let Some(holds) = self.known(when, definition)? {
@@ -112,7 +112,7 @@ impl FoldedPolicy {
     }
 
     /// Adds the checks whose conditions are not false for these parameters.
-    pub(super) fn fold_checks(&mut self, definition: &Definition) -> Result<(), EvaluationError> {
+    pub(super) fn evaluate_checks(&mut self, definition: &Definition) -> Result<(), EvaluationError> {
         for check in &definition.checks {
             let mut check = check.clone();
             // That of a variable depends on its value.

@@ -1,7 +1,7 @@
 //! A policy whose parameters have the values for one kind of node, with everything evaluated that does not depend on
 //! the pod.
 
-mod fold;
+mod evaluate;
 
 use std::collections::BTreeSet;
 use std::ops::Deref;
@@ -22,13 +22,13 @@ use crate::work::Work;
 /// The steps to find out whether a value depends on the pod, and to copy it.
 const STEPS_TO_FOLD: usize = 2_500;
 
-/// The bytes that a folded value of a rule, or a variable, takes in memory. The built-in policies take up to 1,300.
+/// The bytes that a evaluated value of a rule, or a variable, takes in memory. The built-in policies take up to 1,300.
 const BYTES_OF_VALUE: usize = 1_500;
 
 /// A policy for pods that select the same nodes.
 #[derive(Debug)]
 pub struct ResolvedPolicy {
-    folded: Arc<FoldedPolicy>,
+    evaluated: Arc<EvaluatedPolicy>,
     /// The source of the value of each parameter.
     pub origins: Vec<Origin>,
     /// Remarks about the sources of the parameter values.
@@ -39,28 +39,28 @@ pub struct ResolvedPolicy {
 }
 
 impl ResolvedPolicy {
-    pub(super) fn new(folded: Arc<FoldedPolicy>, parameters: ParameterValues) -> Self {
+    pub(super) fn new(evaluated: Arc<EvaluatedPolicy>, parameters: ParameterValues) -> Self {
         let ParameterValues { origins, notes, others, .. } = parameters;
-        Self { folded, origins, notes, others }
+        Self { evaluated, origins, notes, others }
     }
 
     /// Returns whether both have the same rules.
     pub fn is_as(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.folded, &other.folded)
+        Arc::ptr_eq(&self.evaluated, &other.evaluated)
     }
 }
 
 impl Deref for ResolvedPolicy {
-    type Target = FoldedPolicy;
+    type Target = EvaluatedPolicy;
 
-    fn deref(&self) -> &FoldedPolicy {
-        &self.folded
+    fn deref(&self) -> &EvaluatedPolicy {
+        &self.evaluated
     }
 }
 
 /// A policy for the same values of its parameters.
 #[derive(Debug)]
-pub struct FoldedPolicy {
+pub struct EvaluatedPolicy {
     /// The values of the parameters, in the order of the policy.
     pub values: Vec<Value>,
     /// The bytes that it takes in memory, about.
@@ -110,14 +110,14 @@ pub enum Condition {
     OfPod(Interpolation),
 }
 
-impl FoldedPolicy {
+impl EvaluatedPolicy {
     pub(crate) fn new(
         definition: &Definition,
         values: &[Value],
         selection: &Selection,
         work: &Work,
     ) -> Result<Self, Vec<EvaluationError>> {
-        let mut policy = Self::folded(definition, values, selection, work)?;
+        let mut policy = Self::evaluated(definition, values, selection, work)?;
         policy.drop_unread_variables();
         let mut read = PartsRead::default();
         policy.texts(&mut |text| read.add(text));
@@ -132,7 +132,7 @@ impl FoldedPolicy {
         selection: &Selection,
         work: &Work,
     ) -> Result<Self, Vec<EvaluationError>> {
-        let mut policy = Self::folded(definition, values, selection, work)?;
+        let mut policy = Self::evaluated(definition, values, selection, work)?;
         definition.texts(&mut |text| policy.reads.extend(names_in(text)));
         policy.rules.clone_from(&definition.rules);
         policy.checks.clone_from(&definition.checks);
@@ -144,7 +144,7 @@ impl FoldedPolicy {
         Ok(policy)
     }
 
-    fn folded(
+    fn evaluated(
         definition: &Definition,
         values: &[Value],
         selection: &Selection,
@@ -179,16 +179,16 @@ impl FoldedPolicy {
         let one = |error| vec![error];
         policy.bind_templates(definition, values).map_err(one)?;
         policy.bind_variables(definition, values);
-        let mut errors = policy.fold_rules(definition);
-        errors.extend(policy.fold_files(definition).err());
+        let mut errors = policy.evaluate_rules(definition);
+        errors.extend(policy.evaluate_files(definition).err());
         if !errors.is_empty() {
             return Err(errors);
         }
         policy.devices = policy.devices(definition).map_err(one)?;
         let variables: Vec<_> = policy.variables().collect();
         policy.second_runs = SecondRuns::find(&policy.rules, &variables, &policy.files, &policy.devices);
-        policy.fold_checks(definition).map_err(one)?;
-        policy.fold_condition(definition).map_err(one)?;
+        policy.evaluate_checks(definition).map_err(one)?;
+        policy.evaluate_condition(definition).map_err(one)?;
         // Each pod counts its own work.
         policy.bindings.count_by(None);
         Ok(policy)

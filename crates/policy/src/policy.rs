@@ -14,7 +14,7 @@ mod second_run;
 pub use devices::Devices;
 pub(crate) use known_nodes::KnownNodes;
 pub(crate) use parameter_values::ParameterValues;
-pub use resolved::{Condition, FoldedPolicy, ResolvedPolicy};
+pub use resolved::{Condition, EvaluatedPolicy, ResolvedPolicy};
 pub use second_run::{SecondRun, choice_reads_writes};
 
 use std::collections::{BTreeMap, HashMap};
@@ -47,25 +47,25 @@ pub struct Policy {
     /// For one value of one label.
     by_node: HashMap<Selection, Arc<ResolvedPolicy>>,
     /// Those of `by_node`, by what they depend on.
-    known: HashMap<FoldKey, Arc<FoldedPolicy>>,
-    others: Arc<FoldCache>,
+    known: HashMap<ValuesKey, Arc<EvaluatedPolicy>>,
+    others: Arc<EvaluatedPolicies>,
 }
 
 /// Policies for combinations of labels and values that users choose, and for values in no table that an expression
 /// reads; with the name of the policy, and whether they have everything that its file has.
-pub type FoldCache = Cache<(String, FoldKey, bool), Arc<FoldedPolicy>>;
+pub type EvaluatedPolicies = Cache<(String, ValuesKey, bool), Arc<EvaluatedPolicy>>;
 
-/// The most bytes of a [`FoldCache`]. The policies that are in use together share one.
+/// The most bytes of a [`EvaluatedPolicies`]. The policies that are in use together share one.
 const MOST_OTHERS: usize = 32 << 20;
 
 /// Returns an empty cache for the policies that are in use together.
-pub fn fold_cache() -> Arc<FoldCache> {
+pub fn evaluated_policies() -> Arc<EvaluatedPolicies> {
     Arc::new(Cache::new(MOST_OTHERS))
 }
 
-/// The values on which a folded policy depends: those of its parameters, and what its expressions read of the nodes.
+/// The values on which a evaluated policy depends: those of its parameters, and what its expressions read of the nodes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct FoldKey {
+pub struct ValuesKey {
     values: Vec<Value>,
     read: Value,
 }
@@ -93,25 +93,25 @@ impl Policy {
             errors.iter().map(located).collect::<Vec<_>>()
         };
         let mut errors = Vec::new();
-        // Nodes share a folded policy if the values of parameters and variables are the same for them.
-        let mut shared: HashMap<(Vec<Value>, Value), Arc<FoldedPolicy>> = HashMap::new();
-        let mut known: HashMap<FoldKey, Arc<FoldedPolicy>> = HashMap::new();
+        // Nodes share a evaluated policy if the values of parameters and variables are the same for them.
+        let mut shared: HashMap<(Vec<Value>, Value), Arc<EvaluatedPolicy>> = HashMap::new();
+        let mut known: HashMap<ValuesKey, Arc<EvaluatedPolicy>> = HashMap::new();
         let mut resolve = |selection: &Selection| {
             let values = ParameterValues::resolve(&definition, &overrides, selection);
             loading.goes_on(values.values.iter().map(bytes_of).sum::<usize>() * STEPS_TO_COPY);
-            let key = FoldKey::new(&nodes, values.values.clone(), selection);
+            let key = ValuesKey::new(&nodes, values.values.clone(), selection);
             let computed = match &key.read {
                 Value::Null => None,
                 _ => computed_of_node(&definition, &values.values, selection, loading)?,
             };
             let of_values = (key.values.clone(), computed.map_or_else(|| key.read.clone(), Value::Array));
-            let folded = match shared.get(&of_values) {
-                Some(folded) => Arc::clone(folded),
-                None => Arc::new(FoldedPolicy::new(&definition, &key.values, selection, loading)?),
+            let evaluated = match shared.get(&of_values) {
+                Some(evaluated) => Arc::clone(evaluated),
+                None => Arc::new(EvaluatedPolicy::new(&definition, &key.values, selection, loading)?),
             };
-            shared.insert(of_values, Arc::clone(&folded));
-            known.insert(key, Arc::clone(&folded));
-            Ok(Arc::new(ResolvedPolicy::new(folded, values)))
+            shared.insert(of_values, Arc::clone(&evaluated));
+            known.insert(key, Arc::clone(&evaluated));
+            Ok(Arc::new(ResolvedPolicy::new(evaluated, values)))
         };
         let general = Selection::default();
         let general = resolve(&general).map_err(|found| errors.extend(failed(&general, found))).ok();
@@ -135,12 +135,21 @@ impl Policy {
             return Err(SourceErrors::first_at_each_place(errors));
         };
         let stamp = stamp(&definition, &overrides);
-        Ok(Self { definition, overrides, stamp, nodes, general, by_node, known, others: fold_cache() })
+        Ok(Self {
+            definition,
+            overrides,
+            stamp,
+            nodes,
+            general,
+            by_node,
+            known,
+            others: evaluated_policies(),
+        })
     }
 
     /// Shares the cache with the policies that are in use together.
     #[must_use]
-    pub fn with_cache(self, others: &Arc<FoldCache>) -> Self {
+    pub fn with_cache(self, others: &Arc<EvaluatedPolicies>) -> Self {
         Self { others: Arc::clone(others), ..self }
     }
 
@@ -224,8 +233,8 @@ impl Policy {
             return Err(EvaluationError::about(|_| {}, "there is no work left"));
         }
         let values = ParameterValues::resolve(&self.definition, &self.overrides, &key);
-        let folded = self.folded(values.values.clone(), &key, context, whole)?;
-        Ok(Arc::new(ResolvedPolicy::new(folded, values)))
+        let evaluated = self.evaluated(values.values.clone(), &key, context, whole)?;
+        Ok(Arc::new(ResolvedPolicy::new(evaluated, values)))
     }
 
     /// The policy for the node selection of a pod, with other values of its parameters.
@@ -236,44 +245,44 @@ impl Policy {
         context: &PodContext,
         whole: bool,
     ) -> Result<Arc<ResolvedPolicy>, EvaluationError> {
-        let folded = self.folded(values.to_vec(), &self.nodes.key(selection), context, whole)?;
-        Ok(Arc::new(ResolvedPolicy::new(folded, ParameterValues::default())))
+        let evaluated = self.evaluated(values.to_vec(), &self.nodes.key(selection), context, whole)?;
+        Ok(Arc::new(ResolvedPolicy::new(evaluated, ParameterValues::default())))
     }
 
-    /// A folded policy, which is kept for other pods with the same values.
-    fn folded(
+    /// A evaluated policy, which is kept for other pods with the same values.
+    fn evaluated(
         &self,
         values: Vec<Value>,
         selection: &Selection,
         context: &PodContext,
         whole: bool,
-    ) -> Result<Arc<FoldedPolicy>, EvaluationError> {
+    ) -> Result<Arc<EvaluatedPolicy>, EvaluationError> {
         let work = context.work.clone().unwrap_or_else(|| Work::of_input(0));
-        let key = FoldKey::new(&self.nodes, values, selection);
-        if !whole && let Some(folded) = self.known.get(&key) {
-            return Ok(Arc::clone(folded));
+        let key = ValuesKey::new(&self.nodes, values, selection);
+        if !whole && let Some(evaluated) = self.known.get(&key) {
+            return Ok(Arc::clone(evaluated));
         }
-        let fold = if whole { FoldedPolicy::whole } else { FoldedPolicy::new };
+        let evaluate = if whole { EvaluatedPolicy::whole } else { EvaluatedPolicy::new };
         self.others.get_or_find(
             (self.name().to_owned(), key.clone(), whole),
             context.namespace.as_deref().unwrap_or_default(),
             context.work.as_ref(),
             || {
-                let folded = fold(&self.definition, &key.values, selection, &work).map_err(first)?;
-                let bytes = folded.bytes + key.bytes();
-                Ok((Arc::new(folded), bytes))
+                let evaluated = evaluate(&self.definition, &key.values, selection, &work).map_err(first)?;
+                let bytes = evaluated.bytes + key.bytes();
+                Ok((Arc::new(evaluated), bytes))
             },
         )
     }
 }
 
-impl FoldKey {
+impl ValuesKey {
     fn new(nodes: &KnownNodes, values: Vec<Value>, selection: &Selection) -> Self {
         let read = if nodes.expressions_read(selection) { nodes.read_of(selection) } else { Value::Null };
         Self { values, read }
     }
 
-    /// The bytes that it takes in memory. The folded policy has the same values and labels once more.
+    /// The bytes that it takes in memory. The evaluated policy has the same values and labels once more.
     fn bytes(&self) -> usize {
         2 * (self.values.iter().map(bytes_of).sum::<usize>() + bytes_of(&self.read))
     }
