@@ -189,3 +189,21 @@ fn one_of_many_rules_for_a_value_has_it() {
     let set: Vec<&Value> = env.as_array().into_iter().flatten().filter(|one| one["name"] == "X").collect();
     assert_eq!(set, [&json!({"name": "X", "value": "ours-8"})], "{env}");
 }
+
+#[test]
+fn null_leaves_out_the_variable_of_the_base() {
+    let base = format!("{POLICY}    - {{name: base, env: {{X: base, Z: base}}}}\n");
+    let rule = |value: &str| format!("  rules:\n    - name: ours\n      env:\n        X: {value}\n");
+    for value in ["null", "\"${null}\""] {
+        let run = injected(&base, &rule(value), POD).exits(0);
+        let env = run.values()[0]["spec"]["containers"][0]["env"].to_string();
+        assert!(env.contains("\"Z\"") && !env.contains("\"X\""), "{value}: {env}");
+    }
+    injected(&base, &rule(""), POD)
+        .exits(2)
+        .writes_nothing()
+        .says(&["`X` has no value", "leaves out that of the base"]);
+    // Without a base, there is nothing to leave out.
+    let alone = format!("{POLICY}    - {{name: base, env: {{X: null}}}}\n");
+    injected(&alone, &rule("a"), POD).exits(2).writes_nothing().says(&["`X` has no value"]);
+}

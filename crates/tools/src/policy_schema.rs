@@ -13,6 +13,7 @@ use serde_json::{Map, Value};
 
 use crate::policy_test::keys::CASE_FILE;
 use fabric_policy::keys::{ENTRIES_EDIT, LIST_EDIT, NETWORKS_EDIT, POLICY, SPEC};
+use keys::File;
 
 /// The schema of a policy file.
 pub fn policy() -> Value {
@@ -20,16 +21,16 @@ pub fn policy() -> Value {
     for (name, map) in
         [("ListEdit", &LIST_EDIT), ("NetworksEdit", &NETWORKS_EDIT), ("EntriesEdit", &ENTRIES_EDIT)]
     {
-        definitions.insert(name.to_owned(), keys::map(map, true));
+        definitions.insert(name.to_owned(), keys::map(map, File::Whole));
     }
-    definitions.insert("spec".to_owned(), keys::map(&SPEC, true));
-    definitions.insert("extension".to_owned(), keys::map(&SPEC, false));
-    document("FabricPolicy", keys::map(&POLICY, true), definitions)
+    definitions.insert("spec".to_owned(), keys::map(&SPEC, File::Whole));
+    definitions.insert("extension".to_owned(), keys::map(&SPEC, File::Extension));
+    document("FabricPolicy", keys::map(&POLICY, File::Whole), definitions)
 }
 
 /// The schema of a file of cases.
 pub fn cases() -> Value {
-    document("PolicyTest", keys::map(&CASE_FILE, true), pod::parts())
+    document("PolicyTest", keys::map(&CASE_FILE, File::Whole), pod::parts())
 }
 
 fn document(title: &str, mut file: Value, definitions: Map<String, Value>) -> Value {

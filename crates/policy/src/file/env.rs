@@ -5,8 +5,9 @@ use crate::source::{Checked, Diagnostic, MISPLACED_EDIT, MISSING_KEY, Problems, 
 use fabric_yaml::scalar::Scalar;
 use fabric_yaml::{Content, Entry, Node};
 
-/// The overlay of a container with the variables that have no problem; `None` if there are none.
-pub(super) fn overlay(node: &Node, problems: &mut Problems) -> Checked<Option<Node>> {
+/// The overlay of a container with the variables that have no problem; `None` if there are none. In an extension, `null`
+/// leaves out the variable of the base.
+pub(super) fn overlay(node: &Node, is_extension: bool, problems: &mut Problems) -> Checked<Option<Node>> {
     let entries = match &node.content {
         Content::List(_) => {
             let message = "`env` of a rule is a map from names to values";
@@ -24,7 +25,8 @@ pub(super) fn overlay(node: &Node, problems: &mut Problems) -> Checked<Option<No
         let hint = "write `NAME: value`, or leave the key out";
         return Err(Diagnostic::new(node.span, "`env` is empty").code(MISSING_KEY).hint(hint).into());
     }
-    let list: Vec<Node> = entries.iter().filter_map(|entry| problems.take(variable(entry))).collect();
+    let list: Vec<Node> =
+        entries.iter().filter_map(|entry| problems.take(variable(entry, is_extension))).collect();
     if list.is_empty() {
         return Ok(None);
     }
@@ -40,7 +42,7 @@ pub(super) fn refuse_list(container: &Node) -> Result<(), Diagnostic> {
     ))
 }
 
-fn variable(entry: &Entry<Node>) -> Result<Node, Diagnostic> {
+fn variable(entry: &Entry<Node>, is_extension: bool) -> Result<Node, Diagnostic> {
     if entry.key.starts_with('$') && !entry.key.starts_with("${") {
         return Err(Diagnostic::new(entry.span, format!("`{}` is not the name of a variable", entry.key))
             .code(MISPLACED_EDIT)
@@ -67,6 +69,12 @@ fn variable(entry: &Entry<Node>) -> Result<Node, Diagnostic> {
             fields
         }
         Content::Map(_) | Content::List(_) => vec![name, ("value", entry.value.clone())],
+        // An empty value is most likely forgotten.
+        Content::Scalar { value: Scalar::Null, .. }
+            if is_extension && entry.value.span.length == "null".len() =>
+        {
+            vec![name, ("value", Node::text_at(entry.value.span, "${null}"))]
+        }
         Content::Scalar { value, .. } => vec![name, ("value", text(entry, value)?)],
     };
     Ok(Node::map(entry.span, fields))
@@ -87,7 +95,7 @@ fn text(entry: &Entry<Node>, value: &Scalar) -> Result<Node, Diagnostic> {
     match value {
         Scalar::Null => Err(Diagnostic::new(node.span, format!("`{key}` has no value"))
             .code(WRONG_TYPE)
-            .hint("write a string or a whole number, or leave the variable out")),
+            .hint("write a string or a whole number, or leave the variable out; in an extension, `null` leaves out that of the base")),
         Scalar::String(text) if text.is_empty() => Err(Diagnostic::new(
             node.span,
             format!("the value of `{key}` is empty, which leaves the variable out"),

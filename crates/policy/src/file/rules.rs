@@ -18,7 +18,7 @@ pub(super) fn read(node: &Node, names: &Names, rules: &mut Vec<Rule>, files: &Fi
     let mut problems = Problems::default();
     let items = problems.take(reader::items(node, "`rules`")).unwrap_or_default();
     for item in items {
-        let Some(rule) = problems.take(rule(item, names)) else { continue };
+        let Some(rule) = problems.take(rule(item, names, files)) else { continue };
         if rules.iter().any(|known| known.name == rule.name) {
             let message = format!("two rules are called `{}`", rule.name);
             problems.add(Diagnostic::new(item.span, message).code(DUPLICATE_NAME));
@@ -40,7 +40,7 @@ pub(super) fn read(node: &Node, names: &Names, rules: &mut Vec<Rule>, files: &Fi
     problems
 }
 
-fn rule(node: &Node, names: &Names) -> Checked<Rule> {
+fn rule(node: &Node, names: &Names, files: &Files) -> Checked<Rule> {
     let mut fields = Fields::read(node, &keys::RULE)?;
     let name = fields.required("name", |node| reader::dns_label(node, "the name of a rule"));
     let when = fields.optional("when", |node| Interpolation::condition(node, "when", names, Phase::Pod));
@@ -50,7 +50,7 @@ fn rule(node: &Node, names: &Names) -> Checked<Rule> {
         fields.optional("onConflict", |node| reader::one_of(node, "onConflict", &OnConflict::WORDS));
     let env = fields.optional("env", |node| {
         let mut problems = Problems::default();
-        let overlay = env::overlay(node, &mut problems)?;
+        let overlay = env::overlay(node, files.extension_at(node.span).is_some(), &mut problems)?;
         let variables = overlay.and_then(|overlay| problems.take(overlay::container(&overlay, names)));
         problems.result(variables.unwrap_or_default())
     });

@@ -9,13 +9,21 @@ use fabric_policy::parameter::OLD_KEYS;
 
 use super::strings::{CONDITION, QUANTITY, matching, text};
 
-/// The schema of a map. A map that is not `whole` is part of a file that extends others, which can have its other keys.
-pub(super) fn map(map: &'static keys::Map, whole: bool) -> Value {
-    let whole = whole || !map.is_extended;
+/// The file of which a map is a part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum File {
+    Whole,
+    /// It extends others, which can have the other keys of some maps.
+    Extension,
+}
+
+/// The schema of a map.
+pub(super) fn map(map: &'static keys::Map, file: File) -> Value {
+    let whole = file == File::Whole || !map.is_extended;
     let mut properties = Map::new();
     for key in map.keys {
         let mut schema = json!({"description": key.description});
-        merge(&mut schema, value(&key.kind, whole));
+        merge(&mut schema, value(&key.kind, file, whole));
         properties.insert(key.name.to_owned(), schema);
     }
     let mut schema = json!({"type": "object", "properties": properties, "additionalProperties": false});
@@ -39,14 +47,14 @@ pub(super) fn merge(schema: &mut Value, other: Value) {
     }
 }
 
-fn value(kind: &'static Kind, whole: bool) -> Value {
+fn value(kind: &'static Kind, file: File, whole: bool) -> Value {
     match kind {
         Kind::Any => json!({"not": {"type": "null"}}),
         Kind::Object => json!({"type": "object"}),
         Kind::Constant(text) => json!({"const": text}),
         Kind::Text(format) => text(*format),
         Kind::Like(pattern, form) => matching(&json!("string"), pattern, form),
-        Kind::Except(kind, texts) => except(value(kind, whole), texts),
+        Kind::Except(kind, texts) => except(value(kind, file, whole), texts),
         Kind::Word(words) => json!({"type": "string", "enum": words}),
         Kind::Identifier(taken) => {
             let taken: Vec<&str> =
@@ -60,24 +68,24 @@ fn value(kind: &'static Kind, whole: bool) -> Value {
         Kind::Count(least) => json!({"type": "integer", "minimum": least}),
         Kind::Amount => json!({"type": ["number", "string"]}),
         Kind::List(items, least) => {
-            json!({"type": "array", "items": value(items, whole), "minItems": if whole { *least } else { 0 }})
+            json!({"type": "array", "items": value(items, file, whole), "minItems": if whole { *least } else { 0 }})
         }
         Kind::Map(names, values, least) => json!({
-            "type": "object", "propertyNames": value(names, whole), "additionalProperties": value(values, whole),
+            "type": "object", "propertyNames": value(names, file, whole), "additionalProperties": value(values, file, whole),
             "minProperties": least,
         }),
         Kind::Either(kinds) => {
-            json!({"anyOf": kinds.iter().map(|kind| value(kind, whole)).collect::<Value>()})
+            json!({"anyOf": kinds.iter().map(|kind| value(kind, file, whole)).collect::<Value>()})
         }
-        Kind::Fields(fields) => map(fields, whole),
+        Kind::Fields(fields) => map(fields, file),
         Kind::Spec => json!({
             "if": {"anyOf": [has(["extends"]), {"not": {"anyOf": [has(["provider"]), has(["description"])]}}]},
             "then": {"$ref": "#/$defs/extension"},
             "else": {"$ref": "#/$defs/spec"},
         }),
-        Kind::Parameter if whole => parameter(true),
+        Kind::Parameter if whole => parameter(File::Whole),
         Kind::Parameter => {
-            json!({"if": {"type": "object"}, "then": parameter(false), "else": {"not": {"type": "null"}}})
+            json!({"if": {"type": "object"}, "then": parameter(File::Extension), "else": {"not": {"type": "null"}}})
         }
         Kind::Variable => {
             json!({"if": {"type": "object"}, "then": {"not": has(OLD_KEYS)}})
@@ -85,7 +93,7 @@ fn value(kind: &'static Kind, whole: bool) -> Value {
         Kind::Env => json!({
             "type": "object", "propertyNames": {"$ref": "#/$defs/EnvVar/properties/name"}, "minProperties": 1,
             "additionalProperties": {"anyOf": [
-                {"type": "string", "minLength": 1}, {"type": "integer"}, {"$ref": "#/$defs/ListEdit"},
+                {"type": "string", "minLength": 1}, {"type": if file == File::Whole { json!("integer") } else { json!(["integer", "null"]) }}, {"$ref": "#/$defs/ListEdit"},
                 {
                     "type": "object", "required": ["valueFrom"], "additionalProperties": false,
                     "properties": {"valueFrom": {"$ref": "#/$defs/EnvVar/properties/valueFrom"}},
@@ -114,8 +122,8 @@ fn except(mut schema: Value, texts: &[&str]) -> Value {
     schema
 }
 
-fn parameter(whole: bool) -> Value {
-    let mut schema = map(&PARAMETER, whole);
+fn parameter(file: File) -> Value {
+    let mut schema = map(&PARAMETER, file);
     schema["allOf"] = ParameterType::WORDS.map(|(name, kind)| of_type(name, kind)).to_vec().into();
     schema
 }
