@@ -247,6 +247,12 @@ impl Tree {
         }
     }
 
+    pub(crate) fn has_expressions(&self) -> bool {
+        let mut found = false;
+        self.texts(&mut |_| found = true);
+        found
+    }
+
     /// Calls `visit` with every text that has expressions.
     pub fn texts(&self, visit: &mut dyn FnMut(&Interpolation)) {
         match &self.content {

@@ -1,18 +1,16 @@
 //! Whether a tree fits the tables of a Pod: a tree that its author wrote, or the value of an expression.
 
+mod edits;
 mod values;
 
 use crate::interpolation::Interpolation;
 use crate::schema::{self, Field, ListMerge, Object, Shape, resource_amount, resource_pair};
-use crate::source::{Checked, Diagnostic, MISPLACED_EDIT, Problems};
+use crate::source::{Checked, Diagnostic, MISPLACED_EDIT, Problems, WRONG_TYPE};
 
-use super::edit;
-use super::read::written_items;
 use super::scalars::is_structure;
 use super::{Content, Entry, Tree, is_zero};
 pub(super) use values::value;
-pub(super) use values::{AS_LIST, AS_MAP, expected, list, missing, text};
-use values::{elements, fields, keyed_values, mismatch, once};
+use values::{elements, fields, keyed_values, list, mismatch, missing, once};
 
 /// Checks the fields of an object that is merged field by field.
 pub(super) fn object(tree: &Tree, object: &'static Object) -> Checked<()> {
@@ -47,7 +45,7 @@ pub(super) fn written_field(tree: &Tree, field: &'static Field, object: &'static
         ("Container", "volumeMounts", Shape::List { items, .. }) => mounts(tree, items),
         ("Container", "resources", Shape::Object(resources)) => self::resources(tree, resources),
         ("ObjectMeta", "annotations", Shape::Map { keys, values }) => {
-            keyed_values(tree, *keys, |entry| edit::annotation(entry, values))
+            keyed_values(tree, *keys, |entry| edits::annotation(entry, values))
         }
         (_, _, Shape::Object(within)) => self::object(tree, within),
         (_, _, Shape::Map { keys, values }) => keyed_values(tree, *keys, |entry| value(&entry.value, values)),
@@ -127,7 +125,7 @@ fn variable(entry: &Tree, items: &'static Shape) -> Checked<()> {
     problems.result(())?;
     let Some(shape) = object.field("name").map(|field| field.shape) else { return Ok(()) };
     value(name, &shape)?;
-    edit::of_variable(edit)
+    edits::of_variable(edit)
 }
 
 /// Limits, requests and claims.
@@ -156,4 +154,18 @@ pub(super) fn check_amount(resources: &Tree, list: &str, entry: &Entry) -> Resul
         Some(request) if !is_zero(request) => resource_pair(name, amount, request),
         _ => Ok(()),
     }
+}
+
+/// The items of a list of containers or volumes.
+fn written_items(tree: &Tree) -> Checked<&[Tree]> {
+    if matches!(tree.content, Content::Text(Interpolation::Expression(_))) {
+        return Err(Diagnostic::new(
+            tree.span,
+            "an expression cannot yield the containers or volumes of a pod",
+        )
+        .code(WRONG_TYPE)
+        .hint("write the entries out, with expressions in their fields")
+        .into());
+    }
+    list(tree)
 }

@@ -62,14 +62,12 @@ impl<'a, 'p, 'v> Evaluation<'a, 'p, 'v> {
         for entry in tree.entries() {
             let name = entry.name().unwrap_or_default();
             let Some(field) = object.field(name) else { continue };
-            let value = match fields.last() {
-                // Limits and requests are most often the same.
-                Some(Entry { value, .. })
-                    if name == "requests" && tree.get("limits") == Some(&entry.value) =>
-                {
-                    Some(Tree::clone(value))
-                }
-                _ => self.within(name, |this| this.field(&entry.value, field, object))?,
+            // Limits and requests are most often the same.
+            let is_limits = name == "requests" && tree.get("limits") == Some(&entry.value);
+            let limits = fields.iter().find(|known: &&Entry| is_limits && known.name() == Some("limits"));
+            let value = match limits {
+                Some(limits) => Some(limits.value.clone()),
+                None => self.within(name, |this| this.field(&entry.value, field, object))?,
             };
             fields.extend(value.map(|value| entry.with(value)));
         }
@@ -213,11 +211,11 @@ impl<'a, 'p, 'v> Evaluation<'a, 'p, 'v> {
         match (items, &tree.content) {
             (Shape::Object(object) | Shape::Atomic(object), Content::Map(_)) => {
                 let element = self.whole(tree, object, true)?;
-                // A variable without a value is left out, unless its author wrote it so.
-                let yields_empty = |variable: &Tree| {
+                let is_empty = |variable: &Tree| {
                     **object == *schema::variable() && variable.literal("value") == Some("")
                 };
-                Ok(element.filter(|element| !yields_empty(element) || tree.literal("value") == Some("")))
+                // A variable without a value is left out, unless its author wrote it so.
+                Ok(element.filter(|element| !is_empty(element) || !tree.has_expressions()))
             }
             (Shape::Opaque, Content::Map(fields)) => {
                 let element = self.value(tree, items)?;
@@ -532,4 +530,55 @@ fn wrong_value(
     let mut error = EvaluationError::about(texts, message);
     error.fault.hint = Some("correct the value".to_owned());
     error
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn container(tree: &str) -> Value {
+        let names = Names::built_in();
+        let node = fabric_yaml::read_unique(tree).unwrap().0.unwrap();
+        let tree = super::super::container(&node, &names).unwrap_or_else(|_| panic!("{tree}"));
+        let mut bindings = Bindings::default();
+        bindings.set("gpus", &json!(2));
+        let evaluated = Evaluation::new(&bindings, false).object(&tree, schema::container());
+        evaluated.unwrap_or_else(|error| panic!("{error:?}")).and_then(Tree::into_value).unwrap_or_default()
+    }
+
+    #[test]
+    fn equal_limits_and_requests_are_evaluated_once_wherever_they_are() {
+        for fields in [
+            "limits: {a/b: '${gpus}'}, claims: [{name: c}], requests: {a/b: '${gpus}'}",
+            "requests: {a/b: '${gpus}'}, claims: [{name: c}], limits: {a/b: '${gpus}'}",
+        ] {
+            let evaluated = container(&format!("resources: {{{fields}}}"));
+            let amounts = json!({"a/b": "2"});
+            let resources = json!({"limits": amounts, "requests": amounts, "claims": [{"name": "c"}]});
+            assert_eq!(evaluated["resources"], resources, "{fields}");
+        }
+    }
+
+    #[test]
+    fn one_device_of_an_amount_goes_to_each_resource_of_a_list() {
+        let evaluated = container("resources: {limits: {\"${['a/b', null, 'a/c', 'a/d']}\": '${gpus + 1}'}}");
+        assert_eq!(evaluated["resources"]["limits"], json!({"a/b": "1", "a/c": "1", "a/d": "0"}));
+    }
+
+    #[test]
+    fn an_operators_value_is_not_read_for_expressions() {
+        let mut bindings = Bindings::default();
+        bindings.set("gpus", &json!("${gpus}"));
+        let text = Interpolation::compile(
+            &fabric_yaml::Text::on_line("${gpus}", Span::default()),
+            &Names::built_in(),
+            None,
+        );
+        let tree = Tree::text(Span::default(), text.unwrap());
+        let mut evaluation = Evaluation::new(&bindings, false);
+        let once = evaluation.value(&tree, &Shape::Opaque).unwrap().unwrap();
+        assert_eq!(evaluation.value(&once, &Shape::Opaque).unwrap().unwrap().as_str(), Some("${gpus}"));
+    }
 }

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::interpolation::{Interpolation, Names, Phase};
 use crate::schema;
-use crate::source::{Checked, Diagnostic, FIELD_NOT_SETTABLE, Problems, TOO_EARLY, WRONG_TYPE, all, reader};
+use crate::source::{Checked, Diagnostic, FIELD_NOT_SETTABLE, Problems, TOO_EARLY, all, reader};
 use fabric_yaml::scalar::Scalar;
 use fabric_yaml::{Content as Yaml, Node, Span, Text};
 
@@ -202,18 +202,4 @@ impl Tree {
             Content::List(_) => "a list".to_owned(),
         }
     }
-}
-
-/// The items of a list of containers or volumes.
-pub(super) fn written_items(tree: &Tree) -> Checked<&[Tree]> {
-    if matches!(tree.content, Content::Text(Interpolation::Expression(_))) {
-        return Err(Diagnostic::new(
-            tree.span,
-            "an expression cannot yield the containers or volumes of a pod",
-        )
-        .code(WRONG_TYPE)
-        .hint("write the entries out, with expressions in their fields")
-        .into());
-    }
-    check::list(tree)
 }

@@ -114,7 +114,7 @@ fn complete(
 }
 
 /// The known fields of a map, each with its field of the schema.
-pub(crate) fn fields<'s>(
+pub(super) fn fields<'s>(
     tree: &'s Tree,
     object: &'static Object,
     problems: &mut Problems,
@@ -166,7 +166,7 @@ fn known_field(entry: &Entry, object: &'static Object) -> Result<&'static Field,
 }
 
 /// Checks the entries of a map with keys of the user's choice.
-pub(crate) fn keyed_values(tree: &Tree, keys: Format, check: impl Fn(&Entry) -> Checked<()>) -> Checked<()> {
+pub(super) fn keyed_values(tree: &Tree, keys: Format, check: impl Fn(&Entry) -> Checked<()>) -> Checked<()> {
     tree.readable()?;
     refuse_edits(tree)?;
     let Content::Map(entries) = &tree.content else {
@@ -182,7 +182,7 @@ pub(crate) fn keyed_values(tree: &Tree, keys: Format, check: impl Fn(&Entry) -> 
     problems.result(())
 }
 
-pub(crate) fn list(tree: &Tree) -> Checked<&[Tree]> {
+pub(super) fn list(tree: &Tree) -> Checked<&[Tree]> {
     tree.readable()?;
     if let Content::List(items) = &tree.content {
         return Ok(items);
@@ -192,7 +192,7 @@ pub(crate) fn list(tree: &Tree) -> Checked<&[Tree]> {
 }
 
 /// Checks the entries of a list; each has the first of the keys, which is the one without a default.
-pub(crate) fn elements(entries: &[Tree], items: &'static Shape, keys: &[&str]) -> Checked<()> {
+pub(super) fn elements(entries: &[Tree], items: &'static Shape, keys: &[&str]) -> Checked<()> {
     let mut problems = Problems::default();
     for entry in entries {
         problems.take(element(entry, items, keys.first().copied()));
@@ -218,12 +218,11 @@ fn element(entry: &Tree, items: &'static Shape, key: Option<&str>) -> Checked<()
 
 /// Fails for two entries with the same key, one of which has no expressions and so is always there: the second one
 /// would have no effect.
-pub(crate) fn once<'e>(entries: impl Iterator<Item = &'e Tree>, key: &str) -> Result<(), Diagnostic> {
+pub(super) fn once<'e>(entries: impl Iterator<Item = &'e Tree>, key: &str) -> Result<(), Diagnostic> {
     let mut known: Vec<(&Value, bool)> = Vec::new();
     for entry in entries {
         let Some(value) = entry.get(key).and_then(Tree::as_value) else { continue };
-        let mut is_constant = true;
-        entry.texts(&mut |_| is_constant = false);
+        let is_constant = !entry.has_expressions();
         if known.iter().any(|(other, constant)| *other == value && (*constant || is_constant)) {
             let message = format!("two entries of the list have the `{key}` {value}");
             return Err(Diagnostic::new(entry.span, message)
@@ -236,7 +235,7 @@ pub(crate) fn once<'e>(entries: impl Iterator<Item = &'e Tree>, key: &str) -> Re
 }
 
 /// Checks a string, with or without expressions.
-pub(crate) fn text(tree: &Tree) -> Checked<()> {
+pub(super) fn text(tree: &Tree) -> Checked<()> {
     tree.readable()?;
     match &tree.content {
         Content::Text(_) | Content::Value(Value::String(_)) => Ok(()),
@@ -244,18 +243,18 @@ pub(crate) fn text(tree: &Tree) -> Checked<()> {
     }
 }
 
-pub(crate) const AS_MAP: &str = "write `key: value` on lines of their own, indented";
-pub(crate) const AS_LIST: &str = "write `- item` on lines of their own, or `[one, two]`";
+pub(super) const AS_MAP: &str = "write `key: value` on lines of their own, indented";
+pub(super) const AS_LIST: &str = "write `- item` on lines of their own, or `[one, two]`";
 
-pub(crate) fn missing(tree: &Tree, field: &str) -> Diagnostic {
+pub(super) fn missing(tree: &Tree, field: &str) -> Diagnostic {
     Diagnostic::new(tree.span, format!("an entry of this list needs its `{field}`")).code(MISSING_KEY)
 }
 
-pub(crate) fn expected(tree: &Tree, what: &str) -> Diagnostic {
+pub(super) fn expected(tree: &Tree, what: &str) -> Diagnostic {
     Diagnostic::new(tree.span, format!("expected {what}, found {}", tree.describe())).code(WRONG_TYPE)
 }
 
-pub(crate) fn mismatch(tree: &Tree, shape: &Shape) -> Diagnostic {
+pub(super) fn mismatch(tree: &Tree, shape: &Shape) -> Diagnostic {
     let diagnostic = expected(tree, &describe(shape));
     if let (Shape::Integer(0, 0o777), Content::Value(Value::Number(mode))) = (shape, &tree.content)
         && let Some(meant) = i64::from_str_radix(&mode.to_string(), 8).ok().filter(|mode| *mode <= 0o777)

@@ -1,0 +1,172 @@
+//! Edits of texts, and the names and objects that they add.
+
+use serde_json::Value;
+
+use crate::interpolation::Interpolation;
+use crate::keys::{ENTRIES_EDIT, NETWORKS_EDIT};
+use crate::schema::Shape;
+use crate::source::{Checked, Diagnostic, MISPLACED_EDIT, MISSING_KEY, Problems, reader, suggest};
+
+use super::super::edit::{self, KEY, known_keys, of_an_annotation};
+use super::super::{Content, Entry, NETWORKS, Tree};
+use super::values::{AS_LIST, AS_MAP, expected, missing, text, value};
+
+const FORMS: &str =
+    "an edit of a variable is `$prepend` or `$append`, that of an annotation `$append` with `$key`";
+
+/// Checks the value of an annotation, or an edit of it.
+pub(super) fn annotation(entry: &Entry, shape: &Shape) -> Checked<()> {
+    let tree = &entry.value;
+    if !matches!(tree.content, Content::Map(_)) {
+        return value(tree, shape);
+    }
+    let (_, list) = side(tree)?;
+    if entry.source() == NETWORKS && tree.get(KEY).is_none() {
+        only(tree, NETWORKS_EDIT.names())?;
+        return networks(list);
+    }
+    if tree.get(KEY).is_none() && entry.name().is_none() {
+        let message = "an edit of networks is for a key that is written out";
+        return Err(Diagnostic::new(entry.span, message)
+            .code(MISPLACED_EDIT)
+            .hint(format!("write `{NETWORKS}`, or `$key` for a list of maps"))
+            .into());
+    }
+    only(tree, ENTRIES_EDIT.names())?;
+    objects(tree, list)
+}
+
+/// Checks an edit of the list that a variable holds.
+pub(super) fn of_variable(tree: &Tree) -> Checked<()> {
+    let (side, entry) = side(tree)?;
+    if tree.get(KEY).is_some() {
+        return Err(of_an_annotation(tree, KEY).into());
+    }
+    text(entry)?;
+    if entry.as_str() == Some("") {
+        return Err(Diagnostic::new(entry.span, format!("`{side}` adds an empty entry"))
+            .hint("write the entry, or leave the edit out")
+            .into());
+    }
+    Ok(())
+}
+
+/// The side on which an edit adds, and the entry that it adds.
+fn side(tree: &Tree) -> Checked<(&'static str, &Tree)> {
+    tree.readable()?;
+    for entry in tree.entries() {
+        let key = entry.source();
+        if known_keys().all(|known| known != key) {
+            let message = format!("expected a string or an edit of one, but `{key}` is not an edit");
+            return Err(Diagnostic::new(entry.span, message)
+                .code(MISPLACED_EDIT)
+                .hint(reader::renamed(&key).map_or_else(|| suggest(&key, known_keys()), str::to_owned))
+                .into());
+        }
+    }
+    match (tree.get("$prepend"), tree.get("$append")) {
+        (Some(_), Some(append)) => {
+            Err(Diagnostic::new(append.span, "one edit adds one entry, in front or at the end")
+                .code(MISPLACED_EDIT)
+                .hint("write two rules for two entries")
+                .into())
+        }
+        (Some(value), None) => Ok(("$prepend", value)),
+        (None, Some(value)) => Ok(("$append", value)),
+        (None, None) => Err(Diagnostic::new(tree.span, "this edit adds nothing").hint(FORMS).into()),
+    }
+}
+
+/// Fails for an edit with a key other than these.
+fn only(tree: &Tree, keys: impl IntoIterator<Item = &'static str>) -> Result<(), Diagnostic> {
+    let keys: Vec<&str> = keys.into_iter().collect();
+    let other = known_keys().filter(|key| !keys.contains(key)).find_map(|key| Some((key, tree.get(key)?)));
+    other.map_or(Ok(()), |(key, value)| {
+        let known: Vec<String> = keys.iter().map(|key| format!("`{key}`")).collect();
+        let message = format!("`{key}` does not go with {}", known.join(" and "));
+        Err(Diagnostic::new(value.span, message).code(MISPLACED_EDIT).hint(FORMS))
+    })
+}
+
+/// Checks entries of a list of objects that the text of an annotation holds, such as `networking.gke.io/interfaces`.
+fn objects(edit: &Tree, list: &Tree) -> Checked<()> {
+    let Some(node) = edit.get(KEY) else {
+        let message = "`$append` needs `$key`, the field that identifies the entries of the list";
+        return Err(Diagnostic::new(list.span, message)
+            .code(MISSING_KEY)
+            .hint("write for example `$key: name`, or the whole text of the annotation")
+            .into());
+    };
+    text(node)?;
+    let Some(key) = node.as_str().filter(|key| !key.is_empty()) else {
+        return Err(Diagnostic::new(node.span, "`$key` is a string without expressions")
+            .hint("name the field that identifies the entries")
+            .into());
+    };
+    list.readable()?;
+    match &list.content {
+        Content::Text(Interpolation::Expression(_)) => Ok(()),
+        Content::List(items) => {
+            let mut problems = Problems::default();
+            for item in items {
+                problems.take(object(item, key));
+            }
+            problems.result(())?;
+            let constants: Vec<Value> = items.iter().filter_map(|item| item.clone().into_value()).collect();
+            edit::unique(&constants.iter().filter_map(Value::as_object).collect::<Vec<_>>(), key)
+                .map_err(|message| Diagnostic::new(list.span, message).hint("write each entry once").into())
+        }
+        _ => Err(expected(list, "a list").hint(AS_LIST).into()),
+    }
+}
+
+/// Checks an entry that is written out: a map with the key in it.
+fn object(tree: &Tree, key: &str) -> Checked<()> {
+    tree.readable()?;
+    if !matches!(tree.content, Content::Map(_)) {
+        let is_expression = matches!(tree.content, Content::Text(_));
+        let hint =
+            if is_expression { "let one expression be the whole value: `$append: ${…}`" } else { AS_MAP };
+        return Err(expected(tree, "a map").hint(hint).into());
+    }
+    if tree.get(key).is_none() {
+        return Err(missing(tree, key).hint("`$key` names the field that identifies the entries").into());
+    }
+    readable_within(tree)
+}
+
+fn readable_within(tree: &Tree) -> Checked<()> {
+    tree.readable()?;
+    tree.items().iter().chain(tree.entries().iter().map(|entry| &entry.value)).try_for_each(readable_within)
+}
+
+/// Checks the names of networks that are written out.
+fn networks(names: &Tree) -> Checked<()> {
+    let Content::List(items) = &names.content else { return network(names, false) };
+    let mut problems = Problems::default();
+    for item in items {
+        problems.take(network(item, true));
+    }
+    problems.result(())?;
+    let written = items.iter().filter_map(Tree::as_str);
+    match edit::interface_of_two(written) {
+        Some(message) => Err(Diagnostic::new(names.span, message).hint("give each its own").into()),
+        None => Ok(()),
+    }
+}
+
+/// Checks the name of a network. An entry of a list can name an interface.
+fn network(tree: &Tree, listed: bool) -> Checked<()> {
+    text(tree)?;
+    let Some(name) = tree.as_str() else { return Ok(()) };
+    edit::check_network(name, listed).map_err(|problem| {
+        let hint = if name.starts_with('$') {
+            "an expression is written as `${…}`"
+        } else {
+            "name a network as `name` or `namespace/name`, in a list also as `name@interface`"
+        };
+        let says_name = problem.starts_with(&format!("`{name}`"));
+        let message = if says_name { problem } else { format!("`{name}`: {problem}") };
+        Diagnostic::new(tree.span, message).hint(hint).into()
+    })
+}
