@@ -11,21 +11,25 @@ use fabric_yaml::counted;
 use super::analysis::{DEVICE_CLASS, PodAnalysis, kinds_of_earlier_injection, requests, written};
 use super::record::{ChangeLog, NODES, Reason, Warning, WarningKind, keep as record};
 
-/// When the nodes decided the values of a pod.
+/// When the nodes that determine the values of a pod were recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Decided {
+pub(super) enum NodesRecorded {
     Now,
     /// By an earlier injection, or not by nodes.
     Before,
 }
 
 /// Keeps the nodes that decide, so the decision is the same when the pod is injected again.
-pub(super) fn keep(analysis: &PodAnalysis, pod: &mut Value, log: &mut ChangeLog) -> Result<Decided, Reason> {
+pub(super) fn keep(
+    analysis: &PodAnalysis,
+    pod: &mut Value,
+    log: &mut ChangeLog,
+) -> Result<NodesRecorded, Reason> {
     if analysis.nodes.kinds.is_empty() || kinds_of_earlier_injection(pod).is_some() {
-        return Ok(Decided::Before);
+        return Ok(NodesRecorded::Before);
     }
     record(NODES, &written(&analysis.nodes.kinds), pod, log)?;
-    Ok(Decided::Now)
+    Ok(NodesRecorded::Now)
 }
 
 /// Warns about each device of the policy if the pod requests more of it than any node that it fits has.

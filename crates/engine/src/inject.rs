@@ -12,7 +12,7 @@ use fabric_yaml::pointer::field_path;
 
 use super::analysis::{PodAnalysis, Purpose, with_values, written_claims};
 use super::evaluate::{Rules, Scope, State, rule_that_joins_host};
-use super::fitting_nodes::{self, Decided};
+use super::fitting_nodes::{self, NodesRecorded};
 use super::merge::{about_pod, merge, settings};
 use super::record::{
     CLAIMS, ChangeLog, Cursor, Kept, Reason, SKIPPED, STAMP, Stop, Warning, WarningKind, keep, stamp,
@@ -31,7 +31,7 @@ pub(super) fn inject(
     let scope = Scope::of_pod(&analysis);
     let mut rules = Rules::unevaluated(&analysis, &scope);
     let found = rules.evaluate(pod, context, log.trace.as_deref_mut());
-    let ended = found.and_then(|()| inject_by(policy, (&rules, nodes), pod, context, log));
+    let ended = found.and_then(|()| inject_by(policy, &rules, nodes, pod, context, log));
     if let Some(trace) = &mut log.trace {
         rules.record(&policy.definition().variables, pod, trace);
     }
@@ -41,7 +41,8 @@ pub(super) fn inject(
 /// Injects the pod by the rules that apply.
 fn inject_by(
     policy: &Policy,
-    (rules, nodes): (&Rules<'_>, Decided),
+    rules: &Rules<'_>,
+    nodes: NodesRecorded,
     pod: &mut Value,
     context: &PodContext,
     log: &mut ChangeLog,
@@ -65,11 +66,9 @@ fn inject_by(
     let again =
         if may_pass { SecondRun::Everything } else { analysis.policy.second_runs.after(rules.applied()) };
     if again != SecondRun::Nothing {
-        // A trace has the values, too.
-        let before = (again == SecondRun::Conditions && log.trace.is_none()).then_some(rules);
-        inject_until_unchanged(policy, (analysis, before), pod, of_merge, context, log)?;
+        inject_until_unchanged(policy, rules, again, pod, of_merge, context, log)?;
     }
-    if nodes == Decided::Now {
+    if nodes == NodesRecorded::Now {
         fitting_nodes::warn_of_requests(analysis, pod, log);
     }
     log.drop_reverted(pod);
@@ -83,21 +82,37 @@ fn inject_by(
     Ok(stamp(policy.stamp(), pod, log)?)
 }
 
+/// A pod before its injection, and the nodes that it may get.
+pub(super) struct BeforeInjection {
+    pod: Value,
+    nodes: Selection,
+    resolved: Arc<ResolvedPolicy>,
+    purpose: Purpose,
+}
+
+impl BeforeInjection {
+    pub(super) fn new(pod: &Value, analysis: &PodAnalysis) -> Self {
+        let (nodes, resolved) = analysis.nodes_and_policy();
+        Self { pod: pod.clone(), nodes, resolved, purpose: analysis.purpose }
+    }
+}
+
 /// The reason to refuse a pod whose result depends on the node that it gets: a setting without a lowest value differs
-/// between the nodes, and the pod must choose.
-pub(super) fn undecided(
+/// between the nodes, and the pod must choose. `ended` and `after` are the result for the first of them.
+pub(super) fn reason_of_undecided_setting(
     policy: &Policy,
-    ((nodes, resolved), purpose): (&(Selection, Arc<ResolvedPolicy>), Purpose),
-    before: &Value,
-    (ended, after): (&Result<(), Stop>, &Value),
+    before: &BeforeInjection,
+    ended: &Result<(), Stop>,
+    after: &Value,
     context: &PodContext,
 ) -> Option<Reason> {
+    let BeforeInjection { pod, nodes, resolved, purpose } = before;
     // One after the other, because most pods for which the nodes differ are refused at the first.
     for (at, values) in resolved.others.iter().enumerate() {
         context.count_input();
-        let mut pod = before.clone();
-        let other = with_values(policy, values, nodes, context, purpose);
-        let there = other.and_then(|other| PodAnalysis::new((nodes.clone(), other), &pod, context, purpose));
+        let mut pod = pod.clone();
+        let other = with_values(policy, values, nodes, context, *purpose);
+        let there = other.and_then(|other| PodAnalysis::new((nodes.clone(), other), &pod, context, *purpose));
         let there = there.map_err(Stop::from);
         let there = there.and_then(|analysis| {
             let analysis = PodAnalysis { other: Some(at), ..analysis };
@@ -125,10 +140,12 @@ pub(super) fn undecided(
 
 /// Injects the pod in its current state until that changes nothing: an expression may read an added value, and a later
 /// rule may have removed an obstacle to a value. A pod that changes each time is refused. `of_merge` is the index of
-/// the first warning of the merge. The rules of the first injection change nothing if no other rules apply now.
+/// the first warning of the merge. If only conditions are evaluated `again`, the rules of the first injection change
+/// nothing as long as no other rules apply.
 fn inject_until_unchanged(
     policy: &Policy,
-    first: (&PodAnalysis, Option<&Rules<'_>>),
+    first: &Rules<'_>,
+    again: SecondRun,
     pod: &mut Value,
     of_merge: usize,
     context: &PodContext,
@@ -136,7 +153,7 @@ fn inject_until_unchanged(
 ) -> Result<(), Stop> {
     let mut changed = None;
     for _ in 0..2 {
-        changed = inject_again(policy, first, pod, of_merge, context, log)?;
+        changed = inject_again(policy, first, again, pod, of_merge, context, log)?;
         if changed.is_none() {
             return Ok(());
         }
@@ -148,19 +165,20 @@ fn inject_until_unchanged(
 /// Returns the JSON Pointer to a value that changes.
 fn inject_again(
     policy: &Policy,
-    (first, before): (&PodAnalysis, Option<&Rules<'_>>),
+    first: &Rules<'_>,
+    again: SecondRun,
     pod: &mut Value,
     of_merge: usize,
     context: &PodContext,
     log: &mut ChangeLog,
 ) -> Result<Option<String>, Stop> {
-    let mut analysis = first.again(policy, pod, context)?;
-    if analysis.policy.values != first.policy.values {
+    let mut analysis = first.analysis.again(policy, pod, context)?;
+    if analysis.policy.values != first.analysis.policy.values {
         return Err(Stop::Refuse(Reason::NotIdempotent { path: "/spec/nodeSelector".to_owned() }));
     }
-    if let Some(before) = before
-        && no_others_apply(&analysis, before, pod, context)?
-    {
+    // A trace has the values, too.
+    let is_of_conditions = again == SecondRun::Conditions && log.trace.is_none();
+    if is_of_conditions && no_others_apply(&analysis, first, pod, context)? {
         return Ok(None);
     }
     context.count_input();

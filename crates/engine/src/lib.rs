@@ -65,6 +65,7 @@ pub use record::{
 };
 pub use record::{ConditionOf, Evaluated, FieldOutcome, LookedAt, ScopeOf, Trace, VariableIn, asks, skip};
 
+use inject::BeforeInjection;
 use record::{ChangeLog, Stop};
 
 /// Injects a pod once by a policy that matches it, after the changes in `log`. With `trace`, records what was evaluated
@@ -83,12 +84,11 @@ pub(crate) fn inject(
     }
     let before = (!analysis.policy.others.is_empty()).then(|| {
         context.count_input();
-        (pod.clone(), analysis.purpose, analysis.nodes_and_policy())
+        BeforeInjection::new(&pod, &analysis)
     });
     let mut ended = inject::inject(policy, analysis, &mut pod, context, &mut log);
-    if let Some((before, purpose, resolved)) = before
-        && let Some(reason) =
-            inject::undecided(policy, (&resolved, purpose), &before, (&ended, &pod), context)
+    if let Some(before) = before
+        && let Some(reason) = inject::reason_of_undecided_setting(policy, &before, &ended, &pod, context)
     {
         ended = Err(Stop::Refuse(reason));
     }

@@ -32,12 +32,12 @@ pub fn analyse(
             return Err(undecided(&resolved, not_selected(&nodes, labels)));
         }
     }
-    let found = analysis_if_true((policy, &resolved), (&nodes, pod), context, trace)?;
+    let found = analysis_if_true(policy, &resolved, &nodes, pod, context, trace)?;
     let each = if policy.definition().matcher.when.is_some() { nodes.each() } else { Vec::new() };
     for one in each.iter().filter(|_| each.len() > 1) {
         let there =
             policy.resolved(one, context, false).map_err(|error| evaluation_failed("the policy", error))?;
-        if analysis_if_true((policy, &there), (one, pod), context, None)?.is_some() != found.is_some() {
+        if analysis_if_true(policy, &there, one, pod, context, None)?.is_some() != found.is_some() {
             return Err(undecided(&resolved, fits_several(&nodes)));
         }
     }
@@ -46,8 +46,10 @@ pub fn analyse(
 
 /// The analysis of the pod if the condition of the policy holds.
 fn analysis_if_true(
-    (policy, resolved): (&Policy, &Arc<ResolvedPolicy>),
-    (nodes, pod): (&Selection, &Value),
+    policy: &Policy,
+    resolved: &Arc<ResolvedPolicy>,
+    nodes: &Selection,
+    pod: &Value,
     context: &PodContext,
     trace: Option<&mut Trace>,
 ) -> Result<Option<PodAnalysis>, Reason> {
@@ -99,16 +101,13 @@ pub fn analyse_named(
     mut trace: Option<&mut Trace>,
 ) -> Result<PodAnalysis, Reason> {
     let (nodes, resolved) = resolve(policy, pod, context, trace.is_some())?;
-    if let Some(analysis) =
-        analysis_if_true((policy, &resolved), (&nodes, pod), context, trace.as_deref_mut())?
-    {
+    if let Some(analysis) = analysis_if_true(policy, &resolved, &nodes, pod, context, trace.as_deref_mut())? {
         return Ok(analysis);
     }
     let purpose = Purpose::of_injection(trace.is_some());
     for (at, values) in resolved.others.iter().enumerate() {
         let other = with_values(policy, values, &nodes, context, purpose)?;
-        if let Some(analysis) =
-            analysis_if_true((policy, &other), (&nodes, pod), context, trace.as_deref_mut())?
+        if let Some(analysis) = analysis_if_true(policy, &other, &nodes, pod, context, trace.as_deref_mut())?
         {
             return Ok(PodAnalysis { other: Some(at), ..analysis });
         }
