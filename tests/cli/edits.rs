@@ -275,3 +275,12 @@ fn entries_can_be_computed() {
     let edit = "$key: i, $append: [{i: eth0, net: '${totalGpus}'}, {i: eth1, net: '${null}'}]";
     assert_eq!(listed(&interfaces("keep", edit), None).0, r#"[{"i":"eth0","net":8}]"#);
 }
+
+#[test]
+fn an_entry_with_a_parameter_without_a_value_is_left_out_whatever_else_it_reads() {
+    let body = "  parameters:\n    none: {description: d, type: string}\n  rules:\n    - name: list\n      pod:\n        \
+                metadata:\n          annotations:\n            example.com/list: {$key: name, $append: [{name: a, network: \
+                '${none}', gpus: '${totalGpus}'}, {name: b, gpus: '${totalGpus}'}]}\n";
+    let injected = inject(&policy(body), &pod());
+    assert_eq!(injected.pod["metadata"]["annotations"]["example.com/list"], r#"[{"name":"b","gpus":8}]"#);
+}

@@ -207,3 +207,15 @@ fn null_leaves_out_the_variable_of_the_base() {
     let alone = format!("{POLICY}    - {{name: base, env: {{X: null}}}}\n");
     injected(&alone, &rule("a"), POD).exits(2).writes_nothing().says(&["`X` has no value"]);
 }
+
+#[test]
+fn an_image_that_an_extension_leaves_out_adds_no_container() {
+    let base = format!(
+        "{POLICY}    - name: base\n      pod: {{spec: {{containers: [{{name: helper, image: base, env: [{{name: A, value: a}}]}}]}}}}\n"
+    );
+    let extension = "  parameters:\n    helperImage: {description: d, type: string}\n  rules:\n    - name: ours\n      pod: {spec: \
+                     {containers: [{name: helper, image: '${helperImage}'}]}}\n";
+    let run = injected(&base, extension, POD).exits(0);
+    assert_eq!(run.values()[0]["spec"]["containers"].as_array().map(Vec::len), Some(1));
+    assert_eq!(fabric(&run).1, ["no_such_container", "no_such_container"]);
+}

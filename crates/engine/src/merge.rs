@@ -117,8 +117,7 @@ impl<'a> Injection<'a> {
         let part = Part::named(container);
         let left = part.as_ref().map(|part| precedence.left(rule, part, &container.fields));
         let fields = left.as_deref().unwrap_or(&container.fields);
-        let image = part.as_ref().and_then(|part| image_of_another(rule, part, precedence));
-        let image = image.or_else(|| container.image());
+        let image = image_for(rule, container, part.as_ref(), precedence);
         let image = image.map_or(Ok(None), |image| value(image, "image"))?;
         let named = Named { list: container.list, name: &name, image };
         let mut merge = Merge::new(rule, self.analysis, self.facts);
@@ -211,11 +210,17 @@ impl<'a> Injection<'a> {
     }
 }
 
-/// The image of a container that a rule names, if it belongs to another rule.
-fn image_of_another<'r>(rule: &'r Rule, part: &Part, precedence: &Precedence<'r>) -> Option<&'r Tree> {
+/// The image of a container that a rule names: that of another rule if it belongs to that, which may leave it out.
+fn image_for<'r>(
+    rule: &'r Rule,
+    container: &'r NamedContainer,
+    part: Option<&Part>,
+    precedence: &Precedence<'r>,
+) -> Option<&'r Tree> {
     let is_image = |place: &Place| place.path == ["image"] && place.name.is_none();
-    let (_, first) = precedence.taken(rule, part).find(|(place, _)| is_image(place))?;
-    let mut same = first.pod.containers.iter().filter(|other| Part::named(other).as_ref() == Some(part));
+    let taken = part.and_then(|part| precedence.taken(rule, part).find(|(place, _)| is_image(place)));
+    let Some((_, first)) = taken else { return container.image() };
+    let mut same = first.pod.containers.iter().filter(|other| Part::named(other).as_ref() == part);
     same.find_map(NamedContainer::image)
 }
 

@@ -105,7 +105,11 @@ fn values(rule: &Rule) -> Vec<SharedValue> {
                 let place = Place { path, name: place.name.clone() };
                 found.push(SharedValue { part: part.clone(), place, is_set: true });
             }
-            found.push(SharedValue { part: part.clone(), place, is_set: !write.is_edit() });
+            // A limit is that of its request, too.
+            let is_known = |known: &SharedValue| known.part == *part && known.place == place;
+            if !write.is_amount() || !found.iter().any(is_known) {
+                found.push(SharedValue { part: part.clone(), place, is_set: !write.is_edit() });
+            }
         }
     };
     add(&Part::Container, &rule.container, schema::container());

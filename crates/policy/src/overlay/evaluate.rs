@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::expression::Bindings;
 use crate::interpolation::{EvaluationError, Interpolation, Names, Phase, text_of};
@@ -134,7 +134,7 @@ impl<'a, 'p, 'v> Evaluation<'a, 'p, 'v> {
                 for item in list {
                     evaluated.extend(self.element(item, items)?);
                 }
-                if evaluated.is_empty() {
+                if evaluated.is_empty() && !list.is_empty() {
                     return Ok(None);
                 }
                 joined(Tree { span: tree.span, content: Content::List(evaluated) })
@@ -217,10 +217,10 @@ impl<'a, 'p, 'v> Evaluation<'a, 'p, 'v> {
                 // A variable without a value is left out, unless its author wrote it so.
                 Ok(element.filter(|element| !is_empty(element) || !tree.has_expressions()))
             }
-            (Shape::Opaque, Content::Map(fields)) => {
-                let element = self.value(tree, items)?;
-                let len = |element: &Tree| element.as_value().and_then(Value::as_object).map(Map::len);
-                Ok(element.filter(|element| len(element).is_none_or(|len| len == fields.len())))
+            (Shape::Opaque, Content::Map(_)) => {
+                let fields = self.entries(tree, Format::Any, items)?;
+                let is_whole = fields.len() == tree.entries().len();
+                Ok(is_whole.then(|| joined(Tree::map(tree.span, fields))))
             }
             _ => self.value(tree, items),
         }
@@ -256,16 +256,22 @@ impl<'a, 'p, 'v> Evaluation<'a, 'p, 'v> {
     /// Evaluates a map that is one value. A map that its author wrote as empty is intended; one that became empty is
     /// not.
     fn map(&mut self, tree: &Tree, keys: Format, values: &Shape) -> Evaluated {
+        let entries = self.entries(tree, keys, values)?;
+        if entries.is_empty() && !tree.is_empty() {
+            return Ok(None);
+        }
+        Ok(Some(joined(Tree::map(tree.span, entries))))
+    }
+
+    /// The entries of a map that is one value, of which those that are left out are not recorded.
+    fn entries(&mut self, tree: &Tree, keys: Format, values: &Shape) -> Result<Vec<Entry>, EvaluationError> {
         let mut entries = Vec::with_capacity(tree.entries().len());
         let recorded = self.left_out.take();
         for entry in tree.entries() {
             self.entry_of_map(entry, (keys, values), false, &mut entries)?;
         }
         self.left_out = recorded;
-        if entries.is_empty() && !tree.is_empty() {
-            return Ok(None);
-        }
-        Ok(Some(joined(Tree::map(tree.span, entries))))
+        Ok(entries)
     }
 
     fn entry_of_map(
@@ -565,6 +571,14 @@ mod tests {
     fn one_device_of_an_amount_goes_to_each_resource_of_a_list() {
         let evaluated = container("resources: {limits: {\"${['a/b', null, 'a/c', 'a/d']}\": '${gpus + 1}'}}");
         assert_eq!(evaluated["resources"]["limits"], json!({"a/b": "1", "a/c": "1", "a/d": "0"}));
+    }
+
+    #[test]
+    fn a_list_that_is_written_as_empty_stays() {
+        let evaluated = container("command: '${[]}'");
+        assert_eq!(evaluated["command"], json!([]));
+        let evaluated = container("command: '${[null]}'");
+        assert_eq!(evaluated["command"], json!([]));
     }
 
     #[test]

@@ -62,11 +62,14 @@ pub(crate) fn merge(
 fn add_amounts(wanted: &mut Vec<Wanted>, list: &str, amounts: Tree) {
     for (resource, amount) in amounts.into_entries() {
         let Some(amount) = amount.into_value() else { continue };
-        let at = wanted.iter().position(|known| known.resource == resource).unwrap_or_else(|| {
+        let is_limit = list == "limits";
+        let is_free = |known: &Wanted| if is_limit { known.limit.is_none() } else { known.request.is_none() };
+        let known = wanted.iter().position(|known| known.resource == resource && is_free(known));
+        let at = known.unwrap_or_else(|| {
             wanted.push(Wanted { resource, limit: None, request: None });
             wanted.len() - 1
         });
-        *(if list == "limits" { &mut wanted[at].limit } else { &mut wanted[at].request }) = Some(amount);
+        *(if is_limit { &mut wanted[at].limit } else { &mut wanted[at].request }) = Some(amount);
     }
 }
 

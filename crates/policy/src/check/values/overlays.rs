@@ -2,7 +2,7 @@
 
 use crate::NETWORKS;
 use crate::definition::Definition;
-use crate::overlay::Target;
+use crate::overlay::{Entry, Target, Tree, Write};
 use crate::schema::is_extended_resource;
 use crate::source::{
     DEVICE_WITHOUT_IPC_LOCK, Diagnostic, NETWORKS_AS_TEXT, REQUEST_WITHOUT_LIMIT, SIDECAR_KEEPS_JOB,
@@ -44,7 +44,6 @@ fn sidecars(definition: &Definition, found: &mut Vec<Diagnostic>) {
 fn devices(definition: &Definition, found: &mut Vec<Diagnostic>) {
     let mut first: Option<(&str, Span)> = None;
     let mut may_lock = false;
-    let mut limits = Vec::new();
     for write in writes(definition) {
         match (write.target, write.field.name) {
             _ if write.is_amount() => {
@@ -58,9 +57,7 @@ fn devices(definition: &Definition, found: &mut Vec<Diagnostic>) {
                 if is_device {
                     first.get_or_insert((name, write.span()));
                 }
-                if write.field.name == "limits" {
-                    limits.push(name);
-                } else if !limits.contains(&name) {
+                if write.field.name == "requests" && !limits(definition, &write).any(|limit| limit == name) {
                     let message = format!(
                         "the request of `{name}` has no limit, but Kubernetes requires both to be equal"
                     );
@@ -69,7 +66,9 @@ fn devices(definition: &Definition, found: &mut Vec<Diagnostic>) {
                 }
             }
             (Target::Item(_), "add") => may_lock |= write.value.as_str().is_none_or(locks_memory),
-            (Target::Whole, "privileged" | "securityContext" | "capabilities" | "add") => may_lock = true,
+            (Target::Whole, "privileged" | "securityContext" | "capabilities" | "add") => {
+                may_lock |= !write.value.is_empty();
+            }
             _ => {}
         }
     }
@@ -82,6 +81,21 @@ fn devices(definition: &Definition, found: &mut Vec<Diagnostic>) {
                     the nodes do not limit locked memory";
         found.push(Diagnostic::warning(DEVICE_WITHOUT_IPC_LOCK, span, message).hint(hint));
     }
+}
+
+/// The names of the limits next to a request.
+fn limits<'d>(definition: &'d Definition, request: &Write<'_>) -> impl Iterator<Item = &'d str> {
+    let containers = definition.rules.iter().flat_map(|rule| {
+        [&rule.container].into_iter().chain(rule.pod.containers.iter().map(|named| &named.fields))
+    });
+    let resources = containers.filter_map(|container| container.get("resources"));
+    let value = std::ptr::from_ref(request.value);
+    let has_request = move |resources: &&Tree| {
+        let requests = resources.get("requests").map_or(&[][..], Tree::entries);
+        requests.iter().any(|entry| std::ptr::eq(&raw const entry.value, value))
+    };
+    let limits = resources.filter(has_request).filter_map(|resources| resources.get("limits"));
+    limits.flat_map(|limits| limits.entries().iter().filter_map(Entry::name))
 }
 
 /// Returns whether a name is that of the capability, or a misspelling of it, which has a warning of its own.
