@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn folded_policies_for_values_of_users_take_bounded_memory() {
+    fn evaluated_policies_for_values_of_users_take_bounded_memory() {
         let policy = policy("${node[?'zone'].orValue('')}");
         let in_zone = |zone: usize| resolved(&policy, &[("zone", &[&zone.to_string()])], 1);
         let most = MOST_OTHERS / in_zone(0).bytes;

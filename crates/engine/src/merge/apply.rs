@@ -57,11 +57,9 @@ fn field(
             cursor.within(field.name, |cursor| object(merge, cursor, tree.into_entries(), within))
         }
         (_, Shape::Map { .. }) => text::entries(merge, cursor, field, tree),
-        _ => match (keys_of_list(field), tree) {
-            (Some(keys), tree) => fields::keyed(merge, cursor, field, keys, tree),
-            (None, tree) => {
-                tree.into_value().map_or(Ok(()), |value| fields::value(merge, cursor, field, value))
-            }
+        _ => match keys_of_list(field) {
+            Some(keys) => fields::keyed(merge, cursor, field, keys, tree),
+            None => tree.into_value().map_or(Ok(()), |value| fields::value(merge, cursor, field, value)),
         },
     }
 }

@@ -262,7 +262,7 @@ impl ListCursor<'_> {
     }
 }
 
-/// Appends a container with only its name to a list of the pod. The instructions of an overlay fill it in.
+/// Appends a container with only its name to a list of the pod. The fields of a rule fill it in.
 pub(crate) fn add_container(
     pod: &mut Value,
     log: &mut ChangeLog,

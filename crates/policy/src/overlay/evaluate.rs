@@ -3,6 +3,8 @@
 //! Loading evaluates a rule with the values of the parameters, and a review evaluates what is left with the pod's. Both
 //! replace a text whole, or not at all, and neither reads a value again for expressions.
 
+mod edits;
+
 use std::collections::BTreeSet;
 
 use serde_json::Value;
@@ -14,7 +16,7 @@ use fabric_yaml::Span;
 use fabric_yaml::quantity::Quantity;
 
 use super::scalars::{accept, is_structure};
-use super::{Content, Entry, Key, Target, Tree, Write, check, edit};
+use super::{Content, Entry, Key, Target, Tree, Write, check};
 
 /// A tree with values in place of expressions; `None` if it is left out.
 type Evaluated = Result<Option<Tree>, EvaluationError>;
@@ -107,39 +109,43 @@ impl<'a, 'p, 'v> Evaluation<'a, 'p, 'v> {
 
     /// Evaluates a value that is not merged further.
     pub fn value(&mut self, tree: &Tree, shape: &Shape) -> Evaluated {
-        Ok(Some(match &tree.content {
-            Content::Value(_) => tree.clone(),
-            Content::Text(text) if !self.knows(text) => tree.clone(),
-            Content::Text(text) if is_structure(shape) => {
-                let value = text.evaluate(self.bindings)?;
-                let Some(written) = Tree::of_value(value) else { return Ok(None) };
-                check::value(&written, shape).map_err(|problems| text.invalid(problems))?;
-                let value = written.into_value();
-                return Ok(value.map(|value| Tree::value(tree.span, value)));
+        match (&tree.content, shape) {
+            (Content::Value(_), _) => Ok(Some(tree.clone())),
+            (Content::Text(text), _) if !self.knows(text) => Ok(Some(tree.clone())),
+            (Content::Text(text), shape) => self.text(tree.span, text, shape),
+            (Content::Map(_), Shape::Object(object) | Shape::Atomic(object)) => {
+                self.whole(tree, object, false)
             }
-            Content::Text(text) => {
-                let value = text.evaluate(self.bindings)?;
-                let accepted = accept(&value, shape).map_err(|message| text.failed(message))?;
-                return Ok(accepted.map(|value| Tree::value(tree.span, value)));
-            }
-            Content::Map(entries) => match shape {
-                Shape::Object(object) | Shape::Atomic(object) => return self.whole(tree, object, false),
-                Shape::Map { keys, values } => return self.map(tree, *keys, values),
-                Shape::Opaque => return self.map(tree, Format::Any, shape),
-                _ => return self.edit_of_variable(tree.span, entries),
-            },
-            Content::List(list) => {
-                let items = if let Shape::List { items, .. } = shape { items } else { &Shape::Opaque };
-                let mut evaluated = Vec::with_capacity(list.len());
-                for item in list {
-                    evaluated.extend(self.element(item, items)?);
-                }
-                if evaluated.is_empty() && !list.is_empty() {
-                    return Ok(None);
-                }
-                joined(Tree { span: tree.span, content: Content::List(evaluated) })
-            }
-        }))
+            (Content::Map(_), Shape::Map { keys, values }) => self.map(tree, *keys, values),
+            (Content::Map(_), Shape::Opaque) => self.map(tree, Format::Any, shape),
+            (Content::Map(entries), _) => self.edit_of_variable(tree.span, entries),
+            (Content::List(list), Shape::List { items, .. }) => self.items(tree.span, list, items),
+            (Content::List(list), _) => self.items(tree.span, list, &Shape::Opaque),
+        }
+    }
+
+    fn text(&mut self, span: Span, text: &Interpolation, shape: &Shape) -> Evaluated {
+        let value = text.evaluate(self.bindings)?;
+        if !is_structure(shape) {
+            let accepted = accept(&value, shape).map_err(|message| text.failed(message))?;
+            return Ok(accepted.map(|value| Tree::value(span, value)));
+        }
+        let Some(written) = Tree::of_value(value) else { return Ok(None) };
+        check::value(&written, shape).map_err(|problems| text.invalid(problems))?;
+        Ok(written.into_value().map(|value| Tree::value(span, value)))
+    }
+
+    /// Evaluates a list that is one value. A list that its author wrote as empty is intended; one that became empty is
+    /// not.
+    fn items(&mut self, span: Span, list: &[Tree], items: &Shape) -> Evaluated {
+        let mut evaluated = Vec::with_capacity(list.len());
+        for item in list {
+            evaluated.extend(self.element(item, items)?);
+        }
+        if evaluated.is_empty() && !list.is_empty() {
+            return Ok(None);
+        }
+        Ok(Some(joined(Tree { span, content: Content::List(evaluated) })))
     }
 
     fn field(&mut self, tree: &Tree, field: &'static Field, object: &'static Object) -> Evaluated {
@@ -253,8 +259,7 @@ impl<'a, 'p, 'v> Evaluation<'a, 'p, 'v> {
         Ok(Some(evaluated))
     }
 
-    /// Evaluates a map that is one value. A map that its author wrote as empty is intended; one that became empty is
-    /// not.
+    /// Evaluates a map that is one value, like a list.
     fn map(&mut self, tree: &Tree, keys: Format, values: &Shape) -> Evaluated {
         let entries = self.entries(tree, keys, values)?;
         if entries.is_empty() && !tree.is_empty() {
@@ -317,114 +322,6 @@ impl<'a, 'p, 'v> Evaluation<'a, 'p, 'v> {
             _ => evaluated.push(Entry { key, span: entry.span, value }),
         }
         Ok(())
-    }
-
-    /// Evaluates an edit of the list that a variable holds; `None` without an entry to add.
-    fn edit_of_variable(&mut self, span: Span, edit: &[Entry]) -> Evaluated {
-        let mut evaluated = Vec::with_capacity(edit.len());
-        for entry in edit {
-            let value = match &entry.value.content {
-                Content::Text(text) if self.knows(text) => text.evaluate(self.bindings)?,
-                _ => {
-                    evaluated.push(entry.clone());
-                    continue;
-                }
-            };
-            if value.is_null() || value == "" {
-                return Ok(None);
-            }
-            evaluated.push(entry.with(Tree::value(entry.value.span, text_of(&value).into())));
-        }
-        Ok(Some(joined(Tree::map(span, evaluated))))
-    }
-
-    /// Evaluates an edit of networks, or of a list of objects, in an annotation. A list that is `null` is empty.
-    fn edit_of_annotation(&mut self, tree: &Tree, edit: &[Entry]) -> Evaluated {
-        let key = tree.literal(edit::KEY);
-        let mut evaluated = Vec::with_capacity(edit.len());
-        for entry in edit {
-            let value = match (entry.name(), key) {
-                (Some("$append"), Some(key)) => self.objects(&entry.value, key)?,
-                (Some("$append"), None) => self.networks(&entry.value)?,
-                _ => self.raw(&entry.value)?,
-            };
-            evaluated.push(entry.with(value));
-        }
-        Ok(Some(joined(Tree::map(tree.span, evaluated))))
-    }
-
-    /// Evaluates the entries of a list of objects. Each has the key, and no two have the same one.
-    fn objects(&mut self, list: &Tree, key: &str) -> Result<Tree, EvaluationError> {
-        let failed = |message: String| EvaluationError::about(|visit| list.texts(visit), message);
-        let evaluated = match &list.content {
-            Content::Text(_) => match self.raw(list)?.content {
-                Content::Value(Value::Null) => Content::Value(Value::Array(Vec::new())),
-                Content::Value(Value::Array(mut items)) => {
-                    items.retain(|item| !item.is_null());
-                    Content::Value(Value::Array(items))
-                }
-                Content::Value(other) => {
-                    return Err(failed(format!("the result is `{other}`, but a list is needed")));
-                }
-                other => other,
-            },
-            Content::List(items) => {
-                let mut evaluated = Vec::with_capacity(items.len());
-                for item in items {
-                    evaluated.extend(self.element(item, &Shape::Opaque)?);
-                }
-                Content::List(evaluated)
-            }
-            other => other.clone(),
-        };
-        let evaluated = joined(Tree { span: list.span, content: evaluated });
-        if let Some(Value::Array(items)) = evaluated.as_value() {
-            let mut entries = Vec::with_capacity(items.len());
-            for item in items {
-                let Value::Object(entry) = item else {
-                    return Err(failed(format!("`{item}` is in the list where a map is needed")));
-                };
-                entries.push(entry);
-            }
-            edit::unique(&entries, key).map_err(failed)?;
-        }
-        Ok(evaluated)
-    }
-
-    /// Evaluates networks: one name, or a list in which `null` is a network that is left out.
-    fn networks(&mut self, names: &Tree) -> Result<Tree, EvaluationError> {
-        let mut evaluated = self.raw(names)?;
-        if evaluated.as_value().is_some_and(Value::is_null) {
-            evaluated = Tree::value(names.span, Value::Array(Vec::new()));
-        }
-        let Some(value) = evaluated.as_value() else { return Ok(evaluated) };
-        let check = |name: &Value, text: &Tree, listed: bool| {
-            let failed = |message: String| wrong_value(|visit| text.texts(visit), message);
-            let Value::String(name) = name else {
-                return Err(failed(format!("the result is `{name}`, but the name of a network is needed")));
-            };
-            edit::check_network(name, listed).map_err(|problem| failed(format!("`{name}`: {problem}")))
-        };
-        let Value::Array(list) = value else { return check(value, names, false).map(|()| evaluated) };
-        for (at, name) in list.iter().enumerate().filter(|(_, name)| !name.is_null()) {
-            check(name, names.items().get(at).unwrap_or(names), true)?;
-        }
-        match edit::interface_of_two(list.iter().filter_map(Value::as_str)) {
-            Some(message) => Err(wrong_value(|visit| names.texts(visit), message)),
-            None => Ok(evaluated),
-        }
-    }
-
-    /// Evaluates a text, or a list of texts, to whatever value it has.
-    fn raw(&self, tree: &Tree) -> Result<Tree, EvaluationError> {
-        let content = match &tree.content {
-            Content::Text(text) if self.knows(text) => Content::Value(text.evaluate(self.bindings)?),
-            Content::List(items) => {
-                Content::List(items.iter().map(|item| self.raw(item)).collect::<Result<_, _>>()?)
-            }
-            other => other.clone(),
-        };
-        Ok(joined(Tree { span: tree.span, content }))
     }
 
     /// Evaluates what a key leads to.

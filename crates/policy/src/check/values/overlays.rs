@@ -2,7 +2,7 @@
 
 use crate::NETWORKS;
 use crate::definition::Definition;
-use crate::overlay::{Entry, Target, Tree, Write};
+use crate::overlay::{Target, Tree};
 use crate::schema::is_extended_resource;
 use crate::source::{
     DEVICE_WITHOUT_IPC_LOCK, Diagnostic, NETWORKS_AS_TEXT, REQUEST_WITHOUT_LIMIT, SIDECAR_KEEPS_JOB,
@@ -16,6 +16,7 @@ pub(crate) fn findings(definition: &Definition) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     sidecars(definition, &mut found);
     devices(definition, &mut found);
+    requests_without_limit(definition, &mut found);
     networks_as_text(definition, &mut found);
     media(definition, &mut found);
     found
@@ -47,22 +48,9 @@ fn devices(definition: &Definition, found: &mut Vec<Diagnostic>) {
     for write in writes(definition) {
         match (write.target, write.field.name) {
             _ if write.is_amount() => {
-                let Some(name) = write.name() else { continue };
-                let is_device = is_extended_resource(name);
-                if definition.gpus.resources.iter().any(|gpu| gpu == name)
-                    || !(is_device || name.starts_with("hugepages-"))
-                {
-                    continue;
-                }
-                if is_device {
+                let name = write.name().filter(|name| is_pinned(definition, name));
+                if let Some(name) = name.filter(|name| is_extended_resource(name)) {
                     first.get_or_insert((name, write.span()));
-                }
-                if write.field.name == "requests" && !limits(definition, &write).any(|limit| limit == name) {
-                    let message = format!(
-                        "the request of `{name}` has no limit, but Kubernetes requires both to be equal"
-                    );
-                    let hint = "write the same amount under `limits`";
-                    found.push(Diagnostic::warning(REQUEST_WITHOUT_LIMIT, write.span(), message).hint(hint));
                 }
             }
             (Target::Item(_), "add") => may_lock |= write.value.as_str().is_none_or(locks_memory),
@@ -83,19 +71,30 @@ fn devices(definition: &Definition, found: &mut Vec<Diagnostic>) {
     }
 }
 
-/// The names of the limits next to a request.
-fn limits<'d>(definition: &'d Definition, request: &Write<'_>) -> impl Iterator<Item = &'d str> {
+/// Requests of devices and huge pages without the limit, which has to be equal.
+fn requests_without_limit(definition: &Definition, found: &mut Vec<Diagnostic>) {
     let containers = definition.rules.iter().flat_map(|rule| {
         [&rule.container].into_iter().chain(rule.pod.containers.iter().map(|named| &named.fields))
     });
-    let resources = containers.filter_map(|container| container.get("resources"));
-    let value = std::ptr::from_ref(request.value);
-    let has_request = move |resources: &&Tree| {
-        let requests = resources.get("requests").map_or(&[][..], Tree::entries);
-        requests.iter().any(|entry| std::ptr::eq(&raw const entry.value, value))
-    };
-    let limits = resources.filter(has_request).filter_map(|resources| resources.get("limits"));
-    limits.flat_map(|limits| limits.entries().iter().filter_map(Entry::name))
+    for resources in containers.filter_map(|container| container.get("resources")) {
+        let limits = resources.get("limits");
+        for request in resources.get("requests").map_or(&[][..], Tree::entries) {
+            let name = request.name().filter(|name| is_pinned(definition, name));
+            let Some(name) = name.filter(|name| limits.and_then(|limits| limits.get(name)).is_none()) else {
+                continue;
+            };
+            let message =
+                format!("the request of `{name}` has no limit, but Kubernetes requires both to be equal");
+            let hint = "write the same amount under `limits`";
+            found.push(Diagnostic::warning(REQUEST_WITHOUT_LIMIT, request.value.span, message).hint(hint));
+        }
+    }
+}
+
+/// Returns whether a resource is a device other than a GPU, or huge pages.
+fn is_pinned(definition: &Definition, name: &str) -> bool {
+    let is_gpu = definition.gpus.resources.iter().any(|gpu| gpu == name);
+    !is_gpu && (is_extended_resource(name) || name.starts_with("hugepages-"))
 }
 
 /// Returns whether a name is that of the capability, or a misspelling of it, which has a warning of its own.

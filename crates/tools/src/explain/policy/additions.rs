@@ -82,12 +82,13 @@ impl Additions<'_, '_, '_> {
     fn pod(&mut self, overlay: &PodOverlay) {
         self.object("", &overlay.claims, schema::pod());
         for container in &overlay.containers {
-            let (name, constant) = self.value(&container.name, &Shape::Opaque);
+            let name = self.evaluation().value(&container.name, &Shape::Opaque);
+            let (name, constant) = built(&container.name, name);
             let at = format!("spec.{}[{}]", container.list, shown(&constant.unwrap_or(name)));
             self.object(&at, &container.fields, schema::container());
         }
         for volume in &overlay.volumes {
-            let built = self.evaluated(volume, |evaluation| evaluation.volume(volume));
+            let built = built(volume, self.evaluation().volume(volume));
             self.named("spec.volumes", &["name"], built, "");
         }
         self.object("", &overlay.fields, schema::pod());
@@ -102,16 +103,15 @@ impl Additions<'_, '_, '_> {
     fn write(&mut self, at: &str, write: &Write<'_>) {
         let start = [at].into_iter().filter(|at| !at.is_empty());
         let path = start.chain(write.path.iter().copied()).collect::<Vec<_>>().join(".");
-        let built = self.evaluated(write.value, |evaluation| evaluation.write(write));
+        let evaluated = self.evaluation().write(write);
+        if write.is_computed()
+            && let Ok(Some(tree)) = &evaluated
+        {
+            // The fields that the value of an expression has.
+            return write.writes_of(tree).iter().for_each(|write| self.write(at, write));
+        }
+        let built = built(write.value, evaluated);
         match write.target {
-            Target::Whole if write.is_computed() => {
-                // The fields that the value of an expression has, or the expression if there is none.
-                let evaluated = Evaluation::new(self.constants, false).write(write);
-                match evaluated.ok().flatten() {
-                    Some(tree) => write.writes_of(&tree).iter().for_each(|write| self.write(at, write)),
-                    None => self.push(path, built),
-                }
-            }
             Target::Whole => self.push(path, built),
             Target::Entry(entry) => {
                 let built = if write.is_edit() { added_by(built) } else { built };
@@ -139,22 +139,13 @@ impl Additions<'_, '_, '_> {
         self.push(path, (edit(&built.0), built.1.map(|variable| entry(edit(&variable)))));
     }
 
-    fn value(&self, tree: &Tree, shape: &Shape) -> Built {
-        self.evaluated(tree, |evaluation| evaluation.value(tree, shape))
-    }
-
     fn key(&self, entry: &Entry) -> String {
         let text = entry.text().and_then(|text| text.evaluate(self.constants).ok()).filter(Value::is_string);
         shown(&text.unwrap_or_else(|| one_line(&entry.source()).into()))
     }
 
-    fn evaluated(
-        &self,
-        tree: &Tree,
-        evaluate: impl FnOnce(&mut Evaluation<'_, '_, '_>) -> Result<Option<Tree>, EvaluationError>,
-    ) -> Built {
-        let constant = evaluate(&mut Evaluation::new(self.constants, false)).ok();
-        (written(tree), constant.map(|tree| tree.and_then(Tree::into_value).unwrap_or_default()))
+    fn evaluation(&self) -> Evaluation<'_, '_, '_> {
+        Evaluation::new(self.constants, false)
     }
 
     fn push(&mut self, path: String, (value, constant): Built) {
@@ -180,7 +171,8 @@ fn added_by((mut edit, constant): Built) -> Built {
     (edit, constant)
 }
 
-/// A tree as written in the policy.
-fn written(tree: &Tree) -> Value {
-    tree.written(&one_line)
+/// A tree as written in the policy, and its value for every pod.
+fn built(tree: &Tree, evaluated: Result<Option<Tree>, EvaluationError>) -> Built {
+    let constant = evaluated.ok().map(|tree| tree.and_then(Tree::into_value).unwrap_or_default());
+    (tree.written(&one_line), constant)
 }
