@@ -153,3 +153,40 @@ fn the_corpus_has_the_mistakes_of_the_trial_and_each_warning() {
         assert!(codes.iter().any(|known| known == code), "no file expects `{code}`");
     }
 }
+
+/// Each is under a condition that no sample meets.
+#[test]
+fn a_value_of_a_wrong_type_is_found_behind_any_condition() {
+    for (rule, says) in [
+        ("env: {A: '${claimNames}'}", "needs a string; join the list"),
+        ("env: {A: '${gpuCounts}'}", "needs a string; read one field"),
+        ("container: {workingDir: '${[1]}'}", "needs a string; join the list"),
+        ("container: {stdin: '${string(gpus)}'}", "needs `true` or `false`"),
+        ("container: {resources: {limits: {example.com/nic: '${gpus > 3}'}}}", "write a number, or a string"),
+        ("container: {securityContext: {runAsUser: '${gpus > 3}'}}", "write a whole number"),
+        (
+            "pod: {spec: {terminationGracePeriodSeconds: '${double(totalGpus) / 3.0}'}}",
+            "use `devices(gpus, ratio)`",
+        ),
+        ("pod: {spec: {hostNetwork: '${totalGpus}'}}", "needs `true` or `false`"),
+        ("pod: {spec: {tolerations: '${totalGpus}'}}", "expected a list"),
+        ("pod: {spec: {nodeSelector: '${claimNames}'}}", "expected a map"),
+        ("pod: {spec: {volumes: [{name: '${claimNames}', emptyDir: {}}]}}", "needs a string; join the list"),
+        ("env: {A: '${size(claimNames) + claimNames}'}", "`+` does not take `int` and `list`"),
+        ("env: {A: '${totalGpus.map(g, g)}'}", "a list or a map is needed, not `int`"),
+        ("env: {A: \"${!totalGpus ? 'a' : 'b'}\"}", "`!` does not take `int`; compare it"),
+        ("env: {A: \"${totalGpus ? 'a' : 'b'}\"}", "a boolean is needed, not `int`; compare it"),
+        ("containers: gpus", "compare it, as in `gpus > 0`"),
+        ("containers: size(claimNames) + 1", "compare it, as in `totalGpus > 0`"),
+    ] {
+        let rest = if rule.starts_with("containers") { ", env: {A: b}" } else { "" };
+        let policy = format!(
+            "apiVersion: fabric-injector.io/v1alpha1\nkind: FabricPolicy\nmetadata: {{name: lab}}\nspec:\n  provider: lab\n  \
+             description: d\n  gpus: {{resources: [nvidia.com/gpu]}}\n  match: {{labels: {{fabric: fast}}}}\n  rules:\n    \
+             - {{name: r, when: launcher, {rule}{rest}}}\n"
+        );
+        let found = check_texts(&[("lab.yaml".to_owned(), policy)]);
+        let errors: Vec<_> = found.iter().filter(|finding| finding.severity == "error").collect();
+        assert!(errors.len() == 1 && errors[0].text.contains(says), "{rule}: {found:#?}");
+    }
+}

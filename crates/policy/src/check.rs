@@ -1,35 +1,33 @@
 //! Mistakes in a policy that can be found without a pod: errors, and text that probably does not do what its author
 //! means.
 //!
-//! Errors are about types. No pod and no parameter value makes them right, so the policy does not load. A warning is
-//! about something valid that has no effect, or a different effect than it seems to have.
+//! An error is about a field that no pod has, so the policy does not load. A warning is about something valid that has
+//! no effect, or a different effect than it seems to have.
 
 mod expressions;
 mod overlap;
+mod unused;
 mod values;
 
 use crate::definition::{Definition, Rule};
 use crate::overlay::Write;
 use crate::source::{Severity, SourceError};
 
-use expressions::scope::Scope;
-
 pub use overlap::overlaps;
 pub(super) use values::resource_names::{WELL_KNOWN, is_slip, squeezed};
 
-/// The errors in the types of a policy's expressions.
+/// The errors in a policy's expressions.
 pub fn errors(definition: &Definition) -> Vec<SourceError> {
-    let found = expressions::types::findings(definition, &Scope::new(definition));
+    let found = expressions::findings(definition);
     let errors = found.into_iter().filter(|finding| finding.severity == Severity::Error);
     errors.map(|finding| definition.error(finding)).collect()
 }
 
 /// The warnings about a policy. Those about a policy that it extends are left out: they are that policy's.
 pub fn warnings(definition: &Definition) -> Vec<SourceError> {
-    let scope = Scope::new(definition);
-    let mut found = expressions::types::findings(definition, &scope);
+    let mut found = expressions::findings(definition);
     found.extend(values::literals::findings(definition));
-    found.extend(expressions::unused::findings(definition));
+    found.extend(unused::findings(definition));
     found.extend(values::overlays::findings(definition));
     found.extend(values::amounts::findings(definition));
     found.extend(values::environment::findings(definition));

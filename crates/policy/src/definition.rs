@@ -270,18 +270,10 @@ impl Definition {
         self.texts_outside_of_variables(visit);
     }
 
-    /// The conditions of the policy.
-    pub(crate) fn conditions(&self) -> impl Iterator<Item = &Interpolation> {
-        let rules = self.rules.iter().flat_map(|rule| rule.when.iter().chain(rule.containers.condition()));
-        let checks = self.checks.iter().flat_map(PolicyCheck::conditions);
-        let files = self.files.iter().flat_map(|file| &file.when);
-        self.matcher.when.iter().chain(checks).chain(rules).chain(files)
-    }
-
     /// Calls `visit` with every interpolation but those of variables.
     pub(super) fn texts_outside_of_variables(&self, visit: &mut dyn FnMut(&Interpolation)) {
-        self.gpus.places(&mut |text, _| visit(text));
-        self.own_devices.iter().for_each(|own| own.places(&mut |text, _| visit(text)));
+        self.gpus.texts(visit);
+        self.own_devices.iter().for_each(|own| own.texts(visit));
         self.matcher.when.iter().for_each(&mut *visit);
         self.checks.iter().for_each(|check| check.texts(visit));
         self.rules.iter().for_each(|rule| rule.texts(visit));

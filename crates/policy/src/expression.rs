@@ -1,7 +1,7 @@
 //! CEL. Only this folder uses the library behind it.
 //!
-//! An expression is compiled once, with a bound on the cost of its evaluation. The values that it reads and their types
-//! are found without evaluating it. `interpolation` defines the names that it can read.
+//! An expression is compiled once, with a bound on the cost of its evaluation. The values that it reads are found
+//! without evaluating it. `interpolation` defines the names that it can read.
 
 mod budget;
 mod compared;
@@ -9,11 +9,9 @@ mod conversion;
 mod environment;
 mod failure;
 mod functions;
-mod infer;
 mod offered;
 mod reads;
 mod tree;
-pub(crate) mod types;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -26,10 +24,9 @@ use crate::from_nodes::FromNodes;
 use crate::work::{Work, goes_on};
 use fabric_yaml::{SourceMap, Span};
 
-pub use compared::Use;
+pub use compared::{Comparison, Use};
 pub use conversion::{Computed, Lookup, Resolver};
 pub(crate) use failure::Failure;
-pub(crate) use infer::TypeFinding;
 pub use reads::{Path, ReadSet, Step};
 
 use budget::Counting;
@@ -199,11 +196,11 @@ impl Expression {
     }
 
     /// The expression as the file has it.
-    pub(crate) fn written(&self) -> String {
+    pub fn written(&self) -> String {
         if self.is_bare { self.source.clone() } else { format!("${{{}}}", self.source) }
     }
 
-    /// The values that it reads, and the strings with which it compares them.
+    /// The values that it reads, and the literals with which it compares them.
     pub fn uses(&self) -> Vec<Use> {
         compared::uses(self.program.expression())
     }
@@ -225,6 +222,20 @@ impl Expression {
             Some(at) => self.span(at, name.len()),
             None => self.span(0, self.source.len()),
         }
+    }
+
+    /// The place of a part of the source, or else of the whole expression.
+    pub(crate) fn span_of(&self, part: &str) -> Span {
+        match self.source.find(part) {
+            Some(at) => self.span(at, part.len()),
+            None => self.span(0, self.source.len()),
+        }
+    }
+
+    /// The name and path of the value that it selects, if it does nothing else.
+    pub(crate) fn selected(&self) -> Option<(&str, Path)> {
+        let access = reads::access(self.program.expression())?;
+        access.keys.is_empty().then_some((access.name, access.path))
     }
 
     /// The place of a failure, or of the whole expression.
@@ -258,11 +269,6 @@ impl Expression {
     /// The facts about nodes that it requests, by the names to bind.
     pub(crate) fn offered(&self) -> impl Iterator<Item = &(String, FromNodes)> {
         self.offered.calls.iter()
-    }
-
-    /// The tree that is evaluated.
-    fn tree(&self) -> &IdedExpr {
-        self.offered.replaced.as_deref().unwrap_or_else(|| self.program.expression())
     }
 
     /// Evaluates to a JSON value.

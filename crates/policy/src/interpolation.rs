@@ -17,7 +17,9 @@ use fabric_yaml::scalar::Scalar;
 use fabric_yaml::{self as yaml, Content, Node, Span, Text};
 
 use crate::expression::{Bindings, Expression, find_name};
-use crate::source::{Diagnostic, INVALID_EXPRESSION, Problems, UNKNOWN_NAME, located, suggest, unambiguous};
+use crate::source::{
+    Diagnostic, INVALID_EXPRESSION, Problems, UNKNOWN_NAME, WRONG_TYPE, located, suggest, unambiguous,
+};
 
 /// The longest text, in bytes.
 const MAX_TEXT: usize = 4 << 20;
@@ -205,8 +207,19 @@ impl Interpolation {
     pub fn is_true(&self, bindings: &Bindings<'_, '_>) -> Result<bool, EvaluationError> {
         let value = self.evaluate(bindings)?;
         value.as_bool().ok_or_else(|| {
-            self.failed(format!("the result is `{value}`, but a condition needs `true` or `false`"))
+            let message = format!("the result is `{value}`, but a condition needs `true` or `false`");
+            let name = self.expressions().map(|one| one.source().trim()).find(|_| value.is_number());
+            let name = name.filter(|name| name.bytes().all(|byte| byte.is_ascii_alphanumeric()));
+            let hint = format!("compare it, as in `{} > 0`", name.unwrap_or("totalGpus"));
+            self.of_wrong_type(message, &hint)
         })
+    }
+
+    /// An error about its value, which has another type than is needed.
+    pub(crate) fn of_wrong_type(&self, message: impl Into<String>, hint: &str) -> EvaluationError {
+        let failed = self.failed(message);
+        let fault = Fault { hint: Some(hint.to_owned()), is_of_types: true, ..failed.fault };
+        EvaluationError { fault, ..failed }
     }
 
     /// An error about its value.
@@ -222,7 +235,8 @@ impl Interpolation {
     pub fn invalid(&self, problems: Problems) -> EvaluationError {
         let Some(first) = problems.into_iter().next() else { return self.failed("") };
         let failed = self.failed(first.message);
-        EvaluationError { fault: Fault { hint: first.hint, ..failed.fault }, ..failed }
+        let is_of_types = first.code == WRONG_TYPE;
+        EvaluationError { fault: Fault { hint: first.hint, is_of_types, ..failed.fault }, ..failed }
     }
 
     /// The place of its first expression; line 0 without one.

@@ -12,13 +12,11 @@ mod edit;
 mod evaluate;
 mod read;
 mod scalars;
-mod texts;
 mod without;
 pub mod writes;
 
 pub use evaluate::{Evaluation, LeftOut};
 pub(crate) use read::{container, pod};
-pub(crate) use texts::{Wanted, is_list, is_object};
 pub use without::{Place, without};
 pub use writes::{Target, Write, keys_of_list, writes, writes_of_rule};
 

@@ -26,13 +26,13 @@ pub(crate) struct Expectations {
 /// An error or a warning of `policy check`.
 #[derive(Debug)]
 pub(crate) struct Finding {
-    severity: &'static str,
+    pub(super) severity: &'static str,
     file: String,
     line: usize,
     column: usize,
     code: &'static str,
     /// The message and its hint.
-    text: String,
+    pub(super) text: String,
 }
 
 impl Finding {

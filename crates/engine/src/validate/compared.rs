@@ -65,7 +65,7 @@ fn all(definition: &Definition) -> BTreeSet<Compared> {
     let mut compared = BTreeSet::new();
     definition.texts(&mut |text| {
         let uses = text.expressions().flat_map(Expression::uses);
-        for Use { root, path, texts } in
+        for Use { root, path, literals, .. } in
             uses.filter(|used| ["node", "pod", "podNamespace"].contains(&used.root.as_str()))
         {
             let is_namespace = root == "podNamespace";
@@ -75,7 +75,8 @@ fn all(definition: &Definition) -> BTreeSet<Compared> {
                 (true, _, true) => format!("{text}a"),
                 _ => text,
             };
-            let values = texts.into_iter().map(named);
+            let texts = literals.into_iter().filter_map(|literal| Some(literal.as_str()?.to_owned()));
+            let values = texts.map(named);
             let values = values.filter(|text| !text.is_empty() && Format::LabelValue.check(text).is_ok());
             compared.extend(values.map(|text| Compared { root: root.clone(), path: path.clone(), text }));
         }

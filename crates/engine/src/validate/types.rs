@@ -1,43 +1,97 @@
-//! Expressions under conditions that no sample meets. Those that fail for all values of the same types are still found.
+//! Values under conditions that no sample meets. Those that fail for all values of the same types are still found.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
 use crate::each_scope;
-use fabric_policy::interpolation::{EvaluationError, Interpolation, Phase};
-use fabric_policy::{Definition, PodContext, Policy};
+use fabric_policy::definition::VALUE;
+use fabric_policy::expression::Bindings;
+use fabric_policy::interpolation::{BUILT_IN, EvaluationError, Interpolation, Phase};
+use fabric_policy::overlay::{Evaluation, NamedContainer, PodOverlay};
+use fabric_policy::schema;
+use fabric_policy::{Definition, PodContext, Policy, Rule};
 
-/// The first expression of each rule and check that fails for a sample because of the types that it reads. A condition
-/// that reads the same values may guard it.
+/// The first value of each rule and check that fails for a sample because of the types that it reads. A condition that
+/// reads the same values may guard it.
 pub(super) fn failures(policy: &Policy, pod: &Value, context: &PodContext) -> Vec<(String, EvaluationError)> {
     let mut found: Vec<(String, EvaluationError)> = Vec::new();
     let definition = policy.definition();
     let _ = each_scope(policy, pod, context, &mut |phase, resolved, bindings| {
-        let is_of_scope = |text: &Interpolation| text.phase(&definition.names).max(Phase::Pod) == phase;
-        let mut look = |place: &dyn Fn() -> String, text: &Interpolation, guards: &[&Interpolation]| {
-            if !is_of_scope(text) || found.iter().any(|(known, _)| *known == place()) {
-                return;
-            }
-            let Some(error) = text.evaluate(bindings).err().filter(|error| error.fault.is_of_types) else {
-                return;
+        let is_of_scope = |text: &&Interpolation| text.phase(&definition.names).max(Phase::Pod) == phase;
+        let mut add =
+            |place: String, guards: &[&Interpolation], errors: Vec<EvaluationError>, texts: Texts<'_>| {
+                let unguarded = |error: &EvaluationError| {
+                    error.fault.is_of_types && !is_guarded(definition, error, guards, texts)
+                };
+                if !found.iter().any(|(known, _)| *known == place) {
+                    found.extend(errors.into_iter().find(unguarded).map(|error| (place, error)));
+                }
             };
-            let read = reads(definition, [text]);
-            let others: Vec<&Interpolation> = guards.iter().copied().filter(|guard| *guard != text).collect();
-            if reads(definition, others).is_disjoint(&read) {
-                found.push((place(), error));
-            }
-        };
         for rule in &resolved.rules {
             let guards: Vec<&Interpolation> = rule.when.iter().chain(rule.containers.condition()).collect();
-            rule.texts(&mut |text| look(&|| format!("rule `{}`", rule.name), text, &guards));
+            let conditions = guards.iter().copied().filter(is_of_scope);
+            let errors = conditions.filter_map(|condition| condition.is_true(bindings).err());
+            let errors = errors.chain(failure_of_values(rule, phase, bindings)).collect();
+            add(format!("rule `{}`", rule.name), &guards, errors, &|visit| rule.texts(visit));
         }
         for check in &definition.checks {
+            let mut bindings = bindings.child();
+            bindings.set(VALUE, &"sample".into());
             let guards: Vec<&Interpolation> = check.conditions().collect();
-            check.texts(&mut |text| look(&|| format!("the check `{}`", check.code), text, &guards));
+            let conditions = guards.iter().copied().filter(is_of_scope);
+            let errors = conditions.filter_map(|condition| condition.is_true(&bindings).err());
+            let message = Some(&check.message).filter(is_of_scope);
+            let errors = errors.chain(message.and_then(|text| text.evaluate(&bindings).err())).collect();
+            add(format!("the check `{}`", check.code), &guards, errors, &|visit| check.texts(visit));
         }
     });
     found
+}
+
+/// Calls a function with every text of a rule or check.
+type Texts<'t> = &'t dyn Fn(&mut dyn FnMut(&Interpolation));
+
+/// The first failure among the values that a rule merges in a phase.
+fn failure_of_values(rule: &Rule, phase: Phase, bindings: &Bindings<'_, '_>) -> Option<EvaluationError> {
+    let mut evaluation = Evaluation::new(bindings, false);
+    match phase {
+        Phase::Fixed => None,
+        Phase::Container => evaluation.object(&rule.container, schema::container()).err(),
+        Phase::Injected => evaluation.object(&rule.pod.fields, schema::pod()).err(),
+        Phase::Pod => {
+            let PodOverlay { claims, volumes, containers, .. } = &rule.pod;
+            let failure = evaluation.object(claims, schema::pod()).err();
+            let failure = failure.or_else(|| volumes.iter().find_map(|one| evaluation.volume(one).err()));
+            let of_container =
+                |one: &NamedContainer| evaluation.object(&one.fields, schema::container()).err();
+            failure.or_else(|| containers.iter().find_map(of_container))
+        }
+    }
+}
+
+/// Returns whether another condition reads a value that the failed text reads, and whose type can differ.
+fn is_guarded(
+    definition: &Definition,
+    error: &EvaluationError,
+    guards: &[&Interpolation],
+    texts: Texts<'_>,
+) -> bool {
+    let is_failed = |text: &Interpolation| {
+        text.source() == error.expression || text.expressions().any(|one| one.written() == error.expression)
+    };
+    let mut read = BTreeSet::new();
+    texts(&mut |text| {
+        if is_failed(text) {
+            read.extend(reads(definition, [text]).into_iter().filter(|name| !has_one_type(name)));
+        }
+    });
+    let others = guards.iter().copied().filter(|guard| !is_failed(guard));
+    !reads(definition, others).is_disjoint(&read)
+}
+
+fn has_one_type(name: &str) -> bool {
+    !["pod", "container", "node"].contains(&name) && BUILT_IN.iter().any(|known| known.name == name)
 }
 
 /// The names that texts read, directly or through variables. A variable reads only those before it.

@@ -1,6 +1,251 @@
-//! Mistakes in expressions: their types and the names that nothing reads. Mistakes that a value has by itself are in
-//! `values`.
+//! Mistakes in what expressions read, and in the literals with which they compare it. Everything else about the types of
+//! expressions is found by evaluating them for sample pods.
 
-pub(super) mod scope;
-pub(super) mod types;
-pub(super) mod unused;
+mod values;
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use serde_json::Value;
+
+use crate::definition::Definition;
+use crate::expression::{Comparison, Expression, Path, Use};
+use crate::schema::{Format, Shape};
+use crate::source::{
+    ALWAYS_FALSE, Diagnostic, NOT_A_POD_FIELD, QUANTITY_AS_TEXT, UNKNOWN_ENUM_VALUE, UNKNOWN_NAME,
+    UNKNOWN_TABLE_KEY, UNLIKE_TYPES, closest, suggest,
+};
+
+use values::{Missing, Values, comparable};
+
+pub(super) fn findings(definition: &Definition) -> Vec<Diagnostic> {
+    let mut found = Vec::new();
+    let mut selected: HashMap<(String, Path), Result<Values, Missing>> = HashMap::new();
+    definition.texts(&mut |text| {
+        for expression in text.expressions() {
+            for used in expression.uses() {
+                let place = (used.root.clone(), used.path.clone());
+                let values = selected
+                    .entry(place)
+                    .or_insert_with(|| Values::named(definition, &used.root).select(&used.path));
+                match values {
+                    Err(missing) => found.push(unknown(expression, &used, missing)),
+                    Ok(values) => {
+                        let compared = Compared { expression, name: used.shown(), values };
+                        found.extend(compared.findings(&used));
+                    }
+                }
+            }
+        }
+    });
+    let mut known = HashSet::new();
+    found.retain(|finding| known.insert(finding.clone()));
+    found
+}
+
+/// A field or key that a value never has.
+fn unknown(expression: &Expression, used: &Use, missing: &Missing) -> Diagnostic {
+    match missing {
+        Missing::Field(object, name) => {
+            let message = format!("no {} has a field `{name}`", object.name);
+            let hint = suggest(name, object.fields.iter().map(|field| field.name));
+            Diagnostic::new(expression.span_of_name(name), message).code(NOT_A_POD_FIELD).hint(hint)
+        }
+        Missing::Key(keys, name) => {
+            let message = format!("`{}` never has the key `{name}`", used.root);
+            let hint = suggest(name, keys.iter().map(String::as_str));
+            let span = expression.span_of_name(name);
+            let finding = if used.guarded {
+                Diagnostic::warning(UNKNOWN_TABLE_KEY, span, message)
+            } else {
+                Diagnostic::new(span, message).code(UNKNOWN_NAME)
+            };
+            finding.hint(hint)
+        }
+    }
+}
+
+/// A value that an expression compares.
+struct Compared<'e> {
+    expression: &'e Expression,
+    name: String,
+    values: &'e Values,
+}
+
+impl Compared<'_> {
+    fn findings(self, used: &Use) -> Vec<Diagnostic> {
+        let literals = used.literals.iter();
+        match used.comparison {
+            Comparison::Part => Vec::new(),
+            Comparison::Equal => literals.filter_map(|literal| self.never(literal)).collect(),
+            Comparison::LowerCase => {
+                let name = format!("{}.lowerAscii()", self.name);
+                let lower = Self { name, values: &Values::LowerCase, ..self };
+                literals.filter_map(|literal| lower.never(literal)).collect()
+            }
+            Comparison::Optional => {
+                let message = format!("`{}` is an optional value, which no literal equals", self.name);
+                let finding = |literal| self.warning(UNLIKE_TYPES, literal, message.clone());
+                literals.map(|literal| finding(literal).hint("end it with `.orValue(…)`")).collect()
+            }
+            Comparison::Order => {
+                let is_text = match self.values {
+                    Values::Shape(Shape::Text(_)) | Values::LowerCase => true,
+                    Values::Constants(known) => known.iter().all(Value::is_string),
+                    Values::Any => !used.literals.is_empty(),
+                    _ => false,
+                };
+                let is_text = is_text && used.literals.iter().all(Value::is_string);
+                let span = self.expression.span(0, self.expression.source().len());
+                let message = "strings are compared letter by letter: `9Gi` is more than `64Gi`";
+                let hint = "compare with `==` or `in`, or use a parameter of the type `number`";
+                let finding = Diagnostic::warning(QUANTITY_AS_TEXT, span, message).hint(hint);
+                is_text.then_some(finding).into_iter().collect()
+            }
+            Comparison::KeyInLowerCase => {
+                let keys = self.values.keys();
+                let capitals = keys.into_iter().find(|key| !is_lower_case(key));
+                let finding = |key: String| {
+                    let message =
+                        format!("`{}` has the key `{key}`, but keys are read in lower case", self.name);
+                    let span = self.expression.span_of_name(&used.root);
+                    Diagnostic::warning(UNKNOWN_TABLE_KEY, span, message)
+                        .hint(format!("write `{}` in the table", key.to_lowercase()))
+                };
+                capitals.map(finding).into_iter().collect()
+            }
+        }
+    }
+
+    /// The warning about a literal that the value never equals.
+    fn never(&self, literal: &Value) -> Option<Diagnostic> {
+        if literal == "" {
+            return None;
+        }
+        match self.values {
+            Values::Any | Values::Node => None,
+            Values::LowerCase => match literal.as_str() {
+                Some(text) if is_lower_case(text) => None,
+                Some(text) => {
+                    let message = format!(
+                        "`{}` is in lower case, as the values of node labels are, so it never equals `'{text}'`",
+                        self.name
+                    );
+                    let hint = format!("write `'{}'`", text.to_lowercase());
+                    Some(self.warning(ALWAYS_FALSE, literal, message).hint(hint))
+                }
+                None => Some(self.unlike("a string", literal)),
+            },
+            Values::Constants(constants) => {
+                if constants.contains(&comparable(literal.clone())) {
+                    return None;
+                }
+                let kinds: BTreeSet<&str> = constants.iter().filter(|one| !one.is_null()).map(kind).collect();
+                if !kinds.contains(kind(literal)) {
+                    return kinds.first().map(|kind| self.unlike(kind, literal));
+                }
+                Some(self.not_among(constants.iter().filter_map(Value::as_str), literal))
+            }
+            Values::Shape(shape) => {
+                let kinds = kinds(shape);
+                if kinds.is_empty() || kinds.contains(&kind(literal)) {
+                    return self.not_of_form(shape, literal);
+                }
+                Some(self.unlike(kinds[0], literal))
+            }
+        }
+    }
+
+    /// The warning about a literal of another kind.
+    fn unlike(&self, values: &str, literal: &Value) -> Diagnostic {
+        let name = &self.name;
+        let message = format!(
+            "`{name}` is {values}, which never equals the {} `{}`",
+            kind(literal).trim_start_matches("a "),
+            written(literal)
+        );
+        let warning = self.warning(UNLIKE_TYPES, literal, message);
+        match (values, literal.as_str()) {
+            (BOOLEAN, Some("true")) => warning.hint(format!("write `{name}` alone")),
+            (BOOLEAN, Some("false")) => warning.hint(format!("write `!{name}`")),
+            (NUMBER, Some(text)) if text.parse::<f64>().is_ok() => {
+                warning.hint(format!("write `{text}` without quotes"))
+            }
+            (STRING, None) => warning.hint(format!("write `'{literal}'`")),
+            _ => warning,
+        }
+    }
+
+    fn not_of_form(&self, shape: &Shape, literal: &Value) -> Option<Diagnostic> {
+        let (Shape::Text(format), Some(text)) = (shape, literal.as_str()) else { return None };
+        if let Format::OneOf(values) = format {
+            return (!values.contains(&text)).then(|| self.not_among(values.iter().copied(), literal));
+        }
+        let names = [Format::DnsLabel, Format::DnsSubdomain, Format::Hostname, Format::LabelValue];
+        let problem = format.check(text).err().filter(|_| names.contains(format))?;
+        let message = format!("`{}` is never `{text}`: {problem}", self.name);
+        let lower = text.to_lowercase();
+        let hint = match text.strip_suffix('*') {
+            _ if format.check(&lower).is_ok() => format!("write `'{lower}'`"),
+            Some(start) => {
+                format!("write `{}.startsWith('{start}')`: `==` takes no pattern", self.name)
+            }
+            None => "compare with a value that it can have".to_owned(),
+        };
+        Some(self.warning(ALWAYS_FALSE, literal, message).hint(hint))
+    }
+
+    fn not_among<'v>(&self, values: impl Iterator<Item = &'v str>, literal: &Value) -> Diagnostic {
+        let values: BTreeSet<&str> = values.filter(|text| !text.is_empty()).collect();
+        let listed: Vec<String> = values.iter().take(12).map(|text| format!("`{text}`")).collect();
+        let text = literal.as_str().unwrap_or_default();
+        let message = format!("`{}` is never `{text}`: it is one of {}", self.name, listed.join(", "));
+        let warning = self.warning(UNKNOWN_ENUM_VALUE, literal, message);
+        match closest(text, values) {
+            Some(known) => warning.hint(format!("did you mean `{known}`?")),
+            None => warning,
+        }
+    }
+
+    fn warning(&self, code: &'static str, literal: &Value, message: String) -> Diagnostic {
+        Diagnostic::warning(code, self.expression.span_of(&written(literal)), message)
+    }
+}
+
+const STRING: &str = "a string";
+const NUMBER: &str = "a number";
+const BOOLEAN: &str = "a boolean";
+const LIST: &str = "a list";
+const MAP: &str = "a map";
+
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "`null`",
+        Value::Bool(_) => BOOLEAN,
+        Value::Number(_) => NUMBER,
+        Value::String(_) => STRING,
+        Value::Array(_) => LIST,
+        Value::Object(_) => MAP,
+    }
+}
+
+/// The kinds of values of a shape; none if it can have any.
+fn kinds(shape: &Shape) -> &'static [&'static str] {
+    match shape {
+        Shape::Text(_) => &[STRING],
+        Shape::Integer(..) => &[NUMBER],
+        Shape::Boolean => &[BOOLEAN],
+        Shape::Quantity | Shape::PortNumberOrName => &[NUMBER, STRING],
+        Shape::List { .. } => &[LIST],
+        Shape::Object(_) | Shape::Atomic(_) | Shape::Map { .. } => &[MAP],
+        Shape::Opaque => &[],
+    }
+}
+
+fn is_lower_case(text: &str) -> bool {
+    text.to_lowercase() == text
+}
+
+/// A literal as an expression most often has it.
+fn written(literal: &Value) -> String {
+    literal.as_str().map_or_else(|| literal.to_string(), |text| format!("'{text}'"))
+}

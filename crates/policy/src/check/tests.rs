@@ -74,35 +74,67 @@ fn a_policy_without_mistakes_has_no_finding() {
 }
 
 #[test]
-fn the_value_of_an_expression_has_to_fit_in_its_place() {
+fn a_field_or_key_that_no_value_has_is_found() {
     let value = "NCCL_PAIRS: \"${profile.pairs}\"";
-    finds(value, "NCCL_PAIRS: \"${profiles}${profile.pairs}${profile}\"", &[]);
-    finds(value, "NCCL_PAIRS: \"${profile}${profile.pears}\"", &[("type_mismatch", "profile.pears")]);
-    finds(value, "NCCL_PAIRS: \"${[profile.pairs]}\"", &[("type_mismatch", "[profile.pairs]")]);
-    finds(
-        value,
-        "NCCL_PAIRS: \"${pod.spec.?hostname}\"",
-        &[("type_mismatch", "pod.spec.?hostname"), ("unused_variable", "profile")],
-    );
-    let limits = "limits: {lab/roce: \"${devices(gpus, ratio)}\"}";
-    finds(limits, "limits: {lab/roce: \"${gpus > 3}\"}", &[("type_mismatch", "gpus > 3")]);
-    let mount = "{name: shm, mountPath: /dev/shm}";
-    finds(mount, "{name: shm, mountPath: /dev/shm, readOnly: \"${'true'}\"}", &[("type_mismatch", "'true'")]);
-    let condition = "locked || mode == 'fail'";
-    finds(condition, "mode", &[("type_mismatch", "mode"), ("unused_parameter", "locked")]);
+    for (expression, expected) in [
+        ("profiles.h100.pears", ("unknown_name", "pears")),
+        ("profiles['h200'].pairs", ("unknown_name", "h200")),
+        ("profiles[?'h200'].?pairs.orValue('1')", ("unknown_table_key", "h200")),
+        ("has(profiles.h200) ? '1' : '2'", ("unknown_table_key", "h200")),
+        ("string(gpuCounts[?'lab/gpus'].orValue(0))", ("unknown_table_key", "lab/gpus")),
+        ("pod.spec.?hostname2.orValue('')", ("not_a_pod_field", "hostname2")),
+        ("pod.spec.contaners[0].name", ("not_a_pod_field", "contaners")),
+        ("string(has(pod.spec.hostNetwrk))", ("not_a_pod_field", "hostNetwrk")),
+        (
+            "pod.spec.containers.filter(c, c.imag == 'x').map(c, c.name).join(',')",
+            ("not_a_pod_field", "imag"),
+        ),
+        ("container.resource.limits['a/b']", ("not_a_pod_field", "resource")),
+    ] {
+        let by = format!("NCCL_PAIRS: \"${{profile.pairs}}${{{expression}}}\"");
+        finds(value, &by, &[expected]);
+    }
 }
 
 #[test]
-fn a_condition_that_never_holds_for_its_literal_is_found() {
+fn a_comparison_that_never_holds_is_found() {
     let condition = "locked || mode == 'fail'";
-    let mode_unused = ("unused_parameter", "mode");
-    finds(condition, "locked == 'true' && mode == 'fail'", &[("unlike_types", "'true'")]);
-    finds(condition, "locked || mode == 'Fail'", &[("unknown_enum_value", "'Fail'")]);
-    finds(
-        condition,
-        "locked && node[?'pool'].orValue('') == 'H100'",
-        &[("always_false", "'H100'"), mode_unused],
-    );
+    for (comparison, expected) in [
+        ("locked == 'true'", ("unlike_types", "'true'")),
+        ("locked != 'false'", ("unlike_types", "'false'")),
+        ("hostNetwork == 1", ("unlike_types", "1")),
+        ("totalGpus == '8'", ("unlike_types", "'8'")),
+        ("totalGpus == true", ("unlike_types", "true")),
+        ("claimNames == 'nics'", ("unlike_types", "'nics'")),
+        ("pod.metadata.?labels[?'a'].orValue('') == true", ("unlike_types", "true")),
+        ("node[?'pool'] == 'h100'", ("unlike_types", "'h100'")),
+        ("mode == 'Fail'", ("unknown_enum_value", "'Fail'")),
+        ("mode in ['fail', 'fal']", ("unknown_enum_value", "'fal'")),
+        ("profiles.h100.pairs == '2'", ("unknown_enum_value", "'2'")),
+        ("pod.spec.?restartPolicy.orValue('') == 'always'", ("unknown_enum_value", "'always'")),
+        ("node[?'pool'].orValue('') == 'H100'", ("always_false", "'H100'")),
+        ("mode.lowerAscii() == 'Fail'", ("always_false", "'Fail'")),
+        ("podNamespace in ['Team']", ("always_false", "'Team'")),
+        ("pod.spec.containers.exists(c, c.name == 'Train')", ("always_false", "'Train'")),
+        ("mode < 'g'", ("quantity_as_text", "locked || mode == 'fail' || mode < 'g'")),
+    ] {
+        finds(condition, &format!("{condition} || {comparison}"), &[expected]);
+    }
+    for comparison in [
+        "mode == ''",
+        "locked == true",
+        "ratio == 2 || ratio == 2.0 || totalGpus == 8",
+        "mode.startsWith('F') || mode.contains('Ail')",
+        "node[?'pool'].orValue('') in ['h100', 'b200']",
+        "mode.lowerAscii() == 'fail'",
+        "pod.spec.containers[0].name == 'train' || 'train' in pod.spec.containers.map(c, c.name)",
+        "profiles.h100.pairs == '4' || 'h100' in profiles",
+        "pod.spec.?hostNetwork.orValue(false) == true",
+        "perhaps == 'x' || perhaps != null",
+        "totalGpus < 8 && ratio > 1.0",
+    ] {
+        finds(condition, &format!("{condition} || {comparison}"), &[]);
+    }
 }
 
 #[test]

@@ -12,7 +12,6 @@ use crate::expression::Bindings;
 use crate::interpolation::{EvaluationError, Interpolation, Names, Phase};
 use crate::keys;
 use crate::matcher::Pattern;
-use crate::overlay::Wanted;
 use crate::schema::Format;
 use crate::source::reader::{self, Fields};
 use crate::source::{Checked, Diagnostic, MISSING_KEY, TOO_EARLY, all};
@@ -74,9 +73,9 @@ impl Gpus {
         fields.finish()
     }
 
-    /// Calls `visit` with every interpolation, and the value that is needed in its place.
-    pub(crate) fn places(&self, visit: &mut dyn FnMut(&Interpolation, Wanted)) {
-        self.claims.places(visit);
+    /// Calls `visit` with every interpolation.
+    pub(crate) fn texts(&self, visit: &mut dyn FnMut(&Interpolation)) {
+        self.claims.0.iter().for_each(visit);
     }
 
     pub(crate) fn claims(&self, bindings: &Bindings<'_, '_>) -> Result<ClaimNames, EvaluationError> {
@@ -140,11 +139,9 @@ impl OwnDevices {
         Ok(own)
     }
 
-    /// Calls `visit` with every interpolation, and the value that is needed in its place.
-    pub(crate) fn places(&self, visit: &mut dyn FnMut(&Interpolation, Wanted)) {
-        for list in [&self.resources, &self.networks, &self.claims] {
-            list.places(visit);
-        }
+    /// Calls `visit` with every interpolation.
+    pub(crate) fn texts(&self, visit: &mut dyn FnMut(&Interpolation)) {
+        [&self.resources, &self.networks, &self.claims].into_iter().flat_map(|list| &list.0).for_each(visit);
     }
 
     pub(crate) fn resolve(&self, bindings: &Bindings<'_, '_>) -> Result<DeviceNames, EvaluationError> {
@@ -177,10 +174,6 @@ impl NameList {
         all(node.one_or_items().iter().map(item)).map(Self)
     }
 
-    fn places(&self, visit: &mut dyn FnMut(&Interpolation, Wanted)) {
-        self.0.iter().for_each(|name| visit(name, Wanted::NameOrNames));
-    }
-
     fn resolve<T>(&self, bindings: &Bindings<'_, '_>, parse: Parse<T>) -> Result<Vec<T>, EvaluationError> {
         let mut names = Vec::with_capacity(self.0.len());
         for text in &self.0 {
@@ -192,7 +185,8 @@ impl NameList {
             };
             for name in found {
                 let Value::String(name) = name else {
-                    return Err(text.failed(format!("the result is `{name}`, but a name is needed")));
+                    let message = format!("the result is `{name}`, but a name is needed");
+                    return Err(text.of_wrong_type(message, "write a name, or a list of names"));
                 };
                 names.push(parse(name).map_err(|message| text.failed(message))?);
             }

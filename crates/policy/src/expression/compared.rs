@@ -1,9 +1,10 @@
-//! The values that an expression reads, and the texts with which it compares each of them.
+//! The values that an expression reads, and the literals with which it compares each of them.
 //!
 //! This walk finds all facts about an expression that need no evaluation: the names that it reads, the parts of the
-//! pod, and the labels and annotations that `validate` tries.
+//! pod, the labels and annotations that `validate` tries, and the comparisons that `check` looks at.
 
 use cel::common::ast::{CallExpr, ComprehensionExpr, Expr, IdedExpr, LiteralValue};
+use serde_json::Value;
 
 use super::environment::TYPE_NAMES;
 use super::reads::{Path, Step, access};
@@ -15,14 +16,56 @@ pub struct Use {
     /// The name of a parameter, of a variable, or of a built-in value.
     pub root: String,
     pub path: Path,
-    /// The texts with which it is compared.
-    pub texts: Vec<String>,
+    /// The literals with which it is compared.
+    pub literals: Vec<Value>,
+    pub comparison: Comparison,
+    /// True if the value may be absent: `.?`, `[?…]` or `has`.
+    pub(crate) guarded: bool,
 }
+
+impl Use {
+    /// The value as an expression reads it.
+    pub(crate) fn shown(&self) -> String {
+        let is_name = |name: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+        self.path.iter().fold(self.root.clone(), |shown, step| match step {
+            Step::Field(name) if is_name(name) => format!("{shown}.{name}"),
+            Step::Field(name) => format!("{shown}['{name}']"),
+            Step::Every => format!("{shown}[…]"),
+            Step::Exists => shown,
+        })
+    }
+}
+
+/// The way in which an expression compares a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Comparison {
+    /// It does not, or it compares only a part of the value.
+    Part,
+    /// `==`, `!=` or `in`.
+    Equal,
+    /// `==` with the value in lower case.
+    LowerCase,
+    /// `==` with the optional value itself, which no literal equals.
+    Optional,
+    /// `<` and its like.
+    Order,
+    /// The value is a table that is read by a key in lower case.
+    KeyInLowerCase,
+}
+
+/// The other side of a comparison.
+#[derive(Clone, Copy)]
+struct Compared<'l> {
+    literals: &'l [Value],
+    comparison: Comparison,
+}
+
+const NOT_COMPARED: Compared<'static> = Compared { literals: &[], comparison: Comparison::Part };
 
 /// What an expression reads.
 pub(super) fn uses(expression: &IdedExpr) -> Vec<Use> {
     let mut walker = Walker { locals: Vec::new(), uses: Vec::new() };
-    walker.value(expression, &[]);
+    walker.value(expression, NOT_COMPARED);
     walker.uses
 }
 
@@ -33,18 +76,29 @@ struct Walker {
 }
 
 impl Walker {
-    /// Notes the reads of a value that is compared with these strings.
-    fn value(&mut self, expression: &IdedExpr, texts: &[String]) {
+    /// Notes the reads of a value that is compared.
+    fn value(&mut self, expression: &IdedExpr, compared: Compared<'_>) {
         if let Some((root, path)) = self.place(expression) {
-            self.uses.push(Use { root, path, texts: texts.to_vec() });
+            let Compared { literals, mut comparison } = compared;
+            if access(expression).is_some_and(|selected| !selected.keys.is_empty()) {
+                comparison = Comparison::Part;
+            } else if comparison == Comparison::Equal && is_optional(expression) {
+                comparison = Comparison::Optional;
+            }
+            let guarded = is_guarded(expression);
+            self.uses.push(Use { root, path, literals: literals.to_vec(), comparison, guarded });
             return;
         }
         match &expression.expr {
-            Expr::Call(call) => self.call(call, texts),
+            Expr::Call(call) => self.call(call, compared),
             Expr::Comprehension(comprehension) => self.comprehension(comprehension),
-            Expr::List(list) => list.elements.iter().for_each(|element| self.value(element, texts)),
+            Expr::List(list) => list.elements.iter().for_each(|element| self.value(element, compared)),
             other => self.all(parts(other)),
         }
+    }
+
+    fn note(&mut self, root: String, path: Path, comparison: Comparison) {
+        self.uses.push(Use { root, path, literals: Vec::new(), comparison, guarded: true });
     }
 
     /// The value that an expression selects. Notes the keys that it computes on the way.
@@ -58,41 +112,50 @@ impl Walker {
             None if name.starts_with('@') || TYPE_NAMES.contains(&name) => return None,
             None => (name.to_owned(), path),
         };
+        if selected.keys.first().is_some_and(|key| is_lower_case(key)) {
+            self.note(root.clone(), path.clone(), Comparison::KeyInLowerCase);
+        }
         self.all(selected.keys);
         Some((root, path))
     }
 
-    fn call(&mut self, call: &CallExpr, texts: &[String]) {
+    fn call(&mut self, call: &CallExpr, compared: Compared<'_>) {
         match (call.func_name.as_str(), &call.target, call.args.as_slice()) {
             ("_?_:_", _, [condition, then, other]) => {
                 self.all([condition]);
-                self.value(then, texts);
-                self.value(other, texts);
+                self.value(then, compared);
+                self.value(other, compared);
             }
-            ("_==_" | "_!=_", _, [one, other]) => {
-                self.value(one, &literals(other));
-                self.value(other, &literals(one));
-            }
+            ("_==_" | "_!=_", _, [one, other]) => self.both(one, other, Comparison::Equal),
+            ("_<_" | "_<=_" | "_>_" | "_>=_", _, [one, other]) => self.both(one, other, Comparison::Order),
             ("@in", _, [one, list]) => {
-                self.value(one, &literals(list));
-                self.value(list, &literals(one));
+                self.value(one, Compared { literals: &literals(list), comparison: Comparison::Equal });
+                self.value(list, Compared { literals: &literals(one), comparison: Comparison::Part });
             }
             ("startsWith" | "endsWith" | "contains", Some(value), [part]) => {
-                self.value(value, &literals(part));
+                self.value(value, Compared { literals: &literals(part), comparison: Comparison::Part });
                 self.all([part]);
             }
             ("orValue", Some(value), [otherwise]) => {
-                self.value(value, texts);
-                self.value(otherwise, texts);
+                self.value(value, compared);
+                self.value(otherwise, compared);
             }
-            ("value" | "lowerAscii", Some(value), []) => self.value(value, texts),
+            ("lowerAscii", Some(value), []) if compared.comparison == Comparison::Equal => {
+                self.value(value, Compared { comparison: Comparison::LowerCase, ..compared });
+            }
+            ("value" | "lowerAscii", Some(value), []) => self.value(value, compared),
             _ => self.all(operands(call)),
         }
     }
 
-    /// Notes the reads of parts that are not compared with strings.
+    fn both(&mut self, one: &IdedExpr, other: &IdedExpr, comparison: Comparison) {
+        self.value(one, Compared { literals: &literals(other), comparison });
+        self.value(other, Compared { literals: &literals(one), comparison });
+    }
+
+    /// Notes the reads of parts that are not compared.
     fn all<'e>(&mut self, parts: impl IntoIterator<Item = &'e IdedExpr>) {
-        parts.into_iter().for_each(|part| self.value(part, &[]));
+        parts.into_iter().for_each(|part| self.value(part, NOT_COMPARED));
     }
 
     /// A macro such as `exists`, which the library expands to a loop.
@@ -102,7 +165,7 @@ impl Walker {
                 path.push(Step::Every);
                 // The macro visits all entries, so their number counts.
                 let counted = path.iter().cloned().chain([Step::Exists]).collect();
-                self.uses.push(Use { root: root.clone(), path: counted, texts: Vec::new() });
+                self.note(root.clone(), counted, Comparison::Part);
                 Some((root, path))
             }
             _ => {
@@ -124,11 +187,46 @@ impl Walker {
     }
 }
 
-/// The texts of a literal, or of a list of them.
-fn literals(expression: &IdedExpr) -> Vec<String> {
+/// The value of a literal, or those of a list of them.
+fn literals(expression: &IdedExpr) -> Vec<Value> {
     match &expression.expr {
-        Expr::Literal(LiteralValue::String(text)) => vec![text.inner().to_owned()],
+        Expr::Literal(LiteralValue::String(text)) => vec![text.inner().into()],
+        Expr::Literal(LiteralValue::Boolean(value)) => vec![(*value.inner()).into()],
+        Expr::Literal(LiteralValue::Int(number)) => vec![(*number.inner()).into()],
         Expr::List(list) => list.elements.iter().flat_map(literals).collect(),
         _ => Vec::new(),
+    }
+}
+
+/// Returns whether an expression has a value, too, where a key that it selects is absent.
+fn is_guarded(expression: &IdedExpr) -> bool {
+    match &expression.expr {
+        Expr::Select(select) => select.test || is_guarded(&select.operand),
+        Expr::Call(call) => match call.func_name.as_str() {
+            "_?._" | "_[?_]" | "orValue" => true,
+            _ => call.args.first().is_some_and(is_guarded),
+        },
+        _ => false,
+    }
+}
+
+/// Returns whether an expression selects an optional value, which `orValue` did not take apart.
+fn is_optional(expression: &IdedExpr) -> bool {
+    match &expression.expr {
+        Expr::Select(select) => is_optional(&select.operand),
+        Expr::Call(call) => match (call.func_name.as_str(), call.args.first()) {
+            ("_?._" | "_[?_]", _) => true,
+            ("_[_]", Some(operand)) => is_optional(operand),
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+/// Returns whether a key has no capital letters: it is the value of a label in `node`, or of `lowerAscii`.
+fn is_lower_case(key: &IdedExpr) -> bool {
+    match &key.expr {
+        Expr::Call(call) if call.func_name == "lowerAscii" => true,
+        _ => access(key).is_some_and(|key| key.name == "node" && !key.path.is_empty()),
     }
 }

@@ -116,6 +116,14 @@ impl From<ExecutionError> for Failure {
             ExecutionError::ValuesNotComparable(left, right) => {
                 overload("a comparison", &[left, right].map(type_name))
             }
+            ExecutionError::UnexpectedType { got, want } => {
+                let (wanted, hint) = match want.as_str() {
+                    "bool" => ("a boolean", COMPARE),
+                    _ => ("a list or a map", "write a list, as in `[x]`"),
+                };
+                let message = format!("{wanted} is needed, not `{got}`");
+                Self { is_of_types: !got.starts_with("null"), ..of(message, hint) }
+            }
             ExecutionError::IndexOutOfBounds(_) => {
                 of(error.to_string(), "guard it with `size(…)`, or write `list[?index].orValue(…)`")
             }
@@ -161,6 +169,9 @@ fn overload(function: &str, types: &[String]) -> Failure {
     Failure { message, hint, name: Some(function.to_owned()), is_of_types }
 }
 
+/// The remedy for a value in place of a boolean.
+const COMPARE: &str = "compare it, as in `totalGpus > 0`";
+
 /// The remedy for an optional value, read by `.?`, that is used in place of its content.
 pub(super) const OPTIONAL: &str = "a value that `.?` or `[?…]` reads needs `.orValue(…)`";
 
@@ -171,6 +182,12 @@ pub(super) fn remedy(operator: &str, types: &[String]) -> &'static str {
         "guard a value that is `null`: `x == null ? … : …`"
     } else if has("optional") {
         OPTIONAL
+    } else if ["&&", "||", "!"].contains(&operator) {
+        COMPARE
+    } else if operator == "orValue" {
+        "only a value that `.?` or `[?…]` reads takes `orValue(…)`"
+    } else if operator == "." {
+        "only a map has fields"
     } else if operator == "devices" {
         "write `devices(gpus, devicesPerGPU)`: a number of GPUs, and the devices for each of them"
     } else if operator == "*" && has("double") && has("int") {

@@ -1,10 +1,9 @@
 //! The names that the engine defines for expressions. `crates/engine/src/evaluate/scope.rs` gives them their values, and
 //! `docs/policy.md` describes them.
 
-use crate::schema::{self, Format};
+use crate::schema::{self, Format, ListMerge, Shape};
 
 use super::phase::{Names, Phase};
-use crate::expression::types::{Kind, Member, Texts, Type};
 
 /// The label that identifies the launcher among the pods of a Kubeflow job.
 pub const JOB_ROLE: &str = "training.kubeflow.org/job-role";
@@ -14,38 +13,37 @@ pub const JOB_ROLE: &str = "training.kubeflow.org/job-role";
 pub struct BuiltIn {
     pub name: &'static str,
     pub phase: Phase,
-    /// The type of its value, for a policy with these resources of GPUs.
-    pub(crate) of: fn(&[String]) -> Type,
+    /// The values that it may have.
+    pub(crate) shape: fn() -> Shape,
 }
 
-const fn new(name: &'static str, phase: Phase, of: fn(&[String]) -> Type) -> BuiltIn {
-    BuiltIn { name, phase, of }
+const fn new(name: &'static str, phase: Phase, shape: fn() -> Shape) -> BuiltIn {
+    BuiltIn { name, phase, shape }
 }
+
+const TEXT: Shape = Shape::Text(Format::Any);
+const NUMBER: Shape = Shape::Integer(0, i64::MAX);
+const TEXTS: Shape = Shape::List { items: &TEXT, merge: ListMerge::Atomic };
+const NUMBERS: Shape = Shape::Map { keys: Format::Any, values: &NUMBER };
 
 pub const BUILT_IN: &[BuiltIn] = &[
-    new("node", Phase::Fixed, |_| Type::map(Type::from_kind(Kind::String(Texts::LowerCase)))),
-    new("pod", Phase::Pod, |_| Type::object(schema::pod())),
+    new("node", Phase::Fixed, || Shape::Map { keys: Format::Any, values: &TEXT }),
+    new("pod", Phase::Pod, || Shape::Object(schema::pod())),
     // Not `namespace`, which is a reserved word of CEL.
-    new("podNamespace", Phase::Pod, |_| Type::formatted(Format::DnsLabel)),
-    new("hostNetwork", Phase::Pod, |_| Type::bool()),
-    new("totalGpus", Phase::Pod, |_| Type::int()),
-    new("claimNames", Phase::Pod, |_| Type::list(Type::string())),
-    new("claimClasses", Phase::Pod, |_| Type::list(Type::string())),
-    new("ownDevices", Phase::Pod, |_| Type::bool()),
-    new("launcher", Phase::Pod, |_| Type::bool()),
-    new("gpus", Phase::Container, |_| Type::int()),
-    new("gpuCounts", Phase::Container, gpu_counts),
-    new("ranks", Phase::Container, |_| Type::bool()),
-    new("hasDevice", Phase::Container, |_| Type::bool()),
-    new("container", Phase::Container, |_| Type::object(schema::container())),
-    new("podRequests", Phase::Injected, |_| Type::map(Type::int())),
+    new("podNamespace", Phase::Pod, || Shape::Text(Format::DnsLabel)),
+    new("hostNetwork", Phase::Pod, || Shape::Boolean),
+    new("totalGpus", Phase::Pod, || NUMBER),
+    new("claimNames", Phase::Pod, || TEXTS),
+    new("claimClasses", Phase::Pod, || TEXTS),
+    new("ownDevices", Phase::Pod, || Shape::Boolean),
+    new("launcher", Phase::Pod, || Shape::Boolean),
+    new("gpus", Phase::Container, || NUMBER),
+    new("gpuCounts", Phase::Container, || NUMBERS),
+    new("ranks", Phase::Container, || Shape::Boolean),
+    new("hasDevice", Phase::Container, || Shape::Boolean),
+    new("container", Phase::Container, || Shape::Object(schema::container())),
+    new("podRequests", Phase::Injected, || NUMBERS),
 ];
-
-fn gpu_counts(gpu_resources: &[String]) -> Type {
-    let counts = gpu_resources.iter().map(String::as_str).chain(["claims"]);
-    let counts = counts.map(|key| Member { key: key.to_owned(), value: Type::int() });
-    Type::from_kind(Kind::Record(counts.collect()))
-}
 
 impl Names {
     pub(crate) fn built_in() -> Self {

@@ -15,7 +15,7 @@ use crate::schema::{self, Field, Format, ListMerge, Object, Shape, validate};
 use fabric_yaml::Span;
 use fabric_yaml::quantity::Quantity;
 
-use super::scalars::{accept, is_structure};
+use super::scalars::{accept, is_structure, remedy};
 use super::{Content, Entry, Key, Target, Tree, Write, check};
 
 /// A tree with values in place of expressions; `None` if it is left out.
@@ -127,7 +127,10 @@ impl<'a, 'p, 'v> Evaluation<'a, 'p, 'v> {
     fn text(&mut self, span: Span, text: &Interpolation, shape: &Shape) -> Evaluated {
         let value = text.evaluate(self.bindings)?;
         if !is_structure(shape) {
-            let accepted = accept(&value, shape).map_err(|message| text.failed(message))?;
+            let accepted = accept(&value, shape).map_err(|message| match remedy(&value, shape) {
+                Some(hint) => text.of_wrong_type(message, hint),
+                None => text.failed(message),
+            })?;
             return Ok(accepted.map(|value| Tree::value(span, value)));
         }
         let Some(written) = Tree::of_value(value) else { return Ok(None) };

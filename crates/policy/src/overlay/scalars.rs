@@ -40,6 +40,22 @@ pub(super) fn accept(value: &Value, shape: &Shape) -> Result<Option<Value>, Stri
     accepted.map(Some).ok_or_else(wanted)
 }
 
+/// How to write a value of the type that a field of this shape needs, if this one has another type.
+pub(super) fn remedy(value: &Value, shape: &Shape) -> Option<&'static str> {
+    match (shape, value) {
+        (Shape::Text(_), Value::Array(_)) => Some("join the list, as in `${list.join(',')}`"),
+        (Shape::Text(_), Value::Object(_)) => Some("read one field of it, as in `${profile.name}`"),
+        (Shape::Boolean, _) => Some("write `true` or `false` without quotes, or a comparison"),
+        (Shape::Text(_) | Shape::PortNumberOrName, _) | (_, Value::String(_)) => None,
+        (Shape::Integer(..), Value::Number(number)) if number.is_f64() => {
+            Some("use `devices(gpus, ratio)` for a number of devices, or `int(…)`")
+        }
+        (Shape::Integer(..), _) => Some("write a whole number, or an expression that yields one"),
+        (Shape::Quantity, _) => Some("write a number, or a string such as `'64Gi'`"),
+        _ => None,
+    }
+}
+
 /// The values that a field of this shape takes, for a message.
 pub(super) fn describe(shape: &Shape) -> String {
     match shape {

@@ -60,11 +60,11 @@ fn warning(code: &'static str, span: Span, message: String, known: &str) -> Diag
 
 impl Seen {
     fn add(&mut self, expression: &Expression) {
-        for Use { root, path, texts } in expression.uses() {
+        for Use { root, path, literals, .. } in expression.uses() {
             let fields = path
                 .iter()
                 .filter_map(|step| if let Step::Field(name) = step { Some(&**name) } else { None });
-            let asked = texts.iter().map(String::as_str);
+            let asked = literals.iter().filter_map(|literal| literal.as_str());
             let steps: Vec<&str> = [&*root].into_iter().chain(fields).chain(asked).collect();
             let (seen, key) = match steps.as_slice() {
                 ["node", label, ..] => (&mut self.labels, current(label)),
@@ -113,7 +113,7 @@ fn known_labels(definition: &Definition) -> BTreeSet<String> {
 fn known_resources(definition: &Definition) -> BTreeSet<String> {
     let mut known: BTreeSet<String> = definition.gpus.resources.iter().cloned().collect();
     if let Some(fabric) = &definition.own_devices {
-        fabric.places(&mut |text, _| known.extend(literal(text).filter(|name| !name.contains('*'))));
+        fabric.texts(&mut |text| known.extend(literal(text).filter(|name| !name.contains('*'))));
     }
     let amounts = writes(definition).filter(Write::is_amount);
     known.extend(amounts.filter_map(|write| write.name()).map(str::to_owned));
@@ -124,10 +124,7 @@ fn known_resources(definition: &Definition) -> BTreeSet<String> {
 /// almost devices of the policy.
 fn unlike_own(definition: &Definition) -> Vec<Diagnostic> {
     let mut own = Vec::new();
-    definition
-        .own_devices
-        .iter()
-        .for_each(|devices| devices.places(&mut |text, _| own.extend(literal(text))));
+    definition.own_devices.iter().for_each(|devices| devices.texts(&mut |text| own.extend(literal(text))));
     let amounts = || writes(definition).filter(Write::is_amount);
     let finding = |write: Write<'_>| {
         let name = write.name()?;

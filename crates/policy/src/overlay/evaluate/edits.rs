@@ -55,7 +55,10 @@ impl Evaluation<'_, '_, '_> {
                     Content::Value(Value::Array(items))
                 }
                 Content::Value(other) => {
-                    return Err(failed(format!("the result is `{other}`, but a list is needed")));
+                    return Err(with_hint(
+                        failed(format!("the result is `{other}`, but a list is needed")),
+                        MAPS,
+                    ));
                 }
                 other => other,
             },
@@ -73,7 +76,8 @@ impl Evaluation<'_, '_, '_> {
             let mut entries = Vec::with_capacity(items.len());
             for item in items {
                 let Value::Object(entry) = item else {
-                    return Err(failed(format!("`{item}` is in the list where a map is needed")));
+                    let error = failed(format!("`{item}` is in the list where a map is needed"));
+                    return Err(with_hint(error, MAPS));
                 };
                 entries.push(entry);
             }
@@ -92,7 +96,8 @@ impl Evaluation<'_, '_, '_> {
         let check = |name: &Value, text: &Tree, listed: bool| {
             let failed = |message: String| wrong_value(|visit| text.texts(visit), message);
             let Value::String(name) = name else {
-                return Err(failed(format!("the result is `{name}`, but the name of a network is needed")));
+                let error = failed(format!("the result is `{name}`, but the name of a network is needed"));
+                return Err(with_hint(error, "write a name, or a list of names"));
             };
             edit::check_network(name, listed).map_err(|problem| failed(format!("`{name}`: {problem}")))
         };
@@ -117,4 +122,11 @@ impl Evaluation<'_, '_, '_> {
         };
         Ok(joined(Tree { span: tree.span, content }))
     }
+}
+
+const MAPS: &str = "write a list of maps, as in `${[{'key': …}]}`";
+
+fn with_hint(mut error: EvaluationError, hint: &str) -> EvaluationError {
+    error.fault.hint = Some(hint.to_owned());
+    error
 }

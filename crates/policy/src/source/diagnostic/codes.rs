@@ -31,7 +31,6 @@ codes! {
     NO_VALUE = "no_value",
     SAMPLE_FAILED = "sample_failed",
     NOT_IDEMPOTENT = "not_idempotent",
-    TYPE_MISMATCH = "type_mismatch",
     TOO_COSTLY = "too_costly",
 }
 
