@@ -9,6 +9,7 @@ mod conversion;
 mod environment;
 mod failure;
 mod functions;
+mod numbers;
 mod offered;
 mod reads;
 mod tree;
@@ -39,7 +40,9 @@ use reads::ROOTS;
 #[derive(Debug)]
 pub struct Expression {
     program: Program,
-    /// The expression that is evaluated in its place, if it can be expensive.
+    /// The tree that is evaluated in its place, if it has operators and calls of our own.
+    replaced: Option<Box<IdedExpr>>,
+    /// The tree that is evaluated in place of both, if it can be expensive.
     counting: Option<Counting>,
     depth: usize,
     offered: Box<Offered>,
@@ -169,10 +172,12 @@ impl Expression {
             reads
         }));
         let offered = Box::new(Offered::read(program.expression(), source)?);
-        let counting =
-            Counting::for_expression(offered.replaced.as_deref().unwrap_or_else(|| program.expression()));
+        let mut tree = program.expression().clone();
+        let is_replaced = offered::replace_calls(&mut tree) | numbers::replace_operators(&mut tree);
+        let counting = Counting::for_expression(&tree);
         Ok(Self {
             program,
+            replaced: is_replaced.then(|| Box::new(tree)),
             counting,
             offered,
             depth,
@@ -276,7 +281,7 @@ impl Expression {
         if !goes_on(bindings.work.as_ref(), self.steps) {
             return Err(Failure::exhausted());
         }
-        let result = match (&self.counting, &self.offered.replaced) {
+        let result = match (&self.counting, &self.replaced) {
             (Some(counting), _) => counting.execute(&bindings.context, bindings.work.as_ref()),
             (None, Some(replaced)) => cel::Value::resolve(replaced, &bindings.context),
             (None, None) => self.program.execute(&bindings.context),

@@ -40,7 +40,7 @@ pub enum Interpolation {
 #[derive(Debug)]
 pub enum Part {
     Literal(String),
-    Expression(Expression),
+    Expression(Box<Expression>),
 }
 
 /// An expression that has no value: the expression, and the reason.
@@ -106,12 +106,12 @@ impl Interpolation {
         for piece in pieces {
             parts.push(match piece {
                 Piece::Literal(text) => Part::Literal(text),
-                Piece::Expression(source, at) => Part::Expression(compile(&source, at, text, names, phase)?),
+                Piece::Expression(source, at) => Part::Expression(Box::new(compile(&source, at, text, names, phase)?)),
             });
         }
         Ok(match parts.pop() {
             Some(last) if !parts.is_empty() => Self::Mixed(parts.into_iter().chain([last]).collect()),
-            Some(Part::Expression(expression)) => Self::Expression(Arc::new(expression)),
+            Some(Part::Expression(expression)) => Self::Expression(Arc::from(expression)),
             Some(Part::Literal(text)) => Self::Literal(text),
             None => Self::Literal(String::new()),
         })
@@ -154,7 +154,7 @@ impl Interpolation {
             Self::Mixed(parts) => (None, Some(parts.iter())),
         };
         whole.into_iter().chain(mixed.into_iter().flatten().filter_map(|part| match part {
-            Part::Expression(expression) => Some(expression),
+            Part::Expression(expression) => Some(&**expression),
             Part::Literal(_) => None,
         }))
     }

@@ -48,9 +48,20 @@ impl Quantity {
         self.0.checked_mul(i128::from(count)).map(Self)
     }
 
+    /// The quantity as a whole number; `None` if it is fractional or beyond `i64`.
+    pub fn as_integer(self) -> Option<i64> {
+        (self.0 % NANO == 0).then(|| i64::try_from(self.0 / NANO).ok()).flatten()
+    }
+
+    /// The nearest number.
+    #[expect(clippy::cast_precision_loss, reason = "it is the nearest number")]
+    pub fn as_f64(self) -> f64 {
+        self.0 as f64 / NANO as f64
+    }
+
     /// The quantity as a whole number; `None` if it is negative, fractional or beyond `i64`.
     pub fn as_count(self) -> Option<i64> {
-        (self.0 >= 0 && self.0 % NANO == 0).then(|| i64::try_from(self.0 / NANO).ok()).flatten()
+        self.as_integer().filter(|count| *count >= 0)
     }
 }
 

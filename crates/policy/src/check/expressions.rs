@@ -97,7 +97,7 @@ impl Compared<'_> {
                 let is_text = is_text && used.literals.iter().all(Value::is_string);
                 let span = self.expression.span(0, self.expression.source().len());
                 let message = "strings are compared letter by letter: `9Gi` is more than `64Gi`";
-                let hint = "compare with `==` or `in`, or use a parameter of the type `number`";
+                let hint = "compare with `==` or `in`, or compare numbers: `quantity(…)`";
                 let finding = Diagnostic::warning(QUANTITY_AS_TEXT, span, message).hint(hint);
                 is_text.then_some(finding).into_iter().collect()
             }

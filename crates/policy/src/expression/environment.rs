@@ -29,6 +29,7 @@ pub(super) static ENV: LazyLock<Arc<Env>> = LazyLock::new(|| {
     let _ = env.add_extension(cel::extensions::strings);
     let _ = env.add_extension(cel::extensions::lists);
     let _ = super::budget::extension(&mut env);
+    let _ = super::numbers::extension(&mut env);
     let args = |ratio| vec![cel::common::types::INT_TYPE, ratio];
     let _ = env.add_overload("devices", "devices_int_double", args(cel::common::types::DOUBLE_TYPE), devices);
     let _ = env.add_overload("devices", "devices_int_int", args(cel::common::types::INT_TYPE), devices);
@@ -61,7 +62,7 @@ fn device_count(gpus: i64, ratio: f64) -> Option<i64> {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "GPU counts are far below 2^53")]
-fn to_f64(value: i64) -> f64 {
+pub(super) fn to_f64(value: i64) -> f64 {
     value as f64
 }
 

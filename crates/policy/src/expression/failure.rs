@@ -190,8 +190,6 @@ pub(super) fn remedy(operator: &str, types: &[String]) -> &'static str {
         "only a map has fields"
     } else if operator == "devices" {
         "write `devices(gpus, devicesPerGPU)`: a number of GPUs, and the devices for each of them"
-    } else if operator == "*" && has("double") && has("int") {
-        "use `devices(gpus, ratio)`, which rounds up, or convert with `double(…)`"
     } else {
         "convert one of them with `int(…)`, `double(…)` or `string(…)`"
     }

@@ -51,6 +51,7 @@ pub(super) const NAMES: &[&str] = &[
     "optional.ofNonZeroValue",
     "or",
     "orValue",
+    "quantity",
     "replace",
     "reverse",
     "size",

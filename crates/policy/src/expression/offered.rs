@@ -16,8 +16,6 @@ const FUNCTIONS: [(&str, Fact); 2] = [("offeredName", Fact::Name), ("offeredName
 pub(super) struct Offered {
     /// The calls, by the names that replace them.
     pub(super) calls: Vec<(String, FromNodes)>,
-    /// The expression with these names, if it has such calls.
-    pub(super) replaced: Option<Box<IdedExpr>>,
 }
 
 impl Offered {
@@ -30,12 +28,7 @@ impl Offered {
                 calls.push(read(call, *fact, source)?);
             }
         }
-        let replaced = (!calls.is_empty()).then(|| {
-            let mut expression = expression.clone();
-            replace(&mut expression);
-            Box::new(expression)
-        });
-        Ok(Self { calls, replaced })
+        Ok(Self { calls })
     }
 }
 
@@ -74,13 +67,14 @@ fn name(call: &CallExpr, patterns: &[&str]) -> String {
     format!("@{}({})", call.func_name, patterns.join(", "))
 }
 
-fn replace(expression: &mut IdedExpr) {
+/// Replaces the calls by their names. Returns whether there are any.
+pub(super) fn replace_calls(expression: &mut IdedExpr) -> bool {
     if let Expr::Call(call) = &expression.expr
         && function(call).is_some()
         && let Some(patterns) = patterns(call)
     {
         expression.expr = Expr::Ident(name(call, &patterns));
-        return;
+        return true;
     }
-    parts_mut(&mut expression.expr).into_iter().for_each(replace);
+    parts_mut(&mut expression.expr).into_iter().fold(false, |replaced, part| replace_calls(part) | replaced)
 }

@@ -425,7 +425,12 @@ fn check_amounts(tree: &Tree, evaluated: &Tree) -> Result<(), EvaluationError> {
 
 /// An error about an amount, at the expression of its name or else of its value.
 fn amount_failed(entry: &Entry, message: String) -> EvaluationError {
-    wrong_value(|visit| entry.texts(visit), message)
+    let is_fraction = message.ends_with("is not a whole number");
+    let mut error = wrong_value(|visit| entry.texts(visit), message);
+    if is_fraction {
+        error.fault.hint = Some("`devices(gpus, ratio)` rounds up".to_owned());
+    }
+    error
 }
 
 /// An error about a value that an expression has, at the first of the texts that `texts` visits.

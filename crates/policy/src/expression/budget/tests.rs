@@ -188,6 +188,7 @@ const OVER_MANY: &[(&str, &str)] = &[
     ("optional.ofNonZeroValue", "items.map(x, optional.ofNonZeroValue(x)).size() > 0"),
     ("or", "items.map(x, optional.none().or(optional.of(x)).hasValue()).size() > 0"),
     ("orValue", "optional.none().orValue(items).size() > 0"),
+    ("quantity", "items.map(x, quantity('1Gi') / 2.5).size() > 0"),
     ("replace", "text.replace('item', 'x').size() > 0"),
     ("reverse", "items.reverse().size() > 0"),
     ("size", "items.size() > 0"),

@@ -16,7 +16,7 @@ const PAGE: &str = include_str!("../../../../../docs/functions.md");
 /// Functions of CEL and of other implementations that the library does not have, or not without features that are off.
 const OTHERS: &str = "base64.decode base64.encode cel.bind duration find findAll first getDate getDayOfMonth \
     getDayOfWeek getDayOfYear getFullYear getHours getMilliseconds getMinutes getMonth getSeconds \
-    isSorted isURL last matches math.pow max min optFlatMap optMap quantity regex.extract \
+    isSorted isURL last matches math.pow max min optFlatMap optMap regex.extract \
     regex.extractAll semver sets.equivalent sets.intersects sum timestamp transformList transformMap \
     transformMapEntry unwrap unwrapOpt url";
 /// Macros, which are not functions. Calls of them without arguments have no meaning.
