@@ -4,7 +4,10 @@
 //! sample pod, the policy has an error at its line, before any real pod comes.
 
 mod compared;
+mod findings;
 mod types;
+
+pub use findings::findings;
 
 use std::collections::HashSet;
 use std::sync::Arc;

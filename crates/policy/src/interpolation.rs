@@ -106,7 +106,9 @@ impl Interpolation {
         for piece in pieces {
             parts.push(match piece {
                 Piece::Literal(text) => Part::Literal(text),
-                Piece::Expression(source, at) => Part::Expression(Box::new(compile(&source, at, text, names, phase)?)),
+                Piece::Expression(source, at) => {
+                    Part::Expression(Box::new(compile(&source, at, text, names, phase)?))
+                }
             });
         }
         Ok(match parts.pop() {

@@ -106,6 +106,12 @@ pub enum Match {
         /// The type of the value, if it is not a string.
         not_a_string: Option<&'static str>,
     },
+    /// The pod has the trigger, but does not meet another key of `match`.
+    OtherKey {
+        key: &'static str,
+        seen: String,
+        wanted: String,
+    },
     /// The pod has an annotation that opts it out.
     Except {
         key: String,
@@ -145,7 +151,10 @@ impl Matcher {
     pub fn test(&self, pod: &Value, request: &PodContext) -> Match {
         let metadata = &pod["metadata"];
         if !self.all_but_annotations_hold(pod, request) {
-            return Match::No;
+            let asks = !self.any_annotation.is_empty()
+                && self.is_triggered(&metadata["annotations"], request)
+                && self.exception(&metadata["annotations"]).is_none();
+            return if asks { self.other_key(metadata, request) } else { Match::No };
         }
         if !self.is_triggered(&metadata["annotations"], request) {
             let other = self.any_annotation.iter().find_map(|(key, wanted)| {
@@ -162,6 +171,26 @@ impl Matcher {
             Some((key, seen)) => Match::Except { key: key.clone(), value: seen.to_owned() },
             None => Match::Yes,
         }
+    }
+
+    /// The first key of `match` that does not hold.
+    fn other_key(&self, metadata: &Value, request: &PodContext) -> Match {
+        if !self.namespace_holds(metadata, request) {
+            let seen = namespace_of(metadata, request).to_owned();
+            return Match::OtherKey { key: "namespaces", seen, wanted: self.namespaces.join("`, `") };
+        }
+        if !self.labels_hold(&metadata["labels"], request) {
+            let pairs = self.labels.iter().map(|(key, value)| format!("{key}: {value}"));
+            let wanted = pairs.collect::<Vec<_>>().join("`, `");
+            let labels = metadata["labels"].as_object().into_iter().flatten();
+            let labels = labels.map(|(key, value)| format!("{key}: {}", value.as_str().unwrap_or_default()));
+            let seen = labels.collect::<Vec<_>>().join("`, `");
+            return Match::OtherKey { key: "labels", seen, wanted };
+        }
+        let owners = metadata["ownerReferences"].as_array().into_iter().flatten();
+        let of_pod = owners.filter_map(|owner| Some(owner["kind"].as_str()?.to_owned()));
+        let seen: Vec<String> = request.owner_kinds.iter().cloned().chain(of_pod).collect();
+        Match::OtherKey { key: "ownerKinds", seen: seen.join("`, `"), wanted: self.owner_kinds.join("`, `") }
     }
 
     pub fn is_triggered(&self, annotations: &Value, request: &PodContext) -> bool {

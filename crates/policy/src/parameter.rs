@@ -14,6 +14,7 @@ mod variable;
 pub(crate) use layer::{Files, Layer};
 pub use overrides::{Override, OverrideTable};
 pub use resolution::{NoteKind, Origin, Resolution, of_one, resolve};
+pub(crate) use table::range_text;
 pub use table::{Gpus, LabelTable, Table};
 pub use variable::{OLD_KEYS, Variable, VariableValue};
 

@@ -5,15 +5,16 @@ mod ignored;
 use std::collections::BTreeMap;
 
 use fabric_engine::policy_set::validated;
+use fabric_engine::validate::findings;
 use fabric_policy::check::{overlaps, warnings};
 use fabric_policy::definition::{At, keys};
-use fabric_policy::source::{DUPLICATE_NAME, EXTENSION, UNKNOWN_ENUM_VALUE};
+use fabric_policy::source::{DUPLICATE_NAME, EXTENSION, NEVER_INJECTS, UNKNOWN_ENUM_VALUE};
 use fabric_policy::work::Work;
 use fabric_policy::{
     Definition, Diagnostic, PolicyFile, Severity, SourceError, SourceErrors, composed, definitions,
     kind_and_group, untaken,
 };
-use fabric_workloads::advice::known;
+use fabric_workloads::advice::{controller_of, known};
 use fabric_yaml::Span;
 
 /// Every error and warning in policy files, each a name and a text, that are checked together. `others` can be
@@ -39,7 +40,10 @@ pub fn check(files: &[(String, String)], others: &[PolicyFile]) -> Vec<SourceErr
     for definition in definitions {
         found.extend(warnings(&definition));
         found.extend(owner_kinds(&definition));
-        found.extend(validated(definition, BTreeMap::new(), &loading).err().into_iter().flatten());
+        match validated(definition, BTreeMap::new(), &loading) {
+            Ok(policy) => found.extend(findings(&policy, &loading)),
+            Err(errors) => found.extend(errors),
+        }
     }
     let mut found = ignored::without_ignored(files, SourceErrors::new(found).into_iter().collect());
     let position = |error: &SourceError| files.iter().position(|(file, _)| **file == *error.file);
@@ -71,12 +75,23 @@ fn read(files: &[(String, String)]) -> (Vec<PolicyFile>, Vec<SourceError>) {
 /// A warning for each kind of owners that is a known one in the plural, or with other capital letters.
 fn owner_kinds(definition: &Definition) -> Vec<SourceError> {
     let singular = |kind: &str| kind.to_lowercase().trim_end_matches('s').to_owned();
+    let place = |owner: &String| {
+        definition.place(&[keys(["match", "ownerKinds"]), vec![At::Item("", owner.clone())]].concat())
+    };
     let mut found = Vec::new();
     for owner in &definition.matcher.owner_kinds {
         let (kind, _) = kind_and_group(owner);
+        let is_listed = |controller: &&str| {
+            let kinds = definition.matcher.owner_kinds.iter().map(|owner| kind_and_group(owner).0);
+            kinds.into_iter().any(|known| known == kind_and_group(controller).0)
+        };
+        if let Some(controller) = controller_of(kind).filter(|controller| !is_listed(controller)) {
+            let message = format!("a `{kind}` owns no pods: those that it causes belong to a `{controller}`");
+            let diagnostic = Diagnostic::warning(NEVER_INJECTS, place(owner), message);
+            found.push(definition.error(diagnostic.hint(format!("write `{controller}`"))));
+        }
         let Some(meant) = known().find(|known| singular(known) == singular(kind)) else { continue };
-        let span =
-            definition.place(&[keys(["match", "ownerKinds"]), vec![At::Item("", owner.clone())]].concat());
+        let span = place(owner);
         if !known().any(|known| known == kind) && !definition.is_of_base(span) {
             let message = format!("the owner kind `{kind}` is almost `{meant}`, which owners of pods have");
             let diagnostic = Diagnostic::warning(UNKNOWN_ENUM_VALUE, span, message);

@@ -27,7 +27,7 @@ use fabric_policy::PodContext;
 use fabric_policy::work::{Ended, Work, goes_on};
 use fabric_yaml::pointer::{at_pointer, field_path, push_token};
 
-pub use kinds::{Kind, known};
+pub use kinds::{Kind, controller_of, known};
 
 pub use mesh::mesh_of_namespace;
 pub use near_miss::{NearMiss, WORKLOAD_WITHOUT_TRIGGER};
@@ -182,7 +182,8 @@ impl Pod<'_> {
 
     /// Returns whether no policy matches the pod.
     fn is_unmatched(&self) -> bool {
-        matches!(self.mutation.outcome, Outcome::Unchanged { reason: Reason::NoPolicyMatches, .. })
+        let Outcome::Unchanged { reason, .. } = &self.mutation.outcome else { return false };
+        matches!(reason, Reason::NoPolicyMatches | Reason::MatchFailed { .. })
     }
 
     /// Returns whether a label says that the pod launches the ranks of others, and needs no GPUs.

@@ -39,6 +39,10 @@ pub(super) fn decide<'p>(
             Match::OtherValue { key, seen, wanted, not_a_string } => {
                 near = Some(Reason::TriggerValue { key, seen, wanted, not_a_string });
             }
+            Match::OtherKey { key, seen, wanted } => {
+                let policy = policy.name().to_owned();
+                near = near.or(Some(Reason::MatchFailed { policy, key, seen, wanted }));
+            }
             Match::Except { key, value } => near = Some(Reason::OptedOut { key, value }),
         }
     }

@@ -35,6 +35,7 @@ impl Reason {
     pub const LEFT_ALONE: &[&str] = &[
         "no_policy_matches",
         "trigger_value",
+        "match_failed",
         "opted_out",
         "mirror_pod",
         "windows_pod",
@@ -66,6 +67,7 @@ impl Reason {
         match self {
             Self::NoPolicyMatches => "no_policy_matches",
             Self::TriggerValue { .. } => "trigger_value",
+            Self::MatchFailed { .. } => "match_failed",
             Self::OptedOut { .. } => "opted_out",
             Self::MirrorPod => "mirror_pod",
             Self::WindowsPod => "windows_pod",

@@ -28,6 +28,8 @@ pub enum Reason {
         /// The type of the value, if it is not a string.
         not_a_string: Option<&'static str>,
     },
+    /// The pod has the trigger of this policy, but does not meet another key of its `match`.
+    MatchFailed { policy: String, key: &'static str, seen: String, wanted: String },
     /// An annotation excludes the pod.
     OptedOut { key: String, value: String },
     /// The kubelet's copy of a static pod, which cannot be changed.
@@ -144,6 +146,14 @@ impl fmt::Display for Reason {
             ),
             Self::TriggerValue { key, seen, wanted, .. } => {
                 write!(f, "the annotation `{key}` is `{seen}`, but only `{wanted}` requests the fabric")
+            }
+            Self::MatchFailed { policy, key, seen, wanted } => {
+                let seen = if seen.is_empty() { "none" } else { seen };
+                write!(
+                    f,
+                    "the pod has the annotation of the policy `{policy}`, whose `match.{key}` needs `{wanted}`, but \
+                     the pod has `{seen}`"
+                )
             }
             Self::OptedOut { key, value } => write!(f, "the annotation `{key}: {value}` opts the pod out"),
             Self::MirrorPod => write!(f, "the pod is the kubelet's copy of a static pod"),

@@ -186,6 +186,20 @@ impl LabelTable {
         self.rows.iter().any(|row| matches!(row.cell, Cell::ByGpus(_)))
     }
 
+    /// The numbers of GPUs between two ranges of a row, with its key and place. A pod with such a number gets no value
+    /// from it. Next to a single number, nobody expects the neighbors.
+    pub(crate) fn gaps(&self) -> impl Iterator<Item = (&Pattern, Gpus, Span)> {
+        self.rows.iter().flat_map(|row| {
+            let cells = if let Cell::ByGpus(cells) = &row.cell { cells.as_slice() } else { &[] };
+            let mut ranges: Vec<&Gpus> = cells.iter().map(|(range, _)| range).collect();
+            ranges.sort_by_key(|range| *range.start());
+            let wide = |two: &&[&Gpus]| two.iter().all(|range| range.start() < range.end());
+            let gaps = ranges.windows(2).filter(wide).map(|two| two[0].end() + 1..=two[1].start() - 1);
+            let gaps: Vec<Gpus> = gaps.collect();
+            gaps.into_iter().filter(|gap| !gap.is_empty()).map(|gap| (&row.key, gap, row.span))
+        })
+    }
+
     /// The keys of the rows, each with the numbers of GPUs on which it depends.
     pub(crate) fn known(&self) -> impl Iterator<Item = (&Pattern, impl Iterator<Item = &Gpus>)> {
         self.rows.iter().map(|row| {
@@ -264,7 +278,7 @@ fn range(entry: &Entry<Node>) -> Option<Gpus> {
     (!range.is_empty() && (!entry.converted || entry.span.length == entry.key.len())).then_some(range)
 }
 
-fn range_text(range: &Gpus) -> String {
+pub(crate) fn range_text(range: &Gpus) -> String {
     if range.start() == range.end() {
         range.start().to_string()
     } else {

@@ -69,6 +69,12 @@ pub fn known() -> impl Iterator<Item = &'static str> {
     TABLE.kinds.iter().flat_map(names).filter_map(|name| name.split('.').next())
 }
 
+/// The kind of the controller of a kind's pods, if that is another one.
+pub fn controller_of(kind: &str) -> Option<&'static str> {
+    let has_name = |known: &&Kind| known.names.iter().any(|name| name.split('.').next() == Some(kind));
+    TABLE.kinds.iter().find(has_name)?.owner.as_deref()
+}
+
 /// Equal pods of a kind.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -1,8 +1,8 @@
 //! Defaults of parameters, and the machines, as the file of the policy has them.
 
 use crate::definition::{Definition, entries};
-use crate::parameter::ParameterType;
-use crate::source::{ALWAYS_FALSE, Diagnostic, TEMPLATE_BRACES};
+use crate::parameter::{LabelTable, ParameterType, Table, range_text};
+use crate::source::{ALWAYS_FALSE, Diagnostic, GAP_IN_RANGES, TEMPLATE_BRACES, UNKNOWN_LABEL};
 use fabric_yaml::{Entry, Node, Text};
 
 pub(crate) fn findings(definition: &Definition) -> Vec<Diagnostic> {
@@ -21,7 +21,19 @@ pub(crate) fn findings(definition: &Definition) -> Vec<Diagnostic> {
             found.push(Diagnostic::warning(TEMPLATE_BRACES, default.span, message).hint(hint));
         }
     }
-    for Entry { key: label, value: rows, .. } in entries(definition.spec.get("machines")) {
+    for column in definition.by_node() {
+        for (key, gap, span) in column.tables().flat_map(Table::labels).flat_map(LabelTable::gaps) {
+            let message = format!("`{key}` gives `{}` no value for {} GPUs", column.name, range_text(&gap));
+            let hint = "extend a range, or leave the numbers to a row of another label or to the default";
+            found.push(Diagnostic::warning(GAP_IN_RANGES, span, message).hint(hint));
+        }
+    }
+    for Entry { key: label, value: rows, span, .. } in entries(definition.spec.get("machines")) {
+        if definition.matcher.labels.iter().any(|(known, _)| known == label) {
+            let message = format!("`{label}` is a label of pods in `match`, and of nodes in `machines`");
+            let hint = "choose nodes by a condition: `match: {when: node[?'LABEL'].orValue('') == 'VALUE'}`";
+            found.push(Diagnostic::warning(UNKNOWN_LABEL, *span, message).hint(hint));
+        }
         let is_value = |c: char| c.is_ascii_alphanumeric() || ['-', '_', '.', '*'].contains(&c);
         for Entry { key: row, span, .. } in entries(Some(rows)) {
             for value in row.split(',').map(str::trim).filter(|value| !value.chars().all(is_value)) {

@@ -1,0 +1,126 @@
+//! What the samples show about a policy that is valid: values and checks without a purpose.
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde_json::{Value, json};
+
+use fabric_policy::definition::keys;
+use fabric_policy::matcher::Match;
+use fabric_policy::source::{ALWAYS_REPORTED, LOST_VALUE, NEVER_INJECTS};
+use fabric_policy::work::Work;
+use fabric_policy::{Diagnostic, PodContext, Policy, SourceError};
+use fabric_yaml::pointer::field_path;
+
+use super::{checks_that_report, context, samples};
+use crate::record::{Author, ChangeLog, FieldOutcome, FieldState, Trace};
+use crate::{Mutation, Outcome, Reason, analyse, inject};
+
+/// What happened to the samples that a policy matches.
+#[derive(Default)]
+struct Seen {
+    /// True if a sample meets the keys of `match` other than its condition.
+    meets_match: bool,
+    /// The number of samples that the policy matches.
+    matched: usize,
+    /// The number of samples that each check reports.
+    reported: BTreeMap<String, usize>,
+    /// The paths of values that two rules set differently, by the rule whose value the pod does not get.
+    lost: BTreeMap<(String, String), String>,
+}
+
+/// The warnings about a valid policy. Those about a policy that it extends are left out: they are that policy's.
+pub fn findings(policy: &Policy, loading: &Work) -> Vec<SourceError> {
+    let (context, mut seen) = (context(policy), Seen::default());
+    for (_, pod) in samples(policy) {
+        let work = loading.part(pod.to_string().len());
+        let context = PodContext { work: Some(work), ..context.clone() };
+        seen.meets_match |= meets_match(policy, &pod, &context);
+        if let Ok(Some(analysis)) = analyse(policy, &pod, &context, false, None) {
+            let mut trace = Trace::default();
+            let mutation =
+                inject(policy, analysis, pod, &context, Some(&mut trace), ChangeLog::new(&context));
+            seen.add(&mutation, &trace);
+        }
+    }
+    seen.findings(policy)
+}
+
+/// Returns whether a pod with one of the annotations of `match` meets its keys other than the condition.
+fn meets_match(policy: &Policy, pod: &Value, context: &PodContext) -> bool {
+    let matcher = &policy.definition().matcher;
+    let with = |(key, value): &(String, String)| {
+        let mut pod = pod.clone();
+        pod["metadata"]["annotations"] = json!({key: value});
+        matcher.test(&pod, context) == Match::Yes
+    };
+    matcher.any_annotation.is_empty() || matcher.any_annotation.iter().any(with)
+}
+
+impl Seen {
+    fn add(&mut self, Mutation { outcome, warnings, .. }: &Mutation, trace: &Trace) {
+        self.matched += 1;
+        let mut codes = checks_that_report(warnings);
+        let pod = match outcome {
+            Outcome::Mutated(mutated) => Some(&mutated.pod),
+            Outcome::Unchanged { pod, .. } => Some(pod),
+            Outcome::Skipped { reason, .. } | Outcome::Refused { reason } => {
+                codes.extend(if let Reason::Policy { code, .. } = reason {
+                    Some(code.as_str())
+                } else {
+                    None
+                });
+                None
+            }
+        };
+        for code in codes {
+            *self.reported.entry(code.to_owned()).or_default() += 1;
+        }
+        let Some(pod) = pod else { return };
+        let mut written: HashMap<&str, &str> = HashMap::new();
+        for FieldOutcome { author, pointer, state, .. } in &trace.outcomes {
+            let Author::Rule(rule) = author else { continue };
+            match (state, written.get(pointer.as_str())) {
+                (FieldState::Added | FieldState::Replaced, None) => _ = written.insert(pointer, rule),
+                (FieldState::Kept, Some(other)) if other != rule => {
+                    let path = field_path(pod, pointer);
+                    // All containers are one place.
+                    let name = path.split_once("ontainers[").and_then(|(_, within)| within.split_once("]."));
+                    let name = name.map_or(path.as_str(), |(_, within)| within).to_owned();
+                    self.lost.entry((rule.clone(), name)).or_insert_with(|| (*other).to_owned());
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn findings(self, policy: &Policy) -> Vec<SourceError> {
+        let definition = policy.definition();
+        let mut found = Vec::new();
+        for check in &definition.checks {
+            if self.matched > 1 && self.reported.get(&check.code) == Some(&self.matched) {
+                let message =
+                    format!("the check `{}` reports each of {} sample pods", check.code, self.matched);
+                let warning = Diagnostic::warning(ALWAYS_REPORTED, check.span, message);
+                found.push(
+                    warning
+                        .hint("write a condition in `when` that is false for a pod that is as it should be"),
+                );
+            }
+        }
+        if !self.meets_match {
+            let message = "no pod meets all keys of `match`";
+            let hint = "look for an annotation of `exceptAnnotation` that is one of `anyAnnotation`, too";
+            let span = definition.place(&keys(["match"]));
+            found.push(Diagnostic::warning(NEVER_INJECTS, span, message).hint(hint));
+        }
+        for ((rule, path), other) in &self.lost {
+            let Some(of) = definition.rules.iter().find(|known| known.name == *rule) else { continue };
+            let message =
+                format!("`{path}` of a sample pod is from the rule `{other}`, so that of `{rule}` is lost");
+            let hint = "remove one of the values, or give the rules conditions that exclude each other";
+            found.push(Diagnostic::warning(LOST_VALUE, of.span, message).hint(hint));
+        }
+        let is_own = |finding: &Diagnostic| !definition.is_of_base(finding.span);
+        found.into_iter().filter(is_own).map(|finding| definition.error(finding)).collect()
+    }
+}
