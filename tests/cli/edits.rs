@@ -171,8 +171,15 @@ fn a_network_is_attached_once_for_each_device_that_the_pod_requests() {
 fn each_network_of_a_list_is_attached_to_the_device_at_its_place() {
     let first = |count: &str| format!("resources: {{'${{nics}}': {count}}}, networks: '${{rails}}'");
     assert_eq!(attached_devices(&first("2"), None), "rail-0,rail-1");
-    assert_eq!(attached_devices(&first("'${gpus}'"), None), "rail-0,rail-1,ops/rail-2");
     assert_eq!(attached_devices(&first("0"), None), "");
+    let all = inject(&devices(&first("'${gpus}'")), &pod());
+    assert_eq!(all.pod["metadata"]["annotations"][NETWORKS], "rail-0,rail-1,ops/rail-2");
+    assert_eq!(all.codes(), ["too_few_resources"]);
+    assert_eq!(
+        all.report["warnings"][0]["message"],
+        "`spec.containers[a].resources.limits`: the list of rule `nics` has 3 resources left for a container that \
+         needs 8: extend it, or request fewer GPUs"
+    );
     let injected = inject(&devices(&first("2")), &pod());
     let limits = json!({"nvidia.com/gpu": 8, "example.com/nic-0": "1", "example.com/nic-1": "1"});
     assert_eq!(injected.pod["spec"]["containers"][0]["resources"]["limits"], limits);

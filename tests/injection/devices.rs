@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use fabric_engine::policy_set::PolicySet;
+use fabric_engine::{Mutation, Outcome, Reason};
 use fabric_policy::Definition;
 
 use super::helpers::{gpu_container, inject, injected, lab, policy, reason, set, with};
@@ -56,9 +57,137 @@ fn a_network_of_a_list_goes_with_the_resource_at_its_position() {
     let on = |pod: Value| attached(&policies, pod).0;
     assert_eq!(on(pod(2, &json!({}))), "na,nb");
     assert_eq!(on(pod(4, &json!({}))), "na,nb,nc,nd");
-    // The pod keeps the device of one position, and has none of another.
-    assert_eq!(on(pod(1, &json!({"rdma/d": "1"}))), "na,nd");
-    assert_eq!(on(pod(4, &json!({"rdma/b": "0"}))), "na,nc,nd");
+}
+
+/// Four resources with a network each, of which a container gets one for each GPU.
+const RAILS: &str = "{name: nics, resources: {\"${['rdma/a', 'rdma/b', 'rdma/c', 'rdma/d']}\": '${gpus}'}, networks: [na, nb, nc, nd]}";
+
+/// The devices of each container, the networks of the pod, and the codes of the warnings, which are those of both calls.
+#[track_caller]
+fn rails(policies: &PolicySet, pod: Value) -> (Vec<String>, Value, Vec<String>) {
+    let codes_of = |mutation: &Mutation| -> Vec<String> {
+        mutation.warnings.iter().map(|warning| warning.code().to_owned()).collect()
+    };
+    let mutation = inject(policies, pod);
+    let codes = codes_of(&mutation);
+    let pod = match mutation.outcome {
+        Outcome::Mutated(mutated) => mutated.pod,
+        Outcome::Unchanged { pod, reason: Reason::NothingToAdd } => pod,
+        other => panic!("{other:?}"),
+    };
+    let again = inject(policies, pod.clone());
+    assert!(matches!(again.outcome, Outcome::Unchanged { reason: Reason::NothingToAdd, .. }), "{again:?}");
+    assert_eq!(codes_of(&again), codes);
+    let lists = ["initContainers", "containers"].map(|list| pod["spec"][list].as_array());
+    let devices = |container: &Value| {
+        let limits = container["resources"]["limits"].as_object().into_iter().flatten();
+        let devices = limits.filter_map(|(name, amount)| Some((name.strip_prefix("rdma/")?, amount)));
+        let text = |(name, amount): (&str, &Value)| {
+            let amount = amount.to_string();
+            let amount = amount.trim_matches('"');
+            if amount == "1" { name.to_owned() } else { format!("{name}{amount}") }
+        };
+        devices.map(text).collect::<Vec<_>>().join(" ")
+    };
+    let devices = lists.into_iter().flatten().flatten().map(devices).collect();
+    (devices, pod["metadata"]["annotations"][NETWORKS].clone(), codes)
+}
+
+#[test]
+fn a_container_that_requests_resources_of_a_list_gets_no_others() {
+    let policies = adding(RAILS, "");
+    let injected_for_two = injected(&policies, pod(2, &json!({}))).0;
+    let copied = |pointer: &str, value: Value| {
+        let mut pod = injected_for_two.clone();
+        for list in ["limits", "requests"] {
+            pod["spec"]["containers"][0]["resources"][list][pointer] = value.clone();
+        }
+        pod
+    };
+    for (pod, devices, networks, codes) in [
+        (pod(1, &json!({"rdma/d": "1"})), "d", json!("nd"), &[][..]),
+        (pod(2, &json!({"rdma/a": "1"})), "a", json!("na"), &["kept_device"]),
+        (pod(2, &json!({"rdma/a": 1, "rdma/b": 1})), "a b", json!("na,nb"), &[]),
+        (pod(2, &json!({"rdma/b": 1, "rdma/a": 2})), "b a2", json!("na,nb"), &["kept_device"]),
+        (pod(1, &json!({"rdma/a": 1, "rdma/b": 1})), "a b", json!("na,nb"), &["kept_device"]),
+        // None is requested.
+        (pod(4, &json!({"rdma/b": "0"})), "b0 a c d", json!("na,nc,nd"), &["device_denied"]),
+        (pod(2, &json!({"rdma/d": "0"})), "d0 a b", json!("na,nb"), &[]),
+        // The author of a pod has copied an injected one.
+        (copied("nvidia.com/gpu", json!(4)), "a b", json!("na,nb"), &["kept_device"]),
+        (copied("rdma/a", json!("2")), "a2 b", json!("na,nb"), &["kept_device"]),
+        (copied("rdma/a", json!("0")), "a0 b", json!("na,nb"), &["device_denied"]),
+    ] {
+        let text = pod.to_string();
+        let expected =
+            (vec![devices.to_owned()], networks, codes.iter().map(|&code| code.to_owned()).collect());
+        assert_eq!(rails(&policies, pod), expected, "{text}");
+    }
+}
+
+#[test]
+fn no_resource_of_a_list_is_requested_by_two_containers_at_the_same_time() {
+    let policies = adding(RAILS, "");
+    let on = |init: &[Value], containers: &[Value]| {
+        let named = |list: &str, containers: &[Value]| -> Value {
+            let named = containers.iter().enumerate().map(|(at, container)| {
+                let mut container = container.clone();
+                container["name"] = format!("{list}-{at}").into();
+                container
+            });
+            named.collect()
+        };
+        let mut pod = pod(0, &json!({}));
+        pod["spec"] = json!({"initContainers": named("i", init), "containers": named("c", containers)});
+        rails(&policies, pod)
+    };
+    let one = |gpus: u32| gpu_container("main", gpus);
+    let sidecar = |gpus: u32| with(one(gpus), &json!({"restartPolicy": "Always"}));
+    let bringing = |gpus: u32, name: &str| {
+        let mut container = one(gpus);
+        for list in ["limits", "requests"] {
+            container["resources"][list][name] = json!("1");
+        }
+        container
+    };
+    let case = |init: &[Value], containers: &[Value], devices: &[&str], networks: &str, codes: &[&str]| {
+        let (found, attached, warned) = on(init, containers);
+        assert_eq!(
+            (found, attached),
+            (devices.iter().map(|&names| names.to_owned()).collect(), json!(networks))
+        );
+        assert_eq!(warned, codes);
+    };
+    case(&[], &[one(2), one(1)], &["a b", "c"], "na,nb,nc", &[]);
+    case(&[], &[one(2), one(0), one(2)], &["a b", "", "c d"], "na,nb,nc,nd", &[]);
+    case(&[], &[one(3), one(2)], &["a b c", "d"], "na,nb,nc,nd", &["too_few_resources"]);
+    case(&[], &[one(4), one(1)], &["a b c d", ""], "na,nb,nc,nd", &["too_few_resources"]);
+    case(&[], &[one(5)], &["a b c d"], "na,nb,nc,nd", &["too_few_resources"]);
+    // An init container ends before the others start.
+    case(&[one(4)], &[one(2)], &["a b c d", "a b"], "na,nb,nc,nd", &[]);
+    case(&[sidecar(1)], &[one(2)], &["a", "b c"], "na,nb,nc", &[]);
+    case(&[sidecar(1), one(3)], &[one(2)], &["a", "b c d", "b c"], "na,nb,nc,nd", &[]);
+    case(&[one(2), sidecar(1)], &[one(1)], &["a b", "a", "b"], "na,nb", &[]);
+    // Those that the pod brings are nobody else's, also before their container.
+    case(&[], &[bringing(1, "rdma/b"), one(2)], &["b", "a c"], "na,nb,nc", &[]);
+    case(&[], &[one(1), bringing(1, "rdma/a")], &["b", "a"], "na,nb", &[]);
+    case(&[one(2)], &[bringing(1, "rdma/a")], &["a b", "a"], "na,nb", &[]);
+    case(&[], &[one(1), bringing(0, "rdma/a")], &["b", "a"], "na,nb", &[]);
+}
+
+#[test]
+fn a_list_has_one_number_of_devices_in_limits_and_requests() {
+    let rule = |limit: &str, request: &str| {
+        let list = "\"${['rdma/a', 'rdma/b']}\"";
+        format!(
+            "  rules: [{{name: r, container: {{resources: {{limits: {{{list}: {limit}}}, requests: {{{list}: {request}}}}}}}}}]\n"
+        )
+    };
+    let both = set(vec![policy("test", MATCH, &rule("'${gpus}'", "'${gpus}'"))]);
+    assert_eq!(rails(&both, pod(1, &json!({}))).0, ["a"]);
+    let definition = policy("test", MATCH, &rule("2", "1"));
+    let error = PolicySet::new(vec![(definition, std::collections::BTreeMap::new())]).unwrap_err();
+    assert!(error.to_string().contains("rdma/a"), "{error}");
 }
 
 #[test]

@@ -26,6 +26,7 @@ use super::record::{Reason, evaluation_failed};
 pub use claims::claims_of_pod;
 pub(crate) use claims::written_claims;
 pub(super) use containers::Container;
+pub(crate) use containers::is_sidecar;
 pub use containers::{DEVICE_CLASS, requests};
 pub(super) use multus::with_networks;
 pub use node_kinds::is_device;

@@ -10,6 +10,7 @@ mod fields;
 mod messages;
 mod named_container;
 mod pod_state;
+mod requested;
 mod rule;
 mod settings;
 mod text;
@@ -189,6 +190,7 @@ impl<'a> Injection<'a> {
         let resolver = Resolver(&row.scope);
         let bindings = row.scope.bindings(&resolver);
         self.facts.variables.clear();
+        self.facts.requested.go_to(pod, row.container.list, row.container.index);
         let mut cursor = Cursor::container(pod, self.log, row.container.list, row.container.index)?;
         let precedence = Precedence::among(self.rules.selecting(row));
         for rule in self.rules.selecting(row) {

@@ -66,7 +66,7 @@ enum Key {
     /// A name without expressions.
     Name(Arc<str>),
     Text(Interpolation),
-    /// Resources, of which each gets one device of an amount until there are none left. `None` is left out.
+    /// Resources, of which a container requests as many as the amount, one device of each. For `None`, it requests none.
     Resources(Arc<[Option<String>]>),
 }
 
@@ -296,10 +296,14 @@ impl Entry {
         if let Key::Name(name) = &self.key { Some(name) } else { None }
     }
 
-    /// The names of resources of which each gets one device.
+    /// The list of resources of which a container requests one device each, as many as the amount.
+    pub fn list(&self) -> &[Option<String>] {
+        if let Key::Resources(names) = &self.key { names } else { &[] }
+    }
+
+    /// The names in the list of resources.
     pub fn resources(&self) -> impl Iterator<Item = &str> {
-        let names = if let Key::Resources(names) = &self.key { &names[..] } else { &[] };
-        names.iter().flatten().map(String::as_str)
+        self.list().iter().flatten().map(String::as_str)
     }
 
     /// The key as its author wrote it.
@@ -335,7 +339,12 @@ impl Key {
 
 /// Returns whether an amount is zero, and is therefore left out.
 pub fn is_zero(amount: &Value) -> bool {
-    Quantity::from_value(amount).and_then(Quantity::as_count) == Some(0)
+    count_of(amount) == Some(0)
+}
+
+/// The number of devices of an amount.
+pub fn count_of(amount: &Value) -> Option<usize> {
+    Quantity::from_value(amount).and_then(Quantity::as_count)?.try_into().ok()
 }
 
 impl PodOverlay {

@@ -211,7 +211,7 @@ impl Scheduled {
 }
 
 /// Returns whether an init container is a native sidecar.
-fn is_sidecar(container: &Value) -> bool {
+pub(crate) fn is_sidecar(container: &Value) -> bool {
     container["restartPolicy"].as_str() == Some("Always")
 }
 

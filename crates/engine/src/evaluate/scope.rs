@@ -9,7 +9,7 @@ use crate::analysis::{Container, PodAnalysis, requests};
 use crate::record::{ScopeOf, Stop, Trace, VariableIn, add_reads, evaluation_failed};
 use fabric_policy::expression::{Bindings, Computed, Lookup, Resolver};
 use fabric_policy::interpolation::{BUILT_IN, EvaluationError, Phase};
-use fabric_policy::overlay::{Evaluation, Tree, is_zero};
+use fabric_policy::overlay::{Entry, Evaluation, Tree, is_zero};
 use fabric_policy::schema;
 use fabric_policy::work::Work;
 use fabric_policy::{ResolvedPolicy, Rule, Variable};
@@ -214,7 +214,10 @@ fn adds_any(rule: &Rule, bindings: &Bindings<'_, '_>) -> bool {
     let limits = container.at(&["resources", "limits"]).map_or(&[][..], Tree::entries);
     let pod = evaluated(&rule.pod.claims, schema::pod()).unwrap_or_default();
     let claims = pod.at(&["spec", "resourceClaims"]).map_or(&[][..], Tree::items);
-    limits.iter().any(|entry| entry.value.as_value().is_some_and(|amount| !is_zero(amount)))
+    let is_named = |entry: &Entry| entry.name().is_some() || entry.resources().next().is_some();
+    limits
+        .iter()
+        .any(|entry| is_named(entry) && entry.value.as_value().is_some_and(|amount| !is_zero(amount)))
         || claims.iter().any(|claim| claim.literal("resourceClaimTemplateName").is_some())
 }
 

@@ -44,6 +44,7 @@ pub(super) fn inject_named(
             return Ok(());
         }
     };
+    merge.pod.requested.go_to(pod, list, index);
     let fields = evaluate(Cursor::container(pod, log, list, index)?.log())?;
     let mut cursor = Cursor::container(pod, log, list, index)?;
     cursor.written_by_rule(merge.rule);

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value, json};
 
+use super::requested::Requested;
 use super::volumes::{OwnVolumes, PolicyVolumes};
 use crate::record::{MAX_ANNOTATIONS, Reason, STAMP, malformed};
 
@@ -15,6 +16,8 @@ pub(super) struct PodFacts {
     pub(super) own_volumes: OwnVolumes,
     /// True if the pod has amounts of resources for all of its containers together.
     pub(super) pod_resources: bool,
+    /// The resources that containers request, from the policy or their own.
+    pub(super) requested: Requested,
     /// The size of the pod's annotations, in bytes.
     pub(super) annotation_bytes: usize,
     /// The names of the pod's claims.
@@ -64,6 +67,7 @@ impl PodFacts {
             pod_resources: pod["spec"]["resources"]
                 .as_object()
                 .is_some_and(|resources| !resources.is_empty()),
+            requested: Requested::collect(pod),
             annotation_bytes,
             security_context: pod["spec"]["securityContext"].clone(),
             ..Self::default()

@@ -148,6 +148,7 @@ impl Warning {
         "settings_elsewhere",
         "not_in_file",
         "kept_fabric",
+        "too_few_resources",
     ];
 
     /// The codes of the warnings about injected pods whose data uses TCP all the same, with those of the built-in
@@ -228,6 +229,7 @@ impl Warning {
             WarningKind::SettingsElsewhere { .. } => "settings_elsewhere",
             WarningKind::NotInFile { .. } => "not_in_file",
             WarningKind::KeptFabric { .. } => "kept_fabric",
+            WarningKind::TooFewResources { .. } => "too_few_resources",
             WarningKind::Policy { code, .. } => code,
         }
     }

@@ -321,6 +321,9 @@ pub enum WarningKind {
     HugePagesAlone { resource: String },
     /// Rules were left out, because the pod requests devices of the fabric itself, under these names.
     KeptFabric { names: Vec<String> },
+    /// A container gets fewer devices of a list than its amount: the list has no other names, or other containers
+    /// request them.
+    TooFewResources { given: usize, wanted: usize },
     /// No networks are attached to a hostNetwork pod.
     HostNetwork,
     /// The container has another settings file, so the settings of the policy are only in its environment.
@@ -446,6 +449,7 @@ impl fmt::Display for Warning {
                 f,
                 "`{path}`: `{resource}` of rule `{rule}` is left out; it needs a request for cpu or memory next to it"
             ),
+            WarningKind::TooFewResources { given, wanted } => self.fmt_too_few(f, *given, *wanted),
             WarningKind::HostNetwork => write!(
                 f,
                 "what `{rule}` attaches is left out: a hostNetwork pod has no network of its own to attach NICs to"
@@ -467,6 +471,17 @@ impl fmt::Display for Warning {
             WarningKind::Policy { message, .. } if path.is_empty() => f.write_str(message),
             WarningKind::Policy { message, .. } => write!(f, "`{path}`: {message}"),
         }
+    }
+}
+
+impl Warning {
+    fn fmt_too_few(&self, f: &mut fmt::Formatter<'_>, given: usize, wanted: usize) -> fmt::Result {
+        let (Self { path, rule, .. }, given) = (self, counted(given, "resource"));
+        write!(
+            f,
+            "`{path}`: the list of rule `{rule}` has {given} left for a container that needs {wanted}: extend it, or \
+             request fewer GPUs"
+        )
     }
 }
 

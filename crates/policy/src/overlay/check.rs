@@ -144,13 +144,15 @@ fn resources(tree: &Tree, resources: &'static Object) -> Checked<()> {
 
 /// Fails for an amount without expressions that the API server refuses, by itself or next to that of the other list.
 pub(super) fn check_amount(resources: &Tree, list: &str, entry: &Entry) -> Result<(), String> {
-    let (Some(name), Some(amount)) = (entry.name(), entry.value.as_value()) else { return Ok(()) };
+    let name = entry.name().or_else(|| entry.resources().next());
+    let (Some(name), Some(amount)) = (name, entry.value.as_value()) else { return Ok(()) };
     if amount.is_null() || is_zero(amount) {
         return Ok(());
     }
     resource_amount(name, amount)?;
-    let request = (list == "limits").then(|| resources.at(&["requests", name])).flatten();
-    match request.and_then(Tree::as_value) {
+    let requests = resources.get("requests").filter(|_| list == "limits").map_or(&[][..], Tree::entries);
+    let request = requests.iter().find(|other| other.key == entry.key);
+    match request.and_then(|request| request.value.as_value()) {
         Some(request) if !is_zero(request) => resource_pair(name, amount, request),
         _ => Ok(()),
     }

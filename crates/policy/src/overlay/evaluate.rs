@@ -13,10 +13,9 @@ use crate::expression::Bindings;
 use crate::interpolation::{EvaluationError, Interpolation, Names, Phase, text_of};
 use crate::schema::{self, Field, Format, ListMerge, Object, Shape, validate};
 use fabric_yaml::Span;
-use fabric_yaml::quantity::Quantity;
 
 use super::scalars::{accept, is_structure, remedy};
-use super::{Content, Entry, Key, Target, Tree, Write, check};
+use super::{Content, Entry, Key, Target, Tree, Write, check, count_of};
 
 /// A tree with values in place of expressions; `None` if it is left out.
 type Evaluated = Result<Option<Tree>, EvaluationError>;
@@ -310,20 +309,13 @@ impl<'a, 'p, 'v> Evaluation<'a, 'p, 'v> {
             }
         })?;
         let Some(value) = value else { return Ok(()) };
-        match (&key, value.as_value()) {
-            (Key::Resources(names), Some(amount)) => {
-                let count = Quantity::from_value(amount)
-                    .and_then(Quantity::as_count)
-                    .and_then(|count| usize::try_from(count).ok());
-                let message = || format!("the result is `{amount}`, but a number of devices is needed");
-                let count = count.ok_or_else(|| amount_failed(entry, message()))?;
-                evaluated.extend(names.iter().enumerate().filter_map(|(nth, name)| {
-                    let one = u64::from(count > nth).to_string();
-                    Some(Entry::new(name.as_deref()?, entry.span, Tree::value(value.span, one.into())))
-                }));
-            }
-            _ => evaluated.push(Entry { key, span: entry.span, value }),
+        if let (Key::Resources(_), Some(amount)) = (&key, value.as_value())
+            && count_of(amount).is_none()
+        {
+            let message = format!("the result is `{amount}`, but a number of devices is needed");
+            return Err(amount_failed(entry, message));
         }
+        evaluated.push(Entry { key, span: entry.span, value });
         Ok(())
     }
 
@@ -470,12 +462,6 @@ mod tests {
             let resources = json!({"limits": amounts, "requests": amounts, "claims": [{"name": "c"}]});
             assert_eq!(evaluated["resources"], resources, "{fields}");
         }
-    }
-
-    #[test]
-    fn one_device_of_an_amount_goes_to_each_resource_of_a_list() {
-        let evaluated = container("resources: {limits: {\"${['a/b', null, 'a/c', 'a/d']}\": '${gpus + 1}'}}");
-        assert_eq!(evaluated["resources"]["limits"], json!({"a/b": "1", "a/c": "1", "a/d": "0"}));
     }
 
     #[test]

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use fabric_policy::overlay::{Tree, is_zero};
+use fabric_policy::OnConflict;
+use fabric_policy::overlay::{Entry, Tree, count_of, is_zero};
 use fabric_policy::schema::can_overcommit;
 use fabric_yaml::quantity::{Quantity, same_quantity};
 
@@ -15,8 +16,8 @@ use crate::merge::rule::{Merge, Winner, brief};
 use crate::record::{Cursor, Kept, Reason, WarningKind};
 
 /// The amount of a resource in the policy.
-struct Wanted {
-    resource: Arc<str>,
+struct Wanted<'t> {
+    resource: &'t str,
     limit: Option<Value>,
     request: Option<Value>,
 }
@@ -27,18 +28,33 @@ pub(crate) fn merge(
     resources: &mut Cursor<'_>,
     fields: Tree,
 ) -> Result<Vec<(Arc<str>, Tree)>, Reason> {
-    let (mut wanted, mut others) = (Vec::new(), Vec::new());
-    for (field, value) in fields.into_entries() {
-        match &*field {
-            "limits" | "requests" => add_amounts(&mut wanted, &field, value),
-            _ => others.push((field, value)),
+    let mut wanted = Vec::new();
+    // Limits and requests are of the same devices of a list.
+    let mut lists: Vec<(&Entry, Vec<&str>)> = Vec::new();
+    for amounts in fields.entries() {
+        let Some(list) = amounts.name().filter(|list| is_amounts(list)) else { continue };
+        for entry in amounts.value.entries() {
+            let Some(amount) = entry.value.as_value() else { continue };
+            if let Some(resource) = entry.name() {
+                add_amount(&mut wanted, list, resource, amount.clone());
+                continue;
+            }
+            if !lists.iter().any(|(known, _)| *known == entry) {
+                let count = count_of(amount).unwrap_or(0);
+                lists.push((entry, devices_of_list(merge, resources, entry, count)?));
+            }
+            for (_, devices) in lists.iter().filter(|(known, _)| *known == entry) {
+                for device in devices {
+                    add_amount(&mut wanted, list, device, "1".into());
+                }
+            }
         }
     }
     // Huge pages depend on cpu and memory.
-    wanted.sort_by_key(|wanted| is_huge_pages(&wanted.resource));
+    wanted.sort_by_key(|wanted| is_huge_pages(wanted.resource));
     for mut wanted in wanted {
         if let Some(list) = wanted.drop_zero() {
-            resources.log().left_out(&[list, &wanted.resource], || "the amount is 0".to_owned());
+            resources.log().left_out(&[list, wanted.resource], || "the amount is 0".to_owned());
         }
         if wanted.lists().next().is_none() {
             continue;
@@ -49,28 +65,68 @@ pub(crate) fn merge(
                 against: "resources of its own in `spec.resources`".to_owned(),
             };
             resources.warn(wanted.lists().next().unwrap_or("limits"), kind, merge.rule);
-        } else if can_overcommit(&wanted.resource) {
+        } else if can_overcommit(wanted.resource) {
             overcommittable(merge, resources, wanted)?;
         } else {
             device(merge, resources, wanted)?;
         }
     }
-    Ok(others)
+    Ok(fields.into_entries().filter(|(field, _)| !is_amounts(field)).collect())
 }
 
-/// Adds the amounts of a list.
-fn add_amounts(wanted: &mut Vec<Wanted>, list: &str, amounts: Tree) {
-    for (resource, amount) in amounts.into_entries() {
-        let Some(amount) = amount.into_value() else { continue };
-        let is_limit = list == "limits";
-        let is_free = |known: &Wanted| if is_limit { known.limit.is_none() } else { known.request.is_none() };
-        let known = wanted.iter().position(|known| known.resource == resource && is_free(known));
-        let at = known.unwrap_or_else(|| {
-            wanted.push(Wanted { resource, limit: None, request: None });
-            wanted.len() - 1
-        });
-        *(if is_limit { &mut wanted[at].limit } else { &mut wanted[at].request }) = Some(amount);
+fn is_amounts(field: &str) -> bool {
+    matches!(field, "limits" | "requests")
+}
+
+/// The resources of a list of which a container gets one device each: the first ones that no other container of the pod
+/// requests. A container that requests others of the list keeps those.
+fn devices_of_list<'t>(
+    merge: &mut Merge<'_, '_>,
+    resources: &mut Cursor<'_>,
+    entry: &'t Entry,
+    count: usize,
+) -> Result<Vec<&'t str>, Reason> {
+    if count == 0 {
+        resources.log().left_out(&["limits", &entry.source()], || "the amount is 0".to_owned());
+        return Ok(Vec::new());
     }
+    let known = |resources: &Cursor<'_>, name: &str| {
+        ["limits", "requests"].iter().find_map(|list| amount(resources, list, name).map(is_zero))
+    };
+    let own: Vec<&str> = entry.resources().filter(|name| known(resources, name) == Some(false)).collect();
+    let is_free = |name: &str| own.contains(&name) || !merge.pod.requested.by_another(name);
+    let places = entry.list().iter().filter(|name| name.as_deref().is_none_or(is_free)).take(count);
+    let places: Vec<Option<&str>> = places.map(Option::as_deref).collect();
+    let devices: Vec<&str> = places.iter().copied().flatten().collect();
+    let is_equal = own.iter().all(|name| devices.contains(name))
+        && devices.iter().all(|name| known(resources, name).is_some());
+    if !own.is_empty() && !is_equal && merge.on_conflict != OnConflict::Replace {
+        if own.len() == count {
+            return Ok(own);
+        }
+        let (seen, wanted) = (own.join(", ").into(), devices.join(", ").into());
+        merge.resolve_conflict(resources, "limits", &seen, &wanted, Kept::Device)?;
+        return Ok(Vec::new());
+    }
+    if places.len() < count {
+        let kind = WarningKind::TooFewResources { given: places.len(), wanted: count };
+        resources.warn("limits", kind, merge.rule);
+    }
+    let added = devices.iter().filter(|name| known(resources, name).is_none());
+    added.for_each(|name| merge.pod.requested.add(name));
+    Ok(devices)
+}
+
+/// Adds an amount of limits or requests.
+fn add_amount<'t>(wanted: &mut Vec<Wanted<'t>>, list: &str, resource: &'t str, amount: Value) {
+    let is_limit = list == "limits";
+    let is_free = |known: &Wanted<'_>| if is_limit { known.limit.is_none() } else { known.request.is_none() };
+    let known = wanted.iter().position(|known| known.resource == resource && is_free(known));
+    let at = known.unwrap_or_else(|| {
+        wanted.push(Wanted { resource, limit: None, request: None });
+        wanted.len() - 1
+    });
+    *(if is_limit { &mut wanted[at].limit } else { &mut wanted[at].request }) = Some(amount);
 }
 
 fn is_huge_pages(resource: &str) -> bool {
@@ -78,8 +134,8 @@ fn is_huge_pages(resource: &str) -> bool {
 }
 
 /// Merges a resource whose request equals its limit.
-fn device(merge: &Merge<'_, '_>, resources: &mut Cursor<'_>, wanted: Wanted) -> Result<(), Reason> {
-    let resource = &*wanted.resource;
+fn device(merge: &Merge<'_, '_>, resources: &mut Cursor<'_>, wanted: Wanted<'_>) -> Result<(), Reason> {
+    let resource = wanted.resource;
     let own = ["limits", "requests"]
         .into_iter()
         .find_map(|list| amount(resources, list, resource).map(|amount| (list, amount.clone())));
@@ -117,8 +173,12 @@ fn device(merge: &Merge<'_, '_>, resources: &mut Cursor<'_>, wanted: Wanted) -> 
 }
 
 /// Merges a resource whose request is at most its limit.
-fn overcommittable(merge: &Merge<'_, '_>, resources: &mut Cursor<'_>, wanted: Wanted) -> Result<(), Reason> {
-    let resource = &*wanted.resource;
+fn overcommittable(
+    merge: &Merge<'_, '_>,
+    resources: &mut Cursor<'_>,
+    wanted: Wanted<'_>,
+) -> Result<(), Reason> {
+    let resource = wanted.resource;
     let limit = amount(resources, "limits", resource).cloned();
     // The API server has derived the request from a limit that the pod came with.
     let derived = limit.clone().filter(|_| !is_added(resources, resource));
@@ -152,7 +212,7 @@ fn one(
             resources.log().present(&[list, resource]);
             return Ok(());
         }
-        if merge.on_conflict != fabric_policy::OnConflict::Replace || fits {
+        if merge.on_conflict != OnConflict::Replace || fits {
             let winner = resources.within(list, |amounts| {
                 merge.resolve_conflict(amounts, resource, seen, &wanted, Kept::Device)
             })?;
@@ -199,7 +259,7 @@ fn at_most(less: &Value, more: &Value) -> bool {
     Quantity::from_value(less).zip(Quantity::from_value(more)).is_some_and(|(less, more)| less <= more)
 }
 
-impl Wanted {
+impl Wanted<'_> {
     /// Drops amounts that are zero. Returns the first list that has one.
     fn drop_zero(&mut self) -> Option<&'static str> {
         let limit = self.limit.take_if(|limit| is_zero(limit)).map(|_| "limits");
