@@ -176,6 +176,23 @@ fn no_resource_of_a_list_is_requested_by_two_containers_at_the_same_time() {
 }
 
 #[test]
+fn a_rule_that_replaces_adds_the_first_resources_of_a_list_to_those_of_the_pod() {
+    let rule = |on_conflict: &str| {
+        let list = "\"${['rdma/a', 'rdma/b', 'rdma/c', 'rdma/d']}\": '${gpus}'";
+        let body = format!(
+            "  rules: [{{name: r, onConflict: {on_conflict}, container: {{resources: {{limits: {{{list}}}, requests: {{{list}}}}}}}}}]\n"
+        );
+        set(vec![policy("test", MATCH, &body)])
+    };
+    let own = || pod(2, &json!({"rdma/d": 1, "rdma/a": 3}));
+    let (devices, _, codes) = rails(&rule("keep"), own());
+    assert_eq!((devices[0].as_str(), &codes[..]), ("d a3", &["kept_device".to_owned()][..]));
+    let (replaced, _) = injected(&rule("replace"), own());
+    let limits = &replaced["spec"]["containers"][0]["resources"]["limits"];
+    assert_eq!(*limits, json!({"nvidia.com/gpu": "2", "rdma/d": 1, "rdma/a": "1", "rdma/b": "1"}));
+}
+
+#[test]
 fn a_list_has_one_number_of_devices_in_limits_and_requests() {
     let rule = |limit: &str, request: &str| {
         let list = "\"${['rdma/a', 'rdma/b']}\"";
