@@ -24,6 +24,7 @@ mod full_pod;
 mod generator;
 mod kept;
 mod leaves;
+mod lists;
 mod model;
 mod overlays;
 mod pair;

@@ -3,6 +3,7 @@
 //! The rules are those of `ValidateContainerResourceRequirements` in Kubernetes: a request is at most its limit, a
 //! resource that cannot be overcommitted has a limit and an equal request, and huge pages need cpu or memory.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -90,16 +91,22 @@ fn devices_of_list<'t>(
         resources.log().left_out(&["limits", &entry.source()], || "the amount is 0".to_owned());
         return Ok(Vec::new());
     }
-    let known = |resources: &Cursor<'_>, name: &str| {
-        ["limits", "requests"].iter().find_map(|list| amount(resources, list, name).map(is_zero))
-    };
-    let own: Vec<&str> = entry.resources().filter(|name| known(resources, name) == Some(false)).collect();
-    let is_free = |name: &str| own.contains(&name) || !merge.pod.requested.by_another(name);
+    // By name; true for an amount of 0, with which a container refuses a device.
+    let has: HashMap<&str, bool> = entry
+        .resources()
+        .filter_map(|name| {
+            let amount = ["limits", "requests"].iter().find_map(|list| amount(resources, list, name))?;
+            Some((name, is_zero(amount)))
+        })
+        .collect();
+    let own: Vec<&str> = entry.resources().filter(|name| has.get(name) == Some(&false)).collect();
+    let is_free = |name: &str| has.contains_key(name) || !merge.pod.requested.by_another(name);
     let places = entry.list().iter().filter(|name| name.as_deref().is_none_or(is_free)).take(count);
     let places: Vec<Option<&str>> = places.map(Option::as_deref).collect();
     let devices: Vec<&str> = places.iter().copied().flatten().collect();
-    let is_equal = own.iter().all(|name| devices.contains(name))
-        && devices.iter().all(|name| known(resources, name).is_some());
+    // An earlier call adds the same.
+    let is_equal =
+        own.iter().all(|name| devices.contains(name)) && devices.iter().all(|name| has.contains_key(name));
     if !own.is_empty() && !is_equal && merge.on_conflict != OnConflict::Replace {
         if own.len() == count {
             return Ok(own);
@@ -112,8 +119,7 @@ fn devices_of_list<'t>(
         let kind = WarningKind::TooFewResources { given: places.len(), wanted: count };
         resources.warn("limits", kind, merge.rule);
     }
-    let added = devices.iter().filter(|name| known(resources, name).is_none());
-    added.for_each(|name| merge.pod.requested.add(name));
+    devices.iter().filter(|name| !has.contains_key(*name)).for_each(|name| merge.pod.requested.add(name));
     Ok(devices)
 }
 
