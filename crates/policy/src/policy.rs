@@ -371,6 +371,15 @@ mod tests {
     }
 
     #[test]
+    fn values_of_a_label_of_which_only_the_presence_is_read_share_a_folded_policy() {
+        let policy = policy("${node[?'zone'].hasValue() ? 'a' : 'b'}");
+        let in_zone = |zone| resolved(&policy, &[("zone", &[zone])], 8);
+        assert!(in_zone("x").is_as(&in_zone("y")));
+        assert!(!in_zone("x").is_as(&resolved(&policy, &[], 8)));
+        assert_eq!(policy.others.len(), 1);
+    }
+
+    #[test]
     fn the_labels_that_a_policy_reads_are_known_unless_a_key_is_computed() {
         let labels =
             |names: &[&str]| LabelsRead::These(names.iter().map(|name| (*name).to_owned()).collect());

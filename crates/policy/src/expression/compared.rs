@@ -143,6 +143,13 @@ impl Walker {
             ("lowerAscii", Some(value), []) if compared.comparison == Comparison::Equal => {
                 self.value(value, Compared { comparison: Comparison::LowerCase, ..compared });
             }
+            ("hasValue", Some(value), []) => match self.place(value) {
+                Some((root, path)) => {
+                    let path = path.into_iter().chain([Step::Exists]).collect();
+                    self.note(root, path, Comparison::Part);
+                }
+                None => self.all([&**value]),
+            },
             ("value" | "lowerAscii", Some(value), []) => self.value(value, compared),
             _ => self.all(operands(call)),
         }

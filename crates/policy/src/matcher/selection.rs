@@ -68,6 +68,17 @@ impl LabelsRead {
         }
     }
 
+    /// Adds the labels whose values an expression reads, and not only whether they are there.
+    pub(crate) fn extend_by_values(&mut self, reads: &ReadSet) {
+        match reads {
+            ReadSet::Whole => *self = Self::All,
+            ReadSet::Paths(paths) => {
+                let of_values = paths.iter().filter(|path| path.last() != Some(&Step::Exists));
+                self.extend(&ReadSet::Paths(of_values.cloned().collect()));
+            }
+        }
+    }
+
     pub(crate) fn contains(&self, label: &str) -> bool {
         match self {
             Self::These(labels) => labels.contains(label),

@@ -16,6 +16,8 @@ pub(crate) struct KnownNodes {
     /// The labels that tables and expressions read.
     pub(crate) labels: LabelsRead,
     labels_of_expressions: LabelsRead,
+    /// Those whose values expressions read, and not only whether a pod selects them.
+    values_read: LabelsRead,
     keys: BTreeMap<String, Keys>,
     pub(crate) tables_read_gpus: bool,
     /// True if a parameter takes its value from nodes.
@@ -68,8 +70,16 @@ const UNKNOWN: &str = "?";
 
 impl KnownNodes {
     pub(crate) fn find(definition: &Definition, overrides: &BTreeMap<String, Override>) -> Self {
-        let labels_of_expressions = labels_of_expressions(definition);
+        let mut labels_of_expressions = LabelsRead::none();
+        let mut values_read = LabelsRead::none();
+        definition.texts(&mut |text| {
+            for expression in text.expressions() {
+                labels_of_expressions.extend(expression.reads_of_node());
+                values_read.extend_by_values(expression.reads_of_node());
+            }
+        });
         let mut known = Self {
+            values_read,
             labels: labels_of_expressions.clone(),
             labels_of_expressions,
             keys: BTreeMap::new(),
@@ -137,7 +147,7 @@ impl KnownNodes {
         let ranges = of_kinds.chain(of_labels).flat_map(|(label, value)| self.ranges(label, value)).flatten();
         let gpus = selection.gpus.and_then(|gpus| class(&ranges.collect::<Vec<_>>(), gpus));
         let is_whole = |selected: &SelectedLabel| {
-            self.labels_of_expressions.contains(&selected.label)
+            self.values_read.contains(&selected.label)
                 || selected.values.iter().all(|value| self.is_known(&selected.label, value))
         };
         let kinds = self.kinds(selection);
@@ -175,7 +185,8 @@ impl KnownNodes {
         kinds
     }
 
-    /// The label with one value for all that are in no table; `None` if none of them is in a table.
+    /// The label with one value for all that are in no table; `None` if none of them is in a table, and no expression
+    /// reads whether the pod selects the label.
     fn with_unknown(&self, selected: &SelectedLabel) -> Option<SelectedLabel> {
         let mut values: Vec<String> = Vec::new();
         for value in &selected.values {
@@ -184,7 +195,8 @@ impl KnownNodes {
                 values.push(value.to_owned());
             }
         }
-        (values != [UNKNOWN]).then(|| SelectedLabel { label: selected.label.clone(), values })
+        let is_read = values != [UNKNOWN] || self.labels_of_expressions.contains(&selected.label);
+        is_read.then(|| SelectedLabel { label: selected.label.clone(), values })
     }
 }
 
@@ -202,12 +214,4 @@ fn tables<'p>(
 fn selection(label: &str, value: &str, gpus: Option<i64>) -> Selection {
     let selected = SelectedLabel { label: label.to_owned(), values: vec![value.to_owned()] };
     Selection { labels: vec![selected], gpus, ..Selection::default() }
-}
-
-fn labels_of_expressions(definition: &Definition) -> LabelsRead {
-    let mut labels = LabelsRead::none();
-    definition.texts(&mut |text| {
-        text.expressions().for_each(|expression| labels.extend(expression.reads_of_node()));
-    });
-    labels
 }
