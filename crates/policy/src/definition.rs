@@ -24,7 +24,7 @@ use crate::expression::Expression;
 use crate::from_nodes::{Fact, FromNodes};
 use crate::interpolation::{Interpolation, Names, names_in};
 use crate::keys::{ON_CONFLICT, meaning};
-use crate::matcher::Matcher;
+use crate::matcher::{Matcher, NodeMatch};
 use crate::overlay::{PodOverlay, Tree, Write, writes_of_rule};
 use crate::parameter::{Parameter, Variable};
 use crate::source::{Diagnostic, SourceError, SourceFile, TOO_COSTLY};
@@ -51,6 +51,8 @@ pub struct Definition {
     pub name: String,
     /// The key of the provider's block in a values file.
     pub provider: String,
+    /// The nodes of the provider, if policies of several providers are in use.
+    pub provider_nodes: Option<NodeMatch>,
     /// One sentence for `policy list`.
     pub description: String,
     /// The values that an operator can set.

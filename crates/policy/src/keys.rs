@@ -70,7 +70,7 @@ pub(crate) static METADATA: Map =
 pub static SPEC: Map = Map::new("`spec`").some_of(&["rules", "devices"]).extended().keys(&[
     optional("extends", Either(&[TEXT, TEXTS]), "The policy to extend, parts to take, or a list."),
     optional("without", TEXTS, "Rules, entries, checks and files of what it extends that it leaves out."),
-    required("provider", LABEL, "The key of its block below `multinodeNetworking:` in a values file."),
+    required("provider", PROVIDER, "The key of its block in a values file, or a map with `nodes`, too."),
     required("description", TEXT, "One sentence for `fabric-injector policy list`."),
     required("gpus", Fields(&GPUS), "What counts as a GPU."),
     optional("devices", Fields(&DEVICES), "The devices of the fabric: a pod's own, and those to add."),
@@ -81,6 +81,13 @@ pub static SPEC: Map = Map::new("`spec`").some_of(&["rules", "devices"]).extende
     optional("checks", List(&Fields(&CHECK), 0), "Warnings for the author, refusals, and pods to skip."),
     optional("files", List(&Fields(&FILE), 0), "Variables in a file, for other processes of a job."),
     optional("rules", List(&Fields(&RULE), 1), "The additions to a pod, in this order."),
+]);
+
+const PROVIDER: Kind = Either(&[LABEL, Fields(&PROVIDER_AND_NODES)]);
+
+pub(crate) static PROVIDER_AND_NODES: Map = Map::new("`provider`").keys(&[
+    required("name", LABEL, "The key of its block below `multinodeNetworking:` in a values file."),
+    optional("nodes", Fields(&NODES), "The nodes of the provider, where several are in use."),
 ]);
 
 /// `enabled` is a key of the provider's block in a values file.
@@ -122,7 +129,6 @@ pub(crate) static MATCH: Map = Map::new("`match`").some_of(&["anyAnnotation", "l
     optional("labels", LABELS, "The pod has all of these labels."),
     optional("namespaces", List(&LABEL, 0), "The pod is in one of these namespaces."),
     optional("ownerKinds", List(&OWNER_KIND, 0), "One owner of the pod is of one of these kinds."),
-    optional("nodes", Fields(&NODES), "The nodes of the policy, where several providers are in use."),
     optional("when", Expression, "The expression is true."),
 ]);
 

@@ -1,10 +1,10 @@
-//! The `match` of a policy: the pods and nodes that it applies to.
+//! The `match` of a policy: the pods that it applies to; and its provider, with its nodes.
 //!
 //! `selection` has the labels of nodes that a pod selects, and `pattern` texts with a `*`. The conditions are evaluated by the
 //! engine, and nodes are compared with pods in [`nodes`](crate::nodes).
 
-mod node_match;
 pub(crate) mod pattern;
+mod provider;
 pub mod selection;
 
 pub(crate) use pattern::Pattern;
@@ -25,7 +25,7 @@ use crate::interpolation::{Interpolation, Names, Phase};
 use crate::keys;
 use crate::source::reader::{self, Fields};
 use crate::source::{Checked, Diagnostic, MISSING_KEY, all};
-pub use node_match::NodeMatch;
+pub use provider::{NodeMatch, Provider};
 
 /// The `match` of a policy. Every part that is present must hold.
 #[derive(Debug, Clone, Default)]
@@ -37,8 +37,6 @@ pub struct Matcher {
     pub namespaces: Vec<String>,
     /// `Kind`, or `Kind.group`.
     pub owner_kinds: Vec<String>,
-    /// The nodes of the policy, if policies of several providers are in use.
-    pub nodes: Option<NodeMatch>,
     /// The engine evaluates it, because it reads values of the policy.
     pub when: Option<Interpolation>,
 }
@@ -127,7 +125,6 @@ impl Matcher {
         let labels = fields.optional("labels", read_labels);
         let namespaces = fields.optional("namespaces", read_namespaces);
         let owner_kinds = fields.optional("ownerKinds", read_owner_kinds);
-        let nodes = fields.optional("nodes", NodeMatch::read);
         let when = fields.optional("when", |node| Interpolation::condition(node, "when", names, Phase::Pod));
         fields.finish()?;
         let matcher = Self {
@@ -136,7 +133,6 @@ impl Matcher {
             labels: labels?.unwrap_or_default(),
             namespaces: namespaces?.unwrap_or_default(),
             owner_kinds: owner_kinds?.unwrap_or_default(),
-            nodes: nodes?,
             when: when?,
         };
         // With `failurePolicy: Fail`, the pods that a policy matches do not start without the webhook.

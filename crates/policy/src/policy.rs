@@ -200,9 +200,9 @@ impl Policy {
     }
 
     /// Returns whether a pod that selects a label is for the nodes of this policy: the label is among those of
-    /// `match.nodes`, or its value is an instance type of a table.
+    /// `provider.nodes`, or its value is an instance type of a table.
     pub fn is_named_by(&self, label: &str, value: Option<&str>) -> bool {
-        let nodes = self.definition.matcher.nodes.as_ref();
+        let nodes = self.definition.provider_nodes.as_ref();
         nodes.is_some_and(|nodes| nodes.has_label(label, value))
             || current(label) == INSTANCE_TYPE
                 && value.is_some_and(|value| self.nodes.is_known(INSTANCE_TYPE, &value.to_lowercase()))

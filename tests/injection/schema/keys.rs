@@ -16,7 +16,9 @@ pub(crate) fn policy() -> Value {
         "kind": "FabricPolicy",
         "metadata": {"name": "all"},
         "spec": {
-            "provider": "lab",
+            "provider": {
+                "name": "lab", "nodes": {"providerIDs": ["lab://*"], "labels": {"example.com/lab": "*"}},
+            },
             "description": "Every key of the language",
             "gpus": {"resources": ["example.com/gpu"], "claims": ["*-gpus=8"]},
             "devices": {
@@ -32,7 +34,6 @@ pub(crate) fn policy() -> Value {
                 "labels": {"role": "worker"},
                 "namespaces": ["team"],
                 "ownerKinds": ["Job", "Job.batch"],
-                "nodes": {"providerIDs": ["lab://*"], "labels": {"example.com/lab": "*"}},
                 "when": "node[?'pool'].orValue('') != 'slow'",
             },
             "parameters": {
@@ -102,7 +103,7 @@ fn properties(pointer: &str) -> BTreeSet<String> {
 }
 
 /// The maps of the language: where the schema has their keys, and where the policy has one.
-pub(crate) const MAPS: [(&str, &str); 17] = [
+pub(crate) const MAPS: [(&str, &str); 18] = [
     ("", ""),
     ("/properties/metadata", "/metadata"),
     ("/$defs/spec", "/spec"),
@@ -112,7 +113,8 @@ pub(crate) const MAPS: [(&str, &str); 17] = [
     ("/$defs/spec/properties/devices/properties/add/items", "/spec/devices/add/0"),
     ("/$defs/spec/properties/devices/properties/add/items", "/spec/devices/add/1"),
     ("/$defs/spec/properties/match", "/spec/match"),
-    ("/$defs/spec/properties/match/properties/nodes", "/spec/match/nodes"),
+    ("/$defs/spec/properties/provider/anyOf/1", "/spec/provider"),
+    ("/$defs/spec/properties/provider/anyOf/1/properties/nodes", "/spec/provider/nodes"),
     ("/$defs/spec/properties/checks/items", "/spec/checks/0"),
     ("/$defs/spec/properties/checks/items", "/spec/checks/1"),
     ("/$defs/spec/properties/checks/items", "/spec/checks/2"),

@@ -141,7 +141,7 @@ fn all_of(sets: Vec<Providers<'_>>) -> Option<Providers<'_>> {
     Some(if common.is_empty() { union } else { common })
 }
 
-/// The policies for the nodes that a pod fits. Nodes that no policy names belong to the policies without `match.nodes`.
+/// The policies for the nodes that a pod fits. Nodes that no policy names belong to the policies without `provider.nodes`.
 /// Also returns whether the provider is assumed, because no node has GPUs and none names it.
 fn of_nodes<'p>(
     mut policies: Vec<&'p Policy>,
@@ -183,7 +183,7 @@ fn of_nodes<'p>(
 }
 
 fn node_match(policy: &Policy) -> Option<&NodeMatch> {
-    policy.definition().matcher.nodes.as_ref()
+    policy.definition().provider_nodes.as_ref()
 }
 
 /// The GPUs, of those that policies know, that a pod requests by resource; `None` for a pod without GPUs. A device class
@@ -283,7 +283,7 @@ impl Search<'_, '_> {
         named
     }
 
-    /// For each policy with `match.nodes`, whether it names a resource as a device that no other provider's policy names.
+    /// For each policy with `provider.nodes`, whether it names a resource as a device that no other provider's policy names.
     fn policies_of_device(&self, resource: &str) -> Vec<bool> {
         let is_device = |policy: &&Policy| {
             let mut parameters =

@@ -13,7 +13,7 @@ type NamesOf = fn(&Node) -> Vec<(&str, Span)>;
 const NAMES: [(&str, &str, &str, NamesOf); 4] = [
     ("annotation", "other policies", UNKNOWN_ANNOTATION, |spec| annotations(spec).map(name).collect()),
     ("label", "nodes", UNKNOWN_LABEL, |spec| {
-        let selected = spec.get("match").and_then(|matched| matched.get("nodes")?.get("labels"));
+        let selected = spec.get("provider").and_then(|provider| provider.get("nodes")?.get("labels"));
         let keys = entries(spec.get("machines")).iter().chain(entries(selected));
         keys.map(name).filter(is_no_pattern).collect()
     }),

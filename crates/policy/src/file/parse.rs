@@ -8,7 +8,7 @@ use super::{parameters, rules, variables};
 use crate::definition::{Definition, Gpus, checks, settings_files};
 use crate::interpolation::Names;
 use crate::keys::{self, API_VERSION, KIND};
-use crate::matcher::Matcher;
+use crate::matcher::{Matcher, Provider};
 use crate::parameter::{Files, machines};
 use crate::source::reader::{self, Fields};
 use crate::source::{Checked, Diagnostic, Problems, SourceFile, TOO_COSTLY, closest};
@@ -79,7 +79,7 @@ pub(crate) fn definition(
         Ok(spec) => spec,
         Err(problems) => return (None, problems),
     };
-    let provider = spec.required("provider", |node| reader::dns_label(node, "the provider"));
+    let provider = spec.required("provider", Provider::read);
     let description =
         spec.required("description", |node| reader::text(node, "the description").map(str::to_owned));
     let mut names = Names::built_in();
@@ -113,6 +113,7 @@ pub(crate) fn definition(
     let problems = spec.finish().err().unwrap_or_default();
     let SourceFile { policy: name, file, text } = own;
     let (extends, extends_span) = extends.unzip();
+    let provider = provider.unwrap_or_default();
     let mut definition = Definition {
         file,
         text,
@@ -120,7 +121,8 @@ pub(crate) fn definition(
         extends,
         extends_span: extends_span.unwrap_or_default(),
         name,
-        provider: provider.unwrap_or_default(),
+        provider: provider.name,
+        provider_nodes: provider.nodes,
         description: description.unwrap_or_default(),
         parameters,
         gpus,

@@ -153,6 +153,7 @@ const RENAMED: &[(&str, &str)] = &[
     ("min", "write `minimum`"),
     ("minItems", "write `minimum`, which is the least length of a list"),
     ("mutate", "write `env`, `container` and `pod` in the rule itself"),
+    ("nodes", "write `provider: {name: …, nodes: …}` in `spec`"),
     ("patchStrategicMerge", "write `env`, `container` and `pod` in a rule"),
     ("preconditions", "write `when` for the pod, and `containers` for each container"),
     ("settings", "write `files`, as in `- {path: /etc/nccl.conf, variables: [NCCL_*]}`"),

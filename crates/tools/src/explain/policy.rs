@@ -131,7 +131,7 @@ pub fn policy(policy: &Policy, sources: &Sources<'_>) -> PolicyFact {
     let definition = policy.definition();
     let (devices, matcher) = (policy.devices(), &definition.matcher);
     let rules = rules(policy);
-    let nodes = matcher.nodes.iter().flat_map(NodeMatch::alternatives);
+    let nodes = definition.provider_nodes.iter().flat_map(NodeMatch::alternatives);
     let strings = |list: &[_]| list.iter().map(ToString::to_string).collect::<Vec<_>>();
     PolicyFact {
         name: definition.name.clone(),

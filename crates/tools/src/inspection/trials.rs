@@ -180,13 +180,13 @@ impl Trials<'_> {
         }
         let provider = |policy: &Policy| policy.definition().provider.clone();
         let names = |policy: &&Policy| {
-            let wanted = policy.definition().matcher.nodes.as_ref();
+            let wanted = policy.definition().provider_nodes.as_ref();
             let mut nodes = nodes.into_iter().flat_map(|nodes| nodes.iter());
             wanted.is_some_and(|wanted| nodes.any(|node| wanted.matches(node)))
         };
         let mut providers: BTreeSet<String> = all.iter().filter(names).map(provider).collect();
         if providers.is_empty() {
-            let of_others = all.iter().find(|policy| policy.definition().matcher.nodes.is_none());
+            let of_others = all.iter().find(|policy| policy.definition().provider_nodes.is_none());
             let first = of_others.filter(|_| nodes.is_some_and(|nodes| !nodes.is_empty())).or(all.first());
             providers.extend(first.map(provider));
         }

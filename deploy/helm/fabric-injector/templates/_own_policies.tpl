@@ -51,6 +51,7 @@ start and when they reload.
 {{- include "fabric-injector.refuseForm" (list $at $place "a map" (toRawJson $value)) -}}
 {{- end -}}
 {{- end -}}
+{{- if kindIs "map" $spec.provider -}}{{- $_ := set $spec "provider" $spec.provider.name -}}{{- end -}}
 {{- /* Empty ones are as if they were not there, and drop those of the base of an extension. */ -}}
 {{- $map := `^\{(%[1]s:%[2]s(,%[1]s:%[2]s)*)?\}$` -}}
 {{- $list := `^\[(%[1]s(,%[1]s)*)?\]$` -}}
@@ -61,7 +62,7 @@ start and when they reload.
 {{- $named := "a name of lower-case letters, digits and hyphens" -}}
 {{- $text := `"([^"\\]|\\.)*"` -}}
 {{- $kind := printf `"[A-Za-z][A-Za-z0-9]*([.]%s)?"` (replace "A-Za-z" "a-z" $domain) -}}
-{{- /* Each field: the pattern of its JSON, and what it must be in words. No condition is made of `nodes` and `when`. */ -}}
+{{- /* Each field: the pattern of its JSON, and what it must be in words. No condition is made of `when`. */ -}}
 {{- $forms := dict
     "metadata.name" (list (printf "^%s$" $name) $named)
     "spec.provider" (list (printf "^%s$" $name) $named)
@@ -73,7 +74,7 @@ start and when they reload.
     "spec.match.labels" (list (printf $map $key (printf `"(%s)?"` $part)) "a map from names of labels to their values")
     "spec.match.namespaces" (list (printf $list $name) "a list of names of namespaces")
     "spec.match.ownerKinds" (list (printf $list $kind) "a list of `Kind` and `Kind.group`")
-    "spec.match.nodes" (list "" "") "spec.match.when" (list "" "") -}}
+    "spec.match.when" (list "" "") -}}
 {{- $values := dict "metadata.name" $metadata.name -}}
 {{- range $key, $value := pick $spec "provider" "extends" -}}{{- $_ := set $values (print "spec." $key) $value -}}{{- end -}}
 {{- range $key, $value := $spec.match -}}{{- $_ := set $values (print "spec.match." $key) $value -}}{{- end -}}
