@@ -15,7 +15,7 @@ use serde_json::Value;
 use similar::{ChangeTag, TextDiff};
 use tempfile::TempDir;
 
-use super::{POD, POLICY, ROOT, SETTINGS, SMALL, folder, mutate, run_in};
+use super::{POD, ROOT, SETTINGS, SMALL, folder, mutate, refusing, run_in};
 
 const POLICIES: [&str; 5] = ["aws-efa", "azure-infiniband", "gcp-tcpxo", "oci-sriov", "onprem-rdma"];
 
@@ -208,7 +208,7 @@ fn the_mode_of_a_file_and_a_link_to_it_stay() {
 
 #[test]
 fn a_file_with_a_refused_or_a_bad_document_stays_and_the_others_are_edited() {
-    let policy = POLICY.replace("name: nics", "name: nics\n      onConflict: refuse");
+    let policy = refusing();
     let refused = POD.replace("    resources:", "    env: [{name: FABRIC, value: mine}]\n    resources:");
     let bad = format!("{POD}---\na: [\n");
     for (content, status) in [(format!("{POD}---\n{refused}"), 1), (bad, 2)] {
@@ -222,7 +222,7 @@ fn a_file_with_a_refused_or_a_bad_document_stays_and_the_others_are_edited() {
 
 #[test]
 fn a_refused_document_is_not_in_a_diff_and_the_lines_after_it_count_right() {
-    let policy = POLICY.replace("name: nics", "name: nics\n      onConflict: refuse");
+    let policy = refusing();
     let refused = POD.replace("    resources:", "    env: [{name: FABRIC, value: mine}]\n    resources:");
     let folder = folder(&[("lab.yml", &policy), ("a.yaml", &format!("{refused}---\na: [\n---\n{POD}"))]);
     let args = ["mutate", "--policy", "lab.yml", "-o", "diff", "-f", "a.yaml"];

@@ -71,7 +71,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use samples::{POD, POLICY, ROOT, SETTINGS, SMALL, TRIGGER, all_workloads, file, folder, workloads};
+use samples::{
+    POD, POLICY, ROOT, SETTINGS, SMALL, TRIGGER, all_workloads, file, folder, refusing, workloads,
+};
 
 /// What a run of the program left behind.
 #[derive(Debug)]

@@ -66,6 +66,14 @@ spec:
         FABRIC: lab
 "#;
 
+/// The policy, which refuses a pod with another value of `FABRIC`.
+pub(crate) fn refusing() -> String {
+    format!(
+        "{POLICY}  checks:\n    - {{code: other_fabric, env: FABRIC, when: value != 'lab', \
+         refuse: '`FABRIC` is `${{value}}`; remove it'}}\n"
+    )
+}
+
 /// A folder with these files in it.
 pub(crate) fn folder(files: &[(&str, &str)]) -> TempDir {
     let folder = tempfile::tempdir().unwrap();

@@ -11,7 +11,7 @@ use fabric_injector::server::{Limits, MAX_BODY, State};
 use serde_json::{Value, json};
 
 use super::server::Server;
-use super::{POLICY, ROOT, command, file, folder, run};
+use super::{POLICY, ROOT, command, file, folder, refusing, run};
 
 /// An option of `serve`, as its help or the document tells it.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -305,7 +305,7 @@ fn health_is_told_as_it_is_shown() {
 
 #[test]
 fn a_log_line_has_every_key_once_and_tells_what_the_table_says() {
-    let policy = POLICY.replace("name: nics", "name: nics\n      onConflict: refuse");
+    let policy = refusing();
     let folder = folder(&[("lab.yaml", &policy)]);
     super::run_in(folder.path(), &["certs", "tls", "--ip", "127.0.0.1"], "").exits(0);
     let args = ["serve", "--policy", "lab.yaml", "--tls-dir", "tls", "--listen", "127.0.0.1:0"];

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::{POD, POLICY, SETTINGS, aws, folder, mutate, run, run_in};
+use super::{POD, POLICY, SETTINGS, aws, folder, mutate, refusing, run, run_in};
 
 const BUILT_IN: [&str; 4] = ["aws-efa", "azure-infiniband", "gcp-tcpxo", "oci-sriov"];
 
@@ -20,8 +20,7 @@ fn the_status_is_0_when_nothing_changed() {
 
 #[test]
 fn the_status_is_1_when_a_pod_was_refused() {
-    let folder =
-        folder(&[("lab.yaml", &POLICY.replace("name: nics", "name: nics\n      onConflict: refuse"))]);
+    let folder = folder(&[("lab.yaml", &refusing())]);
     let pod = POD.replace("    resources:", "    env: [{name: FABRIC, value: mine}]\n    resources:");
     let run = run_in(folder.path(), &["mutate", "--policy", "lab.yaml"], &pod).exits(1);
     run.writes_nothing().says(&["refused", "spec.containers[main].env[FABRIC]", "`mine`", "`nics`"]);

@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use collector::{Collector, Span};
-use samples::{POLICY, file};
+use samples::{file, refusing};
 use server::Server;
 
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
@@ -40,7 +40,9 @@ fn command(folder: &TempDir) -> Command {
 /// A folder with a certificate in `tls`, and a policy that refuses a pod with another `FABRIC`, and fails on one with
 /// five GPUs.
 fn folder() -> TempDir {
-    let policy = POLICY.replace("name: nics", "name: nics\n      onConflict: refuse");
+    let policy = refusing();
+    // The rule has another value for each number of GPUs.
+    let policy = policy.replace("value != 'lab'", "value == 'secret'");
     let policy = policy.replace("FABRIC: lab", "FABRIC: ${string(7 / (gpus - 5))}");
     let folder = samples::folder(&[("lab.yaml", &policy)]);
     let made = command(&folder).args(["certs", "tls", "--ip", "127.0.0.1"]).output().unwrap();
@@ -184,7 +186,7 @@ fn spans_depend_on_no_filter_of_log_lines_and_hold_nothing_of_the_pod() {
         let spans = collector.spans();
         let [refused, failed, mutated, rejected] = spans.as_slice() else { panic!("{spans:?}") };
         assert_eq!(attribute(refused, "outcome"), Some("refused"));
-        assert_eq!(attribute(refused, "reason"), Some("conflict"));
+        assert_eq!(attribute(refused, "reason"), Some("other_fabric"));
         assert_eq!(attribute(refused, "operations"), Some("0"));
         assert_eq!(attribute(refused, "uid").map(str::len), Some(256));
         assert_eq!(attribute(failed, "outcome"), Some("failed"));

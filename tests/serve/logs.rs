@@ -41,9 +41,8 @@ fn contradicting(mut pod: Value) -> Value {
 /// A server whose policy refuses pods that contradict it.
 async fn serve_strictly(site: &Site, options: &[&str]) -> Server {
     let policy = include_str!("../../policies/aws-efa.yaml");
-    let (head, rules) = policy.split_once("\n  rules:\n").unwrap();
-    let rules = rules.replace("    - name: nccl\n", "    - name: nccl\n      onConflict: refuse\n");
-    let strict = format!("{head}\n  rules:\n{rules}");
+    let check = "\n  checks:\n    - {code: other_interface, env: NCCL_SOCKET_IFNAME, when: value == 'eth0', refuse: remove NCCL_SOCKET_IFNAME}\n";
+    let strict = policy.replace("\n  checks:\n", check);
     assert_ne!(strict, policy);
     let file = site.path("strict.yaml");
     fs::write(&file, strict).unwrap();
@@ -82,7 +81,7 @@ async fn at_info_there_is_one_line_for_each_pod_that_was_changed_or_refused() {
     let refused = server.logged("pod refused", 1).await.remove(0);
     assert_eq!((&refused["level"], &refused["uid"]), (&"INFO".into(), &"refused".into()), "{refused}");
     assert_eq!((&refused["namespace"], &refused["name"]), (&"team-a".into(), &"trainer".into()));
-    assert_eq!((&refused["policy"], &refused["reason"]), (&"aws-efa".into(), &"conflict".into()));
+    assert_eq!((&refused["policy"], &refused["reason"]), (&"aws-efa".into(), &"other_interface".into()));
     assert!(refused["detail"].as_str().unwrap().contains("NCCL_SOCKET_IFNAME"), "{refused}");
     assert!(refused["microseconds"].is_u64(), "{refused}");
     // Lines are written in the order of the requests, so that of the plain pod would be there.

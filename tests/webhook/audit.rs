@@ -63,8 +63,8 @@ async fn a_pod_that_would_be_denied_is_allowed_and_told_why() {
     let (texts, outcome) = told(&server, &asked).await;
     let why = denied.trim_start_matches("fabric-injector: ");
     assert_eq!(texts[0], format!("audit mode, the pod is unchanged: it would be denied: {why}"));
-    assert_eq!(outcome, "audit: refused: conflict");
-    let series = reviews_in("audit", "lab", "refused", "conflict");
+    assert_eq!(outcome, "audit: refused: seal");
+    let series = reviews_in("audit", "lab", "refused", "seal");
     server.scrape().rose(&before, &[(&series, 1), (ANSWERED, 1)]);
 }
 

@@ -133,7 +133,7 @@ async fn what_was_added_and_what_was_kept_is_told_to_the_user() {
 
 #[tokio::test]
 async fn a_value_that_was_replaced_is_told_to_the_user() {
-    let text = lab_with("onConflict: refuse", "onConflict: replace");
+    let text = lab_with("name: seal\n", "name: seal\n      onConflict: replace\n");
     let server = Server::serving(&[&text]);
     let response = server.review(&review_of(&pod_with_env("LAB_SEAL", "open"))).await;
     assert!(warnings(&response)[0].contains("was `open`"), "{response}");
@@ -199,7 +199,7 @@ async fn the_audit_log_keeps_the_outcome_and_the_codes_of_the_warnings() {
 
     let response = server.review(&review_of(&pod_with_env("LAB_SEAL", "open"))).await;
     denied(&response, 403);
-    assert_eq!(Value::from(audit(&response)), json!({"outcome": "refused: conflict"}));
+    assert_eq!(Value::from(audit(&response)), json!({"outcome": "refused: seal"}));
 }
 
 #[tokio::test]

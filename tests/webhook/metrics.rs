@@ -25,7 +25,7 @@ fn every_reason_is_there_before_any_request_came() {
     for (outcome, reason) in left_alone.chain(skipped).chain(refused).chain(failed) {
         wanted.extend([reviews("", outcome, reason), reviews("lab", outcome, reason)]);
     }
-    wanted.push(reviews("lab", "mutated", ""));
+    wanted.extend([reviews("lab", "mutated", ""), reviews("lab", "refused", "seal")]);
     wanted.extend(Record::REASONS.iter().map(|(reason, outcome)| reviews("", outcome.name(), reason)));
     for series in &wanted {
         assert_eq!(scrape.value(series), 0, "{series}");
@@ -38,7 +38,7 @@ fn every_reason_is_there_before_any_request_came() {
 #[test]
 fn every_code_of_a_warning_is_there_before_any_request_came() {
     let scrape = Server::lab().scrape();
-    let codes: BTreeSet<&str> = Finding::codes().chain(["few_gpus"]).collect();
+    let codes: BTreeSet<&str> = Finding::codes().chain(["few_gpus", "seal"]).collect();
     assert!(Warning::CODES.iter().chain(NearMiss::CODES).all(|code| codes.contains(code)));
     for code in &codes {
         assert_eq!(scrape.value(&format!("warnings_total{{code=\"{code}\"}}")), 0);

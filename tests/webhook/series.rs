@@ -74,7 +74,16 @@ fn unserved(served: Value) -> Vec<(Value, &'static str, &'static str, &'static s
         (served, "lab", "unchanged", "nothing_to_add"),
         (annotation("big", &"x".repeat(256 << 10)), "lab", "unchanged", "annotation_limit"),
         (pod_with("/spec/containers", json!("main")), "lab", "unchanged", "malformed_pod"),
-        (pod_with_env("LAB_SEAL", "open"), "lab", "refused", "conflict"),
+        (pod_with_env("LAB_SEAL", "open"), "lab", "refused", "seal"),
+        (
+            pod_with(
+                "/spec/resourceClaims",
+                json!([{"name": "lab-nic", "resourceClaimTemplateName": "other"}]),
+            ),
+            "lab",
+            "refused",
+            "conflict",
+        ),
         (annotation("fabric-injector.io/provider", "other"), "", "refused", "other_provider"),
         (pod_that_fails(), "lab", "failed", "evaluation_failed"),
         (pod_that_never_settles(), "lab", "failed", "not_idempotent"),
@@ -122,7 +131,8 @@ async fn every_reason_not_to_serve_a_pod_is_counted_as_what_it_is() {
         )))
         .await;
     assert_eq!(server.scrape().without_fabric("team")["trigger_value"], 1);
-    let all = [Reason::LEFT_ALONE, Reason::REFUSED, Reason::FAULTS].concat();
+    // The last is that of the policy's check.
+    let all = [Reason::LEFT_ALONE, Reason::REFUSED, Reason::FAULTS, &["seal"]].concat();
     assert_eq!(reasons, all.into_iter().collect(), "there is a pod for every reason");
 }
 

@@ -49,10 +49,19 @@ spec:
   variables:
     # Fails for a pod whose label is no number.
     rank: "${int(pod.metadata.?labels[?'rank'].orValue('1'))}"
+  devices:
+    add:
+      - name: claim
+        when: "pod.spec.?resourceClaims.orValue([]).size() > 0"
+        claims: {lab-nic: lab-nics}
   checks:
     - code: few_gpus
       when: totalGpus > 0 && totalGpus < 8
       warn: the pod has fewer GPUs than a node
+    - code: seal
+      env: LAB_SEAL
+      when: value != 'sealed'
+      refuse: "`LAB_SEAL` is `${value}`, not `sealed`; remove it"
   rules:
     - name: nics
       containers: gpus > 0
@@ -86,7 +95,6 @@ spec:
       env:
         LAB_FLIP: "${container.?env.orValue([]).exists(e, e.?value.orValue('') == 'heads') ? 'tails' : 'heads'}"
     - name: seal
-      onConflict: refuse
       env:
         LAB_SEAL: sealed
 "#;

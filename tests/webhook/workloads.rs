@@ -173,7 +173,7 @@ async fn a_review_is_counted_apart_from_those_of_pods() {
         (job(&pod()), "unadvised", None),
         (job(&without_trigger()), "unadvised", None),
         (on_the_job, "advised", Some("trigger_on_workload")),
-        (job(&pod_with_env("LAB_SEAL", "open")), "advised", Some("conflict")),
+        (job(&pod_with_env("LAB_SEAL", "open")), "advised", Some("seal")),
     ] {
         let before = server.scrape();
         advice(&server, &workload).await;

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use fabric_policy::interpolation::text_of;
 use fabric_policy::matcher::Selection;
-use fabric_policy::{NoteKind, OnConflict, PodContext, Policy, ResolvedPolicy, SecondRun, SelectedLabel};
+use fabric_policy::{NoteKind, PodContext, Policy, ResolvedPolicy, SecondRun, SelectedLabel};
 use fabric_yaml::pointer::field_path;
 
 use super::analysis::{PodAnalysis, Purpose, with_values, written_claims};
@@ -238,10 +238,6 @@ fn join_host(
     cursor.within("spec", |spec| {
         if let Some(false) = spec.get("hostNetwork").and_then(Value::as_bool) {
             let (seen, wanted) = ("false".to_owned(), "true".to_owned());
-            if rule.on_conflict == OnConflict::Refuse {
-                let path = spec.pointer_to("hostNetwork");
-                return Err(Reason::Conflict { rule: rule.name.clone(), path, seen, wanted });
-            }
             spec.warn("hostNetwork", WarningKind::Replaced { seen, wanted }, &rule.name);
         }
         spec.put("hostNetwork", Value::Bool(true));

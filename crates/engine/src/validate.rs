@@ -169,7 +169,7 @@ fn changes_again(policy: &Policy, what: &str, mutated: &Mutated) -> SourceError 
     not_idempotent(policy, message, &changed, name.as_deref())
 }
 
-/// An error for a refusal that is the policy's fault. A rule with `onConflict: refuse` may refuse a sample.
+/// An error for a refusal that is the policy's fault. A check or a claim may refuse a sample.
 fn refused(policy: &Policy, what: &str, reason: Reason) -> Result<(), SourceError> {
     match reason {
         Reason::EvaluationFailed { place, expression, message, fault } => {

@@ -119,8 +119,7 @@ pub enum OnConflict {
 
 impl OnConflict {
     /// The values of `onConflict`.
-    pub(crate) const WORDS: [(&str, Self); 3] =
-        meaning(ON_CONFLICT, [Self::Keep, Self::Replace, Self::Refuse]);
+    pub(crate) const WORDS: [(&str, Self); 2] = meaning(ON_CONFLICT, [Self::Keep, Self::Replace]);
 }
 
 #[derive(Debug, Clone)]

@@ -15,7 +15,7 @@ pub const API_VERSION: &str = "fabric-injector.io/v1alpha1";
 pub const KIND: &str = "FabricPolicy";
 
 /// The words of `onConflict` and `type`, to which the parser gives their meaning.
-pub(crate) const ON_CONFLICT: [&str; 3] = ["keep", "replace", "refuse"];
+pub(crate) const ON_CONFLICT: [&str; 2] = ["keep", "replace"];
 pub(crate) const TYPES: [&str; 7] =
     ["integer", "number", "string", "boolean", "quantity", "stringList", "template"];
 

@@ -36,7 +36,7 @@ enum Verdict {
     Invalid(String),
     Injected,
     Unchanged,
-    /// The webhook denies the pod, as a rule with `onConflict: refuse` or a refusal says, or because it would come out
+    /// The webhook denies the pod, as a refusal says, or because it would come out
     /// differently on nodes that it selects.
     Denied,
     /// A fault, and the case.

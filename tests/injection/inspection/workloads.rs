@@ -15,15 +15,15 @@ use super::{healthy, list, namespace, reported};
 
 /// A policy that refuses pods with a label, and insists on a variable.
 fn refusing() -> PolicySet {
-    let rest = r"  checks:
+    let rest = r#"  checks:
     - code: too_old
       when: pod.metadata.?labels[?'age'].orValue('') == 'old'
       refuse: the pod is too old; remove the label
+    - {code: other_a, env: A, when: value != 'b', refuse: remove it}
   rules:
     - name: a
-      onConflict: refuse
       env: {A: b}
-";
+"#;
     set(vec![policy("lab", "anyAnnotation: {lab/fabric: 'true'}", rest)])
 }
 

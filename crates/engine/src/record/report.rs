@@ -82,7 +82,7 @@ pub enum Reason {
     MalformedPod { path: String, wanted: &'static str, seen: String },
     /// More than one policy matches the pod.
     SeveralPoliciesMatch { policies: Vec<String> },
-    /// The pod has another value than a rule with `onConflict: refuse`.
+    /// The pod has another claim of the name that an entry of `devices.add` uses.
     Conflict { rule: String, path: String, seen: String, wanted: String },
     /// A reason that the policy itself declares, for which the pod is refused or skipped.
     Policy { code: String, message: String },

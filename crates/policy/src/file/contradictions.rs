@@ -31,7 +31,7 @@ fn same_volumes(rules: &[Rule]) -> Result<(), Diagnostic> {
     Ok(())
 }
 
-/// A rule that replaces or refuses other values of a variable or annotation, and another rule that edits it, undo each
+/// A rule that replaces other values of a variable or annotation, and another rule that edits it, undo each
 /// other.
 fn edits_and_insists(rules: &[Rule]) -> Result<(), Diagnostic> {
     let (mut edited, mut set) = (Vec::new(), Vec::new());

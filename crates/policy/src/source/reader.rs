@@ -131,7 +131,7 @@ impl<'n> Fields<'n> {
     }
 }
 
-/// Keys of earlier versions of the language and of other engines, and their replacements.
+/// Keys and words of earlier versions of the language and of other engines, and their replacements.
 const RENAMED: &[(&str, &str)] = &[
     ("$count", "write `networks` in an entry of `devices.add`, which counts the devices of the pod"),
     ("$replace", "write the list itself, in a rule with `onConflict: replace`"),
@@ -156,6 +156,7 @@ const RENAMED: &[(&str, &str)] = &[
     ("nodes", "write `provider: {name: …, nodes: …}` in `spec`"),
     ("patchStrategicMerge", "write `env`, `container` and `pod` in a rule"),
     ("preconditions", "write `when` for the pod, and `containers` for each container"),
+    ("refuse", "write `refuse: TEXT` in an entry of `checks`, such as one with `env`, which reads `value`"),
     ("settings", "write `files`, as in `- {path: /etc/nccl.conf, variables: [NCCL_*]}`"),
     ("validate", "write `checks`, as in `- {code: no_fabric, when: totalGpus == 0, warn: TEXT}`"),
     ("vars", "write `variables`"),
@@ -259,8 +260,13 @@ pub(crate) fn one_of<T: Copy>(node: &Node, key: &str, known: &[(&str, T)]) -> Re
     let name = text(node, &format!("`{key}`"))?;
     known.iter().find(|(known, _)| *known == name).map(|(_, value)| *value).ok_or_else(|| {
         Diagnostic::new(node.span, format!("`{key}` is `{name}`"))
-            .hint(suggest(name, known.iter().map(|(name, _)| *name)))
+            .hint(renamed_or_near(name, known.iter().map(|(name, _)| *name)))
     })
+}
+
+/// The hint for a word of an earlier version of the language, or else the word that is meant.
+pub(crate) fn renamed_or_near<'k>(word: &str, known: impl Iterator<Item = &'k str>) -> String {
+    renamed(word).map_or_else(|| suggest(word, known), str::to_owned)
 }
 
 /// A string with its place.

@@ -86,6 +86,7 @@ pub(super) fn lab() -> Value {
     - code: {REFUSING}
       when: fault == 'old'
       refuse: the pod is too old; remove the label
+    - {{code: seal, env: LAB_SEAL, when: value != 'sealed', refuse: remove it}}
     - code: slow
       when: >-
         fault == 'slow' && pod.spec.containers.all(a, pod.spec.containers.all(b, pod.spec.containers.all(c, a.name != '')))
@@ -104,7 +105,6 @@ pub(super) fn lab() -> Value {
       env: {{LAB_LONG: {long}}}
     - name: seal
       when: fault != 'bare'
-      onConflict: refuse
       env: {{LAB_SEAL: sealed}}
 "#
     );
@@ -137,7 +137,7 @@ pub(super) fn of_lab() -> Vec<(&'static str, Value)> {
     failing["metadata"]["labels"] = json!({"rank": "first"});
     vec![
         ("several_policies_match", with_fault("twice", 1)),
-        ("conflict", sealed),
+        ("seal", sealed),
         ("cost", with_fault("slow", 300)),
         ("a check with refuse", with_fault("old", 1)),
         ("no_rule_applies", with_fault("bare", 1)),

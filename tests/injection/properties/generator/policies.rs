@@ -344,8 +344,7 @@ fn rule(author: &mut Author<'_>, at: usize) -> Value {
     }
     match author.dice.below(10) {
         0 => rule["onConflict"] = json!("replace"),
-        1 => rule["onConflict"] = json!("refuse"),
-        2 => rule["onConflict"] = json!("keep"),
+        1 => rule["onConflict"] = json!("keep"),
         _ => {}
     }
     let mut volumes: Vec<&str> = Vec::new();

@@ -38,10 +38,10 @@ pub(crate) fn merge(
                 .entries()
                 .iter()
                 .position(|mount| path_of(mount, "mountPath").as_deref() == Some(&*path));
-            if let Some(at) = at {
-                return keep(merge, list, at, wanted, items);
+            match at {
+                Some(at) => keep(merge, list, at, wanted, items),
+                None => add(merge, list, wanted),
             }
-            add(merge, list, wanted);
             Ok(())
         })?;
     }
@@ -88,13 +88,7 @@ fn use_volume(merge: &mut Merge<'_, '_>, volume: &str) -> Option<String> {
 }
 
 /// Merges a mount at a path that the container already uses.
-fn keep(
-    merge: &mut Merge<'_, '_>,
-    list: &mut ListCursor<'_>,
-    at: usize,
-    mut wanted: Value,
-    items: &Shape,
-) -> Result<(), Reason> {
+fn keep(merge: &mut Merge<'_, '_>, list: &mut ListCursor<'_>, at: usize, mut wanted: Value, items: &Shape) {
     let volume = wanted["name"].as_str().unwrap_or_default().to_owned();
     let mounted = list.entries()[at]["name"].as_str().unwrap_or_default().to_owned();
     let facts = &mut *merge.pod;
@@ -109,14 +103,14 @@ fn keep(
         wanted["mountPath"] = list.entries()[at]["mountPath"].clone();
         if covers(&list.entries()[at], &wanted, items) {
             list.log().present_entry(at);
-            return Ok(());
+            return;
         }
         (brief(&list.entries()[at]), brief(&wanted))
     } else {
         (format!("volume {mounted}"), format!("volume {volume}"))
     };
     match merge.on_conflict {
-        OnConflict::Keep => {
+        OnConflict::Keep | OnConflict::Refuse => {
             list.warn(at, WarningKind::Kept { what: Kept::Mount, seen, wanted: shown }, merge.rule);
         }
         OnConflict::Replace if same_volume => {
@@ -131,10 +125,5 @@ fn keep(
             }
             None => list.warn(at, WarningKind::MountWithoutVolume { volume }, merge.rule),
         },
-        OnConflict::Refuse => {
-            let path = list.pointer_to(at);
-            return Err(Reason::Conflict { rule: merge.rule.to_owned(), path, seen, wanted: shown });
-        }
     }
-    Ok(())
 }
