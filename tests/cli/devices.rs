@@ -151,7 +151,7 @@ fn gpus_can_be_requested_by_device_class() {
 }
 
 const DEVICES: &str = "  parameters:\n    resource: {type: string, description: d, default: rdma/vf}\n  \
-    devices:\n    own:\n      resources: ['${resource}', 'rdma/*']\n      networks: [rdma-vf, ops/*]\n      \
+    devices:\n    own:\n      resources: ['${resource}', 'rdma/*']\n      \
     claims: ['*-nics']\n    add:\n      - name: devices\n        resources: {'${resource}': '${gpus}'}\n        \
     networks: rdma-vf\n      - name: claim\n        claims: {nics: policy-nics}\n  \
     rules:\n    - {name: settings, env: {A: b}}\n";
@@ -176,8 +176,6 @@ const NETWORKS: &str = "/metadata/annotations/k8s.v1.cni.cncf.io~1networks";
 fn a_pod_that_brings_its_devices_keeps_them_and_gets_the_rest() {
     for (pod, name) in [
         (with(&format!("{LIMIT}/rdma~1ib"), json!(8)), "rdma/ib"),
-        (with(NETWORKS, json!("storage,ops/rail-7")), "ops/rail-7"),
-        (with(NETWORKS, json!(r#"[{"name":"rail-7","namespace":"ops"}]"#)), "ops/rail-7"),
         (
             with("/spec/resourceClaims", json!([{"name": "x", "resourceClaimTemplateName": "my-nics"}])),
             "my-nics",

@@ -160,8 +160,7 @@ impl PodAnalysis {
             (analysis.claim_names, analysis.claim_classes) = claims::names_and_classes(pod, &claims);
         }
         if analysis.policy.adds_devices || analysis.policy.reads("ownDevices") {
-            analysis.own_devices =
-                own_devices::found(pod, &claims, &analysis.policy.devices, &analysis.namespace);
+            analysis.own_devices = own_devices::found(pod, &claims, &analysis.policy.devices);
         }
         if analysis.policy.reads("hasDevice") {
             let Self { policy, containers, .. } = &mut analysis;

@@ -23,8 +23,8 @@ use fabric_policy::matcher::{Match, Selection};
 use fabric_policy::source::{DUPLICATE_NAME, NOT_IDEMPOTENT, SAMPLE_FAILED};
 use fabric_policy::work::Work;
 use fabric_policy::{
-    Definition, Devices, Diagnostic, NETWORKS, ParameterType, PodContext, Policy, ResolvedPolicy,
-    SourceError, SourceErrors,
+    Definition, Devices, Diagnostic, ParameterType, PodContext, Policy, ResolvedPolicy, SourceError,
+    SourceErrors,
 };
 use fabric_yaml::Span;
 use fabric_yaml::pointer::unescape;
@@ -370,7 +370,6 @@ fn samples_on(policy: &Policy, nodes: Option<&Selection>) -> Vec<(String, Value)
         (format!("{what} on {}", labels.join(", ")), pod)
     };
     let Some(resolved) = resolved else { return specs.into_iter().map(on_nodes).collect() };
-    let fabric = &resolved.devices.own;
     let own = own_devices(&resolved.devices, &container("a", 8));
     // For each other resource, on an unknown node: an expression may have a value only for the first one.
     let others = definition.gpus.resources.iter().skip(1).filter(|_| nodes.is_none());
@@ -378,13 +377,7 @@ fn samples_on(policy: &Policy, nodes: Option<&Selection>) -> Vec<(String, Value)
         let container = json!({"name": "a", "image": "i", "resources": {"limits": {name: 8}}});
         ("another resource of GPUs", json!({"containers": [container]}))
     });
-    let mut samples: Vec<_> = specs.into_iter().chain(own).chain(others).map(on_nodes).collect();
-    if let Some(network) = fabric.networks.first() {
-        let (what, mut pod) = on_nodes(("a network of its own", json!({"containers": [container("a", 8)]})));
-        pod["metadata"]["annotations"][NETWORKS] = Value::from(network.example());
-        samples.push((what, pod));
-    }
-    samples
+    specs.into_iter().chain(own).chain(others).map(on_nodes).collect()
 }
 
 /// The spec of a pod with an entry in each list that expressions often read: a macro over an empty list tests nothing.

@@ -104,9 +104,8 @@ pub(crate) static DEVICES: Map = Map::new("`devices`").keys(&[
     optional("add", List(&Fields(&DEVICE), 0), "The devices for pods that bring none themselves."),
 ]);
 
-pub(crate) static OWN: Map = Map::new("`own`").some_of(&["resources", "networks", "claims"]).keys(&[
+pub(crate) static OWN: Map = Map::new("`own`").some_of(&["resources", "claims"]).keys(&[
     optional("resources", NAMES, "Names of resources."),
-    optional("networks", NAMES, "Names of networks; without a namespace, in any."),
     optional("claims", NAMES, "Names of claims and of templates."),
 ]);
 

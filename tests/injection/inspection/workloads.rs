@@ -13,13 +13,13 @@ use crate::helpers::{policy, set};
 
 use super::{healthy, list, namespace, reported};
 
-/// A policy that refuses pods with a label, and insists on a variable.
+/// A policy that refuses pods with a label, and adds a claim to the others.
 fn refusing() -> PolicySet {
     let rest = r#"  checks:
     - code: too_old
       when: pod.metadata.?labels[?'age'].orValue('') == 'old'
       refuse: the pod is too old; remove the label
-    - {code: other_a, env: A, when: value != 'b', refuse: remove it}
+  devices: {add: [{name: nic, when: "pod.metadata.?labels[?'age'].orValue('') != 'old'", claims: {nic: nics}}]}
   rules:
     - name: a
       env: {A: b}
@@ -166,7 +166,7 @@ fn pods_are_decided_again_without_what_the_earlier_decision_left() {
     // The policy that injected the pod had another value, which is not the pod's own.
     let injected = |pod: &mut Value| {
         pod["metadata"]["labels"] = json!({});
-        pod["spec"]["containers"][0]["env"] = json!([{"name": "A", "value": "before"}]);
+        pod["spec"]["resourceClaims"] = json!([{"name": "nic", "resourceClaimTemplateName": "before"}]);
         pod["metadata"]["annotations"]["fabric-injector.io/injected"] = json!("lab@0");
     };
     let own = |pod: &mut Value| {
@@ -176,7 +176,7 @@ fn pods_are_decided_again_without_what_the_earlier_decision_left() {
     let pods = [pod("injected", Some(("Job", "injected")), injected), pod("own", Some(("Job", "own")), own)];
     let refused = tried(&refusing(), &[namespace("team", &[])], &[&pods]);
     let [(reason, names)] = &found(&refused)[..] else { panic!("{refused:?}") };
-    assert!(reason.contains("requires `b`") && names[..] == ["Job team/own"], "{refused:?}");
+    assert!(reason.contains("`nics`") && names[..] == ["Job team/own"], "{refused:?}");
 
     // The annotation of the nodes, that of the earlier policy, and the node decide no longer.
     let condition = "anyAnnotation: {lab/fabric: 'true'}\n    when: \"node[?'pool'].orValue('') == 'x'\"";

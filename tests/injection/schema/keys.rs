@@ -22,7 +22,7 @@ pub(crate) fn policy() -> Value {
             "description": "Every key of the language",
             "gpus": {"resources": ["example.com/gpu"], "claims": ["*-gpus=8"]},
             "devices": {
-                "own": {"resources": ["example.com/nic"], "networks": ["rail-0"], "claims": ["*-nics"]},
+                "own": {"resources": ["example.com/nic"], "claims": ["*-nics"]},
                 "add": [{
                     "name": "nics", "when": "totalGpus > 0", "resources": {"example.com/nic": "${nics}", "${['example.com/a']}": 1},
                     "networks": "rail-0",

@@ -72,7 +72,7 @@ fn wrong_values() -> Vec<(String, Value)> {
         at("/spec/devices/add/0", json!({"name": "nothing"})),
         at("/spec/devices/add/0/resources", json!(["example.com/nic"])),
         at("/spec/devices/add/1/claims", json!({})),
-        at("/spec/devices/own/networks", json!("rail-0")),
+        at("/spec/devices/own/resources", json!("rdma/ib")),
         at("/spec/match", json!({})),
         at("/spec/match", json!({"when": "totalGpus > 0"})),
         at("/spec/match/anyAnnotation", json!({"a": "*"})),

@@ -6,14 +6,14 @@ use serde_json::Value;
 
 /// A network by namespace and name.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Network<'a> {
-    pub(super) namespace: Cow<'a, str>,
-    pub(super) name: Cow<'a, str>,
+struct Network<'a> {
+    namespace: Cow<'a, str>,
+    name: Cow<'a, str>,
 }
 
 impl<'a> Network<'a> {
     /// Reads `[namespace/]name[@interface]`.
-    pub(super) fn parse(text: &'a str, pod_namespace: &'a str) -> Self {
+    fn parse(text: &'a str, pod_namespace: &'a str) -> Self {
         let text = text.trim();
         let text = text.split_once('@').map_or(text, |(network, _)| network);
         match text.split_once('/') {
@@ -90,10 +90,7 @@ fn interfaces(annotation: &str) -> Vec<String> {
 }
 
 /// The networks that an annotation attaches.
-pub(super) fn attached<'a>(
-    annotation: &'a str,
-    pod_namespace: &'a str,
-) -> Result<Vec<Network<'a>>, NotNetworks> {
+fn attached<'a>(annotation: &'a str, pod_namespace: &'a str) -> Result<Vec<Network<'a>>, NotNetworks> {
     let annotation = annotation.trim();
     if !annotation.starts_with('[') {
         let entries = annotation.split(',').filter(|entry| !entry.trim().is_empty());

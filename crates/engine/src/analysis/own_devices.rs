@@ -4,18 +4,16 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use fabric_policy::Devices;
 use fabric_policy::claims::PodClaim;
-use fabric_policy::{Devices, NETWORKS};
 use fabric_yaml::quantity::Quantity;
 
 use super::LISTS;
 use super::claims::{is_used, used_requests};
-use super::multus::{Network, attached};
 
 /// The names of the devices; each once.
-pub(super) fn found(pod: &Value, claims: &[PodClaim<'_>], devices: &Devices, namespace: &str) -> Vec<String> {
+pub(super) fn found(pod: &Value, claims: &[PodClaim<'_>], devices: &Devices) -> Vec<String> {
     let mut names = resources(pod, devices);
-    names.extend(networks(pod, devices, namespace));
     let foreign = with_devices(claims, devices).filter(|claim| !is_added(claim, devices));
     names.extend(foreign.map(|claim| claim.target.to_owned()));
     let mut known = BTreeSet::new();
@@ -85,34 +83,4 @@ fn resources(pod: &Value, devices: &Devices) -> Vec<String> {
     let containers = LISTS.iter().flat_map(|list| pod["spec"][list].as_array().into_iter().flatten());
     let all = containers.flat_map(|container| requested(container, devices));
     all.filter(|name| !devices.added.resources.contains(*name)).cloned().collect()
-}
-
-fn networks(pod: &Value, devices: &Devices, namespace: &str) -> Vec<String> {
-    let fabric = &devices.own.networks;
-    let Some(annotation) = pod["metadata"]["annotations"][NETWORKS].as_str().filter(|_| !fabric.is_empty())
-    else {
-        return Vec::new();
-    };
-    let own = devices.added.networks.iter().filter_map(|text| attached(text, namespace).ok());
-    let own: Vec<Network<'_>> = own.flatten().collect();
-    let in_full = |network: &Network<'_>| format!("{}/{}", network.namespace, network.name);
-    let is_foreign = |network: &Network<'_>| {
-        let matches = fabric.iter().any(|pattern| {
-            if pattern.has_namespace() {
-                pattern.matches(&in_full(network))
-            } else {
-                pattern.matches(&network.name)
-            }
-        });
-        matches && !own.contains(network)
-    };
-    let attached = attached(annotation, namespace).unwrap_or_default();
-    let foreign = attached.iter().filter(|network| is_foreign(network));
-    foreign
-        .map(
-            |network| {
-                if network.namespace == namespace { network.name.to_string() } else { in_full(network) }
-            },
-        )
-        .collect()
 }

@@ -27,7 +27,6 @@ pub struct Gpus {
 #[derive(Debug, Default)]
 pub(crate) struct OwnDevices {
     resources: NameList,
-    networks: NameList,
     claims: NameList,
 }
 
@@ -54,7 +53,6 @@ pub struct ClaimName {
 #[derive(Debug, Default)]
 pub struct DeviceNames {
     pub resources: Vec<Pattern>,
-    pub networks: Vec<Pattern>,
     pub claims: ClaimNames,
 }
 
@@ -110,9 +108,8 @@ fn gpu_resources(node: &Node) -> Checked<Vec<String>> {
 impl OwnDevices {
     pub(crate) fn read(node: &Node, names: &Names) -> Checked<Self> {
         let mut fields = Fields::read(node, &keys::OWN)?;
-        let kinds: [(_, Parse<Pattern>); 3] = [
+        let kinds: [(_, Parse<Pattern>); 2] = [
             ("resources", resource),
-            ("networks", pattern),
             ("claims", |name| match claim_name(name)? {
                 ClaimName { pattern, devices: None | Some(0), .. } => Ok(pattern),
                 known => Err(format!(
@@ -121,19 +118,15 @@ impl OwnDevices {
                 )),
             }),
         ];
-        let [resources, networks, claims] = kinds.map(|(key, check)| {
+        let [resources, claims] = kinds.map(|(key, check)| {
             fields.optional(key, |node| NameList::read(node, &format!("`{key}`"), names, check))
         });
         fields.finish()?;
-        let own = Self {
-            resources: resources?.unwrap_or_default(),
-            networks: networks?.unwrap_or_default(),
-            claims: claims?.unwrap_or_default(),
-        };
-        if [&own.resources, &own.networks, &own.claims].into_iter().all(|list| list.0.is_empty()) {
+        let own = Self { resources: resources?.unwrap_or_default(), claims: claims?.unwrap_or_default() };
+        if [&own.resources, &own.claims].into_iter().all(|list| list.0.is_empty()) {
             return Err(Diagnostic::new(node.span, "`own` names no device")
                 .code(MISSING_KEY)
-                .hint("give it `resources`, `networks` or `claims`")
+                .hint("give it `resources` or `claims`")
                 .into());
         }
         Ok(own)
@@ -141,13 +134,12 @@ impl OwnDevices {
 
     /// Calls `visit` with every interpolation.
     pub(crate) fn texts(&self, visit: &mut dyn FnMut(&Interpolation)) {
-        [&self.resources, &self.networks, &self.claims].into_iter().flat_map(|list| &list.0).for_each(visit);
+        [&self.resources, &self.claims].into_iter().flat_map(|list| &list.0).for_each(visit);
     }
 
     pub(crate) fn resolve(&self, bindings: &Bindings<'_, '_>) -> Result<DeviceNames, EvaluationError> {
         Ok(DeviceNames {
             resources: self.resources.resolve(bindings, resource)?,
-            networks: self.networks.resolve(bindings, pattern)?,
             claims: ClaimNames::new(self.claims.resolve(bindings, claim_name)?),
         })
     }

@@ -54,11 +54,6 @@ impl Pattern {
         (self.rest.is_empty(), self.start.len() + end, self.start.len())
     }
 
-    /// Returns whether the pattern names a namespace, too.
-    pub fn has_namespace(&self) -> bool {
-        self.start.contains('/') || self.rest.iter().any(|part| part.contains('/'))
-    }
-
     /// A name that matches.
     pub fn example(&self) -> String {
         self.to_string().replace('*', "x")

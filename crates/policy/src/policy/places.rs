@@ -6,7 +6,7 @@ use super::devices::Devices;
 use crate::definition::Rule;
 use crate::expression::{ReadSet, Step};
 use crate::interpolation::{Interpolation, JOB_ROLE, names_in};
-use crate::overlay::{NETWORKS, Tree, Write, writes};
+use crate::overlay::{Tree, Write, writes};
 use crate::parameter::Variable;
 use crate::schema;
 
@@ -102,10 +102,6 @@ impl Places {
             "claimNames" | "claimClasses" => self.add(CLAIMS),
             "hostNetwork" => self.add([&["spec", name][..]]),
             "hasDevice" => self.add([DEVICES]),
-            // Devices that a rule adds are not the pod's own; those that it removes were.
-            "ownDevices" if devices.added.replaces_networks => {
-                self.add([&["metadata", "annotations", NETWORKS][..]]);
-            }
             _ => {}
         }
     }

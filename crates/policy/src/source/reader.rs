@@ -153,6 +153,10 @@ const RENAMED: &[(&str, &str)] = &[
     ("min", "write `minimum`"),
     ("minItems", "write `minimum`, which is the least length of a list"),
     ("mutate", "write `env`, `container` and `pod` in the rule itself"),
+    (
+        "networks",
+        "write `networks` in an entry of `devices.add`, and a condition about the pod's own in its `when`",
+    ),
     ("nodes", "write `provider: {name: …, nodes: …}` in `spec`"),
     ("patchStrategicMerge", "write `env`, `container` and `pod` in a rule"),
     ("preconditions", "write `when` for the pod, and `containers` for each container"),

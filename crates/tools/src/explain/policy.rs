@@ -79,7 +79,6 @@ pub struct GpuFact {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct OwnDevicesFact {
     pub resources: Vec<String>,
-    pub networks: Vec<String>,
     pub claims: Vec<String>,
 }
 
@@ -154,7 +153,6 @@ pub fn policy(policy: &Policy, sources: &Sources<'_>) -> PolicyFact {
         },
         own_devices: OwnDevicesFact {
             resources: strings(&devices.own.resources),
-            networks: strings(&devices.own.networks),
             claims: devices.own.claims.iter().map(ToString::to_string).collect(),
         },
         parameters: declared(policy, sources),

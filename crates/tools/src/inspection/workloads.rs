@@ -107,7 +107,7 @@ impl<'p> Workloads<'p> {
             *newest = std::mem::take(newest).max(created);
         }
         match mutation.outcome {
-            // The value may be that of the policy which injected the pod.
+            // The claim may be that of the policy which injected the pod.
             Outcome::Refused { reason: Reason::Conflict { .. } } if was_injected => {}
             Outcome::Refused { reason } => {
                 self.found.workloads.entry(reason.to_string()).or_default().insert(owner);

@@ -26,7 +26,7 @@ pub(crate) fn extend_policy(author: &mut Author<'_>, spec: &mut Value) {
         return;
     }
     spec["devices"] =
-        json!({"own": {"resources": ["fabric.test/*"], "networks": ["own-*"], "claims": ["*-nics"]}});
+        json!({"own": {"resources": ["fabric.test/*"], "claims": ["*-nics"]}});
     let condition = author.write(Expr::Not(Box::new(name("ownDevices"))));
     for rule in spec["rules"].as_array_mut().into_iter().flatten() {
         if rule["when"].is_null() && author.dice.chance(30) {
@@ -187,25 +187,10 @@ pub(crate) fn own_devices(spec: &Value, pod: &Value) -> bool {
             .collect()
     };
     let (resources, claims) = (keys("resources"), keys("claims"));
-    let networks: Vec<&str> = added
-        .iter()
-        .flat_map(|entry| {
-            entry["networks"]
-                .as_str()
-                .into_iter()
-                .chain(items(&entry["networks"]).iter().filter_map(Value::as_str))
-        })
-        .collect();
     let of_pod = &pod["spec"];
     let containers = ["containers", "initContainers"].into_iter().flat_map(|list| items(&of_pod[list]));
     let device = containers.into_iter().any(|container| requests_device(container, &resources));
-    let attached = pod["metadata"]["annotations"][NETWORKS].as_str().unwrap_or_default();
-    let attached: Vec<String> = match serde_json::from_str::<Vec<Value>>(attached) {
-        Ok(entries) => entries.iter().filter_map(|entry| entry["name"].as_str()).map(str::to_owned).collect(),
-        Err(_) => attached.split(',').map(|network| network.trim().to_owned()).collect(),
-    };
-    let network = attached.iter().any(|name| name.starts_with("own-") && !networks.contains(&name.as_str()));
     let is_foreign = |claim: &&Value| !claims.contains(&claim["name"].as_str().unwrap_or_default());
     let claim = items(&of_pod["resourceClaims"]).iter().filter(is_foreign).any(brings_device);
-    device || network || claim
+    device || claim
 }

@@ -65,7 +65,7 @@ fn gpus(fact: &PolicyFact, text: &mut Text) {
     }
     text.rows(2, &rows);
     let own = &fact.own_devices;
-    let lists = [("resources", &own.resources), ("networks", &own.networks), ("claims", &own.claims)];
+    let lists = [("resources", &own.resources), ("claims", &own.claims)];
     let rows: Vec<_> = lists
         .into_iter()
         .filter(|(_, names)| !names.is_empty())
