@@ -79,7 +79,7 @@ fn by_claim_with(claims: &str, head: &str) -> String {
     policy(&format!("{head}{SHOWN}")).replacen("]}\n", &format!("], claims: {claims}}}\n"), 1)
 }
 
-const FOUR: &str = "['*-gpus=4', b200=4]";
+const FOUR: &str = "{'*-gpus': 4, b200: 4}";
 
 #[test]
 fn pods_whose_gpus_come_by_claim_alone_are_injected() {
@@ -95,7 +95,7 @@ fn pods_whose_gpus_come_by_claim_alone_are_injected() {
 fn names_and_gpus_of_claims_can_be_parameters() {
     let head = "  parameters:\n    gpuClaimNames: {type: stringList, description: d, default: [team-gpus]}\n    \
                 gpusPerClaim: {type: integer, description: d, default: 2}\n";
-    let policy = by_claim_with("\"${gpuClaimNames.map(name, name + '=' + string(gpusPerClaim * 4))}\"", head);
+    let policy = by_claim_with("{\"${gpuClaimNames}\": \"${gpusPerClaim * 4}\"}", head);
     assert_eq!(shown(&inject(&policy, &claiming(&["mine"])).pod, 0)[0], "8 of 8");
 }
 
@@ -123,19 +123,22 @@ fn a_claim_that_containers_share_counts_once() {
 #[test]
 fn the_first_name_that_matches_a_claim_has_its_number_of_gpus() {
     let gpus = |names: &str| {
-        let injected = inject(&by_claim(&format!("[{names}]")), &claiming(&["mine"]));
+        let injected = inject(&by_claim(&format!("{{{names}}}")), &claiming(&["mine"]));
         injected.report["reason"]
             .as_str()
             .map_or_else(|| shown(&injected.pod, 0)[0].to_owned(), str::to_owned)
     };
-    assert_eq!(gpus("'team-*=2', '*gpus*=8'"), "2 of 2");
-    assert_eq!(gpus("'*gpus*=8', 'team-*=2'"), "8 of 8");
-    assert_eq!(gpus("mine=3, '*gpus*=8'"), "3 of 3");
+    assert_eq!(gpus("'team-*': 2, '*gpus*': 8"), "2 of 2");
+    assert_eq!(gpus("'*gpus*': 8, 'team-*': 2"), "8 of 8");
+    assert_eq!(gpus("mine: 3, '*gpus*': 8"), "3 of 3");
     // No GPUs at all decide wherever they stand.
-    assert_eq!(gpus("'*m*e*=0', '*gpus*=8'"), "no_gpu_container");
-    assert_eq!(gpus("'*gpus*=8', '*m*e*=0'"), "no_gpu_container");
+    assert_eq!(gpus("'*m*e*': 0, '*gpus*': 8"), "no_gpu_container");
+    assert_eq!(gpus("'*gpus*': 8, '*m*e*': 0"), "no_gpu_container");
     // An expression yields one name, several or none.
-    assert_eq!(gpus("'${null}', '${[]}', \"${['other=1', 'mine=5']}\", '${\"*gpus*=8\"}'"), "5 of 5");
+    assert_eq!(
+        gpus("'${null}': 1, '${[]}': 1, \"${['other', 'mine']}\": '${2 + 3}', '${\"*gpus*\"}': 8"),
+        "5 of 5"
+    );
 }
 
 #[test]
@@ -152,7 +155,7 @@ fn gpus_can_be_requested_by_device_class() {
 
 const DEVICES: &str = "  parameters:\n    resource: {type: string, description: d, default: rdma/vf}\n  \
     devices:\n    own:\n      resources: ['${resource}', 'rdma/*']\n      \
-    claims: ['*-nics']\n    add:\n      - name: devices\n        resources: {'${resource}': '${gpus}'}\n        \
+    claims: {'*-nics': 1}\n    add:\n      - name: devices\n        resources: {'${resource}': '${gpus}'}\n        \
     networks: rdma-vf\n      - name: claim\n        claims: {nics: policy-nics}\n  \
     rules:\n    - {name: settings, env: {A: b}}\n";
 

@@ -65,7 +65,7 @@ kind: FabricPolicy
 metadata: {name: asks}
 spec:
   match: {anyAnnotation: {lab.test/fabric: 'true'}, exceptAnnotation: {lab.test/no: '*'}}
-  gpus: {resources: [lab.test/gpu, nvidia.com/gpu], claims: [gpus=4, channel=0]}
+  gpus: {resources: [lab.test/gpu, nvidia.com/gpu], claims: {gpus: 4, channel: 0}}
 ";
 
 /// Runs the program in a folder with the composed policy, of which one text is another one.
@@ -162,7 +162,7 @@ fn claims_of_an_extension_precede_those_of_its_base() {
     let extension = "apiVersion: fabric-injector.io/v1alpha1
 kind: FabricPolicy
 metadata: {name: own}
-spec: {extends: aws-efa, description: Own claims, gpus: {claims: ['single-*=2']}}
+spec: {extends: aws-efa, description: Own claims, gpus: {claims: {single-*: 2}}}
 ";
     let folder = folder(&[("own.yaml", extension)]);
     let explain = run_in(folder.path(), &["policy", "explain", "own.yaml", "-o", "json"], "").exits(0);

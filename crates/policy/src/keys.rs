@@ -4,8 +4,8 @@
 mod kind;
 
 use kind::Kind::{
-    Amount, Annotations, Any, Constant, Container, Either, Env, Except, Expression, Fields, Identifier, Like,
-    List, Object, Parameter, Pod, Resources, Spec, Text, Variable, Word,
+    Amount, Annotations, Any, Constant, Container, Count, Either, Env, Except, Expression, Fields,
+    Identifier, Like, List, Object, Parameter, Pod, Resources, Spec, Text, Variable, Word,
 };
 pub use kind::{Kind, Map, meaning, optional, required};
 
@@ -27,8 +27,8 @@ const ANNOTATION: Kind = Text(Format::AnnotationKey);
 const OFFERED: Kind = Like("/", "an extended resource, such as `example.com/nic`");
 /// The names of devices, in which a `*` matches any text; an expression yields one or several.
 const NAMES: Kind = Either(&[List(&Text(Format::NonEmpty), 0), INTERPOLATED]);
-const CLAIMS: Kind = Either(&[List(&CLAIM, 0), INTERPOLATED]);
-const CLAIM: Kind = Like(r"^[^=]+=[0-9]+$|\$\{", "`NAME=N`, a name with the GPUs of such a claim");
+const CLAIMS: Kind = Kind::Map(&CLAIM, &Either(&[Count(0), INTERPOLATED]), 0);
+const CLAIM: Kind = Like(r"^[^=]+$|\$\{", "the name of a claim, or `class:NAME`");
 /// One expression in a text.
 const INTERPOLATED: Kind = Like(r"^\s*\$\{[\s\S]*\}\s*$", "one expression: `${…}`");
 const MACHINES: Kind = Kind::Map(&Except(&KEY_OF_LABEL, &["default"]), &MACHINES_OF_LABEL, 0);
@@ -96,7 +96,7 @@ const VARIABLES: Kind = Kind::Map(&Identifier(&[]), &Variable, 0);
 
 pub(crate) static GPUS: Map = Map::new("`gpus`").extended().keys(&[
     required("resources", List(&Text(Format::ResourceName), 1), "The resources that count as GPUs."),
-    optional("claims", CLAIMS, "Names of claims and of templates as `NAME=N`, with the GPUs of each."),
+    optional("claims", CLAIMS, "Names of claims and of templates, with the GPUs of each."),
 ]);
 
 pub(crate) static DEVICES: Map = Map::new("`devices`").keys(&[
@@ -106,7 +106,7 @@ pub(crate) static DEVICES: Map = Map::new("`devices`").keys(&[
 
 pub(crate) static OWN: Map = Map::new("`own`").some_of(&["resources", "claims"]).keys(&[
     optional("resources", NAMES, "Names of resources."),
-    optional("claims", NAMES, "Names of claims and of templates."),
+    optional("claims", CLAIMS, "Names of claims and of templates: `1` for devices, `0` for none."),
 ]);
 
 pub(crate) static DEVICE: Map =

@@ -176,7 +176,7 @@ fn pods_are_decided_again_without_what_the_earlier_decision_left() {
     let pods = [pod("injected", Some(("Job", "injected")), injected), pod("own", Some(("Job", "own")), own)];
     let refused = tried(&refusing(), &[namespace("team", &[])], &[&pods]);
     let [(reason, names)] = &found(&refused)[..] else { panic!("{refused:?}") };
-    assert!(reason.contains("`nics`") && names[..] == ["Job team/own"], "{refused:?}");
+    assert!(reason.contains("rule `nic` requires") && names[..] == ["Job team/own"], "{refused:?}");
 
     // The annotation of the nodes, that of the earlier policy, and the node decide no longer.
     let condition = "anyAnnotation: {lab/fabric: 'true'}\n    when: \"node[?'pool'].orValue('') == 'x'\"";

@@ -47,7 +47,6 @@ const NOT_FOUND: [(&str, &[&str]); 4] = [
             "mount-path-relative",
             "gpu-resource-of-every-pod",
             "match-provider-id-of-a-name",
-            "own-claim-with-a-number",
             "own-resource-of-every-pod",
             "machines-gpus-not-a-number",
             "machines-value-",

@@ -20,9 +20,9 @@ pub(crate) fn policy() -> Value {
                 "name": "lab", "nodes": {"providerIDs": ["lab://*"], "labels": {"example.com/lab": "*"}},
             },
             "description": "Every key of the language",
-            "gpus": {"resources": ["example.com/gpu"], "claims": ["*-gpus=8"]},
+            "gpus": {"resources": ["example.com/gpu"], "claims": {"*-gpus": 8, "team": "${8}"}},
             "devices": {
-                "own": {"resources": ["example.com/nic"], "claims": ["*-nics"]},
+                "own": {"resources": ["example.com/nic"], "claims": {"*-nics": 1}},
                 "add": [{
                     "name": "nics", "when": "totalGpus > 0", "resources": {"example.com/nic": "${nics}", "${['example.com/a']}": 1},
                     "networks": "rail-0",

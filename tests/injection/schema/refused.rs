@@ -64,10 +64,10 @@ fn wrong_values() -> Vec<(String, Value)> {
         at("/metadata/name", "Not_A_Label".into()),
         at("/spec/provider", json!(1)),
         at("/spec/gpus/resources", json!("example.com/gpu")),
-        at("/spec/gpus/claims", json!({"names": ["a"], "gpus": 8})),
+        at("/spec/gpus/claims", json!({"a": "8x"})),
         at("/spec/gpus/claims", json!(["a"])),
-        at("/spec/gpus/claims", json!(["a=-1"])),
-        at("/spec/gpus/claims", json!(["=1"])),
+        at("/spec/gpus/claims", json!({"a": -1})),
+        at("/spec/gpus/claims", json!({"a=1": 1})),
         at("/spec/devices/own", json!({})),
         at("/spec/devices/add/0", json!({"name": "nothing"})),
         at("/spec/devices/add/0/resources", json!(["example.com/nic"])),
@@ -200,8 +200,8 @@ fn right_values_are_accepted() {
     let at = |place: &str, value: Value| (place.to_owned(), value);
     let container = |field: &str, value: Value| (format!("{CONTAINER}/{field}"), value);
     let right = [
-        at("/spec/gpus/claims", "${links}".into()),
-        at("/spec/gpus/claims", json!(["a=1", " ${links} "])),
+        at("/spec/gpus/claims", json!({"${links}": "${2}"})),
+        at("/spec/gpus/claims", json!({"a": 1, "class:${links}": 0})),
         at("/spec/match/when", "\n  totalGpus > 0\n".into()),
         at("/spec/variables/port", json!({"a": {"b": [null, 0.5, {"c": "${mode}"}]}})),
         at("/spec/rules/0/when", json!(true)),

@@ -5,11 +5,13 @@ use std::fmt;
 
 use serde_json::Value;
 
-use fabric_yaml::{Content, Node};
+use fabric_yaml::quantity::Quantity;
+use fabric_yaml::scalar::Scalar;
+use fabric_yaml::{Content, Entry, Node, Text};
 
 use crate::claims::{ClaimRequest, PodClaim};
 use crate::expression::Bindings;
-use crate::interpolation::{EvaluationError, Interpolation, Names, Phase};
+use crate::interpolation::{EvaluationError, Interpolation, Names, Phase, text_of};
 use crate::keys;
 use crate::matcher::Pattern;
 use crate::schema::Format;
@@ -20,33 +22,36 @@ use crate::source::{Checked, Diagnostic, MISSING_KEY, TOO_EARLY, all};
 #[derive(Debug, Default)]
 pub struct Gpus {
     pub resources: Vec<String>,
-    claims: NameList,
+    claims: ClaimList,
 }
 
 /// `devices.own`: the names that devices of the policy's fabric go by.
 #[derive(Debug, Default)]
 pub(crate) struct OwnDevices {
     resources: NameList,
-    claims: NameList,
+    claims: ClaimList,
 }
 
 /// A list of names. An expression, over parameters only, yields a name or a list of names.
 #[derive(Debug, Default)]
 struct NameList(Vec<Interpolation>);
 
+/// Names of claims, each with its number of devices; both as expressions over parameters only.
+#[derive(Debug, Default)]
+struct ClaimList(Vec<(Interpolation, Interpolation)>);
+
 /// Claims by name, for certain parameter values.
 #[derive(Debug, Default)]
 pub struct ClaimNames(Vec<ClaimName>);
 
-/// A name of claims, such as `single-gpu=1`, or a class of devices, such as `class:gpu.example.com=8`.
+/// A name of claims, such as `single-gpu`, or a class of devices, such as `class:gpu.example.com`.
 #[derive(Debug, Clone)]
 pub struct ClaimName {
     pub pattern: Pattern,
     /// True for a class.
     is_class: bool,
-    /// The devices of such a claim, if the name has its own number; for a class, those of a request for all devices of
-    /// a node.
-    pub(crate) devices: Option<i64>,
+    /// The devices of such a claim; for a class, those of a request for all devices of a node.
+    pub(crate) devices: i64,
 }
 
 /// The names of a fabric, for certain parameter values.
@@ -61,12 +66,7 @@ impl Gpus {
     pub(crate) fn read(&mut self, node: &Node, names: &Names) -> Checked<()> {
         let mut fields = Fields::read(node, &keys::GPUS)?;
         self.resources = fields.required("resources", gpu_resources).unwrap_or_default();
-        let claims = fields.optional("claims", |node| match &node.content {
-            Content::Map(_) => Err(reader::expected(node, "`claims` to be a list")
-                .hint("write each name with the GPUs of such a claim, as in `[single-gpu=1]`")
-                .into()),
-            _ => NameList::read(node, "`claims`", names, gpu_claim),
-        });
+        let claims = fields.optional("claims", |node| ClaimList::read(node, names));
         self.claims = claims.ok().flatten().unwrap_or_default();
         fields.finish()
     }
@@ -77,7 +77,7 @@ impl Gpus {
     }
 
     pub(crate) fn claims(&self, bindings: &Bindings<'_, '_>) -> Result<ClaimNames, EvaluationError> {
-        self.claims.resolve(bindings, gpu_claim).map(ClaimNames::new)
+        self.claims.resolve(bindings)
     }
 }
 
@@ -108,22 +108,11 @@ fn gpu_resources(node: &Node) -> Checked<Vec<String>> {
 impl OwnDevices {
     pub(crate) fn read(node: &Node, names: &Names) -> Checked<Self> {
         let mut fields = Fields::read(node, &keys::OWN)?;
-        let kinds: [(_, Parse<Pattern>); 2] = [
-            ("resources", resource),
-            ("claims", |name| match claim_name(name)? {
-                ClaimName { pattern, devices: None | Some(0), .. } => Ok(pattern),
-                known => Err(format!(
-                    "`{name}` has a number of GPUs, which belongs under `claims` of `gpus`; here, write `{}`",
-                    ClaimName { devices: None, ..known }
-                )),
-            }),
-        ];
-        let [resources, claims] = kinds.map(|(key, check)| {
-            fields.optional(key, |node| NameList::read(node, &format!("`{key}`"), names, check))
-        });
+        let resources = fields.optional("resources", |node| NameList::read(node, names));
+        let claims = fields.optional("claims", |node| ClaimList::read(node, names));
         fields.finish()?;
         let own = Self { resources: resources?.unwrap_or_default(), claims: claims?.unwrap_or_default() };
-        if [&own.resources, &own.claims].into_iter().all(|list| list.0.is_empty()) {
+        if own.resources.0.is_empty() && own.claims.0.is_empty() {
             return Err(Diagnostic::new(node.span, "`own` names no device")
                 .code(MISSING_KEY)
                 .hint("give it `resources` or `claims`")
@@ -134,30 +123,30 @@ impl OwnDevices {
 
     /// Calls `visit` with every interpolation.
     pub(crate) fn texts(&self, visit: &mut dyn FnMut(&Interpolation)) {
-        [&self.resources, &self.claims].into_iter().flat_map(|list| &list.0).for_each(visit);
+        self.resources.0.iter().for_each(&mut *visit);
+        self.claims.texts(visit);
     }
 
     pub(crate) fn resolve(&self, bindings: &Bindings<'_, '_>) -> Result<DeviceNames, EvaluationError> {
         Ok(DeviceNames {
-            resources: self.resources.resolve(bindings, resource)?,
-            claims: ClaimNames::new(self.claims.resolve(bindings, claim_name)?),
+            resources: self.resources.resolve(bindings)?,
+            claims: self.claims.resolve(bindings)?,
         })
     }
 }
 
 impl NameList {
-    /// `parse` reads the names that are not expressions.
-    fn read<T>(node: &Node, what: &str, names: &Names, parse: Parse<T>) -> Checked<Self> {
+    fn read(node: &Node, names: &Names) -> Checked<Self> {
         let item = |item: &Node| {
-            let name = fixed(item, what, names)?;
+            let name = fixed(&reader::located(item, "`resources`")?, names)?;
             match &name {
-                Interpolation::Literal(_) if !matches!(node.content, Content::List(_)) => Err(
-                    reader::expected(node, &format!("{what} to be a list, or an expression that yields one")),
-                ),
-                Interpolation::Literal(text) => match parse(text) {
+                Interpolation::Literal(_) if !matches!(node.content, Content::List(_)) => {
+                    Err(reader::expected(node, "`resources` to be a list, or an expression that yields one"))
+                }
+                Interpolation::Literal(text) => match resource(text) {
                     Ok(_) => Ok(name),
                     Err(problem) => {
-                        Err(Diagnostic::new(item.span, problem).hint(format!("correct the entry of {what}")))
+                        Err(Diagnostic::new(item.span, problem).hint("correct the entry of `resources`"))
                     }
                 },
                 _ => Ok(name),
@@ -166,47 +155,101 @@ impl NameList {
         all(node.one_or_items().iter().map(item)).map(Self)
     }
 
-    fn resolve<T>(&self, bindings: &Bindings<'_, '_>, parse: Parse<T>) -> Result<Vec<T>, EvaluationError> {
-        let mut names = Vec::with_capacity(self.0.len());
+    fn resolve(&self, bindings: &Bindings<'_, '_>) -> Result<Vec<Pattern>, EvaluationError> {
+        let mut found = Vec::with_capacity(self.0.len());
         for text in &self.0 {
-            let value = text.evaluate(bindings)?;
-            let found = match &value {
-                Value::Null => &[],
-                Value::Array(found) => found.as_slice(),
-                one => std::slice::from_ref(one),
-            };
-            for name in found {
-                let Value::String(name) = name else {
-                    let message = format!("the result is `{name}`, but a name is needed");
-                    return Err(text.of_wrong_type(message, "write a name, or a list of names"));
-                };
-                names.push(parse(name).map_err(|message| text.failed(message))?);
+            for name in names_of(text, bindings)? {
+                found.push(resource(&name).map_err(|message| text.failed(message))?);
             }
         }
-        Ok(names)
+        Ok(found)
     }
 }
 
+impl ClaimList {
+    fn read(node: &Node, names: &Names) -> Checked<Self> {
+        let Content::Map(entries) = &node.content else {
+            let hint =
+                "write each name with its number of devices, as in `{single-gpu: 1, \"*channel*\": 0}`";
+            return Err(reader::expected(node, "`claims` to be a map").hint(hint).into());
+        };
+        let wrong = |span, problem| {
+            Diagnostic::new(span, problem).hint("write a name and its number, as in `single-gpu: 1`")
+        };
+        let entry = |entry: &Entry<Node>| {
+            let name = fixed(&Text::on_line(&entry.key, entry.span), names)?;
+            let devices = match &entry.value.content {
+                Content::Scalar { value: Scalar::Number(number), .. } => {
+                    Interpolation::Literal(number.to_string())
+                }
+                _ => fixed(&reader::located(&entry.value, "a number of devices")?, names)?,
+            };
+            if let Interpolation::Literal(text) = &name {
+                claim_name(text, 0).map_err(|problem| wrong(entry.span, problem))?;
+            }
+            if let Interpolation::Literal(number) = &devices {
+                count(&Value::from(&**number)).map_err(|problem| wrong(entry.value.span, problem))?;
+            }
+            Ok::<_, Diagnostic>((name, devices))
+        };
+        all(entries.iter().map(entry)).map(Self)
+    }
+
+    fn texts(&self, visit: &mut dyn FnMut(&Interpolation)) {
+        self.0.iter().flat_map(|(name, devices)| [name, devices]).for_each(visit);
+    }
+
+    /// Names without devices come first, because they take precedence wherever they are written.
+    fn resolve(&self, bindings: &Bindings<'_, '_>) -> Result<ClaimNames, EvaluationError> {
+        let mut found = Vec::with_capacity(self.0.len());
+        for (text, devices) in &self.0 {
+            let number = devices.evaluate(bindings)?;
+            let number = count(&number).map_err(|message| devices.failed(message))?;
+            for name in names_of(text, bindings)? {
+                found.push(claim_name(&name, number).map_err(|message| text.failed(message))?);
+            }
+        }
+        found.sort_by_key(|name| name.devices != 0);
+        Ok(ClaimNames(found))
+    }
+}
+
+/// The name that a text yields, or the names of a list.
+fn names_of(text: &Interpolation, bindings: &Bindings<'_, '_>) -> Result<Vec<String>, EvaluationError> {
+    let names = match text.evaluate(bindings)? {
+        Value::Null => Vec::new(),
+        Value::Array(names) => names,
+        one => vec![one],
+    };
+    let name = |name| match name {
+        Value::String(name) => Ok(name),
+        other => {
+            let message = format!("the result is `{other}`, but a name is needed");
+            Err(text.of_wrong_type(message, "write a name, or a list of names"))
+        }
+    };
+    names.into_iter().map(name).collect()
+}
+
+/// A number of devices.
+fn count(value: &Value) -> Result<i64, String> {
+    let number = Quantity::from_value(value).and_then(Quantity::as_count);
+    number.ok_or_else(|| format!("a claim cannot have `{}` devices", text_of(value)))
+}
+
 /// A string with expressions over parameters only.
-fn fixed(node: &Node, what: &str, names: &Names) -> Result<Interpolation, Diagnostic> {
-    let compiled = Interpolation::compile(&reader::located(node, what)?.trim(), names, None)?;
+fn fixed(text: &Text<'_>, names: &Names) -> Result<Interpolation, Diagnostic> {
+    let compiled = Interpolation::compile(&text.trim(), names, None)?;
     if compiled.phase(names) == Phase::Fixed {
         return Ok(compiled);
     }
-    Err(Diagnostic::new(node.span, format!("`{}` depends on the pod", compiled.source()))
+    Err(Diagnostic::new(text.span, format!("`{}` depends on the pod", compiled.source()))
         .code(TOO_EARLY)
         .hint("the names of devices are the same for every pod: read parameters only"))
 }
 
 /// Begins the class of the devices of a claim.
 const CLASS: &str = "class:";
-
-/// The function that parses a name.
-type Parse<T> = fn(&str) -> Result<T, String>;
-
-fn pattern(name: &str) -> Result<Pattern, String> {
-    if name.is_empty() { Err("a name is empty".to_owned()) } else { Ok(Pattern::new(name)) }
-}
 
 /// The name of a resource, in which a `*` matches any text.
 fn resource(name: &str) -> Result<Pattern, String> {
@@ -217,30 +260,18 @@ fn resource(name: &str) -> Result<Pattern, String> {
             "`{name}` is not the name of a resource, `DOMAIN/NAME`, in which `*` matches any text"
         ));
     }
-    pattern(name)
+    Ok(Pattern::new(name))
 }
 
-/// The name of claims that bring GPUs, with their number.
-fn gpu_claim(text: &str) -> Result<ClaimName, String> {
-    match claim_name(text)? {
-        ClaimName { devices: None, .. } => {
-            Err(format!("`{text}` does not say how many GPUs such a claim brings, as `{text}=8` does"))
-        }
-        name => Ok(name),
+fn claim_name(text: &str, devices: i64) -> Result<ClaimName, String> {
+    let class = text.strip_prefix(CLASS);
+    let name = class.unwrap_or(text);
+    if name.is_empty() || name.contains('=') {
+        return Err(format!(
+            "`{text}` is not the name of a claim: its number is the value, as in `single-gpu: 1`"
+        ));
     }
-}
-
-fn claim_name(text: &str) -> Result<ClaimName, String> {
-    let (name, devices) = match text.split_once('=') {
-        None => (text, None),
-        Some((name, devices)) => {
-            let number = devices.parse::<u32>();
-            let number = number.map_err(|_| format!("`{devices}` in `{text}` is not a number of devices"))?;
-            (name, Some(number.into()))
-        }
-    };
-    let class = name.strip_prefix(CLASS);
-    Ok(ClaimName { pattern: pattern(class.unwrap_or(name))?, is_class: class.is_some(), devices })
+    Ok(ClaimName { pattern: Pattern::new(name), is_class: class.is_some(), devices })
 }
 
 impl fmt::Display for ClaimName {
@@ -249,17 +280,11 @@ impl fmt::Display for ClaimName {
             f.write_str(CLASS)?;
         }
         self.pattern.fmt(f)?;
-        self.devices.map_or(Ok(()), |devices| write!(f, "={devices}"))
+        write!(f, "={}", self.devices)
     }
 }
 
 impl ClaimNames {
-    /// The names without devices come first, because they take precedence wherever they are written.
-    fn new(mut names: Vec<ClaimName>) -> Self {
-        names.sort_by_key(|name| name.devices != Some(0));
-        Self(names)
-    }
-
     pub fn iter(&self) -> impl Iterator<Item = &ClaimName> {
         self.0.iter()
     }
@@ -270,25 +295,24 @@ impl ClaimNames {
     }
 
     pub(crate) fn bring_devices(&self) -> bool {
-        self.0.iter().any(|name| name.devices != Some(0))
+        self.0.iter().any(|name| name.devices != 0)
     }
 
     /// The names, without classes, of claims that bring devices.
     pub fn with_devices(&self) -> impl Iterator<Item = &ClaimName> {
-        self.0.iter().filter(|name| !name.is_class && name.devices != Some(0))
+        self.0.iter().filter(|name| !name.is_class && name.devices != 0)
     }
 
     /// The devices of a claim by its requests, each with its name; without a name for all of the claim. Those of a
     /// class of the list are counted. Where no policy lists a class of the claim, the first name decides that matches
-    /// the claim's name in the pod, or its own or that of its template; without a number, it counts as one device.
+    /// the claim's name in the pod, or its own or that of its template.
     pub fn devices_of<'c>(&self, claim: &'c PodClaim<'_>) -> Vec<(Option<&'c str>, i64)> {
         if let Some(known) = self.deciding_name(claim) {
-            return vec![(None, known.devices.unwrap_or(1))];
+            return vec![(None, known.devices)];
         }
         let of_request = |request: &'c ClaimRequest| {
             let known = self.of_request(request)?;
-            let none = known.devices == Some(0);
-            let count = if none { 0 } else { request.count.or(known.devices).unwrap_or(1) };
+            let count = if known.devices == 0 { 0 } else { request.count.unwrap_or(known.devices) };
             Some((Some(request.name.as_str()), count))
         };
         claim.requests.iter().filter_map(of_request).collect()

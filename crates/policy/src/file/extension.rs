@@ -150,7 +150,7 @@ impl Combine {
             Self::Lists => {
                 for entry in reader::entries(&own.value, &what)? {
                     match entry_of(&mut base.value, &entry.key) {
-                        Some(known) => add_items(known, &entry.value, is_extension),
+                        Some(known) => add_items(known, &entry.value),
                         None => push(&mut base.value, entry),
                     }
                 }
@@ -324,17 +324,18 @@ fn put(node: &mut Node, entry: &Entry<Node>) {
     }
 }
 
-/// Adds the items of a list, or the one of a single expression, to those of the base's.
-fn add_items(base: &mut Entry<Node>, own: &Node, is_extension: bool) {
-    let items = |node: &Node| match &node.content {
-        Content::List(items) => items.clone(),
-        _ => vec![node.clone()],
-    };
-    let mut all = items(&base.value);
-    // Of the claims that match, the first one counts: that of an extension before that of its base.
-    let at = if is_extension && base.key == "claims" { 0 } else { all.len() };
-    all.splice(at..at, items(own));
-    base.value.content = Content::List(all);
+/// Adds the items of a list, or the one of a single expression, to those of the base's. Of the names in a map, the first
+/// one that matches counts, so that the base's follow.
+fn add_items(base: &mut Entry<Node>, own: &Node) {
+    if let (Content::Map(known), Content::Map(names)) = (&mut base.value.content, &own.content) {
+        known.retain(|entry| names.iter().all(|name| name.key != entry.key));
+        known.splice(0..0, names.iter().cloned());
+    } else if is_map(&base.value) {
+        base.value.clone_from(own);
+    } else {
+        let items = |node: &Node| node.one_or_items().to_vec();
+        base.value.content = Content::List([items(&base.value), items(own)].concat());
+    }
 }
 
 fn name_of<'n>(item: &'n Node, key: &str) -> Option<&'n str> {

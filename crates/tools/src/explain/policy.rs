@@ -131,6 +131,7 @@ pub fn policy(policy: &Policy, sources: &Sources<'_>) -> PolicyFact {
     let (devices, matcher) = (policy.devices(), &definition.matcher);
     let rules = rules(policy);
     let nodes = definition.provider_nodes.iter().flat_map(NodeMatch::alternatives);
+    let own_claims = devices.own.claims.iter().map(|name| name.to_string().trim_end_matches("=1").to_owned());
     let strings = |list: &[_]| list.iter().map(ToString::to_string).collect::<Vec<_>>();
     PolicyFact {
         name: definition.name.clone(),
@@ -153,7 +154,7 @@ pub fn policy(policy: &Policy, sources: &Sources<'_>) -> PolicyFact {
         },
         own_devices: OwnDevicesFact {
             resources: strings(&devices.own.resources),
-            claims: devices.own.claims.iter().map(ToString::to_string).collect(),
+            claims: own_claims.collect(),
         },
         parameters: declared(policy, sources),
         variables: variables(policy),

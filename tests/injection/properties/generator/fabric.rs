@@ -17,16 +17,15 @@ const OWN_CLAIM: &str = "team-nics";
 pub(crate) fn extend_policy(author: &mut Author<'_>, spec: &mut Value) {
     if author.dice.chance(15) {
         spec["gpus"]["claims"] = author.dice.pick(&[
-            json!(["team-gpus=1"]),
-            json!(["*-gpus=4", "x=1"]),
-            json!(["*-gpus=4", "team*=0"]),
+            json!({"team-gpus": 1}),
+            json!({"*-gpus": 4, "x": 1}),
+            json!({"*-gpus": 4, "team*": 0}),
         ]);
     }
     if !author.dice.chance(25) {
         return;
     }
-    spec["devices"] =
-        json!({"own": {"resources": ["fabric.test/*"], "claims": ["*-nics"]}});
+    spec["devices"] = json!({"own": {"resources": ["fabric.test/*"], "claims": {"*-nics": 1}}});
     let condition = author.write(Expr::Not(Box::new(name("ownDevices"))));
     for rule in spec["rules"].as_array_mut().into_iter().flatten() {
         if rule["when"].is_null() && author.dice.chance(30) {
@@ -125,11 +124,8 @@ pub(crate) fn extend_pod(dice: &mut Dice, pod: &mut Value) {
 
 /// The GPUs that containers have by claim; a claim that several of them use counts once.
 pub(crate) fn claimed<'c>(spec: &Value, pod: &Value, containers: impl IntoIterator<Item = &'c Value>) -> i64 {
-    let names: Vec<(&str, i64)> = items(&spec["gpus"]["claims"])
-        .iter()
-        .filter_map(|name| name.as_str()?.split_once('='))
-        .map(|(name, gpus)| (name, gpus.parse().unwrap()))
-        .collect();
+    let names = spec["gpus"]["claims"].as_object().into_iter().flatten();
+    let names: Vec<(&str, i64)> = names.map(|(name, gpus)| (name.as_str(), gpus.as_i64().unwrap())).collect();
     let names = || names.iter().filter(|name| name.1 == 0).chain(names.iter().filter(|name| name.1 > 0));
     let brought = |claim: &Value| {
         let matches = |pattern: &str, key: &str| {
