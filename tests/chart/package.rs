@@ -84,7 +84,7 @@ fn name_of_form(parameter: &Value) -> String {
     if let Some(values) = parameter["enum"].as_array() {
         return values.iter().map(|value| value.as_str().unwrap()).collect::<Vec<_>>().join("-");
     }
-    let kind = parameter["type"].as_str().unwrap().replace("template", "string");
+    let kind = parameter["type"].as_str().unwrap().to_owned();
     let bound = |key: &str| parameter[key].as_f64().map_or_else(String::new, |bound| bound.to_string());
     match (bound("minimum"), bound("maximum")) {
         (least, most) if least.is_empty() && most.is_empty() => kind,

@@ -56,7 +56,6 @@ mod serve_docs;
 mod server;
 mod sets;
 mod streams;
-mod templates;
 mod untouched;
 mod usage;
 mod values;

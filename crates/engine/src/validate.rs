@@ -22,10 +22,7 @@ use fabric_policy::interpolation::EvaluationError;
 use fabric_policy::matcher::{Match, Selection};
 use fabric_policy::source::{DUPLICATE_NAME, NOT_IDEMPOTENT, SAMPLE_FAILED};
 use fabric_policy::work::Work;
-use fabric_policy::{
-    Definition, Devices, Diagnostic, ParameterType, PodContext, Policy, ResolvedPolicy, SourceError,
-    SourceErrors,
-};
+use fabric_policy::{Devices, Diagnostic, PodContext, Policy, ResolvedPolicy, SourceError, SourceErrors};
 use fabric_yaml::Span;
 use fabric_yaml::pointer::unescape;
 
@@ -338,14 +335,11 @@ fn samples_on(policy: &Policy, nodes: Option<&Selection>) -> Vec<(String, Value)
     let matcher = &definition.matcher;
     let selection = nodes.cloned().unwrap_or_default();
     let resolved = policy.resolved(&selection, &PodContext::default(), false).ok();
-    let mut metadata = json!({
+    let metadata = json!({
         "name": "sample",
         "labels": pairs(&matcher.labels),
         "annotations": pairs(matcher.any_annotation.get(..1).unwrap_or_default()),
     });
-    if let Some(resolved) = &resolved {
-        add_what_templates_read(&mut metadata, definition, resolved);
-    }
     let gpu = definition.gpus.resources.first().map_or("gpu", String::as_str);
     let all = nodes.and_then(|nodes| nodes.gpus).unwrap_or(8);
     let container = |name: &str, count: i64| json!({"name": name, "image": "i", "resources": {"limits": {gpu: count, "memory": "1Gi"}}});
@@ -396,29 +390,6 @@ fn with_lists(mut container: Value) -> Value {
         "tolerations": [{"key": "sample", "operator": "Exists"}],
         "volumes": [{"name": "sample", "emptyDir": {}}],
     })
-}
-
-/// Adds the labels and annotations that the operator's templates read. The pods of such a job have them.
-fn add_what_templates_read(metadata: &mut Value, definition: &Definition, resolved: &ResolvedPolicy) {
-    let is_template = |name: &str| {
-        let mut parameters = definition.parameters.iter();
-        parameters.any(|parameter| parameter.name == name && parameter.kind == ParameterType::Template)
-    };
-    for variable in resolved.pod_variables.iter().filter(|variable| is_template(&variable.name)) {
-        variable.value.texts(&mut |text| {
-            for expression in text.expressions() {
-                let ReadSet::Paths(paths) = expression.reads_of_pod() else { continue };
-                for path in paths {
-                    if let [Step::Field(root), Step::Field(map), Step::Field(key), ..] = path.as_slice()
-                        && root == "metadata"
-                        && let Some(Value::Object(map)) = metadata.get_mut(map.as_str())
-                    {
-                        map.entry(key.as_str()).or_insert_with(|| Value::from("sample"));
-                    }
-                }
-            }
-        });
-    }
 }
 
 /// Specs of pods that bring their own GPUs or fabric devices, under the names that the policy declares.

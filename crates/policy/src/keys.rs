@@ -16,8 +16,7 @@ pub const KIND: &str = "FabricPolicy";
 
 /// The words of `onConflict` and `type`, to which the parser gives their meaning.
 pub(crate) const ON_CONFLICT: [&str; 2] = ["keep", "replace"];
-pub(crate) const TYPES: [&str; 7] =
-    ["integer", "number", "string", "boolean", "quantity", "stringList", "template"];
+pub(crate) const TYPES: [&str; 6] = ["integer", "number", "string", "boolean", "quantity", "stringList"];
 
 pub const TEXT: Kind = Text(Format::Any);
 pub const TEXTS: Kind = List(&TEXT, 0);

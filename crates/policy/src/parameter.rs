@@ -25,13 +25,13 @@ use serde_json::{Number, Value};
 use fabric_yaml::counted;
 use fabric_yaml::quantity::Quantity;
 use fabric_yaml::scalar::{self, Scalar};
-use fabric_yaml::{Content, Entry, Node, Span, Text};
+use fabric_yaml::{Content, Entry, Node, Span};
 
 use crate::from_nodes::{Fact, FromNodes};
-use crate::interpolation::{Interpolation, Names, Phase, text_of};
+use crate::interpolation::text_of;
 use crate::keys;
 use crate::source::reader::{self, Fields};
-use crate::source::{Checked, Diagnostic, MISSING_KEY, Problems, suggest};
+use crate::source::{Checked, Diagnostic, MISSING_KEY, Problems};
 
 /// The type of a parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,17 +47,15 @@ pub enum ParameterType {
     Quantity,
     /// A list of strings.
     StringList,
-    /// A string with expressions in it, which can read the pod.
-    Template,
     /// For a variable with rows for machines, and for resources of nodes: a constant of any type.
     Any,
 }
 
 impl ParameterType {
     /// The types that a policy writes, by their names.
-    pub const WORDS: [(&str, Self); 7] = {
-        use ParameterType::{Boolean, Integer, Number, Quantity, String, StringList, Template};
-        keys::meaning(keys::TYPES, [Integer, Number, String, Boolean, Quantity, StringList, Template])
+    pub const WORDS: [(&str, Self); 6] = {
+        use ParameterType::{Boolean, Integer, Number, Quantity, String, StringList};
+        keys::meaning(keys::TYPES, [Integer, Number, String, Boolean, Quantity, StringList])
     };
 
     /// The keys that limit the values.
@@ -65,7 +63,7 @@ impl ParameterType {
         match self {
             Self::Integer | Self::Number | Self::Quantity | Self::StringList => &["minimum", "maximum"],
             Self::String => &["enum"],
-            Self::Boolean | Self::Template | Self::Any => &[],
+            Self::Boolean | Self::Any => &[],
         }
     }
 
@@ -240,7 +238,7 @@ impl Parameter {
         }
         self.check(&node.to_value()).map_err(|problem| {
             let quotable = matches!(&node.content, Content::Scalar { value, plain: true, .. } if !matches!(value, Scalar::String(_)))
-                && matches!(self.kind, ParameterType::String | ParameterType::Template);
+                && self.kind == ParameterType::String;
             let diagnostic = Diagnostic::new(node.span, problem);
             let is_null = matches!(&node.content, Content::Scalar { value: Scalar::Null, .. });
             let hint = if is_null {
@@ -261,9 +259,7 @@ impl Parameter {
     /// Reads and checks a value from the text of `--set NAME=TEXT`.
     pub fn parse(&self, text: &str) -> Result<Value, String> {
         let value = match self.kind {
-            ParameterType::String | ParameterType::Quantity | ParameterType::Template => {
-                Value::String(text.to_owned())
-            }
+            ParameterType::String | ParameterType::Quantity => Value::String(text.to_owned()),
             ParameterType::StringList => {
                 // As YAML writes it, too.
                 let text = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
@@ -293,11 +289,6 @@ impl Parameter {
                 other => Value::String(other.to_string()),
             }),
             ParameterType::StringList => value.is_array().then(|| value.clone()),
-            ParameterType::Template => {
-                let text = value.as_str().ok_or_else(wrong)?;
-                template(text).map_err(|problem| format!("`{name}` is `{text}`: {}", problem.message))?;
-                Some(value.clone())
-            }
             ParameterType::Any if value.to_string().contains("${") => {
                 return Err(format!("a row of `{name}` has an expression, `{}`", text_of(value)));
             }
@@ -379,7 +370,7 @@ fn read_type(node: &Node) -> Result<ParameterType, Diagnostic> {
     let types = &ParameterType::WORDS;
     types.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind).ok_or_else(|| {
         Diagnostic::new(node.span, format!("there is no parameter type `{name}`"))
-            .hint(suggest(name, types.iter().map(|(name, _)| *name)))
+            .hint(reader::renamed_or_near(name, types.iter().map(|(name, _)| *name)))
     })
 }
 
@@ -417,11 +408,6 @@ fn compare(kind: ParameterType, left: &Value, right: &Value) -> Option<Ordering>
     }
 }
 
-/// Compiles the value of a template. It can read the pod, and neither parameters nor variables.
-pub(super) fn template(text: &str) -> Result<Interpolation, Diagnostic> {
-    Interpolation::compile(&Text::nowhere(text), &Names::built_in(), Some(Phase::Pod))
-}
-
 fn article(kind: ParameterType) -> &'static str {
     match kind {
         ParameterType::Integer => "a whole number",
@@ -430,7 +416,6 @@ fn article(kind: ParameterType) -> &'static str {
         ParameterType::Boolean => "`true` or `false`",
         ParameterType::Quantity => "a quantity such as `64Gi`",
         ParameterType::StringList => "a list of strings",
-        ParameterType::Template => "a string, in which `${…}` can read the pod",
         ParameterType::Any => "a constant",
     }
 }

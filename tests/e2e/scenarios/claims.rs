@@ -122,7 +122,7 @@ pub(super) async fn the_template_of_a_compute_domain_is_that_of_the_job(cluster:
     let (instance_type, nodes) = ("p6e-gb200.36xlarge", ["p6e-0", "p6e-1"]);
     let mut values = values();
     values["multinodeNetworking"]["aws"]["computeDomainTemplate"] =
-        json!("${pod.metadata.labels['batch.kubernetes.io/job-name']}-channel");
+        json!("{batch.kubernetes.io/job-name}-channel");
     cluster.ensure(&values).await;
     let namespace = cluster.namespace("compute-domain").await;
     let devices = [("nvidia.com/gpu", 4), ("vpc.amazonaws.com/efa", 4)];

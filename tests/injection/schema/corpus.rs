@@ -22,7 +22,6 @@ const NOT_FOUND: [(&str, &[&str]); 4] = [
             "oci-rdma",
             "own-devices-without-devices",
             "refusal-message-with-value",
-            "template-with-unknown-name",
             "trial-behind-a",
             "trial-cel-",
             "trial-idempotence-",

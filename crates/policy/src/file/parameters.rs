@@ -4,7 +4,7 @@ use fabric_yaml::{Content, Entry, Node};
 
 use super::declared_names::{identifier, taken};
 use crate::interpolation::{Names, Phase};
-use crate::parameter::{Files, Layer, Parameter, ParameterType};
+use crate::parameter::{Files, Layer, Parameter};
 use crate::source::{Checked, Diagnostic, EXTENSION, Problems, reader};
 
 pub(super) fn read(node: &Node, names: &mut Names, files: &Files) -> Checked<Vec<Parameter>> {
@@ -34,10 +34,8 @@ pub(super) fn read(node: &Node, names: &mut Names, files: &Files) -> Checked<Vec
 fn parameter(entry: &Entry<Node>, names: &mut Names) -> Checked<Parameter> {
     identifier(&entry.key, entry.span)?;
     let parameter = Parameter::read(entry);
-    let is_template = |known: &Parameter| known.kind == ParameterType::Template;
-    let phase = if parameter.as_ref().is_ok_and(is_template) { Phase::Pod } else { Phase::Fixed };
     // `enabled` is a key of the provider's block in a values file.
-    if entry.key == "enabled" || !names.add(&entry.key, phase) {
+    if entry.key == "enabled" || !names.add(&entry.key, Phase::Fixed) {
         return Err(taken(entry).into());
     }
     parameter

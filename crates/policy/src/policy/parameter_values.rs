@@ -88,8 +88,6 @@ pub(crate) fn bound(
     for (parameter, value) in definition.by_node().zip(values) {
         match (parameter.kind, value.as_f64()) {
             (ParameterType::Number, Some(number)) => bindings.set_double(&parameter.name, number),
-            // Its value depends on the pod.
-            (ParameterType::Template, _) if value.is_string() => {}
             // No row: the variable has its fallback.
             (ParameterType::Any, _) if value.is_null() && parameter.from_nodes.is_none() => {}
             _ => bindings.set(&parameter.name, value),

@@ -14,9 +14,9 @@ use super::parameter_values::{Note, ParameterValues, bound, has_row};
 use super::second_run::SecondRuns;
 use crate::definition::{Definition, PolicyCheck, Rule, SettingsFile};
 use crate::expression::{Bindings, ReadSet};
-use crate::interpolation::{EvaluationError, Fault, Interpolation, Phase, names_in};
+use crate::interpolation::{EvaluationError, Interpolation, Phase, names_in};
 use crate::matcher::Selection;
-use crate::parameter::{Origin, ParameterType, Variable, VariableValue, template};
+use crate::parameter::{Origin, Variable};
 use crate::work::Work;
 
 /// The steps to find out whether a value depends on the pod, and to copy it.
@@ -177,7 +177,6 @@ impl EvaluatedPolicy {
             parts_read: PartsRead::default(),
         };
         let one = |error| vec![error];
-        policy.bind_templates(definition, values).map_err(one)?;
         policy.bind_variables(definition, values);
         let mut errors = policy.evaluate_rules(definition);
         errors.extend(policy.evaluate_files(definition).err());
@@ -192,22 +191,6 @@ impl EvaluatedPolicy {
         // Each pod counts its own work.
         policy.bindings.count_by(None);
         Ok(policy)
-    }
-
-    /// Makes variables of the pod from the templates that have a value.
-    fn bind_templates(&mut self, definition: &Definition, values: &[Value]) -> Result<(), EvaluationError> {
-        for (parameter, value) in definition.parameters.iter().zip(values) {
-            let (ParameterType::Template, Value::String(text)) = (parameter.kind, value) else { continue };
-            let compiled = template(text).map_err(|diagnostic| EvaluationError {
-                expression: text.clone(),
-                message: diagnostic.message,
-                fault: Fault::default(),
-            })?;
-            let value = VariableValue::Text(compiled);
-            let name = parameter.name.clone();
-            self.pod_variables.push(Variable { name, value, phase: Phase::Pod, column: None });
-        }
-        Ok(())
     }
 
     fn bind_variables(&mut self, definition: &Definition, values: &[Value]) {

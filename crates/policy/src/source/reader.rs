@@ -162,6 +162,7 @@ const RENAMED: &[(&str, &str)] = &[
     ("preconditions", "write `when` for the pod, and `containers` for each container"),
     ("refuse", "write `refuse: TEXT` in an entry of `checks`, such as one with `env`, which reads `value`"),
     ("settings", "write `files`, as in `- {path: /etc/nccl.conf, variables: [NCCL_*]}`"),
+    ("template", "write `string`, and read the pod in the expression that uses the parameter"),
     ("validate", "write `checks`, as in `- {code: no_fabric, when: totalGpus == 0, warn: TEXT}`"),
     ("vars", "write `variables`"),
     ("warnings", "write `checks`, as in `- {code: no_fabric, when: totalGpus == 0, warn: TEXT}`"),

@@ -149,7 +149,7 @@ fn constant(kind: ParameterType) -> Value {
     match kind {
         ParameterType::Integer => json!({"type": "integer"}),
         ParameterType::Number => json!({"type": "number"}),
-        ParameterType::String | ParameterType::Template => json!({"type": "string"}),
+        ParameterType::String => json!({"type": "string"}),
         ParameterType::Boolean => json!({"type": "boolean"}),
         ParameterType::Quantity => {
             matching(&json!(["string", "number"]), QUANTITY, "a quantity, such as `64Gi`")

@@ -1,7 +1,7 @@
 //! Defaults of parameters, and the machines, as the file of the policy has them.
 
 use crate::definition::{Definition, entries};
-use crate::parameter::{LabelTable, ParameterType, Table, range_text};
+use crate::parameter::{LabelTable, Table, range_text};
 use crate::source::{ALWAYS_FALSE, Diagnostic, GAP_IN_RANGES, TEMPLATE_BRACES, UNKNOWN_LABEL};
 use fabric_yaml::{Entry, Node, Text};
 
@@ -11,13 +11,11 @@ pub(crate) fn findings(definition: &Definition) -> Vec<Diagnostic> {
         let text = |node: &Node| node.text().map(|Text { text, .. }| text.to_owned());
         // An extension sets a parameter of its base by a value in place of the map.
         let value = parameter.text().is_some().then_some(parameter);
-        let known = definition.parameters.iter().find(|known| known.name == *key);
-        let is_template = known.is_some_and(|known| known.kind == ParameterType::Template);
-        if let Some(default) = parameter.get("default").or(value).filter(|_| !is_template)
+        if let Some(default) = parameter.get("default").or(value)
             && let Some(written) = text(default).filter(|written| written.contains("${"))
         {
             let message = format!("the value `{written}` of `{key}` is plain text, not an expression");
-            let hint = "give the parameter the type `template`, or write the expression where it is used";
+            let hint = "write the expression where the parameter is used";
             found.push(Diagnostic::warning(TEMPLATE_BRACES, default.span, message).hint(hint));
         }
     }

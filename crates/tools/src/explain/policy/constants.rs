@@ -17,7 +17,6 @@ pub(super) fn constants(policy: &Policy) -> Bindings<'static, 'static> {
         let value = resolve(parameter, own, &[Selection::default()]).value;
         match (parameter.kind, value.as_f64()) {
             (ParameterType::Number, Some(number)) => bindings.set_double(&parameter.name, number),
-            (ParameterType::Template, _) if value.is_string() => {}
             _ => bindings.set(&parameter.name, &value),
         }
     }
