@@ -36,6 +36,10 @@ fn policy_around(example: &str) -> String {
             let policy = POLICY.replace("  gpus: {resources: [nvidia.com/gpu]}\n", &indented(example, 2));
             return policy.replace("FABRIC", "EXAMPLE");
         }
+        "provider" => {
+            let policy = POLICY.replace("  provider: lab\n", &indented(example, 2));
+            return policy.replace("FABRIC", "EXAMPLE");
+        }
         "match" => {
             let rule = "  rules: [{name: example, env: {A: b}}]\n";
             return POLICY.split_once("  match:\n").unwrap().0.to_owned() + &indented(example, 2) + rule;
@@ -169,7 +173,7 @@ fn the_example_of_a_list_of_objects_adds_what_the_pod_lacks() {
     const INTERFACES: &str = "networking.gke.io/interfaces";
     let mut pod = documents(POD).remove(0);
     pod["metadata"]["annotations"][INTERFACES] = json!(r#"[{"interfaceName":"eth0","network":"default"}]"#);
-    let after = served("$key", &pod);
+    let after = served("interfaces[interfaceName]", &pod);
     assert_eq!(
         after["metadata"]["annotations"][INTERFACES],
         r#"[{"interfaceName":"eth0","network":"default"},{"interfaceName":"eth1","network":"rdma-0"}]"#
@@ -181,7 +185,7 @@ fn the_example_of_gpus_by_claim_counts_them() {
     let mut pod = documents(POD).remove(0);
     pod["spec"]["containers"][0]["resources"] = json!({"claims": [{"name": "g"}]});
     pod["spec"]["resourceClaims"] = json!([{"name": "g", "resourceClaimTemplateName": "team-gpus"}]);
-    assert_eq!(limits(&served("single-gpu=1", &pod))["example.com/nic"], "16");
+    assert_eq!(limits(&served("single-gpu: 1", &pod))["example.com/nic"], "16");
 }
 
 #[test]

@@ -66,7 +66,7 @@ const NETWORKS: &str = "k8s.v1.cni.cncf.io/networks";
 fn networks(edit: &str) -> String {
     policy(&format!(
         "  parameters:\n    rails: {{type: stringList, description: d, default: [rail-0, rail-1, ops/rail-2]}}\n  \
-         rules:\n    - name: rails\n      pod: {{metadata: {{annotations: {{{NETWORKS}: {{{edit}}}}}}}}}\n"
+         rules:\n    - name: rails\n      pod: {{metadata: {{annotations: {{{NETWORKS}: {edit}}}}}}}\n"
     ))
 }
 
@@ -83,26 +83,23 @@ fn attached(edit: &str, own: Option<&str>) -> String {
 
 #[test]
 fn each_network_of_a_list_is_attached_once() {
-    assert_eq!(attached("$append: '${rails}'", None), "rail-0,rail-1,ops/rail-2");
-    assert_eq!(attached("$append: [rail-0, '${rails[2]}']", None), "rail-0,ops/rail-2");
-    assert_eq!(attached("$append: rail-0", None), "rail-0");
-    assert_eq!(attached("$append: '${null}'", None), "");
+    assert_eq!(attached("'${rails}'", None), "rail-0,rail-1,ops/rail-2");
+    assert_eq!(attached("[rail-0, '${rails[2]}']", None), "rail-0,ops/rail-2");
+    assert_eq!(attached("rail-0", None), "rail-0");
+    assert_eq!(attached("'${null}'", None), "");
 }
 
 #[test]
 fn networks_that_the_pod_has_count_in_the_form_that_it_has() {
-    assert_eq!(
-        attached("$append: '${rails}'", Some("default/rail-1, x")),
-        "default/rail-1, x,rail-0,ops/rail-2"
-    );
+    assert_eq!(attached("'${rails}'", Some("default/rail-1, x")), "default/rail-1, x,rail-0,ops/rail-2");
     let json = r#"[{"name":"rail-2","namespace":"ops"}]"#;
     let all = r#"[{"name":"rail-2","namespace":"ops"},{"name":"rail-0"},{"name":"rail-1"}]"#;
-    assert_eq!(attached("$append: '${rails}'", Some(json)), all);
+    assert_eq!(attached("'${rails}'", Some(json)), all);
 }
 
 #[test]
 fn a_network_of_a_list_can_have_an_interface() {
-    let edit = "$append: [rail-0@net7, ops/rail-1@net8]";
+    let edit = "[rail-0@net7, ops/rail-1@net8]";
     assert_eq!(attached(edit, None), "rail-0@net7,ops/rail-1@net8");
     assert_eq!(attached(edit, Some("storage@net7")), "storage@net7,rail-0,ops/rail-1@net8");
     assert_eq!(attached(edit, Some("rail-0")), "rail-0,ops/rail-1@net8");
@@ -110,17 +107,17 @@ fn a_network_of_a_list_can_have_an_interface() {
 
 #[test]
 fn a_list_of_networks_is_one_line_of_the_report() {
-    let injected = inject(&networks("$append: '${rails}'"), &pod());
+    let injected = inject(&networks("'${rails}'"), &pod());
     assert_eq!(
         injected.report["added"],
         json!([format!("pod: annotation {NETWORKS} fabric-injector.io/injected")])
     );
     let mut host = pod();
     host["spec"]["hostNetwork"] = json!(true);
-    assert_eq!(inject(&networks("$append: '${rails}'"), &host).codes(), ["host_network"]);
+    assert_eq!(inject(&networks("'${rails}'"), &host).codes(), ["host_network"]);
     let mut malformed = pod();
     malformed["metadata"]["annotations"][NETWORKS] = json!("[{");
-    assert_eq!(inject(&networks("$append: '${rails}'"), &malformed).codes(), ["kept_annotation"]);
+    assert_eq!(inject(&networks("'${rails}'"), &malformed).codes(), ["kept_annotation"]);
 }
 
 /// A policy with an entry of `devices.add`, and lists of resources and of networks for it.
@@ -207,11 +204,11 @@ const INTERFACES: &str = "networking.gke.io/interfaces";
 fn interfaces(on_conflict: &str, edit: &str) -> String {
     policy(&format!(
         "  rules:\n    - name: nics\n      onConflict: {on_conflict}\n      \
-         pod: {{metadata: {{annotations: {{{INTERFACES}: {{{edit}}}}}}}}}\n"
+         pod: {{metadata: {{annotations: {{{edit}}}}}}}\n"
     ))
 }
 
-const TWO: &str = "$key: interfaceName, $append: [{interfaceName: eth0, network: default}, {interfaceName: eth1, network: r1}]";
+const TWO: &str = "'networking.gke.io/interfaces[interfaceName]': [{interfaceName: eth0, network: default}, {interfaceName: eth1, network: r1}]";
 
 #[track_caller]
 fn listed(policy: &str, own: Option<&str>) -> (String, Vec<String>) {
@@ -271,18 +268,20 @@ fn a_text_that_is_no_list_of_objects_stays() {
 
 #[test]
 fn entries_can_be_computed() {
-    let edit = "$key: i, $append: \"${lists.range(2).map(n, {'i': 'eth' + string(n), 'net': n})}\"";
+    let edit =
+        "'networking.gke.io/interfaces[i]': \"${lists.range(2).map(n, {'i': 'eth' + string(n), 'net': n})}\"";
     let all = r#"[{"i":"eth0","net":0},{"i":"eth1","net":1}]"#;
     assert_eq!(listed(&interfaces("keep", edit), None).0, all);
-    let edit = "$key: i, $append: [{i: eth0, net: '${totalGpus}'}, {i: eth1, net: '${null}'}]";
+    let edit =
+        "'networking.gke.io/interfaces[i]': [{i: eth0, net: '${totalGpus}'}, {i: eth1, net: '${null}'}]";
     assert_eq!(listed(&interfaces("keep", edit), None).0, r#"[{"i":"eth0","net":8}]"#);
 }
 
 #[test]
 fn an_entry_with_a_parameter_without_a_value_is_left_out_whatever_else_it_reads() {
     let body = "  parameters:\n    none: {description: d, type: string}\n  rules:\n    - name: list\n      pod:\n        \
-                metadata:\n          annotations:\n            example.com/list: {$key: name, $append: [{name: a, network: \
-                '${none}', gpus: '${totalGpus}'}, {name: b, gpus: '${totalGpus}'}]}\n";
+                metadata:\n          annotations:\n            example.com/list[name]: [{name: a, network: \
+                '${none}', gpus: '${totalGpus}'}, {name: b, gpus: '${totalGpus}'}]\n";
     let injected = inject(&policy(body), &pod());
     assert_eq!(injected.pod["metadata"]["annotations"]["example.com/list"], r#"[{"name":"b","gpus":8}]"#);
 }

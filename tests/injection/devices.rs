@@ -264,7 +264,7 @@ fn a_pod_with_another_claim_of_the_name_is_refused() {
 #[test]
 fn a_claim_of_another_template_is_the_pods_own() {
     let body = format!(
-        "  devices: {{own: {{claims: ['*nic*']}}, add: [{{name: claim, claims: {{nic: nics}}}}]}}\n{READER}"
+        "  devices: {{own: {{claims: {{'*nic*': 1}}}}, add: [{{name: claim, claims: {{nic: nics}}}}]}}\n{READER}"
     );
     let policies = set(vec![policy("test", MATCH, &body)]);
     let mut own = pod(4, &json!({}));

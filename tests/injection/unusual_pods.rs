@@ -160,8 +160,8 @@ fn an_annotation_without_a_value_is_an_empty_one() {
 #[test]
 fn a_list_in_yaml_stays_as_it_is() {
     let policies = rules(
-        "    - name: r\n      pod:\n        metadata:\n          annotations:\n            nets:\n              \
-         $key: i\n              $append: [{i: eth1, net: r1}]\n",
+        "    - name: r\n      pod:\n        metadata:\n          annotations:\n            \
+         nets[i]: [{i: eth1, net: r1}]\n",
     );
     for text in ["- i: eth0\n", "[{i: eth0}]", "a: &a {b: c}\n<<: *a\n"] {
         let (pod, warnings) = injected(&policies, pod(json!({"annotations": {"nets": text}}), json!({})));

@@ -114,7 +114,7 @@ async fn a_pod_whose_name_will_be_made_of_a_prefix_is_served() {
 /// Networks are named by their namespace; without one, it is that of the pod.
 #[tokio::test]
 async fn the_namespace_of_the_request_is_that_of_the_pod() {
-    let annotations = "      pod:\n        metadata:\n          annotations:\n            k8s.v1.cni.cncf.io/networks:\n              $append: lab-net\n        spec:\n";
+    let annotations = "      pod:\n        metadata:\n          annotations:\n            k8s.v1.cni.cncf.io/networks: lab-net\n        spec:\n";
     let server = Server::serving(&[&lab_with("      pod:\n        spec:\n", annotations)]);
     let pod = pod_with("/metadata/annotations/k8s.v1.cni.cncf.io~1networks", json!("team/lab-net"));
     let named = with(pod.clone(), "/metadata/namespace", json!("team"));

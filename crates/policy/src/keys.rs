@@ -198,16 +198,9 @@ pub static LIST_EDIT: Map = Map::new("an edit of a variable")
         optional("$append", TEXT, "The entry to add after the others."),
     ]);
 
-pub static NETWORKS_EDIT: Map = Map::new("an edit of networks").keys(&[required(
-    "$append",
-    Either(&[NETWORK, List(&NETWORK, 1)]),
-    "A network, or a list of networks.",
-)]);
-
-pub static ENTRIES_EDIT: Map = Map::new("an edit of a list of objects").keys(&[
-    required("$append", Either(&[List(&Object, 1), INTERPOLATED]), "The entries to add."),
-    required("$key", Text(Format::NonEmpty), "The field that identifies the entries."),
-]);
+/// Networks in the annotation of Multus, and objects in an annotation whose key names the field that identifies them.
+pub const ATTACHED: Kind = Either(&[NETWORK, List(&NETWORK, 1)]);
+pub const ENTRIES: Kind = Either(&[List(&Object, 1), INTERPOLATED]);
 
 #[cfg(test)]
 mod tests;

@@ -151,7 +151,7 @@ fn an_empty_list_is_no_overlay() {
 #[test]
 fn requests_are_those_of_the_finished_pod() {
     let rails = "${lists.range(podRequests[?'example.com/nic'].orValue(0)).map(i, 'team/rail-' + string(i))}";
-    let networks = json!({"k8s.v1.cni.cncf.io/networks": {"$append": rails}});
+    let networks = json!({"k8s.v1.cni.cncf.io/networks": rails});
     let worker = json!({"name": "worker", "resources": {"limits": {"example.com/nic": 2}}});
     for sets in [json!({"containers": [worker]}), json!({"initContainers": [worker]})] {
         let rules = json!([

@@ -139,6 +139,7 @@ pub(crate) fn demand(policy: &Policy, pod: &Value, after: &Value, context: &Cont
             continue;
         }
         let mut pod = policy.build(&rule["pod"], &finished).unwrap_or_default();
+        edit_lists(&mut pod);
         for list in ["containers", "initContainers"] {
             let containers = pod.pointer_mut(&format!("/spec/{list}")).and_then(Value::as_array_mut);
             containers.into_iter().flatten().for_each(leave_out_empty);
@@ -150,6 +151,21 @@ pub(crate) fn demand(policy: &Policy, pod: &Value, after: &Value, context: &Cont
         demand.asked.push(Asked { rule: name, containers, pod });
     }
     demand
+}
+
+/// Makes edits of the lists in annotations, whose keys say what they are.
+fn edit_lists(pod: &mut Value) {
+    let annotations = pod.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut);
+    if let Some(annotations) = annotations {
+        for (key, value) in std::mem::take(annotations) {
+            let (key, value) = match key.strip_suffix(']').and_then(|key| key.split_once('[')) {
+                Some((key, field)) => (key.to_owned(), json!({"$append": value, "$key": field})),
+                None if key == NETWORKS && !value.is_object() => (key, json!({"$append": value})),
+                None => (key, value),
+            };
+            annotations.insert(key, value);
+        }
+    }
 }
 
 /// An empty text leaves a variable out, and an empty entry of a list its edit.

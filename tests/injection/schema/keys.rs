@@ -82,8 +82,8 @@ pub(crate) fn policy() -> Value {
                 "pod": {
                     "metadata": {"annotations": {
                         "example.com/plain": "${mode}",
-                        "k8s.v1.cni.cncf.io/networks": {"$append": ["rail-0"]},
-                        "example.com/entries": {"$append": [{"name": "a"}], "$key": "name"},
+                        "k8s.v1.cni.cncf.io/networks": ["rail-0"],
+                        "example.com/entries[name]": [{"name": "a"}],
                     }},
                 },
             }],

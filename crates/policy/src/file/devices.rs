@@ -130,7 +130,7 @@ fn pod(span: Span, networks: Option<&Node>, claims: &[Entry<Node>]) -> Node {
     let annotations = networks.map(|node| match &node.content {
         // Other annotations than that of Multus.
         Content::Map(_) => node.clone(),
-        _ => Node::map(node.span, [(NETWORKS, Node::map(node.span, [("$append", node.clone())]))]),
+        _ => Node::map(node.span, [(NETWORKS, node.clone())]),
     });
     let metadata = annotations.map(|node| ("metadata", Node::map(span, [("annotations", node)])));
     let claim = |claim: &Entry<Node>| {

@@ -4,45 +4,35 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use crate::keys::{self, ENTRIES_EDIT, LIST_EDIT, NETWORKS_EDIT};
+use crate::keys::LIST_EDIT;
 use crate::schema::Format;
 use crate::source::{Diagnostic, MISPLACED_EDIT, reader};
 
 use super::Tree;
 
-/// The key that names the field that identifies the entries of a list of objects.
+/// In a tree, the field that identifies the entries of a list of objects. The key of the annotation names it.
 pub(super) const KEY: &str = "$key";
 
-/// The keys of edits of strings.
+/// The keys of edits of variables.
 pub(super) fn known_keys() -> impl Iterator<Item = &'static str> {
-    [&LIST_EDIT, &NETWORKS_EDIT, &ENTRIES_EDIT].into_iter().flat_map(keys::Map::names)
-}
-
-/// An edit of annotations where there is none.
-pub(super) fn of_an_annotation(tree: &Tree, key: &str) -> Diagnostic {
-    let span = tree.get(key).map_or(tree.span, |edit| edit.span);
-    Diagnostic::new(span, format!("`{key}` edits the text of an annotation, but this is not one"))
-        .code(MISPLACED_EDIT)
-        .hint("write it as the value of a key of `pod.metadata.annotations`")
+    LIST_EDIT.names()
 }
 
 /// Fails for a misplaced edit.
 pub(super) fn refuse_edits(tree: &Tree) -> Result<(), Diagnostic> {
-    refuse_edit(tree, "write it as the value of a variable in `env`, or of an annotation")
+    refuse_edit(tree, "write it as the value of a variable in `env`")
 }
 
 /// The same, with a replacement for an edit of a list in a string.
 pub(super) fn refuse_edit(tree: &Tree, instead: &str) -> Result<(), Diagnostic> {
-    let entries = tree.entries();
-    if let Some(entry) = entries.iter().find(|entry| entry.source() == "$replace") {
-        let error = Diagnostic::new(entry.span, "`$replace` is no key of an overlay").code(MISPLACED_EDIT);
-        return Err(reader::renamed("$replace").into_iter().fold(error, Diagnostic::hint));
+    for entry in tree.entries().iter().filter(|entry| entry.source().starts_with('$')) {
+        if let Some(hint) = reader::renamed(&entry.source()) {
+            let message = format!("`{}` is no key of an overlay", entry.source());
+            return Err(Diagnostic::new(entry.span, message).code(MISPLACED_EDIT).hint(hint));
+        }
     }
-    let edit = entries.iter().find(|entry| known_keys().any(|key| entry.source() == key));
+    let edit = tree.entries().iter().find(|entry| known_keys().any(|key| entry.source() == key));
     let Some(edit) = edit else { return Ok(()) };
-    if tree.get(KEY).is_some() {
-        return Err(of_an_annotation(tree, KEY));
-    }
     let message = format!("`{}` edits a list in a string, but this is not one", edit.source());
     Err(Diagnostic::new(edit.span, message).code(MISPLACED_EDIT).hint(instead))
 }

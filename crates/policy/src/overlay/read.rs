@@ -4,11 +4,14 @@ use serde_json::Value;
 
 use crate::interpolation::{Interpolation, Names, Phase};
 use crate::schema;
-use crate::source::{Checked, Diagnostic, FIELD_NOT_SETTABLE, Problems, TOO_EARLY, all, reader};
+use crate::source::{
+    Checked, Diagnostic, FIELD_NOT_SETTABLE, MISPLACED_EDIT, Problems, TOO_EARLY, all, reader,
+};
 use fabric_yaml::scalar::Scalar;
 use fabric_yaml::{Content as Yaml, Node, Span, Text};
 
-use super::{Content, Entry, Key, NamedContainer, PodOverlay, Tree, check};
+use super::edit::KEY;
+use super::{Content, Entry, Key, NETWORKS, NamedContainer, PodOverlay, Tree, check};
 
 /// Reads an overlay for a container.
 pub(crate) fn container(node: &Node, names: &Names) -> Checked<Tree> {
@@ -31,7 +34,8 @@ pub(crate) fn container(node: &Node, names: &Names) -> Checked<Tree> {
 /// claims that they use can depend on them.
 pub(crate) fn pod(node: &Node, names: &Names) -> Checked<PodOverlay> {
     let mut problems = Problems::default();
-    let tree = Tree::read(node, names, Phase::Injected, &mut problems);
+    let mut tree = Tree::read(node, names, Phase::Injected, &mut problems);
+    problems.add(read_lists(&mut tree));
     for early in ["volumes", "resourceClaims", "containers", "initContainers"] {
         if let Some(part) = tree.at(&["spec", early]) {
             problems.take(part.check_phase(names, Phase::Pod));
@@ -39,6 +43,40 @@ pub(crate) fn pod(node: &Node, names: &Names) -> Checked<PodOverlay> {
     }
     problems.take(check::object(&tree, schema::pod()));
     problems.result(()).map(|()| PodOverlay::new(tree))
+}
+
+/// Makes edits of the lists in annotations: the networks of Multus, and objects of which the key of the annotation names
+/// the field that identifies them, as in `example.com/interfaces[name]`.
+fn read_lists(pod: &mut Tree) -> Problems {
+    let mut problems = Problems::default();
+    let fields = pod.entries_mut().iter_mut().filter(|field| field.name() == Some("metadata"));
+    let metadata = fields.flat_map(|field| field.value.entries_mut());
+    let annotations = metadata.filter(|field| field.name() == Some("annotations"));
+    for annotation in annotations.flat_map(|field| field.value.entries_mut()) {
+        let span = annotation.value.span;
+        if let Content::Map(entries) = &annotation.value.content {
+            let hint = match entries.iter().find_map(|entry| reader::renamed(&entry.source())) {
+                Some(hint) => hint,
+                None if annotation.name() == Some(NETWORKS) => "write the network, or a list: each is added",
+                None => "write text, or a list of maps for a key such as `example.com/interfaces[name]`",
+            };
+            let error = Diagnostic::new(span, "the value of an annotation is no map").code(MISPLACED_EDIT);
+            problems.add(error.hint(hint));
+            annotation.value = Tree::value(span, Value::Null);
+            continue;
+        }
+        let Some(key) = annotation.name() else { continue };
+        let (name, field) = match key.strip_suffix(']').and_then(|key| key.split_once('[')) {
+            Some((name, field)) if !field.is_empty() => (name.to_owned(), Some(field.to_owned())),
+            _ if key == NETWORKS => (key.to_owned(), None),
+            _ => continue,
+        };
+        let list = std::mem::replace(&mut annotation.value, Tree::value(span, Value::Null));
+        let field = field.map(|field| Entry::new(KEY, annotation.span, Tree::value(span, field.into())));
+        let edit = [Entry::new("$append", span, list)].into_iter().chain(field).collect();
+        *annotation = Entry::new(&name, annotation.span, Tree::map(span, edit));
+    }
+    problems
 }
 
 impl PodOverlay {

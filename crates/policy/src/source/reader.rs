@@ -134,6 +134,10 @@ impl<'n> Fields<'n> {
 /// Keys and words of earlier versions of the language and of other engines, and their replacements.
 const RENAMED: &[(&str, &str)] = &[
     ("$count", "write `networks` in an entry of `devices.add`, which counts the devices of the pod"),
+    (
+        "$key",
+        "write the list itself, and the field in the key of the annotation: `example.com/interfaces[name]`",
+    ),
     ("$replace", "write the list itself, in a rule with `onConflict: replace`"),
     ("$separator", "leave it out: entries have `:` between them; build another list in an expression"),
     ("action", "write the message under `refuse`, or under `warn`"),

@@ -47,7 +47,7 @@ pub(super) fn merge(schema: &mut Value, other: Value) {
     }
 }
 
-fn value(kind: &'static Kind, file: File, whole: bool) -> Value {
+pub(super) fn value(kind: &'static Kind, file: File, whole: bool) -> Value {
     match kind {
         Kind::Any => json!({"not": {"type": "null"}}),
         Kind::Object => json!({"type": "object"}),

@@ -3,9 +3,10 @@
 use serde_json::{Map, Value, json};
 
 use fabric_policy::NETWORKS;
+use fabric_policy::keys::{ATTACHED, ENTRIES};
 use fabric_policy::schema::{Default, Field, Format, ListMerge, Object, Overlay, Shape, pod};
 
-use super::keys::merge;
+use super::keys::{File, merge, value};
 use super::strings::{INTERPOLATED, QUANTITY, WHOLE, interpolated, matching};
 
 /// The definitions of the objects that a rule adds: `ContainerOverlay` and `Pod`, and those in them.
@@ -72,10 +73,16 @@ impl Objects {
             // An expression cannot yield them.
             ("Pod", "spec") => restrict(&mut schema, "object"),
             ("PodSpec", "containers" | "initContainers" | "volumes") => restrict(&mut schema, "array"),
-            ("EnvVar", "value") => schema = edited(&["ListEdit"]),
+            ("EnvVar", "value") => {
+                schema = json!({"anyOf": [{"type": "string"}, {"$ref": "#/$defs/ListEdit"}]});
+            }
             ("ObjectMeta", "annotations") if !is_one_value => {
-                schema["additionalProperties"] = edited(&["EntriesEdit"]);
-                schema["properties"] = json!({NETWORKS: edited(&["NetworksEdit", "EntriesEdit"])});
+                let field = r"^[^\[\]]+\[[^\[\]]+\]$";
+                let listed =
+                    matching(&json!("string"), field, "a key with a field, as in `example.com/list[name]`");
+                schema["propertyNames"] = json!({"anyOf": [schema["propertyNames"], listed]});
+                schema["properties"] = json!({NETWORKS: value(&ATTACHED, File::Whole, true)});
+                schema["patternProperties"] = json!({field: value(&ENTRIES, File::Whole, true)});
             }
             _ => {}
         }
@@ -139,13 +146,6 @@ impl Objects {
             _ => json!({}),
         }
     }
-}
-
-/// A string, or an edit of it.
-fn edited(edits: &[&str]) -> Value {
-    let edits = edits.iter().map(|edit| json!({"$ref": format!("#/$defs/{edit}")}));
-    let forms: Value = [json!({"type": "string"})].into_iter().chain(edits).collect();
-    json!({"anyOf": forms})
 }
 
 fn is_settable(field: &Field) -> bool {

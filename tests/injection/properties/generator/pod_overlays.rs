@@ -64,7 +64,6 @@ fn annotations(author: &mut Author<'_>) -> Value {
             json!(["rdma-net", "net/rail-0", "net/rail-1"]),
             json!(["team/storage", "rdma-net"]),
         ]);
-        let edit = json!({"$append": edit});
         annotations.insert(NETWORKS.to_owned(), edit);
     }
     if author.dice.chance(25) {
@@ -73,7 +72,7 @@ fn annotations(author: &mut Author<'_>) -> Value {
         let net = author.dice.pick(&[json!("r1"), json!(1), net]);
         let entries =
             json!([{"i": "eth0", "net": "default"}, {"i": "eth1", "net": net, "of": {"more": [true]}}]);
-        annotations.insert(INTERFACES.to_owned(), json!({"$key": "i", "$append": entries}));
+        annotations.insert(format!("{INTERFACES}[i]"), entries);
     }
     if annotations.is_empty() || author.dice.chance(50) {
         let mut key = author.dice.pick(&WRITTEN_ANNOTATIONS).to_owned();

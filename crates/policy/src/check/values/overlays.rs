@@ -1,12 +1,11 @@
 //! Parts of overlays that do not fit together.
 
-use crate::NETWORKS;
 use crate::definition::Definition;
 use crate::overlay::{Target, Tree};
 use crate::schema::is_extended_resource;
 use crate::source::{
-    DEVICE_WITHOUT_IPC_LOCK, Diagnostic, NETWORKS_AS_TEXT, REQUEST_WITHOUT_LIMIT, SIDECAR_KEEPS_JOB,
-    UNKNOWN_ENUM_VALUE, closest,
+    DEVICE_WITHOUT_IPC_LOCK, Diagnostic, REQUEST_WITHOUT_LIMIT, SIDECAR_KEEPS_JOB, UNKNOWN_ENUM_VALUE,
+    closest,
 };
 use fabric_yaml::Span;
 
@@ -17,7 +16,6 @@ pub(crate) fn findings(definition: &Definition) -> Vec<Diagnostic> {
     sidecars(definition, &mut found);
     devices(definition, &mut found);
     requests_without_limit(definition, &mut found);
-    networks_as_text(definition, &mut found);
     media(definition, &mut found);
     found
 }
@@ -102,18 +100,6 @@ fn locks_memory(name: &str) -> bool {
     let name = name.to_uppercase().replace('-', "_");
     let name = name.strip_prefix("CAP_").unwrap_or(&name);
     name == "ALL" || closest(name, ["IPC_LOCK"]).is_some()
-}
-
-/// Networks that are not added to those of the pod.
-fn networks_as_text(definition: &Definition, found: &mut Vec<Diagnostic>) {
-    for write in writes(definition) {
-        if write.field.name == "annotations" && write.name() == Some(NETWORKS) && !write.is_edit() {
-            let message =
-                format!("`{NETWORKS}` is set as one string, so a pod with networks does not get both");
-            let hint = "attach networks with `$append`, which adds to those of the pod";
-            found.push(Diagnostic::warning(NETWORKS_AS_TEXT, write.span(), message).hint(hint));
-        }
-    }
 }
 
 /// Volume media that no kubelet knows. The API server accepts any.

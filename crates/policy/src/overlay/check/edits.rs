@@ -3,45 +3,26 @@
 use serde_json::Value;
 
 use crate::interpolation::Interpolation;
-use crate::keys::{ENTRIES_EDIT, NETWORKS_EDIT};
 use crate::schema::Shape;
-use crate::source::{Checked, Diagnostic, MISPLACED_EDIT, MISSING_KEY, Problems, reader, suggest};
+use crate::source::{Checked, Diagnostic, MISPLACED_EDIT, Problems, reader, suggest};
 
-use super::super::edit::{self, KEY, known_keys, of_an_annotation};
-use super::super::{Content, Entry, NETWORKS, Tree};
+use super::super::edit::{self, KEY, known_keys};
+use super::super::{Content, Entry, Tree};
 use super::values::{AS_LIST, AS_MAP, expected, missing, text, value};
 
-const FORMS: &str =
-    "an edit of a variable is `$prepend` or `$append`, that of an annotation `$append` with `$key`";
-
-/// Checks the value of an annotation, or an edit of it.
+/// Checks the value of an annotation, or what a rule adds to the list in it.
 pub(super) fn annotation(entry: &Entry, shape: &Shape) -> Checked<()> {
     let tree = &entry.value;
-    if !matches!(tree.content, Content::Map(_)) {
-        return value(tree, shape);
+    match (tree.literal(KEY), tree.get("$append")) {
+        (Some(key), Some(list)) => objects(list, key),
+        (None, Some(list)) => networks(list),
+        _ => value(tree, shape),
     }
-    let (_, list) = side(tree)?;
-    if entry.source() == NETWORKS && tree.get(KEY).is_none() {
-        only(tree, NETWORKS_EDIT.names())?;
-        return networks(list);
-    }
-    if tree.get(KEY).is_none() && entry.name().is_none() {
-        let message = "an edit of networks is for a key that is written out";
-        return Err(Diagnostic::new(entry.span, message)
-            .code(MISPLACED_EDIT)
-            .hint(format!("write `{NETWORKS}`, or `$key` for a list of maps"))
-            .into());
-    }
-    only(tree, ENTRIES_EDIT.names())?;
-    objects(tree, list)
 }
 
 /// Checks an edit of the list that a variable holds.
 pub(super) fn of_variable(tree: &Tree) -> Checked<()> {
     let (side, entry) = side(tree)?;
-    if tree.get(KEY).is_some() {
-        return Err(of_an_annotation(tree, KEY).into());
-    }
     text(entry)?;
     if entry.as_str() == Some("") {
         return Err(Diagnostic::new(entry.span, format!("`{side}` adds an empty entry"))
@@ -73,36 +54,14 @@ fn side(tree: &Tree) -> Checked<(&'static str, &Tree)> {
         }
         (Some(value), None) => Ok(("$prepend", value)),
         (None, Some(value)) => Ok(("$append", value)),
-        (None, None) => Err(Diagnostic::new(tree.span, "this edit adds nothing").hint(FORMS).into()),
+        (None, None) => Err(Diagnostic::new(tree.span, "this edit adds nothing")
+            .hint("write `$prepend` or `$append`")
+            .into()),
     }
 }
 
-/// Fails for an edit with a key other than these.
-fn only(tree: &Tree, keys: impl IntoIterator<Item = &'static str>) -> Result<(), Diagnostic> {
-    let keys: Vec<&str> = keys.into_iter().collect();
-    let other = known_keys().filter(|key| !keys.contains(key)).find_map(|key| Some((key, tree.get(key)?)));
-    other.map_or(Ok(()), |(key, value)| {
-        let known: Vec<String> = keys.iter().map(|key| format!("`{key}`")).collect();
-        let message = format!("`{key}` does not go with {}", known.join(" and "));
-        Err(Diagnostic::new(value.span, message).code(MISPLACED_EDIT).hint(FORMS))
-    })
-}
-
-/// Checks entries of a list of objects that the text of an annotation holds, such as `networking.gke.io/interfaces`.
-fn objects(edit: &Tree, list: &Tree) -> Checked<()> {
-    let Some(node) = edit.get(KEY) else {
-        let message = "`$append` needs `$key`, the field that identifies the entries of the list";
-        return Err(Diagnostic::new(list.span, message)
-            .code(MISSING_KEY)
-            .hint("write for example `$key: name`, or the whole text of the annotation")
-            .into());
-    };
-    text(node)?;
-    let Some(key) = node.as_str().filter(|key| !key.is_empty()) else {
-        return Err(Diagnostic::new(node.span, "`$key` is a string without expressions")
-            .hint("name the field that identifies the entries")
-            .into());
-    };
+/// Checks entries of a list of objects that the text of an annotation holds, with a field that identifies them.
+fn objects(list: &Tree, key: &str) -> Checked<()> {
     list.readable()?;
     match &list.content {
         Content::Text(Interpolation::Expression(_)) => Ok(()),
@@ -125,12 +84,13 @@ fn object(tree: &Tree, key: &str) -> Checked<()> {
     tree.readable()?;
     if !matches!(tree.content, Content::Map(_)) {
         let is_expression = matches!(tree.content, Content::Text(_));
-        let hint =
-            if is_expression { "let one expression be the whole value: `$append: ${…}`" } else { AS_MAP };
+        let hint = if is_expression { "let one expression be the whole value: `${…}`" } else { AS_MAP };
         return Err(expected(tree, "a map").hint(hint).into());
     }
     if tree.get(key).is_none() {
-        return Err(missing(tree, key).hint("`$key` names the field that identifies the entries").into());
+        return Err(missing(tree, key)
+            .hint("the key of the annotation names this field, which identifies the entries")
+            .into());
     }
     readable_within(tree)
 }

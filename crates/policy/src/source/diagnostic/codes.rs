@@ -61,7 +61,6 @@ codes! {
     SIDECAR_KEEPS_JOB = "sidecar_keeps_job",
     DEVICE_WITHOUT_IPC_LOCK = "device_without_ipc_lock",
     REQUEST_WITHOUT_LIMIT = "request_without_limit",
-    NETWORKS_AS_TEXT = "networks_as_text",
     GAP_IN_RANGES = "gap_in_ranges",
     POLICIES_OVERLAP = "policies_overlap",
     NEVER_INJECTS = "never_injects",
