@@ -73,7 +73,7 @@ impl Gpus {
 
     /// Calls `visit` with every interpolation.
     pub(crate) fn texts(&self, visit: &mut dyn FnMut(&Interpolation)) {
-        self.claims.0.iter().for_each(visit);
+        self.claims.texts(visit);
     }
 
     pub(crate) fn claims(&self, bindings: &Bindings<'_, '_>) -> Result<ClaimNames, EvaluationError> {
