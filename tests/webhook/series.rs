@@ -95,6 +95,7 @@ async fn every_reason_not_to_serve_a_pod_is_counted_as_what_it_is() {
     let server = Server::lab();
     let done = patched(&pod(), &server.review(&review_of(&pod())).await);
     let elsewhere = [
+        "match_failed",
         "several_policies_match",
         "pod_limit",
         "nodes_unknown",

@@ -242,7 +242,7 @@ impl Interpolation {
     }
 
     /// The place of its first expression; line 0 without one.
-    pub(crate) fn span(&self) -> Span {
+    pub fn span(&self) -> Span {
         let first = self.expressions().next();
         first.map_or_else(Span::default, |expression| expression.span(0, expression.source().len()))
     }

@@ -91,7 +91,7 @@ fn reasons_hold(pair: &Pair<'_>) -> Verdict {
         | Outcome::Unchanged { reason, .. }
         | Outcome::Refused { reason, .. } => reason.as_str(),
     };
-    let other = ["no_policy_matches", "trigger_value", "opted_out"].contains(&reason);
+    let other = ["no_policy_matches", "match_failed", "trigger_value", "opted_out"].contains(&reason);
     if matches == other {
         return fail("match", format!("{reason} where the policy matches: {matches}"));
     }

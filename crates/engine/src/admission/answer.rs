@@ -253,7 +253,8 @@ impl Reviewer<'_> {
             let Verdict { response, record } = failed(request, on_error, "panic", why.to_owned());
             return Verdict { response, record: Record { name, for_owner, ..record } };
         };
-        if let engine::Outcome::Unchanged { pod, reason: engine::Reason::NoPolicyMatches } = &mutation.outcome
+        if let engine::Outcome::Unchanged { pod, reason } = &mutation.outcome
+            && matches!(reason, engine::Reason::NoPolicyMatches | engine::Reason::MatchFailed { .. })
             && policies.may_have_gpus(pod)
         {
             let Verdict { response, record } = self.unmatched(request, owner);

@@ -95,7 +95,7 @@ impl Reason {
 
     /// Returns whether the pod requests the fabric in a way that has no effect.
     pub(crate) fn is_near_miss(&self) -> bool {
-        matches!(self, Self::TriggerValue { .. })
+        matches!(self, Self::TriggerValue { .. } | Self::MatchFailed { .. })
     }
 
     /// Returns whether a pod that is unchanged for this reason requests the fabric, and may have GPUs.

@@ -46,12 +46,6 @@ pub(crate) fn span_in(mut node: &Node, path: &[At]) -> Span {
     span
 }
 
-/// The place of a value of a rule in the list of all rules.
-fn span_in_rule(rules: &Node, rule: &Rule, path: &[At]) -> Span {
-    let Content::List(items) = &rules.content else { return rule.span };
-    items.iter().find(|item| item.span == rule.span).map_or(rule.span, |item| span_in(item, path))
-}
-
 fn item<'n>(node: &'n Node, key: &str, value: &str) -> Option<&'n Node> {
     let Content::List(items) = &node.content else { return None };
     let name = |item: &'n Node| if key.is_empty() { Some(item) } else { item.get(key) };
@@ -79,15 +73,6 @@ impl Definition {
         let mut writes = self.rules.iter().flat_map(Rule::writes);
         let write = writes.find(|write| write.name().unwrap_or(write.field.name) == name)?;
         Some(write.span())
-    }
-
-    /// The place of a value of a rule.
-    pub fn place_in(&self, rule: &Rule, path: &[At]) -> Span {
-        let rules = match rule.device {
-            Some(_) => self.spec.get("devices").and_then(|devices| devices.get("add")),
-            None => self.spec.get("rules"),
-        };
-        rules.map_or(rule.span, |rules| span_in_rule(rules, rule, path))
     }
 
     /// The file that has a place, and the line in it: that of the policy, of one that it extends or of a part.

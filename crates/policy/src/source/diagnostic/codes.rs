@@ -62,8 +62,8 @@ codes! {
     DEVICE_WITHOUT_IPC_LOCK = "device_without_ipc_lock",
     REQUEST_WITHOUT_LIMIT = "request_without_limit",
     GAP_IN_RANGES = "gap_in_ranges",
-    POLICIES_OVERLAP = "policies_overlap",
-    NEVER_INJECTS = "never_injects",
     LOST_VALUE = "lost_value",
     ALWAYS_REPORTED = "always_reported",
+    NEVER_INJECTS = "never_injects",
+    POLICIES_OVERLAP = "policies_overlap",
 }

@@ -1,7 +1,8 @@
 //! A part of a policy that cases cover, and the results that they saw.
 
-use fabric_policy::Definition;
 use fabric_policy::definition::{At, keys};
+use fabric_policy::interpolation::Interpolation;
+use fabric_policy::{Definition, Rule};
 use fabric_yaml::Span;
 
 /// The part of a policy that cases cover: a row when it gives a value, the others when they had both of theirs.
@@ -95,15 +96,15 @@ pub(super) fn place(definition: &Definition, kind: Kind, name: &str) -> Span {
         let item = [At::Key(list.to_owned()), At::Item(key, name.to_owned())];
         definition.place(&item.into_iter().chain(keys(then.iter().copied())).collect::<Vec<_>>())
     };
-    let in_rule = |path: Vec<At>| {
-        let rule = definition.rules.iter().find(|rule| rule.name == name);
-        rule.map_or_else(Span::default, |rule| definition.place_in(rule, &path))
+    let rule = || definition.rules.iter().find(|rule| rule.name == name);
+    let condition = |of: fn(&Rule) -> Option<&Interpolation>| {
+        rule().map_or_else(Span::default, |rule| of(rule).map_or(rule.span, Interpolation::span))
     };
     match kind {
         Kind::Match => definition.place(&keys(["match", "when"])),
-        Kind::Rule => in_rule(Vec::new()),
-        Kind::When => in_rule(keys(["when"])),
-        Kind::Containers => in_rule(keys(["containers"])),
+        Kind::Rule => rule().map_or_else(Span::default, |rule| rule.span),
+        Kind::When => condition(|rule| rule.when.as_ref()),
+        Kind::Containers => condition(|rule| rule.containers.written()),
         Kind::File => of("files", "path", &["when"]),
         Kind::Check | Kind::Row => of("checks", "code", &[]),
     }
