@@ -30,7 +30,11 @@ use fabric_yaml::pointer::unescape;
 pub(crate) fn policy(policy: &Policy, loading: &Work) -> Result<(), SourceErrors> {
     let context = context(policy);
     let mut errors: Vec<SourceError> = checks_of_known_codes(policy).collect();
-    for (what, pod) in samples(policy) {
+    let elsewhere = other_namespaces(policy, &context);
+    let tried = samples(policy).map(|sample| (sample, &context));
+    for ((what, pod), context) in
+        tried.chain(elsewhere.iter().map(|(sample, context)| (sample.clone(), context)))
+    {
         let work = loading.part(pod.to_string().len());
         let tried =
             try_sample(policy, &what, pod, &PodContext { work: Some(work.clone()), ..context.clone() });
@@ -74,6 +78,9 @@ fn checks_of_known_codes(policy: &Policy) -> impl Iterator<Item = SourceError> {
 fn condition_is_true(policy: &Policy, pod: &Value, context: &PodContext) -> bool {
     analyse(policy, pod, context, false, None).is_ok_and(|analysis| analysis.is_some())
 }
+
+/// The limit on namespaces with a sample of their own.
+const MAX_NAMESPACES: usize = 16;
 
 /// The limit on samples: a policy can have rows for thousands of machines.
 const MAX_SAMPLES: usize = 1_000;
@@ -187,8 +194,8 @@ fn refused(policy: &Policy, what: &str, reason: Reason) -> Result<(), SourceErro
 fn failed(policy: &Policy, what: &str, place: &str, failure: EvaluationError) -> SourceError {
     let EvaluationError { expression, message, fault } = failure;
     let message = format!("`{expression}` of {place} fails for a sample pod ({what}): {message}");
-    let guard = "guard what a pod may lack, or look at the values that it reads";
-    let hint = if fault.span.line > 0 { guard } else { "correct the value" };
+    let look = "look at the values that it reads for such a pod";
+    let hint = if fault.span.line > 0 { look } else { "correct the value" };
     let hint = fault.hint.as_deref().unwrap_or(hint);
     let definition = policy.definition();
     // A value without an expression has no place of its own. It can be that of a parameter.
@@ -265,6 +272,27 @@ pub fn context(policy: &Policy) -> PodContext {
     let compared = compared::namespaces(policy.definition()).into_iter().filter(is_listed);
     let mut others = compared.map(|name| within(Some(name)));
     others.find(|context| condition_is_true(policy, &pod, context)).unwrap_or(first)
+}
+
+/// The first sample in the other namespaces that `match` lists, or with which expressions compare that of the pod.
+fn other_namespaces(policy: &Policy, context: &PodContext) -> Vec<((String, Value), PodContext)> {
+    let listed = &policy.definition().matcher.namespaces;
+    let compared = compared::namespaces(policy.definition());
+    let mut names: Vec<&String> = listed
+        .iter()
+        .chain(compared.iter().filter(|name| listed.is_empty() || listed.contains(name)))
+        .collect();
+    names.sort_unstable();
+    names.dedup();
+    names.retain(|name| Some(*name) != context.namespace.as_ref());
+    let Some((what, pod)) = samples_on(policy, policy.first_node()).into_iter().next() else {
+        return Vec::new();
+    };
+    let within = |name: &String| {
+        let sample = (format!("{what}, in the namespace {name}"), pod.clone());
+        (sample, PodContext { namespace: Some(name.clone()), ..context.clone() })
+    };
+    names.into_iter().take(MAX_NAMESPACES).map(within).collect()
 }
 
 /// A pod that a policy matches, on the first node of a table that meets the condition of the policy. Tables begin with

@@ -16,6 +16,7 @@ use serde_json::Value;
 use fabric_yaml::scalar::Scalar;
 use fabric_yaml::{self as yaml, Content, Node, Span, Text};
 
+use crate::definition::VALUE;
 use crate::expression::{Bindings, Expression, find_name};
 use crate::source::{
     Diagnostic, INVALID_EXPRESSION, Problems, UNKNOWN_NAME, WRONG_TYPE, located, suggest, unambiguous,
@@ -144,7 +145,17 @@ impl Interpolation {
                 .code(INVALID_EXPRESSION)
                 .hint(format!("write `{key}: {}`", yaml::write(&Value::from(bare.trim())).trim_end())));
         }
-        let compiled = compile(text.text, 0, &text, names, Some(phase))?;
+        let compiled = compile(text.text, 0, &text, names, Some(phase)).map_err(|found| {
+            let is_guess = found.hint.as_ref().is_some_and(|hint| hint.starts_with("did you mean"));
+            let is_name = text.text.bytes().all(|byte| byte.is_ascii_alphanumeric());
+            match text.text {
+                _ if key != "containers" || found.code != UNKNOWN_NAME || is_guess || !is_name => found,
+                "all" | "any" => found.hint("write `containers: \"true\"` for every container"),
+                name => {
+                    found.hint(format!("write `container.name == '{name}'` for the containers of this name"))
+                }
+            }
+        })?;
         Ok(Self::Expression(Arc::new(compiled.bare())))
     }
 
@@ -212,7 +223,10 @@ impl Interpolation {
             let message = format!("the result is `{value}`, but a condition needs `true` or `false`");
             let name = self.expressions().map(|one| one.source().trim()).find(|_| value.is_number());
             let name = name.filter(|name| name.bytes().all(|byte| byte.is_ascii_alphanumeric()));
-            let hint = format!("compare it, as in `{} > 0`", name.unwrap_or("totalGpus"));
+            let hint = match value.as_str() {
+                Some("true" | "false") => "write the boolean where it is declared, without quotes".to_owned(),
+                _ => format!("compare it, as in `{} > 0`", name.unwrap_or("totalGpus")),
+            };
             self.of_wrong_type(message, &hint)
         })
     }
@@ -336,16 +350,13 @@ fn compile(
             let hint = match (of_other_engine, suggest(name, names.readable(phase))) {
                 (Some((_, hint)), _) => (*hint).to_owned(),
                 _ if is_compared(source, name) && !is_near => format!("put a string in quotes: `'{name}'`"),
-                _ if is_of_shell && !is_near && !has_other_case => {
-                    format!("write `$${{{name}}}` for a literal `${{{name}}}`, or `$(NAME)` for the kubelet")
+                _ if is_of_shell && names.get(VALUE).is_some() => {
+                    "write `value` for the value of the variable".to_owned()
                 }
-                (_, hint)
-                    if source.trim() == name
-                        && phase == Some(Phase::Container)
-                        && !hint.starts_with("did you mean") =>
-                {
-                    format!("write `container.name == '{name}'` for the containers of this name")
-                }
+                _ if is_of_shell && !is_near && !has_other_case => format!(
+                    "edit the container's own value by `{name}: {{$append: …}}`, write `$(NAME)` for the kubelet, or \
+                     `$${{{name}}}` for a literal `${{{name}}}`"
+                ),
                 (_, hint) => hint,
             };
             return Err(Diagnostic::new(place(), message).code(UNKNOWN_NAME).hint(hint));
@@ -353,6 +364,9 @@ fn compile(
         if phase.is_some_and(|phase| !phase.may_read(known)) {
             let message = format!("`{name}` is known only {}", known.describe());
             let hint = match known {
+                Phase::Container if name == "hasDevice" => {
+                    "write the condition under `containers` of a rule, or read `ownDevices`, the pod's own devices"
+                }
                 Phase::Container => {
                     "write the condition under `containers`, or read `totalGpus`, the GPUs of the pod"
                 }

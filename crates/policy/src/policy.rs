@@ -318,8 +318,14 @@ fn without_value(error: &EvaluationError, nodes: Option<&Selection>) -> Diagnost
         "`{}` cannot be evaluated for a pod that selects {selects}: {}",
         error.expression, error.message
     );
-    let guard = error.fault.hint.as_deref().unwrap_or("guard it with `.?` and `orValue(…)`");
-    let hint = format!("{guard}, or guard its rule with a `when` that reads `node`");
+    let hint = match error.fault.hint.as_deref() {
+        // The value is there for other nodes.
+        Some(guard) if guard.starts_with("read it") || guard.starts_with("guard") => {
+            format!("{guard}, or guard its rule with a `when` that reads `node`")
+        }
+        Some(hint) => hint.to_owned(),
+        None => "look at the values that it has for these nodes".to_owned(),
+    };
     Diagnostic::new(error.fault.span, message).code(NO_VALUE).hint(hint)
 }
 

@@ -50,6 +50,12 @@ fn unknown(expression: &Expression, used: &Use, missing: &Missing) -> Diagnostic
             let hint = suggest(name, object.fields.iter().map(|field| field.name));
             Diagnostic::new(expression.span_of_name(name), message).code(NOT_A_POD_FIELD).hint(hint)
         }
+        Missing::Label(name) => {
+            let message = format!("`node` has the labels of the nodes by themselves, and none is `{name}`");
+            Diagnostic::new(expression.span_of_name(name), message)
+                .code(UNKNOWN_NAME)
+                .hint("write `node[?'LABEL'].orValue('')`")
+        }
         Missing::Key(keys, name) => {
             let message = format!("`{}` never has the key `{name}`", used.root);
             let hint = suggest(name, keys.iter().map(String::as_str));
@@ -91,7 +97,7 @@ impl Compared<'_> {
                 let is_text = match self.values {
                     Values::Shape(Shape::Text(_)) | Values::LowerCase => true,
                     Values::Constants(known) => known.iter().all(Value::is_string),
-                    Values::Any => !used.literals.is_empty(),
+                    Values::Any | Values::Shape(Shape::Quantity) => !used.literals.is_empty(),
                     _ => false,
                 };
                 let is_text = is_text && used.literals.iter().all(Value::is_string);
@@ -118,7 +124,11 @@ impl Compared<'_> {
 
     /// The warning about a literal that the value never equals.
     fn never(&self, literal: &Value) -> Option<Diagnostic> {
-        if literal == "" {
+        let may_be_empty = match self.values {
+            Values::Shape(shape) => kinds(shape).contains(&STRING),
+            _ => true,
+        };
+        if literal == "" && may_be_empty {
             return None;
         }
         match self.values {

@@ -110,7 +110,8 @@ fn check(node: &Node, names: &Names) -> Checked<PolicyCheck> {
         .optional("containers", |node| Interpolation::condition(node, "containers", names, Phase::Container));
     let mut message = |key: &'static str| {
         fields.optional(key, |node| {
-            let text = reader::located(node, &format!("`{key}`"))?;
+            let text = reader::located(node, &format!("`{key}`"))
+                .map_err(|found| found.hint("write a sentence for the author of the pod"))?;
             if text.text.trim().is_empty() {
                 return Err(Diagnostic::new(node.span, format!("`{key}` is empty"))
                     .hint("write a sentence for the author of the pod"));

@@ -2,8 +2,8 @@
 
 use cel::ExecutionError;
 
-use super::CompileError;
 use super::budget::EXHAUSTED;
+use super::{CompileError, functions};
 
 /// Operators of other languages, each with that of CEL.
 const OPERATORS: &[(&str, &str)] = &[
@@ -16,11 +16,16 @@ const OPERATORS: &[(&str, &str)] = &[
 
 /// Syntax of other languages, each with the CEL form.
 const MARKS: &[(&str, &str)] = &[
+    ("!==", "write `!=` for not equal"),
+    ("===", "write `==` for equal"),
+    ("<>", "write `!=` for not equal"),
+    (" is not null", "write `!= null`"),
+    (" is null", "write `== null`"),
     ("??", "write `value.orValue(…)` for a value that may be absent"),
     ("?.", "write `value.?field` for a field that may be absent"),
     ("[@]", "`$${…}` is a literal `${…}`, for a shell"),
-    (":-", "`$${…}` is a literal `${…}`, for a shell"),
-    (":=", "`$${…}` is a literal `${…}`, for a shell"),
+    (":-", "a parameter has a `default`, and a value that may be absent `.orValue(…)`"),
+    (":=", "a parameter has a `default`, and a value that may be absent `.orValue(…)`"),
     ("=>", "write `>=` for greater or equal"),
     ("=<", "write `<=` for less or equal"),
     ("=~", "write `value.startsWith('…')`, or `endsWith` or `contains`: there are no regular expressions"),
@@ -48,8 +53,8 @@ pub(super) fn syntax(message: &str, source: &str, at: usize) -> CompileError {
     };
     // A word in front of a value is the name of one, and the error is at the value.
     let before = source[..at].split_whitespace().next_back().unwrap_or_default();
-    let operator = OPERATORS.iter().find(|(other, _)| [found, before].contains(other));
-    let operator = operator.or_else(|| MARKS.iter().find(|(mark, _)| source.contains(mark)));
+    let operator = MARKS.iter().find(|(mark, _)| source.contains(mark));
+    let operator = operator.or_else(|| OPERATORS.iter().find(|(other, _)| [found, before].contains(other)));
     let is_template = source.starts_with('{') && !source.contains(':');
     let braces = is_template.then_some("write `${…}` with one pair of braces, not `${{ … }}`");
     let has_no_else = source.contains(" ? ") && !source.contains(" : ");
@@ -89,8 +94,22 @@ impl Failure {
     }
 }
 
+/// Fields of a pod that nothing has set when it is created.
+const LATER: &[(&str, &str)] = &[
+    ("nodeName", "spec.nodeName"),
+    ("hostIP", "status.hostIP"),
+    ("podIP", "status.podIP"),
+    ("status", "status.podIP"),
+    ("uid", "metadata.uid"),
+];
+
 /// How to read a key that may be missing.
 fn guard(key: &str) -> String {
+    if let Some((_, field)) = LATER.iter().find(|(later, _)| *later == key) {
+        return format!(
+            "a pod has it only when it runs: write `NAME: {{valueFrom: {{fieldRef: {{fieldPath: {field}}}}}}}` in `env`"
+        );
+    }
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let as_field = if key.chars().all(is_name) { format!("`.?{key}` or ") } else { String::new() };
     format!("read it as {as_field}`[?'{key}']`, and end with `.orValue(…)`")
@@ -123,6 +142,10 @@ impl From<ExecutionError> for Failure {
                 };
                 let message = format!("{wanted} is needed, not `{got}`");
                 Self { is_of_types: !got.starts_with("null"), ..of(message, hint) }
+            }
+            ExecutionError::UndeclaredReference(name) if functions::with_namespace(name).is_some() => {
+                let whole = functions::with_namespace(name).unwrap_or_default();
+                Self { hint: Some(format!("write `{whole}(…)`")), ..Self::from(error.to_string()) }
             }
             ExecutionError::IndexOutOfBounds(_) => {
                 of(error.to_string(), "guard it with `size(…)`, or write `list[?index].orValue(…)`")
@@ -184,6 +207,8 @@ pub(super) fn remedy(operator: &str, types: &[String]) -> &'static str {
         OPTIONAL
     } else if ["&&", "||", "!"].contains(&operator) {
         COMPARE
+    } else if operator == "a comparison" && has("string") {
+        "read an amount by `quantity('64Gi')`, and a string of digits by `int(…)`"
     } else if operator == "orValue" {
         "only a value that `.?` or `[?…]` reads takes `orValue(…)`"
     } else if operator == "." {

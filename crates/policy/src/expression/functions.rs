@@ -99,6 +99,11 @@ pub(super) fn is_known(function: &str) -> bool {
     NAMES.iter().chain(&OF_NODES).any(|known| last(known) == function)
 }
 
+/// The whole name of a function that needs a namespace.
+pub(super) fn with_namespace(function: &str) -> Option<&'static str> {
+    NAMES.iter().copied().find(|known| known.contains('.') && last(known) == function)
+}
+
 /// Returns whether functions have a name in front of them, as in `math.ceil(x)`.
 pub(super) fn is_namespace(name: &str) -> bool {
     NAMES.iter().any(|known| known.split_once('.').is_some_and(|(namespace, _)| namespace == name))

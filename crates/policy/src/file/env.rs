@@ -42,6 +42,9 @@ pub(super) fn refuse_list(container: &Node) -> Result<(), Diagnostic> {
     ))
 }
 
+/// Where Kubernetes takes the value of a variable from.
+const SOURCES: [&str; 5] = ["fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef"];
+
 fn variable(entry: &Entry<Node>, is_extension: bool) -> Result<Node, Diagnostic> {
     if entry.key.starts_with('$') && !entry.key.starts_with("${") {
         return Err(Diagnostic::new(entry.span, format!("`{}` is not the name of a variable", entry.key))
@@ -67,6 +70,12 @@ fn variable(entry: &Entry<Node>, is_extension: bool) -> Result<Node, Diagnostic>
                 fields.iter().map(|field| (field.key.as_str(), field.value.clone())).collect();
             fields.insert(0, name);
             fields
+        }
+        Content::Map(fields) if fields.first().is_some_and(|field| SOURCES.contains(&&*field.key)) => {
+            let source = &fields[0].key;
+            return Err(Diagnostic::new(fields[0].span, format!("`{source}` is not below `valueFrom`"))
+                .code(UNKNOWN_KEY)
+                .hint(format!("write `{}: {{valueFrom: {{{source}: …}}}}`", entry.key)));
         }
         Content::Map(_) | Content::List(_) => vec![name, ("value", entry.value.clone())],
         // An empty value is most likely forgotten.

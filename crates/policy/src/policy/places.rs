@@ -11,7 +11,7 @@ use crate::parameter::Variable;
 use crate::schema;
 
 /// A set of places: a part of the pod, such as `containers`, `env` and the name of a variable. All containers are one
-/// place, and everything within a place belongs to it. `*` is any name, and `.` whether a container is there.
+/// place, and everything within a place belongs to it. `*` at its end is any text, and `.` whether a container is there.
 #[derive(Debug, Default)]
 pub(super) struct Places(BTreeSet<Vec<String>>);
 
@@ -25,8 +25,11 @@ pub(super) const NODES: [&[&str]; 2] = [&["spec", "nodeSelector"], &["spec", "af
 /// Whether a container is there.
 pub(super) const ADDED_CONTAINER: &[&str] = &["containers", "."];
 /// What a settings file writes.
-pub(super) const SETTINGS_FILE: [&[&str]; 3] =
-    [&["metadata", "annotations"], &["spec", "volumes"], &["containers", "volumeMounts"]];
+pub(super) const SETTINGS_FILE: [&[&str]; 3] = [
+    &["metadata", "annotations", "settings.fabric-injector.io/*"],
+    &["spec", "volumes"],
+    &["containers", "volumeMounts"],
+];
 
 impl Places {
     pub(super) fn new<'p>(places: impl IntoIterator<Item = &'p [&'p str]>) -> Self {
@@ -43,7 +46,11 @@ impl Places {
 
     /// Returns whether a place of one set is, or is within, one of the other.
     pub(super) fn meet(&self, other: &Self) -> bool {
-        let is_same = |(one, other): (&String, &String)| one == other || one == "*" || other == "*";
+        let matches = |pattern: &str, name: &str| {
+            pattern.strip_suffix('*').is_some_and(|start| name.starts_with(start))
+        };
+        let is_same =
+            |(one, other): (&String, &String)| one == other || matches(one, other) || matches(other, one);
         self.0.iter().any(|one| other.0.iter().any(|other| one.iter().zip(other).all(is_same)))
     }
 

@@ -30,8 +30,6 @@ pub struct SecondRuns {
     read_by_values: BTreeSet<String>,
     /// True if everything is evaluated again, whichever rules apply.
     always: bool,
-    /// A rule that replaces a value may do so again when another one no longer applies.
-    replaces: bool,
 }
 
 impl SecondRuns {
@@ -74,20 +72,22 @@ impl SecondRuns {
             read_by_conditions: names(&by_conditions),
             read_by_values: names(&by_values),
             always: edits_are_replaced(rules) || !files.is_empty() && files_are_read,
-            replaces: rules.iter().any(|rule| rule.on_conflict == OnConflict::Replace),
         }
     }
 
     /// What is evaluated again if these rules apply.
     pub fn after<'r>(&self, applied: impl Iterator<Item = &'r Rule>) -> SecondRun {
         let (mut conditions, mut values) = (false, self.always);
+        // A rule that replaces a value may do so again when another one no longer applies.
+        let mut replaces = false;
         for rule in applied {
+            replaces |= rule.on_conflict == OnConflict::Replace;
             conditions |= self.read_by_conditions.contains(&rule.name);
             values |= self.read_by_values.contains(&rule.name);
         }
         match (conditions, values) {
             (_, true) => SecondRun::Everything,
-            (true, false) if self.replaces => SecondRun::Everything,
+            (true, false) if replaces => SecondRun::Everything,
             (true, false) => SecondRun::Conditions,
             (false, false) => SecondRun::Nothing,
         }

@@ -27,6 +27,8 @@ pub(super) enum Values {
 pub(super) enum Missing {
     Field(&'static Object, String),
     Key(Vec<String>, String),
+    /// A part of a Node that is not a label.
+    Label(String),
 }
 
 const TEXT: Shape = Shape::Text(Format::Any);
@@ -97,6 +99,9 @@ impl Values {
                     Some(field) => Self::Shape(field.shape),
                     None => return Err(Missing::Field(object, name.clone())),
                 }
+            }
+            (Self::Node, Step::Field(name)) if ["labels", "metadata", "spec", "name"].contains(&&**name) => {
+                return Err(Missing::Label(name.clone()));
             }
             (Self::Node, Step::Field(_)) => Self::LowerCase,
             (Self::Shape(Shape::Map { values, .. }), Step::Field(_)) => Self::Shape(*values),
