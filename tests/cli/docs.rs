@@ -1,4 +1,4 @@
-//! The examples of `docs/policy.md` work as they stand there.
+//! The examples of the pages about the language work as they stand there.
 
 use serde_json::{Value, json};
 
@@ -8,9 +8,11 @@ use super::{POD, POLICY, documents, efa, file, folder, limits, run_in};
 /// The first key of a values file.
 const VALUES: &str = "multinodeNetworking:";
 
+const PAGES: [&str; 3] = ["docs/policy.md", "docs/policy-values.md", "docs/extending.md"];
+
 /// The text of every fenced `yaml` block.
 fn examples() -> Vec<String> {
-    let text = file("docs/policy.md");
+    let text = PAGES.map(file).concat();
     let blocks = text.split("```yaml\n").skip(1);
     blocks.map(|block| block.split_once("```").expect("a block ends").0.to_owned()).collect()
 }
@@ -79,7 +81,9 @@ fn served(mark: &str, pod: &Value) -> Value {
 #[test]
 fn every_example_is_taken_by_the_program() {
     let examples = examples();
-    assert!(examples.len() >= 3, "{examples:?}");
+    for page in PAGES {
+        assert!(file(page).contains("```yaml\n"), "{page}");
+    }
     for example in examples.into_iter().filter(|example| !example.starts_with(VALUES)) {
         let whole = example.starts_with("apiVersion:");
         let policy = if whole { example } else { policy_around(&example) };

@@ -17,6 +17,9 @@ use serde_json::Value;
 
 use crate::helpers::root;
 
+/// The pages of `docs` about the language.
+const LANGUAGE: [&str; 3] = ["policy.md", "policy-values.md", "extending.md"];
+
 /// The validator of a schema, which is one itself.
 pub(crate) fn validator(schema: &Value) -> Validator {
     let draft = "https://json-schema.org/draft/2020-12/schema";

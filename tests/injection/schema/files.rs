@@ -5,7 +5,7 @@ use std::fs;
 use corvus_json_schema::Validator;
 use serde_json::{Value, json};
 
-use super::{errors, files_below, root, validator, value};
+use super::{LANGUAGE, errors, files_below, root, validator, value};
 use crate::helpers::policy_schema;
 
 const KIND: &str = "kind: FabricPolicy";
@@ -47,7 +47,7 @@ fn every_policy_of_the_documentation_is_valid() {
     let whole = validator(&policy_schema());
     let (mut policies, mut parts) = (0, 0);
     for path in files_below("docs", ".md").into_iter().chain([root().join("README.md")]) {
-        let is_reference = path.ends_with("policy.md");
+        let is_reference = LANGUAGE.iter().any(|page| path.ends_with(page));
         for block in blocks(&fs::read_to_string(&path).unwrap()) {
             let shown = format!("{}:\n{block}", path.display());
             let document = value(&block);

@@ -98,7 +98,7 @@ impl Origin {
     }
 }
 
-/// The value of a parameter for nodes of one kind. `docs/policy.md` has the order of the sources.
+/// The value of a parameter for nodes of one kind. `docs/policy-values.md` has the order of the sources.
 pub fn of_one<'p>(
     parameter: &'p Parameter,
     own: Option<&'p Override>,
