@@ -15,7 +15,9 @@ fn shown(lines: &str, folder: &Path) -> String {
         Command::new("sh").args(["-c", &script]).env_clear().env("PATH", path).current_dir(folder).output();
     let text = String::from_utf8(run.unwrap().stdout).unwrap();
     let without_digest = |line: &str| match line.split_once('@') {
-        Some((head, _)) if head.contains("mutated by") => format!("{head}@DIGEST\n"),
+        Some((head, _)) if ["mutated by", "injected: "].iter().any(|mark| head.contains(mark)) => {
+            format!("{head}@DIGEST\n")
+        }
         _ => format!("{line}\n"),
     };
     text.lines().map(without_digest).collect()
@@ -30,12 +32,14 @@ fn each_step_of_the_tutorial_shows_what_happens() {
         let (language, content) = block.split_once('\n').unwrap_or_else(|| panic!("block {at} is one line"));
         match language {
             "yaml" => {
-                let (title, content) = content.split_once('\n').unwrap();
+                let (title, _) = content.split_once('\n').unwrap();
                 let (name, before) = match title.strip_prefix("# add to ") {
                     Some(name) => (name, fs::read_to_string(folder.path().join(name)).unwrap()),
                     None => (title.strip_prefix("# ").unwrap(), String::new()),
                 };
-                fs::write(folder.path().join(name), before + content).unwrap();
+                let file = folder.path().join(name);
+                fs::create_dir_all(file.parent().unwrap()).unwrap();
+                fs::write(file, before + content).unwrap();
             }
             "sh" => output = shown(content, folder.path()),
             "text" => {
@@ -45,5 +49,5 @@ fn each_step_of_the_tutorial_shows_what_happens() {
             other => panic!("a block of `{other}`"),
         }
     }
-    assert_eq!(steps, 4);
+    assert_eq!(steps, 9);
 }
