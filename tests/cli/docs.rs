@@ -10,9 +10,12 @@ const VALUES: &str = "multinodeNetworking:";
 
 const PAGES: [&str; 3] = ["docs/policy.md", "docs/policy-values.md", "docs/extending.md"];
 
-/// The text of every fenced `yaml` block.
+/// The text of every fenced `yaml` block of the pages about the language.
 fn examples() -> Vec<String> {
-    let text = PAGES.map(file).concat();
+    examples_of(&PAGES.map(file).concat())
+}
+
+fn examples_of(text: &str) -> Vec<String> {
     let blocks = text.split("```yaml\n").skip(1);
     blocks.map(|block| block.split_once("```").expect("a block ends").0.to_owned()).collect()
 }
@@ -200,4 +203,50 @@ fn the_example_of_devices_leaves_a_pod_its_own() {
     let example = examples().into_iter().find(|example| example.starts_with("devices:\n  own:")).unwrap();
     let run = with_policy(&policy_around(&example), &pod.to_string()).exits(0);
     run.says(&["the pod requests `rdma/ib` itself"]);
+}
+
+/// The fields of Kyverno's patch, with the values that its expressions have for the sample pod.
+#[test]
+fn the_port_of_a_kyverno_policy_adds_what_the_original_adds() {
+    let examples = examples_of(&file("docs/kyverno.md"));
+    let [original, port] = &examples[..] else { panic!("{examples:?}") };
+    let original = documents(original).remove(0);
+    let patch = &original["spec"]["rules"][0]["mutate"]["foreach"][0]["patchStrategicMerge"]["spec"];
+    let run = with_policy(port, POD).exits(0);
+    let pod = &run.documents()[0]["spec"];
+    let (wanted, container) = (&patch["containers"][0], &pod["containers"][0]);
+    for field in ["env", "securityContext", "volumeMounts"] {
+        assert_eq!(container[field], wanted[field], "{field}");
+    }
+    for kind in ["requests", "limits"] {
+        for (name, expression) in wanted["resources"][kind].as_object().unwrap() {
+            assert_eq!(expression, r#"{{ element.resources.limits."nvidia.com/gpu" }}"#);
+            assert_eq!(container["resources"][kind][name], "8", "{kind} {name}");
+        }
+    }
+    assert_eq!(pod["volumes"], patch["volumes"]);
+}
+
+#[test]
+fn the_port_of_a_kyverno_policy_keeps_what_the_pod_has() {
+    const SHARED: &str = "nv-shared-memory";
+    let port = examples_of(&file("docs/kyverno.md")).remove(1);
+    let mut pod = documents(POD).remove(0);
+    let container = &mut pod["spec"]["containers"][0];
+    container["resources"]["limits"]["rdma/hca_shared_devices_a"] = json!(2);
+    container["env"] = json!([{"name": "NCCL_SOCKET_IFNAME", "value": "eth1"}]);
+    container["securityContext"] = json!({"capabilities": {"add": ["NET_ADMIN"]}});
+    pod["spec"]["volumes"] = json!([{"name": SHARED, "emptyDir": {}}]);
+    let container = pod["spec"]["containers"][0].clone();
+    pod["spec"]["initContainers"] =
+        json!([{"name": "init", "image": "i", "resources": {"limits": {"nvidia.com/gpu": 1}}}]);
+    let run = with_policy(&port, &pod.to_string()).exits(0);
+    run.says(&["(kept_device)", "(kept_env)"]);
+    let after = run.values().remove(0);
+    let first = &after["spec"]["containers"][0];
+    assert_eq!(first["resources"]["limits"], container["resources"]["limits"]);
+    assert_eq!(first["env"], container["env"]);
+    assert_eq!(first["securityContext"]["capabilities"]["add"], json!(["NET_ADMIN", "IPC_LOCK"]));
+    assert_ne!(first["volumeMounts"][0]["name"], SHARED);
+    assert_eq!(after["spec"]["initContainers"][0]["resources"]["limits"]["rdma/hca_shared_devices_a"], "1");
 }
