@@ -93,6 +93,11 @@ fn every_example_is_taken_by_the_program() {
         // `FABRIC` is of the sample policy and not of the examples.
         assert!(!policy.contains("FABRIC"), "{policy}");
         with_policy(&policy, POD).exits(0);
+        if whole {
+            let folder = folder(&[("lab.yaml", &policy)]);
+            let run = run_in(folder.path(), &["policy", "check", "lab.yaml", "--fail-on-warning"], "");
+            run.exits(0);
+        }
     }
 }
 
