@@ -182,8 +182,8 @@ fn an_owner_may_be_named_with_its_group() {
 fn a_pod_with_the_annotation_learns_which_key_of_match_it_does_not_meet() {
     for (key, says) in [
         ("namespaces: [ml, hpc]", "whose `match.namespaces` needs `ml`, `hpc`, but the pod has `default`"),
-        ("labels: {team: ml}", "whose `match.labels` needs `team: ml`, but the pod has `none`"),
-        ("ownerKinds: [Job.batch]", "whose `match.ownerKinds` needs `Job.batch`, but the pod has `none`"),
+        ("labels: {team: ml}", "whose `match.labels` needs `team: ml`, but the pod has none"),
+        ("ownerKinds: [Job.batch]", "whose `match.ownerKinds` needs `Job.batch`, but the pod has none"),
     ] {
         let policy = policy("  match:\n", &format!("  match:\n    {key}\n"));
         mutate(&[&policy], POD, &[]).exits(0).says(&[says, "(match_failed)"]);

@@ -336,10 +336,10 @@ fn samples(policy: &Policy) -> impl Iterator<Item = (String, Value)> {
     };
     let compared = compared::nodes(definition);
     let nodes = policy.known_nodes().chain(compared).filter(move |nodes| is_new(nodes)).map(Some);
-    // Every kind of pod on an unknown node and on the first one; on the other nodes, only the first kind.
+    // Every kind of pod on an unknown node and on the first one; on the other nodes, only the first two kinds: a ratio can make half a device for one GPU.
     let all = [None].into_iter().chain(nodes).enumerate();
     let samples = all.flat_map(|(at, nodes)| {
-        let kinds = if at < 2 { usize::MAX } else { 1 };
+        let kinds = if at < 2 { usize::MAX } else { 2 };
         samples_on(policy, nodes.as_ref()).into_iter().take(kinds)
     });
     samples.chain(samples_with_metadata(policy)).take(MAX_SAMPLES)
@@ -373,6 +373,7 @@ fn samples_on(policy: &Policy, nodes: Option<&Selection>) -> Vec<(String, Value)
     let container = |name: &str, count: i64| json!({"name": name, "image": "i", "resources": {"limits": {gpu: count, "memory": "1Gi"}}});
     let specs = [
         ("one container with GPUs", json!({"containers": [container("a", all)]})),
+        ("one GPU", json!({"containers": [container("a", 1)]})),
         ("two containers", json!({"containers": [container("a", all - all / 2), container("b", all / 2)]})),
         ("a hostNetwork pod", json!({"hostNetwork": true, "containers": [container("a", all)]})),
         (

@@ -240,7 +240,8 @@ impl Expression {
     /// The name and path of the value that it selects, if it does nothing else.
     pub(crate) fn selected(&self) -> Option<(&str, Path)> {
         let access = reads::access(self.program.expression())?;
-        access.keys.is_empty().then_some((access.name, access.path))
+        let has_fallback = compared::fallbacks(self.program.expression()).iter().any(|value| value != "");
+        (access.keys.is_empty() && !has_fallback).then_some((access.name, access.path))
     }
 
     /// The place of a failure, or of the whole expression.

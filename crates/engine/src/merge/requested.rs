@@ -41,7 +41,7 @@ impl Requested {
 
     /// Notes that the current container requests a resource.
     pub(super) fn add(&mut self, resource: &str) {
-        if let Some(is_sidecar) = self.current {
+        if let Some(is_sidecar) = self.current.filter(|_| resource.contains('/')) {
             *self.resources.entry(resource.to_owned()).or_default() |= is_sidecar;
         }
     }

@@ -148,11 +148,11 @@ impl fmt::Display for Reason {
                 write!(f, "the annotation `{key}` is `{seen}`, but only `{wanted}` requests the fabric")
             }
             Self::MatchFailed { policy, key, seen, wanted } => {
-                let seen = if seen.is_empty() { "none" } else { seen };
+                let seen = if seen.is_empty() { "none".to_owned() } else { format!("`{seen}`") };
                 write!(
                     f,
                     "the pod has the annotation of the policy `{policy}`, whose `match.{key}` needs `{wanted}`, but \
-                     the pod has `{seen}`"
+                     the pod has {seen}"
                 )
             }
             Self::OptedOut { key, value } => write!(f, "the annotation `{key}: {value}` opts the pod out"),

@@ -1,16 +1,17 @@
 //! What the samples show about a policy that is valid: values and checks without a purpose.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde_json::{Value, json};
 
-use fabric_policy::definition::keys;
+use fabric_policy::definition::{VALUE, keys};
 use fabric_policy::matcher::Match;
 use fabric_policy::source::{ALWAYS_REPORTED, LOST_VALUE, NEVER_INJECTS};
 use fabric_policy::work::Work;
 use fabric_policy::{Diagnostic, PodContext, Policy, SourceError};
 use fabric_yaml::pointer::field_path;
 
+use super::types::reads;
 use super::{checks_that_report, context, samples};
 use crate::record::{Author, ChangeLog, FieldOutcome, FieldState, Trace};
 use crate::{Mutation, Outcome, Reason, analyse, inject};
@@ -26,6 +27,8 @@ struct Seen {
     reported: BTreeMap<String, usize>,
     /// The paths of values that two rules set differently, by the rule whose value the pod does not get.
     lost: BTreeMap<(String, String), String>,
+    /// The rules and paths of values that a pod gets.
+    won: BTreeSet<(String, String)>,
 }
 
 /// The warnings about a valid policy. Those about a policy that it extends are left out: they are that policy's.
@@ -79,14 +82,19 @@ impl Seen {
         let mut written: HashMap<&str, &str> = HashMap::new();
         for FieldOutcome { author, pointer, state, .. } in &trace.outcomes {
             let Author::Rule(rule) = author else { continue };
+            let path = field_path(pod, pointer);
+            // All containers are one place.
+            let name = path.split_once("ontainers[").and_then(|(_, within)| within.split_once("]."));
+            let key = (rule.clone(), name.map_or(path.as_str(), |(_, within)| within).to_owned());
             match (state, written.get(pointer.as_str())) {
-                (FieldState::Added | FieldState::Replaced, None) => _ = written.insert(pointer, rule),
+                (FieldState::Added | FieldState::Replaced, known) => {
+                    self.won.insert(key);
+                    if known.is_none() {
+                        written.insert(pointer, rule);
+                    }
+                }
                 (FieldState::Kept, Some(other)) if other != rule => {
-                    let path = field_path(pod, pointer);
-                    // All containers are one place.
-                    let name = path.split_once("ontainers[").and_then(|(_, within)| within.split_once("]."));
-                    let name = name.map_or(path.as_str(), |(_, within)| within).to_owned();
-                    self.lost.entry((rule.clone(), name)).or_insert_with(|| (*other).to_owned());
+                    self.lost.entry(key).or_insert_with(|| (*other).to_owned());
                 }
                 _ => {}
             }
@@ -97,7 +105,13 @@ impl Seen {
         let definition = policy.definition();
         let mut found = Vec::new();
         for check in &definition.checks {
-            if self.matched > 1 && self.reported.get(&check.code) == Some(&self.matched) {
+            // Another pod, or another value, may have what the check needs.
+            let is_of_samples = reads(definition, check.conditions()).iter().any(|name| {
+                let is_part = ["pod", "container", "podNamespace", "claimNames", "claimClasses", VALUE]
+                    .contains(&&**name);
+                is_part || definition.parameters.iter().any(|parameter| parameter.name == *name)
+            });
+            if !is_of_samples && self.matched > 1 && self.reported.get(&check.code) == Some(&self.matched) {
                 let message =
                     format!("the check `{}` reports each of {} sample pods", check.code, self.matched);
                 let warning = Diagnostic::warning(ALWAYS_REPORTED, check.span, message);
@@ -113,7 +127,7 @@ impl Seen {
             let span = definition.place(&keys(["match"]));
             found.push(Diagnostic::warning(NEVER_INJECTS, span, message).hint(hint));
         }
-        for ((rule, path), other) in &self.lost {
+        for ((rule, path), other) in self.lost.iter().filter(|(key, _)| !self.won.contains(*key)) {
             let Some(of) = definition.rules.iter().find(|known| known.name == *rule) else { continue };
             let message =
                 format!("`{path}` of a sample pod is from the rule `{other}`, so that of `{rule}` is lost");

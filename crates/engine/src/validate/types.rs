@@ -95,7 +95,7 @@ fn has_one_type(name: &str) -> bool {
 }
 
 /// The names that texts read, directly or through variables. A variable reads only those before it.
-fn reads<'t>(
+pub(super) fn reads<'t>(
     definition: &Definition,
     texts: impl IntoIterator<Item = &'t Interpolation>,
 ) -> BTreeSet<String> {

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::definition::Definition;
 use crate::expression::{Comparison, Expression, Path, Use};
+use crate::interpolation::text_of;
 use crate::schema::{Format, Shape};
 use crate::source::{
     ALWAYS_FALSE, Diagnostic, NOT_A_POD_FIELD, QUANTITY_AS_TEXT, UNKNOWN_ENUM_VALUE, UNKNOWN_NAME,
@@ -153,7 +154,8 @@ impl Compared<'_> {
                 if !kinds.contains(kind(literal)) {
                     return kinds.first().map(|kind| self.unlike(kind, literal));
                 }
-                Some(self.not_among(constants.iter().filter_map(Value::as_str), literal))
+                let texts: Vec<String> = constants.iter().filter(|one| !one.is_null()).map(text_of).collect();
+                Some(self.not_among(texts.iter().map(String::as_str), literal))
             }
             Values::Shape(shape) => {
                 let kinds = kinds(shape);
@@ -207,7 +209,7 @@ impl Compared<'_> {
     fn not_among<'v>(&self, values: impl Iterator<Item = &'v str>, literal: &Value) -> Diagnostic {
         let values: BTreeSet<&str> = values.filter(|text| !text.is_empty()).collect();
         let listed: Vec<String> = values.iter().take(12).map(|text| format!("`{text}`")).collect();
-        let text = literal.as_str().unwrap_or_default();
+        let text = &*text_of(literal);
         let message = format!("`{}` is never `{text}`: it is one of {}", self.name, listed.join(", "));
         let warning = self.warning(UNKNOWN_ENUM_VALUE, literal, message);
         match closest(text, values) {

@@ -170,7 +170,7 @@ impl Counting {
         let grows = levels(expression).flatten().any(|part| match &part.expr {
             Expr::Comprehension(_) => true,
             Expr::Call(call) => {
-                additions += usize::from(call.func_name == "_+_");
+                additions += usize::from(["_+_", super::numbers::PLUS].contains(&call.func_name.as_str()));
                 ["range", "distinct"].contains(&call.func_name.as_str())
                     || inserted(&call.func_name).is_some()
                     || additions > MAX_ADDITIONS

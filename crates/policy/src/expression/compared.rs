@@ -79,14 +79,16 @@ impl Walker {
     /// Notes the reads of a value that is compared.
     fn value(&mut self, expression: &IdedExpr, compared: Compared<'_>) {
         if let Some((root, path)) = self.place(expression) {
+            let others = fallbacks(expression);
             let Compared { literals, mut comparison } = compared;
+            let literals = without(literals, &others);
             if access(expression).is_some_and(|selected| !selected.keys.is_empty()) {
                 comparison = Comparison::Part;
             } else if comparison == Comparison::Equal && is_optional(expression) {
                 comparison = Comparison::Optional;
             }
             let guarded = is_guarded(expression);
-            self.uses.push(Use { root, path, literals: literals.to_vec(), comparison, guarded });
+            self.uses.push(Use { root, path, literals, comparison, guarded });
             return;
         }
         match &expression.expr {
@@ -123,8 +125,9 @@ impl Walker {
         match (call.func_name.as_str(), &call.target, call.args.as_slice()) {
             ("_?_:_", _, [condition, then, other]) => {
                 self.all([condition]);
-                self.value(then, compared);
-                self.value(other, compared);
+                let (of_then, of_other) = (literals(then), literals(other));
+                self.value(then, Compared { literals: &without(compared.literals, &of_other), ..compared });
+                self.value(other, Compared { literals: &without(compared.literals, &of_then), ..compared });
             }
             ("_==_" | "_!=_", _, [one, other]) => self.both(one, other, Comparison::Equal),
             ("_<_" | "_<=_" | "_>_" | "_>=_", _, [one, other]) => self.both(one, other, Comparison::Order),
@@ -137,7 +140,8 @@ impl Walker {
                 self.all([part]);
             }
             ("orValue", Some(value), [otherwise]) => {
-                self.value(value, compared);
+                let others = literals(otherwise);
+                self.value(value, Compared { literals: &without(compared.literals, &others), ..compared });
                 self.value(otherwise, compared);
             }
             ("lowerAscii", Some(value), []) if compared.comparison == Comparison::Equal => {
@@ -156,8 +160,10 @@ impl Walker {
     }
 
     fn both(&mut self, one: &IdedExpr, other: &IdedExpr, comparison: Comparison) {
-        self.value(one, Compared { literals: &literals(other), comparison });
-        self.value(other, Compared { literals: &literals(one), comparison });
+        let literal =
+            |one: &IdedExpr| if matches!(one.expr, Expr::List(_)) { Vec::new() } else { literals(one) };
+        self.value(one, Compared { literals: &literal(other), comparison });
+        self.value(other, Compared { literals: &literal(one), comparison });
     }
 
     /// Notes the reads of parts that are not compared.
@@ -191,6 +197,21 @@ impl Walker {
             &comprehension.result,
         ]);
         self.locals.truncate(before);
+    }
+}
+
+/// The literals of a comparison that a value is not compared with, because something else can have them.
+fn without(literals: &[Value], others: &[Value]) -> Vec<Value> {
+    literals.iter().filter(|literal| !others.contains(literal)).cloned().collect()
+}
+
+/// The literals that take the place of a value that is absent.
+pub(super) fn fallbacks(expression: &IdedExpr) -> Vec<Value> {
+    match &expression.expr {
+        Expr::Select(select) => fallbacks(&select.operand),
+        Expr::Call(call) if call.func_name == "orValue" => call.args.iter().flat_map(literals).collect(),
+        Expr::Call(call) => call.args.first().map(fallbacks).unwrap_or_default(),
+        _ => Vec::new(),
     }
 }
 

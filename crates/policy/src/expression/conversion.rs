@@ -80,6 +80,9 @@ pub(super) fn to_json(value: &cel::Value) -> Result<Value, String> {
             entries.sort_by(|left, right| left.0.cmp(&right.0));
             Value::Object(entries.into_iter().collect::<Map<_, _>>())
         }
+        cel::Value::Opaque(_) => {
+            return Err("the result is an optional value: end it with `.orValue(…)`".to_owned());
+        }
         other => return Err(format!("the result is a {}, which no pod can hold", other.type_of())),
     })
 }

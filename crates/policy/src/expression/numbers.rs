@@ -1,7 +1,7 @@
 //! Arithmetic with whole and fractional numbers.
 //!
-//! CEL multiplies and divides numbers of one type only, and a parameter of the type `number` is CEL's `double`, also if
-//! it is whole. So `*` and `/` become calls that convert an `int` next to a `double`.
+//! CEL's arithmetic takes numbers of one type only, and a parameter of the type `number` is CEL's `double`, also if
+//! it is whole. So the operators become calls that convert an `int` next to a `double`.
 
 use cel::common::ast::{Expr, IdedExpr};
 use cel::common::types::{CelDouble, CelInt, CelString, DYN_TYPE};
@@ -14,16 +14,23 @@ use super::environment::to_f64;
 use super::tree::parts_mut;
 
 /// The operators, and the functions that replace them. No expression can name these.
-const OPERATORS: [(&str, &str); 2] = [("_*_", "@times"), ("_/_", "@over")];
+const OPERATORS: [(&str, &str); 4] = [("_*_", "@times"), ("_/_", "@over"), ("_+_", PLUS), ("_-_", "@minus")];
+pub(super) const PLUS: &str = "@plus";
 
 /// Adds the functions.
 pub(super) fn extension(env: &mut Env) -> Result<(), DeclarationError> {
-    let [(_, times), (_, over)] = OPERATORS;
+    let [(_, times), (_, over), (_, plus), (_, minus)] = OPERATORS;
     env.add_overload(times, times, vec![DYN_TYPE, DYN_TYPE], |args| {
         operate("*", &args, |one, other| Some(one.as_multiplier()?.mul(other).map(CowVal::into_owned)))
     })?;
     env.add_overload(over, over, vec![DYN_TYPE, DYN_TYPE], |args| {
         operate("/", &args, |one, other| Some(one.as_divider()?.div(other).map(CowVal::into_owned)))
+    })?;
+    env.add_overload(plus, plus, vec![DYN_TYPE, DYN_TYPE], |args| {
+        operate("+", &args, |one, other| Some(one.as_adder()?.add(other).map(CowVal::into_owned)))
+    })?;
+    env.add_overload(minus, minus, vec![DYN_TYPE, DYN_TYPE], |args| {
+        operate("-", &args, |one, other| Some(one.as_subtractor()?.sub(other).map(CowVal::into_owned)))
     })?;
     env.add_overload("quantity", "quantity", vec![DYN_TYPE], quantity)
 }
@@ -32,6 +39,8 @@ pub(super) fn extension(env: &mut Env) -> Result<(), DeclarationError> {
 pub(super) fn replace_operators(expression: &mut IdedExpr) -> bool {
     let mut replaced = false;
     if let Expr::Call(call) = &mut expression.expr
+        // The library's macros add to their results.
+        && !call.args.first().is_some_and(|first| matches!(&first.expr, Expr::Ident(name) if name.starts_with('@')))
         && let Some((_, function)) = OPERATORS.iter().find(|(operator, _)| call.func_name == *operator)
     {
         call.func_name = (*function).to_owned();
@@ -114,7 +123,9 @@ mod tests {
             ("gpus * ratio > 5 && gpus == 3.0 && ratio < gpus", json!(true)),
             ("quantity(container.memory) / 2", json!(536_870_912)),
             ("quantity(container.memory) > quantity('1G')", json!(true)),
-            ("quantity(container.half) * 2 + double(quantity(container.cpu))", json!(3.0)),
+            ("quantity(container.half) * 2 + quantity(container.cpu) - 1", json!(2.0)),
+            ("'a' + string(gpus) + 'b'", json!("a3b")),
+            ("[gpus] + [ratio]", json!([3, 2.0])),
         ] {
             assert_eq!(evaluate(source), Ok(expected), "{source}");
         }

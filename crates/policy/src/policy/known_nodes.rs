@@ -195,7 +195,12 @@ impl KnownNodes {
                 values.push(value.to_owned());
             }
         }
-        let is_read = values != [UNKNOWN] || self.labels_of_expressions.contains(&selected.label);
+        if values == [UNKNOWN] && selected.values.len() > 1 {
+            // Expressions read no label with several values.
+            values.push(UNKNOWN.repeat(2));
+        }
+        let is_read = !values.iter().all(|value| value.starts_with(UNKNOWN))
+            || self.labels_of_expressions.contains(&selected.label);
         is_read.then(|| SelectedLabel { label: selected.label.clone(), values })
     }
 }

@@ -113,7 +113,12 @@ fn devices_of_list<'t>(
         }
         let (seen, wanted) = (own.join(", ").into(), devices.join(", ").into());
         merge.resolve_conflict(resources, "limits", &seen, &wanted, Kept::Device)?;
-        return Ok(Vec::new());
+        // One that is only requested gets a limit.
+        let is_one = |name: &str| {
+            let amounts = ["limits", "requests"].iter().filter_map(|list| amount(resources, list, name));
+            amounts.into_iter().all(|amount| count_of(amount) == Some(1))
+        };
+        return Ok(own.iter().copied().filter(|name| is_one(name)).collect());
     }
     if places.len() < count {
         let kind = WarningKind::TooFewResources { given: places.len(), wanted: count };

@@ -47,7 +47,7 @@ impl Values {
             "node" => Self::Node,
             "gpuCounts" => {
                 let resources = definition.gpus.resources.iter().map(String::as_str).chain(["claims"]);
-                let counts: Map<_, _> = resources.map(|key| (key.to_owned(), Value::from(0))).collect();
+                let counts: Map<_, _> = resources.map(|key| (key.to_owned(), Value::Null)).collect();
                 Self::constants([counts.into()])
             }
             _ => {
