@@ -18,12 +18,11 @@ fn policy(provider: &str) -> String {
 kind: FabricPolicy
 metadata: {{name: {provider}}}
 spec:
-  provider: {provider}
+  provider: {{name: {provider}, nodes: {{providerIDs: ["{provider}://*"]}}}}
   description: A policy to try things on
   gpus: {{resources: [nvidia.com/gpu]}}
   match:
     anyAnnotation: {{nmp.nvidia.com/enable-multi-node-networking: "true"}}
-    nodes: {{providerIDs: ["{provider}://*"]}}
   rules: [{{name: fabric, env: {{FABRIC: {provider}}}}}]
 "#
     )
