@@ -82,11 +82,11 @@ pub(super) fn lab() -> Value {
     };
     let long = "x".repeat(64 << 10);
     let rest = format!(
-        r#"  checks:
+        r#"  devices: {{add: [{{name: nic, when: fault == 'claim', claims: {{lab-nic: one-nic}}}}]}}
+  checks:
     - code: {REFUSING}
       when: fault == 'old'
       refuse: the pod is too old; remove the label
-    - {{code: seal, env: LAB_SEAL, when: value != 'sealed', refuse: remove it}}
     - code: slow
       when: >-
         fault == 'slow' && pod.spec.containers.all(a, pod.spec.containers.all(b, pod.spec.containers.all(c, a.name != '')))
@@ -103,9 +103,6 @@ pub(super) fn lab() -> Value {
     - name: long
       when: fault == 'long'
       env: {{LAB_LONG: {long}}}
-    - name: seal
-      when: fault != 'bare'
-      env: {{LAB_SEAL: sealed}}
 "#
     );
     let second = "  rules: [{name: a, env: {A: b}}]\n";
@@ -131,13 +128,13 @@ fn with_fault(fault: &str, containers: usize) -> Value {
 
 /// Pods that those policies leave without the fabric.
 pub(super) fn of_lab() -> Vec<(&'static str, Value)> {
-    let mut sealed = with_fault("", 1);
-    env("LAB_SEAL", "open")(&mut sealed);
+    let mut claiming = with_fault("claim", 1);
+    claiming["spec"]["resourceClaims"] = json!([{"name": "lab-nic", "resourceClaimTemplateName": "other"}]);
     let mut failing = with_fault("", 1);
     failing["metadata"]["labels"] = json!({"rank": "first"});
     vec![
         ("several_policies_match", with_fault("twice", 1)),
-        ("seal", sealed),
+        ("conflict", claiming),
         ("cost", with_fault("slow", 300)),
         ("a check with refuse", with_fault("old", 1)),
         ("no_rule_applies", with_fault("bare", 1)),
