@@ -103,6 +103,9 @@ pub(super) fn lab() -> Value {
     - name: long
       when: fault == 'long'
       env: {{LAB_LONG: {long}}}
+    - name: seal
+      when: fault != 'bare'
+      env: {{LAB_SEAL: sealed}}
 "#
     );
     let second = "  rules: [{name: a, env: {A: b}}]\n";
