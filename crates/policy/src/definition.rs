@@ -9,7 +9,7 @@ mod place;
 pub(crate) mod precedence;
 pub(crate) mod settings_files;
 
-pub use checks::{About, Effect, PolicyCheck, VALUE};
+pub use checks::{About, Effect, PolicyCheck};
 pub(crate) use device_names::{ClaimNames, DeviceNames, Gpus, OwnDevices};
 pub use place::{At, entries, keys};
 pub use precedence::{Part, Precedence, SharedValue};

@@ -6,7 +6,7 @@
 mod built_in;
 mod phase;
 
-pub use built_in::{BUILT_IN, JOB_ROLE};
+pub use built_in::{BUILT_IN, JOB_ROLE, VALUE};
 pub use phase::{Names, Phase};
 
 use std::sync::Arc;
@@ -16,7 +16,6 @@ use serde_json::Value;
 use fabric_yaml::scalar::Scalar;
 use fabric_yaml::{self as yaml, Content, Node, Span, Text};
 
-use crate::definition::VALUE;
 use crate::expression::{Bindings, Expression, find_name};
 use crate::source::{
     Diagnostic, INVALID_EXPRESSION, Problems, UNKNOWN_NAME, WRONG_TYPE, located, suggest, unambiguous,

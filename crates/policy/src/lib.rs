@@ -44,7 +44,7 @@ pub mod schema;
 pub mod source;
 pub mod work;
 
-pub use definition::{About, Containers, Effect, PolicyCheck, Rule, VALUE};
+pub use definition::{About, Containers, Effect, PolicyCheck, Rule};
 pub use definition::{Definition, OnConflict};
 pub use file::{OtherKind, PolicyFile, composed_text, definitions};
 pub use file::{composed, untaken};

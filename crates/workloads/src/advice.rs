@@ -182,8 +182,7 @@ impl Pod<'_> {
 
     /// Returns whether no policy matches the pod.
     fn is_unmatched(&self) -> bool {
-        let Outcome::Unchanged { reason, .. } = &self.mutation.outcome else { return false };
-        matches!(reason, Reason::NoPolicyMatches | Reason::MatchFailed { .. })
+        matches!(&self.mutation.outcome, Outcome::Unchanged { reason, .. } if reason.is_unmatched())
     }
 
     /// Returns whether a label says that the pod launches the ranks of others, and needs no GPUs.

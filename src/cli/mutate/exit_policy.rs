@@ -108,7 +108,7 @@ fn is_injected(template: &Template) -> bool {
         Outcome::Mutated(_) => true,
         Outcome::Unchanged { reason: Reason::NothingToAdd, .. } => true,
         // An earlier run assumed the annotation.
-        Outcome::Unchanged { reason: Reason::NoPolicyMatches, .. } => template.stamped,
+        Outcome::Unchanged { reason, .. } if reason.is_unmatched() => template.stamped,
         Outcome::Unchanged { .. } | Outcome::Skipped { .. } | Outcome::Refused { .. } => false,
     }
 }

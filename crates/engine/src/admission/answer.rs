@@ -254,7 +254,7 @@ impl Reviewer<'_> {
             return Verdict { response, record: Record { name, for_owner, ..record } };
         };
         if let engine::Outcome::Unchanged { pod, reason } = &mutation.outcome
-            && matches!(reason, engine::Reason::NoPolicyMatches | engine::Reason::MatchFailed { .. })
+            && reason.is_unmatched()
             && policies.may_have_gpus(pod)
         {
             let Verdict { response, record } = self.unmatched(request, owner);

@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use fabric_policy::expression::{Bindings, Resolver};
-use fabric_policy::interpolation::{EvaluationError, Interpolation, text_of};
-use fabric_policy::{About, Effect, PolicyCheck, ResolvedPolicy, VALUE};
+use fabric_policy::interpolation::{EvaluationError, Interpolation, VALUE, text_of};
+use fabric_policy::{About, Effect, PolicyCheck, ResolvedPolicy};
 
 use super::container::name_of;
 use crate::evaluate::{Row, Scope};

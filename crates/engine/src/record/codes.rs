@@ -93,6 +93,11 @@ impl Reason {
         }
     }
 
+    /// Returns whether no policy in use is for the pod.
+    pub fn is_unmatched(&self) -> bool {
+        matches!(self, Self::NoPolicyMatches | Self::MatchFailed { .. })
+    }
+
     /// Returns whether the pod requests the fabric in a way that has no effect.
     pub(crate) fn is_near_miss(&self) -> bool {
         matches!(self, Self::TriggerValue { .. } | Self::MatchFailed { .. })

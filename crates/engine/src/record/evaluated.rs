@@ -3,9 +3,9 @@
 use serde::Serialize;
 use serde_json::Value;
 
+use fabric_policy::Definition;
 use fabric_policy::expression::{Bindings, Expression, Path, ReadSet, Step};
-use fabric_policy::interpolation::{EvaluationError, Interpolation};
-use fabric_policy::{Definition, VALUE};
+use fabric_policy::interpolation::{EvaluationError, Interpolation, VALUE};
 
 /// The value of a condition for a pod or a container.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde_json::{Value, json};
 
-use fabric_policy::definition::{VALUE, keys};
+use fabric_policy::definition::keys;
+use fabric_policy::interpolation::VALUE;
 use fabric_policy::matcher::Match;
 use fabric_policy::source::{ALWAYS_REPORTED, LOST_VALUE, NEVER_INJECTS};
 use fabric_policy::work::Work;
@@ -19,7 +20,7 @@ use crate::{Mutation, Outcome, Reason, analyse, inject};
 /// What happened to the samples that a policy matches.
 #[derive(Default)]
 struct Seen {
-    /// True if a sample meets the keys of `match` other than its condition.
+    /// True if the first sample meets the keys of `match` other than its condition.
     meets_match: bool,
     /// The number of samples that the policy matches.
     matched: usize,
@@ -34,16 +35,20 @@ struct Seen {
 /// The warnings about a valid policy. Those about a policy that it extends are left out: they are that policy's.
 pub fn findings(policy: &Policy, loading: &Work) -> Vec<SourceError> {
     let (context, mut seen) = (context(policy), Seen::default());
-    for (_, pod) in samples(policy) {
+    for (at, (_, pod)) in samples(policy).enumerate() {
+        if loading.ended().is_some() {
+            break;
+        }
         let work = loading.part(pod.to_string().len());
-        let context = PodContext { work: Some(work), ..context.clone() };
-        seen.meets_match |= meets_match(policy, &pod, &context);
+        let context = PodContext { work: Some(work.clone()), ..context.clone() };
+        seen.meets_match |= at == 0 && meets_match(policy, &pod, &context);
         if let Ok(Some(analysis)) = analyse(policy, &pod, &context, false, None) {
             let mut trace = Trace::default();
             let mutation =
                 inject(policy, analysis, pod, &context, Some(&mut trace), ChangeLog::new(&context));
             seen.add(&mutation, &trace);
         }
+        loading.count_all(&work);
     }
     seen.findings(policy)
 }

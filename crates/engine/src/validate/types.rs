@@ -5,9 +5,8 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use crate::each_scope;
-use fabric_policy::definition::VALUE;
 use fabric_policy::expression::Bindings;
-use fabric_policy::interpolation::{BUILT_IN, EvaluationError, Interpolation, Phase};
+use fabric_policy::interpolation::{BUILT_IN, EvaluationError, Interpolation, Phase, VALUE};
 use fabric_policy::overlay::{Evaluation, NamedContainer, PodOverlay};
 use fabric_policy::schema;
 use fabric_policy::{Definition, PodContext, Policy, Rule};

@@ -144,7 +144,7 @@ impl Compared<'_> {
                     let hint = format!("write `'{}'`", text.to_lowercase());
                     Some(self.warning(ALWAYS_FALSE, literal, message).hint(hint))
                 }
-                None => Some(self.unlike("a string", literal)),
+                None => Some(self.unlike(STRING, literal)),
             },
             Values::Constants(constants) => {
                 if constants.contains(&comparable(literal.clone())) {

@@ -5,13 +5,10 @@ use std::borrow::Cow;
 use fabric_yaml::{Node, Span};
 
 use crate::definition::Containers;
-use crate::interpolation::{Interpolation, Names, Phase};
+use crate::interpolation::{Interpolation, Names, Phase, VALUE};
 use crate::keys;
 use crate::source::reader::{self, Fields};
 use crate::source::{Checked, DUPLICATE_NAME, Diagnostic, MISSING_KEY, all};
-
-/// The name of a variable's value in a check of it.
-pub const VALUE: &str = "value";
 
 #[derive(Debug, Clone)]
 pub struct PolicyCheck {

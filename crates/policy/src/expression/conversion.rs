@@ -7,6 +7,8 @@ use cel::common::value::{CowVal, Val};
 use cel::context::VariableResolver;
 use serde_json::{Map, Value};
 
+use super::failure::{Failure, OPTIONAL};
+
 /// Values that are computed only if an expression reads them.
 pub trait Lookup: Send + Sync {
     /// The value of a name; `None` if it has none.
@@ -59,7 +61,13 @@ pub(super) fn from_json(value: &Value) -> Box<dyn Val> {
     }
 }
 
-pub(super) fn to_json(value: &cel::Value) -> Result<Value, String> {
+/// The nearest number. Those of a cluster are far below 2^53.
+#[expect(clippy::cast_precision_loss, reason = "it is the nearest")]
+pub(super) fn to_f64(value: i64) -> f64 {
+    value as f64
+}
+
+pub(super) fn to_json(value: &cel::Value) -> Result<Value, Failure> {
     Ok(match value {
         cel::Value::Null => Value::Null,
         cel::Value::Bool(value) => Value::Bool(*value),
@@ -67,7 +75,7 @@ pub(super) fn to_json(value: &cel::Value) -> Result<Value, String> {
         cel::Value::UInt(value) => Value::from(*value),
         cel::Value::Float(value) => serde_json::Number::from_f64(*value)
             .map(Value::Number)
-            .ok_or("the result is not a finite number")?,
+            .ok_or_else(|| Failure::from("the result is not a finite number".to_owned()))?,
         cel::Value::String(text) => Value::String(text.to_string()),
         cel::Value::List(items) => Value::Array(items.iter().map(to_json).collect::<Result<_, _>>()?),
         cel::Value::Map(map) => {
@@ -75,14 +83,15 @@ pub(super) fn to_json(value: &cel::Value) -> Result<Value, String> {
                 .map
                 .iter()
                 .map(|(key, value)| Ok((key.to_string(), to_json(value)?)))
-                .collect::<Result<_, String>>()?;
+                .collect::<Result<_, Failure>>()?;
             // CEL maps have no order; a policy needs one that is always the same.
             entries.sort_by(|left, right| left.0.cmp(&right.0));
             Value::Object(entries.into_iter().collect::<Map<_, _>>())
         }
         cel::Value::Opaque(_) => {
-            return Err("the result is an optional value: end it with `.orValue(…)`".to_owned());
+            let failure = Failure::from("the result is an optional value, which no pod can hold".to_owned());
+            return Err(Failure { hint: Some(OPTIONAL.to_owned()), ..failure });
         }
-        other => return Err(format!("the result is a {}, which no pod can hold", other.type_of())),
+        other => return Err(format!("the result is a {}, which no pod can hold", other.type_of()).into()),
     })
 }

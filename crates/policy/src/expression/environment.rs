@@ -6,6 +6,8 @@ use cel::common::types::{CelDouble, CelInt};
 use cel::common::value::CowVal;
 use cel::{Env, ExecutionError};
 
+use super::conversion::to_f64;
+
 /// Names that CEL itself gives a meaning.
 pub(super) const TYPE_NAMES: &[&str] = &[
     "int",
@@ -59,11 +61,6 @@ fn device_count(gpus: i64, ratio: f64) -> Option<i64> {
     let count = ((product * BILLION).round() / BILLION).ceil();
     #[expect(clippy::cast_possible_truncation, reason = "checked to be within 2^53")]
     (0.0..9e15).contains(&count).then_some(count as i64)
-}
-
-#[expect(clippy::cast_precision_loss, reason = "GPU counts are far below 2^53")]
-pub(super) fn to_f64(value: i64) -> f64 {
-    value as f64
 }
 
 /// Returns whether a function is one into which the library turns operators and macros.

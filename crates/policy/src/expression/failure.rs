@@ -143,9 +143,9 @@ impl From<ExecutionError> for Failure {
                 let message = format!("{wanted} is needed, not `{got}`");
                 Self { is_of_types: !got.starts_with("null"), ..of(message, hint) }
             }
-            ExecutionError::UndeclaredReference(name) if functions::with_namespace(name).is_some() => {
-                let whole = functions::with_namespace(name).unwrap_or_default();
-                Self { hint: Some(format!("write `{whole}(…)`")), ..Self::from(error.to_string()) }
+            ExecutionError::UndeclaredReference(name) => {
+                let hint = functions::with_namespace(name).map(|whole| format!("write `{whole}(…)`"));
+                Self { hint, ..Self::from(error.to_string()) }
             }
             ExecutionError::IndexOutOfBounds(_) => {
                 of(error.to_string(), "guard it with `size(…)`, or write `list[?index].orValue(…)`")
@@ -178,10 +178,10 @@ fn type_name(value: &cel::Value) -> String {
 /// An operator or a function that does not take values of these types.
 fn overload(function: &str, types: &[String]) -> Failure {
     let operator = match function {
-        "add" => "+",
-        "sub" => "-",
-        "mul" => "*",
-        "div" => "/",
+        "add" | "@plus" => "+",
+        "sub" | "@minus" => "-",
+        "mul" | "@times" => "*",
+        "div" | "@over" => "/",
         "rem" => "%",
         other => other.trim_matches('_'),
     };

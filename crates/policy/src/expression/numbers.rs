@@ -3,35 +3,40 @@
 //! CEL's arithmetic takes numbers of one type only, and a parameter of the type `number` is CEL's `double`, also if
 //! it is whole. So the operators become calls that convert an `int` next to a `double`.
 
-use cel::common::ast::{Expr, IdedExpr};
+use cel::common::ast::{Expr, IdedExpr, LiteralValue};
 use cel::common::types::{CelDouble, CelInt, CelString, DYN_TYPE};
 use cel::common::value::{CowVal, Val};
 use cel::{DeclarationError, Env, ExecutionError};
 
 use fabric_yaml::quantity::Quantity;
 
-use super::environment::to_f64;
+use super::conversion::to_f64;
 use super::tree::parts_mut;
 
 /// The operators, and the functions that replace them. No expression can name these.
 const OPERATORS: [(&str, &str); 4] = [("_*_", "@times"), ("_/_", "@over"), ("_+_", PLUS), ("_-_", "@minus")];
 pub(super) const PLUS: &str = "@plus";
 
+/// Applies an operator to operands of one type; `None` if the first one has no such operator.
+type Apply = for<'v> fn(&(dyn Val + 'v), &(dyn Val + 'v)) -> Option<Owned<'v>>;
+type Owned<'v> = Result<Box<dyn Val + 'v>, ExecutionError>;
+
 /// Adds the functions.
 pub(super) fn extension(env: &mut Env) -> Result<(), DeclarationError> {
-    let [(_, times), (_, over), (_, plus), (_, minus)] = OPERATORS;
-    env.add_overload(times, times, vec![DYN_TYPE, DYN_TYPE], |args| {
-        operate("*", &args, |one, other| Some(one.as_multiplier()?.mul(other).map(CowVal::into_owned)))
-    })?;
-    env.add_overload(over, over, vec![DYN_TYPE, DYN_TYPE], |args| {
-        operate("/", &args, |one, other| Some(one.as_divider()?.div(other).map(CowVal::into_owned)))
-    })?;
-    env.add_overload(plus, plus, vec![DYN_TYPE, DYN_TYPE], |args| {
-        operate("+", &args, |one, other| Some(one.as_adder()?.add(other).map(CowVal::into_owned)))
-    })?;
-    env.add_overload(minus, minus, vec![DYN_TYPE, DYN_TYPE], |args| {
-        operate("-", &args, |one, other| Some(one.as_subtractor()?.sub(other).map(CowVal::into_owned)))
-    })?;
+    // The library takes functions only, which capture nothing.
+    macro_rules! add {
+        ($function:expr, $operand:ident, $apply:ident) => {
+            env.add_overload($function, $function, vec![DYN_TYPE, DYN_TYPE], |args| {
+                operate($function, &args, |one, other| {
+                    Some(one.$operand()?.$apply(other).map(CowVal::into_owned))
+                })
+            })?
+        };
+    }
+    add!("@times", as_multiplier, mul);
+    add!("@over", as_divider, div);
+    add!(PLUS, as_adder, add);
+    add!("@minus", as_subtractor, sub);
     env.add_overload("quantity", "quantity", vec![DYN_TYPE], quantity)
 }
 
@@ -39,8 +44,7 @@ pub(super) fn extension(env: &mut Env) -> Result<(), DeclarationError> {
 pub(super) fn replace_operators(expression: &mut IdedExpr) -> bool {
     let mut replaced = false;
     if let Expr::Call(call) = &mut expression.expr
-        // The library's macros add to their results.
-        && !call.args.first().is_some_and(|first| matches!(&first.expr, Expr::Ident(name) if name.starts_with('@')))
+        && !call.args.iter().any(is_no_number)
         && let Some((_, function)) = OPERATORS.iter().find(|(operator, _)| call.func_name == *operator)
     {
         call.func_name = (*function).to_owned();
@@ -51,13 +55,20 @@ pub(super) fn replace_operators(expression: &mut IdedExpr) -> bool {
         .fold(replaced, |replaced, part| replace_operators(part) | replaced)
 }
 
-type Owned<'v> = Result<Box<dyn Val + 'v>, ExecutionError>;
+/// Returns whether an operand is a text or a list, or the result of one of the library's macros, to which it adds.
+fn is_no_number(operand: &IdedExpr) -> bool {
+    match &operand.expr {
+        Expr::Literal(LiteralValue::String(_)) | Expr::List(_) => true,
+        Expr::Ident(name) => name.starts_with('@'),
+        _ => false,
+    }
+}
 
 /// Applies an operator to two operands, of which an `int` is converted if the other is a `double`.
 fn operate<'b, 'v>(
-    operator: &str,
+    function: &str,
     args: &[CowVal<'b, 'v>],
-    apply: impl Fn(&(dyn Val + 'v), &(dyn Val + 'v)) -> Option<Owned<'v>>,
+    apply: Apply,
 ) -> Result<CowVal<'b, 'v>, ExecutionError> {
     let [one, other] = args else { return Err(ExecutionError::MissingArgumentOrTarget) };
     let double = |value: &CowVal<'b, 'v>, other: &CowVal<'b, 'v>| {
@@ -68,7 +79,7 @@ fn operate<'b, 'v>(
     let (one, other) = (of_one.as_ref().unwrap_or(one), of_other.as_ref().unwrap_or(other));
     let types = || [one, other].map(|value| value.get_type().name().to_owned()).to_vec();
     let result =
-        apply(&**one, &**other).ok_or_else(|| ExecutionError::no_such_overload(operator, types()))?;
+        apply(&**one, &**other).ok_or_else(|| ExecutionError::no_such_overload(function, types()))?;
     result.map(CowVal::Owned)
 }
 

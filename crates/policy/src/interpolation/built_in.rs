@@ -8,6 +8,9 @@ use super::phase::{Names, Phase};
 /// The label that identifies the launcher among the pods of a Kubeflow job.
 pub const JOB_ROLE: &str = "training.kubeflow.org/job-role";
 
+/// The name of a variable's value in a check of it.
+pub const VALUE: &str = "value";
+
 /// A name that the engine defines.
 #[derive(Debug)]
 pub struct BuiltIn {

@@ -417,11 +417,8 @@ fn check_amounts(tree: &Tree, evaluated: &Tree) -> Result<(), EvaluationError> {
 
 /// An error about an amount, at the expression of its name or else of its value.
 fn amount_failed(entry: &Entry, message: String) -> EvaluationError {
-    let is_fraction = message.ends_with("is not a whole number");
     let mut error = wrong_value(|visit| entry.texts(visit), message);
-    if is_fraction {
-        error.fault.hint = Some("`devices(gpus, ratio)` rounds up".to_owned());
-    }
+    error.fault.hint = Some("correct the value; `devices(gpus, ratio)` rounds up".to_owned());
     error
 }
 

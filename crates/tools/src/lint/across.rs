@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use serde_json::{Value, json};
 
+use fabric_engine::Outcome;
 use fabric_engine::policy_set::PolicySet;
-use fabric_engine::{Outcome, Reason};
 use fabric_workloads::advice::{mesh_of_namespace, objects, runtime};
 use fabric_workloads::manifest::{Document, RawDocument, Template, Wanted};
 use fabric_yaml::pointer::{at_pointer, field_path};
@@ -219,7 +219,7 @@ impl<P: Clone> Across<P> {
 
 /// Returns whether a policy has a decision about a template.
 fn asks(template: &Template) -> bool {
-    !matches!(template.mutation.outcome, Outcome::Unchanged { reason: Reason::NoPolicyMatches, .. })
+    !matches!(&template.mutation.outcome, Outcome::Unchanged { reason, .. } if reason.is_unmatched())
 }
 
 /// The findings about the pods of a runtime, with the resources that a `TrainJob` gives them. Its controller merges them

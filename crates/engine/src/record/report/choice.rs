@@ -3,7 +3,8 @@
 
 use std::fmt;
 
-use super::{Reason, WarningKind, quoted};
+use super::reason::quoted;
+use super::{Reason, WarningKind};
 use crate::record::stamp::{CLAIMS, NODES, PROVIDER, STAMP};
 
 /// The nodes in which the engine looks for the provider of a pod.

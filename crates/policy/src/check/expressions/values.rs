@@ -4,9 +4,9 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value};
 
-use crate::definition::{Definition, VALUE};
+use crate::definition::Definition;
 use crate::expression::Step;
-use crate::interpolation::{BUILT_IN, Interpolation};
+use crate::interpolation::{BUILT_IN, Interpolation, VALUE};
 use crate::parameter::{Parameter, ParameterType, Table, Variable, VariableValue};
 use crate::schema::{Format, ListMerge, Object, Shape};
 
