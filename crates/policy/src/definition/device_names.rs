@@ -206,7 +206,9 @@ impl ClaimList {
             let number = devices.evaluate(bindings)?;
             let number = count(&number).map_err(|message| devices.failed(message))?;
             for name in names_of(text, bindings)? {
-                found.push(claim_name(&name, number).map_err(|message| text.failed(message))?);
+                let claim = claim_name(&name, number);
+                let hint = "correct the name where the expression takes it from, such as a parameter";
+                found.push(claim.map_err(|message| text.of_wrong_type(message, hint))?);
             }
         }
         found.sort_by_key(|name| name.devices != 0);
@@ -268,7 +270,7 @@ fn claim_name(text: &str, devices: i64) -> Result<ClaimName, String> {
     let name = class.unwrap_or(text);
     if name.is_empty() || name.contains('=') {
         return Err(format!(
-            "`{text}` is not the name of a claim: its number is the value, as in `single-gpu: 1`"
+            "`{text}` is not the name of a claim; its number is a value of its own, as in `single-gpu: 1`"
         ));
     }
     Ok(ClaimName { pattern: Pattern::new(name), is_class: class.is_some(), devices })
