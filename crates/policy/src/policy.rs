@@ -17,6 +17,7 @@ pub(crate) use parameter_values::ParameterValues;
 pub use resolved::{Condition, EvaluatedPolicy, ResolvedPolicy};
 pub use second_run::{SecondRun, choice_reads_writes};
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -32,7 +33,6 @@ use crate::parameter::Override;
 use crate::source::{Diagnostic, NO_VALUE, SourceErrors};
 use crate::work::{Ended, Work};
 use fabric_yaml::json::bytes_of;
-use parameter_values::computed_of_node;
 
 /// A policy with the values of its parameters.
 #[derive(Debug)]
@@ -42,11 +42,9 @@ pub struct Policy {
     /// `<policy>@<digest>`.
     stamp: String,
     nodes: KnownNodes,
-    /// For pods that select none of the labels, and for values in no table.
-    general: Arc<ResolvedPolicy>,
-    /// For one value of one label.
-    by_node: HashMap<Selection, Arc<ResolvedPolicy>>,
-    /// Those of `by_node`, by what they depend on.
+    /// For pods that select none of the labels.
+    general: Arc<EvaluatedPolicy>,
+    /// For these, and for each node of a table.
     known: HashMap<ValuesKey, Arc<EvaluatedPolicy>>,
     others: Arc<EvaluatedPolicies>,
 }
@@ -93,35 +91,22 @@ impl Policy {
             errors.iter().map(located).collect::<Vec<_>>()
         };
         let mut errors = Vec::new();
-        // Nodes share a evaluated policy if the values of parameters and variables are the same for them.
-        let mut shared: HashMap<(Vec<Value>, Value), Arc<EvaluatedPolicy>> = HashMap::new();
         let mut known: HashMap<ValuesKey, Arc<EvaluatedPolicy>> = HashMap::new();
-        let mut resolve = |selection: &Selection| {
-            let values = ParameterValues::resolve(&definition, &overrides, selection);
-            loading.goes_on(values.values.iter().map(bytes_of).sum::<usize>() * STEPS_TO_COPY);
-            let key = ValuesKey::new(&nodes, values.values.clone(), selection);
-            let computed = match &key.read {
-                Value::Null => None,
-                _ => computed_of_node(&definition, &values.values, selection, loading)?,
-            };
-            let of_values = (key.values.clone(), computed.map_or_else(|| key.read.clone(), Value::Array));
-            let evaluated = match shared.get(&of_values) {
-                Some(evaluated) => Arc::clone(evaluated),
-                None => Arc::new(EvaluatedPolicy::new(&definition, &key.values, selection, loading)?),
-            };
-            shared.insert(of_values, Arc::clone(&evaluated));
-            known.insert(key, Arc::clone(&evaluated));
-            Ok(Arc::new(ResolvedPolicy::new(evaluated, values)))
-        };
-        let general = Selection::default();
-        let general = resolve(&general).map_err(|found| errors.extend(failed(&general, found))).ok();
-        let mut by_node = HashMap::new();
-        for selection in nodes.selections() {
+        let mut general = None;
+        for selection in [Selection::default()].into_iter().chain(nodes.selections()) {
             if loading.ended().is_some() {
                 break;
             }
-            match resolve(&selection) {
-                Ok(resolved) => drop(by_node.insert(selection, resolved)),
+            let values = ParameterValues::resolve(&definition, &overrides, &selection).values;
+            loading.goes_on(values.iter().map(bytes_of).sum::<usize>() * STEPS_TO_COPY);
+            let Entry::Vacant(entry) = known.entry(ValuesKey::new(&nodes, values, &selection)) else {
+                continue;
+            };
+            match EvaluatedPolicy::new(&definition, &entry.key().values, &selection, loading) {
+                Ok(evaluated) => {
+                    let evaluated = entry.insert(Arc::new(evaluated));
+                    general.get_or_insert_with(|| Arc::clone(evaluated));
+                }
                 Err(found) => errors.extend(failed(&selection, found)),
             }
         }
@@ -135,16 +120,7 @@ impl Policy {
             return Err(SourceErrors::first_at_each_place(errors));
         };
         let stamp = stamp(&definition, &overrides);
-        Ok(Self {
-            definition,
-            overrides,
-            stamp,
-            nodes,
-            general,
-            by_node,
-            known,
-            others: evaluated_policies(),
-        })
+        Ok(Self { definition, overrides, stamp, nodes, general, known, others: evaluated_policies() })
     }
 
     /// Shares the cache with the policies that are in use together.
@@ -221,19 +197,12 @@ impl Policy {
         context: &PodContext,
         whole: bool,
     ) -> Result<Arc<ResolvedPolicy>, EvaluationError> {
-        let key = self.nodes.key(selection);
-        if !whole && key.labels.is_empty() && key.kinds.is_empty() {
-            return Ok(Arc::clone(&self.general));
-        }
-        if !whole && let Some(resolved) = self.by_node.get(&*key) {
-            return Ok(Arc::clone(resolved));
-        }
-        let each = Selection::combinations(&key.labels).unwrap_or(1).max(key.kinds.len());
+        let each = Selection::combinations(&selection.labels).unwrap_or(1).max(selection.kinds.len());
         if !context.goes_on(each * self.definition.by_node().count() * STEPS_TO_FIND) {
             return Err(EvaluationError::about(|_| {}, "there is no work left"));
         }
-        let values = ParameterValues::resolve(&self.definition, &self.overrides, &key);
-        let evaluated = self.evaluated(values.values.clone(), &key, context, whole)?;
+        let values = ParameterValues::resolve(&self.definition, &self.overrides, selection);
+        let evaluated = self.evaluated(values.values.clone(), selection, context, whole)?;
         Ok(Arc::new(ResolvedPolicy::new(evaluated, values)))
     }
 
@@ -245,7 +214,7 @@ impl Policy {
         context: &PodContext,
         whole: bool,
     ) -> Result<Arc<ResolvedPolicy>, EvaluationError> {
-        let evaluated = self.evaluated(values.to_vec(), &self.nodes.key(selection), context, whole)?;
+        let evaluated = self.evaluated(values.to_vec(), selection, context, whole)?;
         Ok(Arc::new(ResolvedPolicy::new(evaluated, ParameterValues::default())))
     }
 
@@ -278,8 +247,7 @@ impl Policy {
 
 impl ValuesKey {
     fn new(nodes: &KnownNodes, values: Vec<Value>, selection: &Selection) -> Self {
-        let read = if nodes.expressions_read(selection) { nodes.read_of(selection) } else { Value::Null };
-        Self { values, read }
+        Self { values, read: nodes.read_of(selection) }
     }
 
     /// The bytes that it takes in memory. The evaluated policy has the same values and labels once more.

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::definition::Definition;
 use crate::expression::Bindings;
-use crate::interpolation::{EvaluationError, Phase, names_in};
+use crate::interpolation::{EvaluationError, Phase};
 use crate::matcher::Selection;
 use crate::parameter::{
     NoteKind, Origin, Override, Parameter, ParameterType, Resolution, Variable, of_one, resolve,
@@ -127,27 +127,4 @@ pub(crate) fn has_row(definition: &Definition, values: &[Value], variable: &Vari
         let mut known = definition.by_node().zip(values);
         known.any(|(one, value)| std::ptr::eq(one, column) && !value.is_null())
     })
-}
-
-/// The values of the fixed variables that anything else reads, for a node. `None` if `node` itself is read elsewhere.
-pub(crate) fn computed_of_node(
-    definition: &Definition,
-    values: &[Value],
-    selection: &Selection,
-    work: &Work,
-) -> Result<Option<Vec<Value>>, Vec<EvaluationError>> {
-    let mut read = BTreeSet::new();
-    definition.texts(&mut |text| {
-        if text.phase(&definition.names) != Phase::Fixed {
-            read.extend(names_in(text));
-        }
-    });
-    definition.texts_outside_of_variables(&mut |text| read.extend(names_in(text)));
-    if read.contains("node") {
-        return Ok(None);
-    }
-    let bindings = bound(definition, values, selection, work)?;
-    let fixed = definition.variables.iter().filter(|variable| variable.phase == Phase::Fixed);
-    let read = fixed.filter(|variable| read.contains(&variable.name));
-    Ok(Some(read.filter_map(|variable| bindings.get(&variable.name)).collect()))
 }
