@@ -1,33 +1,33 @@
 //! The fields of a Pod: their types, the keys of their lists, the defaults that the API server fills in, and which of
 //! them an overlay can set.
 //!
-//! The tables are data. They list every field that the Kubernetes API declares for a Pod. A field that no Pod has is
-//! therefore an error when a policy is loaded, and merging finds an entry to which the API server has added defaults.
+//! The tables list every field that the Kubernetes API declares for a Pod. A field that no Pod has is therefore an error
+//! when a policy is loaded, and merging finds an entry to which the API server has added defaults. `tables` makes them of
+//! the declarations and of what this program says about types (`types`), values (`values`), and what an overlay cannot
+//! set (`refused`, `excluded`).
 
 #[cfg(test)]
 mod acceptance;
-mod container;
 mod covers;
 #[cfg(test)]
 mod declarations;
 mod defaults;
-mod env;
+mod excluded;
 mod exclusion;
 mod format;
-mod handlers;
-mod network;
-mod pod;
-mod projections;
+mod refused;
 mod rules;
-mod scheduling;
-mod security;
-mod shapes;
+mod tables;
+mod types;
 mod validity;
-mod volumes;
+mod values;
 
 use serde_json::{Map, Value};
 
 use fabric_yaml::pointer::unescape;
+
+use excluded::HOST_NETWORK;
+use tables::TABLES;
 
 pub use covers::covers;
 pub use defaults::{complete, same};
@@ -37,34 +37,34 @@ pub(crate) use validity::{Invalid, validate};
 
 /// The type `Pod`.
 pub fn pod() -> &'static Object {
-    &pod::POD
+    TABLES.pod
 }
 
 /// The type of an entry of `spec.containers` and `spec.initContainers`.
 pub fn container() -> &'static Object {
-    &container::CONTAINER
+    TABLES.container
 }
 
 /// The type of `resources` of a container.
 pub(crate) fn resources() -> &'static Object {
-    &container::RESOURCE_REQUIREMENTS
+    TABLES.resources
 }
 
 /// The type of an entry of `env` of a container.
 pub(crate) fn variable() -> &'static Object {
-    &env::ENV_VAR
+    TABLES.variable
 }
 
 /// The value of a pod next to which the API server refuses `hostNetwork: true`.
 pub fn excludes_host_network(pod: &Value) -> Option<String> {
-    let field = pod::POD_SPEC.field("hostNetwork")?;
-    let excluded = field.overlay.excluded_by(&Value::Bool(true), pod["spec"].as_object()?, pod);
+    let spec = pod["spec"].as_object()?;
+    let excluded = HOST_NETWORK.iter().find(|one| one.applies(&Value::Bool(true), spec, pod));
     excluded.map(Exclusion::describe)
 }
 
 /// The type of an entry of `spec.volumes`.
 pub fn volume() -> &'static Object {
-    &volumes::VOLUME
+    TABLES.volume
 }
 
 /// The shape of the value at a JSON Pointer from the pod; `None` where the tables have none.
@@ -212,25 +212,6 @@ impl PartialEq for Object {
 }
 
 impl Object {
-    pub(crate) const fn new(name: &'static str, fields: &'static [Field]) -> Self {
-        Self { name, fields, exactly_one_of: &[], at_most_one_of: &[], rule: None }
-    }
-
-    pub(crate) const fn exactly_one_of(mut self, names: &'static [&'static str]) -> Self {
-        self.exactly_one_of = names;
-        self
-    }
-
-    pub(crate) const fn at_most_one_of(mut self, names: &'static [&'static str]) -> Self {
-        self.at_most_one_of = names;
-        self
-    }
-
-    pub(crate) const fn rule(mut self, rule: Rule) -> Self {
-        self.rule = Some(rule);
-        self
-    }
-
     /// The field of this name.
     pub fn field(&self, name: &str) -> Option<&'static Field> {
         self.fields.iter().find(|field| field.name == name)
@@ -238,18 +219,6 @@ impl Object {
 }
 
 impl Field {
-    /// A settable field that is optional and has no default.
-    pub(crate) const fn new(name: &'static str, shape: Shape) -> Self {
-        Self {
-            name,
-            shape,
-            required: false,
-            at_most: None,
-            default: Default::Absent,
-            overlay: Overlay::Settable,
-        }
-    }
-
     /// The default that does not depend on other fields.
     pub fn static_default(&self) -> Option<Value> {
         match self.default {
@@ -259,36 +228,5 @@ impl Field {
             Default::Boolean(value) => Some(Value::from(value)),
             Default::EmptyObject => Some(Value::Object(Map::new())),
         }
-    }
-
-    pub(crate) const fn required(mut self) -> Self {
-        self.required = true;
-        self
-    }
-
-    /// An empty value is the same as none.
-    pub(crate) const fn omitted_when_empty(mut self) -> Self {
-        self.default = Default::Empty;
-        self
-    }
-
-    pub(crate) const fn at_most(mut self, entries: usize) -> Self {
-        self.at_most = Some(entries);
-        self
-    }
-
-    pub(crate) const fn default(mut self, default: Default) -> Self {
-        self.default = default;
-        self
-    }
-
-    pub(crate) const fn unless(mut self, exclusions: &'static [Exclusion]) -> Self {
-        self.overlay = Overlay::Unless(exclusions);
-        self
-    }
-
-    pub(crate) const fn refused(mut self, reason: &'static str) -> Self {
-        self.overlay = Overlay::Refused(reason);
-        self
     }
 }

@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::{Default, Field, ListMerge, Object, Overlay, Shape, complete, pod, same};
+use super::refused::UNDESCRIBED;
+use super::tables::{DECLARED, has};
+use super::{Default, Field, Object, Overlay, Shape, complete, pod, same};
 
 #[path = "../../../../tests/injection/properties/generator/api_types.rs"]
 mod api_types;
@@ -16,68 +18,73 @@ fn answers() -> Value {
     serde_json::from_str(ANSWERS).unwrap()
 }
 
-/// Compares a shape and the shapes in it, and reports each difference with its path.
-fn compare(path: &str, shape: &Shape, schema: &Value, differences: &mut BTreeSet<String>) {
-    match shape {
-        Shape::Opaque => {}
-        Shape::Object(object) | Shape::Atomic(object) => {
-            compare_fields(path, object, schema, differences);
+/// Writes the declaration of a type, and those of the types of its fields that the tables describe.
+fn declare(schema: &Value, answers: &Value, types: &mut BTreeMap<String, String>) {
+    let name = schema["title"].as_str().unwrap();
+    let Some(fields) = schema["properties"].as_object().filter(|_| !types.contains_key(name)) else { return };
+    types.insert(name.to_owned(), String::new());
+    let sorted: BTreeMap<&String, &Value> = fields.iter().collect();
+    let fields = sorted.into_iter().map(|(field, schema_of_field)| {
+        let answer = answers["types"].get(name).map(|fields| &fields[field]);
+        let newer = answer.is_some_and(Value::is_null);
+        let described = !newer && !UNDESCRIBED.iter().any(|row| has(row.0, name) && has(row.1, field));
+        let dropped = answer.is_some_and(|answer| answer["dropsEmpty"] == true);
+        let required = schema["required"].as_array().unwrap().iter().any(|one| one == field) && !dropped;
+        let mut item = schema_of_field;
+        while item["items"].is_object() {
+            item = &item["items"];
         }
-        Shape::Map { values, .. } => {
-            compare(&format!("{path}.*"), values, &schema["additionalProperties"], differences);
+        if described && item["properties"].is_object() {
+            declare(item, answers, types);
         }
-        Shape::List { items, .. } => {
-            compare(&format!("{path}[]"), items, &schema["items"], differences);
-        }
-        _ => {}
-    }
-    let declared = match (schema["type"].as_str(), schema["properties"].is_object()) {
-        (Some("object"), true) => "fields",
-        (Some("object"), false) => "map",
-        (Some(other), _) => other,
-        (None, _) => "any",
-    };
-    let described = match shape {
-        Shape::Opaque => return,
-        Shape::Object(_) | Shape::Atomic(_) => "fields",
-        Shape::Map { .. } => "map",
-        Shape::List { .. } => "array",
-        Shape::Text(_) => "string",
-        Shape::Integer(..) => "integer",
-        Shape::Boolean => "boolean",
-        Shape::Quantity => "any",
-        Shape::PortNumberOrName => "any",
-    };
-    if declared != described {
-        differences.insert(format!("{path}: {described}, declared as {declared}"));
+        let kind = if newer { "any".to_owned() } else { kind_of(schema_of_field, described, answer) };
+        format!("{field}{} {kind}{}", if required { "!" } else { "" }, if dropped { "?" } else { "" })
+    });
+    let fields: Vec<String> = fields.collect();
+    types.insert(name.to_owned(), fields.join(", "));
+}
+
+fn kind_of(schema: &Value, described: bool, answer: Option<&Value>) -> String {
+    let keys = answer.into_iter().flat_map(|answer| answer["keys"].as_array().into_iter().flatten());
+    let keys: Vec<&str> = keys.filter_map(Value::as_str).collect();
+    let by = if keys.is_empty() { String::new() } else { format!(" by {}", keys.join(" ")) };
+    match schema["type"].as_str() {
+        Some("array") => format!("[{}{by}]", kind_of(&schema["items"], described, None)),
+        _ if !described => "any".to_owned(),
+        Some("object") if schema["properties"].is_object() => schema["title"].as_str().unwrap().to_owned(),
+        Some("object") => format!("{{{}}}", kind_of(&schema["additionalProperties"], described, None)),
+        Some("string") => "text".to_owned(),
+        Some(other) => other.to_owned(),
+        None if schema["format"] == "quantity" => "quantity".to_owned(),
+        None => "port".to_owned(),
     }
 }
 
-fn compare_fields(path: &str, object: &Object, schema: &Value, differences: &mut BTreeSet<String>) {
-    let declared: BTreeMap<&str, &Value> = schema["properties"]
-        .as_object()
-        .map(|fields| fields.iter().map(|(name, field)| (name.as_str(), field)).collect())
-        .unwrap_or_default();
-    for name in declared.keys().filter(|name| object.field(name).is_none()) {
-        differences.insert(format!("{path}.{name}: not in the tables"));
-    }
-    for field in object.fields {
-        match declared.get(field.name) {
-            Some(schema) => {
-                compare(&format!("{path}.{}", field.name), &field.shape, schema, differences);
-            }
-            None => {
-                differences.insert(format!("{path}.{}: not declared", field.name));
-            }
+/// A paragraph with lines of at most 110 characters.
+fn paragraph(text: &str) -> String {
+    let mut lines = vec![String::new()];
+    for field in text.split_inclusive(", ") {
+        if lines[lines.len() - 1].len() + field.trim_end().len() > 110 {
+            lines.push("    ".to_owned());
         }
+        lines.last_mut().unwrap().push_str(field);
     }
+    let lines: Vec<&str> = lines.iter().map(|line| line.trim_end()).collect();
+    lines.join("\n") + "\n"
 }
 
+/// `UPDATE_GOLDEN=1` writes them again.
 #[test]
-fn the_fields_are_those_of_the_crate() {
-    let mut differences = BTreeSet::new();
-    compare("Pod", &Shape::Object(pod()), &api_types::pod_schema(), &mut differences);
-    assert_eq!(differences, BTreeSet::new());
+fn the_declarations_are_those_of_the_api() {
+    let mut types = BTreeMap::new();
+    declare(&api_types::pod_schema(), &answers(), &mut types);
+    let paragraphs: Vec<String> =
+        types.iter().map(|(name, fields)| paragraph(&format!("{name}: {fields}"))).collect();
+    let text = paragraphs.join("\n");
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(concat!(env!("CARGO_MANIFEST_DIR"), "/src/schema/declared.txt"), &text).unwrap();
+    }
+    assert_eq!(DECLARED, text, "`UPDATE_GOLDEN=1 cargo test -p fabric-policy schema` writes declared.txt");
 }
 
 /// Calls for each field that an overlay can set, with its type, and for the fields below it.
@@ -111,43 +118,6 @@ fn the_answers_are_those_of_the_api_server_of_the_tests() {
         version,
         "run the program of tests/control-plane/declarations again"
     );
-}
-
-/// Lists that the API declares as one value. Their order has no meaning and their entries do not contradict each other,
-/// so the overlay's entries are added.
-const SETS: &[&str] = &[
-    "Capabilities.add",
-    "Capabilities.drop",
-    "Container.envFrom",
-    "NodeAffinity.preferredDuringSchedulingIgnoredDuringExecution",
-    "PodAffinity.preferredDuringSchedulingIgnoredDuringExecution",
-    "PodAffinity.requiredDuringSchedulingIgnoredDuringExecution",
-    "PodAntiAffinity.preferredDuringSchedulingIgnoredDuringExecution",
-    "PodAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution",
-    "PodSecurityContext.supplementalGroups",
-    "PodSpec.tolerations",
-];
-
-#[test]
-fn the_keys_of_lists_are_those_that_the_api_declares() {
-    let answers = answers();
-    let mut sets = BTreeSet::new();
-    each_settable(pod(), &mut BTreeSet::new(), &mut |object, field| {
-        let Shape::List { merge, .. } = field.shape else { return };
-        let name = format!("{}.{}", object.name, field.name);
-        let declared = &answers["types"][object.name][field.name];
-        let keys: Vec<&str> =
-            declared["keys"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-        match merge {
-            ListMerge::Keyed(described) => assert_eq!(described, keys, "{name}"),
-            ListMerge::Atomic => assert!(keys.is_empty(), "{name} has the keys {keys:?}"),
-            ListMerge::Set => {
-                assert!(keys.is_empty(), "{name} has the keys {keys:?}");
-                sets.insert(name);
-            }
-        }
-    });
-    assert_eq!(sets, SETS.iter().map(|name| (*name).to_owned()).collect());
 }
 
 /// A field of a Go type that is not a pointer has one value for "absent" and "empty".

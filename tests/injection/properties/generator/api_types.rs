@@ -97,7 +97,7 @@ impl<'de> Deserializer<'de> for Recorder<'_> {
 
     fn deserialize_struct<V: Visitor<'de>>(
         self,
-        _name: &'static str,
+        name: &'static str,
         fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Error> {
@@ -112,7 +112,7 @@ impl<'de> Deserializer<'de> for Recorder<'_> {
             (*name, Recorder { schema, text })
         });
         let value = visitor.visit_map(MapDeserializer::new(entries))?;
-        *self.schema = json!({"type": "object", "properties": properties});
+        *self.schema = json!({"type": "object", "title": name, "properties": properties});
         Ok(value)
     }
 
