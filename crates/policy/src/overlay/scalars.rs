@@ -36,7 +36,8 @@ pub(super) fn accept(value: &Value, shape: &Shape) -> Result<Option<Value>, Stri
         Shape::Opaque => Some(value.clone()),
         _ => None,
     };
-    let wanted = || format!("the result is `{}`, but the field needs {}", text_of(value), describe(shape));
+    let wanted =
+        || format!("the result is `{}`, but the field needs {}", text_of(value), shape.description());
     accepted.map(Some).ok_or_else(wanted)
 }
 
@@ -53,21 +54,5 @@ pub(super) fn remedy(value: &Value, shape: &Shape) -> Option<&'static str> {
         (Shape::Integer(..), _) => Some("write a whole number, or an expression that yields one"),
         (Shape::Quantity, _) => Some("write a number, or a string such as `'64Gi'`"),
         _ => None,
-    }
-}
-
-/// The values that a field of this shape takes, for a message.
-pub(super) fn describe(shape: &Shape) -> String {
-    match shape {
-        Shape::Object(_) | Shape::Atomic(_) | Shape::Map { .. } => "a map".to_owned(),
-        Shape::List { .. } => "a list".to_owned(),
-        Shape::Text(_) => "a string".to_owned(),
-        Shape::Integer(i64::MIN, i64::MAX) => "a whole number".to_owned(),
-        Shape::Integer(least, i64::MAX) => format!("a whole number of at least {least}"),
-        Shape::Integer(least, most) => format!("a whole number from {least} to {most}"),
-        Shape::Boolean => "`true` or `false`".to_owned(),
-        Shape::Quantity => "a quantity such as `64Gi`".to_owned(),
-        Shape::PortNumberOrName => "a whole number or a string".to_owned(),
-        Shape::Opaque => "another value".to_owned(),
     }
 }

@@ -57,17 +57,16 @@ fn validate_value(value: &Value, shape: &Shape, new: bool) -> Result<(), Invalid
         (Shape::Text(format), Value::String(text)) => format.check(text).map_err(Invalid::new),
         (Shape::Integer(least, most), Value::Number(number)) => match number.as_i64() {
             Some(number) if (*least..=*most).contains(&number) => Ok(()),
-            _ => Err(Invalid::new(format!("`{number}` is not {}", whole_number(*least, *most)))),
+            _ => Err(Invalid::new(format!("`{number}` is not {}", shape.description()))),
         },
         (Shape::Boolean, Value::Bool(_)) | (Shape::Opaque, _) => Ok(()),
-        (Shape::Quantity, Value::String(_) | Value::Number(_)) => match Quantity::from_value(value) {
-            Some(_) => Ok(()),
-            None => Err(Invalid::new(format!("{value} is not a quantity, such as `500m` or `64Gi`"))),
-        },
+        (Shape::Quantity, Value::String(_) | Value::Number(_)) if Quantity::from_value(value).is_some() => {
+            Ok(())
+        }
         (Shape::PortNumberOrName, Value::String(name)) => Format::PortName.check(name).map_err(Invalid::new),
         (Shape::PortNumberOrName, Value::Number(_)) => validate_value(value, &Shape::Integer(1, 65535), new),
         (shape, value) => {
-            Err(Invalid::new(format!("{} is needed here, but this is {}", expected(shape), kind(value))))
+            Err(Invalid::new(format!("{} is needed here, but this is `{value}`", shape.description())))
         }
     }
 }
@@ -152,37 +151,21 @@ impl Field {
     }
 }
 
-fn whole_number(least: i64, most: i64) -> String {
-    match (least, most) {
-        (i64::MIN, i64::MAX) => "a whole number".to_owned(),
-        (least, i64::MAX) => format!("a whole number from {least}"),
-        (least, most) => format!("a whole number from {least} to {most}"),
-    }
-}
-
-/// A shape in words.
-fn expected(shape: &Shape) -> &'static str {
-    match shape {
-        Shape::Object(_) | Shape::Atomic(_) | Shape::Map { .. } => "an object",
-        Shape::List { .. } => "a list",
-        Shape::Text(_) => "a string",
-        Shape::Integer(..) => "a whole number",
-        Shape::Boolean => "`true` or `false`",
-        Shape::Quantity => "a quantity",
-        Shape::PortNumberOrName => "a port number or name",
-        Shape::Opaque => "a value",
-    }
-}
-
-/// The type of a value in words.
-fn kind(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "a boolean",
-        Value::Number(_) => "a number",
-        Value::String(_) => "a string",
-        Value::Array(_) => "a list",
-        Value::Object(_) => "an object",
+impl Shape {
+    /// The values that a field of this shape takes, for a message.
+    pub(crate) fn description(&self) -> String {
+        match self {
+            Self::Object(_) | Self::Atomic(_) | Self::Map { .. } => "a map".to_owned(),
+            Self::List { .. } => "a list".to_owned(),
+            Self::Text(_) => "a string".to_owned(),
+            Self::Integer(i64::MIN, i64::MAX) => "a whole number".to_owned(),
+            Self::Integer(least, i64::MAX) => format!("a whole number of at least {least}"),
+            Self::Integer(least, most) => format!("a whole number from {least} to {most}"),
+            Self::Boolean => "`true` or `false`".to_owned(),
+            Self::Quantity => "a quantity such as `64Gi`".to_owned(),
+            Self::PortNumberOrName => "a whole number or a string".to_owned(),
+            Self::Opaque => "another value".to_owned(),
+        }
     }
 }
 
@@ -205,7 +188,7 @@ mod tests {
             (json!({"envs": []}), ": Container has no field `envs`"),
             (
                 json!({"env": [{"name": "A", "value": 1}]}),
-                "env/0/value: a string is needed here, but this is a number",
+                "env/0/value: a string is needed here, but this is `1`",
             ),
             (json!({"env": [{"value": "a"}]}), "env/0: `name` is missing"),
             (
@@ -226,13 +209,13 @@ mod tests {
             ),
             (
                 json!({"resources": {"limits": {"memory": "4GB"}}}),
-                "resources/limits/memory: \"4GB\" is not a quantity, such as `500m` or `64Gi`",
+                "resources/limits/memory: a quantity such as `64Gi` is needed here, but this is `\"4GB\"`",
             ),
             (
                 json!({"resources": {"limits": {"nvidia.com/gpu": "500m"}}}),
                 "resources: \"500m\" of `nvidia.com/gpu` is not a whole number",
             ),
-            (json!({"stdin": "yes"}), "stdin: `true` or `false` is needed here, but this is a string"),
+            (json!({"stdin": "yes"}), "stdin: `true` or `false` is needed here, but this is `\"yes\"`"),
             (
                 json!({"startupProbe": {"tcpSocket": {"port": "80"}}}),
                 "startupProbe/tcpSocket/port: `80` is not the name of a port: at most 15 lower-case letters, digits and \

@@ -10,7 +10,7 @@ use crate::source::{
 };
 
 use super::super::edit::{refuse_edit, refuse_edits};
-use super::super::scalars::{accept, describe, is_structure};
+use super::super::scalars::{accept, is_structure};
 use super::super::{Content, Entry, Tree};
 
 /// Checks a value that is not merged further.
@@ -255,7 +255,7 @@ pub(super) fn expected(tree: &Tree, what: &str) -> Diagnostic {
 }
 
 pub(super) fn mismatch(tree: &Tree, shape: &Shape) -> Diagnostic {
-    let diagnostic = expected(tree, &describe(shape));
+    let diagnostic = expected(tree, &shape.description());
     if let (Shape::Integer(0, 0o777), Content::Value(Value::Number(mode))) = (shape, &tree.content)
         && let Some(meant) = i64::from_str_radix(&mode.to_string(), 8).ok().filter(|mode| *mode <= 0o777)
     {
