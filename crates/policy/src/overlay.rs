@@ -18,7 +18,7 @@ pub mod writes;
 pub use evaluate::{Evaluation, LeftOut};
 pub(crate) use read::{container, pod};
 pub use without::{Place, without};
-pub use writes::{Target, Write, keys_of_list, writes, writes_of_rule};
+pub use writes::{Target, Write, writes, writes_of_rule};
 
 use std::sync::Arc;
 

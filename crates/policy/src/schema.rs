@@ -124,8 +124,9 @@ pub enum Shape {
     },
     List {
         items: &'static Shape,
-        /// How two lists become one.
-        merge: ListMerge,
+        /// The fields with whose values an entry of an overlay and one of the pod are the same entry; without fields,
+        /// equal entries are. `None` for a list that is one value.
+        keys: Option<&'static [&'static str]>,
     },
     Text(Format),
     /// A whole number within inclusive bounds.
@@ -138,17 +139,6 @@ pub enum Shape {
     PortNumberOrName,
     /// A value that this program does not look into.
     Opaque,
-}
-
-/// How the entries of an overlay join those of the pod.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ListMerge {
-    /// An entry with the same values under these keys is the same entry. The API declares the keys.
-    Keyed(&'static [&'static str]),
-    /// Entries that are not there yet are added.
-    Set,
-    /// The list is one value.
-    Atomic,
 }
 
 /// The value that the API server fills in where a pod has none.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use fabric_policy::overlay::{Tree, keys_of_list};
+use fabric_policy::overlay::Tree;
 use fabric_policy::schema::{Default, Field, Object, Shape};
 
 use super::rule::Merge;
@@ -57,9 +57,7 @@ fn field(
             cursor.within(field.name, |cursor| object(merge, cursor, tree.into_entries(), within))
         }
         (_, Shape::Map { .. }) => text::entries(merge, cursor, field, tree),
-        _ => match keys_of_list(field) {
-            Some(keys) => fields::keyed(merge, cursor, field, keys, tree),
-            None => tree.into_value().map_or(Ok(()), |value| fields::value(merge, cursor, field, value)),
-        },
+        (_, Shape::List { keys: Some(keys), .. }) => fields::keyed(merge, cursor, field, keys, tree),
+        _ => tree.into_value().map_or(Ok(()), |value| fields::value(merge, cursor, field, value)),
     }
 }

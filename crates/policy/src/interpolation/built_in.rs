@@ -1,7 +1,7 @@
 //! The names that the engine defines for expressions. `crates/engine/src/evaluate/scope.rs` gives them their values, and
 //! `docs/policy.md` describes them.
 
-use crate::schema::{self, Format, ListMerge, Shape};
+use crate::schema::{self, Format, Shape};
 
 use super::phase::{Names, Phase};
 
@@ -26,7 +26,7 @@ const fn new(name: &'static str, phase: Phase, shape: fn() -> Shape) -> BuiltIn 
 
 const TEXT: Shape = Shape::Text(Format::Any);
 const NUMBER: Shape = Shape::Integer(0, i64::MAX);
-const TEXTS: Shape = Shape::List { items: &TEXT, merge: ListMerge::Atomic };
+const TEXTS: Shape = Shape::List { items: &TEXT, keys: None };
 const NUMBERS: Shape = Shape::Map { keys: Format::Any, values: &NUMBER };
 
 pub const BUILT_IN: &[BuiltIn] = &[

@@ -4,7 +4,7 @@ mod edits;
 mod values;
 
 use crate::interpolation::Interpolation;
-use crate::schema::{self, Field, ListMerge, Object, Shape, resource_amount, resource_pair};
+use crate::schema::{self, Field, Object, Shape, resource_amount, resource_pair};
 use crate::source::{Checked, Diagnostic, MISPLACED_EDIT, Problems, WRONG_TYPE};
 
 use super::scalars::is_structure;
@@ -56,8 +56,7 @@ pub(super) fn written_field(tree: &Tree, field: &'static Field, object: &'static
             }
             problems.result(())
         }
-        (_, _, Shape::List { items, merge: ListMerge::Keyed(keys) }) => elements(list(tree)?, items, keys),
-        (_, _, Shape::List { items, merge: ListMerge::Set }) => elements(list(tree)?, items, &[]),
+        (_, _, Shape::List { items, keys: Some(keys) }) => elements(list(tree)?, items, keys),
         (_, _, shape) => value(tree, shape),
     }
 }

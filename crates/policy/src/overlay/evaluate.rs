@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::expression::Bindings;
 use crate::interpolation::{EvaluationError, Interpolation, Names, Phase, text_of};
-use crate::schema::{self, Field, Format, ListMerge, Object, Shape, validate};
+use crate::schema::{self, Field, Format, Object, Shape, validate};
 use fabric_yaml::Span;
 
 use super::scalars::{accept, is_structure, remedy};
@@ -178,8 +178,7 @@ impl<'a, 'p, 'v> Evaluation<'a, 'p, 'v> {
                 }
                 Ok(Some(Tree::map(tree.span, entries)))
             }
-            Shape::List { items, merge: ListMerge::Keyed(keys) } => self.list(tree, items, keys),
-            Shape::List { items, merge: ListMerge::Set } => self.list(tree, items, &[]),
+            Shape::List { items, keys: Some(keys) } => self.list(tree, items, keys),
             shape => {
                 let value = self.value(tree, shape)?;
                 if value.is_none() {

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use crate::schema::{Field, Object, Shape};
 
-use super::writes::keys_of_list;
 use super::{Content, Entry, Tree};
 
 /// A value that a tree sets: the fields that lead to it, and its name, if it is an entry of a map or list.
@@ -47,8 +46,7 @@ impl Without<'_> {
                 let keeps = |entry: &&Entry| self.keeps(entry.name());
                 Some(Tree::map(tree.span, entries.iter().filter(keeps).cloned().collect()))
             }
-            (Shape::List { .. }, Content::List(items)) => {
-                let Some(keys) = keys_of_list(field) else { return self.keeps(None).then(|| tree.clone()) };
+            (Shape::List { keys: Some(keys), .. }, Content::List(items)) => {
                 let keeps = |item: &&Tree| match keys {
                     [key] => self.keeps(item.literal(key)),
                     _ => true,

@@ -1,7 +1,7 @@
 //! The one walk over the fields that a tree writes. All code that needs them uses it.
 
 use crate::interpolation::EvaluationError;
-use crate::schema::{self, Field, ListMerge, Object, Shape};
+use crate::schema::{self, Field, Object, Shape};
 use fabric_yaml::Span;
 
 use super::scalars::is_structure;
@@ -69,19 +69,10 @@ fn add_field<'t>(
         Shape::Object(_) if value.is_empty() => add(Target::Whole, value),
         Shape::Object(within) => add_fields(value, within, path, writes),
         Shape::Map { .. } => value.entries().iter().for_each(|entry| add(Target::Entry(entry), &entry.value)),
-        _ => match keys_of_list(field) {
-            Some(keys) => value.items().iter().for_each(|item| add(Target::Item(keys), item)),
-            None => add(Target::Whole, value),
-        },
-    }
-}
-
-/// The fields that identify the entries of a list, none if that is the value; `None` for a list that is one value.
-pub fn keys_of_list(field: &Field) -> Option<&'static [&'static str]> {
-    match &field.shape {
-        Shape::List { merge: ListMerge::Keyed(keys), .. } => Some(keys),
-        Shape::List { merge: ListMerge::Set, .. } => Some(&[]),
-        _ => None,
+        Shape::List { keys: Some(keys), .. } => {
+            value.items().iter().for_each(|item| add(Target::Item(keys), item));
+        }
+        _ => add(Target::Whole, value),
     }
 }
 

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use fabric_yaml::quantity::same_quantity;
 
-use super::{Default, Field, ListMerge, Object, Shape};
+use super::{Default, Field, Object, Shape};
 
 /// Completes a value as the API server does: the static defaults are filled in, and fields that are empty are left out.
 pub fn complete(value: &mut Value, shape: &Shape) {
@@ -51,7 +51,7 @@ pub fn same(existing: &Value, wanted: &Value, shape: &Shape) -> bool {
             };
             existing.keys().chain(wanted.keys()).all(same_entry)
         }
-        (Shape::List { items, merge: ListMerge::Atomic }, Value::Array(existing), Value::Array(wanted)) => {
+        (Shape::List { items, keys: None }, Value::Array(existing), Value::Array(wanted)) => {
             existing.len() == wanted.len()
                 && existing.iter().zip(wanted).all(|(existing, wanted)| same(existing, wanted, items))
         }

@@ -5,9 +5,9 @@ use std::sync::LazyLock;
 
 use super::excluded::EXCLUDED;
 use super::refused::{REFUSED, UNDESCRIBED};
-use super::types::{AT_MOST_ONE, EXACTLY_ONE, MERGED, MERGES, RULES, VARIANTS};
+use super::types::{AT_MOST_ONE, EXACTLY_ONE, LIST_KEYS, MERGED, RULES, VARIANTS};
 use super::values::{AT_MOST, DEFAULTS, KEYS, REQUIRED, SCALARS};
-use super::{Default, Field, Format, ListMerge, Object, Overlay, Shape};
+use super::{Default, Field, Format, Object, Overlay, Shape};
 
 /// The declarations of the API: a paragraph for each type, with all its fields. A test writes it.
 ///
@@ -102,8 +102,8 @@ impl Types {
         if let Some(entry) = within('[', ']') {
             let (item, keys) = entry.split_once(" by ").unwrap_or((entry, ""));
             let keys: Vec<&str> = keys.split_whitespace().collect();
-            let merge = if keys.is_empty() { ListMerge::Atomic } else { ListMerge::Keyed(keys.leak()) };
-            return Shape::List { items: leak(self.shape(object, field, item)), merge };
+            let keys = (!keys.is_empty()).then(|| &*keys.leak());
+            return Shape::List { items: leak(self.shape(object, field, item)), keys };
         }
         if let Some(value) = within('{', '}') {
             return Shape::Map { keys: Format::Any, values: leak(self.shape(object, field, value)) };
@@ -133,9 +133,9 @@ fn add_to_fields(object: &str, fields: &mut [Field]) {
             *keys = *format;
         }
     });
-    each(MERGES, object, fields, |field, how| {
-        if let Shape::List { merge: merge @ ListMerge::Atomic, .. } = &mut field.shape {
-            *merge = *how;
+    each(LIST_KEYS, object, fields, |field, names| {
+        if let Shape::List { keys: keys @ None, .. } = &mut field.shape {
+            *keys = Some(names);
         }
     });
     each(REQUIRED, object, fields, |field, ()| {
@@ -176,7 +176,7 @@ pub(super) fn has(names: &str, name: &str) -> bool {
 /// The shape with another type of its values.
 fn with_scalar(shape: Shape, scalar: Shape) -> Shape {
     match shape {
-        Shape::List { items, merge } => Shape::List { items: leak(with_scalar(*items, scalar)), merge },
+        Shape::List { items, keys } => Shape::List { items: leak(with_scalar(*items, scalar)), keys },
         Shape::Map { keys, values } => Shape::Map { keys, values: leak(with_scalar(*values, scalar)) },
         _ => scalar,
     }
@@ -214,7 +214,7 @@ mod tests {
     #[test]
     fn rows_are_about_fields_that_the_api_declares() {
         check(VARIANTS);
-        check(MERGES);
+        check(LIST_KEYS);
         check(SCALARS);
         check(KEYS);
         check(REQUIRED);

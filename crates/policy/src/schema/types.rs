@@ -1,7 +1,7 @@
 //! What this program says about types: how two objects and two lists become one, and the rules about several fields.
 
 use super::tables::Row;
-use super::{ListMerge, Rule, rules};
+use super::{Rule, rules};
 
 /// Types whose fields have other rules in one place of a pod.
 pub(super) const VARIANTS: &[Row<&str>] = &[
@@ -22,19 +22,19 @@ pub(super) const MERGED: &str = "Affinity Capabilities Container NodeAffinity Ob
 /// Lists that the API declares as one value, but whose order has no meaning, and whose entries do not contradict each
 /// other, so the overlay's entries are added. (A node must meet one of the terms that `NodeAffinity` requires: one more
 /// makes more nodes eligible.) The declarations have no keys for a list of `ObjectMeta`.
-pub(super) const MERGES: &[Row<ListMerge>] = &[
-    ("Capabilities", "add drop", ListMerge::Set),
-    ("Container", "envFrom", ListMerge::Set),
-    ("NodeAffinity", "preferredDuringSchedulingIgnoredDuringExecution", ListMerge::Set),
-    ("ObjectMeta", "finalizers", ListMerge::Set),
-    ("ObjectMeta", "ownerReferences", ListMerge::Keyed(&["uid"])),
+pub(super) const LIST_KEYS: &[Row<&[&str]>] = &[
+    ("Capabilities", "add drop", &[]),
+    ("Container", "envFrom", &[]),
+    ("NodeAffinity", "preferredDuringSchedulingIgnoredDuringExecution", &[]),
+    ("ObjectMeta", "finalizers", &[]),
+    ("ObjectMeta", "ownerReferences", &["uid"]),
     (
         "PodAffinity PodAntiAffinity",
         "preferredDuringSchedulingIgnoredDuringExecution requiredDuringSchedulingIgnoredDuringExecution",
-        ListMerge::Set,
+        &[],
     ),
-    ("PodSecurityContext", "supplementalGroups", ListMerge::Set),
-    ("PodSpec", "tolerations", ListMerge::Set),
+    ("PodSecurityContext", "supplementalGroups", &[]),
+    ("PodSpec", "tolerations", &[]),
 ];
 
 /// Fields, exactly one of which an object has, such as the source of a volume.

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use fabric_policy::NETWORKS;
 use fabric_policy::keys::{ATTACHED, ENTRIES};
-use fabric_policy::schema::{Default, Field, Format, ListMerge, Object, Overlay, Shape, pod};
+use fabric_policy::schema::{Default, Field, Format, Object, Overlay, Shape, pod};
 
 use super::keys::{File, merge, value};
 use super::strings::{INTERPOLATED, QUANTITY, WHOLE, interpolated, matching};
@@ -105,13 +105,13 @@ impl Objects {
                     "object",
                 )
             }
-            Shape::List { items, merge } => {
+            Shape::List { items, keys } => {
                 let mut entry = self.value(items);
                 if let Shape::Object(_) | Shape::Atomic(_) = items {
                     restrict(&mut entry, "object");
                 }
                 // The first of the keys is the one without a default.
-                if let ListMerge::Keyed([key, ..]) = merge {
+                if let Some([key, ..]) = keys {
                     entry["required"] = json!([key]);
                 }
                 or_expression(json!({"items": entry, "minItems": 1}), "array")

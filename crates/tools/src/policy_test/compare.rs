@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use fabric_policy::schema::{ListMerge, Shape, same};
+use fabric_policy::schema::{Shape, same};
 
 use super::strategic::same_entry;
 
@@ -46,8 +46,8 @@ impl Comparison {
         let Some(actual) = actual else { return self.differ(Some(expected), None) };
         match (expected, actual, shape) {
             (Value::Object(expected), Value::Object(actual), _) => self.object(expected, actual, shape),
-            (Value::Array(expected), Value::Array(actual), Shape::List { items, merge }) => {
-                self.list(expected, actual, items, *merge);
+            (Value::Array(expected), Value::Array(actual), Shape::List { items, keys }) => {
+                self.list(expected, actual, items, *keys);
             }
             _ if self.whole && expected == actual => {}
             _ if !self.whole && same(actual, expected, shape) => {}
@@ -77,9 +77,9 @@ impl Comparison {
         }
     }
 
-    fn list(&mut self, expected: &[Value], actual: &[Value], items: &Shape, merge: ListMerge) {
-        let ListMerge::Keyed(keys) = merge else {
-            let found = if self.whole || merge == ListMerge::Atomic {
+    fn list(&mut self, expected: &[Value], actual: &[Value], items: &Shape, keys: Option<&[&str]>) {
+        let Some(keys @ [_, ..]) = keys else {
+            let found = if self.whole || keys.is_none() {
                 expected.len() == actual.len()
                     && expected.iter().zip(actual).all(|(one, other)| same(other, one, items))
             } else {

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use fabric_policy::Diagnostic;
-use fabric_policy::schema::{self, ListMerge, Shape};
+use fabric_policy::schema::{self, Shape};
 use fabric_policy::source::suggest;
 use fabric_yaml::Span;
 
@@ -73,7 +73,7 @@ impl FieldPath {
                 (Segment::Field(name) | Segment::Entry(name), Shape::Map { values, .. }) => {
                     (value.get(name), *values)
                 }
-                (Segment::Entry(name), Shape::List { items, merge }) => (entry(value, name, merge), *items),
+                (Segment::Entry(name), Shape::List { items, keys }) => (entry(value, name, keys), *items),
                 (Segment::Field(name) | Segment::Entry(name), _) => (value.get(name), Shape::Opaque),
             };
             match (next, segment) {
@@ -94,16 +94,14 @@ impl FieldPath {
 }
 
 /// The entry of a list with this key, or the item itself.
-fn entry<'v>(list: &'v Value, name: &str, merge: ListMerge) -> Option<&'v Value> {
+fn entry<'v>(list: &'v Value, name: &str, keys: Option<&[&str]>) -> Option<&'v Value> {
     let items = list.as_array()?;
-    let is_named = |item: &&Value| match (merge, item) {
-        (ListMerge::Keyed(keys), Value::Object(item)) => {
-            keys.first().is_some_and(|key| match item.get(*key) {
-                Some(Value::String(text)) => text == name,
-                Some(Value::Number(number)) => number.to_string() == name,
-                _ => false,
-            })
-        }
+    let is_named = |item: &&Value| match (keys, item) {
+        (Some([key, ..]), Value::Object(item)) => match item.get(*key) {
+            Some(Value::String(text)) => text == name,
+            Some(Value::Number(number)) => number.to_string() == name,
+            _ => false,
+        },
         (_, Value::Object(item)) => item.values().any(|value| value.as_str() == Some(name)),
         (_, item) => item.as_str() == Some(name),
     };

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use fabric_policy::schema::{ListMerge, Shape};
+use fabric_policy::schema::Shape;
 
 /// Merges changes into a value. `null` removes a field; entries of a list with the same key are merged.
 pub(super) fn merge(value: &mut Value, change: &Value, shape: &Shape) {
@@ -23,22 +23,18 @@ pub(super) fn merge(value: &mut Value, change: &Value, shape: &Shape) {
                 }
             }
         }
-        (
-            Shape::List { items, merge: ListMerge::Keyed(keys) },
-            Value::Array(entries),
-            Value::Array(changes),
-        ) => {
+        (Shape::List { keys: Some([]), .. }, Value::Array(entries), Value::Array(changes)) => {
+            let new: Vec<Value> =
+                changes.iter().filter(|change| !entries.contains(change)).cloned().collect();
+            entries.extend(new);
+        }
+        (Shape::List { items, keys: Some(keys) }, Value::Array(entries), Value::Array(changes)) => {
             for change in changes {
                 match entries.iter_mut().find(|entry| same_entry(entry, change, keys)) {
                     Some(entry) => merge(entry, change, items),
                     None => entries.push(change.clone()),
                 }
             }
-        }
-        (Shape::List { merge: ListMerge::Set, .. }, Value::Array(entries), Value::Array(changes)) => {
-            let new: Vec<Value> =
-                changes.iter().filter(|change| !entries.contains(change)).cloned().collect();
-            entries.extend(new);
         }
         _ => *value = change.clone(),
     }

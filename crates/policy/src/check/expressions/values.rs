@@ -8,7 +8,7 @@ use crate::definition::Definition;
 use crate::expression::Step;
 use crate::interpolation::{BUILT_IN, Interpolation, VALUE};
 use crate::parameter::{Parameter, ParameterType, Table, Variable, VariableValue};
-use crate::schema::{Format, ListMerge, Object, Shape};
+use crate::schema::{Format, Object, Shape};
 
 /// What is known of a value before there is a pod.
 #[derive(Debug, Clone)]
@@ -64,7 +64,7 @@ impl Values {
             (None, kind) => Self::Shape(match kind {
                 ParameterType::Integer | ParameterType::Number => Shape::Integer(i64::MIN, i64::MAX),
                 ParameterType::Boolean => Shape::Boolean,
-                ParameterType::StringList => Shape::List { items: &TEXT, merge: ListMerge::Atomic },
+                ParameterType::StringList => Shape::List { items: &TEXT, keys: None },
                 _ => TEXT,
             }),
         }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::interpolation::Interpolation;
-use crate::schema::{Default, Field, Format, Invalid, ListMerge, Object, Overlay, Shape, validate};
+use crate::schema::{Default, Field, Format, Invalid, Object, Overlay, Shape, validate};
 use crate::source::{
     CONFLICTING_RULES, Checked, Diagnostic, FIELD_NOT_SETTABLE, MISSING_KEY, NOT_A_POD_FIELD, Problems,
     WRONG_TYPE, suggest,
@@ -23,9 +23,8 @@ pub(crate) fn value(tree: &Tree, shape: &Shape) -> Checked<()> {
         (Shape::Map { keys, values }, Content::Map(_)) => {
             keyed_values(tree, *keys, |entry| value(&entry.value, values))?;
         }
-        (Shape::List { items, merge }, Content::List(entries)) => {
-            let keys = if let ListMerge::Keyed(keys) = merge { keys } else { &[][..] };
-            elements(entries, items, keys)?;
+        (Shape::List { items, keys }, Content::List(entries)) => {
+            elements(entries, items, keys.unwrap_or_default())?;
         }
         (_, Content::Text(_)) if !is_structure(shape) => return Ok(()),
         (_, Content::Value(scalar)) if !is_structure(shape) => return Ok(constant(tree, scalar, shape)?),
