@@ -21,8 +21,7 @@ pub fn covers(existing: &Value, wanted: &Value, shape: &Shape) -> bool {
 
 fn covers_field(object: &Object, name: &str, existing: &Map<String, Value>, wanted: &Value) -> bool {
     let Some(field) = object.field(name) else { return existing.get(name) == Some(wanted) };
-    let existing_value = existing.get(name).filter(|value| !field.is_absent(value));
-    match existing_value.cloned().or_else(|| object.default_of(field, existing)) {
+    match object.value_of(field, existing) {
         Some(existing) => covers(&existing, wanted, &field.shape),
         None => field.is_absent(wanted),
     }

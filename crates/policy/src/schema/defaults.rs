@@ -74,11 +74,7 @@ fn same_field(
     existing: &Map<String, Value>,
     wanted: &Map<String, Value>,
 ) -> bool {
-    let value = |fields: &Map<String, Value>| {
-        let value = fields.get(field.name).filter(|value| !field.is_absent(value));
-        value.cloned().or_else(|| object.default_of(field, fields))
-    };
-    match (value(existing), value(wanted)) {
+    match (object.value_of(field, existing), object.value_of(field, wanted)) {
         (Some(existing), Some(wanted)) => same(&existing, &wanted, &field.shape),
         (Some(_), None) => field.default == Default::Computed,
         (None, wanted) => wanted.is_none(),
@@ -96,6 +92,12 @@ fn same_unknown_fields(object: &Object, existing: &Map<String, Value>, wanted: &
 }
 
 impl Object {
+    /// The value of a field, or its default.
+    pub(super) fn value_of(&self, field: &Field, fields: &Map<String, Value>) -> Option<Value> {
+        let value = fields.get(field.name).filter(|value| !field.is_absent(value));
+        value.cloned().or_else(|| self.default_of(field, fields))
+    }
+
     /// The default of a field that `fields` does not have, unless another field takes its place.
     pub fn default_of(&self, field: &Field, fields: &Map<String, Value>) -> Option<Value> {
         let taken = |name: &&str| fields.get(*name).is_some_and(|value| !value.is_null());

@@ -89,18 +89,9 @@ fn validate_fields(fields: &Map<String, Value>, object: &Object, new: bool) -> R
             return Err(Invalid::new(format!("`{name}` has more than {most} entries")));
         }
     }
-    validate_unions(fields, object)?;
+    let set = fields.keys().map(String::as_str).filter(|name| object.is_set(fields, name));
+    object.check_exclusive(set).map_err(Invalid::new)?;
     object.rule.map_or(Ok(()), |rule| rule(fields).map_err(Invalid::new))
-}
-
-fn validate_unions(fields: &Map<String, Value>, object: &Object) -> Result<(), Invalid> {
-    for names in [object.exactly_one_of, object.at_most_one_of] {
-        let mut present = names.iter().filter(|name| object.is_set(fields, name));
-        if let (Some(first), Some(second)) = (present.next(), present.next()) {
-            return Err(Invalid::new(format!("`{first}` and `{second}` exclude each other")));
-        }
-    }
-    Ok(())
 }
 
 fn validate_complete(fields: &Map<String, Value>, object: &Object) -> Result<(), Invalid> {
@@ -108,21 +99,38 @@ fn validate_complete(fields: &Map<String, Value>, object: &Object) -> Result<(),
     if let Some(field) = missing {
         return Err(Invalid::new(format!("`{}` is missing", field.name)));
     }
-    let names = object.exactly_one_of;
-    let has_default = |name: &&str| object.field(name).is_some_and(|field| field.default != Default::Absent);
-    let satisfied = names.is_empty()
-        || names.iter().any(|name| object.is_set(fields, name))
-        || names.iter().any(has_default);
-    if satisfied {
-        return Ok(());
+    match object.choice_of(|name| object.is_set(fields, name)) {
+        Some(names) => Err(Invalid::new(format!("one of {names} is missing"))),
+        None => Ok(()),
     }
-    let settable =
-        |name: &&&str| object.field(name).is_some_and(|field| !matches!(field.overlay, Overlay::Refused(_)));
-    let names: Vec<String> = names.iter().filter(settable).map(|name| format!("`{name}`")).collect();
-    Err(Invalid::new(format!("one of {} is missing", names.join(", "))))
 }
 
 impl Object {
+    /// Fails for two fields that exclude each other.
+    pub(crate) fn check_exclusive<'n>(
+        &self,
+        present: impl Iterator<Item = &'n str> + Clone,
+    ) -> Result<(), String> {
+        for names in [self.exactly_one_of, self.at_most_one_of] {
+            let mut exclusive = present.clone().filter(|name| names.contains(name));
+            if let (Some(first), Some(second)) = (exclusive.next(), exclusive.next()) {
+                return Err(format!("`{first}` and `{second}` exclude each other"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The fields that an overlay can set, one of which an object needs that has none; `None` if it needs none.
+    pub(crate) fn choice_of(&self, has: impl Fn(&str) -> bool) -> Option<String> {
+        let choice: Vec<&Field> = self.exactly_one_of.iter().filter_map(|name| self.field(name)).collect();
+        let is_given = |field: &&Field| has(field.name) || field.default != Default::Absent;
+        if choice.is_empty() || choice.iter().any(is_given) {
+            return None;
+        }
+        let settable = choice.iter().filter(|field| field.is_settable());
+        Some(settable.map(|field| format!("`{}`", field.name)).collect::<Vec<_>>().join(", "))
+    }
+
     /// Returns whether an object of this type has a value for a field.
     fn is_set(&self, fields: &Map<String, Value>, name: &str) -> bool {
         let value = fields.get(name);
@@ -131,6 +139,11 @@ impl Object {
 }
 
 impl Field {
+    /// Returns whether an overlay can set it in some pod.
+    pub fn is_settable(&self) -> bool {
+        !matches!(self.overlay, Overlay::Refused(_))
+    }
+
     /// Returns whether the API server treats this value of the field as absent.
     pub fn is_absent(&self, value: &Value) -> bool {
         let empty_is_absent = matches!(self.default, Default::Empty | Default::Computed);

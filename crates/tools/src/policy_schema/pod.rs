@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use fabric_policy::NETWORKS;
 use fabric_policy::keys::{ATTACHED, ENTRIES};
-use fabric_policy::schema::{Default, Field, Format, Object, Overlay, Shape, pod};
+use fabric_policy::schema::{Default, Field, Format, Object, Shape, pod};
 
 use super::keys::{File, merge, value};
 use super::strings::{INTERPOLATED, QUANTITY, WHOLE, interpolated, matching};
@@ -51,7 +51,7 @@ impl Objects {
         let name = if same == 0 { object.name.to_owned() } else { format!("{}-{}", object.name, same + 1) };
         self.named.push((object, is_one_value, name.clone()));
         let (mut fields, are_parts) = (Map::new(), self.are_parts);
-        for field in object.fields.iter().filter(|field| are_parts || is_settable(field)) {
+        for field in object.fields.iter().filter(|field| are_parts || field.is_settable()) {
             fields.insert(field.name.to_owned(), self.field(object, field, is_one_value));
         }
         let description = format!("{} of the Kubernetes API.", object.name);
@@ -148,10 +148,6 @@ impl Objects {
     }
 }
 
-fn is_settable(field: &Field) -> bool {
-    !matches!(field.overlay, Overlay::Refused(_))
-}
-
 /// An object or a list, or one expression that yields it.
 fn or_expression(mut schema: Value, kind: &str) -> Value {
     let form = if kind == "array" { "a list" } else { "a map" };
@@ -193,7 +189,7 @@ fn complete(schema: &mut Value, object: &Object) {
         ([], names) => (names, true),
         (names, _) => (names, names.iter().any(has_default)),
     };
-    let names = names.iter().filter(|name| object.field(name).is_some_and(is_settable));
+    let names = names.iter().filter(|name| object.field(name).is_some_and(Field::is_settable));
     let mut one: Vec<Value> = names.map(|name| json!({"required": [name]})).collect();
     if is_optional {
         one.push(json!({"not": {"anyOf": one.clone()}}));

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::interpolation::Interpolation;
-use crate::schema::{Default, Field, Format, Invalid, Object, Overlay, Shape, validate};
+use crate::schema::{Field, Format, Invalid, Object, Overlay, Shape, validate};
 use crate::source::{
     CONFLICTING_RULES, Checked, Diagnostic, FIELD_NOT_SETTABLE, MISSING_KEY, NOT_A_POD_FIELD, Problems,
     WRONG_TYPE, suggest,
@@ -82,6 +82,7 @@ fn whole_object(tree: &Tree, object: &'static Object) -> Checked<()> {
     }
     problems.result(())
 }
+
 /// Fails for an object without a field that it needs, or with two that exclude each other.
 fn complete(
     tree: &Tree,
@@ -91,25 +92,16 @@ fn complete(
     if let Some(field) = object.fields.iter().find(|field| field.required && tree.get(field.name).is_none()) {
         return Err(missing(tree, field.name));
     }
-    let among = |names: &[&'static str]| -> Vec<&'static str> {
-        fields.iter().map(|(_, field)| field.name).filter(|name| names.contains(name)).collect()
-    };
-    let (one, at_most) = (among(object.exactly_one_of), among(object.at_most_one_of));
-    for exclusive in [&one, &at_most] {
-        if let [first, second, ..] = exclusive.as_slice() {
-            return Err(Diagnostic::new(tree.span, format!("`{first}` and `{second}` exclude each other")));
+    let written = fields.iter().map(|(_, field)| field.name);
+    object.check_exclusive(written).map_err(|message| Diagnostic::new(tree.span, message))?;
+    match object.choice_of(|name| tree.get(name).is_some()) {
+        Some(names) => {
+            Err(Diagnostic::new(tree.span, format!("this {} does not say what kind it is", object.name))
+                .code(MISSING_KEY)
+                .hint(format!("give it one of {names}")))
         }
+        None => Ok(()),
     }
-    let has_default = |name: &&str| object.field(name).is_some_and(|field| field.default != Default::Absent);
-    if one.is_empty() && !object.exactly_one_of.is_empty() && !object.exactly_one_of.iter().any(has_default) {
-        let settable = object.exactly_one_of.iter().copied().filter(|name| {
-            object.field(name).is_some_and(|field| !matches!(field.overlay, Overlay::Refused(_)))
-        });
-        return Err(Diagnostic::new(tree.span, format!("this {} does not say what kind it is", object.name))
-            .code(MISSING_KEY)
-            .hint(format!("give it one of {}", quoted(settable))));
-    }
-    Ok(())
 }
 
 /// The known fields of a map, each with its field of the schema.
@@ -143,7 +135,7 @@ fn known_field(entry: &Entry, object: &'static Object) -> Result<&'static Field,
             .hint("expressions can be keys of maps such as annotations, and amounts of resources"));
     };
     let Some(field) = object.field(name) else {
-        let settable = object.fields.iter().filter(|field| !matches!(field.overlay, Overlay::Refused(_)));
+        let settable = object.fields.iter().filter(|field| field.is_settable());
         let message = format!("no {} has a field `{name}`", object.name);
         let has_it = |field: &&Field| match &field.shape {
             Shape::Object(within) | Shape::Atomic(within) => within.field(name).is_some(),
@@ -270,8 +262,4 @@ pub(super) fn mismatch(tree: &Tree, shape: &Shape) -> Diagnostic {
         _ => return diagnostic,
     };
     diagnostic.hint(hint)
-}
-
-fn quoted<'a>(names: impl Iterator<Item = &'a str>) -> String {
-    names.map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
