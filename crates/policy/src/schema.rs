@@ -102,8 +102,6 @@ pub struct Field {
     pub shape: Shape,
     /// If true, the API server refuses an object without the field.
     pub required: bool,
-    /// The most entries that the API server accepts in a list.
-    pub(crate) at_most: Option<usize>,
     /// The value that the API server fills in.
     pub default: Default,
     pub overlay: Overlay,

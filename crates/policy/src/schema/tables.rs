@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use super::excluded::EXCLUDED;
 use super::refused::{REFUSED, UNDESCRIBED};
 use super::types::{AT_MOST_ONE, EXACTLY_ONE, LIST_KEYS, MERGED, RULES, VARIANTS};
-use super::values::{AT_MOST, DEFAULTS, KEYS, REQUIRED, SCALARS};
+use super::values::{DEFAULTS, KEYS, REQUIRED, SCALARS};
 use super::{Default, Field, Format, Object, Overlay, Shape};
 
 /// The declarations of the API: a paragraph for each type, with all its fields. A test writes it.
@@ -94,7 +94,7 @@ impl Types {
         let required = name.ends_with('!');
         let name = name.trim_end_matches('!');
         let shape = self.shape(object, name, kind);
-        Field { name, shape, required, at_most: None, default, overlay: Overlay::Settable }
+        Field { name, shape, required, default, overlay: Overlay::Settable }
     }
 
     fn shape(&mut self, object: &str, field: &str, kind: &'static str) -> Shape {
@@ -142,7 +142,6 @@ fn add_to_fields(object: &str, fields: &mut [Field]) {
         field.required = true;
         field.default = Default::Absent;
     });
-    each(AT_MOST, object, fields, |field, entries| field.at_most = Some(*entries));
     each(DEFAULTS, object, fields, |field, default| {
         field.required = false;
         field.default = *default;
@@ -218,7 +217,6 @@ mod tests {
         check(SCALARS);
         check(KEYS);
         check(REQUIRED);
-        check(AT_MOST);
         check(DEFAULTS);
         check(REFUSED);
         check(UNDESCRIBED);

@@ -69,6 +69,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("EmptyDirVolumeSource", rules::empty_dir),
     ("LabelSelectorRequirement", rules::selector_requirement),
     ("NodeSelectorRequirement NodeSelectorRequirement@preferred", rules::selector_requirement),
+    ("NodeSelectorRequirement@fields", rules::node_field),
     ("PersistentVolumeClaimSpec", rules::claim),
     ("PodDNSConfig", rules::dns_config),
     ("PodSecurityContext", rules::sysctls),

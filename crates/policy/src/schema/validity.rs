@@ -83,11 +83,6 @@ fn validate_fields(fields: &Map<String, Value>, object: &Object, new: bool) -> R
             continue;
         }
         validate_value(value, &field.shape, new).map_err(|invalid| invalid.at(name))?;
-        if let (Some(most), Some(entries)) = (field.at_most, value.as_array())
-            && entries.len() > most
-        {
-            return Err(Invalid::new(format!("`{name}` has more than {most} entries")));
-        }
     }
     let set = fields.keys().map(String::as_str).filter(|name| object.is_set(fields, name));
     object.check_exclusive(set).map_err(Invalid::new)?;

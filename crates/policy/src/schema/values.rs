@@ -27,6 +27,7 @@ const fn one_of(values: &'static [&'static str]) -> Shape {
 }
 
 /// The forms of texts and the bounds of numbers, also of those in a list or in an object with keys of the user's choice.
+/// Of a field that no overlay can set, they say with what an expression can compare it.
 pub(super) const SCALARS: &[Row<Shape>] = &[
     ("AppArmorProfile", "localhostProfile", Shape::Text(Format::AppArmorProfile)),
     ("AppArmorProfile SeccompProfile", "type", one_of(&["Localhost", "RuntimeDefault", "Unconfined"])),
@@ -35,7 +36,7 @@ pub(super) const SCALARS: &[Row<Shape>] = &[
     ("ConfigMapKeySelector SecretKeySelector", "key", Shape::Text(Format::ConfigKey)),
     ("ConfigMapKeySelector LocalObjectReference@csi SecretKeySelector", "name", SUBDOMAIN),
     (
-        "ConfigMapProjection ConfigMapVolumeSource PodDNSConfigOption ResourceClaim SecretProjection VolumeDevice",
+        "ConfigMapProjection ConfigMapVolumeSource PodDNSConfigOption ResourceClaim SecretProjection",
         "name",
         NON_EMPTY,
     ),
@@ -50,15 +51,13 @@ pub(super) const SCALARS: &[Row<Shape>] = &[
     ("Container PodSpec", "restartPolicy", one_of(&["Always", "Never", "OnFailure"])),
     ("Container", "terminationMessagePolicy", one_of(&["FallbackToLogsOnError", "File"])),
     ("ContainerPort", "containerPort", PORT),
-    ("ContainerPort", "hostPort", Shape::Integer(0, 65535)),
     ("ContainerPort", "name", Shape::Text(Format::PortName)),
     ("ContainerPort", "protocol", one_of(&["SCTP", "TCP", "UDP"])),
     ("DownwardAPIVolumeFile KeyToPath", "mode", MODE),
     ("DownwardAPIVolumeFile KeyToPath ServiceAccountTokenProjection", "path", Shape::Text(Format::FilePath)),
     ("EnvFromSource", "prefix", Shape::Text(Format::EnvName)),
     ("EnvVar", "name", Shape::Text(Format::EnvName)),
-    ("FileKeySelector", "key", Shape::Text(Format::EnvName)),
-    ("FileKeySelector HostPathVolumeSource", "path", Shape::Text(Format::Path)),
+    ("HostPathVolumeSource", "path", Shape::Text(Format::Path)),
     ("FileKeySelector", "volumeName", LABEL),
     ("GRPCAction", "port", PORT),
     ("HTTPGetAction", "scheme", one_of(&["HTTP", "HTTPS"])),
@@ -84,9 +83,7 @@ pub(super) const SCALARS: &[Row<Shape>] = &[
     ("ObjectFieldSelector", "apiVersion", one_of(&["v1"])),
     ("ObjectFieldSelector", "fieldPath", Shape::Text(Format::EnvFieldPath)),
     ("ObjectFieldSelector@volume", "fieldPath", Shape::Text(Format::VolumeFieldPath)),
-    ("ObjectMeta", "finalizers", KEY),
     ("ObjectMeta", "labels", LABEL_VALUE),
-    ("OwnerReference", "apiVersion kind name uid", NON_EMPTY),
     (
         "PersistentVolumeClaimSpec",
         "accessModes",
@@ -99,7 +96,7 @@ pub(super) const SCALARS: &[Row<Shape>] = &[
     ),
     ("PersistentVolumeClaimSpec", "volumeMode", one_of(&["Block", "Filesystem"])),
     ("PersistentVolumeClaimVolumeSource", "claimName", NON_EMPTY),
-    ("PodAffinityTerm", "matchLabelKeys mismatchLabelKeys topologyKey", KEY),
+    ("PodAffinityTerm", "topologyKey", KEY),
     ("PodAffinityTerm", "namespaces", LABEL),
     ("PodDNSConfig", "nameservers", Shape::Text(Format::IpAddress)),
     ("PodDNSConfig", "searches", Shape::Text(Format::DnsSearch)),
@@ -119,7 +116,6 @@ pub(super) const SCALARS: &[Row<Shape>] = &[
     ("PodSpec", "nodeName priorityClassName runtimeClassName serviceAccountName", SUBDOMAIN),
     ("PodSpec", "nodeSelector", LABEL_VALUE),
     ("PodSpec", "preemptionPolicy", one_of(&["Never", "PreemptLowerPriority"])),
-    ("PodSpec", "priority", Shape::Integer(i32::MIN as i64, INT32_MAX)),
     ("PreferredSchedulingTerm WeightedPodAffinityTerm", "weight", Shape::Integer(1, 100)),
     ("Probe", "failureThreshold initialDelaySeconds periodSeconds timeoutSeconds", COUNT),
     ("Probe", "successThreshold", Shape::Integer(0, 1)),
@@ -137,12 +133,10 @@ pub(super) const SCALARS: &[Row<Shape>] = &[
     ("Toleration", "effect", one_of(&["NoExecute", "NoSchedule", "PreferNoSchedule"])),
     ("Toleration", "operator", one_of(&["Equal", "Exists"])),
     ("Toleration", "value", LABEL_VALUE),
-    ("TopologySpreadConstraint", "matchLabelKeys", KEY),
     ("TopologySpreadConstraint", "maxSkew minDomains", Shape::Integer(1, INT32_MAX)),
     ("TopologySpreadConstraint", "nodeAffinityPolicy nodeTaintsPolicy", one_of(&["Honor", "Ignore"])),
     ("TopologySpreadConstraint", "topologyKey", NON_EMPTY),
     ("TopologySpreadConstraint", "whenUnsatisfiable", one_of(&["DoNotSchedule", "ScheduleAnyway"])),
-    ("VolumeDevice", "devicePath", Shape::Text(Format::Path)),
     ("VolumeMount", "mountPath name", NON_EMPTY),
     ("VolumeMount", "mountPropagation", one_of(&["Bidirectional", "HostToContainer", "None"])),
     ("VolumeMount", "recursiveReadOnly", one_of(&["Disabled", "Enabled", "IfPossible"])),
@@ -156,7 +150,6 @@ pub(super) const KEYS: &[Row<Format>] = &[
     ("ObjectMeta", "labels", Format::QualifiedName),
     ("ObjectMeta@template", "annotations", Format::AnnotationKey),
     ("PodSpec", "nodeSelector", Format::QualifiedName),
-    ("PodSpec", "overhead", Format::ResourceName),
     ("ResourceRequirements", "limits requests", Format::ResourceName),
 ];
 
@@ -175,13 +168,6 @@ pub(super) const REQUIRED: &[Row<()>] = &[
     ("SecretEnvSource SecretKeySelector SecretProjection", "name", ()),
     ("SecretVolumeSource", "secretName", ()),
     ("VolumeResourceRequirements", "requests", ()),
-];
-
-/// The most entries that the API server accepts in a list.
-pub(super) const AT_MOST: &[Row<usize>] = &[
-    ("NodeSelectorRequirement@fields", "values", 1),
-    ("PodDNSConfig", "nameservers", 3),
-    ("PodDNSConfig", "searches", 32),
 ];
 
 /// The values that the API server fills in.
