@@ -17,7 +17,7 @@ use serde_json::{Map, Value, json};
 use crate::record::ChangeLog;
 use crate::{FINDINGS, Mutated, Outcome, Reason, Warning, WarningKind, analyse, inject};
 use fabric_policy::definition::{POLICIES_IN_USE, keys};
-use fabric_policy::expression::{ReadSet, Step};
+use fabric_policy::expression::Step;
 use fabric_policy::interpolation::EvaluationError;
 use fabric_policy::matcher::{Match, Selection};
 use fabric_policy::source::{DUPLICATE_NAME, NOT_IDEMPOTENT, SAMPLE_FAILED};
@@ -221,12 +221,9 @@ fn not_idempotent(policy: &Policy, message: String, changed: &[&str], name: Opti
     for rule in &policy.definition().rules {
         rule.texts(&mut |text| {
             for expression in text.expressions() {
-                let mut reads = [expression.reads_of_pod(), expression.reads_of_container()].into_iter();
-                let reads_changes = reads.any(|reads| match reads {
-                    ReadSet::Paths(paths) => paths.iter().flatten().any(is_changed),
-                    ReadSet::Whole => false,
-                });
-                if reads_changes {
+                let mut reads =
+                    ["pod", "container"].into_iter().flat_map(|object| expression.reads_of(object));
+                if reads.any(|path| path.iter().any(is_changed)) {
                     culprit.get_or_insert(expression.span(0, expression.source().len()));
                 }
             }

@@ -17,8 +17,8 @@ mod tree;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use cel::Context;
 use cel::common::ast::{Expr, IdedExpr};
-use cel::{Context, Program};
 use serde_json::Value;
 
 use crate::from_nodes::FromNodes;
@@ -28,24 +28,21 @@ use fabric_yaml::{SourceMap, Span};
 pub use compared::{Comparison, Use};
 pub use conversion::{Computed, Lookup, Resolver};
 pub(crate) use failure::Failure;
-pub use reads::{Path, ReadSet, Step};
+pub use reads::{Path, Step};
 
-use budget::Counting;
 use conversion::{from_json, to_json};
 use environment::{ENV, is_operator};
-use offered::Offered;
-use reads::ROOTS;
 
 /// A compiled expression.
 #[derive(Debug)]
 pub struct Expression {
-    program: Program,
-    /// The tree that is evaluated in its place, if it has operators and calls of our own.
-    replaced: Option<Box<IdedExpr>>,
-    /// The tree that is evaluated in place of both, if it can be expensive.
-    counting: Option<Counting>,
+    /// The tree that is evaluated, with operators and calls of our own.
+    tree: IdedExpr,
+    /// True if the tree counts the values that it handles, because they can be many.
+    counts: bool,
     depth: usize,
-    offered: Box<Offered>,
+    /// The facts about nodes that it requests, by the names to bind.
+    offered: Vec<(String, FromNodes)>,
     /// The minimum cost of an evaluation.
     steps: usize,
     source: String,
@@ -55,8 +52,9 @@ pub struct Expression {
     is_bare: bool,
     /// Free variables.
     names: BTreeSet<String>,
-    /// The parts of `pod`, `container` and `node` that it reads.
-    reads: Box<[ReadSet; 3]>,
+    uses: Vec<Use>,
+    /// True if it selects a value, and does nothing else.
+    selects: bool,
 }
 
 /// An expression that is not valid CEL, or that reads an unknown name.
@@ -164,29 +162,22 @@ impl Expression {
                 return Err(CompileError { message, at, length: function.len(), hint });
             }
         }
-        let used = compared::uses(program.expression());
-        let names = used.iter().map(|used| used.root.clone()).collect();
-        let reads = Box::new(ROOTS.map(|root| {
-            let mut reads = ReadSet::default();
-            used.iter().filter(|used| used.root == root).for_each(|used| reads.insert(used.path.clone()));
-            reads
-        }));
-        let offered = Box::new(Offered::read(program.expression(), source)?);
+        let uses = compared::uses(program.expression());
         let mut tree = program.expression().clone();
-        let is_replaced = offered::replace_calls(&mut tree) | numbers::replace_operators(&mut tree);
-        let counting = Counting::for_expression(&tree);
+        let offered = offered::replace_calls(&mut tree, source)?;
+        numbers::replace_operators(&mut tree);
         Ok(Self {
-            program,
-            replaced: is_replaced.then(|| Box::new(tree)),
-            counting,
+            counts: budget::count_if_costly(&mut tree),
+            tree,
             offered,
             depth,
             steps,
             source: source.to_owned(),
             map: SourceMap::default(),
             is_bare: false,
-            names,
-            reads,
+            names: uses.iter().map(|used| used.root.clone()).collect(),
+            uses,
+            selects: reads::selects(program.expression()),
         })
     }
 
@@ -206,8 +197,8 @@ impl Expression {
     }
 
     /// The values that it reads, and the literals with which it compares them.
-    pub fn uses(&self) -> Vec<Use> {
-        compared::uses(self.program.expression())
+    pub fn uses(&self) -> &[Use] {
+        &self.uses
     }
 
     /// The expression with the places of its characters.
@@ -237,11 +228,9 @@ impl Expression {
         }
     }
 
-    /// The name and path of the value that it selects, if it does nothing else.
-    pub(crate) fn selected(&self) -> Option<(&str, Path)> {
-        let access = reads::access(self.program.expression())?;
-        let has_fallback = compared::fallbacks(self.program.expression()).iter().any(|value| value != "");
-        (access.keys.is_empty() && !has_fallback).then_some((access.name, access.path))
+    /// The value that it selects, if it does nothing else.
+    pub(crate) fn selected(&self) -> Option<&Use> {
+        self.uses.first().filter(|_| self.selects)
     }
 
     /// The place of a failure, or of the whole expression.
@@ -257,24 +246,18 @@ impl Expression {
         &self.names
     }
 
-    /// The parts of the pod that it reads.
-    pub fn reads_of_pod(&self) -> &ReadSet {
-        &self.reads[0]
-    }
-
-    /// The parts of its container that it reads.
-    pub fn reads_of_container(&self) -> &ReadSet {
-        &self.reads[1]
-    }
-
-    /// The labels that it reads.
-    pub fn reads_of_node(&self) -> &ReadSet {
-        &self.reads[2]
+    /// The paths to the values that it reads of an object: the empty path alone for the whole of it. Only these values
+    /// are converted for it: the whole of a pod costs ten times as much as parsing it.
+    pub fn reads_of(&self, object: &str) -> BTreeSet<&Path> {
+        let paths: BTreeSet<&Path> =
+            self.uses.iter().filter(|used| used.root == object).map(|used| &used.path).collect();
+        let whole = paths.first().copied().filter(|first| first.is_empty());
+        whole.map_or(paths, |whole| BTreeSet::from([whole]))
     }
 
     /// The facts about nodes that it requests, by the names to bind.
-    pub(crate) fn offered(&self) -> impl Iterator<Item = &(String, FromNodes)> {
-        self.offered.calls.iter()
+    pub(crate) fn offered(&self) -> &[(String, FromNodes)] {
+        &self.offered
     }
 
     /// Evaluates to a JSON value.
@@ -282,10 +265,10 @@ impl Expression {
         if !goes_on(bindings.work.as_ref(), self.steps) {
             return Err(Failure::exhausted());
         }
-        let result = match (&self.counting, &self.replaced) {
-            (Some(counting), _) => counting.execute(&bindings.context, bindings.work.as_ref()),
-            (None, Some(replaced)) => cel::Value::resolve(replaced, &bindings.context),
-            (None, None) => self.program.execute(&bindings.context),
+        let result = if self.counts {
+            budget::evaluate(&self.tree, &bindings.context, bindings.work.as_ref())
+        } else {
+            cel::Value::resolve(&self.tree, &bindings.context)
         };
         let result = to_json(&result.map_err(Failure::from)?)?;
         if budget::fits(&result, bindings.work.as_ref()) { Ok(result) } else { Err(Failure::too_large()) }
@@ -324,18 +307,16 @@ mod tests {
 
     #[test]
     fn what_is_read_of_the_pod_is_known_path_by_path() {
-        let paths = |source: &str| match Expression::compile(source).unwrap().reads_of_pod() {
-            ReadSet::Paths(paths) => paths
-                .iter()
-                .map(|path| path.iter().map(Step::token).collect::<Vec<_>>().join("/"))
-                .collect::<Vec<_>>(),
-            ReadSet::Whole => vec!["*".to_owned()],
+        let paths = |source: &str| {
+            let expression = Expression::compile(source).unwrap();
+            let paths = expression.reads_of("pod").into_iter();
+            paths.map(|path| path.iter().map(Step::token).collect::<Vec<_>>().join("/")).collect::<Vec<_>>()
         };
         assert_eq!(paths("gpus > 1"), Vec::<String>::new());
         assert_eq!(paths("has(pod.spec.hostNetwork) && pod.spec.hostNetwork"), ["spec/hostNetwork"]);
         assert_eq!(paths("pod.metadata.?labels[?'a/b'].orValue('') == 'x'"), ["metadata/labels/a/b"]);
         assert_eq!(paths("pod.metadata.labels[key] == 'x'"), ["metadata/labels"]);
-        assert_eq!(paths("size(pod) > 1"), ["*"]);
+        assert_eq!(paths("size(pod) > 1 && has(pod.spec)"), [""]);
         assert_eq!(
             paths("pod.spec.containers.exists(c, c.name == 'x' || c.resources.limits.size() > n)"),
             ["spec/containers/*/name", "spec/containers/*/resources/limits", "spec/containers/*/."]

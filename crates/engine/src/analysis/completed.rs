@@ -1,22 +1,21 @@
 //! Copies of the parts of an object that expressions read, completed as the API server does.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use fabric_policy::expression::{ReadSet, Step};
+use fabric_policy::expression::{Path, Step};
 use fabric_policy::schema::{Shape, complete};
 use fabric_policy::work::{STEPS_TO_VALUE, Work, goes_on};
 
 /// The parts of an object that expressions read, as the API server completes them.
-pub(super) fn part_of(object: &Value, reads: &ReadSet, shape: &Shape, work: Option<&Work>) -> Value {
+pub(super) fn part_of(object: &Value, reads: &BTreeSet<Path>, shape: &Shape, work: Option<&Work>) -> Value {
     let mut part = Value::Object(Map::new());
-    match reads {
-        ReadSet::Whole => copy_path(object, &mut part, &[], shape, work),
-        ReadSet::Paths(paths) => {
-            for path in paths {
-                copy_path(object, &mut part, path, shape, work);
-            }
+    for path in reads {
+        copy_path(object, &mut part, path, shape, work);
+        if path.is_empty() {
+            break;
         }
     }
     part
@@ -125,7 +124,12 @@ mod tests {
             json!({"metadata": {"labels": {"a": null}, "name": null}, "spec": {"nodeSelector": {"b": null}}});
         let part = |source: &str| {
             let expression = Expression::compile(source).unwrap();
-            part_of(&pod, expression.reads_of_pod(), &Shape::Object(schema::pod()), None)
+            part_of(
+                &pod,
+                &expression.reads_of("pod").into_iter().cloned().collect(),
+                &Shape::Object(schema::pod()),
+                None,
+            )
         };
         assert_eq!(part("pod.metadata.labels.a == ''"), json!({"metadata": {"labels": {"a": ""}}}));
         assert_eq!(part("pod.metadata.labels[key] == ''"), json!({"metadata": {"labels": {"a": ""}}}));
@@ -139,7 +143,7 @@ mod tests {
             "spec": {"hostNetwork": true, "containers": [{"name": "c", "image": "i"}, {"name": "d"}], "x": null}});
         let part = |source: &str| {
             let expression = Expression::compile(source).unwrap();
-            part_of(&pod, expression.reads_of_pod(), &Shape::Opaque, None)
+            part_of(&pod, &expression.reads_of("pod").into_iter().cloned().collect(), &Shape::Opaque, None)
         };
         assert_eq!(part("1 > 0"), json!({}));
         assert_eq!(

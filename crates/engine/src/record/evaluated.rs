@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use fabric_policy::Definition;
-use fabric_policy::expression::{Bindings, Expression, Path, ReadSet, Step};
+use fabric_policy::expression::{Bindings, Expression, Path, Step};
 use fabric_policy::interpolation::{EvaluationError, Interpolation, VALUE};
 
 /// The value of a condition for a pod or a container.
@@ -129,16 +129,11 @@ pub(crate) fn add_reads(text: &Interpolation, bindings: &Bindings<'_, '_>, reads
 fn reads_of(expression: &Expression, bindings: &Bindings<'_, '_>) -> Vec<Read> {
     let mut reads = Vec::new();
     for name in expression.names() {
-        let of_object = match name.as_str() {
-            "pod" => Some(expression.reads_of_pod()),
-            "container" => Some(expression.reads_of_container()),
-            "node" => Some(expression.reads_of_node()),
-            _ => None,
-        };
         let value = bindings.get(name).unwrap_or(Value::Null);
-        match of_object {
-            Some(ReadSet::Paths(paths)) => reads.extend(paths.iter().map(|path| read(name, &value, path))),
-            _ => reads.push(Read { name: name.clone(), value }),
+        if ["pod", "container", "node"].contains(&name.as_str()) {
+            reads.extend(expression.reads_of(name).into_iter().map(|path| read(name, &value, path)));
+        } else {
+            reads.push(Read { name: name.clone(), value });
         }
     }
     reads

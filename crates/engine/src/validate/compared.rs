@@ -75,7 +75,7 @@ fn all(definition: &Definition) -> BTreeSet<Compared> {
                 (true, _, true) => format!("{text}a"),
                 _ => text,
             };
-            let texts = literals.into_iter().filter_map(|literal| Some(literal.as_str()?.to_owned()));
+            let texts = literals.iter().filter_map(|literal| Some(literal.as_str()?.to_owned()));
             let values = texts.map(named);
             let values = values.filter(|text| !text.is_empty() && Format::LabelValue.check(text).is_ok());
             compared.extend(values.map(|text| Compared { root: root.clone(), path: path.clone(), text }));

@@ -29,10 +29,10 @@ pub(super) fn findings(definition: &Definition) -> Vec<Diagnostic> {
                     .entry(place)
                     .or_insert_with(|| Values::named(definition, &used.root).select(&used.path));
                 match values {
-                    Err(missing) => found.push(unknown(expression, &used, missing)),
+                    Err(missing) => found.push(unknown(expression, used, missing)),
                     Ok(values) => {
                         let compared = Compared { expression, name: used.shown(), values };
-                        found.extend(compared.findings(&used));
+                        found.extend(compared.findings(used));
                     }
                 }
             }

@@ -158,51 +158,45 @@ pub(super) fn fits(result: &Value, work: Option<&Work>) -> bool {
     goes_on(work, size) && size < MAX_RESULT
 }
 
-/// An expression that counts the values that it handles.
-#[derive(Debug)]
-pub(super) struct Counting(Box<IdedExpr>);
-
-impl Counting {
-    /// `None` if the expression cannot handle much: it has no loop, no function whose result outgrows its arguments,
-    /// and few additions.
-    pub(super) fn for_expression(expression: &IdedExpr) -> Option<Self> {
-        let mut additions = 0;
-        let grows = levels(expression).flatten().any(|part| match &part.expr {
-            Expr::Comprehension(_) => true,
-            Expr::Call(call) => {
-                additions += usize::from(["_+_", super::numbers::PLUS].contains(&call.func_name.as_str()));
-                ["range", "distinct"].contains(&call.func_name.as_str())
-                    || inserted(&call.func_name).is_some()
-                    || additions > MAX_ADDITIONS
-            }
-            _ => false,
-        });
-        grows.then(|| {
-            let mut counting = expression.clone();
-            count(&mut counting);
-            Self(Box::new(counting))
-        })
+/// Makes an expression count the values that it handles, if they can be many: it has a loop, a function whose result
+/// outgrows its arguments, or many additions. Returns whether it counts.
+pub(super) fn count_if_costly(expression: &mut IdedExpr) -> bool {
+    let mut additions = 0;
+    let is_costly = levels(expression).flatten().any(|part| match &part.expr {
+        Expr::Comprehension(_) => true,
+        Expr::Call(call) => {
+            additions += usize::from(["_+_", super::numbers::PLUS].contains(&call.func_name.as_str()));
+            ["range", "distinct"].contains(&call.func_name.as_str())
+                || inserted(&call.func_name).is_some()
+                || additions > MAX_ADDITIONS
+        }
+        _ => false,
+    });
+    if is_costly {
+        count(expression);
     }
+    is_costly
+}
 
-    pub(super) fn execute(
-        &self,
-        context: &Context<'_, '_>,
-        work: Option<&Work>,
-    ) -> Result<cel::Value, ExecutionError> {
-        // Loading has steps for many evaluations, of which one could fill the memory.
-        let of_input = work.filter(|work| !work.is_of_policies()).cloned();
-        let budget = of_input.unwrap_or_else(|| Work::of_steps(BUDGET));
-        let mut scope = context.new_inner_scope();
-        scope.add_variable_as_val(VARIABLE, Box::new(Budget(budget.clone())));
-        let result = cel::Value::resolve(&self.0, &scope);
-        let loading = work.filter(|work| work.is_of_policies());
-        let is_over = loading.is_some_and(|loading| {
-            loading.count_all(&budget);
-            loading.ended().is_some()
-        });
-        // `||` and `exists` continue after an error.
-        if budget.ended().is_some() || is_over { Err(exhausted()) } else { result }
-    }
+/// Evaluates an expression that counts.
+pub(super) fn evaluate(
+    counting: &IdedExpr,
+    context: &Context<'_, '_>,
+    work: Option<&Work>,
+) -> Result<cel::Value, ExecutionError> {
+    // Loading has steps for many evaluations, of which one could fill the memory.
+    let of_input = work.filter(|work| !work.is_of_policies()).cloned();
+    let budget = of_input.unwrap_or_else(|| Work::of_steps(BUDGET));
+    let mut scope = context.new_inner_scope();
+    scope.add_variable_as_val(VARIABLE, Box::new(Budget(budget.clone())));
+    let result = cel::Value::resolve(counting, &scope);
+    let loading = work.filter(|work| work.is_of_policies());
+    let is_over = loading.is_some_and(|loading| {
+        loading.count_all(&budget);
+        loading.ended().is_some()
+    });
+    // `||` and `exists` continue after an error.
+    if budget.ended().is_some() || is_over { Err(exhausted()) } else { result }
 }
 
 /// The argument that a function inserts once for each element or character of its target.

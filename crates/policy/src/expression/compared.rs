@@ -3,11 +3,11 @@
 //! This walk finds all facts about an expression that need no evaluation: the names that it reads, the parts of the
 //! pod, the labels and annotations that `validate` tries, and the comparisons that `check` looks at.
 
-use cel::common::ast::{CallExpr, ComprehensionExpr, Expr, IdedExpr, LiteralValue};
+use cel::common::ast::{CallExpr, ComprehensionExpr, Expr, IdedExpr};
 use serde_json::Value;
 
 use super::environment::TYPE_NAMES;
-use super::reads::{Path, Step, access};
+use super::reads::{Access, Path, Step, access, literals};
 use super::tree::{operands, parts};
 
 /// A value that an expression reads.
@@ -78,17 +78,16 @@ struct Walker {
 impl Walker {
     /// Notes the reads of a value that is compared.
     fn value(&mut self, expression: &IdedExpr, compared: Compared<'_>) {
-        if let Some((root, path)) = self.place(expression) {
-            let others = fallbacks(expression);
-            let Compared { literals, mut comparison } = compared;
-            let literals = without(literals, &others);
-            if access(expression).is_some_and(|selected| !selected.keys.is_empty()) {
-                comparison = Comparison::Part;
-            } else if comparison == Comparison::Equal && is_optional(expression) {
-                comparison = Comparison::Optional;
-            }
-            let guarded = is_guarded(expression);
-            self.uses.push(Use { root, path, literals, comparison, guarded });
+        if let Some(selected) = access(expression)
+            && let Some((root, path)) = self.place(&selected)
+        {
+            let comparison = match compared.comparison {
+                _ if !selected.keys.is_empty() => Comparison::Part,
+                Comparison::Equal if selected.optional => Comparison::Optional,
+                comparison => comparison,
+            };
+            let literals = without(compared.literals, &selected.fallbacks);
+            self.uses.push(Use { root, path, literals, comparison, guarded: selected.guarded });
             return;
         }
         match &expression.expr {
@@ -104,9 +103,8 @@ impl Walker {
     }
 
     /// The value that an expression selects. Notes the keys that it computes on the way.
-    fn place(&mut self, expression: &IdedExpr) -> Option<(String, Path)> {
-        let selected = access(expression)?;
-        let (name, path) = (selected.name, selected.path);
+    fn place(&mut self, selected: &Access<'_>) -> Option<(String, Path)> {
+        let (name, path) = (selected.name, selected.path.clone());
         let local = self.locals.iter().rev().find(|(known, _)| known == name).map(|(_, place)| place.clone());
         let (root, path) = match local {
             Some(Some((root, start))) => (root, start.into_iter().chain(path).collect()),
@@ -117,7 +115,7 @@ impl Walker {
         if selected.keys.first().is_some_and(|key| is_lower_case(key)) {
             self.note(root.clone(), path.clone(), Comparison::KeyInLowerCase);
         }
-        self.all(selected.keys);
+        self.all(selected.keys.iter().copied());
         Some((root, path))
     }
 
@@ -147,7 +145,7 @@ impl Walker {
             ("lowerAscii", Some(value), []) if compared.comparison == Comparison::Equal => {
                 self.value(value, Compared { comparison: Comparison::LowerCase, ..compared });
             }
-            ("hasValue", Some(value), []) => match self.place(value) {
+            ("hasValue", Some(value), []) => match access(value).and_then(|selected| self.place(&selected)) {
                 Some((root, path)) => {
                     let path = path.into_iter().chain([Step::Exists]).collect();
                     self.note(root, path, Comparison::Part);
@@ -173,7 +171,8 @@ impl Walker {
 
     /// A macro such as `exists`, which the library expands to a loop.
     fn comprehension(&mut self, comprehension: &ComprehensionExpr) {
-        let entry = match self.place(&comprehension.iter_range) {
+        let range = access(&comprehension.iter_range);
+        let entry = match range.and_then(|selected| self.place(&selected)) {
             Some((root, mut path)) if comprehension.iter_var2.is_none() => {
                 path.push(Step::Every);
                 // The macro visits all entries, so their number counts.
@@ -203,52 +202,6 @@ impl Walker {
 /// The literals of a comparison that a value is not compared with, because something else can have them.
 fn without(literals: &[Value], others: &[Value]) -> Vec<Value> {
     literals.iter().filter(|literal| !others.contains(literal)).cloned().collect()
-}
-
-/// The literals that take the place of a value that is absent.
-pub(super) fn fallbacks(expression: &IdedExpr) -> Vec<Value> {
-    match &expression.expr {
-        Expr::Select(select) => fallbacks(&select.operand),
-        Expr::Call(call) if call.func_name == "orValue" => call.args.iter().flat_map(literals).collect(),
-        Expr::Call(call) => call.args.first().map(fallbacks).unwrap_or_default(),
-        _ => Vec::new(),
-    }
-}
-
-/// The value of a literal, or those of a list of them.
-fn literals(expression: &IdedExpr) -> Vec<Value> {
-    match &expression.expr {
-        Expr::Literal(LiteralValue::String(text)) => vec![text.inner().into()],
-        Expr::Literal(LiteralValue::Boolean(value)) => vec![(*value.inner()).into()],
-        Expr::Literal(LiteralValue::Int(number)) => vec![(*number.inner()).into()],
-        Expr::List(list) => list.elements.iter().flat_map(literals).collect(),
-        _ => Vec::new(),
-    }
-}
-
-/// Returns whether an expression has a value, too, where a key that it selects is absent.
-fn is_guarded(expression: &IdedExpr) -> bool {
-    match &expression.expr {
-        Expr::Select(select) => select.test || is_guarded(&select.operand),
-        Expr::Call(call) => match call.func_name.as_str() {
-            "_?._" | "_[?_]" | "orValue" => true,
-            _ => call.args.first().is_some_and(is_guarded),
-        },
-        _ => false,
-    }
-}
-
-/// Returns whether an expression selects an optional value, which `orValue` did not take apart.
-fn is_optional(expression: &IdedExpr) -> bool {
-    match &expression.expr {
-        Expr::Select(select) => is_optional(&select.operand),
-        Expr::Call(call) => match (call.func_name.as_str(), call.args.first()) {
-            ("_?._" | "_[?_]", _) => true,
-            ("_[_]", Some(operand)) => is_optional(operand),
-            _ => false,
-        },
-        _ => false,
-    }
 }
 
 /// Returns whether a key has no capital letters: it is the value of a label in `node`, or of `lowerAscii`.

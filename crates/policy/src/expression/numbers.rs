@@ -11,7 +11,7 @@ use cel::{DeclarationError, Env, ExecutionError};
 use fabric_yaml::quantity::Quantity;
 
 use super::conversion::to_f64;
-use super::tree::parts_mut;
+use super::tree::each_mut;
 
 /// The operators, and the functions that replace them. No expression can name these.
 const OPERATORS: [(&str, &str); 4] = [("_*_", "@times"), ("_/_", "@over"), ("_+_", PLUS), ("_-_", "@minus")];
@@ -40,19 +40,16 @@ pub(super) fn extension(env: &mut Env) -> Result<(), DeclarationError> {
     env.add_overload("quantity", "quantity", vec![DYN_TYPE], quantity)
 }
 
-/// Replaces the operators. Returns whether there are any.
-pub(super) fn replace_operators(expression: &mut IdedExpr) -> bool {
-    let mut replaced = false;
-    if let Expr::Call(call) = &mut expression.expr
-        && !call.args.iter().any(is_no_number)
-        && let Some((_, function)) = OPERATORS.iter().find(|(operator, _)| call.func_name == *operator)
-    {
-        call.func_name = (*function).to_owned();
-        replaced = true;
-    }
-    parts_mut(&mut expression.expr)
-        .into_iter()
-        .fold(replaced, |replaced, part| replace_operators(part) | replaced)
+/// Replaces the operators.
+pub(super) fn replace_operators(expression: &mut IdedExpr) {
+    each_mut(expression, &mut |part| {
+        if let Expr::Call(call) = &mut part.expr
+            && !call.args.iter().any(is_no_number)
+            && let Some((_, function)) = OPERATORS.iter().find(|(operator, _)| call.func_name == *operator)
+        {
+            call.func_name = (*function).to_owned();
+        }
+    });
 }
 
 /// Returns whether an operand is a text or a list, or the result of one of the library's macros, to which it adds.

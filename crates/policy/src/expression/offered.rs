@@ -6,30 +6,29 @@
 use cel::common::ast::{CallExpr, Expr, IdedExpr, LiteralValue};
 
 use super::CompileError;
-use super::tree::{levels, parts_mut};
+use super::tree::each_mut;
 use crate::from_nodes::{Fact, FromNodes};
 
 const FUNCTIONS: [(&str, Fact); 2] = [("offeredName", Fact::Name), ("offeredNames", Fact::Names)];
 
-/// The facts about nodes that an expression requests.
-#[derive(Debug, Default)]
-pub(super) struct Offered {
-    /// The calls, by the names that replace them.
-    pub(super) calls: Vec<(String, FromNodes)>,
-}
-
-impl Offered {
-    pub(super) fn read(expression: &IdedExpr, source: &str) -> Result<Self, CompileError> {
-        let mut calls = Vec::new();
-        for part in levels(expression).flatten() {
-            if let Expr::Call(call) = &part.expr
-                && let Some((_, fact)) = function(call)
-            {
-                calls.push(read(call, *fact, source)?);
+/// Replaces the calls by names. Returns the facts about nodes that they request, by these names.
+pub(super) fn replace_calls(
+    expression: &mut IdedExpr,
+    source: &str,
+) -> Result<Vec<(String, FromNodes)>, CompileError> {
+    let mut calls = Vec::new();
+    each_mut(expression, &mut |part| {
+        if let Expr::Call(call) = &part.expr
+            && let Some((_, fact)) = function(call)
+        {
+            let read = read(call, *fact, source);
+            if let Ok((name, _)) = &read {
+                part.expr = Expr::Ident(name.clone());
             }
+            calls.push(read);
         }
-        Ok(Self { calls })
-    }
+    });
+    calls.into_iter().collect()
 }
 
 fn function(call: &CallExpr) -> Option<&'static (&'static str, Fact)> {
@@ -49,7 +48,8 @@ fn read(call: &CallExpr, fact: Fact, source: &str) -> Result<(String, FromNodes)
     let patterns = patterns(call).ok_or_else(|| failed("takes constants, not expressions".to_owned()))?;
     let fact = FromNodes::new(fact, patterns.iter().copied())
         .map_err(|problem| failed(format!("asks for resources of nodes: {problem}")))?;
-    Ok((name(call, &patterns), fact))
+    // No other name begins with `@`.
+    Ok((format!("@{}({})", call.func_name, patterns.join(", ")), fact))
 }
 
 /// The patterns of a call; `None` if one is not a constant.
@@ -60,21 +60,4 @@ fn patterns(call: &CallExpr) -> Option<Vec<&str>> {
         texts.push(text.inner());
     }
     Some(texts)
-}
-
-/// No other name begins with `@`.
-fn name(call: &CallExpr, patterns: &[&str]) -> String {
-    format!("@{}({})", call.func_name, patterns.join(", "))
-}
-
-/// Replaces the calls by their names. Returns whether there are any.
-pub(super) fn replace_calls(expression: &mut IdedExpr) -> bool {
-    if let Expr::Call(call) = &expression.expr
-        && function(call).is_some()
-        && let Some(patterns) = patterns(call)
-    {
-        expression.expr = Expr::Ident(name(call, &patterns));
-        return true;
-    }
-    parts_mut(&mut expression.expr).into_iter().fold(false, |replaced, part| replace_calls(part) | replaced)
 }

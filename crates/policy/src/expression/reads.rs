@@ -1,18 +1,7 @@
 //! The parts of the pod, the container and the node that an expression reads.
 
-use std::collections::BTreeSet;
-
 use cel::common::ast::{Expr, IdedExpr, LiteralValue};
-
-/// The parts of an object that an expression reads. Only they are converted for it: the whole of a pod costs ten times
-/// as much as parsing it.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum ReadSet {
-    /// The values at these paths; none if the expression does not name the object.
-    Paths(BTreeSet<Path>),
-    /// The whole object.
-    Whole,
-}
+use serde_json::Value;
 
 /// The path from an object to a value in it.
 pub type Path = Vec<Step>;
@@ -39,50 +28,30 @@ impl Step {
     }
 }
 
-impl Default for ReadSet {
-    fn default() -> Self {
-        Self::Paths(BTreeSet::new())
-    }
-}
-
-impl ReadSet {
-    /// Adds the reads of another expression.
-    pub(crate) fn extend(&mut self, other: &Self) {
-        match (&mut *self, other) {
-            (Self::Paths(known), Self::Paths(paths)) => known.extend(paths.iter().cloned()),
-            _ => *self = Self::Whole,
-        }
-    }
-
-    pub(super) fn insert(&mut self, path: Path) {
-        match self {
-            Self::Paths(paths) if !path.is_empty() => {
-                paths.insert(path);
-            }
-            _ => *self = Self::Whole,
-        }
-    }
-}
-
-/// The objects whose parts are read.
-pub(super) const ROOTS: [&str; 3] = ["pod", "container", "node"];
-
 /// A variable, and the fields selected from it.
+#[derive(Default)]
 pub(super) struct Access<'e> {
     pub(super) name: &'e str,
     pub(super) path: Path,
     /// Computed keys. The path ends at the value that the first of them indexes, and the whole value counts as read.
     pub(super) keys: Vec<&'e IdedExpr>,
+    /// True if it has a value, too, where a key that it selects is absent.
+    pub(super) guarded: bool,
+    /// True for an optional value, which `orValue` did not take apart.
+    pub(super) optional: bool,
+    /// The literals that take the place of a value that is absent.
+    pub(super) fallbacks: Vec<Value>,
 }
 
 /// `pod` and `spec`, `hostNetwork` for `pod.spec.hostNetwork`, `has(pod.spec.hostNetwork)`,
 /// `pod.?spec.?hostNetwork` and `pod["spec"].hostNetwork`.
 pub(super) fn access(expression: &IdedExpr) -> Option<Access<'_>> {
     match &expression.expr {
-        Expr::Ident(name) => Some(Access { name, path: Vec::new(), keys: Vec::new() }),
+        Expr::Ident(name) => Some(Access { name, ..Access::default() }),
         Expr::Select(select) => {
             let mut access = access(&select.operand)?;
             access.field(&select.field);
+            access.guarded |= select.test;
             Some(access)
         }
         Expr::Call(call) if matches!(call.func_name.as_str(), "_?._" | "_[_]" | "_[?_]") => {
@@ -92,13 +61,35 @@ pub(super) fn access(expression: &IdedExpr) -> Option<Access<'_>> {
                 Expr::Literal(LiteralValue::String(text)) => access.field(text.inner()),
                 _ => access.keys.push(key),
             }
+            access.guarded |= call.func_name != "_[_]";
+            access.optional |= call.func_name != "_[_]";
             Some(access)
         }
         // `pod.spec.?initContainers.orValue([])` is the list or an empty one.
-        Expr::Call(call) if call.func_name == "orValue" && is_constant(&call.args) => {
-            access(call.target.as_ref()?)
-        }
+        Expr::Call(call) if call.func_name == "orValue" && is_constant(&call.args) => Some(Access {
+            guarded: true,
+            optional: false,
+            fallbacks: call.args.iter().flat_map(literals).collect(),
+            ..access(call.target.as_ref()?)?
+        }),
         _ => None,
+    }
+}
+
+/// Returns whether an expression selects a value, and does nothing else.
+pub(super) fn selects(expression: &IdedExpr) -> bool {
+    access(expression)
+        .is_some_and(|access| access.keys.is_empty() && access.fallbacks.iter().all(|value| value == ""))
+}
+
+/// The value of a literal, or those of a list of them.
+pub(super) fn literals(expression: &IdedExpr) -> Vec<Value> {
+    match &expression.expr {
+        Expr::Literal(LiteralValue::String(text)) => vec![text.inner().into()],
+        Expr::Literal(LiteralValue::Boolean(value)) => vec![(*value.inner()).into()],
+        Expr::Literal(LiteralValue::Int(number)) => vec![(*number.inner()).into()],
+        Expr::List(list) => list.elements.iter().flat_map(literals).collect(),
+        _ => Vec::new(),
     }
 }
 

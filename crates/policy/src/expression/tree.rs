@@ -47,6 +47,12 @@ macro_rules! parts {
 parts!(parts, operands);
 parts!(parts_mut, operands_mut, mut);
 
+/// Calls `visit` with every expression within an expression, itself first.
+pub(super) fn each_mut(expression: &mut IdedExpr, visit: &mut dyn FnMut(&mut IdedExpr)) {
+    visit(expression);
+    parts_mut(&mut expression.expr).into_iter().for_each(|part| each_mut(part, visit));
+}
+
 /// Returns whether the target of a call is the first half of a function's name.
 pub(super) fn is_namespace(target: &IdedExpr) -> bool {
     matches!(&target.expr, Expr::Ident(name) if functions::is_namespace(name))

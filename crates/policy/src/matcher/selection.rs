@@ -9,7 +9,7 @@ use crate::nodes::NodeKind;
 use crate::schema::Format;
 use fabric_yaml::{Entry, Node};
 
-use crate::expression::{ReadSet, Step};
+use crate::expression::{Path, Step};
 use crate::source::Diagnostic;
 
 pub const INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
@@ -55,26 +55,11 @@ impl LabelsRead {
     }
 
     /// Adds the labels that an expression reads of `node`.
-    pub(crate) fn extend(&mut self, reads: &ReadSet) {
-        let ReadSet::Paths(paths) = reads else {
-            *self = Self::All;
-            return;
-        };
+    pub(crate) fn extend<'p>(&mut self, paths: impl IntoIterator<Item = &'p Path>) {
         for path in paths {
             match path.first() {
                 Some(Step::Field(label)) => self.add(label),
                 _ => *self = Self::All,
-            }
-        }
-    }
-
-    /// Adds the labels whose values an expression reads, and not only whether they are there.
-    pub(crate) fn extend_by_values(&mut self, reads: &ReadSet) {
-        match reads {
-            ReadSet::Whole => *self = Self::All,
-            ReadSet::Paths(paths) => {
-                let of_values = paths.iter().filter(|path| path.last() != Some(&Step::Exists));
-                self.extend(&ReadSet::Paths(of_values.cloned().collect()));
             }
         }
     }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use crate::definition::Definition;
+use crate::expression::Step;
 use crate::matcher::{LabelsRead, Pattern, SelectedLabel, Selection};
 use crate::parameter::{Gpus, LabelTable, Override, Table};
 
@@ -67,8 +68,10 @@ impl KnownNodes {
         let mut values_read = LabelsRead::none();
         definition.texts(&mut |text| {
             for expression in text.expressions() {
-                labels_of_expressions.extend(expression.reads_of_node());
-                values_read.extend_by_values(expression.reads_of_node());
+                let reads = expression.reads_of("node");
+                let of_values = reads.iter().copied().filter(|path| path.last() != Some(&Step::Exists));
+                values_read.extend(of_values);
+                labels_of_expressions.extend(reads);
             }
         });
         let mut known = Self {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::devices::Devices;
 use crate::definition::Rule;
-use crate::expression::{ReadSet, Step};
+use crate::expression::{Path, Step};
 use crate::interpolation::{Interpolation, JOB_ROLE, names_in};
 use crate::overlay::{Tree, Write, writes};
 use crate::parameter::Variable;
@@ -64,8 +64,8 @@ impl Places {
         let mut read = |text: &Interpolation, names: &mut BTreeSet<String>| {
             names.extend(names_in(text));
             for expression in text.expressions() {
-                places.parts(&[], expression.reads_of_pod(), devices);
-                places.parts(&["spec", "containers", "*"], expression.reads_of_container(), devices);
+                places.parts(&[], expression.reads_of("pod"), devices);
+                places.parts(&["spec", "containers", "*"], expression.reads_of("container"), devices);
             }
         };
         texts(&mut |text| read(text, &mut names));
@@ -80,12 +80,12 @@ impl Places {
         places
     }
 
-    fn parts(&mut self, root: &[&str], parts: &ReadSet, devices: &Devices) {
-        match parts {
-            ReadSet::Whole => self.add([&[][..]]),
-            ReadSet::Paths(paths) => {
-                for path in paths {
-                    self.path(root.iter().copied().chain(path.iter().map(Step::token)).collect(), devices);
+    fn parts(&mut self, root: &[&str], paths: BTreeSet<&Path>, devices: &Devices) {
+        for path in paths {
+            match path.as_slice() {
+                [] => self.add([&[][..]]),
+                path => {
+                    self.path(root.iter().copied().chain(path.iter().map(Step::token)).collect(), devices)
                 }
             }
         }

@@ -13,7 +13,7 @@ use super::devices::Devices;
 use super::parameter_values::{Note, ParameterValues, bound, has_row};
 use super::second_run::SecondRuns;
 use crate::definition::{Definition, PolicyCheck, Rule, SettingsFile};
-use crate::expression::{Bindings, ReadSet};
+use crate::expression::{Bindings, Path};
 use crate::interpolation::{EvaluationError, Interpolation, Phase, names_in};
 use crate::matcher::Selection;
 use crate::parameter::{Origin, Variable};
@@ -89,15 +89,15 @@ pub struct EvaluatedPolicy {
 /// The parts of the pod, and of its containers, that expressions read.
 #[derive(Debug, Default)]
 pub struct PartsRead {
-    pub pod: ReadSet,
-    pub container: ReadSet,
+    pub pod: BTreeSet<Path>,
+    pub container: BTreeSet<Path>,
 }
 
 impl PartsRead {
     fn add(&mut self, text: &Interpolation) {
         for expression in text.expressions() {
-            self.pod.extend(expression.reads_of_pod());
-            self.container.extend(expression.reads_of_container());
+            self.pod.extend(expression.reads_of("pod").into_iter().cloned());
+            self.container.extend(expression.reads_of("container").into_iter().cloned());
         }
     }
 }

@@ -81,7 +81,7 @@ impl Values {
             _ => None,
         };
         match (selected, constant(&variable.value)) {
-            (Some((root, path)), _) => Self::named(definition, root).select(&path).unwrap_or(Self::Any),
+            (Some(used), _) => Self::named(definition, &used.root).select(&used.path).unwrap_or(Self::Any),
             (None, Some(fallback)) => Self::constants(rows.into_iter().chain([fallback])),
             (None, None) => Self::Any,
         }

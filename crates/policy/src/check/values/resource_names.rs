@@ -63,9 +63,9 @@ impl Seen {
         for Use { root, path, literals, .. } in expression.uses() {
             let fields = path
                 .iter()
-                .filter_map(|step| if let Step::Field(name) = step { Some(&**name) } else { None });
+                .filter_map(|step| if let Step::Field(name) = step { Some(name.as_str()) } else { None });
             let asked = literals.iter().filter_map(|literal| literal.as_str());
-            let steps: Vec<&str> = [&*root].into_iter().chain(fields).chain(asked).collect();
+            let steps: Vec<&str> = [root.as_str()].into_iter().chain(fields).chain(asked).collect();
             let (seen, key) = match steps.as_slice() {
                 ["node", label, ..] => (&mut self.labels, current(label)),
                 ["podRequests", name, ..] | [.., "resources", "limits" | "requests", name] => {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 use serde_json::Value;
 
-use fabric_policy::expression::{ReadSet, Step};
+use fabric_policy::expression::Step;
 use fabric_policy::interpolation::JOB_ROLE;
 use fabric_policy::matcher::LabelsRead;
 use fabric_policy::{NETWORKS, Policy};
@@ -184,8 +184,7 @@ fn pod_metadata(policy: &Policy) -> BTreeSet<String> {
     }
     policy.definition().texts(&mut |text| {
         for expression in text.expressions() {
-            let ReadSet::Paths(paths) = expression.reads_of_pod() else { continue };
-            for path in paths {
+            for path in expression.reads_of("pod") {
                 if let [Step::Field(metadata), Step::Field(map), Step::Field(key), ..] = path.as_slice()
                     && metadata == "metadata"
                 {
