@@ -1,6 +1,7 @@
 //! The node requirements of a pod, read once. Nodes with the same values of the labels that it names are evaluated
 //! once.
 
+use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
@@ -25,21 +26,7 @@ pub fn expressions(term: &Value) -> impl Iterator<Item = &Value> {
 
 /// Returns whether a requirement holds for the value of its key.
 pub fn is_met(requirement: &Value, value: Option<&str>) -> bool {
-    let values = requirement["values"].as_array().map_or(&[][..], Vec::as_slice);
-    let is_in = || values.iter().any(|known| known.as_str() == value);
-    let numbers = || {
-        let bound = values.first()?.as_str()?.parse::<i64>().ok()?;
-        Some((value?.parse::<i64>().ok()?, bound))
-    };
-    match requirement["operator"].as_str().unwrap_or_default() {
-        "In" => value.is_some() && is_in(),
-        "NotIn" => value.is_none() || !is_in(),
-        "Exists" => value.is_some(),
-        "DoesNotExist" => value.is_none(),
-        "Gt" => numbers().is_some_and(|(value, bound)| value > bound),
-        "Lt" => numbers().is_some_and(|(value, bound)| value < bound),
-        _ => false,
-    }
+    Requirement::new(requirement).is_met(value)
 }
 
 /// The steps to evaluate a node, and one of its taints.
@@ -48,41 +35,62 @@ const STEPS_OF_TAINT: usize = 10;
 
 /// A node selector and a required node affinity.
 pub(super) struct Requirements<'p> {
-    selector: Vec<(&'p str, Option<&'p str>)>,
-    /// Alternatives, each once; `None` without affinity.
-    terms: Option<Vec<Term<'p>>>,
-    /// The labels that these name.
-    keys: Vec<&'p str>,
-    names_nodes: bool,
-    /// Whether nodes with these values of the labels are allowed.
+    /// The labels and fields of nodes that these name, those of the selector first.
+    keys: Vec<Key<'p>>,
+    /// The values that the selector wants.
+    selector: Vec<Option<&'p str>>,
+    /// Alternatives, each once; `None` without affinity. All requirements of one must hold, each for the value of the key
+    /// at its index.
+    terms: Option<Vec<Vec<(usize, Requirement<'p>)>>>,
+    /// Whether nodes with these values of the keys are allowed.
     known: HashMap<Vec<Option<&'p str>>, bool>,
     work: Option<&'p Work>,
 }
 
-/// One of the terms of an affinity, whose requirements must all hold.
-struct Term<'p> {
-    /// Each with the index of its label among the keys.
-    labels: Vec<(usize, Requirement<'p>)>,
-    fields: Vec<Requirement<'p>>,
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Key<'p> {
+    Label(&'p str),
+    Field(&'p str),
+}
+
+impl Key<'_> {
+    fn value(self, node: &Node) -> Option<&str> {
+        match self {
+            Self::Label(label) => node.label(label),
+            Self::Field(field) => (field == "metadata.name").then_some(node.name()),
+        }
+    }
 }
 
 /// A requirement with its values as a set.
 struct Requirement<'p> {
-    whole: &'p Value,
-    values: Option<HashSet<&'p str>>,
+    operator: &'p str,
+    values: HashSet<&'p str>,
 }
 
 impl<'p> Requirement<'p> {
-    fn new(whole: &'p Value) -> Self {
-        let is_set = matches!(whole["operator"].as_str(), Some("In" | "NotIn"));
-        let values = whole["values"].as_array().into_iter().flatten().filter_map(Value::as_str);
-        Self { whole, values: is_set.then(|| values.collect()) }
+    fn new(requirement: &'p Value) -> Self {
+        let values = requirement["values"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        Self { operator: requirement["operator"].as_str().unwrap_or_default(), values: values.collect() }
     }
 
     fn is_met(&self, value: Option<&str>) -> bool {
-        let Some(values) = &self.values else { return is_met(self.whole, value) };
-        let is_in = value.is_some_and(|value| values.contains(value));
-        is_in == (self.whole["operator"] == "In")
+        let is_in = || value.is_some_and(|value| self.values.contains(value));
+        let compared = || {
+            // The API server accepts exactly one value with these operators.
+            let bound = self.values.iter().next().filter(|_| self.values.len() == 1)?;
+            let bound = bound.parse::<i64>().ok()?;
+            Some(value?.parse::<i64>().ok()?.cmp(&bound))
+        };
+        match self.operator {
+            "In" => is_in(),
+            "NotIn" => !is_in(),
+            "Exists" => value.is_some(),
+            "DoesNotExist" => value.is_none(),
+            "Gt" => compared() == Some(Ordering::Greater),
+            "Lt" => compared() == Some(Ordering::Less),
+            _ => false,
+        }
     }
 }
 
@@ -90,9 +98,10 @@ impl<'p> Requirements<'p> {
     /// The requirements of a pod, as far as there is work left for them.
     pub(super) fn new(spec: &'p Value, work: Option<&'p Work>) -> Self {
         let selector = spec["nodeSelector"].as_object().into_iter().flatten();
-        let selector: Vec<_> = selector.map(|(key, value)| (key.as_str(), value.as_str())).collect();
-        let mut keys: Vec<&str> = selector.iter().map(|(key, _)| *key).collect();
-        let mut places: HashMap<&str, usize> = keys.iter().enumerate().map(|(at, key)| (*key, at)).collect();
+        let (mut keys, selector): (Vec<_>, Vec<_>) =
+            selector.map(|(key, value)| (Key::Label(key), value.as_str())).unzip();
+        let mut places: HashMap<Key<'_>, usize> =
+            keys.iter().enumerate().map(|(at, key)| (*key, at)).collect();
         let mut seen = HashSet::new();
         let mut each = Vec::new();
         for term in terms(spec) {
@@ -100,21 +109,21 @@ impl<'p> Requirements<'p> {
             if !goes_on(work, text.len() / 4) || !seen.insert(text) {
                 continue;
             }
-            let mut labels = Vec::new();
-            for requirement in expressions(term) {
-                let key = requirement["key"].as_str().unwrap_or_default();
-                let at = *places.entry(key).or_insert_with(|| {
-                    keys.push(key);
-                    keys.len() - 1
+            let key = |requirement: &'p Value| requirement["key"].as_str().unwrap_or_default();
+            let labels = expressions(term).map(|one| (Key::Label(key(one)), one));
+            let fields = term["matchFields"].as_array().into_iter().flatten();
+            let all =
+                labels.chain(fields.map(|one| (Key::Field(key(one)), one))).map(|(key, requirement)| {
+                    let at = *places.entry(key).or_insert_with(|| {
+                        keys.push(key);
+                        keys.len() - 1
+                    });
+                    (at, Requirement::new(requirement))
                 });
-                labels.push((at, Requirement::new(requirement)));
-            }
-            let fields = term["matchFields"].as_array().into_iter().flatten().map(Requirement::new).collect();
-            each.push(Term { labels, fields });
+            each.push(all.collect());
         }
-        let names_nodes = each.iter().any(|term: &Term<'_>| !term.fields.is_empty());
         let terms = (!required(spec)["nodeSelectorTerms"].is_null()).then_some(each);
-        Self { selector, terms, keys, names_nodes, known: HashMap::new(), work }
+        Self { keys, selector, terms, known: HashMap::new(), work }
     }
 
     /// Returns whether they allow a node; false if there is no work left.
@@ -122,72 +131,48 @@ impl<'p> Requirements<'p> {
         if !goes_on(self.work, STEPS_OF_NODE + self.keys.len() * 5) {
             return false;
         }
-        let values: Vec<Option<&str>> = self.keys.iter().map(|key| node.label(key)).collect();
-        if self.names_nodes {
-            return self.hold(&values, node);
-        }
+        let values: Vec<Option<&str>> = self.keys.iter().map(|key| key.value(node)).collect();
         if let Some(allowed) = self.known.get(&values) {
             return *allowed;
         }
-        let allowed = self.hold(&values, node);
+        let allowed = self.hold(&values);
         self.known.insert(values, allowed);
         allowed
     }
 
-    fn hold(&self, values: &[Option<&str>], node: &Node) -> bool {
-        self.selector.iter().zip(values).all(|((_, wanted), value)| value == wanted)
+    fn hold(&self, values: &[Option<&str>]) -> bool {
+        self.selector.iter().zip(values).all(|(wanted, value)| value == wanted)
             && self.terms.as_ref().is_none_or(|terms| {
                 let mut terms = terms.iter().take_while(|term| goes_on(self.work, 5 * term.len()));
-                terms.any(|term| term.is_met(values, node))
+                // A term without requirements matches no node.
+                terms.any(|term| {
+                    !term.is_empty() && term.iter().all(|(at, requirement)| requirement.is_met(values[*at]))
+                })
             })
     }
 }
 
-impl Term<'_> {
-    fn len(&self) -> usize {
-        self.labels.len() + self.fields.len()
-    }
-
-    fn is_met(&self, values: &[Option<&str>], node: &Node) -> bool {
-        // A term without requirements matches no node.
-        self.len() > 0
-            && self.labels.iter().all(|(at, requirement)| requirement.is_met(values[*at]))
-            && self.fields.iter().all(|requirement| {
-                requirement.is_met((requirement.whole["key"] == "metadata.name").then_some(node.name()))
-            })
-    }
-}
-
-/// The tolerations of a pod, by the key that they name; empty for those of every key.
+/// The tolerations of a pod.
 pub(super) struct Tolerations<'p> {
-    by_key: HashMap<&'p str, Vec<&'p Value>>,
+    each: &'p [Value],
     known: HashMap<&'p Taint, bool>,
     work: Option<&'p Work>,
 }
 
 impl<'p> Tolerations<'p> {
     pub(super) fn new(spec: &'p Value, work: Option<&'p Work>) -> Self {
-        let mut by_key: HashMap<&str, Vec<&Value>> = HashMap::new();
-        for toleration in spec["tolerations"].as_array().into_iter().flatten() {
-            let key = toleration["key"].as_str().unwrap_or_default();
-            if goes_on(work, 2) {
-                by_key.entry(key).or_default().push(toleration);
-            }
-        }
-        Self { by_key, known: HashMap::new(), work }
+        let each = spec["tolerations"].as_array().map_or(&[][..], Vec::as_slice);
+        Self { each, known: HashMap::new(), work }
     }
 
     /// Returns whether one of them tolerates a taint; false if there is no work left.
     pub(super) fn tolerate(&mut self, taint: &'p Taint) -> bool {
-        let Self { by_key, known, work } = self;
+        let Self { each, known, work } = self;
         if !goes_on(*work, STEPS_OF_TAINT) {
             return false;
         }
-        *known.entry(taint).or_insert_with(|| {
-            let of_key = by_key.get(&*taint.key).into_iter().flatten();
-            let mut tolerations = of_key.chain(by_key.get("").into_iter().flatten());
-            tolerations.any(|toleration| goes_on(*work, 2) && tolerates(toleration, taint))
-        })
+        let tolerates = |toleration| goes_on(*work, 2) && tolerates(toleration, taint);
+        *known.entry(taint).or_insert_with(|| each.iter().any(tolerates))
     }
 }
 
