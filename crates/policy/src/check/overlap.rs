@@ -34,7 +34,7 @@ pub fn overlaps(definitions: &[&Definition]) -> Vec<SourceError> {
 /// Returns whether a pod surely exists that both match. Two different conditions may exclude each other.
 fn overlap(one: &Matcher, other: &Matcher) -> bool {
     one.when == other.when
-        && triggers_meet(one, other)
+        && lists_meet(&one.any_annotation, &other.any_annotation, |one, other| one == other)
         && !excludes(one, other)
         && !excludes(other, one)
         && one
@@ -43,11 +43,6 @@ fn overlap(one: &Matcher, other: &Matcher) -> bool {
             .all(|(key, value)| other.labels.iter().all(|(known, wanted)| known != key || wanted == value))
         && lists_meet(&one.namespaces, &other.namespaces, |one, other| one == other)
         && lists_meet(&one.owner_kinds, &other.owner_kinds, |one, other| same_kind(one, other))
-}
-
-/// Returns whether a pod that has one trigger has the other one, too.
-fn triggers_meet(one: &Matcher, other: &Matcher) -> bool {
-    lists_meet(&one.any_annotation, &other.any_annotation, |one, other| one == other)
 }
 
 fn lists_meet<T>(one: &[T], other: &[T], same: impl Fn(&T, &T) -> bool) -> bool {

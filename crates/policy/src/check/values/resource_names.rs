@@ -23,34 +23,21 @@ pub(crate) const WELL_KNOWN: &[&str] = &[
     "kubernetes.io/os",
 ];
 
-#[derive(Default)]
-struct Seen {
-    /// The places at which expressions look up a key.
-    labels: BTreeMap<String, Vec<Span>>,
-    resources: BTreeMap<String, Vec<Span>>,
-}
+/// The places at which expressions look up a key.
+type Seen = BTreeMap<String, Vec<Span>>;
 
 pub(crate) fn findings(definition: &Definition) -> Vec<Diagnostic> {
-    let mut seen = Seen::default();
+    let (mut labels, mut resources) = (Seen::new(), Seen::new());
     definition.texts(&mut |text| {
         for expression in text.expressions() {
-            seen.add(expression);
+            add(expression, &mut labels, &mut resources);
         }
     });
     let mut found = Vec::new();
-    let labels = known_labels(definition);
-    misspelled(&seen.labels, &labels, WELL_KNOWN, &mut |name, known, span| {
-        let message =
-            format!("the expression reads the node label `{name}`, which is nowhere else in the policy");
-        found.push(warning(UNKNOWN_LABEL, span, message, known));
-    });
+    misspelled(&labels, &known_labels(definition), WELL_KNOWN, UNKNOWN_LABEL, &mut found);
     found.extend(unlike_own(definition));
-    let resources = known_resources(definition);
-    misspelled(&seen.resources, &resources, &["memory", "ephemeral-storage"], &mut |name, known, span| {
-        let message =
-            format!("the expression reads the amount of `{name}`, which is nowhere else in the policy");
-        found.push(warning(UNKNOWN_RESOURCE, span, message, known));
-    });
+    let well_known = &["memory", "ephemeral-storage"];
+    misspelled(&resources, &known_resources(definition), well_known, UNKNOWN_RESOURCE, &mut found);
     found
 }
 
@@ -58,33 +45,34 @@ fn warning(code: &'static str, span: Span, message: String, known: &str) -> Diag
     Diagnostic::warning(code, span, message).hint(format!("did you mean `{known}`?"))
 }
 
-impl Seen {
-    fn add(&mut self, expression: &Expression) {
-        for Use { root, path, literals, .. } in expression.uses() {
-            let fields = path
-                .iter()
-                .filter_map(|step| if let Step::Field(name) = step { Some(name.as_str()) } else { None });
-            let asked = literals.iter().filter_map(|literal| literal.as_str());
-            let steps: Vec<&str> = [root.as_str()].into_iter().chain(fields).chain(asked).collect();
-            let (seen, key) = match steps.as_slice() {
-                ["node", label, ..] => (&mut self.labels, current(label)),
-                ["podRequests", name, ..] | [.., "resources", "limits" | "requests", name] => {
-                    (&mut self.resources, *name)
-                }
-                _ => continue,
-            };
-            seen.entry(key.to_owned()).or_default().push(expression.span_of_name(key));
-        }
+/// Adds the labels of nodes and the resources that an expression reads.
+fn add(expression: &Expression, labels: &mut Seen, resources: &mut Seen) {
+    for Use { root, path, literals, .. } in expression.uses() {
+        let fields = path
+            .iter()
+            .filter_map(|step| if let Step::Field(name) = step { Some(name.as_str()) } else { None });
+        let asked = literals.iter().filter_map(|literal| literal.as_str());
+        let steps: Vec<&str> = [root.as_str()].into_iter().chain(fields).chain(asked).collect();
+        let (seen, key) = match steps.as_slice() {
+            ["node", label, ..] => (&mut *labels, current(label)),
+            ["podRequests", name, ..] | [.., "resources", "limits" | "requests", name] => {
+                (&mut *resources, *name)
+            }
+            _ => continue,
+        };
+        seen.entry(key.to_owned()).or_default().push(expression.span_of_name(key));
     }
 }
 
-/// Calls `visit` with each name that is almost a declared one, or is read once where another one is read more often.
+/// Warns of each name that is almost a declared one, or is read once where another one is read more often.
 fn misspelled(
-    seen: &BTreeMap<String, Vec<Span>>,
+    seen: &Seen,
     declared: &BTreeSet<String>,
     well_known: &[&str],
-    visit: &mut dyn FnMut(&str, &str, Span),
+    code: &'static str,
+    found: &mut Vec<Diagnostic>,
 ) {
+    let what = if code == UNKNOWN_LABEL { "the node label" } else { "the amount of" };
     for (name, spans) in seen {
         if declared.contains(name) || well_known.contains(&name.as_str()) {
             continue;
@@ -93,9 +81,11 @@ fn misspelled(
             seen.iter().filter(|(_, others)| spans.len() == 1 && others.len() > 1).map(|(other, _)| other);
         let known = declared.iter().chain(often).map(String::as_str).chain(well_known.iter().copied());
         if let Some(known) = known.into_iter().find(|known| is_slip(name, known)) {
-            for span in spans {
-                visit(name, known, *span);
-            }
+            found.extend(spans.iter().map(|span| {
+                let message =
+                    format!("the expression reads {what} `{name}`, which is nowhere else in the policy");
+                warning(code, *span, message, known)
+            }));
         }
     }
 }

@@ -5,24 +5,17 @@ use std::collections::BTreeSet;
 use crate::definition::Definition;
 use crate::overlay::Tree;
 use crate::source::{Diagnostic, MOUNT_WITHOUT_VOLUME, VOLUME_WITHOUT_MOUNT};
-use fabric_yaml::Span;
 
 use crate::check::writes;
 
-/// The name of a volume, in a mount or a volume of a rule.
-struct Part<'d> {
-    volume: &'d str,
-    span: Span,
-}
-
 pub(crate) fn findings(definition: &Definition) -> Vec<Diagnostic> {
     let (Some(volumes), Some(mounts)) = (volumes(definition), mounts(definition)) else { return Vec::new() };
-    let alone = |parts: &[Part<'_>], others: &[Part<'_>], code, about: fn(&str) -> (String, &'static str)| {
-        let mut seen: BTreeSet<&str> = others.iter().map(|other| other.volume).collect();
-        let alone = parts.iter().filter(|part| seen.insert(part.volume));
-        let finding = |part: &Part<'_>| {
-            let (message, hint) = about(part.volume);
-            Diagnostic::warning(code, part.span, message).hint(hint)
+    let alone = |names: &[&Tree], others: &[&Tree], code, about: fn(&str) -> (String, &'static str)| {
+        let mut seen: BTreeSet<Option<&str>> = others.iter().map(|other| other.as_str()).collect();
+        let alone = names.iter().filter(|name| seen.insert(name.as_str()));
+        let finding = |name: &&Tree| {
+            let (message, hint) = about(name.as_str().unwrap_or_default());
+            Diagnostic::warning(code, name.span, message).hint(hint)
         };
         alone.map(finding).collect::<Vec<_>>()
     };
@@ -39,13 +32,13 @@ pub(crate) fn findings(definition: &Definition) -> Vec<Diagnostic> {
     found
 }
 
-/// The volumes of the rules; `None` if an expression yields the name of one.
-fn volumes(definition: &Definition) -> Option<Vec<Part<'_>>> {
+/// The names of the volumes of the rules; `None` if an expression yields the name of one.
+fn volumes(definition: &Definition) -> Option<Vec<&Tree>> {
     definition.rules.iter().flat_map(|rule| &rule.pod.volumes).map(named).collect()
 }
 
-/// The mounts of the rules; `None` if an expression yields one, its volume, or the name of its container.
-fn mounts(definition: &Definition) -> Option<Vec<Part<'_>>> {
+/// The names of the volumes of mounts; `None` if an expression yields one, its volume, or the name of its container.
+fn mounts(definition: &Definition) -> Option<Vec<&Tree>> {
     let mut containers = definition.rules.iter().flat_map(|rule| &rule.pod.containers);
     if containers.any(|container| container.name.as_str().is_none()) {
         return None;
@@ -54,7 +47,6 @@ fn mounts(definition: &Definition) -> Option<Vec<Part<'_>>> {
     mounts.map(|mount| named(mount.value)).collect()
 }
 
-fn named(tree: &Tree) -> Option<Part<'_>> {
-    let name = tree.get("name")?;
-    Some(Part { volume: name.as_str()?, span: name.span })
+fn named(tree: &Tree) -> Option<&Tree> {
+    tree.get("name").filter(|name| name.as_str().is_some())
 }
