@@ -120,8 +120,9 @@ pub enum Match {
 impl Matcher {
     pub(crate) fn read(node: &Node, names: &Names) -> Checked<Self> {
         let mut fields = Fields::read(node, &keys::MATCH)?;
-        let any_annotation = fields.optional("anyAnnotation", read_triggers);
-        let except_annotation = fields.optional("exceptAnnotation", read_exceptions);
+        let any_annotation = fields.optional("anyAnnotation", |node| read_annotations(node, "anyAnnotation"));
+        let except_annotation =
+            fields.optional("exceptAnnotation", |node| read_annotations(node, "exceptAnnotation"));
         let labels = fields.optional("labels", read_labels);
         let namespaces = fields.optional("namespaces", read_namespaces);
         let owner_kinds = fields.optional("ownerKinds", read_owner_kinds);
@@ -270,22 +271,17 @@ fn read_owner_kinds(node: &Node) -> Checked<Vec<String>> {
     }))
 }
 
-/// Reads `anyAnnotation`. Only in `exceptAnnotation` does `*` match any value.
-fn read_triggers(node: &Node) -> Checked<Vec<(String, String)>> {
-    all(reader::entries(node, "`anyAnnotation`")?.iter().map(|entry| {
+/// Reads `anyAnnotation` or `exceptAnnotation`. Only in the latter does `*` match any value.
+fn read_annotations(node: &Node, key: &str) -> Checked<Vec<(String, String)>> {
+    all(reader::entries(node, &format!("`{key}`"))?.iter().map(|entry| {
         possible(&entry.key, entry.span, "annotation", Format::AnnotationKey)?;
         match reader::text(&entry.value, "an annotation")? {
-            ANY_VALUE => Err(Diagnostic::new(entry.value.span, "`anyAnnotation` has no wildcard")
-                .hint("give the value that requests the fabric")),
+            ANY_VALUE if key == "anyAnnotation" => {
+                Err(Diagnostic::new(entry.value.span, "`anyAnnotation` has no wildcard")
+                    .hint("give the value that requests the fabric"))
+            }
             value => Ok((entry.key.clone(), value.to_owned())),
         }
-    }))
-}
-
-fn read_exceptions(node: &Node) -> Checked<Vec<(String, String)>> {
-    all(reader::entries(node, "`exceptAnnotation`")?.iter().map(|entry| {
-        possible(&entry.key, entry.span, "annotation", Format::AnnotationKey)?;
-        Ok::<_, Diagnostic>((entry.key.clone(), reader::text(&entry.value, "an annotation")?.to_owned()))
     }))
 }
 

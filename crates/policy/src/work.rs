@@ -166,14 +166,9 @@ impl Work {
         add(&self.0.done, usize::try_from(other.done()).unwrap_or(usize::MAX));
     }
 
-    /// Counts steps of work that is done anyway.
-    pub(crate) fn count(&self, steps: usize) {
-        self.goes_on(steps);
-    }
-
     /// Counts one reading of the whole input.
     pub fn count_input(&self) {
-        self.count(usize::try_from(self.0.limits.input).unwrap_or(usize::MAX));
+        self.goes_on(usize::try_from(self.0.limits.input).unwrap_or(usize::MAX));
     }
 
     /// The steps that are left.

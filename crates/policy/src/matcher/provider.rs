@@ -62,17 +62,15 @@ impl NodeMatch {
             }))
         });
         fields.finish()?;
-        let (provider_ids, labels) = (provider_ids?, labels?);
-        let is_empty = provider_ids.as_ref().is_some_and(Vec::is_empty);
-        let (provider_ids, labels): (Vec<String>, Vec<(Pattern, Pattern)>) =
-            (provider_ids.unwrap_or_default(), labels.unwrap_or_default());
-        if is_empty || provider_ids.is_empty() && labels.is_empty() {
+        let provider_ids: Option<Vec<Pattern>> = provider_ids?;
+        let labels: Vec<(Pattern, Pattern)> = labels?.unwrap_or_default();
+        if provider_ids.as_ref().map_or(labels.is_empty(), Vec::is_empty) {
             return Err(Diagnostic::new(node.span, "`nodes` matches no node")
                 .code(MISSING_KEY)
                 .hint("give `providerIDs` or `labels`, or leave `nodes` out")
                 .into());
         }
-        Ok(Self { provider_ids: provider_ids.iter().map(|text| Pattern::new(text)).collect(), labels })
+        Ok(Self { provider_ids: provider_ids.unwrap_or_default(), labels })
     }
 
     pub fn matches(&self, node: &nodes::Node) -> bool {
@@ -101,10 +99,10 @@ impl NodeMatch {
 }
 
 /// A provider ID, or a pattern of them. The name of a provider is not an ID.
-fn provider_id(node: &Node) -> Result<String, Diagnostic> {
+fn provider_id(node: &Node) -> Result<Pattern, Diagnostic> {
     let id = reader::text(node, "`providerIDs`")?;
     if id.contains([':', '.', '*']) {
-        return Ok(id.to_owned());
+        return Ok(Pattern::new(id));
     }
     Err(Diagnostic::new(node.span, format!("no node has the provider ID `{id}`"))
         .hint(format!("write the beginning of the IDs and a `*`, as in `\"{id}://*\"`")))

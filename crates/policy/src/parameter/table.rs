@@ -28,9 +28,9 @@ pub struct Table(Vec<LabelTable>);
 pub struct LabelTable {
     pub(crate) label: String,
     rows: Vec<Row>,
-    /// The rows without a `*`, by their text.
-    exact: HashMap<String, usize>,
-    /// The rows with one, in the order of their precedence.
+    /// The rows, by the text of their keys.
+    by_key: HashMap<String, usize>,
+    /// The rows with a `*`, in the order of their precedence.
     patterns: Vec<usize>,
 }
 
@@ -44,11 +44,11 @@ struct Row {
     span: Span,
 }
 
+/// A value for every number of GPUs of the pod, or values by that number.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Cell {
-    Value(Value),
-    /// By the GPUs of the pod.
-    ByGpus(Vec<(Gpus, Value)>),
+pub(crate) struct Cell {
+    value: Option<Value>,
+    by_gpus: Vec<(Gpus, Value)>,
 }
 
 /// Numbers of GPUs of a pod.
@@ -127,10 +127,8 @@ impl Table {
 
     /// The values of all rows.
     pub(crate) fn values(&self) -> impl Iterator<Item = &Value> {
-        self.0.iter().flat_map(|table| &table.rows).flat_map(|row| match &row.cell {
-            Cell::Value(value) => vec![value],
-            Cell::ByGpus(cells) => cells.iter().map(|(_, value)| value).collect(),
-        })
+        let cells = self.0.iter().flat_map(|table| &table.rows).map(|row| &row.cell);
+        cells.flat_map(|cell| cell.value.iter().chain(cell.by_gpus.iter().map(|(_, value)| value)))
     }
 
     pub fn to_json(&self) -> Map<String, Value> {
@@ -140,7 +138,7 @@ impl Table {
 
 impl LabelTable {
     fn new(label: &str) -> Self {
-        Self { label: label.to_owned(), rows: Vec::new(), exact: HashMap::new(), patterns: Vec::new() }
+        Self { label: label.to_owned(), rows: Vec::new(), by_key: HashMap::new(), patterns: Vec::new() }
     }
 
     fn add(&mut self, key: Pattern, cell: Cell, span: Span) -> Result<(), Diagnostic> {
@@ -149,19 +147,13 @@ impl LabelTable {
         if self.patterns.len() > MAX_PATTERNS {
             return Ok(());
         }
-        if key.stars() == 0 {
-            if self.exact.insert(text.clone(), at).is_some() {
-                return Err(twice(span, format!("the value `{text}` is declared twice, letter case aside")));
-            }
-        } else {
+        if self.by_key.insert(text.clone(), at).is_some() {
+            return Err(twice(span, format!("the value `{text}` is declared twice, letter case aside")));
+        }
+        if key.stars() > 0 {
             // No two patterns that match one text have the same precedence.
             let before = |known: &usize| self.rows[*known].key.precedence() > key.precedence();
-            let position = self.patterns.partition_point(before);
-            let same = self.patterns[position..].iter().map(|known| &self.rows[*known].key);
-            if same.take_while(|known| known.precedence() == key.precedence()).any(|known| *known == key) {
-                return Err(twice(span, format!("the value `{text}` is declared twice, letter case aside")));
-            }
-            self.patterns.insert(position, at);
+            self.patterns.insert(self.patterns.partition_point(before), at);
         }
         self.rows.push(Row { key, cell, span });
         if self.patterns.len() <= MAX_PATTERNS {
@@ -174,7 +166,7 @@ impl LabelTable {
     /// The value for nodes of one kind, with the place of the row; `None` if the table does not know them.
     fn find(&self, selection: &Selection) -> Option<(&Value, Span)> {
         let name = selection.values(&self.label).first()?;
-        let exact = self.exact.get(name.as_str());
+        let exact = self.by_key.get(name.as_str());
         let matching = self.patterns.iter().filter(|at| self.rows[**at].key.matches(name));
         let mut rows = exact.into_iter().chain(matching).map(|at| &self.rows[*at]);
         // If a row has no value for the GPUs of the pod, the next one decides.
@@ -183,15 +175,14 @@ impl LabelTable {
 
     /// Returns whether a row depends on the GPUs of the pod.
     pub(crate) fn reads_gpus(&self) -> bool {
-        self.rows.iter().any(|row| matches!(row.cell, Cell::ByGpus(_)))
+        self.rows.iter().any(|row| !row.cell.by_gpus.is_empty())
     }
 
     /// The numbers of GPUs between two ranges of a row, with its key and place. A pod with such a number gets no value
     /// from it. Next to a single number, nobody expects the neighbors.
     pub(crate) fn gaps(&self) -> impl Iterator<Item = (&Pattern, Gpus, Span)> {
         self.rows.iter().flat_map(|row| {
-            let cells = if let Cell::ByGpus(cells) = &row.cell { cells.as_slice() } else { &[] };
-            let mut ranges: Vec<&Gpus> = cells.iter().map(|(range, _)| range).collect();
+            let mut ranges: Vec<&Gpus> = row.cell.by_gpus.iter().map(|(range, _)| range).collect();
             ranges.sort_by_key(|range| *range.start());
             let wide = |two: &&[&Gpus]| two.iter().all(|range| range.start() < range.end());
             let gaps = ranges.windows(2).filter(wide).map(|two| two[0].end() + 1..=two[1].start() - 1);
@@ -202,19 +193,13 @@ impl LabelTable {
 
     /// The keys of the rows, each with the numbers of GPUs on which it depends.
     pub(crate) fn known(&self) -> impl Iterator<Item = (&Pattern, impl Iterator<Item = &Gpus>)> {
-        self.rows.iter().map(|row| {
-            let cells = if let Cell::ByGpus(cells) = &row.cell { cells.as_slice() } else { &[] };
-            (&row.key, cells.iter().map(|(range, _)| range))
-        })
+        self.rows.iter().map(|row| (&row.key, row.cell.by_gpus.iter().map(|(range, _)| range)))
     }
 
     fn to_json(&self) -> Value {
-        let cell = |cell: &Cell| match cell {
-            Cell::Value(value) => value.clone(),
-            Cell::ByGpus(cells) => {
-                let cells = cells.iter().map(|(range, value)| (range_text(range), value.clone()));
-                cells.collect::<Map<_, _>>().into()
-            }
+        let cell = |cell: &Cell| {
+            let by_gpus = cell.by_gpus.iter().map(|(range, value)| (range_text(range), value.clone()));
+            cell.value.clone().unwrap_or_else(|| by_gpus.collect::<Map<_, _>>().into())
         };
         self.rows.iter().map(|row| (row.key.to_string(), cell(&row.cell))).collect::<Map<_, _>>().into()
     }
@@ -222,13 +207,8 @@ impl LabelTable {
 
 impl Cell {
     fn value_for(&self, gpus: Option<i64>) -> Option<&Value> {
-        match self {
-            Self::Value(value) => Some(value),
-            Self::ByGpus(cells) => {
-                let gpus = gpus?;
-                cells.iter().find(|(range, _)| range.contains(&gpus)).map(|(_, value)| value)
-            }
-        }
+        let of_gpus = |gpus| self.by_gpus.iter().find(|(range, _)| range.contains(&gpus));
+        self.value.as_ref().or_else(|| of_gpus(gpus?).map(|(_, value)| value))
     }
 
     pub(crate) fn read(parameter: &Parameter, node: &Node) -> Checked<Self> {
@@ -238,9 +218,9 @@ impl Cell {
                 if parameter.kind != ParameterType::Any
                     || entries.first().is_some_and(|one| range(one).is_some()) =>
             {
-                read_by_gpus(parameter, entries, node.span).map(Self::ByGpus)
+                Ok(Self { value: None, by_gpus: read_by_gpus(parameter, entries, node.span)? })
             }
-            _ => parameter.read_value(node).map(Self::Value),
+            _ => Ok(Self { value: Some(parameter.read_value(node)?), by_gpus: Vec::new() }),
         }
     }
 }

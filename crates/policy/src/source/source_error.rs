@@ -57,8 +57,8 @@ impl fmt::Display for SourceError {
         let span = self.diagnostic.span;
         // Only the line is laid out: a file can have thousands of errors.
         let line = self.text.split('\n').nth(span.line.max(1) - 1).unwrap_or_default();
-        let start = byte_offset(line, 1, span.column.max(1));
-        let end = byte_offset(line, 1, span.column.max(1) + span.length.max(1)).max(start);
+        let start = byte_offset(line, span.column.max(1));
+        let end = byte_offset(line, span.column.max(1) + span.length.max(1)).max(start);
         let level = match self.diagnostic.severity {
             Severity::Warning => Level::WARNING,
             Severity::Error => Level::ERROR,
@@ -131,17 +131,9 @@ impl fmt::Display for SourceErrors {
     }
 }
 
-/// The byte offset of a line and column; the end of the line for a column beyond it.
-fn byte_offset(text: &str, line: usize, column: usize) -> usize {
-    let mut start = 0;
-    for _ in 1..line {
-        match text[start..].find('\n') {
-            Some(at) => start += at + 1,
-            None => return text.len(),
-        }
-    }
-    let content = text[start..].split('\n').next().unwrap_or_default();
-    start + content.char_indices().nth(column - 1).map_or(content.len(), |(at, _)| at)
+/// The byte offset of a column; the end of the line for a column beyond it.
+fn byte_offset(line: &str, column: usize) -> usize {
+    line.char_indices().nth(column - 1).map_or(line.len(), |(at, _)| at)
 }
 
 #[cfg(test)]
