@@ -214,18 +214,16 @@ impl Expression {
 
     /// The place of a name that the expression reads, or else of the whole expression.
     pub(crate) fn span_of_name(&self, name: &str) -> Span {
-        match find_name(&self.source, name) {
-            Some(at) => self.span(at, name.len()),
-            None => self.span(0, self.source.len()),
-        }
+        self.span_at(find_name(&self.source, name), name.len())
     }
 
     /// The place of a part of the source, or else of the whole expression.
     pub(crate) fn span_of(&self, part: &str) -> Span {
-        match self.source.find(part) {
-            Some(at) => self.span(at, part.len()),
-            None => self.span(0, self.source.len()),
-        }
+        self.span_at(self.source.find(part), part.len())
+    }
+
+    fn span_at(&self, at: Option<usize>, length: usize) -> Span {
+        at.map_or_else(|| self.span(0, self.source.len()), |at| self.span(at, length))
     }
 
     /// The value that it selects, if it does nothing else.
@@ -263,7 +261,7 @@ impl Expression {
     /// Evaluates to a JSON value.
     pub(crate) fn evaluate(&self, bindings: &Bindings<'_, '_>) -> Result<Value, Failure> {
         if !goes_on(bindings.work.as_ref(), self.steps) {
-            return Err(Failure::exhausted());
+            return Err(budget::EXHAUSTED.to_owned().into());
         }
         let result = if self.counts {
             budget::evaluate(&self.tree, &bindings.context, bindings.work.as_ref())
@@ -271,7 +269,17 @@ impl Expression {
             cel::Value::resolve(&self.tree, &bindings.context)
         };
         let result = to_json(&result.map_err(Failure::from)?)?;
-        if budget::fits(&result, bindings.work.as_ref()) { Ok(result) } else { Err(Failure::too_large()) }
+        if budget::fits(&result, bindings.work.as_ref()) {
+            return Ok(result);
+        }
+        Err("its value has more than 4 MiB, which no pod can hold".to_owned().into())
+    }
+}
+
+/// Two expressions are equal if they are written in the same way.
+impl PartialEq for Expression {
+    fn eq(&self, other: &Self) -> bool {
+        self.source == other.source
     }
 }
 

@@ -27,20 +27,14 @@ const MAX_TEXT: usize = 4 << 20;
 const MAX_EXPRESSIONS: usize = 100;
 
 /// A string of a policy, compiled.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Interpolation {
     /// No expression in it.
     Literal(String),
     /// One expression and nothing else: the result keeps its type.
     Expression(Arc<Expression>),
     /// Literal text and expressions in turn: the result is a string.
-    Mixed(Arc<[Part]>),
-}
-
-#[derive(Debug)]
-pub enum Part {
-    Literal(String),
-    Expression(Box<Expression>),
+    Mixed(Arc<[Self]>),
 }
 
 /// An expression that has no value: the expression, and the reason.
@@ -105,18 +99,13 @@ impl Interpolation {
         let mut parts = Vec::with_capacity(pieces.len());
         for piece in pieces {
             parts.push(match piece {
-                Piece::Literal(text) => Part::Literal(text),
+                Piece::Literal(text) => Self::Literal(text),
                 Piece::Expression(source, at) => {
-                    Part::Expression(Box::new(compile(&source, at, text, names, phase)?))
+                    Self::Expression(Arc::new(compile(&source, at, text, names, phase)?))
                 }
             });
         }
-        Ok(match parts.pop() {
-            Some(last) if !parts.is_empty() => Self::Mixed(parts.into_iter().chain([last]).collect()),
-            Some(Part::Expression(expression)) => Self::Expression(Arc::from(expression)),
-            Some(Part::Literal(text)) => Self::Literal(text),
-            None => Self::Literal(String::new()),
-        })
+        Ok(if parts.len() == 1 { parts.remove(0) } else { Self::Mixed(parts.into()) })
     }
 
     /// Compiles the condition under a key: one expression, without `${` and `}`.
@@ -160,15 +149,8 @@ impl Interpolation {
 
     /// The expressions in it.
     pub fn expressions(&self) -> impl Iterator<Item = &Expression> {
-        let (whole, mixed) = match self {
-            Self::Literal(_) => (None, None),
-            Self::Expression(expression) => (Some(&**expression), None),
-            Self::Mixed(parts) => (None, Some(parts.iter())),
-        };
-        whole.into_iter().chain(mixed.into_iter().flatten().filter_map(|part| match part {
-            Part::Expression(expression) => Some(&**expression),
-            Part::Literal(_) => None,
-        }))
+        let parts = if let Self::Mixed(parts) = self { parts } else { std::slice::from_ref(self) };
+        parts.iter().filter_map(|part| if let Self::Expression(one) = part { Some(&**one) } else { None })
     }
 
     /// The phase of its value: the latest among the names that it reads.
@@ -184,12 +166,9 @@ impl Interpolation {
             Self::Mixed(parts) => {
                 let mut out = String::new();
                 for part in parts.iter() {
-                    match part {
-                        Part::Literal(text) => out.push_str(text),
-                        Part::Expression(expression) => match run(expression, bindings)? {
-                            Value::Null => return Ok(Value::Null),
-                            value => out.push_str(&text_of(&value)),
-                        },
+                    match part.evaluate(bindings)? {
+                        Value::Null => return Ok(Value::Null),
+                        value => out.push_str(&text_of(&value)),
                     }
                     if out.len() > MAX_TEXT {
                         return Err(self.failed("it has more than 4 MiB, which no pod can hold"));
@@ -269,26 +248,10 @@ impl Interpolation {
 
     /// The text for a message.
     pub fn source(&self) -> String {
-        let part = |part: &Part| match part {
-            Part::Literal(text) => text.clone(),
-            Part::Expression(expression) => expression.written(),
-        };
         match self {
             Self::Literal(text) => text.clone(),
             Self::Expression(expression) => expression.written(),
-            Self::Mixed(parts) => parts.iter().map(part).collect(),
-        }
-    }
-}
-
-/// Two interpolations are equal if their texts are.
-impl PartialEq for Interpolation {
-    fn eq(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Literal(one), Self::Literal(other)) => one == other,
-            (Self::Expression(one), Self::Expression(other)) => one.source() == other.source(),
-            (Self::Mixed(_), Self::Mixed(_)) => self.source() == other.source(),
-            _ => false,
+            Self::Mixed(parts) => parts.iter().map(Self::source).collect(),
         }
     }
 }
@@ -337,7 +300,7 @@ fn compile(
     for name in expression.names() {
         let place = || text.span_of(at + find_name(source, name).unwrap_or(0), name.len());
         let Some(known) = names.get(name) else {
-            if names.is_announced(name) {
+            if names.is_taken(name) {
                 continue;
             }
             let message = format!("`{name}` is neither a parameter nor a variable");

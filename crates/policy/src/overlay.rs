@@ -24,7 +24,8 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use crate::interpolation::{Interpolation, text_of};
+use crate::expression::{Bindings, Expression};
+use crate::interpolation::{EvaluationError, Interpolation, text_of};
 use fabric_yaml::Span;
 use fabric_yaml::quantity::Quantity;
 
@@ -249,6 +250,26 @@ impl Tree {
         let mut found = false;
         self.texts(&mut |_| found = true);
         found
+    }
+
+    /// Calls `visit` with every name that its expressions read.
+    pub fn names(&self, visit: &mut dyn FnMut(&str)) {
+        self.texts(&mut |text| {
+            text.expressions().flat_map(Expression::names).for_each(|name| visit(name));
+        });
+    }
+
+    /// The value of a variable. What is `null` stays in it.
+    pub fn evaluate(&self, bindings: &Bindings<'_, '_>) -> Result<Value, EvaluationError> {
+        match &self.content {
+            Content::Value(value) => Ok(value.clone()),
+            Content::Text(text) => text.evaluate(bindings),
+            Content::List(items) => items.iter().map(|item| item.evaluate(bindings)).collect(),
+            Content::Map(entries) => {
+                let entry = |entry: &Entry| Ok((entry.source(), entry.value.evaluate(bindings)?));
+                entries.iter().map(entry).collect::<Result<Map<_, _>, _>>().map(Value::Object)
+            }
+        }
     }
 
     /// Calls `visit` with every text that has expressions.

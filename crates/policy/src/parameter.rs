@@ -16,7 +16,7 @@ pub use overrides::{Override, OverrideTable};
 pub use resolution::{NoteKind, Origin, Resolution, of_one, resolve};
 pub(crate) use table::range_text;
 pub use table::{Gpus, LabelTable, Table};
-pub use variable::{OLD_KEYS, Variable, VariableValue};
+pub use variable::{OLD_KEYS, Variable};
 
 use std::cmp::Ordering;
 
@@ -116,24 +116,8 @@ impl Parameter {
         let written = fields.optional("type", read_type);
         let description =
             fields.required("description", |node| reader::text(node, "a description").map(str::to_owned));
-        let told = node.get("enum").map(|_| ParameterType::String);
-        let told = told.or_else(|| node.get("default").and_then(type_of_default));
-        let kind = written.and_then(|written| {
-            let untold = || {
-                let message =
-                    format!("the parameter `{name}` has no `type`, and no default that determines it");
-                let hint = "add `type:`, such as `integer`, `string` or `quantity`";
-                fields.take(Err::<ParameterType, _>(
-                    Diagnostic::new(*span, message).code(MISSING_KEY).hint(hint),
-                ))
-            };
-            match bounds_of_text(name, node) {
-                Err(diagnostic) if written.is_none() && node.get("enum").is_none() => {
-                    fields.take(Err(diagnostic))
-                }
-                _ => written.or(told).map_or_else(untold, Ok),
-            }
-        });
+        let kind = written
+            .and_then(|written| fields.take(written.map_or_else(|| type_of_values(name, node, *span), Ok)));
         let Ok(kind) = kind else {
             // The values depend on the type.
             for key in keys::PARAMETER.names() {
@@ -301,16 +285,15 @@ impl Parameter {
 
     fn check_bounds(&self, value: &Value) -> Result<(), String> {
         let name = &self.name;
-        let beyond = |bound: &Option<Value>, wrong: Ordering| {
-            bound.as_ref().filter(|bound| compare(self.kind, value, bound) == Some(wrong)).cloned()
-        };
-        if let Some(items) = value.as_array() {
-            if beyond(&self.minimum, Ordering::Less)
-                .or_else(|| beyond(&self.maximum, Ordering::Greater))
-                .is_none()
-            {
-                return Ok(());
-            }
+        let bounds = [
+            (&self.minimum, Ordering::Less, "less than its minimum"),
+            (&self.maximum, Ordering::Greater, "more than its maximum"),
+        ];
+        let beyond = bounds.into_iter().find_map(|(bound, wrong, how)| {
+            let bound = bound.as_ref().filter(|bound| compare(self.kind, value, bound) == Some(wrong));
+            bound.map(|bound| format!("{how} {}", text_of(bound)))
+        });
+        if let (Some(items), Some(_)) = (value.as_array(), &beyond) {
             let least = self.minimum.as_ref().and_then(Value::as_u64).unwrap_or_default();
             let wanted = match &self.maximum {
                 None => format!("at least {least}"),
@@ -319,19 +302,8 @@ impl Parameter {
             };
             return Err(format!("`{name}` has {}, but must have {wanted}", counted(items.len(), "item")));
         }
-        if let Some(minimum) = beyond(&self.minimum, Ordering::Less) {
-            return Err(format!(
-                "`{name}` is {}, less than its minimum {}",
-                text_of(value),
-                text_of(&minimum)
-            ));
-        }
-        if let Some(maximum) = beyond(&self.maximum, Ordering::Greater) {
-            return Err(format!(
-                "`{name}` is {}, more than its maximum {}",
-                text_of(value),
-                text_of(&maximum)
-            ));
+        if let Some(beyond) = beyond {
+            return Err(format!("`{name}` is {}, {beyond}", text_of(value)));
         }
         if let (Some(allowed), Some(text)) = (&self.one_of, value.as_str())
             && !allowed.iter().any(|known| known == text)
@@ -374,16 +346,28 @@ fn read_type(node: &Node) -> Result<ParameterType, Diagnostic> {
     })
 }
 
-/// The type of a parameter with this default; `None` if the default does not determine it. The error for a string as
-/// the default of a parameter that has bounds.
-fn bounds_of_text(name: &str, node: &Node) -> Result<(), Diagnostic> {
-    let default =
-        node.entry("default").filter(|one| type_of_default(&one.value) == Some(ParameterType::String));
+/// The type of a parameter that only its values determine.
+fn type_of_values(name: &str, node: &Node, span: Span) -> Result<ParameterType, Diagnostic> {
+    if node.get("enum").is_some() {
+        return Ok(ParameterType::String);
+    }
+    let default = node.get("default");
     let bound = node.entry("minimum").or(node.entry("maximum"));
-    let (Some(default), Some(bound)) = (default, bound) else { return Ok(()) };
-    let message = format!("the default of `{name}` is a string, but `{}` is a bound of numbers", bound.key);
-    let hint = "write the number without quotes, or the type of an amount such as `64Gi`: `type: quantity`";
-    Err(Diagnostic::new(default.value.span, message).hint(hint))
+    match (default, default.and_then(type_of_default), bound) {
+        (Some(default), Some(ParameterType::String), Some(bound)) => {
+            let message =
+                format!("the default of `{name}` is a string, but `{}` is a bound of numbers", bound.key);
+            let hint =
+                "write the number without quotes, or the type of an amount such as `64Gi`: `type: quantity`";
+            Err(Diagnostic::new(default.span, message).hint(hint))
+        }
+        (_, Some(kind), _) => Ok(kind),
+        (_, None, _) => {
+            let message = format!("the parameter `{name}` has no `type`, and no default that determines it");
+            let hint = "add `type:`, such as `integer`, `string` or `quantity`";
+            Err(Diagnostic::new(span, message).code(MISSING_KEY).hint(hint))
+        }
+    }
 }
 
 fn type_of_default(node: &Node) -> Option<ParameterType> {

@@ -84,16 +84,6 @@ pub(crate) struct Failure {
     pub(crate) is_of_types: bool,
 }
 
-impl Failure {
-    pub(super) fn exhausted() -> Self {
-        Self::from(EXHAUSTED.to_owned())
-    }
-
-    pub(super) fn too_large() -> Self {
-        Self::from("its value has more than 4 MiB, which no pod can hold".to_owned())
-    }
-}
-
 /// Fields of a pod that nothing has set when it is created.
 const LATER: &[(&str, &str)] = &[
     ("nodeName", "spec.nodeName"),

@@ -1,6 +1,6 @@
 //! The names that an expression can read, and when their values are known.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use crate::expression::Expression;
 
@@ -36,36 +36,30 @@ impl Phase {
 /// The names that the expressions of a policy can read.
 #[derive(Debug, Clone)]
 pub struct Names {
-    known: BTreeMap<String, Phase>,
-    /// The names of all variables, including those whose phase is not yet known.
-    variables: BTreeSet<String>,
+    /// `None` for a variable whose phase is not yet known.
+    declared: BTreeMap<String, Option<Phase>>,
     /// True if the declarations of names could not be read. Every name may then be declared.
     has_unknown: bool,
 }
 
 impl Names {
     pub(crate) fn new(known: impl Iterator<Item = (String, Phase)>) -> Self {
-        Self { known: known.collect(), variables: BTreeSet::new(), has_unknown: false }
+        Self { declared: known.map(|(name, phase)| (name, Some(phase))).collect(), has_unknown: false }
     }
 
     /// Adds a name; false if it is taken.
     pub(crate) fn add(&mut self, name: &str, phase: Phase) -> bool {
-        self.known.insert(name.to_owned(), phase).is_none()
+        self.declared.insert(name.to_owned(), Some(phase)).is_none()
     }
 
     /// Notes a variable whose phase is not yet known.
     pub(crate) fn announce(&mut self, name: &str) {
-        self.variables.insert(name.to_owned());
+        self.declared.entry(name.to_owned()).or_default();
     }
 
-    /// Returns whether a name is that of a variable, also if its phase is not known yet.
-    pub(crate) fn is_announced(&self, name: &str) -> bool {
-        self.variables.contains(name)
-    }
-
-    /// Returns whether there is such a name already.
+    /// Returns whether there is such a name already, also if its phase is not known yet.
     pub(crate) fn is_taken(&self, name: &str) -> bool {
-        self.known.contains_key(name) || self.variables.contains(name)
+        self.declared.contains_key(name)
     }
 
     /// Takes any other name for one that is known everywhere.
@@ -78,13 +72,14 @@ impl Names {
     }
 
     pub(crate) fn get(&self, name: &str) -> Option<Phase> {
-        self.known.get(name).copied().or(self.has_unknown.then_some(Phase::Fixed))
+        self.declared.get(name).copied().flatten().or(self.has_unknown.then_some(Phase::Fixed))
     }
 
     /// The names that an expression of this phase can read, or one of any phase.
     pub(crate) fn readable(&self, phase: Option<Phase>) -> impl Iterator<Item = &str> {
         let is_readable = move |known: Phase| phase.is_none_or(|phase| phase.may_read(known));
-        self.known.iter().filter(move |(_, known)| is_readable(**known)).map(|(name, _)| name.as_str())
+        let readable = self.declared.iter().filter(move |(_, known)| known.is_some_and(is_readable));
+        readable.map(|(name, _)| name.as_str())
     }
 
     /// The latest phase among the names that an expression reads.

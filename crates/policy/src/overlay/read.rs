@@ -155,14 +155,31 @@ impl Tree {
                 Content::Map(read)
             }
             _ => {
-                let scalar = problems.take(Self::scalar(node, names, phase));
+                let scalar = problems.take(Self::scalar(node, names, Some(phase)));
                 scalar.map_or(Content::Value(Value::Null), |tree| tree.content)
             }
         };
         Self { span: node.span, content }
     }
 
-    fn scalar(node: &Node, names: &Names, phase: Phase) -> Result<Self, Diagnostic> {
+    /// Reads the value of a variable. It can be `null` or an empty list, and its keys have no expressions.
+    pub(crate) fn of_variable(node: &Node, names: &Names) -> Checked<Self> {
+        let content = match &node.content {
+            Yaml::Scalar { value: Scalar::Null, .. } => Content::Value(Value::Null),
+            Yaml::Scalar { .. } => return Ok(Self::scalar(node, names, None)?),
+            Yaml::List(items) => Content::List(all(items.iter().map(|item| Self::of_variable(item, names)))?),
+            Yaml::Map(_) => {
+                let entries = reader::entries(node, "a variable")?.iter().map(|entry| {
+                    let value = Self::of_variable(&entry.value, names)?;
+                    Ok::<_, Problems>(Entry::new(&entry.key, entry.span, value))
+                });
+                Content::Map(all(entries)?)
+            }
+        };
+        Ok(Self { span: node.span, content })
+    }
+
+    fn scalar(node: &Node, names: &Names, phase: Option<Phase>) -> Result<Self, Diagnostic> {
         match &node.content {
             Yaml::List(_) | Yaml::Map(_) => {
                 Err(Diagnostic::new(node.span, "an empty list adds nothing").hint("leave the field out"))
@@ -174,7 +191,7 @@ impl Tree {
             }
             Yaml::Scalar { value: Scalar::String(_), .. } => {
                 let text = reader::located(node, "a value")?;
-                Interpolation::compile(&text, names, Some(phase)).map(|text| Self::text(node.span, text))
+                Interpolation::compile(&text, names, phase).map(|text| Self::text(node.span, text))
             }
             Yaml::Scalar { .. } => {
                 reader::unambiguous(node)?;

@@ -168,11 +168,7 @@ pub fn policy(policy: &Policy, sources: &Sources<'_>) -> PolicyFact {
 fn variables(policy: &Policy) -> Vec<VariableFact> {
     let fact = |variable: &fabric_policy::Variable| {
         let mut expressions = Vec::new();
-        variable.value.texts(&mut |text: &Interpolation| {
-            if text.expressions().next().is_some() {
-                expressions.push(text.on_one_line());
-            }
-        });
+        variable.value.texts(&mut |text: &Interpolation| expressions.push(text.on_one_line()));
         let constant =
             || variable.value.evaluate(&Bindings::default()).map(|value| brief(&value)).unwrap_or_default();
         VariableFact {

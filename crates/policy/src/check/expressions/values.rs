@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use crate::definition::Definition;
 use crate::expression::Step;
 use crate::interpolation::{BUILT_IN, Interpolation, VALUE};
-use crate::parameter::{Parameter, ParameterType, Table, Variable, VariableValue};
+use crate::parameter::{Parameter, ParameterType, Table, Variable};
 use crate::schema::{Format, Object, Shape};
 
 /// What is known of a value before there is a pod.
@@ -74,13 +74,11 @@ impl Values {
     fn of_variable(definition: &Definition, variable: &Variable) -> Self {
         let rows = variable.column.iter().flat_map(|column| column.tables().flat_map(Table::values));
         let rows: Vec<Value> = rows.cloned().collect();
-        let selected = match &variable.value {
-            VariableValue::Text(Interpolation::Expression(expression)) if rows.is_empty() => {
-                expression.selected()
-            }
+        let selected = match variable.value.as_text() {
+            Some(Interpolation::Expression(expression)) if rows.is_empty() => expression.selected(),
             _ => None,
         };
-        match (selected, constant(&variable.value)) {
+        match (selected, variable.value.clone().into_value()) {
             (Some(used), _) => Self::named(definition, &used.root).select(&used.path).unwrap_or(Self::Any),
             (None, Some(fallback)) => Self::constants(rows.into_iter().chain([fallback])),
             (None, None) => Self::Any,
@@ -146,18 +144,4 @@ fn of_rows(rows: &HashSet<Value>, name: &str) -> Result<Values, Missing> {
         return Err(Missing::Key(keys, name.to_owned()));
     }
     Ok(if found.is_empty() { Values::Any } else { Values::constants(found) })
-}
-
-/// The value of a variable that reads nothing.
-fn constant(value: &VariableValue) -> Option<Value> {
-    match value {
-        VariableValue::Text(Interpolation::Literal(text)) => Some(text.as_str().into()),
-        VariableValue::Text(_) => None,
-        VariableValue::Scalar(value) => Some(value.clone()),
-        VariableValue::List(items) => items.iter().map(constant).collect::<Option<Vec<_>>>().map(Value::from),
-        VariableValue::Map(entries) => {
-            let entry = |(key, value): &(String, VariableValue)| Some((key.clone(), constant(value)?));
-            entries.iter().map(entry).collect::<Option<Map<_, _>>>().map(Value::from)
-        }
-    }
 }
