@@ -69,12 +69,7 @@ pub fn volume() -> &'static Object {
 
 /// The shape of the value at a JSON Pointer from the pod; `None` where the tables have none.
 pub fn shape_at(pointer: &str) -> Option<Shape> {
-    pointer.split('/').skip(1).try_fold(Shape::Object(pod()), |shape, token| match shape {
-        Shape::Object(object) | Shape::Atomic(object) => Some(object.field(&unescape(token))?.shape),
-        Shape::Map { values, .. } => Some(*values),
-        Shape::List { items, .. } => Some(*items),
-        _ => None,
-    })
+    pointer.split('/').skip(1).try_fold(Shape::Object(pod()), |shape, token| shape.inner(&unescape(token)))
 }
 
 /// A rule about several fields of one object. It receives the object and returns its fault.
@@ -137,6 +132,18 @@ pub enum Shape {
     PortNumberOrName,
     /// A value that this program does not look into.
     Opaque,
+}
+
+impl Shape {
+    /// The shape of a field, of the value of a key or of an item; `None` where the tables have none.
+    pub fn inner(&self, key: &str) -> Option<Self> {
+        match self {
+            Self::Object(object) | Self::Atomic(object) => Some(object.field(key)?.shape),
+            Self::Map { values, .. } => Some(**values),
+            Self::List { items, .. } => Some(**items),
+            _ => None,
+        }
+    }
 }
 
 /// The value that the API server fills in where a pod has none.

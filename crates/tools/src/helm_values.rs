@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fabric_policy::source::suggest;
+use fabric_policy::source::{Checked, all, suggest};
 use fabric_policy::{Definition, Diagnostic, Override, SourceError, SourceErrors};
 use fabric_yaml::{self as yaml, Content, Entry, Node, Span};
 
@@ -110,19 +110,10 @@ impl Values {
 
     /// The settings of the policy's parameters in the file.
     pub fn overrides(&self, definition: &Definition) -> Result<BTreeMap<String, Override>, SourceErrors> {
-        let mut overrides = BTreeMap::new();
-        let mut errors = Vec::new();
-        for provider in self.providers.iter().filter(|provider| provider.name == definition.provider) {
-            for Entry { key, value, .. } in &provider.settings {
-                let parameter = definition.parameters.iter().find(|parameter| parameter.name == *key);
-                let Some(parameter) = parameter else { continue };
-                match Override::read(parameter, value) {
-                    Ok(setting) => overrides.extend(setting.map(|setting| (key.clone(), setting))),
-                    Err(problems) => errors.extend(problems.into_iter().map(|problem| self.error(problem))),
-                }
-            }
-        }
-        if errors.is_empty() { Ok(overrides) } else { Err(SourceErrors::new(errors)) }
+        let (_, entries) = self.entries(&definition.provider);
+        overrides(definition, entries).map_err(|problems| {
+            SourceErrors::new(problems.into_iter().map(|problem| self.error(problem)).collect())
+        })
     }
 
     /// The file, and the entries of a provider's block, for messages about the source of a value.
@@ -134,6 +125,19 @@ impl Values {
     fn error(&self, diagnostic: Diagnostic) -> SourceError {
         SourceError::new(&self.file, Arc::clone(&self.text), diagnostic)
     }
+}
+
+/// The settings of the policy's parameters among the entries of a map.
+pub(crate) fn overrides(
+    definition: &Definition,
+    entries: &[Entry<Node>],
+) -> Checked<BTreeMap<String, Override>> {
+    let of_entry = |Entry { key, value, .. }: &Entry<Node>| {
+        let parameter = definition.parameters.iter().find(|parameter| parameter.name == *key)?;
+        let setting = Override::read(parameter, value).transpose()?;
+        Some(setting.map(|setting| (key.clone(), setting)))
+    };
+    all(entries.iter().filter_map(of_entry))
 }
 
 fn block_hint() -> String {

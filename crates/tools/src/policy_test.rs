@@ -14,9 +14,10 @@ mod run;
 mod strategic;
 mod update;
 
-pub use case::{Case, CaseFile, Reference, Subject, WithSettings};
+pub use case::{Case, CaseFile, Subject, WithSettings};
 pub use compare::Difference;
 pub use coverage::{Coverage, Kind, Seen};
+pub use expectation::Reference;
 pub use keys::KIND;
 pub use run::{CaseResult, run};
 pub use update::updated;

@@ -87,17 +87,21 @@ pub fn field_path(pod: &Value, pointer: &str) -> String {
             path.push_str(&format!("[{name}]"));
             item
         } else {
-            if !token.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
-                path.push_str(&format!("[{token}]"));
-            } else if path.is_empty() {
-                path.push_str(&token);
-            } else {
-                path.push_str(&format!(".{token}"));
-            }
+            path = with_key(&path, &token);
             value.and_then(|value| value.get(&*token))
         };
     }
     path
+}
+
+/// The field path of a key in the map at a path.
+pub fn with_key(path: &str, key: &str) -> String {
+    let is_plain = key.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    match (is_plain, path) {
+        (false, _) => format!("{path}[{key}]"),
+        (true, "") => key.to_owned(),
+        (true, _) => format!("{path}.{key}"),
+    }
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::helm_values::Values;
+use crate::helm_values::{Values, overrides};
 use fabric_engine::policy_set::PolicySet;
 use fabric_engine::{Reason, Warning};
 use fabric_policy as policy;
@@ -18,7 +18,7 @@ use fabric_policy::{
 use fabric_yaml::{self as yaml, Content, Entry, Node, Span};
 
 use super::context;
-use super::expectation::{Code, Expectation, checks_nothing, expectation, known_fields};
+use super::expectation::{Expectation, Reference, checks_nothing, expectation, known_fields};
 use super::keys::{self, KIND};
 use super::strategic;
 
@@ -63,13 +63,6 @@ impl Case {
         let values = self.values.as_ref().map(Node::to_value).unwrap_or_default();
         format!("{values} {}", parameters.collect::<Vec<_>>().join(" "))
     }
-}
-
-/// The name of a policy or the path of a file, with its position.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reference {
-    pub text: String,
-    pub span: Span,
 }
 
 /// The object that a case is about.
@@ -117,7 +110,7 @@ impl CaseFile {
             .copied()
             .chain(definitions().flat_map(|one| one.check_codes(&[Effect::Warn])))
             .collect();
-        let known = |what: &str, code: &Code, known: &[&str]| {
+        let known = |what: &str, code: &Reference, known: &[&str]| {
             if known.contains(&code.text.as_str()) {
                 return Ok(());
             }
@@ -148,28 +141,17 @@ impl CaseFile {
         if let Some(values) = &values {
             values.check(&definitions, built_in)?;
         }
-        for entry in &case.parameters {
-            let mut parameters = definitions.iter().flat_map(|definition| &definition.parameters);
-            if !parameters.clone().any(|parameter| parameter.name == entry.key) {
-                let message = format!("no policy of this case has a parameter `{}`", entry.key);
-                let known: Vec<&str> = parameters.by_ref().map(|known| known.name.as_str()).collect();
-                return Err(fail(
-                    Diagnostic::new(entry.span, message).hint(suggest(&entry.key, known)).into(),
-                ));
-            }
+        let parameters = definitions.iter().flat_map(|definition| &definition.parameters);
+        let known: Vec<&str> = parameters.map(|parameter| parameter.name.as_str()).collect();
+        if let Some(entry) = case.parameters.iter().find(|entry| !known.contains(&entry.key.as_str())) {
+            let message = format!("no policy of this case has a parameter `{}`", entry.key);
+            return Err(fail(Diagnostic::new(entry.span, message).hint(suggest(&entry.key, known)).into()));
         }
         let mut with_settings = Vec::new();
         for definition in definitions {
-            let mut settings = match &values {
-                Some(values) => values.overrides(&definition)?,
-                None => BTreeMap::new(),
-            };
-            for Entry { key, value, .. } in &case.parameters {
-                let parameter = definition.parameters.iter().find(|parameter| parameter.name == *key);
-                let Some(parameter) = parameter else { continue };
-                let setting = Override::read(parameter, value).map_err(fail)?;
-                settings.extend(setting.map(|setting| (key.clone(), setting)));
-            }
+            let of_values = values.as_ref().map(|values| values.overrides(&definition)).transpose()?;
+            let mut settings = of_values.unwrap_or_default();
+            settings.extend(overrides(&definition, &case.parameters).map_err(fail)?);
             with_settings.push((definition, settings));
         }
         Ok(with_settings)
@@ -271,21 +253,12 @@ fn case(node: &Node, shared: &Shared<'_>) -> Checked<Case> {
 }
 
 fn expectations(node: &Node) -> Checked<Vec<Expectation>> {
-    let expectations = match &node.content {
-        Content::List(items) => all(items.iter().map(expectation))?,
-        _ => vec![expectation(node)?],
-    };
+    let expectations: Vec<_> = all(node.one_or_items().iter().map(expectation))?;
     if expectations.is_empty() { Err(checks_nothing(node.span).into()) } else { Ok(expectations) }
 }
 
 fn policies(node: &Node) -> Result<Vec<Reference>, Diagnostic> {
-    let one = |node: &Node| {
-        Ok(Reference { text: reader::text(node, "the policy of a case")?.to_owned(), span: node.span })
-    };
-    match &node.content {
-        Content::List(items) => items.iter().map(one).collect(),
-        _ => Ok(vec![one(node)?]),
-    }
+    node.one_or_items().iter().map(|node| Reference::read(node, "the policy of a case")).collect()
 }
 
 /// The pod or workload of a case: `pod`, that of the file, with the changes of `with`; or `workload`.
@@ -301,8 +274,7 @@ fn subject(fields: &mut Fields<'_>, case: &Node, shared: &Shared<'_>) -> Checked
         if let Content::Map(_) = &workload.content {
             return Ok(Subject::Workload(workload.to_value()));
         }
-        let text = reader::text(workload, "`workload`, if it is no object,")?.to_owned();
-        return Ok(Subject::File(Reference { text, span: workload.span }));
+        return Ok(Subject::File(Reference::read(workload, "`workload`, if it is no object,")?));
     }
     if let Some(own) = pod {
         known_fields(own, &shape)?;

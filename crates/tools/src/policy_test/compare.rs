@@ -3,6 +3,7 @@
 use serde_json::{Map, Value};
 
 use fabric_policy::schema::{Shape, same};
+use fabric_yaml::pointer::with_key;
 
 use super::strategic::same_entry;
 
@@ -17,67 +18,75 @@ pub struct Difference {
     pub actual: Option<String>,
 }
 
+impl Difference {
+    pub(super) fn new(at: &str, expected: Option<String>, actual: Option<String>) -> Self {
+        Self { at: at.to_owned(), expected, actual }
+    }
+}
+
 /// Finds the parts that an object lacks or that differ.
-pub(super) struct Comparison {
+struct Comparison {
     /// If true, the object must have nothing else.
     whole: bool,
-    path: String,
     differences: Vec<Difference>,
 }
 
 /// The parts of `expected` that a value does not have.
 pub(super) fn missing(expected: &Value, actual: &Value, shape: &Shape) -> Vec<Difference> {
-    Comparison::run(false, expected, actual, shape)
+    compare(false, expected, actual, shape)
 }
 
 /// The differences between two values.
 pub(super) fn differences(expected: &Value, actual: &Value, shape: &Shape) -> Vec<Difference> {
-    Comparison::run(true, expected, actual, shape)
+    compare(true, expected, actual, shape)
+}
+
+fn compare(whole: bool, expected: &Value, actual: &Value, shape: &Shape) -> Vec<Difference> {
+    let mut comparison = Comparison { whole, differences: Vec::new() };
+    comparison.value("", expected, Some(actual), shape);
+    comparison.differences
 }
 
 impl Comparison {
-    fn run(whole: bool, expected: &Value, actual: &Value, shape: &Shape) -> Vec<Difference> {
-        let mut comparison = Self { whole, path: String::new(), differences: Vec::new() };
-        comparison.value(expected, Some(actual), shape);
-        comparison.differences
-    }
-
-    fn value(&mut self, expected: &Value, actual: Option<&Value>, shape: &Shape) {
-        let Some(actual) = actual else { return self.differ(Some(expected), None) };
+    fn value(&mut self, path: &str, expected: &Value, actual: Option<&Value>, shape: &Shape) {
+        let Some(actual) = actual else { return self.differ(path, Some(expected), None) };
         match (expected, actual, shape) {
-            (Value::Object(expected), Value::Object(actual), _) => self.object(expected, actual, shape),
+            (Value::Object(expected), Value::Object(actual), _) => self.object(path, expected, actual, shape),
             (Value::Array(expected), Value::Array(actual), Shape::List { items, keys }) => {
-                self.list(expected, actual, items, *keys);
+                self.list(path, expected, actual, items, *keys);
             }
             _ if self.whole && expected == actual => {}
             _ if !self.whole && same(actual, expected, shape) => {}
-            _ => self.differ(Some(expected), Some(actual)),
+            _ => self.differ(path, Some(expected), Some(actual)),
         }
     }
 
-    fn object(&mut self, expected: &Map<String, Value>, actual: &Map<String, Value>, shape: &Shape) {
-        let whole = self.whole;
+    fn object(
+        &mut self,
+        path: &str,
+        expected: &Map<String, Value>,
+        actual: &Map<String, Value>,
+        shape: &Shape,
+    ) {
         for (key, value) in expected {
-            let inner = match shape {
-                Shape::Object(object) | Shape::Atomic(object) => {
-                    object.field(key).map_or(Shape::Opaque, |field| field.shape)
-                }
-                Shape::Map { values, .. } => **values,
-                _ => Shape::Opaque,
-            };
-            let before = self.enter_key(key);
-            self.value(value, actual.get(key), &inner);
-            self.path.truncate(before);
+            let inner = shape.inner(key).unwrap_or(Shape::Opaque);
+            self.value(&with_key(path, key), value, actual.get(key), &inner);
         }
-        let others = actual.iter().filter(|(key, _)| !expected.contains_key(*key));
-        for (key, value) in others.filter(|_| whole) {
-            let before = self.enter_key(key);
-            self.differ(None, Some(value));
-            self.path.truncate(before);
+        if self.whole {
+            for (key, value) in actual.iter().filter(|(key, _)| !expected.contains_key(*key)) {
+                self.differ(&with_key(path, key), None, Some(value));
+            }
         }
     }
 
-    fn list(&mut self, expected: &[Value], actual: &[Value], items: &Shape, keys: Option<&[&str]>) {
+    fn list(
+        &mut self,
+        path: &str,
+        expected: &[Value],
+        actual: &[Value],
+        items: &Shape,
+        keys: Option<&[&str]>,
+    ) {
         let Some(keys @ [_, ..]) = keys else {
             let found = if self.whole || keys.is_none() {
                 expected.len() == actual.len()
@@ -86,60 +95,37 @@ impl Comparison {
                 expected.iter().all(|wanted| actual.iter().any(|entry| same(entry, wanted, items)))
             };
             if !found {
-                self.differ(Some(&expected.into()), Some(&actual.into()));
+                self.differ(path, Some(&expected.into()), Some(&actual.into()));
             }
             return;
         };
+        let with_entry = |at: usize, entry: &Value| {
+            let name = keys.first().and_then(|key| entry[*key].as_str().map(str::to_owned));
+            format!("{path}[{}]", name.unwrap_or_else(|| at.to_string()))
+        };
         let before = self.differences.len();
         for (at, wanted) in expected.iter().enumerate() {
-            let length = self.enter_entry(wanted, at, keys);
             let entry = actual.iter().find(|entry| same_entry(entry, wanted, keys));
-            self.value(wanted, entry, items);
-            self.path.truncate(length);
+            self.value(&with_entry(at, wanted), wanted, entry, items);
         }
         if !self.whole {
             return;
         }
         for (at, entry) in actual.iter().enumerate() {
             if !expected.iter().any(|wanted| same_entry(entry, wanted, keys)) {
-                let length = self.enter_entry(entry, at, keys);
-                self.differ(None, Some(entry));
-                self.path.truncate(length);
+                self.differ(&with_entry(at, entry), None, Some(entry));
             }
         }
         if before == self.differences.len() && expected != actual {
-            self.differ(Some(&expected.into()), Some(&actual.into()));
+            self.differ(path, Some(&expected.into()), Some(&actual.into()));
         }
     }
 
-    fn enter_key(&mut self, key: &str) -> usize {
-        let before = self.path.len();
-        if !key.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
-            self.path.push_str(&format!("[{key}]"));
-        } else if before == 0 {
-            self.path.push_str(key);
-        } else {
-            self.path.push_str(&format!(".{key}"));
-        }
-        before
-    }
-
-    fn enter_entry(&mut self, entry: &Value, at: usize, keys: &[&str]) -> usize {
-        let before = self.path.len();
-        let name = keys.first().and_then(|key| entry[*key].as_str().map(str::to_owned));
-        self.path.push_str(&format!("[{}]", name.unwrap_or_else(|| at.to_string())));
-        before
-    }
-
-    fn differ(&mut self, expected: Option<&Value>, actual: Option<&Value>) {
+    fn differ(&mut self, path: &str, expected: Option<&Value>, actual: Option<&Value>) {
         // A number and a string of its digits differ by the quotes only.
         let alike = expected.zip(actual).is_some_and(|(one, other)| shown(one) == shown(other));
         let shown = if alike { Value::to_string } else { shown };
-        self.differences.push(Difference {
-            at: self.path.clone(),
-            expected: expected.map(shown),
-            actual: actual.map(shown),
-        });
+        self.differences.push(Difference::new(path, expected.map(shown), actual.map(shown)));
     }
 }
 

@@ -10,7 +10,7 @@ use fabric_yaml::scalar::Scalar;
 use fabric_yaml::{Content, Node, Span};
 
 use super::keys;
-use super::path::FieldPath;
+use super::path::{FieldPath, known_field};
 
 /// The expected result for one pod, or for each pod template without an expectation of its own.
 #[derive(Debug)]
@@ -20,23 +20,23 @@ pub(super) struct Expectation {
     /// JSON Pointer to the template in the document.
     pub(super) template: Option<String>,
     pub(super) outcome: Option<String>,
-    pub(super) reason: Option<Code>,
-    pub(super) warnings: Option<Vec<Code>>,
+    pub(super) reason: Option<Reference>,
+    pub(super) warnings: Option<Vec<Reference>>,
     pub(super) patch: Option<Value>,
     pub(super) object: Option<Value>,
     pub(super) has: Option<Value>,
     pub(super) lacks: Vec<FieldPath>,
 }
 
-/// A code of a reason or of a warning, with its position.
-#[derive(Debug, Clone)]
-pub(super) struct Code {
-    pub(super) text: String,
-    pub(super) span: Span,
+/// The name of a policy, the path of a file, or the code of a reason or a warning, with its position.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reference {
+    pub text: String,
+    pub span: Span,
 }
 
-impl Code {
-    fn read(node: &Node, what: &str) -> Result<Self, Diagnostic> {
+impl Reference {
+    pub(super) fn read(node: &Node, what: &str) -> Result<Self, Diagnostic> {
         Ok(Self { text: reader::text(node, what)?.to_owned(), span: node.span })
     }
 }
@@ -49,10 +49,10 @@ pub(super) fn expectation(node: &Node) -> Checked<Expectation> {
     let document = fields.optional("document", number);
     let template = fields.optional("template", |node| reader::text(node, "`template`").map(str::to_owned));
     let outcome = fields.optional("outcome", outcome);
-    let reason = fields.optional("reason", |node| Code::read(node, "`reason`"));
+    let reason = fields.optional("reason", |node| Reference::read(node, "`reason`"));
     let warnings = fields.optional("warnings", |node| {
-        all::<_, _, Vec<Code>>(
-            reader::items(node, "`warnings`")?.iter().map(|item| Code::read(item, "`warnings`")),
+        all::<_, _, Vec<_>>(
+            reader::items(node, "`warnings`")?.iter().map(|item| Reference::read(item, "`warnings`")),
         )
     });
     let patch = fields.optional("patch", |node| reader::items(node, "`patch`").map(|_| node.to_value()));
@@ -133,12 +133,9 @@ fn strings(node: &Node, shape: &Shape) -> Checked<()> {
             let message = format!("a pod has a string here, and this is {}", node.describe());
             Err(Diagnostic::new(node.span, message).hint("put it in quotes").into())
         }
-        (Shape::Object(object) | Shape::Atomic(object), Content::Map(entries)) => {
-            let known = entries.iter().filter_map(|entry| Some((entry, object.field(&entry.key)?)));
-            all(known.map(|(entry, field)| strings(&entry.value, &field.shape)))
-        }
-        (Shape::Map { values, .. }, Content::Map(entries)) => {
-            all(entries.iter().map(|entry| strings(&entry.value, values)))
+        (_, Content::Map(entries)) => {
+            let known = entries.iter().filter_map(|entry| Some((&entry.value, shape.inner(&entry.key)?)));
+            all(known.map(|(value, inner)| strings(value, &inner)))
         }
         (Shape::List { items, .. }, Content::List(nodes)) => {
             all(nodes.iter().map(|node| strings(node, items)))
@@ -159,14 +156,9 @@ fn lacks(node: &Node) -> Checked<Vec<FieldPath>> {
 pub(super) fn known_fields(node: &Node, shape: &Shape) -> Checked<()> {
     match (shape, &node.content) {
         (Shape::Object(object) | Shape::Atomic(object), Content::Map(_)) => {
-            all(reader::entries(node, object.name)?.iter().map(|entry| {
-                let Some(field) = object.field(&entry.key) else {
-                    let known = object.fields.iter().map(|field| field.name);
-                    let message = format!("{} has no field `{}`", object.name, entry.key);
-                    return Err(Diagnostic::new(entry.span, message).hint(suggest(&entry.key, known)).into());
-                };
-                known_fields(&entry.value, &field.shape)
-            }))
+            all(reader::entries(node, object.name)?
+                .iter()
+                .map(|entry| known_fields(&entry.value, &known_field(object, &entry.key, entry.span)?.shape)))
         }
         (Shape::List { items, .. }, Content::List(nodes)) => {
             all(nodes.iter().map(|node| known_fields(node, items)))

@@ -2,8 +2,9 @@
 
 use serde_json::Value;
 
+use fabric_engine::LISTS;
 use fabric_policy::Diagnostic;
-use fabric_policy::schema::{self, Shape};
+use fabric_policy::schema::{self, Field, Object, Shape};
 use fabric_policy::source::suggest;
 use fabric_yaml::Span;
 
@@ -15,10 +16,10 @@ pub(super) struct FieldPath {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Segment {
-    Field(String),
-    /// The key of a map, or the value that identifies an entry of a list.
-    Entry(String),
+struct Segment {
+    name: String,
+    /// In brackets: the key of a map, or the value that identifies an entry of a list.
+    is_entry: bool,
 }
 
 /// The result of a search for a path.
@@ -38,20 +39,15 @@ impl FieldPath {
                 .hint("write for example `spec.containers[main].env[NCCL_DEBUG]`")
         })?;
         let mut shape = Shape::Object(schema::pod());
-        for segment in &segments {
-            shape = match (shape, segment) {
-                (Shape::Object(object) | Shape::Atomic(object), Segment::Field(name)) => {
-                    let Some(field) = object.field(name) else {
-                        let known = object.fields.iter().map(|field| field.name);
-                        let message = format!("{} has no field `{name}`", object.name);
-                        return Err(Diagnostic::new(span, message).hint(suggest(name, known)));
-                    };
-                    field.shape
+        for Segment { name, is_entry } in &segments {
+            shape = match (shape, is_entry) {
+                (Shape::Object(object) | Shape::Atomic(object), false) => {
+                    known_field(object, name, span)?.shape
                 }
                 (Shape::Map { values, .. }, _) => *values,
-                (Shape::List { items, .. }, Segment::Entry(_)) => *items,
+                (Shape::List { items, .. }, true) => *items,
                 (Shape::Opaque, _) => Shape::Opaque,
-                (_, Segment::Field(name) | Segment::Entry(name)) => {
+                _ => {
                     return Err(Diagnostic::new(span, format!("`{name}` cannot follow here in `{text}`"))
                         .hint("write `.field` for a field, and `[name]` for an entry of a list"));
                 }
@@ -61,36 +57,30 @@ impl FieldPath {
     }
 
     pub(super) fn find<'v>(&self, pod: &'v Value) -> Found<'v> {
-        let mut shape = Shape::Object(schema::pod());
-        let mut value = pod;
-        let mut in_containers = false;
-        for (at, segment) in self.segments.iter().enumerate() {
-            let (next, inner) = match (segment, shape) {
-                (Segment::Field(name), Shape::Object(object) | Shape::Atomic(object)) => {
-                    let inner = object.field(name).map_or(Shape::Opaque, |field| field.shape);
-                    (value.get(name), inner)
-                }
-                (Segment::Field(name) | Segment::Entry(name), Shape::Map { values, .. }) => {
-                    (value.get(name), *values)
-                }
-                (Segment::Entry(name), Shape::List { items, keys }) => (entry(value, name, keys), *items),
-                (Segment::Field(name) | Segment::Entry(name), _) => (value.get(name), Shape::Opaque),
+        let (mut shape, mut value) = (Shape::Object(schema::pod()), pod);
+        for (at, Segment { name, .. }) in self.segments.iter().enumerate() {
+            let next = match shape {
+                Shape::List { keys, .. } => entry(value, name, keys),
+                _ => value.get(name),
             };
-            match (next, segment) {
-                (None | Some(Value::Null), Segment::Entry(name))
-                    if in_containers && at + 1 < self.segments.len() =>
-                {
-                    return Found::NoContainer(name.clone());
-                }
-                (None | Some(Value::Null), _) => return Found::Nothing,
-                (Some(found), _) => value = found,
+            let in_containers = at == 2 && LISTS.contains(&self.segments[1].name.as_str());
+            match next.filter(|next| !next.is_null()) {
+                Some(next) => value = next,
+                None if in_containers && self.segments.len() > 3 => return Found::NoContainer(name.clone()),
+                None => return Found::Nothing,
             }
-            in_containers = at == 1
-                && matches!(segment, Segment::Field(name) if name == "containers" || name == "initContainers");
-            shape = inner;
+            shape = shape.inner(name).unwrap_or(Shape::Opaque);
         }
         Found::Value(value)
     }
+}
+
+/// The field of an object. Fails for one that the API does not have.
+pub(super) fn known_field(object: &Object, name: &str, span: Span) -> Result<&'static Field, Diagnostic> {
+    object.field(name).ok_or_else(|| {
+        let message = format!("{} has no field `{name}`", object.name);
+        Diagnostic::new(span, message).hint(suggest(name, object.fields.iter().map(|field| field.name)))
+    })
 }
 
 /// The entry of a list with this key, or the item itself.
@@ -114,7 +104,7 @@ fn segments(text: &str) -> Option<Vec<Segment>> {
     while !rest.is_empty() {
         if let Some(inner) = rest.strip_prefix('[') {
             let (name, after) = inner.split_once(']').filter(|(name, _)| !name.is_empty())?;
-            segments.push(Segment::Entry(name.to_owned()));
+            segments.push(Segment { name: name.to_owned(), is_entry: true });
             rest = after;
         } else {
             let field = if segments.is_empty() { rest } else { rest.strip_prefix('.')? };
@@ -122,7 +112,7 @@ fn segments(text: &str) -> Option<Vec<Segment>> {
             if end == 0 {
                 return None;
             }
-            segments.push(Segment::Field(field[..end].to_owned()));
+            segments.push(Segment { name: field[..end].to_owned(), is_entry: false });
             rest = &field[end..];
         }
     }

@@ -39,97 +39,75 @@ pub(super) struct Actual {
     pub(super) pod: Option<Value>,
 }
 
-/// A pod of the case.
+/// A pod of the case, and its result.
 struct Tested {
     /// The number of its document, from 1.
     document: usize,
     /// JSON Pointer to it in the document.
     pointer: String,
-    pod: Value,
-    context: PodContext,
+    actual: Actual,
+}
+
+impl Tested {
+    /// Returns whether an expectation fits the place of the pod.
+    fn is_at(&self, Expectation { template, document, .. }: &Expectation) -> bool {
+        template.as_ref().is_none_or(|template| *template == self.pointer)
+            && document.is_none_or(|document| document == self.document)
+    }
 }
 
 /// Runs a case. `documents` are those of its workload file; none for a case with a pod or workload of its own.
 /// Records the conditions of the policies in `coverage`.
 pub fn run(case: &Case, policies: &PolicySet, documents: &[Value], coverage: &mut Coverage) -> CaseResult {
-    let tested = tested(case, documents);
+    let tested = tested(case, policies, documents, coverage);
     let mut result = CaseResult::default();
-    let results: Vec<Actual> = tested
-        .iter()
-        .map(|one| {
-            let (mutation, trace) = mutate_traced(policies, one.pod.clone(), &one.context);
-            coverage.record(policies, &trace);
-            Actual::new(mutation)
-        })
-        .collect();
-    let named = |tested: &Tested, expectation: &Expectation| {
-        expectation.template.as_ref().is_some_and(|template| *template == tested.pointer)
-            && expectation.document.is_none_or(|document| document == tested.document)
-    };
-    let in_document = |tested: &Tested, expectation: &Expectation| {
-        expectation.template.is_none()
-            && expectation.document.is_none_or(|document| document == tested.document)
-    };
     let mut used = vec![false; tested.len()];
     for expectation in &case.expectations {
-        let is_named_elsewhere = |tested: &Tested| case.expectations.iter().any(|other| named(tested, other));
-        let matching: Vec<usize> = (0..tested.len())
-            .filter(|at| {
-                let one = &tested[*at];
-                named(one, expectation) || in_document(one, expectation) && !is_named_elsewhere(one)
-            })
-            .collect();
+        let is_named =
+            |one: &Tested| case.expectations.iter().any(|other| other.template.is_some() && one.is_at(other));
+        let fits =
+            |one: &Tested| one.is_at(expectation) && (expectation.template.is_some() || !is_named(one));
+        let matching: Vec<usize> = (0..tested.len()).filter(|at| fits(&tested[*at])).collect();
         if matching.is_empty() {
             let known: Vec<&str> = tested.iter().map(|one| one.pointer.as_str()).collect();
-            result.differences.push(Difference {
-                at: "expect".to_owned(),
-                expected: Some(format!(
-                    "the pod template {}",
-                    expectation.template.as_deref().unwrap_or("of a workload")
-                )),
-                actual: Some(if known.is_empty() { "no pod template".to_owned() } else { known.join(", ") }),
-            });
+            let wanted = expectation.template.as_deref().unwrap_or("of a workload");
+            let known = if known.is_empty() { "no pod template".to_owned() } else { known.join(", ") };
+            let wanted = format!("the pod template {wanted}");
+            result.differences.push(Difference::new("expect", Some(wanted), Some(known)));
         }
         for at in &matching {
             used[*at] = true;
-            let prefix = if tested.len() > 1 { format!("{}: ", tested[*at].pointer) } else { String::new() };
-            let found = compare(expectation, &results[*at]).into_iter();
+            let Tested { pointer, actual, .. } = &tested[*at];
+            let prefix = if tested.len() > 1 { format!("{pointer}: ") } else { String::new() };
+            let found = compare(expectation, actual).into_iter();
             result
                 .differences
                 .extend(found.map(|one| Difference { at: format!("{prefix}{}", one.at), ..one }));
         }
         result.actual.push(match matching.as_slice() {
-            [at] => Some(results[*at].clone()),
+            [at] => Some(tested[*at].actual.clone()),
             _ => None,
         });
     }
     for (one, _) in tested.iter().zip(used).filter(|(_, used)| !used) {
-        result.differences.push(Difference {
-            at: one.pointer.clone(),
-            expected: Some("an expectation for this pod template".to_owned()),
-            actual: None,
-        });
-    }
-    if tested.is_empty() && result.differences.is_empty() {
-        result.differences.push(Difference {
-            at: "workload".to_owned(),
-            expected: Some("a pod or a pod template".to_owned()),
-            actual: None,
-        });
+        let wanted = "an expectation for this pod template".to_owned();
+        result.differences.push(Difference::new(&one.pointer, Some(wanted), None));
     }
     result
 }
 
-/// The pods of a case, with the context that the case gives them.
-fn tested(case: &Case, documents: &[Value]) -> Vec<Tested> {
+/// The pods of a case with their results, in the context that the case gives them.
+fn tested(case: &Case, policies: &PolicySet, documents: &[Value], coverage: &mut Coverage) -> Vec<Tested> {
+    let mut tested = Vec::new();
+    let mut test = |document, pointer: String, pod: &Value, context: &PodContext| {
+        let (mutation, trace) = mutate_traced(policies, pod.clone(), context);
+        coverage.record(policies, &trace);
+        tested.push(Tested { document, pointer, actual: Actual::new(mutation) });
+    };
     let own = match &case.subject {
         Subject::Pod(pod) => {
-            return vec![Tested {
-                document: 1,
-                pointer: String::new(),
-                pod: pod.clone(),
-                context: case.context.clone(),
-            }];
+            test(1, String::new(), pod, &case.context);
+            return tested;
         }
         Subject::Workload(workload) => std::slice::from_ref(workload),
         Subject::File(_) => documents,
@@ -139,11 +117,10 @@ fn tested(case: &Case, documents: &[Value]) -> Vec<Tested> {
     if !claims.is_empty() {
         Arc::make_mut(given.claims.get_or_insert_default()).extend(claims);
     }
-    let mut tested = Vec::new();
     for (at, document) in own.iter().enumerate() {
         for Found { pointer, request } in manifest::find(document, None) {
-            let pod = document.pointer(&pointer).cloned().unwrap_or_default();
-            tested.push(Tested { document: at + 1, pointer, pod, context: add(&given, request) });
+            let pod = document.pointer(&pointer).unwrap_or(&Value::Null);
+            test(at + 1, pointer, pod, &add(&given, request));
         }
     }
     tested
@@ -184,7 +161,7 @@ impl Actual {
 fn compare(expectation: &Expectation, actual: &Actual) -> Vec<Difference> {
     let mut found = Vec::new();
     let mut differ = |at: &str, expected: Option<String>, actual: Option<String>| {
-        found.push(Difference { at: at.to_owned(), expected, actual });
+        found.push(Difference::new(at, expected, actual));
     };
     if let Some(outcome) = &expectation.outcome
         && *outcome != actual.outcome
@@ -239,17 +216,15 @@ fn compare_pod(expectation: &Expectation, pod: &Value) -> Vec<Difference> {
         found.extend(missing(&masked(has), pod, &shape));
     }
     for path in &expectation.lacks {
-        match path.find(pod) {
-            path::Found::Nothing => {}
-            path::Found::Value(value) => {
-                found.push(Difference { at: path.text.clone(), expected: None, actual: Some(shown(value)) });
-            }
-            path::Found::NoContainer(name) => found.push(Difference {
-                at: path.text.clone(),
-                expected: Some(format!("a container `{name}` that lacks this")),
-                actual: Some("no container of that name".to_owned()),
-            }),
-        }
+        let (expected, actual) = match path.find(pod) {
+            path::Found::Nothing => continue,
+            path::Found::Value(value) => (None, shown(value)),
+            path::Found::NoContainer(name) => (
+                Some(format!("a container `{name}` that lacks this")),
+                "no container of that name".to_owned(),
+            ),
+        };
+        found.push(Difference::new(&path.text, expected, Some(actual)));
     }
     found
 }

@@ -9,13 +9,7 @@ pub(super) fn merge(value: &mut Value, change: &Value, shape: &Shape) {
     match (shape, &mut *value, change) {
         (_, Value::Object(map), Value::Object(changes)) => {
             for (key, change) in changes {
-                let inner = match shape {
-                    Shape::Object(object) | Shape::Atomic(object) => {
-                        object.field(key).map_or(Shape::Opaque, |field| field.shape)
-                    }
-                    Shape::Map { values, .. } => **values,
-                    _ => Shape::Opaque,
-                };
+                let inner = shape.inner(key).unwrap_or(Shape::Opaque);
                 if change.is_null() {
                     map.shift_remove(key);
                 } else {
