@@ -116,7 +116,7 @@ struct Linted<'a> {
 }
 
 /// A field of the input.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 struct Place {
     file: String,
     line: usize,

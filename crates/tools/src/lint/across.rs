@@ -8,22 +8,20 @@ use fabric_engine::Outcome;
 use fabric_engine::policy_set::PolicySet;
 use fabric_workloads::advice::{mesh_of_namespace, objects, runtime};
 use fabric_workloads::manifest::{Document, RawDocument, Template, Wanted};
+use fabric_yaml::json::items;
 use fabric_yaml::pointer::{at_pointer, field_path};
 
 use super::{Finding, Level, lint};
 
 /// The facts of an input, gathered document by document. `P` is a place in it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Across<P> {
-    /// The [`runtime`]s of `TrainJob`s with a template that requests the fabric.
-    runtimes: HashMap<String, Value>,
+    /// Services, Namespaces, and the runtimes of `TrainJob`s with a template that requests the fabric, by [`runtime`]
+    /// and the like.
+    objects: HashMap<String, Value>,
     train_jobs: Vec<TrainJob<P>>,
-    /// The namespaces, by their names.
-    namespaces: HashMap<String, Value>,
     /// The pods that request the fabric.
     asking: Vec<Asking<P>>,
-    /// Namespace and name of each Service, and its settings.
-    services: HashMap<(String, String), Service>,
     /// The pods that name a Service as their subdomain.
     subdomains: Vec<Subdomain<P>>,
 }
@@ -44,14 +42,9 @@ struct TrainJob<P> {
 struct Asking<P> {
     place: P,
     pointer: String,
+    /// The name of its namespace in the map of objects.
     namespace: String,
     pod: Value,
-}
-
-#[derive(Debug)]
-struct Service {
-    is_headless: bool,
-    publishes_not_ready: bool,
 }
 
 #[derive(Debug)]
@@ -59,23 +52,11 @@ struct Subdomain<P> {
     place: P,
     pointer: String,
     path: String,
-    namespace: String,
+    /// The name of the Service, and that in the map of objects.
     name: String,
+    service: String,
     /// True if the pods wait for a probe before they are ready.
     has_probe: bool,
-}
-
-impl<P> Default for Across<P> {
-    fn default() -> Self {
-        Self {
-            runtimes: HashMap::new(),
-            train_jobs: Vec::new(),
-            namespaces: HashMap::new(),
-            asking: Vec::new(),
-            services: HashMap::new(),
-            subdomains: Vec::new(),
-        }
-    }
 }
 
 impl<P: Clone> Across<P> {
@@ -101,19 +82,15 @@ impl<P: Clone> Across<P> {
     ) {
         let Some(root) = at_pointer(document, pointer) else { return };
         let (kind, metadata) = (root["kind"].as_str().unwrap_or_default(), &root["metadata"]);
-        let text = |key: &str| metadata[key].as_str().unwrap_or_default().to_owned();
-        let namespace = metadata["namespace"].as_str().unwrap_or("default").to_owned();
+        let name = metadata["name"].as_str().unwrap_or_default();
+        let namespace = metadata["namespace"].as_str().unwrap_or("default");
         match kind {
             "Service" if root["apiVersion"] == "v1" => {
-                let spec = &root["spec"];
-                let is_headless = spec["clusterIP"] == "None" || spec["clusterIPs"][0] == "None";
-                let publishes_not_ready = spec["publishNotReadyAddresses"] == true;
-                self.services
-                    .insert((namespace.clone(), text("name")), Service { is_headless, publishes_not_ready });
+                self.objects.insert(service(namespace, name), root.clone());
             }
             // One that opts out has decided, too; the GPUs may be those of the `TrainJob`.
             "TrainingRuntime" | "ClusterTrainingRuntime" if templates.iter().any(|one| asks(one)) => {
-                self.runtimes.insert(runtime(kind, &namespace, &text("name")), root.clone());
+                self.objects.insert(runtime(kind, namespace, name), root.clone());
             }
             "TrainJob" => {
                 let of_job = &root["spec"]["runtimeRef"];
@@ -121,11 +98,11 @@ impl<P: Clone> Across<P> {
                 let resources = root["spec"]["trainer"]["resourcesPerNode"].clone();
                 if !resources.is_null() {
                     let name = of_job["name"].as_str().unwrap_or_default();
-                    let (place, runtime) = (place(pointer), runtime(kind, &namespace, name));
+                    let (place, runtime) = (place(pointer), runtime(kind, namespace, name));
                     self.train_jobs.push(TrainJob { place, runtime, resources });
                 }
             }
-            "Namespace" => drop(self.namespaces.insert(text("name"), json!({"metadata": metadata}))),
+            "Namespace" => drop(self.objects.insert(namespace_id(name), json!({"metadata": metadata}))),
             _ => {}
         }
         for template in templates.iter().filter(|template| asks(template) && !template.pointer.contains('#'))
@@ -135,7 +112,7 @@ impl<P: Clone> Across<P> {
             self.asking.push(Asking {
                 place: place(&template.pointer),
                 pointer: template.pointer.clone(),
-                namespace: namespace.clone(),
+                namespace: namespace_id(namespace),
                 pod: json!({"metadata": pod["metadata"], "spec": {"hostNetwork": host_network}}),
             });
         }
@@ -149,14 +126,14 @@ impl<P: Clone> Across<P> {
             else {
                 continue;
             };
-            let containers = pod["spec"]["containers"].as_array();
-            let has_probe = containers.into_iter().flatten().any(|one| one["readinessProbe"].is_object());
+            let has_probe =
+                items(&pod["spec"], "containers").iter().any(|one| one["readinessProbe"].is_object());
             let pointer = format!("{}/spec/subdomain", template.pointer);
             self.subdomains.push(Subdomain {
                 place: place(&pointer),
                 path: field_path(document, &pointer),
                 pointer,
-                namespace: namespace.clone(),
+                service: service(namespace, name),
                 name: name.to_owned(),
                 has_probe,
             });
@@ -165,7 +142,7 @@ impl<P: Clone> Across<P> {
 
     /// Returns whether a finding about a `TrainJob` is answered by its runtime, which requests the fabric.
     pub fn is_answered_by_runtime(&self, finding: &Finding) -> bool {
-        finding.runtime.as_ref().is_some_and(|runtime| self.runtimes.contains_key(runtime))
+        finding.runtime.as_ref().is_some_and(|runtime| self.objects.contains_key(runtime))
     }
 
     /// The findings, each with its place.
@@ -173,14 +150,14 @@ impl<P: Clone> Across<P> {
         let of_one = |one: &Subdomain<P>| Some((one.place.clone(), self.of_subdomain(one)?));
         let mut found: Vec<(P, Finding)> = self.subdomains.iter().filter_map(of_one).collect();
         found.extend(self.asking.iter().filter_map(|asking| {
-            let mesh = mesh_of_namespace(self.namespaces.get(&asking.namespace)?, &asking.pod)?;
+            let mesh = mesh_of_namespace(self.objects.get(&asking.namespace)?, &asking.pod)?;
             Some((
                 asking.place.clone(),
                 Finding::new(Level::Warning, mesh.code, &asking.pointer, mesh.message),
             ))
         }));
         for job in &self.train_jobs {
-            let Some(runtime) = self.runtimes.get(&job.runtime) else { continue };
+            let Some(runtime) = self.objects.get(&job.runtime) else { continue };
             let joined = lint_with_resources(policies, runtime.clone(), &job.resources, wanted);
             found.extend(joined.into_iter().map(|finding| (job.place.clone(), finding)));
         }
@@ -188,9 +165,8 @@ impl<P: Clone> Across<P> {
     }
 
     fn of_subdomain(&self, subdomain: &Subdomain<P>) -> Option<Finding> {
-        let Subdomain { pointer, path, namespace, name, has_probe, .. } = subdomain;
-        let service = self.services.get(&(namespace.clone(), name.clone()));
-        let (code, message) = match service {
+        let Subdomain { pointer, path, name, service, has_probe, .. } = subdomain;
+        let (code, message) = match self.objects.get(service).map(|service| &service["spec"]) {
             None => (
                 "subdomain_without_service",
                 format!(
@@ -198,13 +174,13 @@ impl<P: Clone> Across<P> {
                      pods do not find each other by name"
                 ),
             ),
-            Some(Service { is_headless: false, .. }) => (
+            Some(spec) if spec["clusterIP"] != "None" && spec["clusterIPs"][0] != "None" => (
                 "service_not_headless",
                 format!(
                     "write `clusterIP: None` in the Service `{name}`, which `{path}` names: it gives pods no names"
                 ),
             ),
-            Some(Service { publishes_not_ready: false, .. }) if *has_probe => (
+            Some(spec) if *has_probe && spec["publishNotReadyAddresses"] != true => (
                 "service_not_ready",
                 format!(
                     "write `publishNotReadyAddresses: true` in the Service `{name}`: the pods have names only when they \
@@ -215,6 +191,14 @@ impl<P: Clone> Across<P> {
         };
         Some(Finding::new(Level::Warning, code, pointer, message))
     }
+}
+
+fn service(namespace: &str, name: &str) -> String {
+    format!("Service/{namespace}/{name}")
+}
+
+fn namespace_id(name: &str) -> String {
+    format!("Namespace/{name}")
 }
 
 /// Returns whether a policy has a decision about a template.
@@ -259,7 +243,7 @@ fn lint_with_resources(
 
 /// Returns whether a container requests a device, such as a GPU.
 fn has_devices(pod: &Value) -> bool {
-    let containers = pod["spec"]["containers"].as_array().into_iter().flatten();
-    let mut limits = containers.filter_map(|container| container["resources"]["limits"].as_object());
-    limits.any(|limits| limits.keys().any(|name| name.contains('/')))
+    let containers = items(&pod["spec"], "containers").iter();
+    let limits = containers.filter_map(|container| container["resources"]["limits"].as_object());
+    limits.flatten().any(|(name, _)| name.contains('/'))
 }
