@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fabric_policy::source::{Checked, all, suggest};
+use fabric_policy::source::{Checked, all, reader, suggest};
 use fabric_policy::{Definition, Diagnostic, Override, SourceError, SourceErrors};
 use fabric_yaml::{self as yaml, Content, Entry, Node, Span};
 
@@ -147,10 +147,7 @@ fn block_hint() -> String {
 fn map<'n>(node: &'n Node, what: &str) -> Result<&'n [Entry<Node>], Diagnostic> {
     match &node.content {
         Content::Map(entries) => Ok(entries),
-        _ => Err(Diagnostic::new(
-            node.span,
-            format!("expected `{what}` to be a map, found {}", node.describe()),
-        )),
+        _ => Err(reader::expected(node, &format!("`{what}` to be a map"))),
     }
 }
 

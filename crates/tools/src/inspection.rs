@@ -14,6 +14,7 @@ mod trials;
 mod uninjected;
 mod workloads;
 
+use core::fmt::Display;
 use core::time::Duration;
 use std::sync::Arc;
 
@@ -274,7 +275,7 @@ fn name(object: &Value) -> &str {
 }
 
 /// Names in backticks, the first of many.
-fn names<'n>(names: impl IntoIterator<Item = &'n str>) -> String {
+fn names(names: impl IntoIterator<Item = impl Display>) -> String {
     const SHOWN: usize = 5;
     let all: Vec<String> = names.into_iter().map(|name| format!("`{name}`")).collect();
     let more = all.len().saturating_sub(SHOWN);

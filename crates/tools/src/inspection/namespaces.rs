@@ -110,7 +110,7 @@ pub(super) fn other_webhooks(seen: &Seen<'_>) -> Found {
     if found.is_empty() {
         return ok("no other webhook is called after this one for the same pods");
     }
-    let found = names(found.iter().map(String::as_str));
+    let found = names(found);
     let remedy = "nothing, as long as they leave the fields of the policies alone: the server is called again for a pod \
                   that they have changed";
     warn(format!("called after this one for pods of the same namespaces: {found}"), remedy)

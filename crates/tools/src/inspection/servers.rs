@@ -88,26 +88,18 @@ pub(super) fn policies(seen: &Seen<'_>) -> Found {
             others.entry(in_use).or_default().push(&server.name);
         }
     }
-    let others: Vec<String> = others
-        .iter()
-        .map(|(in_use, servers)| {
-            let in_use =
-                if in_use.is_empty() { "none".to_owned() } else { names(in_use.iter().map(String::as_str)) };
-            format!("{} in use: {in_use}", have(servers))
-        })
-        .collect();
     if others.is_empty() {
         return ok(format!("{} in use", names(loaded)));
     }
+    let others = others.iter().map(|(in_use, servers)| {
+        let in_use = if in_use.is_empty() { "none".to_owned() } else { names(in_use) };
+        let have = if servers.len() > 1 { "have" } else { "has" };
+        format!("{} {have} in use: {in_use}", names(servers))
+    });
     warn(
-        format!("the ConfigMaps have {}\n{}", names(loaded), others.join("\n")),
+        format!("the ConfigMaps have {}\n{}", names(loaded), others.collect::<Vec<_>>().join("\n")),
         "after a change, wait a minute for the kubelet to update the files; else see the log for `reload failed`",
     )
-}
-
-/// The names of servers, with a verb.
-fn have(servers: &[&str]) -> String {
-    format!("{} {}", names(servers.iter().copied()), if servers.len() > 1 { "have" } else { "has" })
 }
 
 /// Whether each server answers, in the mode that is configured, and its checks that do not pass.

@@ -1,5 +1,6 @@
 //! The pods that a check creates as dry runs: pods that this cluster could have, one for each policy that they get.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -75,17 +76,8 @@ impl Trials<'_> {
 
     /// The pod that fits best, the first of several.
     fn best(&self, wanted: Option<&Policy>, pods: impl IntoIterator<Item = Value>) -> Option<(Fit, Value)> {
-        let mut best: Option<(Fit, Value)> = None;
-        for pod in pods {
-            let fit = self.fit(&pod, wanted);
-            if best.as_ref().is_none_or(|(known, _)| fit < *known) {
-                best = Some((fit, pod));
-            }
-            if matches!(best, Some((Fit::Injected, _))) {
-                break;
-            }
-        }
-        best
+        let tried = pods.into_iter().map(|pod| (self.fit(&pod, wanted), pod));
+        tried.min_by(|(fit, _), (other, _)| fit.cmp(other))
     }
 
     /// The pods of a policy, starting with the one for the first nodes in its tables.
@@ -119,15 +111,11 @@ impl Trials<'_> {
 
     /// A pod for the nodes of one pool of each policy: the largest pool without a problem.
     fn for_nodes(&self, nodes: &Arc<Nodes>) -> Vec<Value> {
-        let pools = pools(self.policies, Sources { values: None, sets: &BTreeMap::new() }, nodes);
+        let mut pools = pools(self.policies, Sources { values: None, sets: &BTreeMap::new() }, nodes);
         let mut best: BTreeMap<&str, &Pool> = BTreeMap::new();
-        let rank = |pool: &Pool| (pool.problems.is_empty(), pool.ready, pool.nodes);
+        pools.sort_by_key(|pool| Reverse((pool.problems.is_empty(), pool.ready, pool.nodes)));
         for pool in &pools {
-            let Some(policy) = pool.policy.as_deref() else { continue };
-            let known = best.entry(policy).or_insert(pool);
-            if rank(pool) > rank(known) {
-                *known = pool;
-            }
+            best.entry(pool.policy.as_deref().unwrap_or_default()).or_insert(pool);
         }
         let pods = best.into_iter().filter_map(|(name, pool)| {
             let policy = self.policies.policies().iter().find(|policy| policy.name() == name)?;
@@ -160,9 +148,8 @@ impl Trials<'_> {
             selector.insert(HOSTNAME.to_owned(), name.to_owned());
             selector
         });
-        let selectors = [Some(pool.labels.clone()), alone];
-        let selectors: Vec<_> = selectors.into_iter().flatten().collect();
-        let pods = selectors.iter().flat_map(|selector| [pod(selector, false), pod(selector, true)]);
+        let selectors = [Some(pool.labels.clone()), alone].into_iter().flatten();
+        let pods = selectors.flat_map(|selector| [pod(&selector, false), pod(&selector, true)]);
         self.best(Some(policy), pods).map(|(_, pod)| pod)
     }
 
@@ -172,11 +159,8 @@ impl Trials<'_> {
         let all = self.policies.policies();
         if !self.policies.needs_nodes() {
             let found = self.best(None, all.iter().flat_map(|policy| self.samples(policy)));
-            return found
-                .filter(|(fit, _)| *fit != Fit::NotInjected)
-                .map(|(_, pod)| pod)
-                .into_iter()
-                .collect();
+            let found = found.into_iter().filter(|(fit, _)| *fit != Fit::NotInjected);
+            return found.map(|(_, pod)| pod).collect();
         }
         let provider = |policy: &Policy| policy.definition().provider.clone();
         let names = |policy: &&Policy| {

@@ -27,14 +27,13 @@ pub(super) fn pods(seen: &Seen<'_>) -> Found {
     if seen.release.option("--mode").any(|mode| mode == Mode::Audit.name()) {
         return ok(format!("{count} requested the fabric and {be} not injected, in audit mode"));
     }
-    let strings = |all: &BTreeSet<String>| names(all.iter().map(String::as_str));
     let mut found = Vec::new();
     if all.uninjected > 0 {
-        let workloads = strings(&all.uninjected_workloads);
+        let workloads = names(&all.uninjected_workloads);
         found.push(format!("{count} requested the fabric and {be} not injected: {workloads}"));
     }
     let reasons = all.without_fabric.iter();
-    found.extend(reasons.map(|(reason, workloads)| format!("{}: {reason}", strings(workloads))));
+    found.extend(reasons.map(|(reason, workloads)| format!("{}: {reason}", names(workloads))));
     match &seen.facts.events {
         Ok(events) => found.extend(refusals(events, all)),
         // What the pods show fails all the same.

@@ -161,15 +161,12 @@ pub(super) fn refused(seen: &Seen<'_>) -> Found {
         return ok(format!("none of {pods} would be refused now"));
     }
     let all: BTreeSet<&String> = workloads.values().flatten().collect();
-    let of_reason = |(reason, workloads): (&String, &BTreeSet<String>)| {
-        format!("{}: {reason}", names(workloads.iter().map(String::as_str)))
-    };
-    let reasons: Vec<String> = workloads.iter().map(of_reason).collect();
+    let reasons = workloads.iter().map(|(reason, workloads)| format!("{}: {reason}", names(workloads)));
     warn(
         format!(
             "new pods of {} would be refused now, with {pods}\n{}",
             counted(all.len(), "workload"),
-            reasons.join("\n")
+            reasons.collect::<Vec<_>>().join("\n")
         ),
         "correct these workloads, before an upgrade to this version: their pods keep running, but cannot be \
          created again",
