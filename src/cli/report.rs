@@ -5,7 +5,8 @@ use std::fmt;
 use serde_json::{Value, json};
 
 use fabric_engine::{Outcome, Reason};
-use fabric_workloads::manifest::{Note, Template};
+use fabric_workloads::advice::Note;
+use fabric_workloads::manifest::Template;
 
 /// The location of a pod template.
 #[derive(Debug, Clone, Copy)]

@@ -19,12 +19,13 @@ mod trigger;
 
 use std::collections::HashSet;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use fabric_engine::policy_set::PolicySet;
 use fabric_engine::{Mutation, Outcome, Reason};
 use fabric_policy::PodContext;
 use fabric_policy::work::{Ended, Work, goes_on};
+use fabric_yaml::json::items;
 use fabric_yaml::pointer::{at_pointer, field_path, push_token};
 
 pub use kinds::{Kind, controller_of, known};
@@ -32,7 +33,7 @@ pub use kinds::{Kind, controller_of, known};
 pub use mesh::mesh_of_namespace;
 pub use near_miss::{NearMiss, WORKLOAD_WITHOUT_TRIGGER};
 pub use no_pods::runtime;
-pub use no_pods::{NO_POD_TEMPLATE, NoPods, note as note_without_pods, objects};
+pub use no_pods::{NO_POD_TEMPLATE, Note, note as note_without_pods, objects};
 
 /// The steps to check a template, and to find out that no policy matches it.
 const STEPS_OF_TEMPLATE: usize = 1_500;
@@ -100,8 +101,7 @@ pub fn near_misses(policies: &PolicySet, document: &Value, pods: &[CheckedPod<'_
         && let Some(Ended::Limit { steps }) = first.context.work.as_ref().and_then(Work::ended)
     {
         let message = format!(
-            "split the document: checking all of it takes more than {steps} steps, so a part is \
-                               not checked"
+            "split the document: checking all of it takes more than {steps} steps, so a part is not checked"
         );
         findings.near_misses.push(NearMiss { code: "not_checked", pointer: String::new(), message });
     }
@@ -152,21 +152,35 @@ fn findings(policies: &PolicySet, resources: &[&str], pod: &Pod<'_>) -> Findings
     findings
 }
 
+/// A JSON Pointer with one more token.
+fn with_token(mut pointer: String, token: &str) -> String {
+    push_token(&mut pointer, token);
+    pointer
+}
+
+/// The keys of a map.
+fn keys(map: &Value) -> impl Iterator<Item = &String> {
+    map.as_object().into_iter().flat_map(Map::keys)
+}
+
 /// The pointer of the object that has a pod: of an item, for a `List`, else of the document.
 fn object_of(pointer: &str) -> &str {
-    let of_item =
-        pointer.strip_prefix("/items/").map(|rest| rest.split('/').next().unwrap_or_default().len());
+    let of_item = pointer.strip_prefix("/items/").map(|rest| rest.find('/').unwrap_or(rest.len()));
     of_item.map_or("", |length| &pointer[.."/items/".len() + length])
 }
 
 impl Pod<'_> {
-    /// JSON Pointer from the document's root to a field of the pod, or of its containers.
+    /// JSON Pointer from the document's root to a field of the pod.
     fn pointer_to(&self, tokens: &[&str]) -> String {
-        let mut pointer = self.pointer.to_owned();
-        for token in tokens {
-            push_token(&mut pointer, token);
-        }
-        pointer
+        tokens.iter().fold(self.pointer.to_owned(), |pointer, token| with_token(pointer, token))
+    }
+
+    /// The containers of these lists, each with its JSON Pointer.
+    fn containers(&self, lists: &'static [&str]) -> impl Iterator<Item = (String, &Value)> {
+        lists.iter().flat_map(move |list| {
+            let containers = items(&self.value["spec"], list).iter().enumerate();
+            containers.map(move |(at, container)| (format!("{}/spec/{list}/{at}", self.pointer), container))
+        })
     }
 
     /// Counts steps of a check, and returns whether it may go on.

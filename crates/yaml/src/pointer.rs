@@ -74,6 +74,22 @@ fn expand<'t>(
     }
 }
 
+/// Calls `visit` for a value and for each value in it, with its JSON Pointer. `pointer` is that of the value.
+pub fn visit_values(value: &Value, pointer: &mut String, visit: &mut impl FnMut(&str, &Value)) {
+    visit(pointer, value);
+    let mut child = |token: &str, child: &Value| {
+        let before = pointer.len();
+        push_token(pointer, token);
+        visit_values(child, pointer, visit);
+        pointer.truncate(before);
+    };
+    match value {
+        Value::Object(map) => map.iter().for_each(|(key, value)| child(key, value)),
+        Value::Array(items) => items.iter().enumerate().for_each(|(at, item)| child(&at.to_string(), item)),
+        _ => {}
+    }
+}
+
 /// A JSON Pointer as a field path: `spec.containers[nim].env[UCX_TLS]`.
 pub fn field_path(pod: &Value, pointer: &str) -> String {
     let mut path = String::new();

@@ -89,8 +89,13 @@ impl Mutated {
 
     /// The JSON Patch (RFC 6902); paths from the pod's root.
     pub fn patch(&self) -> Patch {
+        self.patch_at("")
+    }
+
+    /// The JSON Patch of a document that has the pod at a JSON Pointer.
+    pub fn patch_at(&self, pointer: &str) -> Patch {
         let operations = self.operations().list.into_iter().filter_map(|operation| {
-            let path = operation.pointer.parse().ok()?;
+            let path = format!("{pointer}{}", operation.pointer).parse().ok()?;
             Some(match operation.value.cloned() {
                 None => PatchOperation::Remove(RemoveOperation { path }),
                 Some(value) if operation.replaces => {

@@ -1,13 +1,15 @@
 //! Finds requests for GPUs that do not count, in pods that request the fabric.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use fabric_engine::DEVICE_CLASS;
 use fabric_engine::LISTS;
 use fabric_engine::policy_set::PolicySet;
-use fabric_yaml::pointer::{at_pointer, push_token};
+use fabric_yaml::json::items;
+use fabric_yaml::pointer::at_pointer;
 
-use super::{NearMiss, Pod, spelling};
+use super::signs::containers;
+use super::{NearMiss, Pod, keys, spelling, with_token};
 
 /// The names of the resources that count as GPUs for a policy, each once. Devices that nodes offer through a device
 /// class are requested by the class.
@@ -25,13 +27,10 @@ pub(super) fn names(policies: &PolicySet) -> Vec<&str> {
 
 /// Returns whether a container of the pod requests a GPU, or uses a claim.
 pub(super) fn requested(pod: &Value, resources: &[&str]) -> bool {
-    let lists = LISTS.into_iter().filter_map(|list| pod["spec"][list].as_array());
-    lists.flatten().any(|container| {
-        let of_container = &container["resources"];
-        let claims = of_container["claims"].as_array().is_some_and(|claims| !claims.is_empty());
-        let mut amounts =
-            ["limits", "requests"].into_iter().filter_map(|list| of_container[list].as_object());
-        claims || amounts.any(|amounts| resources.iter().any(|name| amounts.get(*name).is_some_and(is_some)))
+    containers(&pod["spec"]).map(|container| &container["resources"]).any(|requested| {
+        let has =
+            |name: &&str| is_some(&requested["limits"][*name]) || is_some(&requested["requests"][*name]);
+        !items(requested, "claims").is_empty() || resources.iter().any(has)
     })
 }
 
@@ -39,24 +38,12 @@ fn is_some(amount: &Value) -> bool {
     !amount.is_null() && *amount != 0 && amount != "0"
 }
 
-/// Calls `visit` with the JSON Pointer and the value of each container.
-fn each_container(pod: &Pod<'_>, mut visit: impl FnMut(&str, &Value)) {
-    for list in LISTS {
-        for (index, container) in pod.value["spec"][list].as_array().into_iter().flatten().enumerate() {
-            visit(&pod.pointer_to(&["spec", list, &index.to_string()]), container);
-        }
-    }
-}
-
 /// Finds requests under other names and in other places. If there are none, reports that the pod requests no GPU.
 pub(super) fn not_found(resources: &[&str], pod: &Pod<'_>, found: &mut Vec<NearMiss>) {
     let before = found.len();
-    each_container(pod, |container, value| {
+    for (container, value) in pod.containers(&LISTS) {
         for list in ["limits", "requests"] {
-            let amounts = value["resources"][list].as_object();
-            for key in
-                amounts.into_iter().flat_map(Map::keys).filter(|key| !resources.contains(&key.as_str()))
-            {
+            for key in keys(&value["resources"][list]).filter(|key| !resources.contains(&key.as_str())) {
                 let like = resources.iter().find(|known| spelling::of_resource(key, known));
                 let Some(known) = like else { continue };
                 let map = format!("{container}/resources/{list}");
@@ -67,24 +54,18 @@ pub(super) fn not_found(resources: &[&str], pod: &Pod<'_>, found: &mut Vec<NearM
                 found.push(near_miss("misspelled_gpu", &map, key, message));
             }
         }
-        misplaced(
-            resources,
-            pod,
-            &[&format!("{container}/resources"), &format!("{container}/limits")],
-            container,
-            found,
-        );
-    });
+        let maps = ["/resources", "/limits"].map(|tail| format!("{container}{tail}"));
+        misplaced(resources, pod, &maps, &container, found);
+    }
     let template = pod.pointer;
     let first = pod.pointer_to(&["spec", "containers", "0"]);
-    let of_pod = ["/spec/resources/limits", "/spec/resources", "/resources/limits"]
-        .map(|tail| format!("{template}{tail}"));
-    misplaced(resources, pod, &of_pod.each_ref().map(String::as_str), &first, found);
+    let maps = ["/spec/resources/limits", "/spec/resources", "/resources/limits"];
+    misplaced(resources, pod, &maps.map(|tail| format!("{template}{tail}")), &first, found);
     // A launcher needs no GPUs if its workers have them, a TrainJob brings those of its runtime, and a pod with an assumed
     // annotation did not request the fabric.
     let object = at_pointer(pod.document, template.split("/spec").next().unwrap_or_default());
-    let is_runtime = object
-        .is_some_and(|object| object["kind"].as_str().is_some_and(|kind| kind.ends_with("TrainingRuntime")));
+    let kind = object.and_then(|object| object["kind"].as_str());
+    let is_runtime = kind.is_some_and(|kind| kind.ends_with("TrainingRuntime"));
     let asks = pod.context.annotations.is_empty() && !pod.has_gpu_peers && !pod.is_launcher() && !is_runtime;
     if found.len() == before && asks {
         // The first one is that of most nodes; others have names of their own.
@@ -94,19 +75,16 @@ pub(super) fn not_found(resources: &[&str], pod: &Pod<'_>, found: &mut Vec<NearM
             pod.path(&format!("{first}/resources/limits")),
             others(pod.value),
         );
-        found.push(NearMiss {
-            code: "no_gpu_request",
-            pointer: pod.pointer_to(&["spec", "containers"]),
-            message,
-        });
+        let pointer = pod.pointer_to(&["spec", "containers"]);
+        found.push(NearMiss { code: "no_gpu_request", pointer, message });
     }
 }
 
 /// Finds GPUs in maps that are not the limits of a container.
-fn misplaced(resources: &[&str], pod: &Pod<'_>, maps: &[&str], container: &str, found: &mut Vec<NearMiss>) {
+fn misplaced(resources: &[&str], pod: &Pod<'_>, maps: &[String], container: &str, found: &mut Vec<NearMiss>) {
     for map in maps {
-        let amounts = at_pointer(pod.document, map).and_then(Value::as_object);
-        for key in amounts.into_iter().flat_map(Map::keys).filter(|key| resources.contains(&key.as_str())) {
+        let amounts = at_pointer(pod.document, map).unwrap_or(&Value::Null);
+        for key in keys(amounts).filter(|key| resources.contains(&key.as_str())) {
             let to = pod.path(&format!("{container}/resources/limits"));
             let message =
                 format!("move `{key}` from `{}` to `{to}`, where GPUs are requested", pod.path(map));
@@ -118,9 +96,8 @@ fn misplaced(resources: &[&str], pod: &Pod<'_>, maps: &[&str], container: &str, 
 /// The devices that the containers request instead of GPUs.
 fn others(pod: &Value) -> String {
     let mut names: Vec<&str> = Vec::new();
-    let lists = LISTS.into_iter().filter_map(|list| pod["spec"][list].as_array());
-    let limits = lists.flatten().filter_map(|container| container["resources"]["limits"].as_object());
-    for key in limits.flat_map(Map::keys).filter(|key| key.contains('/')) {
+    let limits = containers(&pod["spec"]).map(|container| &container["resources"]["limits"]);
+    for key in limits.flat_map(keys).filter(|key| key.contains('/')) {
         if !names.contains(&key.as_str()) {
             names.push(key);
         }
@@ -135,7 +112,7 @@ fn others(pod: &Value) -> String {
 
 /// Finds GPUs that are requested without an equal limit.
 pub(super) fn without_limit(resources: &[&str], pod: &Pod<'_>, found: &mut Vec<NearMiss>) {
-    each_container(pod, |container, value| {
+    for (container, value) in pod.containers(&LISTS) {
         for key in resources {
             let requested = &value["resources"]["requests"][*key];
             if is_some(requested) && value["resources"]["limits"][*key].is_null() {
@@ -149,11 +126,9 @@ pub(super) fn without_limit(resources: &[&str], pod: &Pod<'_>, found: &mut Vec<N
                 found.push(near_miss("gpu_without_limit", &map, key, message));
             }
         }
-    });
+    }
 }
 
 fn near_miss(code: &'static str, map: &str, key: &str, message: String) -> NearMiss {
-    let mut pointer = map.to_owned();
-    push_token(&mut pointer, key);
-    NearMiss { code, pointer, message }
+    NearMiss { code, pointer: with_token(map.to_owned(), key), message }
 }

@@ -2,14 +2,15 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use fabric_engine::requests;
+use fabric_engine::{LISTS, requests};
+use fabric_yaml::json::items;
 use fabric_yaml::quantity::Quantity;
 
 use super::by_hand::{requests_device, shows_adapters};
 use super::kinds::{self, OfInjected};
-use super::{Advice, NearMiss, Pod, mesh};
+use super::{Advice, NearMiss, Pod, keys, mesh};
 
 /// The label of a node with its zone.
 const ZONE: &str = "topology.kubernetes.io/zone";
@@ -18,9 +19,8 @@ const ZONE: &str = "topology.kubernetes.io/zone";
 pub(super) fn several_zones(resources: &[&str], pod: &Pod<'_>) -> Option<Advice> {
     let (spec, nodes) = (&pod.value["spec"], pod.context.nodes.as_ref()?);
     let affinity = &spec["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
-    let annotations = pod.value["metadata"]["annotations"].as_object().into_iter().flat_map(Map::keys);
     let is_placed = affinity.as_array().is_some_and(|terms| !terms.is_empty())
-        || annotations.into_iter().any(|key| key.contains("required-topology"));
+        || keys(&pod.value["metadata"]["annotations"]).any(|key| key.contains("required-topology"));
     let is_alone = pod.pointer.is_empty() || !pod.has_gpus;
     if is_placed || is_alone || !spec["nodeName"].is_null() {
         return None;
@@ -45,63 +45,51 @@ pub(super) fn check(resources: &[&str], pod: &Pod<'_>, found: &mut Vec<NearMiss>
     found.extend(data_over_tcp(pod));
     found.extend(small_shared_memory(resources, pod));
     found.extend(capability_prefix(pod));
-    let containers = pod.value["spec"]["containers"].as_array().into_iter().flatten().enumerate();
-    for (at, container) in containers {
-        let env = container["env"].as_array().map(Vec::as_slice).unwrap_or_default();
-        let place = |of: usize| {
-            pod.pointer_to(&["spec", "containers", &at.to_string(), "env", &of.to_string(), "value"])
-        };
-        if pod.value["spec"]["hostNetwork"] == true {
-            found.extend(other_gloo_interface(pod, env, place));
-        } else {
-            found.extend(interface_not_in_pod(pod, env, place));
-        }
-    }
+    let interface =
+        if pod.value["spec"]["hostNetwork"] == true { other_gloo_interface } else { interface_not_in_pod };
+    found.extend(
+        pod.containers(&["containers"]).filter_map(|(place, container)| interface(pod, container, &place)),
+    );
 }
 
 /// A capability with the prefix that Kubernetes leaves out: container runtimes drop it without a message.
 fn capability_prefix(pod: &Pod<'_>) -> Option<NearMiss> {
-    ["initContainers", "containers"].into_iter().find_map(|list| {
-        let containers = pod.value["spec"][list].as_array().into_iter().flatten().enumerate();
-        containers.into_iter().find_map(|(at, container)| {
-            let names = container["securityContext"]["capabilities"]["add"].as_array()?;
-            let has_prefix = |(_, name): &(usize, &Value)| name.as_str().is_some_and(|name| name.starts_with("CAP_"));
-            let (index, name) = names.iter().enumerate().find(has_prefix)?;
-            let (at, index, name) = (at.to_string(), index.to_string(), name.as_str()?);
-            let pointer =
-                pod.pointer_to(&["spec", list, &at, "securityContext", "capabilities", "add", &index]);
-            let message = format!(
-                "write `{}` instead of `{name}` in `{}`: container runtimes drop names with `CAP_` without a message",
-                name.trim_start_matches("CAP_"),
-                pod.path(&pointer)
-            );
-            Some(NearMiss { code: "capability_prefix", pointer, message })
-        })
+    pod.containers(&LISTS).find_map(|(place, container)| {
+        let names = items(&container["securityContext"]["capabilities"], "add").iter();
+        let mut names = names.enumerate().filter_map(|(at, name)| Some((at, name.as_str()?)));
+        let (at, name) = names.find(|(_, name)| name.starts_with("CAP_"))?;
+        let pointer = format!("{place}/securityContext/capabilities/add/{at}");
+        let message = format!(
+            "write `{}` instead of `{name}` in `{}`: container runtimes drop names with `CAP_` without a message",
+            name.trim_start_matches("CAP_"),
+            pod.path(&pointer)
+        );
+        Some(NearMiss { code: "capability_prefix", pointer, message })
     })
 }
 
-/// The place and the value of a variable.
-fn variable<'v>(env: &'v [Value], name: &str) -> Option<(usize, &'v str)> {
+/// The value of a variable of the container at `place`, with its JSON Pointer.
+fn variable<'v>(container: &'v Value, place: &str, name: &str) -> Option<(String, &'v str)> {
+    let env = items(container, "env");
     let at = env.iter().position(|one| one["name"] == name)?;
-    Some((at, env[at]["value"].as_str()?))
+    Some((format!("{place}/env/{at}/value"), env[at]["value"].as_str()?))
 }
 
-fn interface_not_in_pod(pod: &Pod<'_>, env: &[Value], place: impl Fn(usize) -> String) -> Option<NearMiss> {
+fn interface_not_in_pod(pod: &Pod<'_>, container: &Value, place: &str) -> Option<NearMiss> {
     let spec = &pod.value["spec"];
     let has_networks =
         |annotation: &String| !pod.value["metadata"]["annotations"][annotation.as_str()].is_null();
-    if spec["resourceClaims"].is_array() || kinds::by_hand().annotations.iter().any(has_networks) {
+    if spec["resourceClaims"].is_array() || kinds::table().by_hand.annotations.iter().any(has_networks) {
         return None;
     }
-    let OfInjected { interface_variables, interfaces, .. } = kinds::of_injected();
+    let OfInjected { interface_variables, interfaces, .. } = &kinds::table().injected;
     // Policies say it about `ib0` themselves.
     let is_none =
         |name: &str| !name.starts_with("ib") && !interfaces.iter().any(|known| known.starts_with(name));
     interface_variables.iter().find_map(|name| {
-        let (at, value) = variable(env, name)?;
+        let (pointer, value) = variable(container, place, name)?;
         let is_other = !value.is_empty() && !value.starts_with('^');
         let mut names = value.trim_start_matches('=').split(',');
-        let pointer = place(at);
         (is_other && names.all(is_none)).then(|| {
             let has = interfaces.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(" and ");
             let message = format!(
@@ -115,15 +103,14 @@ fn interface_not_in_pod(pod: &Pod<'_>, env: &[Value], place: impl Fn(usize) -> S
 }
 
 /// NCCL's names are prefixes, and Gloo's are whole names.
-fn other_gloo_interface(pod: &Pod<'_>, env: &[Value], place: impl Fn(usize) -> String) -> Option<NearMiss> {
-    let (_, of_nccl) = variable(env, "NCCL_SOCKET_IFNAME")?;
-    let (at, of_gloo) = variable(env, "GLOO_SOCKET_IFNAME")?;
+fn other_gloo_interface(pod: &Pod<'_>, container: &Value, place: &str) -> Option<NearMiss> {
+    let (_, of_nccl) = variable(container, place, "NCCL_SOCKET_IFNAME")?;
+    let (pointer, of_gloo) = variable(container, place, "GLOO_SOCKET_IFNAME")?;
     let excludes = of_nccl.starts_with('^');
     let mut names = of_nccl.trim_start_matches(['^', '=']).split(',').filter(|name| !name.is_empty());
     if names.any(|name| of_gloo.starts_with(name)) != excludes {
         return None;
     }
-    let pointer = place(at);
     let message = format!(
         "write the same interface in `{}` as in `NCCL_SOCKET_IFNAME`: on the network of the host, they are `{of_gloo}` and \
          `{of_nccl}`, and Gloo fails if the host has none of that name",
@@ -134,18 +121,15 @@ fn other_gloo_interface(pod: &Pod<'_>, env: &[Value], place: impl Fn(usize) -> S
 
 fn small_shared_memory(resources: &[&str], pod: &Pod<'_>) -> Option<NearMiss> {
     let spec = &pod.value["spec"];
-    let mounts =
-        spec["containers"].as_array()?.iter().filter_map(|one| one["volumeMounts"].as_array()).flatten();
-    let names: HashSet<&str> = mounts
-        .filter(|mount| {
-            mount["mountPath"].as_str().is_some_and(|path| path.trim_end_matches('/') == "/dev/shm")
-        })
-        .filter_map(|mount| mount["name"].as_str())
-        .collect();
+    let mounts = items(spec, "containers").iter().flat_map(|container| items(container, "volumeMounts"));
+    let is_memory = |mount: &&Value| {
+        mount["mountPath"].as_str().is_some_and(|path| path.trim_end_matches('/') == "/dev/shm")
+    };
+    let names: HashSet<&str> = mounts.filter(is_memory).filter_map(|mount| mount["name"].as_str()).collect();
     let requests = requests(pod.value);
     let gpus = resources.iter().filter_map(|resource| requests[*resource].as_i64()).max()?;
-    let least = Quantity::parse(&kinds::of_injected().shared_memory)?.times(gpus)?;
-    spec["volumes"].as_array()?.iter().enumerate().find_map(|(at, volume)| {
+    let least = Quantity::parse(&kinds::table().injected.shared_memory)?.times(gpus)?;
+    items(spec, "volumes").iter().enumerate().find_map(|(at, volume)| {
         volume["name"].as_str().filter(|name| names.contains(name))?;
         let size = Quantity::from_value(&volume["emptyDir"]["sizeLimit"])?;
         let pointer = pod.pointer_to(&["spec", "volumes", &at.to_string(), "emptyDir", "sizeLimit"]);
@@ -153,7 +137,7 @@ fn small_shared_memory(resources: &[&str], pod: &Pod<'_>) -> Option<NearMiss> {
             let message = format!(
                 "leave `{}` out, or raise it to {} for each GPU or more: NCCL fails when `/dev/shm` is full",
                 pod.path(&pointer),
-                kinds::of_injected().shared_memory
+                kinds::table().injected.shared_memory
             );
             NearMiss { code: "small_shared_memory", pointer, message }
         })
@@ -162,12 +146,10 @@ fn small_shared_memory(resources: &[&str], pod: &Pod<'_>) -> Option<NearMiss> {
 
 /// If no device is requested, the pod gets its adapters through the path, and policies add it themselves.
 pub(super) fn adapters_by_path(resources: &[&str], pod: &Pod<'_>) -> Option<NearMiss> {
-    let spec = &pod.value["spec"];
-    let volumes = spec["volumes"].as_array()?;
+    let at = items(&pod.value["spec"], "volumes").iter().position(shows_adapters)?;
     if !requests_device(resources, pod.value) {
         return None;
     }
-    let at = volumes.iter().position(shows_adapters)?;
     let pointer = pod.pointer_to(&["spec", "volumes", &at.to_string()]);
     let message = format!(
         "remove `{}`: it exposes all adapters of the node, and NCCL or libfabric may take one that the pod was not \
@@ -190,14 +172,11 @@ fn keeps_ucx_on_tcp(variable: &Value) -> bool {
 }
 
 fn data_over_tcp(pod: &Pod<'_>) -> Option<NearMiss> {
-    let containers = pod.value["spec"]["containers"].as_array()?;
-    containers.iter().enumerate().find_map(|(at, container)| {
+    pod.containers(&["containers"]).find_map(|(place, container)| {
         let image = container["image"].as_str()?;
-        let name = kinds::of_injected().ucx_images.iter().find(|name| image.contains(name.as_str()))?;
-        let env = container["env"].as_array()?;
-        let of_ucx = env.iter().position(keeps_ucx_on_tcp)?;
-        let pointer =
-            pod.pointer_to(&["spec", "containers", &at.to_string(), "env", &of_ucx.to_string(), "value"]);
+        let name = kinds::table().injected.ucx_images.iter().find(|name| image.contains(name.as_str()))?;
+        let at = items(container, "env").iter().position(keeps_ucx_on_tcp)?;
+        let pointer = format!("{place}/env/{at}/value");
         let message = format!(
             "name the transports and adapters of the fabric in `{}`, or leave `UCX_TLS` and `UCX_NET_DEVICES` out (`--set \
              ucxTls= --set ucxNetDevices=`): an image with `{name}` in its name moves data with UCX, and TCP is slow",

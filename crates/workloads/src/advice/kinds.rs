@@ -14,13 +14,14 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| read().unwrap_or_default());
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Table {
-    no_workloads: Vec<String>,
+pub(super) struct Table {
+    /// The groups whose objects are no workloads.
+    pub(super) no_workloads: Vec<String>,
     kinds: Vec<Kind>,
-    signs: Signs,
+    pub(super) signs: Signs,
     nodes: NodeGpus,
-    injected: OfInjected,
-    by_hand: ByHand,
+    pub(super) injected: OfInjected,
+    pub(super) by_hand: ByHand,
 }
 
 /// Whether the pods of one object work on one job.
@@ -171,21 +172,8 @@ fn read() -> Result<Table, String> {
     serde_json::from_value(read.root.unwrap_or_default()).map_err(|error| error.to_string())
 }
 
-/// Returns whether the objects of a group are not workloads.
-pub(super) fn is_no_workload(group: &str) -> bool {
-    TABLE.no_workloads.iter().any(|known| known == group)
-}
-
-pub(super) fn signs() -> &'static Signs {
-    &TABLE.signs
-}
-
-pub(super) fn of_injected() -> &'static OfInjected {
-    &TABLE.injected
-}
-
-pub(super) fn by_hand() -> &'static ByHand {
-    &TABLE.by_hand
+pub(super) fn table() -> &'static Table {
+    &TABLE
 }
 
 /// The GPUs of a node, as far as the values of a pod's node selector name its machine.

@@ -1,16 +1,16 @@
 //! Finds sidecars of a service mesh, which take over the connections between ranks.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::kinds::{self, Mesh};
-use super::{NearMiss, Pod};
+use super::{NearMiss, Pod, keys};
 
 pub(super) const CODE: &str = "mesh_sidecar";
 
 /// Finds the sidecar that a pod requests itself.
 pub(super) fn of_pod(pod: &Pod<'_>) -> Option<NearMiss> {
     let metadata = &pod.value["metadata"];
-    kinds::of_injected().meshes.iter().filter(|mesh| may_join(mesh, pod.value)).find_map(|mesh| {
+    kinds::table().injected.meshes.iter().filter(|mesh| may_join(mesh, pod.value)).find_map(|mesh| {
         let (map, value) = requested(mesh, metadata)?;
         mesh.values.iter().find(|known| value == known.as_str())?;
         let place = pod.path(&pod.pointer_to(&["metadata", map]));
@@ -22,7 +22,7 @@ pub(super) fn of_pod(pod: &Pod<'_>) -> Option<NearMiss> {
 /// Finds the sidecar that a namespace requests for a pod, which does not say otherwise.
 pub fn mesh_of_namespace(namespace: &Value, pod: &Value) -> Option<NearMiss> {
     let metadata = &namespace["metadata"];
-    let meshes = kinds::of_injected().meshes.iter();
+    let meshes = kinds::table().injected.meshes.iter();
     let mut meshes = meshes.filter(|mesh| may_join(mesh, pod) && requested(mesh, &pod["metadata"]).is_none());
     meshes.find_map(|mesh| {
         let map = &metadata[if mesh.labels { "labels" } else { "annotations" }];
@@ -55,9 +55,8 @@ fn message(requests: &str) -> String {
 /// Returns whether a pod may get the sidecar: meshes leave out pods on the host network, and ports that annotations
 /// exclude.
 fn may_join(mesh: &Mesh, pod: &Value) -> bool {
-    let mut annotations = pod["metadata"]["annotations"].as_object().into_iter().flat_map(Map::keys);
     pod["spec"]["hostNetwork"] != true
-        && !annotations.any(|annotation| annotation.starts_with(mesh.excludes.as_str()))
+        && !keys(&pod["metadata"]["annotations"]).any(|key| key.starts_with(mesh.excludes.as_str()))
 }
 
 /// What a pod says about the sidecar itself, and where. The label counts before the annotation.

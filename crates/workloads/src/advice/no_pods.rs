@@ -1,10 +1,10 @@
 //! Workloads without a pod template: their pods come from elsewhere, or from a field that is not a pod template.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use fabric_engine::policy_set::PolicySet;
 use fabric_policy::group_of;
-use fabric_yaml::pointer::{at_pointer, field_path, push_token};
+use fabric_yaml::pointer::{at_pointer, field_path, unescape, visit_values};
 
 use super::kinds::{self, Kind};
 use super::{WORKLOAD_WITHOUT_TRIGGER, gpus, spelling, together};
@@ -15,20 +15,11 @@ pub const NO_POD_TEMPLATE: &str = "no_pod_template";
 /// The fields of a `TrainJob` that change the template of its runtime.
 const PATCHES: [&str; 2] = ["podTemplateOverrides", "runtimePatches"];
 
-/// The signs of a workload in a document.
-#[derive(Default)]
-struct Signs {
-    /// JSON Pointer to the first annotation that requests the fabric.
-    trigger: Option<String>,
-    /// True if the annotation is there with any value.
-    decides: bool,
-    /// JSON Pointer to the first container or request for GPUs.
-    container: Option<String>,
-}
-
-/// A fact about a workload without a pod template.
+/// A fact about a document, or about a part of it, that has no pod templates.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NoPods {
+pub struct Note {
+    /// JSON Pointer from the document's root.
+    pub pointer: String,
     pub code: &'static str,
     /// True if the workload requests the fabric in a place from which its pods do not get the annotation, or should
     /// request it.
@@ -37,12 +28,6 @@ pub struct NoPods {
     /// needed.
     pub runtime: Option<String>,
     pub message: String,
-}
-
-impl From<String> for NoPods {
-    fn from(message: String) -> Self {
-        Self { code: NO_POD_TEMPLATE, asks: false, runtime: None, message }
-    }
 }
 
 /// The name of a runtime, to compare a `TrainJob` with it. A runtime without a namespace is cluster-wide.
@@ -68,127 +53,105 @@ pub fn objects(document: &Value, pointer: &str) -> Vec<String> {
 
 /// Why `mutate` leaves the object at `pointer`, which has no pod templates, as it is, and what injects its pods; `None`
 /// for an object that is not a workload.
-pub fn note(policies: &PolicySet, document: &Value, pointer: &str) -> Option<NoPods> {
-    let part = at_pointer(document, pointer)?;
+pub fn note(policies: &PolicySet, document: &Value, pointer: String) -> Option<Note> {
+    let part = at_pointer(document, &pointer)?;
     let (kind, api_version) = (part["kind"].as_str()?, part["apiVersion"].as_str()?);
-    let group = group_of(api_version);
-    if kinds::is_no_workload(group) || kind == "AdmissionReview" {
+    let is_no_workload = kinds::table().no_workloads.iter().any(|known| known == group_of(api_version));
+    if is_no_workload || kind == "AdmissionReview" {
         return None;
     }
-    let mut signs = Signs::default();
-    look(&Sought::new(policies), part, &mut pointer.to_owned(), &mut signs);
-    let path = |pointer: &String| field_path(document, pointer);
-    let annotated = signs.trigger.as_ref().map(path);
+    let (triggers, gpus) = (policies.triggers(), gpus::names(policies));
+    // The first annotation that requests the fabric, and the first container or request for GPUs.
+    let (mut annotated, mut container) = (None, None);
+    // Whether the annotation is there with any value.
+    let mut decides = false;
+    visit_values(part, &mut pointer.clone(), &mut |pointer, value| {
+        let key = unescape(pointer.rsplit('/').next().unwrap_or_default());
+        let asks = |(trigger, wanted): &&(String, String)| {
+            (*trigger == key || spelling::of_trigger(&key, trigger)) && fabric_engine::asks(value, wanted)
+        };
+        decides |= triggers.iter().any(|(trigger, _)| *trigger == key);
+        if annotated.is_none() && triggers.iter().any(asks) {
+            annotated = Some(field_path(document, pointer));
+        }
+        if container.is_none() && is_container(&gpus, pointer, value) {
+            container = Some(field_path(document, pointer));
+        }
+    });
+    let note =
+        |message: String| Some(Note { pointer, code: NO_POD_TEMPLATE, asks: false, runtime: None, message });
     let known = Kind::find(api_version, kind);
-    let without_trigger = || together::without_template(&gpus::names(policies), known?, part);
-    let unasked = if annotated.is_none() && !signs.decides { without_trigger() } else { None };
+    let without_trigger = || together::without_template(&gpus, known?, part);
+    let unasked = if annotated.is_none() && !decides { without_trigger() } else { None };
     if kind == "TrainJob" {
-        return Some(of_train_job(part, annotated.as_deref(), unasked));
+        return note(String::new()).map(|note| of_train_job(part, annotated.as_deref(), unasked, note));
     }
-    if let (Some(place), Some(why), Some((key, wanted))) =
-        (known.and_then(|known| known.annotations.as_ref()), unasked, policies.triggers().first())
-    {
+    let annotations = known.and_then(|known| known.annotations.as_ref());
+    if let (Some(place), Some(why), Some((key, wanted))) = (annotations, unasked, triggers.first()) {
         let message = format!("add `{key}: \"{wanted}\"` to {place}: {why}");
-        return Some(NoPods { code: WORKLOAD_WITHOUT_TRIGGER, asks: true, ..message.into() });
+        return note(message).map(|note| Note { code: WORKLOAD_WITHOUT_TRIGGER, asks: true, ..note });
     }
-    let container = signs.container.as_ref().map(path);
     let sign = annotated.as_ref().or(container.as_ref());
-    match (known.and_then(|known| known.annotations.as_ref()), sign) {
+    match (annotations, sign) {
         (Some(place), _) if sign.is_some() || known.is_some_and(|known| known.own_form) => {
             let has = sign.map(|sign| format!(" (the object has `{sign}`)")).unwrap_or_default();
-            let message = format!(
+            note(format!(
                 "the pods of the kind {kind} get their annotations from {place}{has}: `mutate` does not see these pods, \
                  and the webhook injects them"
-            );
-            Some(message.into())
+            ))
         }
         (_, Some(sign)) => {
-            let annotation = match policies.triggers().first() {
+            let annotation = match triggers.first() {
                 Some((key, wanted)) if annotated.is_none() => format!(" `{key}: \"{wanted}\"`"),
                 _ => String::new(),
             };
-            Some(NoPods::from(format!(
+            note(format!(
                 "it is unknown from where the pods of the kind {kind} get their annotations (`{sign}` is in no pod \
                  template): the webhook injects them if its controller passes the annotation{annotation} on to them"
-            )))
+            ))
         }
         (_, None) => None,
     }
 }
 
-fn of_train_job(job: &Value, annotated: Option<&str>, unasked: Option<String>) -> NoPods {
+/// Completes the note about a `TrainJob`.
+fn of_train_job(job: &Value, annotated: Option<&str>, unasked: Option<String>, note: Note) -> Note {
     const WHY: &str = "a TrainJob has no pod template";
     let of_job = &job["spec"]["runtimeRef"];
     let kind = of_job["kind"].as_str().unwrap_or("ClusterTrainingRuntime");
     let namespace = job["metadata"]["namespace"].as_str().unwrap_or("default");
     let named = runtime(kind, namespace, of_job["name"].as_str().unwrap_or_default());
     let runtime = of_job["name"].as_str().map(|name| format!(" `{name}`")).unwrap_or_default();
-    match annotated {
-        Some(path) if PATCHES.iter().any(|patches| path.contains(patches)) => NoPods::from(format!(
-            "{WHY}; the webhook injects its pods if they get the annotation from `{path}`, and `mutate` cannot"
-        )),
-        Some(path) => {
+    let annotate = format!("annotate the template in its runtime{runtime}");
+    match (annotated, unasked) {
+        (Some(path), _) if PATCHES.iter().any(|patches| path.contains(patches)) => {
             let message = format!(
-                "annotate the template in its runtime{runtime}, or in `spec.runtimePatches`: {WHY}, and its pods do not \
-                 get `{path}`"
+                "{WHY}; the webhook injects its pods if they get the annotation from `{path}`, and `mutate` cannot"
             );
-            NoPods { asks: true, ..message.into() }
+            Note { message, ..note }
         }
-        None if unasked.is_some() => {
-            let why = unasked.unwrap_or_default();
+        (Some(path), _) => {
             let message =
-                format!("annotate the template in its runtime{runtime}, or in `spec.runtimePatches`: {why}");
-            NoPods { code: WORKLOAD_WITHOUT_TRIGGER, asks: true, runtime: Some(named), message }
+                format!("{annotate}, or in `spec.runtimePatches`: {WHY}, and its pods do not get `{path}`");
+            Note { asks: true, message, ..note }
         }
-        None => NoPods::from(format!("{WHY}; annotate the template in its runtime{runtime}")),
-    }
-}
-
-struct Sought<'p> {
-    triggers: Vec<&'p (String, String)>,
-    gpus: Vec<&'p str>,
-}
-
-impl<'p> Sought<'p> {
-    fn new(policies: &'p PolicySet) -> Self {
-        Self { triggers: policies.triggers(), gpus: gpus::names(policies) }
-    }
-}
-
-fn look(sought: &Sought<'_>, value: &Value, pointer: &mut String, signs: &mut Signs) {
-    let entries: Vec<(String, &Value)> = match value {
-        Value::Object(map) => {
-            if signs.container.is_none() && is_container(sought, pointer, map) {
-                signs.container = Some(pointer.clone());
-            }
-            map.iter().map(|(key, child)| (key.clone(), child)).collect()
+        (None, Some(why)) => {
+            let message = format!("{annotate}, or in `spec.runtimePatches`: {why}");
+            Note { code: WORKLOAD_WITHOUT_TRIGGER, asks: true, runtime: Some(named), message, ..note }
         }
-        Value::Array(items) => items.iter().enumerate().map(|(at, item)| (at.to_string(), item)).collect(),
-        _ => return,
-    };
-    for (key, child) in entries {
-        let before = pointer.len();
-        push_token(pointer, &key);
-        let asks = |(trigger, wanted): &&(String, String)| {
-            (*trigger == key || spelling::of_trigger(&key, trigger)) && fabric_engine::asks(child, wanted)
-        };
-        signs.decides |= value.is_object() && sought.triggers.iter().any(|(trigger, _)| *trigger == key);
-        if value.is_object() && signs.trigger.is_none() && sought.triggers.iter().any(asks) {
-            signs.trigger = Some(pointer.clone());
-        }
-        look(sought, child, pointer, signs);
-        pointer.truncate(before);
+        (None, None) => Note { message: format!("{WHY}; {annotate}"), ..note },
     }
 }
 
 /// Returns whether a map is a container, or the limits or requests for GPUs of one.
-fn is_container(sought: &Sought<'_>, pointer: &str, map: &Map<String, Value>) -> bool {
+fn is_container(gpus: &[&str], pointer: &str, value: &Value) -> bool {
+    let Value::Object(map) = value else { return false };
     let mut names = pointer.rsplit('/').filter(|token| token.parse::<usize>().is_err());
     let (name, parent) = (names.next().unwrap_or_default(), names.next().unwrap_or_default());
     // Such as `resourcesPerNode`, or `computeResources` of a step of Tekton.
     let in_resources =
         ["limits", "requests"].contains(&name) && parent.to_ascii_lowercase().contains("resources");
-    let has_gpus = in_resources && sought.gpus.iter().any(|gpu| map.contains_key(*gpu));
+    let has_gpus = in_resources && gpus.iter().any(|gpu| map.contains_key(*gpu));
     let is_container = ["container", "containers", "script"].contains(&name) && map.contains_key("image");
     has_gpus || is_container
 }

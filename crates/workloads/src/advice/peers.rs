@@ -3,9 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use fabric_engine::policy_set::PolicySet;
-use fabric_yaml::pointer::push_token;
 
-use super::{Findings, NearMiss, Pod, object_of, trigger};
+use super::{Findings, NearMiss, Pod, object_of, trigger, with_token};
 
 /// A label that differs from node to node.
 const HOSTNAME: &str = "kubernetes.io/hostname";
@@ -68,8 +67,7 @@ fn on_different_nodes(pods: &[Pod<'_>], group: &[usize], found: &mut [Findings])
                 pod.path(&map),
                 pod.path(&other.pointer_to(&["spec", "nodeSelector"])),
             );
-            let mut pointer = map;
-            push_token(&mut pointer, label);
+            let pointer = with_token(map, label);
             found[at].near_misses.push(NearMiss { code: "different_nodes", pointer, message });
             break;
         }

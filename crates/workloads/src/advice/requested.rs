@@ -11,7 +11,7 @@ use fabric_engine::{Mutation, Outcome, Reason, WarningKind, requests};
 use super::by_hand::{has_fabric, is_adapter, requests_device};
 use super::kinds;
 use super::together::whole_node;
-use super::{Advice, Findings, NearMiss, Pod};
+use super::{Advice, Findings, NearMiss, Pod, with_token};
 
 pub(super) fn check(policies: &PolicySet, resources: &[&str], pod: &Pod<'_>, findings: &mut Findings) {
     if !pod.has_gpus {
@@ -135,7 +135,7 @@ fn unpaired(resources: &[&str], pod: &Pod<'_>, given: &Value, findings: &mut Fin
 /// The annotations with which a pod attaches networks, each with the first network.
 fn networks(pod: &Value) -> impl Iterator<Item = (&str, &str)> {
     let annotations = &pod["metadata"]["annotations"];
-    kinds::by_hand().annotations.iter().filter_map(|name| {
+    kinds::table().by_hand.annotations.iter().filter_map(|name| {
         let value = annotations[name.as_str()].as_str()?;
         Some((name.as_str(), value.split(',').next().unwrap_or(value).trim()))
     })
@@ -196,7 +196,7 @@ fn unfit(mutation: &Mutation) -> Option<(String, String)> {
 fn without_fabric(resources: &[&str], pod: &Value) -> Value {
     let mut pod = pod.clone();
     if let Some(annotations) = pod["metadata"]["annotations"].as_object_mut() {
-        annotations.retain(|name, _| !kinds::by_hand().annotations.contains(name));
+        annotations.retain(|name, _| !kinds::table().by_hand.annotations.contains(name));
     }
     for list in LISTS {
         for container in pod["spec"][list].as_array_mut().into_iter().flatten() {
@@ -216,13 +216,9 @@ fn near_miss(pod: &Pod<'_>, resource: &str, message: String) -> NearMiss {
 
 /// JSON Pointer to the first limit of a resource; to the pod, if it has none.
 fn place_of_request(pod: &Pod<'_>, resource: &str) -> String {
-    let has = |list: &&str| {
-        let containers = pod.value["spec"][list].as_array().into_iter().flatten();
-        containers.into_iter().position(|one| !one["resources"]["limits"][resource].is_null())
-    };
-    let place = LISTS.iter().find_map(|list| Some((*list, has(list)?)));
+    let place = pod.containers(&LISTS).find(|(_, one)| !one["resources"]["limits"][resource].is_null());
     place.map_or_else(
         || pod.pointer.to_owned(),
-        |(list, at)| pod.pointer_to(&["spec", list, &at.to_string(), "resources", "limits", resource]),
+        |(place, _)| with_token(format!("{place}/resources/limits"), resource),
     )
 }

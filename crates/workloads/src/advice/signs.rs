@@ -2,19 +2,22 @@
 
 use serde_json::Value;
 
+use fabric_engine::LISTS;
+use fabric_yaml::json::items;
+
 use super::kinds::{self, Signs, Together};
 
 /// All containers of a pod.
 pub(super) fn containers(spec: &Value) -> impl Iterator<Item = &Value> {
-    ["initContainers", "containers"].into_iter().filter_map(|list| spec[list].as_array()).flatten()
+    LISTS.iter().flat_map(|list| items(spec, list))
 }
 
 /// Returns whether the commands or variables of a container are a sign, for pods of a kind with so many GPUs.
 pub(super) fn of_container(container: &Value, together: Together, gpus: i64) -> bool {
-    let lists = ["command", "args"].into_iter().filter_map(|list| container[list].as_array());
-    let text = lists.flatten().filter_map(Value::as_str).collect::<Vec<_>>().join(" ");
+    let words = ["command", "args"].into_iter().flat_map(|list| items(container, list));
+    let text = words.filter_map(Value::as_str).collect::<Vec<_>>().join(" ");
     let mut options = text.clone();
-    for variable in container["env"].as_array().into_iter().flatten() {
+    for variable in items(container, "env") {
         let (Some(name), value) = (variable["name"].as_str(), variable["value"].as_str()) else { continue };
         // Replicas of a service have it, too.
         let is_any = together == Together::Sometimes && name.starts_with("NCCL_DEBUG");
@@ -38,7 +41,7 @@ fn has_command(text: &str) -> bool {
 
 /// Returns whether the options for parallelism need more GPUs than these.
 fn has_more_ranks(text: &str, gpus: i64) -> bool {
-    let Signs { tensor_parallel, pipeline_parallel, .. } = kinds::signs();
+    let Signs { tensor_parallel, pipeline_parallel, .. } = &kinds::table().signs;
     let words: Vec<&str> = words(text).collect();
     let largest = |names| values_of(&words, names).filter_map(|value| value.parse().ok()).fold(1, i64::max);
     largest(tensor_parallel).saturating_mul(largest(pipeline_parallel)) > gpus
@@ -46,7 +49,7 @@ fn has_more_ranks(text: &str, gpus: i64) -> bool {
 
 /// Returns whether a variable is a sign; one without a value gets it from elsewhere.
 fn is_variable(name: &str, value: Option<&str>) -> bool {
-    let Signs { env, local, .. } = kinds::signs();
+    let Signs { env, local, .. } = &kinds::table().signs;
     let is_known = env.iter().any(|known| match known.strip_suffix('*') {
         Some(prefix) => name.starts_with(prefix),
         None => name == known,
@@ -65,7 +68,7 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
 
 /// Returns whether a command starts a job of several nodes.
 fn of_command(words: &[&str]) -> bool {
-    let Signs { programs, except, nodes, .. } = kinds::signs();
+    let Signs { programs, except, nodes, .. } = &kinds::table().signs;
     let is = |known: &[String], word: &str| known.iter().any(|known| known == word);
     let nodes = values_of(words, nodes).next();
     let runs = words.iter().any(|word| is(programs, word.rsplit('/').next().unwrap_or_default()));

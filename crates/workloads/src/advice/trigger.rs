@@ -4,9 +4,9 @@ use serde_json::Value;
 
 use fabric_engine::policy_set::PolicySet;
 use fabric_policy::Policy;
-use fabric_yaml::pointer::{at_pointer, push_token};
+use fabric_yaml::pointer::at_pointer;
 
-use super::{NearMiss, Pod, spelling};
+use super::{NearMiss, Pod, spelling, with_token};
 use fabric_engine::asks;
 
 /// The annotations that trigger the policies whose other conditions the pod meets.
@@ -33,15 +33,15 @@ pub(super) fn place(pod: &Pod<'_>) -> String {
 const STEPS_TO_COMPARE: usize = 8;
 
 /// A map that can have the trigger, or a key like it, without an effect.
-enum TriggerMap {
-    /// The annotations of the pod.
-    Annotations,
-    Labels,
-    /// The annotations of an object that encloses the template, with its kind.
-    Enclosing(String),
-    /// Any other map next to the annotations.
-    Other,
+struct TriggerMap {
+    pointer: String,
+    /// The code of a key in it.
+    code: &'static str,
+    /// Why such a key has no effect.
+    why: String,
 }
+
+const MISSPELLED: &str = "misspelled_trigger";
 
 /// Finds the keys that would trigger a policy under another name or in another place.
 pub(super) fn misplaced(triggers: &[(&str, &str)], pod: &Pod<'_>, found: &mut Vec<NearMiss>) {
@@ -50,8 +50,8 @@ pub(super) fn misplaced(triggers: &[(&str, &str)], pod: &Pod<'_>, found: &mut Ve
     if pod.has_gpus || !pod.has_gpu_peers {
         places.extend(enclosing_places(pod));
     }
-    for (map, place) in places {
-        let entries = at_pointer(pod.document, &map).and_then(Value::as_object);
+    for map in places {
+        let entries = at_pointer(pod.document, &map.pointer).and_then(Value::as_object);
         // Most are templates of other pods, and none of these can be an annotation.
         let scalars =
             entries.into_iter().flatten().filter(|(_, value)| !value.is_object() && !value.is_array());
@@ -63,33 +63,39 @@ pub(super) fn misplaced(triggers: &[(&str, &str)], pod: &Pod<'_>, found: &mut Ve
             let like = || triggers.iter().find(|(trigger, _)| spelling::of_trigger(key, trigger));
             let Some((trigger, wanted)) = exact.or_else(like) else { continue };
             if asks(value, wanted) {
-                let mut pointer = map.clone();
-                push_token(&mut pointer, key);
-                let (code, message) = describe(pod, &place, (&map, key, value), (trigger, wanted));
-                found.push(NearMiss { code, pointer, message });
+                let message = describe(pod, &map, (key, value), (trigger, wanted));
+                found.push(NearMiss {
+                    code: map.code,
+                    pointer: with_token(map.pointer.clone(), key),
+                    message,
+                });
             }
         }
     }
 }
 
-fn own_places(pod: &Pod<'_>) -> Vec<(String, TriggerMap)> {
-    let other: [&[&str]; 6] = [
-        &["metadata"],
-        &["annotations"],
-        &["spec", "annotations"],
-        &["spec", "metadata", "annotations"],
-        &["spec"],
-        &[],
-    ];
-    let named = [
-        (pod.pointer_to(&["metadata", "annotations"]), TriggerMap::Annotations),
-        (pod.pointer_to(&["metadata", "labels"]), TriggerMap::Labels),
-    ];
-    named.into_iter().chain(other.map(|tokens| (pod.pointer_to(tokens), TriggerMap::Other))).collect()
+/// A map of labels.
+fn labels(pointer: String) -> TriggerMap {
+    TriggerMap { pointer, code: "trigger_as_label", why: "policies read annotations, not labels".to_owned() }
+}
+
+/// A map next to the annotations.
+fn other(pointer: String) -> TriggerMap {
+    TriggerMap { pointer, code: "misplaced_trigger", why: "it is not an annotation there".to_owned() }
+}
+
+fn own_places(pod: &Pod<'_>) -> Vec<TriggerMap> {
+    let at = |tail: &str| format!("{}{tail}", pod.pointer);
+    let why = "no policy reads an annotation with that name".to_owned();
+    let annotations = TriggerMap { pointer: at("/metadata/annotations"), code: MISSPELLED, why };
+    let others =
+        ["/metadata", "/annotations", "/spec/annotations", "/spec/metadata/annotations", "/spec", ""];
+    let others = others.into_iter().map(|tail| other(at(tail)));
+    [annotations, labels(at("/metadata/labels"))].into_iter().chain(others).collect()
 }
 
 /// The maps of the objects that enclose a template: of its Job, of the JobSet of that, and so on.
-fn enclosing_places(pod: &Pod<'_>) -> Vec<(String, TriggerMap)> {
+fn enclosing_places(pod: &Pod<'_>) -> Vec<TriggerMap> {
     let mut places = Vec::new();
     let mut kind = "workload";
     for (at, _) in pod.pointer.match_indices('/') {
@@ -102,47 +108,35 @@ fn enclosing_places(pod: &Pod<'_>) -> Vec<(String, TriggerMap)> {
         };
         kind = value["kind"].as_str().unwrap_or(kind);
         let at = |tail: &str| format!("{enclosing}{tail}");
-        places.push((at("/metadata/annotations"), TriggerMap::Enclosing(kind.to_owned())));
-        places.push((at("/metadata/labels"), TriggerMap::Labels));
-        places.extend(["/metadata", "/annotations", ""].map(|tail| (at(tail), TriggerMap::Other)));
+        let why = format!("pods do not get the annotations of a {kind}");
+        places.push(TriggerMap { pointer: at("/metadata/annotations"), code: "trigger_on_workload", why });
+        places.push(labels(at("/metadata/labels")));
+        places.extend(["/metadata", "/annotations", ""].map(|tail| other(at(tail))));
     }
     places
 }
 
-/// The code and the message for a key of a map.
+/// The message for a key of a map.
 fn describe(
     pod: &Pod<'_>,
-    place: &TriggerMap,
-    (map, key, value): (&str, &str, &Value),
+    TriggerMap { pointer, code, why }: &TriggerMap,
+    (key, value): (&str, &Value),
     (trigger, wanted): (&str, &str),
-) -> (&'static str, String) {
-    let to = self::place(pod);
+) -> String {
+    let to = place(pod);
     let shown = value.as_str().map_or_else(|| value.to_string(), |text| format!("\"{text}\""));
     let seen = format!("`{key}: {shown}`");
     let annotation = format!("`{trigger}: \"{wanted}\"`");
-    let from = match pod.path(map) {
+    let from = match pod.path(pointer) {
         path if path.is_empty() => "the root of the document".to_owned(),
         path => format!("`{path}`"),
     };
-    let change = if key == trigger && value.as_str() == Some(wanted) {
-        format!("move {seen} from {from} to `{to}`")
+    if *code == MISSPELLED {
+        format!("write {annotation} instead of {seen} in `{to}`: {why}")
+    } else if key == trigger && value.as_str() == Some(wanted) {
+        format!("move {seen} from {from} to `{to}`: {why}")
     } else {
-        format!("add {annotation} to `{to}`, in place of {seen} in {from}")
-    };
-    match place {
-        TriggerMap::Annotations => (
-            "misspelled_trigger",
-            format!(
-                "write {annotation} instead of {seen} in `{to}`: no policy reads an annotation with that name"
-            ),
-        ),
-        TriggerMap::Labels => {
-            ("trigger_as_label", format!("{change}: policies read annotations, not labels"))
-        }
-        TriggerMap::Enclosing(kind) => {
-            ("trigger_on_workload", format!("{change}: pods do not get the annotations of a {kind}"))
-        }
-        TriggerMap::Other => ("misplaced_trigger", format!("{change}: it is not an annotation there")),
+        format!("add {annotation} to `{to}`, in place of {seen} in {from}: {why}")
     }
 }
 

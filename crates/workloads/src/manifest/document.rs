@@ -2,14 +2,14 @@
 
 use serde_json::Value;
 
-use crate::advice::{self, CheckedPod, Findings, NoPods};
+use crate::advice::{self, CheckedPod, Findings};
 use fabric_engine::policy_set::{PolicySet, mutate};
 use fabric_engine::{Mutation, Outcome, Reason};
 use fabric_policy::PodContext;
 use fabric_policy::work::Work;
 use fabric_yaml as yaml;
 
-use super::injected::{InjectedDocument, Note, Template, TriggerAnnotation, Wanted};
+use super::injected::{InjectedDocument, Template, TriggerAnnotation, Wanted};
 use super::inline;
 use super::read::{Document, DocumentError, RawDocument, Syntax, located};
 use super::templates::{self, Found};
@@ -172,11 +172,8 @@ fn add_findings(
     contexts: &[PodContext],
     injected: &mut InjectedDocument,
 ) {
-    let objects = objects_without_templates(root, pointer, &injected.templates);
-    injected.notes.extend(objects.into_iter().filter_map(|pointer| {
-        let NoPods { code, asks, runtime, message } = advice::note_without_pods(policies, root, &pointer)?;
-        Some(Note { pointer, code, asks, runtime, message })
-    }));
+    let objects = objects_without_templates(root, pointer, &injected.templates).into_iter();
+    injected.notes.extend(objects.filter_map(|pointer| advice::note_without_pods(policies, root, pointer)));
     let templates = injected.templates.iter().zip(contexts);
     let pods: Vec<CheckedPod<'_>> = templates
         .map(|(template, context)| {
@@ -216,13 +213,9 @@ fn first_reading_changes(
     let Some(mut root) = yaml::first_reading(text, document.syntax == Syntax::Json) else { return false };
     templates::find(&root, wanted.work).into_iter().any(|Found { pointer, request }| {
         let Some(place) = root.pointer_mut(&pointer) else { return false };
-        match mutate(policies, place.take(), &wanted.complete(request)).outcome {
-            Outcome::Mutated(mutated) | Outcome::Skipped { marked: mutated, .. } => {
-                mutated.operation_count() > 0
-            }
-            Outcome::Unchanged { .. } => false,
-            Outcome::Refused { .. } => true,
-        }
+        let outcome = mutate(policies, place.take(), &wanted.complete(request)).outcome;
+        matches!(outcome, Outcome::Refused { .. })
+            || outcome.changed().is_some_and(|changed| changed.operation_count() > 0)
     })
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use json_patch::{Patch, PatchOperation, ReplaceOperation};
 use serde_json::Value;
 
-use crate::advice::Findings;
+use crate::advice::{Findings, Note};
 use fabric_engine::{Mutation, Outcome};
 use fabric_policy::PodContext;
 use fabric_policy::claims::Claims;
@@ -31,20 +31,6 @@ pub struct Template {
     pub stamped: bool,
     /// True if the template is in a manifest within a string, whose pointer is before the `#`.
     pub(super) in_text: bool,
-}
-
-/// A fact about a document, or about a part of it, that has no pod templates.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Note {
-    /// JSON Pointer from the document's root.
-    pub pointer: String,
-    pub code: &'static str,
-    /// True if the document requests the fabric where that has no effect, or should request it.
-    pub asks: bool,
-    /// The runtime from which a `TrainJob` takes its pod template. If the runtime requests the fabric, no action is
-    /// needed.
-    pub runtime: Option<String>,
-    pub message: String,
 }
 
 /// The optional parts of a result. Each costs time, so the caller requests only those that it uses.
@@ -108,9 +94,7 @@ impl InjectedDocument {
     pub fn patch(&self) -> Patch {
         let of_template = |template: &Template| {
             let changed = template.mutation.outcome.changed();
-            let operations = changed.map(|changed| changed.patch().0).unwrap_or_default();
-            let pointer = template.pointer.clone();
-            operations.into_iter().filter_map(move |operation| moved(operation, &pointer))
+            changed.map(|changed| changed.patch_at(&template.pointer).0).unwrap_or_default()
         };
         let of_text = |(pointer, text): &(String, String)| {
             let path = pointer.parse().ok()?;
@@ -124,24 +108,4 @@ impl InjectedDocument {
     pub fn refused(&self) -> bool {
         self.templates.iter().any(|template| matches!(template.mutation.outcome, Outcome::Refused { .. }))
     }
-}
-
-/// The operation with the pointer of its template before its path.
-fn moved(operation: PatchOperation, pointer: &str) -> Option<PatchOperation> {
-    let path = |path: &dyn ToString| format!("{pointer}{}", path.to_string()).parse().ok();
-    Some(match operation {
-        PatchOperation::Add(mut add) => {
-            add.path = path(&add.path)?;
-            PatchOperation::Add(add)
-        }
-        PatchOperation::Replace(mut replace) => {
-            replace.path = path(&replace.path)?;
-            PatchOperation::Replace(replace)
-        }
-        PatchOperation::Remove(mut remove) => {
-            remove.path = path(&remove.path)?;
-            PatchOperation::Remove(remove)
-        }
-        other => other,
-    })
 }

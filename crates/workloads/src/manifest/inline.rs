@@ -3,10 +3,11 @@
 use serde_json::Value;
 
 use fabric_policy::group_of;
-use fabric_yaml::pointer::{field_path, push_token};
+use fabric_yaml::pointer::{field_path, visit_values};
 
-use super::injected::{InjectedDocument, Note};
+use super::injected::InjectedDocument;
 use super::read::{DocumentError, EditedDocument, RawDocument};
+use crate::advice::Note;
 
 /// The code of an unreadable manifest within a string.
 const UNREADABLE: &str = "unreadable_manifest";
@@ -15,30 +16,13 @@ const UNREADABLE: &str = "unreadable_manifest";
 fn find(document: &Value) -> Vec<(String, String)> {
     let mut found = Vec::new();
     if group_of(document["apiVersion"].as_str().unwrap_or_default()) == "argoproj.io" {
-        walk(&document["spec"], &mut "/spec".to_owned(), &mut found);
+        visit_values(&document["spec"], &mut "/spec".to_owned(), &mut |pointer, value| {
+            if let Some(text) = value.as_str().filter(|_| pointer.ends_with("/resource/manifest")) {
+                found.push((pointer.to_owned(), text.to_owned()));
+            }
+        });
     }
     found
-}
-
-fn walk(value: &Value, pointer: &mut String, found: &mut Vec<(String, String)>) {
-    let mut child = |token: &str, value: &Value| {
-        let before = pointer.len();
-        push_token(pointer, token);
-        match value {
-            Value::String(text) if pointer.ends_with("/resource/manifest") => {
-                found.push((pointer.clone(), text.clone()));
-            }
-            _ => walk(value, pointer, found),
-        }
-        pointer.truncate(before);
-    };
-    match value {
-        Value::Object(map) => map.iter().for_each(|(key, value)| child(key, value)),
-        Value::Array(items) => {
-            items.iter().enumerate().for_each(|(index, item)| child(&index.to_string(), item));
-        }
-        _ => {}
-    }
 }
 
 /// Injects the pod templates of the manifests within strings, each with `inject`. Returns whether a string changed.
