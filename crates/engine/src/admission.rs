@@ -17,6 +17,8 @@ pub use review::creates_pod;
 pub use review::{BadReview, sample as sample_review};
 pub use workload::WorkloadReview;
 
+use crate::{Outcome, Reason};
+
 /// The outcome of a review in logs and metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ReviewOutcome {
@@ -37,6 +39,17 @@ pub enum ReviewOutcome {
 }
 
 impl ReviewOutcome {
+    /// The outcome for a pod, and its reason.
+    fn of_injection(outcome: &Outcome) -> (Self, Option<&Reason>) {
+        match outcome {
+            Outcome::Mutated(_) => (Self::Mutated, None),
+            Outcome::Skipped { reason, .. } => (Self::Skipped, Some(reason)),
+            Outcome::Unchanged { reason, .. } => (Self::Unchanged, Some(reason)),
+            Outcome::Refused { reason } if reason.is_fault() => (Self::Failed, Some(reason)),
+            Outcome::Refused { reason } => (Self::Refused, Some(reason)),
+        }
+    }
+
     /// The stable name, for logs and metrics.
     pub fn name(self) -> &'static str {
         match self {

@@ -60,27 +60,14 @@ pub struct PodAnalysis {
     pub(super) own_devices: Vec<String>,
     /// The parts of the pod that expressions read.
     pub(super) pod: Value,
-    pub(super) purpose: Purpose,
+    /// True for an injection that records everything in the file of the policy.
+    pub(super) is_recorded: bool,
     /// The counter of the work for the pod.
     pub(super) work: Option<Work>,
 }
 
 /// The lists of containers that are injected. Ephemeral containers cannot request resources.
 pub const LISTS: [&str; 2] = ["initContainers", "containers"];
-
-/// The purpose of the analysis of a pod.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Purpose {
-    Injection,
-    /// An injection that records everything in the file of the policy.
-    Record,
-}
-
-impl Purpose {
-    pub(super) fn of_injection(is_recorded: bool) -> Self {
-        if is_recorded { Self::Record } else { Self::Injection }
-    }
-}
 
 /// The steps to analyze a pod, besides those for its values.
 const STEPS_OF_POD: usize = 1_000;
@@ -113,9 +100,9 @@ pub(crate) fn with_values(
     values: &[Value],
     nodes: &Selection,
     context: &PodContext,
-    purpose: Purpose,
+    whole: bool,
 ) -> Result<Arc<ResolvedPolicy>, Reason> {
-    let resolved = policy.with_values(values, nodes, context, purpose == Purpose::Record);
+    let resolved = policy.with_values(values, nodes, context, whole);
     resolved.map_err(|error| evaluation_failed("the policy", error))
 }
 
@@ -125,7 +112,7 @@ impl PodAnalysis {
         (nodes, policy): (Selection, Arc<ResolvedPolicy>),
         pod: &Value,
         context: &PodContext,
-        purpose: Purpose,
+        is_recorded: bool,
     ) -> Result<Self, Reason> {
         context.count_input();
         count_steps(context, STEPS_OF_POD)?;
@@ -149,7 +136,7 @@ impl PodAnalysis {
             other: None,
             containers,
             namespace,
-            purpose,
+            is_recorded,
             work: context.work.clone(),
         };
         let Self { policy, containers, .. } = &analysis;
@@ -176,12 +163,11 @@ impl PodAnalysis {
 
     /// Analyzes the pod in its current state, by the policy for the same nodes.
     pub(super) fn again(&self, policy: &Policy, pod: &Value, context: &PodContext) -> Result<Self, Reason> {
-        let purpose = self.purpose;
-        let (nodes, mut resolved) = resolve(policy, pod, context, purpose == Purpose::Record)?;
+        let (nodes, mut resolved) = resolve(policy, pod, context, self.is_recorded)?;
         if let Some(values) = self.other.and_then(|at| resolved.others.get(at)) {
-            resolved = with_values(policy, values, &nodes, context, purpose)?;
+            resolved = with_values(policy, values, &nodes, context, self.is_recorded)?;
         }
-        Ok(Self { other: self.other, ..Self::new((nodes, resolved), pod, context, purpose)? })
+        Ok(Self { other: self.other, ..Self::new((nodes, resolved), pod, context, self.is_recorded)? })
     }
 
     pub(super) fn nodes_and_policy(&self) -> (Selection, Arc<ResolvedPolicy>) {

@@ -11,25 +11,14 @@ use fabric_yaml::counted;
 use super::analysis::{DEVICE_CLASS, PodAnalysis, kinds_of_earlier_injection, requests, written};
 use super::record::{ChangeLog, NODES, Reason, Warning, WarningKind, keep as record};
 
-/// When the nodes that determine the values of a pod were recorded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum NodesRecorded {
-    Now,
-    /// By an earlier injection, or not by nodes.
-    Before,
-}
-
-/// Keeps the nodes that decide, so the decision is the same when the pod is injected again.
-pub(super) fn keep(
-    analysis: &PodAnalysis,
-    pod: &mut Value,
-    log: &mut ChangeLog,
-) -> Result<NodesRecorded, Reason> {
-    if analysis.nodes.kinds.is_empty() || kinds_of_earlier_injection(pod).is_some() {
-        return Ok(NodesRecorded::Before);
+/// Keeps the nodes that decide, so the decision is the same when the pod is injected again. Returns false if an earlier
+/// injection kept them, or if no nodes decide.
+pub(super) fn keep(analysis: &PodAnalysis, pod: &mut Value, log: &mut ChangeLog) -> Result<bool, Reason> {
+    let is_new = !analysis.nodes.kinds.is_empty() && kinds_of_earlier_injection(pod).is_none();
+    if is_new {
+        record(NODES, &written(&analysis.nodes.kinds), pod, log)?;
     }
-    record(NODES, &written(&analysis.nodes.kinds), pod, log)?;
-    Ok(NodesRecorded::Now)
+    Ok(is_new)
 }
 
 /// Warns about each device of the policy if the pod requests more of it than any node that it fits has.
@@ -46,7 +35,7 @@ pub(super) fn warn_of_requests(analysis: &PodAnalysis, pod: &Value, log: &mut Ch
             !resource.starts_with(DEVICE_CLASS) && fabric.iter().any(|name| name.matches(resource));
         if is_device && requested > most {
             let kind = WarningKind::NoNodeFits { resource: resource.clone(), requested, most };
-            log.warnings.push(Warning { path: String::new(), kind, rule: String::new() });
+            log.warnings.push(Warning::of_pod(kind));
         }
     }
 }

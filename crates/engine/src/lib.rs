@@ -106,8 +106,7 @@ pub(crate) fn inject(
             Mutation { outcome: Outcome::Mutated(mutated), policy: name, warnings }
         }
         Err(Stop::Refuse(reason)) => {
-            let reason = reason.with_field_path(&pod);
-            Mutation { outcome: Outcome::Refused { reason }, policy: name, warnings: Vec::new() }
+            Mutation::new(Outcome::Refused { reason: reason.with_field_path(&pod) }, name)
         }
         Err(Stop::Skip(reason)) => {
             let warnings = record::with_field_paths(std::mem::take(&mut log.warnings), &pod);

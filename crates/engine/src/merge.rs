@@ -22,17 +22,16 @@ use serde_json::Value;
 
 use fabric_policy::definition::{Part, Precedence, SettingsFile};
 use fabric_policy::expression::{Bindings, Resolver};
-use fabric_policy::overlay::{Evaluation, NamedContainer, Place, Tree};
+use fabric_policy::overlay::{Evaluation, Tree};
 use fabric_policy::schema::{self, Object};
 use fabric_policy::{PodContext, ResolvedPolicy, Rule};
 
-use super::analysis::PodAnalysis;
-use super::evaluate::{Row, Rules, Scope, go_on};
+use super::analysis::{PodAnalysis, count_steps};
+use super::evaluate::{Row, Rules, Scope, failed};
 use super::record::{Author, ChangeLog, ConditionOf, Cursor, ScopeOf, Stop};
 
 use apply::object;
 pub(super) use messages::about_pod;
-use named_container::{Named, inject_named};
 use pod_state::PodFacts;
 use rule::Merge;
 use settings::SettingsOf;
@@ -93,40 +92,6 @@ impl<'a> Injection<'a> {
         about_pod(&self.analysis.policy, &injected, self.log)
     }
 
-    /// Merges a container that a rule names.
-    fn named_container(
-        &mut self,
-        rule: &'a Rule,
-        container: &'a NamedContainer,
-        bindings: &Bindings<'_, '_>,
-        precedence: &Precedence<'a>,
-        pod: &mut Value,
-    ) -> Result<(), Stop> {
-        let scope = self.rules.scope;
-        let value = |tree, field| {
-            let value = Evaluation::new(bindings, false).value_of(tree, schema::container(), field);
-            let value = value.map_err(|error| scope.explain(&format!("rule `{}`", rule.name), error))?;
-            Ok::<_, Stop>(value.and_then(Tree::into_value))
-        };
-        let Some(Value::String(name)) = value(&container.name, "name")? else {
-            self.log.go_to_pod();
-            self.log.written_by(|| Author::Rule(rule.name.clone()));
-            let name = container.name.source().unwrap_or_default();
-            self.log.left_out(&["spec", container.list], || format!("`{name}` is null"));
-            return Ok(());
-        };
-        let part = Part::named(container);
-        let left = part.as_ref().map(|part| precedence.left(rule, part, &container.fields));
-        let fields = left.as_deref().unwrap_or(&container.fields);
-        let image = image_for(rule, container, part.as_ref(), precedence);
-        let image = image.map_or(Ok(None), |image| value(image, "image"))?;
-        let named = Named { list: container.list, name: &name, image };
-        let mut merge = Merge::new(rule, self.analysis, self.facts);
-        inject_named(&mut merge, named, pod, self.log, |log| {
-            evaluated(rule, fields, schema::container(), (scope, bindings), log)
-        })
-    }
-
     fn declare_volumes(
         &mut self,
         bindings: &Bindings<'_, '_>,
@@ -141,8 +106,9 @@ impl<'a> Injection<'a> {
             let is_left = |volume: &&Tree| volume.literal("name").is_none_or(|name| !left_out.contains(name));
             let mut evaluation = Evaluation::new(bindings, self.log.trace.is_some());
             for volume in rule.pod.volumes.iter().filter(is_left) {
-                let failed = |error| self.rules.scope.explain(&format!("rule `{}`", rule.name), error);
-                if let Some(value) = evaluation.volume(volume).map_err(failed)?.and_then(Tree::into_value) {
+                let value =
+                    evaluation.volume(volume).map_err(|error| failed(self.rules.scope, &rule.name, error))?;
+                if let Some(value) = value.and_then(Tree::into_value) {
                     self.facts.volumes.declare(&rule.name, value);
                 }
             }
@@ -154,30 +120,21 @@ impl<'a> Injection<'a> {
     }
 
     /// Merges a tree of a rule into the pod outside of its containers.
-    fn merge_into_pod(
-        &mut self,
-        rule: &Rule,
-        tree: &Tree,
-        at: (&Scope<'_>, &Bindings<'_, '_>),
-        pod: &mut Value,
-    ) -> Result<(), Stop> {
+    fn merge_into_pod(&mut self, rule: &Rule, tree: &Tree, at: At<'_>, pod: &mut Value) -> Result<(), Stop> {
         if tree.is_empty() {
             return Ok(());
         }
         self.log.takes(self.facts.annotation_bytes);
         self.facts.note_outside(pod);
         let mut cursor = Cursor::pod(pod, self.log)?;
-        cursor.written_by_rule(&rule.name);
-        let fields = evaluated(rule, tree, schema::pod(), at, cursor.log())?;
-        let mut merge = Merge::new(rule, self.analysis, self.facts);
-        Ok(object(&mut merge, &mut cursor, fields.into_entries(), schema::pod())?)
+        Merge::new(rule, self.analysis, self.facts).merge(&mut cursor, tree, schema::pod(), at)
     }
 
     fn containers(&mut self, pod: &mut Value) -> Result<(), Stop> {
         let settings = settings(&self.analysis.policy, self.rules.scope, self.log)?;
         for row in &self.rules.rows {
             let shared = self.rules.selecting(row).map(|rule| rule.shared.len()).sum::<usize>();
-            go_on(self.context, 1 + shared)?;
+            count_steps(self.context, 1 + shared)?;
             self.log.check_size()?;
             if self.rules.selecting(row).next().is_some() {
                 self.container(row, &settings, pod)?;
@@ -195,50 +152,38 @@ impl<'a> Injection<'a> {
         let precedence = Precedence::among(self.rules.selecting(row));
         for rule in self.rules.selecting(row) {
             let left = precedence.left(rule, &Part::Container, &rule.container);
-            note_taken(rule, &Part::Container, &precedence, cursor.log());
-            cursor.written_by_rule(&rule.name);
-            let at = (&row.scope, &bindings);
-            let fields = evaluated(rule, &left, schema::container(), at, cursor.log())?;
+            note_taken(rule, &Part::Container, &precedence, cursor.log);
             let mut merge = Merge::new(rule, self.analysis, self.facts);
-            object(&mut merge, &mut cursor, fields.into_entries(), schema::container())?;
+            merge.merge(&mut cursor, &left, schema::container(), (&row.scope, &bindings))?;
         }
         for settings in settings.iter().filter(|_| row.container.gpus > 0) {
             self.log.written_by(|| Author::File(settings.path.clone()));
-            let container = (row.container.list, row.container.index);
-            let of = SettingsOf { analysis: self.analysis, container };
-            of.inject(settings, pod, self.facts, self.log)?;
+            let Self { analysis, facts, log, .. } = self;
+            let container = row.container.place();
+            SettingsOf { file: settings, container, analysis, facts, log }.inject(pod)?;
         }
         Ok(())
     }
 }
 
-/// The image of a container that a rule names: that of another rule if it belongs to that, which may leave it out.
-fn image_for<'r>(
-    rule: &'r Rule,
-    container: &'r NamedContainer,
-    part: Option<&Part>,
-    precedence: &Precedence<'r>,
-) -> Option<&'r Tree> {
-    let is_image = |place: &Place| place.path == ["image"] && place.name.is_none();
-    let taken = part.and_then(|part| precedence.taken(rule, part).find(|(place, _)| is_image(place)));
-    let Some((_, first)) = taken else { return container.image() };
-    let mut same = first.pod.containers.iter().filter(|other| Part::named(other).as_ref() == part);
-    same.find_map(NamedContainer::image)
-}
+/// A scope, and the values that expressions read in it.
+type At<'s> = (&'s Scope<'s>, &'s Bindings<'s, 's>);
 
-/// The tree of a rule with the values for this pod. The log, which is at the object, has what is left out.
-fn evaluated(
-    rule: &Rule,
-    tree: &Tree,
-    object: &'static Object,
-    (scope, bindings): (&Scope<'_>, &Bindings<'_, '_>),
-    log: &mut ChangeLog,
-) -> Result<Tree, Stop> {
-    let mut evaluation = Evaluation::new(bindings, log.trace.is_some());
-    let evaluated = evaluation.object(tree, object);
-    let evaluated = evaluated.map_err(|error| scope.explain(&format!("rule `{}`", rule.name), error))?;
-    log.note_left_out(evaluation.left_out());
-    Ok(evaluated.unwrap_or_default())
+impl Merge<'_, '_> {
+    /// Merges a tree of the rule into an object, with the values for this pod.
+    fn merge(
+        &mut self,
+        cursor: &mut Cursor<'_>,
+        tree: &Tree,
+        table: &'static Object,
+        (scope, bindings): At<'_>,
+    ) -> Result<(), Stop> {
+        cursor.log.written_by(|| Author::Rule(self.rule.to_owned()));
+        let mut evaluation = Evaluation::new(bindings, cursor.log.trace.is_some());
+        let fields = evaluation.object(tree, table).map_err(|error| failed(scope, self.rule, error))?;
+        cursor.log.note_left_out(evaluation.left_out());
+        Ok(object(self, cursor, fields.unwrap_or_default().into_entries(), table)?)
+    }
 }
 
 /// The settings of a policy whose `when` holds.

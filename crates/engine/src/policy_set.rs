@@ -6,7 +6,6 @@ mod own_annotations;
 mod providers;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 
 use memchr::memmem::Finder;
 use serde_json::Value;
@@ -59,21 +58,7 @@ pub enum LoadError {
     #[error(
         "the parameter `{name}` is {first}, and {second}; give it one type in all policies of the provider, or another name"
     )]
-    ParameterTypes { name: String, first: Box<Declared>, second: Box<Declared> },
-}
-
-/// The type of a parameter in one policy.
-#[derive(Debug)]
-pub struct Declared {
-    kind: &'static str,
-    policy: String,
-    file: String,
-}
-
-impl fmt::Display for Declared {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` in the policy `{}` ({})", self.kind, self.policy, self.file)
-    }
+    ParameterTypes { name: String, first: String, second: String },
 }
 
 /// Checks the types of a policy's expressions, resolves it, and tries it on sample pods.
@@ -160,9 +145,8 @@ impl PolicySet {
             for parameter in &second.parameters {
                 let same = first.parameters.iter().find(|known| known.name == parameter.name);
                 if let Some(known) = same.filter(|known| known.kind != parameter.kind) {
-                    let declared = |policy: &Definition, kind: ParameterType| {
-                        let (policy, file) = (policy.name.clone(), policy.file.clone());
-                        Box::new(Declared { kind: kind.name(), policy, file })
+                    let declared = |Definition { name, file, .. }: &Definition, kind: ParameterType| {
+                        format!("`{}` in the policy `{name}` ({file})", kind.name())
                     };
                     return Err(LoadError::ParameterTypes {
                         name: known.name.clone(),
@@ -293,10 +277,7 @@ pub fn mutate_traced(policies: &PolicySet, pod: Value, context: &PodContext) -> 
 fn within_limits(mutation: Mutation, context: &PodContext) -> Mutation {
     match context.work.as_ref().and_then(Work::ended) {
         None => mutation,
-        Some(ended) => {
-            let outcome = Outcome::Refused { reason: ended.into() };
-            Mutation { outcome, policy: mutation.policy, warnings: Vec::new() }
-        }
+        Some(ended) => Mutation::new(Outcome::Refused { reason: ended.into() }, mutation.policy),
     }
 }
 
@@ -309,16 +290,10 @@ fn mutate_once(
 ) -> Mutation {
     if !context.goes_on(0) {
         // `within_limits` has the reason. The pod may not be whole.
-        return Mutation {
-            outcome: Outcome::Refused { reason: Reason::Stopped },
-            policy: None,
-            warnings: Vec::new(),
-        };
+        return Mutation::new(Outcome::Refused { reason: Reason::Stopped }, None);
     }
-    let alone = |outcome, policy: Option<&Policy>| Mutation {
-        outcome,
-        policy: policy.map(|policy| policy.name().to_owned()),
-        warnings: Vec::new(),
+    let alone = |outcome, policy: Option<&Policy>| {
+        Mutation::new(outcome, policy.map(|policy| policy.name().to_owned()))
     };
     let mut log = ChangeLog::new(context);
     policies.clear_contradicted(&mut pod, context, &mut log);
@@ -366,5 +341,5 @@ fn refuse_if_changed_again(policies: &PolicySet, first: Mutation, context: &PodC
             Reason::NotIdempotent { path: path.unwrap_or_else(|| format!("metadata.annotations[{STAMP}]")) }
         }
     };
-    Mutation { outcome: Outcome::Refused { reason }, policy: first.policy, warnings: Vec::new() }
+    Mutation::new(Outcome::Refused { reason }, first.policy)
 }

@@ -17,7 +17,7 @@ mod trace;
 mod warnings;
 
 pub use codes::{FINDINGS, asks};
-pub(super) use cursor::{Cursor, ListCursor, add_container, malformed, shorten};
+pub(super) use cursor::{Cursor, ListCursor, add_container, change_annotations, malformed, shorten};
 pub(super) use evaluated::add_reads;
 pub use evaluated::{ConditionFact, Read};
 pub use evaluated::{ConditionOf, Evaluated, ScopeOf, VariableIn};
@@ -28,7 +28,7 @@ pub(super) use report::evaluation_failed;
 pub use report::{Kept, NodesLookedAt, Reason, Warning, WarningKind};
 pub use stamp::skip;
 pub use stamp::{CLAIMS, NODES, PROVIDER, SKIPPED, STAMP};
-pub(super) use stamp::{MAX_ANNOTATIONS, keep, stamp};
+pub(super) use stamp::{MAX_ANNOTATIONS, keep, size_without, stamp};
 pub(super) use stop::Stop;
 pub use trace::{Author, FieldState};
 pub use trace::{FieldOutcome, LookedAt, Trace};

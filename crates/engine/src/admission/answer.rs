@@ -12,7 +12,7 @@ use fabric_policy::PodContext;
 use fabric_yaml::json::RequestObject;
 
 use super::ReviewOutcome;
-use super::for_owner::{ForOwner, owner};
+use super::for_owner::{ForOwner, owner, owner_of_review};
 use super::response::{MAX_MESSAGE, Mode, OnError, Response, cut, respond_in};
 use super::review::{self, AdmissionRequest, BadReview, V1};
 
@@ -168,10 +168,8 @@ pub fn answer_without_evaluation(
     let verdict = answer_other_request(&version, &request).unwrap_or_else(|| {
         if policies.may_concern(body) {
             let why = format!("overloaded: {why}; create the pod again, and add replicas or CPU");
-            let for_owner = || ForOwner::of_review(body, "overload", &why).map(Box::new);
-            let for_owner = if on_error == OnError::Allow { for_owner() } else { None };
-            let Verdict { response, record } = failed(&request, on_error, "overload", why);
-            Verdict { response, record: Record { for_owner, ..record } }
+            let owner = if on_error == OnError::Allow { owner_of_review(body) } else { None };
+            failed(&request, ReviewOutcome::Failed, on_error, "overload", why, owner)
         } else {
             allowed(&request, NO_POLICY)
         }
@@ -222,12 +220,22 @@ fn allowed<O>(request: &AdmissionRequest<O>, reason: &'static str) -> Verdict {
     Verdict { response, record }
 }
 
-fn failed<O>(request: &AdmissionRequest<O>, on_error: OnError, reason: &'static str, why: String) -> Verdict {
+/// The answer to a request that cannot be evaluated. A message for the owner of the pod says that it has no fabric.
+fn failed<O>(
+    request: &AdmissionRequest<O>,
+    outcome: ReviewOutcome,
+    on_error: OnError,
+    reason: &'static str,
+    why: String,
+    owner: Option<Value>,
+) -> Verdict {
     let mut response = Response::fault(&request.uid, on_error, &why);
-    response.audit_annotations.insert("outcome", format!("failed: {reason}"));
+    response.audit_annotations.insert("outcome", format!("{}: {reason}", outcome.name()));
+    let owner = owner.filter(|_| on_error == OnError::Allow);
+    let for_owner = ForOwner::failed(owner, reason, &why).map(Box::new);
     let (message, without_fabric) = (Some(why), Some(Cow::Borrowed(reason)));
-    let record = Record::new(request, &response, ReviewOutcome::Failed).because(reason);
-    Verdict { response, record: Record { message, without_fabric, ..record } }
+    let record = Record::new(request, &response, outcome).because(reason);
+    Verdict { response, record: Record { message, without_fabric, for_owner, ..record } }
 }
 
 impl Reviewer<'_> {
@@ -248,10 +256,10 @@ impl Reviewer<'_> {
         let evaluated = catch_unwind(AssertUnwindSafe(|| evaluate(policies, pod, about)));
         let Ok(mutation) = evaluated else {
             let why = "internal error on this pod, a bug in fabric-injector; see its log";
-            let owner = owner.filter(|_| on_error == OnError::Allow);
-            let for_owner = ForOwner::failed(owner, "panic", why).map(Box::new);
-            let Verdict { response, record } = failed(request, on_error, "panic", why.to_owned());
-            return Verdict { response, record: Record { name, for_owner, ..record } };
+            let outcome = ReviewOutcome::Failed;
+            let Verdict { response, record } =
+                failed(request, outcome, on_error, "panic", why.to_owned(), owner);
+            return Verdict { response, record: Record { name, ..record } };
         };
         if let engine::Outcome::Unchanged { pod, reason } = &mutation.outcome
             && reason.is_unmatched()
@@ -261,16 +269,11 @@ impl Reviewer<'_> {
             return Verdict { response, record: Record { name, ..record } };
         }
         let response = respond_in(mode, &request.uid, &mutation, on_error);
-        let (outcome, reason) = match &mutation.outcome {
-            engine::Outcome::Mutated(_) => (ReviewOutcome::Mutated, None),
-            engine::Outcome::Skipped { reason, .. } => (ReviewOutcome::Skipped, Some(reason)),
-            engine::Outcome::Unchanged { reason, .. } => (ReviewOutcome::Unchanged, Some(reason)),
-            engine::Outcome::Refused { reason } if reason.is_fault() => (ReviewOutcome::Failed, Some(reason)),
-            engine::Outcome::Refused { reason } => (ReviewOutcome::Refused, Some(reason)),
-        };
+        let (outcome, reason) = ReviewOutcome::of_injection(&mutation.outcome);
         let operations = mutation.outcome.changed().map_or(0, engine::Mutated::operation_count);
         let record = Record {
             name,
+            policy: mutation.policy.clone(),
             reason: reason.map(|reason| Cow::Owned(reason.code().to_owned())),
             message: reason.map(|reason| cut(reason.to_string(), MAX_MESSAGE)),
             operations,
@@ -279,7 +282,7 @@ impl Reviewer<'_> {
             for_owner: ForOwner::new(owner, &mutation, mode, on_error).map(Box::new),
             ..Record::new(request, &response, outcome)
         };
-        Verdict { response, record: Record { policy: mutation.policy, ..record } }
+        Verdict { response, record }
     }
 
     /// The answer for a pod with GPUs that the API server sends, although no policy in use matches it: the registered
@@ -289,17 +292,10 @@ impl Reviewer<'_> {
         let why = "no policy in use matches this pod with GPUs, which the registered conditions select";
         if (self.has_changed)() {
             let why = format!("{why}; policies or conditions have just changed: try again in a minute");
-            let for_owner =
-                ForOwner::failed(owner.filter(|_| self.on_error == OnError::Allow), OTHER_POLICIES, &why);
-            let Verdict { response, record } = failed(request, self.on_error, OTHER_POLICIES, why);
-            return Verdict { response, record: Record { for_owner: for_owner.map(Box::new), ..record } };
+            failed(request, ReviewOutcome::Failed, self.on_error, OTHER_POLICIES, why, owner)
+        } else {
+            let why = format!("{why}; run `fabric-injector check` and apply the registration again");
+            failed(request, ReviewOutcome::Unchanged, OnError::Allow, OTHER_POLICIES, why, owner)
         }
-        let why = format!("{why}; run `fabric-injector check` and apply the registration again");
-        let mut response = Response::fault(&request.uid, OnError::Allow, &why);
-        response.audit_annotations.insert("outcome", format!("unchanged: {OTHER_POLICIES}"));
-        let record = Record::new(request, &response, ReviewOutcome::Unchanged).because(OTHER_POLICIES);
-        let for_owner = ForOwner::failed(owner, OTHER_POLICIES, &why).map(Box::new);
-        let without_fabric = Some(Cow::Borrowed(OTHER_POLICIES));
-        Verdict { response, record: Record { message: Some(why), for_owner, without_fabric, ..record } }
     }
 }

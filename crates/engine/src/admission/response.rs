@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use crate::{self as engine, Mutation};
 
+use super::ReviewOutcome;
 use super::review::V1;
 
 /// The length of a warning, beyond which the API server may cut it.
@@ -60,7 +61,7 @@ pub(super) const NOT_INJECTED: &str = "NOT injected, the pod has no fast network
 pub const WOULD_BE_INJECTED: &str = "it would be injected by ";
 
 /// The `response` of an AdmissionReview.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Response {
     /// The uid of the request.
@@ -100,15 +101,7 @@ pub struct ResponseStatus {
 impl Response {
     /// Allows the object unchanged.
     pub fn allow(uid: &str) -> Self {
-        Self {
-            uid: uid.to_owned(),
-            allowed: true,
-            status: None,
-            patch_type: None,
-            patch: None,
-            warnings: Vec::new(),
-            audit_annotations: BTreeMap::new(),
-        }
+        Self { uid: uid.to_owned(), allowed: true, ..Self::default() }
     }
 
     /// Denies the object; `reason` is the API's name for the HTTP status `code`.
@@ -179,12 +172,17 @@ pub fn respond(uid: &str, mutation: &Mutation, on_error: OnError) -> Response {
 /// The response for one pod in a mode.
 pub(super) fn respond_in(mode: Mode, uid: &str, mutation: &Mutation, on_error: OnError) -> Response {
     let mut messages: Vec<String> =
-        mutation.warnings.iter().map(|warning| format!("fabric-injector: {warning}")).collect();
-    let (mut response, outcome) = match &mutation.outcome {
+        mutation.warnings.iter().map(|warning| format!("{NAME}{warning}")).collect();
+    let mut response = Response::allow(uid);
+    let changed = mutation.outcome.changed().filter(|changed| changed.operation_count() > 0);
+    let operations = changed.map(engine::Mutated::operations);
+    if let Some(operations) = &operations {
+        response.patch_type = Some("JSONPatch");
+        response.patch = Some(STANDARD.encode(operations.to_json()));
+    }
+    let (outcome, reason) = ReviewOutcome::of_injection(&mutation.outcome);
+    match &mutation.outcome {
         engine::Outcome::Mutated(mutated) => {
-            // Warnings come before the additions, because the list may be cut.
-            let operations = mutated.operations();
-            let added = operations.summary().into_iter();
             let verb = match mode {
                 Mode::Inject => "added",
                 Mode::Audit => {
@@ -192,43 +190,36 @@ pub(super) fn respond_in(mode: Mode, uid: &str, mutation: &Mutation, on_error: O
                     "would add"
                 }
             };
-            messages.extend(added.map(|line| format!("fabric-injector: {verb} to {line}")));
-            let patch = Some(STANDARD.encode(operations.to_json()));
-            let response = Response { patch_type: Some("JSONPatch"), patch, ..Response::allow(uid) };
-            (response, format!("mutated by {}", mutated.stamp))
+            // Warnings come before the additions, because the list may be cut.
+            let added = operations.iter().flat_map(engine::Operations::summary);
+            messages.extend(added.map(|line| format!("{NAME}{verb} to {line}")));
         }
-        engine::Outcome::Skipped { marked, reason } => {
-            messages.push(format!("fabric-injector: left alone: {reason}"));
-            let patch =
-                (marked.operation_count() > 0).then(|| STANDARD.encode(marked.operations().to_json()));
-            let patch_type = patch.is_some().then_some("JSONPatch");
-            (Response { patch_type, patch, ..Response::allow(uid) }, format!("skipped: {}", reason.code()))
-        }
+        engine::Outcome::Skipped { reason, .. } => messages.push(format!("{NAME}left alone: {reason}")),
         engine::Outcome::Unchanged { reason, .. } => {
             // The pod requests the fabric and does not get it. If another webhook changes an injected pod, the API
             // server calls again. The message of the first call stays, and nothing is added to it.
             let is_repeated = matches!(reason, engine::Reason::NothingToAdd);
             if !is_repeated && (mutation.policy.is_some() || reason.is_near_miss()) {
-                messages.push(format!("fabric-injector: left alone: {reason}"));
+                messages.push(format!("{NAME}left alone: {reason}"));
             }
-            (Response::allow(uid), format!("unchanged: {}", reason.code()))
         }
-        engine::Outcome::Refused { reason } if reason.is_fault() => {
-            (Response::fault(uid, on_error, reason), format!("failed: {}", reason.code()))
+        engine::Outcome::Refused { reason } if outcome == ReviewOutcome::Failed => {
+            response = Response::fault(uid, on_error, reason);
         }
         engine::Outcome::Refused { reason } if mode == Mode::Audit => {
             messages.insert(0, format!("{NAME}{}", would_be_denied(reason)));
-            (Response::allow(uid), format!("refused: {}", reason.code()))
         }
-        engine::Outcome::Refused { reason } => {
-            (Response::deny(uid, 403, "Forbidden", reason), format!("refused: {}", reason.code()))
-        }
-    };
+        engine::Outcome::Refused { reason } => response = Response::deny(uid, 403, "Forbidden", reason),
+    }
     if response.warnings.is_empty() {
         response.warnings = within_limits(messages);
     }
     let concerns_pod = mutation.policy.is_some() || mutation.outcome.changed().is_some();
     if concerns_pod || !response.allowed {
+        let outcome = match (&mutation.outcome, reason) {
+            (engine::Outcome::Mutated(mutated), _) => format!("mutated by {}", mutated.stamp),
+            (_, reason) => format!("{}: {}", outcome.name(), reason.map_or("", engine::Reason::code)),
+        };
         response.audit_annotations.insert("outcome", outcome);
         let codes: Vec<&str> = mutation.warnings.iter().map(engine::Warning::code).collect();
         if !codes.is_empty() {
@@ -257,7 +248,7 @@ pub(super) fn within_limits(messages: impl IntoIterator<Item = String>) -> Vec<S
     while let Some(message) = messages.next() {
         let warning = cut(message, MAX_WARNING);
         if warning.len() > left {
-            warnings.push(format!("fabric-injector: and {} more", messages.count() + 1));
+            warnings.push(format!("{NAME}and {} more", messages.count() + 1));
             break;
         }
         left -= warning.len();

@@ -77,15 +77,10 @@ pub(super) fn containers(
     for field in ["metadata", "spec"] {
         optional_object(&pod[field], field)?;
     }
-    let annotations = optional_object(&pod["metadata"]["annotations"], "metadata.annotations")?;
-    for (key, value) in annotations.into_iter().flatten() {
-        text(value, || format!("metadata.annotations[{key}]"))?;
-    }
-    for (map, path) in
-        [(&pod["metadata"]["labels"], "metadata.labels"), (&pod["spec"]["nodeSelector"], "spec.nodeSelector")]
-    {
-        for (key, value) in optional_object(map, path)?.into_iter().flatten() {
-            text(value, || format!("{path}[{key}]"))?;
+    for (part, map) in [("metadata", "annotations"), ("metadata", "labels"), ("spec", "nodeSelector")] {
+        let entries = optional_object(&pod[part][map], &format!("{part}.{map}"))?;
+        for (key, value) in entries.into_iter().flatten() {
+            text(value, || format!("{part}.{map}[{key}]"))?;
         }
     }
     let mut containers = Vec::new();

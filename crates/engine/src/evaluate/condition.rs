@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::analysis::{PodAnalysis, Purpose, resolve, with_values};
+use crate::analysis::{PodAnalysis, resolve, with_values};
 use crate::fitting_nodes::{fits_several, not_selected};
-use crate::record::{ConditionFact, LookedAt, Reason, Stop, Trace, evaluation_failed};
+use crate::record::{ConditionFact, LookedAt, Reason, Trace, evaluation_failed};
 use fabric_policy::expression::Resolver;
 use fabric_policy::interpolation::text_of;
 use fabric_policy::matcher::Selection;
@@ -57,8 +57,8 @@ fn analysis_if_true(
     if is_never && trace.is_none() {
         return Ok(None);
     }
-    let purpose = Purpose::of_injection(trace.is_some());
-    let analysis = match PodAnalysis::new((nodes.clone(), Arc::clone(resolved)), pod, context, purpose) {
+    let resolved_for = (nodes.clone(), Arc::clone(resolved));
+    let analysis = match PodAnalysis::new(resolved_for, pod, context, trace.is_some()) {
         Err(_) if is_never => return Ok(None),
         analysis => analysis?,
     };
@@ -83,7 +83,7 @@ fn of_pod(
         Condition::Fixed(holds) => Ok(*holds),
         Condition::OfPod(when) => when.is_true(&bindings),
     };
-    let explained = holds.clone().map_err(|error| scope.explain("`match.when`", error).reason());
+    let explained = holds.clone().map_err(|error| scope.explain("`match.when`", error));
     if let Some(trace) = trace {
         let of = |when| ConditionFact::through_variables(policy.definition(), when, &holds, &bindings);
         let when = policy.definition().matcher.when.as_ref().map(of);
@@ -104,15 +104,15 @@ pub fn analyse_named(
     if let Some(analysis) = analysis_if_true(policy, &resolved, &nodes, pod, context, trace.as_deref_mut())? {
         return Ok(analysis);
     }
-    let purpose = Purpose::of_injection(trace.is_some());
+    let is_recorded = trace.is_some();
     for (at, values) in resolved.others.iter().enumerate() {
-        let other = with_values(policy, values, &nodes, context, purpose)?;
+        let other = with_values(policy, values, &nodes, context, is_recorded)?;
         if let Some(analysis) = analysis_if_true(policy, &other, &nodes, pod, context, trace.as_deref_mut())?
         {
             return Ok(PodAnalysis { other: Some(at), ..analysis });
         }
     }
-    PodAnalysis::new((nodes, resolved), pod, context, purpose)
+    PodAnalysis::new((nodes, resolved), pod, context, is_recorded)
 }
 
 /// The parameters that the condition of a policy reads, with their values for a pod.
@@ -134,10 +134,8 @@ fn undecided(policy: &ResolvedPolicy, why: String) -> Reason {
 /// Returns whether a policy adds anything to a pod, wherever that is scheduled to and whatever its condition says.
 pub fn adds_to(policy: &Policy, pod: &Value, context: &PodContext) -> Result<bool, Reason> {
     let context = PodContext { nodes: None, ..context.clone() };
-    let analysis =
-        PodAnalysis::new(resolve(policy, pod, &context, false)?, pod, &context, Purpose::Injection)?;
+    let analysis = PodAnalysis::new(resolve(policy, pod, &context, false)?, pod, &context, false)?;
     let scope = Scope::of_pod(&analysis);
     let mut rules = Rules::unevaluated(&analysis, &scope);
-    Ok(analysis.has_gpus()
-        || rules.evaluate(pod, &context, None).map_err(Stop::reason).map(|()| rules.any())?)
+    Ok(analysis.has_gpus() || rules.evaluate(pod, &context, None).map(|()| rules.any())?)
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde_json::Value;
 
 use crate::analysis::{Container, PodAnalysis, count_steps};
-use crate::record::{ConditionOf, ScopeOf, Stop, Trace};
+use crate::record::{ConditionOf, Reason, ScopeOf, Trace};
 use fabric_policy::expression::Resolver;
 use fabric_policy::interpolation::{EvaluationError, Interpolation};
 use fabric_policy::overlay::{Evaluation, Tree};
@@ -60,7 +60,7 @@ impl<'a> Rules<'a> {
         pod: &Value,
         context: &PodContext,
         mut trace: Option<&mut Trace>,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), Reason> {
         let Self { analysis, scope, rows, all: rules, states, off_host } = self;
         let may_apply = |rule: &Rule| analysis.may_apply(rule);
         let candidates = Candidates::find(rules, scope, may_apply, trace.as_deref_mut())?;
@@ -68,7 +68,7 @@ impl<'a> Rules<'a> {
             *off_host = schema::excludes_host_network(pod);
         }
         for Row { container, scope, selected } in rows {
-            go_on(context, rules.len())?;
+            count_steps(context, rules.len())?;
             *selected = candidates.select(container, scope, trace.as_deref_mut())?;
             for (at, selects) in selected.iter_mut().enumerate().filter(|(_, selects)| **selects) {
                 let to_network = rules[at].device.is_some_and(|device| device.to_network);
@@ -134,11 +134,6 @@ impl<'a> Rules<'a> {
     }
 }
 
-/// Counts steps of work, and ends the injection if there are none left.
-pub(crate) fn go_on(context: &PodContext, steps: usize) -> Result<(), Stop> {
-    count_steps(context, steps).map_err(Stop::Refuse)
-}
-
 /// Returns whether a pod has `hostNetwork: false`, which a rule keeps. The API server leaves it out.
 fn stays_off_host(rule: &Rule, pod: &Value) -> bool {
     rule.on_conflict == OnConflict::Keep && pod["spec"]["hostNetwork"] == false
@@ -149,7 +144,7 @@ pub(crate) fn rule_that_joins_host<'a>(
     analysis: &'a PodAnalysis,
     pod: &Value,
     context: &PodContext,
-) -> Result<Option<&'a Rule>, Stop> {
+) -> Result<Option<&'a Rule>, Reason> {
     let joins = |rule: &Rule| rule.pod.host_network().is_some() && !stays_off_host(rule, pod);
     let rules = analysis.policy.rules.as_slice();
     if analysis.host_network || !rules.iter().any(joins) {
@@ -162,7 +157,7 @@ pub(crate) fn rule_that_joins_host<'a>(
     }
     let mut joining: Option<usize> = None;
     for container in &analysis.containers {
-        go_on(context, rules.len())?;
+        count_steps(context, rules.len())?;
         let selected = candidates.select(container, &scope.of_container(container), None)?;
         let first = (0..rules.len()).find(|at| selected[*at] && candidates.joins_host[*at]);
         joining = joining.into_iter().chain(first).min();
@@ -184,7 +179,7 @@ impl<'a> Candidates<'a> {
         scope: &Scope<'_>,
         looked_at: impl Fn(&Rule) -> bool,
         mut trace: Option<&mut Trace>,
-    ) -> Result<Self, Stop> {
+    ) -> Result<Self, Reason> {
         let resolver = Resolver(scope);
         let bindings = scope.bindings(&resolver);
         let mut candidates = Self { rules, active: Vec::new(), joins_host: Vec::new() };
@@ -194,13 +189,13 @@ impl<'a> Candidates<'a> {
                 if let Some(trace) = &mut trace {
                     trace.evaluated((ConditionOf::Rule(at), ScopeOf::Pod), when, &holds, None);
                 }
-                holds.map_err(|error| failed(scope, rule, error))
+                holds.map_err(|error| failed(scope, &rule.name, error))
             };
             let active = looked_at(rule) && rule.when.as_ref().map_or(Ok(true), &mut holds)?;
             let host_network = match rule.pod.host_network() {
                 Some(tree) if active => {
                     let value = Evaluation::new(&bindings, false).value(tree, &Shape::Boolean);
-                    value.map_err(|error| failed(scope, rule, error))?.and_then(Tree::into_value)
+                    value.map_err(|error| failed(scope, &rule.name, error))?.and_then(Tree::into_value)
                 }
                 _ => None,
             };
@@ -216,7 +211,7 @@ impl<'a> Candidates<'a> {
         container: &Container,
         scope: &Scope<'_>,
         mut trace: Option<&mut Trace>,
-    ) -> Result<Vec<bool>, Stop> {
+    ) -> Result<Vec<bool>, Reason> {
         let resolver = Resolver(scope);
         let bindings = scope.bindings(&resolver);
         // Several rules of a policy most often have the same condition.
@@ -236,12 +231,13 @@ impl<'a> Candidates<'a> {
             {
                 trace.evaluated((ConditionOf::Containers(at), scope.part()), condition, &holds, None);
             }
-            selected[at] = holds.map_err(|error| failed(scope, rule, error))?;
+            selected[at] = holds.map_err(|error| failed(scope, &rule.name, error))?;
         }
         Ok(selected)
     }
 }
 
-fn failed(scope: &Scope<'_>, rule: &Rule, error: EvaluationError) -> Stop {
-    scope.explain(&format!("rule `{}`", rule.name), error)
+/// The reason why a pod is refused for which an expression of a rule has no value.
+pub(crate) fn failed(scope: &Scope<'_>, rule: &str, error: EvaluationError) -> Reason {
+    scope.explain(&format!("rule `{rule}`"), error)
 }

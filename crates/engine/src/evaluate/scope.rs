@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use serde_json::Value;
 
 use crate::analysis::{Container, PodAnalysis, requests};
-use crate::record::{ScopeOf, Stop, Trace, VariableIn, add_reads, evaluation_failed};
+use crate::record::{Reason, ScopeOf, Trace, VariableIn, add_reads, evaluation_failed};
 use fabric_policy::expression::{Bindings, Computed, Lookup, Resolver};
 use fabric_policy::interpolation::{BUILT_IN, EvaluationError, Phase};
 use fabric_policy::overlay::{Entry, Evaluation, Tree, is_zero};
@@ -191,15 +191,15 @@ impl<'a> Scope<'a> {
     }
 
     /// The error behind an expression that failed: that of a variable it reads, if one failed first.
-    pub(crate) fn explain(&self, place: &str, error: EvaluationError) -> Stop {
+    pub(crate) fn explain(&self, place: &str, error: EvaluationError) -> Reason {
         let mut scope = Some(self);
         while let Some(present) = scope {
             if let Some((name, error)) = present.failure.get().map(Box::as_ref) {
-                return Stop::Refuse(evaluation_failed(&format!("the variable `{name}`"), error.clone()));
+                return evaluation_failed(&format!("the variable `{name}`"), error.clone());
             }
             scope = present.outer;
         }
-        Stop::Refuse(evaluation_failed(place, error))
+        evaluation_failed(place, error)
     }
 }
 

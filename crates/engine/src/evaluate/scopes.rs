@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::analysis::{PodAnalysis, Purpose, resolve};
+use crate::analysis::{PodAnalysis, resolve};
 use crate::record::Reason;
 use fabric_policy::expression::{Bindings, Resolver};
 use fabric_policy::interpolation::Phase;
@@ -18,7 +18,7 @@ pub fn each_scope(
     context: &PodContext,
     visit: &mut dyn FnMut(Phase, &ResolvedPolicy, &Bindings<'_, '_>),
 ) -> Result<(), Reason> {
-    let analysis = PodAnalysis::new(resolve(policy, pod, context, true)?, pod, context, Purpose::Injection)?;
+    let analysis = PodAnalysis::new(resolve(policy, pod, context, true)?, pod, context, false)?;
     let of_pod = Scope::of_pod(&analysis);
     let mut visit =
         |scope: &Scope<'_>| visit(scope.phase(), &analysis.policy, &scope.bindings(&Resolver(scope)));

@@ -38,12 +38,10 @@ fn field(
     match (field.name, &field.shape) {
         ("capabilities", Shape::Object(_)) => container::capabilities(merge, cursor, field, tree),
         ("env", Shape::List { items, .. }) => container::env(merge, cursor, items, tree),
-        ("volumeMounts", Shape::List { items, .. }) => container::mounts(
-            merge,
-            cursor,
-            items,
-            tree.into_items().into_iter().filter_map(Tree::into_value),
-        ),
+        ("volumeMounts", _) => {
+            let mounts = tree.into_items().into_iter().filter_map(Tree::into_value);
+            container::mounts(merge, cursor, mounts)
+        }
         ("resources", Shape::Object(resources)) => cursor.within(field.name, |cursor| {
             let others = container::amounts(merge, cursor, tree)?;
             object(merge, cursor, others, resources)

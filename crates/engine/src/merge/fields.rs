@@ -34,7 +34,7 @@ fn put(
 ) -> Result<(), Reason> {
     // An empty string counts as absent, and the API server sets its default.
     if wanted == "" && field.is_absent(&wanted) {
-        cursor.log().left_out(&[field.name], || "it is empty".to_owned());
+        cursor.log.left_out(&[field.name], || "it is empty".to_owned());
         return Ok(());
     }
     let default = match field.default {
@@ -44,7 +44,7 @@ fn put(
     let seen = match cursor.get(field.name).cloned() {
         Some(existing) => Some(existing),
         None if field.is_absent(&wanted) => {
-            cursor.log().present(&[field.name]);
+            cursor.log.present(&[field.name]);
             return Ok(());
         }
         // The API server adds defaults to a pod before it calls a webhook. A manifest must get the same result.
@@ -55,7 +55,7 @@ fn put(
     let is_free = merge.on_conflict == OnConflict::Replace && seen == default;
     match seen {
         Some(seen) if same(&seen, &wanted, &field.shape) => {
-            cursor.log().present(&[field.name]);
+            cursor.log.present(&[field.name]);
             return Ok(());
         }
         _ if is_free => {}
@@ -110,12 +110,12 @@ pub(super) fn keyed(
             if let Some(name) = port_name_of_another(list.entries(), at, &wanted, field) {
                 let setting = format!("{}: {}", field.name, brief(&wanted));
                 let against = format!("another port named {name}");
-                list.warn_here(WarningKind::Excluded { setting, against }, merge.rule);
+                list.log.warn(WarningKind::Excluded { setting, against }, merge.rule);
                 return Ok(());
             }
             match at {
                 Some(at) if keys.is_empty() || covers(&list.entries()[at], &wanted, items) => {
-                    list.log().present_entry(at);
+                    list.log.present_entry(at);
                     Ok(())
                 }
                 Some(at) => merge.resolve_entry_conflict(list, at, wanted, Kept::Field),

@@ -19,7 +19,7 @@ pub(crate) fn about_pod(policy: &ResolvedPolicy, scope: &Scope<'_>, log: &mut Ch
     for check in Check::all(policy, scope).filter(|one| one.declared.about == About::Pod) {
         if check.is_true([check.declared.when.as_ref()], (&bindings, None), log)? {
             let kind = check.outcome(&bindings)?;
-            log.warnings.push(Warning { path: String::new(), kind, rule: String::new() });
+            log.warnings.push(Warning::of_pod(kind));
         }
     }
     Ok(())
@@ -52,8 +52,8 @@ pub(super) fn about_containers(
                 }
                 About::Containers(condition) => {
                     let conditions = [check.declared.when.as_ref(), Some(condition)];
-                    if check.is_true(conditions, (&bindings, None), cursor.log())? {
-                        cursor.warn_here(check.outcome(&bindings)?, "");
+                    if check.is_true(conditions, (&bindings, None), cursor.log)? {
+                        cursor.log.warn(check.outcome(&bindings)?, "");
                     }
                     continue;
                 }
@@ -66,7 +66,7 @@ pub(super) fn about_containers(
             }
             let mut bindings = bindings.child();
             bindings.set(VALUE, &value);
-            if check.is_true([check.declared.when.as_ref()], (&bindings, Some(&value)), cursor.log())? {
+            if check.is_true([check.declared.when.as_ref()], (&bindings, Some(&value)), cursor.log)? {
                 let kind = check.outcome(&bindings)?;
                 let path = cursor.list("env", |env| {
                     env.warn(at, kind, "");
@@ -110,7 +110,7 @@ impl<'a, 's> Check<'a, 's> {
         {
             trace.evaluated((ConditionOf::Check(self.at), self.scope.part()), last, &holds, own);
         }
-        holds.map_err(|error| self.failed(error))
+        Ok(holds.map_err(|error| self.failed(error))?)
     }
 
     /// The warning of a check whose conditions hold. One that refuses or skips the pod ends the injection.
@@ -126,7 +126,7 @@ impl<'a, 's> Check<'a, 's> {
         }
     }
 
-    fn failed(&self, error: EvaluationError) -> Stop {
+    fn failed(&self, error: EvaluationError) -> Reason {
         self.scope.explain(&format!("the check `{}`", self.declared.code), error)
     }
 }

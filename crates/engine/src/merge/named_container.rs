@@ -2,59 +2,86 @@
 
 use serde_json::Value;
 
-use fabric_policy::OnConflict;
-use fabric_policy::overlay::Tree;
+use fabric_policy::definition::{Part, Precedence};
+use fabric_policy::expression::Bindings;
+use fabric_policy::overlay::{Evaluation, NamedContainer, Place, Tree};
 use fabric_policy::schema;
+use fabric_policy::{OnConflict, Rule};
 
-use super::apply::object;
+use super::Injection;
 use super::rule::{Merge, brief};
+use crate::evaluate::failed;
 use crate::record::{Author, ChangeLog, Cursor, Kept, Reason, Stop, WarningKind, add_container};
 
-/// A container that a rule names, for this pod.
-pub(super) struct Named<'a> {
-    pub(super) list: &'static str,
-    pub(super) name: &'a str,
-    /// The image that the container gets, by this rule or by one that precedes it.
-    pub(super) image: Option<Value>,
-}
-
-/// Merges a container of an overlay into the pod's container of that name, or adds it. `evaluate` yields its fields.
-pub(super) fn inject_named(
-    merge: &mut Merge<'_, '_>,
-    Named { list, name, image }: Named<'_>,
-    pod: &mut Value,
-    log: &mut ChangeLog,
-    evaluate: impl FnOnce(&mut ChangeLog) -> Result<Tree, Stop>,
-) -> Result<(), Stop> {
-    log.takes(merge.analysis.containers.len());
-    merge.pod.note_outside(pod);
-    log.written_by(|| Author::Rule(merge.rule.to_owned()));
-    if is_kept(merge, list, name, image.as_ref(), pod, log)? {
-        return Ok(());
-    }
-    let index = match (position(pod, list, name), image) {
-        (Some(index), _) => index,
-        (None, Some(_)) => add_container(pod, log, list, name)?,
-        (None, None) => {
-            let kind = WarningKind::NoSuchContainer { name: name.to_owned() };
-            Cursor::pod(pod, log)?.within("spec", |spec| {
-                spec.warn(list, kind, merge.rule);
-                Ok(())
-            })?;
+impl<'a> Injection<'a> {
+    /// Merges a container that a rule names into the pod's container of that name, or adds it.
+    pub(super) fn named_container(
+        &mut self,
+        rule: &'a Rule,
+        container: &'a NamedContainer,
+        bindings: &Bindings<'_, '_>,
+        precedence: &Precedence<'a>,
+        pod: &mut Value,
+    ) -> Result<(), Stop> {
+        let (scope, list) = (self.rules.scope, container.list);
+        let value = |tree, field| {
+            let value = Evaluation::new(bindings, false).value_of(tree, schema::container(), field);
+            value
+                .map(|value| value.and_then(Tree::into_value))
+                .map_err(|error| failed(scope, &rule.name, error))
+        };
+        self.log.go_to_pod();
+        self.log.written_by(|| Author::Rule(rule.name.clone()));
+        let Some(Value::String(name)) = value(&container.name, "name")? else {
+            let name = container.name.source().unwrap_or_default();
+            self.log.left_out(&["spec", list], || format!("`{name}` is null"));
+            return Ok(());
+        };
+        let part = Part::named(container);
+        let left = part.as_ref().map(|part| precedence.left(rule, part, &container.fields));
+        let fields = left.as_deref().unwrap_or(&container.fields);
+        let image = image_for(rule, container, part.as_ref(), precedence);
+        let image = image.map_or(Ok(None), |image| value(image, "image"))?;
+        self.log.takes(self.analysis.containers.len());
+        self.facts.note_outside(pod);
+        if is_kept(rule, list, &name, image.as_ref(), pod, self.log)? {
             return Ok(());
         }
-    };
-    merge.pod.requested.go_to(pod, list, index);
-    let fields = evaluate(Cursor::container(pod, log, list, index)?.log())?;
-    let mut cursor = Cursor::container(pod, log, list, index)?;
-    cursor.written_by_rule(merge.rule);
-    Ok(object(merge, &mut cursor, fields.into_entries(), schema::container())?)
+        let index = match (position(pod, list, &name), image) {
+            (Some(index), _) => index,
+            (None, Some(_)) => add_container(pod, self.log, list, &name)?,
+            (None, None) => {
+                self.log.go_to_pod();
+                let warn = |log: &mut ChangeLog| log.warn(WarningKind::NoSuchContainer { name }, &rule.name);
+                self.log.at("spec", |log| log.at(list, warn));
+                return Ok(());
+            }
+        };
+        self.facts.requested.go_to(pod, list, index);
+        let mut cursor = Cursor::container(pod, self.log, list, index)?;
+        let mut merge = Merge::new(rule, self.analysis, self.facts);
+        merge.merge(&mut cursor, fields, schema::container(), (scope, bindings))
+    }
+}
+
+/// The image of a container that a rule names: that of another rule if it belongs to that, which may leave it out.
+fn image_for<'r>(
+    rule: &'r Rule,
+    container: &'r NamedContainer,
+    part: Option<&Part>,
+    precedence: &Precedence<'r>,
+) -> Option<&'r Tree> {
+    let is_image = |place: &Place| place.path == ["image"] && place.name.is_none();
+    let taken = part.and_then(|part| precedence.taken(rule, part).find(|(place, _)| is_image(place)));
+    let Some((_, first)) = taken else { return container.image() };
+    let mut same = first.pod.containers.iter().filter(|other| Part::named(other).as_ref() == part);
+    same.find_map(NamedContainer::image)
 }
 
 /// Returns whether the pod has a container of that name that stays as it is, and reports it: one in the other list,
 /// because names are unique among all containers of a pod, or one with another image, which is another program.
 fn is_kept(
-    merge: &Merge<'_, '_>,
+    rule: &Rule,
     list: &'static str,
     name: &str,
     image: Option<&Value>,
@@ -65,7 +92,7 @@ fn is_kept(
     let (list, index, seen, wanted) = if let Some(index) = position(pod, list, name) {
         let seen = &pod["spec"][list][index]["image"];
         let Some(image) = image.filter(|image| !seen.is_null() && *image != seen) else { return Ok(false) };
-        if merge.on_conflict != OnConflict::Keep {
+        if rule.on_conflict != OnConflict::Keep {
             return Ok(false);
         }
         (list, index, format!("image {}", brief(seen)), format!("image {}", brief(image)))
@@ -75,7 +102,7 @@ fn is_kept(
         return Ok(false);
     };
     let kind = WarningKind::Kept { what: Kept::Container, seen, wanted };
-    Cursor::container(pod, log, list, index)?.warn_here(kind, merge.rule);
+    Cursor::container(pod, log, list, index)?.log.warn(kind, &rule.name);
     Ok(true)
 }
 

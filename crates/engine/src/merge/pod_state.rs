@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::requested::Requested;
 use super::volumes::{OwnVolumes, PolicyVolumes};
-use crate::record::{MAX_ANNOTATIONS, Reason, STAMP, malformed};
+use crate::record::{MAX_ANNOTATIONS, Reason, STAMP, malformed, size_without};
 
 /// Facts about the pod that fields outside of the current one depend on.
 #[derive(Debug, Default)]
@@ -54,12 +54,10 @@ pub(super) struct FileNames {
 impl PodFacts {
     /// Collects the facts about a pod.
     pub(super) fn collect(pod: &Value, stamp: &str) -> Result<Self, Reason> {
-        let annotations = pod["metadata"]["annotations"].as_object();
-        let size = |(key, value): (&String, &Value)| key.len() + value.as_str().map_or(0, str::len);
         // The stamp, which is added last, needs space too.
         let stamped = pod["metadata"]["annotations"][STAMP].is_string();
         let stamp = if stamped { 0 } else { STAMP.len() + stamp.len() };
-        let annotation_bytes = stamp + annotations.into_iter().flatten().map(size).sum::<usize>();
+        let annotation_bytes = stamp + size_without(&[], pod);
         if annotation_bytes > MAX_ANNOTATIONS {
             return Err(Reason::AnnotationLimit { key: STAMP.to_owned() });
         }

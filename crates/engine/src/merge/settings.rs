@@ -10,151 +10,102 @@ use serde_json::{Value, json};
 
 use fabric_policy::OnConflict;
 use fabric_policy::definition::SettingsFile;
-use fabric_policy::schema::{self, Shape};
 
 use super::container;
 use super::pod_state::PodFacts;
 use super::rule::Merge;
 use crate::analysis::PodAnalysis;
-use crate::record::{ChangeLog, Cursor, Kept, Reason, WarningKind, shorten};
-use file::{DOMAIN, File, Mounted};
+use crate::record::{ChangeLog, Cursor, Kept, Reason, WarningKind, change_annotations, shorten};
+use file::{DOMAIN, Mounted};
 
 /// The settings that the policy gives a container, after its rules were merged.
 pub(super) struct SettingsOf<'a> {
-    pub(super) analysis: &'a PodAnalysis,
+    pub(super) file: &'a SettingsFile,
     /// The container, by list and index.
     pub(super) container: (&'static str, usize),
+    pub(super) analysis: &'a PodAnalysis,
+    pub(super) facts: &'a mut PodFacts,
+    pub(super) log: &'a mut ChangeLog,
 }
 
 impl SettingsOf<'_> {
-    fn cursor<'c>(&self, pod: &'c mut Value, log: &'c mut ChangeLog) -> Result<Cursor<'c>, Reason> {
-        Cursor::container(pod, log, self.container.0, self.container.1)
-    }
-
     /// Writes the file of the settings, and mounts it into the container.
-    pub(super) fn inject(
-        &self,
-        settings: &SettingsFile,
-        pod: &mut Value,
-        facts: &mut PodFacts,
-        log: &mut ChangeLog,
-    ) -> Result<(), Reason> {
-        let file = &File(settings);
-        let container = &pod["spec"][self.container.0][self.container.1];
-        let (lines, left_out) = file.lines(container, &facts.variables);
+    pub(super) fn inject(mut self, pod: &mut Value) -> Result<(), Reason> {
+        let Self { file, container: (list, index), .. } = self;
+        let (lines, left_out) = file::lines(file, &pod["spec"][list][index], &self.facts.variables);
         if lines.is_empty() && left_out.is_empty() {
             return Ok(());
         }
-        let mut cursor = self.cursor(pod, log)?;
-        if let Some(variable) = file.other_file(cursor.get("env")) {
-            let kind = WarningKind::SettingsElsewhere { variable, file: file.0.path.clone() };
-            cursor.warn_here(kind, &file.0.name);
+        let mut cursor = Cursor::container(pod, self.log, list, index)?;
+        if let Some(variable) = file::other_file(file, cursor.get("env")) {
+            let kind = WarningKind::SettingsElsewhere { variable, file: file.path.clone() };
+            cursor.log.warn(kind, &file.name);
             return Ok(());
         }
         for variable in left_out {
-            let kind = WarningKind::NotInFile { variable, file: file.0.path.clone() };
-            cursor.warn_here(kind, &file.0.name);
+            let kind = WarningKind::NotInFile { variable, file: file.path.clone() };
+            cursor.log.warn(kind, &file.name);
         }
         if lines.is_empty() {
             return Ok(());
         }
-        match file.mounted(cursor.get("volumeMounts"), facts) {
-            Mounted::Nothing => self.mount(file, lines, pod, facts, log),
-            Mounted::Annotation(key) => update(file, &key, lines, pod, facts, log),
+        match file::mounted(file, cursor.get("volumeMounts"), self.facts) {
+            Mounted::Nothing => self.mount(lines, pod),
+            Mounted::Annotation(key) => self.annotate(&key, lines, pod),
             Mounted::Other(volume) => {
-                let (seen, wanted) = (format!("volume {volume}"), format!("settings {}", file.0.name));
+                let (seen, wanted) = (format!("volume {volume}"), format!("settings {}", file.name));
                 let kind = WarningKind::Kept { what: Kept::Mount, seen, wanted };
-                cursor.warn("volumeMounts", kind, &file.0.name);
+                cursor.warn("volumeMounts", kind, &file.name);
                 Ok(())
             }
         }
     }
 
     /// Mounts a file with these lines.
-    fn mount(
-        &self,
-        file: &File<'_>,
-        lines: String,
-        pod: &mut Value,
-        facts: &mut PodFacts,
-        log: &mut ChangeLog,
-    ) -> Result<(), Reason> {
-        let name = file.free_name(&pod["metadata"]["annotations"], &lines, &mut facts.files);
+    fn mount(mut self, lines: String, pod: &mut Value) -> Result<(), Reason> {
+        let Self { file, container: (list, index), analysis, .. } = self;
+        let name = file::free_name(file, &pod["metadata"]["annotations"], &lines, &mut self.facts.files);
         let key = format!("{DOMAIN}/{name}");
-        let volume = file.volume(&format!("{name}-settings"), &key);
-        let volume = facts.volumes.declare_settings(&file.0.path, volume);
-        let Some(Shape::List { items, .. }) =
-            schema::container().field("volumeMounts").map(|field| &field.shape)
-        else {
-            return Ok(());
-        };
-        let mount = json!({
-            "name": volume, "mountPath": file.0.path, "subPath": file.name(), "readOnly": true,
-        });
-        let mut cursor = self.cursor(pod, log)?;
-        let mut merge =
-            Merge { rule: &file.0.name, on_conflict: OnConflict::Keep, analysis: self.analysis, pod: facts };
-        container::mounts(&mut merge, &mut cursor, items, [mount])?;
-        match file.mounted(cursor.get("volumeMounts"), facts) {
-            Mounted::Annotation(_) => annotate(file, &key, lines, pod, facts, log),
+        let path = file.path.rsplit('/').next();
+        let field = format!("metadata.annotations['{key}']");
+        let item = json!({"path": path, "fieldRef": {"fieldPath": field}});
+        let volume = json!({"name": format!("{name}-settings"), "downwardAPI": {"items": [item]}});
+        let volume = self.facts.volumes.declare_settings(&file.path, volume);
+        let mount = json!({"name": volume, "mountPath": file.path, "subPath": path, "readOnly": true});
+        let mut cursor = Cursor::container(pod, self.log, list, index)?;
+        let on_conflict = OnConflict::Keep;
+        let mut merge = Merge { rule: &file.name, on_conflict, analysis, pod: self.facts };
+        container::mounts(&mut merge, &mut cursor, [mount])?;
+        match file::mounted(file, cursor.get("volumeMounts"), self.facts) {
+            Mounted::Annotation(_) => self.annotate(&key, lines, pod),
             // The container has a block device there. This is reported.
             Mounted::Nothing | Mounted::Other(_) => Ok(()),
         }
     }
-}
 
-/// Updates the lines of a file that the container mounts.
-fn update(
-    file: &File<'_>,
-    key: &str,
-    lines: String,
-    pod: &mut Value,
-    facts: &mut PodFacts,
-    log: &mut ChangeLog,
-) -> Result<(), Reason> {
-    let seen = pod["metadata"]["annotations"][key].as_str();
-    if seen == Some(lines.as_str()) {
-        facts.files.used.insert(key.to_owned());
-        return Ok(());
-    }
-    // Another container has the file with other lines.
-    if facts.files.used.contains(key) {
-        let (seen, wanted) = (shorten(seen.unwrap_or_default()), shorten(&lines));
-        let kind = WarningKind::Kept { what: Kept::Annotation, seen, wanted };
-        let mut pod = Cursor::pod(pod, log)?;
-        return pod.within("metadata", |metadata| {
-            metadata.within("annotations", |annotations| {
-                annotations.warn(key, kind, &file.0.name);
-                Ok(())
-            })
-        });
-    }
-    annotate(file, key, lines, pod, facts, log)
-}
-
-fn annotate(
-    file: &File<'_>,
-    key: &str,
-    lines: String,
-    pod: &mut Value,
-    facts: &mut PodFacts,
-    log: &mut ChangeLog,
-) -> Result<(), Reason> {
-    facts.files.used.insert(key.to_owned());
-    Cursor::pod(pod, log)?.within("metadata", |metadata| {
-        metadata.within("annotations", |annotations| {
-            let seen = annotations.get(key).and_then(Value::as_str).map(str::to_owned);
-            if seen.as_ref() != Some(&lines) {
-                if let Some(seen) = seen
-                    && !annotations.was_added(key)
-                {
-                    let kind = WarningKind::Replaced { seen: shorten(&seen), wanted: shorten(&lines) };
-                    annotations.warn(key, kind, &file.0.name);
-                }
-                facts.count_annotation(key, key.len() + lines.len())?;
-                annotations.put(key, Value::from(lines));
+    /// Writes the lines of a file that the container mounts.
+    fn annotate(&mut self, key: &str, lines: String, pod: &mut Value) -> Result<(), Reason> {
+        let is_free = self.facts.files.used.insert(key.to_owned());
+        change_annotations(pod, self.log, |annotations| {
+            let seen = annotations.get(key).and_then(Value::as_str);
+            if seen == Some(lines.as_str()) {
+                return Ok(());
             }
+            if let Some(seen) = seen.map(shorten) {
+                let wanted = shorten(&lines);
+                if !is_free {
+                    // Another container has the file with other lines.
+                    let kind = WarningKind::Kept { what: Kept::Annotation, seen, wanted };
+                    annotations.warn(key, kind, &self.file.name);
+                    return Ok(());
+                }
+                if !annotations.was_added(key) {
+                    annotations.warn(key, WarningKind::Replaced { seen, wanted }, &self.file.name);
+                }
+            }
+            self.facts.count_annotation(key, key.len() + lines.len())?;
+            annotations.put(key, Value::from(lines));
             Ok(())
         })
-    })
+    }
 }

@@ -145,13 +145,12 @@ pub(super) fn add_missing(
         spec.list("volumes", |volumes| {
             for (volume, value) in missing {
                 let to = value["name"].as_str().unwrap_or_default().to_owned();
-                volumes.written_by(&volume.author);
+                volumes.log.written_by(|| volume.author.clone());
                 volumes.push(value);
                 if to != volume.name {
-                    volumes.warn_here(
-                        WarningKind::RenamedVolume { from: volume.name, to },
-                        volume.author.name(),
-                    );
+                    volumes
+                        .log
+                        .warn(WarningKind::RenamedVolume { from: volume.name, to }, volume.author.name());
                 }
             }
             Ok(())

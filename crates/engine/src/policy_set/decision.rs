@@ -63,7 +63,7 @@ pub(super) fn decide<'p>(
     found = chosen;
     if let (true, Some(policy)) = (is_assumed, found.first()) {
         let kind = WarningKind::ProviderAssumed { provider: policy.definition().provider.clone() };
-        warnings.push(Warning { path: String::new(), kind, rule: String::new() });
+        warnings.push(Warning::of_pod(kind));
     }
     if let (true, [policy]) = (by_name, found.as_slice()) {
         return by_this(policy, pod, context, trace);

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::PolicySet;
 use super::providers::{selected, stamped};
 use crate::analysis::contradicted_label;
-use crate::record::{Author, ChangeLog, Cursor, Warning, WarningKind};
+use crate::record::{Author, ChangeLog, Warning, WarningKind, change_annotations};
 use crate::{CLAIMS, NODES, PROVIDER, STAMP};
 
 impl PolicySet {
@@ -19,20 +19,16 @@ impl PolicySet {
             return;
         }
         let Some(kind) = self.contradiction(pod, context) else { return };
-        log.warnings.push(Warning { path: String::new(), kind, rule: String::new() });
+        log.warnings.push(Warning::of_pod(kind));
         log.written_by(|| Author::Stamp);
         // Only a pod with annotations contradicts them.
-        let _ = Cursor::pod(pod, log).and_then(|mut pod| {
-            pod.within("metadata", |metadata| {
-                metadata.within("annotations", |annotations| {
-                    for key in [STAMP, NODES, CLAIMS] {
-                        if annotations.get(key).is_some() {
-                            annotations.put(key, Value::Null);
-                        }
-                    }
-                    Ok(())
-                })
-            })
+        let _ = change_annotations(pod, log, |annotations| {
+            for key in [STAMP, NODES, CLAIMS] {
+                if annotations.get(key).is_some() {
+                    annotations.put(key, Value::Null);
+                }
+            }
+            Ok(())
         });
     }
 

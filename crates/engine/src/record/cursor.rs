@@ -4,22 +4,38 @@
 
 use serde_json::{Map, Value};
 
-use fabric_yaml::pointer::push_token;
-
-use super::log::ChangeLog;
+use super::log::{ChangeLog, Step};
 use super::report::{Reason, WarningKind};
-use super::trace::Author;
 
-/// An object of the pod.
-pub(crate) struct Cursor<'a> {
-    map: &'a mut Map<String, Value>,
-    log: &'a mut ChangeLog,
+/// A value of the pod that has parts, and the log at it.
+pub(crate) struct Place<'a, V> {
+    value: &'a mut V,
+    pub(crate) log: &'a mut ChangeLog,
 }
 
+/// An object of the pod.
+pub(crate) type Cursor<'a> = Place<'a, Map<String, Value>>;
+
 /// A list of the pod.
-pub(crate) struct ListCursor<'a> {
-    list: &'a mut Vec<Value>,
-    log: &'a mut ChangeLog,
+pub(crate) type ListCursor<'a> = Place<'a, Vec<Value>>;
+
+impl<V> Place<'_, V> {
+    /// Returns whether the policy added a part, or a value that contains it.
+    pub(crate) fn was_added(&mut self, step: impl Step) -> bool {
+        self.log.at(step, |log| log.was_added())
+    }
+
+    /// Adds a warning about a part.
+    pub(crate) fn warn(&mut self, step: impl Step, kind: WarningKind, rule: &str) {
+        self.log.at(step, |log| log.warn(kind, rule));
+    }
+
+    /// JSON Pointer to a part.
+    pub(crate) fn pointer_to(&self, step: impl Step) -> String {
+        let mut pointer = self.log.pointer().to_owned();
+        step.push_to(&mut pointer);
+        pointer
+    }
 }
 
 impl<'a> Cursor<'a> {
@@ -31,7 +47,7 @@ impl<'a> Cursor<'a> {
 
     fn new(value: &'a mut Value, log: &'a mut ChangeLog) -> Result<Self, Reason> {
         match value {
-            Value::Object(map) => Ok(Self { map, log }),
+            Value::Object(value) => Ok(Self { value, log }),
             other => Err(malformed(log.pointer(), "a map", other)),
         }
     }
@@ -47,24 +63,14 @@ impl<'a> Cursor<'a> {
         Self::new(&mut pod["spec"][list][index], log)
     }
 
-    /// Attributes the writes that follow to a rule.
-    pub(crate) fn written_by_rule(&mut self, rule: &str) {
-        self.log.written_by(|| Author::Rule(rule.to_owned()));
-    }
-
-    /// The log, at the object.
-    pub(crate) fn log(&mut self) -> &mut ChangeLog {
-        self.log
-    }
-
     /// The object as it is now.
     pub(crate) fn object(&self) -> &Map<String, Value> {
-        self.map
+        self.value
     }
 
     /// The value of a field; `None` also for `null`.
     pub(crate) fn get(&self, key: &str) -> Option<&Value> {
-        self.map.get(key).filter(|value| !value.is_null())
+        self.value.get(key).filter(|value| !value.is_null())
     }
 
     /// Sets a field.
@@ -72,30 +78,14 @@ impl<'a> Cursor<'a> {
         let may_grow = value.is_object() || value.is_array();
         self.log.count(&value);
         self.log.emptied |= value.as_array().is_some_and(Vec::is_empty);
-        let before = self.log.enter(key);
-        if let Some(existing) = self.map.get_mut(key) {
-            let replaced = std::mem::replace(existing, value);
-            self.log.changed(Some(replaced), may_grow);
-        } else {
-            self.map.insert(key.to_owned(), value);
-            self.log.changed(None, may_grow);
-        }
-        self.log.leave(before);
-    }
-
-    /// Sets a field to a value whose parts were traced when it was built.
-    fn put_built(&mut self, key: &str, value: Value) {
-        let trace = self.log.trace.take();
-        self.put(key, value);
-        self.log.trace = trace;
+        let replaced = self.value.insert(key.to_owned(), value);
+        self.log.at(key, |log| log.changed(replaced, may_grow));
     }
 
     /// Removes a field.
     pub(crate) fn remove(&mut self, key: &str) {
-        if let Some(removed) = self.map.shift_remove(key) {
-            let before = self.log.enter(key);
-            self.log.removed(removed);
-            self.log.leave(before);
+        if let Some(removed) = self.value.shift_remove(key) {
+            self.log.at(key, |log| log.removed(removed));
         }
     }
 
@@ -115,7 +105,7 @@ impl<'a> Cursor<'a> {
         change: impl FnOnce(&mut ListCursor<'_>) -> Result<T, Reason>,
     ) -> Result<T, Reason> {
         self.change(key, &Value::Array(Vec::new()), |value, log| match value {
-            Value::Array(list) => change(&mut ListCursor { list, log }),
+            Value::Array(value) => change(&mut ListCursor { value, log }),
             other => Err(malformed(log.pointer(), "a list", other)),
         })
     }
@@ -127,101 +117,46 @@ impl<'a> Cursor<'a> {
         empty: &Value,
         change: impl FnOnce(&mut Value, &mut ChangeLog) -> Result<T, Reason>,
     ) -> Result<T, Reason> {
-        let before = self.log.enter(key);
-        if let Some(value) = self.map.get_mut(key).filter(|value| !value.is_null()) {
-            let result = change(value, self.log);
-            self.log.leave(before);
-            return result;
+        if let Some(value) = self.value.get_mut(key).filter(|value| !value.is_null()) {
+            return self.log.at(key, |log| change(value, log));
         }
         let mut value = empty.clone();
-        self.log.start_building();
-        let result = change(&mut value, self.log);
-        self.log.stop_building();
-        self.log.leave(before);
+        let result = self.log.at(key, |log| log.build(|log| change(&mut value, log)));
         if result.is_ok() && value != *empty {
-            self.put_built(key, value);
+            // Its parts were traced when they were built.
+            let trace = self.log.trace.take();
+            self.put(key, value);
+            self.log.trace = trace;
         }
         result
     }
 
     /// Returns whether the policy added the object, or a value that contains it.
     pub(crate) fn is_added(&mut self, key: &str) -> bool {
-        let before = self.log.enter(key);
-        let added = self.log.is_added();
-        self.log.leave(before);
-        added
-    }
-
-    /// Returns whether the policy added the container at this pointer.
-    pub(crate) fn added_container(&self, pointer: &str) -> bool {
-        self.log.added_container(pointer)
-    }
-
-    /// Returns whether the policy added the value of a field, or a value that contains it.
-    pub(crate) fn was_added(&mut self, key: &str) -> bool {
-        let before = self.log.enter(key);
-        let added = self.log.was_added();
-        self.log.leave(before);
-        added
-    }
-
-    /// Adds a warning about a field.
-    pub(crate) fn warn(&mut self, key: &str, kind: WarningKind, rule: &str) {
-        let before = self.log.enter(key);
-        self.log.warn(kind, rule);
-        self.log.leave(before);
-    }
-
-    /// Adds a warning about the object.
-    pub(crate) fn warn_here(&mut self, kind: WarningKind, rule: &str) {
-        self.log.warn(kind, rule);
-    }
-
-    /// JSON Pointer to a field.
-    pub(crate) fn pointer_to(&self, key: &str) -> String {
-        let mut pointer = self.log.pointer().to_owned();
-        push_token(&mut pointer, key);
-        pointer
-    }
-
-    /// JSON Pointer to the object.
-    pub(crate) fn pointer(&self) -> &str {
-        self.log.pointer()
+        self.log.at(key, |log| log.is_added())
     }
 }
 
 impl ListCursor<'_> {
     /// The current entries. Callers look for one of them.
     pub(crate) fn entries(&self) -> &[Value] {
-        self.log.takes(self.list.len());
-        self.list
-    }
-
-    /// Attributes the writes that follow to a part of the policy.
-    pub(crate) fn written_by(&mut self, author: &Author) {
-        self.log.written_by(|| author.clone());
-    }
-
-    /// The log, at the list.
-    pub(crate) fn log(&mut self) -> &mut ChangeLog {
-        self.log
+        self.log.takes(self.value.len());
+        self.value
     }
 
     /// Appends an entry.
     pub(crate) fn push(&mut self, entry: Value) {
         self.log.count(&entry);
-        self.log.appended(self.list.len());
-        self.list.push(entry);
+        self.log.at(self.value.len(), ChangeLog::appended);
+        self.value.push(entry);
     }
 
     /// Replaces an entry.
     pub(crate) fn replace(&mut self, index: usize, entry: Value) {
-        let before = self.log.enter_index(index);
         self.log.count(&entry);
         let may_grow = entry.is_object();
-        let replaced = std::mem::replace(&mut self.list[index], entry);
-        self.log.changed(Some(replaced), may_grow);
-        self.log.leave(before);
+        let replaced = std::mem::replace(&mut self.value[index], entry);
+        self.log.at(index, |log| log.changed(Some(replaced), may_grow));
     }
 
     /// Changes an entry that is an object.
@@ -230,36 +165,18 @@ impl ListCursor<'_> {
         index: usize,
         change: impl FnOnce(&mut Cursor<'_>) -> Result<T, Reason>,
     ) -> Result<T, Reason> {
-        let before = self.log.enter_index(index);
-        let result = Cursor::new(&mut self.list[index], self.log).and_then(|mut entry| change(&mut entry));
-        self.log.leave(before);
-        result
+        let entry = &mut self.value[index];
+        self.log.at(index, |log| change(&mut Cursor::new(entry, log)?))
     }
+}
 
-    /// Returns whether the policy added an entry, or a value that contains it.
-    pub(crate) fn was_added(&mut self, index: usize) -> bool {
-        let before = self.log.enter_index(index);
-        let added = self.log.was_added();
-        self.log.leave(before);
-        added
-    }
-
-    /// Adds a warning about an entry.
-    pub(crate) fn warn(&mut self, index: usize, kind: WarningKind, rule: &str) {
-        let before = self.log.enter_index(index);
-        self.log.warn(kind, rule);
-        self.log.leave(before);
-    }
-
-    /// Adds a warning about the list.
-    pub(crate) fn warn_here(&mut self, kind: WarningKind, rule: &str) {
-        self.log.warn(kind, rule);
-    }
-
-    /// JSON Pointer to an entry.
-    pub(crate) fn pointer_to(&self, index: usize) -> String {
-        format!("{}/{index}", self.log.pointer())
-    }
+/// Changes the annotations of the pod.
+pub(crate) fn change_annotations(
+    pod: &mut Value,
+    log: &mut ChangeLog,
+    change: impl FnOnce(&mut Cursor<'_>) -> Result<(), Reason>,
+) -> Result<(), Reason> {
+    Cursor::pod(pod, log)?.within("metadata", |metadata| metadata.within("annotations", change))
 }
 
 /// Appends a container with only its name to a list of the pod. The fields of a rule fill it in.

@@ -17,6 +17,31 @@ use super::trace::{Author, Trace};
 /// The API server reads no request of more than 3 MiB, and etcd by default stores no object of more than 1.5 MiB.
 const MAX_WRITTEN: usize = 3 * 1024 * 1024;
 
+/// The pointers of the changed values, each with whether it replaced another value.
+///
+/// Values are read from the finished pod, so the patch yields that pod by construction. Additions to lists are in
+/// order, so every index is right when its operation is applied.
+pub(crate) type Changes = Vec<(String, bool)>;
+
+/// A step from a value to a part of it: the key of a map, or the index of a list.
+pub(crate) trait Step {
+    /// Appends the step to a JSON Pointer.
+    fn push_to(self, pointer: &mut String);
+}
+
+impl Step for &str {
+    fn push_to(self, pointer: &mut String) {
+        push_token(pointer, self);
+    }
+}
+
+impl Step for usize {
+    fn push_to(self, pointer: &mut String) {
+        use std::fmt::Write as _;
+        let _ = write!(pointer, "/{self}");
+    }
+}
+
 /// One change that was made to the pod.
 #[derive(Debug)]
 struct Change {
@@ -75,7 +100,7 @@ impl ChangeLog {
         self.go_to_pod();
         self.enter("spec");
         self.enter(list);
-        self.enter_index(index);
+        self.enter(index);
     }
 
     fn record(&mut self, before: Option<Value>, may_grow: bool) {
@@ -87,44 +112,33 @@ impl ChangeLog {
         &self.pointer
     }
 
-    /// Moves one step down. [`Self::leave`] goes back to the length that this returns.
-    pub(crate) fn enter(&mut self, token: &str) -> usize {
-        let before = self.note_added();
-        push_token(&mut self.pointer, token);
-        before
-    }
-
-    /// Notes that the content of the current value is part of an addition, if the value is one. Returns the length of
-    /// its pointer.
-    fn note_added(&mut self) -> usize {
+    /// Moves one step down. What is below an added value is part of the addition. Returns the length of the pointer
+    /// before.
+    fn enter(&mut self, step: impl Step) -> usize {
         self.takes(STEPS_TO_VALUE);
         let length = self.pointer.len();
         if self.within_added.is_none() && self.may_grow(&self.pointer) {
             self.within_added = Some(length);
         }
+        step.push_to(&mut self.pointer);
         length
     }
 
-    /// Moves to an entry of a list.
-    pub(crate) fn enter_index(&mut self, index: usize) -> usize {
-        use std::fmt::Write as _;
-        let before = self.note_added();
-        let _ = write!(self.pointer, "/{index}");
-        before
-    }
-
-    pub(crate) fn leave(&mut self, before: usize) {
+    /// Does something one step down.
+    pub(crate) fn at<T>(&mut self, step: impl Step, run: impl FnOnce(&mut Self) -> T) -> T {
+        let before = self.enter(step);
+        let result = run(self);
         self.pointer.truncate(before);
         self.within_added = self.within_added.filter(|added| *added < before);
+        result
     }
 
-    /// Starts to build a value that is not part of the pod yet: changes to it are not recorded.
-    pub(crate) fn start_building(&mut self) {
+    /// Builds a value that is not part of the pod yet: changes to it are not recorded.
+    pub(crate) fn build<T>(&mut self, run: impl FnOnce(&mut Self) -> T) -> T {
         self.building += 1;
-    }
-
-    pub(crate) fn stop_building(&mut self) {
+        let result = run(self);
         self.building -= 1;
+        result
     }
 
     /// Counts a value that is written into the pod.
@@ -165,15 +179,12 @@ impl ChangeLog {
         }
     }
 
-    /// Records that an entry was appended to the current list, at this index.
-    pub(crate) fn appended(&mut self, index: usize) {
-        let list = self.pointer.len();
-        self.enter_index(index);
+    /// Records that the current value was appended to its list.
+    pub(crate) fn appended(&mut self) {
         self.note_write();
         if !self.is_added() {
             self.record(None, true);
         }
-        self.leave(list);
     }
 
     /// Returns whether the current value is within something that was added.
@@ -291,8 +302,8 @@ impl ChangeLog {
     /// The changes as they are reported and sent.
     pub(crate) fn finish(&mut self) -> (Changes, Vec<Warning>) {
         let changes = std::mem::take(&mut self.changes).into_iter();
-        let operations = changes.map(|(pointer, change)| (pointer, change.before.is_some()));
-        (Changes(operations.collect()), std::mem::take(&mut self.warnings))
+        let changes = changes.map(|(pointer, change)| (pointer, change.before.is_some()));
+        (changes.collect(), std::mem::take(&mut self.warnings))
     }
 }
 
@@ -332,23 +343,6 @@ fn is_reverted(pointer: &str, change: &Change, pod: &mut Value, reverted: &mut H
         reverted.insert(pointer.to_owned());
     }
     is_same
-}
-
-/// The pointers of the changed values, each with whether it replaced another value.
-///
-/// Values are read from the finished pod, so the patch yields that pod by construction. Additions to lists are in
-/// order, so every index is right when its operation is applied.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Changes(Vec<(String, bool)>);
-
-impl Changes {
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, bool)> {
-        self.0.iter().map(|(pointer, replaces)| (pointer.as_str(), *replaces))
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.0.len()
-    }
 }
 
 fn remove(pod: &mut Value, pointer: &str) {

@@ -20,6 +20,11 @@ pub struct Mutation {
 }
 
 impl Mutation {
+    /// A result without warnings.
+    pub(crate) fn new(outcome: Outcome, policy: Option<String>) -> Self {
+        Self { outcome, policy, warnings: Vec::new() }
+    }
+
     /// The code that says why a pod requests the fabric and does not get it; `None` for other pods, and for those without
     /// GPUs that are left alone.
     pub fn without_fabric(&self) -> Option<&str> {
@@ -76,7 +81,7 @@ impl Mutated {
     pub fn operations(&self) -> Operations<'_> {
         let found = self.changes.iter().map(|(pointer, replaces)| Operation {
             pointer,
-            replaces,
+            replaces: *replaces,
             value: at_pointer(&self.pod, pointer),
         });
         Operations { pod: &self.pod, list: found.collect() }

@@ -251,6 +251,11 @@ impl fmt::Display for Warning {
 }
 
 impl Warning {
+    /// A warning about the whole pod.
+    pub(crate) fn of_pod(kind: WarningKind) -> Self {
+        Self { path: String::new(), kind, rule: String::new() }
+    }
+
     fn fmt_too_few(&self, f: &mut fmt::Formatter<'_>, given: usize, wanted: usize) -> fmt::Result {
         let (Self { path, rule, .. }, given) = (self, counted(given, "resource"));
         write!(

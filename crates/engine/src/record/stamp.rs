@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::cursor::Cursor;
+use super::cursor::change_annotations;
 use super::log::ChangeLog;
 use super::outcome::{Mutated, Mutation, Outcome};
 use super::report::{Reason, Warning, WarningKind};
@@ -35,7 +35,7 @@ pub const NODES: &str = "fabric-injector.io/nodes";
 pub const CLAIMS: &str = "fabric-injector.io/claims";
 
 /// The size of the annotations of a pod, without those of these keys.
-fn size_without(keys: &[&str], pod: &Value) -> usize {
+pub(crate) fn size_without(keys: &[&str], pod: &Value) -> usize {
     let annotations = pod["metadata"]["annotations"].as_object().into_iter().flatten();
     let others = annotations.filter(|(key, _)| !keys.contains(&key.as_str()));
     others.map(|(key, value)| key.len() + value.as_str().map_or(0, str::len)).sum()
@@ -48,11 +48,9 @@ pub(crate) fn keep(key: &str, found: &str, pod: &mut Value, log: &mut ChangeLog)
         return Err(Reason::AnnotationLimit { key: key.to_owned() });
     }
     log.written_by(|| Author::Stamp);
-    Cursor::pod(pod, log)?.within("metadata", |metadata| {
-        metadata.within("annotations", |annotations| {
-            annotations.put(key, Value::from(found));
-            Ok(())
-        })
+    change_annotations(pod, log, |annotations| {
+        annotations.put(key, Value::from(found));
+        Ok(())
     })
 }
 
@@ -60,28 +58,23 @@ pub(crate) fn keep(key: &str, found: &str, pod: &mut Value, log: &mut ChangeLog)
 /// was not evaluated.
 pub(crate) fn stamp(stamp: &str, pod: &mut Value, log: &mut ChangeLog) -> Result<(), Reason> {
     log.written_by(|| Author::Stamp);
-    Cursor::pod(pod, log)?.within("metadata", |metadata| {
-        metadata.within("annotations", |annotations| {
-            match annotations.get(STAMP).and_then(Value::as_str).map(str::to_owned) {
-                Some(before) if before == stamp => {}
-                before => {
-                    if let Some(before) = before {
-                        let after = stamp.to_owned();
-                        let kind = WarningKind::Restamped { before, after };
-                        annotations.warn(STAMP, kind, "");
-                    }
-                    annotations.put(STAMP, Value::from(stamp));
-                }
+    change_annotations(pod, log, |annotations| {
+        let before = annotations.get(STAMP).and_then(Value::as_str).map(str::to_owned);
+        if before.as_deref() != Some(stamp) {
+            if let Some(before) = before {
+                let kind = WarningKind::Restamped { before, after: stamp.to_owned() };
+                annotations.warn(STAMP, kind, "");
             }
-            annotations.remove(SKIPPED);
-            // Its nodes were contradicted, and no others decide.
-            for key in [NODES, CLAIMS] {
-                if annotations.object().get(key).is_some_and(Value::is_null) {
-                    annotations.remove(key);
-                }
+            annotations.put(STAMP, Value::from(stamp));
+        }
+        annotations.remove(SKIPPED);
+        // Its nodes were contradicted, and no others decide.
+        for key in [NODES, CLAIMS] {
+            if annotations.object().get(key).is_some_and(Value::is_null) {
+                annotations.remove(key);
             }
-            Ok(())
-        })
+        }
+        Ok(())
     })
 }
 
@@ -112,18 +105,16 @@ fn mark_skipped(mark: &str, absent: &[&str], pod: &mut Value, log: &mut ChangeLo
     if size_without(&[STAMP, SKIPPED], pod) + SKIPPED.len() + mark.len() > MAX_ANNOTATIONS {
         return Err(Reason::AnnotationLimit { key: SKIPPED.to_owned() });
     }
-    Cursor::pod(pod, log)?.within("metadata", |metadata| {
-        metadata.within("annotations", |annotations| {
-            if annotations.get(SKIPPED).and_then(Value::as_str) != Some(mark) {
-                annotations.put(SKIPPED, Value::from(mark));
-            }
-            if let Some(stamp) = annotations.get(STAMP).and_then(Value::as_str).map(str::to_owned) {
-                annotations.warn(SKIPPED, WarningKind::InjectedBefore { stamp }, "");
-            }
-            for key in absent {
-                annotations.remove(key);
-            }
-            Ok(())
-        })
+    change_annotations(pod, log, |annotations| {
+        if annotations.get(SKIPPED).and_then(Value::as_str) != Some(mark) {
+            annotations.put(SKIPPED, Value::from(mark));
+        }
+        if let Some(stamp) = annotations.get(STAMP).and_then(Value::as_str).map(str::to_owned) {
+            annotations.warn(SKIPPED, WarningKind::InjectedBefore { stamp }, "");
+        }
+        for key in absent {
+            annotations.remove(key);
+        }
+        Ok(())
     })
 }

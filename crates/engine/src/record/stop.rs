@@ -14,15 +14,9 @@ pub(crate) enum Stop {
 }
 
 impl Stop {
-    pub(crate) fn reason(self) -> Reason {
+    pub(crate) fn reason(&self) -> &Reason {
         match self {
             Self::Refuse(reason) | Self::Leave(reason) | Self::Skip(reason) => reason,
-        }
-    }
-
-    pub(crate) fn reason_code(&self) -> &str {
-        match self {
-            Self::Refuse(reason) | Self::Leave(reason) | Self::Skip(reason) => reason.code(),
         }
     }
 }

@@ -23,34 +23,9 @@ enum Kind {
     Field,
 }
 
-impl Kind {
-    const ALL: [Self; 9] = [
-        Self::Device,
-        Self::Claim,
-        Self::Env,
-        Self::Mount,
-        Self::Capability,
-        Self::Container,
-        Self::Volume,
-        Self::Annotation,
-        Self::Field,
-    ];
-
-    fn word(self) -> &'static str {
-        match self {
-            // A device is reported by name and number.
-            Self::Device => "",
-            Self::Claim => "claim ",
-            Self::Env => "env ",
-            Self::Mount => "mount ",
-            Self::Capability => "capability ",
-            Self::Container => "container ",
-            Self::Volume => "volume ",
-            Self::Annotation => "annotation ",
-            Self::Field => "field ",
-        }
-    }
-}
+/// The words before the names of each kind. A device is reported by name and number.
+const WORDS: [&str; 9] =
+    ["", "claim ", "env ", "mount ", "capability ", "container ", "volume ", "annotation ", "field "];
 
 /// The additions to one container, or to the pod.
 #[derive(Debug)]
@@ -83,14 +58,12 @@ impl<'a> Line<'a> {
         let mut text = String::with_capacity(128);
         text.push_str(self.holder.unwrap_or("pod"));
         let mut between = ": ";
-        for kind in Kind::ALL {
-            let mut names = self.items.iter().filter(|(of, _)| *of == kind).map(|(_, name)| name);
+        for (kind, word) in WORDS.iter().enumerate() {
+            let mut names = self.items.iter().filter(|(of, _)| *of as usize == kind).map(|(_, name)| name);
             let Some(first) = names.next() else { continue };
-            text.push_str(between);
-            text.push_str(kind.word());
-            text.push_str(first);
+            text.extend([between, word, first]);
             for name in names {
-                text.push_str(if kind == Kind::Device { ", " } else { " " });
+                text.push_str(if word.is_empty() { ", " } else { " " });
                 text.push_str(name);
             }
             between = ", ";

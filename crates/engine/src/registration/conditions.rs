@@ -73,24 +73,15 @@ pub fn advice_condition(policies: &PolicySet) -> Condition {
 
 /// The condition that a place has a key like that of a trigger, or the labels of a policy without one.
 fn asks_somewhere(policies: &PolicySet) -> String {
-    let definitions = definitions(policies);
-    let matchers = definitions.iter().map(|definition| &definition.matcher);
-    let keys =
-        matchers.clone().flat_map(|matcher| matcher.any_annotation.iter().map(|(key, _)| key.as_str()));
-    let likes: BTreeSet<String> = keys.map(is_like).collect();
-    let mut terms = Vec::new();
-    if !likes.is_empty() {
-        let any = likes.into_iter().collect::<Vec<_>>().join(" || ");
-        let has = |map: &str| format!("has(place.metadata.{map}) && place.metadata.{map}.exists(key, {any})");
-        terms.push(format!("has(place.metadata) && ({} || {})", has("annotations"), has("labels")));
-    }
-    for matcher in matchers.filter(|matcher| matcher.any_annotation.is_empty()) {
-        let term = format!("has(place.metadata) && {}", has_labels(matcher, "place").join(" && "));
-        if !terms.contains(&term) {
-            terms.push(term);
-        }
-    }
-    any_of(terms)
+    let likes: BTreeSet<String> = trigger_keys(policies).into_iter().map(is_like).collect();
+    let any = likes.into_iter().collect::<Vec<_>>().join(" || ");
+    let has = |map: &str| format!("has(place.metadata.{map}) && place.metadata.{map}.exists(key, {any})");
+    let is_like = (!any.is_empty())
+        .then(|| format!("has(place.metadata) && ({} || {})", has("annotations"), has("labels")));
+    let labels = matchers(policies).into_iter().filter(|matcher| matcher.any_annotation.is_empty());
+    let labels =
+        labels.map(|matcher| format!("has(place.metadata) && {}", has_labels(matcher, "place").join(" && ")));
+    any_of(is_like.into_iter().chain(labels))
 }
 
 /// The comparison of a key with that of a trigger: for a distinctive name, the part that survives slips and other
@@ -111,42 +102,41 @@ fn definitions(policies: &PolicySet) -> Vec<&Definition> {
     definitions
 }
 
+fn matchers(policies: &PolicySet) -> Vec<&Matcher> {
+    definitions(policies).into_iter().map(|definition| &definition.matcher).collect()
+}
+
+/// The annotations that trigger policies.
+fn trigger_keys(policies: &PolicySet) -> BTreeSet<&str> {
+    let triggers = matchers(policies).into_iter().flat_map(|matcher| &matcher.any_annotation);
+    triggers.map(|(key, _)| key.as_str()).collect()
+}
+
 fn any_policy(policies: &PolicySet, trigger: Trigger) -> String {
-    let mut terms: Vec<String> = Vec::new();
-    for definition in definitions(policies) {
-        let term = term(&definition.matcher, trigger);
-        if !terms.contains(&term) {
-            terms.push(term);
-        }
-    }
-    any_of(terms)
+    any_of(matchers(policies).into_iter().map(|matcher| term(matcher, trigger)))
 }
 
 /// The condition that the pod has an annotation of a policy, or the labels of a policy that has no annotation.
 fn any_trigger(policies: &PolicySet) -> String {
-    let matchers: Vec<&Matcher> =
-        definitions(policies).into_iter().map(|definition| &definition.matcher).collect();
-    let keys = matchers.iter().flat_map(|matcher| matcher.any_annotation.iter().map(|(key, _)| key.as_str()));
-    let keys: BTreeSet<&str> = keys.collect();
-    let mut terms = Vec::new();
-    if !keys.is_empty() {
-        terms.push(has_any_annotation(&keys.into_iter().map(has_annotation).collect::<Vec<_>>()));
-    }
-    for matcher in matchers.iter().filter(|matcher| matcher.any_annotation.is_empty()) {
-        let term = has_labels(matcher, "object").join(" && ");
-        if !terms.contains(&term) {
-            terms.push(term);
-        }
-    }
-    any_of(terms)
+    let annotations: Vec<String> = trigger_keys(policies).into_iter().map(has_annotation).collect();
+    let annotated = (!annotations.is_empty()).then(|| has_any_annotation(&annotations));
+    let labels = matchers(policies).into_iter().filter(|matcher| matcher.any_annotation.is_empty());
+    let labels = labels.map(|matcher| has_labels(matcher, "object").join(" && "));
+    any_of(annotated.into_iter().chain(labels))
 }
 
-fn any_of(mut terms: Vec<String>) -> String {
-    if let [term] = terms.as_mut_slice() {
-        return std::mem::take(term);
+/// The condition that one of these holds, each of them once.
+fn any_of(terms: impl Iterator<Item = String>) -> String {
+    let mut each: Vec<String> = Vec::new();
+    for term in terms {
+        if !each.contains(&term) {
+            each.push(term);
+        }
     }
-    let terms: Vec<String> = terms.iter().map(|term| format!("({term})")).collect();
-    terms.join(" || ")
+    if each.len() > 1 {
+        each.iter_mut().for_each(|term| *term = format!("({term})"));
+    }
+    each.join(" || ")
 }
 
 /// The conditions that an object has each label.

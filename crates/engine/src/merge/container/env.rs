@@ -43,7 +43,7 @@ fn note(merge: &mut Merge<'_, '_>, name: &str) {
 fn put(merge: &Merge<'_, '_>, list: &mut ListCursor<'_>, wanted: Value, items: &Shape) -> Result<(), Reason> {
     match position(list, name_of(&wanted)) {
         None => list.push(wanted),
-        Some(at) if same(&list.entries()[at], &wanted, items) => list.log().present_entry(at),
+        Some(at) if same(&list.entries()[at], &wanted, items) => list.log.present_entry(at),
         Some(at) => merge.resolve_entry_conflict(list, at, wanted, Kept::Env)?,
     }
     Ok(())
@@ -89,7 +89,7 @@ fn add_to_list(
     }
     let text = existing["value"].as_str().unwrap_or_default();
     let Some(edited) = with_entry(text, entry, prepend) else {
-        list.log().present_entry(at);
+        list.log.present_entry(at);
         return Ok(());
     };
     list.entry(at, |variable| {

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde_json::Value;
 
 use fabric_policy::OnConflict;
-use fabric_policy::schema::{Shape, covers};
+use fabric_policy::schema::{self, Shape, covers};
 
 use crate::merge::rule::{Merge, brief};
 use crate::merge::volumes::{clean_path, is_volume};
@@ -15,7 +15,6 @@ use crate::record::{Cursor, Kept, ListCursor, Reason, WarningKind};
 pub(crate) fn merge(
     merge: &mut Merge<'_, '_>,
     container: &mut Cursor<'_>,
-    items: &Shape,
     mounts: impl IntoIterator<Item = Value>,
 ) -> Result<(), Reason> {
     for wanted in mounts {
@@ -39,7 +38,7 @@ pub(crate) fn merge(
                 .iter()
                 .position(|mount| path_of(mount, "mountPath").as_deref() == Some(&*path));
             match at {
-                Some(at) => keep(merge, list, at, wanted, items),
+                Some(at) => keep(merge, list, at, wanted),
                 None => add(merge, list, wanted),
             }
             Ok(())
@@ -73,7 +72,7 @@ fn add(merge: &mut Merge<'_, '_>, list: &mut ListCursor<'_>, mut wanted: Value) 
         wanted["name"] = Value::from(name);
         list.push(wanted);
     } else {
-        list.warn_here(WarningKind::MountWithoutVolume { volume }, merge.rule);
+        list.log.warn(WarningKind::MountWithoutVolume { volume }, merge.rule);
     }
 }
 
@@ -88,7 +87,7 @@ fn use_volume(merge: &mut Merge<'_, '_>, volume: &str) -> Option<String> {
 }
 
 /// Merges a mount at a path that the container already uses.
-fn keep(merge: &mut Merge<'_, '_>, list: &mut ListCursor<'_>, at: usize, mut wanted: Value, items: &Shape) {
+fn keep(merge: &mut Merge<'_, '_>, list: &mut ListCursor<'_>, at: usize, mut wanted: Value) {
     let volume = wanted["name"].as_str().unwrap_or_default().to_owned();
     let mounted = list.entries()[at]["name"].as_str().unwrap_or_default().to_owned();
     let facts = &mut *merge.pod;
@@ -101,8 +100,9 @@ fn keep(merge: &mut Merge<'_, '_>, list: &mut ListCursor<'_>, at: usize, mut wan
     let (seen, shown) = if same_volume {
         wanted["name"] = Value::from(mounted);
         wanted["mountPath"] = list.entries()[at]["mountPath"].clone();
-        if covers(&list.entries()[at], &wanted, items) {
-            list.log().present_entry(at);
+        let entry = schema::shape_at(&list.pointer_to(at)).unwrap_or(Shape::Opaque);
+        if covers(&list.entries()[at], &wanted, &entry) {
+            list.log.present_entry(at);
             return;
         }
         (brief(&list.entries()[at]), brief(&wanted))

@@ -55,7 +55,7 @@ pub(crate) fn merge(
     wanted.sort_by_key(|wanted| is_huge_pages(wanted.resource));
     for mut wanted in wanted {
         if let Some(list) = wanted.drop_zero() {
-            resources.log().left_out(&[list, wanted.resource], || "the amount is 0".to_owned());
+            resources.log.left_out(&[list, wanted.resource], || "the amount is 0".to_owned());
         }
         if wanted.lists().next().is_none() {
             continue;
@@ -88,7 +88,7 @@ fn devices_of_list<'t>(
     count: usize,
 ) -> Result<Vec<&'t str>, Reason> {
     if count == 0 {
-        resources.log().left_out(&["limits", &entry.source()], || "the amount is 0".to_owned());
+        resources.log.left_out(&["limits", &entry.source()], || "the amount is 0".to_owned());
         return Ok(Vec::new());
     }
     // By name; true for an amount of 0, with which a container refuses a device.
@@ -165,7 +165,7 @@ fn device(merge: &Merge<'_, '_>, resources: &mut Cursor<'_>, wanted: Wanted<'_>)
         return lists.iter().try_for_each(|list| put(resources, list, resource, value.clone()));
     };
     if same_quantity(&own, &value) {
-        resources.log().present(&[list, resource]);
+        resources.log.present(&[list, resource]);
     } else {
         let winner = resources
             .within(list, |amounts| merge.resolve_conflict(amounts, resource, &own, &value, Kept::Device))?;
@@ -220,7 +220,7 @@ fn one(
 ) -> Result<(), Reason> {
     if let Some(seen) = seen {
         if same_quantity(seen, &wanted) {
-            resources.log().present(&[list, resource]);
+            resources.log.present(&[list, resource]);
             return Ok(());
         }
         if merge.on_conflict != OnConflict::Replace || fits {

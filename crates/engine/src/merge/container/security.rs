@@ -34,9 +34,9 @@ fn add(
     wanted: &str,
 ) -> Result<(), Reason> {
     if list == "add" {
-        let container = context.pointer().trim_end_matches("/securityContext").to_owned();
+        let container = context.log.pointer().trim_end_matches("/securityContext").to_owned();
         // The author of the policy knows the user of the policy's own containers.
-        if !context.added_container(&container) {
+        if !context.log.added_container(&container) {
             merge.pod.capabilities.push((container, wanted.to_owned()));
         }
     }
@@ -44,7 +44,7 @@ fn add(
     // With its prefix, a capability has no effect in containerd, which adds another prefix.
     let has = |name: &str| name.eq_ignore_ascii_case(wanted) || name.eq_ignore_ascii_case("ALL");
     if names(&capabilities[list]).any(has) {
-        context.log().present(&[field.name, list, wanted]);
+        context.log.present(&[field.name, list, wanted]);
         return Ok(());
     }
     let opposite = if list == "add" { "drop" } else { "add" };
@@ -67,8 +67,8 @@ fn add(
         && let Some(because) = not_root(&merge.pod.security_context, own)
     {
         // A later value can set another user.
-        context.log().may_pass = true;
-        context.log().left_out(&[field.name, list, wanted], || because);
+        context.log.may_pass = true;
+        context.log.left_out(&[field.name, list, wanted], || because);
         return Ok(());
     }
     context.within(field.name, |capabilities| {

@@ -54,10 +54,10 @@ fn needs_sidecar(field: &str) -> bool {
 /// Returns whether a container with another restartPolicy came with the pod: the policy's value would turn an init
 /// container into a sidecar or the reverse.
 fn is_container_of_the_pod(container: &Cursor<'_>, wanted: &Value) -> bool {
-    container.get("restartPolicy") != Some(wanted) && !container.added_container(container.pointer())
+    container.get("restartPolicy") != Some(wanted) && !container.log.added_container(container.log.pointer())
 }
 
 fn is_plain_init_container(container: &Cursor<'_>) -> bool {
-    container.pointer().starts_with("/spec/initContainers/")
+    container.log.pointer().starts_with("/spec/initContainers/")
         && container.get("restartPolicy").and_then(Value::as_str) != Some("Always")
 }

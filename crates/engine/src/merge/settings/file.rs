@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::merge::container::name_of;
 use crate::merge::pod_state::{FileNames, PodFacts, SettingsFiles};
 use crate::merge::volumes::clean_path;
 use fabric_policy::definition::SettingsFile;
+use fabric_yaml::json::items;
 use fabric_yaml::pointer::at_pointer;
 
 /// The domain of the annotations that hold settings files.
@@ -16,9 +17,6 @@ pub(super) const DOMAIN: &str = "settings.fabric-injector.io";
 /// The longest value in bytes. The libraries that read such files use a buffer of 1,024 bytes, including the
 /// terminator, and truncate a longer value silently.
 const MAX_VALUE: usize = 1023;
-
-/// A settings file of the policy.
-pub(super) struct File<'a>(pub(super) &'a SettingsFile);
 
 /// The mount of a container at the path of a settings file.
 pub(super) enum Mounted {
@@ -29,78 +27,66 @@ pub(super) enum Mounted {
     Other(String),
 }
 
-impl File<'_> {
-    pub(super) fn name(&self) -> &str {
-        self.0.path.rsplit('/').next().unwrap_or_default()
-    }
-
-    /// The lines for the variables of the policy, with the values that the container has, and the variables whose
-    /// values a file cannot hold.
-    pub(super) fn lines(&self, container: &Value, variables: &[String]) -> (String, Vec<String>) {
-        let (mut lines, mut left_out) = (String::new(), Vec::new());
-        // Of several entries, the last one counts.
-        let entries: BTreeMap<&str, &Value> = container["env"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .filter_map(|entry| Some((name_of(entry)?, entry)))
-            .collect();
-        for name in variables.iter().filter(|name| self.0.include(name)) {
-            let Some(entry) = entries.get(name.as_str()) else { continue };
-            let value = entry["value"].as_str().unwrap_or_default();
-            let fits = |value: &String| value.len() <= MAX_VALUE && !value.contains(['\n', '\r', '\0']);
-            match expanded(value).filter(|_| entry["valueFrom"].is_null()).filter(fits) {
-                Some(value) => lines.extend([name, "=", &value, "\n"]),
-                None => left_out.push(name.clone()),
-            }
-        }
-        (lines, left_out)
-    }
-
-    /// The variable of the container that names another file.
-    pub(super) fn other_file(&self, env: Option<&Value>) -> Option<String> {
-        let entries = env.and_then(Value::as_array).into_iter().flatten();
-        let names = entries.filter_map(name_of);
-        names.into_iter().find(|name| self.0.except.iter().any(|other| other == name)).map(str::to_owned)
-    }
-
-    pub(super) fn mounted(&self, mounts: Option<&Value>, facts: &PodFacts) -> Mounted {
-        let mounts = mounts.and_then(Value::as_array).into_iter().flatten();
-        let at_path =
-            |mount: &&Value| mount["mountPath"].as_str().is_some_and(|path| clean_path(path) == self.0.path);
-        let Some(mount) = mounts.into_iter().find(at_path) else { return Mounted::Nothing };
-        let volume = mount["name"].as_str().unwrap_or_default();
-        match facts.volume(volume).and_then(annotation_of) {
-            Some(key) => Mounted::Annotation(key.to_owned()),
-            None => Mounted::Other(volume.to_owned()),
+/// The lines for the variables of the policy, with the values that the container has, and the variables whose values a
+/// file cannot hold.
+pub(super) fn lines(file: &SettingsFile, container: &Value, variables: &[String]) -> (String, Vec<String>) {
+    let (mut lines, mut left_out) = (String::new(), Vec::new());
+    // Of several entries, the last one counts.
+    let entries: BTreeMap<&str, &Value> =
+        items(container, "env").iter().filter_map(|entry| Some((name_of(entry)?, entry))).collect();
+    for name in variables.iter().filter(|name| file.include(name)) {
+        let Some(entry) = entries.get(name.as_str()) else { continue };
+        let value = entry["value"].as_str().unwrap_or_default();
+        let fits = |value: &String| value.len() <= MAX_VALUE && !value.contains(['\n', '\r', '\0']);
+        match expanded(value).filter(|_| entry["valueFrom"].is_null()).filter(fits) {
+            Some(value) => lines.extend([name, "=", &value, "\n"]),
+            None => left_out.push(name.clone()),
         }
     }
+    (lines, left_out)
+}
 
-    /// The name of an annotation that has these lines, or that the pod does not have.
-    pub(super) fn free_name(&self, annotations: &Value, lines: &str, files: &mut SettingsFiles) -> String {
-        let FileNames { count, by_lines } = files.names.entry(self.0.name.clone()).or_default();
-        let existing = |name: &str| annotations.get(format!("{DOMAIN}/{name}"));
-        let is_right = |name: &&String| existing(name).is_none_or(|known| known == lines);
-        if let Some(name) = by_lines.get(lines).filter(is_right) {
-            return name.clone();
-        }
-        loop {
-            *count += 1;
-            let name = &self.0.name;
-            let name = if *count == 1 { name.clone() } else { format!("{name}-{count}") };
-            let known = existing(&name).map(|known| known.as_str().unwrap_or_default());
-            let is_free = known.is_none_or(|known| known == lines);
-            by_lines.insert(known.unwrap_or(lines).to_owned(), name.clone());
-            if is_free {
-                return name;
-            }
-        }
+/// The variable of the container that names another file.
+pub(super) fn other_file(file: &SettingsFile, env: Option<&Value>) -> Option<String> {
+    let entries = env.and_then(Value::as_array).into_iter().flatten();
+    let mut names = entries.filter_map(name_of);
+    names.find(|name| file.except.iter().any(|other| other == name)).map(str::to_owned)
+}
+
+pub(super) fn mounted(file: &SettingsFile, mounts: Option<&Value>, facts: &PodFacts) -> Mounted {
+    let mut mounts = mounts.and_then(Value::as_array).into_iter().flatten();
+    let at_path =
+        |mount: &&Value| mount["mountPath"].as_str().is_some_and(|path| clean_path(path) == file.path);
+    let Some(mount) = mounts.find(at_path) else { return Mounted::Nothing };
+    let volume = mount["name"].as_str().unwrap_or_default();
+    match facts.volume(volume).and_then(annotation_of) {
+        Some(key) => Mounted::Annotation(key.to_owned()),
+        None => Mounted::Other(volume.to_owned()),
     }
+}
 
-    pub(super) fn volume(&self, name: &str, key: &str) -> Value {
-        let field = format!("metadata.annotations['{key}']");
-        let item = json!({"path": self.name(), "fieldRef": {"fieldPath": field}});
-        json!({"name": name, "downwardAPI": {"items": [item]}})
+/// The name of an annotation that has these lines, or that the pod does not have.
+pub(super) fn free_name(
+    SettingsFile { name, .. }: &SettingsFile,
+    annotations: &Value,
+    lines: &str,
+    files: &mut SettingsFiles,
+) -> String {
+    let FileNames { count, by_lines } = files.names.entry(name.clone()).or_default();
+    let existing = |name: &str| annotations.get(format!("{DOMAIN}/{name}"));
+    let is_right = |name: &&String| existing(name).is_none_or(|known| known == lines);
+    if let Some(name) = by_lines.get(lines).filter(is_right) {
+        return name.clone();
+    }
+    loop {
+        *count += 1;
+        let name = if *count == 1 { name.clone() } else { format!("{name}-{count}") };
+        let known = existing(&name).map(|known| known.as_str().unwrap_or_default());
+        let is_free = known.is_none_or(|known| known == lines);
+        by_lines.insert(known.unwrap_or(lines).to_owned(), name.clone());
+        if is_free {
+            return name;
+        }
     }
 }
 

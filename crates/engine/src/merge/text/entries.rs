@@ -27,7 +27,7 @@ pub(crate) fn merge(
                 Some(Value::String(text)) => Some(text.clone()),
                 // The API server reads it as an empty string.
                 Some(Value::Null) => Some(String::new()),
-                Some(other) => return Err(malformed(&map.pointer_to(&key), "a string", other)),
+                Some(other) => return Err(malformed(&map.pointer_to(&*key), "a string", other)),
                 None => None,
             };
             let wanted = match &value {
@@ -38,7 +38,7 @@ pub(crate) fn merge(
                 wanted => text(merge, map, &key, existing.as_deref(), (wanted, what))?,
             };
             let Some(wanted) = wanted else {
-                map.log().present(&[&key]);
+                map.log.present(&[&key]);
                 continue;
             };
             let added =
@@ -78,7 +78,7 @@ fn networks(
 ) -> Result<Option<String>, Reason> {
     let networks = attachments(edit);
     if networks.iter().all(|(_, count)| *count == 0) {
-        annotations.log().left_out(&[key], || "it has no networks".to_owned());
+        annotations.log.left_out(&[key], || "it has no networks".to_owned());
         return Ok(None);
     }
     if merge.analysis.host_network {
@@ -91,7 +91,7 @@ fn networks(
         return Err(Reason::AnnotationLimit { key: key.to_owned() });
     }
     let text = existing.unwrap_or_default();
-    annotations.log().takes(text.len() * (1 + networks.len()));
+    annotations.log.takes(text.len() * (1 + networks.len()));
     let edited = with_networks(text, &networks, &merge.analysis.namespace);
     Ok(edited.unwrap_or_else(|_| {
         let wanted = networks.iter().map(|(network, count)| match count {
@@ -113,7 +113,7 @@ fn objects(
     let wanted = edit["$append"].as_array().into_iter().flatten();
     let wanted: Vec<_> = wanted.filter_map(Value::as_object).cloned().collect();
     if wanted.is_empty() {
-        annotations.log().left_out(&[key], || "it has no entries".to_owned());
+        annotations.log.left_out(&[key], || "it has no entries".to_owned());
         return Ok(None);
     }
     let in_words = |entries: &[Map<String, Value>]| {
@@ -127,7 +127,7 @@ fn objects(
         keep(merge, annotations, key, text, &format!("[{}]", in_words(&wanted)));
         return Ok(None);
     };
-    annotations.log().takes(text.len() * (1 + wanted.len()));
+    annotations.log.takes(text.len() * (1 + wanted.len()));
     let (mut replaced, mut added) = (Vec::new(), Vec::new());
     for entry in wanted {
         match list.entries().iter().position(|known| known.get(identity) == entry.get(identity)) {

@@ -7,7 +7,7 @@ fn a_change_within_an_addition_is_not_an_operation_of_its_own() {
     let mut log = ChangeLog::default();
     let change = |log: &mut ChangeLog, path: &[&str]| {
         for token in path {
-            log.enter(token);
+            log.enter(*token);
         }
         log.changed(None, true);
     };
@@ -19,13 +19,13 @@ fn a_change_within_an_addition_is_not_an_operation_of_its_own() {
     change(&mut log, &["spec", "volumesX"]);
     log.go_to_container("containers", 1);
     log.enter("env");
-    log.appended(2);
+    log.at(2, ChangeLog::appended);
     log.go_to_container("containers", 1);
     change(&mut log, &["env", "2", "value"]);
     log.go_to_container("containers", 1);
     change(&mut log, &["env", "1", "value"]);
     let (changes, _) = log.finish();
-    let pointers: Vec<&str> = changes.iter().map(|(pointer, _)| pointer).collect();
+    let pointers: Vec<&str> = changes.iter().map(|(pointer, _)| pointer.as_str()).collect();
     let container = "/spec/containers/1/env";
     assert_eq!(
         pointers,
@@ -41,7 +41,7 @@ fn undo_restores_the_pod_byte_for_byte() {
     let at = |log: &mut ChangeLog, path: &[&str], before: Option<Value>| {
         log.go_to_pod();
         for token in path {
-            log.enter(token);
+            log.enter(*token);
         }
         log.changed(before, true);
     };

@@ -3,8 +3,8 @@
 
 use std::fmt;
 
+use super::WarningKind;
 use super::reason::quoted;
-use super::{Reason, WarningKind};
 use crate::record::stamp::{CLAIMS, NODES, PROVIDER, STAMP};
 
 /// The nodes in which the engine looks for the provider of a pod.
@@ -19,77 +19,50 @@ pub enum NodesLookedAt {
 }
 
 /// The ways in which a pod can decide its provider.
-const NAME_PROVIDER: &str = "select one by a label that only it has, such as an instance type, or by the annotation \
-                             `fabric-injector.io/provider`";
+pub(super) const NAME_PROVIDER: &str = "select one by a label that only it has, such as an instance type, or by the \
+                                        annotation `fabric-injector.io/provider`";
 
-impl Reason {
-    /// Writes the sentence of one of these reasons.
-    pub(super) fn fmt_choice(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NodesUnknown => {
-                write!(
-                    f,
-                    "the nodes of the cluster, which choose the provider, are not known; {NAME_PROVIDER}"
-                )
-            }
-            Self::OtherProvider { named: Some(named), known } => write!(
-                f,
-                "the annotation `{PROVIDER}` names `{named}`, but the policies in use are for {}: correct it, or \
-                 enable that provider",
-                quoted(known)
-            ),
-            Self::OtherProvider { named: None, known } => write!(
-                f,
-                "no policy in use is for the nodes that the pod fits, judging by their `spec.providerID` and \
-                 labels; of {}, {NAME_PROVIDER}",
-                quoted(known)
-            ),
-            Self::SeveralProviders { providers, looked_at } => {
-                match looked_at {
-                    _ if providers.is_empty() => {
-                        write!(f, "no node of the cluster identifies the provider of the pod")?;
-                    }
-                    NodesLookedAt::Selected => write!(f, "the pod selects nodes of {}", quoted(providers))?,
-                    NodesLookedAt::Fitting => write!(f, "the pod fits nodes of {}", quoted(providers))?,
-                    NodesLookedAt::All => write!(
-                        f,
-                        "the pod fits no node now, and the cluster has nodes of {}",
-                        quoted(providers)
-                    )?,
-                }
-                write!(f, "; {NAME_PROVIDER}")
-            }
-            Self::SettingUndecided { setting, why, chooses_policy } => {
-                write!(f, "`{setting}` depends on the node, and {why}")?;
-                if *chooses_policy {
-                    write!(
-                        f,
-                        "; select its nodes by one of these labels, or name the policy in the annotation `{PROVIDER}`"
-                    )?;
-                }
-                Ok(())
-            }
-            Self::ConditionFalse { policies, parameters } => {
-                match policies.as_slice() {
-                    [policy] => {
-                        write!(
-                            f,
-                            "the condition `match.when` of the policy `{policy}` is false for this pod"
-                        )?;
-                    }
-                    _ => write!(
-                        f,
-                        "the conditions `match.when` of the policies {} are false for this pod",
-                        quoted(policies)
-                    )?,
-                }
-                let values: Vec<String> =
-                    parameters.iter().map(|(name, value)| format!("`{name}` is `{value}`")).collect();
-                if values.is_empty() { Ok(()) } else { write!(f, ": {}", values.join(", ")) }
-            }
-            _ => Ok(()),
-        }
+/// The ways in which a pod can decide its policy, as the end of a sentence.
+pub(super) const NAME_POLICY: &str = "; select its nodes by one of these labels, or name the policy in the annotation \
+                                      `fabric-injector.io/provider`";
+
+/// The sentence about a provider for which no policy is in use.
+pub(super) fn other_provider(named: Option<&str>, known: &[String]) -> String {
+    let known = quoted(known);
+    match named {
+        Some(named) => format!(
+            "the annotation `{PROVIDER}` names `{named}`, but the policies in use are for {known}: correct it, or enable \
+             that provider"
+        ),
+        None => format!(
+            "no policy in use is for the nodes that the pod fits, judging by their `spec.providerID` and labels; of \
+             {known}, {NAME_PROVIDER}"
+        ),
     }
+}
+
+/// The providers whose nodes the pod may get, as the beginning of a sentence.
+pub(super) fn nodes_of(providers: &[String], looked_at: NodesLookedAt) -> String {
+    let known = quoted(providers);
+    match looked_at {
+        _ if providers.is_empty() => "no node of the cluster identifies the provider of the pod".to_owned(),
+        NodesLookedAt::Selected => format!("the pod selects nodes of {known}"),
+        NodesLookedAt::Fitting => format!("the pod fits nodes of {known}"),
+        NodesLookedAt::All => format!("the pod fits no node now, and the cluster has nodes of {known}"),
+    }
+}
+
+/// The sentence about policies whose conditions are false.
+pub(super) fn false_conditions(policies: &[String], parameters: &[(String, String)]) -> String {
+    let policies = match policies {
+        [policy] => format!("the condition `match.when` of the policy `{policy}` is false for this pod"),
+        _ => {
+            format!("the conditions `match.when` of the policies {} are false for this pod", quoted(policies))
+        }
+    };
+    let values: Vec<String> =
+        parameters.iter().map(|(name, value)| format!("`{name}` is `{value}`")).collect();
+    if values.is_empty() { policies } else { format!("{policies}: {}", values.join(", ")) }
 }
 
 impl WarningKind {
