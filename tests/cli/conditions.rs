@@ -112,7 +112,7 @@ fn the_advice_about_several_policies_is_true_for_one_annotation() {
 fn a_refusal_is_reported_with_its_code_and_leaves_the_pod_out() {
     let refusing = policy(
         "  rules:\n",
-        "  checks:\n    - {code: too_many, when: totalGpus > 4, refuse: \"at most 4 GPUs, not ${totalGpus}\"}\n  rules:\n",
+        "  checks:\n    - {name: too_many, when: totalGpus > 4, action: refuse, message: \"at most 4 GPUs, not ${totalGpus}\"}\n  rules:\n",
     );
     let run = mutate(&[&refusing], POD, &["--report", "json"]).exits(1);
     run.writes_nothing();

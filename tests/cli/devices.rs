@@ -154,7 +154,7 @@ fn gpus_can_be_requested_by_device_class() {
 }
 
 const DEVICES: &str = "  parameters:\n    resource: {type: string, description: d, default: rdma/vf}\n  \
-    devices:\n    own:\n      resources: ['${resource}', 'rdma/*']\n      \
+    devices:\n    resources: ['${resource}', 'rdma/*']\n    \
     claims: {'*-nics': 1}\n    add:\n      - name: devices\n        resources: {'${resource}': '${gpus}'}\n        \
     networks: rdma-vf\n      - name: claim\n        claims: {nics: policy-nics}\n  \
     rules:\n    - {name: settings, env: {A: b}}\n";
@@ -236,7 +236,7 @@ fn a_warning_about_own_devices_is_not_doubled_where_nothing_depends_on_them() {
                 limits: {'${resource}': '${gpus}'}\n          requests: {'${resource}': '${gpus}'}\n";
     let (_, settings) = rest.split_once("  rules:\n").unwrap();
     let body = format!(
-        "{head}  checks: [{{code: own, when: ownDevices, warn: it has its own}}]\n  \
+        "{head}  checks: [{{name: own, when: ownDevices, message: it has its own}}]\n  \
          rules:\n{rule}{settings}"
     );
     let injected = inject(&policy(&body), &with(&format!("{LIMIT}/rdma~1ib"), json!(8)));

@@ -159,9 +159,9 @@ fn the_example_of_a_table_in_a_values_file_gives_each_pool_its_devices() {
 fn the_example_of_a_list_in_a_string_puts_its_entry_in_front() {
     let mut pod = documents(POD).remove(0);
     let value = |pod: &Value| pod["spec"]["containers"][0]["env"][0]["value"].clone();
-    assert_eq!(value(&served("$prepend", &pod)), "/usr/local/nvidia/lib64");
+    assert_eq!(value(&served("$(LD_LIBRARY_PATH)", &pod)), "/usr/local/nvidia/lib64");
     pod["spec"]["containers"][0]["env"] = json!([{"name": "LD_LIBRARY_PATH", "value": "/opt/lib:/lib"}]);
-    let after = served("$prepend", &pod);
+    let after = served("$(LD_LIBRARY_PATH)", &pod);
     assert_eq!(value(&after), "/usr/local/nvidia/lib64:/opt/lib:/lib");
 }
 

@@ -221,7 +221,7 @@ fn a_renamed_volume_and_a_refusal_have_their_reasons() {
     let policy = POLICY
         .replace("      env:\n", "        volumeMounts: [{name: cache, mountPath: /cache}]\n      env:\n")
         + "      pod:\n        spec:\n          volumes: [{name: cache, hostPath: {path: /cache}}]\n  \
-           checks:\n    - {code: too_small, when: totalGpus < 8, refuse: too few}\n";
+           checks:\n    - {name: too_small, when: totalGpus < 8, action: refuse, message: too few}\n";
     let own = POD.to_owned() + "  volumes: [{name: cache, emptyDir: {}}]\n";
     let run = lab(&[("lab.yaml", &policy)], &["-f", "-", "-o", "json"], &own).exits(0);
     let renamed = pod(&run);
@@ -242,7 +242,7 @@ fn a_renamed_volume_and_a_refusal_have_their_reasons() {
 
 #[test]
 fn a_refusal_for_what_the_rules_add_has_the_values_that_it_reads() {
-    let check = "  checks:\n    - {code: too_many, when: \"podRequests[?'example.com/nic'].orValue(0) > 4\", refuse: too many}\n";
+    let check = "  checks:\n    - {name: too_many, when: \"podRequests[?'example.com/nic'].orValue(0) > 4\", action: refuse, message: too many}\n";
     let run = lab(&[("lab.yaml", &(POLICY.to_owned() + check))], &["-f", "-", "-o", "json"], POD).exits(0);
     let reason = &pod(&run)["reason"];
     assert_eq!((&reason["code"], &reason["condition"]["value"]), (&json!("too_many"), &json!(true)));

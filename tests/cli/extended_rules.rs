@@ -114,9 +114,9 @@ fn a_policy_precedes_the_parts_that_it_takes() {
 fn an_extension_leaves_out_rules_entries_checks_and_files() {
     let base = POLICY.replace(
         "  rules:\n",
-        "  devices: {own: {resources: [example.com/nic]}, add: [{name: rail, resources: {example.com/rail: 1}}]}\n  \
-         checks: [{code: always, when: totalGpus > 0, warn: base}]\n  \
-         files: [{path: /etc/fabric.conf, variables: [FABRIC]}]\n  rules:\n",
+        "  devices: {resources: [example.com/nic], add: [{name: rail, resources: {example.com/rail: 1}}]}\n  \
+         checks: [{name: always, when: totalGpus > 0, message: base}]\n  \
+         files: {/etc/fabric.conf: {variables: [FABRIC]}}\n  rules:\n",
     );
     let all = injected(&base, "", POD).exits(0);
     assert_eq!(fabric(&all), ("lab".to_owned(), vec!["always".to_owned()]));

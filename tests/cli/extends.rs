@@ -22,9 +22,9 @@ spec:
   variables:
     level: "${debug}"
   checks:
-    - code: one_gpu
+    - name: one_gpu
       when: totalGpus == 1
-      warn: the pod has one GPU
+      message: the pod has one GPU
   rules:
     - name: debug
       env:

@@ -227,14 +227,14 @@ fn a_policy_has_a_bounded_number_of_each_thing() {
         |count| format!("  variables:\n{}{RULE}", many(count, |at| format!("    v{at}: ${{totalGpus}}\n")));
     load(&variables(2_000)).exits(0);
     load(&variables(2_001)).exits(2).says(&["the policy has 2001 variables, more than 2000", "big.yaml:10:"]);
-    let file = |at| format!("    - {{path: /etc/f{at}.conf, variables: [A]}}\n");
+    let file = |at| format!("    /etc/f{at}.conf: {{variables: [A]}}\n");
     load(&format!("  files:\n{}{RULE}", many(64, file))).exits(0);
     load(&format!("  files:\n{}{RULE}", many(65, file)))
         .exits(2)
         .says(&["the policy has 65 files, more than 64", "big.yaml:74:"]);
     let parameters = many(2_001, |at| format!("    p{at}: {{description: d, default: 1}}\n"));
     load(&format!("  parameters:\n{parameters}{RULE}")).exits(2).says(&["2001 parameters, more than 2000"]);
-    let checks = many(2_001, |at| format!("    - {{code: c{at}, warn: w}}\n"));
+    let checks = many(2_001, |at| format!("    - {{name: c{at}, message: w}}\n"));
     load(&format!("  checks:\n{checks}{RULE}")).exits(2).says(&["2001 checks, more than 2000"]);
     let values = many(2_001, |at| format!("A{at}: b, "));
     load(&format!("  rules: [{{name: r, env: {{{values}}}}}]\n"))

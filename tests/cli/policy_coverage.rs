@@ -8,7 +8,7 @@ use super::policy_test::{NO_GPUS, PASSES, lab, test, write};
 #[test]
 fn coverage_of_an_extension_is_about_its_own_parts() {
     let extension = "apiVersion: fabric-injector.io/v1alpha1\nkind: FabricPolicy\nmetadata: {name: our-efa}\nspec:\n  extends: aws-efa\n  \
-        checks:\n    - {code: many_gpus, when: totalGpus > 8, warn: many}\n  rules:\n    \
+        checks:\n    - {name: many_gpus, when: totalGpus > 8, message: many}\n  rules:\n    \
         - {name: debug, when: 'totalGpus > 4', env: {A: b}}\n";
     let case = |name: &str, gpus: u8, codes: &str| {
         format!(
@@ -86,7 +86,7 @@ fn each_value_of_machines_has_to_be_given() {
 
 #[test]
 fn a_refusal_that_reads_what_rules_add_is_covered_by_a_case_that_it_refuses() {
-    let refusal = "  checks:\n    - code: too_many\n      when: podRequests[?'example.com/nic'].orValue(0) > 4\n      refuse: too many NICs\n  rules:";
+    let refusal = "  checks:\n    - name: too_many\n      when: podRequests[?'example.com/nic'].orValue(0) > 4\n      action: refuse\n      message: too many NICs\n  rules:";
     let policy = POLICY.replacen("  rules:", refusal, 1);
     let few = "  - name: few\n    with: {spec: {containers: [{name: main, resources: {limits: {nvidia.com/gpu: 1}}}]}}\n    expect: {outcome: mutated}\n";
     let many = "  - name: many\n    expect: {outcome: refused}\n";
@@ -101,7 +101,7 @@ fn a_case_covers_what_the_engine_evaluates_for_its_pod_and_nothing_else() {
     let lacking = |with: &str, part: &str| {
         let case = format!("  - name: refused\n    with: {with}\n    expect: {{outcome: refused}}\n");
         let check = |code: &str, gpus: u8, then: &str| {
-            format!("    - {{code: {code}, when: totalGpus > {gpus}, {then}: too many}}\n")
+            format!("    - {{name: {code}, when: totalGpus > {gpus}, action: {then}, message: too many}}\n")
         };
         let checks =
             [check("first", 4, "warn"), check("big", 8, "refuse"), check("last", 4, "warn")].concat();

@@ -182,7 +182,9 @@ fn every_code_of_a_report_is_documented() {
     let entries = fs::read_dir(root().join("policies")).unwrap().map(|entry| entry.unwrap().path());
     for policy in entries.filter(|path| path.is_file()) {
         let policy = fs::read_to_string(policy).unwrap();
-        for code in policy.lines().filter_map(|line| line.trim().strip_prefix("- code: ")) {
+        let policy = fabric_yaml::read_value(&policy).unwrap().root.unwrap();
+        for check in policy["spec"]["checks"].as_array().into_iter().flatten() {
+            let code = check["name"].as_str().unwrap();
             assert!(explained.contains(code), "docs/reports.md does not explain `{code}`");
         }
     }

@@ -69,8 +69,8 @@ spec:
 /// The policy, which refuses a pod with another value of `FABRIC`.
 pub(crate) fn refusing() -> String {
     format!(
-        "{POLICY}  checks:\n    - {{code: other_fabric, env: FABRIC, when: value != 'lab', \
-         refuse: '`FABRIC` is `${{value}}`; remove it'}}\n"
+        "{POLICY}  checks:\n    - {{name: other_fabric, env: FABRIC, when: value != 'lab', \
+         action: refuse, message: '`FABRIC` is `${{value}}`; remove it'}}\n"
     )
 }
 

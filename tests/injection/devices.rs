@@ -19,7 +19,7 @@ fn adding(entries: &str, body: &str) -> PolicySet {
 }
 
 fn body_of(entries: &str, body: &str) -> String {
-    format!("  devices: {{own: {{resources: ['rdma/*']}}, add: [{entries}]}}\n{body}")
+    format!("  devices: {{resources: ['rdma/*'], add: [{entries}]}}\n{body}")
 }
 
 /// The message of a policy that does not load.
@@ -264,7 +264,7 @@ fn a_pod_with_another_claim_of_the_name_is_refused() {
 #[test]
 fn a_claim_of_another_template_is_the_pods_own() {
     let body = format!(
-        "  devices: {{own: {{claims: {{'*nic*': 1}}}}, add: [{{name: claim, claims: {{nic: nics}}}}]}}\n{READER}"
+        "  devices: {{claims: {{'*nic*': 1}}, add: [{{name: claim, claims: {{nic: nics}}}}]}}\n{READER}"
     );
     let policies = set(vec![policy("test", MATCH, &body)]);
     let mut own = pod(4, &json!({}));
@@ -299,7 +299,10 @@ fn what_no_pod_can_have_is_refused_at_loading() {
     case("{name: nics, networks: {}}", "", "`networks` is empty");
     case("{name: nics, networks: ['a@net1', 'b@net1']}", "", "have the interface `net1`");
     let undeclared = Definition::read("test.yaml", &lab("test", MATCH, READER)).unwrap_err().to_string();
-    assert!(undeclared.contains("`hasDevice` is read, and the policy has no `devices.own`"), "{undeclared}");
+    assert!(
+        undeclared.contains("`hasDevice` is read, and the policy has no names of devices"),
+        "{undeclared}"
+    );
 }
 
 #[test]

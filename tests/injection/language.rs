@@ -194,18 +194,18 @@ fn whole_numbers_of_parameters_and_gpus_add_up() {
 
 #[test]
 fn one_entry_is_put_in_front_of_or_behind_what_a_variable_lists() {
-    let edit = |operation: &str| rule(&format!("    - {{name: r, env: {{PATHS: {{{operation}: /new}}}}}}\n"));
+    let edit = |value: &str| rule(&format!("    - {{name: r, env: {{PATHS: {value}}}}}\n"));
     let with = |value: &str| {
         let mut pod = gpu_pod();
         pod["spec"]["containers"][0]["env"] = json!([{"name": "PATHS", "value": value}]);
         pod
     };
     let value = |pod: &Value| pod["spec"]["containers"][0]["env"][0]["value"].clone();
-    assert_eq!(value(&served(&edit("$prepend"), with("/a:/b"))), "/new:/a:/b");
-    assert_eq!(value(&served(&edit("$append"), with("/a:/b"))), "/a:/b:/new");
-    assert_eq!(value(&served(&edit("$append"), gpu_pod())), "/new");
+    assert_eq!(value(&served(&edit("/new:$(PATHS)"), with("/a:/b"))), "/new:/a:/b");
+    assert_eq!(value(&served(&edit("$(PATHS):/new"), with("/a:/b"))), "/a:/b:/new");
+    assert_eq!(value(&served(&edit("$(PATHS):/new"), gpu_pod())), "/new");
     let complete = with("/new:/b");
-    assert_only_stamped(&inject(&edit("$append"), complete.clone()), &complete);
+    assert_only_stamped(&inject(&edit("$(PATHS):/new"), complete.clone()), &complete);
 }
 
 #[test]

@@ -27,27 +27,27 @@ spec:
       description: Write the settings file
       default: true
   files:
-    - path: /etc/nccl.conf
+    /etc/nccl.conf:
       variables: [NCCL_*, FI_PROVIDER]
       when: file
-      unless: [NCCL_CONF_FILE]
+      env: NCCL_CONF_FILE
   variables:
     profiles:
       fast: {hca: mlx5_0, count: 8, names: [a, b]}
       slow: {hca: '', count: 0}
     profile: ${profiles['fast']}
   checks:
-    - code: fabric_disabled
+    - name: fabric_disabled
       env: NCCL_IB_DISABLE
       when: value == '1'
-      warn: turns InfiniBand off, so that NCCL uses TCP
-    - code: one_adapter
+      message: turns InfiniBand off, so that NCCL uses TCP
+    - name: one_adapter
       env: NCCL_IB_HCA
       when: value in profile.names
-      warn: ${value} is one of ${profile.count} adapters
-    - code: many_gpus
+      message: ${value} is one of ${profile.count} adapters
+    - name: many_gpus
       containers: gpus > 8
-      warn: ${gpus} GPUs are more than a node has
+      message: ${gpus} GPUs are more than a node has
   rules:
     - name: nccl
       containers: gpus > 0 || container.name == 'launcher'
@@ -179,7 +179,7 @@ fn settings_do_not_share_a_volume_with_rules_or_with_other_settings() {
         volume.unwrap()["name"]
     );
 
-    let other = "  files:\n    - {path: /etc/nccl-2.conf, variables: [NCCL_*, FI_PROVIDER]}\n";
+    let other = "  files:\n    /etc/nccl-2.conf: {variables: [NCCL_*, FI_PROVIDER]}\n";
     let text = POLICY.replace("  files:\n", other);
     // The second container has the second file of `nccl`, and the first one that of the file `nccl-2`.
     let own = worker(json!({"name": "own", "env": [{"name": "NCCL_NET", "value": "Socket"}]}));
@@ -230,19 +230,19 @@ fn a_value_that_defeats_the_fabric_is_reported_as_such() {
 #[test]
 fn mistakes_in_settings_are_found_at_their_line() {
     for (from, to, message) in [
-        ("path: /etc/nccl.conf", "path: etc/nccl.conf", "test.yaml:17:13"),
+        ("/etc/nccl.conf:", "etc/nccl.conf:", "test.yaml:17:5"),
         // The kubelet reserves names that begin with `..` in a volume.
-        ("path: /etc/nccl.conf", "path: /etc/..nccl.conf", "the path of a file is `/etc/..nccl.conf`"),
+        ("/etc/nccl.conf:", "/etc/..nccl.conf:", "the path of a file is `/etc/..nccl.conf`"),
         ("[NCCL_*, FI", "[NCCL-*, FI", "`NCCL-*` is not the name of a variable"),
         (
             "  files:\n",
-            "  files:\n    - {path: /opt/nccl.conf, variables: [UCX_*]}\n",
+            "  files:\n    /opt/nccl.conf: {variables: [UCX_*]}\n",
             "two entries of `files` have the name `nccl`",
         ),
         ("when: file", "when: gpus > 0", "`gpus` is known only for a container"),
         ("when: value == '1'", "when: podRequests == null", "`podRequests` is known only after"),
         ("    profiles:\n", "    value: x\n    profiles:\n", "the policy has a name `value` of its own"),
-        ("warn: ${gpus} GPUs", "warn: ${value} GPUs", "`value` is neither a parameter nor a variable"),
+        ("message: ${gpus} GPUs", "message: ${value} GPUs", "`value` is neither a parameter nor a variable"),
     ] {
         let text = POLICY.replacen(from, to, 1);
         assert_ne!(text, POLICY, "{from}");

@@ -187,10 +187,10 @@ fn a_request_of_its_own_is_in_the_report() {
 }
 
 const MANY: &str = "  files:
-    - path: /f
+    /f:
       variables: [A]
   checks:
-    - {code: own, env: B, when: \"value == 'own'\", warn: set by the pod}
+    - {name: own, env: B, when: \"value == 'own'\", message: set by the pod}
   rules:
     - name: r
       env: {A: x, B: z}
@@ -280,7 +280,7 @@ fn a_pod_that_says_no_to_the_network_of_the_host_keeps_its_own() {
 fn a_check_can_skip_a_pod_to_which_the_policy_then_adds_nothing() {
     let policies = |when: &str| {
         read(&format!(
-            "  checks: [{{code: no_nic, when: \"{when}\", skip: 'no NIC for ${{totalGpus}} GPUs'}}]\n  \
+            "  checks: [{{name: no_nic, when: \"{when}\", action: skip, message: 'no NIC for ${{totalGpus}} GPUs'}}]\n  \
              rules: [{{name: nics, containers: gpus > 0, env: {{A: b}}, container: {{resources: {{limits: {{lab/nic: 1}}}}}}}}]\n"
         ))
     };

@@ -41,7 +41,7 @@ fn contradicting(mut pod: Value) -> Value {
 /// A server whose policy refuses pods that contradict it.
 async fn serve_strictly(site: &Site, options: &[&str]) -> Server {
     let policy = include_str!("../../policies/aws-efa.yaml");
-    let check = "\n  checks:\n    - {code: other_interface, env: NCCL_SOCKET_IFNAME, when: value == 'eth0', refuse: remove NCCL_SOCKET_IFNAME}\n";
+    let check = "\n  checks:\n    - {name: other_interface, env: NCCL_SOCKET_IFNAME, when: value == 'eth0', action: refuse, message: remove NCCL_SOCKET_IFNAME}\n";
     let strict = policy.replace("\n  checks:\n", check);
     assert_ne!(strict, policy);
     let file = site.path("strict.yaml");

@@ -18,7 +18,8 @@ fn policy(provider: &str) -> String {
 kind: FabricPolicy
 metadata: {{name: {provider}}}
 spec:
-  provider: {{name: {provider}, nodes: {{providerIDs: ["{provider}://*"]}}}}
+  provider: {provider}
+  nodes: {{providerIDs: ["{provider}://*"]}}
   description: A policy to try things on
   gpus: {{resources: [nvidia.com/gpu]}}
   match:

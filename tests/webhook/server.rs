@@ -55,13 +55,14 @@ spec:
         when: "pod.spec.?resourceClaims.orValue([]).size() > 0"
         claims: {lab-nic: lab-nics}
   checks:
-    - code: few_gpus
+    - name: few_gpus
       when: totalGpus > 0 && totalGpus < 8
-      warn: the pod has fewer GPUs than a node
-    - code: seal
+      message: the pod has fewer GPUs than a node
+    - name: seal
       env: LAB_SEAL
       when: value != 'sealed'
-      refuse: "`LAB_SEAL` is `${value}`, not `sealed`; remove it"
+      action: refuse
+      message: "`LAB_SEAL` is `${value}`, not `sealed`; remove it"
   rules:
     - name: nics
       containers: gpus > 0

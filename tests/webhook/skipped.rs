@@ -132,8 +132,8 @@ async fn warnings_are_given_where_no_rule_applies_and_the_reason_is_true() {
 
 #[tokio::test]
 async fn a_policy_refuses_with_its_own_code_and_message() {
-    let refusals = "  checks:\n    - code: half_a_node\n      when: totalGpus == 4\n      \
-                    refuse: 'ask for 8 GPUs, not ${totalGpus}'\n";
+    let refusals = "  checks:\n    - name: half_a_node\n      when: totalGpus == 4\n      \
+                    action: refuse\n      message: 'ask for 8 GPUs, not ${totalGpus}'\n";
     let server = Server::serving(&[&lab_with("  checks:\n", refusals)]);
     let before = server.scrape();
     assert_eq!(before.value(&reviews("lab", "refused", "half_a_node")), 0);

@@ -316,8 +316,7 @@ fn compile(
                     "write `value` for the value of the variable".to_owned()
                 }
                 _ if is_of_shell && !is_near && !has_other_case => format!(
-                    "edit the container's own value by `{name}: {{$append: …}}`, write `$(NAME)` for the kubelet, or \
-                     `$${{{name}}}` for a literal `${{{name}}}`"
+                    "write `$({name})` for the value of the container, or `$${{{name}}}` for a literal `${{{name}}}`"
                 ),
                 (_, hint) => hint,
             };

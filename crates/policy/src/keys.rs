@@ -14,8 +14,9 @@ use crate::schema::Format;
 pub const API_VERSION: &str = "fabric-injector.io/v1alpha1";
 pub const KIND: &str = "FabricPolicy";
 
-/// The words of `onConflict` and `type`, to which the parser gives their meaning.
+/// The words of `onConflict`, `action` and `type`, to which the parser gives their meaning.
 pub(crate) const ON_CONFLICT: [&str; 2] = ["keep", "replace"];
+pub(crate) const ACTIONS: [&str; 3] = ["warn", "refuse", "skip"];
 pub(crate) const TYPES: [&str; 6] = ["integer", "number", "string", "boolean", "quantity", "stringList"];
 
 pub const TEXT: Kind = Text(Format::Any);
@@ -69,7 +70,8 @@ pub(crate) static METADATA: Map =
 pub static SPEC: Map = Map::new("`spec`").some_of(&["rules", "devices"]).extended().keys(&[
     optional("extends", Either(&[TEXT, TEXTS]), "The policy to extend, parts to take, or a list."),
     optional("without", TEXTS, "Rules, entries, checks and files of what it extends that it leaves out."),
-    required("provider", PROVIDER, "The key of its block in a values file, or a map with `nodes`, too."),
+    required("provider", LABEL, "The key of its block below `multinodeNetworking:` in a values file."),
+    optional("nodes", Fields(&NODES), "The nodes of the provider, where several are in use."),
     required("description", TEXT, "One sentence for `fabric-injector policy list`."),
     required("gpus", Fields(&GPUS), "What counts as a GPU."),
     optional("devices", Fields(&DEVICES), "The devices of the fabric: a pod's own, and those to add."),
@@ -78,16 +80,11 @@ pub static SPEC: Map = Map::new("`spec`").some_of(&["rules", "devices"]).extende
     optional("variables", VARIABLES, "Expressions, constants and tables, which can read each other."),
     optional("machines", MACHINES, "Values of parameters and variables by the labels of nodes."),
     optional("checks", List(&Fields(&CHECK), 0), "Warnings for the author, refusals, and pods to skip."),
-    optional("files", List(&Fields(&FILE), 0), "Variables in a file, for other processes of a job."),
+    optional("files", FILES, "Variables in files, by their paths, for other processes of a job."),
     optional("rules", List(&Fields(&RULE), 1), "The additions to a pod, in this order."),
 ]);
 
-const PROVIDER: Kind = Either(&[LABEL, Fields(&PROVIDER_AND_NODES)]);
-
-pub(crate) static PROVIDER_AND_NODES: Map = Map::new("`provider`").keys(&[
-    required("name", LABEL, "The key of its block below `multinodeNetworking:` in a values file."),
-    optional("nodes", Fields(&NODES), "The nodes of the provider, where several are in use."),
-]);
+const FILES: Kind = Kind::Map(&PATH_OF_SETTINGS, &Fields(&FILE), 0);
 
 /// `enabled` is a key of the provider's block in a values file.
 const PARAMETERS: Kind = Kind::Map(&Identifier(&["enabled"]), &Parameter, 0);
@@ -99,13 +96,9 @@ pub(crate) static GPUS: Map = Map::new("`gpus`").extended().keys(&[
 ]);
 
 pub(crate) static DEVICES: Map = Map::new("`devices`").keys(&[
-    optional("own", Fields(&OWN), "The names by which a pod requests devices of the fabric itself."),
-    optional("add", List(&Fields(&DEVICE), 0), "The devices for pods that bring none themselves."),
-]);
-
-pub(crate) static OWN: Map = Map::new("`own`").some_of(&["resources", "claims"]).keys(&[
-    optional("resources", NAMES, "Names of resources."),
+    optional("resources", NAMES, "Names of resources that are devices of the fabric."),
     optional("claims", CLAIMS, "Names of claims and of templates: `1` for devices, `0` for none."),
+    optional("add", List(&Fields(&DEVICE), 0), "The devices for pods that bring none themselves."),
 ]);
 
 pub(crate) static DEVICE: Map =
@@ -152,28 +145,27 @@ pub static PARAMETER: Map = Map::new("a parameter").some_of(&["type", "default",
 const TYPE: Kind = Word(&TYPES);
 const FROM_NODES: Kind = Either(&[OFFERED, List(&OFFERED, 1)]);
 
-pub(crate) static CHECK: Map = Map::new("a check")
-    .some_of(&["warn", "refuse", "skip"])
-    .exclusive(&[["warn", "refuse"], ["warn", "skip"], ["refuse", "skip"]])
-    .keys(&[
-        required("code", CODE, "The code in reports and metrics."),
-        optional("when", Expression, "The condition for the pod; with `env`, for each container."),
-        optional(
-            "containers",
-            Expression,
-            "The containers, for a check of each; with `env`, the ranks without it.",
-        ),
-        optional("env", TEXT, "The variable that it is about, whose value the expressions read as `value`."),
-        optional("warn", TEXT, "A sentence for the author of the pod, with or without expressions."),
-        optional("refuse", TEXT, "The same, and the pod is refused."),
-        optional("skip", TEXT, "The same, and the pod is skipped: it gets nothing of the policy."),
-    ]);
+pub(crate) static CHECK: Map = Map::new("a check").keys(&[
+    required("name", CODE, "The code in reports and metrics."),
+    optional("when", Expression, "The condition for the pod; with `env`, for each container."),
+    optional(
+        "containers",
+        Expression,
+        "The containers, for a check of each; with `env`, the ranks without it.",
+    ),
+    optional("env", TEXT, "The variable that it is about, whose value the expressions read as `value`."),
+    optional(
+        "action",
+        Word(&ACTIONS),
+        "To warn, which is the default, to refuse the pod, or to add nothing to it.",
+    ),
+    required("message", TEXT, "A sentence for the author of the pod, with or without expressions."),
+]);
 
-pub(crate) static FILE: Map = Map::new("an entry of `files`").keys(&[
-    required("path", PATH_OF_SETTINGS, "The absolute path of the `NAME=VALUE` lines that the library reads."),
+pub(crate) static FILE: Map = Map::new("a file").keys(&[
     required("variables", List(&VARIABLES_OF_SETTINGS, 0), "Names of variables, or beginnings and `*`."),
     optional("when", Expression, "The condition for the pod."),
-    optional("unless", TEXTS, "A container that sets one of these variables gets no file."),
+    optional("env", TEXT, "The variable that names another file: a container that sets it gets no file."),
 ]);
 
 pub(crate) static RULE: Map = Map::new("a rule").some_of(&["env", "container", "pod"]).keys(&[
@@ -189,14 +181,6 @@ pub(crate) static RULE: Map = Map::new("a rule").some_of(&["env", "container", "
     optional("container", Container, "The other fields to add to each selected container."),
     optional("pod", Pod, "The fields to add to the pod, if a container is selected."),
 ]);
-
-pub static LIST_EDIT: Map = Map::new("an edit of a variable")
-    .some_of(&["$prepend", "$append"])
-    .exclusive(&[["$prepend", "$append"]])
-    .keys(&[
-        optional("$prepend", TEXT, "The entry to add before the others."),
-        optional("$append", TEXT, "The entry to add after the others."),
-    ]);
 
 /// Networks in the annotation of Multus, and objects in an annotation whose key names the field that identifies them.
 pub const ATTACHED: Kind = Either(&[NETWORK, List(&NETWORK, 1)]);

@@ -25,7 +25,7 @@ use crate::interpolation::{Interpolation, Names, Phase};
 use crate::keys;
 use crate::source::reader::{self, Fields};
 use crate::source::{Checked, Diagnostic, MISSING_KEY, all};
-pub use provider::{NodeMatch, Provider};
+pub use provider::NodeMatch;
 
 /// The `match` of a policy. Every part that is present must hold.
 #[derive(Debug, Clone, Default)]

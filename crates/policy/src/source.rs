@@ -11,7 +11,7 @@ mod source_file;
 mod suggestion;
 
 pub use diagnostic::*;
-pub use problems::{Checked, Problems, all};
+pub use problems::{Checked, Problems, Reported, all};
 pub(crate) use reader::{located, unambiguous};
 pub use source_error::{SourceError, SourceErrors};
 pub use source_file::SourceFile;

@@ -12,13 +12,12 @@ mod strings;
 use serde_json::{Map, Value};
 
 use crate::policy_test::keys::CASE_FILE;
-use fabric_policy::keys::{LIST_EDIT, POLICY, SPEC};
+use fabric_policy::keys::{POLICY, SPEC};
 use keys::File;
 
 /// The schema of a policy file.
 pub fn policy() -> Value {
     let mut definitions = pod::overlays();
-    definitions.insert("ListEdit".to_owned(), keys::map(&LIST_EDIT, File::Whole));
     definitions.insert("spec".to_owned(), keys::map(&SPEC, File::Whole));
     definitions.insert("extension".to_owned(), keys::map(&SPEC, File::Extension));
     document("FabricPolicy", keys::map(&POLICY, File::Whole), definitions)

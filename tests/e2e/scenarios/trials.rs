@@ -77,8 +77,8 @@ pub(super) async fn check_fails_until_every_server_answers_in_the_configured_mod
 
 /// A policy that refuses pods with a label, in its second version.
 fn policy(refuses: bool) -> Value {
-    let warnings = "  checks:\n    - code: too_old\n      when: \"pod.metadata.?labels[?'age'].orValue('') == 'old'\"\n      \
-                    refuse: the pod is too old; remove the label\n";
+    let warnings = "  checks:\n    - name: too_old\n      when: \"pod.metadata.?labels[?'age'].orValue('') == 'old'\"\n      \
+                    action: refuse\n      message: the pod is too old; remove the label\n";
     let text = format!(
         "apiVersion: fabric-injector.io/v1alpha1\nkind: FabricPolicy\nmetadata: {{name: lab}}\nspec:\n  provider: lab\n  \
          description: For a test\n  gpus: {{resources: [nvidia.com/gpu]}}\n  match: {{anyAnnotation: {{{TRIGGER}: \"true\"}}}}\n\

@@ -16,9 +16,10 @@ use super::{healthy, list, namespace, reported};
 /// A policy that refuses pods with a label, and adds a claim to the others.
 fn refusing() -> PolicySet {
     let rest = r#"  checks:
-    - code: too_old
+    - name: too_old
       when: pod.metadata.?labels[?'age'].orValue('') == 'old'
-      refuse: the pod is too old; remove the label
+      action: refuse
+      message: the pod is too old; remove the label
   devices: {add: [{name: nic, when: "pod.metadata.?labels[?'age'].orValue('') != 'old'", claims: {nic: nics}}]}
   rules:
     - name: a
@@ -180,7 +181,7 @@ fn pods_are_decided_again_without_what_the_earlier_decision_left() {
 
     // The annotation of the nodes, that of the earlier policy, and the node decide no longer.
     let condition = "anyAnnotation: {lab/fabric: 'true'}\n    when: \"node[?'pool'].orValue('') == 'x'\"";
-    let rest = "  checks: [{code: wrong, when: totalGpus > 0, refuse: the pod is for pool x}]\n  rules: [{name: a, env: {A: b}}]";
+    let rest = "  checks: [{name: wrong, when: totalGpus > 0, action: refuse, message: the pod is for pool x}]\n  rules: [{name: a, env: {A: b}}]";
     let policies = set(vec![policy("lab", condition, rest)]);
     let bound = |pod: &mut Value| {
         let annotations = json!({"lab/fabric": "true", "fabric-injector.io/skipped": "lab@0",

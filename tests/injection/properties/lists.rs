@@ -55,7 +55,7 @@ fn requested(pod: &Value) -> Vec<(&Value, BTreeSet<&'static str>, bool)> {
 fn containers_share_a_list_and_keep_what_they_bring() {
     let networks = NAMES.map(|name| name.replace("rdma/", "n"));
     let body = format!(
-        "  devices: {{own: {{resources: ['rdma/*']}}, add: [{{name: nics, resources: {{\"${{{}}}\": '${{gpus}}'}}, networks: {}}}]}}\n",
+        "  devices: {{resources: ['rdma/*'], add: [{{name: nics, resources: {{\"${{{}}}\": '${{gpus}}'}}, networks: {}}}]}}\n",
         json!(NAMES).to_string().replace('"', "'"),
         json!(networks),
     );

@@ -26,7 +26,7 @@ pub(crate) fn each_field_is_there_or_reported(pair: &Pair<'_>) -> Verdict {
     defaults::complete(&mut completed);
     let demand = model::demand(&pair.group.policy, &pair.pod, after, &pair.context);
     let text = &pair.group.text;
-    let edits = text.contains("$prepend") || text.contains("$append");
+    let edits = text.contains(":$(") || text.contains("):");
     let replaces = text.contains("onConflict: \"replace\"");
     let contradictions = if replaces { contradictions(&demand, &pair.pod) } else { BTreeSet::default() };
     let warnings = &pair.first.warnings;

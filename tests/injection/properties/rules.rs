@@ -22,7 +22,7 @@ pub(crate) fn curious(document: &Value) -> Value {
     let mut document = document.clone();
     let when = "${size(pod) < 0 || podNamespace == '?' || totalGpus < 0 || (hostNetwork && !hostNetwork) \
                 || size(node) < 0 || size(podRequests) < 0 || size(claimNames) < 0}";
-    let warning = json!({"code": "never", "when": when, "warn": "never"});
+    let warning = json!({"name": "never", "when": when, "message": "never"});
     match document["spec"]["checks"].as_array_mut() {
         Some(warnings) => warnings.push(warning),
         None => document["spec"]["checks"] = json!([warning]),

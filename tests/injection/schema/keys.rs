@@ -16,13 +16,12 @@ pub(crate) fn policy() -> Value {
         "kind": "FabricPolicy",
         "metadata": {"name": "all"},
         "spec": {
-            "provider": {
-                "name": "lab", "nodes": {"providerIDs": ["lab://*"], "labels": {"example.com/lab": "*"}},
-            },
+            "provider": "lab",
+            "nodes": {"providerIDs": ["lab://*"], "labels": {"example.com/lab": "*"}},
             "description": "Every key of the language",
             "gpus": {"resources": ["example.com/gpu"], "claims": {"*-gpus": 8, "team": "${8}"}},
             "devices": {
-                "own": {"resources": ["example.com/nic"], "claims": {"*-nics": 1}},
+                "resources": ["example.com/nic"], "claims": {"*-nics": 1},
                 "add": [{
                     "name": "nics", "when": "totalGpus > 0", "resources": {"example.com/nic": "${nics}", "${['example.com/a']}": 1},
                     "networks": "rail-0",
@@ -63,19 +62,18 @@ pub(crate) fn policy() -> Value {
                 },
             },
             "checks": [
-                {"code": "own_value", "when": "value != ''", "env": "A", "containers": "gpus > 0", "warn": "`A` is ${value}"},
-                {"code": "no_gpus", "when": "totalGpus == 0", "refuse": "ask for GPUs"},
-                {"code": "one_gpu", "when": "totalGpus == 1", "skip": "one GPU needs no fabric"},
+                {"name": "own_value", "when": "value != ''", "env": "A", "containers": "gpus > 0", "message": "`A` is ${value}"},
+                {"name": "no_gpus", "when": "totalGpus == 0", "action": "refuse", "message": "ask for GPUs"},
+                {"name": "one_gpu", "when": "totalGpus == 1", "action": "skip", "message": "one GPU needs no fabric"},
             ],
-            "files": [{
-                "path": "/etc/nccl.conf", "variables": ["NCCL_*"], "when": "totalGpus > 0",
-                "unless": ["NCCL_CONF_FILE"],
-            }],
+            "files": {"/etc/nccl.conf": {
+                "variables": ["NCCL_*"], "when": "totalGpus > 0", "env": "NCCL_CONF_FILE",
+            }},
             "rules": [{
                 "name": "all", "when": "totalGpus > 0", "containers": "gpus > 0",
                 "onConflict": "keep",
                 "env": {
-                    "A": "b", "B": 1, "PATH": {"$append": "/opt/bin"}, "LIBRARIES": {"$prepend": "/opt/lib"},
+                    "A": "b", "B": 1, "PATH": "$(PATH):/opt/bin", "LIBRARIES": "/opt/lib:$(LIBRARIES)",
                     "NODE": {"valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
                 },
                 "container": {"args": ["a"]},

@@ -23,7 +23,7 @@ spec:
       b200: {pairs: "1"}
     profile: ${profiles[?node[?'pool'].orValue('')].orValue(profiles['h100'])}
   files:
-    - path: /etc/nccl.conf
+    /etc/nccl.conf:
       variables: [NCCL_*]
   rules:
     - name: devices

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::definition::{At, Definition, includes};
+use crate::definition::{At, Definition, includes, keys};
 use crate::expression::Expression;
 use crate::source::{Diagnostic, UNKNOWN_SETTING_VARIABLE, UNUSED_PARAMETER, UNUSED_VARIABLE, closest};
 
@@ -47,10 +47,8 @@ fn settings(definition: &Definition, found: &mut Vec<Diagnostic>) {
                 None if pattern.ends_with('*') => continue,
                 None => "set it in `env` of a rule, or remove it".to_owned(),
             };
-            let file = At::Item("path", settings.path.clone());
-            let list = [At::Key("files".to_owned()), file, At::Key("variables".to_owned())];
-            let path: Vec<At> = list.into_iter().chain([At::Item("", pattern.clone())]).collect();
-            let span = definition.place(&path);
+            let list = keys(["files", settings.path.as_str(), "variables"]);
+            let span = definition.place(&[list, vec![At::Item("", pattern.clone())]].concat());
             found.push(Diagnostic::warning(UNKNOWN_SETTING_VARIABLE, span, message).hint(hint));
         }
     }

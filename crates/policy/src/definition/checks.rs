@@ -6,7 +6,7 @@ use fabric_yaml::{Node, Span};
 
 use crate::definition::Containers;
 use crate::interpolation::{Interpolation, Names, Phase, VALUE};
-use crate::keys;
+use crate::keys::{self, ACTIONS, meaning};
 use crate::source::reader::{self, Fields};
 use crate::source::{Checked, DUPLICATE_NAME, Diagnostic, MISSING_KEY, all};
 
@@ -31,15 +31,12 @@ pub enum Effect {
 }
 
 impl Effect {
-    const ALL: [Self; 3] = [Self::Warn, Self::Refuse, Self::Skip];
+    /// The values of `action`.
+    pub(crate) const WORDS: [(&str, Self); 3] = meaning(ACTIONS, [Self::Warn, Self::Refuse, Self::Skip]);
 
-    /// The key of the message.
+    /// The value of `action`.
     pub fn key(self) -> &'static str {
-        match self {
-            Self::Warn => "warn",
-            Self::Refuse => "refuse",
-            Self::Skip => "skip",
-        }
+        Self::WORDS.iter().find(|(_, effect)| *effect == self).map_or("", |(word, _)| *word)
     }
 }
 
@@ -81,7 +78,7 @@ pub(crate) fn read(node: &Node, names: &Names) -> Checked<Vec<PolicyCheck>> {
 
 fn check(node: &Node, names: &Names) -> Checked<PolicyCheck> {
     let mut fields = Fields::read(node, &keys::CHECK)?;
-    let code = fields.required("code", code);
+    let code = fields.required("name", code);
     let has = |key| node.get(key).is_some();
     let mut names = Cow::Borrowed(names);
     let is_free = !has("env") || names.to_mut().add(VALUE, Phase::Container);
@@ -105,38 +102,20 @@ fn check(node: &Node, names: &Names) -> Checked<PolicyCheck> {
     let when = fields.optional("when", |node| Interpolation::condition(node, "when", names, of_pod));
     let containers = fields
         .optional("containers", |node| Interpolation::condition(node, "containers", names, Phase::Container));
-    let mut message = |key: &'static str| {
-        fields.optional(key, |node| {
-            let text = reader::located(node, &format!("`{key}`"))
-                .map_err(|found| found.hint("write a sentence for the author of the pod"))?;
-            if text.text.trim().is_empty() {
-                return Err(Diagnostic::new(node.span, format!("`{key}` is empty"))
-                    .hint("write a sentence for the author of the pod"));
-            }
-            Interpolation::compile(&text, names, Some(of_message))
-        })
-    };
-    let messages = Effect::ALL.map(|effect| (effect, message(effect.key())));
-    let (has_when, is_of_variable) = (has("when") || fields.misspells("when"), has("env"));
-    let mut given =
-        Effect::ALL.iter().filter_map(|effect| Some(node.entry(effect.key())?.span)).collect::<Vec<_>>();
-    given.sort_unstable_by_key(|span| (span.line, span.column));
-    let missing = match given.len() {
-        2.. => Some(("a check has one of `warn`, `refuse` and `skip`", "write the message once")),
-        0 if !fields.has_unknown() => Some((
-            "a check has no message",
-            "write it under `warn`, under `refuse` to refuse the pod, or under `skip` to add nothing to it",
-        )),
-        _ if !has_when && (is_of_variable || !has("containers")) => Some((
-            "a check has no condition",
-            "add `when:` for the pod, `containers:` for each container, or both",
-        )),
-        _ => None,
-    };
-    if let Some((message, hint)) = missing {
-        // Only one message is allowed.
-        let span = given.get(1).copied().unwrap_or(node.span);
-        let _ = fields.take(Err::<(), _>(Diagnostic::new(span, message).code(MISSING_KEY).hint(hint)));
+    let action = fields.optional("action", |node| reader::one_of(node, "action", &Effect::WORDS));
+    let message = fields.required("message", |node| {
+        let text = reader::located(node, "`message`")
+            .map_err(|found| found.hint("write a sentence for the author of the pod"))?;
+        if text.text.trim().is_empty() {
+            return Err(Diagnostic::new(node.span, "`message` is empty")
+                .hint("write a sentence for the author of the pod"));
+        }
+        Interpolation::compile(&text, names, Some(of_message))
+    });
+    if !(has("when") || fields.misspells("when")) && (has("env") || !has("containers")) {
+        let missing = Diagnostic::new(node.span, "a check has no condition").code(MISSING_KEY);
+        let hint = "add `when:` for the pod, `containers:` for each container, or both";
+        let _ = fields.take(Err::<(), _>(missing.hint(hint)));
     }
     fields.finish()?;
     let about = match (env?, containers?) {
@@ -146,19 +125,15 @@ fn check(node: &Node, names: &Names) -> Checked<PolicyCheck> {
         (None, Some(containers)) => About::Containers(containers),
         (None, None) => About::Pod,
     };
-    let mut of_pod = (Effect::Warn, Interpolation::Literal(String::new()));
-    for (effect, message) in messages {
-        of_pod = message?.map_or(of_pod, |message| (effect, message));
-    }
-    let (effect, message) = of_pod;
-    Ok(PolicyCheck { code: code?, span: node.span, effect, about, when: when?, message })
+    let effect = action?.unwrap_or(Effect::Warn);
+    Ok(PolicyCheck { code: code?, span: node.span, effect, about, when: when?, message: message? })
 }
 
 fn code(node: &Node) -> Result<String, Diagnostic> {
-    let code = reader::text(node, "the code of a check")?;
+    let code = reader::text(node, "the name of a check")?;
     let snake = code.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
     if code.is_empty() || code.len() > 63 || !snake {
-        return Err(Diagnostic::new(node.span, format!("the code of a check is `{code}`"))
+        return Err(Diagnostic::new(node.span, format!("the name of a check is `{code}`"))
             .hint("use lower-case letters, digits and `_`, at most 63"));
     }
     Ok(code.to_owned())

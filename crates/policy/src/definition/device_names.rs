@@ -1,4 +1,4 @@
-//! The names that GPUs and the devices of a fabric go by: `gpus` and `devices.own` of a policy.
+//! The names that GPUs and the devices of a fabric go by: `gpus` and `devices` of a policy.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use fabric_yaml::quantity::Quantity;
 use fabric_yaml::scalar::Scalar;
-use fabric_yaml::{Content, Entry, Node, Text};
+use fabric_yaml::{Content, Entry, Node, Span, Text};
 
 use crate::claims::{ClaimRequest, PodClaim};
 use crate::expression::Bindings;
@@ -16,7 +16,7 @@ use crate::keys;
 use crate::matcher::Pattern;
 use crate::schema::Format;
 use crate::source::reader::{self, Fields};
-use crate::source::{Checked, Diagnostic, MISSING_KEY, TOO_EARLY, all};
+use crate::source::{Checked, Diagnostic, MISSING_KEY, Reported, TOO_EARLY, all};
 
 /// `gpus`: the resources that count as GPUs, and the claims that bring GPUs.
 #[derive(Debug, Default)]
@@ -25,7 +25,7 @@ pub struct Gpus {
     claims: ClaimList,
 }
 
-/// `devices.own`: the names that devices of the policy's fabric go by.
+/// `resources` and `claims` of `devices`: the names that devices of the policy's fabric go by.
 #[derive(Debug, Default)]
 pub(crate) struct OwnDevices {
     resources: NameList,
@@ -106,19 +106,20 @@ fn gpu_resources(node: &Node) -> Checked<Vec<String>> {
 }
 
 impl OwnDevices {
-    pub(crate) fn read(node: &Node, names: &Names) -> Checked<Self> {
-        let mut fields = Fields::read(node, &keys::OWN)?;
+    /// Reads the names among the fields of `devices`, which may have none.
+    pub(crate) fn read(fields: &mut Fields<'_>, span: Span, names: &Names) -> Result<Option<Self>, Reported> {
         let resources = fields.optional("resources", |node| NameList::read(node, names));
         let claims = fields.optional("claims", |node| ClaimList::read(node, names));
-        fields.finish()?;
-        let own = Self { resources: resources?.unwrap_or_default(), claims: claims?.unwrap_or_default() };
-        if own.resources.0.is_empty() && own.claims.0.is_empty() {
-            return Err(Diagnostic::new(node.span, "`own` names no device")
-                .code(MISSING_KEY)
-                .hint("give it `resources` or `claims`")
-                .into());
+        let (resources, claims) = (resources?, claims?);
+        if resources.is_none() && claims.is_none() {
+            return Ok(None);
         }
-        Ok(own)
+        let own = Self { resources: resources.unwrap_or_default(), claims: claims.unwrap_or_default() };
+        if own.resources.0.is_empty() && own.claims.0.is_empty() {
+            let none = Diagnostic::new(span, "`devices` names no device").code(MISSING_KEY);
+            fields.take(Err::<(), _>(none.hint("give it names under `resources` or `claims`")))?;
+        }
+        Ok(Some(own))
     }
 
     /// Calls `visit` with every interpolation.

@@ -4,7 +4,7 @@
 //! libraries read.
 
 use crate::schema::Format;
-use fabric_yaml::Node;
+use fabric_yaml::{Content, Entry, Node};
 
 use crate::interpolation::{Interpolation, Names, Phase};
 use crate::keys;
@@ -21,8 +21,8 @@ pub struct SettingsFile {
     pub when: Option<Interpolation>,
     /// The path at which the library reads a file of `NAME=VALUE` lines.
     pub path: String,
-    /// Variables that name another file.
-    pub except: Vec<String>,
+    /// The variable that names another file.
+    pub env: Option<String>,
 }
 
 /// Each file is a volume and an annotation of the pod, and each container looks at each.
@@ -53,54 +53,55 @@ pub fn includes(pattern: &str, variable: &str) -> bool {
     }
 }
 
-/// Reads the list `files`.
+/// Reads the map `files`.
 pub(crate) fn read(node: &Node, names: &Names) -> Checked<Vec<SettingsFile>> {
     let mut known: Vec<String> = Vec::new();
-    let items = reader::items(node, "`files`")?;
-    if let Some(item) = items.get(MAX_FILES) {
-        let message = format!("the policy has {} files, more than {MAX_FILES}", items.len());
-        return Err(Diagnostic::new(item.span, message)
+    let hint = "write `files: {PATH: {variables: […]}}`";
+    let Content::Map(entries) = &node.content else {
+        return Err(reader::expected(node, "`files` to be a map").hint(hint).into());
+    };
+    if let Some(entry) = entries.get(MAX_FILES) {
+        let message = format!("the policy has {} files, more than {MAX_FILES}", entries.len());
+        return Err(Diagnostic::new(entry.span, message)
             .hint("name the variables of one library in one entry")
             .into());
     }
-    all(items.iter().map(|item| {
-        let read = one(item, names)?;
+    all(entries.iter().map(|entry| {
+        let read = one(entry, names)?;
         if read.variables.len() > MAX_VARIABLES {
             let message =
                 format!("the file has {} variables, more than {MAX_VARIABLES}", read.variables.len());
-            return Err(Diagnostic::new(item.span, message)
+            return Err(Diagnostic::new(entry.span, message)
                 .hint("write a beginning and `*`, as in `NCCL_*`")
                 .into());
         }
         if known.contains(&read.name) {
             let message = format!("two entries of `files` have the name `{}`", read.name);
-            let span = item.get("path").map_or(item.span, |path| path.span);
-            return Err(Problems::from(Diagnostic::new(span, message).code(DUPLICATE_NAME)));
+            return Err(Problems::from(Diagnostic::new(entry.span, message).code(DUPLICATE_NAME)));
         }
         known.push(read.name.clone());
         Ok(read)
     }))
 }
 
-fn one(node: &Node, names: &Names) -> Checked<SettingsFile> {
-    let mut fields = Fields::read(node, &keys::FILE)?;
-    let path = fields.required("path", path);
-    let variables = fields.required("variables", |node| names_of(node, pattern));
+fn one(entry: &Entry<Node>, names: &Names) -> Checked<SettingsFile> {
+    let mut fields = Fields::read(&entry.value, &keys::FILE)?.named_at(entry.span);
+    let name = fields.take(name(entry));
+    let variables = fields.required("variables", patterns);
     let when = fields.optional("when", |node| Interpolation::condition(node, "when", names, Phase::Pod));
-    let except = fields.optional("unless", |node| names_of(node, name));
+    let env = fields.optional("env", variable);
     fields.finish()?;
-    let (path, name) = path?;
-    Ok(SettingsFile { name, variables: variables?, when: when?, path, except: except?.unwrap_or_default() })
+    Ok(SettingsFile { name: name?, variables: variables?, when: when?, path: entry.key.clone(), env: env? })
 }
 
-fn names_of(node: &Node, read: fn(&Node) -> Result<String, Diagnostic>) -> Checked<Vec<String>> {
+fn patterns(node: &Node) -> Checked<Vec<String>> {
     let items = reader::items(node, "the list")?;
     if items.is_empty() {
         return Err(Diagnostic::new(node.span, "the list of variables is empty")
             .hint("write names such as `NCCL_DEBUG`")
             .into());
     }
-    all(items.iter().map(read))
+    all(items.iter().map(pattern))
 }
 
 fn pattern(node: &Node) -> Result<String, Diagnostic> {
@@ -110,30 +111,31 @@ fn pattern(node: &Node) -> Result<String, Diagnostic> {
     Ok(text.to_owned())
 }
 
-fn name(node: &Node) -> Result<String, Diagnostic> {
+fn variable(node: &Node) -> Result<String, Diagnostic> {
     let text = reader::text(node, "the name of a variable")?;
     reader::variable_name(node, text, "write a name such as `NCCL_CONF_FILE`")?;
     Ok(text.to_owned())
 }
 
-/// The path of a file, and its name without the ending.
-fn path(node: &Node) -> Result<(String, String), Diagnostic> {
-    let path = reader::text(node, "the path of a file")?;
+/// The name of a file, by its path, without the ending.
+fn name(entry: &Entry<Node>) -> Result<String, Diagnostic> {
+    reader::string_key(entry)?;
+    let path = &entry.key;
     let last = path.rsplit('/').next().unwrap_or_default();
     let clean = path.starts_with('/')
         && path.split('/').skip(1).all(|part| !matches!(part, "" | "." | ".."))
         && !path.contains([':', ','])
         && Format::FilePath.check(last).is_ok();
     if !clean {
-        return Err(Diagnostic::new(node.span, format!("the path of a file is `{path}`"))
+        return Err(Diagnostic::new(entry.span, format!("the path of a file is `{path}`"))
             .hint("write the absolute path that the library reads, such as `/etc/nccl.conf`"));
     }
     let stem = last.trim_start_matches('.').split('.').next().unwrap_or_default();
     let name: String = stem.to_ascii_lowercase().replace('_', "-");
     if Format::DnsLabel.check(&name).is_ok() && name.len() <= MAX_NAME {
-        return Ok((path.to_owned(), name));
+        return Ok(name);
     }
     let message = format!("the file is called `{last}`, and annotations and volumes cannot have that name");
     let hint = format!("use letters, digits and hyphens before the first dot, at most {MAX_NAME}");
-    Err(Diagnostic::new(node.span, message).hint(hint))
+    Err(Diagnostic::new(entry.span, message).hint(hint))
 }

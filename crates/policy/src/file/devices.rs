@@ -27,7 +27,7 @@ impl Devices {
     /// Reads the parts without problems.
     pub(super) fn read(&mut self, node: &Node, names: &Names, variables: &[Variable]) -> Checked<()> {
         let mut fields = Fields::read(node, &keys::DEVICES)?;
-        self.own = fields.optional("own", |node| OwnDevices::read(node, names)).ok().flatten();
+        self.own = OwnDevices::read(&mut fields, node.span, names).ok().flatten();
         let _ = fields.optional("add", |node| {
             let mut problems = Problems::default();
             for item in problems.take(reader::items(node, "`add`")).unwrap_or_default() {
@@ -155,9 +155,9 @@ pub(super) fn problems(definition: &Definition) -> Vec<Diagnostic> {
     let declared = definition.own_devices.is_some();
     for (name, is_known) in [("ownDevices", declared), ("hasDevice", declared || adds)] {
         found.extend(place_of(name, definition).filter(|_| !is_known).map(|span| {
-            Diagnostic::new(span, format!("`{name}` is read, and the policy has no `devices.own`"))
+            Diagnostic::new(span, format!("`{name}` is read, and the policy has no names of devices"))
                 .code(MISSING_KEY)
-                .hint("add `devices: {own: …}` to `spec` with the names of its devices, see docs/policy.md")
+                .hint("add `devices: {resources: […]}` to `spec` with the names of its devices, see docs/policy.md")
         }));
     }
     found.extend(definition.rules.iter().filter_map(|rule| {

@@ -49,7 +49,7 @@ fn variable(entry: &Entry<Node>, is_extension: bool) -> Result<Node, Diagnostic>
     if entry.key.starts_with('$') && !entry.key.starts_with("${") {
         return Err(Diagnostic::new(entry.span, format!("`{}` is not the name of a variable", entry.key))
             .code(MISPLACED_EDIT)
-            .hint("edit the value of a variable, as in `LD_LIBRARY_PATH: {$prepend: /lib}`"));
+            .hint("edit the value of a variable, as in `LD_LIBRARY_PATH: /lib:$(LD_LIBRARY_PATH)`"));
     }
     if entry.key.contains('(') && entry.key.ends_with(')') {
         let message = format!("`{}` is not the name of a variable", entry.key);

@@ -24,27 +24,26 @@ enum Combine {
     Variables,
     /// The rows are added to the base's; an extension has its own, which precede them.
     Machines,
-    /// The items, named by this field, are added to the base's list.
-    NewItems(&'static str, &'static str),
+    /// The items of this kind are added to the base's list, under names of their own.
+    NewItems(&'static str),
     Parameters,
-    /// The items of each list of the map are added to the base's.
+    /// The items of each list of the map are added to the base's; the entries of `devices.add` have names of their own.
     Lists,
-    /// The lists of `own`, and the entries of `add`.
-    Devices,
 }
 
 const KEYS: &[(&str, Combine)] = &[
     ("provider", Combine::Once),
+    ("nodes", Combine::Keys),
     ("description", Combine::Replace),
     ("gpus", Combine::Lists),
-    ("devices", Combine::Devices),
+    ("devices", Combine::Lists),
     ("match", Combine::Keys),
     ("machines", Combine::Machines),
     ("parameters", Combine::Parameters),
     ("variables", Combine::Variables),
-    ("checks", Combine::NewItems("code", "a check")),
-    ("rules", Combine::NewItems("name", "a rule")),
-    ("files", Combine::NewItems("path", "an entry of `files`")),
+    ("checks", Combine::NewItems("a check")),
+    ("rules", Combine::NewItems("a rule")),
+    ("files", Combine::Keys),
 ];
 
 /// Adds the `spec` of a file to that of the files before it, whose lines count on from one to the next.
@@ -65,9 +64,8 @@ pub(crate) fn extend(
     }))
 }
 
-/// The lists from which `without` leaves out items, each with the field that names them.
-const NAMED: [(&[&str], &str); 4] =
-    [(&["rules"], "name"), (&["devices", "add"], "name"), (&["checks"], "code"), (&["files"], "path")];
+/// The lists from which `without` leaves out items by their names, and the map from which it leaves out paths.
+const NAMED: [&[&str]; 4] = [&["rules"], &["devices", "add"], &["checks"], &["files"]];
 
 /// Leaves out the rules, entries of `devices.add`, checks and files of these names.
 pub(crate) fn leave_out(spec: &mut Node, names: &Node, is_policy: bool) -> Checked<()> {
@@ -80,12 +78,20 @@ pub(crate) fn leave_out(spec: &mut Node, names: &Node, is_policy: bool) -> Check
         let name = reader::text(item, "`without`")?;
         let mut known = Vec::new();
         let mut found = false;
-        for (path, key) in NAMED {
-            let Some(list) = list_in(spec, path) else { continue };
-            known.extend(list.iter().filter_map(|item| name_of(item, key)).map(str::to_owned));
-            let before = list.len();
-            list.retain(|item| name_of(item, key) != Some(name));
-            found |= list.len() < before;
+        for path in NAMED {
+            let of = path
+                .iter()
+                .try_fold(&mut *spec, |node, key| entry_of(node, key).map(|entry| &mut entry.value));
+            let mut is_kept = |other: &str| {
+                known.push(other.to_owned());
+                found |= other == name;
+                other != name
+            };
+            match of.map(|node| &mut node.content) {
+                Some(Content::List(items)) => items.retain(|item| name_of(item).is_none_or(&mut is_kept)),
+                Some(Content::Map(entries)) => entries.retain(|entry| is_kept(&entry.key)),
+                _ => {}
+            }
         }
         if found {
             return Ok(());
@@ -100,12 +106,6 @@ pub(crate) fn leave_out(spec: &mut Node, names: &Node, is_policy: bool) -> Check
         entries.retain(|entry| entry.key != "rules" || !is_empty(&entry.value));
     }
     left_out
-}
-
-/// The items of a list within maps.
-fn list_in<'n>(node: &'n mut Node, path: &[&str]) -> Option<&'n mut Vec<Node>> {
-    let node = path.iter().try_fold(node, |node, key| entry_of(node, key).map(|entry| &mut entry.value))?;
-    if let Content::List(items) = &mut node.content { Some(items) } else { None }
 }
 
 /// Errors for the keys that no `spec` has: those of a part that no policy takes are not read otherwise.
@@ -150,6 +150,10 @@ impl Combine {
             Self::Lists => {
                 for entry in reader::entries(&own.value, &what)? {
                     match entry_of(&mut base.value, &entry.key) {
+                        Some(known) if own.key == "devices" && entry.key == "add" => {
+                            let add = Self::NewItems("an entry");
+                            problems.take(add.apply(known, entry, bases, (is_policy, is_extension)));
+                        }
                         Some(known) => add_items(known, &entry.value),
                         None => push(&mut base.value, entry),
                     }
@@ -193,24 +197,13 @@ impl Combine {
                     if is_extension { push(&mut base.value, entry) } else { merge(&mut base.value, entry) }
                 }
             }
-            Self::Devices => {
-                for entry in reader::entries(&own.value, &what)? {
-                    let Some(known) = entry_of(&mut base.value, &entry.key) else {
-                        push(&mut base.value, entry);
-                        continue;
-                    };
-                    let combine =
-                        if entry.key == "own" { Self::Lists } else { Self::NewItems("name", "an entry") };
-                    problems.take(combine.apply(known, entry, bases, (is_policy, is_extension)));
-                }
-            }
-            Self::NewItems(key, kind) => {
+            Self::NewItems(kind) => {
                 let items = reader::items(&own.value, &what)?;
                 let Content::List(known) = &mut base.value.content else { return Ok(()) };
                 let mut added = Vec::new();
                 for item in items {
-                    let same = name_of(item, key).and_then(|name| {
-                        Some((name, known.iter().find(|known| name_of(known, key) == Some(name))?))
+                    let same = name_of(item).and_then(|name| {
+                        Some((name, known.iter().find(|known| name_of(known) == Some(name))?))
                     });
                     match same {
                         Some((name, known)) => {
@@ -338,8 +331,8 @@ fn add_items(base: &mut Entry<Node>, own: &Node) {
     }
 }
 
-fn name_of<'n>(item: &'n Node, key: &str) -> Option<&'n str> {
-    match &item.get(key)?.content {
+fn name_of(item: &Node) -> Option<&str> {
+    match &item.get("name")?.content {
         Content::Scalar { value: Scalar::String(text), .. } => Some(text),
         _ => None,
     }

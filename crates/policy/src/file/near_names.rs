@@ -13,12 +13,12 @@ type NamesOf = fn(&Node) -> Vec<(&str, Span)>;
 const NAMES: [(&str, &str, &str, NamesOf); 4] = [
     ("annotation", "other policies", UNKNOWN_ANNOTATION, |spec| annotations(spec).map(name).collect()),
     ("label", "nodes", UNKNOWN_LABEL, |spec| {
-        let selected = spec.get("provider").and_then(|provider| provider.get("nodes")?.get("labels"));
+        let selected = spec.get("nodes").and_then(|nodes| nodes.get("labels"));
         let keys = entries(spec.get("machines")).iter().chain(entries(selected));
         keys.map(name).filter(is_no_pattern).collect()
     }),
     ("resource", "other policies", UNKNOWN_RESOURCE, |spec| {
-        let lists = [spec.get("gpus"), spec.get("devices").and_then(|devices| devices.get("own"))];
+        let lists = [spec.get("gpus"), spec.get("devices")];
         let items = lists.into_iter().flat_map(|map| items(map.and_then(|map| map.get("resources"))));
         items.filter_map(text).filter(is_no_pattern).collect()
     }),

@@ -8,7 +8,7 @@ use super::{parameters, rules, variables};
 use crate::definition::{Definition, Gpus, checks, settings_files};
 use crate::interpolation::Names;
 use crate::keys::{self, API_VERSION, KIND};
-use crate::matcher::{Matcher, Provider};
+use crate::matcher::{Matcher, NodeMatch};
 use crate::parameter::{Files, machines};
 use crate::source::reader::{self, Fields};
 use crate::source::{Checked, Diagnostic, Problems, SourceFile, TOO_COSTLY, closest};
@@ -79,7 +79,8 @@ pub(crate) fn definition(
         Ok(spec) => spec,
         Err(problems) => return (None, problems),
     };
-    let provider = spec.required("provider", Provider::read);
+    let provider = spec.required("provider", provider);
+    let nodes = spec.optional("nodes", NodeMatch::read);
     let description =
         spec.required("description", |node| reader::text(node, "the description").map(str::to_owned));
     let mut names = Names::built_in();
@@ -113,7 +114,6 @@ pub(crate) fn definition(
     let problems = spec.finish().err().unwrap_or_default();
     let SourceFile { policy: name, file, text } = own;
     let (extends, extends_span) = extends.unzip();
-    let provider = provider.unwrap_or_default();
     let mut definition = Definition {
         file,
         text,
@@ -121,8 +121,8 @@ pub(crate) fn definition(
         extends,
         extends_span: extends_span.unwrap_or_default(),
         name,
-        provider: provider.name,
-        provider_nodes: provider.nodes,
+        provider: provider.unwrap_or_default(),
+        provider_nodes: nodes.ok().flatten(),
         description: description.unwrap_or_default(),
         parameters,
         gpus,
@@ -139,6 +139,14 @@ pub(crate) fn definition(
     definition.find_offered();
     definition.find_parameters_of_rules();
     (Some(definition), problems)
+}
+
+fn provider(node: &Node) -> Result<String, Diagnostic> {
+    if let Content::Map(_) = &node.content {
+        let hint = "write `provider: NAME`, and `nodes` next to it in `spec`";
+        return Err(reader::expected(node, "the provider to be a string").hint(hint));
+    }
+    reader::dns_label(node, "the provider")
 }
 
 fn constant(node: &Node, field: &str, wanted: &str) -> Result<(), Diagnostic> {

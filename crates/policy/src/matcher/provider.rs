@@ -1,36 +1,13 @@
-//! The provider of a policy, and its nodes.
+//! The nodes of the provider of a policy.
 
 use crate::nodes;
 use crate::schema::Format;
-use fabric_yaml::{Content, Node};
+use fabric_yaml::Node;
 
 use super::pattern::Pattern;
 use crate::keys;
 use crate::source::reader::{self, Fields};
 use crate::source::{Checked, Diagnostic, MISSING_KEY, all};
-
-/// `provider` of a policy: its name, or a map.
-#[derive(Debug, Clone, Default)]
-pub struct Provider {
-    /// The key of its block in a values file.
-    pub name: String,
-    /// The nodes by which it is chosen, if policies of several providers are in use.
-    pub nodes: Option<NodeMatch>,
-}
-
-impl Provider {
-    pub(crate) fn read(node: &Node) -> Checked<Self> {
-        let name = |node: &Node| reader::dns_label(node, "the provider");
-        if !matches!(node.content, Content::Map(_)) {
-            return Ok(Self { name: name(node)?, nodes: None });
-        }
-        let mut fields = Fields::read(node, &keys::PROVIDER_AND_NODES)?;
-        let name = fields.required("name", name);
-        let nodes = fields.optional("nodes", NodeMatch::read);
-        fields.finish()?;
-        Ok(Self { name: name?, nodes: nodes? })
-    }
-}
 
 /// The nodes of a provider. A node matches by its `spec.providerID`, or by a label if the policy names no
 /// provider IDs, because on-premises nodes can have labels of a cloud. A pod that selects such a label also matches.

@@ -1,40 +1,41 @@
-//! Edits: maps with keys such as `$append`, in place of a text. The engine applies them to the value of a pod.
+//! Edits: trees with keys such as `$append`, in place of a text. The engine applies them to the value of a pod.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use crate::keys::LIST_EDIT;
 use crate::schema::Format;
 use crate::source::{Diagnostic, MISPLACED_EDIT, reader};
+use fabric_yaml::Span;
 
 use super::Tree;
 
 /// In a tree, the field that identifies the entries of a list of objects. The key of the annotation names it.
 pub(super) const KEY: &str = "$key";
 
-/// The keys of edits of variables.
-pub(super) fn known_keys() -> impl Iterator<Item = &'static str> {
-    LIST_EDIT.names()
-}
+/// The sides of a list in a variable, as trees have them.
+pub(super) const SIDES: [&str; 2] = ["$prepend", "$append"];
 
-/// Fails for a misplaced edit.
+/// Fails for a key of an earlier version of the language.
 pub(super) fn refuse_edits(tree: &Tree) -> Result<(), Diagnostic> {
-    refuse_edit(tree, "write it as the value of a variable in `env`")
+    let keys = tree.entries().iter().map(|entry| (entry.source(), entry.span));
+    match of_earlier_version(keys.filter(|(key, _)| key.starts_with('$'))) {
+        Some((key, span, hint)) => {
+            let message = format!("`{key}` is no key of an overlay");
+            Err(Diagnostic::new(span, message).code(MISPLACED_EDIT).hint(hint))
+        }
+        None => Ok(()),
+    }
 }
 
-/// The same, with a replacement for an edit of a list in a string.
-pub(super) fn refuse_edit(tree: &Tree, instead: &str) -> Result<(), Diagnostic> {
-    for entry in tree.entries().iter().filter(|entry| entry.source().starts_with('$')) {
-        if let Some(hint) = reader::renamed(&entry.source()) {
-            let message = format!("`{}` is no key of an overlay", entry.source());
-            return Err(Diagnostic::new(entry.span, message).code(MISPLACED_EDIT).hint(hint));
-        }
-    }
-    let edit = tree.entries().iter().find(|entry| known_keys().any(|key| entry.source() == key));
-    let Some(edit) = edit else { return Ok(()) };
-    let message = format!("`{}` edits a list in a string, but this is not one", edit.source());
-    Err(Diagnostic::new(edit.span, message).code(MISPLACED_EDIT).hint(instead))
+/// A key of an earlier version among others, with its place and what to write in place of it.
+pub(super) fn of_earlier_version(
+    mut keys: impl Iterator<Item = (String, Span)> + Clone,
+) -> Option<(String, Span, &'static str)> {
+    const HINT: &str =
+        "write the entries of a list themselves, and for a variable `ENTRY:$(NAME)` or `$(NAME):ENTRY`";
+    let renamed = keys.clone().find_map(|(key, span)| reader::renamed(&key).map(|hint| (key, span, hint)));
+    renamed.or_else(|| keys.find(|(key, _)| SIDES.contains(&&**key)).map(|(key, span)| (key, span, HINT)))
 }
 
 /// Fails unless each entry has its own value under the key.

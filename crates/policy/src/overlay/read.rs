@@ -10,7 +10,7 @@ use crate::source::{
 use fabric_yaml::scalar::Scalar;
 use fabric_yaml::{Content as Yaml, Node, Span, Text};
 
-use super::edit::KEY;
+use super::edit::{KEY, SIDES, of_earlier_version};
 use super::{Content, Entry, Key, NETWORKS, NamedContainer, PodOverlay, Tree, check};
 
 /// Reads an overlay for a container.
@@ -79,6 +79,44 @@ fn read_lists(pod: &mut Tree) -> Problems {
     problems
 }
 
+/// A variable, with an edit in place of a value that has the variable's own before or after it, as in `/lib:$(NAME)`.
+fn variable(item: &Node, problems: &mut Problems) -> Node {
+    let mut item = item.clone();
+    let Some(name) = item.get("name").and_then(|name| Some(format!("$({})", name.text()?.text))) else {
+        return item;
+    };
+    let Yaml::Map(fields) = &mut item.content else { return item };
+    for field in fields.iter_mut().filter(|field| field.key == "value") {
+        let edited = match &field.value.content {
+            Yaml::Map(edit) => {
+                let span = field.value.span;
+                let keys = edit.iter().map(|entry| (entry.key.clone(), entry.span));
+                let old = of_earlier_version(keys).map(|(_, span, hint)| (span, hint));
+                let (place, hint) = old.unwrap_or((span, "write text, or `valueFrom`"));
+                let message = "the value of a variable is a string, and here a map";
+                problems.add(Diagnostic::new(place, message).code(MISPLACED_EDIT).hint(hint));
+                Some(Node::text_at(span, ""))
+            }
+            _ => edit(&name, &field.value),
+        };
+        field.value = edited.unwrap_or_else(|| field.value.clone());
+    }
+    item
+}
+
+/// The edit that adds an entry to the variable with this reference.
+fn edit(own: &str, value: &Node) -> Option<Node> {
+    let text = value.text()?;
+    let (side, added) = match text.text.strip_suffix(own).and_then(|text| text.strip_suffix(':')) {
+        Some(before) => (SIDES[0], before),
+        None => (SIDES[1], text.text.strip_prefix(own)?.strip_prefix(':')?),
+    };
+    let start = if side == SIDES[0] { 0 } else { text.text.len() - added.len() };
+    let (map, string) = (Some(text.part(start, added.len())), Scalar::String(added.to_owned()));
+    let entry = Node { span: value.span, content: Yaml::Scalar { value: string, plain: false, map } };
+    (!added.contains(own)).then(|| Node::map(value.span, [(side, entry)]))
+}
+
 impl PodOverlay {
     /// Takes a checked tree apart.
     fn new(tree: Tree) -> Self {
@@ -143,11 +181,18 @@ impl Tree {
             Yaml::Map(entries) => {
                 let mut read = Vec::with_capacity(entries.len());
                 for entry in entries {
-                    // `$prepend` and its like are keys of the language, not expressions.
+                    // `$prepend` and its like are no expressions.
                     let key = reader::string_key(entry).and_then(|()| {
                         Interpolation::compile(&Text::on_line(&entry.key, entry.span), names, Some(phase))
                     });
-                    let value = Self::read(&entry.value, names, phase, problems);
+                    let value = match &entry.value.content {
+                        Yaml::List(items) if entry.key == "env" => {
+                            let items = items.iter().map(|item| variable(item, problems)).collect();
+                            &Node { span: entry.value.span, content: Yaml::List(items) }
+                        }
+                        _ => &entry.value,
+                    };
+                    let value = Self::read(value, names, phase, problems);
                     if let Some(key) = problems.take(key) {
                         read.push(Entry { key: Key::read(key), span: entry.span, value });
                     }

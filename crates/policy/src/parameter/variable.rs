@@ -27,7 +27,7 @@ impl Variable {
         if let Content::Map(entries) = &node.content
             && let Some(old) = entries.iter().find(|entry| OLD_KEYS.contains(&entry.key.as_str()))
         {
-            return Err(reader::unknown("a variable", old).into());
+            return Err(reader::unknown("a variable", old, String::new).into());
         }
         let value = Tree::of_variable(node, names)?;
         Ok(Self { name: name.to_owned(), value, phase: Phase::Fixed, column: None })

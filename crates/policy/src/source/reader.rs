@@ -77,7 +77,7 @@ impl<'n> Fields<'n> {
         // Most often it is misspelled. Its value is read, for the problems in it.
         if let Some(at) = self.misspelt(key) {
             let entry = self.left.swap_remove(at);
-            self.problems.add(unknown(self.map.what, entry).hint(format!("did you mean `{key}`?")));
+            self.problems.add(unknown(self.map.what, entry, || format!("did you mean `{key}`?")));
             let _ = self.take(read(&entry.value));
         } else {
             self.problems.add(
@@ -111,21 +111,18 @@ impl<'n> Fields<'n> {
 
     fn misspelt(&self, key: &str) -> Option<usize> {
         let is_unknown = |entry: &Entry<Node>| !self.known.contains(&entry.key.as_str());
-        self.left.iter().position(|entry| is_unknown(entry) && closest(&entry.key, [key]).is_some())
-    }
-
-    /// Returns whether a field is not known.
-    pub(crate) fn has_unknown(&self) -> bool {
-        self.left.iter().any(|entry| !self.known.contains(&entry.key.as_str()))
+        let names = |hint: &str| hint.contains(&format!("`{key}`")) || hint.contains(&format!("`{key}: "));
+        let means = |entry: &Entry<Node>| {
+            closest(&entry.key, [key]).is_some() || renamed(&entry.key).is_some_and(names)
+        };
+        self.left.iter().position(|entry| is_unknown(entry) && means(entry))
     }
 
     /// Fails for the problems, and for the fields that were not read.
     pub fn finish(mut self) -> Checked<()> {
         for entry in std::mem::take(&mut self.left) {
             let known = self.known.iter().copied();
-            let problem = unknown(self.map.what, entry);
-            let is_renamed = renamed(&entry.key).is_some();
-            self.problems.add(if is_renamed { problem } else { problem.hint(suggest(&entry.key, known)) });
+            self.problems.add(unknown(self.map.what, entry, || suggest(&entry.key, known)));
         }
         self.problems.result(())
     }
@@ -140,20 +137,20 @@ const RENAMED: &[(&str, &str)] = &[
     ),
     ("$replace", "write the list itself, in a rule with `onConflict: replace`"),
     ("$separator", "leave it out: entries have `:` between them; build another list in an expression"),
-    ("action", "write the message under `refuse`, or under `warn`"),
     ("byNode", "write the rows under `machines:` of `spec`, as in `LABEL: {VALUE: {NAME: …}}`"),
+    ("code", "write `name`"),
     ("context", "write `variables`, or `parameters`, which operators set"),
-    ("deny", "write the message under `refuse` in an entry of `checks`"),
-    ("exceptVariables", "write `unless` in the entry of `files`"),
+    ("deny", "write `action: refuse` and `message: TEXT` in an entry of `checks`"),
+    ("exceptVariables", "write `env`, the variable that names another file"),
     ("exclude", "write `exceptAnnotation`, or a condition under `when`, in `match`"),
-    ("fabric", "write `devices: {own: …}` with the same keys"),
-    ("file", "write its keys in the entry of `files` itself"),
+    ("fabric", "write `devices` with the same keys"),
+    ("file", "write `files: {PATH: {variables: […]}}` in `spec`"),
     ("foreach", "write `containers`: the rule is for each container that meets the condition"),
     ("fromNodes", "write `${offeredName('RESOURCE')}` or `${offeredNames('RESOURCE')}`"),
     ("max", "write `maximum`"),
     ("maxItems", "write `maximum`, which is the greatest length of a list"),
     ("maxValue", "leave it out: a value of more than 1023 bytes is in no file"),
-    ("message", "write it under `warn`, or under `refuse` to refuse the pod"),
+    ("message", "write it in an entry of `checks`"),
     ("min", "write `minimum`"),
     ("minItems", "write `minimum`, which is the least length of a list"),
     ("mutate", "write `env`, `container` and `pod` in the rule itself"),
@@ -161,15 +158,22 @@ const RENAMED: &[(&str, &str)] = &[
         "networks",
         "write `networks` in an entry of `devices.add`, and a condition about the pod's own in its `when`",
     ),
-    ("nodes", "write `provider: {name: …, nodes: …}` in `spec`"),
+    ("nodes", "write it in `spec`, next to `provider`"),
+    ("own", "write its `resources` and `claims` in `devices` itself"),
     ("patchStrategicMerge", "write `env`, `container` and `pod` in a rule"),
     ("preconditions", "write `when` for the pod, and `containers` for each container"),
-    ("refuse", "write `refuse: TEXT` in an entry of `checks`, such as one with `env`, which reads `value`"),
-    ("settings", "write `files`, as in `- {path: /etc/nccl.conf, variables: [NCCL_*]}`"),
+    (
+        "refuse",
+        "write `action: refuse` and `message: TEXT` in an entry of `checks`, such as one with `env`, which reads `value`",
+    ),
+    ("settings", "write `files`, as in `/etc/nccl.conf: {variables: [NCCL_*]}`"),
+    ("skip", "write `action: skip` and `message: TEXT`"),
     ("template", "write `string`, and read the pod in the expression that uses the parameter"),
-    ("validate", "write `checks`, as in `- {code: no_fabric, when: totalGpus == 0, warn: TEXT}`"),
+    ("unless", "write `env`, the variable that names another file"),
+    ("validate", "write `checks`, as in `- {name: no_fabric, when: totalGpus == 0, message: TEXT}`"),
     ("vars", "write `variables`"),
-    ("warnings", "write `checks`, as in `- {code: no_fabric, when: totalGpus == 0, warn: TEXT}`"),
+    ("warn", "write `message`"),
+    ("warnings", "write `checks`, as in `- {name: no_fabric, when: totalGpus == 0, message: TEXT}`"),
 ];
 
 /// The hint for a key of an earlier version of the language, or of another engine.
@@ -177,14 +181,12 @@ pub(crate) fn renamed(key: &str) -> Option<&'static str> {
     RENAMED.iter().find(|(old, _)| *old == key).map(|(_, hint)| *hint)
 }
 
-/// An error for a key that is not known.
-pub(crate) fn unknown(what: &str, entry: &Entry<Node>) -> Diagnostic {
-    let diagnostic =
-        Diagnostic::new(entry.span, format!("{what} has no field `{}`", entry.key)).code(UNKNOWN_KEY);
-    match renamed(&entry.key) {
-        Some(hint) => diagnostic.hint(hint),
-        None => diagnostic,
-    }
+/// An error for a key that is not known, with a hint for one that was never a key.
+pub(crate) fn unknown(what: &str, entry: &Entry<Node>, hint: impl FnOnce() -> String) -> Diagnostic {
+    let message = format!("{what} has no field `{}`", entry.key);
+    Diagnostic::new(entry.span, message)
+        .code(UNKNOWN_KEY)
+        .hint(renamed(&entry.key).map_or_else(hint, str::to_owned))
 }
 
 /// Fails unless `name` is the name of an environment variable. The text of the node may have an ending after it.

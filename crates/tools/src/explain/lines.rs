@@ -20,10 +20,14 @@ impl std::fmt::Display for FileLine {
 }
 
 /// The place of an entry of a list of `spec`, such as the rule of this name.
-pub(super) fn item(definition: &Definition, list: &str, key: &str, name: &str) -> Option<FileLine> {
-    let Content::List(items) = &definition.spec.get(list)?.content else { return None };
-    let named = |item: &&Node| item.get(key).is_some_and(|value| value.to_value() == name);
-    items.iter().find(named).map(|item| in_file(definition, item.span))
+pub(super) fn item(definition: &Definition, list: &str, name: &str) -> Option<FileLine> {
+    let node = definition.spec.get(list)?;
+    let named = |item: &&Node| item.get("name").is_some_and(|value| value.to_value() == name);
+    let span = match &node.content {
+        Content::List(items) => items.iter().find(named)?.span,
+        _ => node.entry(name)?.span,
+    };
+    Some(in_file(definition, span))
 }
 
 /// The place of a key of a parameter, such as `default`, or of the parameter itself.

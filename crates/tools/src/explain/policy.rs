@@ -102,9 +102,9 @@ pub struct FileFact {
     pub variables: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub when: Option<String>,
-    /// Variables with which a container reads another file.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub unless: Vec<String>,
+    /// The variable with which a container reads another file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub env: Option<String>,
 }
 
 /// A check.
@@ -186,7 +186,7 @@ fn files(policy: &Policy) -> Vec<FileFact> {
         path: file.path.clone(),
         variables: file.variables.clone(),
         when: file.when.as_ref().map(Interpolation::on_one_line),
-        unless: file.except.clone(),
+        env: file.env.clone(),
     };
     policy.definition().files.iter().map(fact).collect()
 }
@@ -194,7 +194,7 @@ fn files(policy: &Policy) -> Vec<FileFact> {
 fn checks(definition: &Definition) -> Vec<CheckFact> {
     let fact = |check: &PolicyCheck| CheckFact {
         code: check.code.clone(),
-        place: item(definition, "checks", "code", &check.code),
+        place: item(definition, "checks", &check.code),
         when: check.when.as_ref().map(Interpolation::on_one_line),
         containers: match &check.about {
             About::Pod => None,

@@ -93,7 +93,7 @@ pub(super) fn value(kind: &'static Kind, file: File, whole: bool) -> Value {
         Kind::Env => json!({
             "type": "object", "propertyNames": {"$ref": "#/$defs/EnvVar/properties/name"}, "minProperties": 1,
             "additionalProperties": {"anyOf": [
-                {"type": "string", "minLength": 1}, {"type": if file == File::Whole { json!("integer") } else { json!(["integer", "null"]) }}, {"$ref": "#/$defs/ListEdit"},
+                {"type": "string", "minLength": 1}, {"type": if file == File::Whole { json!("integer") } else { json!(["integer", "null"]) }},
                 {
                     "type": "object", "required": ["valueFrom"], "additionalProperties": false,
                     "properties": {"valueFrom": {"$ref": "#/$defs/EnvVar/properties/valueFrom"}},

@@ -73,9 +73,6 @@ impl Objects {
             // An expression cannot yield them.
             ("Pod", "spec") => restrict(&mut schema, "object"),
             ("PodSpec", "containers" | "initContainers" | "volumes") => restrict(&mut schema, "array"),
-            ("EnvVar", "value") => {
-                schema = json!({"anyOf": [{"type": "string"}, {"$ref": "#/$defs/ListEdit"}]});
-            }
             ("ObjectMeta", "annotations") if !is_one_value => {
                 let field = r"^[^\[\]]+\[[^\[\]]+\]$";
                 let listed =

@@ -51,7 +51,6 @@ start and when they reload.
 {{- include "fabric-injector.refuseForm" (list $at $place "a map" (toRawJson $value)) -}}
 {{- end -}}
 {{- end -}}
-{{- if kindIs "map" $spec.provider -}}{{- $_ := set $spec "provider" $spec.provider.name -}}{{- end -}}
 {{- /* Empty ones are as if they were not there, and drop those of the base of an extension. */ -}}
 {{- $map := `^\{(%[1]s:%[2]s(,%[1]s:%[2]s)*)?\}$` -}}
 {{- $list := `^\[(%[1]s(,%[1]s)*)?\]$` -}}

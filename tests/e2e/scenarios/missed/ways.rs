@@ -84,13 +84,14 @@ pub(super) fn lab() -> Value {
     let rest = format!(
         r#"  devices: {{add: [{{name: nic, when: fault == 'claim', claims: {{lab-nic: one-nic}}}}]}}
   checks:
-    - code: {REFUSING}
+    - name: {REFUSING}
       when: fault == 'old'
-      refuse: the pod is too old; remove the label
-    - code: slow
+      action: refuse
+      message: the pod is too old; remove the label
+    - name: slow
       when: >-
         fault == 'slow' && pod.spec.containers.all(a, pod.spec.containers.all(b, pod.spec.containers.all(c, a.name != '')))
-      warn: it took long
+      message: it took long
   rules:
     - name: rank
       when: fault != 'bare'

@@ -25,7 +25,7 @@ pub(crate) fn extend_policy(author: &mut Author<'_>, spec: &mut Value) {
     if !author.dice.chance(25) {
         return;
     }
-    spec["devices"] = json!({"own": {"resources": ["fabric.test/*"], "claims": {"*-nics": 1}}});
+    spec["devices"] = json!({"resources": ["fabric.test/*"], "claims": {"*-nics": 1}});
     let condition = author.write(Expr::Not(Box::new(name("ownDevices"))));
     for rule in spec["rules"].as_array_mut().into_iter().flatten() {
         if rule["when"].is_null() && author.dice.chance(30) {

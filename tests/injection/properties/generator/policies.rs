@@ -88,7 +88,7 @@ pub(crate) fn policy(dice: &mut Dice) -> Policy {
 }
 
 /// The policy as its author writes it: the generator and the model have a condition as `${…}`, a rule's variables as a
-/// list in `container`, and the message of a check apart from what it does.
+/// list in `container`, and what is added to a variable apart from the variable's own.
 pub(crate) fn written(document: &Value) -> Value {
     let mut document = document.clone();
     let spec = &mut document["spec"];
@@ -102,6 +102,7 @@ pub(crate) fn written(document: &Value) -> Value {
     for rule in spec["rules"].as_array_mut().into_iter().flatten() {
         condition(rule, "when");
         condition(rule, "containers");
+        edits(rule);
         variables_by_name(rule);
     }
     if spec["checks"].is_null() {
@@ -117,6 +118,22 @@ fn condition(of: &mut Value, key: &str) {
     let Some(text) = of.get(key).and_then(Value::as_str) else { return };
     if let Some(bare) = text.strip_prefix("${").and_then(|text| text.strip_suffix('}')) {
         of[key] = bare.into();
+    }
+}
+
+/// Writes what is added to the variables of a rule before or after their own.
+fn edits(value: &mut Value) {
+    let name = value["name"].as_str().map(|name| format!("$({name})"));
+    if let (Some(own), Some(edit)) = (name, value["value"].as_object()) {
+        let text = |side: &str| edit.get(side).and_then(Value::as_str);
+        let before = text("$prepend").map(|entry| format!("{entry}:{own}"));
+        let written = before.or_else(|| Some(format!("{own}:{}", text("$append")?)));
+        value["value"] = written.into();
+    }
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(edits),
+        Value::Object(fields) => fields.values_mut().for_each(edits),
+        _ => {}
     }
 }
 
@@ -319,7 +336,7 @@ fn warnings(author: &mut Author<'_>) -> Vec<Value> {
         let when = author.write(condition);
         let text = author.text(Phase::Final);
         let message = format!("seen: {}", author.write(text));
-        warnings.push(json!({"code": "generated", "when": when, "warn": message}));
+        warnings.push(json!({"name": "generated", "when": when, "message": message}));
     }
     warnings
 }
@@ -328,7 +345,7 @@ fn refusal(author: &mut Author<'_>) -> Option<Value> {
     author.dice.chance(5).then(|| {
         let condition = author.condition(Phase::Final, 1);
         let when = author.write(condition);
-        json!({"code": "generated_refusal", "when": when, "refuse": REFUSAL})
+        json!({"name": "generated_refusal", "when": when, "action": "refuse", "message": REFUSAL})
     })
 }
 

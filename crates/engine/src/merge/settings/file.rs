@@ -50,7 +50,7 @@ pub(super) fn lines(file: &SettingsFile, container: &Value, variables: &[String]
 pub(super) fn other_file(file: &SettingsFile, env: Option<&Value>) -> Option<String> {
     let entries = env.and_then(Value::as_array).into_iter().flatten();
     let mut names = entries.filter_map(name_of);
-    names.find(|name| file.except.iter().any(|other| other == name)).map(str::to_owned)
+    names.find(|name| file.env.as_deref() == Some(name)).map(str::to_owned)
 }
 
 pub(super) fn mounted(file: &SettingsFile, mounts: Option<&Value>, facts: &PodFacts) -> Mounted {

@@ -57,7 +57,7 @@ fn own(name: &str, value: &str) -> Option<(String, String)> {
         shell.or_else(|| references(value).any(|other| other == name).then(|| format!("$({name})")))?;
     let message =
         format!("`{written}` does not become the value that the container has: it stays as it is written");
-    Some((message, "add to the value of the container with `{$prepend: …}` or `{$append: …}`".to_owned()))
+    Some((message, format!("write `ENTRY:$({name})` or `$({name}):ENTRY`, with one entry")))
 }
 
 /// The names in `$(NAME)`; `$$(NAME)` is not a reference.

@@ -110,7 +110,7 @@ fn known_resources(definition: &Definition) -> BTreeSet<String> {
     known
 }
 
-/// Warnings for amounts of resources that are almost devices of `devices.own`, and for those of `fromNodes` that are
+/// Warnings for amounts of resources that are almost devices of `devices.resources`, and for those of `fromNodes` that are
 /// almost devices of the policy.
 fn unlike_own(definition: &Definition) -> Vec<Diagnostic> {
     let mut own = Vec::new();
@@ -122,7 +122,7 @@ fn unlike_own(definition: &Definition) -> Vec<Diagnostic> {
             return None;
         }
         let known = own.iter().find(|known| !known.contains('*') && is_slip(name, known))?;
-        let message = format!("the rule adds `{name}`, which `devices.own` does not name");
+        let message = format!("the rule adds `{name}`, which `devices.resources` does not name");
         Some(warning(UNKNOWN_RESOURCE, write.span(), message, known))
     };
     let mut found: Vec<Diagnostic> = amounts().filter_map(finding).collect();

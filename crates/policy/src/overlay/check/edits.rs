@@ -4,9 +4,9 @@ use serde_json::Value;
 
 use crate::interpolation::Interpolation;
 use crate::schema::Shape;
-use crate::source::{Checked, Diagnostic, MISPLACED_EDIT, Problems, reader, suggest};
+use crate::source::{Checked, Diagnostic, Problems};
 
-use super::super::edit::{self, KEY, known_keys};
+use super::super::edit::{self, KEY};
 use super::super::{Content, Entry, Tree};
 use super::values::{AS_LIST, AS_MAP, expected, missing, text, value};
 
@@ -21,43 +21,16 @@ pub(super) fn annotation(entry: &Entry, shape: &Shape) -> Checked<()> {
 }
 
 /// Checks an edit of the list that a variable holds.
-pub(super) fn of_variable(tree: &Tree) -> Checked<()> {
-    let (side, entry) = side(tree)?;
-    text(entry)?;
-    if entry.as_str() == Some("") {
-        return Err(Diagnostic::new(entry.span, format!("`{side}` adds an empty entry"))
-            .hint("write the entry, or leave the edit out")
-            .into());
-    }
-    Ok(())
-}
-
-/// The side on which an edit adds, and the entry that it adds.
-fn side(tree: &Tree) -> Checked<(&'static str, &Tree)> {
-    tree.readable()?;
-    for entry in tree.entries() {
-        let key = entry.source();
-        if known_keys().all(|known| known != key) {
-            let message = format!("expected a string or an edit of one, but `{key}` is not an edit");
-            return Err(Diagnostic::new(entry.span, message)
-                .code(MISPLACED_EDIT)
-                .hint(reader::renamed(&key).map_or_else(|| suggest(&key, known_keys()), str::to_owned))
+pub(super) fn of_variable(edit: &Tree) -> Checked<()> {
+    for entry in edit.entries() {
+        text(&entry.value)?;
+        if entry.value.as_str() == Some("") {
+            return Err(Diagnostic::new(edit.span, "the entry to add to the variable is empty")
+                .hint("write the entry, or leave the variable out")
                 .into());
         }
     }
-    match (tree.get("$prepend"), tree.get("$append")) {
-        (Some(_), Some(append)) => {
-            Err(Diagnostic::new(append.span, "one edit adds one entry, in front or at the end")
-                .code(MISPLACED_EDIT)
-                .hint("write two rules for two entries")
-                .into())
-        }
-        (Some(value), None) => Ok(("$prepend", value)),
-        (None, Some(value)) => Ok(("$append", value)),
-        (None, None) => Err(Diagnostic::new(tree.span, "this edit adds nothing")
-            .hint("write `$prepend` or `$append`")
-            .into()),
-    }
+    Ok(())
 }
 
 /// Checks entries of a list of objects that the text of an annotation holds, with a field that identifies them.

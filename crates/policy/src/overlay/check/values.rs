@@ -9,7 +9,7 @@ use crate::source::{
     WRONG_TYPE, suggest,
 };
 
-use super::super::edit::{refuse_edit, refuse_edits};
+use super::super::edit::refuse_edits;
 use super::super::scalars::{accept, is_structure};
 use super::super::{Content, Entry, Tree};
 
@@ -178,7 +178,7 @@ pub(super) fn list(tree: &Tree) -> Checked<&[Tree]> {
     if let Content::List(items) = &tree.content {
         return Ok(items);
     }
-    refuse_edit(tree, "write the entries as a list, which is added to that of the pod")?;
+    refuse_edits(tree)?;
     Err(expected(tree, "a list").hint(AS_LIST).into())
 }
 

@@ -100,7 +100,7 @@ impl<'a> Results<'a> {
             let containers = self.trace.containers.iter().filter(|_| is_active);
             RuleResult {
                 name: file.path.clone(),
-                place: item(self.definition, "files", "path", &file.path),
+                place: item(self.definition, "files", &file.path),
                 applied: is_active && self.trace.containers.iter().any(|(.., gpus)| *gpus > 0),
                 when,
                 containers: containers.filter_map(container).collect(),

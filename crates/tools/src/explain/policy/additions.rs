@@ -133,10 +133,17 @@ impl Additions<'_, '_, '_> {
         if field.is_empty() {
             return self.push(path, built);
         }
-        let edit = |variable: &Value| variable["value"].clone();
-        let entry =
-            |edit: Value| edit.as_object().and_then(|edit| edit.values().next()).cloned().unwrap_or_default();
-        self.push(path, (edit(&built.0), built.1.map(|variable| entry(edit(&variable)))));
+        let written = |variable: &Value| {
+            let (side, added) = variable["value"].as_object()?.iter().next()?;
+            let (added, own) = (added.as_str()?, format!("$({})", shown(&variable["name"])));
+            Some(Value::from(if side == "$prepend" {
+                format!("{added}:{own}")
+            } else {
+                format!("{own}:{added}")
+            }))
+        };
+        let constant = built.1.map(|variable| written(&variable).unwrap_or_default());
+        self.push(path, (written(&built.0).unwrap_or_default(), constant));
     }
 
     fn key(&self, entry: &Entry) -> String {

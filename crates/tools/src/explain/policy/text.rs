@@ -111,11 +111,9 @@ fn repeats_limit(addition: &AdditionFact, all: &[AdditionFact]) -> bool {
 fn written(addition: &AdditionFact) -> String {
     let AdditionFact { path, value: written, constant } = addition;
     let join = |value: String| if value.is_empty() { path.clone() } else { format!("{path} = {value}") };
-    for side in ["$prepend", "$append"] {
-        if let Some(entry) = written.get(side) {
-            let entry = constant.as_ref().filter(|constant| !constant.is_null()).unwrap_or(entry);
-            return join(format!("{side} {}", brief(entry)));
-        }
+    if let Some(entry) = written.get("$append") {
+        let entry = constant.as_ref().filter(|constant| !constant.is_null()).unwrap_or(entry);
+        return join(format!("$append {}", brief(entry)));
     }
     match constant {
         Some(Value::Null) => format!("{} (left out with these parameters)", join(value(path, written))),
@@ -135,9 +133,7 @@ fn files(fact: &PolicyFact, text: &mut Text) {
         let mut rows = Vec::new();
         rows.extend(file.when.iter().map(|when| row("if", when)));
         rows.push(row("variables", &file.variables.join(", ")));
-        if !file.unless.is_empty() {
-            rows.push(row("unless set", &file.unless.join(", ")));
-        }
+        rows.extend(file.env.iter().map(|name| row("unless set", name)));
         text.rows(4, &rows);
     }
 }

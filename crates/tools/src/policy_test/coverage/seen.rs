@@ -92,10 +92,6 @@ impl Seen {
 
 /// The place of a part of a policy.
 pub(super) fn place(definition: &Definition, kind: Kind, name: &str) -> Span {
-    let of = |list: &str, key, then: &[&str]| {
-        let item = [At::Key(list.to_owned()), At::Item(key, name.to_owned())];
-        definition.place(&item.into_iter().chain(keys(then.iter().copied())).collect::<Vec<_>>())
-    };
     let rule = || definition.rules.iter().find(|rule| rule.name == name);
     let condition = |of: fn(&Rule) -> Option<&Interpolation>| {
         rule().map_or_else(Span::default, |rule| of(rule).map_or(rule.span, Interpolation::span))
@@ -105,7 +101,9 @@ pub(super) fn place(definition: &Definition, kind: Kind, name: &str) -> Span {
         Kind::Rule => rule().map_or_else(Span::default, |rule| rule.span),
         Kind::When => condition(|rule| rule.when.as_ref()),
         Kind::Containers => condition(|rule| rule.containers.written()),
-        Kind::File => of("files", "path", &["when"]),
-        Kind::Check | Kind::Row => of("checks", "code", &[]),
+        Kind::File => definition.place(&keys(["files", name, "when"])),
+        Kind::Check | Kind::Row => {
+            definition.place(&[At::Key("checks".to_owned()), At::Item("name", name.to_owned())])
+        }
     }
 }
