@@ -18,7 +18,7 @@ fn lab(files: &[(&str, &str)], args: &[&str], stdin: &str) -> Run {
 #[track_caller]
 fn pod(run: &Run) -> Value {
     let value = run.values().remove(0);
-    assert_eq!(value["version"], 4);
+    assert_eq!(value["version"], 5);
     assert_eq!(value["pods"].as_array().map(Vec::len), Some(1), "{value}");
     value["pods"][0].clone()
 }
@@ -69,18 +69,12 @@ fn every_parameter_rule_and_code_of_a_built_in_policy_is_in_its_explanation() {
         for (key, value) in definition.triggers() {
             assert!(text.contains(&format!("{key}: \"{value}\"")), "{text}");
         }
-        let nodes = fact["match"]["nodes"].as_array();
         assert_eq!(
-            nodes.is_some(),
+            fact["spec"]["provider"]["nodes"].is_object(),
             policy.text.contains("nodes: {") || policy.text.contains("\n    nodes:\n"),
             "{}",
             policy.name
         );
-        for node in nodes.into_iter().flatten() {
-            let (key, pattern) = (node[0].as_str().unwrap(), node[1].as_str().unwrap());
-            assert!(text.contains(&format!("{key}: \"{pattern}\"")), "{}: no `{node}`", policy.name);
-            assert!(policy.text.contains(pattern), "{node}");
-        }
         for name in definition
             .gpu_resources()
             .iter()
@@ -101,15 +95,98 @@ fn a_policy_says_what_it_adds_and_needs_with_these_parameters() {
     let run = lab(&[], &["--set", "nicsPerGPU=3"], "").exits(0);
     let text = run.text();
     for part in [
-        "resources.limits[example.com/nic] = ${devices(gpus, nicsPerGPU)}\n",
-        "env[FABRIC] = lab\n",
+        "example.com/nic: ${devices(gpus, nicsPerGPU)}\n",
+        "      FABRIC: lab\n",
         "nicsPerGPU: number = 3 (--set nicsPerGPU=3)\n    NICs for each GPU\n    minimum 0\n",
         "devices of the nodes\n    example.com/nic  rule nics\n",
     ] {
         assert!(text.contains(part), "no `{part}` in\n{text}");
     }
     let off = super::run(&["policy", "explain", "aws-efa", "--set", "ipcLock=false"], "").exits(0);
-    assert!(off.text().contains("  locked-memory  (off with these parameters)\n"), "{}", off.text());
+    let heading = "  locked-memory  (off with these parameters, policies/parts/locked-memory.yaml:";
+    assert!(off.text().contains(heading), "{}", off.text());
+}
+
+/// A policy with an expression of each kind: those that parameters decide, those of a pod, and those of a machine.
+const KINDS: &str = "  parameters:
+    size: {description: d, default: 2}
+    lib: {description: d, default: ''}
+    mine: {description: d, default: [own, class:x.test]}
+    rails: {description: d, default: 4}
+  machines: {pool: {a*: {rails: 8}}}
+  gpus: {resources: [nvidia.com/gpu], claims: {one: '${size}', '${mine}': '${size + 1}'}}
+  devices: {own: {resources: [x.test/nic]}, add: [{name: rail, resources: {x.test/nic: '${rails}'}, networks: net}]}
+  rules:
+    - name: all
+      containers: gpus > 0
+      env: {SIZE: 'a${size}b', LIB: '${lib != \"\" ? lib : null}', GPUS: '${gpus}', RAILS: '${rails}'}
+      pod: {spec: {volumes: [{name: v, hostPath: {path: /v}}, {name: c, configMap: {name: settings}}]}}
+    - name: none
+      when: size > 2
+      containers: gpus > 0
+      container: {securityContext: {privileged: true}}
+";
+
+#[test]
+fn expressions_that_parameters_decide_have_their_values() {
+    let (head, rest) = POLICY.split_once("  gpus: ").unwrap();
+    let matched = rest.split_once('\n').unwrap().1.split_once("  parameters:\n").unwrap().0;
+    let policy = format!("{head}{matched}{KINDS}");
+    let run = lab(&[("lab.yaml", &policy)], &["-o", "json"], "").exits(0);
+    let fact = run.values()[0]["policies"][0].clone();
+    let spec = &fact["spec"];
+    // The language has maps of claims, in which a list of names stands for each of them.
+    assert_eq!(spec["gpus"]["claims"], json!({"one": 2, "own": 3, "class:x.test": 3}));
+    let env = json!({"SIZE": "a2b", "LIB": null, "GPUS": "${gpus}", "RAILS": "${rails}"});
+    assert_eq!(spec["rules"][0]["env"], env);
+    assert_eq!(spec["devices"]["add"][0]["resources"], json!({"x.test/nic": "${rails}"}));
+    assert_eq!(fact["machines"], json!([{"pool": {"a*": {"rails": 8}}}]));
+    let applies = |name: &str| named(&fact["rules"], name)["applies"].clone();
+    assert_eq!((applies("all"), applies("none")), (json!(true), json!(false)));
+    let needs = fact["needs"].as_array().unwrap().iter().map(|need| (&need["kind"], &need["name"]));
+    let needs: Vec<(&str, &str)> =
+        needs.map(|(kind, name)| (kind.as_str().unwrap(), name.as_str().unwrap())).collect();
+    let wanted = [
+        ("device", "x.test/nic"),
+        ("network", "net"),
+        ("hostPath", "/v"),
+        ("object", "ConfigMap settings"),
+        ("privilege", "hostPath volumes"),
+        ("privilege", "privileged"),
+        ("nodeLabel", "pool"),
+    ];
+    assert_eq!(needs, wanted);
+    let changed = lab(&[("lab.yaml", &policy)], &["--set", "size=3", "-o", "json"], "").exits(0);
+    let fact = &changed.values()[0]["policies"][0];
+    assert_eq!(fact["spec"]["rules"][0]["env"]["SIZE"], "a3b");
+    assert_eq!(named(&fact["rules"], "none")["applies"], json!(true));
+}
+
+#[test]
+fn a_condition_that_parameters_decide_names_these_alone() {
+    let policy =
+        POLICY.replace("- name: nics\n", "- name: nics\n      when: hostNetwork && nicsPerGPU > 5.0\n");
+    let run = lab(&[("lab.yaml", &policy)], &["-f", "-", "-o", "json"], POD).exits(0);
+    let when = named(&pod(&run)["rules"], "nics")["when"].clone();
+    assert_eq!(when["value"], false);
+    assert_eq!(when["reads"], json!([{"name": "nicsPerGPU", "value": 2.0}]));
+}
+
+#[test]
+fn an_entry_of_devices_names_what_keeps_it_out() {
+    let devices = "  devices: {own: {resources: [own.test/nic]}, add: [{name: rail, resources: {x.test/nic: 1}, networks: net}]}\n";
+    let policy = POLICY.replace("  rules:\n", &format!("{devices}  rules:\n"));
+    let own = POD.replace("nvidia.com/gpu: 8", "nvidia.com/gpu: 8\n        own.test/nic: 1");
+    let host = POD.replace("spec:\n", "spec:\n  hostNetwork: true\n");
+    for (pod_text, name) in [(own, "ownDevices"), (host, "hostNetwork")] {
+        let explain =
+            |args: &[&str]| lab(&[("lab.yaml", &policy)], &[&["-f", "-"], args].concat(), &pod_text);
+        let found = pod(&explain(&["-o", "json"]).exits(0));
+        let rule = named(&found["rules"], "rail");
+        assert_eq!((&rule["keptOut"], &rule["applied"]), (&json!(name), &json!(false)), "{rule}");
+        let text = explain(&[]).exits(0).text().to_owned();
+        assert!(text.contains(&format!("  - rail  kept out: `{name}` is true\n")), "{text}");
+    }
 }
 
 #[test]

@@ -137,6 +137,11 @@ fn an_explanation_says_which_rule_sets_a_value_instead() {
     let args = ["policy", "explain", "lab.yaml", "ours.yaml", "-f", "pod.yaml"];
     let run = run_in(folder.path(), &args, "").exits(0);
     assert!(run.text().contains("rule `ours` sets it"), "{}", run.text());
+    let nothing = extension(&OURS.replace("FABRIC: ours", "FABRIC: null"));
+    let files = [("lab.yaml", POLICY), ("ours.yaml", nothing.as_str()), ("pod.yaml", POD)];
+    let run = run_in(super::folder(&files).path(), &args, "").exits(0);
+    let line = "rule ours  left out  spec.containers[main].env.FABRIC: `null` leaves it out\n";
+    assert!(run.text().contains(line), "{}", run.text());
 }
 
 #[test]

@@ -60,8 +60,6 @@ pub struct PodAnalysis {
     pub(super) own_devices: Vec<String>,
     /// The parts of the pod that expressions read.
     pub(super) pod: Value,
-    /// True for an injection that records everything in the file of the policy.
-    pub(super) is_recorded: bool,
     /// The counter of the work for the pod.
     pub(super) work: Option<Work>,
 }
@@ -81,16 +79,14 @@ pub(crate) fn count_steps(context: &PodContext, steps: usize) -> Result<(), Reas
     Err(ended.map_or(Reason::Stopped, Reason::from))
 }
 
-/// The part of the pod's nodes that the policy reads, and the policy for them. With `whole`, that has all rules,
-/// conditions and variables of its file, whether or not an injection needs them.
+/// The part of the pod's nodes that the policy reads, and the policy for them.
 pub(crate) fn resolve(
     policy: &Policy,
     pod: &Value,
     context: &PodContext,
-    whole: bool,
 ) -> Result<(Selection, Arc<ResolvedPolicy>), Reason> {
     let nodes = node_labels::selected(policy, pod, context)?;
-    let resolved = policy.resolved(&nodes, context, whole);
+    let resolved = policy.resolved(&nodes, context);
     Ok((nodes, resolved.map_err(|error| evaluation_failed("the policy", error))?))
 }
 
@@ -100,9 +96,8 @@ pub(crate) fn with_values(
     values: &[Value],
     nodes: &Selection,
     context: &PodContext,
-    whole: bool,
 ) -> Result<Arc<ResolvedPolicy>, Reason> {
-    let resolved = policy.with_values(values, nodes, context, whole);
+    let resolved = policy.with_values(values, nodes, context);
     resolved.map_err(|error| evaluation_failed("the policy", error))
 }
 
@@ -112,7 +107,6 @@ impl PodAnalysis {
         (nodes, policy): (Selection, Arc<ResolvedPolicy>),
         pod: &Value,
         context: &PodContext,
-        is_recorded: bool,
     ) -> Result<Self, Reason> {
         context.count_input();
         count_steps(context, STEPS_OF_POD)?;
@@ -136,7 +130,6 @@ impl PodAnalysis {
             other: None,
             containers,
             namespace,
-            is_recorded,
             work: context.work.clone(),
         };
         let Self { policy, containers, .. } = &analysis;
@@ -163,11 +156,11 @@ impl PodAnalysis {
 
     /// Analyzes the pod in its current state, by the policy for the same nodes.
     pub(super) fn again(&self, policy: &Policy, pod: &Value, context: &PodContext) -> Result<Self, Reason> {
-        let (nodes, mut resolved) = resolve(policy, pod, context, self.is_recorded)?;
+        let (nodes, mut resolved) = resolve(policy, pod, context)?;
         if let Some(values) = self.other.and_then(|at| resolved.others.get(at)) {
-            resolved = with_values(policy, values, &nodes, context, self.is_recorded)?;
+            resolved = with_values(policy, values, &nodes, context)?;
         }
-        Ok(Self { other: self.other, ..Self::new((nodes, resolved), pod, context, self.is_recorded)? })
+        Ok(Self { other: self.other, ..Self::new((nodes, resolved), pod, context)? })
     }
 
     pub(super) fn nodes_and_policy(&self) -> (Selection, Arc<ResolvedPolicy>) {

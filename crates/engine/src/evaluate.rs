@@ -10,4 +10,4 @@ mod scopes;
 pub use condition::{adds_to, analyse, analyse_named, condition_values};
 pub(super) use rules::{Row, Rules, State, failed, rule_that_joins_host};
 pub(super) use scope::Scope;
-pub use scopes::each_scope;
+pub(crate) use scopes::each_scope;

@@ -1,5 +1,6 @@
 //! Injecting one pod by one policy, once.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use fabric_yaml::pointer::field_path;
 use super::analysis::{PodAnalysis, with_values, written_claims};
 use super::evaluate::{Rules, Scope, State, rule_that_joins_host};
 use super::fitting_nodes;
-use super::merge::{about_pod, merge, settings};
+use super::merge::{about_pod, merge};
 use super::record::{
     Author, CLAIMS, ChangeLog, Cursor, Kept, Reason, SKIPPED, STAMP, Stop, Warning, WarningKind, keep, stamp,
 };
@@ -30,13 +31,22 @@ pub(super) fn inject(
     let are_nodes_new = fitting_nodes::keep(&analysis, run.pod, run.log)?;
     run.join_host(&mut analysis)?;
     let scope = Scope::of_pod(&analysis);
-    let mut rules = Rules::unevaluated(&analysis, &scope);
-    let found = rules.evaluate(run.pod, context, run.log.trace.as_deref_mut()).map_err(Stop::from);
+    let all = rules_of(policy, &analysis, run.log);
+    let mut rules = Rules::unevaluated(&all, &analysis, &scope);
+    let found = rules.evaluate(run.pod, context).map_err(Stop::from);
     let ended = found.and_then(|()| run.inject_by(&rules, are_nodes_new));
     if let Some(trace) = &mut run.log.trace {
-        rules.record(&policy.definition().variables, run.pod, trace);
+        rules.record(policy.definition(), run.pod, trace);
     }
     ended
+}
+
+/// The rules of the policy. A record also has what the parameters leave out of them.
+fn rules_of<'a>(policy: &Policy, analysis: &'a PodAnalysis, log: &ChangeLog) -> Cow<'a, [Rule]> {
+    match &log.trace {
+        Some(_) => analysis.policy.rules_as_written(policy.definition()).into(),
+        None => Cow::Borrowed(&analysis.policy.rules),
+    }
 }
 
 /// An injection of a pod by a policy.
@@ -51,10 +61,8 @@ impl Run<'_> {
     /// Injects the pod by the rules that apply.
     fn inject_by(&mut self, rules: &Rules<'_>, are_nodes_new: bool) -> Result<(), Stop> {
         let (analysis, stamp_of_policy) = (rules.analysis, self.policy.stamp());
-        record_rules(rules, self.log);
+        warn_about_rules(rules, self.log);
         if !rules.any() {
-            // The record includes the conditions of files, whether or not a rule applies.
-            let _ = self.log.trace.is_some().then(|| settings(&analysis.policy, rules.scope, self.log));
             about_pod(&analysis.policy, &rules.scope.of_injected(self.pod), self.log)?;
             return Err(no_rule_applies(self.policy, analysis, self.pod));
         }
@@ -131,8 +139,9 @@ impl Run<'_> {
         }
         let known = self.log.warnings.split_off(of_merge);
         let scope = Scope::of_pod(&analysis);
-        let mut rules = Rules::unevaluated(&analysis, &scope);
-        rules.evaluate(self.pod, self.context, None)?;
+        let all = rules_of(self.policy, &analysis, self.log);
+        let mut rules = Rules::unevaluated(&all, &analysis, &scope);
+        rules.evaluate(self.pod, self.context)?;
         merge(&rules, self.pod, self.policy.stamp(), self.context, self.log)?;
         let changed = (self.log.writes > writes && *self.pod != unchanged).then(|| {
             let first = json_patch::diff(&unchanged, self.pod).0.into_iter().next();
@@ -157,8 +166,8 @@ impl Run<'_> {
             return Ok(false);
         }
         let scope = Scope::of_pod(analysis);
-        let mut rules = Rules::unevaluated(analysis, &scope);
-        rules.evaluate(self.pod, self.context, None)?;
+        let mut rules = Rules::unevaluated(&analysis.policy.rules, analysis, &scope);
+        rules.evaluate(self.pod, self.context)?;
         Ok(rules.are_among(before))
     }
 
@@ -185,13 +194,12 @@ pub(super) struct BeforeInjection {
     pod: Value,
     nodes: Selection,
     resolved: Arc<ResolvedPolicy>,
-    is_recorded: bool,
 }
 
 impl BeforeInjection {
     pub(super) fn new(pod: &Value, analysis: &PodAnalysis) -> Self {
         let (nodes, resolved) = analysis.nodes_and_policy();
-        Self { pod: pod.clone(), nodes, resolved, is_recorded: analysis.is_recorded }
+        Self { pod: pod.clone(), nodes, resolved }
     }
 }
 
@@ -204,14 +212,13 @@ pub(super) fn reason_of_undecided_setting(
     after: &Value,
     context: &PodContext,
 ) -> Option<Reason> {
-    let BeforeInjection { pod, nodes, resolved, is_recorded } = before;
+    let BeforeInjection { pod, nodes, resolved } = before;
     // One after the other, because most pods for which the nodes differ are refused at the first.
     for (at, values) in resolved.others.iter().enumerate() {
         context.count_input();
         let mut pod = pod.clone();
-        let other = with_values(policy, values, nodes, context, *is_recorded);
-        let there =
-            other.and_then(|other| PodAnalysis::new((nodes.clone(), other), &pod, context, *is_recorded));
+        let other = with_values(policy, values, nodes, context);
+        let there = other.and_then(|other| PodAnalysis::new((nodes.clone(), other), &pod, context));
         let there = there.map_err(Stop::from);
         let there = there.and_then(|analysis| {
             let analysis = PodAnalysis { other: Some(at), ..analysis };
@@ -237,12 +244,9 @@ pub(super) fn reason_of_undecided_setting(
     None
 }
 
-/// Records the rules that apply, and those that are left out.
-fn record_rules(rules: &Rules<'_>, log: &mut ChangeLog) {
+/// Warns about the rules that are left out.
+fn warn_about_rules(rules: &Rules<'_>, log: &mut ChangeLog) {
     let analysis = rules.analysis;
-    if let Some(trace) = &mut log.trace {
-        trace.applied.extend(rules.applied().map(|rule| rule.name.clone()));
-    }
     let names = &analysis.own_devices;
     if analysis.policy.devices.are_kept && !names.is_empty() && (analysis.has_gpus() || rules.any()) {
         log.warnings.push(Warning::of_pod(WarningKind::KeptFabric { names: names.clone() }));

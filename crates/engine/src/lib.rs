@@ -58,12 +58,15 @@ use serde_json::Value;
 use fabric_policy::{PodContext, Policy};
 
 pub use analysis::{DEVICE_CLASS, LISTS, PodAnalysis, claims_of_pod, is_device, requests};
-pub use evaluate::{adds_to, analyse, analyse_named, condition_values, each_scope};
+pub use evaluate::{adds_to, analyse, analyse_named, condition_values};
 pub use record::{
     Author, CLAIMS, ConditionFact, FINDINGS, FieldState, Kept, Mutated, Mutation, NODES, NodesLookedAt,
     Operation, Operations, Outcome, PROVIDER, Read, Reason, SKIPPED, STAMP, Warning, WarningKind,
 };
-pub use record::{ConditionOf, Evaluated, FieldOutcome, LookedAt, ScopeOf, Trace, VariableIn, asks, skip};
+pub use record::{
+    ContainerCondition, ContainerGpus, EvaluatedCheck, EvaluatedRule, FieldOutcome, LookedAt, ScopeOf, Trace,
+    VariableIn, asks, skip,
+};
 
 use inject::BeforeInjection;
 use record::{ChangeLog, Stop};

@@ -28,7 +28,7 @@ use fabric_policy::{PodContext, ResolvedPolicy, Rule};
 
 use super::analysis::{PodAnalysis, count_steps};
 use super::evaluate::{Row, Rules, Scope, failed};
-use super::record::{Author, ChangeLog, ConditionOf, Cursor, ScopeOf, Stop};
+use super::record::{Author, ChangeLog, Cursor, Stop};
 
 use apply::object;
 pub(super) use messages::about_pod;
@@ -131,7 +131,7 @@ impl<'a> Injection<'a> {
     }
 
     fn containers(&mut self, pod: &mut Value) -> Result<(), Stop> {
-        let settings = settings(&self.analysis.policy, self.rules.scope, self.log)?;
+        let settings = settings(&self.analysis.policy, self.rules.scope)?;
         for row in &self.rules.rows {
             let shared = self.rules.selecting(row).map(|rule| rule.shared.len()).sum::<usize>();
             count_steps(self.context, 1 + shared)?;
@@ -187,22 +187,12 @@ impl Merge<'_, '_> {
 }
 
 /// The settings of a policy whose `when` holds.
-pub(super) fn settings<'a>(
-    policy: &'a ResolvedPolicy,
-    scope: &Scope<'_>,
-    log: &mut ChangeLog,
-) -> Result<Vec<&'a SettingsFile>, Stop> {
+fn settings<'a>(policy: &'a ResolvedPolicy, scope: &Scope<'_>) -> Result<Vec<&'a SettingsFile>, Stop> {
     let resolver = Resolver(scope);
     let bindings = scope.bindings(&resolver);
     let mut active = Vec::new();
-    for (at, settings) in policy.files.iter().enumerate() {
-        let holds = settings.when.as_ref().map_or(Ok(true), |when| {
-            let holds = when.is_true(&bindings);
-            if let Some(trace) = &mut log.trace {
-                trace.evaluated((ConditionOf::File(at), ScopeOf::Pod), when, &holds, None);
-            }
-            holds
-        });
+    for settings in &policy.files {
+        let holds = settings.when.as_ref().map_or(Ok(true), |when| when.is_true(&bindings));
         if holds.map_err(|error| scope.explain(&format!("the file `{}`", settings.path), error))? {
             active.push(settings);
         }

@@ -20,7 +20,7 @@ pub use codes::{FINDINGS, asks};
 pub(super) use cursor::{Cursor, ListCursor, add_container, change_annotations, malformed, shorten};
 pub(super) use evaluated::add_reads;
 pub use evaluated::{ConditionFact, Read};
-pub use evaluated::{ConditionOf, Evaluated, ScopeOf, VariableIn};
+pub use evaluated::{ContainerCondition, ContainerGpus, EvaluatedCheck, EvaluatedRule, ScopeOf, VariableIn};
 pub(super) use log::ChangeLog;
 pub use operations::{Operation, Operations};
 pub use outcome::{Mutated, Mutation, Outcome};

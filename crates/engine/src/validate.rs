@@ -323,7 +323,7 @@ fn without_patterns(mut pod: Value) -> Value {
 fn samples(policy: &Policy) -> impl Iterator<Item = (String, Value)> {
     let definition = policy.definition();
     let mut tried: Vec<Arc<ResolvedPolicy>> = Vec::new();
-    let mut is_new = move |nodes: &Selection| match policy.resolved(nodes, &PodContext::default(), false) {
+    let mut is_new = move |nodes: &Selection| match policy.resolved(nodes, &PodContext::default()) {
         Ok(resolved) if tried.iter().any(|known| known.is_as(&resolved)) => false,
         Ok(resolved) => {
             tried.push(resolved);
@@ -359,7 +359,7 @@ fn samples_on(policy: &Policy, nodes: Option<&Selection>) -> Vec<(String, Value)
     let definition = policy.definition();
     let matcher = &definition.matcher;
     let selection = nodes.cloned().unwrap_or_default();
-    let resolved = policy.resolved(&selection, &PodContext::default(), false).ok();
+    let resolved = policy.resolved(&selection, &PodContext::default()).ok();
     let metadata = json!({
         "name": "sample",
         "labels": pairs(&matcher.labels),

@@ -223,15 +223,19 @@ impl Definition {
         self.rules.iter().flat_map(Rule::writes).any(is_wanted)
     }
 
-    /// The parameters among these names, and those on which the variables among them depend.
-    pub(super) fn parameters_of(&self, mut names: BTreeSet<String>) -> BTreeSet<String> {
+    /// These names, and those that the variables among them read. A variable reads only those before it.
+    pub fn with_names_of_variables(&self, mut names: BTreeSet<String>) -> BTreeSet<String> {
         for variable in self.variables.iter().rev() {
             if names.contains(&variable.name) {
-                variable.value.names(&mut |name| {
-                    names.insert(name.to_owned());
-                });
+                variable.value.names(&mut |name| _ = names.insert(name.to_owned()));
             }
         }
+        names
+    }
+
+    /// The parameters among these names, and those on which the variables among them depend.
+    pub(super) fn parameters_of(&self, names: BTreeSet<String>) -> BTreeSet<String> {
+        let mut names = self.with_names_of_variables(names);
         names.retain(|name| self.parameters.iter().any(|parameter| parameter.name == *name));
         names
     }

@@ -234,18 +234,6 @@ impl Tree {
         }
     }
 
-    /// The tree as its author wrote it, with each text in the form that `text` gives it.
-    pub fn written(&self, text: &dyn Fn(&str) -> String) -> Value {
-        match &self.content {
-            Content::Value(value) => value.clone(),
-            Content::Text(written) => text(&written.source()).into(),
-            Content::List(items) => items.iter().map(|item| item.written(text)).collect(),
-            Content::Map(entries) => Value::Object(
-                entries.iter().map(|entry| (entry.source(), entry.value.written(text))).collect(),
-            ),
-        }
-    }
-
     pub(crate) fn has_expressions(&self) -> bool {
         let mut found = false;
         self.texts(&mut |_| found = true);

@@ -50,8 +50,8 @@ pub struct Policy {
 }
 
 /// Policies for combinations of labels and values that users choose, and for values in no table that an expression
-/// reads; with the name of the policy, and whether they have everything that its file has.
-pub type EvaluatedPolicies = Cache<(String, ValuesKey, bool), Arc<EvaluatedPolicy>>;
+/// reads; with the name of the policy.
+pub type EvaluatedPolicies = Cache<(String, ValuesKey), Arc<EvaluatedPolicy>>;
 
 /// The most bytes of a [`EvaluatedPolicies`]. The policies that are in use together share one.
 const MOST_OTHERS: usize = 32 << 20;
@@ -189,20 +189,18 @@ impl Policy {
         self.nodes.tables_read_gpus
     }
 
-    /// The resolved policy for the node selection of a pod. With `whole`, it has everything that its file has, whether
-    /// or not these parameters need it.
+    /// The resolved policy for the node selection of a pod.
     pub fn resolved(
         &self,
         selection: &Selection,
         context: &PodContext,
-        whole: bool,
     ) -> Result<Arc<ResolvedPolicy>, EvaluationError> {
         let each = Selection::combinations(&selection.labels).unwrap_or(1).max(selection.kinds.len());
         if !context.goes_on(each * self.definition.by_node().count() * STEPS_TO_FIND) {
             return Err(EvaluationError::about(|_| {}, "there is no work left"));
         }
         let values = ParameterValues::resolve(&self.definition, &self.overrides, selection);
-        let evaluated = self.evaluated(values.values.clone(), selection, context, whole)?;
+        let evaluated = self.evaluated(values.values.clone(), selection, context)?;
         Ok(Arc::new(ResolvedPolicy::new(evaluated, values)))
     }
 
@@ -212,9 +210,8 @@ impl Policy {
         values: &[Value],
         selection: &Selection,
         context: &PodContext,
-        whole: bool,
     ) -> Result<Arc<ResolvedPolicy>, EvaluationError> {
-        let evaluated = self.evaluated(values.to_vec(), selection, context, whole)?;
+        let evaluated = self.evaluated(values.to_vec(), selection, context)?;
         Ok(Arc::new(ResolvedPolicy::new(evaluated, ParameterValues::default())))
     }
 
@@ -224,20 +221,19 @@ impl Policy {
         values: Vec<Value>,
         selection: &Selection,
         context: &PodContext,
-        whole: bool,
     ) -> Result<Arc<EvaluatedPolicy>, EvaluationError> {
         let work = context.work.clone().unwrap_or_else(|| Work::of_input(0));
         let key = ValuesKey::new(&self.nodes, values, selection);
-        if !whole && let Some(evaluated) = self.known.get(&key) {
+        if let Some(evaluated) = self.known.get(&key) {
             return Ok(Arc::clone(evaluated));
         }
-        let evaluate = if whole { EvaluatedPolicy::whole } else { EvaluatedPolicy::new };
         self.others.get_or_find(
-            (self.name().to_owned(), key.clone(), whole),
+            (self.name().to_owned(), key.clone()),
             context.namespace.as_deref().unwrap_or_default(),
             context.work.as_ref(),
             || {
-                let evaluated = evaluate(&self.definition, &key.values, selection, &work).map_err(first)?;
+                let evaluated =
+                    EvaluatedPolicy::new(&self.definition, &key.values, selection, &work).map_err(first)?;
                 let bytes = evaluated.bytes + key.bytes();
                 Ok((Arc::new(evaluated), bytes))
             },
@@ -324,7 +320,7 @@ mod tests {
     }
 
     fn resolved(policy: &Policy, labels: &[(&str, &[&str])], gpus: i64) -> Arc<ResolvedPolicy> {
-        policy.resolved(&selection(labels, gpus), &PodContext::default(), false).unwrap()
+        policy.resolved(&selection(labels, gpus), &PodContext::default()).unwrap()
     }
 
     #[test]
@@ -377,15 +373,5 @@ mod tests {
         };
         (0..40).for_each(long);
         assert!(policy.others.len() <= MOST_OTHERS / (3 * 700_000), "{}", policy.others.len());
-    }
-
-    #[test]
-    fn a_whole_policy_is_kept_apart() {
-        let policy = policy("x");
-        let on = |pool: &str, whole| {
-            policy.resolved(&selection(&[("pool", &[pool])], 8), &PodContext::default(), whole).unwrap()
-        };
-        assert!(on("a", true).is_as(&on("a", true)));
-        assert!(!on("a", true).is_as(&on("c", true)) && !on("a", true).is_as(&on("a", false)));
     }
 }

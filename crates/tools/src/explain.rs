@@ -14,13 +14,10 @@ pub use fabric_engine::{ConditionFact, Read};
 pub use lines::FileLine;
 pub use parameters::{ParameterFact, SourceKind, Sources, ValueFact};
 pub use pod::{
-    ContainerCondition, ContainerFact, Explainer, FieldFact, MatchFact, NodeFact, PartFact, PodFact,
-    PodParameter, ReasonFact, RuleResult, VariableValue, WarningFact, pod_text,
+    Explainer, FieldFact, MatchFact, NodeFact, PartFact, PodFact, PodParameter, ReasonFact, RuleResult,
+    VariableValue, WarningFact, pod_text,
 };
-pub use policy::{
-    AdditionFact, CheckFact, FileFact, GpuFact, NeedFact, NeedKind, OwnDevicesFact, PolicyFact, RuleFact,
-    TriggerFact, VariableFact, policy, policy_text,
-};
+pub use policy::{NeedFact, NeedKind, PolicyFact, RuleFact, policy, policy_text};
 
 /// The version of the JSON form, which changes if a field is removed or changes its meaning.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use fabric_engine::policy_set::{PolicySet, mutate};
-use fabric_engine::{Author, CLAIMS, FieldState, Outcome, SKIPPED, STAMP};
+use fabric_engine::{Author, CLAIMS, EvaluatedRule, FieldState, Outcome, SKIPPED, STAMP};
 use fabric_injector::stream::RawDocuments;
 use fabric_tools::explain::{ConditionFact, Explainer, PodFact, Sources};
 use fabric_workloads::manifest::{Document, find};
@@ -83,7 +83,7 @@ fn leaves(value: &Value, pointer: &str, found: &mut Vec<String>) {
 
 /// Each added value is in a field of the explanation, by a rule that applies.
 fn check_fields(case: &Case, outcome: &Outcome, fact: &PodFact, counts: &mut Counts) {
-    let applied = |name: &str| fact.rules.iter().any(|rule| rule.applied && rule.name == name);
+    let applied = |name: &str| fact.rules.iter().any(|rule| rule.result.applied && rule.name == name);
     let mut added = Vec::new();
     for operation in outcome.changed().iter().flat_map(|changed| changed.operations().list) {
         leaves(operation.value.unwrap_or(&Value::Null), operation.pointer, &mut added);
@@ -115,17 +115,19 @@ fn check_conditions(case: &Case, fact: &PodFact, counts: &mut Counts) {
         condition.value.unwrap_or_else(|| panic!("{}: {condition:?}", case.name()))
     };
     for rule in &fact.rules {
-        let when = rule.when.as_ref().is_none_or(holds);
-        let selects = rule.containers.iter().any(|of| holds(&of.condition));
-        assert_eq!(rule.applied, when && selects, "{}: {rule:?}", case.name());
-        *if rule.applied { &mut counts.applied } else { &mut counts.others } += 1;
+        let EvaluatedRule { applied, kept_out, when, containers } = &rule.result;
+        let when = when.as_ref().is_none_or(holds);
+        let selects = containers.iter().any(|of| holds(&of.condition));
+        assert_eq!(*applied, kept_out.is_none() && when && selects, "{}: {rule:?}", case.name());
+        *if *applied { &mut counts.applied } else { &mut counts.others } += 1;
     }
 }
 
 /// Each value of the rules that apply is added, or there is a reason.
 fn check_states(case: &Case, fact: &PodFact, counts: &mut Counts) {
     for field in &fact.fields {
-        let by_applied = |rule: &String| fact.rules.iter().any(|known| known.applied && known.name == *rule);
+        let by_applied =
+            |rule: &String| fact.rules.iter().any(|known| known.result.applied && known.name == *rule);
         assert!(!matches!(&field.by, Author::Rule(rule) if !by_applied(rule)), "{}: {field:?}", case.name());
         let because = field.because.as_deref().unwrap_or_default();
         let needs_none = field.state == FieldState::Added || field.by == Author::Stamp;

@@ -7,8 +7,8 @@ use serde_json::Value;
 use crate::analysis::{PodAnalysis, resolve, with_values};
 use crate::fitting_nodes::{fits_several, not_selected};
 use crate::record::{ConditionFact, LookedAt, Reason, Trace, evaluation_failed};
-use fabric_policy::expression::Resolver;
-use fabric_policy::interpolation::text_of;
+use fabric_policy::expression::{Bindings, Resolver};
+use fabric_policy::interpolation::{EvaluationError, text_of};
 use fabric_policy::matcher::Selection;
 use fabric_policy::{Condition, NoteKind, PodContext, Policy, ResolvedPolicy};
 
@@ -24,7 +24,7 @@ pub fn analyse(
     several: bool,
     trace: Option<&mut Trace>,
 ) -> Result<Option<PodAnalysis>, Reason> {
-    let (nodes, resolved) = resolve(policy, pod, context, trace.is_some())?;
+    let (nodes, resolved) = resolve(policy, pod, context)?;
     for note in resolved.notes.iter().filter(|_| several) {
         if let NoteKind::Assumed { labels, .. } = &note.kind
             && resolved.parameters_of_condition.contains(&note.parameter)
@@ -35,8 +35,7 @@ pub fn analyse(
     let found = analysis_if_true(policy, &resolved, &nodes, pod, context, trace)?;
     let each = if policy.definition().matcher.when.is_some() { nodes.each() } else { Vec::new() };
     for one in each.iter().filter(|_| each.len() > 1) {
-        let there =
-            policy.resolved(one, context, false).map_err(|error| evaluation_failed("the policy", error))?;
+        let there = policy.resolved(one, context).map_err(|error| evaluation_failed("the policy", error))?;
         if analysis_if_true(policy, &there, one, pod, context, None)?.is_some() != found.is_some() {
             return Err(undecided(&resolved, fits_several(&nodes)));
         }
@@ -53,44 +52,33 @@ fn analysis_if_true(
     context: &PodContext,
     trace: Option<&mut Trace>,
 ) -> Result<Option<PodAnalysis>, Reason> {
-    let is_never = matches!(resolved.condition, Condition::Fixed(false));
-    if is_never && trace.is_none() {
-        return Ok(None);
-    }
-    let resolved_for = (nodes.clone(), Arc::clone(resolved));
-    let analysis = match PodAnalysis::new(resolved_for, pod, context, trace.is_some()) {
-        Err(_) if is_never => return Ok(None),
-        analysis => analysis?,
-    };
-    let holds = match (&resolved.condition, &trace) {
-        (Condition::Fixed(holds), None) => *holds,
-        (condition, _) => of_pod(policy, condition, &analysis, trace)?,
-    };
-    Ok(holds.then_some(analysis))
-}
-
-/// The value of the condition for a pod.
-fn of_pod(
-    policy: &Policy,
-    condition: &Condition,
-    analysis: &PodAnalysis,
-    trace: Option<&mut Trace>,
-) -> Result<bool, Reason> {
-    let scope = Scope::of_pod(analysis);
-    let resolver = Resolver(&scope);
-    let bindings = scope.bindings(&resolver);
-    let holds = match condition {
-        Condition::Fixed(holds) => Ok(*holds),
-        Condition::OfPod(when) => when.is_true(&bindings),
-    };
-    let explained = holds.clone().map_err(|error| scope.explain("`match.when`", error));
-    if let Some(trace) = trace {
-        let of = |when| ConditionFact::through_variables(policy.definition(), when, &holds, &bindings);
+    let analysis = || PodAnalysis::new((nodes.clone(), Arc::clone(resolved)), pod, context);
+    let record = |holds: &Result<bool, EvaluationError>, bindings: &Bindings<'_, '_>| {
+        let Some(trace) = trace else { return };
+        let of = |when| ConditionFact::through_variables(policy.definition(), when, holds, bindings);
         let when = policy.definition().matcher.when.as_ref().map(of);
         let of_policy = trace.looked_at.entry(policy.name().to_owned());
-        of_policy.or_insert_with(|| LookedAt { of: analysis.nodes_and_policy(), when });
+        of_policy.or_insert_with(|| LookedAt { of: (nodes.clone(), Arc::clone(resolved)), when });
+    };
+    match &resolved.condition {
+        Condition::Fixed(holds) => {
+            record(&Ok(*holds), &resolved.bindings);
+            if *holds { analysis().map(Some) } else { Ok(None) }
+        }
+        Condition::OfPod(when) => {
+            let analysis = analysis()?;
+            let holds = {
+                let scope = Scope::of_pod(&analysis);
+                let lookup = Resolver(&scope);
+                let bindings = scope.bindings(&lookup);
+                let holds = when.is_true(&bindings);
+                let explained = holds.clone().map_err(|error| scope.explain("`match.when`", error));
+                record(&holds, &bindings);
+                explained?
+            };
+            Ok(holds.then_some(analysis))
+        }
     }
-    explained
 }
 
 /// Analyses a pod that names the policy: its condition chooses among the nodes that the pod fits, and nothing else.
@@ -100,24 +88,23 @@ pub fn analyse_named(
     context: &PodContext,
     mut trace: Option<&mut Trace>,
 ) -> Result<PodAnalysis, Reason> {
-    let (nodes, resolved) = resolve(policy, pod, context, trace.is_some())?;
+    let (nodes, resolved) = resolve(policy, pod, context)?;
     if let Some(analysis) = analysis_if_true(policy, &resolved, &nodes, pod, context, trace.as_deref_mut())? {
         return Ok(analysis);
     }
-    let is_recorded = trace.is_some();
     for (at, values) in resolved.others.iter().enumerate() {
-        let other = with_values(policy, values, &nodes, context, is_recorded)?;
+        let other = with_values(policy, values, &nodes, context)?;
         if let Some(analysis) = analysis_if_true(policy, &other, &nodes, pod, context, trace.as_deref_mut())?
         {
             return Ok(PodAnalysis { other: Some(at), ..analysis });
         }
     }
-    PodAnalysis::new((nodes, resolved), pod, context, is_recorded)
+    PodAnalysis::new((nodes, resolved), pod, context)
 }
 
 /// The parameters that the condition of a policy reads, with their values for a pod.
 pub fn condition_values(policy: &Policy, pod: &Value, context: &PodContext) -> Vec<(String, String)> {
-    let Ok((_, resolved)) = resolve(policy, pod, context, false) else { return Vec::new() };
+    let Ok((_, resolved)) = resolve(policy, pod, context) else { return Vec::new() };
     let parameters = policy.definition().parameters.iter().zip(&resolved.values);
     parameters
         .filter(|(parameter, _)| resolved.parameters_of_condition.contains(&parameter.name))
@@ -134,8 +121,8 @@ fn undecided(policy: &ResolvedPolicy, why: String) -> Reason {
 /// Returns whether a policy adds anything to a pod, wherever that is scheduled to and whatever its condition says.
 pub fn adds_to(policy: &Policy, pod: &Value, context: &PodContext) -> Result<bool, Reason> {
     let context = PodContext { nodes: None, ..context.clone() };
-    let analysis = PodAnalysis::new(resolve(policy, pod, &context, false)?, pod, &context, false)?;
+    let analysis = PodAnalysis::new(resolve(policy, pod, &context)?, pod, &context)?;
     let scope = Scope::of_pod(&analysis);
-    let mut rules = Rules::unevaluated(&analysis, &scope);
-    Ok(analysis.has_gpus() || rules.evaluate(pod, &context, None).map(|()| rules.any())?)
+    let mut rules = Rules::unevaluated(&analysis.policy.rules, &analysis, &scope);
+    Ok(analysis.has_gpus() || rules.evaluate(pod, &context).map(|()| rules.any())?)
 }

@@ -5,12 +5,12 @@ use std::collections::HashMap;
 use serde_json::Value;
 
 use crate::analysis::{Container, PodAnalysis, count_steps};
-use crate::record::{ConditionOf, Reason, ScopeOf, Trace};
+use crate::record::{ContainerCondition, ContainerGpus, EvaluatedRule, Reason, Trace};
 use fabric_policy::expression::Resolver;
 use fabric_policy::interpolation::{EvaluationError, Interpolation};
 use fabric_policy::overlay::{Evaluation, Tree};
 use fabric_policy::schema::{self, Shape};
-use fabric_policy::{Containers, OnConflict, PodContext, Rule, Variable};
+use fabric_policy::{Containers, Definition, OnConflict, PodContext, Rule};
 
 use super::scope::Scope;
 
@@ -46,30 +46,24 @@ pub(crate) struct Rules<'a> {
 }
 
 impl<'a> Rules<'a> {
-    /// The rules before any of them is evaluated.
-    pub(crate) fn unevaluated(analysis: &'a PodAnalysis, scope: &'a Scope<'a>) -> Self {
-        let all = analysis.policy.rules.as_slice();
+    /// The rules of a policy before any of them is evaluated.
+    pub(crate) fn unevaluated(all: &'a [Rule], analysis: &'a PodAnalysis, scope: &'a Scope<'a>) -> Self {
         let row = |container| Row { container, scope: scope.of_container(container), selected: Vec::new() };
         let rows = analysis.containers.iter().map(row).collect();
         Self { analysis, scope, rows, all, states: vec![State::Idle; all.len()], off_host: None }
     }
 
     /// Evaluates the conditions of the rules.
-    pub(crate) fn evaluate(
-        &mut self,
-        pod: &Value,
-        context: &PodContext,
-        mut trace: Option<&mut Trace>,
-    ) -> Result<(), Reason> {
+    pub(crate) fn evaluate(&mut self, pod: &Value, context: &PodContext) -> Result<(), Reason> {
         let Self { analysis, scope, rows, all: rules, states, off_host } = self;
         let may_apply = |rule: &Rule| analysis.may_apply(rule);
-        let candidates = Candidates::find(rules, scope, may_apply, trace.as_deref_mut())?;
+        let candidates = Candidates::find(rules, scope, may_apply)?;
         if !analysis.host_network && candidates.joins_host.contains(&true) {
             *off_host = schema::excludes_host_network(pod);
         }
         for Row { container, scope, selected } in rows {
             count_steps(context, rules.len())?;
-            *selected = candidates.select(container, scope, trace.as_deref_mut())?;
+            *selected = candidates.select(container, scope)?;
             for (at, selects) in selected.iter_mut().enumerate().filter(|(_, selects)| **selects) {
                 let to_network = rules[at].device.is_some_and(|device| device.to_network);
                 let is_off_host = off_host.is_some() || stays_off_host(&rules[at], pod);
@@ -86,18 +80,58 @@ impl<'a> Rules<'a> {
         Ok(())
     }
 
-    /// Records the values of variables, and the values that they and the conditions read, if nothing else is evaluated.
-    pub(crate) fn record(&self, variables: &[Variable], pod: &Value, trace: &mut Trace) {
+    /// Records what the rules and files of the policy depend on, and its variables. Nothing else is evaluated in these
+    /// scopes, in which a variable that fails here has no consequence.
+    pub(crate) fn record(&self, definition: &Definition, pod: &Value, trace: &mut Trace) {
         let Self { analysis, scope, rows, .. } = self;
-        trace.own_devices = !analysis.own_devices.is_empty();
-        trace.host_network = analysis.host_network;
-        let containers = analysis.containers.iter();
-        trace.containers = containers.map(|one| (one.list, one.index, one.gpus)).collect();
-        scope.record(variables, trace);
-        for row in rows {
-            row.scope.record(variables, trace);
+        let of_container = |&Container { list, index, gpus, .. }: &Container| {
+            let name = pod["spec"][list][index]["name"].as_str();
+            ContainerGpus { name: name.map_or_else(|| index.to_string(), str::to_owned), list, gpus }
+        };
+        trace.containers = analysis.containers.iter().map(of_container).collect();
+        for rule in &definition.rules {
+            let mut recorded = EvaluatedRule::default();
+            if analysis.may_apply(rule) {
+                recorded =
+                    self.conditions(rule.when.as_ref(), rule.containers.condition(), &trace.containers);
+                let to_network = rule.device.is_some_and(|device| device.to_network);
+                recorded.kept_out = (analysis.host_network && to_network).then_some("hostNetwork");
+            } else {
+                recorded.kept_out = Some("ownDevices");
+            }
+            recorded.applied = self.applied().any(|applied| applied.name == rule.name);
+            trace.rules.push(recorded);
         }
-        scope.of_injected(pod).record(variables, trace);
+        for file in &definition.files {
+            let mut recorded =
+                self.conditions(file.when.as_ref(), Containers::Gpus.condition(), &trace.containers);
+            recorded.applied = recorded.containers.iter().any(|one| one.condition.value == Some(true));
+            trace.files.push(recorded);
+        }
+        let variables = definition.variables.as_slice();
+        scope.record(variables, None, trace);
+        for (at, row) in rows.iter().enumerate() {
+            let name = trace.containers[at].name.clone();
+            row.scope.record(variables, Some(&name), trace);
+        }
+        scope.of_injected(pod).record(variables, None, trace);
+    }
+
+    /// The conditions of a rule or file, with the values that they read.
+    fn conditions(
+        &self,
+        when: Option<&Interpolation>,
+        of_container: Option<&Interpolation>,
+        containers: &[ContainerGpus],
+    ) -> EvaluatedRule {
+        let when = when.map(|when| self.scope.fact(when));
+        let is_active = when.as_ref().is_none_or(|when| when.value == Some(true));
+        let rows = self.rows.iter().zip(containers).filter(|_| is_active);
+        let containers = rows.filter_map(|(row, of)| {
+            let condition = row.scope.fact(of_container?);
+            Some(ContainerCondition { container: of.name.clone(), condition })
+        });
+        EvaluatedRule { containers: containers.collect(), when, ..EvaluatedRule::default() }
     }
 
     /// Returns whether any rule applies.
@@ -151,14 +185,14 @@ pub(crate) fn rule_that_joins_host<'a>(
         return Ok(None);
     }
     let scope = Scope::of_pod(analysis);
-    let candidates = Candidates::find(rules, &scope, joins, None)?;
+    let candidates = Candidates::find(rules, &scope, joins)?;
     if !candidates.joins_host.contains(&true) || schema::excludes_host_network(pod).is_some() {
         return Ok(None);
     }
     let mut joining: Option<usize> = None;
     for container in &analysis.containers {
         count_steps(context, rules.len())?;
-        let selected = candidates.select(container, &scope.of_container(container), None)?;
+        let selected = candidates.select(container, &scope.of_container(container))?;
         let first = (0..rules.len()).find(|at| selected[*at] && candidates.joins_host[*at]);
         joining = joining.into_iter().chain(first).min();
     }
@@ -174,24 +208,15 @@ struct Candidates<'a> {
 }
 
 impl<'a> Candidates<'a> {
-    fn find(
-        rules: &'a [Rule],
-        scope: &Scope<'_>,
-        looked_at: impl Fn(&Rule) -> bool,
-        mut trace: Option<&mut Trace>,
-    ) -> Result<Self, Reason> {
+    fn find(rules: &'a [Rule], scope: &Scope<'_>, looked_at: impl Fn(&Rule) -> bool) -> Result<Self, Reason> {
         let resolver = Resolver(scope);
         let bindings = scope.bindings(&resolver);
         let mut candidates = Self { rules, active: Vec::new(), joins_host: Vec::new() };
-        for (at, rule) in rules.iter().enumerate() {
-            let mut holds = |when: &Interpolation| {
-                let holds = when.is_true(&bindings);
-                if let Some(trace) = &mut trace {
-                    trace.evaluated((ConditionOf::Rule(at), ScopeOf::Pod), when, &holds, None);
-                }
-                holds.map_err(|error| failed(scope, &rule.name, error))
+        for rule in rules {
+            let holds = |when: &Interpolation| {
+                when.is_true(&bindings).map_err(|error| failed(scope, &rule.name, error))
             };
-            let active = looked_at(rule) && rule.when.as_ref().map_or(Ok(true), &mut holds)?;
+            let active = looked_at(rule) && rule.when.as_ref().map_or(Ok(true), holds)?;
             let host_network = match rule.pod.host_network() {
                 Some(tree) if active => {
                     let value = Evaluation::new(&bindings, false).value(tree, &Shape::Boolean);
@@ -206,12 +231,7 @@ impl<'a> Candidates<'a> {
     }
 
     /// The rules that select a container.
-    fn select(
-        &self,
-        container: &Container,
-        scope: &Scope<'_>,
-        mut trace: Option<&mut Trace>,
-    ) -> Result<Vec<bool>, Reason> {
+    fn select(&self, container: &Container, scope: &Scope<'_>) -> Result<Vec<bool>, Reason> {
         let resolver = Resolver(scope);
         let bindings = scope.bindings(&resolver);
         // Several rules of a policy most often have the same condition.
@@ -226,11 +246,6 @@ impl<'a> Candidates<'a> {
                     condition.is_true(&bindings).inspect(|holds| last = Some((condition, *holds)))
                 }
             };
-            if let Some(trace) = &mut trace
-                && let Some(condition) = rule.containers.condition()
-            {
-                trace.evaluated((ConditionOf::Containers(at), scope.part()), condition, &holds, None);
-            }
             selected[at] = holds.map_err(|error| failed(scope, &rule.name, error))?;
         }
         Ok(selected)

@@ -6,9 +6,9 @@ use std::sync::OnceLock;
 use serde_json::Value;
 
 use crate::analysis::{Container, PodAnalysis, requests};
-use crate::record::{Reason, ScopeOf, Trace, VariableIn, add_reads, evaluation_failed};
+use crate::record::{ConditionFact, Reason, ScopeOf, Trace, VariableIn, add_reads, evaluation_failed};
 use fabric_policy::expression::{Bindings, Computed, Lookup, Resolver};
-use fabric_policy::interpolation::{BUILT_IN, EvaluationError, Phase};
+use fabric_policy::interpolation::{BUILT_IN, EvaluationError, Interpolation, Phase};
 use fabric_policy::overlay::{Entry, Evaluation, Tree, is_zero};
 use fabric_policy::schema;
 use fabric_policy::work::Work;
@@ -94,19 +94,33 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// Records the values of the variables of this scope, and the values that they and the conditions read.
-    pub(super) fn record(&self, variables: &[Variable], trace: &mut Trace) {
+    /// A condition, and the values that it reads. What the parameters decide follows from them alone: other values need
+    /// not be known.
+    pub(super) fn fact(&self, condition: &Interpolation) -> ConditionFact {
+        let fixed = &self.policy().bindings;
+        let holds = condition.is_true(fixed);
+        if holds.is_ok() {
+            return ConditionFact::new(condition, &holds, fixed);
+        }
         let resolver = Resolver(self);
         let bindings = self.bindings(&resolver);
-        let scope = self.part();
-        trace.read(scope, &bindings);
-        for Variable { name, value, .. } in
-            variables.iter().filter(|one| one.phase.max(Phase::Pod) == self.phase())
-        {
+        ConditionFact::new(condition, &condition.is_true(&bindings), &bindings)
+    }
+
+    /// Records the values of the variables of this scope that the policy reads with its parameters, and the values that
+    /// they and the checks read. `container` is the name of that of the scope.
+    pub(super) fn record(&self, variables: &[Variable], container: Option<&str>, trace: &mut Trace) {
+        let resolver = Resolver(self);
+        let bindings = self.bindings(&resolver);
+        trace.read(self.part(), &bindings);
+        let is_known = |one: &&Variable| one.phase == Phase::Fixed || self.policy().reads(&one.name);
+        let of_scope = |one: &&Variable| one.phase.max(Phase::Pod) == self.phase();
+        for Variable { name, value, .. } in variables.iter().filter(of_scope).filter(is_known) {
             let mut reads = Vec::new();
             value.texts(&mut |text| add_reads(text, &bindings, &mut reads));
             let value = value.evaluate(&bindings).map_err(|error| error.message);
-            trace.variables.push(VariableIn { name: name.clone(), scope, value, reads });
+            let (name, container) = (name.clone(), container.map(str::to_owned));
+            trace.variables.push(VariableIn { name, container, value, reads });
         }
     }
 

@@ -4,28 +4,30 @@
 use serde_json::Value;
 
 use crate::analysis::{PodAnalysis, resolve};
-use crate::record::Reason;
 use fabric_policy::expression::{Bindings, Resolver};
 use fabric_policy::interpolation::Phase;
+use fabric_policy::work::Work;
 use fabric_policy::{PodContext, Policy, ResolvedPolicy};
 
 use super::scope::Scope;
 
-/// Calls `visit` with the values of the pod, of each container, and of the pod as if it was injected.
-pub fn each_scope(
+/// Calls `visit` with the values of the pod, of each container, and of the pod as if it was injected. A pod for which the
+/// policy has no values gets no visit.
+pub(crate) fn each_scope(
     policy: &Policy,
     pod: &Value,
     context: &PodContext,
-    visit: &mut dyn FnMut(Phase, &ResolvedPolicy, &Bindings<'_, '_>),
-) -> Result<(), Reason> {
-    let analysis = PodAnalysis::new(resolve(policy, pod, context, true)?, pod, context, false)?;
+    visit: &mut dyn FnMut(Phase, &Bindings<'_, '_>),
+) {
+    let work = context.work.clone().unwrap_or_else(|| Work::of_input(0));
+    let Ok((nodes, _)) = resolve(policy, pod, context) else { return };
+    let Ok(resolved) = ResolvedPolicy::with_all_names(policy, &nodes, &work) else { return };
+    let Ok(analysis) = PodAnalysis::new((nodes, resolved.into()), pod, context) else { return };
     let of_pod = Scope::of_pod(&analysis);
-    let mut visit =
-        |scope: &Scope<'_>| visit(scope.phase(), &analysis.policy, &scope.bindings(&Resolver(scope)));
+    let mut visit = |scope: &Scope<'_>| visit(scope.phase(), &scope.bindings(&Resolver(scope)));
     visit(&of_pod);
     for container in &analysis.containers {
         visit(&of_pod.of_container(container));
     }
     visit(&of_pod.of_injected(pod));
-    Ok(())
 }

@@ -10,7 +10,7 @@ use fabric_policy::{About, Effect, PolicyCheck, ResolvedPolicy};
 
 use super::container::name_of;
 use crate::evaluate::{Row, Scope};
-use crate::record::{ChangeLog, ConditionOf, Cursor, Kept, Reason, Stop, Warning, WarningKind};
+use crate::record::{ChangeLog, Cursor, Kept, Reason, Stop, Warning, WarningKind};
 
 /// Makes the checks of the pod.
 pub(crate) fn about_pod(policy: &ResolvedPolicy, scope: &Scope<'_>, log: &mut ChangeLog) -> Result<(), Stop> {
@@ -86,14 +86,13 @@ pub(super) fn about_containers(
 /// A check, and the scope of its expressions.
 #[derive(Clone, Copy)]
 struct Check<'a, 's> {
-    at: usize,
     declared: &'a PolicyCheck,
     scope: &'a Scope<'s>,
 }
 
 impl<'a, 's> Check<'a, 's> {
     fn all(policy: &'a ResolvedPolicy, scope: &'a Scope<'s>) -> impl Iterator<Item = Self> {
-        policy.checks.iter().enumerate().map(move |(at, declared)| Self { at, declared, scope })
+        policy.checks.iter().map(move |declared| Self { declared, scope })
     }
 
     /// Returns whether conditions hold. `own` is the value of the variable that the check is about.
@@ -108,7 +107,7 @@ impl<'a, 's> Check<'a, 's> {
         if let Some(trace) = &mut log.trace
             && let Some(last) = conditions.iter().flatten().last()
         {
-            trace.evaluated((ConditionOf::Check(self.at), self.scope.part()), last, &holds, own);
+            trace.checked((self.declared, self.scope.part()), last, &holds, own);
         }
         Ok(holds.map_err(|error| self.failed(error))?)
     }

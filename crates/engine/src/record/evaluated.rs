@@ -6,6 +6,7 @@ use serde_json::Value;
 use fabric_policy::Definition;
 use fabric_policy::expression::{Bindings, Expression, Path, Step};
 use fabric_policy::interpolation::{EvaluationError, Interpolation, VALUE};
+use fabric_yaml::Span;
 
 /// The value of a condition for a pod or a container.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -41,41 +42,73 @@ pub enum ScopeOf {
     Injected,
 }
 
-/// A part of a policy that has a condition, by its index in the policy.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ConditionOf {
-    /// `when` of a rule.
-    Rule(usize),
-    /// `containers` of a rule.
-    Containers(usize),
-    /// `when` of a file.
-    File(usize),
-    /// The conditions of a check. The fact has the last one.
-    Check(usize),
+/// A rule, or an entry of `files`, for a pod.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EvaluatedRule {
+    /// True if it applies to a container.
+    pub applied: bool,
+    /// The name that is true for the pod and keeps an entry of `devices.add` out, whatever its conditions are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kept_out: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub when: Option<ConditionFact>,
+    /// The condition for each container; none if `when` is false.
+    pub containers: Vec<ContainerCondition>,
 }
 
-/// A condition that was evaluated.
+/// A condition of a rule or of a file, for a container.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ContainerCondition {
+    pub container: String,
+    pub condition: ConditionFact,
+}
+
+/// A check whose conditions were evaluated.
 #[derive(Debug)]
-pub struct Evaluated {
-    pub of: ConditionOf,
+pub struct EvaluatedCheck {
+    pub code: String,
+    /// The place of the check.
+    pub span: Span,
     pub scope: ScopeOf,
+    /// The last of its conditions.
     pub fact: ConditionFact,
     pub(super) condition: Interpolation,
-    /// The value of the variable that a check is about.
+    /// The value of the variable that it is about.
     pub(super) own: Option<Value>,
 }
 
-/// A variable in one scope.
+/// A container or init container.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ContainerGpus {
+    pub name: String,
+    /// `containers` or `initContainers`.
+    pub list: &'static str,
+    pub gpus: i64,
+}
+
+/// A variable, for the pod or for a container.
 #[derive(Debug)]
 pub struct VariableIn {
     pub name: String,
-    pub scope: ScopeOf,
+    pub container: Option<String>,
     /// The value, or why it has none.
     pub value: Result<Value, String>,
     pub reads: Vec<Read>,
 }
 
 impl ConditionFact {
+    /// The fact about a condition, with the values that it reads.
+    pub(crate) fn new(
+        condition: &Interpolation,
+        holds: &Result<bool, EvaluationError>,
+        bindings: &Bindings<'_, '_>,
+    ) -> Self {
+        let mut fact = Self::without_reads(condition, holds);
+        add_reads(condition, bindings, &mut fact.reads);
+        fact
+    }
+
     /// The fact about a condition, without the values that it reads.
     pub(super) fn without_reads(condition: &Interpolation, holds: &Result<bool, EvaluationError>) -> Self {
         Self {
@@ -94,8 +127,7 @@ impl ConditionFact {
         holds: &Result<bool, EvaluationError>,
         bindings: &Bindings<'_, '_>,
     ) -> Self {
-        let mut fact = Self::without_reads(condition, holds);
-        add_reads(condition, bindings, &mut fact.reads);
+        let mut fact = Self::new(condition, holds, bindings);
         let mut at = 0;
         while let Some(Read { name, .. }) = fact.reads.get(at) {
             let variable = definition.variables.iter().find(|variable| variable.name == *name);
@@ -108,7 +140,7 @@ impl ConditionFact {
     }
 }
 
-impl Evaluated {
+impl EvaluatedCheck {
     /// Adds the values that the condition reads.
     pub(super) fn read(&mut self, bindings: &Bindings<'_, '_>) {
         let mut bindings = bindings.child();
@@ -117,7 +149,7 @@ impl Evaluated {
     }
 }
 
-/// Adds the values that the expressions of a text read, each once.
+/// Adds the known values that the expressions of a text read, each once.
 pub(crate) fn add_reads(text: &Interpolation, bindings: &Bindings<'_, '_>, reads: &mut Vec<Read>) {
     for read in text.expressions().flat_map(|expression| reads_of(expression, bindings)) {
         if !reads.contains(&read) {
@@ -129,7 +161,7 @@ pub(crate) fn add_reads(text: &Interpolation, bindings: &Bindings<'_, '_>, reads
 fn reads_of(expression: &Expression, bindings: &Bindings<'_, '_>) -> Vec<Read> {
     let mut reads = Vec::new();
     for name in expression.names() {
-        let value = bindings.get(name).unwrap_or(Value::Null);
+        let Some(value) = bindings.get(name) else { continue };
         if ["pod", "container", "node"].contains(&name.as_str()) {
             reads.extend(expression.reads_of(name).into_iter().map(|path| read(name, &value, path)));
         } else {

@@ -10,13 +10,13 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::Value;
 
-use fabric_policy::ResolvedPolicy;
 use fabric_policy::expression::Bindings;
 use fabric_policy::interpolation::{EvaluationError, Interpolation};
 use fabric_policy::matcher::Selection;
+use fabric_policy::{PolicyCheck, ResolvedPolicy};
 use fabric_yaml::pointer::field_path;
 
-use super::evaluated::{ConditionFact, ConditionOf, Evaluated, ScopeOf, VariableIn};
+use super::evaluated::{ConditionFact, ContainerGpus, EvaluatedCheck, EvaluatedRule, ScopeOf, VariableIn};
 use super::report::{Warning, WarningKind};
 
 /// The part of the policy that changes a pod.
@@ -119,17 +119,14 @@ pub struct Trace {
     pub looked_at: HashMap<String, LookedAt>,
     /// The name of the policy that was chosen.
     pub chosen: Option<String>,
-    /// True if the pod has devices of the fabric itself.
-    pub own_devices: bool,
-    /// True if the pod is on the host network, or a rule moves it there.
-    pub host_network: bool,
-    /// The list, the index and the GPUs of each container.
-    pub containers: Vec<(&'static str, usize, i64)>,
-    /// The conditions, in the first pass.
-    pub conditions: Vec<Evaluated>,
+    pub containers: Vec<ContainerGpus>,
+    /// The rules of the policy, in the first pass. Empty as long as they are not evaluated.
+    pub rules: Vec<EvaluatedRule>,
+    /// The entries of `files`.
+    pub files: Vec<EvaluatedRule>,
+    /// The checks, in the first pass.
+    pub checks: Vec<EvaluatedCheck>,
     pub variables: Vec<VariableIn>,
-    /// The names of the rules that apply, in the first pass.
-    pub applied: Vec<String>,
     /// In the order of the decisions.
     pub outcomes: Vec<FieldOutcome>,
     /// True in a later pass.
@@ -180,26 +177,27 @@ impl Trace {
         self.add(pointer, FieldState::Present, Because::Text(because));
     }
 
-    /// Notes the value of a condition. `own` is that of the variable that a check is about.
-    pub(crate) fn evaluated(
+    /// Notes the value of the last condition of a check. `own` is that of the variable that it is about.
+    pub(crate) fn checked(
         &mut self,
-        (of, scope): (ConditionOf, ScopeOf),
+        (check, scope): (&PolicyCheck, ScopeOf),
         condition: &Interpolation,
         holds: &Result<bool, EvaluationError>,
         own: Option<&Value>,
     ) {
         if !self.is_again {
+            let (code, span) = (check.code.clone(), check.span);
             let fact = ConditionFact::without_reads(condition, holds);
             let (condition, own) = (condition.clone(), own.cloned());
-            self.conditions.push(Evaluated { of, scope, fact, condition, own });
+            self.checks.push(EvaluatedCheck { code, span, scope, fact, condition, own });
         }
     }
 
-    /// Notes the values that the conditions of a scope read. Only for a scope in which nothing else is evaluated: a
-    /// variable that fails here has no consequence.
+    /// Notes the values that the checks of a scope read. Only for a scope in which nothing else is evaluated: a variable
+    /// that fails here has no consequence.
     pub(crate) fn read(&mut self, scope: ScopeOf, bindings: &Bindings<'_, '_>) {
-        let of_scope = self.conditions.iter_mut().filter(|condition| condition.scope == scope);
-        of_scope.for_each(|condition| condition.read(bindings));
+        let of_scope = self.checks.iter_mut().filter(|check| check.scope == scope);
+        of_scope.for_each(|check| check.read(bindings));
     }
 
     /// Starts another pass, which decides again about everything that is not written.

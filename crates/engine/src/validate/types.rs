@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::each_scope;
-use fabric_policy::expression::Bindings;
+use crate::evaluate::each_scope;
+use fabric_policy::expression::{Bindings, Expression};
 use fabric_policy::interpolation::{BUILT_IN, EvaluationError, Interpolation, Phase, VALUE};
 use fabric_policy::overlay::{Evaluation, NamedContainer, PodOverlay};
 use fabric_policy::schema;
@@ -16,7 +16,7 @@ use fabric_policy::{Definition, PodContext, Policy, Rule};
 pub(super) fn failures(policy: &Policy, pod: &Value, context: &PodContext) -> Vec<(String, EvaluationError)> {
     let mut found: Vec<(String, EvaluationError)> = Vec::new();
     let definition = policy.definition();
-    let _ = each_scope(policy, pod, context, &mut |phase, resolved, bindings| {
+    each_scope(policy, pod, context, &mut |phase, bindings| {
         let is_of_scope = |text: &&Interpolation| text.phase(&definition.names).max(Phase::Pod) == phase;
         let mut add =
             |place: String, guards: &[&Interpolation], errors: Vec<EvaluationError>, texts: Texts<'_>| {
@@ -27,7 +27,7 @@ pub(super) fn failures(policy: &Policy, pod: &Value, context: &PodContext) -> Ve
                     found.extend(errors.into_iter().find(unguarded).map(|error| (place, error)));
                 }
             };
-        for rule in &resolved.rules {
+        for rule in &definition.rules {
             let guards: Vec<&Interpolation> = rule.when.iter().chain(rule.containers.condition()).collect();
             let conditions = guards.iter().copied().filter(is_of_scope);
             let errors = conditions.filter_map(|condition| condition.is_true(bindings).err());
@@ -93,19 +93,11 @@ fn has_one_type(name: &str) -> bool {
     !["pod", "container", "node"].contains(&name) && BUILT_IN.iter().any(|known| known.name == name)
 }
 
-/// The names that texts read, directly or through variables. A variable reads only those before it.
+/// The names that texts read, directly or through variables.
 pub(super) fn reads<'t>(
     definition: &Definition,
     texts: impl IntoIterator<Item = &'t Interpolation>,
 ) -> BTreeSet<String> {
-    let mut read: BTreeSet<String> = BTreeSet::new();
-    for text in texts {
-        read.extend(text.expressions().flat_map(|expression| expression.names().iter().cloned()));
-    }
-    for variable in definition.variables.iter().rev() {
-        if read.contains(&variable.name) {
-            variable.value.names(&mut |name| _ = read.insert(name.to_owned()));
-        }
-    }
-    read
+    let expressions = texts.into_iter().flat_map(Interpolation::expressions);
+    definition.with_names_of_variables(expressions.flat_map(Expression::names).cloned().collect())
 }

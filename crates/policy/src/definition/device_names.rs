@@ -1,7 +1,6 @@
 //! The names that GPUs and the devices of a fabric go by: `gpus` and `devices` of a policy.
 
 use std::collections::BTreeSet;
-use std::fmt;
 
 use serde_json::Value;
 
@@ -277,21 +276,7 @@ fn claim_name(text: &str, devices: i64) -> Result<ClaimName, String> {
     Ok(ClaimName { pattern: Pattern::new(name), is_class: class.is_some(), devices })
 }
 
-impl fmt::Display for ClaimName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.is_class {
-            f.write_str(CLASS)?;
-        }
-        self.pattern.fmt(f)?;
-        write!(f, "={}", self.devices)
-    }
-}
-
 impl ClaimNames {
-    pub fn iter(&self) -> impl Iterator<Item = &ClaimName> {
-        self.0.iter()
-    }
-
     /// The number of names.
     pub fn len(&self) -> usize {
         self.0.len()

@@ -67,12 +67,6 @@ impl NodeMatch {
         };
         self.labels.iter().any(has)
     }
-
-    /// The alternatives that match a node: `providerID` with its pattern, or a label with the pattern of its value.
-    pub fn alternatives(&self) -> impl Iterator<Item = (String, &Pattern)> {
-        let provider_ids = self.provider_ids.iter().map(|pattern| ("providerID".to_owned(), pattern));
-        provider_ids.chain(self.labels.iter().map(|(key, value)| (key.to_string(), value)))
-    }
 }
 
 /// A provider ID, or a pattern of them. The name of a provider is not an ID.

@@ -15,7 +15,7 @@ use crate::schema::{self, Field, Format, Object, Shape, validate};
 use fabric_yaml::Span;
 
 use super::scalars::{accept, is_structure, remedy};
-use super::{Content, Entry, Key, Target, Tree, Write, check, count_of};
+use super::{Content, Entry, Key, Tree, check, count_of};
 
 /// A tree with values in place of expressions; `None` if it is left out.
 type Evaluated = Result<Option<Tree>, EvaluationError>;
@@ -86,19 +86,6 @@ impl<'a, 'p, 'v> Evaluation<'a, 'p, 'v> {
     pub fn volume(&mut self, tree: &Tree) -> Evaluated {
         let volume = Shape::Atomic(schema::volume());
         self.within("spec", |this| this.within("volumes", |this| this.listed(tree, &volume, &["name"])))
-    }
-
-    /// Evaluates one write of a tree by itself.
-    pub fn write(&mut self, write: &Write<'_>) -> Evaluated {
-        match (write.target, &write.field.shape) {
-            (Target::Whole, _) if write.is_computed() => self.field(write.value, write.field, write.object),
-            (Target::Entry(_), _) if write.is_edit() => {
-                self.edit_of_annotation(write.value, write.value.entries())
-            }
-            (Target::Entry(_), Shape::Map { values, .. }) => self.value(write.value, values),
-            (Target::Item(_), Shape::List { items, .. }) => self.element(write.value, items),
-            (_, shape) => self.value(write.value, shape),
-        }
     }
 
     /// Evaluates the value of one field of an object.
@@ -348,7 +335,11 @@ impl<'a, 'p, 'v> Evaluation<'a, 'p, 'v> {
                     Ok(_) => "is empty",
                     Err(_) => return,
                 };
-                because = format!("`{}` {what}", text.source());
+                // An extension leaves out a variable of its base by a literal `null`.
+                because = match text.source().as_str() {
+                    "${null}" => "`null` leaves it out".to_owned(),
+                    source => format!("`{source}` {what}"),
+                };
             });
             because
         });

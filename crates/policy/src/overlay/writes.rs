@@ -77,13 +77,6 @@ fn add_field<'t>(
 }
 
 impl<'t> Write<'t> {
-    /// The writes of a value that takes the place of a computed one.
-    pub fn writes_of<'v>(&self, value: &'v Tree) -> Vec<Write<'v>> {
-        let mut writes = Vec::new();
-        add_field(value, (self.object, self.field), &mut self.path.clone(), &mut writes);
-        writes
-    }
-
     /// The name of the entry that changes; `None` if it is computed.
     pub fn name(&self) -> Option<&'t str> {
         match self.target {

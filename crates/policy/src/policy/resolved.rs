@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::Policy;
 use super::devices::Devices;
 use super::parameter_values::{Note, ParameterValues, bound, has_row};
 use super::second_run::SecondRuns;
@@ -42,6 +43,23 @@ impl ResolvedPolicy {
     pub(super) fn new(evaluated: Arc<EvaluatedPolicy>, parameters: ParameterValues) -> Self {
         let ParameterValues { origins, notes, others, .. } = parameters;
         Self { evaluated, origins, notes, others }
+    }
+
+    /// The policy for pods that select these nodes, with values also for the names that only rules and checks read which
+    /// the parameters exclude. An injection needs no value for them, and the validation of a policy does.
+    pub fn with_all_names(
+        policy: &Policy,
+        selection: &Selection,
+        work: &Work,
+    ) -> Result<Self, Vec<EvaluationError>> {
+        let definition = policy.definition();
+        let values = ParameterValues::resolve(definition, policy.overrides(), selection);
+        let mut evaluated = EvaluatedPolicy::evaluated(definition, &values.values, selection, work)?;
+        definition.texts(&mut |text| {
+            evaluated.reads.extend(names_in(text));
+            evaluated.parts_read.add(text);
+        });
+        Ok(Self::new(Arc::new(evaluated), values))
     }
 
     /// Returns whether both have the same rules.
@@ -120,25 +138,6 @@ impl EvaluatedPolicy {
         let mut policy = Self::evaluated(definition, values, selection, work)?;
         policy.drop_unread_variables();
         let mut read = PartsRead::default();
-        policy.texts(&mut |text| read.add(text));
-        policy.parts_read = read;
-        Ok(policy)
-    }
-
-    /// The policy with everything that its file has, whether or not these parameters need it.
-    pub(crate) fn whole(
-        definition: &Definition,
-        values: &[Value],
-        selection: &Selection,
-        work: &Work,
-    ) -> Result<Self, Vec<EvaluationError>> {
-        let mut policy = Self::evaluated(definition, values, selection, work)?;
-        definition.texts(&mut |text| policy.reads.extend(names_in(text)));
-        policy.rules.clone_from(&definition.rules);
-        policy.checks.clone_from(&definition.checks);
-        policy.files.clone_from(&definition.files);
-        let mut read = PartsRead::default();
-        definition.texts(&mut |text| read.add(text));
         policy.texts(&mut |text| read.add(text));
         policy.parts_read = read;
         Ok(policy)
@@ -239,6 +238,16 @@ impl EvaluatedPolicy {
     /// Returns whether an expression reads this name.
     pub fn reads(&self, name: &str) -> bool {
         self.reads.contains(name)
+    }
+
+    /// The rules that may apply, as their file has them: their evaluation for a pod also yields what the parameters leave
+    /// out.
+    pub fn rules_as_written(&self, definition: &Definition) -> Vec<Rule> {
+        let as_written = |rule: &Rule| {
+            let written = definition.rules.iter().find(|written| written.name == rule.name)?;
+            Some(Rule { container: written.container.clone(), pod: written.pod.clone(), ..rule.clone() })
+        };
+        self.rules.iter().filter_map(as_written).collect()
     }
 
     /// Calls `visit` with every variable that depends on the pod.

@@ -4,9 +4,6 @@ use serde_json::Value;
 
 use fabric_yaml::escape;
 
-/// The condition of rules and files without `containers`.
-pub(super) const GPU_CONTAINERS: &str = "gpus > 0";
-
 /// The longest line, except where one word is longer.
 const WIDTH: usize = 118;
 
@@ -109,7 +106,7 @@ pub(super) fn value(path: &str, value: &Value) -> String {
         return format!("volume {}{read_only}", brief(&value["name"]));
     }
     let mut rest = map.clone();
-    if !rest.keys().any(|key| key.starts_with('$')) && path.ends_with(']') {
+    if path.ends_with(']') {
         rest.shift_remove("name");
     }
     match (rest.len(), rest.iter().next()) {
@@ -122,6 +119,11 @@ pub(super) fn value(path: &str, value: &Value) -> String {
 /// A value for people: a string as it is, everything else as JSON.
 pub(super) fn shown(value: &Value) -> String {
     fabric_policy::interpolation::text_of(value)
+}
+
+/// A row of a name and a text.
+pub(super) fn row(name: &str, text: &str) -> [String; 2] {
+    [name.to_owned(), text.to_owned()]
 }
 
 pub(super) fn one_line(text: &str) -> String {

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::helm_values::Values;
 use fabric_policy::Definition;
-use fabric_yaml::{Content, Node, Span};
+use fabric_yaml::Span;
 
 /// A line of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -17,17 +17,6 @@ impl std::fmt::Display for FileLine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}:{}", self.file, self.line)
     }
-}
-
-/// The place of an entry of a list of `spec`, such as the rule of this name.
-pub(super) fn item(definition: &Definition, list: &str, name: &str) -> Option<FileLine> {
-    let node = definition.spec.get(list)?;
-    let named = |item: &&Node| item.get("name").is_some_and(|value| value.to_value() == name);
-    let span = match &node.content {
-        Content::List(items) => items.iter().find(named)?.span,
-        _ => node.entry(name)?.span,
-    };
-    Some(in_file(definition, span))
 }
 
 /// The place of a key of a parameter, such as `default`, or of the parameter itself.

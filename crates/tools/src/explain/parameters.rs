@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::helm_values::Values;
 use crate::policy_list::Bounds;
 use fabric_policy::matcher::Selection;
-use fabric_policy::parameter::Table;
 use fabric_policy::{Origin, Override, Parameter, Policy, Resolution, resolve};
 use fabric_yaml::counted;
 
@@ -33,10 +32,6 @@ pub struct ParameterFact {
     pub default: Value,
     #[serde(flatten)]
     pub bounds: Bounds,
-    /// The rows of the policy, and those of its extensions: by label and value, and by the GPUs of the pod where they
-    /// decide.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub machines: Vec<Map<String, Value>>,
     /// The operator's value or tables; none if the operator sets nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub setting: Option<Value>,
@@ -112,16 +107,10 @@ pub(super) fn declared(policy: &Policy, sources: &Sources<'_>) -> Vec<ParameterF
         description: parameter.description.clone(),
         default: parameter.default.clone(),
         bounds: Bounds::new(parameter),
-        machines: machines(parameter),
         setting: policy.overrides().get(&parameter.name).map(Override::to_json),
         value: value(parameter),
     };
     policy.definition().parameters.iter().map(fact).collect()
-}
-
-/// The rows of a parameter or of a variable, the tables with precedence first.
-pub(super) fn machines(parameter: &Parameter) -> Vec<Map<String, Value>> {
-    parameter.tables().filter(|table| !table.is_empty()).map(Table::to_json).collect()
 }
 
 /// A value of a parameter, for a pod that selects these nodes.

@@ -13,18 +13,17 @@ use serde::Serialize;
 use serde_json::Value;
 
 use fabric_engine::policy_set::{PolicySet, mutate_traced};
-use fabric_engine::{ConditionFact, LookedAt, Mutation, Outcome, Trace, Warning, analyse};
+use fabric_engine::{ConditionFact, ContainerGpus, LookedAt, Mutation, Outcome, Trace, Warning, analyse};
 use fabric_policy::expression::Expression;
-use fabric_policy::interpolation::Interpolation;
-use fabric_policy::{Definition, PodContext, Policy, Rule, SelectedLabel};
+use fabric_policy::{Definition, PodContext, Policy, SelectedLabel};
 
 use super::parameters::{self, Sources, ValueFact};
 pub use fields::FieldFact;
 use fields::of_result;
 use matching::parts;
 pub use matching::{MatchFact, PartFact};
-use rules::Results;
-pub use rules::{ContainerCondition, RuleResult, VariableValue};
+use rules::check;
+pub use rules::{RuleResult, VariableValue};
 pub use text::pod_text;
 
 /// A pod or pod template.
@@ -44,7 +43,7 @@ pub struct PodFact {
     pub policies: Vec<MatchFact>,
     /// The labels of nodes that the policy reads and the pod selects.
     pub nodes: Vec<NodeFact>,
-    pub containers: Vec<ContainerFact>,
+    pub containers: Vec<ContainerGpus>,
     pub parameters: Vec<PodParameter>,
     pub variables: Vec<VariableValue>,
     pub rules: Vec<RuleResult>,
@@ -80,15 +79,6 @@ pub struct PodParameter {
     pub used: bool,
 }
 
-/// A container or init container.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct ContainerFact {
-    pub name: String,
-    /// `containers` or `initContainers`.
-    pub list: &'static str,
-    pub gpus: i64,
-}
-
 /// A warning about the pod.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct WarningFact {
@@ -122,28 +112,26 @@ impl<'a> Explainer<'a> {
         fact.fields = of_result(pod, &mutation, &trace);
         fact.policies = policies.iter().map(|policy| match_of(policy, pod, context, &mut trace)).collect();
         let chosen = policies.iter().find(|policy| trace.chosen.as_deref() == Some(policy.name()));
-        let results = chosen.map(|policy| Results { definition: policy.definition(), pod, trace: &trace });
-        let check = |code: &str, path: Option<&str>| results.and_then(|results| results.check(code, path));
-        if let (Some(policy), Some(results)) = (chosen, results) {
-            self.add_results(&mut fact, policy, results);
+        if let Some(policy) = chosen {
+            self.add_results(&mut fact, policy, &trace);
         }
         if let Some(reason) = &mut fact.reason {
-            reason.condition = check(&reason.code, None);
+            reason.condition = check(pod, &trace, &reason.code, None);
         }
         let warning = |warning: &Warning| WarningFact {
             code: warning.code().to_owned(),
             path: warning.path.clone(),
             message: warning.to_string(),
             rule: warning.rule.clone(),
-            condition: check(warning.code(), Some(&warning.path)),
+            condition: check(pod, &trace, warning.code(), Some(&warning.path)),
         };
         fact.warnings = mutation.warnings.iter().map(warning).collect();
         (mutation, fact)
     }
 
     /// Adds the facts about the values and conditions of the policy that injects the pod.
-    fn add_results(&self, fact: &mut PodFact, policy: &Policy, results: Results<'_>) {
-        let Results { definition, pod, trace } = results;
+    fn add_results(&self, fact: &mut PodFact, policy: &Policy, trace: &Trace) {
+        let definition = policy.definition();
         let Some(LookedAt { of: (nodes, resolved), .. }) = trace.looked_at.get(policy.name()) else { return };
         let of_label = |selected: &SelectedLabel| NodeFact {
             label: selected.label.clone(),
@@ -158,13 +146,10 @@ impl<'a> Explainer<'a> {
         let parameter = |value: ValueFact| PodParameter { used: used.contains(&value.name), value };
         fact.parameters = values.by_ref().take(definition.parameters.len()).map(parameter).collect();
         let rows: Vec<ValueFact> = values.filter(|row| !row.value.is_null()).collect();
-        let container = |&(list, index, gpus): &(&'static str, usize, i64)| {
-            let name = pod["spec"][list][index]["name"].as_str().unwrap_or_default().to_owned();
-            ContainerFact { name, list, gpus }
-        };
-        fact.containers = trace.containers.iter().map(container).collect();
-        (fact.rules, fact.files) = (results.rules(), results.files());
-        fact.variables = results.variables(&rows, |name| used.contains(name));
+        fact.containers.clone_from(&trace.containers);
+        fact.rules = rules::rules(definition, trace);
+        fact.files = rules::files(definition, trace);
+        fact.variables = rules::variables(trace, &rows, |name| used.contains(name));
     }
 }
 
@@ -209,16 +194,8 @@ fn match_of(policy: &Policy, pod: &Value, context: &PodContext, trace: &mut Trac
 /// The names that the rules read which apply, directly and through variables.
 fn used_names(definition: &Definition, trace: &Trace) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
-    let applies = |rule: &&Rule| trace.applied.contains(&rule.name);
-    let mut add =
-        |text: &Interpolation| names.extend(text.expressions().flat_map(Expression::names).cloned());
-    definition.rules.iter().filter(applies).for_each(|rule| rule.texts(&mut add));
-    for variable in definition.variables.iter().rev() {
-        if names.contains(&variable.name) {
-            variable.value.texts(&mut |text| {
-                names.extend(text.expressions().flat_map(Expression::names).cloned());
-            });
-        }
+    for (rule, _) in definition.rules.iter().zip(&trace.rules).filter(|(_, result)| result.applied) {
+        rule.texts(&mut |text| names.extend(text.expressions().flat_map(Expression::names).cloned()));
     }
-    names
+    definition.with_names_of_variables(names)
 }

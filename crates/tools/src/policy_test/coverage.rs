@@ -3,11 +3,11 @@
 mod seen;
 
 use fabric_engine::policy_set::PolicySet;
-use fabric_engine::{ConditionOf, Evaluated, LookedAt, Trace};
+use fabric_engine::{ConditionFact, LookedAt, Trace};
 use fabric_policy::interpolation::Interpolation;
-use fabric_policy::{Definition, Origin, Policy};
+use fabric_policy::{Definition, Origin, Policy, PolicyCheck, ResolvedPolicy};
+use fabric_yaml::Span;
 
-use seen::place;
 pub use seen::{Kind, Seen};
 
 /// The values that the cases have seen of the rules, conditions and rows of policies.
@@ -61,12 +61,17 @@ impl Coverage {
     pub(super) fn record(&mut self, policies: &PolicySet, trace: &Trace) {
         for definition in policies.policies().iter().map(Policy::definition) {
             let coverage = self.entry(definition);
-            if let Some(LookedAt { of: (_, resolved), when }) = trace.looked_at.get(&definition.name) {
-                coverage.see(Kind::Match, "", when.as_ref().and_then(|when| when.value));
-                coverage.see_rows(&resolved.origins);
+            let Some(LookedAt { of: (_, resolved), when }) = trace.looked_at.get(&definition.name) else {
+                continue;
+            };
+            coverage.see_condition(Kind::Match, definition.matcher.when.as_ref(), when.as_ref());
+            for origin in &resolved.origins {
+                if let Origin::Machines(label, span) = origin {
+                    coverage.see(Kind::Row, (label, *span), Some(true));
+                }
             }
             if trace.chosen.as_ref() == Some(&definition.name) {
-                coverage.see_injection(definition, trace);
+                coverage.see_injection(definition, resolved, trace);
             }
         }
     }
@@ -80,81 +85,70 @@ impl Coverage {
 impl PolicyCoverage {
     fn new(definition: &Definition) -> Self {
         let mut seen = Vec::new();
-        let is_own = |span| definition.extends.is_none() || !definition.is_of_base(span);
-        let mut part = |kind, name: &str, is_there: bool| {
-            let span = place(definition, kind, name);
-            if is_there && is_own(span) {
-                seen.push(Seen::new(definition, kind, name, span));
+        let is_own = |span: &Span| definition.extends.is_none() || !definition.is_of_base(*span);
+        let mut part = |kind, name: &str, label: &str, span: Option<Span>| {
+            if let Some(span) = span.filter(is_own) {
+                seen.push(Seen::new(definition, kind, name, (label, span)));
             }
         };
-        // No case can make a literal `true` false.
-        let varies = |condition: Option<&Interpolation>| {
-            condition.is_some_and(|condition| condition.source() != "true")
-        };
-        part(Kind::Match, "", varies(definition.matcher.when.as_ref()));
+        part(Kind::Match, "", "", varying(definition.matcher.when.as_ref()));
         for rule in &definition.rules {
-            let (when, containers) = (varies(rule.when.as_ref()), rule.containers.written());
-            part(Kind::Rule, &rule.name, when || containers.is_none() || varies(containers));
-            part(Kind::When, &rule.name, when);
-            part(Kind::Containers, &rule.name, varies(containers));
+            let (when, containers) = (varying(rule.when.as_ref()), varying(rule.containers.written()));
+            let varies = when.is_some() || containers.is_some() || rule.containers.written().is_none();
+            part(Kind::Rule, &rule.name, "", varies.then_some(rule.span));
+            part(Kind::When, &rule.name, "", when);
+            part(Kind::Containers, &rule.name, "", containers);
         }
-        definition.files.iter().for_each(|file| part(Kind::File, &file.path, varies(file.when.as_ref())));
-        definition.checks.iter().for_each(|check| part(Kind::Check, &check.code, true));
+        definition
+            .files
+            .iter()
+            .for_each(|file| part(Kind::File, &file.path, "", varying(file.when.as_ref())));
+        definition.checks.iter().for_each(|check| part(Kind::Check, &check.code, "", Some(check.span)));
         for column in definition.by_node() {
             for (label, machines, span) in column.rows() {
-                if is_own(span) {
-                    let name = format!("`{machines}` of `{}` by `{label}`", column.name);
-                    let row = Seen::new(definition, Kind::Row, &name, span);
-                    seen.push(Seen { at: (label.to_owned(), span), ..row });
-                }
+                let name = format!("`{machines}` of `{}` by `{label}`", column.name);
+                part(Kind::Row, &name, label, Some(span));
             }
         }
         Self { policy: definition.name.clone(), file: definition.file.clone(), seen }
     }
 
-    /// Records the conditions that the engine evaluated, and the rules that it applied.
-    fn see_injection(&mut self, definition: &Definition, trace: &Trace) {
-        let rules = &definition.rules;
-        for Evaluated { of, fact, .. } in &trace.conditions {
-            match *of {
-                ConditionOf::Rule(at) => self.see(Kind::When, &rules[at].name, fact.value),
-                ConditionOf::Containers(at) => self.see(Kind::Containers, &rules[at].name, fact.value),
-                ConditionOf::File(at) => self.see(Kind::File, &definition.files[at].path, fact.value),
-                ConditionOf::Check(at) => self.see_check(definition.checks.len() - at, fact.value),
+    /// Records the rules and conditions of the policy that injects a pod.
+    fn see_injection(&mut self, definition: &Definition, resolved: &ResolvedPolicy, trace: &Trace) {
+        for (rule, result) in definition.rules.iter().zip(&trace.rules) {
+            self.see_condition(Kind::When, rule.when.as_ref(), result.when.as_ref());
+            for of in &result.containers {
+                self.see_condition(Kind::Containers, rule.containers.written(), Some(&of.condition));
             }
+            self.see(Kind::Rule, ("", rule.span), Some(result.applied));
         }
-        for rule in rules {
-            self.see(Kind::Rule, &rule.name, Some(trace.applied.contains(&rule.name)));
+        for (file, result) in definition.files.iter().zip(&trace.files) {
+            self.see_condition(Kind::File, file.when.as_ref(), result.when.as_ref());
         }
-    }
-
-    /// Records the value of a rule or condition, if it has one.
-    fn see(&mut self, kind: Kind, name: &str, value: Option<bool>) {
-        if let Some(value) = value
-            && let Some(seen) = self.seen.iter_mut().find(|seen| seen.kind == kind && seen.name == name)
-        {
-            seen.record(value);
+        trace.checks.iter().for_each(|check| self.see(Kind::Check, ("", check.span), check.fact.value));
+        // The parameters exclude the others.
+        let is_excluded = |check: &&PolicyCheck| resolved.checks.iter().all(|known| known.span != check.span);
+        for check in definition.checks.iter().filter(is_excluded) {
+            self.see(Kind::Check, ("", check.span), Some(false));
         }
     }
 
-    /// Records the rows that give values for a pod.
-    fn see_rows(&mut self, origins: &[Origin]) {
-        for origin in origins {
-            if let Origin::Machines(label, span) = origin {
-                let at = (label.clone(), *span);
-                self.seen.iter_mut().filter(|seen| seen.at == at).for_each(|seen| seen.record(true));
-            }
+    fn see_condition(&mut self, kind: Kind, written: Option<&Interpolation>, fact: Option<&ConditionFact>) {
+        if let Some((written, fact)) = written.zip(fact) {
+            self.see(kind, ("", written.span()), fact.value);
         }
     }
 
-    /// Records the value of a check by its place from the end. Several can have one code, and those of a
-    /// base, which are not counted, come first.
-    fn see_check(&mut self, from_end: usize, value: Option<bool>) {
-        if let Some(value) = value
-            && let Some(seen) =
-                self.seen.iter_mut().rev().filter(|seen| seen.kind == Kind::Check).nth(from_end - 1)
-        {
-            seen.record(value);
+    /// Records the value of the part at a place, if it has one.
+    fn see(&mut self, kind: Kind, at: (&str, Span), value: Option<bool>) {
+        let is_there = |seen: &&mut Seen| seen.kind == kind && (seen.label.as_str(), seen.span) == at;
+        if let Some(value) = value {
+            self.seen.iter_mut().filter(is_there).for_each(|seen| seen.record(value));
         }
     }
+}
+
+/// The place of a condition. No case can make a literal `true` false.
+fn varying(condition: Option<&Interpolation>) -> Option<Span> {
+    condition.filter(|condition| condition.source() != "true").map(Interpolation::span)
 }

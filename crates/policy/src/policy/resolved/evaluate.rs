@@ -115,9 +115,11 @@ impl EvaluatedPolicy {
     pub(super) fn evaluate_checks(&mut self, definition: &Definition) -> Result<(), EvaluationError> {
         for check in &definition.checks {
             let mut check = check.clone();
-            // That of a variable depends on its value.
+            // That of a variable depends on its value. A condition that holds stays, for the record.
             let is_of_variable = matches!(check.about, About::Variable(..));
-            if !is_of_variable && !self.may_hold(&mut check.when, definition)? {
+            if let (false, Some(when)) = (is_of_variable, &check.when)
+                && self.known(when, definition)? == Some(false)
+            {
                 continue;
             }
             if check.about == About::Pod {

@@ -40,17 +40,16 @@ pub(super) fn parts(policy: &Policy, pod: &Value, context: &PodContext) -> Vec<P
             parts.push(PartFact { key, wanted, seen, holds });
         }
     };
-    let seen = |pairs: &[(String, String)]| seen_annotations(pairs, metadata);
     add(
         "anyAnnotation",
         pairs(&matcher.any_annotation),
-        seen(&matcher.any_annotation),
+        seen_annotations(&matcher.any_annotation, metadata),
         matcher.is_triggered(&metadata["annotations"], context),
     );
     add(
         "exceptAnnotation",
         pairs(&matcher.except_annotation),
-        seen(&matcher.except_annotation),
+        seen_annotations(&matcher.except_annotation, metadata),
         matcher.exception(&metadata["annotations"]).is_none(),
     );
     add(

@@ -4,14 +4,14 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use fabric_engine::{ConditionFact, FieldState, Read};
+use fabric_engine::{ConditionFact, EvaluatedRule, FieldState, Read};
 use fabric_yaml::counted;
 
 use super::fields::FieldFact;
 use super::matching::MatchFact;
 use super::rules::RuleResult;
 use super::{PodFact, PodParameter};
-use crate::explain::columns::{Text, brief, cell, value};
+use crate::explain::columns::{Text, brief, cell, row, value};
 use crate::explain::parameters::{SourceKind, ValueFact};
 
 /// The text about a pod. `head` says where the pod is.
@@ -37,10 +37,6 @@ pub fn pod_text(head: &str, fact: &PodFact) -> String {
     absent(&fact.fields, &mut text);
     warnings(fact, &mut text);
     text.finish()
-}
-
-fn row(name: &str, value: &str) -> [String; 2] {
-    [name.to_owned(), value.to_owned()]
 }
 
 fn write_match(fact: &MatchFact, text: &mut Text) {
@@ -140,8 +136,8 @@ fn rules(heading: &str, rules: &[RuleResult], text: &mut Text) {
     text.section(heading);
     let mut rows = Vec::new();
     for rule in rules {
-        let mark = if rule.applied { "+" } else { "-" };
-        let mut reasons = reasons(rule).into_iter();
+        let mark = if rule.result.applied { "+" } else { "-" };
+        let mut reasons = reasons(&rule.result).into_iter();
         rows.push([format!("{mark} {}", rule.name), reasons.next().unwrap_or_default()]);
         rows.extend(reasons.map(|reason| [String::new(), reason]));
     }
@@ -149,7 +145,10 @@ fn rules(heading: &str, rules: &[RuleResult], text: &mut Text) {
 }
 
 /// The conditions of a rule or of a file, each with the values that it reads; the containers with one reason together.
-fn reasons(RuleResult { when, containers, .. }: &RuleResult) -> Vec<String> {
+fn reasons(EvaluatedRule { kept_out, when, containers, .. }: &EvaluatedRule) -> Vec<String> {
+    if let Some(name) = kept_out {
+        return vec![format!("kept out: `{name}` is true")];
+    }
     let mut reasons = Vec::new();
     if let Some(when) = when {
         reasons.push(format!("when {}", described(when)));

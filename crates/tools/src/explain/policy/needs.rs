@@ -1,4 +1,4 @@
-//! The devices, objects and rights that the additions of a policy need, and the labels that it reads.
+//! The devices, objects and rights that the rules of a policy need, and the labels that it reads.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,6 @@ use fabric_policy::interpolation::JOB_ROLE;
 use fabric_policy::matcher::LabelsRead;
 use fabric_policy::{NETWORKS, Policy};
 
-use super::additions::{AdditionFact, RuleFact};
 use crate::explain::columns::shown;
 
 /// A requirement of a policy on the nodes, the cluster or the pod.
@@ -47,18 +46,6 @@ pub enum NeedKind {
 }
 
 impl NeedKind {
-    pub(super) const ALL: [Self; 9] = [
-        Self::Device,
-        Self::Network,
-        Self::Claim,
-        Self::HostPath,
-        Self::Object,
-        Self::Image,
-        Self::Privilege,
-        Self::NodeLabel,
-        Self::PodMetadata,
-    ];
-
     pub(super) fn words(self) -> &'static str {
         match self {
             Self::Device => "devices of the nodes",
@@ -74,14 +61,11 @@ impl NeedKind {
     }
 }
 
-/// The needs of the rules, and the labels and annotations that the policy reads.
-pub(super) fn needs(policy: &Policy, rules: &[RuleFact]) -> Vec<NeedFact> {
+/// The needs of the rules of a `spec`, and the labels and annotations that the policy reads.
+pub(super) fn needs(policy: &Policy, spec: &Value) -> Vec<NeedFact> {
     let mut found = Needs(Vec::new());
-    for rule in rules {
-        for addition in rule.container.iter().chain(&rule.pod) {
-            found.of_addition(&rule.name, addition);
-        }
-    }
+    items(&spec["devices"]["add"]).for_each(|entry| found.of_devices(&shown(&entry["name"]), entry));
+    items(&spec["rules"]).for_each(|rule| found.of_rule(&shown(&rule["name"]), rule));
     match policy.labels() {
         LabelsRead::These(labels) => {
             for label in labels {
@@ -110,43 +94,66 @@ impl Needs {
         }
     }
 
-    fn of_addition(&mut self, rule: &str, AdditionFact { path, value, constant }: &AdditionFact) {
-        let value = constant.as_ref().filter(|value| !value.is_null()).unwrap_or(value);
-        let within =
-            |start: &str| path.rsplit_once(start).map(|(_, rest)| rest.trim_end_matches(']').to_owned());
-        if let Some(name) = within("resources.limits[").filter(|name| name.contains(['/', '-'])) {
-            self.add(NeedKind::Device, &name, rule);
+    /// Adds a value, or each item of a list. One that is left out is not needed.
+    fn add_all(&mut self, kind: NeedKind, names: &Value, rule: &str) {
+        match names {
+            Value::Null => {}
+            Value::Array(names) => names.iter().for_each(|name| self.add(kind, &shown(name), rule)),
+            name => self.add(kind, &shown(name), rule),
         }
-        if path.ends_with(&format!("annotations[{NETWORKS}]")) {
-            for network in networks(value) {
-                self.add(NeedKind::Network, &network, rule);
-            }
+    }
+
+    /// Adds the resources of a map that devices have.
+    fn add_devices(&mut self, amounts: &Value, rule: &str) {
+        let names = amounts.as_object().into_iter().flatten().map(|(name, _)| name);
+        names
+            .filter(|name| name.contains(['/', '-', '$']))
+            .for_each(|name| self.add(NeedKind::Device, name, rule));
+    }
+
+    fn of_devices(&mut self, rule: &str, entry: &Value) {
+        let networks = &entry["networks"];
+        self.add_devices(&entry["resources"], rule);
+        self.add_all(
+            NeedKind::Network,
+            if networks.is_object() { &networks[NETWORKS] } else { networks },
+            rule,
+        );
+        let claims = entry["claims"].as_object().into_iter().flatten();
+        claims.for_each(|(_, template)| self.add_all(NeedKind::Claim, template, rule));
+    }
+
+    fn of_rule(&mut self, name: &str, rule: &Value) {
+        let pod = &rule["pod"]["spec"];
+        let added = ["containers", "initContainers"].into_iter().flat_map(|list| items(&pod[list]));
+        for container in [&rule["container"]].into_iter().chain(added) {
+            let security = &container["securityContext"];
+            self.add_devices(&container["resources"]["limits"], name);
+            self.add_all(NeedKind::Image, &container["image"], name);
+            self.add_all(NeedKind::Privilege, &security["capabilities"]["add"], name);
+            self.of_switch("privileged", security, name);
         }
-        if path.starts_with("spec.resourceClaims") {
-            let target = [&value["resourceClaimTemplateName"], &value["resourceClaimName"]];
-            if let Some(target) = target.into_iter().find(|target| !target.is_null()) {
-                self.add(NeedKind::Claim, &shown(target), rule);
-            }
+        self.add_all(NeedKind::Network, &rule["pod"]["metadata"]["annotations"][NETWORKS], name);
+        for claim in items(&pod["resourceClaims"]) {
+            self.add_all(NeedKind::Claim, &claim["resourceClaimTemplateName"], name);
+            self.add_all(NeedKind::Claim, &claim["resourceClaimName"], name);
         }
-        if path.starts_with("spec.volumes") {
-            self.of_volume(rule, value);
+        items(&pod["volumes"]).for_each(|volume| self.of_volume(name, volume));
+        for switch in ["hostNetwork", "hostPID", "hostIPC"] {
+            self.of_switch(switch, pod, name);
         }
-        if path.ends_with("].image") {
-            self.add(NeedKind::Image, &shown(value), rule);
-        }
-        if let Some(name) = within("securityContext.capabilities.add[") {
-            self.add(NeedKind::Privilege, &name, rule);
-        }
-        let switches = ["securityContext.privileged", "spec.hostNetwork", "spec.hostPID", "spec.hostIPC"];
-        if let Some(switch) = switches.into_iter().find(|switch| path.ends_with(switch)) {
-            let name = switch.rsplit('.').next().unwrap_or(switch);
-            self.add(NeedKind::Privilege, name, rule);
+    }
+
+    fn of_switch(&mut self, switch: &str, object: &Value, rule: &str) {
+        if !object[switch].is_null() && object[switch] != false {
+            self.add(NeedKind::Privilege, switch, rule);
         }
     }
 
     fn of_volume(&mut self, rule: &str, volume: &Value) {
-        if !volume["hostPath"]["path"].is_null() {
-            self.add(NeedKind::HostPath, &shown(&volume["hostPath"]["path"]), rule);
+        let path = &volume["hostPath"]["path"];
+        self.add_all(NeedKind::HostPath, path, rule);
+        if !path.is_null() {
             self.add(NeedKind::Privilege, "hostPath volumes", rule);
         }
         for (kind, name) in [
@@ -161,19 +168,8 @@ impl Needs {
     }
 }
 
-/// The networks of an edit, or of a whole annotation.
-fn networks(value: &Value) -> Vec<String> {
-    let mut names = match &value["$append"] {
-        Value::Null => value,
-        names => names,
-    };
-    let whole = Value::Array(vec![names.clone()]);
-    if !names.is_array() {
-        names = &whole;
-    }
-    let mut found: Vec<String> = names.as_array().into_iter().flatten().map(shown).collect();
-    found.dedup();
-    found
+fn items(list: &Value) -> impl Iterator<Item = &Value> {
+    list.as_array().into_iter().flatten()
 }
 
 /// The labels and annotations of the pod that expressions read by a constant key.

@@ -1,8 +1,6 @@
 //! A part of a policy that cases cover, and the results that they saw.
 
-use fabric_policy::definition::{At, keys};
-use fabric_policy::interpolation::Interpolation;
-use fabric_policy::{Definition, Rule};
+use fabric_policy::Definition;
 use fabric_yaml::Span;
 
 /// The part of a policy that cases cover: a row when it gives a value, the others when they had both of theirs.
@@ -33,8 +31,10 @@ pub struct Seen {
     /// The file that has it, which is that of the policy or of a part.
     pub file: String,
     pub line: usize,
-    /// The label of a row, and the place in all files of the policy. Rows of two labels have one place by an alias.
-    pub(super) at: (String, Span),
+    /// The label of a row. Rows of two labels have one place by an alias.
+    pub(super) label: String,
+    /// The place in all files of the policy.
+    pub(super) span: Span,
     /// The number of times that the rule applied, that the condition was true, or that the row gave a value.
     pub yes: usize,
     /// The number of times that the rule did not apply, or that the condition was false.
@@ -42,10 +42,10 @@ pub struct Seen {
 }
 
 impl Seen {
-    pub(super) fn new(definition: &Definition, kind: Kind, name: &str, span: Span) -> Self {
+    pub(super) fn new(definition: &Definition, kind: Kind, name: &str, (label, span): (&str, Span)) -> Self {
         let (file, line) = definition.line_in_file(span);
-        let (file, line) = (file.to_owned(), line.max(1));
-        Self { kind, name: name.to_owned(), file, line, at: (String::new(), span), yes: 0, no: 0 }
+        let (file, line, label) = (file.to_owned(), line.max(1), label.to_owned());
+        Self { kind, name: name.to_owned(), file, line, label, span, yes: 0, no: 0 }
     }
 
     pub(super) fn record(&mut self, value: bool) {
@@ -86,24 +86,6 @@ impl Seen {
             (_, false, false) => "never evaluated",
             (_, false, true) => "never true",
             (_, true, false) => "never false",
-        }
-    }
-}
-
-/// The place of a part of a policy.
-pub(super) fn place(definition: &Definition, kind: Kind, name: &str) -> Span {
-    let rule = || definition.rules.iter().find(|rule| rule.name == name);
-    let condition = |of: fn(&Rule) -> Option<&Interpolation>| {
-        rule().map_or_else(Span::default, |rule| of(rule).map_or(rule.span, Interpolation::span))
-    };
-    match kind {
-        Kind::Match => definition.place(&keys(["match", "when"])),
-        Kind::Rule => rule().map_or_else(Span::default, |rule| rule.span),
-        Kind::When => condition(|rule| rule.when.as_ref()),
-        Kind::Containers => condition(|rule| rule.containers.written()),
-        Kind::File => definition.place(&keys(["files", name, "when"])),
-        Kind::Check | Kind::Row => {
-            definition.place(&[At::Key("checks".to_owned()), At::Item("name", name.to_owned())])
         }
     }
 }
