@@ -34,7 +34,7 @@ use crate::source::reader::{self, Fields};
 use crate::source::{Checked, Diagnostic, MISSING_KEY, Problems};
 
 /// The type of a parameter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ParameterType {
     /// A whole number.
     Integer,
@@ -48,6 +48,7 @@ pub enum ParameterType {
     /// A list of strings.
     StringList,
     /// For a variable with rows for machines, and for resources of nodes: a constant of any type.
+    #[default]
     Any,
 }
 
@@ -89,7 +90,7 @@ impl ParameterType {
 }
 
 /// A parameter as its policy declares it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Parameter {
     /// Its name, the key in a values file.
     pub name: String,
@@ -126,7 +127,7 @@ impl Parameter {
             fields.finish()?;
             return Err(Problems::default());
         };
-        let mut parameter = Self::new(name, kind);
+        let mut parameter = Self { name: name.to_owned(), kind, ..Self::default() };
         parameter.description.clone_from(description.as_ref().unwrap_or(&String::new()));
         fields.retain(|key| kind.goes_with(key));
         for bound in kind.bounds() {
@@ -144,22 +145,7 @@ impl Parameter {
     /// An item that only has values for nodes and that no operator sets: the rows of a variable, or the resources of
     /// nodes.
     pub(crate) fn of_nodes(name: &str, from_nodes: Option<FromNodes>) -> Self {
-        Self { from_nodes, ..Self::new(name, ParameterType::Any) }
-    }
-
-    fn new(name: &str, kind: ParameterType) -> Self {
-        Self {
-            name: name.to_owned(),
-            kind,
-            description: String::new(),
-            default: Value::Null,
-            minimum: None,
-            maximum: None,
-            one_of: None,
-            layers: Vec::new(),
-            table: Table::default(),
-            from_nodes: None,
-        }
+        Self { name: name.to_owned(), from_nodes, ..Self::default() }
     }
 
     /// All of its tables, the one with precedence first.

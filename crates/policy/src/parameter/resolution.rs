@@ -62,7 +62,8 @@ pub fn resolve<'p>(
     let number = |resolution: &Resolution<'_>| resolution.value.as_f64().unwrap_or_default();
     if parameter.has_least() && all.iter().any(|one| number(one).total_cmp(&number(&all[0])).is_ne()) {
         // Kinds without a known value do not lower the others.
-        let known = all.into_iter().filter(|one| !one.origin.is_default());
+        let is_default = |origin: &Origin| matches!(origin, Origin::OverrideDefault | Origin::PolicyDefault);
+        let known = all.into_iter().filter(|one| !is_default(&one.origin));
         let least = known.min_by(|one, other| {
             let key = |resolution| (number(resolution) <= 0.0, number(resolution));
             let ((none, one), (other_none, other)) = (key(one), key(other));
@@ -89,12 +90,6 @@ impl Parameter {
     /// no harm. A value that no operator can set, such as the number of chips, is a fact about the nodes.
     pub(crate) fn has_least(&self) -> bool {
         matches!(self.kind, ParameterType::Number | ParameterType::Integer)
-    }
-}
-
-impl Origin {
-    fn is_default(&self) -> bool {
-        matches!(self, Self::OverrideDefault | Self::PolicyDefault)
     }
 }
 
@@ -157,6 +152,9 @@ pub fn of_one<'p>(
     if let Some((label, value, span)) = machines() {
         return resolved(value, Origin::Machines(label, span));
     }
+    if let Some(default) = default {
+        return resolved(default, Origin::OverrideDefault);
+    }
     let mut labels: Vec<String> = Vec::new();
     let mut reads_gpus = false;
     for table in own.into_iter().chain(parameter.tables()).flat_map(Table::labels) {
@@ -165,10 +163,7 @@ pub fn of_one<'p>(
             labels.push(table.label.clone());
         }
     }
-    let mut notes = Vec::new();
-    if default.is_none() && !labels.is_empty() {
-        notes.push(NoteKind::Assumed { labels, reads_gpus });
-    }
-    let origin = if default.is_some() { Origin::OverrideDefault } else { Origin::PolicyDefault };
-    Resolution { value: Cow::Borrowed(default.unwrap_or(&parameter.default)), origin, notes }
+    let is_assumed = !labels.is_empty();
+    let notes = is_assumed.then_some(NoteKind::Assumed { labels, reads_gpus }).into_iter().collect();
+    Resolution { notes, ..resolved(&parameter.default, Origin::PolicyDefault) }
 }

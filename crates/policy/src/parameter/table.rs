@@ -24,7 +24,7 @@ pub(crate) const DEFAULT: &str = "default";
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Table(Vec<LabelTable>);
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct LabelTable {
     pub(crate) label: String,
     rows: Vec<Row>,
@@ -93,7 +93,7 @@ impl Table {
         span: Span,
     ) -> Result<(), Diagnostic> {
         let at = self.0.iter().position(|known| known.label == label).unwrap_or_else(|| {
-            self.0.push(LabelTable::new(label));
+            self.0.push(LabelTable { label: label.to_owned(), ..LabelTable::default() });
             self.0.len() - 1
         });
         self.0[at].add(key, cell, span)
@@ -137,10 +137,6 @@ impl Table {
 }
 
 impl LabelTable {
-    fn new(label: &str) -> Self {
-        Self { label: label.to_owned(), rows: Vec::new(), by_key: HashMap::new(), patterns: Vec::new() }
-    }
-
     fn add(&mut self, key: Pattern, cell: Cell, span: Span) -> Result<(), Diagnostic> {
         let (at, text) = (self.rows.len(), key.to_string());
         // One error is enough for all rows beyond the limit.
