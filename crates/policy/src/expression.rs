@@ -231,11 +231,6 @@ impl Expression {
         self.uses.first().filter(|_| self.selects)
     }
 
-    /// The place of a failure, or of the whole expression.
-    pub(super) fn span_of_failure(&self, failure: &Failure) -> Span {
-        self.span_of_name(failure.name.as_deref().unwrap_or_default())
-    }
-
     pub fn source(&self) -> &str {
         &self.source
     }
@@ -286,12 +281,9 @@ impl PartialEq for Expression {
 /// The position of a name in an expression, where it is not part of a longer one.
 pub(super) fn find_name(source: &str, name: &str) -> Option<usize> {
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    let found = if name.is_empty() { None } else { Some(source.match_indices(name)) };
-    found
-        .into_iter()
-        .flatten()
-        .map(|(at, _)| at)
-        .find(|at| !source[..*at].ends_with(is_name) && !source[*at + name.len()..].starts_with(is_name))
+    let is_alone =
+        |at: &usize| !source[..*at].ends_with(is_name) && !source[*at + name.len()..].starts_with(is_name);
+    source.match_indices(name).map(|(at, _)| at).find(|at| !name.is_empty() && is_alone(at))
 }
 
 #[cfg(test)]

@@ -71,6 +71,18 @@ pub fn text_of(value: &Value) -> String {
     }
 }
 
+/// The type of a value, for people.
+pub(crate) fn kind_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "list",
+        Value::Object(_) => "map",
+    }
+}
+
 /// The place of an expression without a value in the file of the policy, and the remedy.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Fault {
@@ -265,7 +277,7 @@ fn run(expression: &Expression, bindings: &Bindings<'_, '_>) -> Result<Value, Ev
     expression.evaluate(bindings).map_err(|failure| EvaluationError {
         expression: expression.written(),
         fault: Fault {
-            span: expression.span_of_failure(&failure),
+            span: expression.span_of_name(failure.name.as_deref().unwrap_or_default()),
             hint: failure.hint,
             is_of_types: failure.is_of_types,
         },

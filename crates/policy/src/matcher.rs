@@ -21,7 +21,7 @@ use crate::schema::Format;
 use crate::work::Work;
 use fabric_yaml::{Node, Span};
 
-use crate::interpolation::{Interpolation, Names, Phase};
+use crate::interpolation::{Interpolation, Names, Phase, kind_of};
 use crate::keys;
 use crate::source::reader::{self, Fields};
 use crate::source::{Checked, Diagnostic, MISSING_KEY, all};
@@ -147,27 +147,31 @@ impl Matcher {
 
     pub fn test(&self, pod: &Value, request: &PodContext) -> Match {
         let metadata = &pod["metadata"];
-        if !self.all_but_annotations_hold(pod, request) {
-            let asks = !self.any_annotation.is_empty()
-                && self.is_triggered(&metadata["annotations"], request)
-                && self.exception(&metadata["annotations"]).is_none();
-            return if asks { self.other_key(metadata, request) } else { Match::No };
+        let annotations = &metadata["annotations"];
+        let is_triggered = self.is_triggered(annotations, request);
+        let others_hold = self.all_but_annotations_hold(pod, request);
+        match self.exception(annotations) {
+            None if is_triggered && others_hold => Match::Yes,
+            None if is_triggered && !self.any_annotation.is_empty() => self.other_key(metadata, request),
+            Some((key, seen)) if is_triggered && others_hold => {
+                Match::Except { key: key.clone(), value: seen.to_owned() }
+            }
+            _ if others_hold => self.other_value(annotations),
+            _ => Match::No,
         }
-        if !self.is_triggered(&metadata["annotations"], request) {
-            let other = self.any_annotation.iter().find_map(|(key, wanted)| {
-                let (seen, not_a_string) = match &metadata["annotations"][key.as_str()] {
-                    Value::Null => return None,
-                    Value::String(seen) => (seen.clone(), None),
-                    other => (other.to_string(), Some(json_type(other))),
-                };
-                Some(Match::OtherValue { key: key.clone(), seen, wanted: wanted.clone(), not_a_string })
-            });
-            return other.unwrap_or(Match::No);
-        }
-        match self.exception(&metadata["annotations"]) {
-            Some((key, seen)) => Match::Except { key: key.clone(), value: seen.to_owned() },
-            None => Match::Yes,
-        }
+    }
+
+    /// The first trigger whose key the pod has with another value.
+    fn other_value(&self, annotations: &Value) -> Match {
+        let other = self.any_annotation.iter().find_map(|(key, wanted)| {
+            let (seen, not_a_string) = match &annotations[key.as_str()] {
+                Value::Null => return None,
+                Value::String(seen) => (seen.clone(), None),
+                other => (other.to_string(), Some(kind_of(other))),
+            };
+            Some(Match::OtherValue { key: key.clone(), seen, wanted: wanted.clone(), not_a_string })
+        });
+        other.unwrap_or(Match::No)
     }
 
     /// The first key of `match` that does not hold.
@@ -318,13 +322,4 @@ fn possible(text: &str, span: Span, what: &str, format: Format) -> Result<(), Di
 /// The namespace of a pod: the request's, else the pod's own, else kubectl's default.
 pub fn namespace_of<'a>(metadata: &'a Value, request: &'a PodContext) -> &'a str {
     request.namespace.as_deref().or_else(|| metadata["namespace"].as_str()).unwrap_or("default")
-}
-
-fn json_type(value: &Value) -> &'static str {
-    match value {
-        Value::Bool(_) => "boolean",
-        Value::Number(_) => "number",
-        Value::Array(_) => "list",
-        _ => "map",
-    }
 }

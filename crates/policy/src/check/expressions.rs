@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::definition::Definition;
 use crate::expression::{Comparison, Expression, Path, Use};
-use crate::interpolation::text_of;
+use crate::interpolation::{kind_of, text_of};
 use crate::schema::{Format, Shape};
 use crate::source::{
     ALWAYS_FALSE, Diagnostic, NOT_A_POD_FIELD, QUANTITY_AS_TEXT, UNKNOWN_ENUM_VALUE, UNKNOWN_NAME,
@@ -126,7 +126,7 @@ impl Compared<'_> {
     /// The warning about a literal that the value never equals.
     fn never(&self, literal: &Value) -> Option<Diagnostic> {
         let may_be_empty = match self.values {
-            Values::Shape(shape) => kinds(shape).contains(&STRING),
+            Values::Shape(shape) => kinds(shape).contains(&"string"),
             _ => true,
         };
         if literal == "" && may_be_empty {
@@ -144,14 +144,15 @@ impl Compared<'_> {
                     let hint = format!("write `'{}'`", text.to_lowercase());
                     Some(self.warning(ALWAYS_FALSE, literal, message).hint(hint))
                 }
-                None => Some(self.unlike(STRING, literal)),
+                None => Some(self.unlike("string", literal)),
             },
             Values::Constants(constants) => {
                 if constants.contains(&comparable(literal.clone())) {
                     return None;
                 }
-                let kinds: BTreeSet<&str> = constants.iter().filter(|one| !one.is_null()).map(kind).collect();
-                if !kinds.contains(kind(literal)) {
+                let kinds: BTreeSet<&str> =
+                    constants.iter().filter(|one| !one.is_null()).map(kind_of).collect();
+                if !kinds.contains(kind_of(literal)) {
                     return kinds.first().map(|kind| self.unlike(kind, literal));
                 }
                 let texts: Vec<String> = constants.iter().filter(|one| !one.is_null()).map(text_of).collect();
@@ -159,7 +160,7 @@ impl Compared<'_> {
             }
             Values::Shape(shape) => {
                 let kinds = kinds(shape);
-                if kinds.is_empty() || kinds.contains(&kind(literal)) {
+                if kinds.is_empty() || kinds.contains(&kind_of(literal)) {
                     return self.not_of_form(shape, literal);
                 }
                 Some(self.unlike(kinds[0], literal))
@@ -171,18 +172,18 @@ impl Compared<'_> {
     fn unlike(&self, values: &str, literal: &Value) -> Diagnostic {
         let name = &self.name;
         let message = format!(
-            "`{name}` is {values}, which never equals the {} `{}`",
-            kind(literal).trim_start_matches("a "),
+            "`{name}` is a {values}, which never equals the {} `{}`",
+            kind_of(literal),
             written(literal)
         );
         let warning = self.warning(UNLIKE_TYPES, literal, message);
         match (values, literal.as_str()) {
-            (BOOLEAN, Some("true")) => warning.hint(format!("write `{name}` alone")),
-            (BOOLEAN, Some("false")) => warning.hint(format!("write `!{name}`")),
-            (NUMBER, Some(text)) if text.parse::<f64>().is_ok() => {
+            ("boolean", Some("true")) => warning.hint(format!("write `{name}` alone")),
+            ("boolean", Some("false")) => warning.hint(format!("write `!{name}`")),
+            ("number", Some(text)) if text.parse::<f64>().is_ok() => {
                 warning.hint(format!("write `{text}` without quotes"))
             }
-            (STRING, None) => warning.hint(format!("write `'{literal}'`")),
+            ("string", None) => warning.hint(format!("write `'{literal}'`")),
             _ => warning,
         }
     }
@@ -223,32 +224,15 @@ impl Compared<'_> {
     }
 }
 
-const STRING: &str = "a string";
-const NUMBER: &str = "a number";
-const BOOLEAN: &str = "a boolean";
-const LIST: &str = "a list";
-const MAP: &str = "a map";
-
-fn kind(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "`null`",
-        Value::Bool(_) => BOOLEAN,
-        Value::Number(_) => NUMBER,
-        Value::String(_) => STRING,
-        Value::Array(_) => LIST,
-        Value::Object(_) => MAP,
-    }
-}
-
 /// The kinds of values of a shape; none if it can have any.
 fn kinds(shape: &Shape) -> &'static [&'static str] {
     match shape {
-        Shape::Text(_) => &[STRING],
-        Shape::Integer(..) => &[NUMBER],
-        Shape::Boolean => &[BOOLEAN],
-        Shape::Quantity | Shape::PortNumberOrName => &[NUMBER, STRING],
-        Shape::List { .. } => &[LIST],
-        Shape::Object(_) | Shape::Atomic(_) | Shape::Map { .. } => &[MAP],
+        Shape::Text(_) => &["string"],
+        Shape::Integer(..) => &["number"],
+        Shape::Boolean => &["boolean"],
+        Shape::Quantity | Shape::PortNumberOrName => &["number", "string"],
+        Shape::List { .. } => &["list"],
+        Shape::Object(_) | Shape::Atomic(_) | Shape::Map { .. } => &["map"],
         Shape::Opaque => &[],
     }
 }

@@ -72,13 +72,6 @@ impl Val for Budget {
 
 impl StaticVal for Budget {}
 
-impl Budget {
-    fn take(&self, cost: u64) -> Result<(), ExecutionError> {
-        let steps = usize::try_from(cost).unwrap_or(usize::MAX);
-        if self.0.goes_on(steps) { Ok(()) } else { Err(exhausted()) }
-    }
-}
-
 fn exhausted() -> ExecutionError {
     ExecutionError::InternalError(EXHAUSTED.to_owned())
 }
@@ -88,12 +81,10 @@ pub(super) const EXHAUSTED: &str = "it handles more than 32 MiB of values";
 
 /// Adds the functions with which expressions count.
 pub(super) fn extension(env: &mut Env) -> Result<(), DeclarationError> {
-    let charge = vec![TYPE.to_owned(), DYN_TYPE, INT_TYPE];
-    env.add_overload(CHARGE, CHARGE, charge, |args| pass(args, u64::MAX))?;
-    let inserted = vec![TYPE.to_owned(), DYN_TYPE, INT_TYPE];
-    env.add_overload(CHARGE_INSERTED, CHARGE_INSERTED, inserted, |args| pass(args, MAX_INSERTED))?;
-    let range = vec![TYPE.to_owned(), DYN_TYPE, INT_TYPE];
-    env.add_overload(CHARGE_RANGE, CHARGE_RANGE, range, range_of)
+    let types = || vec![TYPE.to_owned(), DYN_TYPE, INT_TYPE];
+    env.add_overload(CHARGE, CHARGE, types(), |args| pass(args, u64::MAX))?;
+    env.add_overload(CHARGE_INSERTED, CHARGE_INSERTED, types(), |args| pass(args, MAX_INSERTED))?;
+    env.add_overload(CHARGE_RANGE, CHARGE_RANGE, types(), range_of)
 }
 
 /// Takes the size of a value from the budget, and a weight for each of its elements or characters; returns the value.
@@ -104,14 +95,13 @@ fn pass<'b, 'v>(mut args: Vec<CowVal<'b, 'v>>, largest: u64) -> Result<CowVal<'b
     let Some(budget) = budget else { return Err(exhausted()) };
     let size = size_of(&*value, budget.0.left());
     let elements = value.as_sizer().map_or(0, |sizer| sizer.size().inner().unsigned_abs());
-    if size > largest {
-        budget.take(u64::MAX)?;
-    }
-    budget.take(match weight.unsigned_abs() {
+    let cost = match weight.unsigned_abs() {
+        _ if size > largest => u64::MAX,
         EACH_WITH_EACH => size.saturating_mul(elements),
         weight => size.saturating_add(elements.saturating_mul(weight * SCALAR)),
-    })?;
-    Ok(value)
+    };
+    let steps = usize::try_from(cost).unwrap_or(usize::MAX);
+    if budget.0.goes_on(steps) { Ok(value) } else { Err(exhausted()) }
 }
 
 /// [`pass`] for the values that a macro loops over. For a map, these are the keys, sorted: the library's order changes

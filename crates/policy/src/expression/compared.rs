@@ -6,7 +6,7 @@
 use cel::common::ast::{CallExpr, ComprehensionExpr, Expr, IdedExpr};
 use serde_json::Value;
 
-use super::environment::TYPE_NAMES;
+use super::environment::ENV;
 use super::reads::{Access, Path, Step, access, literals};
 use super::tree::{operands, parts};
 
@@ -109,7 +109,8 @@ impl Walker {
         let (root, path) = match local {
             Some(Some((root, start))) => (root, start.into_iter().chain(path).collect()),
             Some(None) => return None,
-            None if name.starts_with('@') || TYPE_NAMES.contains(&name) => return None,
+            // CEL itself gives a meaning to the names of types.
+            None if name.starts_with('@') || ENV.types().find_type(name).is_some() => return None,
             None => (name.to_owned(), path),
         };
         if selected.keys.first().is_some_and(|key| is_lower_case(key)) {

@@ -8,21 +8,6 @@ use cel::{Env, ExecutionError};
 
 use super::conversion::to_f64;
 
-/// Names that CEL itself gives a meaning.
-pub(super) const TYPE_NAMES: &[&str] = &[
-    "int",
-    "uint",
-    "double",
-    "bool",
-    "string",
-    "bytes",
-    "list",
-    "map",
-    "null_type",
-    "type",
-    "optional_type",
-];
-
 /// The functions and macros of expressions.
 pub(super) static ENV: LazyLock<Arc<Env>> = LazyLock::new(|| {
     let mut env = Env::stdlib();

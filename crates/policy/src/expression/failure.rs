@@ -79,7 +79,7 @@ pub(crate) struct Failure {
     /// The remedy, for an author who is familiar with neither CEL nor the pod.
     pub(crate) hint: Option<String>,
     /// The name in the expression that failed.
-    pub(super) name: Option<String>,
+    pub(crate) name: Option<String>,
     /// True if no value of these types is right.
     pub(crate) is_of_types: bool,
 }

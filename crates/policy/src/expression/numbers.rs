@@ -3,7 +3,7 @@
 //! CEL's arithmetic takes numbers of one type only, and a parameter of the type `number` is CEL's `double`, also if
 //! it is whole. So the operators become calls that convert an `int` next to a `double`.
 
-use cel::common::ast::{Expr, IdedExpr};
+use cel::common::ast::{Expr, IdedExpr, LiteralValue};
 use cel::common::types::{CelDouble, CelInt, CelString, DYN_TYPE};
 use cel::common::value::{CowVal, Val};
 use cel::{DeclarationError, Env, ExecutionError};
@@ -43,16 +43,22 @@ pub(super) fn extension(env: &mut Env) -> Result<(), DeclarationError> {
 /// Replaces the operators.
 pub(super) fn replace_operators(expression: &mut IdedExpr) {
     each_mut(expression, &mut |part| {
-        // The library's macros add to their result in a form of their own.
-        let is_result =
-            |operand: &IdedExpr| matches!(&operand.expr, Expr::Ident(name) if name.starts_with('@'));
         if let Expr::Call(call) = &mut part.expr
-            && !call.args.iter().any(is_result)
+            && !call.args.iter().any(is_no_number)
             && let Some((_, function)) = OPERATORS.iter().find(|(operator, _)| call.func_name == *operator)
         {
             call.func_name = (*function).to_owned();
         }
     });
+}
+
+/// Returns whether an operand is a text or a list, or the result of one of the library's macros, to which it adds.
+fn is_no_number(operand: &IdedExpr) -> bool {
+    match &operand.expr {
+        Expr::Literal(LiteralValue::String(_)) | Expr::List(_) => true,
+        Expr::Ident(name) => name.starts_with('@'),
+        _ => false,
+    }
 }
 
 /// Applies an operator to two operands, of which an `int` is converted if the other is a `double`.
