@@ -180,6 +180,7 @@ impl Interpolation {
                 for part in parts.iter() {
                     match part.evaluate(bindings)? {
                         Value::Null => return Ok(Value::Null),
+                        Value::String(text) => out.push_str(&text),
                         value => out.push_str(&text_of(&value)),
                     }
                     if out.len() > MAX_TEXT {

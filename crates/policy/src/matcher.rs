@@ -231,16 +231,13 @@ impl Matcher {
     }
 
     pub fn owners_hold(&self, owners: &Value, request: &PodContext) -> bool {
-        let owned_by = |wanted: &String| {
-            request.owner_kinds.iter().any(|owner| {
-                let (kind, group) = kind_and_group(owner);
-                is_of(kind, group.unwrap_or_default(), wanted)
-            }) || owners.as_array().into_iter().flatten().any(|owner| {
-                let group = group_of(owner["apiVersion"].as_str().unwrap_or_default());
-                owner["kind"].as_str().is_some_and(|kind| is_of(kind, group, wanted))
-            })
-        };
-        self.owner_kinds.is_empty() || self.owner_kinds.iter().any(owned_by)
+        let of_request = request.owner_kinds.iter().map(|owner| kind_and_group(owner));
+        let of_request = of_request.map(|(kind, group)| (kind, group.unwrap_or_default()));
+        let of_pod = owners.as_array().into_iter().flatten().filter_map(|owner| {
+            Some((owner["kind"].as_str()?, group_of(owner["apiVersion"].as_str().unwrap_or_default())))
+        });
+        let is_wanted = |(kind, group)| self.owner_kinds.iter().any(|wanted| is_of(kind, group, wanted));
+        self.owner_kinds.is_empty() || of_request.chain(of_pod).any(is_wanted)
     }
 }
 

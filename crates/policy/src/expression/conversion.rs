@@ -79,14 +79,11 @@ pub(super) fn to_json(value: &cel::Value) -> Result<Value, Failure> {
         cel::Value::String(text) => Value::String(text.to_string()),
         cel::Value::List(items) => Value::Array(items.iter().map(to_json).collect::<Result<_, _>>()?),
         cel::Value::Map(map) => {
-            let mut entries: Vec<(String, Value)> = map
-                .map
-                .iter()
-                .map(|(key, value)| Ok((key.to_string(), to_json(value)?)))
-                .collect::<Result<_, Failure>>()?;
+            let entries = map.map.iter().map(|(key, value)| Ok((key.to_string(), to_json(value)?)));
+            let mut entries = entries.collect::<Result<Map<_, _>, Failure>>()?;
             // CEL maps have no order; a policy needs one that is always the same.
-            entries.sort_by(|left, right| left.0.cmp(&right.0));
-            Value::Object(entries.into_iter().collect::<Map<_, _>>())
+            entries.sort_keys();
+            Value::Object(entries)
         }
         cel::Value::Opaque(_) => {
             let failure = Failure::from("the result is an optional value, which no pod can hold".to_owned());
