@@ -50,7 +50,9 @@ parts!(parts_mut, operands_mut, mut);
 /// Calls `visit` with every expression within an expression, itself first.
 pub(super) fn each_mut(expression: &mut IdedExpr, visit: &mut dyn FnMut(&mut IdedExpr)) {
     visit(expression);
-    parts_mut(&mut expression.expr).into_iter().for_each(|part| each_mut(part, visit));
+    for part in parts_mut(&mut expression.expr) {
+        each_mut(part, visit);
+    }
 }
 
 /// Returns whether the target of a call is the first half of a function's name.

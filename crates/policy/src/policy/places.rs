@@ -82,11 +82,10 @@ impl Places {
 
     fn parts(&mut self, root: &[&str], paths: BTreeSet<&Path>, devices: &Devices) {
         for path in paths {
-            match path.as_slice() {
-                [] => self.add([&[][..]]),
-                path => {
-                    self.path(root.iter().copied().chain(path.iter().map(Step::token)).collect(), devices)
-                }
+            if path.is_empty() {
+                self.add([&[][..]]);
+            } else {
+                self.path(root.iter().copied().chain(path.iter().map(Step::token)).collect(), devices);
             }
         }
     }
