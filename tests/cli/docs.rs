@@ -203,9 +203,10 @@ fn the_example_of_gpus_by_claim_counts_them() {
 #[test]
 fn the_example_of_devices_leaves_a_pod_its_own() {
     let mut pod = documents(POD).remove(0);
-    assert_eq!(limits(&served("devices:\n  own:", &pod))["rdma/vf"], "8");
+    assert_eq!(limits(&served("devices:\n  resources:", &pod))["rdma/vf"], "8");
     pod["spec"]["containers"][0]["resources"]["limits"]["rdma/ib"] = json!(8);
-    let example = examples().into_iter().find(|example| example.starts_with("devices:\n  own:")).unwrap();
+    let example =
+        examples().into_iter().find(|example| example.starts_with("devices:\n  resources:")).unwrap();
     let run = with_policy(&policy_around(&example), &pod.to_string()).exits(0);
     run.says(&["the pod requests `rdma/ib` itself"]);
 }

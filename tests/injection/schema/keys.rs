@@ -101,22 +101,20 @@ fn properties(pointer: &str) -> BTreeSet<String> {
 }
 
 /// The maps of the language: where the schema has their keys, and where the policy has one.
-pub(crate) const MAPS: [(&str, &str); 18] = [
+pub(crate) const MAPS: [(&str, &str); 16] = [
     ("", ""),
     ("/properties/metadata", "/metadata"),
     ("/$defs/spec", "/spec"),
     ("/$defs/spec/properties/gpus", "/spec/gpus"),
     ("/$defs/spec/properties/devices", "/spec/devices"),
-    ("/$defs/spec/properties/devices/properties/own", "/spec/devices/own"),
     ("/$defs/spec/properties/devices/properties/add/items", "/spec/devices/add/0"),
     ("/$defs/spec/properties/devices/properties/add/items", "/spec/devices/add/1"),
     ("/$defs/spec/properties/match", "/spec/match"),
-    ("/$defs/spec/properties/provider/anyOf/1", "/spec/provider"),
-    ("/$defs/spec/properties/provider/anyOf/1/properties/nodes", "/spec/provider/nodes"),
+    ("/$defs/spec/properties/nodes", "/spec/nodes"),
     ("/$defs/spec/properties/checks/items", "/spec/checks/0"),
     ("/$defs/spec/properties/checks/items", "/spec/checks/1"),
     ("/$defs/spec/properties/checks/items", "/spec/checks/2"),
-    ("/$defs/spec/properties/files/items", "/spec/files/0"),
+    ("/$defs/spec/properties/files/additionalProperties", "/spec/files/~1etc~1nccl.conf"),
     ("/$defs/spec/properties/rules/items", "/spec/rules/0"),
     ("/$defs/spec/properties/parameters/additionalProperties", "/spec/parameters/nics"),
     ("/$defs/spec/properties/parameters/additionalProperties", "/spec/parameters/mode"),

@@ -85,7 +85,7 @@ fn validate_fields(fields: &Map<String, Value>, object: &Object, new: bool) -> R
         validate_value(value, &field.shape, new).map_err(|invalid| invalid.at(name))?;
     }
     let set = fields.keys().map(String::as_str).filter(|name| object.is_set(fields, name));
-    object.check_exclusive(set).map_err(Invalid::new)?;
+    object.check_exclusive(&set.collect::<Vec<_>>()).map_err(Invalid::new)?;
     object.rule.map_or(Ok(()), |rule| rule(fields).map_err(Invalid::new))
 }
 
@@ -102,12 +102,9 @@ fn validate_complete(fields: &Map<String, Value>, object: &Object) -> Result<(),
 
 impl Object {
     /// Fails for two fields that exclude each other.
-    pub(crate) fn check_exclusive<'n>(
-        &self,
-        present: impl Iterator<Item = &'n str> + Clone,
-    ) -> Result<(), String> {
+    pub(crate) fn check_exclusive(&self, present: &[&str]) -> Result<(), String> {
         for names in [self.exactly_one_of, self.at_most_one_of] {
-            let mut exclusive = present.clone().filter(|name| names.contains(name));
+            let mut exclusive = present.iter().filter(|name| names.contains(name));
             if let (Some(first), Some(second)) = (exclusive.next(), exclusive.next()) {
                 return Err(format!("`{first}` and `{second}` exclude each other"));
             }

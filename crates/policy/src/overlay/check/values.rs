@@ -92,8 +92,8 @@ fn complete(
     if let Some(field) = object.fields.iter().find(|field| field.required && tree.get(field.name).is_none()) {
         return Err(missing(tree, field.name));
     }
-    let written = fields.iter().map(|(_, field)| field.name);
-    object.check_exclusive(written).map_err(|message| Diagnostic::new(tree.span, message))?;
+    let written: Vec<&str> = fields.iter().map(|(_, field)| field.name).collect();
+    object.check_exclusive(&written).map_err(|message| Diagnostic::new(tree.span, message))?;
     match object.choice_of(|name| tree.get(name).is_some()) {
         Some(names) => {
             Err(Diagnostic::new(tree.span, format!("this {} does not say what kind it is", object.name))
