@@ -74,7 +74,7 @@ impl Installation {
             if is_guard && self.guard == GuardAction::None || is_other_namespace {
                 continue;
             }
-            self.put_namespace(&mut object);
+            put_namespace(&mut object, "", &self.namespace);
             self.put_choices(&mut object)?;
             put(&mut object, "/metadata/labels/app.kubernetes.io~1managed-by", "fabric-injector");
             objects.push(object);
@@ -87,23 +87,6 @@ impl Installation {
             }
         }
         Ok(objects)
-    }
-
-    fn put_namespace(&self, object: &mut Value) {
-        let paths =
-            ["/metadata/namespace", "/subjects/0/namespace", "/webhooks/0/clientConfig/service/namespace"];
-        for path in paths {
-            put(object, path, &self.namespace);
-        }
-        let selectors = ["/webhooks/0/namespaceSelector", "/spec/matchConstraints/namespaceSelector"];
-        for selector in selectors {
-            let values = object.pointer_mut(&format!("{selector}/matchExpressions/0/values"));
-            for value in values.and_then(Value::as_array_mut).into_iter().flatten() {
-                if value == NAMESPACE {
-                    *value = json!(self.namespace);
-                }
-            }
-        }
     }
 
     fn put_choices(&self, object: &mut Value) -> Result<(), BadChart> {
@@ -121,20 +104,10 @@ impl Installation {
             "ValidatingWebhookConfiguration" => {
                 put_conditions(&mut object["webhooks"][0], std::slice::from_ref(&self.advice_condition))?;
             }
-            "ValidatingAdmissionPolicy" if object["metadata"]["name"] != GUARD => {
-                // The policy for the servers names their account.
-                let (before, after) = (account(NAMESPACE), account(&self.namespace));
-                let place = &mut object["spec"]["matchConditions"][0]["expression"];
-                *place = json!(place.as_str().unwrap_or_default().replace(&before, &after));
-            }
-            "ValidatingAdmissionPolicy" => {
+            "ValidatingAdmissionPolicy" if object["metadata"]["name"] == GUARD => {
                 let denies = self.guard == GuardAction::Deny;
                 object["spec"]["failurePolicy"] = json!(if denies { "Fail" } else { "Ignore" });
                 put_conditions(&mut object["spec"], &self.guard_conditions)?;
-                let message = object["spec"]["validations"][0]["message"].as_str().unwrap_or_default();
-                let (before, after) = (format!("`{NAMESPACE}`"), format!("`{}`", self.namespace));
-                let message = message.replace(&format!("namespace {before}"), &format!("namespace {after}"));
-                object["spec"]["validations"][0]["message"] = json!(message);
             }
             "ValidatingAdmissionPolicyBinding" if object["metadata"]["name"] == GUARD => {
                 let action = if self.guard == GuardAction::Deny { "Deny" } else { "Warn" };
@@ -185,9 +158,23 @@ impl Installation {
     }
 }
 
-/// The name of the servers' service account as the API server writes it, up to the end of the namespace.
-fn account(namespace: &str) -> String {
-    format!("system:serviceaccount:{namespace}:")
+/// Puts the namespace of the operator in place of that of the rendered chart, in a value under this key.
+fn put_namespace(value: &mut Value, key: &str, namespace: &str) {
+    match value {
+        Value::Object(map) => map.iter_mut().for_each(|(key, value)| put_namespace(value, key, namespace)),
+        Value::Array(items) => items.iter_mut().for_each(|item| put_namespace(item, key, namespace)),
+        Value::String(text) if text == NAMESPACE && ["namespace", "values"].contains(&key) => {
+            namespace.clone_into(text);
+        }
+        // An account of the servers, and a sentence.
+        Value::String(text) => {
+            for (before, after) in [("system:serviceaccount:", ":"), ("namespace `", "`")] {
+                let place = |namespace: &str| format!("{before}{namespace}{after}");
+                *text = text.replace(&place(NAMESPACE), &place(namespace));
+            }
+        }
+        _ => {}
+    }
 }
 
 /// Replaces the expressions of conditions that exist.
