@@ -7,9 +7,9 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::explain::{Explainer, PodParameter, SourceKind, Sources};
+use super::explain::{Explainer, PodFact, PodParameter, SourceKind, Sources};
 use fabric_engine::policy_set::PolicySet;
-use fabric_engine::{Outcome, is_device};
+use fabric_engine::{Mutation, Outcome, is_device};
 use fabric_policy::matcher::selection::{INSTANCE_TYPE, LabelsRead};
 use fabric_policy::nodes::{Node, Nodes};
 use fabric_policy::{PodContext, Policy};
@@ -60,15 +60,15 @@ pub fn pools(policies: &PolicySet, sources: Sources<'_>, nodes: &Arc<Nodes>) -> 
     }
     let explainer = Explainer::new(policies, sources);
     let context = PodContext { nodes: Some(Arc::clone(nodes)), ..PodContext::default() };
-    let examined = Examination { policies, explainer: &explainer, context: &context };
-    groups.into_iter().map(|((labels, gpus), nodes)| pool(&examined, labels, gpus, &nodes)).collect()
-}
-
-/// The inputs for examining the pools of a cluster.
-struct Examination<'a> {
-    policies: &'a PolicySet,
-    explainer: &'a Explainer<'a>,
-    context: &'a PodContext,
+    let examined = |((labels, gpus), nodes): (_, Vec<&Node>)| {
+        let (mut pool, typical) = pool(policies, labels, gpus, &nodes);
+        if let Some(node) = typical {
+            let (mutation, fact) = explainer.pod(&sample(&pool, policies, node), &context);
+            pool.add_result(&mutation, fact);
+        }
+        pool
+    };
+    groups.into_iter().map(examined).collect()
 }
 
 /// The labels that any policy reads.
@@ -92,13 +92,14 @@ fn of_policies(
     resources.filter(|(name, _)| policies.policies().iter().any(|policy| wanted(policy, name))).collect()
 }
 
-fn pool(
-    examination: &Examination<'_>,
+/// A pool without a result, and a node with what its pods can rely on.
+fn pool<'n>(
+    policies: &PolicySet,
     labels: BTreeMap<String, String>,
     gpus: BTreeMap<String, i64>,
-    nodes: &[&Node],
-) -> Pool {
-    let devices = |node: &Node| of_policies(node, examination.policies, is_device);
+    nodes: &[&'n Node],
+) -> (Pool, Option<&'n Node>) {
+    let devices = |node: &Node| of_policies(node, policies, is_device);
     let ready: Vec<&Node> = nodes.iter().copied().filter(|node| node.is_ready()).collect();
     let typical = typical(&ready, devices).or(nodes.first().copied());
     let instance_type = labels.get(INSTANCE_TYPE).or_else(|| labels.values().next());
@@ -117,12 +118,9 @@ fn pool(
     pool.problems.extend(unhealthy(pool.gpus.keys().chain(pool.devices.keys()), &ready));
     if ready.is_empty() {
         let message = "no node is Ready: see `kubectl describe node`".to_owned();
-        pool.problems.push(Problem { code: "no_node_ready".to_owned(), message });
+        pool.problems.push(Problem::new("no_node_ready", message));
     }
-    if let Some(node) = typical {
-        examination.examine(&mut pool, node);
-    }
-    pool
+    (pool, typical)
 }
 
 /// A node with the devices that pods can rely on: the number on most nodes that have any, or the lower of two equally
@@ -156,7 +154,7 @@ fn differences(typical: &BTreeMap<String, i64>, ready: &[&Node]) -> Vec<Problem>
                     counted(ready.len(), "Ready node"),
                     named.join(", ")
                 );
-                problems.push(Problem { code: code.to_owned(), message });
+                problems.push(Problem::new(code, message));
             }
         };
         // The kubelet keeps a resource that is gone with 0.
@@ -182,29 +180,31 @@ fn unhealthy<'n>(names: impl Iterator<Item = &'n String>, ready: &[&Node]) -> Ve
              log of the device plugin there",
             counted(ready.len(), "Ready node")
         );
-        Some(Problem { code: "devices_unhealthy".to_owned(), message })
+        Some(Problem::new("devices_unhealthy", message))
     };
     names.filter_map(of).collect()
 }
 
-impl Examination<'_> {
+impl Problem {
+    fn new(code: &str, message: String) -> Self {
+        Self { code: code.to_owned(), message }
+    }
+}
+
+impl Pool {
     /// Adds the result for a pod that has all GPUs of a node.
-    fn examine(&self, pool: &mut Pool, node: &Node) {
-        let Self { policies, explainer, context } = self;
-        let problem = |code: &str, message: String| Problem { code: code.to_owned(), message };
-        let pod = sample(pool, policies, node);
-        let (mutation, fact) = explainer.pod(&pod, context);
-        pool.policy.clone_from(&mutation.policy);
+    fn add_result(&mut self, mutation: &Mutation, fact: PodFact) {
+        self.policy.clone_from(&mutation.policy);
         if let Outcome::Skipped { reason, .. }
         | Outcome::Unchanged { reason, .. }
         | Outcome::Refused { reason } = &mutation.outcome
         {
-            pool.problems.push(problem(reason.code(), reason.to_string()));
+            self.problems.push(Problem::new(reason.code(), reason.to_string()));
         }
         let about_nodes =
             ["no_node_fits", "parameter_assumed", "nodes_disagree", "nodes_offer_less", "nodes_offer_more"];
         let warnings = mutation.warnings.iter().filter(|warning| about_nodes.contains(&warning.code()));
-        pool.problems.extend(warnings.map(|warning| problem(warning.code(), warning.to_string())));
+        self.problems.extend(warnings.map(|warning| Problem::new(warning.code(), warning.to_string())));
         let of_nodes = |parameter: &PodParameter| {
             parameter.used
                 && matches!(
@@ -212,7 +212,7 @@ impl Examination<'_> {
                     SourceKind::Nodes | SourceKind::Machines | SourceKind::ValuesTable
                 )
         };
-        pool.parameters = fact.parameters.into_iter().filter(of_nodes).collect();
+        self.parameters = fact.parameters.into_iter().filter(of_nodes).collect();
     }
 }
 

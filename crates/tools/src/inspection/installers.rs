@@ -31,31 +31,24 @@ pub(super) fn releases(seen: &Seen<'_>) -> Found {
     }
     let sets = seen.facts.daemon_sets.as_ref().map_err(unread)?;
     let installed = list(sets, "items").flat_map(|set| images(set).map(move |image| (set, image)));
-    let mut others = Vec::new();
+    let (mut others, mut remedy) = (Vec::new(), String::new());
     for (set, (image, tag)) in installed {
-        for (Installer { parameter, .. }, value) in named.iter().filter(|(one, _)| one.image == image) {
-            if *value != tag {
-                let place = format!("{}/{}", text(&set["metadata"], "namespace"), name(set));
-                let difference =
-                    format!("`{parameter}` is `{value}`, and the DaemonSet `{place}` installs `{tag}`");
-                others.push((difference, parameter, tag));
-            }
-        }
-    }
-    match others.first() {
-        None => ok("no DaemonSet installs another release than its parameter names"),
-        Some((_, parameter, tag)) => {
-            let seen =
-                others.iter().map(|(difference, ..)| difference.as_str()).collect::<Vec<_>>().join("; ");
-            warn(
-                seen,
-                format!(
+        let differ = |(one, value): &&(&Installer, &str)| one.image == image && *value != tag;
+        for (Installer { parameter, .. }, value) in named.iter().filter(differ) {
+            let place = format!("{}/{}", text(&set["metadata"], "namespace"), name(set));
+            if others.is_empty() {
+                remedy = format!(
                     "set `{parameter}` to `{tag}`, or update the DaemonSet: if they do not belong together, NCCL fails or \
                      uses TCP"
-                ),
-            )
+                );
+            }
+            others.push(format!("`{parameter}` is `{value}`, and the DaemonSet `{place}` installs `{tag}`"));
         }
     }
+    if others.is_empty() {
+        return ok("no DaemonSet installs another release than its parameter names");
+    }
+    warn(others.join("; "), remedy)
 }
 
 /// The value of the parameter that a policy has, if it is the same for all pods.

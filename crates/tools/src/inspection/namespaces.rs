@@ -59,16 +59,10 @@ pub(super) fn pod_security(seen: &Seen<'_>) -> Found {
         for policy in seen.chosen(policies) {
             let namespaces: Vec<&str> =
                 namespaces.iter().copied().filter(|name| takes(policy, name)).collect();
-            if namespaces.is_empty() {
-                continue;
-            }
             let refused = refused(level, policies, policy).join(", ");
-            if !refused.is_empty() {
-                let namespaces = names(namespaces);
-                found.push(format!(
-                    "`{level}` refuses what `{}` adds: {refused}, in {namespaces}",
-                    policy.name()
-                ));
+            if !namespaces.is_empty() && !refused.is_empty() {
+                let (policy, namespaces) = (policy.name(), names(namespaces));
+                found.push(format!("`{level}` refuses what `{policy}` adds: {refused}, in {namespaces}"));
             }
         }
     }

@@ -6,6 +6,8 @@ use fabric_engine::admission::{UNCHANGED, WOULD_BE_INJECTED};
 use fabric_engine::policy_set::PolicySet;
 use fabric_engine::{PROVIDER, SKIPPED, STAMP};
 
+use fabric_policy::interpolation::text_of;
+
 use super::namespaces::{enforces_level, selects, takes};
 use super::{Found, Read, Release, Seen, fail, is_forbidden, list, name, ok, unread};
 
@@ -55,11 +57,8 @@ impl DryRun {
         chosen.extend(
             entries(&self.asked["metadata"]["annotations"]).into_iter().filter(|one| one.0 == PROVIDER),
         );
-        let chosen = chosen.iter().map(|(key, value)| match value.as_str() {
-            Some(text) => format!("`{key}: {text}`"),
-            None => format!("`{key}: {value}`"),
-        });
-        let chosen: Vec<String> = chosen.collect();
+        let chosen: Vec<String> =
+            chosen.iter().map(|(key, value)| format!("`{key}: {}`", text_of(value))).collect();
         format!("the pod of a dry run in the namespace `{}` ({})", self.namespace, chosen.join(", "))
     }
 }
