@@ -152,23 +152,14 @@ fn map<'n>(node: &'n Node, what: &str) -> Result<&'n [Entry<Node>], Diagnostic> 
 }
 
 fn read_provider(entry: &Entry<Node>) -> Result<Provider, Diagnostic> {
-    let mut provider =
-        Provider { name: entry.key.clone(), span: entry.span, enabled: None, settings: Vec::new() };
     let settings = map(&entry.value, &entry.key)
         .map_err(|error| error.hint(format!("write `{}: {{enabled: true}}`, or remove it", entry.key)))?;
-    for setting in settings {
-        if setting.key == "enabled" {
-            let enabled = setting.value.to_value().as_bool();
-            provider.enabled = Some(enabled.ok_or_else(|| {
-                let found = setting.value.describe();
-                Diagnostic::new(
-                    setting.value.span,
-                    format!("expected `enabled` to be `true` or `false`, found {found}"),
-                )
-            })?);
-        } else {
-            provider.settings.push(setting.clone());
-        }
-    }
-    Ok(provider)
+    let (enabled, settings): (Vec<_>, Vec<_>) =
+        settings.iter().cloned().partition(|setting| setting.key == "enabled");
+    let boolean = |Entry { value, .. }: &Entry<Node>| {
+        let message = format!("expected `enabled` to be `true` or `false`, found {}", value.describe());
+        value.to_value().as_bool().ok_or_else(|| Diagnostic::new(value.span, message))
+    };
+    let enabled = enabled.first().map(boolean).transpose()?;
+    Ok(Provider { name: entry.key.clone(), span: entry.span, enabled, settings })
 }

@@ -99,17 +99,13 @@ impl CaseFile {
 
     /// Fails for an expected code that no result of these policies has.
     pub fn check_codes(&self, case: &Case, policies: &PolicySet) -> Result<(), SourceErrors> {
-        let definitions = || policies.policies().iter().map(Policy::definition);
-        let reasons: Vec<&str> = [Reason::LEFT_ALONE, Reason::SKIPPED, Reason::REFUSED, Reason::FAULTS]
-            .concat()
-            .into_iter()
-            .chain(definitions().flat_map(|one| one.check_codes(&[Effect::Refuse, Effect::Skip])))
-            .collect();
-        let warnings: Vec<&str> = Warning::CODES
-            .iter()
-            .copied()
-            .chain(definitions().flat_map(|one| one.check_codes(&[Effect::Warn])))
-            .collect();
+        let codes = |own: &[&[&'static str]], effects: &'static [Effect]| -> Vec<&str> {
+            let definitions = policies.policies().iter().map(Policy::definition);
+            own.concat().into_iter().chain(definitions.flat_map(|one| one.check_codes(effects))).collect()
+        };
+        let reasons = [Reason::LEFT_ALONE, Reason::SKIPPED, Reason::REFUSED, Reason::FAULTS];
+        let reasons = codes(&reasons, &[Effect::Refuse, Effect::Skip]);
+        let warnings = codes(&[Warning::CODES], &[Effect::Warn]);
         let known = |what: &str, code: &Reference, known: &[&str]| {
             if known.contains(&code.text.as_str()) {
                 return Ok(());

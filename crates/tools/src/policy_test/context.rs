@@ -34,16 +34,10 @@ pub(super) fn read(node: &Node) -> Checked<PodContext> {
 }
 
 /// Adds the facts that a case gives to those that follow from a manifest.
-pub(super) fn add(given: &PodContext, mut context: PodContext) -> PodContext {
-    if given.namespace.is_some() {
-        context.namespace.clone_from(&given.namespace);
-    }
-    if !given.owner_kinds.is_empty() {
-        context.owner_kinds.clone_from(&given.owner_kinds);
-    }
-    context.nodes.clone_from(&given.nodes);
-    context.claims.clone_from(&given.claims);
-    context
+pub(super) fn add(given: &PodContext, context: PodContext) -> PodContext {
+    let PodContext { namespace, owner_kinds, nodes, claims, .. } = given.clone();
+    let owner_kinds = if owner_kinds.is_empty() { context.owner_kinds } else { owner_kinds };
+    PodContext { namespace: namespace.or(context.namespace), owner_kinds, nodes, claims, ..context }
 }
 
 /// An object that says what claims bring.

@@ -1,5 +1,7 @@
 //! The expected result of a case.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use fabric_policy::Diagnostic;
@@ -41,6 +43,14 @@ impl Reference {
     }
 }
 
+impl Expectation {
+    /// The codes of the warnings, each once, in alphabetical order.
+    pub(super) fn warning_codes(&self) -> Option<Vec<&str>> {
+        let codes: BTreeSet<&str> = self.warnings.as_ref()?.iter().map(|code| code.text.as_str()).collect();
+        Some(codes.into_iter().collect())
+    }
+}
+
 pub(super) fn expectation(node: &Node) -> Checked<Expectation> {
     if !matches!(node.content, Content::Map(_)) {
         return Err(reader::expected(node, "`expect` to be a map, or a list of them").into());
@@ -60,7 +70,10 @@ pub(super) fn expectation(node: &Node) -> Checked<Expectation> {
     let has = fields.optional("has", has);
     let lacks = fields.optional("lacks", lacks);
     fields.finish()?;
-    let read = Expectation {
+    if keys::EXPECTATION.some_of.iter().all(|key| node.get(key).is_none()) {
+        return Err(checks_nothing(node.span).into());
+    }
+    Ok(Expectation {
         document: document?,
         template: template?,
         outcome: outcome?,
@@ -70,14 +83,7 @@ pub(super) fn expectation(node: &Node) -> Checked<Expectation> {
         object: object?,
         has: has?,
         lacks: lacks?.unwrap_or_default(),
-    };
-    let result =
-        read.patch.is_some() || read.object.is_some() || read.has.is_some() || !read.lacks.is_empty();
-    let codes = read.outcome.is_some() || read.reason.is_some() || read.warnings.is_some();
-    if !result && !codes {
-        return Err(checks_nothing(node.span).into());
-    }
-    Ok(read)
+    })
 }
 
 pub(super) fn checks_nothing(span: Span) -> Diagnostic {

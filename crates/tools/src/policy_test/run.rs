@@ -174,14 +174,9 @@ fn compare(expectation: &Expectation, actual: &Actual) -> Vec<Difference> {
     {
         differ("reason", Some(reason.text.clone()), Some(actual.explained()));
     }
-    if let Some(warnings) = &expectation.warnings {
-        let mut expected: Vec<String> = warnings.iter().map(|code| code.text.clone()).collect();
-        expected.sort();
-        expected.dedup();
-        if expected != actual.warnings {
-            let list = |codes: &[String]| format!("[{}]", codes.join(", "));
-            differ("warnings", Some(list(&expected)), Some(list(&actual.warnings)));
-        }
+    if let Some(expected) = expectation.warning_codes().filter(|codes| *codes != actual.warnings) {
+        let (expected, actual) = (expected.join(", "), actual.warnings.join(", "));
+        differ("warnings", Some(format!("[{expected}]")), Some(format!("[{actual}]")));
     }
     if let Some(patch) = &expectation.patch {
         let expected = masked(patch);
