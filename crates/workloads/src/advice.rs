@@ -78,22 +78,20 @@ struct Pod<'a> {
 }
 
 /// Checks the pods of a document, each with what the rest of the document has for it.
-pub fn near_misses(policies: &PolicySet, document: &Value, pods: &[CheckedPod<'_>]) -> Vec<Findings> {
+pub fn near_misses<'a>(policies: &PolicySet, document: &'a Value, pods: &[CheckedPod<'a>]) -> Vec<Findings> {
     let resources = gpus::names(policies);
-    let values: Vec<&Value> =
-        pods.iter().map(|pod| at_pointer(document, pod.pointer).unwrap_or(&Value::Null)).collect();
-    let has_gpus: Vec<bool> = values.iter().map(|value| gpus::requested(value, &resources)).collect();
+    let checked = |CheckedPod { pointer, context, mutation }: &CheckedPod<'a>| {
+        let value = at_pointer(document, pointer).unwrap_or(&Value::Null);
+        let has_gpus = gpus::requested(value, &resources);
+        Pod { document, pointer, value, context, has_gpus, has_gpu_peers: has_gpus, mutation }
+    };
+    let mut pods: Vec<Pod<'a>> = pods.iter().map(checked).collect();
     // The objects of a `List` with a pod that requests GPUs.
-    let gpu_objects = pods.iter().zip(&has_gpus).filter(|(_, has_gpus)| **has_gpus);
-    let gpu_objects: HashSet<&str> = gpu_objects.map(|(pod, _)| object_of(pod.pointer)).collect();
-    let checked = pods.iter().zip(values).enumerate();
-    let pods: Vec<Pod<'_>> = checked
-        .map(|(at, (pod, value))| {
-            let CheckedPod { pointer, context, mutation } = *pod;
-            let (has_gpus, has_gpu_peers) = (has_gpus[at], gpu_objects.contains(object_of(pointer)));
-            Pod { document, pointer, value, context, has_gpus, has_gpu_peers, mutation }
-        })
-        .collect();
+    let with_gpus = pods.iter().filter(|pod| pod.has_gpus);
+    let gpu_objects: HashSet<&str> = with_gpus.map(|pod| object_of(pod.pointer)).collect();
+    for pod in &mut pods {
+        pod.has_gpu_peers = gpu_objects.contains(object_of(pod.pointer));
+    }
     let mut found: Vec<Findings> = pods.iter().map(|pod| findings(policies, &resources, pod)).collect();
     peers::check(policies, &pods, &mut found);
     together::check(policies, &resources, &pods, &mut found);

@@ -221,10 +221,8 @@ impl Pods {
         let of_part = self.count.iter().map(|fields| number(value, fields));
         let of_object = self.of_object.iter().map(|fields| number(object, fields));
         let count = of_part.chain(of_object).fold(1, i64::saturating_mul);
-        let is_less = self
-            .less
-            .as_ref()
-            .is_some_and(|less| at_pointer(object, less).is_some_and(|less| !less.is_null()));
+        let less = self.less.as_ref().and_then(|less| at_pointer(object, less));
+        let is_less = less.is_some_and(|less| !less.is_null());
         let pointer = |field: &String| format!("{part}{field}");
         Some(PodsOfObject {
             part: part.to_owned(),

@@ -175,13 +175,12 @@ fn add_findings(
     let objects = objects_without_templates(root, pointer, &injected.templates).into_iter();
     injected.notes.extend(objects.filter_map(|pointer| advice::note_without_pods(policies, root, pointer)));
     let templates = injected.templates.iter().zip(contexts);
-    let pods: Vec<CheckedPod<'_>> = templates
-        .map(|(template, context)| {
-            let Template { pointer, mutation, .. } = template;
-            CheckedPod { pointer, context, mutation }
-        })
-        .collect();
-    let findings = advice::near_misses(policies, root, &pods);
+    let pods = templates.map(|(Template { pointer, mutation, .. }, context)| CheckedPod {
+        pointer,
+        context,
+        mutation,
+    });
+    let findings = advice::near_misses(policies, root, &pods.collect::<Vec<_>>());
     for (template, findings) in injected.templates.iter_mut().zip(findings) {
         template.findings = findings;
     }

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::read::{Document, RawDocument, Syntax};
+use super::read::{Document, RawDocument, Syntax, lines};
 
 /// The longest text around the items, which is read again with each of them.
 const MAX_FRAME: usize = 4096;
@@ -76,7 +76,6 @@ impl<'t> List<'t> {
     /// Reads an item as a `List` of its own. `None` if the list must be read as a whole.
     pub fn read(&mut self, index: usize) -> Option<(RawDocument, Document)> {
         let item = self.items[index].clone();
-        let lines = |text: &str| memchr::memchr_iter(b'\n', text.as_bytes()).count();
         self.line += lines(&self.text[self.counted..item.start]);
         self.counted = item.start;
         let line = self.piece.line + self.line - lines(self.head());

@@ -190,21 +190,16 @@ fn json_error(error: &serde_json::Error) -> yaml::Error {
     yaml::Error::new(format!("not valid JSON: {message}"), span)
 }
 
-fn lines(text: &str) -> usize {
-    text.bytes().filter(|byte| *byte == b'\n').count()
+pub(super) fn lines(text: &str) -> usize {
+    memchr::memchr_iter(b'\n', text.as_bytes()).count()
 }
 
 /// The error with its place in the stream. `before` is the part of the document before the text that has it.
 pub(super) fn located(error: &yaml::Error, piece: &RawDocument, before: &str) -> DocumentError {
     let yaml::Span { line, mut column, .. } = error.span;
     if line == 1 {
-        column += before
-            .rsplit('\n')
-            .next()
-            .unwrap_or_default()
-            .trim_start_matches(BYTE_ORDER_MARK)
-            .chars()
-            .count();
+        let last = before.rsplit('\n').next().unwrap_or_default();
+        column += last.trim_start_matches(BYTE_ORDER_MARK).chars().count();
     }
     let message = error.explained(piece.line - 1 + lines(before));
     let line = lines(before) + line;
