@@ -32,8 +32,8 @@ pub use kinds::{Kind, controller_of, known};
 
 pub use mesh::mesh_of_namespace;
 pub use near_miss::{NearMiss, WORKLOAD_WITHOUT_TRIGGER};
-pub use no_pods::runtime;
 pub use no_pods::{NO_POD_TEMPLATE, Note, note as note_without_pods, objects};
+pub use no_pods::{runtime, runtime_of_job};
 
 /// The steps to check a template, and to find out that no policy matches it.
 const STEPS_OF_TEMPLATE: usize = 1_500;

@@ -5,7 +5,6 @@ use serde_json::Value;
 use fabric_engine::admission::{UNCHANGED, WOULD_BE_INJECTED};
 use fabric_engine::policy_set::PolicySet;
 use fabric_engine::{PROVIDER, SKIPPED, STAMP};
-
 use fabric_policy::interpolation::text_of;
 
 use super::namespaces::{enforces_level, selects, takes};

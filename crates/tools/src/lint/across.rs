@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use fabric_engine::Outcome;
 use fabric_engine::policy_set::PolicySet;
-use fabric_workloads::advice::{mesh_of_namespace, objects, runtime};
+use fabric_workloads::advice::{mesh_of_namespace, objects, runtime, runtime_of_job};
 use fabric_workloads::manifest::{Document, RawDocument, Template, Wanted};
 use fabric_yaml::json::items;
 use fabric_yaml::pointer::{at_pointer, field_path};
@@ -93,12 +93,9 @@ impl<P: Clone> Across<P> {
                 self.objects.insert(runtime(kind, namespace, name), root.clone());
             }
             "TrainJob" => {
-                let of_job = &root["spec"]["runtimeRef"];
-                let kind = of_job["kind"].as_str().unwrap_or("ClusterTrainingRuntime");
                 let resources = root["spec"]["trainer"]["resourcesPerNode"].clone();
                 if !resources.is_null() {
-                    let name = of_job["name"].as_str().unwrap_or_default();
-                    let (place, runtime) = (place(pointer), runtime(kind, namespace, name));
+                    let (place, runtime) = (place(pointer), runtime_of_job(root));
                     self.train_jobs.push(TrainJob { place, runtime, resources });
                 }
             }

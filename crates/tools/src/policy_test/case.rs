@@ -79,12 +79,6 @@ pub enum Subject {
 /// Policies, each with the operator's settings for it.
 pub type WithSettings = Vec<(Definition, BTreeMap<String, Override>)>;
 
-/// The values of a file that its cases share.
-struct Shared<'n> {
-    policies: Vec<Reference>,
-    pod: Option<&'n Node>,
-}
-
 impl CaseFile {
     /// Reads a file of cases. `file` is its name for messages.
     pub fn read(file: &str, text: &str) -> Result<Self, SourceErrors> {
@@ -181,10 +175,10 @@ fn read(text: &str) -> Checked<Vec<Case>> {
     let (Ok(policies), Ok(pod), Ok(list)) = (policies, pod, list) else {
         return problems.result(Vec::new());
     };
-    let shared = Shared { policies: policies.unwrap_or_default(), pod };
+    let policies = policies.unwrap_or_default();
     let mut cases: Vec<Case> = Vec::new();
     for item in reader::items(list, "`cases`")? {
-        let Some(case) = problems.take(case(item, &shared)) else { continue };
+        let Some(case) = problems.take(case(item, &policies, pod)) else { continue };
         if cases.iter().any(|known| known.name == case.name) {
             let message = format!("two cases are called `{}`", case.name);
             problems.add(Diagnostic::new(case.span, message).hint("say in the name how they differ"));
@@ -222,7 +216,8 @@ fn header(node: &Node, key: &str, wanted: &str) -> Result<(), Diagnostic> {
         .hint(format!("a file of cases has `{key}: {wanted}`")))
 }
 
-fn case(node: &Node, shared: &Shared<'_>) -> Checked<Case> {
+/// Reads a case of a file, whose cases share these policies and this pod.
+fn case(node: &Node, shared: &[Reference], pod: Option<&Node>) -> Checked<Case> {
     let mut fields = Fields::read(node, &keys::CASE)?;
     let name = fields.required("name", |node| {
         reader::text(node, "the name of a case").map(|name| (name.to_owned(), node.span))
@@ -232,11 +227,11 @@ fn case(node: &Node, shared: &Shared<'_>) -> Checked<Case> {
     let parameters =
         fields.optional("parameters", |node| reader::entries(node, "`parameters`").map(<[_]>::to_vec));
     let context = fields.optional("context", context::read);
-    let subject = subject(&mut fields, node, shared);
+    let subject = subject(&mut fields, node, pod);
     let subject = fields.take(subject);
     let expectations = fields.required("expect", expectations);
     fields.finish()?;
-    let ((name, span), policies) = (name?, own?.unwrap_or_else(|| shared.policies.clone()));
+    let ((name, span), policies) = (name?, own?.unwrap_or_else(|| shared.to_vec()));
     if policies.is_empty() {
         return Err(Diagnostic::new(node.span, format!("the case `{name}` names no policy"))
             .hint("add `policy:` to the case, or to the file for all of its cases")
@@ -258,7 +253,7 @@ fn policies(node: &Node) -> Result<Vec<Reference>, Diagnostic> {
 }
 
 /// The pod or workload of a case: `pod`, that of the file, with the changes of `with`; or `workload`.
-fn subject(fields: &mut Fields<'_>, case: &Node, shared: &Shared<'_>) -> Checked<Subject> {
+fn subject(fields: &mut Fields<'_>, case: &Node, shared: Option<&Node>) -> Checked<Subject> {
     let shape = Shape::Object(schema::pod());
     let (pod, with, workload) = (fields.node("pod"), fields.node("with"), fields.node("workload"));
     if let Some(workload) = workload {
@@ -275,7 +270,7 @@ fn subject(fields: &mut Fields<'_>, case: &Node, shared: &Shared<'_>) -> Checked
     if let Some(own) = pod {
         known_fields(own, &shape)?;
     }
-    let Some(pod) = pod.or(shared.pod) else {
+    let Some(pod) = pod.or(shared) else {
         return Err(Diagnostic::new(case.span, "a case has neither `pod` nor `workload`")
             .hint("add one of them, or `pod` to the file for all of its cases")
             .into());

@@ -36,6 +36,14 @@ pub fn runtime(kind: &str, namespace: &str, name: &str) -> String {
     format!("{kind}/{namespace}/{name}")
 }
 
+/// The name of the runtime of a `TrainJob`.
+pub fn runtime_of_job(job: &Value) -> String {
+    let named = &job["spec"]["runtimeRef"];
+    let kind = named["kind"].as_str().unwrap_or("ClusterTrainingRuntime");
+    let namespace = job["metadata"]["namespace"].as_str().unwrap_or("default");
+    runtime(kind, namespace, named["name"].as_str().unwrap_or_default())
+}
+
 /// JSON Pointers to the objects in a document: itself, the items of a `List`, the objects that a wrapper creates.
 pub fn objects(document: &Value, pointer: &str) -> Vec<String> {
     let Some(value) = at_pointer(document, pointer) else { return Vec::new() };
@@ -117,12 +125,9 @@ pub fn note(policies: &PolicySet, document: &Value, pointer: String) -> Option<N
 /// Completes the note about a `TrainJob`.
 fn of_train_job(job: &Value, annotated: Option<&str>, unasked: Option<String>, note: Note) -> Note {
     const WHY: &str = "a TrainJob has no pod template";
-    let of_job = &job["spec"]["runtimeRef"];
-    let kind = of_job["kind"].as_str().unwrap_or("ClusterTrainingRuntime");
-    let namespace = job["metadata"]["namespace"].as_str().unwrap_or("default");
-    let named = runtime(kind, namespace, of_job["name"].as_str().unwrap_or_default());
-    let runtime = of_job["name"].as_str().map(|name| format!(" `{name}`")).unwrap_or_default();
-    let annotate = format!("annotate the template in its runtime{runtime}");
+    let name = job["spec"]["runtimeRef"]["name"].as_str();
+    let name = name.map(|name| format!(" `{name}`")).unwrap_or_default();
+    let annotate = format!("annotate the template in its runtime{name}");
     match (annotated, unasked) {
         (Some(path), _) if PATCHES.iter().any(|patches| path.contains(patches)) => {
             let message = format!(
@@ -137,7 +142,8 @@ fn of_train_job(job: &Value, annotated: Option<&str>, unasked: Option<String>, n
         }
         (None, Some(why)) => {
             let message = format!("{annotate}, or in `spec.runtimePatches`: {why}");
-            Note { code: WORKLOAD_WITHOUT_TRIGGER, asks: true, runtime: Some(named), message, ..note }
+            let runtime = Some(runtime_of_job(job));
+            Note { code: WORKLOAD_WITHOUT_TRIGGER, asks: true, runtime, message, ..note }
         }
         (None, None) => Note { message: format!("{WHY}; {annotate}"), ..note },
     }

@@ -2,12 +2,12 @@
 
 use serde_json::Value;
 
+use crate::advice::Note;
 use fabric_policy::group_of;
 use fabric_yaml::pointer::{field_path, visit_values};
 
 use super::injected::InjectedDocument;
 use super::read::{DocumentError, EditedDocument, RawDocument};
-use crate::advice::Note;
 
 /// The code of an unreadable manifest within a string.
 const UNREADABLE: &str = "unreadable_manifest";
