@@ -168,6 +168,9 @@ fn no_resource_of_a_list_is_requested_by_two_containers_at_the_same_time() {
     case(&[sidecar(1)], &[one(2)], &["a", "b c"], "na,nb,nc", &[]);
     case(&[sidecar(1), one(3)], &[one(2)], &["a", "b c d", "b c"], "na,nb,nc,nd", &[]);
     case(&[one(2), sidecar(1)], &[one(1)], &["a b", "a", "b"], "na,nb", &[]);
+    // One that ends before a sidecar starts can have what the sidecar brings, and one after it cannot.
+    let sidecar_with_a = || with(bringing(1, "rdma/a"), &json!({"restartPolicy": "Always"}));
+    case(&[one(2), sidecar_with_a(), one(1)], &[one(1)], &["a b", "a", "b", "b"], "na,nb", &[]);
     // Those that the pod brings are nobody else's, also before their container.
     case(&[], &[bringing(1, "rdma/b"), one(2)], &["b", "a c"], "na,nb,nc", &[]);
     case(&[], &[one(1), bringing(1, "rdma/a")], &["b", "a"], "na,nb", &[]);
@@ -218,7 +221,8 @@ fn what_is_left_out_of_a_list_moves_no_other_entry() {
         assert_eq!(attached(&policies, pod(2, &json!({}))).0, expected, "{names} {networks}");
     };
     case("['rdma/a', 'rdma/b']", all, "na");
-    case("[none, 'rdma/b', 'rdma/c']", "[na, nb, nc]", "nb");
+    // One that is left out takes no place: the container gets as many devices as it has GPUs.
+    case("[none, 'rdma/b', 'rdma/c']", "[na, nb, nc]", "nb,nc");
     case("['rdma/a', 'rdma/b', 'rdma/c']", all, "na");
 }
 
@@ -291,6 +295,11 @@ fn what_no_pod_can_have_is_refused_at_loading() {
     case("{name: nics, resources: {nvidia.com/gpu: 1}}", "", "`nvidia.com/gpu` counts as a GPU");
     case("{name: nics, resources: {rdma/a: 1}, claims: {nic: nics}}", "", "resources or claims, not both");
     case("{name: nics, resources: {}}", "", "`resources` is empty");
+    let twice = "{name: nics, resources: {rdma/a: 1, \"${['rdma/b', 'rdma/a']}\": '${gpus}'}}";
+    let definition = policy("test", MATCH, &body_of(twice, ""));
+    let error =
+        PolicySet::new(vec![(definition, std::collections::BTreeMap::new())]).unwrap_err().to_string();
+    assert!(error.contains("`rdma/a` has two amounts"), "{error}");
     let misspelt = refused("{name: nics, resource: {rdma/a: 1}}", "");
     assert!(
         misspelt.contains("did you mean `resources`?") && !misspelt.contains("adds no device"),

@@ -18,6 +18,7 @@ const NOT_FOUND: [(&str, &[&str]); 4] = [
             "extends-unknown-name",
             "own-devices-by-pod",
             "idempotence-",
+            "misspelt-name-in-a-variable",
             "networks-is-a-number",
             "oci-rdma",
             "own-devices-without-devices",
@@ -40,6 +41,7 @@ const NOT_FOUND: [(&str, &[&str]); 4] = [
     (
         "each of two values is right by itself",
         &[
+            "annotation-with-and-without-a-field",
             "append-of-an-empty-entry",
             "containers-is-a-number",
             "env-key-of-the-rule",

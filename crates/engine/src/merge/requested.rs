@@ -11,10 +11,18 @@ use crate::analysis::{LISTS, is_sidecar};
 /// The resources that the containers of a pod request, and the container that is merged now.
 #[derive(Debug, Default)]
 pub(super) struct Requested {
-    /// By name; true if a native sidecar requests it.
-    resources: HashMap<String, bool>,
-    /// True for a native sidecar, and `None` for another init container, which ends before the others start.
-    current: Option<bool>,
+    /// By name, with the first start of a container that requests it.
+    resources: HashMap<String, usize>,
+    current: Run,
+}
+
+/// The time for which a container runs.
+#[derive(Debug, Default)]
+struct Run {
+    /// The index of an init container; other containers start after all of these.
+    start: usize,
+    /// True for an init container other than a native sidecar: it ends before any later container starts.
+    ends: bool,
 }
 
 impl Requested {
@@ -22,8 +30,8 @@ impl Requested {
     pub(super) fn collect(pod: &Value) -> Self {
         let mut requested = Self::default();
         for list in LISTS {
-            for container in pod["spec"][list].as_array().into_iter().flatten() {
-                requested.current = runs_with_others(list, container);
+            for (index, container) in pod["spec"][list].as_array().into_iter().flatten().enumerate() {
+                requested.current = Run::new(list, index, container);
                 for amounts in ["limits", "requests"] {
                     let amounts = container["resources"][amounts].as_object().into_iter().flatten();
                     let devices = amounts.filter(|(name, amount)| name.contains('/') && !is_zero(amount));
@@ -36,26 +44,28 @@ impl Requested {
 
     /// Goes to the container that is merged next.
     pub(super) fn go_to(&mut self, pod: &Value, list: &str, index: usize) {
-        self.current = runs_with_others(list, &pod["spec"][list][index]);
+        self.current = Run::new(list, index, &pod["spec"][list][index]);
     }
 
     /// Notes that the current container requests a resource.
     pub(super) fn add(&mut self, resource: &str) {
-        if let Some(is_sidecar) = self.current.filter(|_| resource.contains('/')) {
-            *self.resources.entry(resource.to_owned()).or_default() |= is_sidecar;
+        if !self.current.ends && resource.contains('/') {
+            let first = self.resources.entry(resource.to_owned()).or_insert(usize::MAX);
+            *first = self.current.start.min(*first);
         }
     }
 
     /// Returns whether another container, which runs next to the current one, requests a resource that this one does
     /// not.
     pub(super) fn by_another(&self, resource: &str) -> bool {
-        let by_sidecar = self.resources.get(resource);
-        by_sidecar.is_some_and(|by_sidecar| *by_sidecar || self.current.is_some())
+        let first = self.resources.get(resource);
+        first.is_some_and(|first| !self.current.ends || *first < self.current.start)
     }
 }
 
-/// Whether a container that runs next to others is a native sidecar.
-fn runs_with_others(list: &str, container: &Value) -> Option<bool> {
-    let is_init = list == "initContainers";
-    (!is_init || is_sidecar(container)).then_some(is_init)
+impl Run {
+    fn new(list: &str, index: usize, container: &Value) -> Self {
+        let is_init = list == "initContainers";
+        Self { start: if is_init { index } else { usize::MAX }, ends: is_init && !is_sidecar(container) }
+    }
 }

@@ -264,6 +264,7 @@ fn parameter(base: &mut Entry<Node>, own: &Entry<Node>, bases: &[SourceFile]) ->
         return Err(reader::expected(&own.value, "a parameter to be a map").hint(hint).into());
     }
     let before = Parameter::read(base)?;
+    let declared = base.clone();
     for entry in reader::entries(&own.value, "a parameter")? {
         if entry.key == "type" {
             let message = format!("an extension has the `type` of the parameter `{}` of its base", base.key);
@@ -274,7 +275,17 @@ fn parameter(base: &mut Entry<Node>, own: &Entry<Node>, bases: &[SourceFile]) ->
         }
         merge(&mut base.value, entry);
     }
-    let after = Parameter::read(base)?;
+    let after = Parameter::read(base).map_err(|problems| {
+        base.clone_from(&declared);
+        // The mistake is in the extension, also if the message is about a value of the base.
+        let file_of = |span: Span| at_line(bases, span.line).0;
+        let mut placed = Problems::default();
+        for problem in problems {
+            let span = if file_of(problem.span) == file_of(own.span) { problem.span } else { own.span };
+            placed.add(Diagnostic { span, ..problem });
+        }
+        placed
+    })?;
     let Some(bound) = after.wider_bound(&before) else { return Ok(()) };
     let span = entry_of(&mut base.value, bound).map_or(own.span, |entry| entry.value.span);
     let message = format!("`{bound}` of `{}` allows values that the base `{name}` does not", base.key);

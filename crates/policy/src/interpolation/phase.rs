@@ -75,10 +75,11 @@ impl Names {
         self.declared.get(name).copied().flatten().or(self.has_unknown.then_some(Phase::Fixed))
     }
 
-    /// The names that an expression of this phase can read, or one of any phase.
+    /// The names that an expression of this phase can read, or one of any phase, and the variables whose phase is not
+    /// yet known.
     pub(crate) fn readable(&self, phase: Option<Phase>) -> impl Iterator<Item = &str> {
         let is_readable = move |known: Phase| phase.is_none_or(|phase| phase.may_read(known));
-        let readable = self.declared.iter().filter(move |(_, known)| known.is_some_and(is_readable));
+        let readable = self.declared.iter().filter(move |(_, known)| known.is_none_or(is_readable));
         readable.map(|(name, _)| name.as_str())
     }
 

@@ -163,6 +163,9 @@ impl<'a, 'p, 'v> Evaluation<'a, 'p, 'v> {
                 for entry in tree.entries() {
                     self.entry_of_map(entry, (*keys, values), is_amounts, &mut entries)?;
                 }
+                if is_amounts {
+                    check_names(&entries)?;
+                }
                 Ok(Some(Tree::map(tree.span, entries)))
             }
             Shape::List { items, keys: Some(keys) } => self.list(tree, items, keys),
@@ -385,6 +388,19 @@ fn joined(tree: Tree) -> Tree {
     }
     let span = tree.span;
     Tree::value(span, tree.into_value().unwrap_or_default())
+}
+
+/// Fails for a resource that two keys of a map name, of which one is a list.
+fn check_names(amounts: &[Entry]) -> Result<(), EvaluationError> {
+    let mut known = BTreeSet::new();
+    for amount in amounts {
+        let mut names = amount.name().into_iter().chain(amount.resources());
+        if let Some(twice) = names.find(|name| !known.insert(*name)) {
+            let message = format!("`{twice}` has two amounts: another key of the map names it, too");
+            return Err(amount_failed(amount, message));
+        }
+    }
+    Ok(())
 }
 
 /// Fails for an amount that the API server refuses.

@@ -1,11 +1,13 @@
 //! Reading trees: from the YAML of a policy, or from the value of an expression.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use crate::interpolation::{Interpolation, Names, Phase};
 use crate::schema;
 use crate::source::{
-    Checked, Diagnostic, FIELD_NOT_SETTABLE, MISPLACED_EDIT, Problems, TOO_EARLY, all, reader,
+    Checked, DUPLICATE_KEY, Diagnostic, FIELD_NOT_SETTABLE, MISPLACED_EDIT, Problems, TOO_EARLY, all, reader,
 };
 use fabric_yaml::scalar::Scalar;
 use fabric_yaml::{Content as Yaml, Node, Span, Text};
@@ -52,8 +54,15 @@ fn read_lists(pod: &mut Tree) -> Problems {
     let fields = pod.entries_mut().iter_mut().filter(|field| field.name() == Some("metadata"));
     let metadata = fields.flat_map(|field| field.value.entries_mut());
     let annotations = metadata.filter(|field| field.name() == Some("annotations"));
+    let mut known = BTreeSet::new();
     for annotation in annotations.flat_map(|field| field.value.entries_mut()) {
         let span = annotation.value.span;
+        let name = annotation.name().map(|key| key.split_once('[').map_or(key, |(name, _)| name).to_owned());
+        if let Some(twice) = name.filter(|name| !known.insert(name.clone())) {
+            let message = format!("the annotation `{twice}` is twice in the overlay, once with a field");
+            problems
+                .add(Diagnostic::new(annotation.span, message).code(DUPLICATE_KEY).hint("keep one of them"));
+        }
         if let Content::Map(entries) = &annotation.value.content {
             let hint = match entries.iter().find_map(|entry| reader::renamed(&entry.source())) {
                 Some(hint) => hint,

@@ -101,9 +101,7 @@ fn devices_of_list<'t>(
         .collect();
     let own: Vec<&str> = entry.resources().filter(|name| has.get(name) == Some(&false)).collect();
     let is_free = |name: &str| has.contains_key(name) || !merge.pod.requested.by_another(name);
-    let places = entry.list().iter().filter(|name| name.as_deref().is_none_or(is_free)).take(count);
-    let places: Vec<Option<&str>> = places.map(Option::as_deref).collect();
-    let devices: Vec<&str> = places.iter().copied().flatten().collect();
+    let devices: Vec<&str> = entry.resources().filter(|name| is_free(name)).take(count).collect();
     // An earlier call adds the same.
     let is_equal =
         own.iter().all(|name| devices.contains(name)) && devices.iter().all(|name| has.contains_key(name));
@@ -120,8 +118,8 @@ fn devices_of_list<'t>(
         };
         return Ok(own.iter().copied().filter(|name| is_one(name)).collect());
     }
-    if places.len() < count {
-        let kind = WarningKind::TooFewResources { given: places.len(), wanted: count };
+    if devices.len() < count {
+        let kind = WarningKind::TooFewResources { given: devices.len(), wanted: count };
         resources.warn("limits", kind, merge.rule);
     }
     devices.iter().filter(|name| !has.contains_key(*name)).for_each(|name| merge.pod.requested.add(name));

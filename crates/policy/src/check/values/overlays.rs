@@ -1,15 +1,15 @@
 //! Parts of overlays that do not fit together.
 
+use std::collections::BTreeMap;
+
 use crate::definition::Definition;
-use crate::overlay::{Target, Tree};
-use crate::schema::is_extended_resource;
+use crate::overlay::{Target, Tree, Write, writes};
+use crate::schema::{self, is_extended_resource};
 use crate::source::{
     DEVICE_WITHOUT_IPC_LOCK, Diagnostic, REQUEST_WITHOUT_LIMIT, SIDECAR_KEEPS_JOB, UNKNOWN_ENUM_VALUE,
     closest,
 };
 use fabric_yaml::Span;
-
-use crate::check::writes;
 
 pub(crate) fn findings(definition: &Definition) -> Vec<Diagnostic> {
     let mut found = Vec::new();
@@ -39,33 +39,55 @@ fn sidecars(definition: &Definition, found: &mut Vec<Diagnostic>) {
     }
 }
 
-/// Devices of a fabric, whose libraries pin memory.
+/// Devices of a fabric, whose libraries pin memory, in the containers of the pod and in each that a rule adds.
 fn devices(definition: &Definition, found: &mut Vec<Diagnostic>) {
-    let mut first: Option<(&str, Span)> = None;
-    let mut may_lock = false;
-    for write in writes(definition) {
-        match (write.target, write.field.name) {
-            _ if write.is_amount() => {
-                let name = write.name().filter(|name| is_pinned(definition, name));
-                if let Some(name) = name.filter(|name| is_extended_resource(name)) {
-                    first.get_or_insert((name, write.span()));
-                }
-            }
-            (Target::Item(_), "add") => may_lock |= write.value.as_str().is_none_or(locks_memory),
-            (Target::Whole, "privileged" | "securityContext" | "capabilities" | "add") => {
-                may_lock |= !write.value.is_empty();
-            }
-            _ => {}
+    let mut holders: BTreeMap<Option<&str>, Holder> = BTreeMap::new();
+    for rule in &definition.rules {
+        let named = rule
+            .pod
+            .containers
+            .iter()
+            .map(|named| (named.image().and_then(|_| named.name.as_str()), &named.fields));
+        for (name, tree) in [(None, &rule.container)].into_iter().chain(named) {
+            let holder = holders.entry(name).or_default();
+            let added = rule.device.is_some();
+            writes(tree, schema::container()).iter().for_each(|write| holder.add(write, added, definition));
         }
     }
-    if may_lock {
-        return;
-    }
-    if let Some((device, span)) = first {
+    for (device, span) in
+        holders.into_values().filter(|holder| !holder.may_lock).filter_map(|holder| holder.device)
+    {
         let message = format!("the policy adds `{device}`, and no rule adds the capability `IPC_LOCK`");
         let hint = "libraries for RDMA pin memory: add `IPC_LOCK` to `securityContext.capabilities.add`, unless \
                     the nodes do not limit locked memory";
         found.push(Diagnostic::warning(DEVICE_WITHOUT_IPC_LOCK, span, message).hint(hint));
+    }
+}
+
+/// The containers that get a device.
+#[derive(Default)]
+struct Holder {
+    /// The first device, and its place.
+    device: Option<(String, Span)>,
+    may_lock: bool,
+}
+
+impl Holder {
+    /// Notes a write; one of `devices.add` adds devices also by a computed name.
+    fn add(&mut self, write: &Write<'_>, adds_devices: bool, definition: &Definition) {
+        match (write.target, write.field.name) {
+            (Target::Entry(entry), _) if write.is_amount() => {
+                let is_device = |name: &str| is_extended_resource(name) && is_pinned(definition, name);
+                if write.name().map_or(adds_devices, is_device) {
+                    self.device.get_or_insert_with(|| (entry.source(), write.span()));
+                }
+            }
+            (Target::Item(_), "add") => self.may_lock |= write.value.as_str().is_none_or(locks_memory),
+            (Target::Whole, "privileged" | "securityContext" | "capabilities" | "add") => {
+                self.may_lock |= !write.value.is_empty();
+            }
+            _ => {}
+        }
     }
 }
 
