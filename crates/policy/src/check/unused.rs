@@ -31,7 +31,7 @@ pub(crate) fn findings(definition: &Definition) -> Vec<Diagnostic> {
 fn settings(definition: &Definition, found: &mut Vec<Diagnostic>) {
     let Some(set) = variables(definition) else { return };
     for settings in &definition.files {
-        for pattern in settings.patterns() {
+        for pattern in &settings.variables {
             if set.iter().any(|name| includes(pattern, name)) {
                 continue;
             }

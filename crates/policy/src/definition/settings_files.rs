@@ -34,11 +34,6 @@ const MAX_VARIABLES: usize = 64;
 const MAX_NAME: usize = 40;
 
 impl SettingsFile {
-    /// Names, or beginnings of names that end in `*`.
-    pub(crate) fn patterns(&self) -> &[String] {
-        &self.variables
-    }
-
     /// Returns whether a variable is one of these settings.
     pub fn include(&self, variable: &str) -> bool {
         self.variables.iter().any(|pattern| includes(pattern, variable))
@@ -56,8 +51,8 @@ pub fn includes(pattern: &str, variable: &str) -> bool {
 /// Reads the map `files`.
 pub(crate) fn read(node: &Node, names: &Names) -> Checked<Vec<SettingsFile>> {
     let mut known: Vec<String> = Vec::new();
-    let hint = "write `files: {PATH: {variables: […]}}`";
     let Content::Map(entries) = &node.content else {
+        let hint = "write `files: {PATH: {variables: […]}}`";
         return Err(reader::expected(node, "`files` to be a map").hint(hint).into());
     };
     if let Some(entry) = entries.get(MAX_FILES) {
@@ -89,7 +84,11 @@ fn one(entry: &Entry<Node>, names: &Names) -> Checked<SettingsFile> {
     let name = fields.take(name(entry));
     let variables = fields.required("variables", patterns);
     let when = fields.optional("when", |node| Interpolation::condition(node, "when", names, Phase::Pod));
-    let env = fields.optional("env", variable);
+    let env = fields.optional("env", |node| {
+        let name = reader::text(node, "the name of a variable")?;
+        reader::variable_name(node, name, "write a name such as `NCCL_CONF_FILE`")?;
+        Ok::<_, Diagnostic>(name.to_owned())
+    });
     fields.finish()?;
     Ok(SettingsFile { name: name?, variables: variables?, when: when?, path: entry.key.clone(), env: env? })
 }
@@ -108,12 +107,6 @@ fn pattern(node: &Node) -> Result<String, Diagnostic> {
     let text = reader::text(node, "the name of a variable")?;
     let hint = "write a name such as `NCCL_DEBUG`, or its beginning and `*`";
     reader::variable_name(node, text.strip_suffix('*').unwrap_or(text), hint)?;
-    Ok(text.to_owned())
-}
-
-fn variable(node: &Node) -> Result<String, Diagnostic> {
-    let text = reader::text(node, "the name of a variable")?;
-    reader::variable_name(node, text, "write a name such as `NCCL_CONF_FILE`")?;
     Ok(text.to_owned())
 }
 

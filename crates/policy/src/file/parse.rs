@@ -79,7 +79,12 @@ pub(crate) fn definition(
         Ok(spec) => spec,
         Err(problems) => return (None, problems),
     };
-    let provider = spec.required("provider", provider);
+    let provider = spec.required("provider", |node| {
+        reader::dns_label(node, "the provider").map_err(|error| match &node.content {
+            Content::Map(_) => error.hint("write `provider: NAME`, and `nodes` next to it in `spec`"),
+            _ => error,
+        })
+    });
     let nodes = spec.optional("nodes", NodeMatch::read);
     let description =
         spec.required("description", |node| reader::text(node, "the description").map(str::to_owned));
@@ -139,14 +144,6 @@ pub(crate) fn definition(
     definition.find_offered();
     definition.find_parameters_of_rules();
     (Some(definition), problems)
-}
-
-fn provider(node: &Node) -> Result<String, Diagnostic> {
-    if let Content::Map(_) = &node.content {
-        let hint = "write `provider: NAME`, and `nodes` next to it in `spec`";
-        return Err(reader::expected(node, "the provider to be a string").hint(hint));
-    }
-    reader::dns_label(node, "the provider")
 }
 
 fn constant(node: &Node, field: &str, wanted: &str) -> Result<(), Diagnostic> {

@@ -19,23 +19,20 @@ pub(super) const SIDES: [&str; 2] = ["$prepend", "$append"];
 /// Fails for a key of an earlier version of the language.
 pub(super) fn refuse_edits(tree: &Tree) -> Result<(), Diagnostic> {
     let keys = tree.entries().iter().map(|entry| (entry.source(), entry.span));
-    match of_earlier_version(keys.filter(|(key, _)| key.starts_with('$'))) {
-        Some((key, span, hint)) => {
-            let message = format!("`{key}` is no key of an overlay");
-            Err(Diagnostic::new(span, message).code(MISPLACED_EDIT).hint(hint))
-        }
-        None => Ok(()),
-    }
+    of_earlier_version(keys.filter(|(key, _)| key.starts_with('$'))).map_or(Ok(()), Err)
 }
 
-/// A key of an earlier version among others, with its place and what to write in place of it.
+/// The error for a key of an earlier version among others, each with its place.
 pub(super) fn of_earlier_version(
     mut keys: impl Iterator<Item = (String, Span)> + Clone,
-) -> Option<(String, Span, &'static str)> {
-    const HINT: &str =
+) -> Option<Diagnostic> {
+    let edit =
         "write the entries of a list themselves, and for a variable `ENTRY:$(NAME)` or `$(NAME):ENTRY`";
     let renamed = keys.clone().find_map(|(key, span)| reader::renamed(&key).map(|hint| (key, span, hint)));
-    renamed.or_else(|| keys.find(|(key, _)| SIDES.contains(&&**key)).map(|(key, span)| (key, span, HINT)))
+    let edited = || keys.find(|(key, _)| SIDES.contains(&&**key)).map(|(key, span)| (key, span, edit));
+    let (key, span, hint) = renamed.or_else(edited)?;
+    let message = format!("`{key}` is no key of an overlay");
+    Some(Diagnostic::new(span, message).code(MISPLACED_EDIT).hint(hint))
 }
 
 /// Fails unless each entry has its own value under the key.

@@ -98,13 +98,11 @@ fn variable(item: &Node, problems: &mut Problems) -> Node {
     for field in fields.iter_mut().filter(|field| field.key == "value") {
         let edited = match &field.value.content {
             Yaml::Map(edit) => {
-                let span = field.value.span;
                 let keys = edit.iter().map(|entry| (entry.key.clone(), entry.span));
-                let old = of_earlier_version(keys).map(|(_, span, hint)| (span, hint));
-                let (place, hint) = old.unwrap_or((span, "write text, or `valueFrom`"));
-                let message = "the value of a variable is a string, and here a map";
-                problems.add(Diagnostic::new(place, message).code(MISPLACED_EDIT).hint(hint));
-                Some(Node::text_at(span, ""))
+                problems.add(of_earlier_version(keys).unwrap_or_else(|| {
+                    reader::expected(&field.value, "the value of a variable to be a string")
+                }));
+                Some(Node::text_at(field.value.span, ""))
             }
             _ => edit(&name, &field.value),
         };
