@@ -115,41 +115,44 @@ impl PodAnalysis {
         for container in &mut containers {
             container.read(&policy, pod, context.work.as_ref());
         }
-        let namespace = namespace_of(&pod["metadata"], context).to_owned();
+        let total_gpus = if policy.reads("totalGpus") {
+            containers::total_gpus(pod, &containers, &claims, &policy.devices)
+        } else {
+            0
+        };
+        let (claim_names, claim_classes) = if policy.reads("claimNames") || policy.reads("claimClasses") {
+            claims::names_and_classes(pod, &claims)
+        } else {
+            (Value::Null, Value::Null)
+        };
+        let own_devices = if policy.adds_devices || policy.reads("ownDevices") {
+            own_devices::found(pod, &claims, &policy.devices)
+        } else {
+            Vec::new()
+        };
+        if policy.reads("hasDevice") {
+            let claims = own_devices::claims_of_devices(&claims, &policy.devices);
+            for container in &mut containers {
+                let (list, index) = container.place();
+                container.has_device = own_devices::has(&pod["spec"][list][index], &claims, &policy.devices);
+            }
+        }
         let mut analysis = Self {
             host_network: pod["spec"]["hostNetwork"].as_bool() == Some(true),
-            total_gpus: 0,
+            total_gpus,
             is_launcher: is_launcher(pod, context) && containers.iter().all(|container| container.gpus == 0),
-            claim_names: Value::Null,
-            claim_classes: Value::Null,
+            claim_names,
+            claim_classes,
             claims_by_name: own_devices::claims_by_name(&claims, &policy.devices),
-            own_devices: Vec::new(),
+            own_devices,
             pod: Value::Null,
             nodes,
             policy,
             other: None,
             containers,
-            namespace,
+            namespace: namespace_of(&pod["metadata"], context).to_owned(),
             work: context.work.clone(),
         };
-        let Self { policy, containers, .. } = &analysis;
-        if policy.reads("totalGpus") {
-            analysis.total_gpus = containers::total_gpus(pod, containers, &claims, &policy.devices);
-        }
-        if ["claimNames", "claimClasses"].iter().any(|name| analysis.policy.reads(name)) {
-            (analysis.claim_names, analysis.claim_classes) = claims::names_and_classes(pod, &claims);
-        }
-        if analysis.policy.adds_devices || analysis.policy.reads("ownDevices") {
-            analysis.own_devices = own_devices::found(pod, &claims, &analysis.policy.devices);
-        }
-        if analysis.policy.reads("hasDevice") {
-            let Self { policy, containers, .. } = &mut analysis;
-            let claims = own_devices::claims_of_devices(&claims, &policy.devices);
-            for container in containers {
-                let (list, index) = container.place();
-                container.has_device = own_devices::has(&pod["spec"][list][index], &claims, &policy.devices);
-            }
-        }
         analysis.read_pod(pod, context);
         Ok(analysis)
     }

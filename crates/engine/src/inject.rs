@@ -2,13 +2,11 @@
 
 use std::borrow::Cow;
 use std::collections::HashSet;
-use std::sync::Arc;
 
 use serde_json::Value;
 
 use fabric_policy::interpolation::text_of;
-use fabric_policy::matcher::Selection;
-use fabric_policy::{NoteKind, PodContext, Policy, ResolvedPolicy, Rule, SecondRun, SelectedLabel};
+use fabric_policy::{NoteKind, PodContext, Policy, Rule, SecondRun, SelectedLabel};
 use fabric_yaml::pointer::field_path;
 
 use super::analysis::{PodAnalysis, with_values, written_claims};
@@ -16,24 +14,24 @@ use super::evaluate::{Rules, Scope, State, rule_that_joins_host};
 use super::fitting_nodes;
 use super::merge::{about_pod, merge};
 use super::record::{
-    Author, CLAIMS, ChangeLog, Cursor, Kept, Reason, SKIPPED, STAMP, Stop, Warning, WarningKind, keep, stamp,
+    Author, CLAIMS, ChangeLog, Cursor, Kept, Reason, SKIPPED, STAMP, Warning, WarningKind, keep, stamp,
 };
 
-/// Injects the pod in place. After a [`Stop`], the log can revert the changes.
-pub(super) fn inject(
+/// Injects the pod in place. If it ends early, the log can revert the changes.
+fn inject(
     policy: &Policy,
     mut analysis: PodAnalysis,
     pod: &mut Value,
     context: &PodContext,
     log: &mut ChangeLog,
-) -> Result<(), Stop> {
+) -> Result<(), Reason> {
     let mut run = Run { policy, context, pod, log };
     let are_nodes_new = fitting_nodes::keep(&analysis, run.pod, run.log)?;
     run.join_host(&mut analysis)?;
     let scope = Scope::of_pod(&analysis);
     let all = rules_of(policy, &analysis, run.log);
     let mut rules = Rules::unevaluated(&all, &analysis, &scope);
-    let found = rules.evaluate(run.pod, context).map_err(Stop::from);
+    let found = rules.evaluate(run.pod, context);
     let ended = found.and_then(|()| run.inject_by(&rules, are_nodes_new));
     if let Some(trace) = &mut run.log.trace {
         rules.record(policy.definition(), run.pod, trace);
@@ -59,7 +57,7 @@ struct Run<'a> {
 
 impl Run<'_> {
     /// Injects the pod by the rules that apply.
-    fn inject_by(&mut self, rules: &Rules<'_>, are_nodes_new: bool) -> Result<(), Stop> {
+    fn inject_by(&mut self, rules: &Rules<'_>, are_nodes_new: bool) -> Result<(), Reason> {
         let (analysis, stamp_of_policy) = (rules.analysis, self.policy.stamp());
         warn_about_rules(rules, self.log);
         if !rules.any() {
@@ -86,12 +84,12 @@ impl Run<'_> {
         let annotations = &self.pod["metadata"]["annotations"];
         let is_stamped = annotations[STAMP] == stamp_of_policy && annotations.get(SKIPPED).is_none();
         if self.log.is_empty() && is_stamped {
-            return Err(Stop::Leave(Reason::NothingToAdd));
+            return Err(Reason::NothingToAdd);
         }
         if let Some(claims) = written_claims(self.pod, self.context) {
             keep(CLAIMS, &claims, self.pod, self.log)?;
         }
-        Ok(stamp(stamp_of_policy, self.pod, self.log)?)
+        stamp(stamp_of_policy, self.pod, self.log)
     }
 
     /// Injects the pod in its current state until that changes nothing: an expression may read an added value, and a later
@@ -103,7 +101,7 @@ impl Run<'_> {
         first: &Rules<'_>,
         again: SecondRun,
         of_merge: usize,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), Reason> {
         let mut path = String::new();
         for _ in 0..2 {
             match self.inject_again(first, again, of_merge)? {
@@ -112,7 +110,7 @@ impl Run<'_> {
             }
             self.log.changed_again = true;
         }
-        Err(Stop::Refuse(Reason::NotIdempotent { path }))
+        Err(Reason::NotIdempotent { path })
     }
 
     /// Returns the JSON Pointer to a value that changes.
@@ -121,10 +119,10 @@ impl Run<'_> {
         first: &Rules<'_>,
         again: SecondRun,
         of_merge: usize,
-    ) -> Result<Option<String>, Stop> {
+    ) -> Result<Option<String>, Reason> {
         let mut analysis = first.analysis.again(self.policy, self.pod, self.context)?;
         if analysis.policy.values != first.analysis.policy.values {
-            return Err(Stop::Refuse(Reason::NotIdempotent { path: "/spec/nodeSelector".to_owned() }));
+            return Err(Reason::NotIdempotent { path: "/spec/nodeSelector".to_owned() });
         }
         // A trace has the values, too.
         let is_of_conditions = again == SecondRun::Conditions && self.log.trace.is_none();
@@ -161,7 +159,7 @@ impl Run<'_> {
     }
 
     /// Returns whether the rules that apply now are among those of the first injection.
-    fn no_others_apply(&self, analysis: &PodAnalysis, before: &Rules<'_>) -> Result<bool, Stop> {
+    fn no_others_apply(&self, analysis: &PodAnalysis, before: &Rules<'_>) -> Result<bool, Reason> {
         if rule_that_joins_host(analysis, self.pod, self.context)?.is_some() {
             return Ok(false);
         }
@@ -172,7 +170,7 @@ impl Run<'_> {
     }
 
     /// Moves the pod to the host network if an applicable rule does, so all rules see it there.
-    fn join_host(&mut self, analysis: &mut PodAnalysis) -> Result<(), Stop> {
+    fn join_host(&mut self, analysis: &mut PodAnalysis) -> Result<(), Reason> {
         let Some(rule) = rule_that_joins_host(analysis, self.pod, self.context)? else { return Ok(()) };
         let mut cursor = Cursor::pod(self.pod, self.log)?;
         cursor.log.written_by(|| Author::Rule(rule.name.clone()));
@@ -189,59 +187,47 @@ impl Run<'_> {
     }
 }
 
-/// A pod before its injection, and the nodes that it may get.
-pub(super) struct BeforeInjection {
-    pod: Value,
-    nodes: Selection,
-    resolved: Arc<ResolvedPolicy>,
-}
-
-impl BeforeInjection {
-    pub(super) fn new(pod: &Value, analysis: &PodAnalysis) -> Self {
-        let (nodes, resolved) = analysis.nodes_and_policy();
-        Self { pod: pod.clone(), nodes, resolved }
-    }
-}
-
-/// The reason to refuse a pod whose result depends on the node that it gets: a setting without a lowest value differs
-/// between the nodes, and the pod must choose. `ended` and `after` are the result for the first of them.
-pub(super) fn reason_of_undecided_setting(
+/// Injects the pod in place, and refuses one whose result depends on the node that it gets: a setting without a lowest value
+/// differs between the nodes, and the pod must choose. The result is that for the first of them.
+pub(super) fn inject_on_any_node(
     policy: &Policy,
-    before: &BeforeInjection,
-    ended: &Result<(), Stop>,
-    after: &Value,
+    analysis: PodAnalysis,
+    pod: &mut Value,
     context: &PodContext,
-) -> Option<Reason> {
-    let BeforeInjection { pod, nodes, resolved } = before;
+    log: &mut ChangeLog,
+) -> Result<(), Reason> {
+    if analysis.policy.others.is_empty() {
+        return inject(policy, analysis, pod, context, log);
+    }
+    context.count_input();
+    let before = pod.clone();
+    let (nodes, resolved) = analysis.nodes_and_policy();
+    let ended = inject(policy, analysis, pod, context, log);
     // One after the other, because most pods for which the nodes differ are refused at the first.
     for (at, values) in resolved.others.iter().enumerate() {
         context.count_input();
-        let mut pod = pod.clone();
-        let other = with_values(policy, values, nodes, context);
-        let there = other.and_then(|other| PodAnalysis::new((nodes.clone(), other), &pod, context));
-        let there = there.map_err(Stop::from);
-        let there = there.and_then(|analysis| {
+        let mut there = before.clone();
+        let other = with_values(policy, values, &nodes, context);
+        let other = other.and_then(|other| PodAnalysis::new((nodes.clone(), other), &there, context));
+        let ended_there = other.and_then(|analysis| {
             let analysis = PodAnalysis { other: Some(at), ..analysis };
-            inject(policy, analysis, &mut pod, context, &mut ChangeLog::new(context))
+            inject(policy, analysis, &mut there, context, &mut ChangeLog::new(context))
         });
-        let setting = match (ended, there) {
-            (Ok(()), Ok(())) if pod == *after => continue,
+        let setting = match (&ended, ended_there) {
+            (Ok(()), Ok(())) if there == *pod => continue,
             (Ok(()), Ok(())) => {
-                let first = json_patch::diff(after, &pod).0.into_iter().next();
-                first.map(|operation| field_path(after, operation.path().as_str()))
+                let first = json_patch::diff(pod, &there).0.into_iter().next();
+                first.map(|operation| field_path(pod, operation.path().as_str()))
             }
             // The same outcome, for example that no rule applies.
-            (Err(here), Err(there)) if here.reason().code() == there.reason().code() => continue,
+            (Err(here), Err(there)) if here.code() == there.code() => continue,
             _ => None,
         };
         let setting = setting.unwrap_or_else(|| policy.name().to_owned());
-        return Some(Reason::SettingUndecided {
-            setting,
-            why: fitting_nodes::fits_several(nodes),
-            chooses_policy: false,
-        });
+        let why = fitting_nodes::fits_several(&nodes);
+        return Err(Reason::SettingUndecided { setting, why, chooses_policy: false });
     }
-    None
+    ended
 }
 
 /// Warns about the rules that are left out.
@@ -266,16 +252,16 @@ fn warn_about_rules(rules: &Rules<'_>, log: &mut ChangeLog) {
     }
 }
 
-fn no_rule_applies(policy: &Policy, analysis: &PodAnalysis, pod: &Value) -> Stop {
+fn no_rule_applies(policy: &Policy, analysis: &PodAnalysis, pod: &Value) -> Reason {
     let is_injected = pod["metadata"]["annotations"][STAMP] == policy.stamp();
     if analysis.has_gpus() && is_injected {
-        return Stop::Leave(Reason::NothingToAdd);
+        return Reason::NothingToAdd;
     }
     if analysis.has_gpus() {
-        return Stop::Skip(Reason::NoRuleApplies);
+        return Reason::NoRuleApplies;
     }
     let resource = analysis.policy.devices.gpu_resources.first().cloned().unwrap_or_default();
-    Stop::Leave(Reason::NoGpuContainer { resource })
+    Reason::NoGpuContainer { resource }
 }
 
 /// Reports the sources of the parameter values on which an applied rule depends, and with it the choice of the policy.

@@ -68,8 +68,7 @@ pub use record::{
     VariableIn, asks, skip,
 };
 
-use inject::BeforeInjection;
-use record::{ChangeLog, Stop};
+use record::ChangeLog;
 
 /// Injects a pod once by a policy that matches it, after the changes in `log`. With `trace`, records what was evaluated
 /// and what each rule wrote.
@@ -85,16 +84,7 @@ pub(crate) fn inject(
         trace.chosen = Some(policy.name().to_owned());
         log.trace = Some(Box::new(std::mem::take(trace)));
     }
-    let before = (!analysis.policy.others.is_empty()).then(|| {
-        context.count_input();
-        BeforeInjection::new(&pod, &analysis)
-    });
-    let mut ended = inject::inject(policy, analysis, &mut pod, context, &mut log);
-    if let Some(before) = before
-        && let Some(reason) = inject::reason_of_undecided_setting(policy, &before, &ended, &pod, context)
-    {
-        ended = Err(Stop::Refuse(reason));
-    }
+    let ended = inject::inject_on_any_node(policy, analysis, &mut pod, context, &mut log);
     if let (Some(trace), Some(recorded)) = (trace, log.trace.take()) {
         *trace = *recorded;
     }
@@ -108,18 +98,16 @@ pub(crate) fn inject(
             let mutated = Mutated { pod, stamp, changed_again, changes };
             Mutation { outcome: Outcome::Mutated(mutated), policy: name, warnings }
         }
-        Err(Stop::Refuse(reason)) => {
+        Err(reason) if reason.refuses() => {
             Mutation::new(Outcome::Refused { reason: reason.with_field_path(&pod) }, name)
         }
-        Err(Stop::Skip(reason)) => {
-            let warnings = record::with_field_paths(std::mem::take(&mut log.warnings), &pod);
-            log.undo(&mut pod);
-            skip(pod, policy.stamp().to_owned(), reason, name, warnings)
-        }
-        Err(Stop::Leave(reason)) => {
+        Err(reason) => {
             let reason = reason.with_field_path(&pod);
             let warnings = record::with_field_paths(std::mem::take(&mut log.warnings), &pod);
             log.undo(&mut pod);
+            if reason.skips() {
+                return skip(pod, policy.stamp().to_owned(), reason, name, warnings);
+            }
             Mutation { outcome: Outcome::Unchanged { pod, reason }, policy: name, warnings }
         }
     }

@@ -26,9 +26,9 @@ use fabric_policy::overlay::{Evaluation, Tree};
 use fabric_policy::schema::{self, Object};
 use fabric_policy::{PodContext, ResolvedPolicy, Rule};
 
-use super::analysis::{PodAnalysis, count_steps};
+use super::analysis::count_steps;
 use super::evaluate::{Row, Rules, Scope, failed};
-use super::record::{Author, ChangeLog, Cursor, Stop};
+use super::record::{Author, ChangeLog, Cursor, Reason};
 
 use apply::object;
 pub(super) use messages::about_pod;
@@ -43,9 +43,9 @@ pub(super) fn merge(
     stamp: &str,
     context: &PodContext,
     log: &mut ChangeLog,
-) -> Result<(), Stop> {
+) -> Result<(), Reason> {
     let mut facts = PodFacts::collect(pod, stamp)?;
-    Injection { rules, analysis: rules.analysis, context, facts: &mut facts, log: &mut *log }.merge(pod)?;
+    Injection { rules, context, facts: &mut facts, log: &mut *log }.merge(pod)?;
     volumes::add_missing(pod, std::mem::take(&mut facts.volumes), log)?;
     container::warn_without_root(pod, facts.capabilities, log);
     Ok(())
@@ -54,14 +54,13 @@ pub(super) fn merge(
 /// The rules that apply to a pod, and what their merge needs.
 struct Injection<'a> {
     rules: &'a Rules<'a>,
-    analysis: &'a PodAnalysis,
     context: &'a PodContext,
     facts: &'a mut PodFacts,
     log: &'a mut ChangeLog,
 }
 
 impl<'a> Injection<'a> {
-    fn merge(mut self, pod: &mut Value) -> Result<(), Stop> {
+    fn merge(mut self, pod: &mut Value) -> Result<(), Reason> {
         let scope = self.rules.scope;
         let resolver = Resolver(scope);
         let bindings = scope.bindings(&resolver);
@@ -74,7 +73,7 @@ impl<'a> Injection<'a> {
         }
         self.facts.note_claims(pod);
         self.containers(pod)?;
-        messages::about_containers(&self.analysis.policy, &self.rules.rows, pod, self.log)?;
+        messages::about_containers(&self.rules.analysis.policy, &self.rules.rows, pod, self.log)?;
         for rule in rules.applied() {
             for container in &rule.pod.containers {
                 self.named_container(rule, container, &bindings, &precedence, pod)?;
@@ -89,14 +88,14 @@ impl<'a> Injection<'a> {
             note_taken(rule, &Part::Pod, &precedence, self.log);
             self.merge_into_pod(rule, &left, (&injected, &bindings), pod)?;
         }
-        about_pod(&self.analysis.policy, &injected, self.log)
+        about_pod(&self.rules.analysis.policy, &injected, self.log)
     }
 
     fn declare_volumes(
         &mut self,
         bindings: &Bindings<'_, '_>,
         precedence: &Precedence<'a>,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), Reason> {
         for rule in self.rules.applied() {
             let left_out: HashSet<&str> = precedence
                 .taken(rule, &Part::Pod)
@@ -120,18 +119,24 @@ impl<'a> Injection<'a> {
     }
 
     /// Merges a tree of a rule into the pod outside of its containers.
-    fn merge_into_pod(&mut self, rule: &Rule, tree: &Tree, at: At<'_>, pod: &mut Value) -> Result<(), Stop> {
+    fn merge_into_pod(
+        &mut self,
+        rule: &Rule,
+        tree: &Tree,
+        at: At<'_>,
+        pod: &mut Value,
+    ) -> Result<(), Reason> {
         if tree.is_empty() {
             return Ok(());
         }
         self.log.takes(self.facts.annotation_bytes);
         self.facts.note_outside(pod);
         let mut cursor = Cursor::pod(pod, self.log)?;
-        Merge::new(rule, self.analysis, self.facts).merge(&mut cursor, tree, schema::pod(), at)
+        Merge::new(rule, self.rules.analysis, self.facts).merge(&mut cursor, tree, schema::pod(), at)
     }
 
-    fn containers(&mut self, pod: &mut Value) -> Result<(), Stop> {
-        let settings = settings(&self.analysis.policy, self.rules.scope)?;
+    fn containers(&mut self, pod: &mut Value) -> Result<(), Reason> {
+        let settings = settings(&self.rules.analysis.policy, self.rules.scope)?;
         for row in &self.rules.rows {
             let shared = self.rules.selecting(row).map(|rule| rule.shared.len()).sum::<usize>();
             count_steps(self.context, 1 + shared)?;
@@ -143,7 +148,12 @@ impl<'a> Injection<'a> {
         Ok(())
     }
 
-    fn container(&mut self, row: &Row<'_>, settings: &[&SettingsFile], pod: &mut Value) -> Result<(), Stop> {
+    fn container(
+        &mut self,
+        row: &Row<'_>,
+        settings: &[&SettingsFile],
+        pod: &mut Value,
+    ) -> Result<(), Reason> {
         let resolver = Resolver(&row.scope);
         let bindings = row.scope.bindings(&resolver);
         self.facts.variables.clear();
@@ -153,12 +163,12 @@ impl<'a> Injection<'a> {
         for rule in self.rules.selecting(row) {
             let left = precedence.left(rule, &Part::Container, &rule.container);
             note_taken(rule, &Part::Container, &precedence, cursor.log);
-            let mut merge = Merge::new(rule, self.analysis, self.facts);
+            let mut merge = Merge::new(rule, self.rules.analysis, self.facts);
             merge.merge(&mut cursor, &left, schema::container(), (&row.scope, &bindings))?;
         }
         for settings in settings.iter().filter(|_| row.container.gpus > 0) {
             self.log.written_by(|| Author::File(settings.path.clone()));
-            let Self { analysis, facts, log, .. } = self;
+            let Self { rules: Rules { analysis, .. }, facts, log, .. } = self;
             let container = row.container.place();
             SettingsOf { file: settings, container, analysis, facts, log }.inject(pod)?;
         }
@@ -177,17 +187,17 @@ impl Merge<'_, '_> {
         tree: &Tree,
         table: &'static Object,
         (scope, bindings): At<'_>,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), Reason> {
         cursor.log.written_by(|| Author::Rule(self.rule.to_owned()));
         let mut evaluation = Evaluation::new(bindings, cursor.log.trace.is_some());
         let fields = evaluation.object(tree, table).map_err(|error| failed(scope, self.rule, error))?;
         cursor.log.note_left_out(evaluation.left_out());
-        Ok(object(self, cursor, fields.unwrap_or_default().into_entries(), table)?)
+        object(self, cursor, fields.unwrap_or_default().into_entries(), table)
     }
 }
 
 /// The settings of a policy whose `when` holds.
-fn settings<'a>(policy: &'a ResolvedPolicy, scope: &Scope<'_>) -> Result<Vec<&'a SettingsFile>, Stop> {
+fn settings<'a>(policy: &'a ResolvedPolicy, scope: &Scope<'_>) -> Result<Vec<&'a SettingsFile>, Reason> {
     let resolver = Resolver(scope);
     let bindings = scope.bindings(&resolver);
     let mut active = Vec::new();

@@ -13,7 +13,8 @@ use serde_json::Value;
 use crate::record::ChangeLog;
 use crate::validate;
 use crate::{
-    CLAIMS, DEVICE_CLASS, Mutated, Mutation, NODES, Outcome, Reason, SKIPPED, STAMP, Trace, inject, skip,
+    CLAIMS, DEVICE_CLASS, LISTS, Mutated, Mutation, NODES, Outcome, Reason, SKIPPED, STAMP, Trace, inject,
+    skip,
 };
 use fabric_policy::work::Work;
 use fabric_policy::{
@@ -131,11 +132,7 @@ impl PolicySet {
                 Err(found) => errors.extend(found),
             }
         }
-        if errors.is_empty() {
-            Ok(Self::with_triggers(set.policies, several_providers))
-        } else {
-            Err(SourceErrors::new(errors).into())
-        }
+        if errors.is_empty() { Ok(set.with_triggers()) } else { Err(SourceErrors::new(errors).into()) }
     }
 
     /// Fails for a parameter that has another type in a policy of the set.
@@ -159,27 +156,26 @@ impl PolicySet {
         Ok(())
     }
 
-    fn with_triggers(policies: Vec<Policy>, several_providers: bool) -> Self {
-        let mut set = Self { policies, several_providers, ..Self::default() };
+    fn with_triggers(mut self) -> Self {
         let policies: Vec<_> =
-            set.policies.iter().map(|policy| (policy.definition(), policy.devices())).collect();
-        set.choice_may_change = choice_reads_writes(&policies, &[STAMP, SKIPPED, NODES, CLAIMS]);
-        let triggers = || set.policies.iter().map(|policy| &policy.definition().matcher.any_annotation);
+            self.policies.iter().map(|policy| (policy.definition(), policy.devices())).collect();
+        self.choice_may_change = choice_reads_writes(&policies, &[STAMP, SKIPPED, NODES, CLAIMS]);
+        let triggers = || self.policies.iter().map(|policy| &policy.definition().matcher.any_annotation);
         if triggers().all(|triggers| !triggers.is_empty()) {
             // A key is a qualified name, which has no character that JSON must escape.
             let keys: BTreeSet<&str> = triggers().flatten().map(|(key, _)| key.as_str()).collect();
             // An escape may hide any letter, such as Go's of `<`, `>` and `&`.
             let sought = keys.into_iter().chain(["\\u", "\\/"]);
-            set.sought = sought.map(|text| Finder::new(text).into_owned()).collect();
+            self.sought = sought.map(|text| Finder::new(text).into_owned()).collect();
         }
-        let gpus: BTreeSet<&str> = set
+        let gpus: BTreeSet<&str> = self
             .policies
             .iter()
             .flat_map(|policy| policy.definition().gpu_resources().iter().map(String::as_str))
             .chain([DEVICE_CLASS, "\"claims\""])
             .collect();
-        set.gpus = gpus.into_iter().map(|name| Finder::new(name).into_owned()).collect();
-        set
+        self.gpus = gpus.into_iter().map(|name| Finder::new(name).into_owned()).collect();
+        self
     }
 
     /// Returns whether a container in this JSON text may have GPUs.
@@ -237,9 +233,7 @@ impl PolicySet {
             let mut gpus = self.policies.iter().flat_map(|policy| policy.definition().gpu_resources());
             name.starts_with(DEVICE_CLASS) || *amount != 0 && amount != "0" && gpus.any(|gpu| gpu == name)
         };
-        let containers =
-            ["containers", "initContainers"].into_iter().filter_map(|list| pod["spec"][list].as_array());
-        containers.flatten().any(|container| {
+        LISTS.iter().flat_map(|list| items(&pod["spec"], list)).any(|container| {
             let resources = &container["resources"];
             let claims = resources["claims"].as_array().is_some_and(|claims| !claims.is_empty());
             claims || resources["limits"].as_object().is_some_and(|limits| limits.iter().any(is_gpu))
@@ -256,21 +250,26 @@ pub const BYTES_OF_CONTAINER: usize = 700;
 ///
 /// The result is the same for the same arguments, and injecting the result again changes nothing.
 pub fn mutate(policies: &PolicySet, pod: Value, context: &PodContext) -> Mutation {
-    let containers = ["containers", "initContainers"].map(|list| items(&pod["spec"], list).len());
-    let containers: usize = containers.iter().sum();
-    context.takes_memory(containers * BYTES_OF_CONTAINER);
-    context.goes_on(containers * STEPS_OF_CONTAINER);
-    within_limits(
-        refuse_if_changed_again(policies, mutate_once(policies, pod, context, None), context),
-        context,
-    )
+    mutate_noting(policies, pod, context, None)
 }
 
 /// [`mutate`] with a record of what the engine evaluated and did.
 pub fn mutate_traced(policies: &PolicySet, pod: Value, context: &PodContext) -> (Mutation, Trace) {
     let mut trace = Trace::default();
-    let mutation = mutate_once(policies, pod, context, Some(&mut trace));
-    (within_limits(refuse_if_changed_again(policies, mutation, context), context), trace)
+    (mutate_noting(policies, pod, context, Some(&mut trace)), trace)
+}
+
+fn mutate_noting(
+    policies: &PolicySet,
+    pod: Value,
+    context: &PodContext,
+    trace: Option<&mut Trace>,
+) -> Mutation {
+    let containers: usize = LISTS.iter().map(|list| items(&pod["spec"], list).len()).sum();
+    context.takes_memory(containers * BYTES_OF_CONTAINER);
+    context.goes_on(containers * STEPS_OF_CONTAINER);
+    let mutation = refuse_if_changed_again(policies, mutate_once(policies, pod, context, trace), context);
+    within_limits(mutation, context)
 }
 
 /// Refuses a pod if the work for it ended early, because the partial result must not be used.
@@ -309,8 +308,8 @@ fn mutate_once(
         Decision::LeaveAlone(left, reason) => {
             policies.marked_if_guarded(&left, alone(Outcome::Unchanged { pod, reason }, None))
         }
-        Decision::Leave(policy, reason) => alone(Outcome::Unchanged { pod, reason }, policy),
-        Decision::Refuse(policy, reason) => alone(Outcome::Refused { reason }, policy),
+        Decision::End(policy, reason) if reason.refuses() => alone(Outcome::Refused { reason }, policy),
+        Decision::End(policy, reason) => alone(Outcome::Unchanged { pod, reason }, policy),
     }
 }
 

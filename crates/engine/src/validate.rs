@@ -51,8 +51,8 @@ pub(crate) fn policy(policy: &Policy, loading: &Work) -> Result<(), SourceErrors
             }
         }
     }
-    let first = samples_on(policy, policy.first_node()).into_iter().next();
-    if let Some((what, pod)) = first.filter(|_| loading.ended().is_none()) {
+    if loading.ended().is_none() {
+        let (what, pod) = first_sample(policy, policy.first_node());
         let work = loading.part(pod.to_string().len());
         let failures = types::failures(policy, &pod, &PodContext { work: Some(work.clone()), ..context });
         loading.count_all(&work);
@@ -261,7 +261,7 @@ pub fn context(policy: &Policy) -> PodContext {
         ..PodContext::default()
     };
     let first = within(matcher.namespaces.first().cloned());
-    let Some((_, pod)) = samples_on(policy, policy.first_node()).into_iter().next() else { return first };
+    let (_, pod) = first_sample(policy, policy.first_node());
     if matcher.when.is_none() || condition_is_true(policy, &pod, &first) {
         return first;
     }
@@ -282,9 +282,7 @@ fn other_namespaces(policy: &Policy, context: &PodContext) -> Vec<((String, Valu
     names.sort_unstable();
     names.dedup();
     names.retain(|name| Some(*name) != context.namespace.as_ref());
-    let Some((what, pod)) = samples_on(policy, policy.first_node()).into_iter().next() else {
-        return Vec::new();
-    };
+    let (what, pod) = first_sample(policy, policy.first_node());
     let within = |name: &String| {
         let sample = (format!("{what}, in the namespace {name}"), pod.clone());
         (sample, PodContext { namespace: Some(name.clone()), ..context.clone() })
@@ -297,17 +295,16 @@ fn other_namespaces(policy: &Policy, context: &PodContext) -> Vec<((String, Valu
 pub fn sample(policy: &Policy) -> Value {
     let context = context(policy);
     let nodes = policy.first_node().into_iter().cloned().chain(policy.known_nodes());
-    let mut samples = nodes.filter_map(|nodes| samples_on(policy, Some(&nodes)).into_iter().next());
+    let mut samples = nodes.map(|nodes| first_sample(policy, Some(&nodes)));
     let found = samples.find(|(_, pod)| condition_is_true(policy, pod, &context));
-    let sample = found.or_else(|| samples_on(policy, policy.first_node()).into_iter().next());
-    sample.map(|(_, pod)| without_patterns(pod)).unwrap_or_default()
+    let (_, pod) = found.unwrap_or_else(|| first_sample(policy, policy.first_node()));
+    without_patterns(pod)
 }
 
 /// A pod that a policy matches, on each node of a table and on an unknown node.
 pub fn samples_by_node(policy: &Policy) -> impl Iterator<Item = Value> {
     let nodes = policy.known_nodes().map(Some).chain([None]);
-    let samples = nodes.filter_map(|nodes| samples_on(policy, nodes.as_ref()).into_iter().next());
-    samples.map(|(_, pod)| without_patterns(pod))
+    nodes.map(|nodes| without_patterns(first_sample(policy, nodes.as_ref()).1))
 }
 
 /// A pod whose node labels have no `*`, which matches any text, also the empty one.
@@ -344,7 +341,7 @@ fn samples(policy: &Policy) -> impl Iterator<Item = (String, Value)> {
 
 /// The first sample with each of the labels and annotations that make conditions true.
 fn samples_with_metadata(policy: &Policy) -> Vec<(String, Value)> {
-    let Some((what, first)) = samples_on(policy, None).into_iter().next() else { return Vec::new() };
+    let (what, first) = first_sample(policy, None);
     let with = |wanted: compared::Metadata| {
         let compared::Metadata { map, key, value } = wanted;
         let mut pod = first.clone();
@@ -355,6 +352,12 @@ fn samples_with_metadata(policy: &Policy) -> Vec<(String, Value)> {
     compared::metadata(policy.definition()).into_iter().map(with).collect()
 }
 
+/// The first kind of pod on some nodes.
+fn first_sample(policy: &Policy, nodes: Option<&Selection>) -> (String, Value) {
+    samples_on(policy, nodes).into_iter().next().unwrap_or_default()
+}
+
+/// Pods of each kind on some nodes. There is always one.
 fn samples_on(policy: &Policy, nodes: Option<&Selection>) -> Vec<(String, Value)> {
     let definition = policy.definition();
     let matcher = &definition.matcher;
@@ -439,10 +442,6 @@ fn own_devices(devices: &Devices, gpus: &Value) -> Vec<(&'static str, Value)> {
     specs
 }
 
-fn pairs(entries: &[(String, String)]) -> Value {
-    entries
-        .iter()
-        .map(|(key, value)| (key.clone(), Value::from(value.as_str())))
-        .collect::<Map<_, _>>()
-        .into()
+fn pairs(entries: &[(String, String)]) -> Map<String, Value> {
+    entries.iter().map(|(key, value)| (key.clone(), Value::from(value.as_str()))).collect()
 }

@@ -72,14 +72,19 @@ impl Record {
         ("cost", ReviewOutcome::Unadvised),
     ];
 
-    pub(super) fn new<O>(request: &AdmissionRequest<O>, response: &Response, outcome: ReviewOutcome) -> Self {
+    pub(super) fn new<O>(
+        request: &AdmissionRequest<O>,
+        response: &Response,
+        outcome: ReviewOutcome,
+        reason: Option<&'static str>,
+    ) -> Self {
         Self {
             uid: request.uid.clone(),
             namespace: named(request.namespace.as_deref()),
             name: named(request.name.as_deref()),
             policy: None,
             outcome,
-            reason: None,
+            reason: reason.map(Cow::Borrowed),
             message: response.status.as_ref().map(|status| status.message.clone()),
             allowed: response.allowed,
             operations: 0,
@@ -88,10 +93,6 @@ impl Record {
             for_owner: None,
             mode: Mode::Inject,
         }
-    }
-
-    fn because(self, reason: &'static str) -> Self {
-        Self { reason: Some(Cow::Borrowed(reason)), ..self }
     }
 }
 
@@ -203,20 +204,20 @@ fn answer_other_request<O>(version: &str, request: &AdmissionRequest<O>) -> Opti
 
 /// The answer to a request of an unsupported version.
 pub(super) fn unsupported<O>(version: &str, request: &AdmissionRequest<O>) -> Option<Verdict> {
+    const REASON: &str = "unsupported_version";
     (version != V1).then(|| {
         let why = format!(
             "AdmissionReview `{version}` is not supported; set `admissionReviewVersions: [\"v1\"]` in the webhook configuration"
         );
         let response = Response::deny(&request.uid, 400, "BadRequest", &why);
-        let without_fabric = Some(Cow::Borrowed("unsupported_version"));
-        let record = Record::new(request, &response, ReviewOutcome::Refused).because("unsupported_version");
-        Verdict { response, record: Record { without_fabric, ..record } }
+        let record = Record::new(request, &response, ReviewOutcome::Refused, Some(REASON));
+        Verdict { response, record: Record { without_fabric: record.reason.clone(), ..record } }
     })
 }
 
 fn allowed<O>(request: &AdmissionRequest<O>, reason: &'static str) -> Verdict {
     let response = Response::allow(&request.uid);
-    let record = Record::new(request, &response, ReviewOutcome::Unchanged).because(reason);
+    let record = Record::new(request, &response, ReviewOutcome::Unchanged, Some(reason));
     Verdict { response, record }
 }
 
@@ -234,7 +235,7 @@ fn failed<O>(
     let owner = owner.filter(|_| on_error == OnError::Allow);
     let for_owner = ForOwner::failed(owner, reason, &why).map(Box::new);
     let (message, without_fabric) = (Some(why), Some(Cow::Borrowed(reason)));
-    let record = Record::new(request, &response, outcome).because(reason);
+    let record = Record::new(request, &response, outcome, Some(reason));
     Verdict { response, record: Record { message, without_fabric, for_owner, ..record } }
 }
 
@@ -280,7 +281,7 @@ impl Reviewer<'_> {
             without_fabric: mutation.without_fabric().map(|code| Cow::Owned(code.to_owned())),
             warnings: mutation.warnings.iter().map(|warning| warning.code().to_owned()).collect(),
             for_owner: ForOwner::new(owner, &mutation, mode, on_error).map(Box::new),
-            ..Record::new(request, &response, outcome)
+            ..Record::new(request, &response, outcome, None)
         };
         Verdict { response, record }
     }

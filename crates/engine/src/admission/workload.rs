@@ -29,26 +29,17 @@ impl<O: DeserializeOwned> WorkloadReview<O> {
         self.request.namespace.as_deref().filter(|namespace| !namespace.is_empty())
     }
 
-    /// The answer with these warnings, if any. `codes` are the codes of the findings that require action.
-    pub fn advised(self, warnings: Vec<String>, codes: Vec<String>, mode: Mode) -> Answer {
-        let outcome = if warnings.is_empty() { ReviewOutcome::Unadvised } else { ReviewOutcome::Advised };
-        self.finish(outcome, None, warnings, codes, mode)
-    }
-
-    /// The answer to a review that was not evaluated.
-    pub fn unadvised(self, reason: &'static str, mode: Mode) -> Answer {
-        self.finish(ReviewOutcome::Unadvised, Some(reason), Vec::new(), Vec::new(), mode)
-    }
-
-    fn finish(
+    /// The answer with these warnings, if any. `codes` are the codes of the findings that require action. A review that was
+    /// not evaluated has a `reason`.
+    pub fn answer(
         self,
-        outcome: ReviewOutcome,
         reason: Option<&'static str>,
         warnings: Vec<String>,
         codes: Vec<String>,
         mode: Mode,
     ) -> Answer {
         let Self { version, request } = self;
+        let outcome = if warnings.is_empty() { ReviewOutcome::Unadvised } else { ReviewOutcome::Advised };
         let verdict = unsupported(&version, &request).unwrap_or_else(|| {
             let mut response = Response::allow(&request.uid);
             response.warnings = prefixed(warnings);
@@ -58,12 +49,16 @@ impl<O: DeserializeOwned> WorkloadReview<O> {
             let name = named(request.name.as_deref()).unwrap_or_default();
             let record = Record {
                 name: named(Some(&format!("{}/{name}", request.kind.kind))),
-                reason: reason.map(Into::into),
                 warnings: codes,
-                ..Record::new(&request, &response, outcome)
+                ..Record::new(&request, &response, outcome, reason)
             };
             Verdict { response, record }
         });
         verdict.in_mode(mode, &version)
+    }
+
+    /// The answer to a review that was not evaluated.
+    pub fn unadvised(self, reason: &'static str, mode: Mode) -> Answer {
+        self.answer(Some(reason), Vec::new(), Vec::new(), mode)
     }
 }

@@ -61,7 +61,8 @@ pub(super) fn names_and_classes(pod: &Value, claims: &[PodClaim<'_>]) -> (Value,
     let containers = LISTS.iter().flat_map(|list| items(&pod["spec"], list));
     let used: HashSet<&str> = containers.flat_map(used_requests).map(|(name, _)| name).collect();
     let claims = || claims.iter().filter(|claim| used.contains(claim.name));
-    (names(claims()), classes(claims()))
+    let classes: BTreeSet<&str> = claims().flat_map(PodClaim::classes).map(String::as_str).collect();
+    (names(claims()), classes.into_iter().map(Value::from).collect())
 }
 
 /// What an earlier injection recorded of the claims, each by its [`key`]: the name, the classes and the number of each
@@ -100,12 +101,6 @@ fn names<'c>(claims: impl Iterator<Item = &'c PodClaim<'c>>) -> Value {
     let unknown = claims.filter(|claim| !claim.is_known);
     let names = unknown.flat_map(|claim| [claim.name, claim.target]);
     names.filter(|name| known.insert(*name)).map(Value::from).collect()
-}
-
-/// The classes of the claims, each once.
-fn classes<'c>(claims: impl Iterator<Item = &'c PodClaim<'c>>) -> Value {
-    let classes: BTreeSet<&String> = claims.flat_map(PodClaim::classes).collect();
-    classes.into_iter().map(|class| Value::from(class.as_str())).collect()
 }
 
 /// The GPUs of the claims of a pod, by the name within the pod and that of each request; without a request, for the

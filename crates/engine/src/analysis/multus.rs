@@ -11,36 +11,35 @@ struct Network<'a> {
     name: Cow<'a, str>,
 }
 
-impl<'a> Network<'a> {
-    /// Reads `[namespace/]name[@interface]`.
-    fn parse(text: &'a str, pod_namespace: &'a str) -> Self {
-        let text = text.trim();
-        let text = text.split_once('@').map_or(text, |(network, _)| network);
-        match text.split_once('/') {
-            Some((namespace, name)) => Self { namespace: namespace.into(), name: name.into() },
-            None => Self { namespace: pod_namespace.into(), name: text.into() },
-        }
-    }
+/// A network, and its interface if that has a name.
+type Attachment<'a> = (Network<'a>, Option<Cow<'a, str>>);
+
+/// Reads `[namespace/]name[@interface]`.
+fn parse<'a>(text: &'a str, pod_namespace: &'a str) -> Attachment<'a> {
+    let (text, interface) = interface_of(text.trim());
+    let (namespace, name) = text.split_once('/').unwrap_or((pod_namespace, text));
+    (Network { namespace: namespace.into(), name: name.into() }, interface.map(Cow::from))
 }
 
-/// The annotation is not a list of networks.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct NotNetworks;
+/// A network and its interface.
+fn interface_of(network: &str) -> (&str, Option<&str>) {
+    network.split_once('@').map_or((network, None), |(network, interface)| (network, Some(interface)))
+}
 
 /// The annotation `k8s.v1.cni.cncf.io/networks` with at least the given number of attachments of each network, in the
-/// form that it has: a comma list or JSON. `None` if it has them already.
+/// form that it has: a comma list or JSON; `None` if it has them already. Fails for an annotation that is no list.
 pub(crate) fn with_networks(
     annotation: &str,
     networks: &[(String, usize)],
     pod_namespace: &str,
-) -> Result<Option<String>, NotNetworks> {
+) -> Result<Option<String>, ()> {
     let annotation = annotation.trim();
     let attached = attached(annotation, pod_namespace)?;
     let mut missing: Vec<&str> = Vec::new();
     let mut wanted: Vec<(Network<'_>, usize)> = Vec::new();
     for (network, count) in networks {
-        let parsed = Network::parse(network, pod_namespace);
-        let present = attached.iter().filter(|known| **known == parsed).count();
+        let (parsed, _) = parse(network, pod_namespace);
+        let present = attached.iter().filter(|(known, _)| *known == parsed).count();
         // A network can be in the list twice.
         let before = wanted.iter().filter(|(known, _)| *known == parsed).map(|(_, count)| count).sum();
         let all = count.saturating_add(before);
@@ -50,10 +49,10 @@ pub(crate) fn with_networks(
     if missing.is_empty() {
         return Ok(None);
     }
-    let taken = interfaces(annotation);
     // Two networks cannot have one interface. Without a name, Multus chooses one.
-    let missing = missing.into_iter().map(|network| match network.split_once('@') {
-        Some((name, interface)) if taken.iter().any(|known| known == interface) => name,
+    let is_taken = |interface: &str| attached.iter().any(|(_, known)| known.as_deref() == Some(interface));
+    let missing = missing.into_iter().map(|network| match interface_of(network) {
+        (name, Some(interface)) if is_taken(interface) => name,
         _ => network,
     });
     let missing: Vec<&str> = missing.collect();
@@ -62,7 +61,7 @@ pub(crate) fn with_networks(
         return Ok(Some(own.into_iter().chain(missing).collect::<Vec<_>>().join(",")));
     }
     let entry = |network: &str| {
-        let (network, interface) = network.split_once('@').map_or((network, None), |(n, i)| (n, Some(i)));
+        let (network, interface) = interface_of(network);
         let mut entry = match network.split_once('/') {
             Some((namespace, name)) => serde_json::json!({"name": name, "namespace": namespace}),
             None => serde_json::json!({"name": network}),
@@ -73,35 +72,25 @@ pub(crate) fn with_networks(
         entry.to_string()
     };
     // Appended to the user's text, which stays unchanged.
-    let body = annotation.strip_suffix(']').ok_or(NotNetworks)?.trim_end();
+    let body = annotation.strip_suffix(']').ok_or(())?.trim_end();
     let added = missing.into_iter().map(entry).collect::<Vec<_>>().join(",");
     let comma = if attached.is_empty() { "" } else { "," };
     Ok(Some(format!("{body}{comma}{added}]")))
 }
 
-/// The names of interfaces that an annotation states.
-fn interfaces(annotation: &str) -> Vec<String> {
-    if !annotation.starts_with('[') {
-        let entries = annotation.split(',').filter_map(|entry| entry.trim().split_once('@'));
-        return entries.map(|(_, interface)| interface.to_owned()).collect();
-    }
-    let entries: Vec<Value> = serde_json::from_str(annotation).unwrap_or_default();
-    entries.iter().filter_map(|entry| entry["interface"].as_str().map(str::to_owned)).collect()
-}
-
-/// The networks that an annotation attaches.
-fn attached<'a>(annotation: &'a str, pod_namespace: &'a str) -> Result<Vec<Network<'a>>, NotNetworks> {
-    let annotation = annotation.trim();
+/// The networks that an annotation attaches, with the interfaces that it states.
+fn attached<'a>(annotation: &'a str, pod_namespace: &'a str) -> Result<Vec<Attachment<'a>>, ()> {
     if !annotation.starts_with('[') {
         let entries = annotation.split(',').filter(|entry| !entry.trim().is_empty());
-        return Ok(entries.map(|entry| Network::parse(entry, pod_namespace)).collect());
+        return Ok(entries.map(|entry| parse(entry, pod_namespace)).collect());
     }
-    let entries: Vec<Value> = serde_json::from_str(annotation).map_err(|_| NotNetworks)?;
-    let network = |entry: &Value| Network {
-        namespace: Cow::from(entry["namespace"].as_str().unwrap_or(pod_namespace).to_owned()),
-        name: Cow::from(entry["name"].as_str().unwrap_or_default().to_owned()),
+    let entries: Vec<Value> = serde_json::from_str(annotation).map_err(|_| ())?;
+    let attachment = |entry: &Value| {
+        let text = |key: &str| entry[key].as_str().map(|text| Cow::from(text.to_owned()));
+        let namespace = text("namespace").unwrap_or(pod_namespace.into());
+        (Network { namespace, name: text("name").unwrap_or_default() }, text("interface"))
     };
-    Ok(entries.iter().map(network).collect())
+    Ok(entries.iter().map(attachment).collect())
 }
 
 #[cfg(test)]
@@ -166,6 +155,6 @@ mod tests {
 
     #[test]
     fn what_is_not_json_is_not_touched() {
-        assert_eq!(with_networks("[{", &[("net".to_owned(), 1)], "team"), Err(NotNetworks));
+        assert_eq!(with_networks("[{", &[("net".to_owned(), 1)], "team"), Err(()));
     }
 }

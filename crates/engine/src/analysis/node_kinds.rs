@@ -27,10 +27,7 @@ pub(crate) fn kinds_of_earlier_injection(pod: &Value) -> Option<Vec<NodeKind>> {
 
 /// The kinds of nodes that an earlier injection recorded.
 pub(super) fn recorded(pod: &Value) -> Option<Vec<NodeKind>> {
-    pod["metadata"]["annotations"][NODES].as_str().and_then(read)
-}
-
-fn read(text: &str) -> Option<Vec<NodeKind>> {
+    let text = pod["metadata"]["annotations"][NODES].as_str()?;
     let kinds: Value = serde_json::from_str(text).ok()?;
     // No injection writes more.
     let kinds = kinds.as_array().filter(|kinds| kinds.len() <= MAX_KINDS)?.iter().map(|kind| {

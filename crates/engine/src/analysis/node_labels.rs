@@ -103,12 +103,10 @@ fn excluded_label(spec: &Value, kind: &NodeKind, context: &PodContext) -> Option
 
 /// The values of a label that the pod selects by `nodeSelector` or by required node affinity; empty for any value.
 fn values_of<'p>(spec: &'p Value, label: &str, context: &PodContext) -> Vec<&'p str> {
-    let named = spellings(label).find_map(|key| spec["nodeSelector"][key].as_str());
-    named.map_or_else(|| by_affinity(spec, label, context), |value| vec![value])
-}
-
-/// Terms are alternatives: unless each of them names values, any value will do.
-fn by_affinity<'p>(spec: &'p Value, label: &str, context: &PodContext) -> Vec<&'p str> {
+    if let Some(value) = spellings(label).find_map(|key| spec["nodeSelector"][key].as_str()) {
+        return vec![value];
+    }
+    // Terms are alternatives: unless each of them names values, any value will do.
     let mut found = Vec::new();
     for term in terms(spec) {
         let named = expressions(term).find_map(|expression| {

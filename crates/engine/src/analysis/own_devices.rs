@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use fabric_policy::Devices;
 use fabric_policy::claims::PodClaim;
+use fabric_yaml::json::items;
 use fabric_yaml::quantity::Quantity;
 
 use super::LISTS;
@@ -13,8 +14,13 @@ use super::claims::{is_used, used_requests};
 
 /// The names of the devices; each once.
 pub(super) fn found(pod: &Value, claims: &[PodClaim<'_>], devices: &Devices) -> Vec<String> {
-    let mut names = resources(pod, devices);
-    let foreign = with_devices(claims, devices).filter(|claim| !is_added(claim, devices));
+    let mut names = Vec::new();
+    if !devices.own.resources.is_empty() {
+        let containers = LISTS.iter().flat_map(|list| items(&pod["spec"], list));
+        let all = containers.flat_map(|container| requested(container, devices));
+        names.extend(all.filter(|name| !devices.added.resources.contains(*name)).cloned());
+    }
+    let foreign = claims.iter().filter(|claim| devices.own.claims.has(claim) && !is_added(claim, devices));
     names.extend(foreign.map(|claim| claim.target.to_owned()));
     let mut known = BTreeSet::new();
     names.retain(|name| known.insert(name.clone()));
@@ -50,13 +56,6 @@ pub(super) fn claims_of_devices<'c>(
     claims.iter().flat_map(of_claim).collect()
 }
 
-fn with_devices<'c, 'p>(
-    claims: &'c [PodClaim<'p>],
-    devices: &Devices,
-) -> impl Iterator<Item = &'c PodClaim<'p>> {
-    claims.iter().filter(|claim| devices.own.claims.has(claim))
-}
-
 /// Returns whether a container requests a device of the fabric, under any name.
 pub(super) fn has(container: &Value, claims: &BTreeSet<(&str, Option<&str>)>, devices: &Devices) -> bool {
     let claimed = |(name, used): (&str, Option<&str>)| {
@@ -74,13 +73,4 @@ fn requested<'p>(container: &'p Value, devices: &'p Devices) -> impl Iterator<It
             && Quantity::from_value(amount).is_some_and(|amount| amount.as_count() != Some(0))
     };
     amounts.filter(is_device).map(|(name, _)| name)
-}
-
-fn resources(pod: &Value, devices: &Devices) -> Vec<String> {
-    if devices.own.resources.is_empty() {
-        return Vec::new();
-    }
-    let containers = LISTS.iter().flat_map(|list| pod["spec"][list].as_array().into_iter().flatten());
-    let all = containers.flat_map(|container| requested(container, devices));
-    all.filter(|name| !devices.added.resources.contains(*name)).cloned().collect()
 }

@@ -12,7 +12,7 @@ use fabric_policy::interpolation::{BUILT_IN, EvaluationError, Interpolation, Pha
 use fabric_policy::overlay::{Entry, Evaluation, Tree, is_zero};
 use fabric_policy::schema;
 use fabric_policy::work::Work;
-use fabric_policy::{ResolvedPolicy, Rule, Variable};
+use fabric_policy::{Rule, Variable};
 
 /// The values that a scope adds to the one around it.
 enum Source<'a> {
@@ -97,7 +97,7 @@ impl<'a> Scope<'a> {
     /// A condition, and the values that it reads. What the parameters decide follows from them alone: other values need
     /// not be known.
     pub(super) fn fact(&self, condition: &Interpolation) -> ConditionFact {
-        let fixed = &self.policy().bindings;
+        let fixed = &self.analysis.policy.bindings;
         let holds = condition.is_true(fixed);
         if holds.is_ok() {
             return ConditionFact::new(condition, &holds, fixed);
@@ -113,7 +113,7 @@ impl<'a> Scope<'a> {
         let resolver = Resolver(self);
         let bindings = self.bindings(&resolver);
         trace.read(self.part(), &bindings);
-        let is_known = |one: &&Variable| one.phase == Phase::Fixed || self.policy().reads(&one.name);
+        let is_known = |one: &&Variable| one.phase == Phase::Fixed || self.analysis.policy.reads(&one.name);
         let of_scope = |one: &&Variable| one.phase.max(Phase::Pod) == self.phase();
         for Variable { name, value, .. } in variables.iter().filter(of_scope).filter(is_known) {
             let mut reads = Vec::new();
@@ -124,13 +124,9 @@ impl<'a> Scope<'a> {
         }
     }
 
-    fn policy(&self) -> &'a ResolvedPolicy {
-        &self.analysis.policy
-    }
-
     /// Bindings over the fixed values of the policy and this scope.
     pub(crate) fn bindings<'s>(&'s self, resolver: &'s Resolver<'s>) -> Bindings<'s, 's> {
-        let mut bindings: Bindings<'s, 's> = self.policy().bindings.child();
+        let mut bindings: Bindings<'s, 's> = self.analysis.policy.bindings.child();
         bindings.resolve_by(resolver, self.analysis.work.clone());
         bindings
     }

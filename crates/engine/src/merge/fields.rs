@@ -22,16 +22,6 @@ pub(super) fn value(
     if merge.is_excluded(cursor, field, &wanted) {
         return Ok(());
     }
-    put(merge, cursor, field, wanted)
-}
-
-/// Sets a field if nothing excludes the value.
-fn put(
-    merge: &mut Merge<'_, '_>,
-    cursor: &mut Cursor<'_>,
-    field: &'static Field,
-    wanted: Value,
-) -> Result<(), Reason> {
     // An empty string counts as absent, and the API server sets its default.
     if wanted == "" && field.is_absent(&wanted) {
         cursor.log.left_out(&[field.name], || "it is empty".to_owned());
@@ -48,23 +38,20 @@ fn put(
             return Ok(());
         }
         // The API server adds defaults to a pod before it calls a webhook. A manifest must get the same result.
-        None if cursor.is_added(field.name) => None,
+        None if cursor.log.at(field.name, |log| log.is_added()) => None,
         None => default.clone(),
     };
     // The author did not choose a default, so replacing it loses nothing.
     let is_free = merge.on_conflict == OnConflict::Replace && seen == default;
-    match seen {
-        Some(seen) if same(&seen, &wanted, &field.shape) => {
+    if let Some(seen) = seen {
+        if same(&seen, &wanted, &field.shape) {
             cursor.log.present(&[field.name]);
             return Ok(());
         }
-        _ if is_free => {}
-        Some(seen)
-            if merge.resolve_conflict(cursor, field.name, &seen, &wanted, Kept::Field)? == Winner::Pod =>
+        if !is_free && merge.resolve_conflict(cursor, field.name, &seen, &wanted, Kept::Field)? == Winner::Pod
         {
             return Ok(());
         }
-        _ => {}
     }
     cursor.put(field.name, wanted);
     Ok(())

@@ -10,10 +10,14 @@ use fabric_policy::{About, Effect, PolicyCheck, ResolvedPolicy};
 
 use super::container::name_of;
 use crate::evaluate::{Row, Scope};
-use crate::record::{ChangeLog, Cursor, Kept, Reason, Stop, Warning, WarningKind};
+use crate::record::{ChangeLog, Cursor, Kept, Reason, Warning, WarningKind};
 
 /// Makes the checks of the pod.
-pub(crate) fn about_pod(policy: &ResolvedPolicy, scope: &Scope<'_>, log: &mut ChangeLog) -> Result<(), Stop> {
+pub(crate) fn about_pod(
+    policy: &ResolvedPolicy,
+    scope: &Scope<'_>,
+    log: &mut ChangeLog,
+) -> Result<(), Reason> {
     let resolver = Resolver(scope);
     let bindings = scope.bindings(&resolver);
     for check in Check::all(policy, scope).filter(|one| one.declared.about == About::Pod) {
@@ -31,7 +35,7 @@ pub(super) fn about_containers(
     rows: &[Row<'_>],
     pod: &mut Value,
     log: &mut ChangeLog,
-) -> Result<(), Stop> {
+) -> Result<(), Reason> {
     if policy.checks.iter().all(|check| check.about == About::Pod) {
         return Ok(());
     }
@@ -40,16 +44,10 @@ pub(super) fn about_containers(
     for Row { container, scope, .. } in rows {
         let resolver = Resolver(scope);
         let bindings = scope.bindings(&resolver);
-        let mut cursor = Cursor::container(pod, log, container.list, container.index)?;
+        let cursor = Cursor::container(pod, log, container.list, container.index)?;
         for check in Check::all(policy, scope) {
-            let name = match &check.declared.about {
-                About::Variable(name, containers) => {
-                    let is_for = containers.condition().map_or(Ok(true), |one| one.is_true(&bindings));
-                    if !is_for.map_err(|error| check.failed(error))? {
-                        continue;
-                    }
-                    name
-                }
+            let (name, containers) = match &check.declared.about {
+                About::Variable(name, containers) => (name, containers),
                 About::Containers(condition) => {
                     let conditions = [check.declared.when.as_ref(), Some(condition)];
                     if check.is_true(conditions, (&bindings, None), cursor.log)? {
@@ -59,20 +57,21 @@ pub(super) fn about_containers(
                 }
                 About::Pod => continue,
             };
+            let is_for = containers.condition().map_or(Ok(true), |one| one.is_true(&bindings));
+            if !is_for.map_err(|error| check.failed(error))? {
+                continue;
+            }
             let own = cursor.get("env").and_then(|env| own_variable(env, name));
             let Some((at, value)) = own else { continue };
-            if cursor.list("env", |env| Ok(env.was_added(at)))? {
+            if cursor.log.at("env", |log| log.at(at, |log| log.was_added())) {
                 continue;
             }
             let mut bindings = bindings.child();
             bindings.set(VALUE, &value);
             if check.is_true([check.declared.when.as_ref()], (&bindings, Some(&value)), cursor.log)? {
                 let kind = check.outcome(&bindings)?;
-                let path = cursor.list("env", |env| {
-                    env.warn(at, kind, "");
-                    Ok(env.pointer_to(at))
-                })?;
-                replaced.insert(path);
+                cursor.log.at("env", |log| log.at(at, |log| log.warn(kind, "")));
+                replaced.extend(cursor.log.warnings.last().map(|warning| warning.path.clone()));
             }
         }
     }
@@ -101,7 +100,7 @@ impl<'a, 's> Check<'a, 's> {
         conditions: [Option<&Interpolation>; N],
         (bindings, own): (&Bindings<'_, '_>, Option<&Value>),
         log: &mut ChangeLog,
-    ) -> Result<bool, Stop> {
+    ) -> Result<bool, Reason> {
         let one = |holds, condition: &&Interpolation| Ok(holds && condition.is_true(bindings)?);
         let holds = conditions.iter().flatten().try_fold(true, one);
         if let Some(trace) = &mut log.trace
@@ -109,19 +108,19 @@ impl<'a, 's> Check<'a, 's> {
         {
             trace.checked((self.declared, self.scope.part()), last, &holds, own);
         }
-        Ok(holds.map_err(|error| self.failed(error))?)
+        holds.map_err(|error| self.failed(error))
     }
 
     /// The warning of a check whose conditions hold. One that refuses or skips the pod ends the injection.
-    fn outcome(&self, bindings: &Bindings<'_, '_>) -> Result<WarningKind, Stop> {
+    fn outcome(&self, bindings: &Bindings<'_, '_>) -> Result<WarningKind, Reason> {
         let message = self.declared.message.evaluate(bindings).map_err(|error| self.failed(error))?;
         // For a message with a `null` in it, the source text in the policy says more.
         let message = if message.is_null() { self.declared.message.source() } else { text_of(&message) };
         let code = self.declared.code.clone();
         match self.declared.effect {
             Effect::Warn => Ok(WarningKind::Policy { code, message }),
-            Effect::Refuse => Err(Reason::Policy { code, message }.into()),
-            Effect::Skip => Err(Stop::Skip(Reason::Policy { code, message })),
+            Effect::Refuse => Err(Reason::Policy { code, message, skips: false }),
+            Effect::Skip => Err(Reason::Policy { code, message, skips: true }),
         }
     }
 

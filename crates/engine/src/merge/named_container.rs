@@ -11,7 +11,7 @@ use fabric_policy::{OnConflict, Rule};
 use super::Injection;
 use super::rule::{Merge, brief};
 use crate::evaluate::failed;
-use crate::record::{Author, ChangeLog, Cursor, Kept, Reason, Stop, WarningKind, add_container};
+use crate::record::{Author, ChangeLog, Cursor, Kept, Reason, WarningKind, add_container};
 
 impl<'a> Injection<'a> {
     /// Merges a container that a rule names into the pod's container of that name, or adds it.
@@ -22,7 +22,7 @@ impl<'a> Injection<'a> {
         bindings: &Bindings<'_, '_>,
         precedence: &Precedence<'a>,
         pod: &mut Value,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), Reason> {
         let (scope, list) = (self.rules.scope, container.list);
         let value = |tree, field| {
             let value = Evaluation::new(bindings, false).value_of(tree, schema::container(), field);
@@ -42,7 +42,7 @@ impl<'a> Injection<'a> {
         let fields = left.as_deref().unwrap_or(&container.fields);
         let image = image_for(rule, container, part.as_ref(), precedence);
         let image = image.map_or(Ok(None), |image| value(image, "image"))?;
-        self.log.takes(self.analysis.containers.len());
+        self.log.takes(self.rules.analysis.containers.len());
         self.facts.note_outside(pod);
         if is_kept(rule, list, &name, image.as_ref(), pod, self.log)? {
             return Ok(());
@@ -59,7 +59,7 @@ impl<'a> Injection<'a> {
         };
         self.facts.requested.go_to(pod, list, index);
         let mut cursor = Cursor::container(pod, self.log, list, index)?;
-        let mut merge = Merge::new(rule, self.analysis, self.facts);
+        let mut merge = Merge::new(rule, self.rules.analysis, self.facts);
         merge.merge(&mut cursor, fields, schema::container(), (scope, bindings))
     }
 }

@@ -6,7 +6,7 @@ use fabric_policy::{OnConflict, Rule};
 
 use super::pod_state::PodFacts;
 use crate::analysis::PodAnalysis;
-use crate::record::{Cursor, Kept, ListCursor, Reason, WarningKind, shorten};
+use crate::record::{Kept, ListCursor, Place, Reason, Step, WarningKind, shorten};
 
 /// A rule that is merged into the pod.
 pub(super) struct Merge<'a, 'p> {
@@ -28,17 +28,25 @@ impl<'a, 'p> Merge<'a, 'p> {
         Self { rule: &rule.name, on_conflict: rule.on_conflict, analysis, pod }
     }
 
-    /// Decides about a field that has a different value in the pod, and reports the decision.
-    pub(super) fn resolve_conflict(
+    /// Decides about a part of an object or a list that has a different value in the pod, and reports the decision.
+    pub(super) fn resolve_conflict<V>(
         &self,
-        cursor: &mut Cursor<'_>,
-        key: &str,
+        place: &mut Place<'_, V>,
+        step: impl Step,
         seen: &Value,
         wanted: &Value,
         what: Kept,
     ) -> Result<Winner, Reason> {
-        let (kind, winner) = self.decision(seen, wanted, what, || cursor.pointer_to(key))?;
-        cursor.warn(key, kind, self.rule);
+        let (seen, wanted) = (brief(seen), brief(wanted));
+        let (kind, winner) = match self.on_conflict {
+            OnConflict::Keep => (WarningKind::Kept { what, seen, wanted }, Winner::Pod),
+            OnConflict::Replace => (WarningKind::Replaced { seen, wanted }, Winner::Policy),
+            OnConflict::Refuse => {
+                let (rule, path) = (self.rule.to_owned(), place.pointer_to(step));
+                return Err(Reason::Conflict { rule, path, seen, wanted });
+            }
+        };
+        place.warn(step, kind, self.rule);
         Ok(winner)
     }
 
@@ -50,30 +58,11 @@ impl<'a, 'p> Merge<'a, 'p> {
         wanted: Value,
         what: Kept,
     ) -> Result<(), Reason> {
-        let seen = &list.entries()[index];
-        let (kind, winner) = self.decision(seen, &wanted, what, || list.pointer_to(index))?;
-        list.warn(index, kind, self.rule);
-        if winner == Winner::Policy {
+        let seen = list.entries()[index].clone();
+        if self.resolve_conflict(list, index, &seen, &wanted, what)? == Winner::Policy {
             list.replace(index, wanted);
         }
         Ok(())
-    }
-
-    fn decision(
-        &self,
-        seen: &Value,
-        wanted: &Value,
-        what: Kept,
-        pointer: impl Fn() -> String,
-    ) -> Result<(WarningKind, Winner), Reason> {
-        let (seen, wanted) = (brief(seen), brief(wanted));
-        match self.on_conflict {
-            OnConflict::Keep => Ok((WarningKind::Kept { what, seen, wanted }, Winner::Pod)),
-            OnConflict::Replace => Ok((WarningKind::Replaced { seen, wanted }, Winner::Policy)),
-            OnConflict::Refuse => {
-                Err(Reason::Conflict { rule: self.rule.to_owned(), path: pointer(), seen, wanted })
-            }
-        }
     }
 }
 

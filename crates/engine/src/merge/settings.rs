@@ -99,7 +99,7 @@ impl SettingsOf<'_> {
                     annotations.warn(key, kind, &self.file.name);
                     return Ok(());
                 }
-                if !annotations.was_added(key) {
+                if !annotations.log.at(key, |log| log.was_added()) {
                     annotations.warn(key, WarningKind::Replaced { seen, wanted }, &self.file.name);
                 }
             }

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
+use indexmap::IndexMap;
 use serde_json::Value;
 
 use crate::record::{Author, ChangeLog, Cursor, Reason, WarningKind};
@@ -15,9 +16,9 @@ const MAX_NAME: usize = 63;
 #[derive(Debug)]
 pub(super) struct PolicyVolume {
     /// The name in the policy.
-    pub(super) name: String,
+    name: String,
     /// The rule or settings that declare it.
-    pub(super) author: Author,
+    author: Author,
     /// The entry, under its final name once that is known.
     value: Value,
     /// True if the pod came with this volume.
@@ -32,10 +33,9 @@ pub(super) type OwnVolumes = HashMap<String, Value>;
 /// All volumes of the applied rules and of their settings.
 #[derive(Debug, Default)]
 pub(super) struct PolicyVolumes {
-    list: Vec<PolicyVolume>,
     /// By their names in the mounts of the policy.
-    by_key: HashMap<String, usize>,
-    /// By their names in the pod.
+    by_key: IndexMap<String, PolicyVolume>,
+    /// Their positions by their names in the pod.
     by_name: HashMap<String, usize>,
 }
 
@@ -56,28 +56,25 @@ impl PolicyVolumes {
     }
 
     fn add(&mut self, key: String, author: Author, value: Value) {
-        let list = &mut self.list;
         self.by_key.entry(key).or_insert_with(|| {
             let name = value["name"].as_str().unwrap_or_default().to_owned();
-            list.push(PolicyVolume { name, author, value, in_pod: false, resolved: None, used: false });
-            list.len() - 1
+            PolicyVolume { name, author, value, in_pod: false, resolved: None, used: false }
         });
     }
 
     /// The policy's volume to which mounts refer by this name.
     pub(super) fn get(&self, key: &str) -> Option<&Value> {
-        self.by_key.get(key).map(|at| &self.list[*at].value)
+        self.by_key.get(key).map(|volume| &volume.value)
     }
 
     /// The policy's volume that has this name in the pod.
     pub(super) fn in_pod(&self, name: &str) -> Option<&Value> {
-        self.by_name.get(name).map(|at| &self.list[*at].value)
+        self.by_name.get(name).map(|at| &self.by_key[*at].value)
     }
 
     /// The name that a volume of the policy has in the pod.
     pub(super) fn resolve(&mut self, key: &str, pod: &OwnVolumes) -> Option<String> {
-        let at = *self.by_key.get(key)?;
-        let volume = &mut self.list[at];
+        let (at, _, volume) = self.by_key.get_full_mut(key)?;
         if let Some(resolved) = &volume.resolved {
             return Some(resolved.clone());
         }
@@ -100,15 +97,15 @@ impl PolicyVolumes {
 
     /// Records that a mount of the volume was added.
     pub(super) fn mark_used(&mut self, key: &str) {
-        if let Some(at) = self.by_key.get(key) {
-            self.list[*at].used = true;
+        if let Some(volume) = self.by_key.get_mut(key) {
+            volume.used = true;
         }
     }
 
     /// Notes the outcome for those that are not added.
     fn note_others(&self, log: &mut ChangeLog) {
         log.go_to_pod();
-        for volume in self.list.iter().filter(|volume| volume.in_pod || !volume.used) {
+        for volume in self.by_key.values().filter(|volume| volume.in_pod || !volume.used) {
             log.written_by(|| volume.author.clone());
             let path = ["spec", "volumes", volume.value["name"].as_str().unwrap_or_default()];
             if volume.in_pod {
@@ -120,11 +117,8 @@ impl PolicyVolumes {
     }
 
     /// The volumes that are mounted and that the pod did not come with.
-    pub(super) fn missing(self) -> impl Iterator<Item = (PolicyVolume, Value)> {
-        self.list.into_iter().filter(|volume| volume.used && !volume.in_pod).map(|mut volume| {
-            let value = volume.value.take();
-            (volume, value)
-        })
+    fn missing(self) -> impl Iterator<Item = PolicyVolume> {
+        self.by_key.into_values().filter(|volume| volume.used && !volume.in_pod)
     }
 }
 
@@ -143,14 +137,12 @@ pub(super) fn add_missing(
     }
     Cursor::pod(pod, log)?.within("spec", |spec| {
         spec.list("volumes", |volumes| {
-            for (volume, value) in missing {
+            for PolicyVolume { name: from, author, value, .. } in missing {
                 let to = value["name"].as_str().unwrap_or_default().to_owned();
-                volumes.log.written_by(|| volume.author.clone());
+                volumes.log.written_by(|| author.clone());
                 volumes.push(value);
-                if to != volume.name {
-                    volumes
-                        .log
-                        .warn(WarningKind::RenamedVolume { from: volume.name, to }, volume.author.name());
+                if to != from {
+                    volumes.log.warn(WarningKind::RenamedVolume { from, to }, author.name());
                 }
             }
             Ok(())

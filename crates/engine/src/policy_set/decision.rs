@@ -3,10 +3,12 @@
 use serde_json::Value;
 
 use crate::{
-    PodAnalysis, Reason, Trace, Warning, WarningKind, adds_to, analyse, analyse_named, condition_values,
+    LISTS, PodAnalysis, Reason, Trace, Warning, WarningKind, adds_to, analyse, analyse_named,
+    condition_values,
 };
 use fabric_policy::matcher::Match;
 use fabric_policy::{PodContext, Policy};
+use fabric_yaml::json::items;
 
 use super::PolicySet;
 use super::providers::{Chosen, choose, stamped};
@@ -18,8 +20,8 @@ pub(super) enum Decision<'p> {
     Skip(Vec<&'p Policy>, Reason),
     /// These policies match the pod, and none has anything to add, whatever its nodes.
     LeaveAlone(Vec<&'p Policy>, Reason),
-    Leave(Option<&'p Policy>, Reason),
-    Refuse(Option<&'p Policy>, Reason),
+    /// The reason, which may be about a policy, says whether the pod is refused.
+    End(Option<&'p Policy>, Reason),
 }
 
 /// Decides about a pod. Notes the conditions of policies in `trace`, and adds to `warnings`.
@@ -47,13 +49,13 @@ pub(super) fn decide<'p>(
         }
     }
     if found.is_empty() {
-        return Decision::Leave(None, near.unwrap_or(Reason::NoPolicyMatches));
+        return Decision::End(None, near.unwrap_or(Reason::NoPolicyMatches));
     }
     if pod["metadata"]["annotations"].get("kubernetes.io/config.mirror").is_some() {
-        return Decision::Leave(None, Reason::MirrorPod);
+        return Decision::End(None, Reason::MirrorPod);
     }
     if is_windows(&pod["spec"]) {
-        return Decision::Leave(None, Reason::WindowsPod);
+        return Decision::End(None, Reason::WindowsPod);
     }
     let Chosen { policies: chosen, by_name, is_assumed } =
         match choose(found.clone(), policies.several_providers, pod, context) {
@@ -93,12 +95,12 @@ pub(super) fn decide<'p>(
                     None => undecided(found, pod, context, reason),
                 };
             }
-            Err(reason) => return by_reason(policy, reason),
+            Err(reason) => return Decision::End(Some(policy), reason),
         }
     }
     if matching.len() > 1 {
         let policies = matching.iter().map(|(policy, _)| policy.name().to_owned()).collect();
-        return Decision::Refuse(None, Reason::SeveralPoliciesMatch { policies });
+        return Decision::End(None, Reason::SeveralPoliciesMatch { policies });
     }
     match matching.pop() {
         None => {
@@ -120,15 +122,7 @@ fn by_this<'p>(
 ) -> Decision<'p> {
     match analyse_named(policy, pod, context, trace) {
         Ok(analysis) => Decision::Inject(policy, Box::new(analysis)),
-        Err(reason) => by_reason(policy, reason),
-    }
-}
-
-fn by_reason(policy: &Policy, reason: Reason) -> Decision<'_> {
-    if reason.is_fault() {
-        Decision::Refuse(Some(policy), reason)
-    } else {
-        Decision::Leave(Some(policy), reason)
+        Err(reason) => Decision::End(Some(policy), reason),
     }
 }
 
@@ -144,9 +138,9 @@ fn undecided<'p>(
             break;
         }
         match adds_to(policy, pod, context) {
-            Ok(true) => return Decision::Refuse(None, reason),
+            Ok(true) => return Decision::End(None, reason),
             Ok(false) => {}
-            Err(reason) => return by_reason(policy, reason),
+            Err(reason) => return Decision::End(Some(policy), reason),
         }
     }
     let mut resources = policies.iter().flat_map(|policy| policy.definition().gpu_resources());
@@ -157,6 +151,6 @@ fn undecided<'p>(
 /// Returns whether the pod is for Windows, or is a Windows host process.
 fn is_windows(spec: &Value) -> bool {
     let host_process = |holder: &Value| holder["securityContext"]["windowsOptions"]["hostProcess"] == true;
-    let containers = ["containers", "initContainers"].into_iter().filter_map(|list| spec[list].as_array());
-    spec["os"]["name"] == "windows" || host_process(spec) || containers.flatten().any(host_process)
+    let mut containers = LISTS.iter().flat_map(|list| items(spec, list));
+    spec["os"]["name"] == "windows" || host_process(spec) || containers.any(host_process)
 }

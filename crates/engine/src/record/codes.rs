@@ -93,6 +93,18 @@ impl Reason {
         }
     }
 
+    /// Returns whether an injection that ends for this reason marks the pod as skipped.
+    pub(crate) fn skips(&self) -> bool {
+        matches!(self, Self::NoRuleApplies | Self::Policy { skips: true, .. })
+    }
+
+    /// Returns whether an injection that ends for this reason refuses the pod. For the others, the pod stays unchanged.
+    pub(crate) fn refuses(&self) -> bool {
+        // A policy declares codes of its own, and the caller ends the evaluation by another one.
+        matches!(self, Self::Stopped | Self::Policy { skips: false, .. })
+            || [Self::REFUSED, Self::FAULTS].iter().any(|codes| codes.contains(&self.code()))
+    }
+
     /// Returns whether no policy in use is for the pod.
     pub fn is_unmatched(&self) -> bool {
         matches!(self, Self::NoPolicyMatches | Self::MatchFailed { .. })

@@ -2,7 +2,7 @@
 //!
 //! A cursor owns the path to its value and the change log, so a change and its record cannot differ.
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::log::{ChangeLog, Step};
 use super::report::{Reason, WarningKind};
@@ -20,11 +20,6 @@ pub(crate) type Cursor<'a> = Place<'a, Map<String, Value>>;
 pub(crate) type ListCursor<'a> = Place<'a, Vec<Value>>;
 
 impl<V> Place<'_, V> {
-    /// Returns whether the policy added a part, or a value that contains it.
-    pub(crate) fn was_added(&mut self, step: impl Step) -> bool {
-        self.log.at(step, |log| log.was_added())
-    }
-
     /// Adds a warning about a part.
     pub(crate) fn warn(&mut self, step: impl Step, kind: WarningKind, rule: &str) {
         self.log.at(step, |log| log.warn(kind, rule));
@@ -130,11 +125,6 @@ impl<'a> Cursor<'a> {
         }
         result
     }
-
-    /// Returns whether the policy added the object, or a value that contains it.
-    pub(crate) fn is_added(&mut self, key: &str) -> bool {
-        self.log.at(key, |log| log.is_added())
-    }
 }
 
 impl ListCursor<'_> {
@@ -186,15 +176,12 @@ pub(crate) fn add_container(
     list: &'static str,
     name: &str,
 ) -> Result<usize, Reason> {
-    let entry = Value::Object(Map::from_iter([("name".to_owned(), Value::from(name))]));
-    let mut cursor = Cursor::pod(pod, log)?;
-    let index = cursor.within("spec", |spec| {
+    Cursor::pod(pod, log)?.within("spec", |spec| {
         spec.list(list, |containers| {
-            containers.push(entry);
+            containers.push(json!({"name": name}));
             Ok(containers.entries().len() - 1)
         })
-    })?;
-    Ok(index)
+    })
 }
 
 /// A value of a kind that a pod cannot have there. `path` is a JSON Pointer or a field path.

@@ -24,7 +24,7 @@ const MAX_WRITTEN: usize = 3 * 1024 * 1024;
 pub(crate) type Changes = Vec<(String, bool)>;
 
 /// A step from a value to a part of it: the key of a map, or the index of a list.
-pub(crate) trait Step {
+pub(crate) trait Step: Copy {
     /// Appends the step to a JSON Pointer.
     fn push_to(self, pointer: &mut String);
 }
@@ -268,10 +268,7 @@ impl ChangeLog {
         let mut reverted: HashSet<String> = HashSet::new();
         self.changes.retain(|pointer, change| {
             if emptied && is_emptied(pointer, change, pod) {
-                match change.before.take() {
-                    Some(before) => *pod.pointer_mut(pointer).unwrap_or(&mut Value::Null) = before,
-                    None => remove(pod, pointer),
-                }
+                restore(pod, pointer, change.before.take());
                 return false;
             }
             !is_reverted(pointer, change, pod, &mut reverted)
@@ -284,18 +281,7 @@ impl ChangeLog {
     /// Reverts all changes, the last one first.
     pub(crate) fn undo(&mut self, pod: &mut Value) {
         for (pointer, change) in std::mem::take(&mut self.changes).into_iter().rev() {
-            match change.before {
-                Some(before) => {
-                    if let Some(value) = pod.pointer_mut(&pointer) {
-                        *value = before;
-                    } else if let Some((parent, token)) = pointer.rsplit_once('/')
-                        && let Some(Value::Object(map)) = pod.pointer_mut(parent)
-                    {
-                        map.insert(unescape(token).into_owned(), before);
-                    }
-                }
-                None => remove(pod, &pointer),
-            }
+            restore(pod, &pointer, change.before);
         }
     }
 
@@ -345,17 +331,19 @@ fn is_reverted(pointer: &str, change: &Change, pod: &mut Value, reverted: &mut H
     is_same
 }
 
-fn remove(pod: &mut Value, pointer: &str) {
+/// Restores what was at a JSON Pointer before a change.
+fn restore(pod: &mut Value, pointer: &str, before: Option<Value>) {
     let Some((parent, token)) = pointer.rsplit_once('/') else { return };
-    match pod.pointer_mut(parent) {
-        Some(Value::Object(map)) => {
-            map.shift_remove(&*unescape(token));
-        }
-        Some(Value::Array(items)) => {
-            if let Ok(index) = token.parse::<usize>()
-                && index < items.len()
-            {
-                items.remove(index);
+    match (pod.pointer_mut(parent), before) {
+        (Some(Value::Object(map)), Some(before)) => _ = map.insert(unescape(token).into_owned(), before),
+        (Some(Value::Object(map)), None) => _ = map.shift_remove(&*unescape(token)),
+        (Some(Value::Array(items)), before) => {
+            let Some(index) = token.parse::<usize>().ok().filter(|index| *index < items.len()) else {
+                return;
+            };
+            match before {
+                Some(before) => items[index] = before,
+                None => _ = items.remove(index),
             }
         }
         _ => {}

@@ -172,27 +172,6 @@ impl fmt::Display for Warning {
             WarningKind::MountWithoutVolume { volume } => {
                 write!(f, "`{path}`: rule `{rule}` mounts the volume `{volume}`, which the pod does not have")
             }
-            WarningKind::ParameterAssumed { parameter, value, labels, gpus, has_gpus, of_nodes } => {
-                let gpus = gpus.map(|count| format!(", with {}", counted(count, "GPU"))).unwrap_or_default();
-                let remedy = if *has_gpus {
-                    "set it, or select nodes that a table knows"
-                } else {
-                    "set it for the workers"
-                };
-                write!(
-                    f,
-                    "`{parameter}` is assumed to be {value}; {remedy}: no table has a value for {} {}{gpus}",
-                    if *of_nodes { "nodes with" } else { "a pod that selects" },
-                    some_labels(labels)
-                )
-            }
-            WarningKind::ParameterContradicts { .. }
-            | WarningKind::NodesOfferLess { .. }
-            | WarningKind::NodesOfferMore { .. }
-            | WarningKind::NodesDisagree { .. } => kind.fmt_nodes(f),
-            WarningKind::NoNodeFits { resource, requested, most } => {
-                no_node_fits(f, resource, *requested, *most)
-            }
             WarningKind::CapabilityWithoutRoot { capability, because } => write!(
                 f,
                 "run `{path}` as root, or raise the memory lock limit of the container runtime on the nodes \
@@ -212,28 +191,19 @@ impl fmt::Display for Warning {
                 "`{path}`: the claim `{claim}` of rule `{rule}` is left out, because the pod has no claim of that \
                  name"
             ),
-            WarningKind::ClaimByName { claims } => write!(
-                f,
-                "no device class is known of {}: the name of such a claim decides what it brings",
-                claims.iter().map(|name| format!("the claim `{name}`")).collect::<Vec<_>>().join(" and ")
-            ),
-            WarningKind::Restamped { .. }
-            | WarningKind::ProviderAssumed { .. }
-            | WarningKind::AnnotationContradicted { .. }
-            | WarningKind::InjectedBefore { .. } => kind.fmt_choice(f),
             WarningKind::HugePagesAlone { resource } => write!(
                 f,
                 "`{path}`: `{resource}` of rule `{rule}` is left out; it needs a request for cpu or memory next to it"
             ),
-            WarningKind::TooFewResources { given, wanted } => self.fmt_too_few(f, *given, *wanted),
+            WarningKind::TooFewResources { given, wanted } => write!(
+                f,
+                "`{path}`: the list of rule `{rule}` has {} left for a container that needs {wanted}: extend it, or \
+                 request fewer GPUs",
+                counted(*given, "resource")
+            ),
             WarningKind::HostNetwork => write!(
                 f,
                 "what `{rule}` attaches is left out: a hostNetwork pod has no network of its own to attach NICs to"
-            ),
-            WarningKind::KeptFabric { names } => write!(
-                f,
-                "the pod requests {} itself, so the devices of this policy are left out",
-                names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
             ),
             WarningKind::SettingsElsewhere { variable, file } => write!(
                 f,
@@ -246,6 +216,7 @@ impl fmt::Display for Warning {
             ),
             WarningKind::Policy { message, .. } if path.is_empty() => f.write_str(message),
             WarningKind::Policy { message, .. } => write!(f, "`{path}`: {message}"),
+            of_pod => of_pod.fmt_of_pod(f),
         }
     }
 }
@@ -255,40 +226,6 @@ impl Warning {
     pub(crate) fn of_pod(kind: WarningKind) -> Self {
         Self { path: String::new(), kind, rule: String::new() }
     }
-
-    fn fmt_too_few(&self, f: &mut fmt::Formatter<'_>, given: usize, wanted: usize) -> fmt::Result {
-        let (Self { path, rule, .. }, given) = (self, counted(given, "resource"));
-        write!(
-            f,
-            "`{path}`: the list of rule `{rule}` has {given} left for a container that needs {wanted}: extend it, or \
-             request fewer GPUs"
-        )
-    }
-}
-
-/// The labels that a pod does not select. A policy may look at many; pods select the first ones most often.
-fn some_labels(labels: &[SelectedLabel]) -> String {
-    let (first, others) = labels.split_at(if labels.len() > 3 { 2 } else { labels.len() });
-    let mut texts: Vec<String> = first.iter().map(ToString::to_string).collect();
-    if !others.is_empty() {
-        texts.push(format!("nor one of {}", counted(others.len(), "other label")));
-    }
-    texts.join(", ")
-}
-
-fn no_node_fits(f: &mut fmt::Formatter<'_>, resource: &str, requested: i64, most: i64) -> fmt::Result {
-    if most == 0 {
-        return write!(
-            f,
-            "the pod requests {requested} of `{resource}`, and no node that it fits offers any: check whether the \
-             device plugin runs there"
-        );
-    }
-    write!(
-        f,
-        "the pod requests {requested} of `{resource}`, and the nodes that it fits have at most {most}: request fewer, or \
-         select other nodes"
-    )
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
-use fabric_yaml::pointer::unescape;
+use fabric_yaml::pointer::{at_pointer, unescape};
 
 use super::Operations;
 
@@ -87,7 +87,8 @@ pub(crate) fn summarize(operations: &Operations<'_>) -> Vec<String> {
             ["spec", list @ ("containers" | "initContainers"), index, rest @ ..] => {
                 let place = (*list, *index);
                 let line = *places.entry(place).or_insert_with(|| {
-                    let container = container(operations.pod, place);
+                    let container = format!("/spec/{list}/{index}");
+                    let container = at_pointer(operations.pod, &container).unwrap_or(&Value::Null);
                     let name = container["name"].as_str().unwrap_or(index);
                     containers.push(Line { holder: Some(name), container, items: Vec::new() });
                     containers.len() - 1
@@ -111,11 +112,6 @@ pub(crate) fn summarize(operations: &Operations<'_>) -> Vec<String> {
     // The pod's own line last: it follows from those of the containers.
     let lines = containers.into_iter().chain([pod]);
     lines.filter(|line| !line.items.is_empty()).map(|line| line.text()).collect()
-}
-
-fn container<'a>(pod: &'a Value, (list, index): (&str, &str)) -> &'a Value {
-    let index = index.parse::<usize>().ok();
-    index.and_then(|index| pod["spec"][list].get(index)).unwrap_or(&Value::Null)
 }
 
 fn in_container<'a>(tokens: &[&'a str], value: &'a Value, container: &'a Value, line: &mut Line<'a>) {

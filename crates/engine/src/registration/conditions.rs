@@ -30,14 +30,9 @@ const PLACES: &str = "(has(object.spec.jobTemplate) ? \
 /// A shorter name of an annotation, such as `fabric`, is also part of other names.
 const DISTINCTIVE: usize = 12;
 
-/// The comparison with the annotation of a policy.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Trigger {
-    /// Any value: the webhook returns a warning for another value than the policy's.
-    AnyValue,
-    /// The value of the policy only.
-    ThisValue,
-}
+/// The condition that the pod has an annotation of a policy: with any value, because the webhook returns a warning for
+/// another value than the policy's, or with that value only.
+type IsTrigger = fn(&str, &str) -> String;
 
 /// The conditions of the webhook: a policy matches the pod, apart from the value of the annotation and from `when`,
 /// which the API server cannot evaluate.
@@ -46,7 +41,7 @@ enum Trigger {
 pub fn webhook_conditions(policies: &PolicySet) -> [Condition; 2] {
     [
         Condition { name: ASKS, expression: any_trigger(policies) },
-        Condition { name: MATCHES, expression: any_policy(policies, Trigger::AnyValue) },
+        Condition { name: MATCHES, expression: any_policy(policies, |key, _| has_annotation(key)) },
     ]
 }
 
@@ -54,7 +49,7 @@ pub fn webhook_conditions(policies: &PolicySet) -> [Condition; 2] {
 pub fn guard_conditions(policies: &PolicySet) -> [Condition; 3] {
     [
         Condition { name: ASKS, expression: any_trigger(policies) },
-        Condition { name: MATCHES, expression: any_policy(policies, Trigger::ThisValue) },
+        Condition { name: MATCHES, expression: any_policy(policies, annotation_is) },
         Condition { name: GPUS, expression: requests_gpus(policies, "object") },
     ]
 }
@@ -112,8 +107,8 @@ fn trigger_keys(policies: &PolicySet) -> BTreeSet<&str> {
     triggers.map(|(key, _)| key.as_str()).collect()
 }
 
-fn any_policy(policies: &PolicySet, trigger: Trigger) -> String {
-    any_of(matchers(policies).into_iter().map(|matcher| term(matcher, trigger)))
+fn any_policy(policies: &PolicySet, is_trigger: IsTrigger) -> String {
+    any_of(matchers(policies).into_iter().map(|matcher| term(matcher, is_trigger)))
 }
 
 /// The condition that the pod has an annotation of a policy, or the labels of a policy that has no annotation.
@@ -133,10 +128,10 @@ fn any_of(terms: impl Iterator<Item = String>) -> String {
             each.push(term);
         }
     }
-    if each.len() > 1 {
-        each.iter_mut().for_each(|term| *term = format!("({term})"));
+    if let [term] = each.as_mut_slice() {
+        return std::mem::take(term);
     }
-    each.join(" || ")
+    each.iter().map(|term| format!("({term})")).collect::<Vec<_>>().join(" || ")
 }
 
 /// The conditions that an object has each label.
@@ -163,7 +158,7 @@ fn has_any_annotation(annotations: &[String]) -> String {
 }
 
 /// The condition that a policy matches the pod.
-fn term(matcher: &Matcher, trigger: Trigger) -> String {
+fn term(matcher: &Matcher, is_trigger: IsTrigger) -> String {
     let mut parts = has_labels(matcher, "object");
     if !matcher.namespaces.is_empty() {
         parts.push(format!("request.namespace in {}", list(&matcher.namespaces)));
@@ -176,13 +171,8 @@ fn term(matcher: &Matcher, trigger: Trigger) -> String {
     }
     let triggers = sorted(&matcher.any_annotation);
     if !triggers.is_empty() {
-        let annotations: Vec<String> = triggers
-            .iter()
-            .map(|(key, value)| match trigger {
-                Trigger::AnyValue => has_annotation(key),
-                Trigger::ThisValue => annotation_is(key, value),
-            })
-            .collect();
+        let annotations: Vec<String> =
+            triggers.into_iter().map(|(key, value)| is_trigger(key, value)).collect();
         parts.push(has_any_annotation(&annotations));
     }
     for (key, value) in sorted(&matcher.except_annotation) {

@@ -2,8 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use json_patch::jsonptr::{PointerBuf, Token};
-use json_patch::{AddOperation, Patch, PatchOperation, ReplaceOperation};
+use json_patch::Patch;
 use serde_json::{Value, json};
 
 use super::Condition;
@@ -53,27 +52,20 @@ pub fn differing_condition(object: &Value, conditions: &[Condition]) -> Option<&
 pub fn ca_bundle_changes(configuration: &Value, ca_bundle: &str) -> Patch {
     let encoded = STANDARD.encode(ca_bundle);
     let differs = |entry: &Value| entry["clientConfig"]["caBundle"].as_str() != Some(&encoded);
-    let changes: Vec<PatchOperation> = entries(configuration)
+    let changes: Vec<Value> = entries(configuration)
         .filter(|(_, entry)| differs(entry))
-        .map(|(at, _)| {
-            let path = pointer(&["webhooks", &at.to_string(), "clientConfig", "caBundle"]);
-            PatchOperation::Add(AddOperation { path, value: json!(encoded) })
-        })
+        .map(|(at, _)| json!({"op": "add", "path": format!("/webhooks/{at}/clientConfig/caBundle"), "value": encoded}))
         .collect();
     if changes.is_empty() {
         return Patch::default();
     }
     // `replace` rather than `test`: the API server answers a failed test with 422, and another version with 409.
-    let path = pointer(&["metadata", "resourceVersion"]);
-    let value = configuration["metadata"]["resourceVersion"].clone();
-    let version = PatchOperation::Replace(ReplaceOperation { path, value });
-    Patch(std::iter::once(version).chain(changes).collect())
+    let version = &configuration["metadata"]["resourceVersion"];
+    let version = json!({"op": "replace", "path": "/metadata/resourceVersion", "value": version});
+    let all: Vec<Value> = std::iter::once(version).chain(changes).collect();
+    serde_json::from_value(all.into()).unwrap_or_default()
 }
 
 fn entries(configuration: &Value) -> impl Iterator<Item = (usize, &Value)> {
     configuration["webhooks"].as_array().into_iter().flatten().enumerate()
-}
-
-fn pointer(path: &[&str]) -> PointerBuf {
-    PointerBuf::from_tokens(path.iter().map(|token| Token::new(*token)))
 }

@@ -18,31 +18,33 @@ pub(super) fn failures(policy: &Policy, pod: &Value, context: &PodContext) -> Ve
     let definition = policy.definition();
     each_scope(policy, pod, context, &mut |phase, bindings| {
         let is_of_scope = |text: &&Interpolation| text.phase(&definition.names).max(Phase::Pod) == phase;
-        let mut add =
-            |place: String, guards: &[&Interpolation], errors: Vec<EvaluationError>, texts: Texts<'_>| {
-                let unguarded = |error: &EvaluationError| {
-                    error.fault.is_of_types && !is_guarded(definition, error, guards, texts)
-                };
-                if !found.iter().any(|(known, _)| *known == place) {
-                    found.extend(errors.into_iter().find(unguarded).map(|error| (place, error)));
-                }
+        let mut add = |place: String,
+                       guards: &[&Interpolation],
+                       bindings: &Bindings<'_, '_>,
+                       of_values: Option<EvaluationError>,
+                       texts: Texts<'_>| {
+            let unguarded = |error: &EvaluationError| {
+                error.fault.is_of_types && !is_guarded(definition, error, guards, texts)
             };
-        for rule in &definition.rules {
-            let guards: Vec<&Interpolation> = rule.when.iter().chain(rule.containers.condition()).collect();
             let conditions = guards.iter().copied().filter(is_of_scope);
             let errors = conditions.filter_map(|condition| condition.is_true(bindings).err());
-            let errors = errors.chain(failure_of_values(rule, phase, bindings)).collect();
-            add(format!("rule `{}`", rule.name), &guards, errors, &|visit| rule.texts(visit));
+            if !found.iter().any(|(known, _)| *known == place) {
+                found.extend(errors.chain(of_values).find(unguarded).map(|error| (place, error)));
+            }
+        };
+        for rule in &definition.rules {
+            let guards: Vec<&Interpolation> = rule.when.iter().chain(rule.containers.condition()).collect();
+            let of_values = failure_of_values(rule, phase, bindings);
+            add(format!("rule `{}`", rule.name), &guards, bindings, of_values, &|visit| rule.texts(visit));
         }
         for check in &definition.checks {
             let mut bindings = bindings.child();
             bindings.set(VALUE, &"sample".into());
             let guards: Vec<&Interpolation> = check.conditions().collect();
-            let conditions = guards.iter().copied().filter(is_of_scope);
-            let errors = conditions.filter_map(|condition| condition.is_true(&bindings).err());
             let message = Some(&check.message).filter(is_of_scope);
-            let errors = errors.chain(message.and_then(|text| text.evaluate(&bindings).err())).collect();
-            add(format!("the check `{}`", check.code), &guards, errors, &|visit| check.texts(visit));
+            let of_message = message.and_then(|text| text.evaluate(&bindings).err());
+            let place = format!("the check `{}`", check.code);
+            add(place, &guards, &bindings, of_message, &|visit| check.texts(visit));
         }
     });
     found

@@ -35,7 +35,7 @@ pub fn answer(
         return Ok(review.unadvised(reason, mode));
     }
     let codes = found.iter().map(|finding| finding.code.clone()).collect();
-    Ok(review.advised(warnings(&found, mode), codes, mode))
+    Ok(review.answer(None, warnings(&found, mode), codes, mode))
 }
 
 /// The findings for the person who applies the workload. Notes are none: with `--warnings-as-errors`, each warning fails

@@ -19,7 +19,10 @@ pub(crate) fn merge(
     container.list("env", |list| {
         for wanted in variables.into_items().into_iter().filter_map(Tree::into_value) {
             let name = name_of(&wanted).unwrap_or_default();
-            note(merge, name);
+            // Whether or not the pod's own value stays.
+            if !merge.pod.variables.iter().any(|known| known == name) {
+                merge.pod.variables.push(name.to_owned());
+            }
             match wanted["value"].as_object().and_then(|edit| edit.iter().next()) {
                 Some((side, entry)) => {
                     let entry = entry.as_str().unwrap_or_default();
@@ -30,14 +33,6 @@ pub(crate) fn merge(
         }
         Ok(())
     })
-}
-
-/// Records that the policy sets a variable, whether or not the pod's own value stays.
-fn note(merge: &mut Merge<'_, '_>, name: &str) {
-    let known = &mut merge.pod.variables;
-    if !known.iter().any(|known| known == name) {
-        known.push(name.to_owned());
-    }
 }
 
 fn put(merge: &Merge<'_, '_>, list: &mut ListCursor<'_>, wanted: Value, items: &Shape) -> Result<(), Reason> {

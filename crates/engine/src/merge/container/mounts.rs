@@ -109,21 +109,17 @@ fn keep(merge: &mut Merge<'_, '_>, list: &mut ListCursor<'_>, at: usize, mut wan
     } else {
         (format!("volume {mounted}"), format!("volume {volume}"))
     };
-    match merge.on_conflict {
-        OnConflict::Keep | OnConflict::Refuse => {
-            list.warn(at, WarningKind::Kept { what: Kept::Mount, seen, wanted: shown }, merge.rule);
-        }
-        OnConflict::Replace if same_volume => {
-            list.warn(at, WarningKind::Replaced { seen, wanted: shown }, merge.rule);
-            list.replace(at, wanted);
-        }
-        OnConflict::Replace => match use_volume(merge, &volume) {
-            Some(name) => {
-                wanted["name"] = Value::from(name);
-                list.warn(at, WarningKind::Replaced { seen, wanted: shown }, merge.rule);
-                list.replace(at, wanted);
-            }
-            None => list.warn(at, WarningKind::MountWithoutVolume { volume }, merge.rule),
-        },
+    if merge.on_conflict != OnConflict::Replace {
+        list.warn(at, WarningKind::Kept { what: Kept::Mount, seen, wanted: shown }, merge.rule);
+        return;
     }
+    if !same_volume {
+        let Some(name) = use_volume(merge, &volume) else {
+            list.warn(at, WarningKind::MountWithoutVolume { volume }, merge.rule);
+            return;
+        };
+        wanted["name"] = Value::from(name);
+    }
+    list.warn(at, WarningKind::Replaced { seen, wanted: shown }, merge.rule);
+    list.replace(at, wanted);
 }

@@ -16,11 +16,13 @@ use fabric_yaml::quantity::{Quantity, same_quantity};
 use crate::merge::rule::{Merge, Winner, brief};
 use crate::record::{Cursor, Kept, Reason, WarningKind};
 
-/// The amount of a resource in the policy.
+/// The lists of amounts.
+const LISTS: [&str; 2] = ["limits", "requests"];
+
+/// The amounts of a resource in the policy, of each of the [`LISTS`].
 struct Wanted<'t> {
     resource: &'t str,
-    limit: Option<Value>,
-    request: Option<Value>,
+    amounts: [Option<Value>; 2],
 }
 
 /// Merges amounts into the resources of a container, and returns the other fields.
@@ -33,7 +35,7 @@ pub(crate) fn merge(
     // Limits and requests are of the same devices of a list.
     let mut lists: Vec<(&Entry, Vec<&str>)> = Vec::new();
     for amounts in fields.entries() {
-        let Some(list) = amounts.name().filter(|list| is_amounts(list)) else { continue };
+        let Some(list) = amounts.name().and_then(position) else { continue };
         for entry in amounts.value.entries() {
             let Some(amount) = entry.value.as_value() else { continue };
             if let Some(resource) = entry.name() {
@@ -54,29 +56,29 @@ pub(crate) fn merge(
     // Huge pages depend on cpu and memory.
     wanted.sort_by_key(|wanted| is_huge_pages(wanted.resource));
     for mut wanted in wanted {
-        if let Some(list) = wanted.drop_zero() {
-            resources.log.left_out(&[list, wanted.resource], || "the amount is 0".to_owned());
+        let dropped = wanted.amounts.each_mut().map(|amount| amount.take_if(|amount| is_zero(amount)));
+        if let Some(at) = dropped.iter().position(Option::is_some) {
+            resources.log.left_out(&[LISTS[at], wanted.resource], || "the amount is 0".to_owned());
         }
-        if wanted.lists().next().is_none() {
-            continue;
-        }
+        let Some(first) = wanted.amounts.iter().position(Option::is_some) else { continue };
         if merge.pod.pod_resources && !wanted.resource.contains('/') {
             let kind = WarningKind::Excluded {
                 setting: wanted.resource.to_string(),
                 against: "resources of its own in `spec.resources`".to_owned(),
             };
-            resources.warn(wanted.lists().next().unwrap_or("limits"), kind, merge.rule);
+            resources.warn(LISTS[first], kind, merge.rule);
         } else if can_overcommit(wanted.resource) {
             overcommittable(merge, resources, wanted)?;
         } else {
             device(merge, resources, wanted)?;
         }
     }
-    Ok(fields.into_entries().filter(|(field, _)| !is_amounts(field)).collect())
+    Ok(fields.into_entries().filter(|(field, _)| position(field).is_none()).collect())
 }
 
-fn is_amounts(field: &str) -> bool {
-    matches!(field, "limits" | "requests")
+/// The position of a list among the [`LISTS`].
+fn position(field: &str) -> Option<usize> {
+    LISTS.iter().position(|list| *list == field)
 }
 
 /// The resources of a list of which a container gets one device each: the first ones that no other container of the pod
@@ -95,7 +97,7 @@ fn devices_of_list<'t>(
     let has: HashMap<&str, bool> = entry
         .resources()
         .filter_map(|name| {
-            let amount = ["limits", "requests"].iter().find_map(|list| amount(resources, list, name))?;
+            let amount = LISTS.iter().find_map(|list| amount(resources, list, name))?;
             Some((name, is_zero(amount)))
         })
         .collect();
@@ -113,8 +115,8 @@ fn devices_of_list<'t>(
         merge.resolve_conflict(resources, "limits", &seen, &wanted, Kept::Device)?;
         // One that is only requested gets a limit.
         let is_one = |name: &str| {
-            let amounts = ["limits", "requests"].iter().filter_map(|list| amount(resources, list, name));
-            amounts.into_iter().all(|amount| count_of(amount) == Some(1))
+            let mut amounts = LISTS.iter().filter_map(|list| amount(resources, list, name));
+            amounts.all(|amount| count_of(amount) == Some(1))
         };
         return Ok(own.iter().copied().filter(|name| is_one(name)).collect());
     }
@@ -126,16 +128,16 @@ fn devices_of_list<'t>(
     Ok(devices)
 }
 
-/// Adds an amount of limits or requests.
-fn add_amount<'t>(wanted: &mut Vec<Wanted<'t>>, list: &str, resource: &'t str, amount: Value) {
-    let is_limit = list == "limits";
-    let is_free = |known: &Wanted<'_>| if is_limit { known.limit.is_none() } else { known.request.is_none() };
-    let known = wanted.iter().position(|known| known.resource == resource && is_free(known));
-    let at = known.unwrap_or_else(|| {
-        wanted.push(Wanted { resource, limit: None, request: None });
-        wanted.len() - 1
-    });
-    *(if is_limit { &mut wanted[at].limit } else { &mut wanted[at].request }) = Some(amount);
+/// Adds an amount of one of the [`LISTS`].
+fn add_amount<'t>(wanted: &mut Vec<Wanted<'t>>, list: usize, resource: &'t str, amount: Value) {
+    let known = wanted.iter_mut().find(|known| known.resource == resource && known.amounts[list].is_none());
+    if let Some(known) = known {
+        known.amounts[list] = Some(amount);
+    } else {
+        let mut amounts = [None, None];
+        amounts[list] = Some(amount);
+        wanted.push(Wanted { resource, amounts });
+    }
 }
 
 fn is_huge_pages(resource: &str) -> bool {
@@ -144,16 +146,12 @@ fn is_huge_pages(resource: &str) -> bool {
 
 /// Merges a resource whose request equals its limit.
 fn device(merge: &Merge<'_, '_>, resources: &mut Cursor<'_>, wanted: Wanted<'_>) -> Result<(), Reason> {
-    let resource = wanted.resource;
-    let own = ["limits", "requests"]
+    let Wanted { resource, amounts: [limit, request] } = wanted;
+    let own = LISTS
         .into_iter()
         .find_map(|list| amount(resources, list, resource).map(|amount| (list, amount.clone())));
-    let lists: Vec<&str> = if wanted.limit.is_some() && wanted.request.is_none() {
-        vec!["limits"]
-    } else {
-        vec!["limits", "requests"]
-    };
-    let Some(value) = wanted.limit.or(wanted.request) else { return Ok(()) };
+    let lists = if request.is_some() { &LISTS[..] } else { &LISTS[..1] };
+    let Some(value) = limit.or(request) else { return Ok(()) };
     let Some((list, own)) = own else {
         if is_huge_pages(resource) && !has_cpu_or_memory(resources) {
             let kind = WarningKind::HugePagesAlone { resource: resource.to_owned() };
@@ -168,86 +166,66 @@ fn device(merge: &Merge<'_, '_>, resources: &mut Cursor<'_>, wanted: Wanted<'_>)
         let winner = resources
             .within(list, |amounts| merge.resolve_conflict(amounts, resource, &own, &value, Kept::Device))?;
         if winner == Winner::Policy {
-            let replaced = ["limits", "requests"].into_iter();
-            let replaced =
-                replaced.filter(|list| lists.contains(list) || amount(resources, list, resource).is_some());
-            return replaced
-                .collect::<Vec<_>>()
-                .into_iter()
-                .try_for_each(|list| put(resources, list, resource, value.clone()));
+            for list in LISTS {
+                if lists.contains(&list) || amount(resources, list, resource).is_some() {
+                    put(resources, list, resource, value.clone())?;
+                }
+            }
+            return Ok(());
         }
     }
     // The API server derives a request from the limit, but no limit from the request.
     if list == "requests" { put(resources, "limits", resource, own) } else { Ok(()) }
 }
 
-/// Merges a resource whose request is at most its limit.
+/// Merges a resource whose request is at most its limit: each amount, unless it contradicts that of the other list.
 fn overcommittable(
     merge: &Merge<'_, '_>,
     resources: &mut Cursor<'_>,
     wanted: Wanted<'_>,
 ) -> Result<(), Reason> {
-    let resource = wanted.resource;
+    let Wanted { resource, amounts } = wanted;
     let limit = amount(resources, "limits", resource).cloned();
     // The API server has derived the request from a limit that the pod came with.
-    let derived = limit.clone().filter(|_| !is_added(resources, resource));
+    let is_added = resources.log.at("limits", |log| log.at(resource, |log| log.was_added()));
+    let derived = limit.filter(|_| !is_added);
     let request = amount(resources, "requests", resource).cloned().or(derived);
-    if let Some(wanted) = wanted.limit {
-        let fits = request.as_ref().is_none_or(|request| at_most(request, &wanted));
-        let against = request.as_ref().map(|request| format!("requests: {}", brief(request)));
-        one(merge, resources, "limits", resource, limit.as_ref(), wanted, (fits, against))?;
-    }
-    if let Some(wanted) = wanted.request {
+    for (list, wanted) in LISTS.into_iter().zip(amounts) {
+        let Some(wanted) = wanted else { continue };
         let limit = amount(resources, "limits", resource).cloned();
-        let fits = limit.as_ref().is_none_or(|limit| at_most(&wanted, limit));
-        let against = limit.as_ref().map(|limit| format!("limits: {}", brief(limit)));
-        one(merge, resources, "requests", resource, request.as_ref(), wanted, (fits, against))?;
+        let (seen, other) = if list == "limits" { (&limit, &request) } else { (&request, &limit) };
+        let fits = other.as_ref().is_none_or(|other| {
+            if list == "limits" { at_most(other, &wanted) } else { at_most(&wanted, other) }
+        });
+        if let Some(seen) = seen {
+            if same_quantity(seen, &wanted) {
+                resources.log.present(&[list, resource]);
+                continue;
+            }
+            if merge.on_conflict != OnConflict::Replace || fits {
+                let winner = resources.within(list, |amounts| {
+                    merge.resolve_conflict(amounts, resource, seen, &wanted, Kept::Device)
+                })?;
+                if winner == Winner::Pod {
+                    continue;
+                }
+            }
+        }
+        if fits {
+            put(resources, list, resource, wanted)?;
+            continue;
+        }
+        let of_other = if list == "limits" { "requests" } else { "limits" };
+        let against = other.as_ref().map(|other| format!("{of_other}: {}", brief(other)));
+        let setting = format!("{list}: {}", brief(&wanted));
+        let kind = WarningKind::Excluded { setting, against: against.unwrap_or_default() };
+        resources.log.at(list, |log| log.at(resource, |log| log.warn(kind, merge.rule)));
     }
     Ok(())
 }
 
-/// Merges an amount of one list, unless it contradicts that of the other.
-fn one(
-    merge: &Merge<'_, '_>,
-    resources: &mut Cursor<'_>,
-    list: &str,
-    resource: &str,
-    seen: Option<&Value>,
-    wanted: Value,
-    (fits, against): (bool, Option<String>),
-) -> Result<(), Reason> {
-    if let Some(seen) = seen {
-        if same_quantity(seen, &wanted) {
-            resources.log.present(&[list, resource]);
-            return Ok(());
-        }
-        if merge.on_conflict != OnConflict::Replace || fits {
-            let winner = resources.within(list, |amounts| {
-                merge.resolve_conflict(amounts, resource, seen, &wanted, Kept::Device)
-            })?;
-            if winner == Winner::Pod {
-                return Ok(());
-            }
-        }
-    }
-    if fits {
-        return put(resources, list, resource, wanted);
-    }
-    let setting = format!("{list}: {}", brief(&wanted));
-    let kind = WarningKind::Excluded { setting, against: against.unwrap_or_default() };
-    resources.within(list, |amounts| {
-        amounts.warn(resource, kind, merge.rule);
-        Ok(())
-    })
-}
-
 fn amount<'c>(resources: &'c Cursor<'_>, list: &str, resource: &str) -> Option<&'c Value> {
     resources.get(list)?.get(resource).filter(|amount| !amount.is_null())
-}
-
-/// Returns whether the policy added the limit of a resource.
-fn is_added(resources: &mut Cursor<'_>, resource: &str) -> bool {
-    resources.within("limits", |limits| Ok(limits.was_added(resource))).unwrap_or(false)
 }
 
 fn put(resources: &mut Cursor<'_>, list: &str, resource: &str, amount: Value) -> Result<(), Reason> {
@@ -258,26 +236,11 @@ fn put(resources: &mut Cursor<'_>, list: &str, resource: &str, amount: Value) ->
 }
 
 fn has_cpu_or_memory(resources: &Cursor<'_>) -> bool {
-    let has =
-        |resource| ["limits", "requests"].iter().any(|list| amount(resources, list, resource).is_some());
+    let has = |resource| LISTS.iter().any(|list| amount(resources, list, resource).is_some());
     has("cpu") || has("memory")
 }
 
 /// Returns whether a quantity is at most another one.
 fn at_most(less: &Value, more: &Value) -> bool {
     Quantity::from_value(less).zip(Quantity::from_value(more)).is_some_and(|(less, more)| less <= more)
-}
-
-impl Wanted<'_> {
-    /// Drops amounts that are zero. Returns the first list that has one.
-    fn drop_zero(&mut self) -> Option<&'static str> {
-        let limit = self.limit.take_if(|limit| is_zero(limit)).map(|_| "limits");
-        let request = self.request.take_if(|request| is_zero(request)).map(|_| "requests");
-        limit.or(request)
-    }
-
-    fn lists(&self) -> impl Iterator<Item = &'static str> {
-        let limit = self.limit.is_some().then_some("limits");
-        limit.into_iter().chain(self.request.is_some().then_some("requests"))
-    }
 }

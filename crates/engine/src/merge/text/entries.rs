@@ -7,7 +7,7 @@ use fabric_policy::overlay::Tree;
 use fabric_policy::schema::Field;
 
 use super::attachments::attachments;
-use super::object_list::{ObjectList, covers_object};
+use super::object_list::{self, covers_object};
 use crate::analysis::with_networks;
 use crate::merge::rule::{Merge, Winner};
 use crate::record::{Cursor, Kept, MAX_ANNOTATIONS, Reason, WarningKind, malformed, shorten};
@@ -93,7 +93,7 @@ fn networks(
     let text = existing.unwrap_or_default();
     annotations.log.takes(text.len() * (1 + networks.len()));
     let edited = with_networks(text, &networks, &merge.analysis.namespace);
-    Ok(edited.unwrap_or_else(|_| {
+    Ok(edited.unwrap_or_else(|()| {
         let wanted = networks.iter().map(|(network, count)| match count {
             1 => network.clone(),
             count => format!("{count} times {network}"),
@@ -123,30 +123,30 @@ fn objects(
     if text.trim().is_empty() {
         return Ok(Some(format!("[{}]", in_words(&wanted))));
     }
-    let Some(list) = ObjectList::parse(text) else {
+    let Some(list) = object_list::parse(text) else {
         keep(merge, annotations, key, text, &format!("[{}]", in_words(&wanted)));
         return Ok(None);
     };
     annotations.log.takes(text.len() * (1 + wanted.len()));
-    let (mut replaced, mut added) = (Vec::new(), Vec::new());
+    let mut edited = list.clone();
+    let mut is_changed = false;
     for entry in wanted {
-        match list.entries().iter().position(|known| known.get(identity) == entry.get(identity)) {
-            None => added.push(entry),
-            Some(at) if covers_object(&list.entries()[at], &entry) => {}
+        match list.iter().position(|known| known.get(identity) == entry.get(identity)) {
+            None => edited.push(entry),
+            Some(at) if covers_object(&list[at], &entry) => continue,
             Some(at) => {
-                let seen = Value::from(in_words(&list.entries()[at..=at]));
+                let seen = Value::from(in_words(&list[at..=at]));
                 let wanted = Value::from(in_words(std::slice::from_ref(&entry)));
                 let winner = merge.resolve_conflict(annotations, key, &seen, &wanted, Kept::Annotation)?;
-                if winner == Winner::Policy {
-                    replaced.push((at, entry));
+                if winner == Winner::Pod {
+                    continue;
                 }
+                edited[at] = entry;
             }
         }
+        is_changed = true;
     }
-    if replaced.is_empty() && added.is_empty() {
-        return Ok(None);
-    }
-    Ok(Some(list.with(&replaced, &added)))
+    Ok(is_changed.then(|| object_list::edited(text, edited)))
 }
 
 /// Reports that the value of an annotation stays because an edit cannot extend its form.

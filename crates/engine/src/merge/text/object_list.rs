@@ -4,36 +4,17 @@ use serde_json::{Map, Value};
 
 use fabric_yaml as yaml;
 
-/// A list of objects in a text.
-#[derive(Debug)]
-pub(super) struct ObjectList<'t> {
-    text: &'t str,
-    entries: Vec<Map<String, Value>>,
+/// A list of objects.
+pub(super) type ObjectList = Vec<Map<String, Value>>;
+
+/// Reads a string; `None` if it is not a list of objects in JSON.
+pub(super) fn parse(text: &str) -> Option<ObjectList> {
+    serde_json::from_str(text).ok()
 }
 
-impl<'t> ObjectList<'t> {
-    /// Reads a string; `None` if it is not a list of objects in JSON.
-    pub(super) fn parse(text: &'t str) -> Option<Self> {
-        Some(Self { text, entries: serde_json::from_str(text).ok()? })
-    }
-
-    pub(super) fn entries(&self) -> &[Map<String, Value>] {
-        &self.entries
-    }
-
-    /// The text with some entries replaced and others appended.
-    pub(super) fn with(
-        &self,
-        replaced: &[(usize, Map<String, Value>)],
-        added: &[Map<String, Value>],
-    ) -> String {
-        let mut entries = self.entries.clone();
-        for (at, entry) in replaced {
-            entries[*at].clone_from(entry);
-        }
-        let list = entries.into_iter().chain(added.iter().cloned()).map(Value::Object).collect();
-        yaml::edit_json(self.text, &Value::Array(list))
-    }
+/// A text with other objects in its list.
+pub(super) fn edited(text: &str, list: ObjectList) -> String {
+    yaml::edit_json(text, &list.into_iter().map(Value::Object).collect())
 }
 
 /// Returns whether an object has all fields of another one, and each object in it those of the other's.
@@ -55,11 +36,15 @@ mod tests {
     }
 
     fn added(text: &str) -> Option<String> {
-        Some(ObjectList::parse(text)?.with(&[], &[object(json!({"i": "eth1", "net": "r1"}))]))
+        let mut list = parse(text)?;
+        list.push(object(json!({"i": "eth1", "net": "r1"})));
+        Some(edited(text, list))
     }
 
     fn replaced(text: &str) -> Option<String> {
-        Some(ObjectList::parse(text)?.with(&[(0, object(json!({"i": "eth0", "net": "new"})))], &[]))
+        let mut list = parse(text)?;
+        list[0] = object(json!({"i": "eth0", "net": "new"}));
+        Some(edited(text, list))
     }
 
     #[test]
@@ -94,7 +79,7 @@ mod tests {
     #[test]
     fn what_is_no_list_of_objects_is_none() {
         for text in ["", "eth0", "[1]", "{}", "[{", "- a: 1", "[{a: 1}]", "[{}]x"] {
-            assert!(ObjectList::parse(text).is_none(), "{text}");
+            assert!(parse(text).is_none(), "{text}");
         }
     }
 }

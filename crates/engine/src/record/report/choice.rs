@@ -4,6 +4,9 @@
 use std::fmt;
 
 use super::WarningKind;
+use fabric_policy::SelectedLabel;
+use fabric_yaml::counted;
+
 use super::reason::quoted;
 use crate::record::stamp::{CLAIMS, NODES, PROVIDER, STAMP};
 
@@ -66,9 +69,22 @@ pub(super) fn false_conditions(policies: &[String], parameters: &[(String, Strin
 }
 
 impl WarningKind {
-    /// Writes the sentence of a warning about a value that nodes and tables give differently.
-    pub(super) fn fmt_nodes(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    /// Writes the sentence of a warning about the whole pod: about a value that nodes and tables give differently, about
+    /// the choice of the policy, or about its devices.
+    pub(super) fn fmt_of_pod(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::ParameterAssumed { parameter, value, labels, gpus, has_gpus, of_nodes } => write!(
+                f,
+                "`{parameter}` is assumed to be {value}; {}: no table has a value for {} {}{}",
+                if *has_gpus {
+                    "set it, or select nodes that a table knows"
+                } else {
+                    "set it for the workers"
+                },
+                if *of_nodes { "nodes with" } else { "a pod that selects" },
+                some_labels(labels),
+                gpus.map(|count| format!(", with {}", counted(count, "GPU"))).unwrap_or_default()
+            ),
             Self::ParameterContradicts { parameter, value, table, selected } => {
                 write!(f, "`{parameter}` is set to {value}, and the table has {table} for {selected}")
             }
@@ -87,13 +103,26 @@ impl WarningKind {
                 "`{parameter}` is {value}, the lowest value of the nodes that the pod fits; for more, select one \
                  kind of node: {kinds}"
             ),
-            _ => Ok(()),
-        }
-    }
-
-    /// Writes the sentence of a warning about the choice, or about an earlier one.
-    pub(super) fn fmt_choice(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
+            Self::NoNodeFits { resource, requested, most: 0 } => write!(
+                f,
+                "the pod requests {requested} of `{resource}`, and no node that it fits offers any: check whether the \
+                 device plugin runs there"
+            ),
+            Self::NoNodeFits { resource, requested, most } => write!(
+                f,
+                "the pod requests {requested} of `{resource}`, and the nodes that it fits have at most {most}: request \
+                 fewer, or select other nodes"
+            ),
+            Self::ClaimByName { claims } => write!(
+                f,
+                "no device class is known of {}: the name of such a claim decides what it brings",
+                claims.iter().map(|name| format!("the claim `{name}`")).collect::<Vec<_>>().join(" and ")
+            ),
+            Self::KeptFabric { names } => write!(
+                f,
+                "the pod requests {} itself, so the devices of this policy are left out",
+                quoted(names)
+            ),
             Self::Restamped { before, after } => write!(
                 f,
                 "inject the original manifest again for the values of `{after}`, the stamp that the pod has now: \
@@ -117,4 +146,14 @@ impl WarningKind {
             _ => Ok(()),
         }
     }
+}
+
+/// The labels that a pod does not select. A policy may look at many; pods select the first ones most often.
+fn some_labels(labels: &[SelectedLabel]) -> String {
+    let (first, others) = labels.split_at(if labels.len() > 3 { 2 } else { labels.len() });
+    let mut texts: Vec<String> = first.iter().map(ToString::to_string).collect();
+    if !others.is_empty() {
+        texts.push(format!("nor one of {}", counted(others.len(), "other label")));
+    }
+    texts.join(", ")
 }

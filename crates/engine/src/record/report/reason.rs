@@ -113,7 +113,7 @@ pub enum Reason {
     Conflict { rule: String, path: String, seen: String, wanted: String },
     /// A reason that the policy itself declares, for which the pod is refused or skipped.
     #[error("{message}")]
-    Policy { code: String, message: String },
+    Policy { code: String, message: String, skips: bool },
     /// The policy changes its own result each time that it is applied.
     #[error(
         "the policy is not idempotent for this pod: `{path}` changes each time that it is applied; correct the rule that \

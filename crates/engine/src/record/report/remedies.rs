@@ -131,6 +131,7 @@ fn each_remedy_is_in_the_first_256_characters() {
         let path = "spec.containers[trainer].securityContext".to_owned();
         let warning = Warning { path, kind, rule: rule.to_owned() };
         let shown = format!("{PREFIX}{warning}");
+        assert_ne!(shown, PREFIX, "{warning:?}");
         match wanted {
             Some(remedy) => {
                 let end = shown.find(remedy).map(|at| at + remedy.len());
