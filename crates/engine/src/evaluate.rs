@@ -5,9 +5,7 @@
 mod condition;
 mod rules;
 mod scope;
-mod scopes;
 
 pub use condition::{adds_to, analyse, analyse_named, condition_values};
 pub(super) use rules::{Row, Rules, State, failed, rule_that_joins_host};
 pub(super) use scope::Scope;
-pub(crate) use scopes::each_scope;

@@ -46,11 +46,14 @@ pub(super) fn fits_several(nodes: &Selection) -> String {
     format!("the pod {verb} several kinds of nodes, and must select one: {}", told_apart(&nodes.each()))
 }
 
+/// A label of nodes with the values that a pod selects.
+pub(super) fn selected_label(nodes: &Selection, label: &str) -> SelectedLabel {
+    SelectedLabel { label: label.to_owned(), values: nodes.values(label).to_vec() }
+}
+
 /// The labels for which a pod selects no value of a table.
 pub(super) fn not_selected(nodes: &Selection, labels: &[String]) -> String {
-    let selected = labels.iter().map(|label| {
-        SelectedLabel { label: label.clone(), values: nodes.values(label).to_vec() }.to_string()
-    });
+    let selected = labels.iter().map(|label| selected_label(nodes, label).to_string());
     format!(
         "no table has a value for {} {}",
         if nodes.kinds.is_empty() { "a pod that selects" } else { "nodes with" },

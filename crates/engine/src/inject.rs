@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use fabric_policy::interpolation::text_of;
-use fabric_policy::{NoteKind, PodContext, Policy, Rule, SecondRun, SelectedLabel};
+use fabric_policy::{NoteKind, PodContext, Policy, Rule, SecondRun};
 use fabric_yaml::pointer::field_path;
 
 use super::analysis::{PodAnalysis, with_values, written_claims};
@@ -272,8 +272,7 @@ fn warn_about_parameters(rules: &Rules<'_>, log: &mut ChangeLog) {
         policy.parameters_of_condition.contains(name)
             || rules.applied().any(|rule| rule.parameters.contains(name))
     };
-    let selected =
-        |label: &String| SelectedLabel { label: label.clone(), values: selection.values(label).to_vec() };
+    let selected = |label: &String| fitting_nodes::selected_label(selection, label);
     for note in policy.notes.iter().filter(|note| matters(&note.parameter)) {
         let (parameter, value) = (note.parameter.clone(), text_of(&note.value));
         let kind = match &note.kind {

@@ -93,7 +93,8 @@ pub(super) fn containers(
         };
         for (index, item) in items.iter().enumerate() {
             object(item, &format!("spec.{list}[{index}]"))?;
-            let path = || format!("spec.{list}[{}]", label(item, index));
+            let name = || item["name"].as_str().map_or_else(|| index.to_string(), str::to_owned);
+            let path = || format!("spec.{list}[{}]", name());
             texts(item, path)?;
             let gpus = gpus(item, &devices.gpu_resources, path)?;
             // A device plugin or a DRA driver offers the devices of one kind, not both. Other claims of the container
@@ -132,10 +133,6 @@ fn texts(container: &Value, path: impl Fn() -> String) -> Result<(), Reason> {
         }
     }
     Ok(())
-}
-
-fn label(item: &Value, index: usize) -> String {
-    item["name"].as_str().map_or_else(|| index.to_string(), str::to_owned)
 }
 
 /// GPUs of a container: its limit, else its request. The API server sets one from the other; a manifest on

@@ -75,7 +75,7 @@ impl<'a> Scope<'a> {
         Self { analysis, source, outer, variables, values: OnceLock::new(), failure: OnceLock::new() }
     }
 
-    pub(super) fn phase(&self) -> Phase {
+    pub(crate) fn phase(&self) -> Phase {
         match self.source {
             Source::Pod => Phase::Pod,
             Source::Container(_) => Phase::Container,

@@ -9,7 +9,7 @@ use fabric_policy::OnConflict;
 use fabric_policy::overlay::Tree;
 use fabric_policy::schema::{Default, Field, Shape, covers, same};
 
-use super::rule::{Merge, Winner, brief};
+use super::rule::{Merge, brief};
 use crate::record::{Cursor, Kept, Reason, WarningKind};
 
 /// Merges a field that is one value.
@@ -48,8 +48,7 @@ pub(super) fn value(
             cursor.log.present(&[field.name]);
             return Ok(());
         }
-        if !is_free && merge.resolve_conflict(cursor, field.name, &seen, &wanted, Kept::Field)? == Winner::Pod
-        {
+        if !is_free && !merge.resolve_conflict(cursor, field.name, &seen, &wanted, Kept::Field)? {
             return Ok(());
         }
     }

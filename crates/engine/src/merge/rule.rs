@@ -16,19 +16,13 @@ pub(super) struct Merge<'a, 'p> {
     pub(super) pod: &'p mut PodFacts,
 }
 
-/// The side whose value the pod has in the end.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Winner {
-    Pod,
-    Policy,
-}
-
 impl<'a, 'p> Merge<'a, 'p> {
     pub(super) fn new(rule: &'a Rule, analysis: &'a PodAnalysis, pod: &'p mut PodFacts) -> Self {
         Self { rule: &rule.name, on_conflict: rule.on_conflict, analysis, pod }
     }
 
     /// Decides about a part of an object or a list that has a different value in the pod, and reports the decision.
+    /// Returns whether the policy's value replaces that of the pod.
     pub(super) fn resolve_conflict<V>(
         &self,
         place: &mut Place<'_, V>,
@@ -36,18 +30,18 @@ impl<'a, 'p> Merge<'a, 'p> {
         seen: &Value,
         wanted: &Value,
         what: Kept,
-    ) -> Result<Winner, Reason> {
+    ) -> Result<bool, Reason> {
         let (seen, wanted) = (brief(seen), brief(wanted));
-        let (kind, winner) = match self.on_conflict {
-            OnConflict::Keep => (WarningKind::Kept { what, seen, wanted }, Winner::Pod),
-            OnConflict::Replace => (WarningKind::Replaced { seen, wanted }, Winner::Policy),
+        let (kind, is_replaced) = match self.on_conflict {
+            OnConflict::Keep => (WarningKind::Kept { what, seen, wanted }, false),
+            OnConflict::Replace => (WarningKind::Replaced { seen, wanted }, true),
             OnConflict::Refuse => {
                 let (rule, path) = (self.rule.to_owned(), place.pointer_to(step));
                 return Err(Reason::Conflict { rule, path, seen, wanted });
             }
         };
         place.warn(step, kind, self.rule);
-        Ok(winner)
+        Ok(is_replaced)
     }
 
     /// Decides about an entry of a list that has a different value in the pod. Replaces it if the rule says so.
@@ -59,7 +53,7 @@ impl<'a, 'p> Merge<'a, 'p> {
         what: Kept,
     ) -> Result<(), Reason> {
         let seen = list.entries()[index].clone();
-        if self.resolve_conflict(list, index, &seen, &wanted, what)? == Winner::Policy {
+        if self.resolve_conflict(list, index, &seen, &wanted, what)? {
             list.replace(index, wanted);
         }
         Ok(())

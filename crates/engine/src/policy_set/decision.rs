@@ -89,8 +89,7 @@ pub(super) fn decide<'p>(
             Ok(None) => {}
             Err(reason @ Reason::SettingUndecided { .. }) => {
                 // A pod that was injected keeps its policy.
-                let before = stamped(pod).and_then(|name| found.iter().find(|policy| policy.name() == name));
-                return match before {
+                return match stamped(pod, &found) {
                     Some(policy) => by_this(policy, pod, context, trace),
                     None => undecided(found, pod, context, reason),
                 };

@@ -37,10 +37,10 @@ impl PolicySet {
             let (selected, recorded) = ("any".to_owned(), format!("a pod with `{STAMP}`"));
             return Some(WarningKind::AnnotationContradicted { selected, recorded });
         }
-        let matching: Vec<&Policy> =
-            self.policies.iter().filter(|policy| matches(policy, pod, context)).collect();
-        let before = stamped(pod).and_then(|name| matching.iter().find(|policy| policy.name() == name));
-        if let Some((selected, recorded)) = contradicted_label(before.copied(), pod, context) {
+        let matches = |policy: &&Policy| policy.definition().matcher.test(pod, context) == Match::Yes;
+        let matching: Vec<&Policy> = self.policies.iter().filter(matches).collect();
+        let before = stamped(pod, &matching);
+        if let Some((selected, recorded)) = contradicted_label(before, pod, context) {
             let recorded = format!("nodes with {recorded}");
             return Some(WarningKind::AnnotationContradicted { selected, recorded });
         }
@@ -55,8 +55,4 @@ impl PolicySet {
             WarningKind::AnnotationContradicted { selected, recorded: format!("nodes of `{provider}`") }
         })
     }
-}
-
-fn matches(policy: &Policy, pod: &Value, context: &PodContext) -> bool {
-    policy.definition().matcher.test(pod, context) == Match::Yes
 }

@@ -45,8 +45,7 @@ pub(super) fn choose<'p>(
     if !several {
         return chosen(policies);
     }
-    let before = stamped(pod).and_then(|name| policies.iter().find(|policy| policy.name() == name));
-    if let Some(before) = before.map(provider) {
+    if let Some(before) = stamped(pod, &policies).map(|before| before.definition().provider.as_str()) {
         policies.retain(|policy| provider(policy) == before);
         return chosen(policies);
     }
@@ -62,9 +61,10 @@ pub(super) fn choose<'p>(
     Ok(Chosen { policies, by_name: false, is_assumed })
 }
 
-/// The name of the policy that injected a pod before.
-pub(super) fn stamped(pod: &Value) -> Option<&str> {
-    pod["metadata"]["annotations"][STAMP].as_str()?.split('@').next()
+/// The policy that injected a pod before.
+pub(super) fn stamped<'p>(pod: &Value, policies: &[&'p Policy]) -> Option<&'p Policy> {
+    let name = pod["metadata"]["annotations"][STAMP].as_str()?.split('@').next()?;
+    policies.iter().copied().find(|policy| policy.name() == name)
 }
 
 /// The providers of policies, each once.

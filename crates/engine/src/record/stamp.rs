@@ -90,7 +90,25 @@ pub fn skip(
     let contradicted =
         warnings.iter().any(|warning| matches!(warning.kind, WarningKind::AnnotationContradicted { .. }));
     let absent: &[&str] = if contradicted { &[STAMP, NODES, CLAIMS] } else { &[STAMP] };
-    if let Err(reason) = mark_skipped(&format!("{reason} ({mark})"), absent, &mut pod, &mut log) {
+    let text = format!("{reason} ({mark})");
+    let size = size_without(&[STAMP, SKIPPED], &pod) + SKIPPED.len() + text.len();
+    let marked = if size > MAX_ANNOTATIONS {
+        Err(Reason::AnnotationLimit { key: SKIPPED.to_owned() })
+    } else {
+        change_annotations(&mut pod, &mut log, |annotations| {
+            if annotations.get(SKIPPED).and_then(Value::as_str) != Some(&text) {
+                annotations.put(SKIPPED, Value::from(text));
+            }
+            if let Some(stamp) = annotations.get(STAMP).and_then(Value::as_str).map(str::to_owned) {
+                annotations.warn(SKIPPED, WarningKind::InjectedBefore { stamp }, "");
+            }
+            for key in absent {
+                annotations.remove(key);
+            }
+            Ok(())
+        })
+    };
+    if let Err(reason) = marked {
         log.undo(&mut pod);
         return Mutation { outcome: Outcome::Unchanged { pod, reason }, policy, warnings };
     }
@@ -99,22 +117,4 @@ pub fn skip(
     let warnings = with_field_paths(warnings, &pod);
     let marked = Mutated { pod, stamp: mark, changed_again: false, changes };
     Mutation { outcome: Outcome::Skipped { marked, reason }, policy, warnings }
-}
-
-fn mark_skipped(mark: &str, absent: &[&str], pod: &mut Value, log: &mut ChangeLog) -> Result<(), Reason> {
-    if size_without(&[STAMP, SKIPPED], pod) + SKIPPED.len() + mark.len() > MAX_ANNOTATIONS {
-        return Err(Reason::AnnotationLimit { key: SKIPPED.to_owned() });
-    }
-    change_annotations(pod, log, |annotations| {
-        if annotations.get(SKIPPED).and_then(Value::as_str) != Some(mark) {
-            annotations.put(SKIPPED, Value::from(mark));
-        }
-        if let Some(stamp) = annotations.get(STAMP).and_then(Value::as_str).map(str::to_owned) {
-            annotations.warn(SKIPPED, WarningKind::InjectedBefore { stamp }, "");
-        }
-        for key in absent {
-            annotations.remove(key);
-        }
-        Ok(())
-    })
 }

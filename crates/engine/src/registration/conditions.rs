@@ -136,15 +136,9 @@ fn any_of(terms: impl Iterator<Item = String>) -> String {
 
 /// The conditions that an object has each label.
 fn has_labels(matcher: &Matcher, of: &str) -> Vec<String> {
-    let labels = sorted(&matcher.labels).into_iter();
-    labels
-        .map(|(key, value)| {
-            let (key, value) = (text(key), text(value));
-            format!(
-                "has({of}.metadata.labels) && {key} in {of}.metadata.labels && {of}.metadata.labels[{key}] == {value}"
-            )
-        })
-        .collect()
+    let map = format!("{of}.metadata.labels");
+    let has = |(key, value)| format!("has({map}) && {}", entry_is(&map, key, value));
+    sorted(&matcher.labels).into_iter().map(has).collect()
 }
 
 fn has_annotation(key: &str) -> String {
@@ -227,8 +221,13 @@ fn requests_gpus(policies: &PolicySet, pod: &str) -> String {
 }
 
 fn annotation_is(key: &str, value: &str) -> String {
+    entry_is("object.metadata.annotations", key, value)
+}
+
+/// The condition that a map has an entry.
+fn entry_is(map: &str, key: &str, value: &str) -> String {
     let (key, value) = (text(key), text(value));
-    format!("{key} in object.metadata.annotations && object.metadata.annotations[{key}] == {value}")
+    format!("{key} in {map} && {map}[{key}] == {value}")
 }
 
 fn sorted(pairs: &[(String, String)]) -> Vec<(&str, &str)> {

@@ -72,11 +72,9 @@ impl Seen {
             Outcome::Mutated(mutated) => Some(&mutated.pod),
             Outcome::Unchanged { pod, .. } => Some(pod),
             Outcome::Skipped { reason, .. } | Outcome::Refused { reason } => {
-                codes.extend(if let Reason::Policy { code, .. } = reason {
-                    Some(code.as_str())
-                } else {
-                    None
-                });
+                if let Reason::Policy { code, .. } = reason {
+                    codes.insert(code);
+                }
                 None
             }
         };

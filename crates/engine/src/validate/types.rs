@@ -4,19 +4,31 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::evaluate::each_scope;
-use fabric_policy::expression::{Bindings, Expression};
+use crate::analysis::{PodAnalysis, resolve};
+use crate::evaluate::Scope;
+use fabric_policy::expression::{Bindings, Expression, Resolver};
 use fabric_policy::interpolation::{BUILT_IN, EvaluationError, Interpolation, Phase, VALUE};
 use fabric_policy::overlay::{Evaluation, NamedContainer, PodOverlay};
 use fabric_policy::schema;
-use fabric_policy::{Definition, PodContext, Policy, Rule};
+use fabric_policy::work::Work;
+use fabric_policy::{Definition, PodContext, Policy, ResolvedPolicy, Rule};
 
 /// The first value of each rule and check that fails for a sample because of the types that it reads. A condition that
 /// reads the same values may guard it.
 pub(super) fn failures(policy: &Policy, pod: &Value, context: &PodContext) -> Vec<(String, EvaluationError)> {
     let mut found: Vec<(String, EvaluationError)> = Vec::new();
     let definition = policy.definition();
-    each_scope(policy, pod, context, &mut |phase, bindings| {
+    // An injection evaluates fewer values: those that its expressions need with the parameters as they are.
+    let work = context.work.clone().unwrap_or_else(|| Work::of_input(0));
+    let Ok((nodes, _)) = resolve(policy, pod, context) else { return found };
+    let Ok(resolved) = ResolvedPolicy::with_all_names(policy, &nodes, &work) else { return found };
+    let Ok(analysis) = PodAnalysis::new((nodes, resolved.into()), pod, context) else { return found };
+    let of_pod = Scope::of_pod(&analysis);
+    let containers: Vec<_> = analysis.containers.iter().map(|one| of_pod.of_container(one)).collect();
+    for scope in [&of_pod].into_iter().chain(&containers).chain([&of_pod.of_injected(pod)]) {
+        let phase = scope.phase();
+        let resolver = Resolver(scope);
+        let bindings = &scope.bindings(&resolver);
         let is_of_scope = |text: &&Interpolation| text.phase(&definition.names).max(Phase::Pod) == phase;
         let mut add = |place: String,
                        guards: &[&Interpolation],
@@ -46,7 +58,7 @@ pub(super) fn failures(policy: &Policy, pod: &Value, context: &PodContext) -> Ve
             let place = format!("the check `{}`", check.code);
             add(place, &guards, &bindings, of_message, &|visit| check.texts(visit));
         }
-    });
+    }
     found
 }
 

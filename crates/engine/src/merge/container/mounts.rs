@@ -100,8 +100,9 @@ fn keep(merge: &mut Merge<'_, '_>, list: &mut ListCursor<'_>, at: usize, mut wan
     let (seen, shown) = if same_volume {
         wanted["name"] = Value::from(mounted);
         wanted["mountPath"] = list.entries()[at]["mountPath"].clone();
-        let entry = schema::shape_at(&list.pointer_to(at)).unwrap_or(Shape::Opaque);
-        if covers(&list.entries()[at], &wanted, &entry) {
+        let mounts = schema::container().field("volumeMounts").map(|field| field.shape);
+        let entry = if let Some(Shape::List { items, .. }) = mounts { items } else { &Shape::Opaque };
+        if covers(&list.entries()[at], &wanted, entry) {
             list.log.present_entry(at);
             return;
         }

@@ -13,7 +13,7 @@ use fabric_policy::overlay::{Entry, Tree, count_of, is_zero};
 use fabric_policy::schema::can_overcommit;
 use fabric_yaml::quantity::{Quantity, same_quantity};
 
-use crate::merge::rule::{Merge, Winner, brief};
+use crate::merge::rule::{Merge, brief};
 use crate::record::{Cursor, Kept, Reason, WarningKind};
 
 /// The lists of amounts.
@@ -163,9 +163,9 @@ fn device(merge: &Merge<'_, '_>, resources: &mut Cursor<'_>, wanted: Wanted<'_>)
     if same_quantity(&own, &value) {
         resources.log.present(&[list, resource]);
     } else {
-        let winner = resources
+        let is_replaced = resources
             .within(list, |amounts| merge.resolve_conflict(amounts, resource, &own, &value, Kept::Device))?;
-        if winner == Winner::Policy {
+        if is_replaced {
             for list in LISTS {
                 if lists.contains(&list) || amount(resources, list, resource).is_some() {
                     put(resources, list, resource, value.clone())?;
@@ -203,10 +203,10 @@ fn overcommittable(
                 continue;
             }
             if merge.on_conflict != OnConflict::Replace || fits {
-                let winner = resources.within(list, |amounts| {
+                let is_replaced = resources.within(list, |amounts| {
                     merge.resolve_conflict(amounts, resource, seen, &wanted, Kept::Device)
                 })?;
-                if winner == Winner::Pod {
+                if !is_replaced {
                     continue;
                 }
             }

@@ -9,7 +9,7 @@ use fabric_policy::schema::Field;
 use super::attachments::attachments;
 use super::object_list::{self, covers_object};
 use crate::analysis::with_networks;
-use crate::merge::rule::{Merge, Winner};
+use crate::merge::rule::Merge;
 use crate::record::{Cursor, Kept, MAX_ANNOTATIONS, Reason, WarningKind, malformed, shorten};
 
 /// Merges entries into a map of strings.
@@ -65,8 +65,8 @@ fn text(
     if existing == text {
         return Ok(None);
     }
-    let winner = merge.resolve_conflict(map, key, &Value::from(existing), wanted, what)?;
-    Ok((winner == Winner::Policy).then_some(text))
+    let is_replaced = merge.resolve_conflict(map, key, &Value::from(existing), wanted, what)?;
+    Ok(is_replaced.then_some(text))
 }
 
 fn networks(
@@ -137,8 +137,9 @@ fn objects(
             Some(at) => {
                 let seen = Value::from(in_words(&list[at..=at]));
                 let wanted = Value::from(in_words(std::slice::from_ref(&entry)));
-                let winner = merge.resolve_conflict(annotations, key, &seen, &wanted, Kept::Annotation)?;
-                if winner == Winner::Pod {
+                let is_replaced =
+                    merge.resolve_conflict(annotations, key, &seen, &wanted, Kept::Annotation)?;
+                if !is_replaced {
                     continue;
                 }
                 edited[at] = entry;

@@ -1,5 +1,4 @@
-//! The reasons why no policy can be chosen for a pod, or why none of the matching ones applies, and the warnings about the
-//! choice.
+//! The sentences about the choice of a policy for a pod, and those of the warnings about a whole pod.
 
 use std::fmt;
 
