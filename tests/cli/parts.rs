@@ -143,6 +143,43 @@ fn a_part_alone_is_no_policy() {
     shows(&run, &["did you mean `match`?"]);
 }
 
+/// What a part declares may be for one of the policies that take it.
+#[test]
+fn a_warning_in_a_part_is_one_if_every_policy_that_takes_it_has_it() {
+    let part = "apiVersion: fabric-injector.io/v1alpha1
+kind: FabricPolicy
+metadata: {name: lock}
+spec:
+  variables: {debug: INFO}
+  rules:
+    - {name: lock, container: {securityContext: {capabilities: {add: [IPC_LOKC]}}}}
+";
+    let policy = |name: &str, level: &str| {
+        format!(
+            "apiVersion: fabric-injector.io/v1alpha1
+kind: FabricPolicy
+metadata: {{name: {name}}}
+spec:
+  extends: lock
+  provider: {name}
+  description: A policy of a part
+  gpus: {{resources: [nvidia.com/gpu]}}
+  match: {{anyAnnotation: {{lab.test/{name}: 'true'}}}}
+  rules:
+    - {{name: debug, env: {{NCCL_DEBUG: '{level}'}}}}
+"
+        )
+    };
+    let (reads, other) = (policy("one", "${debug}"), policy("two", "WARN"));
+    let files = folder(&[("lock.yaml", part), ("one.yaml", &reads), ("two.yaml", &other)]);
+    let capability = "lock.yaml:7:71\n";
+    let both = run_in(files.path(), &["policy", "check", "."], "").exits(0);
+    assert!(!both.text().contains("`debug`"), "{}", both.text());
+    shows(&both, &["no capability `IPC_LOKC`", capability]);
+    let one = run_in(files.path(), &["policy", "check", "lock.yaml", "two.yaml"], "").exits(0);
+    shows(&one, &[capability, "no expression reads the variable `debug`"]);
+}
+
 #[test]
 fn a_way_through_files_that_extend_each_other_ends() {
     let text = |at: usize| {

@@ -23,7 +23,7 @@ pub fn errors(definition: &Definition) -> Vec<SourceError> {
     errors.map(|finding| definition.error(finding)).collect()
 }
 
-/// The warnings about a policy. Those about a policy that it extends are left out: they are that policy's.
+/// The warnings about a policy, also those in the files that it extends.
 pub fn warnings(definition: &Definition) -> Vec<SourceError> {
     let mut found = expressions::findings(definition);
     found.extend(values::literals::findings(definition));
@@ -34,9 +34,7 @@ pub fn warnings(definition: &Definition) -> Vec<SourceError> {
     found.extend(values::tables::findings(definition));
     found.extend(values::resource_names::findings(definition));
     found.extend(values::volumes::findings(definition));
-    let warnings = found
-        .into_iter()
-        .filter(|finding| finding.severity == Severity::Warning && !definition.is_of_base(finding.span));
+    let warnings = found.into_iter().filter(|finding| finding.severity == Severity::Warning);
     warnings.map(|finding| definition.error(finding)).collect()
 }
 

@@ -116,6 +116,11 @@ impl PolicyFile {
         !matches!(self.spec.content, Content::Map(_)) || has("provider") || has("description")
     }
 
+    /// Returns whether it is a part of policies, in a file of this name.
+    pub fn is_part(&self, file: &str) -> bool {
+        self.source.file == file && !self.is_policy()
+    }
+
     /// An error for a part of policies where a policy is required.
     fn is_a_part(&self) -> SourceError {
         let message =

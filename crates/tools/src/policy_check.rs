@@ -2,7 +2,7 @@
 
 mod ignored;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use fabric_engine::policy_set::validated;
 use fabric_engine::validate::findings;
@@ -37,14 +37,23 @@ pub fn check(files: &[(String, String)], others: &[PolicyFile]) -> Vec<SourceErr
         found.extend(overlaps(&definitions.iter().collect::<Vec<_>>()));
     }
     let loading = Work::of_loading();
+    let sources: Vec<BTreeSet<String>> = definitions.iter().map(files_of).collect();
+    let mut in_parts = Vec::new();
     for definition in definitions {
-        found.extend(warnings(&definition));
-        found.extend(owner_kinds(&definition));
+        let file = definition.file.clone();
+        let mut warned = warnings(&definition);
+        warned.extend(owner_kinds(&definition));
         match validated(definition, BTreeMap::new(), &loading) {
-            Ok(policy) => found.extend(findings(&policy, &loading)),
+            Ok(policy) => warned.extend(findings(&policy, &loading)),
             Err(errors) => found.extend(errors),
         }
+        // Those in a policy that it extends are that policy's.
+        let (own, others): (Vec<_>, Vec<_>) = warned.into_iter().partition(|warning| *warning.file == *file);
+        found.extend(own);
+        in_parts
+            .extend(others.into_iter().filter(|warning| read.iter().any(|file| file.is_part(&warning.file))));
     }
+    found.extend(common(&in_parts, &sources));
     let mut found = ignored::without_ignored(files, SourceErrors::new(found).into_iter().collect());
     let position = |error: &SourceError| files.iter().position(|(file, _)| **file == *error.file);
     found.sort_by_key(|error| {
@@ -52,6 +61,21 @@ pub fn check(files: &[(String, String)], others: &[PolicyFile]) -> Vec<SourceErr
         (position(error), line, column)
     });
     found
+}
+
+/// The files of a policy.
+fn files_of(definition: &Definition) -> BTreeSet<String> {
+    definition.bases.iter().map(|base| &base.file).chain([&definition.file]).cloned().collect()
+}
+
+/// The warnings in parts of policies that every policy which takes the part has: what a part declares may be for one of
+/// them.
+fn common(in_parts: &[SourceError], sources: &[BTreeSet<String>]) -> Vec<SourceError> {
+    let is_common = |warning: &&SourceError| {
+        let takers = sources.iter().filter(|files| files.contains(&*warning.file)).count();
+        in_parts.iter().filter(|other| other == warning).count() >= takers
+    };
+    in_parts.iter().filter(is_common).cloned().collect()
 }
 
 /// The policies of the files in use, or every error in them.
@@ -92,7 +116,7 @@ fn owner_kinds(definition: &Definition) -> Vec<SourceError> {
         }
         let Some(meant) = known().find(|known| singular(known) == singular(kind)) else { continue };
         let span = place(owner);
-        if !known().any(|known| known == kind) && !definition.is_of_base(span) {
+        if !known().any(|known| known == kind) {
             let message = format!("the owner kind `{kind}` is almost `{meant}`, which owners of pods have");
             let diagnostic = Diagnostic::warning(UNKNOWN_ENUM_VALUE, span, message);
             found.push(definition.error(diagnostic.hint(format!("did you mean `{meant}`?"))));

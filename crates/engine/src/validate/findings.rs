@@ -137,7 +137,6 @@ impl Seen {
             let hint = "remove one of the values, or give the rules conditions that exclude each other";
             found.push(Diagnostic::warning(LOST_VALUE, of.span, message).hint(hint));
         }
-        let is_own = |finding: &Diagnostic| !definition.is_of_base(finding.span);
-        found.into_iter().filter(is_own).map(|finding| definition.error(finding)).collect()
+        found.into_iter().map(|finding| definition.error(finding)).collect()
     }
 }

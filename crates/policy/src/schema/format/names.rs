@@ -87,9 +87,10 @@ pub(super) fn validated_annotation(key: &str) -> bool {
         || key.starts_with("container.seccomp.security.alpha.kubernetes.io/")
 }
 
-/// Returns whether this program writes the annotation itself: the stamp, the nodes, and the settings files.
+/// Returns whether the annotation is one that this program writes or reads itself: that of an injection, of a pod that was
+/// skipped, of its nodes, claims or provider, or of a settings file.
 pub(super) fn own_annotation(key: &str) -> bool {
-    ["injected", "skipped", "nodes", "provider"]
+    ["injected", "skipped", "nodes", "claims", "provider"]
         .iter()
         .any(|own| key.strip_prefix("fabric-injector.io/") == Some(own))
         || key.starts_with("settings.fabric-injector.io/")
@@ -241,7 +242,7 @@ mod tests {
         );
         check(
             own_annotation,
-            &["fabric-injector.io/injected", "settings.fabric-injector.io/nccl"],
+            &["fabric-injector.io/injected", "fabric-injector.io/claims", "settings.fabric-injector.io/nccl"],
             &["fabric-injector.io/nccl-topology", "example.com/injected"],
         );
     }
