@@ -2,16 +2,17 @@
 
 use std::time::SystemTime;
 
-use bytes::Bytes;
+use axum::Router;
+use axum::extract::Request;
+use axum::http::header;
+use axum::response::IntoResponse;
+use axum::routing::post;
 use fabric_engine::admission::{Mode, OnError};
 use fabric_injector::authority::Authority;
 use fabric_injector::policy_sources::PolicySources;
-use fabric_injector::server::{
-    Config, Handler, InFlight, Limits, MaxConnections, ReplyBody, RequestBody, Server, Timeouts, TlsSource,
-};
+use fabric_injector::server::{Config, Limits, MaxConnections, Server, TlsSource};
 use fabric_injector::telemetry::logs;
 use http_body_util::BodyExt as _;
-use hyper::{Request, Response, header};
 use tokio::sync::mpsc;
 use tokio::time::Duration;
 
@@ -20,18 +21,11 @@ pub(crate) const ARGUMENT: &str = "--floor";
 
 const ANSWER: &[u8] = br#"{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":{"uid":"4a1b8f3e-7c52-4d1e-9a63-0f5be2d7c816","allowed":true}}"#;
 
-/// Reads the body of each request, and allows the pod.
-struct Allow;
-
-impl Handler for Allow {
-    async fn respond<B: RequestBody>(&self, request: Request<B>, in_flight: InFlight) -> Response<ReplyBody> {
-        let mut body = request.into_body();
-        while let Some(Ok(_)) = body.frame().await {}
-        let mut response = Response::new(ReplyBody::from(Bytes::from_static(ANSWER)).for_request(in_flight));
-        let json = header::HeaderValue::from_static("application/json");
-        response.headers_mut().insert(header::CONTENT_TYPE, json);
-        response
-    }
+/// Reads the body of a request, and allows the pod.
+async fn allow(request: Request) -> impl IntoResponse {
+    let mut body = request.into_body();
+    while let Some(Ok(_)) = body.frame().await {}
+    ([(header::CONTENT_TYPE, "application/json")], ANSWER)
 }
 
 /// Serves until it is killed.
@@ -53,7 +47,7 @@ pub(crate) fn serve() {
         events: false,
         limits: Limits::default(),
         max_connections: MaxConnections::with(1_024),
-        timeouts: Timeouts::default(),
+        max_connection_age: Duration::from_mins(5),
     };
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -66,6 +60,6 @@ pub(crate) fn serve() {
         let (address, admin) = (server.address().unwrap(), server.admin_address().unwrap());
         tracing::info!(%address, %admin, "listening");
         let (_stop, stops) = mpsc::channel(1);
-        server.run_with(Allow, stops).await.unwrap();
+        server.run_with(Router::new().route("/mutate", post(allow)), stops).await.unwrap();
     });
 }

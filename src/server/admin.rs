@@ -3,63 +3,36 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use hyper::header::{self, HeaderValue};
-use hyper::{HeaderMap, Method, Request, Response, StatusCode, Uri};
+use axum::extract::{RawQuery, State as Shared};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
 
 use fabric_policy::{Override, Policy};
 use fabric_yaml::escape;
 
-use super::connection::{Handler, RequestBody};
-use super::connections::InFlight;
 use super::nodes;
 use super::readiness::{CONDITIONS, REGISTRATION};
-use super::reply::{self, ReplyBody, reply};
 use super::state::State;
 
-/// The handler of the admin port.
-#[derive(Debug, Clone)]
-pub struct Admin(Arc<State>);
-
-impl Admin {
-    /// The handler of a server in this state.
-    pub fn new(state: Arc<State>) -> Self {
-        Self(state)
-    }
-
-    fn get(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Response<ReplyBody> {
-        let resource: fn(&State, Option<&str>, &HeaderMap) -> Response<ReplyBody> = match uri.path() {
-            "/livez" => |_, _, _| text(StatusCode::OK, "ok\n"),
-            "/readyz" => |state, query, _| ready(state, query),
-            "/metrics" => |state, _, headers| metrics(state, headers),
-            "/policies" => |state, _, _| policies(state),
-            _ => {
-                let sentence = "not found; the resources are /livez, /readyz, /metrics and /policies\n";
-                return text(StatusCode::NOT_FOUND, sentence);
-            }
-        };
-        if matches!(*method, Method::GET | Method::HEAD) {
-            return resource(&self.0, uri.query(), headers);
-        }
-        let mut response = text(StatusCode::METHOD_NOT_ALLOWED, "the methods are GET and HEAD\n");
-        response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET,HEAD"));
-        response
-    }
+pub(super) async fn live() -> Response {
+    text(StatusCode::OK, "ok\n")
 }
 
-impl Handler for Admin {
-    async fn respond<B: RequestBody>(&self, request: Request<B>, in_flight: InFlight) -> Response<ReplyBody> {
-        let response = self.get(request.method(), request.uri(), request.headers());
-        response.map(|body| body.for_request(in_flight))
-    }
+pub(super) async fn unknown_path() -> Response {
+    text(StatusCode::NOT_FOUND, "not found; the resources are /livez, /readyz, /metrics and /policies\n")
 }
 
-fn text(status: StatusCode, body: &str) -> Response<ReplyBody> {
-    reply(status, "text/plain; charset=utf-8", escape::lines(body).into_owned())
+pub(super) async fn wrong_method() -> Response {
+    text(StatusCode::METHOD_NOT_ALLOWED, "the methods are GET and HEAD\n")
+}
+
+fn text(status: StatusCode, body: &str) -> Response {
+    (status, escape::lines(body).into_owned()).into_response()
 }
 
 /// The format of the API server's own `/readyz`: a line for each check if one fails, or with `?verbose`.
-fn ready(state: &State, query: Option<&str>) -> Response<ReplyBody> {
+pub(super) async fn ready(Shared(state): Shared<Arc<State>>, RawQuery(query): RawQuery) -> Response {
     let policies = state.policies.load();
     let checks = state.readiness.checks(SystemTime::now(), policies.policies().len());
     let nodes = nodes::check(&state.nodes.load(), policies.needs_nodes(), state.on_error);
@@ -94,16 +67,17 @@ fn ready(state: &State, query: Option<&str>) -> Response<ReplyBody> {
 }
 
 /// The metrics as OpenMetrics for a client that accepts it, else in the older format of Prometheus.
-fn metrics(state: &State, headers: &HeaderMap) -> Response<ReplyBody> {
+pub(super) async fn metrics(Shared(state): Shared<Arc<State>>, headers: HeaderMap) -> Response {
     for (kind, age) in state.nodes.load().ages(SystemTime::now()) {
         state.metrics.nodes_age(kind.resource(), age);
     }
-    let openmetrics = quality(headers, &["application/openmetrics-text"]);
-    if openmetrics > 0.0 && openmetrics >= quality(headers, &["text/plain", "text/*", "*/*"]) {
+    let openmetrics = quality(&headers, &["application/openmetrics-text"]);
+    if openmetrics > 0.0 && openmetrics >= quality(&headers, &["text/plain", "text/*", "*/*"]) {
         let media_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-        return reply(StatusCode::OK, media_type, state.metrics.encode());
+        return ([(header::CONTENT_TYPE, media_type)], state.metrics.encode()).into_response();
     }
-    reply(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", state.metrics.encode_as_text())
+    let media_type = "text/plain; version=0.0.4; charset=utf-8";
+    ([(header::CONTENT_TYPE, media_type)], state.metrics.encode_as_text()).into_response()
 }
 
 /// The quality with which a client accepts one of these media ranges, the most specific one first (RFC 9110, 12.5.1).
@@ -121,7 +95,7 @@ fn quality(headers: &HeaderMap, ranges: &[&str]) -> f64 {
 }
 
 /// The policies in use, each with its parameters, and the mode in which pods get them.
-fn policies(state: &State) -> Response<ReplyBody> {
+pub(super) async fn policies(Shared(state): Shared<Arc<State>>) -> impl IntoResponse {
     let set = state.policies.load();
     let policies: Vec<Value> = set
         .policies()
@@ -141,7 +115,7 @@ fn policies(state: &State) -> Response<ReplyBody> {
         .collect();
     let used = json!({ "mode": state.mode.name(), "policies": policies });
     let text = serde_json::to_string_pretty(&used).unwrap_or_default();
-    reply::json(StatusCode::OK, text + "\n")
+    ([(header::CONTENT_TYPE, "application/json")], text + "\n")
 }
 
 /// The value of each parameter, and where it comes from.

@@ -10,6 +10,8 @@ use std::time::Instant;
 
 use tokio::sync::Notify;
 use tokio::time::Duration;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 /// The time that a client has to send a body or to read a response when memory is short. API servers need milliseconds.
 pub(super) const STALLED: Duration = Duration::from_millis(250);
@@ -64,9 +66,9 @@ impl Connection {
     }
 
     /// The request that begins on this connection.
-    pub(super) fn begin(self: &Arc<Self>) -> InFlight {
+    pub(super) fn begin(self: &Arc<Self>) -> Arc<InFlight> {
         self.enter(Activity::Transfer);
-        InFlight(Arc::clone(self))
+        Arc::new(InFlight(Arc::clone(self)))
     }
 
     fn is_busy(&self) -> bool {
@@ -102,7 +104,7 @@ impl Connection {
 
 /// A request, from its head until its response is sent.
 #[derive(Debug, Default)]
-pub struct InFlight(Arc<Connection>);
+pub(super) struct InFlight(Arc<Connection>);
 
 impl InFlight {
     /// Records that the client sends the body, or reads the response.
@@ -141,7 +143,13 @@ impl Drop for InFlight {
 
 /// All open connections of a port.
 #[derive(Debug, Default)]
-pub(super) struct Connections(Mutex<Open>);
+pub(super) struct Connections {
+    open: Mutex<Open>,
+    /// The tasks that serve them.
+    pub(super) tasks: TaskTracker,
+    /// Each of them ends with its next response.
+    pub(super) draining: CancellationToken,
+}
 
 #[derive(Debug, Default)]
 struct Open {
@@ -151,7 +159,7 @@ struct Open {
 
 impl Connections {
     fn open(&self) -> MutexGuard<'_, Open> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Adds a connection. If there are `most` already, evicts another one; none if a request on each of them waits for

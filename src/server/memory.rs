@@ -3,6 +3,7 @@
 use std::pin::pin;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
@@ -37,12 +38,24 @@ impl MemoryPermit {
         self.bytes.num_permits()
     }
 
-    /// Gives back what a body of this size does not need.
-    pub(super) fn shrink_to(&mut self, size: usize) {
+    /// The body, which holds its memory until the last clone is dropped. What it does not need is given back.
+    pub(super) fn hold(mut self, body: Bytes) -> Bytes {
         for permit in [Some(&mut self.bytes), self.of_large.as_mut()].into_iter().flatten() {
-            drop(permit.split(permit.num_permits().saturating_sub(size)));
+            drop(permit.split(permit.num_permits().saturating_sub(body.len())));
+        }
+        bytes_with(body, self)
+    }
+}
+
+/// Bytes that hold something until the last clone is dropped.
+pub(super) fn bytes_with(bytes: Bytes, held: impl Send + 'static) -> Bytes {
+    struct With<T>(Bytes, T);
+    impl<T> AsRef<[u8]> for With<T> {
+        fn as_ref(&self) -> &[u8] {
+            &self.0
         }
     }
+    Bytes::from_owner(With(bytes, held))
 }
 
 impl Memory {

@@ -1,22 +1,45 @@
-//! A port: it accepts connections, and drains them at the end.
+//! A port: it accepts connections, serves each from the TLS handshake to its end, and drains them at the end.
 
-use std::io;
-use std::net::SocketAddr;
+use std::convert::Infallible;
+use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use anyhow::{Context as _, anyhow};
-use tokio::net::TcpListener;
-use tokio::sync::{mpsc, watch};
-use tokio::task::yield_now;
+use axum::Router;
+use axum::http::{HeaderValue, header};
+use bytes::Bytes;
+use http_body_util::BodyExt as _;
+use hyper::body::{Body, Incoming};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, copy, sink};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::{JoinHandle, yield_now};
 use tokio::time::{Duration, sleep, timeout};
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+use tower::Service as _;
 
 use crate::telemetry::Metrics;
 
-use super::connection::{self, Context, Handler, Phase, Timeouts};
-use super::connections::Connections;
+use super::connections::{Connections, Slot};
+use super::memory::bytes_with;
 use super::tls::TlsSettings;
+
+/// The time limit of the TLS handshake.
+const HANDSHAKE: Duration = Duration::from_secs(5);
+/// The time limit of the head of a request, with the idle time before it.
+const HEAD: Duration = Duration::from_secs(10);
+/// The time from announcing the close of a connection to closing it.
+const CLOSING: Duration = Duration::from_secs(35);
+/// The largest head of a request. API servers send a few hundred bytes.
+const MAX_HEAD: usize = 16 << 10;
+/// The time for which a connection that closes waits for a request that the client may have sent already.
+const LAST_REQUEST: Duration = Duration::from_secs(1);
+/// The time within which a client has to close its side after the server did.
+const LINGER: Duration = Duration::from_secs(1);
 
 /// The end of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,61 +50,62 @@ pub enum Ended {
     CutOff,
 }
 
-/// Opens the port of an option.
-pub(super) async fn bind(option: &str, address: SocketAddr) -> anyhow::Result<TcpListener> {
-    TcpListener::bind(address)
-        .await
-        .map_err(|error| match error.kind() {
-            io::ErrorKind::AddrInUse => {
-                anyhow!("`{option} {address}`: another program listens there; choose another port")
-            }
-            io::ErrorKind::PermissionDenied => {
-                anyhow!(
-                    "`{option} {address}`: not permitted; ports below 1024 are reserved, choose a higher one"
-                )
-            }
-            io::ErrorKind::AddrNotAvailable => {
-                anyhow!("`{option} {address}`: this machine has no such address")
-            }
-            _ => anyhow!(error),
-        })
-        .with_context(|| format!("cannot listen on {address}"))
-}
-
 /// A port that does not accept connections yet.
-pub(super) struct Port<H> {
-    pub(super) listener: TcpListener,
-    pub(super) handler: H,
+pub(super) struct Port {
+    pub(super) app: Router,
     /// None for a port without TLS.
     pub(super) tls: Option<Arc<TlsSettings>>,
-    pub(super) timeouts: Timeouts,
+    /// The age at which a connection ends, with a jitter of a tenth.
+    pub(super) max_age: Duration,
     pub(super) connections: Arc<Connections>,
     pub(super) max_connections: usize,
+    /// None on the admin port.
     pub(super) metrics: Option<Arc<Metrics>>,
 }
 
 /// A port that accepts connections.
 pub(super) struct OpenPort {
-    accepting: tokio::task::JoinHandle<()>,
-    phase: watch::Sender<Phase>,
+    accepting: JoinHandle<()>,
     connections: Arc<Connections>,
-    /// Each connection has a sender: this ends with the last one.
-    ended: mpsc::Receiver<()>,
 }
 
-impl<H: Handler> Port<H> {
-    pub(super) fn open(self) -> OpenPort {
-        let (phase, of_server) = watch::channel(Phase::Serving);
-        let (alive, ended) = mpsc::channel(1);
+impl OpenPort {
+    /// Stops accepting connections, and waits for the requests in flight.
+    pub(super) async fn drain(mut self, within: Duration) -> Ended {
+        self.accepting.abort();
+        // The listener is closed with the task.
+        let _ = (&mut self.accepting).await;
+        self.connections.draining.cancel();
+        self.connections.tasks.close();
+        match timeout(within, self.connections.tasks.wait()).await {
+            Err(_) if self.connections.any_busy() => Ended::CutOff,
+            // Connections without requests may be left.
+            Ok(()) | Err(_) => Ended::Drained,
+        }
+    }
+}
+
+impl Drop for OpenPort {
+    fn drop(&mut self) {
+        self.accepting.abort();
+    }
+}
+
+impl Port {
+    pub(super) fn open(self, listener: TcpListener) -> OpenPort {
         let connections = Arc::clone(&self.connections);
-        let accepting = tokio::spawn(self.accept(of_server, alive));
-        OpenPort { accepting, phase, connections, ended }
+        OpenPort { accepting: tokio::spawn(Arc::new(self).accept(listener)), connections }
     }
 
-    async fn accept(self, phase: watch::Receiver<Phase>, alive: mpsc::Sender<()>) {
-        let handler = Arc::new(self.handler);
+    fn count(&self, count: impl FnOnce(&Metrics)) {
+        if let Some(metrics) = &self.metrics {
+            count(metrics);
+        }
+    }
+
+    async fn accept(self: Arc<Self>, listener: TcpListener) {
         loop {
-            let (stream, _) = match self.listener.accept().await {
+            let (stream, _) = match listener.accept().await {
                 Ok(accepted) => accepted,
                 Err(error) => {
                     // Most likely too many open files, which takes longer than microseconds to resolve.
@@ -94,96 +118,128 @@ impl<H: Handler> Port<H> {
                 tracing::warn!("a connection was closed: a request is in flight on all others");
                 continue;
             };
-            let context = Context {
-                handler: Arc::clone(&handler),
-                timeouts: self.timeouts,
-                slot,
-                phase: phase.clone(),
-                metrics: self.metrics.clone(),
-                is_ending: AtomicBool::new(false),
-            };
-            let tls = self.tls.as_ref().map(|settings| TlsAcceptor::from(settings.current()));
-            let alive = alive.clone();
-            tokio::spawn(async move {
-                let _counted = context.metrics.as_ref().map(|metrics| metrics.connection());
-                connection::serve(stream, tls, context).await;
-                drop(alive);
-            });
+            self.connections.tasks.spawn(Arc::clone(&self).serve(stream, slot));
             // A connection that was evicted for this one closes its file before the next one opens another.
             yield_now().await;
         }
     }
-}
 
-impl OpenPort {
-    /// Asks clients to move to other replicas.
-    pub(super) fn leave(&self) {
-        let _ = self.phase.send(Phase::Leaving);
-    }
-
-    /// Stops accepting connections, and waits for the requests in flight.
-    pub(super) async fn drain(mut self, within: Duration) -> Ended {
-        self.accepting.abort();
-        // The sender of the accepting task is dropped with it.
-        let _ = (&mut self.accepting).await;
-        let _ = self.phase.send(Phase::Draining);
-        match timeout(within, self.ended.recv()).await {
-            Err(_) if self.connections.any_busy() => Ended::CutOff,
-            // Connections without requests may be left.
-            Ok(_) | Err(_) => Ended::Drained,
-        }
-    }
-}
-
-impl Drop for OpenPort {
-    fn drop(&mut self) {
-        self.accepting.abort();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use hyper::body::Bytes;
-    use hyper::{Request, Response, StatusCode};
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    use tokio::net::TcpStream;
-
-    use super::super::connection::RequestBody;
-    use super::super::connections::InFlight;
-    use super::super::reply::{self, ReplyBody};
-    use super::*;
-
-    /// Panics on one path.
-    struct Faulty;
-
-    impl Handler for Faulty {
-        async fn respond<B: RequestBody>(&self, request: Request<B>, _: InFlight) -> Response<ReplyBody> {
-            assert_ne!(request.uri().path(), "/fault", "a test panics");
-            reply::json(StatusCode::OK, Bytes::from_static(b"{}"))
+    /// Serves one connection until it ends or is evicted.
+    async fn serve(self: Arc<Self>, stream: TcpStream, slot: Slot) {
+        let _counted = self.metrics.as_ref().map(|metrics| metrics.connection());
+        tokio::select! {
+            biased;
+            // At once, because another connection waits for the place, and the client might read nothing.
+            () = slot.connection.evicted.notified() => self.count(|metrics| metrics.closed("evicted")),
+            () = self.serve_to_end(stream, &slot) => {}
         }
     }
 
-    #[tokio::test]
-    async fn a_panic_on_a_request_closes_no_connection() {
-        let listener = bind("--listen", ([127, 0, 0, 1], 0).into()).await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let port = Port {
-            listener,
-            handler: Faulty,
-            tls: None,
-            timeouts: Timeouts::default(),
-            connections: Arc::default(),
-            max_connections: 8,
-            metrics: None,
+    async fn serve_to_end(&self, stream: TcpStream, slot: &Slot) {
+        // A response is one write, so that Nagle's algorithm would only delay it.
+        let _ = stream.set_nodelay(true);
+        match &self.tls {
+            None => self.serve_http(stream, slot).await,
+            Some(tls) => {
+                if let Some(stream) = self.handshake(stream, TlsAcceptor::from(tls.current())).await {
+                    self.serve_http(stream, slot).await;
+                }
+            }
+        }
+    }
+
+    async fn handshake(&self, stream: TcpStream, acceptor: TlsAcceptor) -> Option<TlsStream<TcpStream>> {
+        self.count(Metrics::handshake);
+        let failed = match timeout(HANDSHAKE, acceptor.accept(stream)).await {
+            Ok(Ok(stream)) => return Some(stream),
+            Ok(Err(error)) => {
+                let reason = handshake_failure(&error);
+                tracing::debug!(%error, reason, "TLS handshake failed");
+                reason
+            }
+            Err(_) => "timeout",
         };
-        let _open = port.open();
-        let mut stream = TcpStream::connect(address).await.unwrap();
-        for (path, status) in [("/", "200 OK"), ("/fault", "500 Internal Server Error"), ("/", "200 OK")] {
-            stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes()).await.unwrap();
-            let mut answer = [0; 1024];
-            let length = stream.read(&mut answer).await.unwrap();
-            let answer = String::from_utf8_lossy(&answer[..length]);
-            assert!(answer.starts_with(&format!("HTTP/1.1 {status}\r\n")), "{path}: {answer}");
-        }
+        self.count(|metrics| metrics.handshake_failed(failed));
+        None
     }
+
+    /// Serves requests until the client closes the connection, or the server does. hyper-util's graceful shutdown would
+    /// own the stream, and end it without reading what the client still sends.
+    async fn serve_http(&self, mut stream: impl AsyncRead + AsyncWrite + Send + Unpin, slot: &Slot) {
+        let is_last = AtomicBool::new(false);
+        let service = service_fn(|request| self.respond(request, slot, &is_last));
+        let mut serving = pin!(
+            http1::Builder::new()
+                .timer(TokioTimer::new())
+                .header_read_timeout(HEAD)
+                .max_buf_size(MAX_HEAD)
+                .half_close(true)
+                .serve_connection(TokioIo::new(&mut stream), service)
+        );
+        tokio::select! {
+            _ = serving.as_mut() => {}
+            () = self.last_request(&is_last) => {
+                serving.as_mut().graceful_shutdown();
+                let _ = timeout(CLOSING, serving).await;
+            }
+        }
+        let _ = timeout(LINGER, linger(&mut stream)).await;
+    }
+
+    /// Waits until the connection is too old or the server stops, lets the next response announce the close, and leaves
+    /// time for a request that may have been sent already.
+    async fn last_request(&self, is_last: &AtomicBool) {
+        // Spreads the ends of connections that began at the same time.
+        let age = self.max_age.mul_f64(0.9 + 0.2 * fastrand::f64());
+        tokio::select! {
+            () = self.connections.draining.cancelled() => {}
+            () = sleep(age) => self.count(|metrics| metrics.closed("age")),
+        }
+        is_last.store(true, Ordering::Relaxed);
+        sleep(LAST_REQUEST).await;
+    }
+
+    /// Responds to a request, which is in flight until the client has taken the response.
+    async fn respond(
+        &self,
+        mut request: Request<Incoming>,
+        slot: &Slot,
+        is_last: &AtomicBool,
+    ) -> Result<Response<impl Body<Data = Bytes, Error = axum::Error> + use<>>, Infallible> {
+        let in_flight = slot.connection.begin();
+        request.extensions_mut().insert(Arc::clone(&in_flight));
+        let mut response = self.app.clone().call(request).await?;
+        if is_last.load(Ordering::Relaxed) {
+            announce_close(&mut response);
+        }
+        in_flight.waits_for_client();
+        Ok(response.map(|body| {
+            body.map_frame(move |frame| frame.map_data(|data| bytes_with(data, Arc::clone(&in_flight))))
+        }))
+    }
+}
+
+/// Closing an idle connection may cut off a request that the client does not repeat. So each connection ends with a
+/// response that announces it.
+pub(super) fn announce_close<B>(response: &mut Response<B>) {
+    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+}
+
+fn handshake_failure(error: &std::io::Error) -> &'static str {
+    let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    match tls {
+        Some(rustls::Error::NoCertificatesPresented | rustls::Error::InvalidCertificate(_)) => {
+            "client_certificate"
+        }
+        Some(_) => "protocol",
+        None => "closed",
+    }
+}
+
+/// Closes the side of the server, and reads until the client closes its own. If a stream is dropped while the client still
+/// writes, the kernel sends a reset, and the client may lose the last response.
+async fn linger(stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) -> std::io::Result<()> {
+    stream.shutdown().await?;
+    copy(stream, &mut sink()).await?;
+    Ok(())
 }

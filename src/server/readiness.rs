@@ -50,6 +50,10 @@ impl Readiness {
         self.stopping.store(true, Ordering::Relaxed);
     }
 
+    pub(super) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Relaxed)
+    }
+
     /// Records the certificate in use.
     pub(super) fn certificate(&self, validity: Validity) {
         self.validity.store(Some(validity.into()));
@@ -103,7 +107,7 @@ impl Readiness {
     /// The checks, all of which must pass. The wall clock decides about the certificate, because a monotonic clock
     /// stops while the machine is suspended.
     pub(super) fn checks(&self, now: SystemTime, policies: usize) -> Vec<Check> {
-        let stopping = self.stopping.load(Ordering::Relaxed);
+        let stopping = self.is_stopping();
         let listening = self.listening.load(Ordering::Relaxed);
         vec![
             certificate(self.validity.load().as_deref(), now),

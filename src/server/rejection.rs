@@ -1,11 +1,13 @@
 //! The responses to requests that are not answered with a review.
 
-use hyper::{Response, StatusCode, header};
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde_json::json;
 
-use crate::telemetry::{Answered, Shed};
+use crate::telemetry::{Answered, Metrics, Shed};
 
-use super::reply::{self, ReplyBody};
-use super::state::State;
+use super::port::announce_close;
+use super::trace::Outcome;
 
 /// The longest message. It may quote the request, which may have any length.
 const MAX_MESSAGE: usize = 512;
@@ -20,7 +22,8 @@ pub(super) fn overload(why: Shed) -> &'static str {
     }
 }
 
-/// The response to a request that is not answered with a review.
+/// The response to a request that is not answered with a review: a `Status` of the Kubernetes API, whose message the API
+/// server shows to its client.
 #[derive(Debug)]
 pub(super) struct Rejection {
     status: StatusCode,
@@ -36,45 +39,38 @@ impl Rejection {
         if let Some((end, _)) = message.char_indices().nth(MAX_MESSAGE) {
             message.truncate(end);
         }
-        Self { status, code: Some(code), message, closes: true }
+        // A fault of the program is no reason to end a connection.
+        Self { status, code: Some(code), message, closes: status.is_client_error() }
     }
 
-    /// The response under overload. The API server tries again after the time in its `Retry-After`.
-    pub(super) fn overloaded(why: Shed) -> Self {
+    /// The response under overload, which is counted. The API server tries again after the time in its `Retry-After`.
+    pub(super) fn overloaded(metrics: &Metrics, why: Shed) -> Self {
+        metrics.shed(why);
         let message = format!("fabric-injector is overloaded: {}", overload(why));
-        let closes = why == Shed::Memory;
-        Self { status: StatusCode::TOO_MANY_REQUESTS, code: None, message, closes }
+        Self { status: StatusCode::TOO_MANY_REQUESTS, code: None, message, closes: why == Shed::Memory }
     }
+}
 
-    pub(super) fn status(&self) -> StatusCode {
-        self.status
-    }
-
-    /// The reason, as a stable code.
-    pub(super) fn reason(&self) -> &'static str {
-        self.code.unwrap_or("overload")
-    }
-
-    /// The response, whose message the API server shows to its client.
-    pub(super) fn reply(self, state: &State) -> Response<ReplyBody> {
+impl IntoResponse for Rejection {
+    fn into_response(self) -> Response {
         let Self { status, code, message, closes } = self;
         tracing::debug!(status = status.as_u16(), detail = message, "request rejected");
-        if let Some(code) = code {
-            state.metrics.rejected(code);
-        }
-        let mut reply = reply::status(status, &message);
+        let body = json!({
+            "kind": "Status",
+            "apiVersion": "v1",
+            "status": "Failure",
+            "message": message,
+            "code": status.as_u16(),
+        });
+        let media_type = [(header::CONTENT_TYPE, "application/json")];
+        let mut response = (status, media_type, body.to_string()).into_response();
+        response.extensions_mut().insert(Outcome::Rejected(code));
         if closes {
-            reply.headers_mut().insert(header::CONNECTION, header::HeaderValue::from_static("close"));
+            announce_close(&mut response);
         }
-        match status {
-            StatusCode::TOO_MANY_REQUESTS => {
-                reply.headers_mut().insert(header::RETRY_AFTER, header::HeaderValue::from_static("1"));
-            }
-            StatusCode::METHOD_NOT_ALLOWED => {
-                reply.headers_mut().insert(header::ALLOW, header::HeaderValue::from_static("POST"));
-            }
-            _ => {}
+        if status == StatusCode::TOO_MANY_REQUESTS {
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
         }
-        reply
+        response
     }
 }

@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use anyhow::{Context as _, anyhow};
+use axum::Router;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -16,19 +18,16 @@ use fabric_engine::admission::{Mode, OnError};
 use fabric_engine::policy_set::PolicySet;
 use fabric_policy::work::Work;
 
-use super::admin::Admin;
-use super::connection::{Handler, Timeouts};
 use super::connections::Connections;
 use super::limits::Limits;
-use super::port::{Ended, OpenPort, Port, bind};
+use super::port::{Ended, OpenPort, Port};
 use super::runtime::ReviewRuntime;
 use super::sources::{
     CertificateFiles, ClientCaFile, PolicyFiles, accept_key_pairs, certificate_in_use, compiled, stamps,
 };
 use super::state::State;
 use super::tls::{TlsMaterial, TlsSettings, TlsSource};
-use super::webhook::Webhook;
-use super::{nodes, reconcile_loop, reload};
+use super::{app, nodes, reconcile_loop, reload};
 
 /// Concurrent connections to the admin port, if there may be enough open files.
 const ADMIN_CONNECTIONS: usize = 64;
@@ -71,8 +70,8 @@ pub struct Config {
     /// The limits on concurrent requests.
     pub limits: Limits,
     pub max_connections: MaxConnections,
-    /// The timeouts of a connection.
-    pub timeouts: Timeouts,
+    /// The age at which connections to the webhook end.
+    pub max_connection_age: Duration,
 }
 
 /// A signal to stop: the first one begins the shutdown, the second one ends the program at once.
@@ -148,16 +147,12 @@ impl Server {
 
     /// Serves until the first signal, then shuts down.
     pub async fn run(self, stops: mpsc::Receiver<Stop>) -> io::Result<Ended> {
-        let webhook = Webhook::new(Arc::clone(&self.state));
+        let webhook = app::webhook(Arc::clone(&self.state));
         self.run_with(webhook, stops).await
     }
 
-    /// The same with another handler on the HTTPS port, for benchmarks.
-    pub async fn run_with(
-        mut self,
-        handler: impl Handler,
-        mut stops: mpsc::Receiver<Stop>,
-    ) -> io::Result<Ended> {
+    /// The same with other routes on the HTTPS port, for benchmarks.
+    pub async fn run_with(mut self, webhook: Router, mut stops: mpsc::Receiver<Stop>) -> io::Result<Ended> {
         let runtime = ReviewRuntime::start()?;
         let reconciling = self.start_reconciler();
         let mut reloading = self.start_reloads();
@@ -166,24 +161,23 @@ impl Server {
         }
         let (config, state) = (self.config, self.state);
         let admin = Port {
-            listener: self.admin,
-            handler: Admin::new(Arc::clone(&state)),
+            app: app::admin(Arc::clone(&state)),
             tls: None,
-            timeouts: Timeouts { age: Duration::from_hours(1), ..config.timeouts },
+            max_age: Duration::from_hours(1),
             connections: Arc::new(Connections::default()),
             max_connections: config.max_connections.admin,
             metrics: None,
-        }
-        .open();
-        let webhook = runtime.open(Port {
-            listener: self.webhook,
-            handler,
+        };
+        let admin = admin.open(self.admin);
+        let webhook = Port {
+            app: webhook,
             tls: Some(self.tls),
-            timeouts: config.timeouts,
+            max_age: config.max_connection_age,
             connections: Arc::clone(&state.connections),
             max_connections: config.max_connections.webhook,
             metrics: Some(Arc::clone(&state.metrics)),
-        })?;
+        };
+        let webhook = runtime.open(webhook, self.webhook)?;
         state.readiness.listening();
         stops.recv().await;
         state.readiness.stopping();
@@ -242,7 +236,6 @@ impl Server {
 
 /// Accepts connections for the shutdown delay, then drains; a second signal ends both.
 async fn shut_down(webhook: OpenPort, config: &Config, stops: &mut mpsc::Receiver<Stop>) -> Ended {
-    webhook.leave();
     tracing::info!(delay = ?config.shutdown_delay, "stopping, still accepting");
     tokio::select! {
         biased;
@@ -252,4 +245,25 @@ async fn shut_down(webhook: OpenPort, config: &Config, stops: &mut mpsc::Receive
             webhook.drain(config.drain_timeout).await
         } => ended,
     }
+}
+
+/// Opens the port of an option.
+async fn bind(option: &str, address: SocketAddr) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(address)
+        .await
+        .map_err(|error| match error.kind() {
+            io::ErrorKind::AddrInUse => {
+                anyhow!("`{option} {address}`: another program listens there; choose another port")
+            }
+            io::ErrorKind::PermissionDenied => {
+                anyhow!(
+                    "`{option} {address}`: not permitted; ports below 1024 are reserved, choose a higher one"
+                )
+            }
+            io::ErrorKind::AddrNotAvailable => {
+                anyhow!("`{option} {address}`: this machine has no such address")
+            }
+            _ => anyhow!(error),
+        })
+        .with_context(|| format!("cannot listen on {address}"))
 }

@@ -6,7 +6,6 @@ use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 
-use super::connection::Handler;
 use super::port::{OpenPort, Port};
 use super::queue::EVALUATIONS;
 
@@ -21,7 +20,9 @@ pub(super) struct ReviewRuntime {
 impl ReviewRuntime {
     /// Starts the thread, which ends when this is dropped.
     pub(super) fn start() -> io::Result<Self> {
-        let runtime = Builder::new_current_thread().max_blocking_threads(EVALUATIONS).enable_all().build()?;
+        // One more reads the reviews that are not evaluated, so that they do not wait for those that are.
+        let threads = EVALUATIONS + 1;
+        let runtime = Builder::new_current_thread().max_blocking_threads(threads).enable_all().build()?;
         let (handle, (end, ended)) = (runtime.handle().clone(), oneshot::channel());
         thread::Builder::new().name("reviews".to_owned()).spawn(move || {
             let _ = runtime.block_on(ended);
@@ -32,9 +33,9 @@ impl ReviewRuntime {
     }
 
     /// Serves a port.
-    pub(super) fn open<H: Handler>(&self, port: Port<H>) -> io::Result<OpenPort> {
-        let listener = port.listener.into_std()?;
+    pub(super) fn open(&self, port: Port, listener: TcpListener) -> io::Result<OpenPort> {
+        let listener = listener.into_std()?;
         let _here = self.handle.enter();
-        Ok(Port { listener: TcpListener::from_std(listener)?, ..port }.open())
+        Ok(port.open(TcpListener::from_std(listener)?))
     }
 }

@@ -1,10 +1,9 @@
 //! The state that all requests share.
 
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 
 use crate::cluster::{Events, Watched};
 use crate::telemetry::Metrics;
@@ -31,7 +30,8 @@ pub struct State {
     /// The destination of advice for the owners of pods, if events are on.
     pub(super) events: OnceLock<Events>,
     evaluate: Box<Evaluate>,
-    in_flight: Arc<Semaphore>,
+    /// The permits of requests whose body has arrived.
+    pub(super) in_flight: Arc<Semaphore>,
     /// The connections of the HTTPS port.
     pub(super) connections: Arc<Connections>,
     pub(super) memory: Memory,
@@ -90,22 +90,4 @@ impl State {
     pub(super) fn evaluate(&self) -> &Evaluate {
         &*self.evaluate
     }
-
-    /// The permit of a request whose body has arrived, unless too many are in flight.
-    pub(super) fn enter(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.in_flight).try_acquire_owned().ok()
-    }
-}
-
-/// The time limit of the API server for the response, from its query parameter `timeout`.
-pub(super) fn request_timeout(query: Option<&str>) -> Duration {
-    let pairs = query.unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='));
-    let timeout = pairs
-        .filter(|(key, _)| *key == "timeout")
-        .find_map(|(_, value)| humantime::parse_duration(value).ok());
-    // The API's own bounds for `timeoutSeconds`; 10 s is its default.
-    let timeout = timeout.filter(|timeout| !timeout.is_zero());
-    let timeout = timeout.unwrap_or(Duration::from_secs(10)).min(Duration::from_secs(30));
-    // A tenth is left for the response to arrive.
-    timeout.mul_f64(0.9)
 }

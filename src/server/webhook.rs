@@ -1,52 +1,33 @@
 //! `POST /mutate` for pods, and `POST /validate-workloads` for the workloads that they come from.
 
+use std::convert::Infallible;
+use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::time::Instant;
 
-use hyper::{HeaderMap, Method, Request, Response, StatusCode, header};
+use axum::extract::State as Shared;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
 use serde::de::IgnoredAny;
-use tokio::time::{Duration, timeout_at};
+use tokio::task::{spawn_blocking, unconstrained};
+use tower::limit::GlobalConcurrencyLimitLayer;
+use tower::timeout::error::Elapsed;
+use tower::{ServiceBuilder, ServiceExt as _};
 
-use crate::telemetry::traces::ReviewSpan;
-use crate::telemetry::{INTERNAL, Shed};
-use fabric_engine::admission::{
-    self, Answer, BadReview, OnError, Record, ReviewOutcome, Reviewer, WorkloadReview,
-};
+use crate::telemetry::Shed;
+use fabric_engine::admission::{self, Answer, BadReview, OnError, Record, Reviewer, WorkloadReview};
 use fabric_policy::PodContext;
 use fabric_policy::work::Work;
 use fabric_tools::lint;
 
-use super::body::{BODY_TIMEOUT, BufferedBody, read_body};
-use super::connection::{Handler, RequestBody};
-use super::connections::InFlight;
 use super::rejection::{Rejection, overload};
-use super::reply::{self, ReplyBody};
-use super::state::{State, request_timeout};
-
-/// The handler of the HTTPS port.
-#[derive(Debug, Clone)]
-pub struct Webhook(Arc<State>);
-
-impl Webhook {
-    /// The handler of a server in this state.
-    pub fn new(state: Arc<State>) -> Self {
-        Self(state)
-    }
-}
-
-impl Handler for Webhook {
-    async fn respond<B: RequestBody>(&self, request: Request<B>, in_flight: InFlight) -> Response<ReplyBody> {
-        let response = match request.uri().path() {
-            "/mutate" => serve(Endpoint::Pods, &self.0, request, &in_flight).await,
-            "/validate-workloads" => serve(Endpoint::Workloads, &self.0, request, &in_flight).await,
-            path => unknown_path(path).reply(&self.0),
-        };
-        response.map(|body| body.for_request(in_flight))
-    }
-}
+use super::review::Review;
+use super::state::State;
+use super::trace::Outcome;
 
 /// The objects that a path reviews.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Endpoint {
     /// New pods, which are injected.
     Pods,
@@ -54,84 +35,69 @@ enum Endpoint {
     Workloads,
 }
 
-impl Endpoint {
-    fn path(self) -> &'static str {
-        match self {
-            Self::Pods => "/mutate",
-            Self::Workloads => "/validate-workloads",
-        }
+/// An answer whose body holds its memory until the client has read it.
+pub(super) struct Reviewed {
+    body: Bytes,
+    record: Record,
+}
+
+impl IntoResponse for Reviewed {
+    fn into_response(self) -> Response {
+        let mut response = ([(header::CONTENT_TYPE, "application/json")], self.body).into_response();
+        response.extensions_mut().insert(Outcome::Reviewed(Arc::new(self.record)));
+        response
     }
 }
 
-fn unknown_path(path: &str) -> Rejection {
-    let path: String = path.chars().take(128).collect();
-    let message = format!("there is no resource at `{path}`; send reviews to `/mutate`");
-    Rejection::new(StatusCode::NOT_FOUND, "path", message)
+pub(super) async fn mutate(state: Shared<Arc<State>>, review: Review) -> Result<Reviewed, Rejection> {
+    respond(Endpoint::Pods, state, review).await
 }
 
-async fn serve(
+pub(super) async fn advise(state: Shared<Arc<State>>, review: Review) -> Result<Reviewed, Rejection> {
+    respond(Endpoint::Workloads, state, review).await
+}
+
+async fn respond(
     endpoint: Endpoint,
-    state: &Arc<State>,
-    request: Request<impl RequestBody>,
-    in_flight: &InFlight,
-) -> Response<ReplyBody> {
-    let started = Instant::now();
-    let span = ReviewSpan::begin(endpoint.path(), request.method(), request.headers());
-    let _in_flight = state.metrics.in_flight();
-    match review(endpoint, state, started, request, in_flight).await {
-        Ok(Answer { body, mut record }) => {
-            // A response may be larger than its request, and the client may never read it.
-            let Some(permit) = state.memory.permit(body.len(), in_flight).await else {
-                state.metrics.shed(Shed::Memory);
-                let rejection = Rejection::overloaded(Shed::Memory);
-                span.rejected(rejection.status(), rejection.reason());
-                return rejection.reply(state);
-            };
-            let took = started.elapsed();
-            state.metrics.reviewed(&record, took);
-            log(&record, took);
-            if let (Some(events), Some(advice)) = (state.events.get(), record.for_owner.take())
-                && !events.offer(*advice)
-            {
-                state.metrics.event("dropped");
-            }
-            span.reviewed(&record);
-            reply::json(StatusCode::OK, body).map(|body| body.holding(permit))
-        }
-        Err(rejection) => {
-            span.rejected(rejection.status(), rejection.reason());
-            rejection.reply(state)
-        }
-    }
-}
-
-async fn review(
-    endpoint: Endpoint,
-    state: &Arc<State>,
-    started: Instant,
-    request: Request<impl RequestBody>,
-    in_flight: &InFlight,
-) -> Result<Answer, Rejection> {
-    let (head, body) = request.into_parts();
-    let deadline = started + request_timeout(head.uri.query());
-    if let Some(rejection) = wrong_request(endpoint, &head.method, &head.headers) {
-        return Err(rejection);
-    }
-    let body = read_body(state, body, deadline.min(started + BODY_TIMEOUT), in_flight).await?;
-    in_flight.waits_for_server();
-    // Only now: bodies that never arrive must not take all permits.
-    let Some(_permit) = state.enter() else {
-        return shed(endpoint, state, Shed::InFlight, &body.bytes);
+    Shared(state): Shared<Arc<State>>,
+    Review { body, deadline, request }: Review,
+) -> Result<Reviewed, Rejection> {
+    let Answer { body, mut record } = answer_in_time(endpoint, &state, body, deadline).await?;
+    // A response may be larger than its request, and the client may never read it.
+    let Some(permit) = state.memory.permit(body.len(), &request).await else {
+        return Err(Rejection::overloaded(&state.metrics, Shed::Memory));
     };
-    if Instant::now() >= deadline {
-        return shed(endpoint, state, Shed::Deadline, &body.bytes);
+    if let (Some(events), Some(advice)) = (state.events.get(), record.for_owner.take())
+        && !events.offer(*advice)
+    {
+        state.metrics.event("dropped");
     }
-    tracing::trace!(body = %String::from_utf8_lossy(&body.bytes), "review");
-    let bytes = body.bytes.clone();
-    let work = StopOnDrop(Work::of_input(bytes.len()));
-    match timeout_at(deadline.into(), evaluate(endpoint, state, body, &work.0)).await {
+    Ok(Reviewed { body: permit.hold(body.into()), record })
+}
+
+/// Evaluates a review, unless too many others are evaluated or its time is over. Layers of tower limit this rather than
+/// the routes, because they know neither the size of a body nor the deadline of a request: they come after the extractor.
+async fn answer_in_time(
+    endpoint: Endpoint,
+    state: &Arc<State>,
+    body: Bytes,
+    deadline: Instant,
+) -> Result<Answer, Rejection> {
+    let left = deadline.saturating_duration_since(Instant::now());
+    if left.is_zero() {
+        return shed(endpoint, state, Shed::Deadline, body).await;
+    }
+    tracing::trace!(body = %String::from_utf8_lossy(&body), "review");
+    let limited = ServiceBuilder::new()
+        .timeout(left)
+        .load_shed()
+        .layer(GlobalConcurrencyLimitLayer::with_semaphore(Arc::clone(&state.in_flight)))
+        .service_fn(async |body| Ok::<_, Infallible>(evaluate(endpoint, state, body).await));
+    // A task that has read much has to yield. The limit would take that for a lack of permits.
+    match unconstrained(limited.oneshot(body.clone())).await {
         Ok(answer) => answer,
-        Err(_) => shed(endpoint, state, Shed::Deadline, &bytes),
+        Err(error) if error.is::<Elapsed>() => shed(endpoint, state, Shed::Deadline, body).await,
+        Err(_) => shed(endpoint, state, Shed::InFlight, body).await,
     }
 }
 
@@ -151,34 +117,33 @@ pub const SHORT: usize = 32 << 10;
 pub const SHORT_STEPS: u64 = 200_000;
 
 /// Evaluates a review: at once if that is short, since another thread takes longer to wake than most reviews. Others wait
-/// in the queue, and begin again on another thread. They hold their permit until they end or `work` is stopped.
-async fn evaluate(
-    endpoint: Endpoint,
-    state: &Arc<State>,
-    body: BufferedBody,
-    work: &Work,
-) -> Result<Answer, Rejection> {
-    if body.bytes.len() <= SHORT {
-        let short = work.at_most(SHORT_STEPS);
-        let answer = answer(endpoint, state, &body.bytes, &short);
+/// in the queue, and begin again on another thread. They hold their memory and their place in the queue until they end or
+/// notice that they are stopped.
+async fn evaluate(endpoint: Endpoint, state: &Arc<State>, body: Bytes) -> Result<Answer, Rejection> {
+    let work = StopOnDrop(Work::of_input(body.len()));
+    if body.len() <= SHORT {
+        let short = work.0.at_most(SHORT_STEPS);
+        let answer = answer(endpoint, state, &body, &short);
         if short.ended().is_none() {
             return answer;
         }
     }
-    let Some(place) = state.queue.place(admission::namespace(&body.bytes), body.bytes.len()) else {
-        return shed(endpoint, state, Shed::Namespace, &body.bytes);
+    let Some(place) = state.queue.place(admission::namespace(&body), body.len()) else {
+        return shed(endpoint, state, Shed::Namespace, body).await;
     };
     let permit = state.queue.permit(place).await;
-    let (state, work) = (Arc::clone(state), work.clone());
-    let evaluated = tokio::task::spawn_blocking(move || {
-        let answer = answer(endpoint, &state, &body.bytes, &work);
+    let (state, work) = (Arc::clone(state), work.0.clone());
+    on_another_thread(move || {
+        let answer = answer(endpoint, &state, &body, &work);
         drop((body, permit));
         answer
-    });
-    evaluated.await.unwrap_or_else(|error| {
-        let message = format!("internal error on this review, a bug in fabric-injector: {error}");
-        Err(Rejection::new(StatusCode::INTERNAL_SERVER_ERROR, INTERNAL, message))
     })
+    .await
+}
+
+/// Runs what would keep other requests waiting. A panic goes on in the caller.
+async fn on_another_thread<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> T {
+    spawn_blocking(run).await.unwrap_or_else(|error| resume_unwind(error.into_panic()))
 }
 
 fn answer(endpoint: Endpoint, state: &State, bytes: &[u8], work: &Work) -> Result<Answer, Rejection> {
@@ -204,101 +169,30 @@ fn answer(endpoint: Endpoint, state: &State, bytes: &[u8], work: &Work) -> Resul
 
 /// The response under overload: `429` with `Retry-After`, or the pod admitted unchanged with a warning. A workload does
 /// not depend on its review.
-fn shed(endpoint: Endpoint, state: &State, why: Shed, bytes: &[u8]) -> Result<Answer, Rejection> {
-    if let Endpoint::Workloads = endpoint {
-        let review = WorkloadReview::<IgnoredAny>::read(bytes).map_err(bad_review)?;
-        return Ok(review.unadvised("overload", state.mode));
-    }
-    state.metrics.shed(why);
-    match state.on_error {
-        OnError::Allow => {
-            let policies = state.policies.load();
-            let why = overload(why);
-            admission::answer_without_evaluation(&policies, state.mode, state.on_error, bytes, why)
-                .map_err(bad_review)
+async fn shed(endpoint: Endpoint, state: &Arc<State>, why: Shed, body: Bytes) -> Result<Answer, Rejection> {
+    if endpoint == Endpoint::Pods {
+        let rejection = Rejection::overloaded(&state.metrics, why);
+        if state.on_error == OnError::Deny {
+            return Err(rejection);
         }
-        OnError::Deny => Err(Rejection::overloaded(why)),
     }
+    let is_short = body.len() <= SHORT;
+    let state = Arc::clone(state);
+    let read = move || match endpoint {
+        Endpoint::Pods => {
+            let State { policies, mode, on_error, .. } = &*state;
+            let why = overload(why);
+            admission::answer_without_evaluation(&policies.load(), *mode, *on_error, &body, why)
+        }
+        Endpoint::Workloads => {
+            Ok(WorkloadReview::<IgnoredAny>::read(&body)?.unadvised("overload", state.mode))
+        }
+    };
+    let answer = if is_short { read() } else { on_another_thread(read).await };
+    answer.map_err(bad_review)
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "it is passed to `map_err`")]
 fn bad_review(error: BadReview) -> Rejection {
     Rejection::new(StatusCode::BAD_REQUEST, error.code(), error.to_string())
-}
-
-/// The rejection of a method or a content type that no review has.
-fn wrong_request(endpoint: Endpoint, method: &Method, headers: &HeaderMap) -> Option<Rejection> {
-    if method != Method::POST {
-        let path = endpoint.path();
-        let method: String = method.as_str().chars().take(64).collect();
-        let message =
-            format!("the method `{method}` is not allowed at `{path}`; send an AdmissionReview with `POST`");
-        return Some(Rejection::new(StatusCode::METHOD_NOT_ALLOWED, "method", message));
-    }
-    let sent = headers.get(header::CONTENT_TYPE).map(header::HeaderValue::as_bytes).unwrap_or_default();
-    let media_type = sent.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
-    if !media_type.eq_ignore_ascii_case(b"application/json") {
-        let sent: String = String::from_utf8_lossy(sent).chars().take(64).collect();
-        let message = format!("the content type is `{sent}`; send `application/json`");
-        return Some(Rejection::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "content_type", message));
-    }
-    None
-}
-
-/// Logs the outcome of a review: at `debug` for a pod that stays unchanged.
-fn log(record: &Record, took: Duration) {
-    let Record { uid, operations, allowed, .. } = record;
-    let microseconds = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
-    let namespace = record.namespace.as_deref().unwrap_or_default();
-    let name = record.name.as_deref().unwrap_or_default();
-    let policy = record.policy.as_deref().unwrap_or_default();
-    let reason = record.reason.as_deref().unwrap_or_default();
-    // Not `message`, because that is the key of the line itself in JSON.
-    let detail = record.message.as_deref().unwrap_or_default();
-    let mode = record.mode.name();
-    match record.outcome {
-        ReviewOutcome::Mutated => {
-            tracing::info!(uid, namespace, name, policy, operations, microseconds, mode, "pod mutated");
-        }
-        ReviewOutcome::Refused => {
-            tracing::info!(uid, namespace, name, policy, reason, detail, microseconds, mode, "pod refused");
-        }
-        ReviewOutcome::Failed => {
-            tracing::error!(
-                uid,
-                namespace,
-                name,
-                policy,
-                reason,
-                detail,
-                allowed,
-                microseconds,
-                mode,
-                "pod not injected"
-            );
-        }
-        ReviewOutcome::Skipped => {
-            tracing::info!(uid, namespace, name, policy, reason, detail, microseconds, mode, "pod skipped");
-        }
-        ReviewOutcome::Advised => {
-            let advice = record.warnings.join(",");
-            tracing::info!(uid, namespace, name, advice, microseconds, mode, "advice on a workload");
-        }
-        ReviewOutcome::Unadvised => {
-            tracing::debug!(uid, namespace, name, reason, microseconds, mode, "no advice on a workload");
-        }
-        ReviewOutcome::Unchanged => {
-            tracing::debug!(
-                uid,
-                namespace,
-                name,
-                policy,
-                reason,
-                detail,
-                microseconds,
-                mode,
-                "pod unchanged"
-            );
-        }
-    }
 }

@@ -26,7 +26,7 @@ pub(crate) struct ReviewSpan;
 
 impl ReviewSpan {
     /// Does nothing.
-    pub(crate) fn begin(_: &'static str, _: &Method, _: &HeaderMap) -> Self {
+    pub(crate) fn begin(_: &str, _: &Method, _: &HeaderMap) -> Self {
         Self
     }
 

@@ -142,14 +142,14 @@ pub(crate) struct ReviewSpan(Option<Span>);
 
 impl ReviewSpan {
     /// Starts a span in the trace that the headers name, or in a new one.
-    pub(crate) fn begin(path: &'static str, method: &Method, headers: &HeaderMap) -> Self {
+    pub(crate) fn begin(path: &str, method: &Method, headers: &HeaderMap) -> Self {
         let Some(tracer) = TRACER.get().filter(|_| method == Method::POST) else { return Self(None) };
         let parent =
             TraceContextPropagator::new().extract_with_context(&Context::new(), &HeaderExtractor(headers));
         let builder =
             tracer.span_builder(format!("POST {path}")).with_kind(SpanKind::Server).with_attributes([
                 KeyValue::new("http.request.method", "POST"),
-                KeyValue::new("http.route", path),
+                KeyValue::new("http.route", path.to_owned()),
             ]);
         let span = tracer.build_with_context(builder, &parent);
         Self(Some(span).filter(Span::is_recording))

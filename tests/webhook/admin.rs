@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fabric_engine::STAMP;
 use fabric_engine::admission::OnError;
-use fabric_injector::server::{Admin, Limits, State};
+use fabric_injector::server::{Limits, State, app};
 use hyper::Method;
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ const TEXT: &str = "text/plain; charset=utf-8";
 
 /// What is at a path of the admin port.
 async fn get(state: &Arc<State>, path: &str) -> Reply {
-    Reply::from(&Admin::new(Arc::clone(state)), request(Method::GET, path, None, "")).await
+    Reply::from(app::admin(Arc::clone(state)), request(Method::GET, path, None, "")).await
 }
 
 #[tokio::test]
@@ -84,7 +84,7 @@ async fn metrics(state: &Arc<State>, accept: Option<&'static str>) -> Reply {
     if let Some(accept) = accept {
         asked.headers_mut().insert("accept", accept.parse().unwrap());
     }
-    Reply::from(&Admin::new(Arc::clone(state)), asked).await
+    Reply::from(app::admin(Arc::clone(state)), asked).await
 }
 
 /// As a parser of 0.0.4 requires it: a family has a type of that format, and its samples have its name.
@@ -201,7 +201,7 @@ async fn nothing_else_is_on_the_admin_port() {
         assert!(reply.text().contains("/livez, /readyz, /metrics and /policies"), "{}", reply.text());
     }
     let request = post("/mutate", review_of(&pod()).to_string());
-    let reply = Reply::from(&Admin::new(Arc::clone(&server.state)), request).await;
+    let reply = Reply::from(app::admin(Arc::clone(&server.state)), request).await;
     assert_eq!(reply.status, 404);
     assert_eq!(Scrape::of(&server.state).value(ANSWERED), before.value(ANSWERED));
 }
@@ -211,8 +211,8 @@ async fn the_admin_port_takes_no_orders() {
     let state = Server::lab().state;
     for path in ["/livez", "/readyz", "/metrics", "/policies"] {
         for method in [Method::POST, Method::PUT, Method::DELETE] {
-            let admin = Admin::new(Arc::clone(&state));
-            let reply = Reply::from(&admin, request(method, path, None, "x")).await;
+            let admin = app::admin(Arc::clone(&state));
+            let reply = Reply::from(admin, request(method, path, None, "x")).await;
             assert_eq!(reply.status, 405, "{path}");
         }
     }

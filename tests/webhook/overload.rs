@@ -347,6 +347,30 @@ async fn a_room_is_left_however_a_request_ends() {
     }
 }
 
+/// The only other thread of this runtime is taken: what needs it waits, and what does not goes on.
+#[test]
+fn a_large_review_that_is_shed_is_read_on_another_thread() {
+    let runtime = tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).enable_all().build();
+    runtime.unwrap().block_on(async {
+        let (gate, closed) = mpsc::channel::<()>();
+        let taken = tokio::task::spawn_blocking(move || closed.recv());
+        let server = Server::limited(OnError::Allow, Limits { in_flight: 0, ..Limits::default() });
+        for path in ["/mutate", "/validate-workloads"] {
+            let large = server.send(post(path, review_of(&large_pod()).to_string()));
+            let small = server.send(post(path, review_of(&other_pod()).to_string()));
+            tokio::select! {
+                biased;
+                _ = large => panic!("{path}: the large review was read on the thread of all requests"),
+                reply = small => assert_eq!(reply.response(UID)["allowed"], true),
+            }
+        }
+        drop(gate);
+        assert!(taken.await.unwrap().is_err());
+        let response = server.review(&review_of(&large_pod())).await;
+        assert_unchanged(&response, &["NOT injected, the pod has no fast network"]);
+    });
+}
+
 #[tokio::test]
 async fn as_many_requests_as_there_are_places_are_served_at_once() {
     let busy = Busy::with(8, OnError::Deny).await;

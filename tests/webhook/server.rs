@@ -4,16 +4,18 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
+use axum::Router;
 use fabric_engine as engine;
 use fabric_engine::admission::{Evaluate, OnError};
 use fabric_engine::policy_set::PolicySet;
 use fabric_injector::policy_sources::PolicySources;
-use fabric_injector::server::{Handler, InFlight, Limits, State, Webhook};
+use fabric_injector::server::{Limits, State, app};
 use fabric_policy::{Definition, Override, PodContext as About, PolicyFile, definitions};
 use http_body_util::BodyExt as _;
 use hyper::{HeaderMap, Method, Request, header};
 use serde_json::Value;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tower::ServiceExt as _;
 
 use crate::bodies::Body;
 use crate::reviews::UID;
@@ -127,7 +129,7 @@ pub(crate) fn lab_with(right: &str, other: &str) -> String {
 #[derive(Debug, Clone)]
 pub(crate) struct Server {
     pub(crate) state: Arc<State>,
-    handler: Webhook,
+    app: Router,
 }
 
 impl Server {
@@ -137,7 +139,7 @@ impl Server {
     }
 
     fn of(state: Arc<State>) -> Self {
-        Self { handler: Webhook::new(Arc::clone(&state)), state }
+        Self { app: app::webhook(Arc::clone(&state)), state }
     }
 
     /// A server with the sample policy.
@@ -179,7 +181,7 @@ impl Server {
 
     /// Sends a request.
     pub(crate) async fn send(&self, request: Request<Body>) -> Reply {
-        Reply::from(&self.handler, request).await
+        Reply::from(self.app.clone(), request).await
     }
 
     /// Sends a body as an API server does.
@@ -252,9 +254,9 @@ pub(crate) struct Reply {
 }
 
 impl Reply {
-    /// Sends a request to any handler.
-    pub(crate) async fn from(handler: &impl Handler, request: Request<Body>) -> Self {
-        let (head, body) = handler.respond(request, InFlight::default()).await.into_parts();
+    /// Sends a request to the routes of a port.
+    pub(crate) async fn from(app: Router, request: Request<Body>) -> Self {
+        let (head, body) = app.oneshot(request).await.unwrap().into_parts();
         let body = body.collect().await.unwrap().to_bytes().to_vec();
         Self { status: head.status.as_u16(), headers: head.headers, body }
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use fabric_engine::Outcome;
 use fabric_engine::admission::{Evaluate, OnError};
-use fabric_injector::server::{Admin, Limits, MAX_BODY, State};
+use fabric_injector::server::{Limits, MAX_BODY, State, app};
 use hyper::{Method, Request};
 use tokio::time::{Instant, sleep};
 
@@ -248,7 +248,7 @@ async fn an_evaluation_that_takes_long_is_answered_in_time_and_holds_up_nobody()
         };
         tokio::task::yield_now().await;
         let live = request(Method::GET, "/livez", None, "");
-        assert_eq!(Reply::from(&Admin::new(server.state.clone()), live).await.status, 200);
+        assert_eq!(Reply::from(app::admin(server.state.clone()), live).await.status, 200);
         assert_eq!(server.review(&review_of(&pod())).await["patchType"], "JSONPatch");
         assert!(!waiting.is_finished());
         let reply = waiting.await.unwrap();

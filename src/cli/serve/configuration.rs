@@ -9,7 +9,7 @@ use tokio::time::Duration;
 use crate::authority::{Authority, KeyPair};
 use crate::builtin;
 use crate::policy_sources::PolicySources;
-use crate::server::{Config, Limits, Timeouts, TlsSource};
+use crate::server::{Config, Limits, TlsSource};
 
 use super::arguments::Arguments;
 use super::open_files;
@@ -55,7 +55,7 @@ impl Configuration {
             events: arguments.events,
             limits: Limits { in_flight: arguments.max_in_flight, ..Limits::default() },
             max_connections: open_files::max_connections(arguments.max_connections),
-            timeouts: Timeouts { age: arguments.max_connection_age, ..Timeouts::default() },
+            max_connection_age: arguments.max_connection_age,
         };
         Ok(Self { server, ca })
     }

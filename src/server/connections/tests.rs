@@ -20,7 +20,7 @@ fn served(connections: &Arc<Connections>, most: usize) -> Slot {
 }
 
 /// A connection with a request whose body does not arrive.
-fn stalled(connections: &Arc<Connections>, most: usize) -> (Slot, InFlight) {
+fn stalled(connections: &Arc<Connections>, most: usize) -> (Slot, Arc<InFlight>) {
     let slot = add(connections, most).unwrap();
     let request = slot.connection.begin();
     (slot, request)
