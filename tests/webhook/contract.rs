@@ -133,7 +133,8 @@ async fn what_was_added_and_what_was_kept_is_told_to_the_user() {
 
 #[tokio::test]
 async fn a_value_that_was_replaced_is_told_to_the_user() {
-    let text = lab_with("        LAB_SEAL: sealed\n", "        LAB_SEAL: sealed\n      onConflict: replace\n");
+    let text =
+        lab_with("        LAB_SEAL: sealed\n", "        LAB_SEAL: sealed\n      onConflict: replace\n");
     let server = Server::serving(&[&text]);
     let response = server.review(&review_of(&pod_with_env("LAB_SEAL", "open"))).await;
     assert!(warnings(&response)[0].contains("was `open`"), "{response}");

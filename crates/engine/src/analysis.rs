@@ -1,7 +1,7 @@
-//! The analysis of a pod: the facts that a policy needs, read once before anything is added.
+//! The analysis of a pod: the facts that a policy needs, found before anything is added, and again before another
+//! injection.
 //!
-//! The choice of the policy, the conditions, the merge and the report read it. It changes neither the pod nor the
-//! policy, and evaluates no expression.
+//! The choice of the policy, the conditions, the merge and the report read it. It does not change the pod.
 
 mod claims;
 mod completed;
@@ -42,7 +42,8 @@ pub struct PodAnalysis {
     pub(super) nodes: Selection,
     /// The policy for these nodes.
     pub(crate) policy: Arc<ResolvedPolicy>,
-    /// The index of the policy in `others` of the one that is resolved for these nodes, if it is one of them.
+    /// The index in [`ResolvedPolicy::others`] of the values with which this policy is resolved; none for those of the
+    /// first of the nodes.
     pub(super) other: Option<usize>,
     pub(super) containers: Vec<Container>,
     pub(super) namespace: String,
@@ -65,7 +66,7 @@ pub struct PodAnalysis {
 }
 
 /// The lists of containers that are injected. Ephemeral containers cannot request resources.
-pub const LISTS: [&str; 2] = ["initContainers", "containers"];
+pub const CONTAINER_LISTS: [&str; 2] = ["initContainers", "containers"];
 
 /// The steps to analyze a pod, besides those for its values.
 const STEPS_OF_POD: usize = 1_000;

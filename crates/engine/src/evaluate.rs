@@ -6,6 +6,6 @@ mod condition;
 mod rules;
 mod scope;
 
-pub use condition::{adds_to, analyse, analyse_named, condition_values};
+pub use condition::{analyse_named, analysis_if_condition_is_true, condition_values, has_gpus_or_rules};
 pub(super) use rules::{Row, Rules, State, failed, rule_that_joins_host};
 pub(super) use scope::Scope;

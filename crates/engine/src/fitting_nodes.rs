@@ -9,14 +9,18 @@ use fabric_policy::matcher::Selection;
 use fabric_yaml::counted;
 
 use super::analysis::{DEVICE_CLASS, PodAnalysis, kinds_of_earlier_injection, requests, written};
-use super::record::{ChangeLog, NODES, Reason, Warning, WarningKind, keep as record};
+use super::record::{ChangeLog, NODES, Reason, Warning, WarningKind, record_annotation};
 
 /// Keeps the nodes that decide, so the decision is the same when the pod is injected again. Returns false if an earlier
 /// injection kept them, or if no nodes decide.
-pub(super) fn keep(analysis: &PodAnalysis, pod: &mut Value, log: &mut ChangeLog) -> Result<bool, Reason> {
+pub(super) fn record_nodes(
+    analysis: &PodAnalysis,
+    pod: &mut Value,
+    log: &mut ChangeLog,
+) -> Result<bool, Reason> {
     let is_new = !analysis.nodes.kinds.is_empty() && kinds_of_earlier_injection(pod).is_none();
     if is_new {
-        record(NODES, &written(&analysis.nodes.kinds), pod, log)?;
+        record_annotation(NODES, &written(&analysis.nodes.kinds), pod, log)?;
     }
     Ok(is_new)
 }

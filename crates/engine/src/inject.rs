@@ -1,4 +1,5 @@
-//! Injecting one pod by one policy, once.
+//! Injecting one pod by one policy: once, again where an expression may read what a rule wrote, and for each of the nodes
+//! between which the pod does not choose.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -12,9 +13,10 @@ use fabric_yaml::pointer::field_path;
 use super::analysis::{PodAnalysis, with_values, written_claims};
 use super::evaluate::{Rules, Scope, State, rule_that_joins_host};
 use super::fitting_nodes;
-use super::merge::{about_pod, merge};
+use super::merge::{check_pod, merge};
 use super::record::{
-    Author, CLAIMS, ChangeLog, Cursor, Kept, Reason, SKIPPED, STAMP, Warning, WarningKind, keep, stamp,
+    Author, CLAIMS, ChangeLog, Cursor, Kept, Reason, SKIPPED, STAMP, Warning, WarningKind, record_annotation,
+    stamp,
 };
 
 /// Injects the pod in place. If it ends early, the log can revert the changes.
@@ -26,7 +28,7 @@ fn inject(
     log: &mut ChangeLog,
 ) -> Result<(), Reason> {
     let mut run = Run { policy, context, pod, log };
-    let are_nodes_new = fitting_nodes::keep(&analysis, run.pod, run.log)?;
+    let are_nodes_new = fitting_nodes::record_nodes(&analysis, run.pod, run.log)?;
     run.join_host(&mut analysis)?;
     let scope = Scope::of_pod(&analysis);
     let all = rules_of(policy, &analysis, run.log);
@@ -61,7 +63,7 @@ impl Run<'_> {
         let (analysis, stamp_of_policy) = (rules.analysis, self.policy.stamp());
         warn_about_rules(rules, self.log);
         if !rules.any() {
-            about_pod(&analysis.policy, &rules.scope.of_injected(self.pod), self.log)?;
+            check_pod(&analysis.policy, &rules.scope.of_injected(self.pod), self.log)?;
             return Err(no_rule_applies(self.policy, analysis, self.pod));
         }
         warn_about_parameters(rules, self.log);
@@ -87,7 +89,7 @@ impl Run<'_> {
             return Err(Reason::NothingToAdd);
         }
         if let Some(claims) = written_claims(self.pod, self.context) {
-            keep(CLAIMS, &claims, self.pod, self.log)?;
+            record_annotation(CLAIMS, &claims, self.pod, self.log)?;
         }
         stamp(stamp_of_policy, self.pod, self.log)
     }
@@ -189,7 +191,7 @@ impl Run<'_> {
 
 /// Injects the pod in place, and refuses one whose result depends on the node that it gets: a setting without a lowest value
 /// differs between the nodes, and the pod must choose. The result is that for the first of them.
-pub(super) fn inject_on_any_node(
+pub(super) fn inject_if_nodes_agree(
     policy: &Policy,
     analysis: PodAnalysis,
     pod: &mut Value,

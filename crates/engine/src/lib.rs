@@ -3,9 +3,10 @@
 //! The pod is a [`serde_json::Value`] throughout, which keeps fields that this version does not know. The engine adds
 //! to it, and replaces a value only where a rule says so.
 //!
-//! The path of a pod: [`admission`] reads it, [`policy_set`] chooses its policy, `analysis` reads it once, `evaluate`
-//! finds the rules that apply, `merge` changes it, and `record` keeps what changed and why. Each uses those before it,
-//! and `record` uses none. [`validate`] tries a policy on sample pods when it is loaded, and [`registration`] derives
+//! The path of a pod: [`admission`] reads its review, [`policy_set`] chooses its policy, `analysis` finds the facts that
+//! the policy needs, `evaluate` finds the rules that apply, and `merge` changes the pod, all called by `inject`; `record`
+//! keeps what changed and why, and the response has the patch of that. Each uses those after it, and `record` none of
+//! them. [`validate`] tries a policy on sample pods when it is loaded, and [`registration`] derives
 //! the conditions of the webhook from the policies.
 //!
 //! This crate contains no knowledge of a provider or of a server: it receives the bytes of a review and returns the
@@ -57,8 +58,8 @@ use serde_json::Value;
 
 use fabric_policy::{PodContext, Policy};
 
-pub use analysis::{DEVICE_CLASS, LISTS, PodAnalysis, claims_of_pod, is_device, requests};
-pub use evaluate::{adds_to, analyse, analyse_named, condition_values};
+pub use analysis::{CONTAINER_LISTS, DEVICE_CLASS, PodAnalysis, claims_of_pod, is_device, requests};
+pub use evaluate::{analyse_named, analysis_if_condition_is_true, condition_values, has_gpus_or_rules};
 pub use record::{
     Author, CLAIMS, ConditionFact, FINDINGS, FieldState, Kept, Mutated, Mutation, NODES, NodesLookedAt,
     Operation, Operations, Outcome, PROVIDER, Read, Reason, SKIPPED, STAMP, Warning, WarningKind,
@@ -70,7 +71,7 @@ pub use record::{
 
 use record::ChangeLog;
 
-/// Injects a pod once by a policy that matches it, after the changes in `log`. With `trace`, records what was evaluated
+/// Injects a pod by a policy that matches it, after the changes in `log`. With `trace`, records what was evaluated
 /// and what each rule wrote.
 pub(crate) fn inject(
     policy: &Policy,
@@ -84,7 +85,7 @@ pub(crate) fn inject(
         trace.chosen = Some(policy.name().to_owned());
         log.trace = Some(Box::new(std::mem::take(trace)));
     }
-    let ended = inject::inject_on_any_node(policy, analysis, &mut pod, context, &mut log);
+    let ended = inject::inject_if_nodes_agree(policy, analysis, &mut pod, context, &mut log);
     if let (Some(trace), Some(recorded)) = (trace, log.trace.take()) {
         *trace = *recorded;
     }

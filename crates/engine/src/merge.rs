@@ -1,13 +1,13 @@
 //! Merging the rules that apply into the pod.
 //!
-//! [`merge`] goes through the parts of the pod in order: claims, containers, containers that the policy adds, the rest
-//! of the pod, volumes. [`object`] merges a tree of values, by the tables of a Pod. The applicable rules are chosen
+//! [`merge`] goes through the parts of the pod in order: claims, containers with their files and checks, containers that
+//! rules name, the rest of the pod and its checks, and last the volumes that mounts need. [`object`] merges a tree of values, by the tables of a Pod. The applicable rules are chosen
 //! before, and the record keeps the changes.
 
 mod apply;
+mod checks;
 mod container;
 mod fields;
-mod messages;
 mod named_container;
 mod pod_state;
 mod requested;
@@ -31,7 +31,7 @@ use super::evaluate::{Row, Rules, Scope, failed};
 use super::record::{Author, ChangeLog, Cursor, Reason};
 
 use apply::object;
-pub(super) use messages::about_pod;
+pub(super) use checks::check_pod;
 use pod_state::PodFacts;
 use rule::Merge;
 use settings::SettingsOf;
@@ -73,7 +73,7 @@ impl<'a> Injection<'a> {
         }
         self.facts.note_claims(pod);
         self.containers(pod)?;
-        messages::about_containers(&self.rules.analysis.policy, &self.rules.rows, pod, self.log)?;
+        checks::check_containers(&self.rules.analysis.policy, &self.rules.rows, pod, self.log)?;
         for rule in rules.applied() {
             for container in &rule.pod.containers {
                 self.named_container(rule, container, &bindings, &precedence, pod)?;
@@ -88,7 +88,7 @@ impl<'a> Injection<'a> {
             note_taken(rule, &Part::Pod, &precedence, self.log);
             self.merge_into_pod(rule, &left, (&injected, &bindings), pod)?;
         }
-        about_pod(&self.rules.analysis.policy, &injected, self.log)
+        check_pod(&self.rules.analysis.policy, &injected, self.log)
     }
 
     fn declare_volumes(

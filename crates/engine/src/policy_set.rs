@@ -13,8 +13,8 @@ use serde_json::Value;
 use crate::record::ChangeLog;
 use crate::validate;
 use crate::{
-    CLAIMS, DEVICE_CLASS, LISTS, Mutated, Mutation, NODES, Outcome, Reason, SKIPPED, STAMP, Trace, inject,
-    skip,
+    CLAIMS, CONTAINER_LISTS, DEVICE_CLASS, Mutated, Mutation, NODES, Outcome, Reason, SKIPPED, STAMP, Trace,
+    inject, skip,
 };
 use fabric_policy::work::Work;
 use fabric_policy::{
@@ -233,7 +233,7 @@ impl PolicySet {
             let mut gpus = self.policies.iter().flat_map(|policy| policy.definition().gpu_resources());
             name.starts_with(DEVICE_CLASS) || *amount != 0 && amount != "0" && gpus.any(|gpu| gpu == name)
         };
-        LISTS.iter().flat_map(|list| items(&pod["spec"], list)).any(|container| {
+        CONTAINER_LISTS.iter().flat_map(|list| items(&pod["spec"], list)).any(|container| {
             let resources = &container["resources"];
             let claims = resources["claims"].as_array().is_some_and(|claims| !claims.is_empty());
             claims || resources["limits"].as_object().is_some_and(|limits| limits.iter().any(is_gpu))
@@ -265,7 +265,7 @@ fn mutate_noting(
     context: &PodContext,
     trace: Option<&mut Trace>,
 ) -> Mutation {
-    let containers: usize = LISTS.iter().map(|list| items(&pod["spec"], list).len()).sum();
+    let containers: usize = CONTAINER_LISTS.iter().map(|list| items(&pod["spec"], list).len()).sum();
     context.takes_memory(containers * BYTES_OF_CONTAINER);
     context.goes_on(containers * STEPS_OF_CONTAINER);
     let mutation = refuse_if_changed_again(policies, mutate_once(policies, pod, context, trace), context);

@@ -27,7 +27,7 @@ pub(super) use report::evaluation_failed;
 pub use report::{Kept, NodesLookedAt, Reason, Warning, WarningKind};
 pub use stamp::skip;
 pub use stamp::{CLAIMS, NODES, PROVIDER, SKIPPED, STAMP};
-pub(super) use stamp::{MAX_ANNOTATIONS, keep, size_without, stamp};
+pub(super) use stamp::{MAX_ANNOTATIONS, record_annotation, size_without, stamp};
 pub use trace::{Author, FieldState};
 pub use trace::{FieldOutcome, LookedAt, Trace};
 pub(super) use warnings::{of_injected, with_field_paths};

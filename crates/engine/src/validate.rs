@@ -15,7 +15,9 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use crate::record::ChangeLog;
-use crate::{FINDINGS, Mutated, Outcome, Reason, Warning, WarningKind, analyse, inject};
+use crate::{
+    FINDINGS, Mutated, Outcome, Reason, Warning, WarningKind, analysis_if_condition_is_true, inject,
+};
 use fabric_policy::definition::{POLICIES_IN_USE, keys};
 use fabric_policy::expression::Step;
 use fabric_policy::interpolation::EvaluationError;
@@ -76,7 +78,7 @@ fn checks_of_known_codes(policy: &Policy) -> impl Iterator<Item = SourceError> {
 
 /// Returns whether the condition of the policy holds for a sample.
 fn condition_is_true(policy: &Policy, pod: &Value, context: &PodContext) -> bool {
-    analyse(policy, pod, context, false, None).is_ok_and(|analysis| analysis.is_some())
+    analysis_if_condition_is_true(policy, pod, context, false, None).is_ok_and(|analysis| analysis.is_some())
 }
 
 /// The limit on namespaces with a sample of their own.
@@ -86,7 +88,7 @@ const MAX_NAMESPACES: usize = 16;
 const MAX_SAMPLES: usize = 1_000;
 
 fn try_sample(policy: &Policy, what: &str, pod: Value, context: &PodContext) -> Result<(), SourceError> {
-    let analysis = match analyse(policy, &pod, context, false, None) {
+    let analysis = match analysis_if_condition_is_true(policy, &pod, context, false, None) {
         Ok(Some(analysis)) => analysis,
         // The condition of the policy may exclude the pods that give an expression no value.
         Ok(None) => return Ok(()),
@@ -117,7 +119,7 @@ fn try_sample(policy: &Policy, what: &str, pod: Value, context: &PodContext) -> 
     // The API server calls again, with the same amount of work.
     let again = context.work.as_ref().map(Work::afresh);
     let context = &PodContext { work: again.clone(), ..context.clone() };
-    let Ok(Some(analysis)) = analyse(policy, &pod, context, false, None) else {
+    let Ok(Some(analysis)) = analysis_if_condition_is_true(policy, &pod, context, false, None) else {
         return Err(no_longer("match.when"));
     };
     let second = inject(policy, analysis, pod, context, None, ChangeLog::new(context));

@@ -122,7 +122,7 @@ impl PolicyFile {
     }
 
     /// An error for a part of policies where a policy is required.
-    fn is_a_part(&self) -> SourceError {
+    fn part_error(&self) -> SourceError {
         let message =
             format!("`{}` is a part of policies: it has no `provider`, and matches no pod", self.name());
         let hint = "name it in `extends` of a policy, and load that; a policy has a `provider`";
@@ -163,7 +163,7 @@ impl Definition {
 pub fn definitions(files: &[PolicyFile], others: &[PolicyFile]) -> Result<Vec<Definition>, SourceErrors> {
     let (definitions, mut errors) = composed(files, others);
     if definitions.is_empty() && errors.is_empty() {
-        errors.extend(files.iter().map(PolicyFile::is_a_part));
+        errors.extend(files.iter().map(PolicyFile::part_error));
     }
     if errors.is_empty() { Ok(definitions) } else { Err(SourceErrors::new(errors)) }
 }

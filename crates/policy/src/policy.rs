@@ -53,7 +53,7 @@ pub struct Policy {
 /// reads; with the name of the policy.
 pub type EvaluatedPolicies = Cache<(String, ValuesKey), Arc<EvaluatedPolicy>>;
 
-/// The most bytes of a [`EvaluatedPolicies`]. The policies that are in use together share one.
+/// The most bytes of an [`EvaluatedPolicies`]. The policies that are in use together share one.
 const MOST_OTHERS: usize = 32 << 20;
 
 /// Returns an empty cache for the policies that are in use together.
@@ -61,7 +61,7 @@ pub fn evaluated_policies() -> Arc<EvaluatedPolicies> {
     Arc::new(Cache::new(MOST_OTHERS))
 }
 
-/// The values on which a evaluated policy depends: those of its parameters, and what its expressions read of the nodes.
+/// The values on which an evaluated policy depends: those of its parameters, and what its expressions read of the nodes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ValuesKey {
     values: Vec<Value>,
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_nothing_reads_share_a_folded_policy() {
+    fn values_that_nothing_reads_share_an_evaluated_policy() {
         let policy = policy("${node[?'zone'].orValue('')}");
         let same = |one: &[(&str, &[&str])], other: &[(&str, &[&str])]| {
             resolved(&policy, one, 8).is_as(&resolved(&policy, other, 4))
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn values_of_a_label_of_which_only_the_presence_is_read_share_a_folded_policy() {
+    fn values_of_a_label_of_which_only_the_presence_is_read_share_an_evaluated_policy() {
         let policy = policy("${node[?'zone'].hasValue() ? 'a' : 'b'}");
         let in_zone = |zone| resolved(&policy, &[("zone", &[zone])], 8);
         assert!(in_zone("x").is_as(&in_zone("y")));

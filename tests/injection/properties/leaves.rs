@@ -23,7 +23,7 @@ pub(crate) struct Outcome<'a> {
 }
 
 /// The keys by which entries of lists are known, from the Kubernetes API; a list with no keys is a set.
-const LISTS: [(&str, &[&str]); 16] = [
+const CONTAINER_LISTS: [(&str, &[&str]); 16] = [
     ("env", &["name"]),
     ("volumeMounts", &["mountPath"]),
     ("volumeDevices", &["devicePath"]),
@@ -93,7 +93,7 @@ impl Outcome<'_> {
     /// The first place below `place` where `after` lacks something that is not reported.
     fn missing(&self, wanted: &Value, after: &Value, place: &mut Place) -> Option<Place> {
         let here = |outcome: &Self, place: &Place| (!outcome.reported(place)).then(|| place.clone());
-        let list = LISTS.iter().find(|(name, _)| place.last().is_some_and(|last| last == name));
+        let list = CONTAINER_LISTS.iter().find(|(name, _)| place.last().is_some_and(|last| last == name));
         let in_capabilities = place.iter().rev().nth(1).is_some_and(|parent| parent == "capabilities");
         match wanted {
             Value::Null => None,

@@ -9,7 +9,7 @@ use fabric_policy::matcher::namespace_of;
 use fabric_policy::{Devices, PodContext};
 use fabric_yaml::json::items;
 
-use super::LISTS;
+use super::CONTAINER_LISTS;
 use crate::record::CLAIMS;
 
 /// The claims of a pod, with what is known of their requests. What an earlier injection recorded stays.
@@ -58,7 +58,7 @@ fn key(claim: &PodClaim<'_>) -> String {
 /// The names of the claims, and their classes, for expressions: those that a container uses. The scheduler allocates the
 /// others, too, and their devices are in no container.
 pub(super) fn names_and_classes(pod: &Value, claims: &[PodClaim<'_>]) -> (Value, Value) {
-    let containers = LISTS.iter().flat_map(|list| items(&pod["spec"], list));
+    let containers = CONTAINER_LISTS.iter().flat_map(|list| items(&pod["spec"], list));
     let used: HashSet<&str> = containers.flat_map(used_requests).map(|(name, _)| name).collect();
     let claims = || claims.iter().filter(|claim| used.contains(claim.name));
     let classes: BTreeSet<&str> = claims().flat_map(PodClaim::classes).map(String::as_str).collect();

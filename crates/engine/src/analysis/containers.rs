@@ -14,7 +14,7 @@ use fabric_policy::{Devices, PodContext, ResolvedPolicy};
 
 use super::claims::GpuClaims;
 use super::completed::part_of;
-use super::{LISTS, count_steps};
+use super::{CONTAINER_LISTS, count_steps};
 use crate::record::{Reason, malformed};
 
 /// One container or init container.
@@ -58,8 +58,9 @@ impl Container {
 /// creates the claim.
 pub const DEVICE_CLASS: &str = "deviceclass.resource.kubernetes.io/";
 
-/// The steps to analyze a container, and to compare a claim with a name of the policy.
+/// The steps to analyze a container.
 const STEPS_OF_CONTAINER: usize = 100;
+/// The steps to compare a claim with a name of the policy.
 const STEPS_OF_CLAIM: usize = 12;
 
 /// The containers of a pod with their GPUs; an error if it is malformed.
@@ -69,7 +70,7 @@ pub(super) fn containers(
     devices: &Devices,
     context: &PodContext,
 ) -> Result<Vec<Container>, Reason> {
-    let containers: usize = LISTS.iter().map(|list| items(&pod["spec"], list).len()).sum();
+    let containers: usize = CONTAINER_LISTS.iter().map(|list| items(&pod["spec"], list).len()).sum();
     let names = devices.gpu_claims.len() + devices.own.claims.len();
     let requests: usize = claims.iter().map(|claim| 1 + claim.requests.len()).sum();
     count_steps(context, containers * STEPS_OF_CONTAINER + requests * names * STEPS_OF_CLAIM)?;
@@ -85,7 +86,7 @@ pub(super) fn containers(
     }
     let mut containers = Vec::new();
     let claims = GpuClaims::new(claims, devices);
-    for list in LISTS {
+    for list in CONTAINER_LISTS {
         let items = match &pod["spec"][list] {
             Value::Null => continue,
             Value::Array(items) => items,
@@ -237,7 +238,7 @@ fn gpu_counts(container: &Value, claimed: i64, devices: &Devices) -> Value {
 pub fn requests(pod: &Value) -> Value {
     let mut scheduled: Vec<(&str, Scheduled)> = Vec::new();
     let mut places: HashMap<&str, usize> = HashMap::new();
-    for list in LISTS {
+    for list in CONTAINER_LISTS {
         for container in items(&pod["spec"], list) {
             let amounts = Amounts::new(container);
             let both = [amounts.limits, amounts.requests].into_iter().filter_map(Value::as_object);

@@ -9,14 +9,14 @@ use fabric_policy::claims::PodClaim;
 use fabric_yaml::json::items;
 use fabric_yaml::quantity::Quantity;
 
-use super::LISTS;
+use super::CONTAINER_LISTS;
 use super::claims::{is_used, used_requests};
 
 /// The names of the devices; each once.
 pub(super) fn found(pod: &Value, claims: &[PodClaim<'_>], devices: &Devices) -> Vec<String> {
     let mut names = Vec::new();
     if !devices.own.resources.is_empty() {
-        let containers = LISTS.iter().flat_map(|list| items(&pod["spec"], list));
+        let containers = CONTAINER_LISTS.iter().flat_map(|list| items(&pod["spec"], list));
         let all = containers.flat_map(|container| requested(container, devices));
         names.extend(all.filter(|name| !devices.added.resources.contains(*name)).cloned());
     }

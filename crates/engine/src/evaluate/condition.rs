@@ -17,7 +17,7 @@ use super::scope::Scope;
 
 /// Analyses a pod for a policy that its other keys match; `None` if the condition does not hold. If the policy is one
 /// of `several`, the condition must not depend on an assumption.
-pub fn analyse(
+pub fn analysis_if_condition_is_true(
     policy: &Policy,
     pod: &Value,
     context: &PodContext,
@@ -118,8 +118,9 @@ fn undecided(policy: &ResolvedPolicy, why: String) -> Reason {
     Reason::SettingUndecided { setting, why, chooses_policy: true }
 }
 
-/// Returns whether a policy adds anything to a pod, wherever that is scheduled to and whatever its condition says.
-pub fn adds_to(policy: &Policy, pod: &Value, context: &PodContext) -> Result<bool, Reason> {
+/// Returns whether a pod has GPUs, or a rule of the policy applies to it, wherever it is scheduled to and whatever the
+/// condition of the policy says.
+pub fn has_gpus_or_rules(policy: &Policy, pod: &Value, context: &PodContext) -> Result<bool, Reason> {
     let context = PodContext { nodes: None, ..context.clone() };
     let analysis = PodAnalysis::new(resolve(policy, pod, &context)?, pod, &context)?;
     let scope = Scope::of_pod(&analysis);

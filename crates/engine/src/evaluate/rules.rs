@@ -21,7 +21,7 @@ pub(crate) struct Row<'a> {
     selected: Vec<bool>,
 }
 
-/// The handling of a rule whose condition holds.
+/// What becomes of a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
     /// No container is selected, or the condition does not hold.

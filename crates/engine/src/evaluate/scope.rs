@@ -108,7 +108,7 @@ impl<'a> Scope<'a> {
     }
 
     /// Records the values of the variables of this scope that the policy reads with its parameters, and the values that
-    /// they and the checks read. `container` is the name of that of the scope.
+    /// they and the checks read. `container` is the name of the container whose scope it is.
     pub(super) fn record(&self, variables: &[Variable], container: Option<&str>, trace: &mut Trace) {
         let resolver = Resolver(self);
         let bindings = self.bindings(&resolver);

@@ -1,7 +1,7 @@
 //! Merging a tree without expressions into an object of the pod.
 //!
 //! [`object`] walks the tree and the tables of a Pod together, and [`field`] chooses the module for each field. Those
-//! modules import [`Merge`] and the cursor, and not one another.
+//! modules import [`Merge`] and the cursor; environment variables share the edits of texts, and mounts the volumes.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
 //! The fields of a container that have rules of their own: environment variables, mounts, resources and capabilities.
-//! Each module merges one kind of instruction into a container, by the rules of the API server and the kubelet. Fields
+//! Each module merges one kind of value into a container, by the rules of the API server and the kubelet. Fields
 //! without rules of their own are in `fields`, and the volumes behind the mounts in `volumes`.
 
 mod env;

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use fabric_policy::overlay::is_zero;
 
-use crate::analysis::{LISTS, is_sidecar};
+use crate::analysis::{CONTAINER_LISTS, is_sidecar};
 
 /// The resources that the containers of a pod request, and the container that is merged now.
 #[derive(Debug, Default)]
@@ -29,7 +29,7 @@ impl Requested {
     /// Collects what the containers of a pod request.
     pub(super) fn collect(pod: &Value) -> Self {
         let mut requested = Self::default();
-        for list in LISTS {
+        for list in CONTAINER_LISTS {
             for (index, container) in pod["spec"][list].as_array().into_iter().flatten().enumerate() {
                 requested.current = Run::new(list, index, container);
                 for amounts in ["limits", "requests"] {

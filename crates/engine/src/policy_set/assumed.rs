@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::{Mutation, Outcome, Reason, analyse};
+use crate::{Mutation, Outcome, Reason, analysis_if_condition_is_true};
 use fabric_policy::PodContext;
 
 use super::{PolicySet, mutate};
@@ -45,7 +45,7 @@ impl PolicySet {
     fn a_provider_leaves_alone(&self, pod: &Value, context: &PodContext) -> bool {
         let mut providers: BTreeMap<&str, bool> = BTreeMap::new();
         for policy in self.policies() {
-            let leaves = matches!(analyse(policy, pod, context, true, None), Ok(None));
+            let leaves = matches!(analysis_if_condition_is_true(policy, pod, context, true, None), Ok(None));
             *providers.entry(policy.definition().provider.as_str()).or_insert(true) &= leaves;
         }
         providers.into_values().any(|leaves| leaves)

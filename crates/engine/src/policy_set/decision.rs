@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use crate::{
-    LISTS, PodAnalysis, Reason, Trace, Warning, WarningKind, adds_to, analyse, analyse_named,
-    condition_values,
+    CONTAINER_LISTS, PodAnalysis, Reason, Trace, Warning, WarningKind, analyse_named,
+    analysis_if_condition_is_true, condition_values, has_gpus_or_rules,
 };
 use fabric_policy::matcher::Match;
 use fabric_policy::{PodContext, Policy};
@@ -84,7 +84,7 @@ pub(super) fn decide<'p>(
         if matching.iter().any(|(taker, _)| taker.definition().is_extension_of(policy.definition())) {
             continue;
         }
-        match analyse(policy, pod, context, found.len() > 1, trace.as_deref_mut()) {
+        match analysis_if_condition_is_true(policy, pod, context, found.len() > 1, trace.as_deref_mut()) {
             Ok(Some(analysis)) => matching.push((policy, analysis)),
             Ok(None) => {}
             Err(reason @ Reason::SettingUndecided { .. }) => {
@@ -136,7 +136,7 @@ fn undecided<'p>(
         if !context.goes_on(0) {
             break;
         }
-        match adds_to(policy, pod, context) {
+        match has_gpus_or_rules(policy, pod, context) {
             Ok(true) => return Decision::End(None, reason),
             Ok(false) => {}
             Err(reason) => return Decision::End(Some(policy), reason),
@@ -150,6 +150,6 @@ fn undecided<'p>(
 /// Returns whether the pod is for Windows, or is a Windows host process.
 fn is_windows(spec: &Value) -> bool {
     let host_process = |holder: &Value| holder["securityContext"]["windowsOptions"]["hostProcess"] == true;
-    let mut containers = LISTS.iter().flat_map(|list| items(spec, list));
+    let mut containers = CONTAINER_LISTS.iter().flat_map(|list| items(spec, list));
     spec["os"]["name"] == "windows" || host_process(spec) || containers.any(host_process)
 }

@@ -46,7 +46,8 @@ impl Mutation {
 pub enum Outcome {
     /// The pod was injected.
     Mutated(Mutated),
-    /// The pod is left alone on purpose. It has the annotation [`SKIPPED`](super::SKIPPED) and no other change.
+    /// The pod is skipped on purpose: it gets the annotation [`SKIPPED`](super::SKIPPED), and loses those of an earlier
+    /// injection.
     Skipped { marked: Mutated, reason: Reason },
     /// The pod is unchanged.
     Unchanged { pod: Value, reason: Reason },
@@ -55,7 +56,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// The pod with its changes; none if there are none.
+    /// The pod with its changes, of which there may be none; `None` for a pod that is unchanged or refused.
     pub fn changed(&self) -> Option<&Mutated> {
         match self {
             Self::Mutated(mutated) | Self::Skipped { marked: mutated, .. } => Some(mutated),

@@ -41,9 +41,14 @@ pub(crate) fn size_without(keys: &[&str], pod: &Value) -> usize {
     others.map(|(key, value)| key.len() + value.as_str().map_or(0, str::len)).sum()
 }
 
-/// Keeps the nodes that a pod is injected for, or what its claims request. They may have changed when it is injected
+/// Records the nodes that a pod is injected for, or what its claims request. They may have changed when it is injected
 /// again.
-pub(crate) fn keep(key: &str, found: &str, pod: &mut Value, log: &mut ChangeLog) -> Result<(), Reason> {
+pub(crate) fn record_annotation(
+    key: &str,
+    found: &str,
+    pod: &mut Value,
+    log: &mut ChangeLog,
+) -> Result<(), Reason> {
     if size_without(&[key], pod) + key.len() + found.len() + STAMP.len() + MOST_OF_STAMP > MAX_ANNOTATIONS {
         return Err(Reason::AnnotationLimit { key: key.to_owned() });
     }

@@ -15,7 +15,7 @@ use fabric_yaml::pointer::field_path;
 use super::types::reads;
 use super::{checks_that_report, context, samples};
 use crate::record::{Author, ChangeLog, FieldOutcome, FieldState, Trace};
-use crate::{Mutation, Outcome, Reason, analyse, inject};
+use crate::{Mutation, Outcome, Reason, analysis_if_condition_is_true, inject};
 
 /// What happened to the samples that a policy matches.
 #[derive(Default)]
@@ -42,7 +42,7 @@ pub fn findings(policy: &Policy, loading: &Work) -> Vec<SourceError> {
         let work = loading.part(pod.to_string().len());
         let context = PodContext { work: Some(work.clone()), ..context.clone() };
         seen.meets_match |= at == 0 && meets_match(policy, &pod, &context);
-        if let Ok(Some(analysis)) = analyse(policy, &pod, &context, false, None) {
+        if let Ok(Some(analysis)) = analysis_if_condition_is_true(policy, &pod, &context, false, None) {
             let mut trace = Trace::default();
             let mutation =
                 inject(policy, analysis, pod, &context, Some(&mut trace), ChangeLog::new(&context));

@@ -21,9 +21,9 @@ use crate::parameter::{Origin, Variable};
 use crate::work::Work;
 
 /// The steps to find out whether a value depends on the pod, and to copy it.
-const STEPS_TO_FOLD: usize = 2_500;
+const STEPS_TO_EVALUATE: usize = 2_500;
 
-/// The bytes that a evaluated value of a rule, or a variable, takes in memory. The built-in policies take up to 1,300.
+/// The bytes that an evaluated value of a rule, or a variable, takes in memory. The built-in policies take up to 1,300.
 const BYTES_OF_VALUE: usize = 1_500;
 
 /// A policy for pods that select the same nodes.
@@ -151,7 +151,7 @@ impl EvaluatedPolicy {
     ) -> Result<Self, Vec<EvaluationError>> {
         let before = work.memory();
         let size = definition.variables.len() + definition.rules.iter().map(Rule::size).sum::<usize>();
-        work.goes_on(size * STEPS_TO_FOLD);
+        work.goes_on(size * STEPS_TO_EVALUATE);
         if !work.takes_memory(size * BYTES_OF_VALUE) {
             // The caller reports the end of the work.
             return Err(Vec::new());

@@ -2,7 +2,7 @@
 //!
 //! The API server may call a webhook again for a pod that it has changed. If no expression reads a place that a rule
 //! writes, every expression has the same value in the second call, which changes nothing. If one may, the result is
-//! injected again, and must stay the same.
+//! injected again. If that changes it once more, a third injection must not.
 
 use std::collections::BTreeSet;
 

@@ -13,7 +13,9 @@ use serde::Serialize;
 use serde_json::Value;
 
 use fabric_engine::policy_set::{PolicySet, mutate_traced};
-use fabric_engine::{ConditionFact, ContainerGpus, LookedAt, Mutation, Outcome, Trace, Warning, analyse};
+use fabric_engine::{
+    ConditionFact, ContainerGpus, LookedAt, Mutation, Outcome, Trace, Warning, analysis_if_condition_is_true,
+};
 use fabric_policy::expression::Expression;
 use fabric_policy::{Definition, PodContext, Policy, SelectedLabel};
 
@@ -183,7 +185,7 @@ fn match_of(policy: &Policy, pod: &Value, context: &PodContext, trace: &mut Trac
     if matches && policy.definition().matcher.when.is_some() {
         // The choice may have ended before this policy.
         if !trace.looked_at.contains_key(policy.name()) {
-            let _ = analyse(policy, pod, context, false, Some(trace));
+            let _ = analysis_if_condition_is_true(policy, pod, context, false, Some(trace));
         }
         when = trace.looked_at.get(policy.name()).and_then(|looked_at| looked_at.when.clone());
         matches = when.as_ref().is_some_and(|when| when.value == Some(true));

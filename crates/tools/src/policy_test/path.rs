@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use fabric_engine::LISTS;
+use fabric_engine::CONTAINER_LISTS;
 use fabric_policy::Diagnostic;
 use fabric_policy::schema::{self, Field, Object, Shape};
 use fabric_policy::source::suggest;
@@ -63,7 +63,7 @@ impl FieldPath {
                 Shape::List { keys, .. } => entry(value, name, keys),
                 _ => value.get(name),
             };
-            let in_containers = at == 2 && LISTS.contains(&self.segments[1].name.as_str());
+            let in_containers = at == 2 && CONTAINER_LISTS.contains(&self.segments[1].name.as_str());
             match next.filter(|next| !next.is_null()) {
                 Some(next) => value = next,
                 None if in_containers && self.segments.len() > 3 => return Found::NoContainer(name.clone()),

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
+use fabric_engine::CONTAINER_LISTS;
 use fabric_engine::DEVICE_CLASS;
-use fabric_engine::LISTS;
 use fabric_engine::policy_set::PolicySet;
 use fabric_yaml::json::items;
 use fabric_yaml::pointer::at_pointer;
@@ -41,7 +41,7 @@ fn is_some(amount: &Value) -> bool {
 /// Finds requests under other names and in other places. If there are none, reports that the pod requests no GPU.
 pub(super) fn not_found(resources: &[&str], pod: &Pod<'_>, found: &mut Vec<NearMiss>) {
     let before = found.len();
-    for (container, value) in pod.containers(&LISTS) {
+    for (container, value) in pod.containers(&CONTAINER_LISTS) {
         for list in ["limits", "requests"] {
             for key in keys(&value["resources"][list]).filter(|key| !resources.contains(&key.as_str())) {
                 let like = resources.iter().find(|known| spelling::of_resource(key, known));
@@ -112,7 +112,7 @@ fn others(pod: &Value) -> String {
 
 /// Finds GPUs that are requested without an equal limit.
 pub(super) fn without_limit(resources: &[&str], pod: &Pod<'_>, found: &mut Vec<NearMiss>) {
-    for (container, value) in pod.containers(&LISTS) {
+    for (container, value) in pod.containers(&CONTAINER_LISTS) {
         for key in resources {
             let requested = &value["resources"]["requests"][*key];
             if is_some(requested) && value["resources"]["limits"][*key].is_null() {

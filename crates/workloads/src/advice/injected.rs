@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashSet};
 
 use serde_json::Value;
 
-use fabric_engine::{LISTS, requests};
+use fabric_engine::{CONTAINER_LISTS, requests};
 use fabric_yaml::json::items;
 use fabric_yaml::quantity::Quantity;
 
@@ -54,7 +54,7 @@ pub(super) fn check(resources: &[&str], pod: &Pod<'_>, found: &mut Vec<NearMiss>
 
 /// A capability with the prefix that Kubernetes leaves out: container runtimes drop it without a message.
 fn capability_prefix(pod: &Pod<'_>) -> Option<NearMiss> {
-    pod.containers(&LISTS).find_map(|(place, container)| {
+    pod.containers(&CONTAINER_LISTS).find_map(|(place, container)| {
         let names = items(&container["securityContext"]["capabilities"], "add").iter();
         let mut names = names.enumerate().filter_map(|(at, name)| Some((at, name.as_str()?)));
         let (at, name) = names.find(|(_, name)| name.starts_with("CAP_"))?;

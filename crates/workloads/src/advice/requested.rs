@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde_json::Value;
 
 use fabric_engine::policy_set::PolicySet;
-use fabric_engine::{LISTS, claims_of_pod};
+use fabric_engine::{CONTAINER_LISTS, claims_of_pod};
 use fabric_engine::{Mutation, Outcome, Reason, WarningKind, requests};
 
 use super::by_hand::{has_fabric, is_adapter, requests_device};
@@ -198,7 +198,7 @@ fn without_fabric(resources: &[&str], pod: &Value) -> Value {
     if let Some(annotations) = pod["metadata"]["annotations"].as_object_mut() {
         annotations.retain(|name, _| !kinds::table().by_hand.annotations.contains(name));
     }
-    for list in LISTS {
+    for list in CONTAINER_LISTS {
         for container in pod["spec"][list].as_array_mut().into_iter().flatten() {
             for amounts in ["limits", "requests"] {
                 if let Some(amounts) = container["resources"][amounts].as_object_mut() {
@@ -216,7 +216,8 @@ fn near_miss(pod: &Pod<'_>, resource: &str, message: String) -> NearMiss {
 
 /// JSON Pointer to the first limit of a resource; to the pod, if it has none.
 fn place_of_request(pod: &Pod<'_>, resource: &str) -> String {
-    let place = pod.containers(&LISTS).find(|(_, one)| !one["resources"]["limits"][resource].is_null());
+    let place =
+        pod.containers(&CONTAINER_LISTS).find(|(_, one)| !one["resources"]["limits"][resource].is_null());
     place.map_or_else(
         || pod.pointer.to_owned(),
         |(place, _)| with_token(format!("{place}/resources/limits"), resource),

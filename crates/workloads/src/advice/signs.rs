@@ -2,14 +2,14 @@
 
 use serde_json::Value;
 
-use fabric_engine::LISTS;
+use fabric_engine::CONTAINER_LISTS;
 use fabric_yaml::json::items;
 
 use super::kinds::{self, Signs, Together};
 
 /// All containers of a pod.
 pub(super) fn containers(spec: &Value) -> impl Iterator<Item = &Value> {
-    LISTS.iter().flat_map(|list| items(spec, list))
+    CONTAINER_LISTS.iter().flat_map(|list| items(spec, list))
 }
 
 /// Returns whether the commands or variables of a container are a sign, for pods of a kind with so many GPUs.

@@ -38,7 +38,7 @@ pub(crate) fn merge(
                 .iter()
                 .position(|mount| path_of(mount, "mountPath").as_deref() == Some(&*path));
             match at {
-                Some(at) => keep(merge, list, at, wanted),
+                Some(at) => merge_mount(merge, list, at, wanted),
                 None => add(merge, list, wanted),
             }
             Ok(())
@@ -87,7 +87,7 @@ fn use_volume(merge: &mut Merge<'_, '_>, volume: &str) -> Option<String> {
 }
 
 /// Merges a mount at a path that the container already uses.
-fn keep(merge: &mut Merge<'_, '_>, list: &mut ListCursor<'_>, at: usize, mut wanted: Value) {
+fn merge_mount(merge: &mut Merge<'_, '_>, list: &mut ListCursor<'_>, at: usize, mut wanted: Value) {
     let volume = wanted["name"].as_str().unwrap_or_default().to_owned();
     let mounted = list.entries()[at]["name"].as_str().unwrap_or_default().to_owned();
     let facts = &mut *merge.pod;

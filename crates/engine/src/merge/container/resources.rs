@@ -17,9 +17,9 @@ use crate::merge::rule::{Merge, brief};
 use crate::record::{Cursor, Kept, Reason, WarningKind};
 
 /// The lists of amounts.
-const LISTS: [&str; 2] = ["limits", "requests"];
+const AMOUNT_LISTS: [&str; 2] = ["limits", "requests"];
 
-/// The amounts of a resource in the policy, of each of the [`LISTS`].
+/// The amounts of a resource in the policy, of each of the [`AMOUNT_LISTS`].
 struct Wanted<'t> {
     resource: &'t str,
     amounts: [Option<Value>; 2],
@@ -58,7 +58,7 @@ pub(crate) fn merge(
     for mut wanted in wanted {
         let dropped = wanted.amounts.each_mut().map(|amount| amount.take_if(|amount| is_zero(amount)));
         if let Some(at) = dropped.iter().position(Option::is_some) {
-            resources.log.left_out(&[LISTS[at], wanted.resource], || "the amount is 0".to_owned());
+            resources.log.left_out(&[AMOUNT_LISTS[at], wanted.resource], || "the amount is 0".to_owned());
         }
         let Some(first) = wanted.amounts.iter().position(Option::is_some) else { continue };
         if merge.pod.pod_resources && !wanted.resource.contains('/') {
@@ -66,7 +66,7 @@ pub(crate) fn merge(
                 setting: wanted.resource.to_string(),
                 against: "resources of its own in `spec.resources`".to_owned(),
             };
-            resources.warn(LISTS[first], kind, merge.rule);
+            resources.warn(AMOUNT_LISTS[first], kind, merge.rule);
         } else if can_overcommit(wanted.resource) {
             overcommittable(merge, resources, wanted)?;
         } else {
@@ -76,9 +76,9 @@ pub(crate) fn merge(
     Ok(fields.into_entries().filter(|(field, _)| position(field).is_none()).collect())
 }
 
-/// The position of a list among the [`LISTS`].
+/// The position of a list among the [`AMOUNT_LISTS`].
 fn position(field: &str) -> Option<usize> {
-    LISTS.iter().position(|list| *list == field)
+    AMOUNT_LISTS.iter().position(|list| *list == field)
 }
 
 /// The resources of a list of which a container gets one device each: the first ones that no other container of the pod
@@ -97,7 +97,7 @@ fn devices_of_list<'t>(
     let has: HashMap<&str, bool> = entry
         .resources()
         .filter_map(|name| {
-            let amount = LISTS.iter().find_map(|list| amount(resources, list, name))?;
+            let amount = AMOUNT_LISTS.iter().find_map(|list| amount(resources, list, name))?;
             Some((name, is_zero(amount)))
         })
         .collect();
@@ -115,7 +115,7 @@ fn devices_of_list<'t>(
         merge.resolve_conflict(resources, "limits", &seen, &wanted, Kept::Device)?;
         // One that is only requested gets a limit.
         let is_one = |name: &str| {
-            let mut amounts = LISTS.iter().filter_map(|list| amount(resources, list, name));
+            let mut amounts = AMOUNT_LISTS.iter().filter_map(|list| amount(resources, list, name));
             amounts.all(|amount| count_of(amount) == Some(1))
         };
         return Ok(own.iter().copied().filter(|name| is_one(name)).collect());
@@ -128,7 +128,7 @@ fn devices_of_list<'t>(
     Ok(devices)
 }
 
-/// Adds an amount of one of the [`LISTS`].
+/// Adds an amount of one of the [`AMOUNT_LISTS`].
 fn add_amount<'t>(wanted: &mut Vec<Wanted<'t>>, list: usize, resource: &'t str, amount: Value) {
     let known = wanted.iter_mut().find(|known| known.resource == resource && known.amounts[list].is_none());
     if let Some(known) = known {
@@ -147,10 +147,10 @@ fn is_huge_pages(resource: &str) -> bool {
 /// Merges a resource whose request equals its limit.
 fn device(merge: &Merge<'_, '_>, resources: &mut Cursor<'_>, wanted: Wanted<'_>) -> Result<(), Reason> {
     let Wanted { resource, amounts: [limit, request] } = wanted;
-    let own = LISTS
+    let own = AMOUNT_LISTS
         .into_iter()
         .find_map(|list| amount(resources, list, resource).map(|amount| (list, amount.clone())));
-    let lists = if request.is_some() { &LISTS[..] } else { &LISTS[..1] };
+    let lists = if request.is_some() { &AMOUNT_LISTS[..] } else { &AMOUNT_LISTS[..1] };
     let Some(value) = limit.or(request) else { return Ok(()) };
     let Some((list, own)) = own else {
         if is_huge_pages(resource) && !has_cpu_or_memory(resources) {
@@ -166,7 +166,7 @@ fn device(merge: &Merge<'_, '_>, resources: &mut Cursor<'_>, wanted: Wanted<'_>)
         let is_replaced = resources
             .within(list, |amounts| merge.resolve_conflict(amounts, resource, &own, &value, Kept::Device))?;
         if is_replaced {
-            for list in LISTS {
+            for list in AMOUNT_LISTS {
                 if lists.contains(&list) || amount(resources, list, resource).is_some() {
                     put(resources, list, resource, value.clone())?;
                 }
@@ -190,7 +190,7 @@ fn overcommittable(
     let is_added = resources.log.at("limits", |log| log.at(resource, |log| log.was_added()));
     let derived = limit.filter(|_| !is_added);
     let request = amount(resources, "requests", resource).cloned().or(derived);
-    for (list, wanted) in LISTS.into_iter().zip(amounts) {
+    for (list, wanted) in AMOUNT_LISTS.into_iter().zip(amounts) {
         let Some(wanted) = wanted else { continue };
         let limit = amount(resources, "limits", resource).cloned();
         let (seen, other) = if list == "limits" { (&limit, &request) } else { (&request, &limit) };
@@ -236,7 +236,7 @@ fn put(resources: &mut Cursor<'_>, list: &str, resource: &str, amount: Value) ->
 }
 
 fn has_cpu_or_memory(resources: &Cursor<'_>) -> bool {
-    let has = |resource| LISTS.iter().any(|list| amount(resources, list, resource).is_some());
+    let has = |resource| AMOUNT_LISTS.iter().any(|list| amount(resources, list, resource).is_some());
     has("cpu") || has("memory")
 }
 

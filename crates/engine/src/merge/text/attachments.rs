@@ -4,8 +4,9 @@ use serde_json::{Map, Value};
 
 use fabric_policy::overlay::{REQUESTS, RESOURCES};
 
-/// The networks to attach, each with the number of its attachments: one network once for each device, or of a list
-/// those at the positions of the resources that the pod requests. Without resources, each is attached once.
+/// The networks to attach, each with the number of its attachments. A single network is attached once for each device.
+/// Of a list, the networks are attached whose positions are those of resources that the pod requests. If the entry has no
+/// resources, each network is attached once.
 pub(super) fn attachments(edit: &Map<String, Value>) -> Vec<(String, usize)> {
     let resources = edit.get(RESOURCES).and_then(Value::as_array).map(Vec::as_slice);
     let requests = edit.get(REQUESTS).unwrap_or(&Value::Null);

@@ -98,7 +98,7 @@ fn networks(
             1 => network.clone(),
             count => format!("{count} times {network}"),
         });
-        keep(merge, annotations, key, text, &wanted.collect::<Vec<_>>().join(", "));
+        warn_of_kept(merge, annotations, key, text, &wanted.collect::<Vec<_>>().join(", "));
         None
     }))
 }
@@ -124,7 +124,7 @@ fn objects(
         return Ok(Some(format!("[{}]", in_words(&wanted))));
     }
     let Some(list) = object_list::parse(text) else {
-        keep(merge, annotations, key, text, &format!("[{}]", in_words(&wanted)));
+        warn_of_kept(merge, annotations, key, text, &format!("[{}]", in_words(&wanted)));
         return Ok(None);
     };
     annotations.log.takes(text.len() * (1 + wanted.len()));
@@ -151,7 +151,7 @@ fn objects(
 }
 
 /// Reports that the value of an annotation stays because an edit cannot extend its form.
-fn keep(merge: &Merge<'_, '_>, annotations: &mut Cursor<'_>, key: &str, text: &str, wanted: &str) {
+fn warn_of_kept(merge: &Merge<'_, '_>, annotations: &mut Cursor<'_>, key: &str, text: &str, wanted: &str) {
     let kind = WarningKind::Kept { what: Kept::Annotation, seen: shorten(text), wanted: shorten(wanted) };
     annotations.warn(key, kind, merge.rule);
 }

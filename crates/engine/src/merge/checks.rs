@@ -13,7 +13,7 @@ use crate::evaluate::{Row, Scope};
 use crate::record::{ChangeLog, Cursor, Kept, Reason, Warning, WarningKind};
 
 /// Makes the checks of the pod.
-pub(crate) fn about_pod(
+pub(crate) fn check_pod(
     policy: &ResolvedPolicy,
     scope: &Scope<'_>,
     log: &mut ChangeLog,
@@ -30,7 +30,7 @@ pub(crate) fn about_pod(
 }
 
 /// Makes the checks of containers, and of the variables that they set themselves.
-pub(super) fn about_containers(
+pub(super) fn check_containers(
     policy: &ResolvedPolicy,
     rows: &[Row<'_>],
     pod: &mut Value,
