@@ -72,9 +72,10 @@ pub struct Definition {
 }
 
 /// The containers that a rule applies to.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub enum Containers {
     /// Those with GPUs.
+    #[default]
     Gpus,
     /// Those with GPUs, and the launcher of a job.
     Ranks,
@@ -122,7 +123,7 @@ impl OnConflict {
     pub(crate) const WORDS: [(&str, Self); 2] = meaning(ON_CONFLICT, [Self::Keep, Self::Replace]);
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Rule {
     pub span: Span,
     pub name: String,

@@ -25,14 +25,14 @@ use fabric_yaml::{self as yaml, Content, Node, Span};
 
 use crate::check;
 use crate::definition::Definition;
-use crate::keys::{API_VERSION, KIND};
+use crate::keys::{self, API_VERSION, KIND};
 use crate::parameter::Files;
+use crate::source::reader::Fields;
 use crate::source::{
     Checked, DUPLICATE_KEY, DUPLICATE_NAME, Diagnostic, EXTENSION, MISSING_KEY, Problems, SourceError,
-    SourceErrors, SourceFile, UNUSED_PART, all, reader, suggest,
+    SourceErrors, SourceFile, UNUSED_PART, all, closest, reader, suggest,
 };
-use extension::{extend, leave_out, unknown_keys};
-use parse::Header;
+use extension::{Extending, extend, leave_out, unknown_keys};
 
 /// A policy file before it is combined with the files that it extends.
 #[derive(Debug, Clone)]
@@ -54,38 +54,46 @@ const MAX_DEPTH: usize = 16;
 impl PolicyFile {
     /// Reads a policy file. `file` is its name for messages.
     pub fn read(file: &str, text: &str) -> Result<Self, SourceErrors> {
-        let mut source = SourceFile { policy: String::new(), file: file.to_owned(), text: text.into() };
-        let read = || {
-            let (root, duplicates) =
-                yaml::read_unique(text).map_err(|error| yaml_mistakes::explained(error, text))?;
-            let root = root.ok_or_else(|| {
-                Diagnostic::new(Span::default(), "the file is empty")
-                    .code(MISSING_KEY)
-                    .hint("`fabric-injector policy new` writes a policy to start from")
-            })?;
-            other_kind::check(&root)?;
-            let mut header = Header::read(&root)?;
-            let duplicates = duplicates.into_iter().map(|error| {
-                Diagnostic::new(error.span, error.message).code(DUPLICATE_KEY).hint("keep one of them")
+        let source = SourceFile { policy: String::new(), file: file.to_owned(), text: text.into() };
+        Self::parse(source.clone()).map_err(|problems| SourceErrors::in_files(&[source], problems))
+    }
+
+    fn parse(mut source: SourceFile) -> Checked<Self> {
+        let explained = |error| yaml_mistakes::explained(error, &source.text);
+        let (root, duplicates) = yaml::read_unique(&source.text).map_err(explained)?;
+        let root = root.ok_or_else(|| {
+            Diagnostic::new(Span::default(), "the file is empty")
+                .code(MISSING_KEY)
+                .hint("`fabric-injector policy new` writes a policy to start from")
+        })?;
+        other_kind::check(&root)?;
+        let mut fields = Fields::read(&root, &keys::POLICY)?;
+        let _ = fields.required("apiVersion", |node| constant(node, "apiVersion", API_VERSION));
+        let _ = fields.required("kind", |node| constant(node, "kind", KIND));
+        let name = fields.required("metadata", |node| {
+            let mut metadata = Fields::read(node, &keys::METADATA)?;
+            let name = metadata.required("name", |node| {
+                reader::dns_label(node, "the name of a policy").map(|name| (name, node.span))
             });
-            duplicates.for_each(|duplicate| header.problems.add(duplicate));
-            let Some(mut spec) = header.spec else { return Err(header.problems) };
-            let without = take(&mut spec, "without");
-            // Without it, everything in the base would seem to be missing.
-            if let Some(misspelt) = extension::misspelt_extends(&spec) {
-                return Err(misspelt.into());
-            }
-            let extends = take(&mut spec, "extends").map(|node| names(&node));
-            let extends = extends.and_then(|names| header.problems.take(names)).unwrap_or_default();
-            Ok((header.name, header.name_span, (spec, without), extends, header.problems))
-        };
-        match read() {
-            Ok((policy, name_span, (spec, without), extends, problems)) => {
-                source.policy = policy;
-                Ok(Self { source, spec, without, extends, name_span, problems })
-            }
-            Err(problems) => Err(SourceErrors::in_files(&[source], problems)),
+            metadata.finish()?;
+            Ok::<_, Problems>(name?)
+        });
+        let spec = fields.required("spec", |node| Ok::<_, Diagnostic>(node.clone()));
+        let mut problems = fields.finish().err().unwrap_or_default();
+        for error in duplicates {
+            let diagnostic = Diagnostic::new(error.span, error.message).code(DUPLICATE_KEY);
+            problems.add(diagnostic.hint("keep one of them"));
         }
+        let Ok(mut spec) = spec else { return Err(problems) };
+        let without = take(&mut spec, "without");
+        // Without it, everything in the base would seem to be missing.
+        if let Some(misspelt) = extension::misspelt_extends(&spec) {
+            return Err(misspelt.into());
+        }
+        let extends = take(&mut spec, "extends").and_then(|node| problems.take(names(&node)));
+        let (name, name_span) = name.unwrap_or_default();
+        source.policy = name;
+        Ok(Self { source, spec, without, extends: extends.unwrap_or_default(), name_span, problems })
     }
 
     /// An error about the name, if an earlier file has the same one.
@@ -133,6 +141,18 @@ impl PolicyFile {
         let diagnostic = Diagnostic::new(span, message).code(code).hint(hint);
         SourceError::in_file(&self.source, diagnostic)
     }
+}
+
+fn constant(node: &Node, field: &str, wanted: &str) -> Result<(), Diagnostic> {
+    let seen = reader::text(node, field)?;
+    if seen == wanted {
+        return Ok(());
+    }
+    let hint = match closest(seen, [wanted]) {
+        Some(_) => format!("did you mean `{field}: {wanted}`?"),
+        None => format!("a policy has `{field}: {wanted}`"),
+    };
+    Err(Diagnostic::new(node.span, format!("`{field}` is `{seen}`")).hint(hint))
 }
 
 /// The name in `extends`, or the names of a list.
@@ -301,7 +321,8 @@ fn spec_of(found: &[Found<'_>], sources: &[SourceFile]) -> (Node, Problems) {
         if lines == 0 {
             spec = own;
         } else {
-            problems.take(extend(&mut spec, &own, sources, (*is_policy, base.is_some())));
+            let from = Extending { files: sources, is_policy: *is_policy, is_extension: base.is_some() };
+            problems.take(extend(&mut spec, &own, &from));
             spec.span = own.span;
         }
         lines += file.source.lines();

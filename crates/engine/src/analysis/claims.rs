@@ -15,8 +15,9 @@ use crate::record::CLAIMS;
 /// The claims of a pod, with what is known of their requests. What an earlier injection recorded stays.
 pub(super) fn claims<'p>(pod: &'p Value, devices: &Devices, context: &PodContext) -> Vec<PodClaim<'p>> {
     let mut claims = claims_of_pod(pod, context);
-    let is_listed =
-        |request| [&devices.gpu_claims, &devices.own.claims].iter().any(|list| list.knows(request));
+    let is_listed = |request| {
+        [&devices.gpu_claims, &devices.own.claims].iter().any(|list| list.of_request(request).is_some())
+    };
     for claim in &mut claims {
         claim.is_known = !claim.requests.is_empty() && claim.requests.iter().all(is_listed);
     }

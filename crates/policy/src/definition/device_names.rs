@@ -168,11 +168,8 @@ impl NameList {
 
 impl ClaimList {
     fn read(node: &Node, names: &Names) -> Checked<Self> {
-        let Content::Map(entries) = &node.content else {
-            let hint =
-                "write each name with its number of devices, as in `{single-gpu: 1, \"*channel*\": 0}`";
-            return Err(reader::expected(node, "`claims` to be a map").hint(hint).into());
-        };
+        let hint = "write each name with its number of devices, as in `{single-gpu: 1, \"*channel*\": 0}`";
+        let entries = reader::map(node, "`claims`").map_err(|error| error.hint(hint))?;
         let wrong = |span, problem| {
             Diagnostic::new(span, problem).hint("write a name and its number, as in `single-gpu: 1`")
         };
@@ -321,13 +318,8 @@ impl ClaimNames {
         self.0.iter().filter(|known| !known.is_class).find(matches)
     }
 
-    /// Returns whether the list has a class of a request.
-    pub fn knows(&self, request: &ClaimRequest) -> bool {
-        self.of_request(request).is_some()
-    }
-
     /// The class of a request, if it is one of the list.
-    fn of_request(&self, request: &ClaimRequest) -> Option<&ClaimName> {
+    pub fn of_request(&self, request: &ClaimRequest) -> Option<&ClaimName> {
         let matches = |known: &&ClaimName| request.classes.iter().any(|class| known.pattern.matches(class));
         self.0.iter().filter(|known| known.is_class).find(matches)
     }

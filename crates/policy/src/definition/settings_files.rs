@@ -4,7 +4,7 @@
 //! libraries read.
 
 use crate::schema::Format;
-use fabric_yaml::{Content, Entry, Node};
+use fabric_yaml::{Entry, Node};
 
 use crate::interpolation::{Interpolation, Names, Phase};
 use crate::keys;
@@ -51,10 +51,8 @@ pub fn includes(pattern: &str, variable: &str) -> bool {
 /// Reads the map `files`.
 pub(crate) fn read(node: &Node, names: &Names) -> Checked<Vec<SettingsFile>> {
     let mut known: Vec<String> = Vec::new();
-    let Content::Map(entries) = &node.content else {
-        let hint = "write `files: {PATH: {variables: […]}}`";
-        return Err(reader::expected(node, "`files` to be a map").hint(hint).into());
-    };
+    let hint = "write `files: {PATH: {variables: […]}}`";
+    let entries = reader::map(node, "`files`").map_err(|error| error.hint(hint))?;
     if let Some(entry) = entries.get(MAX_FILES) {
         let message = format!("the policy has {} files, more than {MAX_FILES}", entries.len());
         return Err(Diagnostic::new(entry.span, message)

@@ -1,8 +1,6 @@
 //! `devices` of a policy. An entry of `add` is read as a rule, with the overlays that an author would write by hand.
 
-use std::collections::BTreeSet;
-
-use crate::definition::{AddsDevices, Containers, Definition, OnConflict, OwnDevices, Rule};
+use crate::definition::{AddsDevices, Definition, OnConflict, OwnDevices, Rule};
 use crate::expression::Expression;
 use crate::interpolation::{Interpolation, Names, Phase, names_in};
 use crate::keys;
@@ -82,7 +80,6 @@ fn entry(node: &Node, names: &Names, variables: &[Variable]) -> Checked<Rule> {
         span: node.span,
         name: name?,
         when: when?,
-        containers: Containers::Gpus,
         // Another claim with this name is not a device of the fabric, and a container cannot use both under one name.
         on_conflict: if claims.is_some() { OnConflict::Refuse } else { OnConflict::Keep },
         container,
@@ -91,14 +88,13 @@ fn entry(node: &Node, names: &Names, variables: &[Variable]) -> Checked<Rule> {
             to_network: networks.is_some() || claims.is_some(),
             has_resources: resources.is_some(),
         }),
-        parameters: BTreeSet::new(),
-        rank: 0,
-        shared: Vec::new(),
+        ..Rule::default()
     };
-    reads_no_device(&rule, variables).map_err(|found| {
-        let message = format!("`{}` depends on what `devices` adds", found.name);
-        Diagnostic::new(found.span, message).code(TOO_EARLY).hint("read `ownDevices`, parameters and the pod")
-    })?;
+    if let Some((name, span)) = device_read(&rule, variables) {
+        let message = format!("`{name}` depends on what `devices` adds");
+        let early = Diagnostic::new(span, message).code(TOO_EARLY);
+        return Err(early.hint("read `ownDevices`, parameters and the pod").into());
+    }
     Ok(rule)
 }
 
@@ -154,7 +150,8 @@ pub(super) fn problems(definition: &Definition) -> Vec<Diagnostic> {
     let adds = definition.adds_devices();
     let declared = definition.own_devices.is_some();
     for (name, is_known) in [("ownDevices", declared), ("hasDevice", declared || adds)] {
-        found.extend(place_of(name, definition).filter(|_| !is_known).map(|span| {
+        let read = first_read(&[name.to_owned()], |visit| definition.texts(visit));
+        found.extend(read.filter(|_| !is_known).map(|(_, span)| {
             Diagnostic::new(span, format!("`{name}` is read, and the policy has no names of devices"))
                 .code(MISSING_KEY)
                 .hint("add `devices: {resources: […]}` to `spec` with the names of its devices, see docs/policy.md")
@@ -164,16 +161,6 @@ pub(super) fn problems(definition: &Definition) -> Vec<Diagnostic> {
         if rule.device.is_some() { adds_gpus(rule, definition) } else { chooses_network(rule, definition) }
     }));
     found
-}
-
-/// The place at which the policy reads a name first.
-fn place_of(name: &str, definition: &Definition) -> Option<Span> {
-    let mut read = None;
-    definition.texts(&mut |text| {
-        let mut readers = text.expressions().filter(|expression| expression.names().contains(name));
-        read = read.or_else(|| readers.next().map(|expression| expression.span_of_name(name)));
-    });
-    read
 }
 
 /// The error for an entry that adds GPUs.
@@ -191,35 +178,36 @@ fn adds_gpus(rule: &Rule, definition: &Definition) -> Option<Diagnostic> {
 /// devices that `devices` adds depend on that network.
 fn chooses_network(rule: &Rule, definition: &Definition) -> Option<Diagnostic> {
     rule.pod.host_network()?;
-    let Found { name, span } = reads_no_device(rule, &definition.variables).err()?;
+    let (name, span) = device_read(rule, &definition.variables)?;
     let message = format!("`hostNetwork` depends on `{name}`, and so on what `devices` adds");
     let hint = "read `ownDevices`, parameters and the pod: what `devices` adds depends on the network";
     Some(Diagnostic::new(span, message).code(TOO_EARLY).hint(hint))
 }
 
-/// A name that depends on the additions of `devices`.
-struct Found {
-    name: String,
-    span: Span,
-}
-
-/// Fails for a rule that depends on whether a container has a device.
-fn reads_no_device(rule: &Rule, variables: &[Variable]) -> Result<(), Found> {
-    let mut reading: Vec<String> = vec!["hasDevice".to_owned()];
+/// The first name in a rule that depends on whether a container has a device, with its place.
+fn device_read(rule: &Rule, variables: &[Variable]) -> Option<(String, Span)> {
+    let mut names: Vec<String> = vec!["hasDevice".to_owned()];
     for variable in variables {
         variable.value.texts(&mut |text| {
-            if names_in(text).any(|name| reading.contains(&name)) {
-                reading.push(variable.name.clone());
+            if names_in(text).any(|name| names.contains(&name)) {
+                names.push(variable.name.clone());
             }
         });
     }
+    first_read(&names, |visit| rule.texts(visit))
+}
+
+/// The first of some names that texts read, with its place.
+fn first_read(
+    names: &[String],
+    texts: impl FnOnce(&mut dyn FnMut(&Interpolation)),
+) -> Option<(String, Span)> {
     let mut read = None;
-    rule.texts(&mut |text| {
+    texts(&mut |text| {
         for expression in text.expressions() {
-            let found = reading.iter().find(|name| expression.names().contains(*name));
-            let found = found.map(|name| Found { name: name.clone(), span: expression.span_of_name(name) });
-            read = read.take().or(found);
+            let found = names.iter().find(|name| expression.names().contains(*name));
+            read = read.take().or(found.map(|name| (name.clone(), expression.span_of_name(name))));
         }
     });
-    read.map_or(Ok(()), Err)
+    read
 }

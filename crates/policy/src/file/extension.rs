@@ -1,13 +1,13 @@
 //! The combination of a policy file with the files that it extends, as one tree for the parser.
 
-use fabric_yaml::scalar::Scalar;
 use fabric_yaml::{Content, Entry, Node, Span};
 
+use crate::definition::entries;
 use crate::keys;
 use crate::parameter::Parameter;
 use crate::source::{
-    Checked, DUPLICATE_NAME, Diagnostic, EXTENSION, Problems, SourceFile, UNKNOWN_KEY, all, at_line, closest,
-    reader, suggest,
+    Checked, DUPLICATE_NAME, Diagnostic, EXTENSION, Problems, SourceFile, all, at_line, closest, reader,
+    suggest,
 };
 
 /// The combination of a key of `spec` with that of a base.
@@ -46,17 +46,21 @@ const KEYS: &[(&str, Combine)] = &[
     ("files", Combine::Keys),
 ];
 
+/// What a file extends, and what it is.
+pub(crate) struct Extending<'f> {
+    pub(crate) files: &'f [SourceFile],
+    /// False for a part.
+    pub(crate) is_policy: bool,
+    /// True if it extends a policy.
+    pub(crate) is_extension: bool,
+}
+
 /// Adds the `spec` of a file to that of the files before it, whose lines count on from one to the next.
-pub(crate) fn extend(
-    spec: &mut Node,
-    own: &Node,
-    bases: &[SourceFile],
-    (is_policy, is_extension): (bool, bool),
-) -> Checked<()> {
+pub(crate) fn extend(spec: &mut Node, own: &Node, from: &Extending<'_>) -> Checked<()> {
     all(reader::entries(own, "`spec`")?.iter().map(|entry| {
         let combine = KEYS.iter().find(|(key, _)| *key == entry.key);
         if let (Some(known), Some((_, combine))) = (entry_of(spec, &entry.key), combine) {
-            return combine.apply(known, entry, bases, (is_policy, is_extension));
+            return combine.apply(known, entry, from);
         }
         // The parser reports unknown keys.
         push(spec, entry);
@@ -110,124 +114,88 @@ pub(crate) fn leave_out(spec: &mut Node, names: &Node, is_policy: bool) -> Check
 
 /// Errors for the keys that no `spec` has: those of a part that no policy takes are not read otherwise.
 pub(crate) fn unknown_keys(spec: &Node) -> impl Iterator<Item = Diagnostic> {
-    let entries = if let Content::Map(entries) = &spec.content { entries.as_slice() } else { &[] };
-    entries.iter().filter(|entry| keys::SPEC.key(&entry.key).is_none()).map(move |entry| {
-        Diagnostic::new(entry.span, format!("`spec` has no field `{}`", entry.key))
-            .code(UNKNOWN_KEY)
-            .hint(suggest(&entry.key, keys::SPEC.names()))
-    })
+    let unknown = |entry| reader::unknown("`spec`", entry, || suggest(&entry.key, keys::SPEC.names()));
+    without_meaning(spec).map(unknown)
+}
+
+/// The entries of a `spec` with other keys than those of the language.
+fn without_meaning(spec: &Node) -> impl Iterator<Item = &Entry<Node>> {
+    entries(Some(spec)).iter().filter(|entry| keys::SPEC.key(&entry.key).is_none())
 }
 
 /// The error for a key that is almost `extends`.
 pub(crate) fn misspelt_extends(spec: &Node) -> Option<Diagnostic> {
-    let entries = if let Content::Map(entries) = &spec.content { entries.as_slice() } else { &[] };
-    let is_near = |entry: &&Entry<Node>| {
-        keys::SPEC.key(&entry.key).is_none() && closest(&entry.key, keys::SPEC.names()) == Some("extends")
-    };
-    let entry = entries.iter().find(is_near)?;
-    let message = format!("`spec` has no field `{}`", entry.key);
-    Some(Diagnostic::new(entry.span, message).code(UNKNOWN_KEY).hint("did you mean `extends`?"))
+    let is_near = |entry: &&Entry<Node>| closest(&entry.key, keys::SPEC.names()) == Some("extends");
+    let entry = without_meaning(spec).find(is_near)?;
+    Some(reader::unknown("`spec`", entry, || "did you mean `extends`?".to_owned()))
 }
 
 impl Combine {
-    fn apply(
-        self,
-        base: &mut Entry<Node>,
-        own: &Entry<Node>,
-        bases: &[SourceFile],
-        (is_policy, is_extension): (bool, bool),
-    ) -> Checked<()> {
-        let mut problems = Problems::default();
+    fn apply(self, base: &mut Entry<Node>, own: &Entry<Node>, from: &Extending<'_>) -> Checked<()> {
         let what = format!("`{}`", own.key);
         match self {
             Self::Replace => base.clone_from(own),
             Self::Once => {
-                let name = owner(bases, base.span);
+                let name = owner(from.files, base.span);
                 let message = format!("an extension has the `{}` of its base `{name}`", own.key);
                 let hint = format!("remove it, or copy `{name}` instead of extending it");
-                problems.add(Diagnostic::new(own.span, message).code(EXTENSION).hint(hint));
-            }
-            Self::Lists => {
-                for entry in reader::entries(&own.value, &what)? {
-                    match entry_of(&mut base.value, &entry.key) {
-                        Some(known) if own.key == "devices" && entry.key == "add" => {
-                            let add = Self::NewItems("an entry");
-                            problems.take(add.apply(known, entry, bases, (is_policy, is_extension)));
-                        }
-                        Some(known) => add_items(known, &entry.value),
-                        None => push(&mut base.value, entry),
-                    }
-                }
-            }
-            Self::Keys => {
-                for entry in reader::entries(&own.value, &what)? {
-                    match entry_of(&mut base.value, &entry.key) {
-                        Some(known) if !is_policy => {
-                            let (base, key) =
-                                (owner(bases, known.span), format!("{}.{}", own.key, entry.key));
-                            let message = format!("the base `{base}` has `{key}`, too");
-                            let hint = "keep it in one of the two, or in the policy that takes both alone";
-                            problems.add(Diagnostic::new(entry.span, message).code(EXTENSION).hint(hint));
-                        }
-                        _ => put(&mut base.value, entry),
-                    }
-                }
-            }
-            Self::Variables => {
-                for entry in reader::entries(&own.value, &what)? {
-                    match entry_of(&mut base.value, &entry.key) {
-                        Some(known) if is_map(&known.value) && is_map(&entry.value) => {
-                            merge(&mut base.value, entry);
-                        }
-                        Some(known) if is_policy => known.clone_from(entry),
-                        Some(known) => {
-                            problems.add(taken(
-                                entry.span,
-                                owner(bases, known.span),
-                                "a variable",
-                                &entry.key,
-                            ));
-                        }
-                        None => push(&mut base.value, entry),
-                    }
-                }
-            }
-            Self::Machines => {
-                for entry in reader::entries(&own.value, &what)? {
-                    if is_extension { push(&mut base.value, entry) } else { merge(&mut base.value, entry) }
-                }
+                return Err(Diagnostic::new(own.span, message).code(EXTENSION).hint(hint).into());
             }
             Self::NewItems(kind) => {
                 let items = reader::items(&own.value, &what)?;
                 let Content::List(known) = &mut base.value.content else { return Ok(()) };
-                let mut added = Vec::new();
+                let (mut added, mut problems) = (Vec::new(), Problems::default());
                 for item in items {
-                    let same = name_of(item).and_then(|name| {
-                        Some((name, known.iter().find(|known| name_of(known) == Some(name))?))
-                    });
-                    match same {
-                        Some((name, known)) => {
-                            problems.add(taken(item.span, owner(bases, known.span), kind, name));
+                    let name = name_of(item);
+                    match known.iter().find(|known| name.is_some() && name_of(known) == name) {
+                        Some(same) => {
+                            let base = owner(from.files, same.span);
+                            problems.add(taken(item.span, base, kind, name.unwrap_or_default()));
                         }
                         None => added.push(item.clone()),
                     }
                 }
                 known.extend(added);
+                return problems.result(());
             }
-            Self::Parameters => {
-                for entry in reader::entries(&own.value, &what)? {
-                    match entry_of(&mut base.value, &entry.key) {
-                        Some(_) if is_extension && !is_map(&entry.value) => push(&mut base.value, entry),
-                        Some(known) => _ = problems.take(parameter(known, entry, bases)),
-                        None => match misspelled(&base.value, entry) {
-                            Some(problem) => problems.add(problem),
-                            None => push(&mut base.value, entry),
-                        },
-                    }
-                }
+            _ => {
+                let entries = reader::entries(&own.value, &what)?;
+                return all(entries.iter().map(|entry| self.add(&mut base.value, &own.key, entry, from)));
             }
         }
-        problems.result(())
+        Ok(())
+    }
+
+    /// Adds an entry to the map of a key.
+    fn add(self, base: &mut Node, key: &str, entry: &Entry<Node>, from: &Extending<'_>) -> Checked<()> {
+        let Some(known) = entry_of(base, &entry.key) else {
+            if let Some(problem) = misspelled(base, entry).filter(|_| matches!(self, Self::Parameters)) {
+                return Err(problem.into());
+            }
+            push(base, entry);
+            return Ok(());
+        };
+        match self {
+            Self::Lists if key == "devices" && entry.key == "add" => {
+                return Self::NewItems("an entry").apply(known, entry, from);
+            }
+            Self::Lists => add_items(known, &entry.value),
+            Self::Keys if !from.is_policy => {
+                let base = owner(from.files, known.span);
+                let message = format!("the base `{base}` has `{key}.{}`, too", entry.key);
+                let hint = "keep it in one of the two, or in the policy that takes both alone";
+                return Err(Diagnostic::new(entry.span, message).code(EXTENSION).hint(hint).into());
+            }
+            Self::Machines if from.is_extension => push(base, entry),
+            Self::Parameters if from.is_extension && !is_map(&entry.value) => push(base, entry),
+            Self::Parameters => parameter(known, entry, from.files)?,
+            Self::Variables if !from.is_policy && !(is_map(&known.value) && is_map(&entry.value)) => {
+                return Err(taken(entry.span, owner(from.files, known.span), "a variable", &entry.key).into());
+            }
+            Self::Variables | Self::Machines => merge(base, entry),
+            _ => known.clone_from(entry),
+        }
+        Ok(())
     }
 }
 
@@ -238,13 +206,10 @@ fn owner(bases: &[SourceFile], span: Span) -> &str {
 
 /// An error for a parameter without a description whose name is almost that of one in the base.
 fn misspelled(parameters: &Node, own: &Entry<Node>) -> Option<Diagnostic> {
-    let Content::Map(known) = &parameters.content else { return None };
-    let fields = if let Content::Map(fields) = &own.value.content { fields.as_slice() } else { &[] };
-    let known = closest(&own.key, known.iter().map(|entry| entry.key.as_str()))?;
+    let known = entries(Some(parameters)).iter().map(|entry| entry.key.as_str());
+    let known = closest(&own.key, known).filter(|_| own.value.get("description").is_none())?;
     let message = format!("no base has a parameter `{}`", own.key);
-    let problem =
-        || Diagnostic::new(own.span, message).code(EXTENSION).hint(format!("did you mean `{known}`?"));
-    (!fields.iter().any(|field| field.key == "description")).then(problem)
+    Some(Diagnostic::new(own.span, message).code(EXTENSION).hint(format!("did you mean `{known}`?")))
 }
 
 fn taken(span: Span, base: &str, what: &str, name: &str) -> Diagnostic {
@@ -297,15 +262,13 @@ fn parameter(base: &mut Entry<Node>, own: &Entry<Node>, bases: &[SourceFile]) ->
 
 /// Sets a field. A map is merged into the base's map at any depth: a table keeps its other entries.
 fn merge(base: &mut Node, own: &Entry<Node>) {
-    if let Some(known) = entry_of(base, &own.key)
-        && let (Content::Map(_), Content::Map(entries)) = (&known.value.content, &own.value.content)
-    {
-        for entry in entries {
-            merge(&mut known.value, entry);
+    match entry_of(base, &own.key) {
+        Some(known) if is_map(&known.value) && is_map(&own.value) => {
+            entries(Some(&own.value)).iter().for_each(|entry| merge(&mut known.value, entry));
         }
-        return;
+        Some(known) => known.clone_from(own),
+        None => push(base, own),
     }
-    put(base, own);
 }
 
 fn entry_of<'n>(node: &'n mut Node, key: &str) -> Option<&'n mut Entry<Node>> {
@@ -318,13 +281,6 @@ fn entry_of<'n>(node: &'n mut Node, key: &str) -> Option<&'n mut Entry<Node>> {
 fn push(node: &mut Node, entry: &Entry<Node>) {
     if let Content::Map(entries) = &mut node.content {
         entries.push(entry.clone());
-    }
-}
-
-fn put(node: &mut Node, entry: &Entry<Node>) {
-    match entry_of(node, &entry.key) {
-        Some(known) => known.clone_from(entry),
-        None => push(node, entry),
     }
 }
 
@@ -343,10 +299,7 @@ fn add_items(base: &mut Entry<Node>, own: &Node) {
 }
 
 fn name_of(item: &Node) -> Option<&str> {
-    match &item.get("name")?.content {
-        Content::Scalar { value: Scalar::String(text), .. } => Some(text),
-        _ => None,
-    }
+    item.get("name")?.text().map(|name| name.text)
 }
 
 fn is_map(node: &Node) -> bool {

@@ -7,41 +7,11 @@ use super::devices::Devices;
 use super::{parameters, rules, variables};
 use crate::definition::{Definition, Gpus, checks, settings_files};
 use crate::interpolation::Names;
-use crate::keys::{self, API_VERSION, KIND};
+use crate::keys;
 use crate::matcher::{Matcher, NodeMatch};
 use crate::parameter::{Files, machines};
 use crate::source::reader::{self, Fields};
-use crate::source::{Checked, Diagnostic, Problems, SourceFile, TOO_COSTLY, closest};
-
-/// The head of a policy file, and the problems in it, which do not hide those of the `spec`.
-pub(crate) struct Header {
-    /// Empty if it is invalid.
-    pub(crate) name: String,
-    /// The place of the name.
-    pub(crate) name_span: Span,
-    pub(crate) spec: Option<Node>,
-    pub(crate) problems: Problems,
-}
-
-impl Header {
-    pub(crate) fn read(root: &Node) -> Checked<Self> {
-        let mut fields = Fields::read(root, &keys::POLICY)?;
-        let _ = fields.required("apiVersion", |node| constant(node, "apiVersion", API_VERSION));
-        let _ = fields.required("kind", |node| constant(node, "kind", KIND));
-        let name = fields.required("metadata", |node| {
-            let mut metadata = Fields::read(node, &keys::METADATA)?;
-            let name = metadata.required("name", |node| {
-                reader::dns_label(node, "the name of a policy").map(|name| (name, node.span))
-            });
-            metadata.finish()?;
-            Ok::<_, Problems>(name?)
-        });
-        let spec = fields.required("spec", |node| Ok::<_, Diagnostic>(node.clone()));
-        let problems = fields.finish().err().unwrap_or_default();
-        let (name, name_span) = name.unwrap_or_default();
-        Ok(Self { name, name_span, spec: spec.ok(), problems })
-    }
-}
+use crate::source::{Diagnostic, Problems, SourceFile, TOO_COSTLY};
 
 /// The most expressions of a policy.
 const MAX_EXPRESSIONS: usize = 10_000;
@@ -112,9 +82,9 @@ pub(crate) fn definition(
     let checks = spec.optional("checks", |node| checks::read(node, &names));
     let mut read_rules = devices.add;
     let adds_devices = !read_rules.is_empty() || devices.has_unread;
-    let _ = spec.required_unless("rules", adds_devices, |node| {
-        rules::read(node, &names, &mut read_rules, files).result(())
-    });
+    let rules = |node: &Node| rules::read(node, &names, &mut read_rules, files).result(());
+    let _ =
+        if adds_devices { spec.optional("rules", rules).map(drop) } else { spec.required("rules", rules) };
     let read_files = spec.optional("files", |node| settings_files::read(node, &names));
     let problems = spec.finish().err().unwrap_or_default();
     let SourceFile { policy: name, file, text } = own;
@@ -144,16 +114,4 @@ pub(crate) fn definition(
     definition.find_offered();
     definition.find_parameters_of_rules();
     (Some(definition), problems)
-}
-
-fn constant(node: &Node, field: &str, wanted: &str) -> Result<(), Diagnostic> {
-    let seen = reader::text(node, field)?;
-    if seen == wanted {
-        return Ok(());
-    }
-    let hint = match closest(seen, [wanted]) {
-        Some(_) => format!("did you mean `{field}: {wanted}`?"),
-        None => format!("a policy has `{field}: {wanted}`"),
-    };
-    Err(Diagnostic::new(node.span, format!("`{field}` is `{seen}`")).hint(hint))
 }

@@ -1,7 +1,5 @@
 //! `rules`, and the rules about several of them.
 
-use std::collections::BTreeSet;
-
 use fabric_yaml::Node;
 
 use super::{contradictions, env};
@@ -90,10 +88,7 @@ fn rule(node: &Node, names: &Names, files: &Files) -> Checked<Rule> {
         on_conflict: on_conflict?.unwrap_or_default(),
         container: env.unwrap_or_default().and(container.unwrap_or_default()),
         pod: pod.unwrap_or_default(),
-        device: None,
-        parameters: BTreeSet::new(),
-        rank: 0,
-        shared: Vec::new(),
+        ..Rule::default()
     };
     Ok(rule)
 }

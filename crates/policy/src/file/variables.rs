@@ -29,9 +29,10 @@ pub(super) fn read(node: &Node, names: &mut Names) -> Checked<Vec<Variable>> {
         }
         read.push(variable.filter(|_| !is_taken));
     }
-    let order = order(&read);
+    let reads = reads(&read);
+    let order = order(&reads);
     if order.len() < read.len() {
-        problems.add(circle(entries, &read, &order));
+        problems.add(circle(entries, &reads, &order));
     }
     let mut depths = HashMap::new();
     let mut variables = Vec::with_capacity(read.len());
@@ -64,35 +65,23 @@ fn reads(variables: &[Option<Variable>]) -> Vec<BTreeSet<usize>> {
 
 /// The positions of the variables, each after those that it reads and else as in the file, without those that depend on
 /// themselves.
-fn order(variables: &[Option<Variable>]) -> Vec<usize> {
-    let read_by_each = reads(variables);
-    let mut readers: Vec<Vec<usize>> = vec![Vec::new(); variables.len()];
-    for (reader, read) in read_by_each.iter().enumerate() {
-        for at in read {
-            readers[*at].push(reader);
-        }
-    }
-    let mut missing: Vec<usize> = read_by_each.iter().map(BTreeSet::len).collect();
-    let mut next: BTreeSet<usize> = (0..variables.len()).filter(|at| missing[*at] == 0).collect();
-    let mut order = Vec::with_capacity(variables.len());
-    while let Some(at) = next.pop_first() {
+fn order(reads: &[BTreeSet<usize>]) -> Vec<usize> {
+    let mut order = Vec::with_capacity(reads.len());
+    let mut is_known = vec![false; reads.len()];
+    let is_next =
+        |at: &usize, is_known: &[bool]| !is_known[*at] && reads[*at].iter().all(|read| is_known[*read]);
+    while let Some(at) = (0..reads.len()).find(|at| is_next(at, &is_known)) {
+        is_known[at] = true;
         order.push(at);
-        for reader in &readers[at] {
-            missing[*reader] -= 1;
-            if missing[*reader] == 0 {
-                next.insert(*reader);
-            }
-        }
     }
     order
 }
 
 /// The error for variables that read each other in a cycle.
-fn circle(entries: &[Entry<Node>], variables: &[Option<Variable>], order: &[usize]) -> Diagnostic {
-    let reads = reads(variables);
+fn circle(entries: &[Entry<Node>], reads: &[BTreeSet<usize>], order: &[usize]) -> Diagnostic {
     let ordered: BTreeSet<&usize> = order.iter().collect();
     let (mut way, mut seen) = (Vec::new(), BTreeSet::new());
-    let mut next = (0..variables.len()).find(|at| !ordered.contains(at));
+    let mut next = (0..reads.len()).find(|at| !ordered.contains(at));
     while let Some(at) = next.filter(|at| seen.insert(*at)) {
         way.push(at);
         next = reads[at].iter().copied().find(|read| !ordered.contains(read));

@@ -55,17 +55,13 @@ impl Columns<'_> {
     fn add_row(&mut self, label: &str, row: &Entry<Node>) -> Checked<()> {
         let keys = row_keys(row)?;
         let what = format!("the machine `{}`", row.key);
-        if !matches!(row.value.content, Content::Map(_)) {
-            let hint = if self.is_declared(&row.key) {
-                format!(
-                    "write a label of nodes before the machine, as in `LABEL: {{{label}: {{{}: …}}}}`",
-                    row.key
-                )
-            } else {
-                format!("write the name of a parameter or variable, as in `{}: {{NAME: …}}`", row.key)
-            };
-            return Err(reader::expected(&row.value, &format!("{what} to be a map")).hint(hint).into());
-        }
+        let hint = |key: &str| match self.names().any(|name| name == key) {
+            true => {
+                format!("write a label of nodes before the machine, as in `LABEL: {{{label}: {{{key}: …}}}}`")
+            }
+            false => format!("write the name of a parameter or variable, as in `{key}: {{NAME: …}}`"),
+        };
+        reader::map(&row.value, &what).map_err(|error| error.hint(hint(&row.key)))?;
         let cells = reader::entries(&row.value, &what)?;
         not_empty(cells, row.span, &format!("{what} has no value"))?;
         all::<_, Problems, Vec<()>>(cells.iter().map(|entry| {
@@ -96,9 +92,9 @@ impl Columns<'_> {
         .map(drop)
     }
 
-    fn is_declared(&self, name: &str) -> bool {
-        self.parameters.iter().any(|one| one.name == name)
-            || self.variables.iter().any(|one| one.name == name)
+    fn names(&self) -> impl Iterator<Item = &str> {
+        let parameters = self.parameters.iter().map(|known| known.name.as_str());
+        parameters.chain(self.variables.iter().map(|known| known.name.as_str()))
     }
 
     /// The parameter of a column, or the placeholder for a variable.
@@ -111,10 +107,8 @@ impl Columns<'_> {
         if let Some(at) = self.parameters.iter().position(|known| known.name == name) {
             return Ok(&mut self.parameters[at]);
         }
-        let names = self.parameters.iter().map(|known| known.name.as_str());
-        let names = names.chain(self.variables.iter().map(|known| known.name.as_str()));
         let message = format!("there is no parameter or variable `{name}` for this column");
-        let hint = match suggest(name, names) {
+        let hint = match suggest(name, self.names()) {
             hint if hint.starts_with("did you mean") => hint,
             _ => format!("declare it: `variables: {{{name}: …}}` with the value for other nodes"),
         };

@@ -66,12 +66,10 @@ impl Table {
             if table.0.iter().any(|known| known.label == label) {
                 return Err(twice(entry.span, format!("the label `{label}` is declared twice")).into());
             }
-            if !matches!(entry.value.content, Content::Map(_)) {
-                let hint = format!("write a table for each label, as in `LABEL: {{{label}: …}}`");
-                let message = format!("the table of `{label}` to be a map");
-                return Err(reader::expected(&entry.value, &message).hint(hint).into());
-            }
-            let rows = reader::entries(&entry.value, &format!("the table of `{label}`"))?;
+            let what = format!("the table of `{label}`");
+            let hint = || format!("write a table for each label, as in `LABEL: {{{label}: …}}`");
+            reader::map(&entry.value, &what).map_err(|error| error.hint(hint()))?;
+            let rows = reader::entries(&entry.value, &what)?;
             all::<_, Problems, Vec<()>>(rows.iter().map(|row| {
                 let cell = Cell::read(parameter, &row.value)?;
                 for key in row_keys(row)? {

@@ -3,7 +3,7 @@
 use fabric_yaml::scalar::{self, Scalar};
 use fabric_yaml::{Content, Entry, Node, Span, Text};
 
-use crate::keys::Map;
+use crate::keys::{Key, Map};
 use crate::schema::Format;
 
 use super::diagnostic::{AMBIGUOUS_SCALAR, Diagnostic, MISSING_KEY, UNKNOWN_KEY, WRONG_TYPE};
@@ -23,11 +23,11 @@ pub struct Fields<'n> {
 
 impl<'n> Fields<'n> {
     pub fn read(node: &'n Node, map: &'static Map) -> Checked<Self> {
-        let Content::Map(entries) = &node.content else {
-            return Err(expected(node, &format!("{} to be a map", map.what)).into());
-        };
         let mut problems = Problems::default();
-        let left = entries.iter().filter(|entry| problems.take(string_key(entry)).is_some()).collect();
+        let left = self::map(node, map.what)?
+            .iter()
+            .filter(|entry| problems.take(string_key(entry)).is_some())
+            .collect();
         Ok(Self { map, span: node.span, left, known: map.names().collect(), problems })
     }
 
@@ -62,15 +62,8 @@ impl<'n> Fields<'n> {
         key: &'static str,
         read: impl FnOnce(&'n Node) -> Result<T, E>,
     ) -> Result<T, Reported> {
-        debug_assert!(self.map.key(key).is_some_and(|key| key.required), "`{key}` is not required");
-        self.require(key, read)
-    }
-
-    fn require<T, E: Into<Problems>>(
-        &mut self,
-        key: &'static str,
-        read: impl FnOnce(&'n Node) -> Result<T, E>,
-    ) -> Result<T, Reported> {
+        let can_be = |known: &Key| known.required || self.map.some_of.contains(&key);
+        debug_assert!(self.map.key(key).is_some_and(can_be), "`{key}` is not required");
         if let Some(node) = self.node(key) {
             return self.take(read(node));
         }
@@ -87,16 +80,6 @@ impl<'n> Fields<'n> {
             );
         }
         Err(Reported)
-    }
-
-    /// Reads a required field, unless something else takes its place.
-    pub(crate) fn required_unless<E: Into<Problems>>(
-        &mut self,
-        key: &'static str,
-        replaced: bool,
-        read: impl FnOnce(&'n Node) -> Result<(), E>,
-    ) -> Result<(), Reported> {
-        if replaced { self.optional(key, read).map(drop) } else { self.require(key, read) }
     }
 
     /// Keeps the problems of a value.
@@ -214,12 +197,16 @@ pub(crate) fn at_most(count: usize, what: &str, span: Span) -> Result<(), Diagno
 
 /// The entries of a map.
 pub fn entries<'n>(node: &'n Node, what: &str) -> Checked<&'n [Entry<Node>]> {
+    let entries = map(node, what)?;
+    all::<_, _, Vec<()>>(entries.iter().map(string_key))?;
+    Ok(entries)
+}
+
+/// The entries of a map whose keys are read elsewhere.
+pub(crate) fn map<'n>(node: &'n Node, what: &str) -> Result<&'n [Entry<Node>], Diagnostic> {
     match &node.content {
-        Content::Map(entries) => {
-            all::<_, _, Vec<()>>(entries.iter().map(string_key))?;
-            Ok(entries)
-        }
-        _ => Err(expected(node, &format!("{what} to be a map")).into()),
+        Content::Map(entries) => Ok(entries),
+        _ => Err(expected(node, &format!("{what} to be a map"))),
     }
 }
 
