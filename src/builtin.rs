@@ -64,8 +64,7 @@ pub(crate) fn has_file(name: &str, text: &str) -> bool {
 
 /// The files of a policy: the name and the text of each.
 pub(crate) fn files_of(definition: &Definition) -> impl Iterator<Item = (&str, &str)> {
-    let bases = definition.bases.iter().map(|base| (base.policy.as_str(), &*base.text));
-    bases.chain([(definition.name.as_str(), &*definition.text)])
+    definition.sources.iter().map(|source| (source.policy.as_str(), &*source.text))
 }
 
 type Read = Result<Vec<PolicyFile>, SourceErrors>;

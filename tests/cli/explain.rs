@@ -43,7 +43,7 @@ fn every_parameter_rule_and_code_of_a_built_in_policy_is_in_its_explanation() {
             assert!(text.contains(&line), "{}: no `{line}`", policy.name);
             assert_eq!(named(&fact["parameters"], &parameter.name)["default"], parameter.default);
         }
-        let parts = definition.bases.iter().map(|part| (part.file.as_str(), &*part.text));
+        let parts = definition.bases().iter().map(|part| (part.file.as_str(), &*part.text));
         let texts: BTreeMap<&str, &str> = parts.chain([(policy.file, policy.text)]).collect();
         let rules = texts.values().flat_map(|text| {
             let devices = text.split_once("\n  devices:\n").map_or("", |(_, rest)| rest);

@@ -75,7 +75,10 @@ fn a_pod_that_two_policies_match_is_refused_and_both_are_named() {
 fn policies_of_two_providers_do_not_go_together() {
     let body = format!("  rules:\n{ENV}");
     let first = policy("first", "labels: {fabric: fast}", &body);
-    let text = first.text.replace("provider: lab", "provider: other").replace("name: first", "name: second");
+    let text = first.sources[0]
+        .text
+        .replace("provider: lab", "provider: other")
+        .replace("name: first", "name: second");
     let second = Definition::read("second.yaml", &text).unwrap();
     let error = PolicySet::new(vec![(first, BTreeMap::new()), (second, BTreeMap::new())]).unwrap_err();
     assert!(error.to_string().contains("one provider at a time"), "{error}");

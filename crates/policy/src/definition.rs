@@ -16,7 +16,7 @@ pub use precedence::{Part, Precedence, SharedValue};
 pub use settings_files::{SettingsFile, includes};
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 
 use serde_json::Value;
 
@@ -39,10 +39,8 @@ pub const POLICIES_IN_USE: &str = "loading the policies in use";
 pub struct Definition {
     /// The name of the file, for messages.
     pub file: String,
-    /// The text of the file.
-    pub text: Arc<str>,
-    /// The files that it extends, each after those that it extends itself.
-    pub bases: Vec<SourceFile>,
+    /// The files that it consists of, each after those that it extends; its own is the last one.
+    pub sources: Vec<SourceFile>,
     /// The name of the policy that it extends.
     pub extends: Option<String>,
     /// The place of that name.
@@ -156,21 +154,23 @@ impl Definition {
         self.rules.iter().any(|rule| rule.device.is_some())
     }
 
+    /// The files that it extends.
+    pub fn bases(&self) -> &[SourceFile] {
+        self.sources.split_last().map_or(&[], |(_, bases)| bases)
+    }
+
     /// The texts of the policies that it extends, and its own.
     pub(super) fn texts_of_files(&self) -> impl DoubleEndedIterator<Item = &str> {
-        self.bases.iter().map(|base| &*base.text).chain([&*self.text])
+        self.sources.iter().map(|source| &*source.text)
     }
 
     /// An error at its place, which is in the file of the policy or of one that it extends.
     pub fn error(&self, mut diagnostic: Diagnostic) -> SourceError {
         if diagnostic.span.line == 0 {
             diagnostic.span = Span { line: 1, column: 1, length: 1 };
-            return SourceError::new(&self.file, Arc::clone(&self.text), diagnostic);
+            return SourceError::in_files(&self.sources[self.bases().len()..], diagnostic);
         }
-        let (policy, file, text) = (self.name.clone(), self.file.clone(), self.text.clone());
-        let own = SourceFile { policy, file, text };
-        let files: Vec<SourceFile> = self.bases.iter().cloned().chain([own]).collect();
-        SourceError::in_files(&files, diagnostic)
+        SourceError::in_files(&self.sources, diagnostic)
     }
 
     /// The error for a policy with a step that takes too much work.
@@ -248,7 +248,7 @@ impl Definition {
 
     /// Returns whether it extends another policy, directly or through others.
     pub fn is_extension_of(&self, base: &Self) -> bool {
-        self.bases.iter().any(|file| file.policy == base.name)
+        self.bases().iter().any(|file| file.policy == base.name)
     }
 
     /// The names of the resources that count as GPUs.

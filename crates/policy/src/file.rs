@@ -26,7 +26,6 @@ use fabric_yaml::{self as yaml, Content, Node, Span};
 use crate::check;
 use crate::definition::Definition;
 use crate::keys::{self, API_VERSION, KIND};
-use crate::parameter::Files;
 use crate::source::reader::Fields;
 use crate::source::{
     Checked, DUPLICATE_KEY, DUPLICATE_NAME, Diagnostic, EXTENSION, MISSING_KEY, Problems, SourceError,
@@ -54,7 +53,7 @@ const MAX_DEPTH: usize = 16;
 impl PolicyFile {
     /// Reads a policy file. `file` is its name for messages.
     pub fn read(file: &str, text: &str) -> Result<Self, SourceErrors> {
-        let source = SourceFile { policy: String::new(), file: file.to_owned(), text: text.into() };
+        let source = SourceFile::new(file, text);
         Self::parse(source.clone()).map_err(|problems| SourceErrors::in_files(&[source], problems))
     }
 
@@ -211,9 +210,8 @@ pub fn composed(files: &[PolicyFile], others: &[PolicyFile]) -> (Vec<Definition>
 /// A warning for each part among the files that no policy takes.
 pub fn untaken(files: &[PolicyFile], definitions: &[Definition]) -> Vec<SourceError> {
     let is_taken = |file: &&PolicyFile| {
-        let sources =
-            definitions.iter().flat_map(|one| one.bases.iter().map(|base| &base.file).chain([&one.file]));
-        sources.into_iter().any(|known| *known == file.source.file)
+        let mut sources = definitions.iter().flat_map(|one| &one.sources);
+        sources.any(|known| known.file == file.source.file)
     };
     let unused = files.iter().filter(|file| !file.is_policy() && !is_taken(file));
     let warning = |file: &PolicyFile| {
@@ -237,17 +235,16 @@ struct Composition<'f> {
 
 struct Found<'f> {
     file: &'f PolicyFile,
-    /// The policy that it extends itself.
-    base: Option<&'f PolicyFile>,
-    is_policy: bool,
+    source: SourceFile,
 }
 
 impl<'f> Composition<'f> {
     /// Adds a file after those that it extends, and returns whether it is a policy rather than a part.
     fn add(&mut self, file: &'f PolicyFile) -> Result<bool, SourceError> {
         self.way.push(file.name());
-        let mut policy: Option<&PolicyFile> = None;
-        for (name, span) in &file.extends {
+        let mut policy: Option<(&PolicyFile, &(String, Span))> = None;
+        for extended in &file.extends {
+            let (name, span) = extended;
             let refused =
                 |message: String, hint: &str| Err(file.error(EXTENSION, *span, message, hint.to_owned()));
             if self.way.contains(&name.as_str()) {
@@ -261,24 +258,25 @@ impl<'f> Composition<'f> {
             let base = self.named(file, name, *span)?;
             let known = self.found.iter().find(|known| std::ptr::eq(known.file, base));
             let is_policy = match known {
-                Some(known) => known.is_policy,
+                Some(known) => known.source.is_policy,
                 None => self.add(base)?,
             };
-            match policy.filter(|first| is_policy && !std::ptr::eq(*first, base)) {
-                Some(first) => {
+            match policy.filter(|(first, _)| is_policy && !std::ptr::eq(*first, base)) {
+                Some((first, _)) => {
                     let message = format!("`{}` and `{name}` are both policies", first.name());
                     return refused(
                         message,
                         "extend one policy; what has neither `provider` nor `description` is a part of policies",
                     );
                 }
-                None if is_policy => policy = Some(base),
+                None if is_policy => policy = Some((base, extended)),
                 None => {}
             }
         }
         self.way.pop();
         let is_policy = file.is_policy() || policy.is_some();
-        self.found.push(Found { file, base: policy, is_policy });
+        let extends = policy.map(|(_, extended)| extended.clone());
+        self.found.push(Found { file, source: SourceFile { is_policy, extends, ..file.source.clone() } });
         Ok(is_policy)
     }
 
@@ -308,26 +306,31 @@ impl<'f> Composition<'f> {
 
 /// The `spec` of the last file with everything that it inherits, and the problems in their combination. The files have
 /// consecutive line numbers.
-fn spec_of(found: &[Found<'_>], sources: &[SourceFile]) -> (Node, Problems) {
+fn spec_of(found: &[Found<'_>]) -> (Node, Problems) {
+    let sources = sources(found);
     let mut problems = Problems::default();
     let mut spec = Node { span: Span::default(), content: Content::Map(Vec::new()) };
     let mut lines = 0;
-    for Found { file, base, is_policy } in found {
+    for Found { file, source } in found {
         problems.add(file.problems.moved(lines));
         let own = file.spec.moved(lines);
         if let Some(without) = &file.without {
-            problems.take(leave_out(&mut spec, &without.moved(lines), *is_policy));
+            problems.take(leave_out(&mut spec, &without.moved(lines), source.is_policy));
         }
         if lines == 0 {
             spec = own;
         } else {
-            let from = Extending { files: sources, is_policy: *is_policy, is_extension: base.is_some() };
+            let from = Extending { source, files: &sources };
             problems.take(extend(&mut spec, &own, &from));
             spec.span = own.span;
         }
-        lines += file.source.lines();
+        lines += source.lines;
     }
     (spec, problems)
+}
+
+fn sources(found: &[Found<'_>]) -> Vec<SourceFile> {
+    found.iter().map(|one| one.source.clone()).collect()
 }
 
 /// The text of one file with the whole of a policy, or of a part, and its base files. An extension yields its base, and
@@ -341,39 +344,30 @@ pub fn composed_text(
     let mut composition = Composition { files, others, way: Vec::new(), found: Vec::new() };
     composition.add(file)?;
     let found = composition.found;
-    let all: Vec<SourceFile> = found.iter().map(|one| one.file.source.clone()).collect();
-    let (_, problems) = spec_of(&found, &all);
+    let (_, problems) = spec_of(&found);
     if !problems.is_empty() {
-        return Err(SourceErrors::in_files(&all, problems));
+        return Err(SourceErrors::in_files(&sources(&found), problems));
     }
-    let policy = found.iter().position(|one| one.is_policy).unwrap_or(found.len() - 1);
+    let policy = found.iter().position(|one| one.source.is_policy).unwrap_or(found.len() - 1);
     let (base, extensions) = found.split_at(policy + 1);
     let extensions: String = extensions.iter().flat_map(|one| ["---\n", &*one.file.source.text]).collect();
     if let [one] = base {
         return Ok(format!("{}{extensions}", one.file.source.text));
     }
-    let sources = &all[..base.len()];
-    let (spec, _) = spec_of(base, sources);
+    let (spec, _) = spec_of(base);
     let name = base.last().map_or("", |one| one.file.name());
     let whole = json!({
         "apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": name}, "spec": spec.to_value(),
     });
-    let comment = sources.iter().map(|source| format!("#   {}\n", escape::line(&source.file)));
+    let comment = base.iter().map(|one| format!("#   {}\n", escape::line(&one.source.file)));
     Ok(format!("# Composed of\n{}{}{extensions}", comment.collect::<String>(), yaml::write(&whole)))
 }
 
 /// The policy of the last file, with everything that it inherits.
 fn combined(found: &[Found<'_>]) -> Result<Definition, SourceErrors> {
-    let Some((own, bases)) = found.split_last() else { return Err(SourceErrors::new(Vec::new())) };
-    let sources: Vec<SourceFile> = found.iter().map(|one| one.file.source.clone()).collect();
-    let (spec, mut problems) = spec_of(found, &sources);
-    let bases = sources[..bases.len()].to_vec();
-    let lines: usize = bases.iter().map(SourceFile::lines).sum();
-    let named = |base: &&PolicyFile| own.file.extends.iter().find(|(name, _)| name == base.name()).cloned();
-    let extends = own.base.as_ref().and_then(named);
-    let extends = extends.map(|(name, span)| (name, Span { line: span.line + lines, ..span }));
-    let files = Files::new(found.iter().map(|one| (&one.file.source, one.base.is_some(), one.is_policy)));
-    let (definition, found) = parse::definition(spec, own.file.source.clone(), bases, extends, &files);
+    let sources = sources(found);
+    let (spec, mut problems) = spec_of(found);
+    let (definition, found) = parse::definition(spec, &sources);
     let is_whole = found.is_empty();
     problems.add(found);
     if let Some(definition) = definition.as_ref().filter(|_| is_whole) {

@@ -11,7 +11,7 @@ mod resolution;
 mod table;
 mod variable;
 
-pub(crate) use layer::{Files, Layer};
+pub(crate) use layer::Layer;
 pub use overrides::{Override, OverrideTable};
 pub use resolution::{NoteKind, Origin, Resolution, of_one, resolve};
 pub(crate) use table::range_text;

@@ -15,5 +15,5 @@ pub use problems::{Checked, Problems, Reported, all};
 pub(crate) use reader::{located, unambiguous};
 pub use source_error::{SourceError, SourceErrors};
 pub use source_file::SourceFile;
-pub(crate) use source_file::at_line;
+pub(crate) use source_file::{at_line, extension_at};
 pub use suggestion::{closest, suggest};

@@ -1,7 +1,7 @@
 //! The places of values in the tree of a policy.
 
 use crate::definition::{Definition, Rule};
-use crate::source::SourceFile;
+use crate::source::at_line;
 use fabric_yaml::scalar::Scalar;
 use fabric_yaml::{Content, Entry, Node, Span};
 
@@ -77,18 +77,12 @@ impl Definition {
 
     /// The file that has a place, and the line in it: that of the policy, of one that it extends or of a part.
     pub fn line_in_file(&self, span: Span) -> (&str, usize) {
-        let mut line = span.line;
-        for base in &self.bases {
-            if line <= base.lines() {
-                return (&base.file, line);
-            }
-            line -= base.lines();
-        }
-        (&self.file, line)
+        let (at, line) = at_line(&self.sources, span.line);
+        (self.sources.get(at).map_or("", |source| &source.file), line)
     }
 
     /// Returns whether a place is in the file of a policy that this one extends.
     pub fn is_of_base(&self, span: Span) -> bool {
-        (1..=self.bases.iter().map(SourceFile::lines).sum()).contains(&span.line)
+        span.line > 0 && at_line(&self.sources, span.line).0 < self.bases().len()
     }
 }

@@ -46,13 +46,10 @@ const KEYS: &[(&str, Combine)] = &[
     ("files", Combine::Keys),
 ];
 
-/// What a file extends, and what it is.
+/// A file, among the files of its policy.
 pub(crate) struct Extending<'f> {
+    pub(crate) source: &'f SourceFile,
     pub(crate) files: &'f [SourceFile],
-    /// False for a part.
-    pub(crate) is_policy: bool,
-    /// True if it extends a policy.
-    pub(crate) is_extension: bool,
 }
 
 /// Adds the `spec` of a file to that of the files before it, whose lines count on from one to the next.
@@ -180,16 +177,16 @@ impl Combine {
                 return Self::NewItems("an entry").apply(known, entry, from);
             }
             Self::Lists => add_items(known, &entry.value),
-            Self::Keys if !from.is_policy => {
+            Self::Keys if !from.source.is_policy => {
                 let base = owner(from.files, known.span);
                 let message = format!("the base `{base}` has `{key}.{}`, too", entry.key);
                 let hint = "keep it in one of the two, or in the policy that takes both alone";
                 return Err(Diagnostic::new(entry.span, message).code(EXTENSION).hint(hint).into());
             }
-            Self::Machines if from.is_extension => push(base, entry),
-            Self::Parameters if from.is_extension && !is_map(&entry.value) => push(base, entry),
+            Self::Machines if from.source.extends.is_some() => push(base, entry),
+            Self::Parameters if from.source.extends.is_some() && !is_map(&entry.value) => push(base, entry),
             Self::Parameters => parameter(known, entry, from.files)?,
-            Self::Variables if !from.is_policy && !(is_map(&known.value) && is_map(&entry.value)) => {
+            Self::Variables if !from.source.is_policy && !(is_map(&known.value) && is_map(&entry.value)) => {
                 return Err(taken(entry.span, owner(from.files, known.span), "a variable", &entry.key).into());
             }
             Self::Variables | Self::Machines => merge(base, entry),

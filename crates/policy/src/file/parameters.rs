@@ -4,17 +4,17 @@ use fabric_yaml::{Content, Entry, Node};
 
 use super::declared_names::{identifier, taken};
 use crate::interpolation::{Names, Phase};
-use crate::parameter::{Files, Layer, Parameter};
-use crate::source::{Checked, Diagnostic, EXTENSION, Problems, reader};
+use crate::parameter::{Layer, Parameter};
+use crate::source::{Checked, Diagnostic, EXTENSION, Problems, SourceFile, at_line, extension_at, reader};
 
-pub(super) fn read(node: &Node, names: &mut Names, files: &Files) -> Checked<Vec<Parameter>> {
+pub(super) fn read(node: &Node, names: &mut Names, files: &[SourceFile]) -> Checked<Vec<Parameter>> {
     let entries = reader::entries(node, "`parameters`").inspect_err(|_| names.add_unknown())?;
     reader::at_most(entries.len(), "parameters", node.span).inspect_err(|_| names.add_unknown())?;
     let mut problems = Problems::default();
     let mut read: Vec<Parameter> = Vec::new();
     for entry in entries {
         let known = read.iter_mut().find(|known| known.name == entry.key);
-        match files.extension_at(entry.span) {
+        match extension_at(files, entry.span) {
             Some(file) if !matches!(entry.value.content, Content::Map(_)) => {
                 problems.take(
                     known.map_or_else(|| Err(undeclared(entry).into()), |known| set(known, entry, file)),
@@ -42,11 +42,11 @@ fn parameter(entry: &Entry<Node>, names: &mut Names) -> Checked<Parameter> {
 }
 
 /// The error for a `default` that an extension gives to a parameter for which its base has a value for every pod.
-fn default_without_effect(parameter: &Parameter, node: &Node, files: &Files) -> Option<Diagnostic> {
+fn default_without_effect(parameter: &Parameter, node: &Node, files: &[SourceFile]) -> Option<Diagnostic> {
     let default = node.entry("default")?;
-    let file = files.extension_at(default.span)?;
+    let file = extension_at(files, default.span)?;
     let value = parameter.layers.iter().find(|layer| layer.value.is_some() && layer.is_of_base(file))?;
-    let line = value.value.as_ref().map(|(_, span)| files.line(*span))?;
+    let line = value.value.as_ref().map(|(_, span)| at_line(files, span.line).1)?;
     let name = &parameter.name;
     let message = format!(
         "`default` of `{name}` has no effect: a policy that this one extends has a value for every pod"

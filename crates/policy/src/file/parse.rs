@@ -9,7 +9,7 @@ use crate::definition::{Definition, Gpus, checks, settings_files};
 use crate::interpolation::Names;
 use crate::keys;
 use crate::matcher::{Matcher, NodeMatch};
-use crate::parameter::{Files, machines};
+use crate::parameter::machines;
 use crate::source::reader::{self, Fields};
 use crate::source::{Diagnostic, Problems, SourceFile, TOO_COSTLY};
 
@@ -31,13 +31,8 @@ fn expressions_in(node: &Node) -> usize {
 }
 
 /// Reads a `spec`. That of an extension is combined with its base's. The result lacks the parts that have problems.
-pub(crate) fn definition(
-    node: Node,
-    own: SourceFile,
-    bases: Vec<SourceFile>,
-    extends: Option<(String, Span)>,
-    files: &Files,
-) -> (Option<Definition>, Problems) {
+pub(crate) fn definition(node: Node, files: &[SourceFile]) -> (Option<Definition>, Problems) {
+    let Some((own, bases)) = files.split_last() else { return (None, Problems::default()) };
     // Compiling an expression takes some 50 microseconds.
     let count = expressions_in(&node);
     if count > MAX_EXPRESSIONS {
@@ -87,15 +82,14 @@ pub(crate) fn definition(
         if adds_devices { spec.optional("rules", rules).map(drop) } else { spec.required("rules", rules) };
     let read_files = spec.optional("files", |node| settings_files::read(node, &names));
     let problems = spec.finish().err().unwrap_or_default();
-    let SourceFile { policy: name, file, text } = own;
-    let (extends, extends_span) = extends.unzip();
+    let (extends, extends_span) = own.extends.clone().unzip();
+    let lines: usize = bases.iter().map(|base| base.lines).sum();
     let mut definition = Definition {
-        file,
-        text,
-        bases,
+        file: own.file.clone(),
+        sources: files.to_vec(),
         extends,
-        extends_span: extends_span.unwrap_or_default(),
-        name,
+        extends_span: extends_span.map(|span| Span { line: span.line + lines, ..span }).unwrap_or_default(),
+        name: own.policy.clone(),
         provider: provider.unwrap_or_default(),
         provider_nodes: nodes.ok().flatten(),
         description: description.unwrap_or_default(),

@@ -7,12 +7,13 @@ use crate::definition::{Containers, OnConflict, Rule, precedence};
 use crate::interpolation::{Interpolation, Names, Phase};
 use crate::keys;
 use crate::overlay;
-use crate::parameter::Files;
 use crate::source::reader::{self, Fields};
-use crate::source::{Checked, DUPLICATE_NAME, Diagnostic, MISSING_KEY, Problems};
+use crate::source::{
+    Checked, DUPLICATE_NAME, Diagnostic, MISSING_KEY, Problems, SourceFile, at_line, extension_at,
+};
 
 /// Adds the rules without problems to the entries of `devices.add`, and returns the problems of the others.
-pub(super) fn read(node: &Node, names: &Names, rules: &mut Vec<Rule>, files: &Files) -> Problems {
+pub(super) fn read(node: &Node, names: &Names, rules: &mut Vec<Rule>, files: &[SourceFile]) -> Problems {
     let mut problems = Problems::default();
     let items = problems.take(reader::items(node, "`rules`")).unwrap_or_default();
     for item in items {
@@ -21,7 +22,9 @@ pub(super) fn read(node: &Node, names: &Names, rules: &mut Vec<Rule>, files: &Fi
             let message = format!("two rules are called `{}`", rule.name);
             problems.add(Diagnostic::new(item.span, message).code(DUPLICATE_NAME));
         }
-        rules.push(Rule { rank: files.rank(rule.span), ..rule });
+        let at = at_line(files, rule.span.line).0;
+        let rank = files.get(at).filter(|file| file.is_policy).map_or(0, |_| at + 1);
+        rules.push(Rule { rank, ..rule });
     }
     if problems.is_empty() && items.is_empty() {
         // The entries of `devices.add` are rules, too.
@@ -38,7 +41,7 @@ pub(super) fn read(node: &Node, names: &Names, rules: &mut Vec<Rule>, files: &Fi
     problems
 }
 
-fn rule(node: &Node, names: &Names, files: &Files) -> Checked<Rule> {
+fn rule(node: &Node, names: &Names, files: &[SourceFile]) -> Checked<Rule> {
     let mut fields = Fields::read(node, &keys::RULE)?;
     let name = fields.required("name", |node| reader::dns_label(node, "the name of a rule"));
     let when = fields.optional("when", |node| Interpolation::condition(node, "when", names, Phase::Pod));
@@ -48,7 +51,7 @@ fn rule(node: &Node, names: &Names, files: &Files) -> Checked<Rule> {
         fields.optional("onConflict", |node| reader::one_of(node, "onConflict", &OnConflict::WORDS));
     let env = fields.optional("env", |node| {
         let mut problems = Problems::default();
-        let overlay = env::overlay(node, files.extension_at(node.span).is_some(), &mut problems)?;
+        let overlay = env::overlay(node, extension_at(files, node.span).is_some(), &mut problems)?;
         let variables = overlay.and_then(|overlay| problems.take(overlay::container(&overlay, names)));
         problems.result(variables.unwrap_or_default())
     });

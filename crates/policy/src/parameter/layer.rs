@@ -4,7 +4,6 @@ use serde_json::Value;
 
 use super::table::Table;
 use crate::parameter::Parameter;
-use crate::source::SourceFile;
 use fabric_yaml::Span;
 
 /// The values of one extension for a parameter of its base. They take precedence over the values of the nodes.
@@ -15,42 +14,6 @@ pub(crate) struct Layer {
     /// A value for every pod, with its place.
     pub(crate) value: Option<(Value, Span)>,
     pub(crate) table: Table,
-}
-
-/// The files of a policy, with consecutive line numbers.
-#[derive(Debug, Default)]
-pub(crate) struct Files {
-    /// For each file, its last line, whether it extends a policy, and whether it is one.
-    files: Vec<(usize, bool, bool)>,
-}
-
-impl Files {
-    pub(crate) fn new<'f>(files: impl Iterator<Item = (&'f SourceFile, bool, bool)>) -> Self {
-        let mut last = 0;
-        let file = |(file, is_extension, is_policy): (&SourceFile, bool, bool)| {
-            last += file.lines();
-            (last, is_extension, is_policy)
-        };
-        Self { files: files.map(file).collect() }
-    }
-
-    /// The position of the extension that has a place; `None` for other files.
-    pub(crate) fn extension_at(&self, span: Span) -> Option<usize> {
-        let at = self.files.partition_point(|(last, ..)| *last < span.line);
-        self.files.get(at).filter(|(_, is_extension, _)| *is_extension).map(|_| at)
-    }
-
-    /// The precedence of a place: a policy precedes the parts that it takes, and an extension precedes its base.
-    pub(crate) fn rank(&self, span: Span) -> usize {
-        let at = self.files.partition_point(|(last, ..)| *last < span.line);
-        self.files.get(at).filter(|(.., is_policy)| *is_policy).map_or(0, |_| at + 1)
-    }
-
-    /// The line of a place in its own file.
-    pub(crate) fn line(&self, span: Span) -> usize {
-        let at = self.files.partition_point(|(last, ..)| *last < span.line);
-        span.line - at.checked_sub(1).map_or(0, |before| self.files[before].0)
-    }
 }
 
 impl Layer {

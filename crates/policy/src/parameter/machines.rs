@@ -4,16 +4,18 @@
 use fabric_yaml::scalar::Scalar;
 use fabric_yaml::{Content, Entry, Node};
 
-use super::layer::{Files, Layer};
+use super::layer::Layer;
 use super::table::{Cell, DEFAULT, not_empty, row_keys, twice};
 use crate::matcher::selection;
 use crate::parameter::{Parameter, Variable};
-use crate::source::{Checked, Diagnostic, Problems, UNKNOWN_NAME, all, reader, suggest};
+use crate::source::{
+    Checked, Diagnostic, Problems, SourceFile, UNKNOWN_NAME, all, at_line, extension_at, reader, suggest,
+};
 
 /// Adds the rows to the parameters and variables that their columns name.
 pub(crate) fn read(
     node: &Node,
-    files: &Files,
+    files: &[SourceFile],
     parameters: &mut [Parameter],
     variables: &mut [Variable],
 ) -> Checked<()> {
@@ -24,7 +26,7 @@ pub(crate) fn read(
     all::<_, Problems, Vec<()>>(labels.iter().map(|entry| {
         reader::string_key(entry)?;
         let label = label_of(entry)?;
-        let key = (files.extension_at(entry.span), label);
+        let key = (extension_at(files, entry.span), label);
         if known.contains(&key) {
             return Err(twice(entry.span, format!("the label `{label}` is declared twice")).into());
         }
@@ -46,7 +48,7 @@ fn label_of(entry: &Entry<Node>) -> Result<&str, Diagnostic> {
 }
 
 struct Columns<'c> {
-    files: &'c Files,
+    files: &'c [SourceFile],
     parameters: &'c mut [Parameter],
     variables: &'c mut [Variable],
 }
@@ -66,7 +68,7 @@ impl Columns<'_> {
         not_empty(cells, row.span, &format!("{what} has no value"))?;
         all::<_, Problems, Vec<()>>(cells.iter().map(|entry| {
             let files = self.files;
-            let extension = files.extension_at(entry.span);
+            let extension = extension_at(files, entry.span);
             let column = self.column(entry)?;
             if matches!(entry.value.content, Content::Scalar { value: Scalar::Null, .. }) {
                 let message = format!("`{}` is `null` in a row", entry.key);
@@ -78,7 +80,8 @@ impl Columns<'_> {
                 Some(Layer { value: Some((_, span)), .. }) => {
                     let message =
                         format!("`{}` has one value for every pod in this file, and so no rows", entry.key);
-                    let hint = format!("remove the row, or the value at line {}", files.line(*span));
+                    let hint =
+                        format!("remove the row, or the value at line {}", at_line(files, span.line).1);
                     return Err(Diagnostic::new(entry.span, message).hint(hint).into());
                 }
                 Some(layer) => &mut layer.table,
