@@ -126,7 +126,7 @@ fn parameters(policy: &Policy) -> Map<String, Value> {
         let value = own.map_or_else(|| parameter.default.clone(), Override::to_json);
         let from = match own {
             Some(Override::Value(_)) => "operator",
-            Some(Override::Table(_)) => "operator's table, else policy",
+            Some(Override::Table { .. }) => "operator's table, else policy",
             None if parameter.has_rows() => "table, else default",
             None => "default",
         };

@@ -22,7 +22,7 @@ use serde_json::Value;
 
 use crate::expression::Expression;
 use crate::from_nodes::{Fact, FromNodes};
-use crate::interpolation::{Interpolation, Names, names_in};
+use crate::interpolation::{Interpolation, Names, first_read, names_in};
 use crate::keys::{ON_CONFLICT, meaning};
 use crate::matcher::{Matcher, NodeMatch};
 use crate::overlay::{PodOverlay, Tree, Write, writes_of_rule};
@@ -211,7 +211,7 @@ impl Definition {
         });
         let parameter = |(call, fact): (String, FromNodes)| {
             let default = if fact.fact == Fact::Names { Value::Array(Vec::new()) } else { Value::Null };
-            Parameter { default, ..Parameter::of_nodes(&call, Some(fact)) }
+            Parameter { name: call, default, from_nodes: Some(fact), ..Parameter::default() }
         };
         self.offered = offered.into_iter().map(parameter).collect();
     }
@@ -263,11 +263,7 @@ impl Definition {
 
     /// Returns whether an expression of the policy reads a name.
     pub fn reads(&self, name: &str) -> bool {
-        let mut found = false;
-        self.texts(&mut |text| {
-            found |= text.expressions().any(|expression| expression.names().contains(name));
-        });
-        found
+        first_read(|known| known == name, |visit| self.texts(visit)).is_some()
     }
 
     /// Calls `visit` with every interpolation of the policy.
@@ -278,7 +274,7 @@ impl Definition {
 
     /// Calls `visit` with every interpolation but those of variables.
     pub(super) fn texts_outside_of_variables(&self, visit: &mut dyn FnMut(&Interpolation)) {
-        self.gpus.texts(visit);
+        self.gpus.claims.texts(visit);
         self.own_devices.iter().for_each(|own| own.texts(visit));
         self.matcher.when.iter().for_each(&mut *visit);
         self.checks.iter().for_each(|check| check.texts(visit));

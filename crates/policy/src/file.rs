@@ -261,16 +261,15 @@ impl<'f> Composition<'f> {
                 Some(known) => known.source.is_policy,
                 None => self.add(base)?,
             };
-            match policy.filter(|(first, _)| is_policy && !std::ptr::eq(*first, base)) {
-                Some((first, _)) => {
-                    let message = format!("`{}` and `{name}` are both policies", first.name());
-                    return refused(
-                        message,
-                        "extend one policy; what has neither `provider` nor `description` is a part of policies",
-                    );
-                }
-                None if is_policy => policy = Some((base, extended)),
-                None => {}
+            if !is_policy {
+                continue;
+            }
+            let (first, _) = policy.get_or_insert((base, extended));
+            if !std::ptr::eq(*first, base) {
+                let message = format!("`{}` and `{name}` are both policies", first.name());
+                let hint =
+                    "extend one policy; what has neither `provider` nor `description` is a part of policies";
+                return refused(message, hint);
             }
         }
         self.way.pop();

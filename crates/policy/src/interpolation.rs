@@ -270,6 +270,21 @@ impl Interpolation {
 }
 
 /// The names that the expressions of a text read.
+/// The first name of a kind that texts read, with its place.
+pub(super) fn first_read(
+    is_wanted: impl Fn(&str) -> bool,
+    texts: impl FnOnce(&mut dyn FnMut(&Interpolation)),
+) -> Option<(String, Span)> {
+    let mut read = None;
+    texts(&mut |text| {
+        for expression in text.expressions() {
+            let found = expression.names().iter().find(|name| is_wanted(name));
+            read = read.take().or(found.map(|name| (name.clone(), expression.span_of_name(name))));
+        }
+    });
+    read
+}
+
 pub(super) fn names_in(text: &Interpolation) -> impl Iterator<Item = String> {
     text.expressions().flat_map(Expression::names).cloned()
 }

@@ -54,7 +54,7 @@ pub use matcher::{ANY_VALUE, Matcher, group_of, kind_and_group};
 pub use matcher::{PodContext, SelectedLabel};
 pub use overlay::NETWORKS;
 pub use parameter::{NoteKind, Origin, Resolution, Variable, resolve};
-pub use parameter::{Override, OverrideTable, Parameter, ParameterType};
+pub use parameter::{Override, Parameter, ParameterType};
 pub use policy::Policy;
 pub use policy::{Condition, Devices, EvaluatedPolicies, EvaluatedPolicy, ResolvedPolicy};
 pub use policy::{SecondRun, choice_reads_writes, evaluated_policies};

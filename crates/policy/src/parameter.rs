@@ -12,7 +12,7 @@ mod table;
 mod variable;
 
 pub(crate) use layer::Layer;
-pub use overrides::{Override, OverrideTable};
+pub use overrides::Override;
 pub use resolution::{NoteKind, Origin, Resolution, of_one, resolve};
 pub(crate) use table::range_text;
 pub use table::{Gpus, LabelTable, Table};
@@ -114,7 +114,7 @@ pub struct Parameter {
 impl Parameter {
     pub(crate) fn read(Entry { key: name, value: node, span, .. }: &Entry<Node>) -> Checked<Self> {
         let mut fields = Fields::read(node, &keys::PARAMETER)?.named_at(*span);
-        let written = fields.optional("type", read_type);
+        let written = fields.optional("type", |node| reader::one_of(node, "type", &ParameterType::WORDS));
         let description =
             fields.required("description", |node| reader::text(node, "a description").map(str::to_owned));
         let kind = written
@@ -140,12 +140,6 @@ impl Parameter {
         parameter.from_nodes = from_nodes?;
         description?;
         Ok(parameter)
-    }
-
-    /// An item that only has values for nodes and that no operator sets: the rows of a variable, or the resources of
-    /// nodes.
-    pub(crate) fn of_nodes(name: &str, from_nodes: Option<FromNodes>) -> Self {
-        Self { name: name.to_owned(), from_nodes, ..Self::default() }
     }
 
     /// All of its tables, the one with precedence first.
@@ -279,17 +273,10 @@ impl Parameter {
             let bound = bound.as_ref().filter(|bound| compare(self.kind, value, bound) == Some(wrong));
             bound.map(|bound| format!("{how} {}", text_of(bound)))
         });
-        if let (Some(items), Some(_)) = (value.as_array(), &beyond) {
-            let least = self.minimum.as_ref().and_then(Value::as_u64).unwrap_or_default();
-            let wanted = match &self.maximum {
-                None => format!("at least {least}"),
-                Some(most) if *most == least => least.to_string(),
-                Some(most) => format!("{least} to {most}"),
-            };
-            return Err(format!("`{name}` has {}, but must have {wanted}", counted(items.len(), "item")));
-        }
         if let Some(beyond) = beyond {
-            return Err(format!("`{name}` is {}, {beyond}", text_of(value)));
+            let items = value.as_array().map(|items| format!("has {}", counted(items.len(), "item")));
+            let seen = items.unwrap_or_else(|| format!("is {}", text_of(value)));
+            return Err(format!("`{name}` {seen}, {beyond}"));
         }
         if let (Some(allowed), Some(text)) = (&self.one_of, value.as_str())
             && !allowed.iter().any(|known| known == text)
@@ -321,15 +308,6 @@ impl Parameter {
     pub fn has_rows(&self) -> bool {
         !self.tables().all(Table::is_empty)
     }
-}
-
-fn read_type(node: &Node) -> Result<ParameterType, Diagnostic> {
-    let name = reader::text(node, "the type of a parameter")?;
-    let types = &ParameterType::WORDS;
-    types.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind).ok_or_else(|| {
-        Diagnostic::new(node.span, format!("there is no parameter type `{name}`"))
-            .hint(reader::renamed_or_near(name, types.iter().map(|(name, _)| *name)))
-    })
 }
 
 /// The type of a parameter that only its values determine.

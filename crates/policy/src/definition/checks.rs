@@ -130,11 +130,9 @@ fn check(node: &Node, names: &Names) -> Checked<PolicyCheck> {
 }
 
 fn code(node: &Node) -> Result<String, Diagnostic> {
-    let code = reader::text(node, "the name of a check")?;
-    let snake = code.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
-    if code.is_empty() || code.len() > 63 || !snake {
-        return Err(Diagnostic::new(node.span, format!("the name of a check is `{code}`"))
-            .hint("use lower-case letters, digits and `_`, at most 63"));
-    }
-    Ok(code.to_owned())
+    let is_snake = |code: &str| {
+        code.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
+    };
+    let is_code = |code: &str| (1..=63).contains(&code.len()) && is_snake(code);
+    reader::name(node, "the name of a check", is_code, "use lower-case letters, digits and `_`, at most 63")
 }

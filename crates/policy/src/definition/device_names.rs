@@ -21,23 +21,20 @@ use crate::source::{Checked, Diagnostic, MISSING_KEY, Reported, TOO_EARLY, all};
 #[derive(Debug, Default)]
 pub struct Gpus {
     pub resources: Vec<String>,
-    claims: ClaimList,
+    pub(crate) claims: ClaimList,
 }
 
 /// `resources` and `claims` of `devices`: the names that devices of the policy's fabric go by.
 #[derive(Debug, Default)]
 pub(crate) struct OwnDevices {
-    resources: NameList,
+    /// Names, or expressions over parameters only, each of which yields a name or a list of names.
+    resources: Vec<Interpolation>,
     claims: ClaimList,
 }
 
-/// A list of names. An expression, over parameters only, yields a name or a list of names.
-#[derive(Debug, Default)]
-struct NameList(Vec<Interpolation>);
-
 /// Names of claims, each with its number of devices; both as expressions over parameters only.
 #[derive(Debug, Default)]
-struct ClaimList(Vec<(Interpolation, Interpolation)>);
+pub(crate) struct ClaimList(Vec<(Interpolation, Interpolation)>);
 
 /// Claims by name, for certain parameter values.
 #[derive(Debug, Default)]
@@ -69,15 +66,6 @@ impl Gpus {
         self.claims = claims.ok().flatten().unwrap_or_default();
         fields.finish()
     }
-
-    /// Calls `visit` with every interpolation.
-    pub(crate) fn texts(&self, visit: &mut dyn FnMut(&Interpolation)) {
-        self.claims.texts(visit);
-    }
-
-    pub(crate) fn claims(&self, bindings: &Bindings<'_, '_>) -> Result<ClaimNames, EvaluationError> {
-        self.claims.resolve(bindings)
-    }
 }
 
 fn gpu_resources(node: &Node) -> Checked<Vec<String>> {
@@ -107,14 +95,14 @@ fn gpu_resources(node: &Node) -> Checked<Vec<String>> {
 impl OwnDevices {
     /// Reads the names among the fields of `devices`, which may have none.
     pub(crate) fn read(fields: &mut Fields<'_>, span: Span, names: &Names) -> Result<Option<Self>, Reported> {
-        let resources = fields.optional("resources", |node| NameList::read(node, names));
+        let resources = fields.optional("resources", |node| resources(node, names));
         let claims = fields.optional("claims", |node| ClaimList::read(node, names));
         let (resources, claims) = (resources?, claims?);
         if resources.is_none() && claims.is_none() {
             return Ok(None);
         }
         let own = Self { resources: resources.unwrap_or_default(), claims: claims.unwrap_or_default() };
-        if own.resources.0.is_empty() && own.claims.0.is_empty() {
+        if own.resources.is_empty() && own.claims.0.is_empty() {
             let none = Diagnostic::new(span, "`devices` names no device").code(MISSING_KEY);
             fields.take(Err::<(), _>(none.hint("give it names under `resources` or `claims`")))?;
         }
@@ -123,47 +111,38 @@ impl OwnDevices {
 
     /// Calls `visit` with every interpolation.
     pub(crate) fn texts(&self, visit: &mut dyn FnMut(&Interpolation)) {
-        self.resources.0.iter().for_each(&mut *visit);
+        self.resources.iter().for_each(&mut *visit);
         self.claims.texts(visit);
     }
 
     pub(crate) fn resolve(&self, bindings: &Bindings<'_, '_>) -> Result<DeviceNames, EvaluationError> {
-        Ok(DeviceNames {
-            resources: self.resources.resolve(bindings)?,
-            claims: self.claims.resolve(bindings)?,
-        })
+        let mut resources = Vec::with_capacity(self.resources.len());
+        for text in &self.resources {
+            for name in names_of(text, bindings)? {
+                resources.push(resource(&name).map_err(|message| text.failed(message))?);
+            }
+        }
+        Ok(DeviceNames { resources, claims: self.claims.resolve(bindings)? })
     }
 }
 
-impl NameList {
-    fn read(node: &Node, names: &Names) -> Checked<Self> {
-        let item = |item: &Node| {
-            let name = fixed(&reader::located(item, "`resources`")?, names)?;
-            match &name {
-                Interpolation::Literal(_) if !matches!(node.content, Content::List(_)) => {
-                    Err(reader::expected(node, "`resources` to be a list, or an expression that yields one"))
+fn resources(node: &Node, names: &Names) -> Checked<Vec<Interpolation>> {
+    let item = |item: &Node| {
+        let name = fixed(&reader::located(item, "`resources`")?, names)?;
+        match &name {
+            Interpolation::Literal(_) if !matches!(node.content, Content::List(_)) => {
+                Err(reader::expected(node, "`resources` to be a list, or an expression that yields one"))
+            }
+            Interpolation::Literal(text) => match resource(text) {
+                Ok(_) => Ok(name),
+                Err(problem) => {
+                    Err(Diagnostic::new(item.span, problem).hint("correct the entry of `resources`"))
                 }
-                Interpolation::Literal(text) => match resource(text) {
-                    Ok(_) => Ok(name),
-                    Err(problem) => {
-                        Err(Diagnostic::new(item.span, problem).hint("correct the entry of `resources`"))
-                    }
-                },
-                _ => Ok(name),
-            }
-        };
-        all(node.one_or_items().iter().map(item)).map(Self)
-    }
-
-    fn resolve(&self, bindings: &Bindings<'_, '_>) -> Result<Vec<Pattern>, EvaluationError> {
-        let mut found = Vec::with_capacity(self.0.len());
-        for text in &self.0 {
-            for name in names_of(text, bindings)? {
-                found.push(resource(&name).map_err(|message| text.failed(message))?);
-            }
+            },
+            _ => Ok(name),
         }
-        Ok(found)
-    }
+    };
+    all(node.one_or_items().iter().map(item))
 }
 
 impl ClaimList {
@@ -192,12 +171,12 @@ impl ClaimList {
         all(entries.iter().map(entry)).map(Self)
     }
 
-    fn texts(&self, visit: &mut dyn FnMut(&Interpolation)) {
+    pub(crate) fn texts(&self, visit: &mut dyn FnMut(&Interpolation)) {
         self.0.iter().flat_map(|(name, devices)| [name, devices]).for_each(visit);
     }
 
     /// Names without devices come first, because they take precedence wherever they are written.
-    fn resolve(&self, bindings: &Bindings<'_, '_>) -> Result<ClaimNames, EvaluationError> {
+    pub(crate) fn resolve(&self, bindings: &Bindings<'_, '_>) -> Result<ClaimNames, EvaluationError> {
         let mut found = Vec::with_capacity(self.0.len());
         for (text, devices) in &self.0 {
             let number = devices.evaluate(bindings)?;

@@ -1,8 +1,8 @@
 //! The places of values in the tree of a policy.
 
 use crate::definition::{Definition, Rule};
+use crate::interpolation::text_of;
 use crate::source::at_line;
-use fabric_yaml::scalar::Scalar;
 use fabric_yaml::{Content, Entry, Node, Span};
 
 /// A step from a value of the tree to one in it.
@@ -49,11 +49,7 @@ pub(crate) fn span_in(mut node: &Node, path: &[At]) -> Span {
 fn item<'n>(node: &'n Node, key: &str, value: &str) -> Option<&'n Node> {
     let Content::List(items) = &node.content else { return None };
     let name = |item: &'n Node| if key.is_empty() { Some(item) } else { item.get(key) };
-    items.iter().find(|item| match name(item).map(|found| &found.content) {
-        Some(Content::Scalar { value: Scalar::String(text), .. }) => text == value,
-        Some(Content::Scalar { value: Scalar::Number(number), .. }) => number.to_string() == value,
-        _ => false,
-    })
+    items.iter().find(|item| name(item).is_some_and(|found| text_of(&found.to_value()) == value))
 }
 
 impl Definition {

@@ -98,14 +98,12 @@ fn patterns(node: &Node) -> Checked<Vec<String>> {
             .hint("write names such as `NCCL_DEBUG`")
             .into());
     }
-    all(items.iter().map(pattern))
-}
-
-fn pattern(node: &Node) -> Result<String, Diagnostic> {
-    let text = reader::text(node, "the name of a variable")?;
-    let hint = "write a name such as `NCCL_DEBUG`, or its beginning and `*`";
-    reader::variable_name(node, text.strip_suffix('*').unwrap_or(text), hint)?;
-    Ok(text.to_owned())
+    all(items.iter().map(|item| {
+        let text = reader::text(item, "the name of a variable")?;
+        let hint = "write a name such as `NCCL_DEBUG`, or its beginning and `*`";
+        reader::variable_name(item, text.strip_suffix('*').unwrap_or(text), hint)?;
+        Ok::<_, Diagnostic>(text.to_owned())
+    }))
 }
 
 /// The name of a file, by its path, without the ending.

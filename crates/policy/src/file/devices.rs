@@ -2,7 +2,7 @@
 
 use crate::definition::{AddsDevices, Definition, OnConflict, OwnDevices, Rule};
 use crate::expression::Expression;
-use crate::interpolation::{Interpolation, Names, Phase, names_in};
+use crate::interpolation::{Interpolation, Names, Phase, first_read, names_in};
 use crate::keys;
 use crate::overlay::{self, NETWORKS};
 use crate::parameter::Variable;
@@ -150,7 +150,7 @@ pub(super) fn problems(definition: &Definition) -> Vec<Diagnostic> {
     let adds = definition.adds_devices();
     let declared = definition.own_devices.is_some();
     for (name, is_known) in [("ownDevices", declared), ("hasDevice", declared || adds)] {
-        let read = first_read(&[name.to_owned()], |visit| definition.texts(visit));
+        let read = first_read(|known| known == name, |visit| definition.texts(visit));
         found.extend(read.filter(|_| !is_known).map(|(_, span)| {
             Diagnostic::new(span, format!("`{name}` is read, and the policy has no names of devices"))
                 .code(MISSING_KEY)
@@ -194,20 +194,5 @@ fn device_read(rule: &Rule, variables: &[Variable]) -> Option<(String, Span)> {
             }
         });
     }
-    first_read(&names, |visit| rule.texts(visit))
-}
-
-/// The first of some names that texts read, with its place.
-fn first_read(
-    names: &[String],
-    texts: impl FnOnce(&mut dyn FnMut(&Interpolation)),
-) -> Option<(String, Span)> {
-    let mut read = None;
-    texts(&mut |text| {
-        for expression in text.expressions() {
-            let found = names.iter().find(|name| expression.names().contains(*name));
-            read = read.take().or(found.map(|name| (name.clone(), expression.span_of_name(name))));
-        }
-    });
-    read
+    first_read(|name| names.iter().any(|known| known == name), |visit| rule.texts(visit))
 }

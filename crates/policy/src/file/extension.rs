@@ -186,7 +186,7 @@ impl Combine {
             Self::Machines if from.source.extends.is_some() => push(base, entry),
             Self::Parameters if from.source.extends.is_some() && !is_map(&entry.value) => push(base, entry),
             Self::Parameters => parameter(known, entry, from.files)?,
-            Self::Variables if !from.source.is_policy && !(is_map(&known.value) && is_map(&entry.value)) => {
+            Self::Variables if !(from.source.is_policy || is_map(&known.value) && is_map(&entry.value)) => {
                 return Err(taken(entry.span, owner(from.files, known.span), "a variable", &entry.key).into());
             }
             Self::Variables | Self::Machines => merge(base, entry),
@@ -261,7 +261,9 @@ fn parameter(base: &mut Entry<Node>, own: &Entry<Node>, bases: &[SourceFile]) ->
 fn merge(base: &mut Node, own: &Entry<Node>) {
     match entry_of(base, &own.key) {
         Some(known) if is_map(&known.value) && is_map(&own.value) => {
-            entries(Some(&own.value)).iter().for_each(|entry| merge(&mut known.value, entry));
+            for entry in entries(Some(&own.value)) {
+                merge(&mut known.value, entry);
+            }
         }
         Some(known) => known.clone_from(own),
         None => push(base, own),

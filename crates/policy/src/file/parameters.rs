@@ -45,7 +45,7 @@ fn parameter(entry: &Entry<Node>, names: &mut Names) -> Checked<Parameter> {
 fn default_without_effect(parameter: &Parameter, node: &Node, files: &[SourceFile]) -> Option<Diagnostic> {
     let default = node.entry("default")?;
     let file = extension_at(files, default.span)?;
-    let value = parameter.layers.iter().find(|layer| layer.value.is_some() && layer.is_of_base(file))?;
+    let value = parameter.layers.iter().find(|layer| layer.value.is_some() && layer.file < file)?;
     let line = value.value.as_ref().map(|(_, span)| at_line(files, span.line).1)?;
     let name = &parameter.name;
     let message = format!(

@@ -10,18 +10,13 @@ use fabric_yaml::Span;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Layer {
     /// The position of the file among those of the policy. A base precedes its extensions.
-    file: usize,
+    pub(crate) file: usize,
     /// A value for every pod, with its place.
     pub(crate) value: Option<(Value, Span)>,
     pub(crate) table: Table,
 }
 
 impl Layer {
-    /// Returns whether it is of a file that the one at this position extends.
-    pub(crate) fn is_of_base(&self, file: usize) -> bool {
-        self.file < file
-    }
-
     /// The layer of a file, which is inserted in order: an extension comes before its base.
     pub(crate) fn insert(parameter: &mut Parameter, file: usize) -> &mut Self {
         let layers = &mut parameter.layers;

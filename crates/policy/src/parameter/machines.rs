@@ -57,11 +57,12 @@ impl Columns<'_> {
     fn add_row(&mut self, label: &str, row: &Entry<Node>) -> Checked<()> {
         let keys = row_keys(row)?;
         let what = format!("the machine `{}`", row.key);
-        let hint = |key: &str| match self.names().any(|name| name == key) {
-            true => {
+        let hint = |key: &str| {
+            if self.names().any(|name| name == key) {
                 format!("write a label of nodes before the machine, as in `LABEL: {{{label}: {{{key}: …}}}}`")
+            } else {
+                format!("write the name of a parameter or variable, as in `{key}: {{NAME: …}}`")
             }
-            false => format!("write the name of a parameter or variable, as in `{key}: {{NAME: …}}`"),
         };
         reader::map(&row.value, &what).map_err(|error| error.hint(hint(&row.key)))?;
         let cells = reader::entries(&row.value, &what)?;
@@ -104,7 +105,7 @@ impl Columns<'_> {
     fn column(&mut self, entry: &Entry<Node>) -> Result<&mut Parameter, Diagnostic> {
         let name = entry.key.as_str();
         if let Some(at) = self.variables.iter().position(|known| known.name == name) {
-            let of_variable = || Box::new(Parameter::of_nodes(name, None));
+            let of_variable = || Box::new(Parameter { name: name.to_owned(), ..Parameter::default() });
             return Ok(self.variables[at].column.get_or_insert_with(of_variable));
         }
         if let Some(at) = self.parameters.iter().position(|known| known.name == name) {

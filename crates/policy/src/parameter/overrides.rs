@@ -15,15 +15,11 @@ pub enum Override {
     /// One value for every pod.
     Value(Value),
     /// Values by label, which precede the table of the policy.
-    Table(OverrideTable),
-}
-
-/// A table of a values file.
-#[derive(Debug, Clone, PartialEq)]
-pub struct OverrideTable {
-    pub(crate) table: Table,
-    /// Replaces the default of the policy.
-    pub(crate) default: Option<Value>,
+    Table {
+        table: Table,
+        /// Replaces the default of the policy.
+        default: Option<Value>,
+    },
 }
 
 impl Override {
@@ -36,14 +32,14 @@ impl Override {
         let (defaults, tables): (Vec<_>, Vec<_>) = entries.iter().partition(|entry| entry.key == DEFAULT);
         let default = defaults.first().map(|entry| parameter.read_value(&entry.value)).transpose()?;
         let table = Table::read(parameter, tables)?;
-        Ok(Some(Self::Table(OverrideTable { table, default })))
+        Ok(Some(Self::Table { table, default }))
     }
 
     /// The value as a values file has it.
     pub fn to_json(&self) -> Value {
         match self {
             Self::Value(value) => value.clone(),
-            Self::Table(OverrideTable { table, default }) => {
+            Self::Table { table, default } => {
                 let mut entries = table.to_json();
                 entries.extend(default.clone().map(|value| (DEFAULT.to_owned(), value)));
                 entries.into()
@@ -54,7 +50,7 @@ impl Override {
     pub fn table(&self) -> Option<&Table> {
         match self {
             Self::Value(_) => None,
-            Self::Table(entries) => Some(&entries.table),
+            Self::Table { table, .. } => Some(table),
         }
     }
 }

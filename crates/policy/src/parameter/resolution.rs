@@ -115,7 +115,7 @@ pub fn of_one<'p>(
             let value = Cow::Borrowed(value);
             return Resolution { value, origin: Origin::Override, notes: note.into_iter().collect() };
         }
-        Some(Override::Table(own)) => (Some(&own.table), own.default.as_ref()),
+        Some(Override::Table { table, default }) => (Some(table), default.as_ref()),
         None => (None, None),
     };
     let resolved = |value, origin| Resolution { value: Cow::Borrowed(value), origin, notes: Vec::new() };

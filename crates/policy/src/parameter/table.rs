@@ -221,19 +221,15 @@ impl Cell {
 
 /// The values and patterns of a row, which commas separate, in lower case.
 pub(crate) fn row_keys(row: &Entry<Node>) -> Result<Vec<Pattern>, Diagnostic> {
-    let hint = "write a value of the label, or one with a `*` for any text; a comma separates several";
+    let hint = "write a value of the label, or one with a `*` for any text; a comma separates several; the value for \
+                all others is that of the parameter or variable itself";
     row.key
         .split(',')
         .map(|text| {
             let text = text.trim();
             let problem = match text.matches('*').count() {
                 _ if text.is_empty() => "a value of the label is empty".to_owned(),
-                _ if text == "*" => {
-                    let hint = format!(
-                        "{hint}; the value for all others is that of the parameter or variable itself"
-                    );
-                    return Err(Diagnostic::new(row.span, "`*` is every value of the label").hint(hint));
-                }
+                _ if text == "*" => "`*` is every value of the label".to_owned(),
                 0 | 1 => return Ok(Pattern::new(&text.to_lowercase())),
                 _ => format!("`{text}` has more than one `*`"),
             };

@@ -2,7 +2,7 @@
 
 use fabric_yaml::{Content, Node};
 
-use crate::interpolation::{Names, Phase};
+use crate::interpolation::{Names, Phase, first_read};
 use crate::overlay::Tree;
 use crate::parameter::Parameter;
 use crate::source::{Checked, Diagnostic, reader};
@@ -45,20 +45,9 @@ impl Variable {
 
 /// A variable belongs to a container or to the pod after injection, but not to both.
 fn one_phase(value: &Tree, names: &Names) -> Result<(), Diagnostic> {
-    let (mut container, mut injected) = (None, None);
-    value.texts(&mut |text| {
-        for (expression, name) in
-            text.expressions().flat_map(|one| one.names().iter().map(move |name| (one, name)))
-        {
-            let found = match names.get(name) {
-                Some(Phase::Container) => &mut container,
-                Some(Phase::Injected) => &mut injected,
-                _ => continue,
-            };
-            found.get_or_insert_with(|| (name.clone(), expression.span_of_name(name)));
-        }
-    });
-    let (Some((container, span)), Some((injected, _))) = (container, injected) else { return Ok(()) };
+    let first = |phase| first_read(|name| names.get(name) == Some(phase), |visit| value.texts(visit));
+    let found = (first(Phase::Container), first(Phase::Injected));
+    let (Some((container, span)), Some((injected, _))) = found else { return Ok(()) };
     let message = format!(
         "`{container}` is known only {}, and `{injected}` only {}",
         Phase::Container.describe(),

@@ -29,7 +29,7 @@ impl Devices {
         let added = if are_read { added_names(rules, &own)? } else { AddedNames::default() };
         Ok(Self {
             gpu_resources: definition.gpus.resources.clone(),
-            gpu_claims: definition.gpus.claims(bindings)?,
+            gpu_claims: definition.gpus.claims.resolve(bindings)?,
             own,
             added,
             are_kept: false,

@@ -245,12 +245,19 @@ pub fn is_policy_name(text: &str) -> bool {
 
 /// A DNS label: it becomes part of an annotation.
 pub(crate) fn dns_label(node: &Node, what: &str) -> Result<String, Diagnostic> {
+    name(node, what, is_policy_name, "use lower-case letters, digits and hyphens, at most 63")
+}
+
+/// A name of a certain form.
+pub(crate) fn name(
+    node: &Node,
+    what: &str,
+    is_valid: impl Fn(&str) -> bool,
+    hint: &str,
+) -> Result<String, Diagnostic> {
     let text = text(node, what)?;
-    if is_policy_name(text) {
-        return Ok(text.to_owned());
-    }
-    let message = format!("{what} is `{text}`");
-    Err(Diagnostic::new(node.span, message).hint("use lower-case letters, digits and hyphens, at most 63"))
+    let message = || format!("{what} is `{text}`");
+    is_valid(text).then(|| text.to_owned()).ok_or_else(|| Diagnostic::new(node.span, message()).hint(hint))
 }
 
 /// One of the values that a key can have, by its name.

@@ -57,7 +57,7 @@ fn value<'p>(policy: &'p Policy, installer: &Installer) -> Option<&'p str> {
     match policy.overrides().get(&parameter.name) {
         None => parameter.default.as_str(),
         Some(Override::Value(value)) => value.as_str(),
-        Some(Override::Table(_)) => None,
+        Some(Override::Table { .. }) => None,
     }
 }
 
