@@ -166,7 +166,9 @@ impl Combine {
     /// Adds an entry to the map of a key.
     fn add(self, base: &mut Node, key: &str, entry: &Entry<Node>, from: &Extending<'_>) -> Checked<()> {
         let Some(known) = entry_of(base, &entry.key) else {
-            if let Some(problem) = misspelled(base, entry).filter(|_| matches!(self, Self::Parameters)) {
+            if matches!(self, Self::Parameters)
+                && let Some(problem) = misspelled(base, entry)
+            {
                 return Err(problem.into());
             }
             push(base, entry);

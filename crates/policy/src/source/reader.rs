@@ -264,14 +264,10 @@ pub(crate) fn name(
 pub(crate) fn one_of<T: Copy>(node: &Node, key: &str, known: &[(&str, T)]) -> Result<T, Diagnostic> {
     let name = text(node, &format!("`{key}`"))?;
     known.iter().find(|(known, _)| *known == name).map(|(_, value)| *value).ok_or_else(|| {
+        let near = || suggest(name, known.iter().map(|(name, _)| *name));
         Diagnostic::new(node.span, format!("`{key}` is `{name}`"))
-            .hint(renamed_or_near(name, known.iter().map(|(name, _)| *name)))
+            .hint(renamed(name).map_or_else(near, str::to_owned))
     })
-}
-
-/// The hint for a word of an earlier version of the language, or else the word that is meant.
-pub(crate) fn renamed_or_near<'k>(word: &str, known: impl Iterator<Item = &'k str>) -> String {
-    renamed(word).map_or_else(|| suggest(word, known), str::to_owned)
 }
 
 /// A string with its place.
