@@ -38,7 +38,7 @@ pub fn warnings(definition: &Definition) -> Vec<SourceError> {
     warnings.map(|finding| definition.error(finding)).collect()
 }
 
-/// Every write of the rules, except for claims and volumes.
+/// Every write of the rules, except for volumes.
 fn writes(definition: &Definition) -> impl Iterator<Item = Write<'_>> {
     definition.rules.iter().flat_map(Rule::writes)
 }

@@ -226,11 +226,7 @@ impl Definition {
 
     /// These names, and those that the variables among them read. A variable reads only those before it.
     pub fn with_names_of_variables(&self, mut names: BTreeSet<String>) -> BTreeSet<String> {
-        for variable in self.variables.iter().rev() {
-            if names.contains(&variable.name) {
-                variable.value.names(&mut |name| _ = names.insert(name.to_owned()));
-            }
-        }
+        add_names_of_variables(self.variables.iter(), &mut names);
         names
     }
 
@@ -283,14 +279,25 @@ impl Definition {
     }
 }
 
+/// Adds the names that the variables among these names read. A variable reads only those before it.
+pub(crate) fn add_names_of_variables<'v>(
+    variables: impl DoubleEndedIterator<Item = &'v Variable>,
+    names: &mut BTreeSet<String>,
+) {
+    for variable in variables.rev() {
+        if names.contains(&variable.name) {
+            variable.value.names(&mut |name| _ = names.insert(name.to_owned()));
+        }
+    }
+}
+
 impl Rule {
     /// The number of its values.
     pub(crate) fn size(&self) -> usize {
-        let claims = usize::from(!self.pod.claims.is_empty());
-        self.writes().count() + self.pod.volumes.len() + claims
+        self.writes().count() + self.pod.volumes.len()
     }
 
-    /// Every write except for claims and volumes.
+    /// Every write except for volumes.
     pub(crate) fn writes(&self) -> impl Iterator<Item = Write<'_>> {
         writes_of_rule(&self.container, &self.pod)
     }

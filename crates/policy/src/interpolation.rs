@@ -57,6 +57,11 @@ impl EvaluationError {
         });
         first.unwrap_or_else(|| Interpolation::Literal(String::new())).failed(message)
     }
+
+    pub(crate) fn with_hint(mut self, hint: &str) -> Self {
+        self.fault.hint = Some(hint.to_owned());
+        self
+    }
 }
 
 /// A value for people: without the quotes of JSON, and whole numbers without a fraction.
@@ -224,9 +229,9 @@ impl Interpolation {
 
     /// An error about its value, which has another type than is needed.
     pub(crate) fn of_wrong_type(&self, message: impl Into<String>, hint: &str) -> EvaluationError {
-        let failed = self.failed(message);
-        let fault = Fault { hint: Some(hint.to_owned()), is_of_types: true, ..failed.fault };
-        EvaluationError { fault, ..failed }
+        let mut error = self.failed(message).with_hint(hint);
+        error.fault.is_of_types = true;
+        error
     }
 
     /// An error about its value.

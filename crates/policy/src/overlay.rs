@@ -17,8 +17,8 @@ pub mod writes;
 
 pub use evaluate::{Evaluation, LeftOut};
 pub(crate) use read::{container, pod};
-pub use without::{Place, without};
-pub use writes::{Target, Write, writes, writes_of_rule};
+pub(crate) use without::without;
+pub use writes::{Place, Target, Write, writes, writes_of_rule};
 
 use std::sync::Arc;
 

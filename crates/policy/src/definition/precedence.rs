@@ -82,7 +82,10 @@ impl<'r> Precedence<'r> {
             return Cow::Borrowed(tree);
         }
         let object = if *part == Part::Pod { schema::pod() } else { schema::container() };
-        Cow::Owned(without(tree, object, &places))
+        let writes = writes(tree, object);
+        let taken = writes.iter().filter(|write| place(write).is_some_and(|place| places.contains(&place)));
+        let removed: Vec<&Tree> = taken.map(|write| write.value).collect();
+        Cow::Owned(without(tree, &removed).unwrap_or_default())
     }
 }
 

@@ -63,15 +63,7 @@ pub(super) fn written_field(tree: &Tree, field: &'static Field, object: &'static
 
 /// Checks an entry of a list that is merged field by field: a container with its name.
 fn named_object(tree: &Tree, object: &'static Object) -> Checked<()> {
-    let mut problems = Problems::default();
-    for (entry, known) in fields(tree, object, &mut problems)? {
-        problems.take(if known.name == "name" {
-            value(&entry.value, &known.shape)
-        } else {
-            field(&entry.value, known, object)
-        });
-    }
-    problems.result(())?;
+    self::object(tree, object)?;
     if tree.get("name").is_none() { Err(missing(tree, "name").into()) } else { Ok(()) }
 }
 

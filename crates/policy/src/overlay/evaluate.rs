@@ -423,9 +423,8 @@ fn check_amounts(tree: &Tree, evaluated: &Tree) -> Result<(), EvaluationError> {
 
 /// An error about an amount, at the expression of its name or else of its value.
 fn amount_failed(entry: &Entry, message: String) -> EvaluationError {
-    let mut error = wrong_value(|visit| entry.texts(visit), message);
-    error.fault.hint = Some("correct the value; `devices(gpus, ratio)` rounds up".to_owned());
-    error
+    let error = EvaluationError::about(|visit| entry.texts(visit), message);
+    error.with_hint("correct the value; `devices(gpus, ratio)` rounds up")
 }
 
 /// An error about a value that an expression has, at the first of the texts that `texts` visits.
@@ -433,9 +432,7 @@ fn wrong_value(
     texts: impl FnOnce(&mut dyn FnMut(&Interpolation)),
     message: impl Into<String>,
 ) -> EvaluationError {
-    let mut error = EvaluationError::about(texts, message);
-    error.fault.hint = Some("correct the value".to_owned());
-    error
+    EvaluationError::about(texts, message).with_hint("correct the value")
 }
 
 #[cfg(test)]

@@ -7,13 +7,20 @@ use fabric_yaml::Span;
 use super::scalars::is_structure;
 use super::{Entry, PodOverlay, Tree};
 
+/// A value that a tree sets: the fields that lead to it, and its name, if it is an entry of a map or list.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Place {
+    pub path: Vec<&'static str>,
+    pub name: Option<String>,
+}
+
 /// A value that a tree writes, of a field or of an entry in it.
 #[derive(Debug)]
 pub struct Write<'t> {
+    /// The type of the object from which the path leads.
+    pub object: &'static Object,
     /// The fields that lead from the object to the one that changes.
     pub path: Vec<&'static str>,
-    /// The type of the object that has the field.
-    pub object: &'static Object,
     pub field: &'static Field,
     pub target: Target<'t>,
     pub value: &'t Tree,
@@ -32,42 +39,42 @@ pub enum Target<'t> {
 /// Every write of a tree to an object, in order.
 pub fn writes<'t>(tree: &'t Tree, object: &'static Object) -> Vec<Write<'t>> {
     let mut writes = Vec::with_capacity(tree.entries().len());
-    add_fields(tree, object, &mut Vec::new(), &mut writes);
+    add_fields(tree, object, &mut Vec::new(), &mut |path, field, target, value| {
+        writes.push(Write { object, path: path.to_vec(), field, target, value });
+    });
     writes
 }
 
-/// Every write of a rule, except for claims and volumes.
+/// Every write of a rule, except for volumes.
 pub fn writes_of_rule<'t>(container: &'t Tree, pod: &'t PodOverlay) -> impl Iterator<Item = Write<'t>> {
     let of_container = [container].into_iter().chain(pod.containers.iter().map(|named| &named.fields));
     let of_container = of_container.flat_map(|tree| writes(tree, schema::container()));
-    of_container.chain(writes(&pod.fields, schema::pod()))
+    of_container.chain([&pod.claims, &pod.fields].into_iter().flat_map(|tree| writes(tree, schema::pod())))
 }
+
+/// Receives the path of a field, the field, the part of it that changes, and its value.
+type Visit<'t, 'v> = &'v mut dyn FnMut(&[&'static str], &'static Field, Target<'t>, &'t Tree);
 
 fn add_fields<'t>(
     tree: &'t Tree,
     object: &'static Object,
     path: &mut Vec<&'static str>,
-    writes: &mut Vec<Write<'t>>,
+    visit: Visit<'t, '_>,
 ) {
     for entry in tree.entries() {
         let Some(field) = entry.name().and_then(|name| object.field(name)) else { continue };
         path.push(field.name);
-        add_field(&entry.value, (object, field), path, writes);
+        add_field(&entry.value, field, path, visit);
         path.pop();
     }
 }
 
-fn add_field<'t>(
-    value: &'t Tree,
-    (object, field): (&'static Object, &'static Field),
-    path: &mut Vec<&'static str>,
-    writes: &mut Vec<Write<'t>>,
-) {
-    let mut add = |target, value| writes.push(Write { path: path.clone(), object, field, target, value });
+fn add_field<'t>(value: &'t Tree, field: &'static Field, path: &mut Vec<&'static str>, visit: Visit<'t, '_>) {
+    let mut add = |target, value| visit(path, field, target, value);
     match &field.shape {
         _ if value.as_text().is_some() => add(Target::Whole, value),
         Shape::Object(_) if value.is_empty() => add(Target::Whole, value),
-        Shape::Object(within) => add_fields(value, within, path, writes),
+        Shape::Object(within) => add_fields(value, within, path, visit),
         Shape::Map { .. } => value.entries().iter().for_each(|entry| add(Target::Entry(entry), &entry.value)),
         Shape::List { keys: Some(keys), .. } => {
             value.items().iter().for_each(|item| add(Target::Item(keys), item));

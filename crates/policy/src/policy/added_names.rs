@@ -5,8 +5,7 @@ use std::collections::BTreeSet;
 
 use crate::definition::{DeviceNames, Rule};
 use crate::interpolation::EvaluationError;
-use crate::overlay::{Target, Tree, Write, writes};
-use crate::schema;
+use crate::overlay::{Target, Write};
 
 /// The message for a device whose name is not known when the policy is loaded.
 const DEPENDS_ON_POD: &str = "it names a device and depends on the pod, but the names of the devices that a policy \
@@ -25,34 +24,30 @@ pub struct AddedNames {
 /// Collects the names of rules that are evaluated: what an expression yields there depends on the pod.
 pub(crate) fn added_names(rules: &[Rule], own: &DeviceNames) -> Result<AddedNames, EvaluationError> {
     let mut added = AddedNames::default();
-    for rule in rules {
-        if !own.resources.is_empty() {
-            resources(&rule.container, &mut added)?;
-            rule.pod.containers.iter().try_for_each(|named| resources(&named.fields, &mut added))?;
-        }
-        if own.claims.bring_devices() {
-            for write in writes(&rule.pod.claims, schema::pod()) {
+    for write in rules.iter().flat_map(Rule::writes) {
+        if *write.path == ["spec", "resourceClaims"] {
+            if own.claims.bring_devices() {
                 claim(&write, &mut added)?;
             }
+        } else if !own.resources.is_empty() {
+            resource(&write, &mut added)?;
         }
     }
     Ok(added)
 }
 
-fn resources(tree: &Tree, added: &mut AddedNames) -> Result<(), EvaluationError> {
-    for write in writes(tree, schema::container()) {
-        let of_amounts = ["resources", "limits", "requests"].contains(&write.field.name);
-        if of_amounts && write.is_computed() {
-            return Err(write.failed(DEPENDS_ON_POD));
+fn resource(write: &Write<'_>, added: &mut AddedNames) -> Result<(), EvaluationError> {
+    let of_amounts = ["resources", "limits", "requests"].contains(&write.field.name);
+    if of_amounts && write.is_computed() {
+        return Err(write.failed(DEPENDS_ON_POD));
+    }
+    if write.is_amount() {
+        if let Target::Entry(entry) = write.target
+            && let Some(computed) = entry.text()
+        {
+            return Err(computed.failed(DEPENDS_ON_POD));
         }
-        if write.is_amount() {
-            if let Target::Entry(entry) = write.target
-                && let Some(computed) = entry.text()
-            {
-                return Err(computed.failed(DEPENDS_ON_POD));
-            }
-            added.resources.extend(write.names().map(str::to_owned));
-        }
+        added.resources.extend(write.names().map(str::to_owned));
     }
     Ok(())
 }

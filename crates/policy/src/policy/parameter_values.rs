@@ -104,10 +104,9 @@ pub(crate) fn bound(
             Ok(value) if work.takes_memory(bytes_of(&value)) => bindings.set(&variable.name, &value),
             Ok(_) => {
                 let message = "with it, the values of the policies in use take more than 128 MiB of memory";
-                let mut error = EvaluationError::about(|visit| variable.value.texts(visit), message);
-                error.fault.hint =
-                    Some("write a shorter list, or compute its entries where they are used".to_owned());
-                errors.push(error);
+                let hint = "write a shorter list, or compute its entries where they are used";
+                let error = EvaluationError::about(|visit| variable.value.texts(visit), message);
+                errors.push(error.with_hint(hint));
                 return Err(errors);
             }
             Err(error) => {

@@ -6,7 +6,7 @@ use super::devices::Devices;
 use crate::definition::Rule;
 use crate::expression::{Path, Step};
 use crate::interpolation::{Interpolation, JOB_ROLE, names_in};
-use crate::overlay::{Tree, Write, writes};
+use crate::overlay::Write;
 use crate::parameter::Variable;
 use crate::schema;
 
@@ -91,7 +91,7 @@ impl Places {
     }
 
     /// Adds what a built-in name reads.
-    pub(super) fn built_in(&mut self, name: &str, devices: &Devices) {
+    fn built_in(&mut self, name: &str, devices: &Devices) {
         match name {
             "gpus" | "gpuCounts" | "totalGpus" | "ranks" | "launcher" => {
                 self.add([GPUS]);
@@ -115,17 +115,7 @@ impl Places {
     /// What a rule writes.
     pub(super) fn written_by(rule: &Rule, devices: &Devices) -> Self {
         let mut places = Self::default();
-        let mut write = |tree: &Tree, object, root: &[&str]| {
-            for write in writes(tree, object) {
-                places.write(&write, root, devices);
-            }
-        };
-        write(&rule.container, schema::container(), &["spec", "containers", "*"]);
-        write(&rule.pod.claims, schema::pod(), &[]);
-        write(&rule.pod.fields, schema::pod(), &[]);
-        for named in &rule.pod.containers {
-            write(&named.fields, schema::container(), &["spec", named.list, "*"]);
-        }
+        rule.writes().for_each(|write| places.write(&write, devices));
         if !rule.pod.volumes.is_empty() {
             places.add([&["spec", "volumes"][..]]);
         }
@@ -141,7 +131,8 @@ impl Places {
         places
     }
 
-    fn write(&mut self, write: &Write<'_>, root: &[&str], devices: &Devices) {
+    fn write(&mut self, write: &Write<'_>, devices: &Devices) {
+        let root: &[&str] = if *write.object == *schema::pod() { &[] } else { &["spec", "containers", "*"] };
         if write.value.is_empty() {
             return;
         }

@@ -13,7 +13,7 @@ use super::Policy;
 use super::devices::Devices;
 use super::parameter_values::{Note, ParameterValues, bound, has_row};
 use super::second_run::SecondRuns;
-use crate::definition::{Definition, PolicyCheck, Rule, SettingsFile};
+use crate::definition::{Definition, PolicyCheck, Rule, SettingsFile, add_names_of_variables};
 use crate::expression::{Bindings, Path};
 use crate::interpolation::{EvaluationError, Interpolation, Phase, names_in};
 use crate::matcher::Selection;
@@ -206,33 +206,21 @@ impl EvaluatedPolicy {
 
     fn devices(&self, definition: &Definition) -> Result<Devices, EvaluationError> {
         let mut read = self.reads.clone();
-        for variable in self.variables().rev() {
-            if read.contains(&variable.name) {
-                variable.value.names(&mut |name| {
-                    read.insert(name.to_owned());
-                });
-            }
-        }
+        add_names_of_variables(self.variables(), &mut read);
         let devices = Devices::new(definition, &self.bindings, &self.rules)?;
         Ok(Devices { are_kept: self.adds_devices || read.contains("ownDevices"), ..devices })
     }
 
     /// Drops the variables that no expression reads, directly or through another variable.
     fn drop_unread_variables(&mut self) {
-        // A variable reads those before it.
+        let mut reads = std::mem::take(&mut self.reads);
+        add_names_of_variables(self.variables(), &mut reads);
         for variables in
             [&mut self.injected_variables, &mut self.container_variables, &mut self.pod_variables]
         {
-            for at in (0..variables.len()).rev() {
-                if self.reads.contains(&variables[at].name) {
-                    variables[at].value.names(&mut |name| {
-                        self.reads.insert(name.to_owned());
-                    });
-                } else {
-                    variables.remove(at);
-                }
-            }
+            variables.retain(|variable| reads.contains(&variable.name));
         }
+        self.reads = reads;
     }
 
     /// Returns whether an expression reads this name.

@@ -50,9 +50,6 @@ impl SecondRuns {
             // The condition may select a container that a rule adds.
             by_conditions.add([ADDED_CONTAINER]);
         }
-        if rules.iter().any(|rule| rule.device.is_some()) {
-            by_conditions.built_in("ownDevices", devices);
-        }
         let by_values = Places::read_by(variables, devices, |visit| {
             for rule in rules {
                 rule.container.texts(visit);

@@ -55,10 +55,8 @@ impl Evaluation<'_, '_, '_> {
                     Content::Value(Value::Array(items))
                 }
                 Content::Value(other) => {
-                    return Err(with_hint(
-                        failed(format!("the result is `{other}`, but a list is needed")),
-                        MAPS,
-                    ));
+                    let error = failed(format!("the result is `{other}`, but a list is needed"));
+                    return Err(error.with_hint(MAPS));
                 }
                 other => other,
             },
@@ -77,7 +75,7 @@ impl Evaluation<'_, '_, '_> {
             for item in items {
                 let Value::Object(entry) = item else {
                     let error = failed(format!("`{item}` is in the list where a map is needed"));
-                    return Err(with_hint(error, MAPS));
+                    return Err(error.with_hint(MAPS));
                 };
                 entries.push(entry);
             }
@@ -97,7 +95,7 @@ impl Evaluation<'_, '_, '_> {
             let failed = |message: String| wrong_value(|visit| text.texts(visit), message);
             let Value::String(name) = name else {
                 let error = failed(format!("the result is `{name}`, but the name of a network is needed"));
-                return Err(with_hint(error, "write a name, or a list of names"));
+                return Err(error.with_hint("write a name, or a list of names"));
             };
             edit::check_network(name, listed).map_err(|problem| failed(format!("`{name}`: {problem}")))
         };
@@ -125,8 +123,3 @@ impl Evaluation<'_, '_, '_> {
 }
 
 const MAPS: &str = "write a list of maps, as in `${[{'key': …}]}`";
-
-fn with_hint(mut error: EvaluationError, hint: &str) -> EvaluationError {
-    error.fault.hint = Some(hint.to_owned());
-    error
-}
