@@ -25,8 +25,9 @@ use crate::from_nodes::{Fact, FromNodes};
 use crate::interpolation::{Interpolation, Names, first_read, names_in};
 use crate::keys::{ON_CONFLICT, meaning};
 use crate::matcher::{Matcher, NodeMatch};
-use crate::overlay::{PodOverlay, Tree, Write, writes_of_rule};
+use crate::overlay::{PodOverlay, Tree, Write, writes};
 use crate::parameter::{Parameter, Variable};
+use crate::schema;
 use crate::source::{Diagnostic, SourceError, SourceFile, TOO_COSTLY};
 use crate::work::Ended;
 use fabric_yaml::{Node, Span};
@@ -299,7 +300,14 @@ impl Rule {
 
     /// Every write except for volumes.
     pub(crate) fn writes(&self) -> impl Iterator<Item = Write<'_>> {
-        writes_of_rule(&self.container, &self.pod)
+        let of_pod = [&self.pod.claims, &self.pod.fields].into_iter();
+        let of_containers = self.of_containers().flat_map(|tree| writes(tree, schema::container()));
+        of_containers.chain(of_pod.flat_map(|tree| writes(tree, schema::pod())))
+    }
+
+    /// Its trees for containers: those that it selects, and each that it names.
+    pub(crate) fn of_containers(&self) -> impl Iterator<Item = &Tree> {
+        [&self.container].into_iter().chain(self.pod.containers.iter().map(|named| &named.fields))
     }
 
     /// Calls `visit` with every interpolation of the rule.

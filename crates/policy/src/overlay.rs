@@ -18,7 +18,7 @@ pub mod writes;
 pub use evaluate::{Evaluation, LeftOut};
 pub(crate) use read::{container, pod};
 pub(crate) use without::without;
-pub use writes::{Place, Target, Write, writes, writes_of_rule};
+pub use writes::{Place, Target, Write, writes};
 
 use std::sync::Arc;
 
@@ -215,14 +215,6 @@ impl Tree {
         match &self.content {
             Content::Value(value) => value.get(name)?.as_str(),
             _ => self.get(name)?.as_str(),
-        }
-    }
-
-    /// The tree under a key, also within a value.
-    pub fn field(&self, name: &str) -> Option<Self> {
-        match &self.content {
-            Content::Value(value) => Some(Self::value(self.span, value.get(name)?.clone())),
-            _ => self.get(name).cloned(),
         }
     }
 

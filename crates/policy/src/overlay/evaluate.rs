@@ -139,8 +139,11 @@ impl<'a, 'p, 'v> Evaluation<'a, 'p, 'v> {
 
     fn field(&mut self, tree: &Tree, field: &'static Field, object: &'static Object) -> Evaluated {
         let Content::Text(text) = &tree.content else { return self.written(tree, field, object) };
-        if !self.knows(text) || !is_structure(&field.shape) {
+        if !is_structure(&field.shape) {
             return self.written(tree, field, object);
+        }
+        if !self.knows(text) {
+            return Ok(Some(tree.clone()));
         }
         let Some(written) = Tree::of_value(text.evaluate(self.bindings)?) else {
             self.leave_out(|| format!("`{}` is null", text.source()));
@@ -153,9 +156,6 @@ impl<'a, 'p, 'v> Evaluation<'a, 'p, 'v> {
     /// Evaluates a field that is written out.
     fn written(&mut self, tree: &Tree, field: &Field, object: &'static Object) -> Evaluated {
         match &field.shape {
-            _ if matches!(tree.content, Content::Text(_)) && is_structure(&field.shape) => {
-                Ok(Some(tree.clone()))
-            }
             Shape::Object(within) => self.object(tree, within),
             Shape::Map { keys, values } => {
                 let is_amounts = *object == *schema::resources();

@@ -270,22 +270,18 @@ impl Tree {
 
     /// Fails if an expression reads a name that is not known in the phase.
     fn check_phase(&self, names: &Names, phase: Phase) -> Checked<()> {
-        let mut early = Vec::new();
+        let mut problems = Problems::default();
+        let is_early = |name: &&String| names.get(name).is_some_and(|known| !phase.may_read(known));
         self.texts(&mut |text| {
             for expression in text.expressions() {
-                let read = expression.names().iter();
-                let is_early = |name: &&String| names.get(name).is_some_and(|known| !phase.may_read(known));
-                early.extend(read.filter(is_early).map(|name| (name.clone(), expression.span_of_name(name))));
+                for name in expression.names().iter().filter(is_early) {
+                    let message = format!("`{name}` is not known yet where this is evaluated");
+                    let error = Diagnostic::new(expression.span_of_name(name), message).code(TOO_EARLY);
+                    problems.add(error.hint("docs/policy.md says where each name can be used"));
+                }
             }
         });
-        all(early.into_iter().map(|(name, span)| {
-            Err::<(), _>(
-                Diagnostic::new(span, format!("`{name}` is not known yet where this is evaluated"))
-                    .code(TOO_EARLY)
-                    .hint("docs/policy.md says where each name can be used"),
-            )
-        }))
-        .map(|_: Vec<()>| ())
+        problems.result(())
     }
 
     /// Fails without a problem for a value whose problem is already known.

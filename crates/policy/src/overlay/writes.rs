@@ -1,11 +1,11 @@
 //! The one walk over the fields that a tree writes. All code that needs them uses it.
 
 use crate::interpolation::EvaluationError;
-use crate::schema::{self, Field, Object, Shape};
+use crate::schema::{Field, Object, Shape};
 use fabric_yaml::Span;
 
 use super::scalars::is_structure;
-use super::{Entry, PodOverlay, Tree};
+use super::{Entry, Tree};
 
 /// A value that a tree sets: the fields that lead to it, and its name, if it is an entry of a map or list.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -43,13 +43,6 @@ pub fn writes<'t>(tree: &'t Tree, object: &'static Object) -> Vec<Write<'t>> {
         writes.push(Write { object, path: path.to_vec(), field, target, value });
     });
     writes
-}
-
-/// Every write of a rule, except for volumes.
-pub fn writes_of_rule<'t>(container: &'t Tree, pod: &'t PodOverlay) -> impl Iterator<Item = Write<'t>> {
-    let of_container = [container].into_iter().chain(pod.containers.iter().map(|named| &named.fields));
-    let of_container = of_container.flat_map(|tree| writes(tree, schema::container()));
-    of_container.chain([&pod.claims, &pod.fields].into_iter().flat_map(|tree| writes(tree, schema::pod())))
 }
 
 /// Receives the path of a field, the field, the part of it that changes, and its value.

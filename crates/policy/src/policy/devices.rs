@@ -22,6 +22,7 @@ impl Devices {
         definition: &Definition,
         bindings: &Bindings<'_, '_>,
         rules: &[Rule],
+        are_kept: bool,
     ) -> Result<Self, EvaluationError> {
         let own = definition.own_devices.as_ref().map(|own| own.resolve(bindings));
         let own = own.transpose()?.unwrap_or_default();
@@ -32,7 +33,7 @@ impl Devices {
             gpu_claims: definition.gpus.claims.resolve(bindings)?,
             own,
             added,
-            are_kept: false,
+            are_kept,
         })
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::devices::Devices;
 use crate::definition::Rule;
-use crate::expression::{Path, Step};
+use crate::expression::Step;
 use crate::interpolation::{Interpolation, JOB_ROLE, names_in};
 use crate::overlay::Write;
 use crate::parameter::Variable;
@@ -22,6 +22,8 @@ const DEVICES: &[&str] = &["containers", "resources", "devices"];
 const CLAIMS: [&[&str]; 2] = [&["containers", "resources", "claims"], &["spec", "resourceClaims"]];
 /// Where the pod selects its nodes, on which all parameters depend.
 pub(super) const NODES: [&[&str]; 2] = [&["spec", "nodeSelector"], &["spec", "affinity", "nodeAffinity"]];
+/// The path of all containers.
+const CONTAINER: &[&str] = &["spec", "containers", "*"];
 /// Whether a container is there.
 pub(super) const ADDED_CONTAINER: &[&str] = &["containers", "."];
 /// What a settings file writes.
@@ -64,8 +66,11 @@ impl Places {
         let mut read = |text: &Interpolation, names: &mut BTreeSet<String>| {
             names.extend(names_in(text));
             for expression in text.expressions() {
-                places.parts(&[], expression.reads_of("pod"), devices);
-                places.parts(&["spec", "containers", "*"], expression.reads_of("container"), devices);
+                for (name, root) in [("pod", &[][..]), ("container", CONTAINER)] {
+                    for path in expression.reads_of(name) {
+                        places.path(root.iter().copied().chain(path.iter().map(Step::token)), devices);
+                    }
+                }
             }
         };
         texts(&mut |text| read(text, &mut names));
@@ -78,16 +83,6 @@ impl Places {
             places.built_in(name, devices);
         }
         places
-    }
-
-    fn parts(&mut self, root: &[&str], paths: BTreeSet<&Path>, devices: &Devices) {
-        for path in paths {
-            if path.is_empty() {
-                self.add([&[][..]]);
-            } else {
-                self.path(root.iter().copied().chain(path.iter().map(Step::token)).collect(), devices);
-            }
-        }
     }
 
     /// Adds what a built-in name reads.
@@ -132,7 +127,7 @@ impl Places {
     }
 
     fn write(&mut self, write: &Write<'_>, devices: &Devices) {
-        let root: &[&str] = if *write.object == *schema::pod() { &[] } else { &["spec", "containers", "*"] };
+        let root = if *write.object == *schema::pod() { &[] } else { CONTAINER };
         if write.value.is_empty() {
             return;
         }
@@ -142,13 +137,14 @@ impl Places {
         let path = || root.iter().copied().chain(write.path.iter().copied());
         let mut names = write.names().peekable();
         if names.peek().is_none() {
-            self.path(path().chain(write.is_amount().then_some("*")).collect(), devices);
+            self.path(path().chain(write.is_amount().then_some("*")), devices);
         }
-        names.for_each(|name| self.path(path().chain([name]).collect(), devices));
+        names.for_each(|name| self.path(path().chain([name]), devices));
     }
 
     /// Adds the place at a path.
-    fn path(&mut self, path: Vec<&str>, devices: &Devices) {
+    fn path<'p>(&mut self, path: impl Iterator<Item = &'p str>, devices: &Devices) {
+        let path: Vec<&str> = path.collect();
         let own = |name: &str| devices.own.resources.iter().any(|pattern| pattern.matches(name));
         let place = match path[..] {
             ["spec", "containers" | "initContainers", "*", "resources", "limits" | "requests", name, ..] => {
@@ -186,7 +182,7 @@ mod tests {
     fn at(path: &str) -> Places {
         let mut places = Places::default();
         let devices = Devices { gpu_resources: vec!["nvidia.com/gpu".to_owned()], ..Devices::default() };
-        places.path(path.split(' ').collect(), &devices);
+        places.path(path.split(' '), &devices);
         places
     }
 

@@ -77,7 +77,7 @@ impl Deref for ResolvedPolicy {
 }
 
 /// A policy for the same values of its parameters.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct EvaluatedPolicy {
     /// The values of the parameters, in the order of the policy.
     pub values: Vec<Value>,
@@ -128,6 +128,12 @@ pub enum Condition {
     OfPod(Interpolation),
 }
 
+impl Default for Condition {
+    fn default() -> Self {
+        Self::Fixed(true)
+    }
+}
+
 impl EvaluatedPolicy {
     pub(crate) fn new(
         definition: &Definition,
@@ -161,19 +167,8 @@ impl EvaluatedPolicy {
             values: values.to_vec(),
             bytes: usize::try_from(work.memory() - before).unwrap_or(usize::MAX),
             bindings,
-            pod_variables: Vec::new(),
-            container_variables: Vec::new(),
-            injected_variables: Vec::new(),
-            rules: Vec::new(),
-            checks: Vec::new(),
-            files: Vec::new(),
-            condition: Condition::Fixed(true),
-            parameters_of_condition: BTreeSet::new(),
-            second_runs: SecondRuns::default(),
-            devices: Devices::default(),
             adds_devices: definition.adds_devices(),
-            reads: BTreeSet::new(),
-            parts_read: PartsRead::default(),
+            ..Self::default()
         };
         let one = |error| vec![error];
         policy.bind_variables(definition, values);
@@ -207,8 +202,8 @@ impl EvaluatedPolicy {
     fn devices(&self, definition: &Definition) -> Result<Devices, EvaluationError> {
         let mut read = self.reads.clone();
         add_names_of_variables(self.variables(), &mut read);
-        let devices = Devices::new(definition, &self.bindings, &self.rules)?;
-        Ok(Devices { are_kept: self.adds_devices || read.contains("ownDevices"), ..devices })
+        let are_kept = self.adds_devices || read.contains("ownDevices");
+        Devices::new(definition, &self.bindings, &self.rules, are_kept)
     }
 
     /// Drops the variables that no expression reads, directly or through another variable.

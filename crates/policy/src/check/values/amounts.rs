@@ -69,10 +69,7 @@ pub(crate) fn findings(definition: &Definition) -> Vec<Diagnostic> {
                 tiny_limits.push(name);
             }
         } else if write.path.contains(&"capabilities") {
-            let name = write.value.as_str().unwrap_or_default();
-            found.extend(capability(name).map(|(message, hint)| {
-                Diagnostic::warning(UNKNOWN_ENUM_VALUE, write.value.span, message).hint(hint)
-            }));
+            found.extend(capability(write.value));
         }
     }
     let volumes = definition.rules.iter().flat_map(|rule| &rule.pod.volumes);
@@ -122,8 +119,9 @@ fn tiny(amount: &Tree) -> Option<String> {
     (amount > zero && amount < kibibyte).then(|| text_of(value))
 }
 
-/// The message and the hint for a name that is not a capability.
-fn capability(name: &str) -> Option<(String, String)> {
+/// The warning about a name that is not a capability.
+fn capability(tree: &Tree) -> Option<Diagnostic> {
+    let name = tree.as_str()?;
     let upper = name.to_uppercase();
     if name.is_empty() || CAPABILITIES.contains(&upper.as_str()) {
         return None;
@@ -137,5 +135,5 @@ fn capability(name: &str) -> Option<(String, String)> {
         Some(closest) => format!("did you mean `{closest}`?"),
         None => "write the name of a capability, such as `IPC_LOCK`".to_owned(),
     };
-    Some((message, hint))
+    Some(Diagnostic::warning(UNKNOWN_ENUM_VALUE, tree.span, message).hint(hint))
 }

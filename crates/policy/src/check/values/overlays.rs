@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::definition::Definition;
+use crate::definition::{Definition, Rule};
 use crate::overlay::{Target, Tree, Write, writes};
 use crate::schema::{self, is_extended_resource};
 use crate::source::{
@@ -51,7 +51,9 @@ fn devices(definition: &Definition, found: &mut Vec<Diagnostic>) {
         for (name, tree) in [(None, &rule.container)].into_iter().chain(named) {
             let holder = holders.entry(name).or_default();
             let added = rule.device.is_some();
-            writes(tree, schema::container()).iter().for_each(|write| holder.add(write, added, definition));
+            for write in writes(tree, schema::container()) {
+                holder.add(&write, added, definition);
+            }
         }
     }
     for (device, span) in
@@ -93,9 +95,7 @@ impl Holder {
 
 /// Requests of devices and huge pages without the limit, which has to be equal.
 fn requests_without_limit(definition: &Definition, found: &mut Vec<Diagnostic>) {
-    let containers = definition.rules.iter().flat_map(|rule| {
-        [&rule.container].into_iter().chain(rule.pod.containers.iter().map(|named| &named.fields))
-    });
+    let containers = definition.rules.iter().flat_map(Rule::of_containers);
     for resources in containers.filter_map(|container| container.get("resources")) {
         let limits = resources.get("limits");
         for request in resources.get("requests").map_or(&[][..], Tree::entries) {
