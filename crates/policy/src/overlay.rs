@@ -297,14 +297,10 @@ impl Entry {
         if let Key::Name(name) = &self.key { Some(name) } else { None }
     }
 
-    /// The list of resources of which a container requests one device each, as many as the amount.
-    pub fn list(&self) -> &[Option<String>] {
-        if let Key::Resources(names) = &self.key { names } else { &[] }
-    }
-
-    /// The names in the list of resources.
+    /// The names in the list of resources of which a container requests one device each, as many as the amount.
     pub fn resources(&self) -> impl Iterator<Item = &str> {
-        self.list().iter().flatten().map(String::as_str)
+        let names = if let Key::Resources(names) = &self.key { &names[..] } else { &[] };
+        names.iter().flatten().map(String::as_str)
     }
 
     /// The key as its author wrote it.

@@ -271,26 +271,24 @@ fn first(errors: Vec<EvaluationError>) -> EvaluationError {
 
 /// An error for an expression without a value: for pods that select these nodes, or for all.
 fn without_value(error: &EvaluationError, nodes: Option<&Selection>) -> Diagnostic {
-    let Some(nodes) = nodes else {
-        let message = format!("`{}` cannot be evaluated: {}", error.expression, error.message);
-        let hint = error.fault.hint.as_deref().unwrap_or("docs/functions.md has the functions with examples");
-        return Diagnostic::new(error.fault.span, message).code(NO_VALUE).hint(hint);
-    };
-    let labels: Vec<String> = nodes.labels.iter().map(ToString::to_string).collect();
-    let selects = if labels.is_empty() { "no nodes".to_owned() } else { labels.join(", ") };
-    let message = format!(
-        "`{}` cannot be evaluated for a pod that selects {selects}: {}",
-        error.expression, error.message
-    );
-    let hint = match error.fault.hint.as_deref() {
+    let for_nodes = nodes.map(|nodes| {
+        let labels: Vec<String> = nodes.labels.iter().map(ToString::to_string).collect();
+        let selects = if labels.is_empty() { "no nodes".to_owned() } else { labels.join(", ") };
+        format!(" for a pod that selects {selects}")
+    });
+    let EvaluationError { expression, message, fault } = error;
+    let message =
+        format!("`{expression}` cannot be evaluated{}: {message}", for_nodes.as_deref().unwrap_or_default());
+    let hint = match (fault.hint.as_deref(), nodes) {
         // The value is there for other nodes.
-        Some(guard) if guard.starts_with("read it") || guard.starts_with("guard") => {
+        (Some(guard), Some(_)) if guard.starts_with("read it") || guard.starts_with("guard") => {
             format!("{guard}, or guard its rule with a `when` that reads `node`")
         }
-        Some(hint) => hint.to_owned(),
-        None => "look at the values that it has for these nodes".to_owned(),
+        (Some(hint), _) => hint.to_owned(),
+        (None, Some(_)) => "look at the values that it has for these nodes".to_owned(),
+        (None, None) => "docs/functions.md has the functions with examples".to_owned(),
     };
-    Diagnostic::new(error.fault.span, message).code(NO_VALUE).hint(hint)
+    Diagnostic::new(fault.span, message).code(NO_VALUE).hint(hint)
 }
 
 #[cfg(test)]

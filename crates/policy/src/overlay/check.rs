@@ -114,8 +114,7 @@ fn variable(entry: &Tree, items: &'static Shape) -> Checked<()> {
         }
     }
     problems.result(())?;
-    let Some(shape) = object.field("name").map(|field| field.shape) else { return Ok(()) };
-    value(name, &shape)?;
+    object.field("name").map_or(Ok(()), |field| value(name, &field.shape))?;
     edits::of_variable(edit)
 }
 

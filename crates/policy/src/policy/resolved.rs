@@ -163,15 +163,21 @@ impl EvaluatedPolicy {
             return Err(Vec::new());
         }
         let bindings = bound(definition, values, selection, work)?;
+        let variables = |phase| {
+            let of_phase = definition.variables.iter().filter(|one| one.phase == phase);
+            of_phase.filter(|one| !has_row(definition, values, one)).cloned().collect()
+        };
         let mut policy = Self {
             values: values.to_vec(),
             bytes: usize::try_from(work.memory() - before).unwrap_or(usize::MAX),
             bindings,
+            pod_variables: variables(Phase::Pod),
+            container_variables: variables(Phase::Container),
+            injected_variables: variables(Phase::Injected),
             adds_devices: definition.adds_devices(),
             ..Self::default()
         };
         let one = |error| vec![error];
-        policy.bind_variables(definition, values);
         let mut errors = policy.evaluate_rules(definition);
         errors.extend(policy.evaluate_files(definition).err());
         if !errors.is_empty() {
@@ -185,18 +191,6 @@ impl EvaluatedPolicy {
         // Each pod counts its own work.
         policy.bindings.count_by(None);
         Ok(policy)
-    }
-
-    fn bind_variables(&mut self, definition: &Definition, values: &[Value]) {
-        for variable in definition.variables.iter().filter(|one| !has_row(definition, values, one)) {
-            let target = match variable.phase {
-                Phase::Fixed => continue,
-                Phase::Pod => &mut self.pod_variables,
-                Phase::Container => &mut self.container_variables,
-                Phase::Injected => &mut self.injected_variables,
-            };
-            target.push(variable.clone());
-        }
     }
 
     fn devices(&self, definition: &Definition) -> Result<Devices, EvaluationError> {

@@ -27,15 +27,13 @@ fn sidecars(definition: &Definition, found: &mut Vec<Diagnostic>) {
     if !owners.is_empty() && !owners.iter().any(is_job) {
         return;
     }
-    for container in definition.rules.iter().flat_map(|rule| &rule.pod.containers) {
-        let adds = container.list == "containers" && container.image().is_some();
+    let named = definition.rules.iter().flat_map(|rule| &rule.pod.containers);
+    for container in named.filter(|one| one.list == "containers" && one.image().is_some()) {
         let Some(name) = container.name.as_str() else { continue };
-        if adds {
-            let message =
-                format!("a Job completes when all its containers have ended, and `{name}` is one of them");
-            let hint = "write it under `initContainers` with `restartPolicy: Always`, as a native sidecar";
-            found.push(Diagnostic::warning(SIDECAR_KEEPS_JOB, container.name.span, message).hint(hint));
-        }
+        let message =
+            format!("a Job completes when all its containers have ended, and `{name}` is one of them");
+        let hint = "write it under `initContainers` with `restartPolicy: Always`, as a native sidecar";
+        found.push(Diagnostic::warning(SIDECAR_KEEPS_JOB, container.name.span, message).hint(hint));
     }
 }
 

@@ -3,16 +3,15 @@
 use crate::definition::{Definition, entries};
 use crate::parameter::{LabelTable, Table, range_text};
 use crate::source::{ALWAYS_FALSE, Diagnostic, GAP_IN_RANGES, TEMPLATE_BRACES, UNKNOWN_LABEL};
-use fabric_yaml::{Entry, Node, Text};
+use fabric_yaml::{Entry, Text};
 
 pub(crate) fn findings(definition: &Definition) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     for Entry { key, value: parameter, .. } in entries(definition.spec.get("parameters")) {
-        let text = |node: &Node| node.text().map(|Text { text, .. }| text.to_owned());
         // An extension sets a parameter of its base by a value in place of the map.
         let value = parameter.text().is_some().then_some(parameter);
         if let Some(default) = parameter.get("default").or(value)
-            && let Some(written) = text(default).filter(|written| written.contains("${"))
+            && let Some(Text { text: written, .. }) = default.text().filter(|text| text.text.contains("${"))
         {
             let message = format!("the value `{written}` of `{key}` is plain text, not an expression");
             let hint = "write the expression where the parameter is used";
