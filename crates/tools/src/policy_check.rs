@@ -65,7 +65,7 @@ pub fn check(files: &[(String, String)], others: &[PolicyFile]) -> Vec<SourceErr
 
 /// The files of a policy.
 fn files_of(definition: &Definition) -> BTreeSet<String> {
-    definition.bases.iter().map(|base| &base.file).chain([&definition.file]).cloned().collect()
+    definition.bases().iter().map(|base| &base.file).chain([&definition.file]).cloned().collect()
 }
 
 /// The warnings in parts of policies that every policy which takes the part has: what a part declares may be for one of
