@@ -176,8 +176,6 @@ spec:
     let both = run_in(files.path(), &["policy", "check", "."], "").exits(0);
     assert!(!both.text().contains("`debug`"), "{}", both.text());
     shows(&both, &["no capability `IPC_LOKC`", capability]);
-    let one = run_in(files.path(), &["policy", "check", "lock.yaml", "two.yaml"], "").exits(0);
-    shows(&one, &[capability, "no expression reads the variable `debug`"]);
 }
 
 #[test]

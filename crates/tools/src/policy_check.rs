@@ -8,7 +8,9 @@ use fabric_engine::policy_set::validated;
 use fabric_engine::validate::findings;
 use fabric_policy::check::{overlaps, warnings};
 use fabric_policy::definition::{At, keys};
-use fabric_policy::source::{DUPLICATE_NAME, EXTENSION, NEVER_INJECTS, UNKNOWN_ENUM_VALUE};
+use fabric_policy::source::{
+    DUPLICATE_NAME, EXTENSION, NEVER_INJECTS, UNKNOWN_ENUM_VALUE, UNUSED_PARAMETER, UNUSED_VARIABLE,
+};
 use fabric_policy::work::Work;
 use fabric_policy::{
     Definition, Diagnostic, PolicyFile, Severity, SourceError, SourceErrors, composed, definitions,
@@ -50,8 +52,12 @@ pub fn check(files: &[(String, String)], others: &[PolicyFile]) -> Vec<SourceErr
         // Those in a policy that it extends are that policy's.
         let (own, others): (Vec<_>, Vec<_>) = warned.into_iter().partition(|warning| *warning.file == *file);
         found.extend(own);
-        in_parts
-            .extend(others.into_iter().filter(|warning| read.iter().any(|file| file.is_part(&warning.file))));
+        let is_of_part = |warning: &SourceError| {
+            // What a part declares may be for a policy that is not here.
+            ![UNUSED_PARAMETER, UNUSED_VARIABLE].contains(&warning.diagnostic.code)
+                && read.iter().any(|file| file.is_part(&warning.file))
+        };
+        in_parts.extend(others.into_iter().filter(is_of_part));
     }
     found.extend(common(&in_parts, &sources));
     let mut found = ignored::without_ignored(files, SourceErrors::new(found).into_iter().collect());
@@ -68,8 +74,7 @@ fn files_of(definition: &Definition) -> BTreeSet<String> {
     definition.bases().iter().map(|base| &base.file).chain([&definition.file]).cloned().collect()
 }
 
-/// The warnings in parts of policies that every policy which takes the part has: what a part declares may be for one of
-/// them.
+/// The warnings in parts of policies that every policy which takes the part has: a rule of a part may be for one of them.
 fn common(in_parts: &[SourceError], sources: &[BTreeSet<String>]) -> Vec<SourceError> {
     let is_common = |warning: &&SourceError| {
         let takers = sources.iter().filter(|files| files.contains(&*warning.file)).count();

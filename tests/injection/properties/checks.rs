@@ -8,8 +8,10 @@ use super::generator::Dice;
 use super::generator::policies;
 use super::pairs::number;
 
+/// The findings in the file of the policy itself. Those in its parts are found with all policies that take them.
 fn findings(definition: &Definition) -> Vec<SourceError> {
-    errors(definition).into_iter().chain(warnings(definition)).collect()
+    let all = errors(definition).into_iter().chain(warnings(definition));
+    all.filter(|finding| *finding.file == *definition.file).collect()
 }
 
 fn shown(found: &[SourceError]) -> String {
