@@ -81,7 +81,8 @@ impl PolicyFile {
         let mut problems = fields.finish().err().unwrap_or_default();
         for error in duplicates {
             let diagnostic = Diagnostic::new(error.span, error.message).code(DUPLICATE_KEY);
-            problems.add(diagnostic.hint("keep one of them"));
+            problems
+                .add(diagnostic.hint("keep one of them; write the entries of two maps or lists into one"));
         }
         let Ok(mut spec) = spec else { return Err(problems) };
         let without = take(&mut spec, "without");
@@ -89,7 +90,8 @@ impl PolicyFile {
         if let Some(misspelt) = extension::misspelt_extends(&spec) {
             return Err(misspelt.into());
         }
-        let extends = take(&mut spec, "extends").and_then(|node| problems.take(names(&node)));
+        // Without its base, everything else in the file would seem to be wrong.
+        let extends = take(&mut spec, "extends").map(|node| names(&node)).transpose()?;
         let (name, name_span) = name.unwrap_or_default();
         source.policy = name;
         Ok(Self { source, spec, without, extends: extends.unwrap_or_default(), name_span, problems })
@@ -156,10 +158,13 @@ fn constant(node: &Node, field: &str, wanted: &str) -> Result<(), Diagnostic> {
 
 /// The name in `extends`, or the names of a list.
 fn names(node: &Node) -> Checked<Vec<(String, Span)>> {
-    all(node
-        .one_or_items()
-        .iter()
-        .map(|item| Ok::<_, Diagnostic>((reader::text(item, "`extends`")?.to_owned(), item.span))))
+    all(node.one_or_items().iter().map(|item| match reader::text(item, "`extends`") {
+        Ok(name) => Ok((name.to_owned(), item.span)),
+        Err(error) if matches!(item.content, Content::Map(_)) => {
+            Err(error.hint("write the name of a policy, or a list of names"))
+        }
+        Err(error) => Err(error),
+    }))
 }
 
 /// Removes a field of a map.
@@ -297,7 +302,7 @@ impl<'f> Composition<'f> {
         let known: Vec<&str> = known.collect();
         let hint = match known.as_slice() {
             [] => "load the file of that policy too".to_owned(),
-            known => suggest(wanted, known.iter().copied()),
+            known => suggest(wanted.trim_end_matches(".yaml"), known.iter().copied()),
         };
         refused(format!("there is no policy `{wanted}` to extend"), hint)
     }

@@ -294,22 +294,43 @@ pub(super) fn names_in(text: &Interpolation) -> impl Iterator<Item = String> {
     text.expressions().flat_map(Expression::names).cloned()
 }
 
+/// The hint for a key that a map lacks, if a map that the expression reads has almost the same one. Objects of the
+/// cluster have different keys each time.
+fn near_key(expression: &Expression, bindings: &Bindings<'_, '_>, key: &str) -> Option<String> {
+    let is_own = |name: &&String| !["pod", "container", "node"].contains(&name.as_str());
+    let digits = |text: &str| text.bytes().filter(u8::is_ascii_digit).collect::<Vec<_>>();
+    let is_near = |known: &&String| {
+        strsim::osa_distance(&key.to_lowercase(), &known.to_lowercase()) <= 1 && digits(key) == digits(known)
+    };
+    expression.names().iter().filter(is_own).find_map(|name| {
+        let map = bindings.get(name)?;
+        let near = map.as_object()?.keys().find(is_near)?;
+        Some(format!("`{name}` has the key `{near}`: write both in the same way"))
+    })
+}
+
 fn run(expression: &Expression, bindings: &Bindings<'_, '_>) -> Result<Value, EvaluationError> {
     expression.evaluate(bindings).map_err(|failure| EvaluationError {
         expression: expression.written(),
         fault: Fault {
             span: expression.span_of_name(failure.name.as_deref().unwrap_or_default()),
-            hint: failure.hint,
+            hint: failure.key.and_then(|key| near_key(expression, bindings, &key)).or(failure.hint),
             is_of_types: failure.is_of_types,
         },
         message: failure.message,
     })
 }
 
+const NULL: &str = "write `null` for no value, or put a string in quotes";
+
 /// Names in the expressions of other engines, and their replacements.
 const OF_OTHER_ENGINES: &[(&str, &str)] = &[
     (".Values", "write the name of the parameter by itself, without `.Values.`"),
+    ("None", NULL),
     ("element", "write `container` for the container"),
+    ("env", "add `env: NAME` to the check, and read `value`, the value of that variable"),
+    ("nil", NULL),
+    ("none", NULL),
     ("object", "write `pod` for the pod"),
     ("parameters", "write the name of the parameter by itself, without `parameters.`"),
     ("params", "write the name of the parameter by itself, without `params.`"),
@@ -345,6 +366,9 @@ fn compile(
             let hint = match (of_other_engine, suggest(name, names.readable(phase))) {
                 (Some((_, hint)), _) => (*hint).to_owned(),
                 _ if is_compared(source, name) && !is_near => format!("put a string in quotes: `'{name}'`"),
+                _ if is_key(source, name) && !is_near => {
+                    "put a key in quotes, as in `[?'example.com/pool']`".to_owned()
+                }
                 _ if is_of_shell && names.get(VALUE).is_some() => {
                     "write `value` for the value of the variable".to_owned()
                 }
@@ -361,8 +385,11 @@ fn compile(
                 Phase::Container if name == "hasDevice" => {
                     "write the condition under `containers` of a rule, or read `ownDevices`, the pod's own devices"
                 }
+                Phase::Container if BUILT_IN.iter().all(|known| known.name != name) => {
+                    "this variable reads a name of containers, such as `gpus`: read `totalGpus`, the GPUs of the pod, there"
+                }
                 Phase::Container => {
-                    "write the condition under `containers`, or read `totalGpus`, the GPUs of the pod"
+                    "read `totalGpus`, the GPUs of the pod, or write the condition under `containers` of a rule"
                 }
                 _ => "docs/policy.md says where each name can be used",
             };
@@ -370,6 +397,11 @@ fn compile(
         }
     }
     Ok(expression.placed(text.part(at, source.len())))
+}
+
+/// Returns whether a name looks up a value, as in `node[?pool]`, or is a part of a key, as in `.?example.com/pool`.
+pub(crate) fn is_key(source: &str, name: &str) -> bool {
+    find_name(source, name).is_some_and(|at| source[..at].ends_with(['[', '?', '/']))
 }
 
 /// Returns whether a value is compared with a name, as in `transport == roce`.

@@ -140,7 +140,9 @@ impl Matcher {
         if matcher.any_annotation.is_empty() && matcher.labels.is_empty() {
             let message = "`match` selects pods that do not request the fabric";
             let hint = "give `anyAnnotation` or `labels`; the other keys only restrict what these match";
-            return Err(Diagnostic::new(node.span, message).code(MISSING_KEY).hint(hint).into());
+            let own = node.entry("anyAnnotation").or(node.entry("labels"));
+            let span = own.map_or(node.span, |own| own.span);
+            return Err(Diagnostic::new(span, message).code(MISSING_KEY).hint(hint).into());
         }
         Ok(matcher)
     }

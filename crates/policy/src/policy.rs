@@ -25,13 +25,14 @@ use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 use crate::cache::Cache;
-use crate::definition::{Definition, POLICIES_IN_USE};
-use crate::interpolation::EvaluationError;
+use crate::definition::{Definition, POLICIES_IN_USE, keys};
+use crate::interpolation::{EvaluationError, names_in};
 use crate::matcher::selection::INSTANCE_TYPE;
 use crate::matcher::{LabelsRead, PodContext, Selection, current};
 use crate::parameter::Override;
 use crate::source::{Diagnostic, NO_VALUE, SourceErrors};
 use crate::work::{Ended, Work};
+use fabric_yaml::Span;
 use fabric_yaml::json::bytes_of;
 
 /// A policy with the values of its parameters.
@@ -86,7 +87,11 @@ impl Policy {
         let reads_nodes = nodes.labels != LabelsRead::none();
         let failed = |selection: &Selection, errors: Vec<EvaluationError>| {
             let located = |error: &EvaluationError| {
-                definition.error(without_value(error, reads_nodes.then_some(selection)))
+                let mut found = without_value(error, reads_nodes.then_some(selection));
+                if let Some(span) = place_of_list(&definition, error).filter(|_| overrides.is_empty()) {
+                    found = Diagnostic { span, ..found }.hint("correct the list");
+                }
+                definition.error(found)
             };
             errors.iter().map(located).collect::<Vec<_>>()
         };
@@ -267,6 +272,18 @@ fn stamp(definition: &Definition, overrides: &BTreeMap<String, Override>) -> Str
 
 fn first(errors: Vec<EvaluationError>) -> EvaluationError {
     errors.into_iter().next().unwrap_or_else(|| EvaluationError::about(|_| {}, "it has no value"))
+}
+
+/// The place of a list that is the only value of a parameter which the policy reads once: a name in it is wrong there
+/// rather than where it is read.
+fn place_of_list(definition: &Definition, error: &EvaluationError) -> Option<Span> {
+    let mut parameters = definition.parameters.iter();
+    let list = parameters.find(|one| error.expression == format!("${{{}}}", one.name))?;
+    let mut readers = 0;
+    definition.texts(&mut |text| readers += names_in(text).filter(|name| *name == list.name).count());
+    let is_about_names = error.fault.hint.as_deref().is_none_or(|hint| hint == "correct the value");
+    let is_only = readers == 1 && list.default.is_array() && !list.has_rows();
+    (is_about_names && is_only).then(|| definition.place(&keys(["parameters", &list.name, "default"])))
 }
 
 /// An error for an expression without a value: for pods that select these nodes, or for all.

@@ -211,6 +211,15 @@ impl Object {
     pub fn field(&self, name: &str) -> Option<&'static Field> {
         self.fields.iter().find(|field| field.name == name)
     }
+
+    /// The field whose object has a field of this name.
+    pub(crate) fn field_with(&self, name: &str) -> Option<&'static Field> {
+        let has_it = |field: &&Field| match &field.shape {
+            Shape::Object(within) | Shape::Atomic(within) => within.field(name).is_some(),
+            _ => false,
+        };
+        self.fields.iter().find(has_it)
+    }
 }
 
 impl Field {

@@ -29,7 +29,7 @@ pub(super) fn findings(definition: &Definition) -> Vec<Diagnostic> {
                     .entry(place)
                     .or_insert_with(|| Values::named(definition, &used.root).select(&used.path));
                 match values {
-                    Err(missing) => found.push(unknown(expression, used, missing)),
+                    Err(missing) => found.push(unknown(definition, expression, used, missing)),
                     Ok(values) => {
                         let compared = Compared { expression, name: used.shown(), values };
                         found.extend(compared.findings(used));
@@ -44,11 +44,14 @@ pub(super) fn findings(definition: &Definition) -> Vec<Diagnostic> {
 }
 
 /// A field or key that a value never has.
-fn unknown(expression: &Expression, used: &Use, missing: &Missing) -> Diagnostic {
+fn unknown(definition: &Definition, expression: &Expression, used: &Use, missing: &Missing) -> Diagnostic {
     match missing {
         Missing::Field(object, name) => {
             let message = format!("no {} has a field `{name}`", object.name);
-            let hint = suggest(name, object.fields.iter().map(|field| field.name));
+            let hint = match object.field_with(name) {
+                Some(within) => format!("write `{}.{name}`", within.name),
+                None => suggest(name, object.fields.iter().map(|field| field.name)),
+            };
             Diagnostic::new(expression.span_of_name(name), message).code(NOT_A_POD_FIELD).hint(hint)
         }
         Missing::Label(name) => {
@@ -59,7 +62,10 @@ fn unknown(expression: &Expression, used: &Use, missing: &Missing) -> Diagnostic
         }
         Missing::Key(keys, name) => {
             let message = format!("`{}` never has the key `{name}`", used.root);
-            let hint = suggest(name, keys.iter().map(String::as_str));
+            let hint = match definition.names.get(name) {
+                Some(_) => format!("write `{}[{name}]` for the key that is the value of `{name}`", used.root),
+                None => suggest(name, keys.iter().map(String::as_str)),
+            };
             let span = expression.span_of_name(name);
             let finding = if used.guarded {
                 Diagnostic::warning(UNKNOWN_TABLE_KEY, span, message)
@@ -213,7 +219,9 @@ impl Compared<'_> {
         let text = &*text_of(literal);
         let message = format!("`{}` is never `{text}`: it is one of {}", self.name, listed.join(", "));
         let warning = self.warning(UNKNOWN_ENUM_VALUE, literal, message);
-        match closest(text, values) {
+        match closest(text, values.iter().copied()) {
+            _ if values.iter().any(|text| text.contains(".orValue(") || text.contains("[?")) => warning
+                .hint(format!("write `${{…}}` around the expression where `{}` is declared", self.name)),
             Some(known) => warning.hint(format!("did you mean `{known}`?")),
             None => warning,
         }

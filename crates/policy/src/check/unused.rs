@@ -6,7 +6,7 @@ use crate::definition::{At, Definition, includes, keys};
 use crate::expression::Expression;
 use crate::source::{Diagnostic, UNKNOWN_SETTING_VARIABLE, UNUSED_PARAMETER, UNUSED_VARIABLE, closest};
 
-use crate::check::writes;
+use crate::check::{is_slip, writes};
 
 pub(crate) fn findings(definition: &Definition) -> Vec<Diagnostic> {
     let mut found = Vec::new();
@@ -20,7 +20,14 @@ pub(crate) fn findings(definition: &Definition) -> Vec<Diagnostic> {
     for (code, kind, name) in parameters.chain(variables).filter(|(_, _, name)| unread(name)) {
         let message = format!("no expression reads the {kind} `{name}`");
         let finding = Diagnostic::warning(code, definition.place_of_name(name), message);
-        found.push(finding.hint("use it in a rule, or remove it"));
+        let near = read.iter().find(|known| is_slip(name, known));
+        found.push(finding.hint(match near {
+            _ if definition.texts_of_files().any(|text| text.contains(&format!("${name}"))) => {
+                format!("write `${{{name}}}` in place of `${name}`, which is plain text")
+            }
+            Some(near) => format!("did you mean `{near}`? Else use it in a rule, or remove it"),
+            None => "use it in a rule, or remove it".to_owned(),
+        }));
     }
     settings(definition, &mut found);
     found

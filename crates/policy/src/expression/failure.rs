@@ -11,6 +11,8 @@ const OPERATORS: &[(&str, &str)] = &[
     ("or", "write `||` for or"),
     ("not", "write `!` for not"),
     ("=", "compare with `==`"),
+    ("&", "write `&&` for and"),
+    ("|", "write `||` for or"),
     ("if", "write `condition ? a : b`"),
 ];
 
@@ -29,6 +31,8 @@ const MARKS: &[(&str, &str)] = &[
     ("=>", "write `>=` for greater or equal"),
     ("=<", "write `<=` for less or equal"),
     ("=~", "write `value.startsWith('…')`, or `endsWith` or `contains`: there are no regular expressions"),
+    (" in (", "write a list in brackets: `value in ['a', 'b']`"),
+    ("`", "write strings in quotes: `'`"),
     ("“", "write straight quotes: `'`"),
     ("”", "write straight quotes: `'`"),
     ("‘", "write straight quotes: `'`"),
@@ -57,6 +61,8 @@ pub(super) fn syntax(message: &str, source: &str, at: usize) -> CompileError {
     let operator = operator.or_else(|| OPERATORS.iter().find(|(other, _)| [found, before].contains(other)));
     let is_template = source.starts_with('{') && !source.contains(':');
     let braces = is_template.then_some("write `${…}` with one pair of braces, not `${{ … }}`");
+    let is_nested = source.matches('(').count() > source.matches(')').count();
+    let nested = (found.is_empty() && is_nested).then_some("a `(` is not closed: write the `)`");
     let has_no_else = source.contains(" ? ") && !source.contains(" : ");
     let choice = has_no_else
         .then_some("a choice has two values: write `condition ? a : b`; `null` leaves a value out");
@@ -67,7 +73,7 @@ pub(super) fn syntax(message: &str, source: &str, at: usize) -> CompileError {
         message: format!("not valid CEL: {shown}"),
         at,
         length: found.len().max(1),
-        hint: open.or(choice).or(operator.map(|(_, hint)| *hint)).or(braces).map(str::to_owned),
+        hint: open.or(nested).or(choice).or(operator.map(|(_, hint)| *hint)).or(braces).map(str::to_owned),
     }
 }
 
@@ -80,6 +86,8 @@ pub(crate) struct Failure {
     pub(crate) hint: Option<String>,
     /// The name in the expression that failed.
     pub(crate) name: Option<String>,
+    /// The key that a map lacks.
+    pub(crate) key: Option<String>,
     /// True if no value of these types is right.
     pub(crate) is_of_types: bool,
 }
@@ -107,7 +115,7 @@ fn guard(key: &str) -> String {
 
 impl From<String> for Failure {
     fn from(message: String) -> Self {
-        Self { message, hint: None, name: None, is_of_types: false }
+        Self { message, hint: None, name: None, key: None, is_of_types: false }
     }
 }
 
@@ -116,7 +124,8 @@ impl From<ExecutionError> for Failure {
         let of = |message: String, hint: &str| Self { hint: Some(hint.to_owned()), ..Self::from(message) };
         match &error {
             ExecutionError::NoSuchKey(key) => {
-                Self { name: Some(key.to_string()), ..of(error.to_string(), &guard(key)) }
+                let name = Some(key.to_string());
+                Self { name: name.clone(), key: name, ..of(error.to_string(), &guard(key)) }
             }
             ExecutionError::NoSuchOverload(call) => overload(call.function(), call.argument_types()),
             ExecutionError::UnsupportedBinaryOperator(operator, left, right) => {
@@ -179,7 +188,7 @@ fn overload(function: &str, types: &[String]) -> Failure {
     let message = format!("`{operator}` does not take {}", named.join(" and "));
     let hint = Some(remedy(operator, types).to_owned());
     let is_of_types = !types.iter().any(|name| name.starts_with("null"));
-    Failure { message, hint, name: Some(function.to_owned()), is_of_types }
+    Failure { hint, name: Some(function.to_owned()), is_of_types, ..Failure::from(message) }
 }
 
 /// The remedy for a value in place of a boolean.

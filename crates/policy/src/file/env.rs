@@ -91,14 +91,11 @@ fn variable(entry: &Entry<Node>, is_extension: bool) -> Result<Node, Diagnostic>
 /// A text or a whole number as text.
 fn text(entry: &Entry<Node>, value: &Scalar) -> Result<Node, Diagnostic> {
     let (node, key) = (&entry.value, &entry.key);
-    let in_quotes = |written: Option<String>| {
+    let in_quotes = |hint: String| {
         let seen = node.describe();
         Diagnostic::new(node.span, format!("`{key}` is {seen}, but a variable must be a string"))
             .code(WRONG_TYPE)
-            .hint(match written {
-                Some(written) => format!("put it in quotes, as in `{key}: \"{written}\"`"),
-                None => "put it in quotes".to_owned(),
-            })
+            .hint(hint)
     };
     match value {
         Scalar::Null => Err(Diagnostic::new(node.span, format!("`{key}` has no value"))
@@ -113,12 +110,12 @@ fn text(entry: &Entry<Node>, value: &Scalar) -> Result<Node, Diagnostic> {
             reader::unambiguous(node)?;
             Ok(Node::text_at(node.span, &number.to_string()))
         }
-        // `on` and `n` are booleans, too, and libraries read them as such.
-        Scalar::Bool(value) => {
-            let written = value.to_string();
-            Err(in_quotes((node.span.length == written.len()).then_some(written)))
-        }
-        Scalar::Number(number) => Err(in_quotes(Some(number.to_string()))),
+        // Many libraries read numbers.
+        Scalar::Bool(value) => Err(in_quotes(format!(
+            "put it in quotes, as the program reads it: `{key}: \"{}\"` or `{key}: \"{value}\"`",
+            u8::from(*value)
+        ))),
+        Scalar::Number(number) => Err(in_quotes(format!("put it in quotes, as in `{key}: \"{number}\"`"))),
         Scalar::String(_) => {
             reader::unambiguous(node)?;
             Ok(node.clone())

@@ -20,7 +20,8 @@ pub(super) fn read(node: &Node, names: &Names, rules: &mut Vec<Rule>, files: &[S
         let Some(rule) = problems.take(rule(item, names, files)) else { continue };
         if rules.iter().any(|known| known.name == rule.name) {
             let message = format!("two rules are called `{}`", rule.name);
-            problems.add(Diagnostic::new(item.span, message).code(DUPLICATE_NAME));
+            let hint = "give one of them another name";
+            problems.add(Diagnostic::new(item.span, message).code(DUPLICATE_NAME).hint(hint));
         }
         let at = at_line(files, rule.span.line).0;
         let rank = files.get(at).filter(|file| file.is_policy).map_or(0, |_| at + 1);

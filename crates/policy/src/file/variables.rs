@@ -5,10 +5,10 @@ use std::collections::{BTreeSet, HashMap};
 use fabric_yaml::{Entry, Node, Span};
 
 use super::declared_names::{identifier, taken};
-use crate::interpolation::{Names, Phase};
+use crate::interpolation::{Names, Phase, is_key};
 use crate::parameter::Variable;
 use crate::source::reader;
-use crate::source::{Checked, Diagnostic, Problems, TOO_EARLY};
+use crate::source::{Checked, Diagnostic, Problems, TOO_EARLY, closest};
 
 /// The variables, each after those that it reads.
 pub(super) fn read(node: &Node, names: &mut Names) -> Checked<Vec<Variable>> {
@@ -92,7 +92,16 @@ fn circle(entries: &[Entry<Node>], reads: &[BTreeSet<usize>], order: &[usize]) -
         circle.iter().skip(1).chain(circle.first()).map(|at| format!("`{}`", entries[*at].key)).collect();
     let Entry { key, span, .. } = &entries[circle[0]];
     let message = format!("the variable `{key}` reads {}", names.join(", which reads "));
-    Diagnostic::new(*span, message).code(TOO_EARLY).hint("let one of them do without the others")
+    let others = entries.iter().map(|entry| entry.key.as_str()).filter(|other| other != key);
+    let written = entries[circle[0]].value.text().map_or("", |text| text.text);
+    // Most often it means something else than itself.
+    let hint = match closest(key, others) {
+        _ if circle.len() > 1 => "let one of them do without the others".to_owned(),
+        _ if is_key(written, key) => "put a key in quotes, as in `[?'example.com/pool']`".to_owned(),
+        Some(near) => format!("did you mean `{near}`?"),
+        None => "let it do without its own value".to_owned(),
+    };
+    Diagnostic::new(*span, message).code(TOO_EARLY).hint(hint)
 }
 
 /// The deepest variable, with those that it reads: an expression evaluates them within its own evaluation.

@@ -123,27 +123,37 @@ fn resources(tree: &Tree, resources: &'static Object) -> Checked<()> {
     object(tree, resources)?;
     for list in ["limits", "requests"] {
         for entry in tree.get(list).map_or(&[][..], Tree::entries) {
-            check_amount(tree, list, entry).map_err(|message| {
-                let hint = "write a number of devices, or a quantity such as `64Gi`";
-                Diagnostic::new(entry.value.span, message).hint(hint)
+            check_amount(tree, list, entry).map_err(|(message, hint)| {
+                let amount = "write a number of devices, or a quantity such as `64Gi`";
+                Diagnostic::new(entry.value.span, message).hint(hint.unwrap_or(amount))
             })?;
         }
     }
     Ok(())
 }
 
-/// Fails for an amount without expressions that the API server refuses, by itself or next to that of the other list.
-pub(super) fn check_amount(resources: &Tree, list: &str, entry: &Entry) -> Result<(), String> {
+/// The remedy for a request and a limit that no container has together.
+const PAIR: &str = "write the same amount for both; the limit can be more for `cpu` and `memory`";
+
+/// Fails for an amount without expressions that the API server refuses, by itself or next to that of the other list. The
+/// latter has a remedy of its own.
+pub(super) fn check_amount(
+    resources: &Tree,
+    list: &str,
+    entry: &Entry,
+) -> Result<(), (String, Option<&'static str>)> {
     let name = entry.name().or_else(|| entry.resources().next());
     let (Some(name), Some(amount)) = (name, entry.value.as_value()) else { return Ok(()) };
     if amount.is_null() || is_zero(amount) {
         return Ok(());
     }
-    resource_amount(name, amount)?;
+    resource_amount(name, amount).map_err(|message| (message, None))?;
     let requests = resources.get("requests").filter(|_| list == "limits").map_or(&[][..], Tree::entries);
     let request = requests.iter().find(|other| other.key == entry.key);
     match request.and_then(|request| request.value.as_value()) {
-        Some(request) if !is_zero(request) => resource_pair(name, amount, request),
+        Some(request) if !is_zero(request) => {
+            resource_pair(name, amount, request).map_err(|message| (message, Some(PAIR)))
+        }
         _ => Ok(()),
     }
 }

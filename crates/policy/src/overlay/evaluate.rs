@@ -408,13 +408,15 @@ fn check_amounts(tree: &Tree, evaluated: &Tree) -> Result<(), EvaluationError> {
     for list in ["limits", "requests"] {
         let Some(amounts) = evaluated.get(list) else { continue };
         for amount in amounts.entries() {
-            check::check_amount(evaluated, list, amount).map_err(|message| {
+            check::check_amount(evaluated, list, amount).map_err(|(message, hint)| {
                 let written = tree.get(list).map_or(&[][..], Tree::entries);
                 let is_same = |entry: &&Entry| entry.text().is_some() || entry.name() == amount.name();
-                match written.iter().find(is_same) {
+                let mut error = match written.iter().find(is_same) {
                     Some(entry) => amount_failed(entry, message),
                     None => wrong_value(|visit| tree.texts(visit), message),
-                }
+                };
+                error.fault.hint = hint.map(str::to_owned).or(error.fault.hint);
+                error
             })?;
         }
     }

@@ -275,7 +275,9 @@ fn read_by_gpus(parameter: &Parameter, entries: &[Entry<Node>], span: Span) -> C
             known.iter().find(|other| other.start() <= range.end() && range.start() <= other.end())
         {
             let message = format!("`{}` and `{}` overlap", range_text(other), range_text(&range));
-            return Err(twice(entry.span, message).into());
+            let shared = *other.start().max(range.start())..=*other.end().min(range.end());
+            let hint = format!("let only one of them have {}", range_text(&shared));
+            return Err(twice(entry.span, message).hint(hint).into());
         }
         known.push(range.clone());
         parameter.read_value(&entry.value).map(|value| (range, value))

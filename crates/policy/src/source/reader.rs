@@ -3,7 +3,7 @@
 use fabric_yaml::scalar::{self, Scalar};
 use fabric_yaml::{Content, Entry, Node, Span, Text};
 
-use crate::keys::{Key, Map};
+use crate::keys::{self, Key, Map};
 use crate::schema::Format;
 
 use super::diagnostic::{AMBIGUOUS_SCALAR, Diagnostic, MISSING_KEY, UNKNOWN_KEY, WRONG_TYPE};
@@ -105,7 +105,14 @@ impl<'n> Fields<'n> {
     pub fn finish(mut self) -> Checked<()> {
         for entry in std::mem::take(&mut self.left) {
             let known = self.known.iter().copied();
-            self.problems.add(unknown(self.map.what, entry, || suggest(&entry.key, known)));
+            let hint = || {
+                match self.map.key(&entry.key) {
+                Some(_) => "bounds are for numbers, quantities and lists, and `enum` is for strings: correct the `type`".to_owned(),
+                None if self.map.what == keys::POLICY.what && keys::SPEC.key(&entry.key).is_some() => "indent it: it is a field of `spec`".to_owned(),
+                None => suggest(&entry.key, known),
+            }
+            };
+            self.problems.add(unknown(self.map.what, entry, hint));
         }
         self.problems.result(())
     }
@@ -304,9 +311,16 @@ pub(crate) fn unambiguous(node: &Node) -> Result<(), Diagnostic> {
         return Ok(());
     }
     let message = format!("YAML 1.1 and YAML 1.2 do not agree that this is {}", node.describe());
-    Err(Diagnostic::new(node.span, message)
-        .code(AMBIGUOUS_SCALAR)
-        .hint("write `true`, `false` or a decimal number, or put it in quotes"))
+    let hint = match value {
+        Scalar::Bool(value) => format!("write `{value}`, or put it in quotes if it is text"),
+        Scalar::Number(number) => {
+            let number = number.to_string();
+            let decimal = number.trim_end_matches(".0");
+            format!("write the decimal number `{decimal}`, or put it in quotes if it is text")
+        }
+        _ => "write `true`, `false` or a decimal number, or put it in quotes".to_owned(),
+    };
+    Err(Diagnostic::new(node.span, message).code(AMBIGUOUS_SCALAR).hint(hint))
 }
 
 /// An error with the expected kind of value, the value that was found, and how to write the expected one.
@@ -317,7 +331,7 @@ pub fn expected(node: &Node, what: &str) -> Diagnostic {
         ("map", "write `key: value` on lines of their own, indented"),
         ("list", "write `- item` on lines of their own, or `[one, two]`"),
         ("string", "write text, in quotes if it looks like a number or a boolean"),
-        ("`true` or `false`", "write it without quotes"),
+        ("`true` or `false`", "write one of them, without quotes"),
         ("number", "write digits without quotes"),
         ("quantity", "write for example `64Gi`"),
     ];

@@ -8,7 +8,8 @@ pub fn closest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
         .filter(|(distance, candidate)| {
             *distance <= candidate.len().div_ceil(3) && *distance < candidate.len()
         })
-        .min()
+        // A wrong letter is more likely than one too many.
+        .min_by_key(|(distance, candidate)| (*distance, candidate.len().abs_diff(name.len()), *candidate))
         .map(|(_, candidate)| candidate)
 }
 

@@ -123,7 +123,8 @@ fn unlike_own(definition: &Definition) -> Vec<Diagnostic> {
         }
         let known = own.iter().find(|known| !known.contains('*') && is_slip(name, known))?;
         let message = format!("the rule adds `{name}`, which `devices.resources` does not name");
-        Some(warning(UNKNOWN_RESOURCE, write.span(), message, known))
+        let hint = format!("did you mean `{known}`? Else correct it in `devices.resources`");
+        Some(Diagnostic::warning(UNKNOWN_RESOURCE, write.span(), message).hint(hint))
     };
     let mut found: Vec<Diagnostic> = amounts().filter_map(finding).collect();
     // The request of a limit has the same place.
@@ -140,7 +141,8 @@ fn unlike_own(definition: &Definition) -> Vec<Diagnostic> {
         let known = own.iter().find(|known| is_slip(name, known)).filter(|_| !own.iter().any(meets))?;
         let message =
             format!("`fromNodes` names `{name}`, which is almost the device `{known}` of the policy");
-        Some(warning(UNKNOWN_RESOURCE, node.span, message, known))
+        let hint = format!("did you mean `{known}`? Else correct it in `devices`");
+        Some(Diagnostic::warning(UNKNOWN_RESOURCE, node.span, message).hint(hint))
     }));
     found
 }

@@ -4,32 +4,42 @@ use std::collections::BTreeSet;
 
 use crate::definition::Definition;
 use crate::overlay::Tree;
-use crate::source::{Diagnostic, MOUNT_WITHOUT_VOLUME, VOLUME_WITHOUT_MOUNT};
+use crate::source::{Diagnostic, MOUNT_WITHOUT_VOLUME, VOLUME_WITHOUT_MOUNT, closest};
+use fabric_yaml::Span;
 
 use crate::check::writes;
 
 pub(crate) fn findings(definition: &Definition) -> Vec<Diagnostic> {
     let (Some(volumes), Some(mounts)) = (volumes(definition), mounts(definition)) else { return Vec::new() };
-    let alone = |names: &[&Tree], others: &[&Tree], code, about: fn(&str) -> (String, &'static str)| {
-        let mut seen: BTreeSet<Option<&str>> = others.iter().map(|other| other.as_str()).collect();
-        let alone = names.iter().filter(|name| seen.insert(name.as_str()));
-        let finding = |name: &&Tree| {
-            let (message, hint) = about(name.as_str().unwrap_or_default());
-            Diagnostic::warning(code, name.span, message).hint(hint)
-        };
-        alone.map(finding).collect::<Vec<_>>()
-    };
-    let mut found = alone(&mounts, &volumes, MOUNT_WITHOUT_VOLUME, |volume| {
+    let mut unmounted = alone(&volumes, &mounts);
+    let mut found = Vec::new();
+    for (mount, span) in alone(&mounts, &volumes) {
         let message = format!(
-            "no rule has the volume `{volume}` of this mount, so only pods with such a volume get the mount"
+            "no rule has the volume `{mount}` of this mount, so only pods with such a volume get the mount"
         );
-        (message, "add the volume to `pod.spec.volumes` of a rule")
-    });
-    found.extend(alone(&volumes, &mounts, VOLUME_WITHOUT_MOUNT, |volume| {
+        // A mount and a volume with almost the same name are meant for each other.
+        let is_near = |(volume, _): &(&str, Span)| {
+            closest(mount, [*volume]).is_some() || mount.starts_with(volume) || volume.starts_with(mount)
+        };
+        let hint = match unmounted.iter().position(is_near) {
+            Some(at) => format!("did you mean the volume `{}`?", unmounted.remove(at).0),
+            None => "add the volume to `pod.spec.volumes` of a rule".to_owned(),
+        };
+        found.push(Diagnostic::warning(MOUNT_WITHOUT_VOLUME, span, message).hint(hint));
+    }
+    found.extend(unmounted.into_iter().map(|(volume, span)| {
         let message = format!("no rule mounts the volume `{volume}`, so it is not added");
-        (message, "add `volumeMounts` to `container` of a rule, or remove the volume")
+        Diagnostic::warning(VOLUME_WITHOUT_MOUNT, span, message)
+            .hint("add `volumeMounts` to `container` of a rule, or remove the volume")
     }));
     found
+}
+
+/// The names that are not among others, each with its first place.
+fn alone<'d>(names: &[&'d Tree], others: &[&Tree]) -> Vec<(&'d str, Span)> {
+    let mut seen: BTreeSet<&str> = others.iter().filter_map(|other| other.as_str()).collect();
+    let names = names.iter().filter_map(|name| Some((name.as_str()?, name.span)));
+    names.filter(|(name, _)| seen.insert(name)).collect()
 }
 
 /// The names of the volumes of the rules; `None` if an expression yields the name of one.

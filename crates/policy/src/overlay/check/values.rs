@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::interpolation::Interpolation;
-use crate::schema::{Field, Format, Invalid, Object, Overlay, Shape, validate};
+use crate::schema::{self, Field, Format, Invalid, Object, Overlay, Shape, validate};
 use crate::source::{
     CONFLICTING_RULES, Checked, Diagnostic, FIELD_NOT_SETTABLE, MISSING_KEY, NOT_A_POD_FIELD, Problems,
     WRONG_TYPE, suggest,
@@ -137,12 +137,14 @@ fn known_field(entry: &Entry, object: &'static Object) -> Result<&'static Field,
     let Some(field) = object.field(name) else {
         let settable = object.fields.iter().filter(|field| field.is_settable());
         let message = format!("no {} has a field `{name}`", object.name);
-        let has_it = |field: &&Field| match &field.shape {
-            Shape::Object(within) | Shape::Atomic(within) => within.field(name).is_some(),
-            _ => false,
-        };
-        let hint = match settable.clone().find(has_it) {
+        let container = schema::container();
+        let hint = match object.field_with(name).filter(|field| field.is_settable()) {
             Some(within) => format!("write it under `{}`", within.name),
+            None if object.name.starts_with("Pod")
+                && container.field(name).or(container.field_with(name)).is_some() =>
+            {
+                "containers have it: write it in `container` of a rule".to_owned()
+            }
             None => suggest(name, settable.map(|field| field.name)),
         };
         return Err(Diagnostic::new(entry.span, message).code(NOT_A_POD_FIELD).hint(hint));
@@ -255,7 +257,15 @@ pub(super) fn mismatch(tree: &Tree, shape: &Shape) -> Diagnostic {
     let hint = match (shape, &tree.content) {
         (Shape::Text(_), Content::Value(Value::Number(_) | Value::Bool(_))) => "put it in quotes",
         (Shape::Text(_), _) => "write text, in quotes if it looks like a number or a boolean",
-        (Shape::Boolean | Shape::Integer(..), _) => "write it without quotes",
+        (Shape::Boolean, _) => "write `true` or `false`, without quotes",
+        (Shape::Integer(least, most), Content::Value(Value::String(text))) => {
+            let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+            let fits = text[..digits].parse().is_ok_and(|number: i64| (*least..=*most).contains(&number));
+            if fits {
+                return diagnostic.hint(format!("write `{}`", &text[..digits]));
+            }
+            "write digits without quotes"
+        }
         (Shape::Object(_) | Shape::Atomic(_) | Shape::Map { .. }, _) => AS_MAP,
         (Shape::List { .. }, _) => AS_LIST,
         (Shape::Quantity, _) => "write for example `64Gi`, or an expression such as `\"${gpus}\"`",
