@@ -2,10 +2,11 @@
 
 use fabric_yaml::{Content, Node};
 
-use crate::interpolation::{Names, Phase, first_read};
+use crate::expression::Expression;
+use crate::interpolation::{Interpolation, Names, Phase, first_read};
 use crate::overlay::Tree;
 use crate::parameter::Parameter;
-use crate::source::{Checked, Diagnostic, reader};
+use crate::source::{Checked, Diagnostic, INVALID_EXPRESSION, reader};
 
 /// A variable of a policy.
 #[derive(Debug, Clone)]
@@ -30,6 +31,7 @@ impl Variable {
             return Err(reader::unknown("a variable", old, String::new).into());
         }
         let value = Tree::of_variable(node, names)?;
+        ends_at_its_brace(&value, node, names)?;
         Ok(Self { name: name.to_owned(), value, phase: Phase::Fixed, column: None })
     }
 
@@ -41,6 +43,21 @@ impl Variable {
         self.phase = phase;
         Ok(())
     }
+}
+
+/// Fails for an expression that goes on after its `}`, as in `${totalGpus > 8} && pinned`. A shell has these operators,
+/// too, but not in front of names of the policy.
+fn ends_at_its_brace(value: &Tree, node: &Node, names: &Names) -> Result<(), Diagnostic> {
+    let Some(Interpolation::Mixed(parts)) = value.as_text() else { return Ok(()) };
+    let [Interpolation::Expression(first), Interpolation::Literal(rest)] = &**parts else { return Ok(()) };
+    let operand = ["&&", "||"].iter().find_map(|operator| rest.trim_start().strip_prefix(operator));
+    let Some(Ok(operand)) = operand.map(Expression::compile) else { return Ok(()) };
+    if operand.names().is_empty() || !operand.names().iter().all(|name| names.is_taken(name)) {
+        return Ok(());
+    }
+    let message = format!("`{}` is plain text: the expression ends at the `}}`", rest.trim());
+    let hint = format!("write `${{{}{rest}}}`", first.source());
+    Err(Diagnostic::new(node.span, message).code(INVALID_EXPRESSION).hint(hint))
 }
 
 /// A variable belongs to a container or to the pod after injection, but not to both.
