@@ -67,3 +67,13 @@ fn a_name_that_decides_is_reported() {
     let run = run(&["mutate", "--policy", "aws-efa"], named);
     run.says(&["no device class is known of the claim `x`", "(claim_by_name)"]);
 }
+
+#[test]
+fn a_claim_of_which_nothing_is_known_is_named() {
+    let told =
+        ["unless the claim `x` brings some", "create the ResourceClaimTemplate `run` in the namespace `ml`"];
+    let run = |command: &str| run(&[command, "--policy", "aws-efa", "-n", "ml"], pod());
+    run("mutate").says(&told);
+    let linted = run("lint").text_lossy();
+    assert!(linted.contains("warning: ") && linted.contains(told[0]) && linted.contains(told[1]), "{linted}");
+}

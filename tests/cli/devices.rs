@@ -88,7 +88,10 @@ fn pods_whose_gpus_come_by_claim_alone_are_injected() {
     let other = inject(&by_claim(FOUR), &claiming(&["nic"]));
     assert_eq!(other.report["reason"], "no_gpu_container");
     let message = other.report["message"].as_str().unwrap();
-    assert!(message.contains("`nvidia.com/gpu`") && message.ends_with("or a claim"), "{message}");
+    assert!(
+        message.contains("the claim `nic`") && message.contains("ResourceClaimTemplate `nic-template`"),
+        "{message}"
+    );
 }
 
 #[test]

@@ -174,8 +174,8 @@ fn each_network_of_a_list_is_attached_to_the_device_at_its_place() {
     assert_eq!(all.codes(), ["too_few_resources"]);
     assert_eq!(
         all.report["warnings"][0]["message"],
-        "`spec.containers[a].resources.limits`: the list of rule `nics` has 3 resources left for a container that \
-         needs 8: extend it, or request fewer GPUs"
+        "`spec.containers[a].resources.limits`: `nics` has 3 resources left for a container that needs 8: \
+         extend its list, or request fewer GPUs"
     );
     let injected = inject(&devices(&first("2")), &pod());
     let limits = json!({"nvidia.com/gpu": 8, "example.com/nic-0": "1", "example.com/nic-1": "1"});
@@ -183,7 +183,14 @@ fn each_network_of_a_list_is_attached_to_the_device_at_its_place() {
     // One resource, of which the devices go with the networks.
     let one = |count: &str| format!("resources: {{example.com/nic: {count}}}, networks: '${{rails}}'");
     assert_eq!(attached_devices(&one("2"), None), "rail-0,rail-1");
-    assert_eq!(attached_devices(&one("8"), None), "rail-0,rail-1,ops/rail-2");
+    let short = inject(&devices(&one("8")), &pod());
+    assert_eq!(short.pod["metadata"]["annotations"][NETWORKS], "rail-0,rail-1,ops/rail-2");
+    assert_eq!(short.codes(), ["too_few_networks"]);
+    assert_eq!(
+        short.report["warnings"][0]["message"],
+        "`metadata.annotations[k8s.v1.cni.cncf.io/networks]`: `nics` has 3 networks for 8 devices of the pod: \
+         extend its list of networks"
+    );
     assert_eq!(attached_devices("networks: '${rails}'", None), "rail-0,rail-1,ops/rail-2");
     let interfaces = "resources: {'${nics}': 2}, networks: [rail-0@net7, ops/rail-1@net8]";
     assert_eq!(attached_devices(interfaces, None), "rail-0@net7,ops/rail-1@net8");

@@ -10,7 +10,7 @@ use fabric_policy::interpolation::text_of;
 use fabric_policy::{NoteKind, PodContext, Policy, Rule, SecondRun};
 use fabric_yaml::pointer::field_path;
 
-use super::analysis::{PodAnalysis, with_values, written_claims};
+use super::analysis::{PodAnalysis, unknown_claim, with_values, written_claims};
 use super::evaluate::{Rules, Scope, State, rule_that_joins_host};
 use super::fitting_nodes;
 use super::merge::{check_pod, merge};
@@ -64,7 +64,7 @@ impl Run<'_> {
         warn_about_rules(rules, self.log);
         if !rules.any() {
             check_pod(&analysis.policy, &rules.scope.of_injected(self.pod), self.log)?;
-            return Err(no_rule_applies(self.policy, analysis, self.pod));
+            return Err(no_rule_applies(self.policy, analysis, self.pod, self.context));
         }
         warn_about_parameters(rules, self.log);
         if !analysis.claims_by_name.is_empty() {
@@ -254,7 +254,7 @@ fn warn_about_rules(rules: &Rules<'_>, log: &mut ChangeLog) {
     }
 }
 
-fn no_rule_applies(policy: &Policy, analysis: &PodAnalysis, pod: &Value) -> Reason {
+fn no_rule_applies(policy: &Policy, analysis: &PodAnalysis, pod: &Value, context: &PodContext) -> Reason {
     let is_injected = pod["metadata"]["annotations"][STAMP] == policy.stamp();
     if analysis.has_gpus() && is_injected {
         return Reason::NothingToAdd;
@@ -262,8 +262,10 @@ fn no_rule_applies(policy: &Policy, analysis: &PodAnalysis, pod: &Value) -> Reas
     if analysis.has_gpus() {
         return Reason::NoRuleApplies;
     }
-    let resource = analysis.policy.devices.gpu_resources.first().cloned().unwrap_or_default();
-    Reason::NoGpuContainer { resource }
+    let devices = &analysis.policy.devices;
+    let resource = devices.gpu_resources.first().cloned().unwrap_or_default();
+    let unknown_claim = unknown_claim(pod, Some(devices), context);
+    Reason::NoGpuContainer { resource, unknown_claim }
 }
 
 /// Reports the sources of the parameter values on which an applied rule depends, and with it the choice of the policy.

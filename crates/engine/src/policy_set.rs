@@ -77,6 +77,15 @@ pub fn validated(
     Ok(policy)
 }
 
+/// Resolves a policy with other values, and tries it on one sample pod.
+pub fn tried(
+    definition: Definition,
+    overrides: BTreeMap<String, Override>,
+    loading: &Work,
+) -> Result<(), SourceErrors> {
+    validate::first(&Policy::new(definition, overrides, loading)?)
+}
+
 /// A policy with the values that the operator set for it.
 pub type WithValues = (Definition, BTreeMap<String, Override>);
 

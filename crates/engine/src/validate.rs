@@ -63,6 +63,12 @@ pub(crate) fn policy(policy: &Policy, loading: &Work) -> Result<(), SourceErrors
     if errors.is_empty() { Ok(()) } else { Err(SourceErrors::first_at_each_place(errors)) }
 }
 
+/// Tries a policy on one sample.
+pub(crate) fn first(policy: &Policy) -> Result<(), SourceErrors> {
+    let (what, pod) = first_sample(policy, policy.first_node());
+    try_sample(policy, &what, pod, &context(policy)).map_err(|error| SourceErrors::new(vec![error]))
+}
+
 /// Errors for checks whose reports would look like those of the engine.
 fn checks_of_known_codes(policy: &Policy) -> impl Iterator<Item = SourceError> {
     const KNOWN: &[&[&str]] =
@@ -395,6 +401,7 @@ fn samples_on(policy: &Policy, nodes: Option<&Selection>) -> Vec<(String, Value)
         (format!("{what} on {}", labels.join(", ")), pod)
     };
     let Some(resolved) = resolved else { return specs.into_iter().map(on_nodes).collect() };
+    let specs_without_claims = specs.len();
     let own = own_devices(&resolved.devices, &container("a", 8));
     // For each other resource, on an unknown node: an expression may have a value only for the first one.
     let others = definition.gpus.resources.iter().skip(1).filter(|_| nodes.is_none());
@@ -402,7 +409,14 @@ fn samples_on(policy: &Policy, nodes: Option<&Selection>) -> Vec<(String, Value)
         let container = json!({"name": "a", "image": "i", "resources": {"limits": {name: 8}}});
         ("another resource of GPUs", json!({"containers": [container]}))
     });
-    specs.into_iter().chain(own).chain(others).map(on_nodes).collect()
+    let two_nodes = json!({"containers": [container("a", all), container("b", all)]});
+    let more = nodes.is_none().then_some(("more GPUs than a node has", two_nodes));
+    let mut all: Vec<_> = specs.into_iter().chain(own).chain(others).chain(more).collect();
+    if definition.gpus.resources.is_empty() {
+        // Only a claim brings GPUs.
+        all.rotate_left(specs_without_claims);
+    }
+    all.into_iter().map(on_nodes).collect()
 }
 
 /// The spec of a pod with an entry in each list that expressions often read: a macro over an empty list tests nothing.

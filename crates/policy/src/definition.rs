@@ -36,7 +36,7 @@ use fabric_yaml::{Node, Span};
 pub const POLICIES_IN_USE: &str = "loading the policies in use";
 
 /// A policy as its file declares it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Definition {
     /// The name of the file, for messages.
     pub file: String,

@@ -162,6 +162,16 @@ impl Expression {
                 return Err(CompileError { message, at, length: function.len(), hint });
             }
         }
+        if tree::levels(program.expression()).flatten().any(tree::is_or_of_a_literal) {
+            let message = "`or` takes another optional value, not the value itself".to_owned();
+            let at = source.find(".or(").map_or(0, |dot| dot + 1);
+            return Err(CompileError {
+                message,
+                at,
+                length: 2,
+                hint: Some("write `.orValue(…)`".to_owned()),
+            });
+        }
         let uses = compared::uses(program.expression());
         let mut tree = program.expression().clone();
         let offered = offered::replace_calls(&mut tree, source)?;

@@ -90,8 +90,8 @@ const FILES: Kind = Kind::Map(&PATH_OF_SETTINGS, &Fields(&FILE), 0);
 const PARAMETERS: Kind = Kind::Map(&Identifier(&["enabled"]), &Parameter, 0);
 const VARIABLES: Kind = Kind::Map(&Identifier(&[]), &Variable, 0);
 
-pub(crate) static GPUS: Map = Map::new("`gpus`").extended().keys(&[
-    required("resources", List(&Text(Format::ResourceName), 1), "The resources that count as GPUs."),
+pub(crate) static GPUS: Map = Map::new("`gpus`").some_of(&["resources", "claims"]).extended().keys(&[
+    optional("resources", List(&Text(Format::ResourceName), 1), "The resources that count as GPUs."),
     optional("claims", CLAIMS, "Names of claims and of templates, with the GPUs of each."),
 ]);
 

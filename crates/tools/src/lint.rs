@@ -130,7 +130,7 @@ fn of_template(root: &Value, template: &Template, found: &mut Vec<Finding>) {
         Outcome::Unchanged { reason, .. } | Outcome::Skipped { reason, .. } => {
             let asks = mutation.policy.is_some() || matches!(mutation.outcome, Outcome::Skipped { .. });
             // A launcher needs no GPUs. Where another pod lacks them, that is a near miss.
-            let is_launcher = matches!(reason, Reason::NoGpuContainer { .. });
+            let is_launcher = matches!(reason, Reason::NoGpuContainer { unknown_claim: None, .. });
             if asks && template.findings.near_misses.is_empty() {
                 let level = if is_launcher { Level::Note } else { Level::Warning };
                 add(level, reason.code(), format!("left alone: {reason}"));

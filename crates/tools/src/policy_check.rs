@@ -4,7 +4,7 @@ mod ignored;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fabric_engine::policy_set::validated;
+use fabric_engine::policy_set::{tried, validated};
 use fabric_engine::validate::findings;
 use fabric_policy::check::{overlaps, warnings};
 use fabric_policy::definition::{At, keys};
@@ -13,11 +13,12 @@ use fabric_policy::source::{
 };
 use fabric_policy::work::Work;
 use fabric_policy::{
-    Definition, Diagnostic, PolicyFile, Severity, SourceError, SourceErrors, composed, definitions,
+    Definition, Diagnostic, Override, PolicyFile, Severity, SourceError, SourceErrors, composed, definitions,
     kind_and_group, untaken,
 };
 use fabric_workloads::advice::{controller_of, known};
 use fabric_yaml::Span;
+use serde_json::Value;
 
 /// Every error and warning in policy files, each a name and a text, that are checked together. `others` can be
 /// extended.
@@ -46,7 +47,10 @@ pub fn check(files: &[(String, String)], others: &[PolicyFile]) -> Vec<SourceErr
         let mut warned = warnings(&definition);
         warned.extend(owner_kinds(&definition));
         match validated(definition, BTreeMap::new(), &loading) {
-            Ok(policy) => warned.extend(findings(&policy, &loading)),
+            Ok(policy) => {
+                warned.extend(findings(&policy, &loading));
+                found.extend(other_values(policy.definition()));
+            }
             Err(errors) => found.extend(errors),
         }
         // Those in a policy that it extends are that policy's.
@@ -66,6 +70,29 @@ pub fn check(files: &[(String, String)], others: &[PolicyFile]) -> Vec<SourceErr
         let Span { line, column, .. } = error.diagnostic.span;
         (position(error), line, column)
     });
+    found
+}
+
+/// The first error at each place with another value of a parameter that has a list of them, the others at their defaults.
+fn other_values(definition: &Definition) -> Vec<SourceError> {
+    let mut found: Vec<SourceError> = Vec::new();
+    for parameter in &definition.parameters {
+        let values = parameter.one_of.iter().flatten().map(|value| Value::from(value.as_str()));
+        for value in values.filter(|value| parameter.default != *value) {
+            let with = format!("with `{}: {}`, ", parameter.name, value.as_str().unwrap_or_default());
+            let overrides = BTreeMap::from([(parameter.name.clone(), Override::Value(value))]);
+            let tried = tried(definition.clone(), overrides, &Work::of_loading());
+            for mut error in tried.err().into_iter().flatten() {
+                let is_same = |known: &SourceError| {
+                    (&known.file, known.diagnostic.span) == (&error.file, error.diagnostic.span)
+                };
+                if !found.iter().any(is_same) {
+                    error.diagnostic.message.insert_str(0, &with);
+                    found.push(error);
+                }
+            }
+        }
+    }
     found
 }
 

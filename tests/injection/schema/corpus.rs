@@ -41,13 +41,15 @@ const NOT_FOUND: [(&str, &[&str]); 4] = [
     (
         "each of two values is right by itself",
         &[
+            "adds-gpus-by-claim",
             "annotation-with-and-without-a-field",
+            "claim-class-with-a-space",
             "append-of-an-empty-entry",
             "containers-is-a-number",
             "env-key-of-the-rule",
             "mount-path-relative",
             "gpu-resource-of-every-pod",
-            "match-provider-id-of-a-name",
+            "match-provider-id-",
             "own-resource-of-every-pod",
             "machines-gpus-not-a-number",
             "machines-value-",

@@ -66,6 +66,27 @@ pub(super) fn names_and_classes(pod: &Value, claims: &[PodClaim<'_>]) -> (Value,
     (names(claims()), classes.into_iter().map(Value::from).collect())
 }
 
+/// A claim that a container uses and of which neither an object nor a name of the policy tells what it brings, with what
+/// would.
+pub(crate) fn unknown_claim(pod: &Value, devices: Option<&Devices>, context: &PodContext) -> Option<String> {
+    let claims = claims_of_pod(pod, context);
+    let containers = CONTAINER_LISTS.iter().flat_map(|list| items(&pod["spec"], list));
+    let used: HashSet<&str> = containers.flat_map(used_requests).map(|(name, _)| name).collect();
+    let is_unknown = |claim: &&PodClaim<'_>| {
+        used.contains(claim.name)
+            && claim.requests.is_empty()
+            && devices.is_none_or(|devices| {
+                let mut lists = [&devices.gpu_claims, &devices.own.claims].into_iter();
+                lists.all(|list| list.deciding_name(claim).is_none())
+            })
+    };
+    claims.iter().find(is_unknown).map(|PodClaim { name, target, is_template, .. }| {
+        let kind = if *is_template { "ResourceClaimTemplate" } else { "ResourceClaim" };
+        let namespace = namespace_of(&pod["metadata"], context);
+        format!("the claim `{name}` brings some: create the {kind} `{target}` in the namespace `{namespace}`")
+    })
+}
+
 /// What an earlier injection recorded of the claims, each by its [`key`]: the name, the classes and the number of each
 /// request, as in `gpu:gpu-h100|gpu.nvidia.com=8`. A claim that was unknown has none.
 fn recorded(pod: &Value) -> Option<Map<String, Value>> {

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::analysis::unknown_claim;
 use crate::{
     CONTAINER_LISTS, PodAnalysis, Reason, Trace, Warning, WarningKind, analyse_named,
     analysis_if_condition_is_true, condition_values, has_gpus_or_rules,
@@ -144,7 +145,10 @@ fn undecided<'p>(
     }
     let mut resources = policies.iter().flat_map(|policy| policy.definition().gpu_resources());
     let resource = resources.next().cloned().unwrap_or_default();
-    Decision::LeaveAlone(policies, Reason::NoGpuContainer { resource })
+    Decision::LeaveAlone(
+        policies,
+        Reason::NoGpuContainer { resource, unknown_claim: unknown_claim(pod, None, context) },
+    )
 }
 
 /// Returns whether the pod is for Windows, or is a Windows host process.

@@ -166,6 +166,7 @@ impl Warning {
         "not_in_file",
         "kept_fabric",
         "too_few_resources",
+        "too_few_networks",
     ];
 
     /// The codes of the warnings about injected pods whose data uses TCP all the same, with those of the built-in
@@ -247,6 +248,7 @@ impl Warning {
             WarningKind::NotInFile { .. } => "not_in_file",
             WarningKind::KeptFabric { .. } => "kept_fabric",
             WarningKind::TooFewResources { .. } => "too_few_resources",
+            WarningKind::TooFewNetworks { .. } => "too_few_networks",
             WarningKind::Policy { code, .. } => code,
         }
     }

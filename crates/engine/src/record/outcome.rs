@@ -32,7 +32,7 @@ impl Mutation {
             Outcome::Mutated(_) => {
                 self.warnings.iter().find(|warning| warning.leaves_tcp()).map(Warning::code)
             }
-            Outcome::Skipped { reason: Reason::NoGpuContainer { .. }, .. } => None,
+            Outcome::Skipped { reason: Reason::NoGpuContainer { unknown_claim: None, .. }, .. } => None,
             Outcome::Unchanged { reason, .. } if !reason.is_unmet_request() => None,
             Outcome::Skipped { reason, .. }
             | Outcome::Unchanged { reason, .. }

@@ -100,6 +100,8 @@ pub enum WarningKind {
     /// A container gets fewer devices of a list than its amount: the list has no other names, or other containers
     /// request them.
     TooFewResources { given: usize, wanted: usize },
+    /// The list of networks has none for some devices of the pod.
+    TooFewNetworks { given: usize, wanted: usize },
     /// No networks are attached to a hostNetwork pod.
     HostNetwork,
     /// The container has another settings file, so the settings of the policy are only in its environment.
@@ -197,9 +199,14 @@ impl fmt::Display for Warning {
             ),
             WarningKind::TooFewResources { given, wanted } => write!(
                 f,
-                "`{path}`: the list of rule `{rule}` has {} left for a container that needs {wanted}: extend it, or \
-                 request fewer GPUs",
+                "`{path}`: `{rule}` has {} left for a container that needs {wanted}: extend its list, or request \
+                 fewer GPUs",
                 counted(*given, "resource")
+            ),
+            WarningKind::TooFewNetworks { given, wanted } => write!(
+                f,
+                "`{path}`: `{rule}` has {} for {wanted} devices of the pod: extend its list of networks",
+                counted(*given, "network")
             ),
             WarningKind::HostNetwork => write!(
                 f,

@@ -88,7 +88,10 @@ impl Compared<'_> {
     fn findings(self, used: &Use) -> Vec<Diagnostic> {
         let literals = used.literals.iter();
         match used.comparison {
-            Comparison::Part => Vec::new(),
+            Comparison::Contains if matches!(self.values, Values::LowerCase) => {
+                literals.filter_map(|literal| self.never(literal)).collect()
+            }
+            Comparison::Part | Comparison::Contains => Vec::new(),
             Comparison::Equal => literals.filter_map(|literal| self.never(literal)).collect(),
             Comparison::LowerCase => {
                 let name = format!("{}.lowerAscii()", self.name);
@@ -144,7 +147,7 @@ impl Compared<'_> {
                 Some(text) if is_lower_case(text) => None,
                 Some(text) => {
                     let message = format!(
-                        "`{}` is in lower case, as the values of node labels are, so it never equals `'{text}'`",
+                        "`{}` is in lower case, as the values of node labels are, and `'{text}'` is not",
                         self.name
                     );
                     let hint = format!("write `'{}'`", text.to_lowercase());

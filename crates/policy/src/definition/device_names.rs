@@ -18,14 +18,14 @@ use crate::source::reader::{self, Fields};
 use crate::source::{Checked, Diagnostic, MISSING_KEY, Reported, TOO_EARLY, all};
 
 /// `gpus`: the resources that count as GPUs, and the claims that bring GPUs.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Gpus {
     pub resources: Vec<String>,
     pub(crate) claims: ClaimList,
 }
 
 /// `resources` and `claims` of `devices`: the names that devices of the policy's fabric go by.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct OwnDevices {
     /// Names, or expressions over parameters only, each of which yields a name or a list of names.
     resources: Vec<Interpolation>,
@@ -33,7 +33,7 @@ pub(crate) struct OwnDevices {
 }
 
 /// Names of claims, each with its number of devices; both as expressions over parameters only.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct ClaimList(Vec<(Interpolation, Interpolation)>);
 
 /// Claims by name, for certain parameter values.
@@ -61,18 +61,36 @@ impl Gpus {
     /// Reads the parts without problems.
     pub(crate) fn read(&mut self, node: &Node, names: &Names) -> Checked<()> {
         let mut fields = Fields::read(node, &keys::GPUS)?;
-        self.resources = fields.required("resources", gpu_resources).unwrap_or_default();
+        let resources = fields.optional("resources", gpu_resources);
         let claims = fields.optional("claims", |node| ClaimList::read(node, names));
+        let is_misspelt = ["resources", "claims"].iter().any(|key| fields.misspells(key));
+        if matches!((&resources, &claims), (Ok(None), Ok(None))) && !is_misspelt {
+            let none = Diagnostic::new(node.span, "`gpus` names no GPU").code(MISSING_KEY);
+            let _ = fields.take(Err::<(), _>(none.hint("give it names under `resources` or `claims`")));
+        }
+        self.resources = resources.ok().flatten().unwrap_or_default();
         self.claims = claims.ok().flatten().unwrap_or_default();
         fields.finish()
+    }
+
+    /// Returns whether a name that is written without an expression counts claims of this name as GPUs.
+    pub(crate) fn has_claim(&self, claim: &str) -> bool {
+        let matching = self.claims.0.iter().filter_map(|(name, devices)| match name {
+            Interpolation::Literal(name) if Pattern::new(name).matches(claim) => Some(devices),
+            _ => None,
+        });
+        let is_none =
+            |devices: &Interpolation| matches!(devices, Interpolation::Literal(number) if &**number == "0");
+        let mut matching = matching.peekable();
+        matching.peek().is_some() && !matching.any(is_none)
     }
 }
 
 fn gpu_resources(node: &Node) -> Checked<Vec<String>> {
     let items = reader::items(node, "`resources`")?;
     if items.is_empty() {
-        let message = "`resources` names no resource, so no container has GPUs";
-        return Err(Diagnostic::new(node.span, message).hint("write for example `[example.com/gpu]`").into());
+        let hint = "write for example `[example.com/gpu]`, or leave the key out next to `claims`";
+        return Err(Diagnostic::new(node.span, "`resources` names no resource").hint(hint).into());
     }
     reader::at_most(items.len(), "resources of GPUs", node.span)?;
     let mut known = BTreeSet::new();
@@ -248,6 +266,9 @@ fn claim_name(text: &str, devices: i64) -> Result<ClaimName, String> {
         return Err(format!(
             "`{text}` is not the name of a claim; its number is a value of its own, as in `single-gpu: 1`"
         ));
+    }
+    if let Err(problem) = Format::DnsSubdomain.check(&name.replace('*', "x")) {
+        return Err(format!("`{text}` is not the name of a claim or of a class: {problem}"));
     }
     Ok(ClaimName { pattern: Pattern::new(name), is_class: class.is_some(), devices })
 }

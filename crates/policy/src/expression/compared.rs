@@ -43,7 +43,9 @@ pub enum Comparison {
     Part,
     /// `==`, `!=` or `in`.
     Equal,
-    /// `==` with the value in lower case.
+    /// `contains`, `startsWith` or `endsWith`.
+    Contains,
+    /// `==` or its like with the value in lower case.
     LowerCase,
     /// `==` with the optional value itself, which no literal equals.
     Optional,
@@ -135,7 +137,7 @@ impl Walker {
                 self.value(list, Compared { literals: &literals(one), comparison: Comparison::Part });
             }
             ("startsWith" | "endsWith" | "contains", Some(value), [part]) => {
-                self.value(value, Compared { literals: &literals(part), comparison: Comparison::Part });
+                self.value(value, Compared { literals: &literals(part), comparison: Comparison::Contains });
                 self.all([part]);
             }
             ("orValue", Some(value), [otherwise]) => {
@@ -143,7 +145,9 @@ impl Walker {
                 self.value(value, Compared { literals: &without(compared.literals, &others), ..compared });
                 self.value(otherwise, compared);
             }
-            ("lowerAscii", Some(value), []) if compared.comparison == Comparison::Equal => {
+            ("lowerAscii", Some(value), [])
+                if [Comparison::Equal, Comparison::Contains].contains(&compared.comparison) =>
+            {
                 self.value(value, Compared { comparison: Comparison::LowerCase, ..compared });
             }
             ("hasValue", Some(value), []) => match access(value).and_then(|selected| self.place(&selected)) {

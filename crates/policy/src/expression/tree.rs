@@ -60,6 +60,13 @@ pub(super) fn is_namespace(target: &IdedExpr) -> bool {
     matches!(&target.expr, Expr::Ident(name) if functions::is_namespace(name))
 }
 
+/// Returns whether an expression is a call of `or` with a literal, which is no optional value.
+pub(super) fn is_or_of_a_literal(expression: &IdedExpr) -> bool {
+    let Expr::Call(call) = &expression.expr else { return false };
+    let is_literal = |one: &IdedExpr| matches!(one.expr, Expr::Literal(_) | Expr::List(_) | Expr::Map(_));
+    call.func_name == "or" && call.target.is_some() && call.args.iter().any(is_literal)
+}
+
 /// Every expression within an expression, itself included, level by level.
 pub(super) fn levels(expression: &IdedExpr) -> impl Iterator<Item = Vec<&IdedExpr>> {
     let first = Some(vec![expression]);

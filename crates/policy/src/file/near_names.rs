@@ -25,7 +25,8 @@ const NAMES: [(&str, &str, &str, NamesOf); 4] = [
     ("variable", "other policies", UNKNOWN_VARIABLE, |spec| {
         let set = items(spec.get("rules")).flat_map(|rule| entries(rule.get("env")));
         let checked = items(spec.get("checks")).filter_map(|check| text(check.get("env")?));
-        set.map(name).chain(checked).collect()
+        let files = entries(spec.get("files")).iter().filter_map(|file| text(file.value.get("env")?));
+        set.map(name).chain(checked).chain(files).collect()
     }),
 ];
 

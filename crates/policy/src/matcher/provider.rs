@@ -73,9 +73,10 @@ impl NodeMatch {
 /// A provider ID, or a pattern of them. The name of a provider is not an ID.
 fn provider_id(node: &Node) -> Result<Pattern, Diagnostic> {
     let id = reader::text(node, "`providerIDs`")?;
-    if id.contains([':', '.', '*']) {
+    if id.contains([':', '.', '*']) && !id.ends_with('/') {
         return Ok(Pattern::new(id));
     }
+    let name = id.split(':').next().unwrap_or_default();
     Err(Diagnostic::new(node.span, format!("no node has the provider ID `{id}`"))
-        .hint(format!("write the beginning of the IDs and a `*`, as in `\"{id}://*\"`")))
+        .hint(format!("write the beginning of the IDs and a `*`, as in `\"{name}://*\"`")))
 }

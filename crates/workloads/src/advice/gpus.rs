@@ -67,9 +67,11 @@ pub(super) fn not_found(resources: &[&str], pod: &Pod<'_>, found: &mut Vec<NearM
     let kind = object.and_then(|object| object["kind"].as_str());
     let is_runtime = kind.is_some_and(|kind| kind.ends_with("TrainingRuntime"));
     let asks = pod.context.annotations.is_empty() && !pod.has_gpu_peers && !pod.is_launcher() && !is_runtime;
-    if found.len() == before && asks {
-        // The first one is that of most nodes; others have names of their own.
-        let known = resources.first().copied().unwrap_or_default();
+    // The first one is that of most nodes; others have names of their own.
+    if let Some(known) = resources.first()
+        && found.len() == before
+        && asks
+    {
         let message = format!(
             "request `{known}` in `{}`{}: the fabric is for containers with GPUs",
             pod.path(&format!("{first}/resources/limits")),

@@ -4,6 +4,22 @@ use serde_json::{Map, Value};
 
 use fabric_policy::overlay::{REQUESTS, RESOURCES};
 
+/// The devices that a list of networks has none for.
+pub(super) fn without_network(edit: &Map<String, Value>) -> usize {
+    let Some(networks) = edit["$append"].as_array() else { return 0 };
+    let resources = edit.get(RESOURCES).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let devices = devices_of(resources, edit.get(REQUESTS).unwrap_or(&Value::Null));
+    if is_one(resources) {
+        return devices.iter().copied().fold(0, usize::saturating_add).saturating_sub(networks.len());
+    }
+    devices.iter().skip(networks.len()).filter(|count| **count > 0).count()
+}
+
+/// Returns whether the n-th device of one resource has the n-th network of a list.
+fn is_one(resources: &[Value]) -> bool {
+    matches!(resources, [one] if !one.is_array())
+}
+
 /// The networks to attach, each with the number of its attachments. A single network is attached once for each device.
 /// Of a list, the networks are attached whose positions are those of resources that the pod requests. If the entry has no
 /// resources, each network is attached once.
@@ -12,8 +28,7 @@ pub(super) fn attachments(edit: &Map<String, Value>) -> Vec<(String, usize)> {
     let requests = edit.get(REQUESTS).unwrap_or(&Value::Null);
     let devices = resources.map(|resources| devices_of(resources, requests));
     let all = devices.iter().flatten().copied().fold(0, usize::saturating_add);
-    // The n-th device of one resource has the n-th network of a list.
-    let is_one = matches!(resources, Some([one]) if !one.is_array());
+    let is_one = resources.is_some_and(is_one);
     match &edit["$append"] {
         Value::String(name) => vec![(name.clone(), if devices.is_some() { all } else { 1 })],
         names => {

@@ -6,7 +6,7 @@ use fabric_policy::interpolation::text_of;
 use fabric_policy::overlay::Tree;
 use fabric_policy::schema::Field;
 
-use super::attachments::attachments;
+use super::attachments::{attachments, without_network};
 use super::object_list::{self, covers_object};
 use crate::analysis::with_networks;
 use crate::merge::rule::Merge;
@@ -84,6 +84,11 @@ fn networks(
     if merge.analysis.host_network {
         annotations.warn(key, WarningKind::HostNetwork, merge.rule);
         return Ok(None);
+    }
+    let given = networks.iter().map(|(_, count)| count).sum();
+    let missing = without_network(edit);
+    if missing > 0 {
+        annotations.warn(key, WarningKind::TooFewNetworks { given, wanted: given + missing }, merge.rule);
     }
     // Before too many of them are written.
     let size = |(network, count): &(String, usize)| count.saturating_mul(network.len());

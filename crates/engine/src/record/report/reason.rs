@@ -41,10 +41,12 @@ pub enum Reason {
     #[error("the pod runs on Windows")]
     WindowsPod,
     /// No container requests a GPU, and no rule applies to pods without GPUs.
-    #[error("no container requests GPUs, as with `{resource}` or a claim")]
+    #[error("no container requests GPUs, {}", as_with(.resource, .unknown_claim.as_deref()))]
     NoGpuContainer {
         /// The first resource of GPUs of the policy.
         resource: String,
+        /// A claim that may bring GPUs, and the object that would tell.
+        unknown_claim: Option<String>,
     },
     /// The pod has everything that the policy would add.
     #[error("the pod already has everything that the policy would add")]
@@ -171,6 +173,15 @@ impl From<work::Ended> for Reason {
 pub(crate) fn evaluation_failed(place: &str, error: EvaluationError) -> Reason {
     let EvaluationError { expression, message, fault } = error;
     Reason::EvaluationFailed { place: place.to_owned(), expression, message, fault: Box::new(fault) }
+}
+
+/// The end of the sentence about a pod without GPUs.
+fn as_with(resource: &str, unknown_claim: Option<&str>) -> String {
+    match unknown_claim {
+        None if resource.is_empty() => "as with a claim".to_owned(),
+        None => format!("as with `{resource}` or a claim"),
+        Some(claim) => format!("unless {claim}; or add it to the input, or use `--cluster`"),
+    }
 }
 
 /// The sentence about an annotation whose value does not trigger.

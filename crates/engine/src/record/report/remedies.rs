@@ -24,6 +24,7 @@ fn remedy(kind: &WarningKind) -> Option<&'static str> {
         WarningKind::AnnotationContradicted { .. } => Some("from the manifest"),
         WarningKind::InjectedBefore { .. } => Some("start from the original manifest"),
         WarningKind::TooFewResources { .. } => Some("or request fewer GPUs"),
+        WarningKind::TooFewNetworks { .. } => Some("extend its list of networks"),
         WarningKind::HugePagesAlone { .. } => Some("it needs a request for cpu or memory"),
         WarningKind::SettingsElsewhere { .. } => Some("or add the settings `nccl` to its file"),
         WarningKind::Kept { .. }
@@ -116,6 +117,7 @@ fn samples() -> Vec<WarningKind> {
         WarningKind::HugePagesAlone { resource: text("hugepages-2Mi") },
         WarningKind::KeptFabric { names: vec![text("example.com/shared-nic")] },
         WarningKind::TooFewResources { given: 2, wanted: 8 },
+        WarningKind::TooFewNetworks { given: 4, wanted: 8 },
         WarningKind::HostNetwork,
         WarningKind::SettingsElsewhere { variable: text("NCCL_CONF_FILE"), file: text("/etc/nccl.conf") },
         WarningKind::NotInFile { variable: text("NCCL_SOCKET_IFNAME"), file: text("/etc/nccl.conf") },

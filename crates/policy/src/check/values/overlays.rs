@@ -3,17 +3,18 @@
 use std::collections::BTreeMap;
 
 use crate::definition::{Definition, Rule};
-use crate::overlay::{Target, Tree, Write, writes};
+use crate::overlay::{NamedContainer, Target, Tree, Write, writes};
 use crate::schema::{self, is_extended_resource};
 use crate::source::{
-    DEVICE_WITHOUT_IPC_LOCK, Diagnostic, REQUEST_WITHOUT_LIMIT, SIDECAR_KEEPS_JOB, UNKNOWN_ENUM_VALUE,
-    closest,
+    DEVICE_WITHOUT_IPC_LOCK, Diagnostic, INCOMPLETE_CONTAINER, REQUEST_WITHOUT_LIMIT, SIDECAR_KEEPS_JOB,
+    UNKNOWN_ENUM_VALUE, closest,
 };
 use fabric_yaml::Span;
 
 pub(crate) fn findings(definition: &Definition) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     sidecars(definition, &mut found);
+    incomplete(definition, &mut found);
     devices(definition, &mut found);
     requests_without_limit(definition, &mut found);
     media(definition, &mut found);
@@ -34,6 +35,36 @@ fn sidecars(definition: &Definition, found: &mut Vec<Diagnostic>) {
             format!("a Job completes when all its containers have ended, and `{name}` is one of them");
         let hint = "write it under `initContainers` with `restartPolicy: Always`, as a native sidecar";
         found.push(Diagnostic::warning(SIDECAR_KEEPS_JOB, container.name.span, message).hint(hint));
+    }
+}
+
+/// Containers that rules write and that lack what they need to start.
+fn incomplete(definition: &Definition, found: &mut Vec<Diagnostic>) {
+    let mut all: BTreeMap<(&str, &str), Vec<&NamedContainer>> = BTreeMap::new();
+    for container in definition.rules.iter().flat_map(|rule| &rule.pod.containers) {
+        if let Some(name) = container.name.as_str() {
+            all.entry((container.list, name)).or_default().push(container);
+        }
+    }
+    let added = || {
+        let all = all.iter().filter(|(_, parts)| parts.iter().any(|part| part.image().is_some()));
+        all.map(|((_, name), _)| *name)
+    };
+    for ((list, name), parts) in &all {
+        let has = |field: &str| parts.iter().any(|part| part.fields.get(field).is_some());
+        let probe = ["startupProbe", "livenessProbe", "readinessProbe"].into_iter().find(|probe| has(probe));
+        let (message, hint) = if !added().any(|added| added == *name) {
+            let message = format!("no rule gives `{name}` an `image`, so no pod gets this container");
+            let own = || "write its `image`, unless it is a container of the pods themselves".to_owned();
+            (message, closest(name, added()).map_or_else(own, |known| format!("did you mean `{known}`?")))
+        } else if let Some(probe) = probe.filter(|_| *list == "initContainers" && !has("restartPolicy")) {
+            let message =
+                format!("the init container `{name}` has a `{probe}`, which only a native sidecar can have");
+            (message, "write `restartPolicy: Always`, or leave the probe out".to_owned())
+        } else {
+            continue;
+        };
+        found.push(Diagnostic::warning(INCOMPLETE_CONTAINER, parts[0].name.span, message).hint(hint));
     }
 }
 

@@ -59,6 +59,7 @@ codes! {
     TINY_AMOUNT = "tiny_amount",
     UNRESOLVED_REFERENCE = "unresolved_reference",
     SIDECAR_KEEPS_JOB = "sidecar_keeps_job",
+    INCOMPLETE_CONTAINER = "incomplete_container",
     DEVICE_WITHOUT_IPC_LOCK = "device_without_ipc_lock",
     REQUEST_WITHOUT_LIMIT = "request_without_limit",
     GAP_IN_RANGES = "gap_in_ranges",
