@@ -65,8 +65,8 @@ impl Gpus {
         let claims = fields.optional("claims", |node| ClaimList::read(node, names));
         let is_misspelt = ["resources", "claims"].iter().any(|key| fields.misspells(key));
         if matches!((&resources, &claims), (Ok(None), Ok(None))) && !is_misspelt {
-            let none = Diagnostic::new(node.span, "`gpus` names no GPU").code(MISSING_KEY);
-            let _ = fields.take(Err::<(), _>(none.hint("give it names under `resources` or `claims`")));
+            let missing = Diagnostic::new(node.span, "`gpus` names no GPU").code(MISSING_KEY);
+            let _ = fields.take(Err::<(), _>(missing.hint("give it names under `resources` or `claims`")));
         }
         self.resources = resources.ok().flatten().unwrap_or_default();
         self.claims = claims.ok().flatten().unwrap_or_default();

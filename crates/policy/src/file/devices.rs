@@ -170,12 +170,12 @@ fn adds_gpus(rule: &Rule, definition: &Definition) -> Option<Diagnostic> {
     let amounts =
         rule.writes().filter(Write::is_amount).filter_map(|write| Some((write.name()?, write.span())));
     let mut amounts = amounts.filter(|(name, _)| gpus.resources.iter().any(|gpu| gpu == name));
-    let claims = writes(&rule.pod.claims, schema::pod()).into_iter().flat_map(|write| {
+    let mut claims = writes(&rule.pod.claims, schema::pod()).into_iter().flat_map(|write| {
         let names = ["name", "resourceClaimTemplateName"]
             .map(|field| Some((write.value.literal(field)?, write.span())));
         names.into_iter().flatten()
     });
-    let (name, span) = amounts.next().or_else(|| claims.filter(|(name, _)| gpus.has_claim(name)).next())?;
+    let (name, span) = amounts.next().or_else(|| claims.find(|(name, _)| gpus.has_claim(name)))?;
     let message = format!("`{name}` counts as a GPU, which no entry can add");
     let hint = "pods request GPUs themselves; name the devices of the network";
     Some(Diagnostic::new(span, message).code(CONFLICTING_RULES).hint(hint))
