@@ -179,6 +179,33 @@ spec:
 }
 
 #[test]
+fn a_warning_in_a_base_is_that_of_the_base() {
+    let policy = "apiVersion: fabric-injector.io/v1alpha1
+kind: FabricPolicy
+metadata: {name: base}
+spec:
+  provider: lab
+  description: A policy with a mistake
+  gpus: {resources: [nvidia.com/gpu]}
+  match: {anyAnnotation: {lab.test/base: 'true'}}
+  rules:
+    - {name: lock, container: {securityContext: {capabilities: {add: [IPC_LOKC]}}}}
+";
+    let own = "apiVersion: fabric-injector.io/v1alpha1
+kind: FabricPolicy
+metadata: {name: own}
+spec:
+  extends: base
+  match: {anyAnnotation: {lab.test/own: 'true'}}
+  rules:
+    - {name: debug, env: {NCCL_DEBUG: INFO}}
+";
+    let files = folder(&[("base.yaml", policy), ("own.yaml", own)]);
+    let found = run_in(files.path(), &["policy", "check", "base.yaml", "own.yaml"], "").exits(0);
+    assert_eq!(found.text().matches("IPC_LOKC`").count(), 1, "{}", found.text());
+}
+
+#[test]
 fn a_way_through_files_that_extend_each_other_ends() {
     let text = |at: usize| {
         let extends = if at == 20 { "{}".to_owned() } else { format!("{{extends: part-{}}}", at + 1) };

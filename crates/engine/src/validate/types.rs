@@ -27,8 +27,8 @@ pub(super) fn failures(policy: &Policy, pod: &Value, context: &PodContext) -> Ve
     let containers: Vec<_> = analysis.containers.iter().map(|one| of_pod.of_container(one)).collect();
     for scope in [&of_pod].into_iter().chain(&containers).chain([&of_pod.of_injected(pod)]) {
         let phase = scope.phase();
-        let resolver = Resolver(scope);
-        let bindings = &scope.bindings(&resolver);
+        let lookup = Resolver(scope);
+        let bindings = &scope.bindings(&lookup);
         let is_of_scope = |text: &&Interpolation| text.phase(&definition.names).max(Phase::Pod) == phase;
         let mut add = |place: String,
                        guards: &[&Interpolation],

@@ -206,7 +206,7 @@ fn policies_that_match_one_pod_are_found() {
 }
 
 #[test]
-fn an_extension_has_the_warnings_of_its_own_file_only() {
+fn an_extension_has_the_warnings_of_all_its_files() {
     let base = POLICY.replacen("mode == 'fail'", "mode == 'none'", 1);
     let own = "apiVersion: fabric-injector.io/v1alpha1\nkind: FabricPolicy\nmetadata:\n  name: own\nspec:\n  extends: lab\n  \
                rules:\n    - name: own\n      when: mode == 'Fail'\n      env: {A: b}\n";
@@ -214,6 +214,6 @@ fn an_extension_has_the_warnings_of_its_own_file_only() {
         .map(|(file, text)| PolicyFile::read(file, text).unwrap());
     let definitions = definitions(&files, &[]).unwrap();
     let found: Vec<_> = warnings(&definitions[1]).into_iter().map(|found| found.to_string()).collect();
-    let [one] = found.as_slice() else { panic!("{found:?}") };
-    assert!(one.contains("own.yaml:9:"), "{one}");
+    let [of_base, own] = found.as_slice() else { panic!("{found:?}") };
+    assert!(of_base.contains("lab.yaml:") && own.contains("own.yaml:9:"), "{found:?}");
 }
