@@ -17,11 +17,10 @@ pub(crate) fn explained(error: yaml::Error, text: &str) -> Diagnostic {
     let near = upto.iter().rev().filter(|line| !line.trim().is_empty()).take(2);
     let next = after.first().copied().and_then(|line| Some((line, tab(line)?)));
     let second = error.message.contains("second document").then_some(ONE_POLICY);
-    let alias = error.message.contains("anchor").then_some("put a name that begins with `*` in quotes");
     let is_about_keys = ["simple key", "mapping values"].iter().any(|about| error.message.contains(about));
     let is_about_anchors = error.message.contains("anchor");
     let condition = upto.last().copied().and_then(condition);
-    let hint = second.or(alias).or_else(|| near.copied().find_map(hint)).or(next.map(|(_, hint)| hint));
+    let hint = second.or_else(|| near.copied().find_map(hint)).or(next.map(|(_, hint)| hint));
     let mut diagnostic = Diagnostic::from(error).code(YAML_SYNTAX);
     if let Some((line, _)) = next.filter(|(_, blank)| hint == Some(*blank)) {
         let blanks = line.chars().take_while(|blank| *blank == ' ').count();
