@@ -269,7 +269,7 @@ pub(crate) fn what_a_policy_may_have_is_taken(helm: &Helm) {
         matching("{anyAnnotation: {a: b}, exceptAnnotation: {c: '', d: '*'}}"),
         matching(&format!("{{{TRIGGER}}}")).replace(
             "provider: lab",
-            "provider: lab\n  nodes: {providerIDs: ['lab://*'], labels: {lab.example/*: '*'}}",
+            "provider: lab, nodes: {providerIDs: ['lab://*'], labels: {lab.example/*: '*'}}",
         ),
         matching(&format!(
             "{{{TRIGGER}, exceptAnnotation: {{}}, labels: {{}}, namespaces: [], ownerKinds: []}}"
