@@ -125,7 +125,7 @@ impl<'c> Walk<'c> {
     async fn pods(&mut self, way: &str, count: usize, template: &Value) {
         let row = self.row(way);
         let way_of_code = way.split(',').next().unwrap_or(way);
-        let code = if way == "a check with refuse" { ways::REFUSING } else { way_of_code };
+        let code = if way == "a check with action: refuse" { ways::REFUSING } else { way_of_code };
         let namespace = self.cluster.namespace(&format!("missed-{}", self.taken.len())).await;
         let mut labels = vec![("outcome", row.outcome.as_str()), ("reason", code)];
         if row.outcome != "failed" {

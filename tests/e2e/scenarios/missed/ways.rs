@@ -140,7 +140,7 @@ pub(super) fn of_lab() -> Vec<(&'static str, Value)> {
         ("several_policies_match", with_fault("twice", 1)),
         ("conflict", claiming),
         ("cost", with_fault("slow", 300)),
-        ("a check with refuse", with_fault("old", 1)),
+        ("a check with action: refuse", with_fault("old", 1)),
         ("no_rule_applies", with_fault("bare", 1)),
         ("pod_limit", with_fault("long", 60)),
         ("evaluation_failed", failing),
