@@ -71,7 +71,7 @@ fn a_name_that_decides_is_reported() {
 #[test]
 fn a_claim_of_which_nothing_is_known_is_named() {
     let told =
-        ["unless the claim `x` brings some", "create the ResourceClaimTemplate `run` in the namespace `ml`"];
+        ["unless the claim `x` brings some", "its ResourceClaimTemplate `run` must be in the namespace `ml`"];
     let run = |command: &str| run(&[command, "--policy", "aws-efa", "-n", "ml"], pod());
     run("mutate").says(&told);
     let linted = run("lint").text_lossy();

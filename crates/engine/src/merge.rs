@@ -1,8 +1,8 @@
 //! Merging the rules that apply into the pod.
 //!
 //! [`merge`] goes through the parts of the pod in order: claims, containers with their files and checks, containers that
-//! rules name, the rest of the pod and its checks, and last the volumes that mounts need. [`object`] merges a tree of values, by the tables of a Pod. The applicable rules are chosen
-//! before, and the record keeps the changes.
+//! rules name, the rest of the pod and its checks, and last the volumes that mounts need. [`object`] merges a tree of
+//! values, by the tables of a Pod. The applicable rules are chosen before, and the record keeps the changes.
 
 mod apply;
 mod checks;

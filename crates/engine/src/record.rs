@@ -24,7 +24,7 @@ pub(super) use log::{ChangeLog, Step};
 pub use operations::{Operation, Operations};
 pub use outcome::{Mutated, Mutation, Outcome};
 pub(super) use report::evaluation_failed;
-pub use report::{Kept, NodesLookedAt, Reason, Warning, WarningKind};
+pub use report::{Kept, NodesLookedAt, Reason, UnknownClaim, Warning, WarningKind};
 pub use stamp::skip;
 pub use stamp::{CLAIMS, NODES, PROVIDER, SKIPPED, STAMP};
 pub(super) use stamp::{MAX_ANNOTATIONS, record_annotation, size_without, stamp};

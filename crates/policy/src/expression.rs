@@ -266,7 +266,7 @@ impl Expression {
     /// Evaluates to a JSON value.
     pub(crate) fn evaluate(&self, bindings: &Bindings<'_, '_>) -> Result<Value, Failure> {
         if !goes_on(bindings.work.as_ref(), self.steps) {
-            return Err(budget::EXHAUSTED.to_owned().into());
+            return Err(failure::EXHAUSTED.to_owned().into());
         }
         let result = if self.counts {
             budget::evaluate(&self.tree, &bindings.context, bindings.work.as_ref())

@@ -6,7 +6,7 @@
 mod built_in;
 mod phase;
 
-pub use built_in::{BUILT_IN, JOB_ROLE, VALUE};
+pub use built_in::{BUILT_IN, JOB_ROLE, OBJECTS, VALUE};
 pub use phase::{Names, Phase};
 
 use std::sync::Arc;
@@ -274,7 +274,6 @@ impl Interpolation {
     }
 }
 
-/// The names that the expressions of a text read.
 /// The first name of a kind that texts read, with its place.
 pub(super) fn first_read(
     is_wanted: impl Fn(&str) -> bool,
@@ -290,6 +289,7 @@ pub(super) fn first_read(
     read
 }
 
+/// The names that the expressions of a text read.
 pub(super) fn names_in(text: &Interpolation) -> impl Iterator<Item = String> {
     text.expressions().flat_map(Expression::names).cloned()
 }
@@ -297,7 +297,7 @@ pub(super) fn names_in(text: &Interpolation) -> impl Iterator<Item = String> {
 /// The hint for a key that a map lacks, if a map that the expression reads has almost the same one. Objects of the
 /// cluster have different keys each time.
 fn near_key(expression: &Expression, bindings: &Bindings<'_, '_>, key: &str) -> Option<String> {
-    let is_own = |name: &&String| !["pod", "container", "node"].contains(&name.as_str());
+    let is_own = |name: &&String| !OBJECTS.contains(&name.as_str());
     let digits = |text: &str| text.bytes().filter(u8::is_ascii_digit).collect::<Vec<_>>();
     let is_near = |known: &&String| {
         strsim::osa_distance(&key.to_lowercase(), &known.to_lowercase()) <= 1 && digits(key) == digits(known)

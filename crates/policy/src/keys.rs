@@ -57,6 +57,18 @@ const NETWORK: Kind = Like(
     "the name of a network, with or without its namespace, as in `team/rail-0`",
 );
 
+/// The hint for a key of the language that a map does not have, or not next to its other keys.
+pub(crate) fn hint_for_misplaced(map: &Map, key: &str) -> Option<&'static str> {
+    if map.key(key).is_some() {
+        // Only a parameter has keys that depend on another one.
+        return Some(
+            "bounds are for numbers, quantities and lists, and `enum` is for strings: correct the `type`",
+        );
+    }
+    let is_indented_less = map.what == POLICY.what && SPEC.key(key).is_some();
+    is_indented_less.then_some("indent it: it is a field of `spec`")
+}
+
 pub static POLICY: Map = Map::new("a policy").keys(&[
     required("apiVersion", Constant(API_VERSION), "The version of the policy language."),
     required("kind", Constant(KIND), "The kind of the file."),

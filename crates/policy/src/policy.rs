@@ -281,9 +281,8 @@ fn place_of_list(definition: &Definition, error: &EvaluationError) -> Option<Spa
     let list = parameters.find(|one| error.expression == format!("${{{}}}", one.name))?;
     let mut readers = 0;
     definition.texts(&mut |text| readers += names_in(text).filter(|name| *name == list.name).count());
-    let is_about_names = error.fault.hint.as_deref().is_none_or(|hint| hint == "correct the value");
     let is_only = readers == 1 && list.default.is_array() && !list.has_rows();
-    (is_about_names && is_only).then(|| definition.place(&keys(["parameters", &list.name, "default"])))
+    is_only.then(|| definition.place(&keys(["parameters", &list.name, "default"])))
 }
 
 /// An error for an expression without a value: for pods that select these nodes, or for all.

@@ -10,7 +10,7 @@ use fabric_policy::{Devices, PodContext};
 use fabric_yaml::json::items;
 
 use super::CONTAINER_LISTS;
-use crate::record::CLAIMS;
+use crate::record::{CLAIMS, UnknownClaim};
 
 /// The claims of a pod, with what is known of their requests. What an earlier injection recorded stays.
 pub(super) fn claims<'p>(pod: &'p Value, devices: &Devices, context: &PodContext) -> Vec<PodClaim<'p>> {
@@ -59,19 +59,26 @@ fn key(claim: &PodClaim<'_>) -> String {
 /// The names of the claims, and their classes, for expressions: those that a container uses. The scheduler allocates the
 /// others, too, and their devices are in no container.
 pub(super) fn names_and_classes(pod: &Value, claims: &[PodClaim<'_>]) -> (Value, Value) {
-    let containers = CONTAINER_LISTS.iter().flat_map(|list| items(&pod["spec"], list));
-    let used: HashSet<&str> = containers.flat_map(used_requests).map(|(name, _)| name).collect();
+    let used = used_names(pod);
     let claims = || claims.iter().filter(|claim| used.contains(claim.name));
     let classes: BTreeSet<&str> = claims().flat_map(PodClaim::classes).map(String::as_str).collect();
     (names(claims()), classes.into_iter().map(Value::from).collect())
 }
 
-/// A claim that a container uses and of which neither an object nor a name of the policy tells what it brings, with what
-/// would.
-pub(crate) fn unknown_claim(pod: &Value, devices: Option<&Devices>, context: &PodContext) -> Option<String> {
-    let claims = claims_of_pod(pod, context);
+/// The names of the claims that containers use.
+fn used_names(pod: &Value) -> HashSet<&str> {
     let containers = CONTAINER_LISTS.iter().flat_map(|list| items(&pod["spec"], list));
-    let used: HashSet<&str> = containers.flat_map(used_requests).map(|(name, _)| name).collect();
+    containers.flat_map(used_requests).map(|(name, _)| name).collect()
+}
+
+/// A claim that a container uses and of which neither an object nor a name of the policy tells what it brings.
+pub(crate) fn unknown_claim(
+    pod: &Value,
+    devices: Option<&Devices>,
+    context: &PodContext,
+) -> Option<UnknownClaim> {
+    let claims = claims_of_pod(pod, context);
+    let used = used_names(pod);
     let is_unknown = |claim: &&PodClaim<'_>| {
         used.contains(claim.name)
             && claim.requests.is_empty()
@@ -80,10 +87,11 @@ pub(crate) fn unknown_claim(pod: &Value, devices: Option<&Devices>, context: &Po
                 lists.all(|list| list.deciding_name(claim).is_none())
             })
     };
-    claims.iter().find(is_unknown).map(|PodClaim { name, target, is_template, .. }| {
-        let kind = if *is_template { "ResourceClaimTemplate" } else { "ResourceClaim" };
-        let namespace = namespace_of(&pod["metadata"], context);
-        format!("the claim `{name}` brings some: create the {kind} `{target}` in the namespace `{namespace}`")
+    claims.iter().find(is_unknown).map(|claim| UnknownClaim {
+        name: claim.name.to_owned(),
+        kind: if claim.is_template { "ResourceClaimTemplate" } else { "ResourceClaim" },
+        target: claim.target.to_owned(),
+        namespace: namespace_of(&pod["metadata"], context).to_owned(),
     })
 }
 

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use fabric_policy::Definition;
 use fabric_policy::expression::{Bindings, Expression, Path, Step};
-use fabric_policy::interpolation::{EvaluationError, Interpolation, VALUE};
+use fabric_policy::interpolation::{EvaluationError, Interpolation, OBJECTS, VALUE};
 use fabric_yaml::Span;
 
 /// The value of a condition for a pod or a container.
@@ -162,7 +162,7 @@ fn reads_of(expression: &Expression, bindings: &Bindings<'_, '_>) -> Vec<Read> {
     let mut reads = Vec::new();
     for name in expression.names() {
         let Some(value) = bindings.get(name) else { continue };
-        if ["pod", "container", "node"].contains(&name.as_str()) {
+        if OBJECTS.contains(&name.as_str()) {
             reads.extend(expression.reads_of(name).into_iter().map(|path| read(name, &value, path)));
         } else {
             reads.push(Read { name: name.clone(), value });

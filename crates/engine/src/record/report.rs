@@ -9,8 +9,8 @@ use fabric_policy::SelectedLabel;
 use fabric_yaml::counted;
 
 pub use choice::NodesLookedAt;
-pub use reason::Reason;
 pub(crate) use reason::evaluation_failed;
+pub use reason::{Reason, UnknownClaim};
 
 /// A fact about a pod that its author should know.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

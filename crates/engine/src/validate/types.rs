@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::analysis::{PodAnalysis, resolve};
 use crate::evaluate::Scope;
 use fabric_policy::expression::{Bindings, Expression, Resolver};
-use fabric_policy::interpolation::{BUILT_IN, EvaluationError, Interpolation, Phase, VALUE};
+use fabric_policy::interpolation::{BUILT_IN, EvaluationError, Interpolation, OBJECTS, Phase, VALUE};
 use fabric_policy::overlay::{Evaluation, NamedContainer, PodOverlay};
 use fabric_policy::schema;
 use fabric_policy::work::Work;
@@ -104,7 +104,7 @@ fn is_guarded(
 }
 
 fn has_one_type(name: &str) -> bool {
-    !["pod", "container", "node"].contains(&name) && BUILT_IN.iter().any(|known| known.name == name)
+    !OBJECTS.contains(&name) && BUILT_IN.iter().any(|known| known.name == name)
 }
 
 /// The names that texts read, directly or through variables.

@@ -16,6 +16,7 @@ use serde_json::Value;
 
 use crate::work::{Work, goes_on};
 
+use super::failure::EXHAUSTED;
 use super::tree::{levels, operands, operands_mut, parts_mut};
 
 /// The values that one evaluation may handle by itself, in bytes: ten times the largest object that an API server
@@ -75,9 +76,6 @@ impl StaticVal for Budget {}
 fn exhausted() -> ExecutionError {
     ExecutionError::InternalError(EXHAUSTED.to_owned())
 }
-
-/// Why an evaluation ends when its budget is used up.
-pub(super) const EXHAUSTED: &str = "it handles more than 32 MiB of values";
 
 /// Adds the functions with which expressions count.
 pub(super) fn extension(env: &mut Env) -> Result<(), DeclarationError> {

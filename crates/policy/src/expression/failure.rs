@@ -2,8 +2,10 @@
 
 use cel::ExecutionError;
 
-use super::budget::EXHAUSTED;
 use super::{CompileError, functions};
+
+/// Why an evaluation ends when its budget is used up.
+pub(super) const EXHAUSTED: &str = "it handles more than 32 MiB of values";
 
 /// Operators of other languages, each with that of CEL.
 const OPERATORS: &[(&str, &str)] = &[

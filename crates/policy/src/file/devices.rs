@@ -4,9 +4,8 @@ use crate::definition::{AddsDevices, Definition, OnConflict, OwnDevices, Rule};
 use crate::expression::Expression;
 use crate::interpolation::{Interpolation, Names, Phase, first_read, names_in};
 use crate::keys;
-use crate::overlay::{self, NETWORKS, Write, writes};
+use crate::overlay::{self, NETWORKS};
 use crate::parameter::Variable;
-use crate::schema;
 use crate::source::reader::{self, Fields};
 use crate::source::{
     CONFLICTING_RULES, Checked, DUPLICATE_NAME, Diagnostic, MISSING_KEY, Problems, TOO_EARLY,
@@ -167,15 +166,17 @@ pub(super) fn problems(definition: &Definition) -> Vec<Diagnostic> {
 /// The error for an entry that adds GPUs.
 fn adds_gpus(rule: &Rule, definition: &Definition) -> Option<Diagnostic> {
     let gpus = &definition.gpus;
-    let amounts =
-        rule.writes().filter(Write::is_amount).filter_map(|write| Some((write.name()?, write.span())));
-    let mut amounts = amounts.filter(|(name, _)| gpus.resources.iter().any(|gpu| gpu == name));
-    let mut claims = writes(&rule.pod.claims, schema::pod()).into_iter().flat_map(|write| {
-        let names = ["name", "resourceClaimTemplateName"]
-            .map(|field| Some((write.value.literal(field)?, write.span())));
-        names.into_iter().flatten()
-    });
-    let (name, span) = amounts.next().or_else(|| claims.find(|(name, _)| gpus.has_claim(name)))?;
+    let (name, span) = rule.writes().find_map(|write| {
+        let name = if write.is_amount() {
+            write.name().filter(|name| gpus.resources.iter().any(|gpu| gpu == name))
+        } else if *write.path == ["spec", "resourceClaims"] {
+            let mut names = ["name", "resourceClaimTemplateName"].into_iter();
+            names.find_map(|field| write.value.literal(field).filter(|name| gpus.has_claim(name)))
+        } else {
+            None
+        };
+        Some((name?, write.span()))
+    })?;
     let message = format!("`{name}` counts as a GPU, which no entry can add");
     let hint = "pods request GPUs themselves; name the devices of the network";
     Some(Diagnostic::new(span, message).code(CONFLICTING_RULES).hint(hint))

@@ -29,6 +29,9 @@ const NUMBER: Shape = Shape::Integer(0, i64::MAX);
 const TEXTS: Shape = Shape::List { items: &TEXT, keys: None };
 const NUMBERS: Shape = Shape::Map { keys: Format::Any, values: &NUMBER };
 
+/// The names of objects of the cluster, whose keys and values differ from pod to pod.
+pub const OBJECTS: [&str; 3] = ["pod", "container", "node"];
+
 pub const BUILT_IN: &[BuiltIn] = &[
     new("node", Phase::Fixed, || Shape::Map { keys: Format::Any, values: &TEXT }),
     new("pod", Phase::Pod, || Shape::Object(schema::pod())),

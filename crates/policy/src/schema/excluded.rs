@@ -1,6 +1,6 @@
 //! What an overlay cannot set next to another value of the pod.
 
-use super::tables::Row;
+use super::types::Row;
 use super::{Exclusion, Literal};
 
 pub(super) const TRUE: Option<Literal> = Some(Literal::Boolean(true));

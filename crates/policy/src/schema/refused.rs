@@ -1,6 +1,6 @@
 //! What an overlay cannot set, and why.
 
-use super::tables::Row;
+use super::types::Row;
 
 const BY_THE_API_SERVER: &str = "the API server sets it";
 const BY_THE_CONTROLLER: &str = "the controller that creates the pod sets it";

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use super::excluded::EXCLUDED;
 use super::refused::{REFUSED, UNDESCRIBED};
-use super::types::{AT_MOST_ONE, EXACTLY_ONE, LIST_KEYS, MERGED, RULES, VARIANTS};
+use super::types::{AT_MOST_ONE, EXACTLY_ONE, LIST_KEYS, MERGED, RULES, Row, VARIANTS};
 use super::values::{DEFAULTS, KEYS, REQUIRED, SCALARS};
 use super::{Default, Field, Format, Object, Overlay, Shape};
 
@@ -20,12 +20,6 @@ use super::{Default, Field, Format, Object, Overlay, Shape};
 /// | `port` | a number or a name |
 /// | `any` | a value that this program does not look into |
 pub(super) const DECLARED: &str = include_str!("declared.txt");
-
-/// Something about fields: the types, the fields of each, and what it is. Names are separated by spaces.
-///
-/// `Probe@readiness` is a `Probe` in one place of a pod. What is said of `Probe` holds for it, too, unless a row says
-/// something else.
-pub(super) type Row<T> = (&'static str, &'static str, T);
 
 /// The types that other modules name.
 pub(super) struct Tables {

@@ -1,7 +1,12 @@
 //! What this program says about types: how two objects and two lists become one, and the rules about several fields.
 
-use super::tables::Row;
 use super::{Rule, rules};
+
+/// Something about fields: the types, the fields of each, and what it is. Names are separated by spaces.
+///
+/// `Probe@readiness` is a `Probe` in one place of a pod. What is said of `Probe` holds for it, too, unless a row says
+/// something else.
+pub(super) type Row<T> = (&'static str, &'static str, T);
 
 /// Types whose fields have other rules in one place of a pod.
 pub(super) const VARIANTS: &[Row<&str>] = &[

@@ -1,6 +1,6 @@
 //! What this program says about the values of fields: their forms, and what the API server fills in.
 
-use super::tables::Row;
+use super::types::Row;
 use super::{Default, Format, Shape};
 
 const ANY: Shape = Shape::Text(Format::Any);

@@ -105,13 +105,8 @@ impl<'n> Fields<'n> {
     pub fn finish(mut self) -> Checked<()> {
         for entry in std::mem::take(&mut self.left) {
             let known = self.known.iter().copied();
-            let hint = || {
-                match self.map.key(&entry.key) {
-                Some(_) => "bounds are for numbers, quantities and lists, and `enum` is for strings: correct the `type`".to_owned(),
-                None if self.map.what == keys::POLICY.what && keys::SPEC.key(&entry.key).is_some() => "indent it: it is a field of `spec`".to_owned(),
-                None => suggest(&entry.key, known),
-            }
-            };
+            let misplaced = keys::hint_for_misplaced(self.map, &entry.key);
+            let hint = || misplaced.map_or_else(|| suggest(&entry.key, known), str::to_owned);
             self.problems.add(unknown(self.map.what, entry, hint));
         }
         self.problems.result(())

@@ -6,7 +6,7 @@ use fabric_policy::interpolation::text_of;
 use fabric_policy::overlay::Tree;
 use fabric_policy::schema::Field;
 
-use super::attachments::{attachments, without_network};
+use super::attachments::{Attachments, attachments};
 use super::object_list::{self, covers_object};
 use crate::analysis::with_networks;
 use crate::merge::rule::Merge;
@@ -76,7 +76,7 @@ fn networks(
     existing: Option<&str>,
     edit: &Map<String, Value>,
 ) -> Result<Option<String>, Reason> {
-    let networks = attachments(edit);
+    let Attachments { networks, missing } = attachments(edit);
     if networks.iter().all(|(_, count)| *count == 0) {
         annotations.log.left_out(&[key], || "it has no networks".to_owned());
         return Ok(None);
@@ -85,9 +85,8 @@ fn networks(
         annotations.warn(key, WarningKind::HostNetwork, merge.rule);
         return Ok(None);
     }
-    let given = networks.iter().map(|(_, count)| count).sum();
-    let missing = without_network(edit);
     if missing > 0 {
+        let given = networks.len();
         annotations.warn(key, WarningKind::TooFewNetworks { given, wanted: given + missing }, merge.rule);
     }
     // Before too many of them are written.

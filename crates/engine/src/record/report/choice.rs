@@ -6,7 +6,6 @@ use super::WarningKind;
 use fabric_policy::SelectedLabel;
 use fabric_yaml::counted;
 
-use super::reason::quoted;
 use crate::record::stamp::{CLAIMS, NODES, PROVIDER, STAMP};
 
 /// The nodes in which the engine looks for the provider of a pod.
@@ -155,4 +154,9 @@ fn some_labels(labels: &[SelectedLabel]) -> String {
         texts.push(format!("nor one of {}", counted(others.len(), "other label")));
     }
     texts.join(", ")
+}
+
+pub(super) fn quoted(names: &[String]) -> String {
+    let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    names.join(", ")
 }

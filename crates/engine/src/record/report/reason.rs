@@ -7,7 +7,9 @@ use fabric_policy::interpolation::EvaluationError;
 use fabric_policy::work;
 use fabric_yaml::pointer::field_path;
 
-use super::choice::{NAME_POLICY, NAME_PROVIDER, NodesLookedAt, false_conditions, nodes_of, other_provider};
+use super::choice::{
+    NAME_POLICY, NAME_PROVIDER, NodesLookedAt, false_conditions, nodes_of, other_provider, quoted,
+};
 
 /// Why a pod is unchanged or refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -41,12 +43,12 @@ pub enum Reason {
     #[error("the pod runs on Windows")]
     WindowsPod,
     /// No container requests a GPU, and no rule applies to pods without GPUs.
-    #[error("no container requests GPUs, {}", as_with(.resource, .unknown_claim.as_deref()))]
+    #[error("no container requests GPUs, {}", as_with(.resource, .unknown_claim.as_ref()))]
     NoGpuContainer {
         /// The first resource of GPUs of the policy.
         resource: String,
-        /// A claim that may bring GPUs, and the object that would tell.
-        unknown_claim: Option<String>,
+        /// A claim that may bring GPUs.
+        unknown_claim: Option<UnknownClaim>,
     },
     /// The pod has everything that the policy would add.
     #[error("the pod already has everything that the policy would add")]
@@ -175,12 +177,27 @@ pub(crate) fn evaluation_failed(place: &str, error: EvaluationError) -> Reason {
     Reason::EvaluationFailed { place: place.to_owned(), expression, message, fault: Box::new(fault) }
 }
 
+/// A claim of a pod of which nothing is known.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct UnknownClaim {
+    /// Within the pod.
+    pub name: String,
+    /// The kind of the object that would tell what the claim brings.
+    pub kind: &'static str,
+    /// The name of that object.
+    pub target: String,
+    pub namespace: String,
+}
+
 /// The end of the sentence about a pod without GPUs.
-fn as_with(resource: &str, unknown_claim: Option<&str>) -> String {
+fn as_with(resource: &str, unknown_claim: Option<&UnknownClaim>) -> String {
     match unknown_claim {
         None if resource.is_empty() => "as with a claim".to_owned(),
         None => format!("as with `{resource}` or a claim"),
-        Some(claim) => format!("unless {claim}; or add it to the input, or use `--cluster`"),
+        Some(UnknownClaim { name, kind, target, namespace }) => format!(
+            "unless the claim `{name}` brings some: its {kind} `{target}` must be in the namespace `{namespace}`, or in \
+             the input of a command"
+        ),
     }
 }
 
@@ -207,9 +224,4 @@ fn too_costly(ended: work::Ended) -> String {
              node selector terms and values, or a loop within a loop in the policy; shorten them"
         ),
     }
-}
-
-pub(super) fn quoted(names: &[String]) -> String {
-    let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
-    names.join(", ")
 }
