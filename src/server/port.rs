@@ -130,7 +130,7 @@ impl Port {
         tokio::select! {
             biased;
             // At once, because another connection waits for the place, and the client might read nothing.
-            () = slot.connection.evicted.notified() => self.count(|metrics| metrics.closed("evicted")),
+            () = slot.connection.evicted.notified() => self.count(|metrics| metrics.closed.count("evicted")),
             () = self.serve_to_end(stream, &slot) => {}
         }
     }
@@ -149,7 +149,9 @@ impl Port {
     }
 
     async fn handshake(&self, stream: TcpStream, acceptor: TlsAcceptor) -> Option<TlsStream<TcpStream>> {
-        self.count(Metrics::handshake);
+        self.count(|metrics| {
+            metrics.handshakes.inc();
+        });
         let failed = match timeout(HANDSHAKE, acceptor.accept(stream)).await {
             Ok(Ok(stream)) => return Some(stream),
             Ok(Err(error)) => {
@@ -159,7 +161,7 @@ impl Port {
             }
             Err(_) => "timeout",
         };
-        self.count(|metrics| metrics.handshake_failed(failed));
+        self.count(|metrics| metrics.handshake_failures.count(failed));
         None
     }
 
@@ -193,7 +195,7 @@ impl Port {
         let age = self.max_age.mul_f64(0.9 + 0.2 * fastrand::f64());
         tokio::select! {
             () = self.connections.draining.cancelled() => {}
-            () = sleep(age) => self.count(|metrics| metrics.closed("age")),
+            () = sleep(age) => self.count(|metrics| metrics.closed.count("age")),
         }
         is_last.store(true, Ordering::Relaxed);
         sleep(LAST_REQUEST).await;

@@ -26,7 +26,7 @@ pub(super) async fn run(mut reconciler: Reconciler, state: Arc<State>) {
     loop {
         let result = reconciler.reconcile().await;
         for object in reconciler.take_changes() {
-            state.metrics.registration_changed(object);
+            state.metrics.registration_changes.count(object);
         }
         match result {
             Ok(()) => {
@@ -43,7 +43,7 @@ pub(super) async fn run(mut reconciler: Reconciler, state: Arc<State>) {
             }
             Err(error) => {
                 let error = format!("{error:#}");
-                state.metrics.registration_failed();
+                state.metrics.registration_failures.inc();
                 // Only the first of equal failures is logged.
                 if failure.as_ref() != Some(&error) {
                     tracing::error!(error, "reconciliation failed");

@@ -107,7 +107,7 @@ impl Server {
         certificate_in_use(&state, validity);
         if config.events {
             let metrics = Arc::clone(&state.metrics);
-            let _ = state.events.set(Events::start(move |result| metrics.event(result)).await?);
+            let _ = state.events.set(Events::start(move |result| metrics.events.count(result)).await?);
         }
         let webhook = bind("--listen", config.listen).await?;
         let admin = bind("--admin-listen", config.admin_listen).await?;

@@ -84,7 +84,7 @@ pub(super) async fn accept_key_pairs(mut key_pairs: KeyPairs, settings: Arc<TlsS
 pub(super) fn certificate_in_use(state: &State, validity: Validity) -> String {
     state.readiness.certificate(validity);
     let end = validity.not_after.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    state.metrics.certificate_expires(end.as_secs_f64());
+    state.metrics.certificate_expiry.set(end.as_secs_f64());
     format!("valid until {}", humantime::format_rfc3339_seconds(validity.not_after))
 }
 

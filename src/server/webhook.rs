@@ -70,7 +70,7 @@ async fn respond(
     if let (Some(events), Some(advice)) = (state.events.get(), record.for_owner.take())
         && !events.offer(*advice)
     {
-        state.metrics.event("dropped");
+        state.metrics.events.count("dropped");
     }
     Ok(Reviewed { body: permit.hold(body.into()), record })
 }

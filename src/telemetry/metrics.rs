@@ -2,7 +2,7 @@
 //! that the author of a pod chooses, except for the pods without the fabric by their namespace.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
-use prometheus_client::registry::{Registry, Unit};
+use prometheus_client::registry::{Metric, Registry, Unit};
 
 use crate::cluster::{WatchState, WatchedKind};
 use fabric_engine::Reason;
@@ -59,9 +59,6 @@ const MOST_NAMESPACES: usize = 100;
 struct CodeLabel {
     code: Label,
 }
-
-/// The objects of the cluster that a server manages.
-const REGISTERED: &[&str] = &["webhook", "advice", "secret"];
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct PolicyLabels {
@@ -117,13 +114,6 @@ impl Reloaded {
     }
 }
 
-/// The results of events: `dropped` if too many waited.
-const EVENTS: &[&str] = &["created", "failed", "dropped"];
-/// The reasons of failed TLS handshakes.
-const HANDSHAKE_FAILURES: &[&str] = &["timeout", "client_certificate", "protocol", "closed"];
-/// The reasons for which the server closes a connection.
-const CONNECTIONS_CLOSED: &[&str] = &["age", "evicted"];
-
 /// The code of a rejected request.
 pub(crate) type Answered = &'static str;
 
@@ -144,6 +134,45 @@ const REJECTED: &[Answered] = &[
     INTERNAL,
 ];
 
+/// Counters by one label, whose values are known.
+#[derive(Debug)]
+pub(crate) struct Counters {
+    label: &'static str,
+    family: Family<Labels<1>, Counter>,
+}
+
+impl Counters {
+    /// Counts one with this value of the label.
+    pub(crate) fn count(&self, value: &'static str) {
+        self.family.get_or_create(&[(self.label, value)]).inc();
+    }
+}
+
+/// Where metrics are registered as they are created.
+struct Registering<'a>(&'a mut Registry);
+
+impl Registering<'_> {
+    fn added<M: Metric + Clone + Default>(&mut self, name: &str, help: &str) -> M {
+        let metric = M::default();
+        self.0.register(name, help, metric.clone());
+        metric
+    }
+
+    fn in_seconds<M: Metric + Clone>(&mut self, name: &str, help: &str, metric: M) -> M {
+        self.0.register_with_unit(name, help, Unit::Seconds, metric.clone());
+        metric
+    }
+
+    /// Counters, each with its series from the start: a rate then includes the first event.
+    fn counters(&mut self, name: &str, help: &str, label: &'static str, values: &[&'static str]) -> Counters {
+        let counters = Counters { label, family: self.added(name, help) };
+        for value in values {
+            drop(counters.family.get_or_create(&[(label, value)]));
+        }
+        counters
+    }
+}
+
 /// All metrics of a server.
 #[derive(Debug)]
 pub struct Metrics {
@@ -158,20 +187,28 @@ pub struct Metrics {
     in_flight: Gauge,
     operations: Counter,
     warnings: Family<CodeLabel, Counter>,
-    rejected: Family<Labels<1>, Counter>,
-    shed: Family<Labels<1>, Counter>,
-    handshakes: Counter,
-    handshake_failures: Family<Labels<1>, Counter>,
+    /// The series of reviews and warnings that are there because of the policies in use.
+    of_policies: Mutex<(HashSet<ReviewLabels>, HashSet<CodeLabel>)>,
+    rejected: Counters,
+    shed: Counters,
+    /// TLS handshakes.
+    pub(crate) handshakes: Counter,
+    pub(crate) handshake_failures: Counters,
     connections: Gauge,
-    closed: Family<Labels<1>, Counter>,
-    certificate_expiry: Gauge<f64, AtomicU64>,
+    /// The connections that the server closes, by the reason.
+    pub(crate) closed: Counters,
+    /// The expiry of the serving certificate, in seconds since the epoch.
+    pub(crate) certificate_expiry: Gauge<f64, AtomicU64>,
     reloads: Family<Labels<2>, Counter>,
     last_reload: Family<Labels<1>, Gauge>,
     reload_started: Family<Labels<1>, Gauge<f64, AtomicU64>>,
     policies: Family<PolicyLabels, Gauge>,
-    registration_changes: Family<Labels<1>, Counter>,
-    registration_failures: Counter,
-    events: Family<Labels<1>, Counter>,
+    /// The changes to objects of the cluster.
+    pub(crate) registration_changes: Counters,
+    /// Failed reconciliations.
+    pub(crate) registration_failures: Counter,
+    /// The events on owners of pods.
+    pub(crate) events: Counters,
     nodes: Gauge,
     node_watch: Family<Labels<1>, Gauge>,
     nodes_age: Family<Labels<1>, Gauge<f64, AtomicU64>>,
@@ -180,127 +217,97 @@ pub struct Metrics {
 impl Metrics {
     /// The metrics of a server in a mode.
     pub(crate) fn new(mode: Mode) -> Self {
-        let mut metrics = Self {
-            registry: Registry::default(),
+        let mut registry = Registry::default();
+        registry.register_collector(Box::new(Process));
+        let mut ours = Registering(registry.sub_registry_with_prefix("fabric_injector"));
+        let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
+        ours.0.register("build", "Version of the program", build);
+        let metrics = Self {
             mode,
-            reviews: Family::default(),
-            without_fabric: Family::default(),
+            reviews: ours.added("reviews", "Reviews by policy, outcome, reason and mode"),
+            without_fabric: ours.added(
+                "pods_without_fabric",
+                "Pods that requested the fabric and do not get it, by namespace",
+            ),
             namespaces: Mutex::default(),
-            duration: Histogram::new(BUCKETS.iter().copied()),
-            in_flight: Gauge::default(),
-            operations: Counter::default(),
-            warnings: Family::default(),
-            rejected: Family::default(),
-            shed: Family::default(),
-            handshakes: Counter::default(),
-            handshake_failures: Family::default(),
-            connections: Gauge::default(),
-            closed: Family::default(),
-            certificate_expiry: Gauge::default(),
-            reloads: Family::default(),
-            last_reload: Family::default(),
-            reload_started: Family::default(),
-            policies: Family::default(),
-            registration_changes: Family::default(),
-            registration_failures: Counter::default(),
-            events: Family::default(),
-            nodes: Gauge::default(),
-            node_watch: Family::default(),
-            nodes_age: Family::default(),
+            duration: ours.in_seconds(
+                "review_duration",
+                "Time from the head of a request to its response",
+                Histogram::new(BUCKETS.iter().copied()),
+            ),
+            in_flight: ours.added("requests_in_flight", "Requests in flight"),
+            operations: ours.added("patch_operations", "Patch operations"),
+            warnings: ours.added("warnings", "Warnings by code"),
+            of_policies: Mutex::default(),
+            rejected: ours.counters("rejected_requests", "Requests that are not reviews", "reason", REJECTED),
+            shed: ours.counters(
+                "shed_requests",
+                "Requests that were not evaluated because of overload",
+                "reason",
+                &Shed::ALL.map(Shed::name),
+            ),
+            handshakes: ours.added("tls_handshakes", "TLS handshakes"),
+            handshake_failures: ours.counters(
+                "tls_handshake_failures",
+                "Failed TLS handshakes",
+                "reason",
+                &["timeout", "client_certificate", "protocol", "closed"],
+            ),
+            connections: ours.added("connections", "Open connections to the webhook"),
+            closed: ours.counters(
+                "connections_closed",
+                "Connections that the server closed",
+                "reason",
+                &["age", "evicted"],
+            ),
+            certificate_expiry: ours.in_seconds(
+                "certificate_expiry_timestamp",
+                "Expiry of the serving certificate, in seconds since the epoch",
+                Gauge::default(),
+            ),
+            reloads: ours.added("reloads", "Reloads by what and result"),
+            last_reload: ours.added("last_reload_successful", "Whether the version on disk is in use"),
+            reload_started: ours.in_seconds(
+                "reload_started_timestamp",
+                "Start of the current reload, in seconds since the epoch; 0 if none runs",
+                Family::default(),
+            ),
+            policies: ours.added("policy_info", "The policies in use"),
+            registration_changes: ours.counters(
+                "registration_changes",
+                "Changes to the objects that the server manages",
+                "object",
+                &["webhook", "advice", "secret"],
+            ),
+            registration_failures: ours.added("registration_failures", "Failed reconciliations"),
+            events: ours.counters(
+                "events",
+                "Events on the owners of pods",
+                "result",
+                &["created", "failed", "dropped"],
+            ),
+            nodes: ours.added("nodes", "Nodes that reviews use"),
+            node_watch: ours.added("node_watch", "Whether the watch of the nodes is in this state"),
+            nodes_age: ours.in_seconds(
+                "nodes_age",
+                "Time for which the nodes in use have not been watched; 0 while they are",
+                Family::default(),
+            ),
+            registry,
         };
-        metrics.register();
         metrics.fill();
         metrics
     }
 
-    fn register(&mut self) {
-        self.registry.register_collector(Box::new(Process));
-        let ours = self.registry.sub_registry_with_prefix("fabric_injector");
-        ours.register("build", "Version of the program", Info::new([("version", env!("CARGO_PKG_VERSION"))]));
-        ours.register("reviews", "Reviews by policy, outcome, reason and mode", self.reviews.clone());
-        ours.register(
-            "pods_without_fabric",
-            "Pods that requested the fabric and do not get it, by namespace",
-            self.without_fabric.clone(),
-        );
-        ours.register_with_unit(
-            "review_duration",
-            "Time from the head of a request to its response",
-            Unit::Seconds,
-            self.duration.clone(),
-        );
-        ours.register("requests_in_flight", "Requests in flight", self.in_flight.clone());
-        ours.register("patch_operations", "Patch operations", self.operations.clone());
-        ours.register("warnings", "Warnings by code", self.warnings.clone());
-        ours.register("rejected_requests", "Requests that are not reviews", self.rejected.clone());
-        ours.register(
-            "shed_requests",
-            "Requests that were not evaluated because of overload",
-            self.shed.clone(),
-        );
-        ours.register("tls_handshakes", "TLS handshakes", self.handshakes.clone());
-        ours.register("tls_handshake_failures", "Failed TLS handshakes", self.handshake_failures.clone());
-        ours.register("connections", "Open connections to the webhook", self.connections.clone());
-        ours.register("connections_closed", "Connections that the server closed", self.closed.clone());
-        ours.register_with_unit(
-            "certificate_expiry_timestamp",
-            "Expiry of the serving certificate, in seconds since the epoch",
-            Unit::Seconds,
-            self.certificate_expiry.clone(),
-        );
-        ours.register("reloads", "Reloads by what and result", self.reloads.clone());
-        ours.register(
-            "last_reload_successful",
-            "Whether the version on disk is in use",
-            self.last_reload.clone(),
-        );
-        ours.register_with_unit(
-            "reload_started_timestamp",
-            "Start of the current reload, in seconds since the epoch; 0 if none runs",
-            Unit::Seconds,
-            self.reload_started.clone(),
-        );
-        ours.register("policy_info", "The policies in use", self.policies.clone());
-        ours.register(
-            "registration_changes",
-            "Changes to the objects that the server manages",
-            self.registration_changes.clone(),
-        );
-        ours.register("registration_failures", "Failed reconciliations", self.registration_failures.clone());
-        ours.register("events", "Events on the owners of pods", self.events.clone());
-        ours.register("nodes", "Nodes that reviews use", self.nodes.clone());
-        ours.register(
-            "node_watch",
-            "Whether the watch of the nodes is in this state",
-            self.node_watch.clone(),
-        );
-        ours.register_with_unit(
-            "nodes_age",
-            "Time for which the nodes in use have not been watched; 0 while they are",
-            Unit::Seconds,
-            self.nodes_age.clone(),
-        );
-    }
-
-    /// Creates every series: a rate then includes the first event.
+    /// Creates the other series whose labels the program knows.
     fn fill(&self) {
-        self.fill_policy("");
+        for labels in self.series_of("") {
+            drop(self.reviews.get_or_create(&labels));
+        }
         // One, with which the family begins: namespaces are not known before their pods.
         self.missed("", ReviewOutcome::Failed, Label::Borrowed("panic"));
         for code in Finding::codes() {
             drop(self.warnings.get_or_create(&CodeLabel { code: Label::Borrowed(code) }));
-        }
-        for reason in REJECTED {
-            drop(self.rejected.get_or_create(&[("reason", reason)]));
-        }
-        for shed in Shed::ALL {
-            drop(self.shed.get_or_create(&[("reason", shed.name())]));
-        }
-        for reason in HANDSHAKE_FAILURES {
-            drop(self.handshake_failures.get_or_create(&[("reason", reason)]));
-        }
-        for reason in CONNECTIONS_CLOSED {
-            drop(self.closed.get_or_create(&[("reason", reason)]));
         }
         for what in Reloaded::ALL.map(Reloaded::name) {
             for result in ["success", "failure"] {
@@ -309,61 +316,50 @@ impl Metrics {
             self.last_reload.get_or_create(&[("what", what)]).set(1);
             self.reload_started.get_or_create(&[("what", what)]).set(0.0);
         }
-        for result in EVENTS {
-            drop(self.events.get_or_create(&[("result", result)]));
-        }
-        for object in REGISTERED {
-            drop(self.registration_changes.get_or_create(&[("object", object)]));
-        }
         self.nodes_in_use(WatchState::Off, 0);
         for kind in WatchedKind::ALL {
             self.nodes_age(kind.resource(), Duration::ZERO);
         }
     }
 
-    fn fill_policy(&self, policy: &str) {
-        let review = |outcome, reason: &'static str| self.fill_review(policy, outcome, reason.into());
-        for reason in Reason::SKIPPED {
-            review(ReviewOutcome::Skipped, reason);
-        }
-        for reason in Reason::LEFT_ALONE {
-            review(ReviewOutcome::Unchanged, reason);
-        }
-        for reason in Reason::REFUSED {
-            review(ReviewOutcome::Refused, reason);
-        }
-        for reason in Reason::FAULTS {
-            review(ReviewOutcome::Failed, reason);
-        }
-        if policy.is_empty() {
-            for (reason, outcome) in Record::REASONS {
-                review(*outcome, reason);
-            }
-        } else {
-            review(ReviewOutcome::Mutated, "");
-        }
+    /// The labels of the reviews by a policy, or by none if its name is empty, with the reasons of the program.
+    fn series_of<'a>(&'a self, policy: &'a str) -> impl Iterator<Item = ReviewLabels> + 'a {
+        let of_program = [
+            (Reason::SKIPPED, ReviewOutcome::Skipped),
+            (Reason::LEFT_ALONE, ReviewOutcome::Unchanged),
+            (Reason::REFUSED, ReviewOutcome::Refused),
+            (Reason::FAULTS, ReviewOutcome::Failed),
+        ];
+        let of_program = of_program
+            .into_iter()
+            .flat_map(|(reasons, outcome)| reasons.iter().map(move |reason| (*reason, outcome)));
+        let others: &[_] = if policy.is_empty() { Record::REASONS } else { &[("", ReviewOutcome::Mutated)] };
+        of_program
+            .chain(others.iter().copied())
+            .map(|(reason, outcome)| self.review(policy, outcome, Label::Borrowed(reason)))
     }
 
-    fn fill_review(&self, policy: &str, outcome: ReviewOutcome, reason: Label) {
-        let (policy, mode) = (policy.to_owned().into(), self.mode.name());
-        let labels = ReviewLabels { policy, outcome: outcome.name(), reason, mode };
-        drop(self.reviews.get_or_create(&labels));
+    fn review(&self, policy: &str, outcome: ReviewOutcome, reason: Label) -> ReviewLabels {
+        let mode = self.mode.name();
+        ReviewLabels { policy: policy.to_owned().into(), outcome: outcome.name(), reason, mode }
     }
 
-    /// Records the policies in use.
+    /// Records the policies in use. The series of those that are gone end.
     pub(crate) fn policies_in_use(&self, set: &PolicySet) {
         self.policies.clear();
+        let (mut reviews, mut codes) = (HashSet::new(), HashSet::new());
         for policy in set.policies() {
             let definition = policy.definition();
-            self.fill_policy(policy.name());
+            reviews.extend(self.series_of(policy.name()));
             for PolicyCheck { code, effect, .. } in &definition.checks {
                 let code: Label = code.clone().into();
-                match effect {
-                    Effect::Warn => {}
-                    Effect::Refuse => self.fill_review(policy.name(), ReviewOutcome::Refused, code.clone()),
-                    Effect::Skip => self.fill_review(policy.name(), ReviewOutcome::Skipped, code.clone()),
-                }
-                drop(self.warnings.get_or_create(&CodeLabel { code }));
+                let outcome = match effect {
+                    Effect::Warn => None,
+                    Effect::Refuse => Some(ReviewOutcome::Refused),
+                    Effect::Skip => Some(ReviewOutcome::Skipped),
+                };
+                reviews.extend(outcome.map(|outcome| self.review(policy.name(), outcome, code.clone())));
+                codes.insert(CodeLabel { code });
             }
             let labels = PolicyLabels {
                 policy: policy.name().to_owned(),
@@ -372,16 +368,28 @@ impl Metrics {
             };
             self.policies.get_or_create(&labels).set(1);
         }
+        let mut before = self.of_policies.lock().unwrap_or_else(PoisonError::into_inner);
+        for gone in before.0.difference(&reviews) {
+            self.reviews.remove(gone);
+        }
+        // A check may have the code of a warning of the program.
+        let of_program = |labels: &CodeLabel| Finding::codes().any(|code| code == labels.code);
+        for gone in before.1.difference(&codes).filter(|labels| !of_program(labels)) {
+            self.warnings.remove(gone);
+        }
+        for labels in &reviews {
+            drop(self.reviews.get_or_create(labels));
+        }
+        for code in &codes {
+            drop(self.warnings.get_or_create(code));
+        }
+        *before = (reviews, codes);
     }
 
     /// Counts an answered review.
     pub(crate) fn reviewed(&self, record: &Record, took: Duration) {
-        let labels = ReviewLabels {
-            policy: record.policy.clone().unwrap_or_default().into(),
-            outcome: record.outcome.name(),
-            reason: record.reason.clone().unwrap_or_default(),
-            mode: self.mode.name(),
-        };
+        let policy = record.policy.as_deref().unwrap_or_default();
+        let labels = self.review(policy, record.outcome, record.reason.clone().unwrap_or_default());
         self.reviews.get_or_create(&labels).inc();
         self.duration.observe(took.as_secs_f64());
         if self.mode == Mode::Inject {
@@ -416,12 +424,12 @@ impl Metrics {
 
     /// Counts a rejected request.
     pub(crate) fn rejected(&self, reason: Answered) {
-        self.rejected.get_or_create(&[("reason", reason)]).inc();
+        self.rejected.count(reason);
     }
 
     /// Counts a review that was answered without evaluation.
     pub(crate) fn shed(&self, why: Shed) {
-        self.shed.get_or_create(&[("reason", why.name())]).inc();
+        self.shed.count(why.name());
     }
 
     /// Counts a request as in flight until the guard is dropped.
@@ -436,26 +444,6 @@ impl Metrics {
         InFlight(self.connections.clone())
     }
 
-    /// Counts a TLS handshake.
-    pub(crate) fn handshake(&self) {
-        self.handshakes.inc();
-    }
-
-    /// Counts a failed TLS handshake.
-    pub(crate) fn handshake_failed(&self, reason: &'static str) {
-        self.handshake_failures.get_or_create(&[("reason", reason)]).inc();
-    }
-
-    /// Counts a connection that the server closes.
-    pub(crate) fn closed(&self, reason: &'static str) {
-        self.closed.get_or_create(&[("reason", reason)]).inc();
-    }
-
-    /// Records the expiry of the serving certificate, in seconds since the epoch.
-    pub(crate) fn certificate_expires(&self, at: f64) {
-        self.certificate_expiry.set(at);
-    }
-
     /// Records the start of the current reload, in seconds since the epoch, or that none is running.
     pub(crate) fn loading(&self, what: Reloaded, since: Option<f64>) {
         self.reload_started.get_or_create(&[("what", what.name())]).set(since.unwrap_or_default());
@@ -466,21 +454,6 @@ impl Metrics {
         let (what, result) = (what.name(), if success { "success" } else { "failure" });
         self.reloads.get_or_create(&[("what", what), ("result", result)]).inc();
         self.last_reload.get_or_create(&[("what", what)]).set(i64::from(success));
-    }
-
-    /// Counts a change to an object.
-    pub(crate) fn registration_changed(&self, object: &'static str) {
-        self.registration_changes.get_or_create(&[("object", object)]).inc();
-    }
-
-    /// Counts an event on the owner of a pod.
-    pub(crate) fn event(&self, result: &'static str) {
-        self.events.get_or_create(&[("result", result)]).inc();
-    }
-
-    /// Counts a failed reconciliation.
-    pub(crate) fn registration_failed(&self) {
-        self.registration_failures.inc();
     }
 
     /// Records the state of the watch of the nodes, and how many are in use.

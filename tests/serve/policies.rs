@@ -148,9 +148,15 @@ async fn policies_are_added_to_a_folder_and_removed_from_it() {
     eventually("the new policy is in use", async || lab_variable(&client).await == "lab").await;
     assert_eq!(in_use(&server).await.len(), 2);
     assert_ne!(interface(&client).await, Value::Null);
+    let has_series = async |policy: &str| {
+        server.get("/metrics").await.text().contains(&format!("reviews_total{{policy=\"{policy}\""))
+    };
+    assert!(has_series("lab").await && has_series("aws-efa").await);
     fs::remove_file(&lab).unwrap();
     eventually("the policy is gone", async || lab_variable(&client).await == Value::Null).await;
     assert_eq!(in_use(&server).await.len(), 1);
+    eventually("its series are gone", async || !has_series("lab").await).await;
+    assert!(has_series("aws-efa").await);
     // The last one: there is nothing to go on with.
     fs::remove_file(policies.path().join("efa.yaml")).unwrap();
     reloaded(&server, "failure", 1).await;
