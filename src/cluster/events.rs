@@ -1,7 +1,6 @@
 //! Events on the owners of pods, off the path of reviews.
 
 use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::SystemTime;
 
 use k8s_openapi::api::events::v1::Event;
@@ -9,6 +8,7 @@ use kube::api::{Api, DynamicObject, PostParams};
 use kube::core::ApiResource;
 use kube::{Client, Error};
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 use tokio::sync::mpsc;
 use tokio::time::{Duration, Instant, timeout};
 
@@ -59,8 +59,8 @@ impl Events {
 }
 
 /// Returns whether the owner got no event with this code lately.
-fn is_new(known: &mut HashMap<u64, Instant>, owner: &Value, code: &str) -> bool {
-    let key = hash(&(owner["uid"].as_str(), code));
+fn is_new(known: &mut HashMap<[String; 2], Instant>, owner: &Value, code: &str) -> bool {
+    let key = [uid(owner).to_owned(), code.to_owned()];
     if known.get(&key).is_some_and(|at| at.elapsed() < REPEAT) {
         return false;
     }
@@ -75,10 +75,8 @@ fn is_new(known: &mut HashMap<u64, Instant>, owner: &Value, code: &str) -> bool 
     true
 }
 
-fn hash(value: &impl Hash) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    value.hash(&mut hasher);
-    hasher.finish()
+fn uid(owner: &Value) -> &str {
+    owner["uid"].as_str().unwrap_or_default()
 }
 
 /// The event. All replicas use the same name, so only one of them creates it in each ten minutes of the clock.
@@ -87,6 +85,9 @@ fn event(owner: &Value, code: &str, text: &str) -> Value {
     let turn = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs() / REPEAT.as_secs();
     let name: String = owner["name"].as_str().unwrap_or_default().chars().take(MAX_NAME).collect();
     let name = name.trim_end_matches(['.', '-']);
+    // Replicas may be builds of different versions of Rust, whose hashers differ.
+    let digest = Sha256::digest(format!("{} {code} {turn}", uid(owner)));
+    let suffix: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
     // `host_network` is `HostNetwork`.
     let mut is_first = true;
     let reason: String = code
@@ -100,7 +101,7 @@ fn event(owner: &Value, code: &str, text: &str) -> Value {
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
         "metadata": {
-            "name": format!("{name}.{:016x}", hash(&(owner["uid"].as_str(), code, turn))),
+            "name": format!("{name}.{suffix}"),
             "namespace": owner["namespace"],
         },
         "eventTime": humantime::format_rfc3339_micros(now).to_string(),
