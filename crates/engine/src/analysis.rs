@@ -87,8 +87,17 @@ pub(crate) fn resolve(
     context: &PodContext,
 ) -> Result<(Selection, Arc<ResolvedPolicy>), Reason> {
     let nodes = node_labels::selected(policy, pod, context)?;
-    let resolved = policy.resolved(&nodes, context);
-    Ok((nodes, resolved.map_err(|error| evaluation_failed("the policy", error))?))
+    let resolved = policy_for(policy, &nodes, context)?;
+    Ok((nodes, resolved))
+}
+
+/// The policy for the nodes of a pod.
+pub(crate) fn policy_for(
+    policy: &Policy,
+    nodes: &Selection,
+    context: &PodContext,
+) -> Result<Arc<ResolvedPolicy>, Reason> {
+    policy.resolved(nodes, context).map_err(|error| evaluation_failed("the policy", error))
 }
 
 /// The policy with the values of its parameters for other nodes that the pod may get.
@@ -160,7 +169,11 @@ impl PodAnalysis {
 
     /// Analyzes the pod in its current state, by the policy for the same nodes.
     pub(super) fn again(&self, policy: &Policy, pod: &Value, context: &PodContext) -> Result<Self, Reason> {
-        let (nodes, mut resolved) = resolve(policy, pod, context)?;
+        let nodes = node_labels::selected(policy, pod, context)?;
+        if nodes == self.nodes {
+            return Ok(Self { other: self.other, ..Self::new(self.nodes_and_policy(), pod, context)? });
+        }
+        let mut resolved = policy_for(policy, &nodes, context)?;
         if let Some(values) = self.other.and_then(|at| resolved.others.get(at)) {
             resolved = with_values(policy, values, &nodes, context)?;
         }

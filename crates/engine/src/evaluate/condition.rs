@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::analysis::{PodAnalysis, resolve, with_values};
+use crate::analysis::{PodAnalysis, policy_for, resolve, with_values};
 use crate::fitting_nodes::{fits_several, not_selected};
-use crate::record::{ConditionFact, LookedAt, Reason, Trace, evaluation_failed};
+use crate::record::{ConditionFact, LookedAt, Reason, Trace};
 use fabric_policy::expression::{Bindings, Resolver};
 use fabric_policy::interpolation::{EvaluationError, text_of};
 use fabric_policy::matcher::Selection;
@@ -35,7 +35,7 @@ pub fn analysis_if_condition_is_true(
     let found = analysis_if_true(policy, &resolved, &nodes, pod, context, trace)?;
     let each = if policy.definition().matcher.when.is_some() { nodes.each() } else { Vec::new() };
     for one in each.iter().filter(|_| each.len() > 1) {
-        let there = policy.resolved(one, context).map_err(|error| evaluation_failed("the policy", error))?;
+        let there = policy_for(policy, one, context)?;
         if analysis_if_true(policy, &there, one, pod, context, None)?.is_some() != found.is_some() {
             return Err(undecided(&resolved, fits_several(&nodes)));
         }
