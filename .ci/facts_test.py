@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests of `.ci/facts` with repositories in a temporary folder. Run: python3 tests/facts/test.py"""
+"""Tests of `.ci/facts` with repositories in a temporary folder. Run: python3 .ci/facts_test.py"""
 
 import os
 import shutil
@@ -8,7 +8,7 @@ import sys
 import tempfile
 import unittest
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 KARPENTER = "website/content/en/preview/reference/instance-types.md"
 AGENTBAKER = "pkg/agent/datamodel/gpu_components.go"
 AWS = """

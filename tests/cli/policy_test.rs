@@ -277,8 +277,8 @@ fn files_that_no_case_uses_fail() {
 }
 
 #[test]
-fn the_cases_of_transcribed_policies_pass() {
-    let folder = Path::new(ROOT).join("tests/transcriptions");
+fn the_cases_of_ported_policies_pass() {
+    let folder = Path::new(ROOT).join("tests/policies/ported");
     let run = run_in(&folder, &["policy", "test", ".", "--require-coverage=rules"], "").exits(0);
     assert!(run.text().ends_with("36 passed, 0 failed\n"), "{}", run.text());
 }

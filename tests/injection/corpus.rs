@@ -84,7 +84,7 @@ fn the_faults_of_other_policies_are_found_when_they_are_transcribed() {
 
 #[test]
 fn policies_in_use_get_no_message() {
-    for folder in ["policies", "tests/trial/policies", "tests/transcriptions"] {
+    for folder in ["policies", "tests/policies/written", "tests/policies/ported"] {
         for file in files(folder) {
             let found = check(&[&file]);
             assert!(found.is_empty(), "{}: {found:#?}", file.display());

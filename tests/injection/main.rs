@@ -17,5 +17,5 @@ mod ranks;
 mod registration;
 mod schema;
 mod settings;
-mod trial;
 mod unusual_pods;
+mod written_policies;

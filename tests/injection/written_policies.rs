@@ -15,7 +15,7 @@ use crate::helpers::{Served, gpu_container, pod, serve_as};
 
 /// The policies of these files, with values as `--set` gives them.
 fn policies(files: &[&str], sets: &[&str]) -> PolicySet {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/trial/policies");
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/policies/written");
     let sources = PolicySources {
         policies: files.iter().map(|file| format!("{folder}/{file}.yaml")).collect(),
         sets: sets.iter().map(|set| (*set).to_owned()).collect(),

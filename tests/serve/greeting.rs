@@ -1,4 +1,4 @@
-//! What a server says that had to make its own certificate: how to try it. `tests/paste` tries that.
+//! What a server says that had to make its own certificate: how to try it. `tests/pasted_commands` tries that.
 
 use super::certificates::Site;
 use super::eventually;

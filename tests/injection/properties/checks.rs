@@ -47,7 +47,7 @@ fn the_built_in_policies_have_no_finding() {
 
 #[test]
 fn the_policies_of_the_trials_have_no_finding() {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/trial/policies");
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/policies/written");
     let mut read = 0;
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
