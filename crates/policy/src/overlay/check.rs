@@ -81,7 +81,8 @@ fn mounts(tree: &Tree, items: &'static Shape) -> Checked<()> {
         if path != clean {
             let fault = if path.starts_with('/') { "has another spelling" } else { "is not absolute" };
             let message = format!("the mount path `{path}` {fault}");
-            return Err(Diagnostic::new(mount.span, message).hint(format!("write `{clean}`")).into());
+            let span = mount.get("mountPath").map_or(mount.span, |path| path.span);
+            return Err(Diagnostic::new(span, message).hint(format!("write `{clean}`")).into());
         }
     }
     Ok(())
