@@ -31,7 +31,7 @@ use crate::from_nodes::{Fact, FromNodes};
 use crate::interpolation::text_of;
 use crate::keys;
 use crate::source::reader::{self, Fields};
-use crate::source::{Checked, Diagnostic, MISSING_KEY, Problems};
+use crate::source::{Checked, DUPLICATE_NAME, Diagnostic, MISSING_KEY, Problems};
 
 /// The type of a parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -103,6 +103,8 @@ pub struct Parameter {
     pub minimum: Option<Value>,
     pub maximum: Option<Value>,
     pub one_of: Option<Vec<String>>,
+    /// The place of one of these bounds.
+    pub(crate) bound: Span,
     /// The values of extensions, the outermost first.
     pub(crate) layers: Vec<Layer>,
     /// The values for machines in the policy that no extension changes.
@@ -154,6 +156,7 @@ impl Parameter {
 
     /// Reads a bound. Those that leave no value are errors.
     fn read_bound(&mut self, bound: &str, node: &Node) -> Checked<()> {
+        self.bound = node.span;
         let name = &self.name;
         match bound {
             "minimum" => self.minimum = Some(self.read_limit(node)?),
@@ -177,6 +180,11 @@ impl Parameter {
                     let message = format!("`enum` of `{name}` is empty, so no value is valid");
                     let hint = "list the values, or leave `enum` out";
                     return Err(Diagnostic::new(node.span, message).hint(hint).into());
+                }
+                if let Some(twice) = (1..values.len()).find(|at| values[..*at].contains(&values[*at])) {
+                    let message = format!("`enum` of `{name}` has `{}` twice", values[twice]);
+                    let hint = "keep one of them, or correct the other";
+                    return Err(Diagnostic::new(node.span, message).code(DUPLICATE_NAME).hint(hint).into());
                 }
                 self.one_of = Some(values);
             }
@@ -323,6 +331,14 @@ fn type_of_values(name: &str, node: &Node, span: Span) -> Result<ParameterType, 
                 format!("the default of `{name}` is a string, but `{}` is a bound of numbers", bound.key);
             let hint =
                 "write the number without quotes, or the type of an amount such as `64Gi`: `type: quantity`";
+            Err(Diagnostic::new(default.span, message).hint(hint))
+        }
+        (Some(default), Some(ParameterType::String), _)
+            if default.text().is_some_and(|one| ["true", "false"].contains(&one.text)) =>
+        {
+            let message = format!("the default of `{name}` is a string that looks like a boolean");
+            let hint =
+                "write it without quotes, or add `type: string` if conditions compare it with a string";
             Err(Diagnostic::new(default.span, message).hint(hint))
         }
         (_, Some(kind), _) => Ok(kind),

@@ -76,7 +76,15 @@ impl Columns<'_> {
                 let hint = "leave it out: the rows of other labels and the fallback decide then";
                 return Err(Diagnostic::new(entry.value.span, message).hint(hint).into());
             }
-            let cell = Cell::read(column, &entry.value)?;
+            let bound = column.bound;
+            let is_of_extension = extension < extension_at(files, bound);
+            let cell = Cell::read(column, &entry.value).map_err(|problems| {
+                let moved = |problem: Diagnostic| {
+                    let message = format!("{}, in a row of the base", problem.message);
+                    Diagnostic::new(bound, message).hint("let the bound allow what the rows of the base have")
+                };
+                if is_of_extension { problems.map(moved) } else { problems }
+            })?;
             let table = match extension.map(|file| Layer::insert(column, file)) {
                 Some(Layer { value: Some((_, span)), .. }) => {
                     let message =

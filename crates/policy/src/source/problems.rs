@@ -27,12 +27,14 @@ impl Problems {
 
     /// The problems with every position moved down by a number of lines.
     pub(crate) fn moved(&self, lines: usize) -> Self {
-        let moved = |diagnostic: &Diagnostic| {
-            let mut diagnostic = diagnostic.clone();
+        self.clone().map(|mut diagnostic| {
             diagnostic.span.line += lines;
             diagnostic
-        };
-        Self(self.0.iter().map(moved).collect())
+        })
+    }
+
+    pub(crate) fn map(self, change: impl Fn(Diagnostic) -> Diagnostic) -> Self {
+        Self(self.0.into_iter().map(change).collect())
     }
 
     pub fn is_empty(&self) -> bool {
