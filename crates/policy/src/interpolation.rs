@@ -294,19 +294,24 @@ pub(super) fn names_in(text: &Interpolation) -> impl Iterator<Item = String> {
     text.expressions().flat_map(Expression::names).cloned()
 }
 
-/// The hint for a key that a map lacks, if a map that the expression reads has almost the same one. Objects of the
-/// cluster have different keys each time.
+/// The hint for a key that a map of the policy lacks: almost the same one, or the only map that the expression reads.
 fn near_key(expression: &Expression, bindings: &Bindings<'_, '_>, key: &str) -> Option<String> {
-    let is_own = |name: &&String| !OBJECTS.contains(&name.as_str());
+    let is_own = |name: &&String| BUILT_IN.iter().all(|known| known.name != **name);
     let digits = |text: &str| text.bytes().filter(u8::is_ascii_digit).collect::<Vec<_>>();
     let is_near = |known: &&String| {
         strsim::osa_distance(&key.to_lowercase(), &known.to_lowercase()) <= 1 && digits(key) == digits(known)
     };
-    expression.names().iter().filter(is_own).find_map(|name| {
-        let map = bindings.get(name)?;
-        let near = map.as_object()?.keys().find(is_near)?;
-        Some(format!("`{name}` has the key `{near}`: write both in the same way"))
-    })
+    let maps = expression.names().iter().filter(is_own);
+    let maps: Vec<_> =
+        maps.filter_map(|name| Some((name, bindings.get(name)?.as_object()?.clone()))).collect();
+    let near = maps.iter().find_map(|(name, map)| Some((name, map.keys().find(is_near)?)));
+    match (near, maps.as_slice()) {
+        (Some((name, near)), _) => Some(format!("`{name}` has the key `{near}`: write both in the same way")),
+        (None, [(name, map)]) if !map.contains_key(key) => {
+            Some(format!("add `{key}` to `{name}`, or look it up as `{name}[?…].orValue(…)`"))
+        }
+        _ => None,
+    }
 }
 
 fn run(expression: &Expression, bindings: &Bindings<'_, '_>) -> Result<Value, EvaluationError> {

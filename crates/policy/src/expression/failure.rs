@@ -138,6 +138,7 @@ impl From<ExecutionError> for Failure {
             }
             ExecutionError::UnexpectedType { got, want } => {
                 let (wanted, hint) = match want.as_str() {
+                    "bool" if got == "list" => ("a boolean", COMPARE_SIZE),
                     "bool" => ("a boolean", COMPARE),
                     _ => ("a list or a map", "write a list, as in `[x]`"),
                 };
@@ -196,6 +197,9 @@ fn overload(function: &str, types: &[String]) -> Failure {
 /// The remedy for a value in place of a boolean.
 const COMPARE: &str = "compare it, as in `totalGpus > 0`";
 
+/// The remedy for a list in place of a boolean.
+const COMPARE_SIZE: &str = "compare its size, as in `size(list) > 0`";
+
 /// The remedy for an optional value, read by `.?`, that is used in place of its content.
 pub(super) const OPTIONAL: &str = "a value that `.?` or `[?…]` reads needs `.orValue(…)`";
 
@@ -207,13 +211,13 @@ pub(super) fn remedy(operator: &str, types: &[String]) -> &'static str {
     } else if has("optional") {
         OPTIONAL
     } else if ["&&", "||", "!"].contains(&operator) {
-        COMPARE
+        if has("list") { COMPARE_SIZE } else { COMPARE }
     } else if operator == "a comparison" && has("string") {
         "read an amount by `quantity('64Gi')`, and a string of digits by `int(…)`"
     } else if operator == "orValue" {
         "only a value that `.?` or `[?…]` reads takes `orValue(…)`"
     } else if operator == "." {
-        "only a map has fields"
+        "only a map has fields: correct the value, or the row of `machines` that sets it"
     } else if operator == "devices" {
         "write `devices(gpus, devicesPerGPU)`: a number of GPUs, and the devices for each of them"
     } else {

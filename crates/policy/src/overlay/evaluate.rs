@@ -370,7 +370,10 @@ fn key(
     let names = names.iter().map(name).collect::<Result<Vec<_>, _>>()?;
     let mut known = BTreeSet::new();
     match names.iter().flatten().find(|name| !known.insert(*name)) {
-        Some(twice) => Err(text.failed(format!("the list names `{twice}` twice"))),
+        Some(twice) => {
+            let error = text.failed(format!("the list names `{twice}` twice"));
+            Err(error.with_hint("name it once where the list has its value"))
+        }
         None => Ok(Some(Key::Resources(names.into()))),
     }
 }

@@ -8,7 +8,7 @@ use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 
 use fabric_yaml::escape;
 
-use super::diagnostic::{Diagnostic, Severity};
+use super::diagnostic::{Diagnostic, Severity, UNKNOWN_NAME};
 use super::problems::Problems;
 use super::source_file::{SourceFile, at_line};
 
@@ -32,7 +32,13 @@ impl SourceError {
     pub(crate) fn in_files(files: &[SourceFile], mut diagnostic: Diagnostic) -> Self {
         let (at, line) = at_line(files, diagnostic.span.line);
         diagnostic.span.line = line;
+        let is_near = diagnostic.hint.as_ref().is_some_and(|hint| hint.starts_with("did you mean"));
         match files.get(at) {
+            Some(file) if diagnostic.code == UNKNOWN_NAME && !file.is_policy && !is_near => {
+                let hint =
+                    "a part can read names of the policy that takes it: declare it there, in `variables`";
+                Self::in_file(file, diagnostic.hint(hint))
+            }
             Some(file) => Self::in_file(file, diagnostic),
             None => Self::new("", "", diagnostic),
         }
