@@ -76,10 +76,15 @@ pub(super) fn access(expression: &IdedExpr) -> Option<Access<'_>> {
     }
 }
 
-/// Returns whether an expression selects a value, and does nothing else.
+/// Returns whether an expression selects a value, and does nothing else. A fallback in lower case could also be the
+/// value of a node label.
 pub(super) fn selects(expression: &IdedExpr) -> bool {
-    access(expression)
-        .is_some_and(|access| access.keys.is_empty() && access.fallbacks.iter().all(|value| value == ""))
+    access(expression).is_some_and(|access| {
+        let is_label = |value: &Value| {
+            access.name == "node" && value.as_str().is_some_and(|text| text == text.to_lowercase())
+        };
+        access.keys.is_empty() && access.fallbacks.iter().all(|value| value == "" || is_label(value))
+    })
 }
 
 /// The value of a literal, or those of a list of them.
