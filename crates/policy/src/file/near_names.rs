@@ -23,10 +23,7 @@ const NAMES: [(&str, &str, &str, NamesOf); 4] = [
         items.filter_map(text).filter(is_no_pattern).collect()
     }),
     ("variable", "other policies", UNKNOWN_VARIABLE, |spec| {
-        let set = items(spec.get("rules")).flat_map(|rule| entries(rule.get("env")));
-        let checked = items(spec.get("checks")).filter_map(|check| text(check.get("env")?));
-        let files = entries(spec.get("files")).iter().filter_map(|file| text(file.value.get("env")?));
-        set.map(name).chain(checked).chain(files).collect()
+        set_variables(spec).chain(read_variables(spec)).collect()
     }),
 ];
 
@@ -47,7 +44,18 @@ pub(super) fn find(spec: &Node, others: &[&Node]) -> Vec<Diagnostic> {
             {
                 let message = format!("the variable `{name}` is not one of `{known}_*`, which {who} have");
                 warnings.push(did_you_mean(code, span, message, &meant));
+            } else if code == UNKNOWN_VARIABLE && name.contains('-') {
+                let message = format!("the variable `{name}` has a `-`, with which no shell can read it");
+                warnings.push(did_you_mean(code, span, message, &name.replace('-', "_")));
             }
+        }
+    }
+    let set: Vec<&str> = set_variables(spec).map(|(name, _)| name).collect();
+    for (name, span) in read_variables(spec).filter(|(name, _)| !set.contains(name)) {
+        let is_new = warnings.iter().all(|warning| warning.span != span);
+        if let Some(meant) = set.iter().find(|known| is_new && is_slip(name, known)) {
+            let message = format!("the variable `{name}` is almost `{meant}`, which a rule sets");
+            warnings.push(did_you_mean(UNKNOWN_VARIABLE, span, message, meant));
         }
     }
     warnings.extend(annotations(spec).filter_map(|entry| value(entry, others)));
@@ -100,6 +108,17 @@ fn annotations(spec: &Node) -> impl Iterator<Item = &Entry<Node>> {
     let maps =
         ["anyAnnotation", "exceptAnnotation"].map(|key| spec.get("match").and_then(|map| map.get(key)));
     maps.into_iter().flat_map(entries)
+}
+
+/// The variables that rules set.
+fn set_variables(spec: &Node) -> impl Iterator<Item = (&str, Span)> {
+    items(spec.get("rules")).flat_map(|rule| entries(rule.get("env"))).map(name)
+}
+
+/// The variables of checks, and those with the paths of files.
+fn read_variables(spec: &Node) -> impl Iterator<Item = (&str, Span)> {
+    let checked = items(spec.get("checks")).filter_map(|check| text(check.get("env")?));
+    checked.chain(entries(spec.get("files")).iter().filter_map(|file| text(file.value.get("env")?)))
 }
 
 fn items(node: Option<&Node>) -> impl Iterator<Item = &Node> {

@@ -1,7 +1,7 @@
 //! References to variables in values of variables that the kubelet does not resolve.
 
 use crate::definition::{Definition, Rule};
-use crate::overlay::{Tree, Write, writes};
+use crate::overlay::{Write, writes};
 use crate::schema;
 use crate::source::{Diagnostic, UNRESOLVED_REFERENCE};
 use fabric_yaml::Span;
@@ -74,7 +74,10 @@ fn variables<'d>(rule: &'d Rule) -> Option<Vec<Set<'d>>> {
     let set = |write: Write<'d>| {
         let value = write.value.get("value");
         let span = value.map_or(write.value.span, |value| value.span);
-        Some(Set { rule, name: write.name()?, value: value.and_then(Tree::source), span })
+        // An entry that is added to a list is below the key of its side.
+        let written =
+            value.and_then(|value| value.entries().first().map_or(value, |side| &side.value).source());
+        Some(Set { rule, name: write.name()?, value: written, span })
     };
     let writes = writes(&rule.container, schema::container()).into_iter();
     writes.filter(|write| write.path == ["env"]).map(set).collect()
