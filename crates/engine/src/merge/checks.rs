@@ -22,7 +22,7 @@ pub(crate) fn check_pod(
     let bindings = scope.bindings(&resolver);
     for check in Check::all(policy, scope).filter(|one| one.declared.about == About::Pod) {
         if check.is_true([check.declared.when.as_ref()], (&bindings, None), log)? {
-            let kind = check.outcome(&bindings)?;
+            let kind = check.outcome(&bindings, "")?;
             log.warnings.push(Warning::of_pod(kind));
         }
     }
@@ -51,7 +51,8 @@ pub(super) fn check_containers(
                 About::Containers(condition) => {
                     let conditions = [check.declared.when.as_ref(), Some(condition)];
                     if check.is_true(conditions, (&bindings, None), cursor.log)? {
-                        cursor.log.warn(check.outcome(&bindings)?, "");
+                        let kind = check.outcome(&bindings, cursor.log.pointer())?;
+                        cursor.log.warn(kind, "");
                     }
                     continue;
                 }
@@ -69,8 +70,12 @@ pub(super) fn check_containers(
             let mut bindings = bindings.child();
             bindings.set(VALUE, &value);
             if check.is_true([check.declared.when.as_ref()], (&bindings, Some(&value)), cursor.log)? {
-                let kind = check.outcome(&bindings)?;
-                cursor.log.at("env", |log| log.at(at, |log| log.warn(kind, "")));
+                let warn = |log: &mut ChangeLog| {
+                    let kind = check.outcome(&bindings, log.pointer())?;
+                    log.warn(kind, "");
+                    Ok::<_, Reason>(())
+                };
+                cursor.log.at("env", |log| log.at(at, warn))?;
                 replaced.extend(cursor.log.warnings.last().map(|warning| warning.path.clone()));
             }
         }
@@ -112,15 +117,15 @@ impl<'a, 's> Check<'a, 's> {
     }
 
     /// The warning of a check whose conditions hold. One that refuses or skips the pod ends the injection.
-    fn outcome(&self, bindings: &Bindings<'_, '_>) -> Result<WarningKind, Reason> {
+    fn outcome(&self, bindings: &Bindings<'_, '_>, path: &str) -> Result<WarningKind, Reason> {
         let message = self.declared.message.evaluate(bindings).map_err(|error| self.failed(error))?;
         // For a message with a `null` in it, the source text in the policy says more.
         let message = if message.is_null() { self.declared.message.source() } else { text_of(&message) };
-        let code = self.declared.code.clone();
+        let (code, path) = (self.declared.code.clone(), path.to_owned());
         match self.declared.effect {
             Effect::Warn => Ok(WarningKind::Policy { code, message }),
-            Effect::Refuse => Err(Reason::Policy { code, message, skips: false }),
-            Effect::Skip => Err(Reason::Policy { code, message, skips: true }),
+            Effect::Refuse => Err(Reason::Policy { code, message, skips: false, path }),
+            Effect::Skip => Err(Reason::Policy { code, message, skips: true, path }),
         }
     }
 

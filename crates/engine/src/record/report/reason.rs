@@ -116,8 +116,14 @@ pub enum Reason {
     #[error("`{path}` is `{seen}`, but rule `{rule}` requires `{wanted}`; remove it, or set that value")]
     Conflict { rule: String, path: String, seen: String, wanted: String },
     /// A reason that the policy itself declares, for which the pod is refused or skipped.
-    #[error("{message}")]
-    Policy { code: String, message: String, skips: bool },
+    #[error("{}{message}", if .path.is_empty() { String::new() } else { format!("`{path}`: ") })]
+    Policy {
+        code: String,
+        message: String,
+        skips: bool,
+        /// JSON Pointer to the container or variable; empty for the pod.
+        path: String,
+    },
     /// The policy changes its own result each time that it is applied.
     #[error(
         "the policy is not idempotent for this pod: `{path}` changes each time that it is applied; correct the rule that \
@@ -153,8 +159,10 @@ pub enum Reason {
 impl Reason {
     /// Replaces the JSON Pointer in it by a field path.
     pub(crate) fn with_field_path(mut self, pod: &Value) -> Self {
-        if let Self::Conflict { path, .. } | Self::MalformedPod { path, .. } | Self::NotIdempotent { path } =
-            &mut self
+        if let Self::Conflict { path, .. }
+        | Self::MalformedPod { path, .. }
+        | Self::NotIdempotent { path }
+        | Self::Policy { path, .. } = &mut self
             && path.starts_with('/')
         {
             *path = field_path(pod, path);
