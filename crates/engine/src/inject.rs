@@ -218,7 +218,11 @@ pub(super) fn inject_if_nodes_agree(
         let setting = match (&ended, ended_there) {
             (Ok(()), Ok(())) if there == *pod => continue,
             (Ok(()), Ok(())) => {
-                let first = json_patch::diff(pod, &there).0.into_iter().next();
+                // The annotation of a settings file follows from the variables.
+                let follows =
+                    |path: &str| path.starts_with("/metadata/annotations/settings.fabric-injector.io~1");
+                let operations = json_patch::diff(pod, &there).0.into_iter();
+                let first = operations.min_by_key(|operation| follows(operation.path().as_str()));
                 first.map(|operation| field_path(pod, operation.path().as_str()))
             }
             // The same outcome, for example that no rule applies.
