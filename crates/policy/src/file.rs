@@ -254,7 +254,11 @@ impl<'f> Composition<'f> {
                 |message: String, hint: &str| Err(file.error(EXTENSION, *span, message, hint.to_owned()));
             if self.way.contains(&name.as_str()) {
                 let message = format!("`{name}` extends itself, directly or through another policy");
-                return refused(message, "extend a policy that does not extend this one");
+                let hint = match self.way.len() {
+                    1 => "give this policy another name than that of its base",
+                    _ => "extend a policy that does not extend this one",
+                };
+                return refused(message, hint);
             }
             if self.way.len() == MAX_DEPTH {
                 let message = format!("more than {MAX_DEPTH} files extend each other in a row");
