@@ -29,6 +29,11 @@ impl Coverage {
         self.entry(definition);
     }
 
+    /// Leaves out the policies of these names.
+    pub fn leave_out(&mut self, is_left_out: impl Fn(&str) -> bool) {
+        self.policies.retain(|known| !is_left_out(&known.policy));
+    }
+
     fn entry(&mut self, definition: &Definition) -> &mut PolicyCoverage {
         let known = self.position(&definition.name, &definition.file);
         let at = known.unwrap_or_else(|| {
