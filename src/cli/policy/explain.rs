@@ -16,6 +16,7 @@ use crate::cli::claims;
 use crate::cli::mutate::object_name;
 use crate::cli::node_options::NodeArguments;
 use crate::cli::output::Output;
+use crate::cli::parse::namespace;
 use crate::files::files_of;
 use crate::policy_sources::{PolicySources, available};
 use crate::stream::RawDocuments;
@@ -61,6 +62,9 @@ pub(crate) struct Arguments {
     /// A parameter of the policies in use that have it; wins over the values file
     #[arg(long = "set", value_name = "KEY=VALUE", env = "FABRIC_INJECTOR_SET", hide_env_values = true)]
     sets: Vec<String>,
+    /// The namespace of objects that do not name one [default: `default`]
+    #[arg(short, long, value_name = "NAME", value_parser = namespace)]
+    namespace: Option<String>,
     #[command(flatten)]
     nodes: NodeArguments,
     /// The form of the output
@@ -163,7 +167,8 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     }
     let mut pods = Pods {
         nodes: objects.map(|objects| objects.nodes),
-        claims: claims::with_files(claims, &arguments.files, None),
+        claims: claims::with_files(claims, &arguments.files, arguments.namespace.as_deref()),
+        namespace: arguments.namespace.as_deref(),
         policies: &loaded.policies,
         explainer: Explainer::new(&loaded.policies, sources),
         output,
@@ -201,6 +206,7 @@ fn text(PodOf { file, document, object, pointer, fact, near_misses }: &PodOf) ->
 
 /// Explains pods one after another, and keeps none of them.
 struct Pods<'a> {
+    namespace: Option<&'a str>,
     policies: &'a PolicySet,
     explainer: Explainer<'a>,
     nodes: Option<Arc<Nodes>>,
@@ -237,7 +243,8 @@ impl Pods<'_> {
         let before = self.count;
         for (index, raw) in RawDocuments::new(reader).enumerate() {
             let raw = raw.with_context(|| format!("{file}: document {}", index + 1))?;
-            self.claims = claims::with_documents(self.claims.take(), std::slice::from_ref(&raw), None);
+            self.claims =
+                claims::with_documents(self.claims.take(), std::slice::from_ref(&raw), self.namespace);
             self.document(file, index + 1, &raw)?;
         }
         if self.count == before {
@@ -275,6 +282,7 @@ impl Pods<'_> {
         let pod_of = |found: &Found| value.pointer(&found.pointer).unwrap_or(&Value::Null);
         let mut found = found.to_vec();
         for found in &mut found {
+            found.request.namespace = found.request.namespace.take().or(self.namespace.map(str::to_owned));
             found.request.nodes.clone_from(&self.nodes);
             found.request.claims.clone_from(&self.claims);
         }
