@@ -20,7 +20,8 @@ const CASES: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/policies/
 /// Write a commented policy for a provider to start from, and its first cases
 ///
 /// The files are NAME.yaml and tests/NAME.yaml, and the schemas of both for editors, in the folder `schemas`, unless
-/// the folder above has one. An existing file stays as it is.
+/// the folder above has one. An existing file stays as it is. For changes of a built-in policy, write an extension of it
+/// instead: docs/extending.md has one to copy.
 #[derive(Debug, Args)]
 #[command(
     after_long_help = "Exit status: 0 the files were written; 2 bad usage, or a file that cannot be written."
