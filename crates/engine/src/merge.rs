@@ -21,7 +21,7 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use fabric_policy::definition::{Part, Precedence, SettingsFile};
-use fabric_policy::expression::{Bindings, Resolver};
+use fabric_policy::expression::Bindings;
 use fabric_policy::overlay::{Evaluation, Tree};
 use fabric_policy::schema::{self, Object};
 use fabric_policy::{PodContext, ResolvedPolicy, Rule};
@@ -62,8 +62,7 @@ struct Injection<'a> {
 impl<'a> Injection<'a> {
     fn merge(mut self, pod: &mut Value) -> Result<(), Reason> {
         let scope = self.rules.scope;
-        let resolver = Resolver(scope);
-        let bindings = scope.bindings(&resolver);
+        let bindings = scope.bindings();
         let rules = self.rules;
         let precedence = Precedence::among(rules.applied());
         self.declare_volumes(&bindings, &precedence)?;
@@ -80,8 +79,7 @@ impl<'a> Injection<'a> {
             }
         }
         let injected = scope.of_injected(pod);
-        let resolver = Resolver(&injected);
-        let bindings = injected.bindings(&resolver);
+        let bindings = injected.bindings();
         for rule in rules.applied() {
             let left = precedence.left(rule, &Part::Pod, &rule.pod.fields);
             self.log.go_to_pod();
@@ -154,8 +152,7 @@ impl<'a> Injection<'a> {
         settings: &[&SettingsFile],
         pod: &mut Value,
     ) -> Result<(), Reason> {
-        let resolver = Resolver(&row.scope);
-        let bindings = row.scope.bindings(&resolver);
+        let bindings = row.scope.bindings();
         self.facts.variables.clear();
         self.facts.requested.go_to(pod, row.container.list, row.container.index);
         let mut cursor = Cursor::container(pod, self.log, row.container.list, row.container.index)?;
@@ -198,8 +195,7 @@ impl Merge<'_, '_> {
 
 /// The settings of a policy whose `when` holds.
 fn settings<'a>(policy: &'a ResolvedPolicy, scope: &Scope<'_>) -> Result<Vec<&'a SettingsFile>, Reason> {
-    let resolver = Resolver(scope);
-    let bindings = scope.bindings(&resolver);
+    let bindings = scope.bindings();
     let mut active = Vec::new();
     for settings in &policy.files {
         let holds = settings.when.as_ref().map_or(Ok(true), |when| when.is_true(&bindings));

@@ -26,7 +26,7 @@ use crate::work::{Work, goes_on};
 use fabric_yaml::{SourceMap, Span};
 
 pub use compared::{Comparison, Use};
-pub use conversion::{Computed, Lookup, Resolver};
+pub use conversion::{Borrowed, Computed, VariableResolver};
 pub(crate) use failure::Failure;
 pub use reads::{Path, Step};
 
@@ -86,7 +86,7 @@ impl<'v> Bindings<'_, 'v> {
     }
 
     /// Values that this scope computes when they are read, and the counter for that.
-    pub fn resolve_by(&mut self, resolver: &'v Resolver<'v>, work: Option<Work>) {
+    pub fn resolve_by(&mut self, resolver: &'v dyn VariableResolver, work: Option<Work>) {
         self.context.set_variable_resolver(resolver);
         self.work = work;
     }

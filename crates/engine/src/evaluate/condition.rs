@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::analysis::{PodAnalysis, policy_for, resolve, with_values};
 use crate::fitting_nodes::{fits_several, not_selected};
 use crate::record::{ConditionFact, LookedAt, Reason, Trace};
-use fabric_policy::expression::{Bindings, Resolver};
+use fabric_policy::expression::Bindings;
 use fabric_policy::interpolation::{EvaluationError, text_of};
 use fabric_policy::matcher::Selection;
 use fabric_policy::{Condition, NoteKind, PodContext, Policy, ResolvedPolicy};
@@ -69,8 +69,7 @@ fn analysis_if_true(
             let analysis = analysis()?;
             let holds = {
                 let scope = Scope::of_pod(&analysis);
-                let lookup = Resolver(&scope);
-                let bindings = scope.bindings(&lookup);
+                let bindings = scope.bindings();
                 let holds = when.is_true(&bindings);
                 let explained = holds.clone().map_err(|error| scope.explain("`match.when`", error));
                 record(&holds, &bindings);

@@ -6,7 +6,6 @@ use serde_json::Value;
 
 use crate::analysis::{Container, PodAnalysis, count_steps};
 use crate::record::{ContainerCondition, ContainerGpus, EvaluatedRule, Reason, Trace};
-use fabric_policy::expression::Resolver;
 use fabric_policy::interpolation::{EvaluationError, Interpolation};
 use fabric_policy::overlay::{Evaluation, Tree};
 use fabric_policy::schema::{self, Shape};
@@ -209,8 +208,7 @@ struct Candidates<'a> {
 
 impl<'a> Candidates<'a> {
     fn find(rules: &'a [Rule], scope: &Scope<'_>, looked_at: impl Fn(&Rule) -> bool) -> Result<Self, Reason> {
-        let resolver = Resolver(scope);
-        let bindings = scope.bindings(&resolver);
+        let bindings = scope.bindings();
         let mut candidates = Self { rules, active: Vec::new(), joins_host: Vec::new() };
         for rule in rules {
             let holds = |when: &Interpolation| {
@@ -232,8 +230,7 @@ impl<'a> Candidates<'a> {
 
     /// The rules that select a container.
     fn select(&self, container: &Container, scope: &Scope<'_>) -> Result<Vec<bool>, Reason> {
-        let resolver = Resolver(scope);
-        let bindings = scope.bindings(&resolver);
+        let bindings = scope.bindings();
         // Several rules of a policy most often have the same condition.
         let mut last: Option<(&Interpolation, bool)> = None;
         let mut selected = vec![false; self.rules.len()];

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::analysis::{Container, PodAnalysis, requests};
 use crate::record::{ConditionFact, Reason, ScopeOf, Trace, VariableIn, add_reads, evaluation_failed};
-use fabric_policy::expression::{Bindings, Computed, Lookup, Resolver};
+use fabric_policy::expression::{Bindings, Borrowed, Computed, VariableResolver};
 use fabric_policy::interpolation::{BUILT_IN, EvaluationError, Interpolation, Phase};
 use fabric_policy::overlay::{Entry, Evaluation, Tree, is_zero};
 use fabric_policy::schema;
@@ -102,16 +102,14 @@ impl<'a> Scope<'a> {
         if holds.is_ok() {
             return ConditionFact::new(condition, &holds, fixed);
         }
-        let resolver = Resolver(self);
-        let bindings = self.bindings(&resolver);
+        let bindings = self.bindings();
         ConditionFact::new(condition, &condition.is_true(&bindings), &bindings)
     }
 
     /// Records the values of the variables of this scope that the policy reads with its parameters, and the values that
     /// they and the checks read. `container` is the name of the container whose scope it is.
     pub(super) fn record(&self, variables: &[Variable], container: Option<&str>, trace: &mut Trace) {
-        let resolver = Resolver(self);
-        let bindings = self.bindings(&resolver);
+        let bindings = self.bindings();
         trace.read(self.part(), &bindings);
         let is_known = |one: &&Variable| one.phase == Phase::Fixed || self.analysis.policy.reads(&one.name);
         let of_scope = |one: &&Variable| one.phase.max(Phase::Pod) == self.phase();
@@ -125,15 +123,23 @@ impl<'a> Scope<'a> {
     }
 
     /// Bindings over the fixed values of the policy and this scope.
-    pub(crate) fn bindings<'s>(&'s self, resolver: &'s Resolver<'s>) -> Bindings<'s, 's> {
+    pub(crate) fn bindings<'s>(&'s self) -> Bindings<'s, 's> {
         let mut bindings: Bindings<'s, 's> = self.analysis.policy.bindings.child();
-        bindings.resolve_by(resolver, self.analysis.work.clone());
+        bindings.resolve_by(self, self.analysis.work.clone());
         bindings
+    }
+
+    /// The value of a name, in this scope or around it.
+    fn value(&self, name: &str) -> Option<&Computed> {
+        if let Some(at) = self.variables.iter().position(|variable| variable.name == name) {
+            return self.variable(at);
+        }
+        self.built_in(name).or_else(|| self.outer.and_then(|outer| outer.value(name)))
     }
 
     fn variable(&self, at: usize) -> Option<&Computed> {
         let Variable { name, value, .. } = &self.variables[at];
-        let compute = || match value.evaluate(&self.bindings(&Resolver(self))) {
+        let compute = || match value.evaluate(&self.bindings()) {
             Ok(value) => {
                 self.analysis.work.iter().for_each(|work| work.count_memory(&value));
                 Some(Computed::new(&value))
@@ -188,8 +194,7 @@ impl<'a> Scope<'a> {
     /// Returns whether a container requests a device of the fabric, or gets one.
     fn has_device(&self, container: &Container) -> bool {
         let analysis = self.analysis;
-        let resolver = Resolver(self);
-        let bindings = self.bindings(&resolver);
+        let bindings = self.bindings();
         // An expression without a value makes the rule itself refuse the pod.
         let gets = |rule: &Rule| {
             let Some(device) = rule.device.filter(|_| analysis.may_apply(rule)) else { return false };
@@ -231,11 +236,8 @@ fn adds_any(rule: &Rule, bindings: &Bindings<'_, '_>) -> bool {
         || claims.iter().any(|claim| claim.literal("resourceClaimTemplateName").is_some())
 }
 
-impl Lookup for Scope<'_> {
-    fn value(&self, name: &str) -> Option<&Computed> {
-        if let Some(at) = self.variables.iter().position(|variable| variable.name == name) {
-            return self.variable(at);
-        }
-        self.built_in(name).or_else(|| self.outer.and_then(|outer| outer.value(name)))
+impl VariableResolver for Scope<'_> {
+    fn resolve<'b>(&'b self, name: &str) -> Option<Borrowed<'b>> {
+        self.value(name).map(Computed::borrowed)
     }
 }

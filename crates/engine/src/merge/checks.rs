@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use fabric_policy::expression::{Bindings, Resolver};
+use fabric_policy::expression::Bindings;
 use fabric_policy::interpolation::{EvaluationError, Interpolation, VALUE, text_of};
 use fabric_policy::{About, Effect, PolicyCheck, ResolvedPolicy};
 
@@ -18,8 +18,7 @@ pub(crate) fn check_pod(
     scope: &Scope<'_>,
     log: &mut ChangeLog,
 ) -> Result<(), Reason> {
-    let resolver = Resolver(scope);
-    let bindings = scope.bindings(&resolver);
+    let bindings = scope.bindings();
     for check in Check::all(policy, scope).filter(|one| one.declared.about == About::Pod) {
         if check.is_true([check.declared.when.as_ref()], (&bindings, None), log)? {
             let kind = check.outcome(&bindings, "")?;
@@ -42,8 +41,7 @@ pub(super) fn check_containers(
     // The warnings that a more precise one replaces.
     let mut replaced: HashSet<String> = HashSet::new();
     for Row { container, scope, .. } in rows {
-        let resolver = Resolver(scope);
-        let bindings = scope.bindings(&resolver);
+        let bindings = scope.bindings();
         let cursor = Cursor::container(pod, log, container.list, container.index)?;
         for check in Check::all(policy, scope) {
             let (name, containers) = match &check.declared.about {

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::analysis::{PodAnalysis, resolve};
 use crate::evaluate::Scope;
-use fabric_policy::expression::{Bindings, Expression, Resolver};
+use fabric_policy::expression::{Bindings, Expression};
 use fabric_policy::interpolation::{BUILT_IN, EvaluationError, Interpolation, OBJECTS, Phase, VALUE};
 use fabric_policy::overlay::{Evaluation, NamedContainer, PodOverlay};
 use fabric_policy::schema;
@@ -27,8 +27,7 @@ pub(super) fn failures(policy: &Policy, pod: &Value, context: &PodContext) -> Ve
     let containers: Vec<_> = analysis.containers.iter().map(|one| of_pod.of_container(one)).collect();
     for scope in [&of_pod].into_iter().chain(&containers).chain([&of_pod.of_injected(pod)]) {
         let phase = scope.phase();
-        let lookup = Resolver(scope);
-        let bindings = &scope.bindings(&lookup);
+        let bindings = &scope.bindings();
         let is_of_scope = |text: &&Interpolation| text.phase(&definition.names).max(Phase::Pod) == phase;
         let mut add = |place: String,
                        guards: &[&Interpolation],

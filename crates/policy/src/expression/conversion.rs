@@ -4,16 +4,14 @@ use std::collections::HashMap;
 
 use cel::common::types::{CelBool, CelDouble, CelInt, CelList, CelMap, CelMapKey, CelNull, CelString};
 use cel::common::value::{CowVal, Val};
-use cel::context::VariableResolver;
+/// Values that are computed only if an expression reads them.
+pub use cel::context::VariableResolver;
 use serde_json::{Map, Value};
 
 use super::failure::{Failure, OPTIONAL};
 
-/// Values that are computed only if an expression reads them.
-pub trait Lookup: Send + Sync {
-    /// The value of a name; `None` if it has none.
-    fn value(&self, name: &str) -> Option<&Computed>;
-}
+/// A value that an expression borrows.
+pub type Borrowed<'v> = CowVal<'v, 'v>;
 
 /// A value in the form that expressions read.
 #[derive(Debug)]
@@ -31,14 +29,9 @@ impl Computed {
     pub fn bool(value: bool) -> Self {
         Self(Box::new(CelBool::from(value)))
     }
-}
 
-/// Lets the library get values through [`Lookup`].
-pub struct Resolver<'l>(pub &'l dyn Lookup);
-
-impl VariableResolver for Resolver<'_> {
-    fn resolve<'b>(&'b self, variable: &str) -> Option<CowVal<'b, 'b>> {
-        self.0.value(variable).map(|computed| CowVal::Borrowed(&*computed.0))
+    pub fn borrowed(&self) -> Borrowed<'_> {
+        CowVal::Borrowed(&*self.0)
     }
 }
 
