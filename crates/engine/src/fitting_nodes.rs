@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use fabric_policy::SelectedLabel;
 use fabric_policy::matcher::Selection;
-use fabric_yaml::counted;
+use fabric_yaml::{counted, each_once};
 
 use super::analysis::{DEVICE_CLASS, PodAnalysis, kinds_of_earlier_injection, requests, written};
 use super::record::{ChangeLog, NODES, Reason, Warning, WarningKind, record_annotation};
@@ -82,12 +82,7 @@ pub(super) fn told_apart(each: &[Selection]) -> String {
         label.into_iter().chain(offers).collect::<Vec<_>>().join(" with ")
     };
     // Nodes that differ only in another label have the same text.
-    let mut texts: Vec<String> = Vec::new();
-    for text in each.iter().map(text) {
-        if !texts.contains(&text) {
-            texts.push(text);
-        }
-    }
+    let mut texts = each_once(each.iter().map(text));
     let more = texts.len().saturating_sub(SHOWN);
     texts.truncate(SHOWN);
     texts.extend((more > 0).then(|| format!("and {more} more")));

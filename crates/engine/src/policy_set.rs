@@ -21,6 +21,7 @@ use fabric_policy::{
     Definition, Override, ParameterType, PodContext, Policy, SourceErrors, check, choice_reads_writes,
     evaluated_policies,
 };
+use fabric_yaml::each_once;
 use fabric_yaml::json::items;
 use fabric_yaml::pointer::field_path;
 
@@ -214,13 +215,7 @@ impl PolicySet {
 
     /// The annotations that trigger a policy, each once, in the order of the policies.
     pub fn triggers(&self) -> Vec<&(String, String)> {
-        let mut found = Vec::new();
-        for trigger in self.policies.iter().flat_map(|policy| policy.definition().triggers()) {
-            if !found.contains(&trigger) {
-                found.push(trigger);
-            }
-        }
-        found
+        each_once(self.policies.iter().flat_map(|policy| policy.definition().triggers()))
     }
 
     /// Marks a pod without GPUs as skipped if the guard may take it for one with GPUs.

@@ -16,6 +16,7 @@ pub use requirements::{expressions, terms};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::cache::Cache;
@@ -56,7 +57,7 @@ impl Default for Nodes {
 }
 
 /// Nodes that are alike in everything that a policy reads of them.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct NodeKind {
     /// The labels that the policy reads.
     pub labels: BTreeMap<String, String>,

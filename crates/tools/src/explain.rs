@@ -14,8 +14,8 @@ pub use fabric_engine::{ConditionFact, Read};
 pub use lines::FileLine;
 pub use parameters::{ParameterFact, SourceKind, Sources, ValueFact};
 pub use pod::{
-    Explainer, FieldFact, MatchFact, NodeFact, PartFact, PodFact, PodParameter, ReasonFact, RuleResult,
-    VariableValue, WarningFact, pod_text,
+    Explainer, FieldFact, MatchFact, PartFact, PodFact, PodParameter, ReasonFact, RuleResult, VariableValue,
+    WarningFact, pod_text,
 };
 pub use policy::{NeedFact, NeedKind, PolicyFact, RuleFact, policy, policy_text};
 

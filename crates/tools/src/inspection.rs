@@ -276,9 +276,13 @@ fn name(object: &Value) -> &str {
 
 /// Names in backticks, the first of many.
 fn names(names: impl IntoIterator<Item = impl Display>) -> String {
-    const SHOWN: usize = 5;
+    first_names(names, 5)
+}
+
+/// The first names in backticks, and the number of the others.
+pub(crate) fn first_names(names: impl IntoIterator<Item = impl Display>, shown: usize) -> String {
     let all: Vec<String> = names.into_iter().map(|name| format!("`{name}`")).collect();
-    let more = all.len().saturating_sub(SHOWN);
+    let more = all.len().saturating_sub(shown);
     let shown = all[..all.len() - more].join(", ");
     if more > 0 { format!("{shown} and {more} more") } else { shown }
 }

@@ -8,8 +8,9 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::explain::{Explainer, PodFact, PodParameter, SourceKind, Sources};
+use super::inspection::first_names;
 use fabric_engine::policy_set::PolicySet;
-use fabric_engine::{Mutation, Outcome, is_device};
+use fabric_engine::{Mutation, is_device};
 use fabric_policy::matcher::selection::{INSTANCE_TYPE, LabelsRead};
 use fabric_policy::nodes::{Node, Nodes};
 use fabric_policy::{PodContext, Policy};
@@ -142,18 +143,11 @@ fn differences(typical: &BTreeMap<String, i64>, ready: &[&Node]) -> Vec<Problem>
     let mut problems = Vec::new();
     for (name, count) in typical {
         let mut found = |code: &str, is_such: &dyn Fn(Option<i64>) -> bool, what: &str| {
-            let mut nodes = ready.iter().filter(|node| is_such(node.registered(name)));
-            let named: Vec<String> =
-                nodes.by_ref().take(SHOWN).map(|node| format!("`{}`", node.name())).collect();
-            let more = nodes.count();
-            if !named.is_empty() {
-                let more_text = if more > 0 { format!(" and {more} more") } else { String::new() };
-                let message = format!(
-                    "{} of {} {what}: {}{more_text}",
-                    named.len() + more,
-                    counted(ready.len(), "Ready node"),
-                    named.join(", ")
-                );
+            let such = ready.iter().filter(|node| is_such(node.registered(name)));
+            let nodes: Vec<&str> = such.map(|node| node.name()).collect();
+            if !nodes.is_empty() {
+                let all = counted(ready.len(), "Ready node");
+                let message = format!("{} of {all} {what}: {}", nodes.len(), first_names(&nodes, SHOWN));
                 problems.push(Problem::new(code, message));
             }
         };
@@ -195,12 +189,8 @@ impl Pool {
     /// Adds the result for a pod that has all GPUs of a node.
     fn add_result(&mut self, mutation: &Mutation, fact: PodFact) {
         self.policy.clone_from(&mutation.policy);
-        if let Outcome::Skipped { reason, .. }
-        | Outcome::Unchanged { reason, .. }
-        | Outcome::Refused { reason } = &mutation.outcome
-        {
-            self.problems.push(Problem::new(reason.code(), reason.to_string()));
-        }
+        let reason = mutation.outcome.reason();
+        self.problems.extend(reason.map(|reason| Problem::new(reason.code(), reason.to_string())));
         let about_nodes =
             ["no_node_fits", "parameter_assumed", "nodes_disagree", "nodes_offer_less", "nodes_offer_more"];
         let warnings = mutation.warnings.iter().filter(|warning| about_nodes.contains(&warning.code()));

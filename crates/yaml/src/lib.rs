@@ -10,7 +10,6 @@
 #![cfg_attr(test, allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests may measure"))]
 
 mod build;
-mod counted;
 mod disagreements;
 mod edit;
 mod error;
@@ -21,6 +20,7 @@ mod joined;
 pub mod json;
 mod large_numbers;
 mod layout;
+mod messages;
 mod offsets;
 pub mod pointer;
 pub mod quantity;
@@ -38,10 +38,10 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 pub use build::Entry;
-pub use counted::counted;
 pub use edit::{Comment, Edited};
 pub use error::Error;
 pub use large_numbers::{changed_number, has_float, inexact_number};
+pub use messages::{counted, each_once};
 pub use source_map::SourceMap;
 pub use span::Span;
 pub use tree::{Content, Node, Text};

@@ -1,4 +1,4 @@
-//! Numbers of things, in messages.
+//! Numbers and lists of things, in messages.
 
 use std::fmt::Display;
 
@@ -9,9 +9,25 @@ pub fn counted(count: impl Display, one: &str) -> String {
     format!("{count} {one}{end}")
 }
 
+/// Each of some things once, in the order in which they come first.
+pub fn each_once<T: PartialEq>(things: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut found = Vec::new();
+    for thing in things {
+        if !found.contains(&thing) {
+            found.push(thing);
+        }
+    }
+    found
+}
+
 #[cfg(test)]
 mod tests {
-    use super::counted;
+    use super::{counted, each_once};
+
+    #[test]
+    fn a_thing_that_comes_again_keeps_its_first_place() {
+        assert_eq!(each_once(["b", "a", "b", "c", "a"]), ["b", "a", "c"]);
+    }
 
     #[test]
     fn one_thing_has_no_plural() {

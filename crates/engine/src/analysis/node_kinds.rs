@@ -10,6 +10,7 @@ use fabric_policy::matcher::{LabelsRead, spellings};
 use fabric_policy::nodes::{Node, NodeKind, Nodes, scheduling_of};
 use fabric_policy::work::{Work, goes_on};
 use fabric_policy::{Definition, PodContext, Policy, SelectedLabel};
+use fabric_yaml::each_once;
 
 use super::containers::{DEVICE_CLASS, requests};
 use crate::record::{NODES, STAMP};
@@ -28,26 +29,14 @@ pub(crate) fn kinds_of_earlier_injection(pod: &Value) -> Option<Vec<NodeKind>> {
 /// The kinds of nodes that an earlier injection recorded.
 pub(super) fn recorded(pod: &Value) -> Option<Vec<NodeKind>> {
     let text = pod["metadata"]["annotations"][NODES].as_str()?;
-    let kinds: Value = serde_json::from_str(text).ok()?;
+    let kinds: Vec<NodeKind> = serde_json::from_str(text).ok()?;
     // No injection writes more.
-    let kinds = kinds.as_array().filter(|kinds| kinds.len() <= MAX_KINDS)?.iter().map(|kind| {
-        let entries = |key: &str| kind[key].as_object();
-        let text = |(key, value): (&String, &Value)| Some((key.clone(), value.as_str()?.to_owned()));
-        let count = |(key, value): (&String, &Value)| Some((key.clone(), value.as_i64()?));
-        Some(NodeKind {
-            labels: entries("labels")?.iter().map(text).collect::<Option<_>>()?,
-            gpus: kind["gpus"].as_i64()?,
-            resources: entries("resources")?.iter().map(count).collect::<Option<_>>()?,
-        })
-    });
-    kinds.collect()
+    (kinds.len() <= MAX_KINDS).then_some(kinds)
 }
 
 /// The content of the annotation that [`kinds_of_earlier_injection`] reads.
 pub(crate) fn written(kinds: &[NodeKind]) -> String {
-    let kind =
-        |kind: &NodeKind| json!({"labels": kind.labels, "gpus": kind.gpus, "resources": kind.resources});
-    kinds.iter().map(kind).collect::<Value>().to_string()
+    json!(kinds).to_string()
 }
 
 /// The kinds of nodes that a pod can be scheduled to and that have the GPUs that it requests.
@@ -212,13 +201,8 @@ pub(super) fn labels_of_kinds(kinds: &[NodeKind]) -> Vec<SelectedLabel> {
         first.labels.keys().filter(|label| kinds.iter().all(|kind| kind.labels.contains_key(*label)));
     labels
         .map(|label| {
-            let mut values: Vec<String> = Vec::new();
-            for value in kinds.iter().filter_map(|kind| kind.labels.get(label)) {
-                if !values.contains(value) {
-                    values.push(value.clone());
-                }
-            }
-            SelectedLabel { label: label.clone(), values }
+            let values = each_once(kinds.iter().filter_map(|kind| kind.labels.get(label)));
+            SelectedLabel { label: label.clone(), values: values.into_iter().cloned().collect() }
         })
         .collect()
 }

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use fabric_policy::Devices;
 use fabric_policy::claims::PodClaim;
+use fabric_yaml::each_once;
 use fabric_yaml::json::items;
 use fabric_yaml::quantity::Quantity;
 
@@ -22,9 +23,7 @@ pub(super) fn found(pod: &Value, claims: &[PodClaim<'_>], devices: &Devices) -> 
     }
     let foreign = claims.iter().filter(|claim| devices.own.claims.has(claim) && !is_added(claim, devices));
     names.extend(foreign.map(|claim| claim.target.to_owned()));
-    let mut known = BTreeSet::new();
-    names.retain(|name| known.insert(name.clone()));
-    names
+    each_once(names)
 }
 
 /// The claims about which names decide, by their names in the pod, without those that the policy adds.

@@ -1,7 +1,7 @@
 //! The result for one pod.
 
-use json_patch::{AddOperation, Patch, PatchOperation, RemoveOperation, ReplaceOperation};
-use serde_json::Value;
+use json_patch::Patch;
+use serde_json::{Value, json};
 
 use fabric_yaml::pointer::at_pointer;
 
@@ -34,9 +34,7 @@ impl Mutation {
             }
             Outcome::Skipped { reason: Reason::NoGpuContainer { unknown_claim: None, .. }, .. } => None,
             Outcome::Unchanged { reason, .. } if !reason.is_unmet_request() => None,
-            Outcome::Skipped { reason, .. }
-            | Outcome::Unchanged { reason, .. }
-            | Outcome::Refused { reason } => Some(reason.code()),
+            other => other.reason().map(Reason::code),
         }
     }
 }
@@ -56,6 +54,34 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    /// The stable name, for programs.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Mutated(_) => "mutated",
+            Self::Skipped { .. } => "skipped",
+            Self::Unchanged { .. } => "unchanged",
+            Self::Refused { .. } => "refused",
+        }
+    }
+
+    /// The reason; none for a pod that was injected.
+    pub fn reason(&self) -> Option<&Reason> {
+        match self {
+            Self::Mutated(_) => None,
+            Self::Skipped { reason, .. } | Self::Unchanged { reason, .. } | Self::Refused { reason } => {
+                Some(reason)
+            }
+        }
+    }
+
+    /// The pod as it is now; none for one that is refused.
+    pub fn pod(&self) -> Option<&Value> {
+        match self {
+            Self::Unchanged { pod, .. } => Some(pod),
+            other => other.changed().map(|changed| &changed.pod),
+        }
+    }
+
     /// The pod with its changes, of which there may be none; `None` for a pod that is unchanged or refused.
     pub fn changed(&self) -> Option<&Mutated> {
         match self {
@@ -80,10 +106,10 @@ pub struct Mutated {
 impl Mutated {
     /// The operations that change the pod as it came into the pod as it is now. They are computed at each call.
     pub fn operations(&self) -> Operations<'_> {
-        let found = self.changes.iter().map(|(pointer, replaces)| Operation {
-            pointer,
-            replaces: *replaces,
-            value: at_pointer(&self.pod, pointer),
+        let found = self.changes.iter().map(|(pointer, replaces)| {
+            let value = at_pointer(&self.pod, pointer);
+            let op = if *replaces { "replace" } else { "add" };
+            Operation { op: if value.is_none() { "remove" } else { op }, pointer, value }
         });
         Operations { pod: &self.pod, list: found.collect() }
     }
@@ -100,16 +126,10 @@ impl Mutated {
 
     /// The JSON Patch of a document that has the pod at a JSON Pointer.
     pub fn patch_at(&self, pointer: &str) -> Patch {
-        let operations = self.operations().list.into_iter().filter_map(|operation| {
-            let path = format!("{pointer}{}", operation.pointer).parse().ok()?;
-            Some(match operation.value.cloned() {
-                None => PatchOperation::Remove(RemoveOperation { path }),
-                Some(value) if operation.replaces => {
-                    PatchOperation::Replace(ReplaceOperation { path, value })
-                }
-                Some(value) => PatchOperation::Add(AddOperation { path, value }),
-            })
-        });
-        Patch(operations.collect())
+        let operation = |operation: Operation<'_>| {
+            let pointer = &*format!("{pointer}{}", operation.pointer);
+            serde_json::from_value(json!(Operation { pointer, ..operation })).ok()
+        };
+        Patch(self.operations().list.into_iter().filter_map(operation).collect())
     }
 }

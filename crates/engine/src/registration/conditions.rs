@@ -7,6 +7,7 @@ use serde_json::Value;
 use crate::DEVICE_CLASS;
 use crate::policy_set::PolicySet;
 use fabric_policy::{ANY_VALUE, Definition, Matcher, kind_and_group};
+use fabric_yaml::each_once;
 
 use super::Condition;
 
@@ -122,12 +123,7 @@ fn any_trigger(policies: &PolicySet) -> String {
 
 /// The condition that one of these holds, each of them once.
 fn any_of(terms: impl Iterator<Item = String>) -> String {
-    let mut each: Vec<String> = Vec::new();
-    for term in terms {
-        if !each.contains(&term) {
-            each.push(term);
-        }
-    }
+    let mut each = each_once(terms);
     if let [term] = each.as_mut_slice() {
         return std::mem::take(term);
     }

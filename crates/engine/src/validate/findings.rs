@@ -15,7 +15,7 @@ use fabric_yaml::pointer::field_path;
 use super::types::reads;
 use super::{checks_that_report, context, samples};
 use crate::record::{Author, ChangeLog, FieldOutcome, FieldState, Trace};
-use crate::{Mutation, Outcome, Reason, analysis_if_condition_is_true, inject};
+use crate::{Mutated, Mutation, Outcome, Reason, analysis_if_condition_is_true, inject};
 
 /// What happened to the samples that a policy matches.
 #[derive(Default)]
@@ -68,20 +68,15 @@ impl Seen {
     fn add(&mut self, Mutation { outcome, warnings, .. }: &Mutation, trace: &Trace) {
         self.matched += 1;
         let mut codes = checks_that_report(warnings);
-        let pod = match outcome {
-            Outcome::Mutated(mutated) => Some(&mutated.pod),
-            Outcome::Unchanged { pod, .. } => Some(pod),
-            Outcome::Skipped { reason, .. } | Outcome::Refused { reason } => {
-                if let Reason::Policy { code, .. } = reason {
-                    codes.insert(code);
-                }
-                None
-            }
-        };
+        if let Some(Reason::Policy { code, .. }) = outcome.reason() {
+            codes.insert(code);
+        }
         for code in codes {
             *self.reported.entry(code.to_owned()).or_default() += 1;
         }
-        let Some(pod) = pod else { return };
+        let (Outcome::Mutated(Mutated { pod, .. }) | Outcome::Unchanged { pod, .. }) = outcome else {
+            return;
+        };
         let mut written: HashMap<&str, &str> = HashMap::new();
         for FieldOutcome { author, pointer, state, .. } in &trace.outcomes {
             let Author::Rule(rule) = author else { continue };

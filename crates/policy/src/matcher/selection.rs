@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::nodes::NodeKind;
@@ -73,7 +74,7 @@ impl LabelsRead {
 }
 
 /// A label, and the values of it that a pod selects.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 pub struct SelectedLabel {
     pub label: String,
     /// In lower case; empty if the pod selects none.

@@ -8,8 +8,9 @@ use serde_json::Value;
 use crate::helm_values::Values;
 use crate::policy_list::Bounds;
 use fabric_policy::matcher::Selection;
+use fabric_policy::nodes::NodeKind;
 use fabric_policy::{Origin, Override, Parameter, Policy, Resolution, resolve};
-use fabric_yaml::counted;
+use fabric_yaml::{counted, each_once};
 
 use super::lines::{self, FileLine, Within};
 
@@ -157,14 +158,10 @@ pub(super) fn value_of(
 /// What each kind of nodes offers of the resources that a parameter looks for.
 fn of_nodes(parameter: &Parameter, selection: &Selection) -> String {
     let looked_for = |name: &str| parameter.from_nodes.as_ref().is_some_and(|from| from.looks_for(name));
-    let mut texts: Vec<String> = Vec::new();
-    for kind in &selection.kinds {
+    let text = |kind: &NodeKind| {
         let resources = kind.resources.iter().filter(|(name, _)| looked_for(name));
         let resources: Vec<String> = resources.map(|(name, count)| format!("{count} of {name}")).collect();
-        let text = format!("{} by node with {}", resources.join(", "), counted(kind.gpus, "GPU"));
-        if !texts.contains(&text) {
-            texts.push(text);
-        }
-    }
-    texts.join("; ")
+        format!("{} by node with {}", resources.join(", "), counted(kind.gpus, "GPU"))
+    };
+    each_once(selection.kinds.iter().map(text)).join("; ")
 }

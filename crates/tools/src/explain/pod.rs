@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use fabric_engine::policy_set::{PolicySet, mutate_traced};
 use fabric_engine::{
-    ConditionFact, ContainerGpus, LookedAt, Mutation, Outcome, Trace, Warning, analysis_if_condition_is_true,
+    ConditionFact, ContainerGpus, LookedAt, Mutation, Reason, Trace, Warning, analysis_if_condition_is_true,
 };
 use fabric_policy::expression::Expression;
 use fabric_policy::{Definition, PodContext, Policy, SelectedLabel};
@@ -44,7 +44,7 @@ pub struct PodFact {
     /// Every policy in use.
     pub policies: Vec<MatchFact>,
     /// The labels of nodes that the policy reads and the pod selects.
-    pub nodes: Vec<NodeFact>,
+    pub nodes: Vec<SelectedLabel>,
     pub containers: Vec<ContainerGpus>,
     pub parameters: Vec<PodParameter>,
     pub variables: Vec<VariableValue>,
@@ -63,13 +63,6 @@ pub struct ReasonFact {
     /// The condition of a check that refuses or skips the pod.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub condition: Option<ConditionFact>,
-}
-
-/// A label of nodes, with the values that the pod selects.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct NodeFact {
-    pub label: String,
-    pub values: Vec<String>,
 }
 
 /// The value of a parameter, for a pod.
@@ -135,11 +128,7 @@ impl<'a> Explainer<'a> {
     fn add_results(&self, fact: &mut PodFact, policy: &Policy, trace: &Trace) {
         let definition = policy.definition();
         let Some(LookedAt { of: (nodes, resolved), .. }) = trace.looked_at.get(policy.name()) else { return };
-        let of_label = |selected: &SelectedLabel| NodeFact {
-            label: selected.label.clone(),
-            values: selected.values.clone(),
-        };
-        fact.nodes = nodes.labels.iter().map(of_label).collect();
+        fact.nodes.clone_from(&nodes.labels);
         let used = used_names(definition, trace);
         let mut values = definition
             .by_node()
@@ -149,8 +138,7 @@ impl<'a> Explainer<'a> {
         fact.parameters = values.by_ref().take(definition.parameters.len()).map(parameter).collect();
         let rows: Vec<ValueFact> = values.filter(|row| !row.value.is_null()).collect();
         fact.containers.clone_from(&trace.containers);
-        fact.rules = rules::rules(definition, trace);
-        fact.files = rules::files(definition, trace);
+        [fact.rules, fact.files] = rules::rules_and_files(definition, trace);
         fact.variables = rules::variables(trace, &rows, |name| used.contains(name));
     }
 }
@@ -158,21 +146,17 @@ impl<'a> Explainer<'a> {
 impl PodFact {
     /// The outcome of an injection.
     fn new(mutation: &Mutation) -> Self {
-        let (outcome, stamp, reason) = match &mutation.outcome {
-            Outcome::Mutated(mutated) => ("mutated", Some(mutated.stamp.clone()), None),
-            Outcome::Skipped { marked, reason } => ("skipped", Some(marked.stamp.clone()), Some(reason)),
-            Outcome::Unchanged { reason, .. } => ("unchanged", None, Some(reason)),
-            Outcome::Refused { reason } => ("refused", None, Some(reason)),
+        let Mutation { outcome, policy, .. } = mutation;
+        let reason = |reason: &Reason| ReasonFact {
+            code: reason.code().to_owned(),
+            message: reason.to_string(),
+            condition: None,
         };
         Self {
-            outcome,
-            policy: mutation.policy.clone(),
-            stamp,
-            reason: reason.map(|reason| ReasonFact {
-                code: reason.code().to_owned(),
-                message: reason.to_string(),
-                condition: None,
-            }),
+            outcome: outcome.name(),
+            policy: policy.clone(),
+            stamp: outcome.changed().map(|changed| changed.stamp.clone()),
+            reason: outcome.reason().map(reason),
             ..Self::default()
         }
     }

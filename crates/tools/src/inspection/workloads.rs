@@ -91,9 +91,7 @@ impl<'p> Workloads<'p> {
             }
             // A pod that an earlier version of the policy injected has the fabric.
             _ if was_injected => None,
-            Outcome::Skipped { reason, .. }
-            | Outcome::Unchanged { reason, .. }
-            | Outcome::Refused { reason } => Some(reason.to_string()),
+            other => other.reason().map(ToString::to_string),
         });
         if !was_injected && (why.is_some() || matches!(mutation.outcome, Outcome::Mutated(_))) {
             self.found.uninjected += 1;

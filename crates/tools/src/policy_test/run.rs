@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use fabric_engine::policy_set::{PolicySet, mutate_traced};
-use fabric_engine::{CLAIMS, Mutation, NODES, Outcome, Reason, SKIPPED, STAMP, Warning};
+use fabric_engine::{CLAIMS, Mutation, NODES, Reason, SKIPPED, STAMP, Warning};
 use fabric_policy::PodContext;
 use fabric_policy::claims::ClaimObject;
 use fabric_policy::schema::{self, Shape};
@@ -102,7 +102,7 @@ fn tested(case: &Case, policies: &PolicySet, documents: &[Value], coverage: &mut
     let mut test = |document, pointer: String, pod: &Value, context: &PodContext| {
         let (mutation, trace) = mutate_traced(policies, pod.clone(), context);
         coverage.record(policies, &trace);
-        tested.push(Tested { document, pointer, actual: Actual::new(mutation) });
+        tested.push(Tested { document, pointer, actual: Actual::new(&mutation) });
     };
     let own = match &case.subject {
         Subject::Pod(pod) => {
@@ -127,19 +127,19 @@ fn tested(case: &Case, policies: &PolicySet, documents: &[Value], coverage: &mut
 }
 
 impl Actual {
-    fn new(mutation: Mutation) -> Self {
+    fn new(mutation: &Mutation) -> Self {
         let mut warnings: Vec<String> =
             mutation.warnings.iter().map(Warning::code).map(str::to_owned).collect();
         warnings.sort();
         warnings.dedup();
         let patch = mutation.outcome.changed().map_or_else(|| json!([]), |changed| json!(changed.patch()));
-        let (outcome, reason, pod) = match mutation.outcome {
-            Outcome::Mutated(mutated) => ("mutated", None, Some(mutated.pod)),
-            Outcome::Skipped { marked, reason } => ("skipped", Some(reason), Some(marked.pod)),
-            Outcome::Unchanged { pod, reason } => ("unchanged", Some(reason), Some(pod)),
-            Outcome::Refused { reason } => ("refused", Some(reason), None),
-        };
-        Self { outcome, reason, warnings, patch: masked(&patch), pod: pod.as_ref().map(masked) }
+        Self {
+            outcome: mutation.outcome.name(),
+            reason: mutation.outcome.reason().cloned(),
+            warnings,
+            patch: masked(&patch),
+            pod: mutation.outcome.pod().map(masked),
+        }
     }
 
     /// The reason with its message.

@@ -56,7 +56,7 @@ fn marked(skipped: &Mutated) -> Vec<FieldFact> {
         path: field_path(&skipped.pod, operation.pointer),
         pointer: operation.pointer.to_owned(),
         value: operation.value.cloned(),
-        state: if operation.replaces { FieldState::Replaced } else { FieldState::Added },
+        state: if operation.op == "replace" { FieldState::Replaced } else { FieldState::Added },
         because: None,
         by: Author::Stamp,
     };

@@ -6,6 +6,7 @@ use serde_json::Value;
 use fabric_engine::{ConditionFact, EvaluatedCheck, EvaluatedRule, Read, ScopeOf, Trace, VariableIn};
 use fabric_policy::Definition;
 use fabric_policy::definition::keys;
+use fabric_yaml::Span;
 use fabric_yaml::pointer::field_path;
 
 use crate::explain::lines::{FileLine, in_file};
@@ -39,23 +40,20 @@ pub struct VariableValue {
     pub used: bool,
 }
 
-pub(super) fn rules(definition: &Definition, trace: &Trace) -> Vec<RuleResult> {
-    let rules = definition.rules.iter().zip(&trace.rules).map(|(rule, result)| RuleResult {
-        name: rule.name.clone(),
-        place: in_file(definition, rule.span),
+/// The rules, and the files, of which each container with GPUs gets those whose condition holds.
+pub(super) fn rules_and_files(definition: &Definition, trace: &Trace) -> [Vec<RuleResult>; 2] {
+    let result = |name: &str, span: Span, result: &EvaluatedRule| RuleResult {
+        name: name.to_owned(),
+        place: in_file(definition, span),
         result: result.clone(),
-    });
-    rules.collect()
-}
-
-/// The files. Each container with GPUs gets those whose condition holds.
-pub(super) fn files(definition: &Definition, trace: &Trace) -> Vec<RuleResult> {
-    let files = definition.files.iter().zip(&trace.files).map(|(file, result)| RuleResult {
-        name: file.path.clone(),
-        place: in_file(definition, definition.place(&keys(["files", &file.path]))),
-        result: result.clone(),
-    });
-    files.collect()
+    };
+    let rules = definition.rules.iter().zip(&trace.rules);
+    let files = definition.files.iter().zip(&trace.files);
+    let place = |path: &str| definition.place(&keys(["files", path]));
+    [
+        rules.map(|(rule, of)| result(&rule.name, rule.span, of)).collect(),
+        files.map(|(file, of)| result(&file.path, place(&file.path), of)).collect(),
+    ]
 }
 
 /// The variables. Those in `rows` have their values from a row.
