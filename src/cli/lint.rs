@@ -14,7 +14,7 @@ use crate::stream::{RawDocuments, has_content};
 use fabric_engine::policy_set::PolicySet;
 use fabric_policy::claims::Claims;
 use fabric_policy::{Effect, Policy};
-use fabric_tools::lint::{Across, Finding, Level, Lines, lint};
+use fabric_tools::lint::{Across, Finding, Level, Lines, codes, lint};
 use fabric_workloads::manifest::{Document, RawDocument, Wanted};
 use fabric_yaml::counted;
 use fabric_yaml::escape;
@@ -58,7 +58,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
         .iter()
         .map(Policy::definition)
         .flat_map(|definition| definition.check_codes(&[Effect::Warn, Effect::Skip]));
-    fail_on.map_or(Ok(()), |fail_on| fail_on.validate(of_policies.chain(Finding::codes())))?;
+    fail_on.map_or(Ok(()), |fail_on| fail_on.validate(of_policies.chain(codes())))?;
     let default = ["-".to_owned()];
     let files = if arguments.files.is_empty() { &default[..] } else { &arguments.files };
     let objects = arguments.nodes.read(files.iter().any(|file| file == "-"))?;

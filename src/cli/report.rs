@@ -5,7 +5,7 @@ use std::fmt;
 use serde_json::{Value, json};
 
 use fabric_engine::{Outcome, Reason};
-use fabric_workloads::advice::Note;
+use fabric_workloads::advice::Finding;
 use fabric_workloads::manifest::Template;
 
 /// The location of a pod template.
@@ -54,15 +54,15 @@ fn sentence(reason: &Reason, template: &Template) -> String {
 }
 
 /// The report on a workload, or a part of it, without a pod template.
-pub(super) fn note_text(location: Location<'_>, note: &Note) -> String {
+pub(super) fn note_text(location: Location<'_>, note: &Finding) -> String {
     let Location { file, document, object } = location;
-    let Note { pointer, code, message, .. } = note;
+    let Finding { pointer, code, message, .. } = note;
     let space = if pointer.is_empty() { "" } else { " " };
     format!("{file}: document {document}: {object}{space}{pointer}: unchanged: {message} ({code})")
 }
 
 /// The same as one JSON object, with the keys of the report on a template.
-pub(super) fn note_json(location: Location<'_>, note: &Note) -> String {
+pub(super) fn note_json(location: Location<'_>, note: &Finding) -> String {
     json!({
         "file": location.file,
         "document": location.document,
@@ -134,12 +134,7 @@ pub(super) fn warning_json(warning: &Failure<'_>) -> String {
 /// The report as one JSON object.
 pub(super) fn json(location: Location<'_>, template: &Template) -> String {
     let mutation = &template.mutation;
-    let (outcome, reason) = match &mutation.outcome {
-        Outcome::Mutated(_) => ("mutated", None),
-        Outcome::Skipped { reason, .. } => ("skipped", Some(reason)),
-        Outcome::Unchanged { reason, .. } => ("unchanged", Some(reason)),
-        Outcome::Refused { reason } => ("refused", Some(reason)),
-    };
+    let reason = mutation.outcome.reason();
     let warnings: Vec<Value> = mutation
         .warnings
         .iter()
@@ -153,7 +148,7 @@ pub(super) fn json(location: Location<'_>, template: &Template) -> String {
         "file": location.file,
         "document": location.document,
         "path": template.pointer,
-        "outcome": outcome,
+        "outcome": mutation.outcome.name(),
         "policy": mutation.policy,
         "reason": reason.map(Reason::code),
         "message": reason.map(|reason| sentence(reason, template)),

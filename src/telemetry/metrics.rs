@@ -20,7 +20,7 @@ use fabric_engine::Reason;
 use fabric_engine::admission::{Mode, Record, ReviewOutcome};
 use fabric_engine::policy_set::PolicySet;
 use fabric_policy::{Effect, PolicyCheck};
-use fabric_tools::lint::Finding;
+use fabric_tools::lint::codes;
 
 use super::process::Process;
 
@@ -306,7 +306,7 @@ impl Metrics {
         }
         // One, with which the family begins: namespaces are not known before their pods.
         self.missed("", ReviewOutcome::Failed, Label::Borrowed("panic"));
-        for code in Finding::codes() {
+        for code in codes() {
             drop(self.warnings.get_or_create(&CodeLabel { code: Label::Borrowed(code) }));
         }
         for what in Reloaded::ALL.map(Reloaded::name) {

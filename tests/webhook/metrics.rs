@@ -3,10 +3,9 @@
 use std::collections::BTreeSet;
 
 use fabric_engine::admission::{OnError, Record};
-use fabric_engine::{Reason, Warning};
+use fabric_engine::{FINDINGS, Reason, Warning};
 use fabric_injector::server::{Limits, State};
-use fabric_tools::lint::Finding;
-use fabric_workloads::advice::NearMiss;
+use fabric_tools::lint::codes;
 use hyper::Method;
 use serde_json::{Value, json};
 
@@ -38,8 +37,8 @@ fn every_reason_is_there_before_any_request_came() {
 #[test]
 fn every_code_of_a_warning_is_there_before_any_request_came() {
     let scrape = Server::lab().scrape();
-    let codes: BTreeSet<&str> = Finding::codes().chain(["few_gpus", "seal"]).collect();
-    assert!(Warning::CODES.iter().chain(NearMiss::CODES).all(|code| codes.contains(code)));
+    let codes: BTreeSet<&str> = codes().chain(["few_gpus", "seal"]).collect();
+    assert!(Warning::CODES.iter().chain(FINDINGS).all(|code| codes.contains(code)));
     for code in &codes {
         assert_eq!(scrape.value(&format!("warnings_total{{code=\"{code}\"}}")), 0);
     }

@@ -11,57 +11,26 @@ use std::cmp::Reverse;
 use serde_json::Value;
 
 use fabric_engine::policy_set::PolicySet;
-use fabric_engine::{Outcome, Reason, Warning, WarningKind};
-use fabric_workloads::advice::{NO_POD_TEMPLATE, NearMiss};
+use fabric_engine::{FINDINGS, Outcome, Reason, Warning, WarningKind};
+use fabric_workloads::advice::NO_POD_TEMPLATE;
 use fabric_workloads::manifest::{self, Document, DocumentError, RawDocument, Template, Wanted};
 use fabric_yaml::pointer::field_path;
 
 pub use across::Across;
+pub use fabric_workloads::advice::{Finding, Level};
 pub use lines::Lines;
 pub use review::answer;
 
-/// The weight of a [`Finding`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
-    /// No action is needed.
-    Note,
-    /// The pods do not get everything that the policy has for them, or the workload requests the fabric without effect.
-    Warning,
-    /// The API server refuses the pods.
-    Error,
-}
+/// The code of the finding that a policy injects the pods of a template.
+const INJECTED: &str = "injected";
+/// The code of the finding that a template of `envsubst`, Helm or the like has no value yet.
+const PLACEHOLDER: &str = "placeholder";
 
-/// A fact about a workload.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finding {
-    pub level: Level,
-    /// The stable code, of a warning, a near miss or a reason; `Finding::INJECTED` for pods that are injected.
-    pub code: String,
-    /// JSON Pointer from the document's root.
-    pub pointer: String,
-    /// A sentence that names the field.
-    pub message: String,
-    /// The runtime of a `TrainJob`. If it requests the fabric, no action is needed.
-    pub runtime: Option<String>,
-}
-
-impl Finding {
-    /// The code of the finding that a policy injects the pods of a template.
-    pub(crate) const INJECTED: &str = "injected";
-    /// The code of the finding that a template of `envsubst`, Helm or the like has no value yet.
-    pub(crate) const PLACEHOLDER: &str = "placeholder";
-
-    /// A finding that does not depend on another document.
-    pub fn new(level: Level, code: &str, pointer: &str, message: String) -> Self {
-        Self { level, code: code.to_owned(), pointer: pointer.to_owned(), message, runtime: None }
-    }
-
-    /// The codes of the findings that require action, except those that policies declare.
-    pub fn codes<'c>() -> impl Iterator<Item = &'c str> {
-        let reasons = [Reason::LEFT_ALONE, Reason::SKIPPED, Reason::REFUSED, Reason::FAULTS];
-        let own = [Warning::CODES, NearMiss::CODES, across::CODES, &[NO_POD_TEMPLATE]];
-        reasons.into_iter().chain(own).flatten().copied()
-    }
+/// The codes of the findings that require action, except those that policies declare.
+pub fn codes<'c>() -> impl Iterator<Item = &'c str> {
+    let reasons = [Reason::LEFT_ALONE, Reason::SKIPPED, Reason::REFUSED, Reason::FAULTS];
+    let own = [Warning::CODES, FINDINGS, across::CODES, &[NO_POD_TEMPLATE]];
+    reasons.into_iter().chain(own).flatten().copied()
 }
 
 /// The findings of a document, the most important ones first. `gather` gets its value and its templates.
@@ -76,26 +45,14 @@ pub fn lint(
     let injected = manifest::inject(policies, document, piece, wanted)?;
     let root = injected.value.as_ref().or(document.value.as_ref()).unwrap_or(&Value::Null);
     // Faults of the workload come first, since others may follow from them. Their messages have the field.
-    let near_misses = injected.templates.iter().flat_map(|template| &template.findings.near_misses);
-    let advice = |template: &Template| {
-        let advice = template.findings.advice.as_ref()?;
-        Some(Finding::new(Level::Note, advice.code?, &template.pointer, advice.message.clone()))
-    };
-    let near_miss =
-        |miss: &NearMiss| Finding::new(Level::Warning, miss.code, &miss.pointer, miss.message.clone());
     gather(root, &injected.templates);
-    let mut found: Vec<Finding> = near_misses.map(near_miss).collect();
-    found.extend(injected.templates.iter().filter_map(advice));
+    let findings = || injected.templates.iter().map(|template| &template.findings);
+    let notes = findings().filter_map(|of| of.advice.clone()).filter(|note| !note.code.is_empty());
+    let mut found: Vec<Finding> = findings().flat_map(|of| &of.near_misses).cloned().chain(notes).collect();
     for template in &injected.templates {
         of_template(root, template, &mut found);
     }
-    found.extend(injected.notes.into_iter().map(|note| Finding {
-        level: if note.asks { Level::Warning } else { Level::Note },
-        code: note.code.to_owned(),
-        pointer: note.pointer,
-        message: note.message,
-        runtime: note.runtime,
-    }));
+    found.extend(injected.notes);
     found.sort_by_key(|finding| Reverse(finding.level));
     Ok(found)
 }
@@ -104,7 +61,7 @@ fn of_template(root: &Value, template: &Template, found: &mut Vec<Finding>) {
     let place = place(root, &template.pointer);
     let mut add = |level, code: &str, message: String| {
         let message = if place.is_empty() { message } else { format!("`{place}`: {message}") };
-        found.push(Finding::new(level, code, &template.pointer, message));
+        found.push(Finding::new(level, code, template.pointer.as_str(), message));
     };
     let mutation = &template.mutation;
     match &mutation.outcome {
@@ -112,7 +69,7 @@ fn of_template(root: &Value, template: &Template, found: &mut Vec<Finding>) {
             let policy = mutation.policy.as_deref().unwrap_or_default();
             let colon = if template.added.is_empty() { "" } else { ": " };
             let added = template.added.join("; ");
-            add(Level::Note, Finding::INJECTED, format!("{policy} injects these pods{colon}{added}"));
+            add(Level::Note, INJECTED, format!("{policy} injects these pods{colon}{added}"));
         }
         Outcome::Refused { reason } => add(Level::Error, reason.code(), format!("refused: {reason}")),
         Outcome::Unchanged { reason: Reason::MalformedPod { path, seen, .. }, .. }
@@ -121,7 +78,7 @@ fn of_template(root: &Value, template: &Template, found: &mut Vec<Finding>) {
             let message = format!(
                 "`{path}` is the placeholder `{seen}`: what the pods get is known when it has a value"
             );
-            add(Level::Note, Finding::PLACEHOLDER, message);
+            add(Level::Note, PLACEHOLDER, message);
         }
         Outcome::Unchanged { reason: reason @ Reason::MalformedPod { .. }, .. } => {
             add(Level::Error, reason.code(), reason.to_string());

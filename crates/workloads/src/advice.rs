@@ -1,14 +1,14 @@
 //! Checks of workloads: finds requests for the fabric that no policy understands.
 //!
-//! Each [`NearMiss`] names the change that gives the request its effect. The checks read a document and the outcome for
+//! Each near miss is a [`Finding`] that names the change that gives the request its effect. The checks read a document and the outcome for
 //! its pods, and change nothing. A document can be a pod, whose pointer is empty.
 
 mod by_hand;
+mod finding;
 mod gpus;
 mod injected;
 mod kinds;
 mod mesh;
-pub(crate) mod near_miss;
 mod no_pods;
 mod peers;
 mod requested;
@@ -30,9 +30,9 @@ use fabric_yaml::pointer::{at_pointer, field_path, push_token};
 
 pub use kinds::{Kind, controller_of, known};
 
+pub use finding::{Finding, Level, WORKLOAD_WITHOUT_TRIGGER};
 pub use mesh::mesh_of_namespace;
-pub use near_miss::{NearMiss, WORKLOAD_WITHOUT_TRIGGER};
-pub use no_pods::{NO_POD_TEMPLATE, Note, note as note_without_pods, objects};
+pub use no_pods::{NO_POD_TEMPLATE, note as note_without_pods, objects};
 pub use no_pods::{runtime, runtime_of_job};
 
 /// The steps to check a template, and to find out that no policy matches it.
@@ -50,17 +50,16 @@ pub struct CheckedPod<'a> {
 /// The result of a check of one pod.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Findings {
-    pub near_misses: Vec<NearMiss>,
-    /// For a pod with GPUs and without a request for the fabric.
-    pub advice: Option<Advice>,
+    pub near_misses: Vec<Finding>,
+    /// A note, or for a pod with GPUs and without a request for the fabric, the annotation that would trigger a policy.
+    pub advice: Option<Finding>,
 }
 
-/// The annotation that would trigger a policy, and its place.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Advice {
-    /// The code of a note, if the pod may need the annotation.
-    pub code: Option<&'static str>,
-    pub message: String,
+impl Findings {
+    /// Returns whether there is no note with a code.
+    fn lacks_note(&self) -> bool {
+        self.advice.as_ref().is_none_or(|advice| advice.code.is_empty())
+    }
 }
 
 /// A pod and the facts that the checks need.
@@ -101,7 +100,7 @@ pub fn near_misses<'a>(policies: &PolicySet, document: &'a Value, pods: &[Checke
         let message = format!(
             "split the document: checking all of it takes more than {steps} steps, so a part is not checked"
         );
-        findings.near_misses.push(NearMiss { code: "not_checked", pointer: String::new(), message });
+        findings.near_misses.push(Finding::warning("not_checked", "", message));
     }
     found
 }
@@ -120,7 +119,7 @@ fn findings(policies: &PolicySet, resources: &[&str], pod: &Pod<'_>) -> Findings
                 findings.advice = triggers.first().map(|(key, wanted)| {
                     let place = trigger::place(pod);
                     let message = format!("to inject it, add `{key}: \"{wanted}\"` to `{place}`");
-                    Advice { code: None, message }
+                    Finding::note("", pod.pointer, message)
                 });
             }
         }
@@ -140,11 +139,10 @@ fn findings(policies: &PolicySet, resources: &[&str], pod: &Pod<'_>) -> Findings
         Outcome::Unchanged { .. } | Outcome::Refused { .. } => {}
     }
     requested::check(policies, resources, pod, &mut findings);
-    let has_advice = findings.advice.as_ref().is_some_and(|advice| advice.code.is_some());
-    if pod.is_unmatched() && pod.has_gpus && !has_advice {
+    if pod.is_unmatched() && pod.has_gpus && findings.lacks_note() {
         // Without a policy, the author may know that the adapters are those of the pod.
         let found = injected::adapters_by_path(resources, pod);
-        let found = found.map(|NearMiss { code, message, .. }| Advice { code: Some(code), message });
+        let found = found.map(|found| Finding::note(&found.code, pod.pointer, found.message));
         findings.advice = found.or(findings.advice);
     }
     findings

@@ -8,9 +8,9 @@ use crate::builtin;
 use crate::cli::fail_on::{FailOn, fail_on};
 use crate::cli::report::Location;
 use fabric_engine::policy_set::PolicySet;
-use fabric_engine::{Outcome, Reason, Warning};
+use fabric_engine::{FINDINGS, Outcome, Reason, Warning};
 use fabric_policy::{Definition, Effect, Policy};
-use fabric_workloads::advice::{NearMiss, WORKLOAD_WITHOUT_TRIGGER};
+use fabric_workloads::advice::WORKLOAD_WITHOUT_TRIGGER;
 use fabric_workloads::manifest::{InjectedDocument, Template};
 
 #[derive(Debug, Args)]
@@ -35,7 +35,7 @@ impl ExitPolicyArguments {
         let built_in: Vec<Definition> =
             builtin::POLICIES.iter().filter_map(|policy| policy.definition().ok()).collect();
         let definitions = policies.policies().iter().map(Policy::definition).chain(&built_in);
-        let own = Warning::CODES.iter().chain(NearMiss::CODES).copied();
+        let own = Warning::CODES.iter().chain(FINDINGS).copied();
         fail_on.validate(definitions.flat_map(|one| one.check_codes(&[Effect::Warn])).chain(own))
     }
 }
@@ -56,7 +56,7 @@ impl Verdict {
         let mut verdict = Self::default();
         for template in &document.templates {
             let warnings = template.mutation.warnings.iter().map(|warning| warning.code().to_owned());
-            let near_misses = template.findings.near_misses.iter().map(|miss| miss.code.to_owned());
+            let near_misses = template.findings.near_misses.iter().map(|miss| miss.code.clone());
             verdict.codes.extend(warnings.chain(near_misses));
             if is_injected(template) {
                 verdict.injected += 1;

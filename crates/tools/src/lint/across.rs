@@ -148,10 +148,7 @@ impl<P: Clone> Across<P> {
         let mut found: Vec<(P, Finding)> = self.subdomains.iter().filter_map(of_one).collect();
         found.extend(self.asking.iter().filter_map(|asking| {
             let mesh = mesh_of_namespace(self.objects.get(&asking.namespace)?, &asking.pod)?;
-            Some((
-                asking.place.clone(),
-                Finding::new(Level::Warning, mesh.code, &asking.pointer, mesh.message),
-            ))
+            Some((asking.place.clone(), Finding { pointer: asking.pointer.clone(), ..mesh }))
         }));
         for job in &self.train_jobs {
             let Some(runtime) = self.objects.get(&job.runtime) else { continue };
@@ -186,7 +183,7 @@ impl<P: Clone> Across<P> {
             ),
             Some(_) => return None,
         };
-        Some(Finding::new(Level::Warning, code, pointer, message))
+        Some(Finding::new(Level::Warning, code, pointer.as_str(), message))
     }
 }
 

@@ -5,20 +5,21 @@ use serde_json::Value;
 use fabric_engine::CONTAINER_LISTS;
 use fabric_engine::DEVICE_CLASS;
 use fabric_engine::policy_set::PolicySet;
+use fabric_yaml::each_once;
 use fabric_yaml::json::items;
 use fabric_yaml::pointer::at_pointer;
 
 use super::signs::containers;
-use super::{NearMiss, Pod, keys, spelling, with_token};
+use super::{Finding, Pod, keys, spelling, with_token};
 
 /// The names of the resources that count as GPUs for a policy, each once. Devices that nodes offer through a device
 /// class are requested by the class.
 pub(super) fn names(policies: &PolicySet) -> Vec<&str> {
+    let all = policies.policies().iter().flat_map(|policy| policy.definition().gpu_resources());
     let mut names: Vec<&str> = Vec::new();
-    for name in policies.policies().iter().flat_map(|policy| policy.definition().gpu_resources()) {
+    for name in each_once(all) {
         let domain = name.split('/').next();
-        let is_behind_class = names.iter().any(|known| known.strip_prefix(DEVICE_CLASS) == domain);
-        if !is_behind_class && !names.contains(&name.as_str()) {
+        if !names.iter().any(|known| known.strip_prefix(DEVICE_CLASS) == domain) {
             names.push(name);
         }
     }
@@ -39,7 +40,7 @@ fn is_some(amount: &Value) -> bool {
 }
 
 /// Finds requests under other names and in other places. If there are none, reports that the pod requests no GPU.
-pub(super) fn not_found(resources: &[&str], pod: &Pod<'_>, found: &mut Vec<NearMiss>) {
+pub(super) fn not_found(resources: &[&str], pod: &Pod<'_>, found: &mut Vec<Finding>) {
     let before = found.len();
     for (container, value) in pod.containers(&CONTAINER_LISTS) {
         for list in ["limits", "requests"] {
@@ -78,12 +79,12 @@ pub(super) fn not_found(resources: &[&str], pod: &Pod<'_>, found: &mut Vec<NearM
             others(pod.value),
         );
         let pointer = pod.pointer_to(&["spec", "containers"]);
-        found.push(NearMiss { code: "no_gpu_request", pointer, message });
+        found.push(Finding::warning("no_gpu_request", pointer, message));
     }
 }
 
 /// Finds GPUs in maps that are not the limits of a container.
-fn misplaced(resources: &[&str], pod: &Pod<'_>, maps: &[String], container: &str, found: &mut Vec<NearMiss>) {
+fn misplaced(resources: &[&str], pod: &Pod<'_>, maps: &[String], container: &str, found: &mut Vec<Finding>) {
     for map in maps {
         let amounts = at_pointer(pod.document, map).unwrap_or(&Value::Null);
         for key in keys(amounts).filter(|key| resources.contains(&key.as_str())) {
@@ -97,14 +98,9 @@ fn misplaced(resources: &[&str], pod: &Pod<'_>, maps: &[String], container: &str
 
 /// The devices that the containers request instead of GPUs.
 fn others(pod: &Value) -> String {
-    let mut names: Vec<&str> = Vec::new();
     let limits = containers(&pod["spec"]).map(|container| &container["resources"]["limits"]);
-    for key in limits.flat_map(keys).filter(|key| key.contains('/')) {
-        if !names.contains(&key.as_str()) {
-            names.push(key);
-        }
-    }
-    let names: Vec<String> = names.into_iter().take(3).map(|name| format!("`{name}`")).collect();
+    let names = each_once(limits.flat_map(keys).filter(|key| key.contains('/'))).into_iter();
+    let names: Vec<String> = names.take(3).map(|name| format!("`{name}`")).collect();
     if names.is_empty() {
         String::new()
     } else {
@@ -113,7 +109,7 @@ fn others(pod: &Value) -> String {
 }
 
 /// Finds GPUs that are requested without an equal limit.
-pub(super) fn without_limit(resources: &[&str], pod: &Pod<'_>, found: &mut Vec<NearMiss>) {
+pub(super) fn without_limit(resources: &[&str], pod: &Pod<'_>, found: &mut Vec<Finding>) {
     for (container, value) in pod.containers(&CONTAINER_LISTS) {
         for key in resources {
             let requested = &value["resources"]["requests"][*key];
@@ -131,6 +127,6 @@ pub(super) fn without_limit(resources: &[&str], pod: &Pod<'_>, found: &mut Vec<N
     }
 }
 
-fn near_miss(code: &'static str, map: &str, key: &str, message: String) -> NearMiss {
-    NearMiss { code, pointer: with_token(map.to_owned(), key), message }
+fn near_miss(code: &'static str, map: &str, key: &str, message: String) -> Finding {
+    Finding::warning(code, with_token(map.to_owned(), key), message)
 }

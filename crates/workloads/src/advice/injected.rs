@@ -10,13 +10,13 @@ use fabric_yaml::quantity::Quantity;
 
 use super::by_hand::{requests_device, shows_adapters};
 use super::kinds::{self, OfInjected};
-use super::{Advice, NearMiss, Pod, keys, mesh};
+use super::{Finding, Pod, keys, mesh};
 
 /// The label of a node with its zone.
 const ZONE: &str = "topology.kubernetes.io/zone";
 
 /// Returns advice about pods of a job that fit nodes of several zones, which no fabric connects.
-pub(super) fn several_zones(resources: &[&str], pod: &Pod<'_>) -> Option<Advice> {
+pub(super) fn several_zones(resources: &[&str], pod: &Pod<'_>) -> Option<Finding> {
     let (spec, nodes) = (&pod.value["spec"], pod.context.nodes.as_ref()?);
     let affinity = &spec["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
     let is_placed = affinity.as_array().is_some_and(|terms| !terms.is_empty())
@@ -34,12 +34,12 @@ pub(super) fn several_zones(resources: &[&str], pod: &Pod<'_>) -> Option<Advice>
             "the pods fit nodes in several zones ({named}), and no fabric connects zones: add a `podAffinity` with \
              the `topologyKey` `{ZONE}`, or select one zone"
         );
-        Advice { code: Some("several_zones"), message }
+        Finding::note("several_zones", pod.pointer, message)
     })
 }
 
 /// Checks a pod that a policy injects.
-pub(super) fn check(resources: &[&str], pod: &Pod<'_>, found: &mut Vec<NearMiss>) {
+pub(super) fn check(resources: &[&str], pod: &Pod<'_>, found: &mut Vec<Finding>) {
     found.extend(mesh::of_pod(pod));
     found.extend(adapters_by_path(resources, pod));
     found.extend(data_over_tcp(pod));
@@ -53,7 +53,7 @@ pub(super) fn check(resources: &[&str], pod: &Pod<'_>, found: &mut Vec<NearMiss>
 }
 
 /// A capability with the prefix that Kubernetes leaves out: container runtimes drop it without a message.
-fn capability_prefix(pod: &Pod<'_>) -> Option<NearMiss> {
+fn capability_prefix(pod: &Pod<'_>) -> Option<Finding> {
     pod.containers(&CONTAINER_LISTS).find_map(|(place, container)| {
         let names = items(&container["securityContext"]["capabilities"], "add").iter();
         let mut names = names.enumerate().filter_map(|(at, name)| Some((at, name.as_str()?)));
@@ -64,7 +64,7 @@ fn capability_prefix(pod: &Pod<'_>) -> Option<NearMiss> {
             name.trim_start_matches("CAP_"),
             pod.path(&pointer)
         );
-        Some(NearMiss { code: "capability_prefix", pointer, message })
+        Some(Finding::warning("capability_prefix", pointer, message))
     })
 }
 
@@ -75,7 +75,7 @@ fn variable<'v>(container: &'v Value, place: &str, name: &str) -> Option<(String
     Some((format!("{place}/env/{at}/value"), env[at]["value"].as_str()?))
 }
 
-fn interface_not_in_pod(pod: &Pod<'_>, container: &Value, place: &str) -> Option<NearMiss> {
+fn interface_not_in_pod(pod: &Pod<'_>, container: &Value, place: &str) -> Option<Finding> {
     let spec = &pod.value["spec"];
     let has_networks =
         |annotation: &String| !pod.value["metadata"]["annotations"][annotation.as_str()].is_null();
@@ -97,13 +97,13 @@ fn interface_not_in_pod(pod: &Pod<'_>, container: &Value, place: &str) -> Option
                  its ranks do not find each other",
                 pod.path(&pointer)
             );
-            NearMiss { code: "interface_not_in_pod", pointer, message }
+            Finding::warning("interface_not_in_pod", pointer, message)
         })
     })
 }
 
 /// NCCL's names are prefixes, and Gloo's are whole names.
-fn other_gloo_interface(pod: &Pod<'_>, container: &Value, place: &str) -> Option<NearMiss> {
+fn other_gloo_interface(pod: &Pod<'_>, container: &Value, place: &str) -> Option<Finding> {
     let (_, of_nccl) = variable(container, place, "NCCL_SOCKET_IFNAME")?;
     let (pointer, of_gloo) = variable(container, place, "GLOO_SOCKET_IFNAME")?;
     let excludes = of_nccl.starts_with('^');
@@ -116,10 +116,10 @@ fn other_gloo_interface(pod: &Pod<'_>, container: &Value, place: &str) -> Option
          `{of_nccl}`, and Gloo fails if the host has none of that name",
         pod.path(&pointer)
     );
-    Some(NearMiss { code: "other_gloo_interface", pointer, message })
+    Some(Finding::warning("other_gloo_interface", pointer, message))
 }
 
-fn small_shared_memory(resources: &[&str], pod: &Pod<'_>) -> Option<NearMiss> {
+fn small_shared_memory(resources: &[&str], pod: &Pod<'_>) -> Option<Finding> {
     let spec = &pod.value["spec"];
     let mounts = items(spec, "containers").iter().flat_map(|container| items(container, "volumeMounts"));
     let is_memory = |mount: &&Value| {
@@ -139,13 +139,13 @@ fn small_shared_memory(resources: &[&str], pod: &Pod<'_>) -> Option<NearMiss> {
                 pod.path(&pointer),
                 kinds::table().injected.shared_memory
             );
-            NearMiss { code: "small_shared_memory", pointer, message }
+            Finding::warning("small_shared_memory", pointer, message)
         })
     })
 }
 
 /// If no device is requested, the pod gets its adapters through the path, and policies add it themselves.
-pub(super) fn adapters_by_path(resources: &[&str], pod: &Pod<'_>) -> Option<NearMiss> {
+pub(super) fn adapters_by_path(resources: &[&str], pod: &Pod<'_>) -> Option<Finding> {
     let at = items(&pod.value["spec"], "volumes").iter().position(shows_adapters)?;
     if !requests_device(resources, pod.value) {
         return None;
@@ -156,7 +156,7 @@ pub(super) fn adapters_by_path(resources: &[&str], pod: &Pod<'_>) -> Option<Near
          given, or find none; the device plugin adds those of the pod",
         pod.path(&pointer)
     );
-    Some(NearMiss { code: "adapters_by_path", pointer, message })
+    Some(Finding::warning("adapters_by_path", pointer, message))
 }
 
 /// Returns whether a variable of UCX leaves it nothing but TCP, and memory within the node.
@@ -171,7 +171,7 @@ fn keeps_ucx_on_tcp(variable: &Value) -> bool {
     }
 }
 
-fn data_over_tcp(pod: &Pod<'_>) -> Option<NearMiss> {
+fn data_over_tcp(pod: &Pod<'_>) -> Option<Finding> {
     pod.containers(&["containers"]).find_map(|(place, container)| {
         let image = container["image"].as_str()?;
         let name = kinds::table().injected.ucx_images.iter().find(|name| image.contains(name.as_str()))?;
@@ -182,6 +182,6 @@ fn data_over_tcp(pod: &Pod<'_>) -> Option<NearMiss> {
              ucxTls= --set ucxNetDevices=`): an image with `{name}` in its name moves data with UCX, and TCP is slow",
             pod.path(&pointer)
         );
-        Some(NearMiss { code: "data_over_tcp", pointer, message })
+        Some(Finding::warning("data_over_tcp", pointer, message))
     })
 }

@@ -3,24 +3,24 @@
 use serde_json::Value;
 
 use super::kinds::{self, Mesh};
-use super::{NearMiss, Pod, keys};
+use super::{Finding, Pod, keys};
 
 pub(super) const CODE: &str = "mesh_sidecar";
 
 /// Finds the sidecar that a pod requests itself.
-pub(super) fn of_pod(pod: &Pod<'_>) -> Option<NearMiss> {
+pub(super) fn of_pod(pod: &Pod<'_>) -> Option<Finding> {
     let metadata = &pod.value["metadata"];
     kinds::table().injected.meshes.iter().filter(|mesh| may_join(mesh, pod.value)).find_map(|mesh| {
         let (map, value) = requested(mesh, metadata)?;
         mesh.values.iter().find(|known| value == known.as_str())?;
         let place = pod.path(&pod.pointer_to(&["metadata", map]));
         let message = message(&format!("`{}` in `{place}`", mesh.key));
-        Some(NearMiss { code: CODE, pointer: pod.pointer_to(&["metadata", map, &mesh.key]), message })
+        Some(Finding::warning(CODE, pod.pointer_to(&["metadata", map, &mesh.key]), message))
     })
 }
 
 /// Finds the sidecar that a namespace requests for a pod, which does not say otherwise.
-pub fn mesh_of_namespace(namespace: &Value, pod: &Value) -> Option<NearMiss> {
+pub fn mesh_of_namespace(namespace: &Value, pod: &Value) -> Option<Finding> {
     let metadata = &namespace["metadata"];
     let meshes = kinds::table().injected.meshes.iter();
     let mut meshes = meshes.filter(|mesh| may_join(mesh, pod) && requested(mesh, &pod["metadata"]).is_none());
@@ -41,7 +41,7 @@ pub fn mesh_of_namespace(namespace: &Value, pod: &Value) -> Option<NearMiss> {
             mesh.key,
             mesh.refusal
         );
-        Some(NearMiss { code: CODE, pointer: String::new(), message })
+        Some(Finding::warning(CODE, String::new(), message))
     })
 }
 

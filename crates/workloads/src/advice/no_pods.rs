@@ -7,28 +7,13 @@ use fabric_policy::group_of;
 use fabric_yaml::pointer::{at_pointer, field_path, unescape, visit_values};
 
 use super::kinds::{self, Kind};
-use super::{WORKLOAD_WITHOUT_TRIGGER, gpus, spelling, together};
+use super::{Finding, Level, WORKLOAD_WITHOUT_TRIGGER, gpus, spelling, together};
 
 /// The code of a document that looks like a workload and has no pod template.
 pub const NO_POD_TEMPLATE: &str = "no_pod_template";
 
 /// The fields of a `TrainJob` that change the template of its runtime.
 const PATCHES: [&str; 2] = ["podTemplateOverrides", "runtimePatches"];
-
-/// A fact about a document, or about a part of it, that has no pod templates.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Note {
-    /// JSON Pointer from the document's root.
-    pub pointer: String,
-    pub code: &'static str,
-    /// True if the workload requests the fabric in a place from which its pods do not get the annotation, or should
-    /// request it.
-    pub asks: bool,
-    /// The runtime from which a `TrainJob` takes its pod template. If the runtime requests the fabric, no action is
-    /// needed.
-    pub runtime: Option<String>,
-    pub message: String,
-}
 
 /// The name of a runtime, to compare a `TrainJob` with it. A runtime without a namespace is cluster-wide.
 pub fn runtime(kind: &str, namespace: &str, name: &str) -> String {
@@ -61,7 +46,7 @@ pub fn objects(document: &Value, pointer: &str) -> Vec<String> {
 
 /// Why `mutate` leaves the object at `pointer`, which has no pod templates, as it is, and what injects its pods; `None`
 /// for an object that is not a workload.
-pub fn note(policies: &PolicySet, document: &Value, pointer: String) -> Option<Note> {
+pub fn note(policies: &PolicySet, document: &Value, pointer: String) -> Option<Finding> {
     let part = at_pointer(document, &pointer)?;
     let (kind, api_version) = (part["kind"].as_str()?, part["apiVersion"].as_str()?);
     let is_no_workload = kinds::table().no_workloads.iter().any(|known| known == group_of(api_version));
@@ -86,8 +71,7 @@ pub fn note(policies: &PolicySet, document: &Value, pointer: String) -> Option<N
             container = Some(field_path(document, pointer));
         }
     });
-    let note =
-        |message: String| Some(Note { pointer, code: NO_POD_TEMPLATE, asks: false, runtime: None, message });
+    let note = |message: String| Some(Finding::note(NO_POD_TEMPLATE, pointer.as_str(), message));
     let known = Kind::find(api_version, kind);
     let without_trigger = || together::without_template(&gpus, known?, part);
     let unasked = if annotated.is_none() && !decides { without_trigger() } else { None };
@@ -97,7 +81,7 @@ pub fn note(policies: &PolicySet, document: &Value, pointer: String) -> Option<N
     let annotations = known.and_then(|known| known.annotations.as_ref());
     if let (Some(place), Some(why), Some((key, wanted))) = (annotations, unasked, triggers.first()) {
         let message = format!("add `{key}: \"{wanted}\"` to {place}: {why}");
-        return note(message).map(|note| Note { code: WORKLOAD_WITHOUT_TRIGGER, asks: true, ..note });
+        return Some(Finding::warning(WORKLOAD_WITHOUT_TRIGGER, pointer.as_str(), message));
     }
     let sign = annotated.as_ref().or(container.as_ref());
     match (annotations, sign) {
@@ -123,7 +107,7 @@ pub fn note(policies: &PolicySet, document: &Value, pointer: String) -> Option<N
 }
 
 /// Completes the note about a `TrainJob`.
-fn of_train_job(job: &Value, annotated: Option<&str>, unasked: Option<String>, note: Note) -> Note {
+fn of_train_job(job: &Value, annotated: Option<&str>, unasked: Option<String>, note: Finding) -> Finding {
     const WHY: &str = "a TrainJob has no pod template";
     let name = job["spec"]["runtimeRef"]["name"].as_str();
     let name = name.map(|name| format!(" `{name}`")).unwrap_or_default();
@@ -133,19 +117,19 @@ fn of_train_job(job: &Value, annotated: Option<&str>, unasked: Option<String>, n
             let message = format!(
                 "{WHY}; the webhook injects its pods if they get the annotation from `{path}`, and `mutate` cannot"
             );
-            Note { message, ..note }
+            Finding { message, ..note }
         }
         (Some(path), _) => {
             let message =
                 format!("{annotate}, or in `spec.runtimePatches`: {WHY}, and its pods do not get `{path}`");
-            Note { asks: true, message, ..note }
+            Finding { level: Level::Warning, message, ..note }
         }
         (None, Some(why)) => {
             let message = format!("{annotate}, or in `spec.runtimePatches`: {why}");
             let runtime = Some(runtime_of_job(job));
-            Note { code: WORKLOAD_WITHOUT_TRIGGER, asks: true, runtime, message, ..note }
+            Finding { runtime, ..Finding::warning(WORKLOAD_WITHOUT_TRIGGER, note.pointer, message) }
         }
-        (None, None) => Note { message: format!("{WHY}; {annotate}"), ..note },
+        (None, None) => Finding { message: format!("{WHY}; {annotate}"), ..note },
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use fabric_engine::policy_set::PolicySet;
 
-use super::{Findings, NearMiss, Pod, object_of, trigger, with_token};
+use super::{Finding, Findings, Pod, object_of, trigger, with_token};
 
 /// A label that differs from node to node.
 const HOSTNAME: &str = "kubernetes.io/hostname";
@@ -36,15 +36,12 @@ fn without_trigger(policies: &PolicySet, pods: &[Pod<'_>], group: &[usize], foun
             continue;
         };
         findings.advice = None;
-        findings.near_misses.push(NearMiss {
-            code: "peer_without_trigger",
-            pointer: pod.pointer.to_owned(),
-            message: format!(
-                "add `{key}: \"{wanted}\"` to `{}`: the pods of `{}` use the fabric, and these GPU pods do not",
-                trigger::place(pod),
-                asking.path(asking.pointer),
-            ),
-        });
+        let message = format!(
+            "add `{key}: \"{wanted}\"` to `{}`: the pods of `{}` use the fabric, and these GPU pods do not",
+            trigger::place(pod),
+            asking.path(asking.pointer),
+        );
+        findings.near_misses.push(Finding::warning("peer_without_trigger", pod.pointer, message));
     }
 }
 
@@ -68,7 +65,7 @@ fn on_different_nodes(pods: &[Pod<'_>], group: &[usize], found: &mut [Findings])
                 pod.path(&other.pointer_to(&["spec", "nodeSelector"])),
             );
             let pointer = with_token(map, label);
-            found[at].near_misses.push(NearMiss { code: "different_nodes", pointer, message });
+            found[at].near_misses.push(Finding::warning("different_nodes", pointer, message));
             break;
         }
     }

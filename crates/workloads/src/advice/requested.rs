@@ -11,7 +11,7 @@ use fabric_engine::{Mutation, Outcome, Reason, WarningKind, requests};
 use super::by_hand::{has_fabric, is_adapter, requests_device};
 use super::kinds;
 use super::together::whole_node;
-use super::{Advice, Findings, NearMiss, Pod, with_token};
+use super::{Finding, Findings, Pod, with_token};
 
 pub(super) fn check(policies: &PolicySet, resources: &[&str], pod: &Pod<'_>, findings: &mut Findings) {
     if !pod.has_gpus {
@@ -54,14 +54,13 @@ pub(super) fn check(policies: &PolicySet, resources: &[&str], pod: &Pod<'_>, fin
 }
 
 /// The settings of a pod that keep NCCL from using its devices, by the checks of the policy for these.
-fn turned_off(pod: &Pod<'_>, as_it_is: &Mutation) -> impl Iterator<Item = NearMiss> {
+fn turned_off(pod: &Pod<'_>, as_it_is: &Mutation) -> impl Iterator<Item = Finding> {
     let settings = as_it_is.warnings.iter().filter(|warning| {
         matches!(warning.kind, WarningKind::Policy { .. }) && !warning.path.is_empty() && warning.leaves_tcp()
     });
-    settings.map(|warning| NearMiss {
-        code: "turned_off_by_hand",
-        pointer: pod.pointer_to(&["spec"]),
-        message: format!("the pod has devices of a fabric, and {warning}"),
+    settings.map(|warning| {
+        let message = format!("the pod has devices of a fabric, and {warning}");
+        Finding::warning("turned_off_by_hand", pod.pointer_to(&["spec"]), message)
     })
 }
 
@@ -83,20 +82,16 @@ fn compare(resources: &[&str], pod: &Pod<'_>, given: &Value, has_none: bool, fin
                  {count}, it stays pending"
             );
             findings.near_misses.push(near_miss(pod, resource, message));
-        } else if of_machine > count && has_no_advice(findings) {
+        } else if of_machine > count && findings.lacks_note() {
             let share = 100 * count / of_machine;
             let message = format!(
                 "the pod requests {count} of `{resource}`, and the machines that it selects have {of_machine} for its \
                  GPUs: it has {share} % of their bandwidth; request {of_machine}, which a policy leaves as it is"
             );
             // A policy would keep the number of the pod, so that its annotation alone is no remedy.
-            findings.advice = Some(Advice { code: Some("fewer_devices"), message });
+            findings.advice = Some(Finding::note("fewer_devices", pod.pointer, message));
         }
     }
-}
-
-fn has_no_advice(findings: &Findings) -> bool {
-    findings.advice.as_ref().is_none_or(|advice| advice.code.is_none())
 }
 
 /// Finds a device without the network that a policy attaches with it, and such a network without its device. Returns
@@ -118,15 +113,15 @@ fn unpaired(resources: &[&str], pod: &Pod<'_>, given: &Value, findings: &mut Fin
              reach the other pods with this device"
         );
         let pointer = place_of_request(pod, device);
-        findings.near_misses.push(NearMiss { code: "device_without_network", pointer, message });
-    } else if !requests_device(resources, pod.value) && has_no_advice(findings) {
+        findings.near_misses.push(Finding::warning("device_without_network", pointer, message));
+    } else if !requests_device(resources, pod.value) && findings.lacks_note() {
         let name = network.rsplit('/').next().unwrap_or(network);
         if attached.iter().any(|attached| attached.rsplit('/').next() == Some(name)) {
             let message = format!(
                 "the pod attaches `{network}` and requests no `{device}`, the device of that network: request {wanted}, \
                  unless the cluster has a webhook that adds it"
             );
-            findings.advice = Some(Advice { code: Some("network_without_device"), message });
+            findings.advice = Some(Finding::note("network_without_device", pod.pointer, message));
         }
     }
     false
@@ -143,7 +138,7 @@ fn networks(pod: &Value) -> impl Iterator<Item = (&str, &str)> {
 
 /// Finds a claim for more devices of a driver than any node has that the pod fits. Other nodes have some, so that their
 /// `ResourceSlices` are known.
-fn claim_without_node(pod: &Pod<'_>) -> Option<NearMiss> {
+fn claim_without_node(pod: &Pod<'_>) -> Option<Finding> {
     let nodes = pod.context.nodes.as_ref()?;
     let claims = claims_of_pod(pod.value, pod.context);
     let fit = nodes.candidates(pod.value, &|_| false, pod.context.work.as_ref());
@@ -169,7 +164,7 @@ fn claim_without_node(pod: &Pod<'_>) -> Option<NearMiss> {
                     claim.name,
                     pod.path(&place)
                 );
-                return Some(NearMiss { code: "requested_by_hand", pointer: place, message });
+                return Some(Finding::warning("requested_by_hand", place, message));
             }
         }
     }
@@ -210,8 +205,8 @@ fn without_fabric(resources: &[&str], pod: &Value) -> Value {
     pod
 }
 
-fn near_miss(pod: &Pod<'_>, resource: &str, message: String) -> NearMiss {
-    NearMiss { code: "requested_by_hand", pointer: place_of_request(pod, resource), message }
+fn near_miss(pod: &Pod<'_>, resource: &str, message: String) -> Finding {
+    Finding::warning("requested_by_hand", place_of_request(pod, resource), message)
 }
 
 /// JSON Pointer to the first limit of a resource; to the pod, if it has none.

@@ -13,7 +13,7 @@ use fabric_yaml::pointer::at_pointer;
 use super::by_hand::{has_fabric, names_fabric};
 use super::kinds::{self, Kind, PodsOfObject, Together};
 use super::signs::{containers, of_container, of_text};
-use super::{Advice, Findings, NearMiss, Pod, WORKLOAD_WITHOUT_TRIGGER, trigger};
+use super::{Finding, Findings, Pod, WORKLOAD_WITHOUT_TRIGGER, trigger};
 
 /// The pods of one object, each at its place among those of the document.
 struct Object<'a> {
@@ -94,10 +94,10 @@ fn add(
         findings.advice = None;
         if is_sure {
             let (pointer, message) = (pod.pointer.to_owned(), format!("{annotation}: {why}"));
-            findings.near_misses.push(NearMiss { code: WORKLOAD_WITHOUT_TRIGGER, pointer, message });
+            findings.near_misses.push(Finding::warning(WORKLOAD_WITHOUT_TRIGGER, pointer, message));
         } else {
             let message = format!("if its pods work together, {annotation}: {why}");
-            findings.advice = Some(Advice { code: Some(WORKLOAD_WITHOUT_TRIGGER), message });
+            findings.advice = Some(Finding::note(WORKLOAD_WITHOUT_TRIGGER, pod.pointer, message));
         }
     }
 }

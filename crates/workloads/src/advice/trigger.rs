@@ -3,25 +3,18 @@
 use serde_json::Value;
 
 use fabric_engine::policy_set::PolicySet;
-use fabric_policy::Policy;
+use fabric_policy::{Definition, Policy};
+use fabric_yaml::each_once;
 use fabric_yaml::pointer::at_pointer;
 
-use super::{NearMiss, Pod, spelling, with_token};
+use super::{Finding, Pod, spelling, with_token};
 use fabric_engine::asks;
 
 /// The annotations that trigger the policies whose other conditions the pod meets.
 pub(super) fn usable_triggers<'p>(policies: &'p PolicySet, pod: &Pod<'_>) -> Vec<(&'p str, &'p str)> {
-    let mut found = Vec::new();
-    for policy in policies.policies().iter().map(Policy::definition) {
-        if policy.matcher.all_but_annotations_hold(pod.value, pod.context) {
-            for (key, wanted) in policy.triggers() {
-                if !found.contains(&(key.as_str(), wanted.as_str())) {
-                    found.push((key, wanted));
-                }
-            }
-        }
-    }
-    found
+    let policies = policies.policies().iter().map(Policy::definition);
+    let usable = policies.filter(|one| one.matcher.all_but_annotations_hold(pod.value, pod.context));
+    each_once(usable.flat_map(Definition::triggers).map(|(key, wanted)| (key.as_str(), wanted.as_str())))
 }
 
 /// The field path of the pod's annotations.
@@ -44,7 +37,7 @@ struct TriggerMap {
 const MISSPELLED: &str = "misspelled_trigger";
 
 /// Finds the keys that would trigger a policy under another name or in another place.
-pub(super) fn misplaced(triggers: &[(&str, &str)], pod: &Pod<'_>, found: &mut Vec<NearMiss>) {
+pub(super) fn misplaced(triggers: &[(&str, &str)], pod: &Pod<'_>, found: &mut Vec<Finding>) {
     let mut places = own_places(pod);
     // An annotation of the whole workload is meant for its GPU pods.
     if pod.has_gpus || !pod.has_gpu_peers {
@@ -64,11 +57,7 @@ pub(super) fn misplaced(triggers: &[(&str, &str)], pod: &Pod<'_>, found: &mut Ve
             let Some((trigger, wanted)) = exact.or_else(like) else { continue };
             if asks(value, wanted) {
                 let message = describe(pod, &map, (key, value), (trigger, wanted));
-                found.push(NearMiss {
-                    code: map.code,
-                    pointer: with_token(map.pointer.clone(), key),
-                    message,
-                });
+                found.push(Finding::warning(map.code, with_token(map.pointer.clone(), key), message));
             }
         }
     }
@@ -141,7 +130,7 @@ fn describe(
 }
 
 /// The near miss of a trigger with another value, unless that turns the fabric off.
-pub(super) fn other_value(pod: &Pod<'_>, key: &str, wanted: &str) -> Option<NearMiss> {
+pub(super) fn other_value(pod: &Pod<'_>, key: &str, wanted: &str) -> Option<Finding> {
     let value = &pod.value["metadata"]["annotations"][key];
     if !asks(value, wanted) {
         return None;
@@ -159,5 +148,5 @@ pub(super) fn other_value(pod: &Pod<'_>, key: &str, wanted: &str) -> Option<Near
             ),
         ),
     };
-    Some(NearMiss { code, pointer: pod.pointer_to(&["metadata", "annotations", key]), message })
+    Some(Finding::warning(code, pod.pointer_to(&["metadata", "annotations", key]), message))
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use json_patch::{Patch, PatchOperation, ReplaceOperation};
 use serde_json::Value;
 
-use crate::advice::{Findings, Note};
+use crate::advice::{Finding, Findings};
 use fabric_engine::{Mutation, Outcome};
 use fabric_policy::PodContext;
 use fabric_policy::claims::Claims;
@@ -82,7 +82,7 @@ pub struct InjectedDocument {
     /// The changed document; `None` if no template changed.
     pub value: Option<Value>,
     /// The reasons why a workload, or a manifest within it, has no templates.
-    pub notes: Vec<Note>,
+    pub notes: Vec<Finding>,
     /// The changed strings that contain manifests, each with its JSON Pointer.
     pub(super) texts: Vec<(String, String)>,
     /// The comments that these strings lost, each with the JSON Pointer of the string and the line in it.

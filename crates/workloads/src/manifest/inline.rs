@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::advice::Note;
+use crate::advice::{Finding, Findings};
 use fabric_policy::group_of;
 use fabric_yaml::pointer::{field_path, visit_values};
 
@@ -50,7 +50,7 @@ pub(super) fn inject(
                 let message = format!(
                     "the manifest in `{path}` cannot be read, and stays as it is; the webhook injects its pods: {error}"
                 );
-                injected.notes.push(Note { pointer, code: UNREADABLE, asks: false, runtime: None, message });
+                injected.notes.push(Finding::note(UNREADABLE, pointer, message));
             }
         }
     }
@@ -64,15 +64,13 @@ fn add_templates(injected: &mut InjectedDocument, inner: InjectedDocument, point
     for mut template in inner.templates {
         template.pointer = outer(&template.pointer);
         template.in_text = true;
-        for miss in &mut template.findings.near_misses {
-            miss.pointer = outer(&miss.pointer);
-            within(&mut miss.message);
-        }
-        if let Some(advice) = &mut template.findings.advice {
-            within(&mut advice.message);
+        let Findings { near_misses, advice } = &mut template.findings;
+        for finding in near_misses.iter_mut().chain(advice) {
+            finding.pointer = outer(&finding.pointer);
+            within(&mut finding.message);
         }
         injected.templates.push(template);
     }
     let notes = inner.notes.into_iter();
-    injected.notes.extend(notes.map(|note| Note { pointer: outer(&note.pointer), ..note }));
+    injected.notes.extend(notes.map(|note| Finding { pointer: outer(&note.pointer), ..note }));
 }
