@@ -1,36 +1,38 @@
 //! Merging the rules that apply into the pod.
 //!
 //! [`merge`] goes through the parts of the pod in order: claims, containers with their files and checks, containers that
-//! rules name, the rest of the pod and its checks, and last the volumes that mounts need. [`object`] merges a tree of
-//! values, by the tables of a Pod. The applicable rules are chosen before, and the record keeps the changes.
+//! rules name, the rest of the pod and its checks, and last the volumes that mounts need. [`object`] walks a tree and the
+//! tables of a Pod together, and [`field`] chooses the module for each field. The applicable rules are chosen before, and
+//! the record keeps the changes.
 
-mod apply;
 mod checks;
-mod container;
+mod env;
 mod fields;
+mod mounts;
 mod named_container;
 mod pod_state;
-mod requested;
+mod resources;
 mod rule;
+mod security;
 mod settings;
 mod text;
 mod volumes;
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use fabric_policy::definition::{Part, Precedence, SettingsFile};
 use fabric_policy::expression::Bindings;
 use fabric_policy::overlay::{Evaluation, Tree};
-use fabric_policy::schema::{self, Object};
+use fabric_policy::schema::{self, Default, Field, Object, Shape};
 use fabric_policy::{PodContext, ResolvedPolicy, Rule};
 
 use super::analysis::count_steps;
 use super::evaluate::{Row, Rules, Scope, failed};
 use super::record::{Author, ChangeLog, Cursor, Reason};
 
-use apply::object;
 pub(super) use checks::check_pod;
 use pod_state::PodFacts;
 use rule::Merge;
@@ -47,7 +49,7 @@ pub(super) fn merge(
     let mut facts = PodFacts::collect(pod, stamp)?;
     Injection { rules, context, facts: &mut facts, log: &mut *log }.merge(pod)?;
     volumes::add_missing(pod, std::mem::take(&mut facts.volumes), log)?;
-    container::warn_without_root(pod, facts.capabilities, log);
+    security::warn_without_root(pod, facts.capabilities, log);
     Ok(())
 }
 
@@ -215,5 +217,51 @@ fn note_taken<'r>(rule: &'r Rule, part: &Part, precedence: &Precedence<'r>, log:
     for (place, Rule { name, .. }) in precedence.taken(rule, part) {
         let path: Vec<&str> = place.path.iter().copied().chain(place.name.as_deref()).collect();
         log.left_out(&path, || format!("rule `{name}` sets it"));
+    }
+}
+
+/// Merges the fields of a tree into an object.
+fn object(
+    merge: &mut Merge<'_, '_>,
+    cursor: &mut Cursor<'_>,
+    fields: impl IntoIterator<Item = (Arc<str>, Tree)>,
+    object: &'static Object,
+) -> Result<(), Reason> {
+    for (name, value) in fields {
+        if let Some(known) = object.field(&name) {
+            field(merge, cursor, value, known)?;
+        }
+    }
+    Ok(())
+}
+
+fn field(
+    merge: &mut Merge<'_, '_>,
+    cursor: &mut Cursor<'_>,
+    tree: Tree,
+    field: &'static Field,
+) -> Result<(), Reason> {
+    match (field.name, &field.shape) {
+        ("capabilities", Shape::Object(_)) => security::merge(merge, cursor, field, tree),
+        ("env", Shape::List { items, .. }) => env::merge(merge, cursor, items, tree),
+        ("volumeMounts", _) => {
+            let mounts = tree.into_items().into_iter().filter_map(Tree::into_value);
+            mounts::merge(merge, cursor, mounts)
+        }
+        ("resources", Shape::Object(resources)) => cursor.within(field.name, |cursor| {
+            let others = resources::merge(merge, cursor, tree)?;
+            object(merge, cursor, others, resources)
+        }),
+        (_, Shape::Object(within)) => {
+            // An object that the author wrote as empty is intended.
+            let is_absent = cursor.get(field.name).is_none() && field.default != Default::EmptyObject;
+            if tree.is_empty() && is_absent {
+                cursor.put(field.name, Value::Object(Map::new()));
+            }
+            cursor.within(field.name, |cursor| object(merge, cursor, tree.into_entries(), within))
+        }
+        (_, Shape::Map { .. }) => text::merge(merge, cursor, field, tree),
+        (_, Shape::List { keys: Some(keys), .. }) => fields::keyed(merge, cursor, field, keys, tree),
+        _ => tree.into_value().map_or(Ok(()), |value| fields::value(merge, cursor, field, value)),
     }
 }

@@ -1,8 +1,6 @@
 //! The policies in use, and the choice among them for a pod.
 
-mod assumed;
 mod decision;
-mod own_annotations;
 mod providers;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -8,7 +8,7 @@ use fabric_policy::expression::Bindings;
 use fabric_policy::interpolation::{EvaluationError, Interpolation, VALUE, text_of};
 use fabric_policy::{About, Effect, PolicyCheck, ResolvedPolicy};
 
-use super::container::name_of;
+use super::env::name_of;
 use crate::evaluate::{Row, Scope};
 use crate::record::{ChangeLog, Cursor, Kept, Reason, Warning, WarningKind};
 

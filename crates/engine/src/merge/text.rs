@@ -1,10 +1,292 @@
-//! Strings in maps and variables. Some hold a list: with `:` between its entries, of networks, or of objects in JSON.
-//! Each edit keeps the content of the string and its layout. The caller decides which string is edited.
+//! Strings in maps: labels, node selectors and annotations. The size of annotations is limited, and some hold a list, of
+//! networks or of objects in JSON. Each edit keeps the content of the string and its layout.
 
-mod attachments;
-mod entries;
-mod list;
-mod object_list;
+use serde_json::{Map, Value};
 
-pub(super) use entries::merge as entries;
-pub(super) use list::with_entry;
+use fabric_policy::interpolation::text_of;
+use fabric_policy::overlay::{REQUESTS, RESOURCES, Tree};
+use fabric_policy::schema::Field;
+use fabric_yaml::edit_json;
+
+use super::rule::Merge;
+use crate::analysis::with_networks;
+use crate::record::{Cursor, Kept, MAX_ANNOTATIONS, Reason, WarningKind, malformed, shorten};
+
+/// Merges entries into a map of strings.
+pub(crate) fn merge(
+    merge: &mut Merge<'_, '_>,
+    cursor: &mut Cursor<'_>,
+    field: &'static Field,
+    entries: Tree,
+) -> Result<(), Reason> {
+    let what = if field.name == "annotations" { Kept::Annotation } else { Kept::Field };
+    cursor.within(field.name, |map| {
+        for (key, value) in entries.into_entries() {
+            let Some(value) = value.into_value() else { continue };
+            let existing = match map.object().get(&*key) {
+                Some(Value::String(text)) => Some(text.clone()),
+                // The API server reads it as an empty string.
+                Some(Value::Null) => Some(String::new()),
+                Some(other) => return Err(malformed(&map.pointer_to(&*key), "a string", other)),
+                None => None,
+            };
+            let wanted = match &value {
+                Value::Object(edit) => match edit.get("$key").and_then(Value::as_str) {
+                    Some(identity) => objects(merge, map, &key, existing.as_deref(), (edit, identity))?,
+                    None => networks(merge, map, &key, existing.as_deref(), edit)?,
+                },
+                wanted => text(merge, map, &key, existing.as_deref(), (wanted, what))?,
+            };
+            let Some(wanted) = wanted else {
+                map.log.present(&[&key]);
+                continue;
+            };
+            let added =
+                existing.map_or(key.len() + wanted.len(), |text| wanted.len().saturating_sub(text.len()));
+            if what == Kept::Annotation {
+                merge.pod.count_annotation(&key, added)?;
+            }
+            map.put(&key, Value::String(wanted));
+        }
+        Ok(())
+    })
+}
+
+/// The string to set; `None` to leave the entry as it is.
+fn text(
+    merge: &Merge<'_, '_>,
+    map: &mut Cursor<'_>,
+    key: &str,
+    existing: Option<&str>,
+    (wanted, what): (&Value, Kept),
+) -> Result<Option<String>, Reason> {
+    let text = text_of(wanted);
+    let Some(existing) = existing else { return Ok(Some(text)) };
+    if existing == text {
+        return Ok(None);
+    }
+    let is_replaced = merge.resolve_conflict(map, key, &Value::from(existing), wanted, what)?;
+    Ok(is_replaced.then_some(text))
+}
+
+fn networks(
+    merge: &mut Merge<'_, '_>,
+    annotations: &mut Cursor<'_>,
+    key: &str,
+    existing: Option<&str>,
+    edit: &Map<String, Value>,
+) -> Result<Option<String>, Reason> {
+    let Attachments { networks, missing } = attachments(edit);
+    if networks.iter().all(|(_, count)| *count == 0) {
+        annotations.log.left_out(&[key], || "it has no networks".to_owned());
+        return Ok(None);
+    }
+    if merge.analysis.host_network {
+        annotations.warn(key, WarningKind::HostNetwork, merge.rule);
+        return Ok(None);
+    }
+    if missing > 0 {
+        let given = networks.len();
+        annotations.warn(key, WarningKind::TooFewNetworks { given, wanted: given + missing }, merge.rule);
+    }
+    // Before too many of them are written.
+    let size = |(network, count): &(String, usize)| count.saturating_mul(network.len());
+    if networks.iter().map(size).fold(0, usize::saturating_add) > MAX_ANNOTATIONS {
+        return Err(Reason::AnnotationLimit { key: key.to_owned() });
+    }
+    let text = existing.unwrap_or_default();
+    annotations.log.takes(text.len() * (1 + networks.len()));
+    let edited = with_networks(text, &networks, &merge.analysis.namespace);
+    Ok(edited.unwrap_or_else(|()| {
+        let wanted = networks.iter().map(|(network, count)| match count {
+            1 => network.clone(),
+            count => format!("{count} times {network}"),
+        });
+        warn_of_kept(merge, annotations, key, text, &wanted.collect::<Vec<_>>().join(", "));
+        None
+    }))
+}
+
+fn objects(
+    merge: &Merge<'_, '_>,
+    annotations: &mut Cursor<'_>,
+    key: &str,
+    existing: Option<&str>,
+    (edit, identity): (&Map<String, Value>, &str),
+) -> Result<Option<String>, Reason> {
+    let wanted = edit["$append"].as_array().into_iter().flatten();
+    let wanted: Vec<_> = wanted.filter_map(Value::as_object).cloned().collect();
+    if wanted.is_empty() {
+        annotations.log.left_out(&[key], || "it has no entries".to_owned());
+        return Ok(None);
+    }
+    let in_words = |entries: &[Map<String, Value>]| {
+        entries.iter().map(|entry| Value::Object(entry.clone()).to_string()).collect::<Vec<_>>().join(",")
+    };
+    let text = existing.unwrap_or_default();
+    if text.trim().is_empty() {
+        return Ok(Some(format!("[{}]", in_words(&wanted))));
+    }
+    let Some(list) = parse(text) else {
+        warn_of_kept(merge, annotations, key, text, &format!("[{}]", in_words(&wanted)));
+        return Ok(None);
+    };
+    annotations.log.takes(text.len() * (1 + wanted.len()));
+    let mut edited = list.clone();
+    let mut is_changed = false;
+    for entry in wanted {
+        match list.iter().position(|known| known.get(identity) == entry.get(identity)) {
+            None => edited.push(entry),
+            Some(at) if covers_object(&list[at], &entry) => continue,
+            Some(at) => {
+                let seen = Value::from(in_words(&list[at..=at]));
+                let wanted = Value::from(in_words(std::slice::from_ref(&entry)));
+                let is_replaced =
+                    merge.resolve_conflict(annotations, key, &seen, &wanted, Kept::Annotation)?;
+                if !is_replaced {
+                    continue;
+                }
+                edited[at] = entry;
+            }
+        }
+        is_changed = true;
+    }
+    Ok(is_changed.then(|| edited_list(text, edited)))
+}
+
+/// Reports that the value of an annotation stays because an edit cannot extend its form.
+fn warn_of_kept(merge: &Merge<'_, '_>, annotations: &mut Cursor<'_>, key: &str, text: &str, wanted: &str) {
+    let kind = WarningKind::Kept { what: Kept::Annotation, seen: shorten(text), wanted: shorten(wanted) };
+    annotations.warn(key, kind, merge.rule);
+}
+
+/// The networks to attach, and what is missing.
+#[derive(Debug, Default)]
+struct Attachments {
+    /// Each network with the number of its attachments.
+    networks: Vec<(String, usize)>,
+    /// The devices of the pod for which a list has no network.
+    missing: usize,
+}
+
+/// The networks that an edit attaches. A single network is attached once for each device. Of a list, the networks are
+/// attached whose positions are those of resources that the pod requests; the n-th device of one resource has the n-th
+/// network. If the entry has no resources, each network is attached once.
+fn attachments(edit: &Map<String, Value>) -> Attachments {
+    let resources = edit.get(RESOURCES).and_then(Value::as_array).map(Vec::as_slice);
+    let requests = edit.get(REQUESTS).unwrap_or(&Value::Null);
+    let devices = resources.map(|resources| devices_of(resources, requests));
+    let all = devices.iter().flatten().copied().fold(0, usize::saturating_add);
+    let names = match &edit["$append"] {
+        Value::String(name) => {
+            let count = if devices.is_some() { all } else { 1 };
+            return Attachments { networks: vec![(name.clone(), count)], missing: 0 };
+        }
+        names => names.as_array().map_or(&[][..], Vec::as_slice),
+    };
+    let is_one = matches!(resources, Some([one]) if !one.is_array());
+    let is_wanted = |at: usize| match &devices {
+        None => true,
+        Some(_) if is_one => at < all,
+        Some(devices) => devices.get(at).is_some_and(|count| *count > 0),
+    };
+    let attached = names.iter().enumerate().filter(|(at, _)| is_wanted(*at));
+    let networks = attached.filter_map(|(_, name)| Some((name.as_str()?.to_owned(), 1))).collect();
+    // An amount may be any number.
+    let missing = match &devices {
+        Some(_) if is_one => all.saturating_sub(names.len()),
+        Some(devices) => devices.iter().skip(names.len()).filter(|count| **count > 0).count(),
+        None => 0,
+    };
+    Attachments { networks, missing }
+}
+
+/// The devices that a pod requests of each resource. Those of a list are counted individually.
+fn devices_of(resources: &[Value], requests: &Value) -> Vec<usize> {
+    let names = resources.iter().flat_map(|resource| match resource {
+        Value::Array(names) => names.as_slice(),
+        one => std::slice::from_ref(one),
+    });
+    let count = |name: &Value| usize::try_from(requests[name.as_str()?].as_u64()?).ok();
+    names.map(|name| count(name).unwrap_or_default()).collect()
+}
+
+/// A list of objects.
+type ObjectList = Vec<Map<String, Value>>;
+
+/// Reads a string; `None` if it is not a list of objects in JSON.
+fn parse(text: &str) -> Option<ObjectList> {
+    serde_json::from_str(text).ok()
+}
+
+/// A text with other objects in its list.
+fn edited_list(text: &str, list: ObjectList) -> String {
+    edit_json(text, &list.into_iter().map(Value::Object).collect())
+}
+
+/// Returns whether an object has all fields of another one, and each object in it those of the other's.
+fn covers_object(existing: &Map<String, Value>, wanted: &Map<String, Value>) -> bool {
+    wanted.iter().all(|(key, wanted)| match (existing.get(key), wanted) {
+        (Some(Value::Object(existing)), Value::Object(wanted)) => covers_object(existing, wanted),
+        (existing, wanted) => existing == Some(wanted),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn object(value: Value) -> Map<String, Value> {
+        serde_json::from_value(value).unwrap()
+    }
+
+    fn added(text: &str) -> Option<String> {
+        let mut list = parse(text)?;
+        list.push(object(json!({"i": "eth1", "net": "r1"})));
+        Some(edited_list(text, list))
+    }
+
+    fn replaced(text: &str) -> Option<String> {
+        let mut list = parse(text)?;
+        list[0] = object(json!({"i": "eth0", "net": "new"}));
+        Some(edited_list(text, list))
+    }
+
+    #[test]
+    fn json_keeps_its_layout() {
+        for (before, after) in [
+            (r#"[{"i":"eth0"}]"#, r#"[{"i":"eth0"},{"i":"eth1","net":"r1"}]"#),
+            (r#"[{"i":"eth0"}, {"i":"eth9"}]"#, r#"[{"i":"eth0"}, {"i":"eth9"}, {"i":"eth1", "net":"r1"}]"#),
+            ("[]", r#"[{"i":"eth1","net":"r1"}]"#),
+            ("[\n  {\"i\":\"eth0\"}\n]\n", "[\n  {\"i\":\"eth0\"},\n  {\"i\":\"eth1\",\"net\":\"r1\"}\n]\n"),
+            (
+                "[\n    {\n        \"i\": \"a]\\\"}\"\n    }\n]",
+                "[\n    {\n        \"i\": \"a]\\\"}\"\n    },\n    {\n        \"i\": \"eth1\",\n        \"net\": \"r1\"\n    }\n]",
+            ),
+        ] {
+            assert_eq!(added(before).as_deref(), Some(after));
+        }
+    }
+
+    #[test]
+    fn an_entry_is_replaced_in_the_layout_of_the_text() {
+        for (before, after) in [
+            (r#"[ {"i":"eth0"}, {"x":1.0} ]"#, r#"[ {"i":"eth0", "net":"new"}, {"x":1.0} ]"#),
+            (
+                "[\n  {\n    \"i\": \"eth0\"\n  }\n]",
+                "[\n  {\n    \"i\": \"eth0\",\n    \"net\": \"new\"\n  }\n]",
+            ),
+        ] {
+            assert_eq!(replaced(before).as_deref(), Some(after));
+        }
+    }
+
+    #[test]
+    fn what_is_no_list_of_objects_is_none() {
+        for text in ["", "eth0", "[1]", "{}", "[{", "- a: 1", "[{a: 1}]", "[{}]x"] {
+            assert!(parse(text).is_none(), "{text}");
+        }
+    }
+}

@@ -1,18 +1,22 @@
-//! The choice among the policies for a pod.
+//! The choice among the policies for a pod, the annotations of an earlier injection that the pod contradicts, as in a
+//! manifest that was copied for other nodes, and the decision if the pod requested the fabric.
+
+use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::analysis::unknown_claim;
-use crate::{
-    CONTAINER_LISTS, PodAnalysis, Reason, Trace, Warning, WarningKind, analyse_named,
-    analysis_if_condition_is_true, condition_values, has_gpus_or_rules,
-};
 use fabric_policy::matcher::Match;
 use fabric_policy::{PodContext, Policy};
 use fabric_yaml::json::items;
 
-use super::PolicySet;
-use super::providers::{Chosen, choose, stamped};
+use super::providers::{Chosen, choose, selected, stamped};
+use super::{PolicySet, mutate};
+use crate::analysis::{contradicted_label, unknown_claim};
+use crate::record::{Author, ChangeLog, Warning, WarningKind, change_annotations};
+use crate::{
+    CLAIMS, CONTAINER_LISTS, Mutation, NODES, Outcome, PROVIDER, PodAnalysis, Reason, STAMP, Trace,
+    analyse_named, analysis_if_condition_is_true, condition_values, has_gpus_or_rules,
+};
 
 /// The decision about a pod.
 pub(super) enum Decision<'p> {
@@ -156,4 +160,92 @@ fn is_windows(spec: &Value) -> bool {
     let host_process = |holder: &Value| holder["securityContext"]["windowsOptions"]["hostProcess"] == true;
     let mut containers = CONTAINER_LISTS.iter().flat_map(|list| items(spec, list));
     spec["os"]["name"] == "windows" || host_process(spec) || containers.any(host_process)
+}
+
+impl PolicySet {
+    /// Makes the annotations of an earlier injection `null`, with a warning, if the pod contradicts them. They keep their
+    /// places for the values of this injection.
+    pub(super) fn clear_contradicted(&self, pod: &mut Value, context: &PodContext, log: &mut ChangeLog) {
+        let annotations = &pod["metadata"]["annotations"];
+        if ![STAMP, NODES, CLAIMS].iter().any(|key| annotations[key].is_string()) {
+            return;
+        }
+        let Some(kind) = self.contradiction(pod, context) else { return };
+        log.warnings.push(Warning::of_pod(kind));
+        log.written_by(|| Author::Stamp);
+        // Only a pod with annotations contradicts them.
+        let _ = change_annotations(pod, log, |annotations| {
+            for key in [STAMP, NODES, CLAIMS] {
+                if annotations.get(key).is_some() {
+                    annotations.put(key, Value::Null);
+                }
+            }
+            Ok(())
+        });
+    }
+
+    fn contradiction(&self, pod: &Value, context: &PodContext) -> Option<WarningKind> {
+        if !pod["metadata"]["annotations"][STAMP].is_string() {
+            let (selected, recorded) = ("any".to_owned(), format!("a pod with `{STAMP}`"));
+            return Some(WarningKind::AnnotationContradicted { selected, recorded });
+        }
+        let matches = |policy: &&Policy| policy.definition().matcher.test(pod, context) == Match::Yes;
+        let matching: Vec<&Policy> = self.policies.iter().filter(matches).collect();
+        let before = stamped(pod, &matching);
+        if let Some((selected, recorded)) = contradicted_label(before, pod, context) {
+            let recorded = format!("nodes with {recorded}");
+            return Some(WarningKind::AnnotationContradicted { selected, recorded });
+        }
+        let provider = before.filter(|_| self.several_providers)?.definition().provider.as_str();
+        if pod["metadata"]["annotations"][PROVIDER].is_string() {
+            return None;
+        }
+        let others = selected(&matching, &pod["spec"], context)?;
+        (!others.contains(provider)).then(|| {
+            let others: Vec<String> = others.iter().map(|name| format!("`{name}`")).collect();
+            let selected = format!("a label of {}", others.join(", "));
+            WarningKind::AnnotationContradicted { selected, recorded: format!("nodes of `{provider}`") }
+        })
+    }
+
+    /// The result for a pod, as if it requested the fabric.
+    pub fn assumed(&self, pod: Value, context: &PodContext) -> Mutation {
+        mutate(self, pod, &self.requesting(context))
+    }
+
+    /// The context in which a pod requests the fabric.
+    fn requesting(&self, context: &PodContext) -> PodContext {
+        let annotations = self.triggers().into_iter().cloned().collect();
+        PodContext { annotations, ..context.clone() }
+    }
+
+    /// Returns whether no policy would add a fabric to a pod with the trigger annotation, because its nodes or the
+    /// labels that it selects have none.
+    pub fn would_leave_alone(
+        &self,
+        pod: &Value,
+        context: &PodContext,
+        has_fabric: impl FnOnce(&Value) -> bool,
+    ) -> bool {
+        match self.assumed(pod.clone(), context).outcome {
+            Outcome::Skipped { .. } | Outcome::Unchanged { .. } => true,
+            Outcome::Refused { reason: Reason::OtherProvider { named: None, .. } } => true,
+            Outcome::Refused { reason: Reason::NodesUnknown } => {
+                self.a_provider_leaves_alone(pod, &self.requesting(context))
+            }
+            Outcome::Refused { .. } => false,
+            Outcome::Mutated(mutated) => !has_fabric(&mutated.pod),
+        }
+    }
+
+    /// Returns whether the conditions of all policies of a provider are false for a pod: its labels are those of that
+    /// provider, which has no fabric for them.
+    fn a_provider_leaves_alone(&self, pod: &Value, context: &PodContext) -> bool {
+        let mut providers: BTreeMap<&str, bool> = BTreeMap::new();
+        for policy in self.policies() {
+            let leaves = matches!(analysis_if_condition_is_true(policy, pod, context, true, None), Ok(None));
+            *providers.entry(policy.definition().provider.as_str()).or_insert(true) &= leaves;
+        }
+        providers.into_values().any(|leaves| leaves)
+    }
 }

@@ -6,9 +6,8 @@ use serde_json::Value;
 use super::cursor::change_annotations;
 use super::log::ChangeLog;
 use super::outcome::{Mutated, Mutation, Outcome};
-use super::report::{Reason, Warning, WarningKind};
+use super::report::{Reason, Warning, WarningKind, with_field_paths};
 use super::trace::Author;
-use super::warnings::with_field_paths;
 
 /// The API server's limit on the size of annotations, keys and values together.
 pub(crate) const MAX_ANNOTATIONS: usize = 256 * 1024;

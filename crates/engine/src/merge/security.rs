@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use fabric_policy::overlay::Tree;
 use fabric_policy::schema::Field;
 
-use crate::merge::rule::Merge;
+use super::rule::Merge;
 use crate::record::{ChangeLog, Cursor, Kept, Reason, Warning, WarningKind};
 use fabric_yaml::pointer::at_pointer;
 

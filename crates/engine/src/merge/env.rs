@@ -1,13 +1,10 @@
 //! Environment variables. An entry is merged as one value, so a `value` never joins a `valueFrom`.
 
-use serde_json::{Value, json};
-
+use super::rule::Merge;
+use crate::record::{Cursor, Kept, ListCursor, Reason};
 use fabric_policy::overlay::Tree;
 use fabric_policy::schema::{Shape, covers};
-
-use crate::merge::rule::Merge;
-use crate::merge::text::with_entry;
-use crate::record::{Cursor, Kept, ListCursor, Reason};
+use serde_json::{Value, json};
 
 /// Merges variables into the list of a container.
 pub(crate) fn merge(
@@ -91,4 +88,41 @@ fn add_to_list(
         variable.put("value", Value::String(edited));
         Ok(())
     })
+}
+
+const SEPARATOR: &str = ":";
+
+/// A list that a variable such as `LD_LIBRARY_PATH` holds, with `entry` in front of it or after it; `None` if the list has
+/// it already.
+fn with_entry(list: &str, entry: &str, prepend: bool) -> Option<String> {
+    if list.is_empty() {
+        return (!entry.is_empty()).then(|| entry.to_owned());
+    }
+    // An entry may contain several; those that the list already has keep their position.
+    let mut missing: Vec<&str> = Vec::new();
+    for part in entry.split(SEPARATOR) {
+        if !missing.contains(&part) && !list.split(SEPARATOR).any(|known| known == part) {
+            missing.push(part);
+        }
+    }
+    if missing.is_empty() {
+        return None;
+    }
+    let missing = missing.join(SEPARATOR);
+    Some(if prepend { format!("{missing}{SEPARATOR}{list}") } else { format!("{list}{SEPARATOR}{missing}") })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_that_a_list_has_stay_where_they_are() {
+        assert_eq!(with_entry("/a:/b", "/c", true).as_deref(), Some("/c:/a:/b"));
+        assert_eq!(with_entry("/a:/b", "/c:/b", false).as_deref(), Some("/a:/b:/c"));
+        assert_eq!(with_entry("/a:/b", "/b:/a", true), None);
+        assert_eq!(with_entry("", "/a", true).as_deref(), Some("/a"));
+        assert_eq!(with_entry("", "", true), None);
+        assert_eq!(with_entry("/a", "/c:/c", false).as_deref(), Some("/a:/c"));
+    }
 }

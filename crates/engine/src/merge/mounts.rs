@@ -7,8 +7,8 @@ use serde_json::Value;
 use fabric_policy::OnConflict;
 use fabric_policy::schema::{self, Shape, covers};
 
-use crate::merge::rule::{Merge, brief};
-use crate::merge::volumes::{clean_path, is_volume};
+use super::rule::{Merge, brief};
+use super::volumes::{clean_path, is_volume};
 use crate::record::{Cursor, Kept, ListCursor, Reason, WarningKind};
 
 /// Merges mounts into the list of a container.

@@ -13,7 +13,7 @@ use fabric_policy::overlay::{Entry, Tree, count_of, is_zero};
 use fabric_policy::schema::can_overcommit;
 use fabric_yaml::quantity::{Quantity, same_quantity};
 
-use crate::merge::rule::{Merge, brief};
+use super::rule::{Merge, brief};
 use crate::record::{Cursor, Kept, Reason, WarningKind};
 
 /// The lists of amounts.
