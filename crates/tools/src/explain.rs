@@ -4,15 +4,13 @@
 //! the engine has the outcome of each value.
 
 mod columns;
-mod lines;
 mod parameters;
 mod pod;
 mod policy;
 
 pub use columns::Text;
 pub use fabric_engine::{ConditionFact, Read};
-pub use lines::FileLine;
-pub use parameters::{ParameterFact, SourceKind, Sources, ValueFact};
+pub use parameters::{FileLine, ParameterFact, SourceKind, Sources, ValueFact};
 pub use pod::{
     Explainer, FieldFact, MatchFact, PartFact, PodFact, PodParameter, ReasonFact, RuleResult, VariableValue,
     WarningFact, pod_text,

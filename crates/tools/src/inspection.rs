@@ -2,16 +2,13 @@
 //!
 //! `src/cluster` reads the objects. An object that may not be read costs the lines that need it.
 
-mod injected;
 mod installers;
 mod namespaces;
-mod pod_security;
 mod probe;
 mod registration;
 mod release;
 mod servers;
 mod trials;
-mod uninjected;
 mod workloads;
 
 use core::fmt::Display;
@@ -25,13 +22,11 @@ use fabric_engine::policy_set::PolicySet;
 use fabric_policy::Policy;
 use fabric_policy::nodes::Nodes;
 
-pub use injected::{Change, change};
 pub use namespaces::is_restricted;
 pub use probe::{DryRun, Probe};
 pub use release::Release;
 pub use servers::{Endpoint, Server, endpoints};
-pub use uninjected::last_time;
-pub use workloads::{Refused, Workloads};
+pub use workloads::{Change, Refused, Workloads, change, last_time};
 
 /// An object or a list; `null` if there is none, a sentence if it cannot be read.
 pub type Read<T = Value> = Result<T, String>;
@@ -131,7 +126,7 @@ const EXAMINATIONS: [(&str, Check); 18] = [
     ("pod-security", namespaces::pod_security),
     ("other-webhooks", namespaces::other_webhooks),
     ("workloads", workloads::refused),
-    ("not-injected", uninjected::pods),
+    ("not-injected", workloads::uninjected),
 ];
 
 /// The names of all checks.

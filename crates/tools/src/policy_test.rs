@@ -11,7 +11,6 @@ mod expectation;
 pub(crate) mod keys;
 mod path;
 mod run;
-mod strategic;
 mod update;
 
 pub use case::{Case, CaseFile, Subject, WithSettings};

@@ -1,18 +1,18 @@
-//! The parameters of a policy: their declarations, and the sources of their values for a pod.
+//! The parameters of a policy: their declarations, and the sources of their values for a pod, with the lines of policy
+//! files and values files that have them.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::helm_values::Values;
-use crate::policy_list::Bounds;
 use fabric_policy::matcher::Selection;
 use fabric_policy::nodes::NodeKind;
-use fabric_policy::{Origin, Override, Parameter, Policy, Resolution, resolve};
-use fabric_yaml::{counted, each_once};
+use fabric_policy::{Definition, Origin, Override, Parameter, Policy, Resolution, resolve};
+use fabric_yaml::{Span, counted, each_once};
 
-use super::lines::{self, FileLine, Within};
+use crate::helm_values::Values;
+use crate::policy_list::Bounds;
 
 /// The files and options from which an operator's values come.
 #[derive(Debug, Clone, Copy)]
@@ -124,7 +124,7 @@ pub(super) fn value_of(
 ) -> ValueFact {
     let (name, definition) = (&parameter.name, policy.definition());
     let in_values =
-        |within: &Within| sources.values.and_then(|values| lines::setting(definition, values, name, within));
+        |within: &Within| sources.values.and_then(|values| setting(definition, values, name, within));
     let selected = |label: &str| format!("{label}: {}", selection.values(label).join(" | "));
     let (source, detail, place) = match origin {
         Origin::Override => match sources.sets.get(name) {
@@ -134,21 +134,21 @@ pub(super) fn value_of(
         Origin::OverrideTable(label, span) => {
             (SourceKind::ValuesTable, Some(selected(label)), in_values(&Within::At(*span)))
         }
-        Origin::Extension(span) => (SourceKind::Extension, None, Some(lines::in_file(definition, *span))),
+        Origin::Extension(span) => (SourceKind::Extension, None, Some(in_file(definition, *span))),
         Origin::Nodes => {
-            let place = lines::parameter(definition, name, Some("fromNodes"));
+            let place = place_of(definition, name, Some("fromNodes"));
             (SourceKind::Nodes, Some(of_nodes(parameter, selection)), place)
         }
         Origin::Machines(label, span) => {
-            (SourceKind::Machines, Some(selected(label)), Some(lines::in_file(definition, *span)))
+            (SourceKind::Machines, Some(selected(label)), Some(in_file(definition, *span)))
         }
         Origin::OverrideDefault => (SourceKind::ValuesDefault, None, in_values(&Within::Default)),
         Origin::PolicyDefault if value.is_null() => {
-            (SourceKind::None, None, lines::parameter(definition, name, None))
+            (SourceKind::None, None, place_of(definition, name, None))
         }
         Origin::PolicyDefault => {
-            let place = lines::parameter(definition, name, Some("default"))
-                .or_else(|| lines::parameter(definition, name, None));
+            let place =
+                place_of(definition, name, Some("default")).or_else(|| place_of(definition, name, None));
             (SourceKind::Default, None, place)
         }
     };
@@ -164,4 +164,55 @@ fn of_nodes(parameter: &Parameter, selection: &Selection) -> String {
         format!("{} by node with {}", resources.join(", "), counted(kind.gpus, "GPU"))
     };
     each_once(selection.kinds.iter().map(text)).join("; ")
+}
+
+/// A line of a file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct FileLine {
+    pub file: String,
+    pub line: usize,
+}
+
+impl std::fmt::Display for FileLine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}:{}", self.file, self.line)
+    }
+}
+
+/// The place of a key of a parameter, such as `default`, or of the parameter itself.
+fn place_of(definition: &Definition, name: &str, key: Option<&str>) -> Option<FileLine> {
+    let parameter = definition.spec.get("parameters")?.entry(name)?;
+    let entry = key.map_or(Some(parameter), |key| parameter.value.entry(key));
+    entry.map(|entry| in_file(definition, entry.span))
+}
+
+/// The place of a setting in a values file: of the parameter, of its `default`, or of an entry of its tables.
+fn setting(
+    definition: &Definition,
+    values_file: &Values,
+    parameter: &str,
+    within: &Within,
+) -> Option<FileLine> {
+    let (file, entries) = values_file.entries(&definition.provider);
+    let setting = entries.iter().find(|entry| entry.key == parameter)?;
+    let span = match within {
+        Within::Whole => Some(setting.span),
+        Within::Default => setting.value.entry("default").map(|entry| entry.span),
+        Within::At(span) => Some(*span),
+    };
+    span.map(|span| FileLine { file: file.to_owned(), line: span.line })
+}
+
+/// The lines of the files of a policy count on from one to the next, its own file last.
+pub(super) fn in_file(definition: &Definition, span: Span) -> FileLine {
+    let (file, line) = definition.line_in_file(span);
+    FileLine { file: file.to_owned(), line }
+}
+
+/// The part of a setting that gives a value.
+enum Within {
+    Whole,
+    Default,
+    /// A row of its tables, which is here.
+    At(Span),
 }

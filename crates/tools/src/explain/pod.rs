@@ -2,7 +2,6 @@
 //!
 //! They are those that the engine recorded; nothing is evaluated or decided here.
 
-mod fields;
 mod matching;
 mod rules;
 mod text;
@@ -20,12 +19,10 @@ use fabric_policy::expression::Expression;
 use fabric_policy::{Definition, PodContext, Policy, SelectedLabel};
 
 use super::parameters::{self, Sources, ValueFact};
-pub use fields::FieldFact;
-use fields::of_result;
 use matching::parts;
 pub use matching::{MatchFact, PartFact};
-use rules::check;
-pub use rules::{RuleResult, VariableValue};
+pub use rules::{FieldFact, RuleResult, VariableValue};
+use rules::{check, of_result};
 pub use text::pod_text;
 
 /// A pod or pod template.

@@ -2,20 +2,23 @@
 //!
 //! They come from the definition and the values of the parameters, without a pod.
 
-mod known;
 mod needs;
 mod text;
 
+use std::collections::HashMap;
+
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use fabric_policy::definition::entries;
-use fabric_policy::{Policy, Rule};
+use fabric_policy::expression::Bindings;
+use fabric_policy::interpolation::text_of;
+use fabric_policy::matcher::Selection;
+use fabric_policy::{Definition, Override, ParameterType, Policy, Rule, resolve};
 
-use super::lines::{FileLine, in_file};
-use super::parameters::{ParameterFact, Sources, declared};
-use known::{constants, with_known_values};
+use super::parameters::{FileLine, ParameterFact, Sources, declared, in_file};
 use needs::needs;
+
 pub use needs::{NeedFact, NeedKind};
 pub use text::policy_text;
 
@@ -69,5 +72,84 @@ pub fn policy(policy: &Policy, sources: &Sources<'_>) -> PolicyFact {
         rules: definition.rules.iter().map(rule).collect(),
         needs: needs(policy, &spec),
         spec,
+    }
+}
+
+/// Binds the parameters that no node decides, and the variables that depend on no others. Everything else stays unbound,
+/// and an expression that reads it has no value.
+fn constants(policy: &Policy) -> Bindings<'static, 'static> {
+    let mut bindings = Bindings::default();
+    let definition = policy.definition();
+    for parameter in &definition.parameters {
+        let own = policy.overrides().get(&parameter.name);
+        let by_node = own.and_then(Override::table).is_some() || parameter.has_rows();
+        if by_node || parameter.from_nodes.is_some() {
+            continue;
+        }
+        let value = resolve(parameter, own, &[Selection::default()]).value;
+        match (parameter.kind, value.as_f64()) {
+            (ParameterType::Number, Some(number)) => bindings.set_double(&parameter.name, number),
+            _ => bindings.set(&parameter.name, &value),
+        }
+    }
+    for variable in definition.variables.iter().filter(|variable| variable.column.is_none()) {
+        if let Ok(value) = variable.value.evaluate(&bindings) {
+            bindings.set(&variable.name, &value);
+        }
+    }
+    bindings
+}
+
+/// The keys of `spec` that are facts of their own.
+const APART: [&str; 4] = ["extends", "without", "parameters", "machines"];
+/// The keys whose expressions get their values. A message and a condition say more as they are.
+const WITH_VALUES: [&str; 4] = ["gpus", "devices", "variables", "rules"];
+
+/// The `spec` of a policy as its authors wrote it, with values in place of expressions.
+fn with_known_values(definition: &Definition, constants: &Bindings<'_, '_>) -> Value {
+    let mut known = HashMap::new();
+    definition.texts(&mut |text| {
+        let source = text.source();
+        if source.contains("${")
+            && let Ok(value) = text.evaluate(constants)
+        {
+            // Numbers are written without a fraction if they have none.
+            let whole = if value.is_f64() { text_of(&value).parse().ok() } else { None };
+            known.insert(source, whole.unwrap_or(value));
+        }
+    });
+    let Value::Object(mut spec) = definition.spec.to_value() else { return Value::Null };
+    spec.retain(|key, _| !APART.contains(&key.as_str()));
+    for (key, value) in &mut spec {
+        if WITH_VALUES.contains(&key.as_str()) {
+            *value = filled(value.take(), &known);
+        }
+    }
+    let mut spec = Value::from(spec);
+    // Files may name one resource twice.
+    spec["gpus"]["resources"] = definition.gpus.resources.clone().into();
+    spec
+}
+
+/// A value with those of its texts. A key that is a list of names stands for each of them.
+fn filled(value: Value, known: &HashMap<String, Value>) -> Value {
+    match value {
+        Value::String(text) => known.get(&text).cloned().unwrap_or(Value::String(text)),
+        Value::Array(items) => items.into_iter().map(|item| filled(item, known)).collect(),
+        Value::Object(map) => {
+            let mut entries = Map::new();
+            for (key, value) in map {
+                let value = filled(value, known);
+                match known.get(&key) {
+                    None | Some(Value::Null) => drop(entries.insert(key, value)),
+                    Some(Value::Array(names)) => {
+                        entries.extend(names.iter().map(|name| (text_of(name), value.clone())));
+                    }
+                    Some(name) => drop(entries.insert(text_of(name), value)),
+                }
+            }
+            entries.into()
+        }
+        other => other,
     }
 }

@@ -1,16 +1,20 @@
-//! The workloads whose pods this version would refuse, if they were created now.
+//! The workloads whose pods this version would refuse if they were created now, the running pods that requested the fabric
+//! and do not use it, and the changes since a pod was injected.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use serde_json::Value;
 
+use fabric_engine::admission::Mode;
 use fabric_engine::policy_set::{PolicySet, mutate};
 use fabric_engine::{CLAIMS, NODES, Outcome, Reason, SKIPPED, STAMP};
 use fabric_policy::PodContext;
+use fabric_policy::nodes::Nodes;
 use fabric_yaml::counted;
 
 use super::namespaces::selects;
-use super::{Found, Read, Release, Seen, list, name, names, ok, text, unread, warn};
+use super::{Found, NOT_CHECKED, Read, Release, Seen, fail, list, name, names, ok, text, unread, warn};
 
 /// Tries the pods of a cluster page by page, and keeps no more than the names of workloads.
 #[derive(Debug)]
@@ -169,4 +173,107 @@ pub(super) fn refused(seen: &Seen<'_>) -> Found {
         "correct these workloads, before an upgrade to this version: their pods keep running, but cannot be \
          created again",
     )
+}
+
+/// The limit on lines about Events.
+const MOST_EVENTS: usize = 5;
+/// The parts of messages about pods that the webhook or the guard refused, or for which no server answered.
+const REFUSALS: &[&str] = &[
+    "denied the request: fabric-injector: ",
+    "failed calling webhook \"pods.fabric-injector.io\"",
+    "fabric-injector did not inject it",
+];
+
+pub(super) fn uninjected(seen: &Seen<'_>) -> Found {
+    seen.policies()?;
+    let all = seen.facts.workloads.as_ref().map_err(unread)?;
+    let (count, be) =
+        (counted(all.uninjected, "running pod"), if all.uninjected == 1 { "is" } else { "are" });
+    if seen.release.option("--mode").any(|mode| mode == Mode::Audit.name()) {
+        return ok(format!("{count} requested the fabric and {be} not injected, in audit mode"));
+    }
+    let mut found = Vec::new();
+    if all.uninjected > 0 {
+        let workloads = names(&all.uninjected_workloads);
+        found.push(format!("{count} requested the fabric and {be} not injected: {workloads}"));
+    }
+    let reasons = all.without_fabric.iter();
+    found.extend(reasons.map(|(reason, workloads)| format!("{}: {reason}", names(workloads))));
+    match &seen.facts.events {
+        Ok(events) => found.extend(refusals(events, all)),
+        // What the pods show fails all the same.
+        Err(error) if found.is_empty() => return Err(unread(error)),
+        Err(error) => found.push(format!("Events are {NOT_CHECKED}{error}")),
+    }
+    if found.is_empty() {
+        return ok("each running pod that requested the fabric is injected, and none was refused lately");
+    }
+    let remedy = "correct what a line names in the pod template, and create the pods again: running ones stay as they are";
+    fail(found.join("\n"), remedy)
+}
+
+/// A line for each workload whose pods were refused, by its Events. A workload whose pods were injected later was
+/// refused for a reason that is over.
+fn refusals(events: &Value, all: &Refused) -> Vec<String> {
+    let of_event = |event: &Value| {
+        let (message, object) = (text(event, "message"), &event["involvedObject"]);
+        let owner =
+            format!("{} {}/{}", text(object, "kind"), text(object, "namespace"), text(object, "name"));
+        let is_refusal = REFUSALS.iter().any(|part| message.contains(part));
+        let is_over = all.injected.get(&owner).is_some_and(|newest| newest.as_str() >= last_time(event));
+        (is_refusal && !is_over).then(|| format!("new pods of `{owner}` are refused: {message}"))
+    };
+    let lines: BTreeSet<String> = list(events, "items").filter_map(of_event).collect();
+    let more = lines.len().saturating_sub(MOST_EVENTS);
+    let more = (more > 0).then(|| format!("and {}", counted(more, "more Event")));
+    lines.into_iter().take(MOST_EVENTS).chain(more).collect()
+}
+
+/// The time of the last occurrence of an Event.
+pub fn last_time(event: &Value) -> &str {
+    let times = [&event["series"]["lastObservedTime"], &event["lastTimestamp"], &event["eventTime"]];
+    let own = times.into_iter().find_map(Value::as_str);
+    own.unwrap_or_else(|| text(&event["metadata"], "creationTimestamp"))
+}
+
+/// The limit on named fields.
+const MOST_FIELDS: usize = 3;
+
+/// The changes since a pod was injected.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    /// The policy in use has another digest.
+    Policy { before: String, now: String },
+    /// Fields that the policy would write again, or why it would refuse the pod.
+    Pod(String),
+}
+
+/// Compares a pod of the cluster with the result of the policies in use. `None` if nothing has changed, or if no policy
+/// injected the pod.
+pub fn change(pod: &Value, policies: &PolicySet, nodes: Option<Arc<Nodes>>) -> Option<Change> {
+    let before = pod["metadata"]["annotations"][STAMP].as_str()?;
+    let (name, _) = before.split_once('@')?;
+    let policy = policies.policies().iter().find(|policy| policy.name() == name);
+    if policy.is_none_or(|policy| policy.stamp() != before) {
+        let now = policy
+            .map_or_else(|| format!("no policy `{name}` is in use"), |policy| policy.stamp().to_owned());
+        return Some(Change::Policy { before: before.to_owned(), now });
+    }
+    let mut again = pod.clone();
+    if let Some(spec) = again["spec"].as_object_mut() {
+        spec.shift_remove("nodeName");
+    }
+    let namespace = pod["metadata"]["namespace"].as_str().map(str::to_owned);
+    let context = PodContext { namespace, nodes, ..PodContext::default() };
+    match mutate(policies, again, &context).outcome {
+        Outcome::Mutated(mutated) => {
+            let mut fields = mutated.operations().summary();
+            fields.retain(|field| ![NODES, CLAIMS].iter().any(|key| field.contains(key)));
+            let more = if fields.len() > MOST_FIELDS { ", …" } else { "" };
+            let shown = fields.iter().take(MOST_FIELDS).map(String::as_str).collect::<Vec<_>>().join(", ");
+            (!fields.is_empty()).then(|| Change::Pod(shown + more))
+        }
+        Outcome::Refused { reason } => Some(Change::Pod(reason.to_string())),
+        Outcome::Skipped { .. } | Outcome::Unchanged { .. } => None,
+    }
 }

@@ -17,10 +17,10 @@ use fabric_policy::{
 };
 use fabric_yaml::{self as yaml, Content, Entry, Node, Span};
 
+use super::compare::merge;
 use super::context;
 use super::expectation::{Expectation, Reference, checks_nothing, expectation, known_fields};
 use super::keys::{self, KIND};
-use super::strategic;
 
 /// A file of cases.
 #[derive(Debug)]
@@ -278,7 +278,7 @@ fn subject(fields: &mut Fields<'_>, case: &Node, shared: Option<&Node>) -> Check
     let mut value = pod.to_value();
     if let Some(with) = with {
         known_fields(with, &shape)?;
-        strategic::merge(&mut value, &with.to_value(), &shape);
+        merge(&mut value, &with.to_value(), &shape);
     }
     Ok(Subject::Pod(value))
 }
