@@ -8,7 +8,6 @@ mod finding;
 mod gpus;
 mod injected;
 mod kinds;
-mod mesh;
 mod no_pods;
 mod peers;
 mod requested;
@@ -31,7 +30,7 @@ use fabric_yaml::pointer::{at_pointer, field_path, push_token};
 pub use kinds::{Kind, controller_of, known};
 
 pub use finding::{Finding, Level, WORKLOAD_WITHOUT_TRIGGER};
-pub use mesh::mesh_of_namespace;
+pub use injected::mesh_of_namespace;
 pub use no_pods::{NO_POD_TEMPLATE, note as note_without_pods, objects};
 pub use no_pods::{runtime, runtime_of_job};
 

@@ -2,7 +2,6 @@
 
 mod document;
 mod injected;
-mod inline;
 mod list;
 mod read;
 mod templates;
