@@ -2,10 +2,132 @@
 //!
 //! It reads the analysis and changes nothing. The merge evaluates the values that the rules add.
 
-mod condition;
 mod rules;
 mod scope;
 
-pub use condition::{analyse_named, analysis_if_condition_is_true, condition_values, has_gpus_or_rules};
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use fabric_policy::expression::Bindings;
+use fabric_policy::interpolation::{EvaluationError, text_of};
+use fabric_policy::matcher::Selection;
+use fabric_policy::{Condition, NoteKind, PodContext, Policy, ResolvedPolicy};
+
+use crate::analysis::{PodAnalysis, policy_for, resolve, with_values};
+use crate::fitting_nodes::{fits_several, not_selected};
+use crate::record::{ConditionFact, LookedAt, Reason, Trace, evaluation_failed};
 pub(super) use rules::{Row, Rules, State, failed, rule_that_joins_host};
 pub(super) use scope::Scope;
+
+/// Analyses a pod for a policy that its other keys match; `None` if the condition does not hold. If the policy is one
+/// of `several`, the condition must not depend on an assumption.
+pub fn analysis_if_condition_is_true(
+    policy: &Policy,
+    pod: &Value,
+    context: &PodContext,
+    several: bool,
+    trace: Option<&mut Trace>,
+) -> Result<Option<PodAnalysis>, Reason> {
+    let (nodes, resolved) = resolve(policy, pod, context)?;
+    for note in resolved.notes.iter().filter(|_| several) {
+        if let NoteKind::Assumed { labels, .. } = &note.kind
+            && resolved.parameters_of_condition.contains(&note.parameter)
+        {
+            return Err(undecided(&resolved, not_selected(&nodes, labels)));
+        }
+    }
+    let found = analysis_if_true(policy, &resolved, &nodes, pod, context, trace)?;
+    let each = if policy.definition().matcher.when.is_some() { nodes.each() } else { Vec::new() };
+    for one in each.iter().filter(|_| each.len() > 1) {
+        let there = policy_for(policy, one, context)?;
+        if analysis_if_true(policy, &there, one, pod, context, None)?.is_some() != found.is_some() {
+            return Err(undecided(&resolved, fits_several(&nodes)));
+        }
+    }
+    Ok(found)
+}
+
+/// The analysis of the pod if the condition of the policy holds.
+fn analysis_if_true(
+    policy: &Policy,
+    resolved: &Arc<ResolvedPolicy>,
+    nodes: &Selection,
+    pod: &Value,
+    context: &PodContext,
+    trace: Option<&mut Trace>,
+) -> Result<Option<PodAnalysis>, Reason> {
+    let analysis = || PodAnalysis::new((nodes.clone(), Arc::clone(resolved)), pod, context);
+    let record = |holds: &Result<bool, EvaluationError>, bindings: &Bindings<'_, '_>| {
+        let Some(trace) = trace else { return };
+        let of = |when| ConditionFact::through_variables(policy.definition(), when, holds, bindings);
+        let when = policy.definition().matcher.when.as_ref().map(of);
+        let of_policy = trace.looked_at.entry(policy.name().to_owned());
+        of_policy.or_insert_with(|| LookedAt { of: (nodes.clone(), Arc::clone(resolved)), when });
+    };
+    match &resolved.condition {
+        Condition::Fixed(holds) => {
+            record(&Ok(*holds), &resolved.bindings);
+            if *holds { analysis().map(Some) } else { Ok(None) }
+        }
+        Condition::OfPod(when) => {
+            let analysis = analysis()?;
+            let holds = {
+                let scope = Scope::of_pod(&analysis);
+                let bindings = scope.bindings();
+                let holds = when.is_true(&bindings);
+                let explained = holds.clone().map_err(|error| scope.explain("`match.when`", error));
+                record(&holds, &bindings);
+                explained?
+            };
+            Ok(holds.then_some(analysis))
+        }
+    }
+}
+
+/// Analyses a pod that names the policy: its condition chooses among the nodes that the pod fits, and nothing else.
+pub fn analyse_named(
+    policy: &Policy,
+    pod: &Value,
+    context: &PodContext,
+    mut trace: Option<&mut Trace>,
+) -> Result<PodAnalysis, Reason> {
+    let (nodes, resolved) = resolve(policy, pod, context)?;
+    if let Some(analysis) = analysis_if_true(policy, &resolved, &nodes, pod, context, trace.as_deref_mut())? {
+        return Ok(analysis);
+    }
+    for (at, values) in resolved.others.iter().enumerate() {
+        let other = with_values(policy, values, &nodes, context)?;
+        if let Some(analysis) = analysis_if_true(policy, &other, &nodes, pod, context, trace.as_deref_mut())?
+        {
+            return Ok(PodAnalysis { other: Some(at), ..analysis });
+        }
+    }
+    PodAnalysis::new((nodes, resolved), pod, context)
+}
+
+/// The parameters that the condition of a policy reads, with their values for a pod.
+pub fn condition_values(policy: &Policy, pod: &Value, context: &PodContext) -> Vec<(String, String)> {
+    let Ok((_, resolved)) = resolve(policy, pod, context) else { return Vec::new() };
+    let parameters = policy.definition().parameters.iter().zip(&resolved.values);
+    parameters
+        .filter(|(parameter, _)| resolved.parameters_of_condition.contains(&parameter.name))
+        .map(|(parameter, value)| (parameter.name.clone(), text_of(value)))
+        .collect()
+}
+
+fn undecided(policy: &ResolvedPolicy, why: String) -> Reason {
+    let names: Vec<&str> = policy.parameters_of_condition.iter().map(String::as_str).collect();
+    let setting = if names.is_empty() { "match.when".to_owned() } else { names.join("`, `") };
+    Reason::SettingUndecided { setting, why, chooses_policy: true }
+}
+
+/// Returns whether a pod has GPUs, or a rule of the policy applies to it, wherever it is scheduled to and whatever the
+/// condition of the policy says.
+pub fn has_gpus_or_rules(policy: &Policy, pod: &Value, context: &PodContext) -> Result<bool, Reason> {
+    let context = PodContext { nodes: None, ..context.clone() };
+    let analysis = PodAnalysis::new(resolve(policy, pod, &context)?, pod, &context)?;
+    let scope = Scope::of_pod(&analysis);
+    let mut rules = Rules::unevaluated(&analysis.policy.rules, &analysis, &scope);
+    Ok(analysis.has_gpus() || rules.evaluate(pod, &context).map(|()| rules.any())?)
+}

@@ -3,9 +3,8 @@
 //! The engine refuses a pod if an expression fails or the policy is not idempotent for it. If that happens with a
 //! sample pod, the policy has an error at its line, before any real pod comes.
 
-mod compared;
+mod expressions;
 mod findings;
-mod types;
 
 pub use findings::findings;
 
@@ -56,7 +55,8 @@ pub(crate) fn policy(policy: &Policy, loading: &Work) -> Result<(), SourceErrors
     if loading.ended().is_none() {
         let (what, pod) = first_sample(policy, policy.first_node());
         let work = loading.part(pod.to_string().len());
-        let failures = types::failures(policy, &pod, &PodContext { work: Some(work.clone()), ..context });
+        let failures =
+            expressions::failures(policy, &pod, &PodContext { work: Some(work.clone()), ..context });
         loading.count_all(&work);
         errors.extend(failures.into_iter().map(|(place, failure)| failed(policy, &what, &place, failure)));
     }
@@ -274,7 +274,7 @@ pub fn context(policy: &Policy) -> PodContext {
         return first;
     }
     let is_listed = |name: &String| matcher.namespaces.is_empty() || matcher.namespaces.contains(name);
-    let compared = compared::namespaces(policy.definition()).into_iter().filter(is_listed);
+    let compared = expressions::namespaces(policy.definition()).into_iter().filter(is_listed);
     let mut others = compared.map(|name| within(Some(name)));
     others.find(|context| condition_is_true(policy, &pod, context)).unwrap_or(first)
 }
@@ -282,7 +282,7 @@ pub fn context(policy: &Policy) -> PodContext {
 /// The first sample in the other namespaces that `match` lists, or with which expressions compare that of the pod.
 fn other_namespaces(policy: &Policy, context: &PodContext) -> Vec<((String, Value), PodContext)> {
     let listed = &policy.definition().matcher.namespaces;
-    let compared = compared::namespaces(policy.definition());
+    let compared = expressions::namespaces(policy.definition());
     let mut names: Vec<&String> = listed
         .iter()
         .chain(compared.iter().filter(|name| listed.is_empty() || listed.contains(name)))
@@ -336,7 +336,7 @@ fn samples(policy: &Policy) -> impl Iterator<Item = (String, Value)> {
         }
         Err(_) => true,
     };
-    let compared = compared::nodes(definition);
+    let compared = expressions::nodes(definition);
     let nodes = policy.known_nodes().chain(compared).filter(move |nodes| is_new(nodes)).map(Some);
     // Every kind of pod on an unknown node and on the first one; on the other nodes, only the first two kinds: a ratio can make half a device for one GPU.
     let all = [None].into_iter().chain(nodes).enumerate();
@@ -350,14 +350,14 @@ fn samples(policy: &Policy) -> impl Iterator<Item = (String, Value)> {
 /// The first sample with each of the labels and annotations that make conditions true.
 fn samples_with_metadata(policy: &Policy) -> Vec<(String, Value)> {
     let (what, first) = first_sample(policy, None);
-    let with = |wanted: compared::Metadata| {
-        let compared::Metadata { map, key, value } = wanted;
+    let with = |wanted: expressions::Metadata| {
+        let expressions::Metadata { map, key, value } = wanted;
         let mut pod = first.clone();
         let what = format!("{what} and with {key}: {value}");
         pod["metadata"][map][key] = value.into();
         (what, pod)
     };
-    compared::metadata(policy.definition()).into_iter().map(with).collect()
+    expressions::metadata(policy.definition()).into_iter().map(with).collect()
 }
 
 /// The first kind of pod on some nodes.

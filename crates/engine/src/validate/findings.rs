@@ -12,7 +12,7 @@ use fabric_policy::work::Work;
 use fabric_policy::{Diagnostic, PodContext, Policy, SourceError};
 use fabric_yaml::pointer::field_path;
 
-use super::types::reads;
+use super::expressions::reads;
 use super::{checks_that_report, context, samples};
 use crate::record::{Author, ChangeLog, FieldOutcome, FieldState, Trace};
 use crate::{Mutated, Mutation, Outcome, Reason, analysis_if_condition_is_true, inject};

@@ -2,7 +2,6 @@
 //!
 //! They are those that the engine recorded; nothing is evaluated or decided here.
 
-mod matching;
 mod rules;
 mod text;
 
@@ -19,10 +18,8 @@ use fabric_policy::expression::Expression;
 use fabric_policy::{Definition, PodContext, Policy, SelectedLabel};
 
 use super::parameters::{self, Sources, ValueFact};
-use matching::parts;
-pub use matching::{MatchFact, PartFact};
-pub use rules::{FieldFact, RuleResult, VariableValue};
-use rules::{check, of_result};
+pub use rules::{FieldFact, MatchFact, PartFact, RuleResult, VariableValue};
+use rules::{check, of_result, parts};
 pub use text::pod_text;
 
 /// A pod or pod template.

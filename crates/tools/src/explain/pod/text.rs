@@ -7,8 +7,7 @@ use serde_json::Value;
 use fabric_engine::{ConditionFact, EvaluatedRule, FieldState, Read};
 use fabric_yaml::counted;
 
-use super::matching::MatchFact;
-use super::rules::{FieldFact, RuleResult};
+use super::rules::{FieldFact, MatchFact, RuleResult};
 use super::{PodFact, PodParameter};
 use crate::explain::columns::{Text, brief, cell, row, value};
 use crate::explain::parameters::{SourceKind, ValueFact};

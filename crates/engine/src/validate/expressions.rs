@@ -1,17 +1,20 @@
-//! Values under conditions that no sample meets. Those that fail for all values of the same types are still found.
+//! The expressions of a policy behind conditions that no plain sample meets: the labels and annotations that make such
+//! conditions true, and the values that fail for all values of the same types.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use fabric_policy::expression::{Bindings, Expression, Path, Step, Use};
+use fabric_policy::interpolation::{BUILT_IN, EvaluationError, Interpolation, OBJECTS, Phase, VALUE};
+use fabric_policy::matcher::{SelectedLabel, Selection};
+use fabric_policy::overlay::{Evaluation, NamedContainer, PodOverlay};
+use fabric_policy::schema::Format;
+use fabric_policy::work::Work;
+use fabric_policy::{Definition, PodContext, Policy, ResolvedPolicy, Rule, schema};
+
 use crate::analysis::{PodAnalysis, resolve};
 use crate::evaluate::Scope;
-use fabric_policy::expression::{Bindings, Expression};
-use fabric_policy::interpolation::{BUILT_IN, EvaluationError, Interpolation, OBJECTS, Phase, VALUE};
-use fabric_policy::overlay::{Evaluation, NamedContainer, PodOverlay};
-use fabric_policy::schema;
-use fabric_policy::work::Work;
-use fabric_policy::{Definition, PodContext, Policy, ResolvedPolicy, Rule};
 
 /// The first value of each rule and check that fails for a sample because of the types that it reads. A condition that
 /// reads the same values may guard it.
@@ -113,4 +116,80 @@ pub(super) fn reads<'t>(
 ) -> BTreeSet<String> {
     let expressions = texts.into_iter().flat_map(Interpolation::expressions);
     definition.with_names_of_variables(expressions.flat_map(Expression::names).cloned().collect())
+}
+
+/// The number of values that are tried at most.
+const MAX_VALUES: usize = 64;
+
+/// A label or annotation of pods.
+pub(super) struct Metadata {
+    /// `labels` or `annotations`.
+    pub(super) map: &'static str,
+    pub(super) key: String,
+    pub(super) value: String,
+}
+
+/// The nodes with whose labels expressions compare.
+pub(super) fn nodes(definition: &Definition) -> Vec<Selection> {
+    let selection = |compared: Compared| match compared.path.as_slice() {
+        [Step::Field(label)] if compared.root == "node" => {
+            let values = vec![compared.text.to_lowercase()];
+            let labels = vec![SelectedLabel { label: label.clone(), values }];
+            Some(Selection { labels, ..Selection::default() })
+        }
+        _ => None,
+    };
+    all_compared(definition).into_iter().filter_map(selection).collect()
+}
+
+/// The labels and annotations of pods with which expressions compare.
+pub(super) fn metadata(definition: &Definition) -> Vec<Metadata> {
+    let metadata = |compared: Compared| match compared.path.as_slice() {
+        [Step::Field(metadata), Step::Field(map), Step::Field(key)] if metadata == "metadata" => {
+            let map = ["labels", "annotations"].into_iter().find(|known| known == map)?;
+            Some(Metadata { map, key: key.clone(), value: compared.text })
+        }
+        _ => None,
+    };
+    all_compared(definition).into_iter().filter_map(metadata).collect()
+}
+
+/// The namespaces with which expressions compare that of the pod.
+pub(super) fn namespaces(definition: &Definition) -> Vec<String> {
+    all_compared(definition)
+        .into_iter()
+        .filter(|compared| compared.root == "podNamespace")
+        .map(|one| one.text)
+        .collect()
+}
+
+/// A value of the pod or of its nodes, and a text with which an expression compares it.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Compared {
+    root: String,
+    path: Path,
+    text: String,
+}
+
+fn all_compared(definition: &Definition) -> BTreeSet<Compared> {
+    let mut compared = BTreeSet::new();
+    definition.texts(&mut |text| {
+        let uses = text.expressions().flat_map(Expression::uses);
+        for Use { root, path, literals, .. } in
+            uses.filter(|used| ["node", "pod", "podNamespace"].contains(&used.root.as_str()))
+        {
+            let is_namespace = root == "podNamespace";
+            // The beginning or end of a name is not a name if it ends in a hyphen.
+            let named = |text: String| match (is_namespace, text.starts_with('-'), text.ends_with('-')) {
+                (true, true, _) => format!("a{text}"),
+                (true, _, true) => format!("{text}a"),
+                _ => text,
+            };
+            let texts = literals.iter().filter_map(|literal| Some(literal.as_str()?.to_owned()));
+            let values = texts.map(named);
+            let values = values.filter(|text| !text.is_empty() && Format::LabelValue.check(text).is_ok());
+            compared.extend(values.map(|text| Compared { root: root.clone(), path: path.clone(), text }));
+        }
+    });
+    compared.into_iter().take(MAX_VALUES).collect()
 }
