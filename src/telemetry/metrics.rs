@@ -347,7 +347,7 @@ impl Metrics {
     /// Records the policies in use. The series of those that are gone end.
     pub(crate) fn policies_in_use(&self, set: &PolicySet) {
         self.policies.clear();
-        let (mut reviews, mut codes) = (HashSet::new(), HashSet::new());
+        let (mut reviews, mut warnings) = (HashSet::new(), HashSet::new());
         for policy in set.policies() {
             let definition = policy.definition();
             reviews.extend(self.series_of(policy.name()));
@@ -359,7 +359,7 @@ impl Metrics {
                     Effect::Skip => Some(ReviewOutcome::Skipped),
                 };
                 reviews.extend(outcome.map(|outcome| self.review(policy.name(), outcome, code.clone())));
-                codes.insert(CodeLabel { code });
+                warnings.insert(CodeLabel { code });
             }
             let labels = PolicyLabels {
                 policy: policy.name().to_owned(),
@@ -373,17 +373,17 @@ impl Metrics {
             self.reviews.remove(gone);
         }
         // A check may have the code of a warning of the program.
-        let of_program = |labels: &CodeLabel| Finding::codes().any(|code| code == labels.code);
-        for gone in before.1.difference(&codes).filter(|labels| !of_program(labels)) {
+        let of_program = |labels: &CodeLabel| codes().any(|code| code == labels.code);
+        for gone in before.1.difference(&warnings).filter(|labels| !of_program(labels)) {
             self.warnings.remove(gone);
         }
         for labels in &reviews {
             drop(self.reviews.get_or_create(labels));
         }
-        for code in &codes {
-            drop(self.warnings.get_or_create(code));
+        for labels in &warnings {
+            drop(self.warnings.get_or_create(labels));
         }
-        *before = (reviews, codes);
+        *before = (reviews, warnings);
     }
 
     /// Counts an answered review.
