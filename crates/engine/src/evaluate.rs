@@ -16,7 +16,7 @@ use fabric_policy::{Condition, NoteKind, PodContext, Policy, ResolvedPolicy};
 
 use crate::analysis::{PodAnalysis, policy_for, resolve, with_values};
 use crate::fitting_nodes::{fits_several, not_selected};
-use crate::record::{ConditionFact, LookedAt, Reason, Trace, evaluation_failed};
+use crate::record::{ConditionFact, LookedAt, Reason, Trace};
 pub(super) use rules::{Row, Rules, State, failed, rule_that_joins_host};
 pub(super) use scope::Scope;
 
