@@ -1,4 +1,7 @@
 //! A unified diff of a file, written while its documents are read.
+//!
+//! The unified diffs of `similar` take both texts as a whole, and their time grows with the product of the length and the
+//! number of changes: a stream of many pods would take it squared. Here, `similar` compares each document by itself.
 
 use std::collections::VecDeque;
 

@@ -1,4 +1,5 @@
-//! The `process_*` metrics of Prometheus' client libraries, read from `/proc` at each scrape.
+//! The `process_*` metrics of Prometheus' client libraries, read from `/proc` at each scrape. kubert-prometheus-process
+//! 0.2, which has them, needs another version of prometheus-client.
 
 use std::fmt;
 use std::fs;
