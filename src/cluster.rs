@@ -1,7 +1,7 @@
 //! What the program reads from an API server, and what the server writes to it.
 //!
 //! - `node_watch` lists and watches nodes.
-//! - `installation`, `evidence`, `logs` and `dry_run` read for `check` and `diagnose`.
+//! - `installation`, `running_pods`, `evidence`, `logs` and `dry_run` read for `check` and `diagnose`.
 //! - `events` creates Events.
 //! - `reconciler` manages the server's own certificate in clusters without cert-manager: a CA and a serving certificate in
 //!   one Secret that all replicas share (`rotation`, by the `schedule`), and `caBundle` in the webhook configuration. All
@@ -19,6 +19,7 @@ mod node_watch;
 mod reconciler;
 mod replica;
 mod rotation;
+mod running_pods;
 mod schedule;
 mod secret;
 mod webhook_watch;

@@ -28,6 +28,7 @@ use super::api::{cause, client_of};
 use super::certificate::check;
 use super::dry_run::dry_run;
 use super::node_watch::{ClusterObjects, list_objects};
+use super::running_pods;
 
 /// The time limit for each request to the API server.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
@@ -36,8 +37,6 @@ const NOT_FOUND: u16 = 404;
 const UNAVAILABLE: u16 = 503;
 /// The admin port if the `EndpointSlices` name none.
 const ADMIN_PORT: u64 = 8080;
-/// The pods of a page. One takes some 10 KiB, and ten times that while it is read.
-const PAGE: usize = 250;
 const FORBIDDEN: u16 = 403;
 /// The age up to which Events count: controllers pause for up to 17 minutes between two attempts.
 const RECENT: Duration = Duration::from_mins(20);
@@ -107,11 +106,13 @@ async fn installed(client: &Client, webhooks: &Read, name: Option<&str>) -> Read
 
 /// The body of an answer, or the status with the message of the API server; 0 without an answer.
 async fn text(client: &Client, path: &str) -> Result<String, (u16, String)> {
-    let answer = async {
-        let request = Request::get(path).body(Vec::new()).map_err(kube::Error::HttpError)?;
-        client.request_text(request).await
-    };
-    match timeout(REQUEST_TIMEOUT, answer).await {
+    let request = Request::get(path).body(Vec::new()).map_err(|error| (0, error.to_string()))?;
+    answer(client, request).await
+}
+
+/// The body of an answer to a request, or why there is none, as above.
+pub(super) async fn answer(client: &Client, request: Request<Vec<u8>>) -> Result<String, (u16, String)> {
+    match timeout(REQUEST_TIMEOUT, client.request_text(request)).await {
         Ok(Ok(text)) => Ok(text),
         Ok(Err(kube::Error::Api(status))) => Err((status.code, status.message.clone())),
         Ok(Err(error)) => Err((0, cause(&error))),
@@ -298,20 +299,9 @@ impl Reader<'_> {
                 PodContext { nodes: Some(Arc::clone(nodes)), claims: claims.clone(), ..PodContext::default() }
             }
         };
-        let mut workloads = Workloads::new(policies, cluster, &self.release, namespaces);
-        let running = "fieldSelector=status.phase%21%3DSucceeded%2Cstatus.phase%21%3DFailed";
-        let mut next = String::new();
-        loop {
-            let path = format!("/api/v1/pods?limit={PAGE}&{running}&continue={next}");
-            let page = get(self.client, &path).await.map_err(|error| anyhow!(error))?;
-            // Characters of base64 that a query cannot contain.
-            let token = page["metadata"]["continue"].as_str().unwrap_or_default();
-            next = token.replace('+', "%2B").replace('/', "%2F").replace('=', "%3D");
-            workloads.page(page);
-            if next.is_empty() {
-                return Ok(workloads.finish());
-            }
-        }
+        let begin = || Workloads::new(policies, cluster.clone(), &self.release, namespaces);
+        let read = running_pods::read(self.client, begin, |workloads, page| workloads.page(page)).await;
+        read.map(Workloads::finish).map_err(|error| anyhow!(error))
     }
 
     async fn dry_runs(
