@@ -49,9 +49,7 @@ pub(super) fn edit(text: &str, after: &Value, json: bool) -> Option<Edited> {
         let edits = edits(text, after, json, &rewritten)?;
         let has_comment = edits.iter().any(|edit| text[edit.range.clone()].contains('#'));
         let edited = apply(text, edits)?;
-        let is_right = !json && Layout::reads_as(&edited, after);
-        let different = if is_right { None } else { difference(&read(&edited, json)?, after) };
-        let Some(different) = different else {
+        let Some(different) = difference(&read(&edited, json)?, after) else {
             let lost = if has_comment && !json { comments::lost(text, &edited) } else { Vec::new() };
             return Some(Edited { text: edited, lost });
         };

@@ -3,7 +3,6 @@
 mod comments;
 mod events;
 mod json;
-mod plain;
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -105,38 +104,7 @@ impl<'t> Layout<'t> {
 
     /// Reads a text that holds one document. `None` if the text cannot be edited.
     pub(super) fn read(text: &'t str, json: bool) -> Option<Self> {
-        if json { json::read(text) } else { Self::plain(text).or_else(|| events::read(text)) }
-    }
-
-    /// Reads a text of one document, in the plain part of YAML; `None` for any other text.
-    pub(super) fn plain(text: &'t str) -> Option<Self> {
-        plain::read(text)
-    }
-
-    /// Returns true if a plain scalar reads as this value. Other scalars must be parsed.
-    pub(super) fn reads_as(text: &str, value: &Value) -> bool {
-        plain::read(text).is_some_and(|layout| layout.is(layout.root, value))
-    }
-
-    /// Returns true if a node without aliases has this value.
-    fn is(&self, id: NodeId, value: &Value) -> bool {
-        match (&self.node(id).kind, value) {
-            (Kind::Scalar { value: scalar, .. }, _) => scalar.is(value),
-            (Kind::List { items, .. }, Value::Array(values)) => {
-                let mut pairs = items.iter().zip(values);
-                items.len() == values.len() && pairs.all(|(item, value)| self.is(item.node, value))
-            }
-            (Kind::Map { entries, .. }, Value::Object(map)) => {
-                let mut pairs = entries.iter().zip(map);
-                // Most keys are in the same order, and need no look-up.
-                entries.len() == map.len()
-                    && pairs.all(|(entry, (key, value))| {
-                        let value = if entry.key == *key { Some(value) } else { map.get(&entry.key) };
-                        value.is_some_and(|value| self.is(entry.node, value))
-                    })
-            }
-            _ => false,
-        }
+        if json { json::read(text) } else { events::read(text) }
     }
 
     /// The value of a node. Of a repeated key, it has the first value.

@@ -42,36 +42,15 @@ pub use edit::{Comment, Edited};
 pub use error::Error;
 pub use large_numbers::{changed_number, has_float, inexact_number};
 pub use messages::{counted, each_once};
+pub use read::Manifest;
 pub use source_map::SourceMap;
 pub use span::Span;
 pub use tree::{Content, Node, Text};
 pub use write::write;
 
-/// A manifest: its value, and where readers differ about it.
-///
-/// A repeated key, and a text at the end of a file without a final line end, are errors only in a document that is written
-/// again, where one of the two values would be lost. A document that is not changed is passed on with them.
-#[derive(Debug)]
-pub struct Manifest {
-    /// `None` for a document of white space and comments.
-    pub root: Option<Value>,
-    /// The first key that appears twice in one map, or the text at the end that readers end differently.
-    pub ambiguity: Option<Error>,
-}
-
-/// The largest text, in bytes, whose layout is read, which takes several times its memory. etcd by default stores no
-/// object of more than 1.5 MiB.
-const MAX_PLAIN: usize = 1536 * 1024;
-
 /// Reads one YAML document into a JSON value, as kubectl does.
 pub fn read_value(text: &str) -> Result<Manifest, Error> {
-    if text.len() <= MAX_PLAIN
-        && let Some(layout) = layout::Layout::plain(text)
-    {
-        return Ok(Manifest { root: Some(layout.to_value(layout.root)), ambiguity: None });
-    }
-    let document = read::read::<Value>(text)?;
-    Ok(Manifest { root: document.root, ambiguity: document.ambiguity })
+    read::read(text)
 }
 
 /// Edits the text of a YAML document so that it reads as `after`, and keeps its comments and its layout. If that is not

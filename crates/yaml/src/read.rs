@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::ops::Range;
 
 use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Tag};
+use serde_json::Value;
 
 use super::build::{Builder, Collection, MAX_DEPTH, MapBuilder, Tree};
 use super::disagreements;
@@ -17,16 +18,20 @@ use super::source_map::{SourceMap, Style};
 use super::span::Span;
 use super::tokens::{block, has_indicator, skip_properties, trimmed};
 
-/// The root of a document.
-pub(super) struct Document<T> {
+/// A manifest: its value, and where readers differ about it.
+///
+/// A repeated key, and a text at the end of a file without a final line end, are errors only in a document that is written
+/// again, where one of the two values would be lost. A document that is not changed is passed on with them.
+#[derive(Debug)]
+pub struct Manifest<T = Value> {
     /// `None` for a document of white space and comments.
-    pub(super) root: Option<T>,
+    pub root: Option<T>,
     /// The first key that appears twice in one map, or the text at the end that readers end differently.
-    pub(super) ambiguity: Option<Error>,
+    pub ambiguity: Option<Error>,
 }
 
 /// Reads exactly one document; a second one is an error.
-pub(super) fn read<T: Tree>(source: &str) -> Result<Document<T>, Error> {
+pub(super) fn read<T: Tree>(source: &str) -> Result<Manifest<T>, Error> {
     if let Some((at, message)) = disagreements::character(source).or_else(|| disagreements::marker(source)) {
         return Err(Error::new(message, span_at(source, at)));
     }
@@ -66,7 +71,7 @@ fn follows_quoted(text: &str, joined: &Joined, line: usize) -> bool {
 
 /// Reads a text through a substitute for the parser, which has the same characters at the same places, except for
 /// spaces and quoted strings. At each of `places`, the parser must find a bracket or a quoted string.
-fn parsed<T: Tree>(ended: &Ended<'_>, joined: &str, places: &[usize]) -> Result<Document<T>, Error> {
+fn parsed<T: Tree>(ended: &Ended<'_>, joined: &str, places: &[usize]) -> Result<Manifest<T>, Error> {
     let source = &*ended.text;
     let mut reader = Reader {
         ended,
@@ -98,7 +103,7 @@ fn parsed<T: Tree>(ended: &Ended<'_>, joined: &str, places: &[usize]) -> Result<
         let message = "found a tab in the indentation, which kubectl does not accept; indent with spaces";
         return Err(Error::new(message, span_at(source, at)));
     }
-    Ok(Document { root: reader.builder.root, ambiguity: reader.builder.duplicate_key.or(reader.unended) })
+    Ok(Manifest { root: reader.builder.root, ambiguity: reader.builder.duplicate_key.or(reader.unended) })
 }
 
 struct Reader<'t, T> {
