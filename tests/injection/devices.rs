@@ -321,3 +321,16 @@ fn a_list_that_names_a_resource_twice_is_refused() {
     let error = PolicySet::new(vec![(definition, std::collections::BTreeMap::new())]).unwrap_err();
     assert!(error.to_string().contains("the list names `rdma/a` twice"), "{error}");
 }
+
+/// The path of the warning is that of the list that the rule writes.
+#[test]
+fn huge_pages_alone_are_named_where_the_rule_requests_them() {
+    let container = "{resources: {requests: {hugepages-2Mi: 1Gi}}}";
+    let rule = format!("  rules: [{{name: r, containers: 'true', container: {container}}}]\n");
+    let mut bare = pod(8, &json!({}));
+    bare["spec"]["containers"] = json!([{"name": "bare", "image": "train"}]);
+    let (_, warnings) = injected(&set(vec![policy("test", MATCH, &rule)]), bare);
+    let about = warnings.iter().find(|(code, _)| code == "huge_pages_alone");
+    let path = "`spec.containers[bare].resources.requests`";
+    assert!(about.is_some_and(|(_, text)| text.contains(path)), "{warnings:?}");
+}

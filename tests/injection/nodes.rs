@@ -12,7 +12,7 @@ use fabric_policy::PodContext;
 use fabric_policy::nodes::Nodes;
 use serde_json::{Value, json};
 
-use crate::helpers::reason;
+use crate::helpers::{self, reason};
 
 fn all_policies() -> &'static PolicySet {
     static POLICIES: LazyLock<PolicySet> = LazyLock::new(|| {
@@ -328,6 +328,31 @@ fn the_fabric_within_a_provider_is_never_assumed() {
     let mut injected = injected(all_policies(), &named, &PodContext::default());
     injected["metadata"]["annotations"].as_object_mut().unwrap().remove("fabric-injector.io/provider");
     assert_eq!(mutate(all_policies(), injected, &context(&mixed)).policy.as_deref(), Some("gcp-gib"));
+}
+
+/// On either node, the pod comes out the same; that a value of one of them is not there is still told.
+#[test]
+fn what_only_one_of_the_nodes_would_add_is_reported() {
+    let body = "  parameters:
+    scheduler: {type: string, description: d}
+  machines:
+    node.kubernetes.io/instance-type:
+      small.1: {scheduler: gang}
+  rules:
+    - {name: r, pod: {spec: {schedulerName: '${scheduler}'}}}
+";
+    let policies = helpers::set(vec![helpers::policy(
+        "lab",
+        "anyAnnotation: {nmp.nvidia.com/enable-multi-node-networking: 'true'}",
+        body,
+    )]);
+    let nodes = [("a", "small.1"), ("b", "big.8")]
+        .map(|(name, machine)| node(name, "", json!({TYPE: machine}), json!({"nvidia.com/gpu": "8"})));
+    let mut pod = pod(json!({}));
+    pod["spec"]["schedulerName"] = json!("own");
+    let mutation = mutate(&policies, pod, &context(&nodes));
+    let kept = mutation.warnings.iter().find(|warning| warning.code() == "kept_field");
+    assert!(kept.is_some_and(|warning| warning.to_string().contains("gang")), "{mutation:?}");
 }
 
 /// Names, rails and profiles have no least.

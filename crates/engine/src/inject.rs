@@ -211,12 +211,19 @@ pub(super) fn inject_if_nodes_agree(
         let mut there = before.clone();
         let other = with_values(policy, values, &nodes, context);
         let other = other.and_then(|other| PodAnalysis::new((nodes.clone(), other), &there, context));
+        let mut log_there = ChangeLog::new(context);
         let ended_there = other.and_then(|analysis| {
             let analysis = PodAnalysis { other: Some(at), ..analysis };
-            inject(policy, analysis, &mut there, context, &mut ChangeLog::new(context))
+            inject(policy, analysis, &mut there, context, &mut log_there)
         });
         let setting = match (&ended, ended_there) {
-            (Ok(()), Ok(())) if there == *pod => continue,
+            (Ok(()), Ok(())) if there == *pod => {
+                // A value that only these nodes have, and that the pod does not get either.
+                let known = log.warnings.len();
+                log_there.warnings.retain(|warning| !log.warnings[..known].contains(warning));
+                log.warnings.append(&mut log_there.warnings);
+                continue;
+            }
             (Ok(()), Ok(())) => {
                 // The annotation of a settings file follows from the variables.
                 let follows =

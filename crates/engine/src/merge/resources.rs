@@ -151,11 +151,12 @@ fn device(merge: &Merge<'_, '_>, resources: &mut Cursor<'_>, wanted: Wanted<'_>)
         .into_iter()
         .find_map(|list| amount(resources, list, resource).map(|amount| (list, amount.clone())));
     let lists = if request.is_some() { &AMOUNT_LISTS[..] } else { &AMOUNT_LISTS[..1] };
+    let written = if limit.is_some() { "limits" } else { "requests" };
     let Some(value) = limit.or(request) else { return Ok(()) };
     let Some((list, own)) = own else {
         if is_huge_pages(resource) && !has_cpu_or_memory(resources) {
             let kind = WarningKind::HugePagesAlone { resource: resource.to_owned() };
-            resources.warn("limits", kind, merge.rule);
+            resources.warn(written, kind, merge.rule);
             return Ok(());
         }
         return lists.iter().try_for_each(|list| put(resources, list, resource, value.clone()));
