@@ -180,10 +180,6 @@ impl PodAnalysis {
         Ok(Self { other: self.other, ..Self::new((nodes, resolved), pod, context)? })
     }
 
-    pub(super) fn nodes_and_policy(&self) -> (Selection, Arc<ResolvedPolicy>) {
-        (self.nodes.clone(), Arc::clone(&self.policy))
-    }
-
     /// Notes that a rule moved the pod to the host network.
     pub(super) fn joined_host(&mut self, pod: &Value, context: &PodContext) {
         self.host_network = true;

@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -203,7 +204,7 @@ pub(super) fn inject_if_nodes_agree(
     }
     context.count_input();
     let before = pod.clone();
-    let (nodes, resolved) = analysis.nodes_and_policy();
+    let (nodes, resolved) = (analysis.nodes.clone(), Arc::clone(&analysis.policy));
     let ended = inject(policy, analysis, pod, context, log);
     // One after the other, because most pods for which the nodes differ are refused at the first.
     for (at, values) in resolved.others.iter().enumerate() {

@@ -60,15 +60,7 @@ use fabric_policy::{PodContext, Policy};
 
 pub use analysis::{CONTAINER_LISTS, DEVICE_CLASS, PodAnalysis, claims_of_pod, is_device, requests};
 pub use evaluate::{analyse_named, analysis_if_condition_is_true, condition_values, has_gpus_or_rules};
-pub use record::{
-    Author, CLAIMS, ConditionFact, FINDINGS, FieldState, Kept, Mutated, Mutation, NODES, NodesLookedAt,
-    Operation, Operations, Outcome, PROVIDER, Read, Reason, SKIPPED, STAMP, UnknownClaim, Warning,
-    WarningKind,
-};
-pub use record::{
-    ContainerCondition, ContainerGpus, EvaluatedCheck, EvaluatedRule, FieldOutcome, LookedAt, ScopeOf, Trace,
-    VariableIn, asks, skip,
-};
+pub use record::*;
 
 use record::ChangeLog;
 

@@ -16,14 +16,14 @@ mod trace;
 pub use codes::{FINDINGS, asks};
 pub(super) use cursor::{Cursor, ListCursor, Place, add_container, change_annotations, malformed, shorten};
 pub(super) use evaluated::add_reads;
-pub use evaluated::{ConditionFact, Read};
-pub use evaluated::{ContainerCondition, ContainerGpus, EvaluatedCheck, EvaluatedRule, ScopeOf, VariableIn};
+pub use evaluated::{
+    ConditionFact, ContainerCondition, ContainerGpus, EvaluatedCheck, EvaluatedRule, Read, ScopeOf,
+    VariableIn,
+};
 pub(super) use log::{ChangeLog, Step};
 pub use outcome::{Mutated, Mutation, Operation, Operations, Outcome};
 pub use report::{Kept, NodesLookedAt, Reason, UnknownClaim, Warning, WarningKind};
 pub(super) use report::{evaluation_failed, of_injected, with_field_paths};
-pub use stamp::skip;
-pub use stamp::{CLAIMS, NODES, PROVIDER, SKIPPED, STAMP};
+pub use stamp::{CLAIMS, NODES, PROVIDER, SKIPPED, STAMP, skip};
 pub(super) use stamp::{MAX_ANNOTATIONS, record_annotation, size_without, stamp};
-pub use trace::{Author, FieldState};
-pub use trace::{FieldOutcome, LookedAt, Trace};
+pub use trace::{Author, FieldOutcome, FieldState, LookedAt, Trace};

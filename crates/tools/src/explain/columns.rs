@@ -26,6 +26,14 @@ impl Text {
         self.line(heading);
     }
 
+    /// A section of rows, if there are any.
+    pub(crate) fn table<const N: usize>(&mut self, heading: &str, rows: &[[String; N]]) {
+        if !rows.is_empty() {
+            self.section(heading);
+            self.rows(2, rows);
+        }
+    }
+
     /// Rows in columns. The last column continues on further lines below itself.
     pub fn rows<const N: usize>(&mut self, indent: usize, rows: &[[String; N]]) {
         let mut widths = [0; N];

@@ -38,29 +38,22 @@ pub(super) enum Together {
 }
 
 /// A kind of workloads.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Kind {
     /// `Kind.group` of each kind like this one.
     names: Vec<String>,
-    #[serde(default)]
     pub(super) together: Together,
     /// Kind and group of the controller of the pods, if that is another one.
     pub(crate) owner: Option<String>,
-    #[serde(default)]
     pods: Vec<Pods>,
-    #[serde(default)]
     pub(super) apart: bool,
-    #[serde(default)]
     pub(super) signs: Vec<String>,
-    #[serde(default)]
     pub(super) texts: Vec<String>,
     /// The places of the objects that one of this kind creates.
-    #[serde(default)]
     pub(super) wraps: Vec<String>,
     /// The source of the annotations for pods of a kind without a template.
     pub(super) annotations: Option<String>,
-    #[serde(default)]
     pub(super) own_form: bool,
 }
 
@@ -77,18 +70,15 @@ pub fn controller_of(kind: &str) -> Option<&'static str> {
 }
 
 /// Equal pods of a kind.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 struct Pods {
     path: String,
     template: Option<String>,
     gpus: Option<String>,
-    #[serde(default)]
     count: Vec<String>,
-    #[serde(default)]
     of_object: Vec<String>,
     less: Option<String>,
-    #[serde(default)]
     only: BTreeMap<String, Value>,
 }
 

@@ -46,8 +46,8 @@ pub fn objects(document: &Value, pointer: &str) -> Vec<String> {
 
 /// Why `mutate` leaves the object at `pointer`, which has no pod templates, as it is, and what injects its pods; `None`
 /// for an object that is not a workload.
-pub fn note(policies: &PolicySet, document: &Value, pointer: String) -> Option<Finding> {
-    let part = at_pointer(document, &pointer)?;
+pub fn note(policies: &PolicySet, document: &Value, pointer: &str) -> Option<Finding> {
+    let part = at_pointer(document, pointer)?;
     let (kind, api_version) = (part["kind"].as_str()?, part["apiVersion"].as_str()?);
     let is_no_workload = kinds::table().no_workloads.iter().any(|known| known == group_of(api_version));
     if is_no_workload || kind == "AdmissionReview" {
@@ -58,7 +58,7 @@ pub fn note(policies: &PolicySet, document: &Value, pointer: String) -> Option<F
     let (mut annotated, mut container) = (None, None);
     // Whether the annotation is there with any value.
     let mut decides = false;
-    visit_values(part, &mut pointer.clone(), &mut |pointer, value| {
+    visit_values(part, &mut pointer.to_owned(), &mut |pointer, value| {
         let key = unescape(pointer.rsplit('/').next().unwrap_or_default());
         let asks = |(trigger, wanted): &&(String, String)| {
             (*trigger == key || spelling::of_trigger(&key, trigger)) && fabric_engine::asks(value, wanted)
@@ -71,7 +71,7 @@ pub fn note(policies: &PolicySet, document: &Value, pointer: String) -> Option<F
             container = Some(field_path(document, pointer));
         }
     });
-    let note = |message: String| Some(Finding::note(NO_POD_TEMPLATE, pointer.as_str(), message));
+    let note = |message: String| Some(Finding::note(NO_POD_TEMPLATE, pointer, message));
     let known = Kind::find(api_version, kind);
     let without_trigger = || together::without_template(&gpus, known?, part);
     let unasked = if annotated.is_none() && !decides { without_trigger() } else { None };
@@ -81,7 +81,7 @@ pub fn note(policies: &PolicySet, document: &Value, pointer: String) -> Option<F
     let annotations = known.and_then(|known| known.annotations.as_ref());
     if let (Some(place), Some(why), Some((key, wanted))) = (annotations, unasked, triggers.first()) {
         let message = format!("add `{key}: \"{wanted}\"` to {place}: {why}");
-        return Some(Finding::warning(WORKLOAD_WITHOUT_TRIGGER, pointer.as_str(), message));
+        return Some(Finding::warning(WORKLOAD_WITHOUT_TRIGGER, pointer, message));
     }
     let sign = annotated.as_ref().or(container.as_ref());
     match (annotations, sign) {

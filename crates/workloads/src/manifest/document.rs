@@ -172,7 +172,7 @@ fn add_findings(
     injected: &mut InjectedDocument,
 ) {
     let objects = objects_without_templates(root, pointer, &injected.templates).into_iter();
-    injected.notes.extend(objects.filter_map(|pointer| advice::note_without_pods(policies, root, pointer)));
+    injected.notes.extend(objects.filter_map(|pointer| advice::note_without_pods(policies, root, &pointer)));
     let templates = injected.templates.iter().zip(contexts);
     let pods = templates.map(|(Template { pointer, mutation, .. }, context)| CheckedPod {
         pointer,

@@ -120,18 +120,11 @@ fn variables(fact: &PodFact, text: &mut Text) {
             [format!("{}{holder}", variable.name), value, from]
         })
         .collect();
-    if !rows.is_empty() {
-        text.section("variables");
-        text.rows(2, &rows);
-    }
+    text.table("variables", &rows);
 }
 
 /// The rules and files that apply to a container have a `+`.
 fn rules(heading: &str, rules: &[RuleResult], text: &mut Text) {
-    if rules.is_empty() {
-        return;
-    }
-    text.section(heading);
     let mut rows = Vec::new();
     for rule in rules {
         let mark = if rule.result.applied { "+" } else { "-" };
@@ -139,7 +132,7 @@ fn rules(heading: &str, rules: &[RuleResult], text: &mut Text) {
         rows.push([format!("{mark} {}", rule.name), reasons.next().unwrap_or_default()]);
         rows.extend(reasons.map(|reason| [String::new(), reason]));
     }
-    text.rows(2, &rows);
+    text.table(heading, &rows);
 }
 
 /// The conditions of a rule or of a file, each with the values that it reads; the containers with one reason together.
@@ -207,10 +200,7 @@ fn result(fields: &[FieldFact], text: &mut Text) {
     };
     let rows: Vec<_> =
         written.iter().filter(|field| !whole.contains(field.pointer.as_str())).map(row).collect();
-    if !rows.is_empty() {
-        text.section("result");
-        text.rows(2, &rows);
-    }
+    text.table("result", &rows);
 }
 
 /// The fields of overlays that the injection did not add.
@@ -230,10 +220,7 @@ fn absent(fields: &[FieldFact], text: &mut Text) {
         Some([field.by.to_string(), state.to_owned(), format!("{}: {because}", field.path)])
     };
     let rows: Vec<_> = fields.iter().filter_map(row).collect();
-    if !rows.is_empty() {
-        text.section("not added");
-        text.rows(2, &rows);
-    }
+    text.table("not added", &rows);
 }
 
 fn warnings(fact: &PodFact, text: &mut Text) {
