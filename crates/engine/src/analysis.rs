@@ -171,7 +171,10 @@ impl PodAnalysis {
     pub(super) fn again(&self, policy: &Policy, pod: &Value, context: &PodContext) -> Result<Self, Reason> {
         let nodes = node_labels::selected(policy, pod, context)?;
         if nodes == self.nodes {
-            return Ok(Self { other: self.other, ..Self::new(self.nodes_and_policy(), pod, context)? });
+            return Ok(Self {
+                other: self.other,
+                ..Self::new((nodes, Arc::clone(&self.policy)), pod, context)?
+            });
         }
         let mut resolved = policy_for(policy, &nodes, context)?;
         if let Some(values) = self.other.and_then(|at| resolved.others.get(at)) {

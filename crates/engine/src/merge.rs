@@ -18,14 +18,13 @@ mod settings;
 mod text;
 mod volumes;
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
 use fabric_policy::definition::{Part, Precedence, SettingsFile};
 use fabric_policy::expression::Bindings;
-use fabric_policy::overlay::{Evaluation, Tree};
+use fabric_policy::overlay::{Evaluation, Section, Tree};
 use fabric_policy::schema::{self, Default, Field, Object, Shape};
 use fabric_policy::{PodContext, ResolvedPolicy, Rule};
 
@@ -69,24 +68,28 @@ impl<'a> Injection<'a> {
         let precedence = Precedence::among(rules.applied());
         self.declare_volumes(&bindings, &precedence)?;
         for rule in rules.applied() {
-            let left = precedence.left(rule, &Part::Pod, &rule.pod.claims);
-            self.merge_into_pod(rule, &left, (scope, &bindings), pod)?;
+            for addition in rule.additions_to(&Section::Claims) {
+                let left = precedence.left(rule, addition);
+                self.merge_into_pod(rule, &left, (scope, &bindings), pod)?;
+            }
         }
         self.facts.note_claims(pod);
         self.containers(pod)?;
         checks::check_containers(&self.rules.analysis.policy, &self.rules.rows, pod, self.log)?;
         for rule in rules.applied() {
-            for container in &rule.pod.containers {
-                self.named_container(rule, container, &bindings, &precedence, pod)?;
+            for addition in &rule.additions {
+                self.named_container(rule, addition, &bindings, &precedence, pod)?;
             }
         }
         let injected = scope.of_injected(pod);
         let bindings = injected.bindings();
         for rule in rules.applied() {
-            let left = precedence.left(rule, &Part::Pod, &rule.pod.fields);
             self.log.go_to_pod();
             note_taken(rule, &Part::Pod, &precedence, self.log);
-            self.merge_into_pod(rule, &left, (&injected, &bindings), pod)?;
+            for addition in rule.additions_to(&Section::Pod) {
+                let left = precedence.left(rule, addition);
+                self.merge_into_pod(rule, &left, (&injected, &bindings), pod)?;
+            }
         }
         check_pod(&self.rules.analysis.policy, &injected, self.log)
     }
@@ -97,18 +100,14 @@ impl<'a> Injection<'a> {
         precedence: &Precedence<'a>,
     ) -> Result<(), Reason> {
         for rule in self.rules.applied() {
-            let left_out: HashSet<&str> = precedence
-                .taken(rule, &Part::Pod)
-                .filter(|(place, _)| place.path == ["spec", "volumes"])
-                .filter_map(|(place, _)| place.name.as_deref())
-                .collect();
-            let is_left = |volume: &&Tree| volume.literal("name").is_none_or(|name| !left_out.contains(name));
             let mut evaluation = Evaluation::new(bindings, self.log.trace.is_some());
-            for volume in rule.pod.volumes.iter().filter(is_left) {
-                let value =
-                    evaluation.volume(volume).map_err(|error| failed(self.rules.scope, &rule.name, error))?;
-                if let Some(value) = value.and_then(Tree::into_value) {
-                    self.facts.volumes.declare(&rule.name, value);
+            for addition in rule.additions_to(&Section::Volumes) {
+                let left = precedence.left(rule, addition);
+                let pod = evaluation.object(&left, schema::pod());
+                let pod = pod.map_err(|error| failed(self.rules.scope, &rule.name, error))?;
+                let volumes = pod.as_ref().and_then(|pod| pod.at(&["spec", "volumes"]));
+                for volume in volumes.into_iter().flat_map(Tree::items).filter_map(Tree::as_value) {
+                    self.facts.volumes.declare(&rule.name, volume.clone());
                 }
             }
             self.log.go_to_pod();
@@ -160,10 +159,12 @@ impl<'a> Injection<'a> {
         let mut cursor = Cursor::container(pod, self.log, row.container.list, row.container.index)?;
         let precedence = Precedence::among(self.rules.selecting(row));
         for rule in self.rules.selecting(row) {
-            let left = precedence.left(rule, &Part::Container, &rule.container);
             note_taken(rule, &Part::Container, &precedence, cursor.log);
-            let mut merge = Merge::new(rule, self.rules.analysis, self.facts);
-            merge.merge(&mut cursor, &left, schema::container(), (&row.scope, &bindings))?;
+            for addition in rule.additions_to(&Section::Selected) {
+                let left = precedence.left(rule, addition);
+                let mut merge = Merge::new(rule, self.rules.analysis, self.facts);
+                merge.merge(&mut cursor, &left, schema::container(), (&row.scope, &bindings))?;
+            }
         }
         for settings in settings.iter().filter(|_| row.container.gpus > 0) {
             self.log.written_by(|| Author::File(settings.path.clone()));

@@ -10,7 +10,7 @@ mod unused;
 mod values;
 
 use crate::definition::{Definition, Rule};
-use crate::overlay::Write;
+use crate::overlay::{Addition, ContainerName, Write};
 use crate::source::{Severity, SourceError};
 
 pub use overlap::overlaps;
@@ -38,9 +38,15 @@ pub fn warnings(definition: &Definition) -> Vec<SourceError> {
     warnings.map(|finding| definition.error(finding)).collect()
 }
 
-/// Every write of the rules, except for volumes.
+/// Every write of the rules.
 fn writes(definition: &Definition) -> impl Iterator<Item = Write<'_>> {
     definition.rules.iter().flat_map(Rule::writes)
+}
+
+/// The containers that rules name.
+fn named_containers(definition: &Definition) -> impl Iterator<Item = (&ContainerName, &Addition)> {
+    let additions = definition.rules.iter().flat_map(|rule| &rule.additions);
+    additions.filter_map(|addition| Some((addition.container_name()?, addition)))
 }
 
 #[cfg(test)]

@@ -25,9 +25,8 @@ use crate::from_nodes::{Fact, FromNodes};
 use crate::interpolation::{Interpolation, Names, first_read, names_in};
 use crate::keys::{ON_CONFLICT, meaning};
 use crate::matcher::{Matcher, NodeMatch};
-use crate::overlay::{PodOverlay, Tree, Write, writes};
+use crate::overlay::{Addition, Section, Tree, Write};
 use crate::parameter::{Parameter, Variable};
-use crate::schema;
 use crate::source::{Diagnostic, SourceError, SourceFile, TOO_COSTLY};
 use crate::work::Ended;
 use fabric_yaml::{Node, Span};
@@ -129,8 +128,7 @@ pub struct Rule {
     pub when: Option<Interpolation>,
     pub containers: Containers,
     pub on_conflict: OnConflict,
-    pub container: Tree,
-    pub pod: PodOverlay,
+    pub additions: Vec<Addition>,
     /// Of an entry of `devices.add`.
     pub device: Option<AddsDevices>,
     /// The parameters that it depends on.
@@ -295,25 +293,26 @@ pub(crate) fn add_names_of_variables<'v>(
 impl Rule {
     /// The number of its values.
     pub(crate) fn size(&self) -> usize {
-        self.writes().count() + self.pod.volumes.len()
+        self.writes().count()
     }
 
-    /// Every write except for volumes.
+    /// Its additions to a section of the pod.
+    pub fn additions_to(&self, section: &Section) -> impl Iterator<Item = &Addition> {
+        self.additions.iter().filter(move |addition| addition.section == *section)
+    }
+
+    /// The value that it gives `spec.hostNetwork`.
+    pub fn host_network(&self) -> Option<&Tree> {
+        self.additions_to(&Section::Pod).find_map(|addition| addition.tree.at(&["spec", "hostNetwork"]))
+    }
+
     pub(crate) fn writes(&self) -> impl Iterator<Item = Write<'_>> {
-        let of_pod = [&self.pod.claims, &self.pod.fields].into_iter();
-        let of_containers = self.of_containers().flat_map(|tree| writes(tree, schema::container()));
-        of_containers.chain(of_pod.flat_map(|tree| writes(tree, schema::pod())))
-    }
-
-    /// Its trees for containers: those that it selects, and each that it names.
-    pub(crate) fn of_containers(&self) -> impl Iterator<Item = &Tree> {
-        [&self.container].into_iter().chain(self.pod.containers.iter().map(|named| &named.fields))
+        self.additions.iter().flat_map(Addition::writes)
     }
 
     /// Calls `visit` with every interpolation of the rule.
     pub fn texts(&self, visit: &mut dyn FnMut(&Interpolation)) {
         self.when.iter().chain(self.containers.condition()).for_each(&mut *visit);
-        self.container.texts(visit);
-        self.pod.texts(visit);
+        self.additions.iter().for_each(|addition| addition.texts(visit));
     }
 }

@@ -25,7 +25,8 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use crate::expression::{Bindings, Expression};
-use crate::interpolation::{EvaluationError, Interpolation, text_of};
+use crate::interpolation::{EvaluationError, Interpolation, Phase, text_of};
+use crate::schema::{self, Object};
 use fabric_yaml::Span;
 use fabric_yaml::quantity::Quantity;
 
@@ -71,25 +72,35 @@ enum Key {
     Resources(Arc<[Option<String>]>),
 }
 
-/// The pieces of a pod in a rule.
-#[derive(Debug, Clone, Default)]
-pub struct PodOverlay {
-    /// The pod with its claims alone. They are merged before the containers that use them.
-    pub claims: Tree,
-    /// The pod without its claims, containers and volumes.
-    pub fields: Tree,
-    pub volumes: Vec<Tree>,
-    pub containers: Vec<NamedContainer>,
+/// What a rule adds to one section of a pod.
+#[derive(Debug, Clone)]
+pub struct Addition {
+    pub section: Section,
+    /// The fields of a container without its name, or those of the pod that belong to the section.
+    pub tree: Tree,
 }
 
-/// A container of a pod's overlay: merged into the pod's container of that name, or added.
-#[derive(Debug, Clone)]
-pub struct NamedContainer {
+/// The sections of a pod. They are merged one after the other, because an expression of one can read another.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Section {
+    /// The containers that the rule selects.
+    Selected,
+    /// A container that the rule names: merged into the pod's container of that name, or added.
+    Named(ContainerName),
+    /// Claims are there before the containers that use them.
+    Claims,
+    /// Volumes are added only if a container mounts them.
+    Volumes,
+    /// Everything else of the pod.
+    Pod,
+}
+
+/// The name of a container that a rule writes out.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ContainerName {
     /// `containers` or `initContainers`.
     pub list: &'static str,
     pub name: Tree,
-    /// Everything but the name.
-    pub fields: Tree,
 }
 
 impl Tree {
@@ -344,56 +355,72 @@ pub fn count_of(amount: &Value) -> Option<usize> {
     Quantity::from_value(amount).and_then(Quantity::as_count)?.try_into().ok()
 }
 
-impl PodOverlay {
-    /// Attaches the devices of a container's overlay to the networks of the pod. `requests` yields the requests of the
-    /// pod.
-    pub(crate) fn attach(&mut self, container: &Tree, requests: &Interpolation) {
-        let amounts = container.at(&["resources", "limits"]).map_or(&[][..], Tree::entries);
-        if amounts.is_empty() {
-            return;
-        }
-        let resource = |entry: &Entry| match &entry.key {
-            Key::Name(name) => Tree::value(entry.span, (**name).into()),
-            Key::Text(text) => Tree::text(entry.span, text.clone()),
-            Key::Resources(names) => Tree::value(entry.span, names.iter().cloned().collect()),
-        };
-        let resources: Vec<Tree> = amounts.iter().map(resource).collect();
-        let metadata = self.fields.entries_mut().iter_mut().flat_map(|entry| entry.value.entries_mut());
-        for annotation in metadata.flat_map(|entry| entry.value.entries_mut()) {
-            let is_networks =
-                annotation.name() == Some(NETWORKS) && annotation.value.get(edit::KEY).is_none();
-            if let (true, Content::Map(edit)) = (is_networks, &mut annotation.value.content) {
-                let span = annotation.span;
-                edit.push(Entry::new(
-                    RESOURCES,
-                    span,
-                    Tree { span, content: Content::List(resources.clone()) },
-                ));
-                edit.push(Entry::new(REQUESTS, span, Tree::text(span, requests.clone())));
-            }
+impl Section {
+    /// The type of the object whose fields its trees have.
+    pub fn object(&self) -> &'static Object {
+        match self {
+            Self::Selected | Self::Named(_) => schema::container(),
+            Self::Claims | Self::Volumes | Self::Pod => schema::pod(),
         }
     }
 
-    /// The value that the overlay gives `spec.hostNetwork`.
-    pub fn host_network(&self) -> Option<&Tree> {
-        self.fields.at(&["spec", "hostNetwork"])
+    /// The phase in which the expressions of its trees are evaluated.
+    pub fn phase(&self) -> Phase {
+        match self {
+            Self::Selected => Phase::Container,
+            Self::Named(_) | Self::Claims | Self::Volumes => Phase::Pod,
+            Self::Pod => Phase::Injected,
+        }
+    }
+}
+
+impl Addition {
+    pub(crate) fn to_selected(tree: Tree) -> Self {
+        Self { section: Section::Selected, tree }
+    }
+
+    /// The container that the rule names.
+    pub fn container_name(&self) -> Option<&ContainerName> {
+        if let Section::Named(name) = &self.section { Some(name) } else { None }
+    }
+
+    /// The image of a container that the rule names. Without one, the container cannot be added.
+    pub fn image(&self) -> Option<&Tree> {
+        self.container_name().and_then(|_| self.tree.get("image"))
+    }
+
+    pub fn writes(&self) -> Vec<Write<'_>> {
+        writes(&self.tree, self.section.object())
     }
 
     /// Calls `visit` with every text that has expressions.
     pub fn texts(&self, visit: &mut dyn FnMut(&Interpolation)) {
-        self.claims.texts(visit);
-        for container in &self.containers {
-            container.name.texts(visit);
-            container.fields.texts(visit);
-        }
-        self.fields.texts(visit);
-        self.volumes.iter().for_each(|volume| volume.texts(visit));
+        self.container_name().into_iter().for_each(|container| container.name.texts(visit));
+        self.tree.texts(visit);
     }
 }
 
-impl NamedContainer {
-    /// The image, without which the container cannot be added.
-    pub fn image(&self) -> Option<&Tree> {
-        self.fields.get("image")
+/// Attaches the devices of a container's overlay to the networks of the pod. `requests` yields the requests of the pod.
+pub(crate) fn attach(pod: &mut [Addition], container: &Tree, requests: &Interpolation) {
+    let amounts = container.at(&["resources", "limits"]).map_or(&[][..], Tree::entries);
+    if amounts.is_empty() {
+        return;
+    }
+    let resource = |entry: &Entry| match &entry.key {
+        Key::Name(name) => Tree::value(entry.span, (**name).into()),
+        Key::Text(text) => Tree::text(entry.span, text.clone()),
+        Key::Resources(names) => Tree::value(entry.span, names.iter().cloned().collect()),
+    };
+    let resources: Vec<Tree> = amounts.iter().map(resource).collect();
+    let metadata = pod.iter_mut().flat_map(|addition| addition.tree.entries_mut());
+    let annotations = metadata.flat_map(|field| field.value.entries_mut());
+    for annotation in annotations.flat_map(|field| field.value.entries_mut()) {
+        let is_networks = annotation.name() == Some(NETWORKS) && annotation.value.get(edit::KEY).is_none();
+        if let (true, Content::Map(edit)) = (is_networks, &mut annotation.value.content) {
+            let span = annotation.span;
+            let resources = Tree { span, content: Content::List(resources.clone()) };
+            edit.push(Entry::new(RESOURCES, span, resources));
+            edit.push(Entry::new(REQUESTS, span, Tree::text(span, requests.clone())));
+        }
     }
 }

@@ -178,7 +178,7 @@ pub(crate) fn rule_that_joins_host<'a>(
     pod: &Value,
     context: &PodContext,
 ) -> Result<Option<&'a Rule>, Reason> {
-    let joins = |rule: &Rule| rule.pod.host_network().is_some() && !stays_off_host(rule, pod);
+    let joins = |rule: &Rule| rule.host_network().is_some() && !stays_off_host(rule, pod);
     let rules = analysis.policy.rules.as_slice();
     if analysis.host_network || !rules.iter().any(joins) {
         return Ok(None);
@@ -215,7 +215,7 @@ impl<'a> Candidates<'a> {
                 when.is_true(&bindings).map_err(|error| failed(scope, &rule.name, error))
             };
             let active = looked_at(rule) && rule.when.as_ref().map_or(Ok(true), holds)?;
-            let host_network = match rule.pod.host_network() {
+            let host_network = match rule.host_network() {
                 Some(tree) if active => {
                     let value = Evaluation::new(&bindings, false).value(tree, &Shape::Boolean);
                     value.map_err(|error| failed(scope, &rule.name, error))?.and_then(Tree::into_value)

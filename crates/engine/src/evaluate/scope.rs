@@ -9,8 +9,7 @@ use crate::analysis::{Container, PodAnalysis, requests};
 use crate::record::{ConditionFact, Reason, ScopeOf, Trace, VariableIn, add_reads, evaluation_failed};
 use fabric_policy::expression::{Bindings, Borrowed, Computed, VariableResolver};
 use fabric_policy::interpolation::{BUILT_IN, EvaluationError, Interpolation, Phase};
-use fabric_policy::overlay::{Entry, Evaluation, Tree, is_zero};
-use fabric_policy::schema;
+use fabric_policy::overlay::{Addition, Evaluation, Section, Write, is_zero, writes};
 use fabric_policy::work::Work;
 use fabric_policy::{Rule, Variable};
 
@@ -221,19 +220,19 @@ impl<'a> Scope<'a> {
 /// Returns whether an entry of `devices.add` adds a nonzero amount of a resource, or a claim.
 fn adds_any(rule: &Rule, bindings: &Bindings<'_, '_>) -> bool {
     let has_resources = rule.device.is_some_and(|device| device.has_resources);
-    if !has_resources && rule.pod.claims.is_empty() {
-        return true;
-    }
-    let evaluated = |tree, object| Evaluation::new(bindings, false).object(tree, object).ok().flatten();
-    let container = evaluated(&rule.container, schema::container()).unwrap_or_default();
-    let limits = container.at(&["resources", "limits"]).map_or(&[][..], Tree::entries);
-    let pod = evaluated(&rule.pod.claims, schema::pod()).unwrap_or_default();
-    let claims = pod.at(&["spec", "resourceClaims"]).map_or(&[][..], Tree::items);
-    let is_named = |entry: &Entry| entry.name().is_some() || entry.resources().next().is_some();
-    limits
-        .iter()
-        .any(|entry| is_named(entry) && entry.value.as_value().is_some_and(|amount| !is_zero(amount)))
-        || claims.iter().any(|claim| claim.literal("resourceClaimTemplateName").is_some())
+    let section = if has_resources { Section::Selected } else { Section::Claims };
+    let mut additions = rule.additions_to(&section).peekable();
+    let is_device = |write: &Write<'_>| {
+        let amount = write.value.as_value().filter(|_| write.is_amount() && write.names().next().is_some());
+        amount.is_some_and(|amount| !is_zero(amount))
+            || write.value.literal("resourceClaimTemplateName").is_some()
+    };
+    let adds = |Addition { section, tree }: &Addition| {
+        let evaluated = Evaluation::new(bindings, false).object(tree, section.object());
+        let tree = evaluated.ok().flatten().unwrap_or_default();
+        writes(&tree, section.object()).iter().any(is_device)
+    };
+    additions.peek().is_none() || additions.any(adds)
 }
 
 impl VariableResolver for Scope<'_> {

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use fabric_policy::definition::{Part, Precedence};
 use fabric_policy::expression::Bindings;
-use fabric_policy::overlay::{Evaluation, NamedContainer, Place, Tree};
+use fabric_policy::overlay::{Addition, Evaluation, Place, Tree};
 use fabric_policy::schema;
 use fabric_policy::{OnConflict, Rule};
 
@@ -18,11 +18,12 @@ impl<'a> Injection<'a> {
     pub(super) fn named_container(
         &mut self,
         rule: &'a Rule,
-        container: &'a NamedContainer,
+        addition: &'a Addition,
         bindings: &Bindings<'_, '_>,
         precedence: &Precedence<'a>,
         pod: &mut Value,
     ) -> Result<(), Reason> {
+        let Some(container) = addition.container_name() else { return Ok(()) };
         let (scope, list) = (self.rules.scope, container.list);
         let value = |tree, field| {
             let value = Evaluation::new(bindings, false).value_of(tree, schema::container(), field);
@@ -37,11 +38,8 @@ impl<'a> Injection<'a> {
             self.log.left_out(&["spec", list], || format!("`{name}` is null"));
             return Ok(());
         };
-        let part = Part::named(container);
-        let left = part.as_ref().map(|part| precedence.left(rule, part, &container.fields));
-        let fields = left.as_deref().unwrap_or(&container.fields);
-        let image = image_for(rule, container, part.as_ref(), precedence);
-        let image = image.map_or(Ok(None), |image| value(image, "image"))?;
+        let fields = precedence.left(rule, addition);
+        let image = image_for(rule, addition, precedence).map_or(Ok(None), |image| value(image, "image"))?;
         self.log.takes(self.rules.analysis.containers.len());
         self.facts.note_outside(pod);
         if is_kept(rule, list, &name, image.as_ref(), pod, self.log)? {
@@ -60,22 +58,19 @@ impl<'a> Injection<'a> {
         self.facts.requested.go_to(pod, list, index);
         let mut cursor = Cursor::container(pod, self.log, list, index)?;
         let mut merge = Merge::new(rule, self.rules.analysis, self.facts);
-        merge.merge(&mut cursor, fields, schema::container(), (scope, bindings))
+        merge.merge(&mut cursor, &fields, schema::container(), (scope, bindings))
     }
 }
 
 /// The image of a container that a rule names: that of another rule if it belongs to that, which may leave it out.
-fn image_for<'r>(
-    rule: &'r Rule,
-    container: &'r NamedContainer,
-    part: Option<&Part>,
-    precedence: &Precedence<'r>,
-) -> Option<&'r Tree> {
+fn image_for<'r>(rule: &'r Rule, addition: &'r Addition, precedence: &Precedence<'r>) -> Option<&'r Tree> {
     let is_image = |place: &Place| place.path == ["image"] && place.name.is_none();
-    let taken = part.and_then(|part| precedence.taken(rule, part).find(|(place, _)| is_image(place)));
-    let Some((_, first)) = taken else { return container.image() };
-    let mut same = first.pod.containers.iter().filter(|other| Part::named(other).as_ref() == part);
-    same.find_map(NamedContainer::image)
+    let part = Part::new(&addition.section);
+    let mut taken = part.iter().flat_map(|part| precedence.taken(rule, part));
+    match taken.find(|(place, _)| is_image(place)) {
+        Some((_, first)) => first.additions_to(&addition.section).find_map(Addition::image),
+        None => addition.image(),
+    }
 }
 
 /// Returns whether the pod has a container of that name that stays as it is, and reports it: one in the other list,

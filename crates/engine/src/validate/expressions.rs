@@ -8,10 +8,10 @@ use serde_json::Value;
 use fabric_policy::expression::{Bindings, Expression, Path, Step, Use};
 use fabric_policy::interpolation::{BUILT_IN, EvaluationError, Interpolation, OBJECTS, Phase, VALUE};
 use fabric_policy::matcher::{SelectedLabel, Selection};
-use fabric_policy::overlay::{Evaluation, NamedContainer, PodOverlay};
+use fabric_policy::overlay::Evaluation;
 use fabric_policy::schema::Format;
 use fabric_policy::work::Work;
-use fabric_policy::{Definition, PodContext, Policy, ResolvedPolicy, Rule, schema};
+use fabric_policy::{Definition, PodContext, Policy, ResolvedPolicy, Rule};
 
 use crate::analysis::{PodAnalysis, resolve};
 use crate::evaluate::Scope;
@@ -70,19 +70,8 @@ type Texts<'t> = &'t dyn Fn(&mut dyn FnMut(&Interpolation));
 /// The first failure among the values that a rule merges in a phase.
 fn failure_of_values(rule: &Rule, phase: Phase, bindings: &Bindings<'_, '_>) -> Option<EvaluationError> {
     let mut evaluation = Evaluation::new(bindings, false);
-    match phase {
-        Phase::Fixed => None,
-        Phase::Container => evaluation.object(&rule.container, schema::container()).err(),
-        Phase::Injected => evaluation.object(&rule.pod.fields, schema::pod()).err(),
-        Phase::Pod => {
-            let PodOverlay { claims, volumes, containers, .. } = &rule.pod;
-            let failure = evaluation.object(claims, schema::pod()).err();
-            let failure = failure.or_else(|| volumes.iter().find_map(|one| evaluation.volume(one).err()));
-            let of_container =
-                |one: &NamedContainer| evaluation.object(&one.fields, schema::container()).err();
-            failure.or_else(|| containers.iter().find_map(of_container))
-        }
-    }
+    let mut additions = rule.additions.iter().filter(|addition| addition.section.phase() == phase);
+    additions.find_map(|addition| evaluation.object(&addition.tree, addition.section.object()).err())
 }
 
 /// Returns whether another condition reads a value that the failed text reads, and whose type can differ.

@@ -6,8 +6,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::definition::Rule;
-use crate::overlay::{NamedContainer, Place, Target, Tree, Write, without, writes};
-use crate::schema;
+use crate::overlay::{Addition, Place, Section, Target, Tree, Write, without};
 
 /// The part of the pod to which an overlay belongs.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -75,32 +74,38 @@ impl<'r> Precedence<'r> {
         })
     }
 
-    /// The tree of a rule for a part of the pod, without the values that belong to others.
-    pub fn left<'t>(&self, rule: &'r Rule, part: &Part, tree: &'t Tree) -> Cow<'t, Tree> {
-        let places: BTreeSet<&Place> = self.taken(rule, part).map(|(place, _)| place).collect();
+    /// The tree of an addition of a rule, without the values that belong to others.
+    pub fn left<'t>(&self, rule: &'r Rule, addition: &'t Addition) -> Cow<'t, Tree> {
+        let part = Part::new(&addition.section);
+        let taken = part.iter().flat_map(|part| self.taken(rule, part));
+        let places: BTreeSet<&Place> = taken.map(|(place, _)| place).collect();
         if places.is_empty() {
-            return Cow::Borrowed(tree);
+            return Cow::Borrowed(&addition.tree);
         }
-        let object = if *part == Part::Pod { schema::pod() } else { schema::container() };
-        let writes = writes(tree, object);
+        let writes = addition.writes();
         let taken = writes.iter().filter(|write| place(write).is_some_and(|place| places.contains(&place)));
         let removed: Vec<&Tree> = taken.map(|write| write.value).collect();
-        Cow::Owned(without(tree, &removed).unwrap_or_default())
+        Cow::Owned(without(&addition.tree, &removed).unwrap_or_default())
     }
 }
 
 impl Part {
-    /// The part of a container that a rule names; `None` if its name is computed.
-    pub fn named(container: &NamedContainer) -> Option<Self> {
-        Some(Self::Named(container.list, container.name.as_str()?.to_owned()))
+    /// The part to which a section belongs; `None` for a container with a computed name.
+    pub fn new(section: &Section) -> Option<Self> {
+        Some(match section {
+            Section::Selected => Self::Container,
+            Section::Named(container) => Self::Named(container.list, container.name.as_str()?.to_owned()),
+            Section::Claims | Section::Volumes | Section::Pod => Self::Pod,
+        })
     }
 }
 
 /// The values that a rule writes, except those whose name an expression yields.
 fn values(rule: &Rule) -> Vec<SharedValue> {
     let mut found = Vec::new();
-    let mut add = |part: &Part, tree: &Tree, object| {
-        for write in writes(tree, object) {
+    for addition in &rule.additions {
+        let Some(part) = Part::new(&addition.section) else { continue };
+        for write in addition.writes() {
             let Some(place) = place(&write) else { continue };
             // Without its request, a limit is one, too.
             if write.is_amount() && write.field.name == "limits" {
@@ -109,25 +114,12 @@ fn values(rule: &Rule) -> Vec<SharedValue> {
                 found.push(SharedValue { part: part.clone(), place, is_set: true });
             }
             // A limit is that of its request, too.
-            let is_known = |known: &SharedValue| known.part == *part && known.place == place;
+            let is_known = |known: &SharedValue| known.part == part && known.place == place;
             if !write.is_amount() || !found.iter().any(is_known) {
                 found.push(SharedValue { part: part.clone(), place, is_set: !write.is_edit() });
             }
         }
-    };
-    add(&Part::Container, &rule.container, schema::container());
-    add(&Part::Pod, &rule.pod.claims, schema::pod());
-    add(&Part::Pod, &rule.pod.fields, schema::pod());
-    for named in &rule.pod.containers {
-        if let Some(part) = Part::named(named) {
-            add(&part, &named.fields, schema::container());
-        }
     }
-    let names = rule.pod.volumes.iter().filter_map(|volume| volume.literal("name"));
-    found.extend(names.map(|name| {
-        let place = Place { path: vec!["spec", "volumes"], name: Some(name.to_owned()) };
-        SharedValue { part: Part::Pod, place, is_set: true }
-    }));
     found
 }
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::definition::{OnConflict, Rule};
-use crate::overlay::Tree;
+use crate::overlay::{Tree, Write};
 use crate::source::{CONFLICTING_RULES, Diagnostic, Problems};
 
 /// The contradictions of rules, the first of each kind.
@@ -18,14 +18,15 @@ pub(super) fn find(rules: &[Rule]) -> Problems {
 /// its base.
 fn same_volumes(rules: &[Rule]) -> Result<(), Diagnostic> {
     let mut known: HashMap<(&str, usize), &Tree> = HashMap::new();
-    for (rule, volume) in rules.iter().flat_map(|rule| rule.pod.volumes.iter().map(move |one| (rule, one))) {
-        let Some(name) = volume.get("name").filter(|name| name.as_str().is_some()) else { continue };
-        let first = known.entry((name.as_str().unwrap_or_default(), rule.rank)).or_insert(volume);
-        if *first != volume {
-            let message = format!("two rules have different volumes `{}`", name.as_str().unwrap_or_default());
-            return Err(Diagnostic::new(name.span, message)
-                .code(CONFLICTING_RULES)
-                .hint("give one of them another name"));
+    for rule in rules {
+        for write in rule.writes().filter(Write::is_volume) {
+            let Some(name) = write.name() else { continue };
+            if *known.entry((name, rule.rank)).or_insert(write.value) != write.value {
+                let message = format!("two rules have different volumes `{name}`");
+                return Err(Diagnostic::new(write.span(), message)
+                    .code(CONFLICTING_RULES)
+                    .hint("give one of them another name"));
+            }
         }
     }
     Ok(())
@@ -36,7 +37,7 @@ fn same_volumes(rules: &[Rule]) -> Result<(), Diagnostic> {
 fn edits_and_insists(rules: &[Rule]) -> Result<(), Diagnostic> {
     let (mut edited, mut set) = (Vec::new(), Vec::new());
     for rule in rules {
-        for write in rule.writes().filter(super::super::overlay::writes::Write::is_of_strings) {
+        for write in rule.writes().filter(Write::is_of_strings) {
             let Some(name) = write.name() else { continue };
             if write.is_edit() {
                 edited.push((name, rule, write.span()));

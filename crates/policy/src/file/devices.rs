@@ -4,7 +4,7 @@ use crate::definition::{AddsDevices, Definition, OnConflict, OwnDevices, Rule};
 use crate::expression::Expression;
 use crate::interpolation::{Interpolation, Names, Phase, first_read, names_in};
 use crate::keys;
-use crate::overlay::{self, NETWORKS};
+use crate::overlay::{self, Addition, NETWORKS};
 use crate::parameter::Variable;
 use crate::source::reader::{self, Fields};
 use crate::source::{
@@ -75,15 +75,14 @@ fn entry(node: &Node, names: &Names, variables: &[Variable]) -> Checked<Rule> {
     let mut pod = overlay::pod(&pod(node.span, networks, claimed), names)?;
     let requests =
         Expression::compile("podRequests").map_err(|error| Diagnostic::new(node.span, error.message))?;
-    pod.attach(&container, &Interpolation::Expression(requests.into()));
+    overlay::attach(&mut pod, &container, &Interpolation::Expression(requests.into()));
     let rule = Rule {
         span: node.span,
         name: name?,
         when: when?,
         // Another claim with this name is not a device of the fabric, and a container cannot use both under one name.
         on_conflict: if claims.is_some() { OnConflict::Refuse } else { OnConflict::Keep },
-        container,
-        pod,
+        additions: [Addition::to_selected(container)].into_iter().chain(pod).collect(),
         device: Some(AddsDevices {
             to_network: networks.is_some() || claims.is_some(),
             has_resources: resources.is_some(),
@@ -185,7 +184,7 @@ fn adds_gpus(rule: &Rule, definition: &Definition) -> Option<Diagnostic> {
 /// The error for a rule that moves pods to the host network and depends on whether a container has a device: the
 /// devices that `devices` adds depend on that network.
 fn chooses_network(rule: &Rule, definition: &Definition) -> Option<Diagnostic> {
-    rule.pod.host_network()?;
+    rule.host_network()?;
     let (name, span) = device_read(rule, &definition.variables)?;
     let message = format!("`hostNetwork` depends on `{name}`, and so on what `devices` adds");
     let hint = "read `ownDevices`, parameters and the pod: what `devices` adds depends on the network";

@@ -6,7 +6,7 @@ use super::{contradictions, env};
 use crate::definition::{Containers, OnConflict, Rule, precedence};
 use crate::interpolation::{Interpolation, Names, Phase};
 use crate::keys;
-use crate::overlay;
+use crate::overlay::{self, Addition};
 use crate::source::reader::{self, Fields};
 use crate::source::{
     Checked, DUPLICATE_NAME, Diagnostic, MISSING_KEY, Problems, SourceFile, at_line, extension_at,
@@ -84,14 +84,14 @@ fn rule(node: &Node, names: &Names, files: &[SourceFile]) -> Checked<Rule> {
         (None, true, false) => Containers::Ranks,
         (None, false, _) => Containers::Gpus,
     };
+    let selected = env.unwrap_or_default().and(container.unwrap_or_default());
     let rule = Rule {
         span: node.span,
         name,
         when: when?,
         containers,
         on_conflict: on_conflict?.unwrap_or_default(),
-        container: env.unwrap_or_default().and(container.unwrap_or_default()),
-        pod: pod.unwrap_or_default(),
+        additions: [Addition::to_selected(selected)].into_iter().chain(pod.unwrap_or_default()).collect(),
         ..Rule::default()
     };
     Ok(rule)

@@ -82,12 +82,6 @@ impl<'a, 'p, 'v> Evaluation<'a, 'p, 'v> {
         Ok(Some(evaluated))
     }
 
-    /// Evaluates a volume of a pod.
-    pub fn volume(&mut self, tree: &Tree) -> Evaluated {
-        let volume = Shape::Atomic(schema::volume());
-        self.within("spec", |this| this.within("volumes", |this| this.listed(tree, &volume, &["name"])))
-    }
-
     /// Evaluates the value of one field of an object.
     pub fn value_of(&mut self, tree: &Tree, object: &'static Object, field: &str) -> Evaluated {
         object.field(field).map_or(Ok(None), |field| self.value(tree, &field.shape))

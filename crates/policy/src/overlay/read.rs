@@ -13,7 +13,7 @@ use fabric_yaml::scalar::Scalar;
 use fabric_yaml::{Content as Yaml, Node, Span, Text};
 
 use super::edit::{KEY, SIDES, of_earlier_version};
-use super::{Content, Entry, Key, NETWORKS, NamedContainer, PodOverlay, Tree, check};
+use super::{Addition, ContainerName, Content, Entry, Key, NETWORKS, Section, Tree, check};
 
 /// Reads an overlay for a container.
 pub(crate) fn container(node: &Node, names: &Names) -> Checked<Tree> {
@@ -34,7 +34,7 @@ pub(crate) fn container(node: &Node, names: &Names) -> Checked<Tree> {
 ///
 /// The requests of the pod are counted after its containers are injected. Neither containers nor the volumes and
 /// claims that they use can depend on them.
-pub(crate) fn pod(node: &Node, names: &Names) -> Checked<PodOverlay> {
+pub(crate) fn pod(node: &Node, names: &Names) -> Checked<Vec<Addition>> {
     let mut problems = Problems::default();
     let mut tree = Tree::read(node, names, Phase::Injected, &mut problems);
     problems.add(read_lists(&mut tree));
@@ -44,7 +44,7 @@ pub(crate) fn pod(node: &Node, names: &Names) -> Checked<PodOverlay> {
         }
     }
     problems.take(check::object(&tree, schema::pod()));
-    problems.result(()).map(|()| PodOverlay::new(tree))
+    problems.result(()).map(|()| additions(tree))
 }
 
 /// Makes edits of the lists in annotations: the networks of Multus, and objects of which the key of the annotation names
@@ -124,58 +124,52 @@ fn edit(own: &str, value: &Node) -> Option<Node> {
     (!added.contains(own)).then(|| Node::map(value.span, [(side, entry)]))
 }
 
-impl PodOverlay {
-    /// Takes a checked tree apart.
-    fn new(tree: Tree) -> Self {
-        let mut overlay = Self::default();
-        let Content::Map(parts) = tree.content else { return overlay };
-        let mut others = Vec::new();
-        for mut part in parts {
-            if part.name() == Some("spec") && !part.value.is_empty() {
-                let Content::Map(fields) = part.value.content else { continue };
-                let fields = fields.into_iter().filter_map(|entry| overlay.take(entry, part.span)).collect();
-                part.value = Tree::map(part.value.span, fields);
-                if part.value.is_empty() {
-                    continue;
+/// Takes a checked tree of a pod apart by its sections.
+fn additions(tree: Tree) -> Vec<Addition> {
+    let (mut found, mut others) = (Vec::new(), Vec::new());
+    let Content::Map(fields) = tree.content else { return found };
+    for mut field in fields {
+        if field.name() == Some("spec") && !field.value.is_empty() {
+            let Content::Map(of_spec) = field.value.content else { continue };
+            let (span, mut left) = (field.span, Vec::new());
+            let in_section = |section, entry| {
+                let spec = Entry::new("spec", span, Tree::map(span, vec![entry]));
+                Addition { section, tree: Tree::map(span, vec![spec]) }
+            };
+            for entry in of_spec {
+                match entry.name() {
+                    Some("volumes") => found.push(in_section(Section::Volumes, entry)),
+                    Some("resourceClaims") => found.push(in_section(Section::Claims, entry)),
+                    Some("containers") => found.extend(named("containers", entry.value)),
+                    Some("initContainers") => found.extend(named("initContainers", entry.value)),
+                    _ => left.push(entry),
                 }
             }
-            others.push(part);
-        }
-        overlay.fields = Tree::map(tree.span, others);
-        overlay
-    }
-
-    /// Takes the fields of a spec that are merged before the others, and returns any other field.
-    fn take(&mut self, field: Entry, spec: Span) -> Option<Entry> {
-        match field.name() {
-            Some("volumes") => self.volumes.extend(field.value.into_items()),
-            Some("resourceClaims") => {
-                let claims = Entry::new("spec", spec, Tree::map(spec, vec![field]));
-                self.claims = Tree::map(spec, vec![claims]);
+            field.value = Tree::map(field.value.span, left);
+            if field.value.is_empty() {
+                continue;
             }
-            Some("containers") => self.take_containers("containers", field.value),
-            Some("initContainers") => self.take_containers("initContainers", field.value),
-            _ => return Some(field),
         }
-        None
+        others.push(field);
     }
+    if !others.is_empty() {
+        found.push(Addition { section: Section::Pod, tree: Tree::map(tree.span, others) });
+    }
+    found
+}
 
-    fn take_containers(&mut self, list: &'static str, containers: Tree) {
-        for Tree { span, content } in containers.into_items() {
-            let Content::Map(fields) = content else { continue };
-            let is_name = |entry: &Entry| entry.name() == Some("name");
-            let (named, mut fields): (Vec<Entry>, Vec<Entry>) = fields.into_iter().partition(is_name);
-            // First of all: other fields depend on it.
-            fields.sort_by_key(|field| field.name() != Some("restartPolicy"));
-            let fields = Tree::map(span, fields);
-            let named = named.into_iter().map(|name| NamedContainer {
-                list,
-                name: name.value,
-                fields: fields.clone(),
-            });
-            self.containers.extend(named);
-        }
-    }
+/// The containers of a list, each with its name.
+fn named(list: &'static str, containers: Tree) -> impl Iterator<Item = Addition> {
+    containers.into_items().into_iter().filter_map(move |Tree { span, content }| {
+        let Content::Map(fields) = content else { return None };
+        let is_name = |entry: &Entry| entry.name() == Some("name");
+        let (named, mut fields): (Vec<Entry>, Vec<Entry>) = fields.into_iter().partition(is_name);
+        // First of all: other fields depend on it.
+        fields.sort_by_key(|field| field.name() != Some("restartPolicy"));
+        let name = named.into_iter().next()?.value;
+        let section = Section::Named(ContainerName { list, name });
+        Some(Addition { section, tree: Tree::map(span, fields) })
+    })
 }
 
 impl Tree {

@@ -87,7 +87,7 @@ impl<'t> Write<'t> {
     }
 
     /// The names of all entries that change.
-    pub(crate) fn names(&self) -> impl Iterator<Item = &'t str> {
+    pub fn names(&self) -> impl Iterator<Item = &'t str> {
         let resources = if let Target::Entry(entry) = self.target { Some(entry.resources()) } else { None };
         self.name().into_iter().chain(resources.into_iter().flatten())
     }
@@ -110,6 +110,11 @@ impl<'t> Write<'t> {
     pub fn is_amount(&self) -> bool {
         matches!(self.target, Target::Entry(_))
             && matches!(*self.path, [.., "resources", "limits" | "requests"])
+    }
+
+    /// Returns whether it declares a volume of the pod.
+    pub(crate) fn is_volume(&self) -> bool {
+        self.path == ["spec", "volumes"]
     }
 
     /// Returns whether one expression yields the whole object or list.

@@ -111,10 +111,7 @@ impl Places {
     pub(super) fn written_by(rule: &Rule, devices: &Devices) -> Self {
         let mut places = Self::default();
         rule.writes().for_each(|write| places.write(&write, devices));
-        if !rule.pod.volumes.is_empty() {
-            places.add([&["spec", "volumes"][..]]);
-        }
-        if !rule.pod.containers.is_empty() {
+        if rule.additions.iter().any(|addition| addition.container_name().is_some()) {
             places.add([ADDED_CONTAINER]);
         }
         if rule.device.is_some() {

@@ -222,7 +222,7 @@ impl EvaluatedPolicy {
     pub fn rules_as_written(&self, definition: &Definition) -> Vec<Rule> {
         let as_written = |rule: &Rule| {
             let written = definition.rules.iter().find(|written| written.name == rule.name)?;
-            Some(Rule { container: written.container.clone(), pod: written.pod.clone(), ..rule.clone() })
+            Some(Rule { additions: written.additions.clone(), ..rule.clone() })
         };
         self.rules.iter().filter_map(as_written).collect()
     }

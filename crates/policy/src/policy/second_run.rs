@@ -52,8 +52,7 @@ impl SecondRuns {
         }
         let by_values = Places::read_by(variables, devices, |visit| {
             for rule in rules {
-                rule.container.texts(visit);
-                rule.pod.texts(visit);
+                rule.additions.iter().for_each(|addition| addition.texts(visit));
             }
             files.iter().flat_map(|file| &file.when).for_each(visit);
         });

@@ -70,12 +70,10 @@ pub(crate) fn findings(definition: &Definition) -> Vec<Diagnostic> {
             }
         } else if write.path.contains(&"capabilities") {
             found.extend(capability(write.value));
+        } else if let Some(limit) = write.value.at(&["emptyDir", "sizeLimit"]) {
+            found.extend(default(definition, limit));
+            found.extend(tiny(limit).map(|value| of_amount("sizeLimit", &value, limit.span)));
         }
-    }
-    let volumes = definition.rules.iter().flat_map(|rule| &rule.pod.volumes);
-    for limit in volumes.filter_map(|volume| volume.at(&["emptyDir", "sizeLimit"])) {
-        found.extend(default(definition, limit));
-        found.extend(tiny(limit).map(|value| of_amount("sizeLimit", &value, limit.span)));
     }
     // Several rules can read a parameter.
     found.sort_by_key(|finding| (finding.span.line, finding.span.column));

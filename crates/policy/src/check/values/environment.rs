@@ -1,8 +1,7 @@
 //! References to variables in values of variables that the kubelet does not resolve.
 
 use crate::definition::{Definition, Rule};
-use crate::overlay::{Write, writes};
-use crate::schema;
+use crate::overlay::{Addition, Section, Write};
 use crate::source::{Diagnostic, UNRESOLVED_REFERENCE};
 use fabric_yaml::Span;
 
@@ -79,6 +78,6 @@ fn variables<'d>(rule: &'d Rule) -> Option<Vec<Set<'d>>> {
             value.and_then(|value| value.entries().first().map_or(value, |side| &side.value).source());
         Some(Set { rule, name: write.name()?, value: written, span })
     };
-    let writes = writes(&rule.container, schema::container()).into_iter();
+    let writes = rule.additions_to(&Section::Selected).flat_map(Addition::writes);
     writes.filter(|write| write.path == ["env"]).map(set).collect()
 }

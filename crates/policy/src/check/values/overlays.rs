@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::definition::{Definition, Rule};
-use crate::overlay::{NamedContainer, Target, Tree, Write, writes};
+use crate::check::{named_containers, writes};
+use crate::definition::Definition;
+use crate::overlay::{Addition, ContainerName, Target, Tree, Write};
 use crate::schema::{self, is_extended_resource};
 use crate::source::{
     DEVICE_WITHOUT_IPC_LOCK, Diagnostic, INCOMPLETE_CONTAINER, REQUEST_WITHOUT_LIMIT, SIDECAR_KEEPS_JOB,
@@ -28,8 +29,8 @@ fn sidecars(definition: &Definition, found: &mut Vec<Diagnostic>) {
     if !owners.is_empty() && !owners.iter().any(is_job) {
         return;
     }
-    let named = definition.rules.iter().flat_map(|rule| &rule.pod.containers);
-    for container in named.filter(|one| one.list == "containers" && one.image().is_some()) {
+    let added = named_containers(definition).filter(|(_, addition)| addition.image().is_some());
+    for (container, _) in added.filter(|(container, _)| container.list == "containers") {
         let Some(name) = container.name.as_str() else { continue };
         let message =
             format!("a Job completes when all its containers have ended, and `{name}` is one of them");
@@ -40,18 +41,18 @@ fn sidecars(definition: &Definition, found: &mut Vec<Diagnostic>) {
 
 /// Containers that rules write and that lack what they need to start.
 fn incomplete(definition: &Definition, found: &mut Vec<Diagnostic>) {
-    let mut all: BTreeMap<(&str, &str), Vec<&NamedContainer>> = BTreeMap::new();
-    for container in definition.rules.iter().flat_map(|rule| &rule.pod.containers) {
+    let mut all: BTreeMap<(&str, &str), Vec<(&ContainerName, &Addition)>> = BTreeMap::new();
+    for (container, addition) in named_containers(definition) {
         if let Some(name) = container.name.as_str() {
-            all.entry((container.list, name)).or_default().push(container);
+            all.entry((container.list, name)).or_default().push((container, addition));
         }
     }
     let added = || {
-        let all = all.iter().filter(|(_, parts)| parts.iter().any(|part| part.image().is_some()));
+        let all = all.iter().filter(|(_, parts)| parts.iter().any(|(_, part)| part.image().is_some()));
         all.map(|((_, name), _)| *name)
     };
     for ((list, name), parts) in &all {
-        let has = |field: &str| parts.iter().any(|part| part.fields.get(field).is_some());
+        let has = |field: &str| parts.iter().any(|(_, part)| part.tree.get(field).is_some());
         let probe = ["startupProbe", "livenessProbe", "readinessProbe"].into_iter().find(|probe| has(probe));
         let (message, hint) = if !added().any(|added| added == *name) {
             let message = format!("no rule gives `{name}` an `image`, so no pod gets this container");
@@ -64,7 +65,7 @@ fn incomplete(definition: &Definition, found: &mut Vec<Diagnostic>) {
         } else {
             continue;
         };
-        found.push(Diagnostic::warning(INCOMPLETE_CONTAINER, parts[0].name.span, message).hint(hint));
+        found.push(Diagnostic::warning(INCOMPLETE_CONTAINER, parts[0].0.name.span, message).hint(hint));
     }
 }
 
@@ -72,16 +73,11 @@ fn incomplete(definition: &Definition, found: &mut Vec<Diagnostic>) {
 fn devices(definition: &Definition, found: &mut Vec<Diagnostic>) {
     let mut holders: BTreeMap<Option<&str>, Holder> = BTreeMap::new();
     for rule in &definition.rules {
-        let named = rule
-            .pod
-            .containers
-            .iter()
-            .map(|named| (named.image().and_then(|_| named.name.as_str()), &named.fields));
-        for (name, tree) in [(None, &rule.container)].into_iter().chain(named) {
-            let holder = holders.entry(name).or_default();
-            let added = rule.device.is_some();
-            for write in writes(tree, schema::container()) {
-                holder.add(&write, added, definition);
+        for addition in &rule.additions {
+            let named = addition.container_name().filter(|_| addition.image().is_some());
+            let holder = holders.entry(named.and_then(|container| container.name.as_str())).or_default();
+            for write in addition.writes().iter().filter(|write| *write.object == *schema::container()) {
+                holder.add(write, rule.device.is_some(), definition);
             }
         }
     }
@@ -124,8 +120,8 @@ impl Holder {
 
 /// Requests of devices and huge pages without the limit, which has to be equal.
 fn requests_without_limit(definition: &Definition, found: &mut Vec<Diagnostic>) {
-    let containers = definition.rules.iter().flat_map(Rule::of_containers);
-    for resources in containers.filter_map(|container| container.get("resources")) {
+    let additions = definition.rules.iter().flat_map(|rule| &rule.additions);
+    for resources in additions.filter_map(|addition| addition.tree.get("resources")) {
         let limits = resources.get("limits");
         for request in resources.get("requests").map_or(&[][..], Tree::entries) {
             let name = request.name().filter(|name| is_pinned(definition, name));
@@ -155,8 +151,7 @@ fn locks_memory(name: &str) -> bool {
 
 /// Volume media that no kubelet knows. The API server accepts any.
 fn media(definition: &Definition, found: &mut Vec<Diagnostic>) {
-    let volumes = definition.rules.iter().flat_map(|rule| &rule.pod.volumes);
-    for tree in volumes.filter_map(|volume| volume.at(&["emptyDir", "medium"])) {
+    for tree in writes(definition).filter_map(|write| write.value.at(&["emptyDir", "medium"])) {
         let Some(medium) = tree.as_str() else { continue };
         if !["", "Memory", "HugePages"].contains(&medium) && !medium.starts_with("HugePages-") {
             let message = format!("no kubelet knows the medium `{medium}`, so the pod does not start");

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use crate::definition::Definition;
-use crate::overlay::Tree;
+use crate::overlay::{Tree, Write};
 use crate::source::{Diagnostic, MOUNT_WITHOUT_VOLUME, VOLUME_WITHOUT_MOUNT, closest};
 use fabric_yaml::Span;
 
-use crate::check::writes;
+use crate::check::{named_containers, writes};
 
 pub(crate) fn findings(definition: &Definition) -> Vec<Diagnostic> {
     let (Some(volumes), Some(mounts)) = (volumes(definition), mounts(definition)) else { return Vec::new() };
@@ -44,13 +44,12 @@ fn alone<'d>(names: &[&'d Tree], others: &[&Tree]) -> Vec<(&'d str, Span)> {
 
 /// The names of the volumes of the rules; `None` if an expression yields the name of one.
 fn volumes(definition: &Definition) -> Option<Vec<&Tree>> {
-    definition.rules.iter().flat_map(|rule| &rule.pod.volumes).map(named).collect()
+    writes(definition).filter(Write::is_volume).map(|volume| named(volume.value)).collect()
 }
 
 /// The names of the volumes of mounts; `None` if an expression yields one, its volume, or the name of its container.
 fn mounts(definition: &Definition) -> Option<Vec<&Tree>> {
-    let mut containers = definition.rules.iter().flat_map(|rule| &rule.pod.containers);
-    if containers.any(|container| container.name.as_str().is_none()) {
+    if named_containers(definition).any(|(container, _)| container.name.as_str().is_none()) {
         return None;
     }
     let mounts = writes(definition).filter(|write| write.path == ["volumeMounts"]);

@@ -3,8 +3,8 @@
 use super::{Condition, EvaluatedPolicy};
 use crate::definition::{About, Definition, Rule};
 use crate::interpolation::{EvaluationError, Interpolation, Phase, names_in};
-use crate::overlay::{Evaluation, NamedContainer, PodOverlay, Tree};
-use crate::schema::{self, Format, Object, Shape};
+use crate::overlay::{Addition, ContainerName, Evaluation, Section};
+use crate::schema::{Format, Shape};
 
 impl EvaluatedPolicy {
     /// Adds the rules that may apply. Returns an error for each rule without a value.
@@ -29,39 +29,30 @@ impl EvaluatedPolicy {
         if !self.may_hold(&mut when, definition)? {
             return Ok(None);
         }
-        let container = self.tree(&rule.container, schema::container(), definition)?;
-        let pod = self.pod(&rule.pod, definition)?;
-        Ok(Some(Rule { when, container, pod, ..rule.clone() }))
+        let mut additions = Vec::with_capacity(rule.additions.len());
+        for addition in &rule.additions {
+            additions.extend(self.addition(addition, definition)?);
+        }
+        Ok(Some(Rule { when, additions, ..rule.clone() }))
     }
 
-    /// A tree with the values of these parameters.
-    fn tree(
+    /// An addition with the values of these parameters; `None` for a container whose name is `null`.
+    fn addition(
         &self,
-        tree: &Tree,
-        object: &'static Object,
+        addition: &Addition,
         definition: &Definition,
-    ) -> Result<Tree, EvaluationError> {
-        Evaluation::with_parameters(&self.bindings, &definition.names)
-            .object(tree, object)
-            .map(Option::unwrap_or_default)
-    }
-
-    fn pod(&self, pod: &PodOverlay, definition: &Definition) -> Result<PodOverlay, EvaluationError> {
+    ) -> Result<Option<Addition>, EvaluationError> {
         let mut evaluation = Evaluation::with_parameters(&self.bindings, &definition.names);
-        let mut volumes = Vec::with_capacity(pod.volumes.len());
-        for volume in &pod.volumes {
-            volumes.extend(evaluation.volume(volume)?);
-        }
-        let mut containers = Vec::with_capacity(pod.containers.len());
-        for NamedContainer { list, name, fields } in &pod.containers {
-            if let Some(name) = evaluation.value(name, &Shape::Text(Format::DnsLabel))? {
-                let fields = self.tree(fields, schema::container(), definition)?;
-                containers.push(NamedContainer { list, name, fields });
+        let section = match &addition.section {
+            Section::Named(ContainerName { list, name }) => {
+                let name = evaluation.value(name, &Shape::Text(Format::DnsLabel))?;
+                let Some(name) = name else { return Ok(None) };
+                Section::Named(ContainerName { list, name })
             }
-        }
-        let claims = self.tree(&pod.claims, schema::pod(), definition)?;
-        let fields = self.tree(&pod.fields, schema::pod(), definition)?;
-        Ok(PodOverlay { claims, fields, volumes, containers })
+            other => other.clone(),
+        };
+        let tree = evaluation.object(&addition.tree, addition.section.object())?.unwrap_or_default();
+        Ok(Some(Addition { section, tree }))
     }
 
     /// The value of a condition for every pod, if it does not depend on the pod. Where one side of `&&` is false, or
