@@ -15,6 +15,8 @@ mod scalars;
 mod without;
 pub mod writes;
 
+#[cfg(test)]
+pub(crate) use check::value as check_value;
 pub use evaluate::{Evaluation, LeftOut};
 pub(crate) use read::{container, pod};
 pub(crate) use without::without;

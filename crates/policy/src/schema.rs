@@ -33,7 +33,7 @@ pub use covers::covers;
 pub use defaults::{complete, same};
 pub use format::Format;
 pub use rules::{can_overcommit, is_extended_resource, resource_amount, resource_pair};
-pub(crate) use validity::{Invalid, validate};
+pub(crate) use validity::check_port;
 
 /// The type `Pod`.
 pub fn pod() -> &'static Object {

@@ -9,7 +9,8 @@ use crate::source::{Checked, Diagnostic, MISPLACED_EDIT, Problems, WRONG_TYPE};
 
 use super::scalars::is_structure;
 use super::{Content, Entry, Tree, is_zero};
-pub(super) use values::value;
+pub(super) use edits::added;
+pub(crate) use values::value;
 use values::{elements, fields, keyed_values, list, mismatch, missing, once};
 
 /// Checks the fields of an object that is merged field by field.

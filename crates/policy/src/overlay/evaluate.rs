@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::expression::Bindings;
 use crate::interpolation::{EvaluationError, Interpolation, Names, Phase, text_of};
-use crate::schema::{self, Field, Format, Object, Shape, validate};
+use crate::schema::{self, Field, Format, Object, Shape};
 use fabric_yaml::Span;
 
 use super::scalars::{accept, is_structure, remedy};
@@ -234,12 +234,9 @@ impl<'a, 'p, 'v> Evaluation<'a, 'p, 'v> {
             return Ok(None);
         }
         let evaluated = joined(Tree::map(tree.span, fields));
-        // Each field is valid by itself; the rules over several fields depend on which of them are left.
-        if let Some(value) = evaluated.as_value()
-            && !tree.has_map("value")
-            && let Err(invalid) = validate(value, &Shape::Atomic(object))
-        {
-            return Err(EvaluationError::about(|visit| tree.texts(visit), invalid.message));
+        // Each field is valid by itself; the rule over several fields depends on which of them are left.
+        if let (Some(rule), Some(Value::Object(fields))) = (object.rule, evaluated.as_value()) {
+            rule(fields).map_err(|message| EvaluationError::about(|visit| tree.texts(visit), message))?;
         }
         Ok(Some(evaluated))
     }
@@ -410,7 +407,8 @@ fn check_amounts(tree: &Tree, evaluated: &Tree) -> Result<(), EvaluationError> {
                 let is_same = |entry: &&Entry| entry.text().is_some() || entry.name() == amount.name();
                 let mut error = match written.iter().find(is_same) {
                     Some(entry) => amount_failed(entry, message),
-                    None => wrong_value(|visit| tree.texts(visit), message),
+                    None => EvaluationError::about(|visit| tree.texts(visit), message)
+                        .with_hint("correct the value"),
                 };
                 error.fault.hint = hint.map(str::to_owned).or(error.fault.hint);
                 error
@@ -424,14 +422,6 @@ fn check_amounts(tree: &Tree, evaluated: &Tree) -> Result<(), EvaluationError> {
 fn amount_failed(entry: &Entry, message: String) -> EvaluationError {
     let error = EvaluationError::about(|visit| entry.texts(visit), message);
     error.with_hint("correct the value; `devices(gpus, ratio)` rounds up")
-}
-
-/// An error about a value that an expression has, at the first of the texts that `texts` visits.
-fn wrong_value(
-    texts: impl FnOnce(&mut dyn FnMut(&Interpolation)),
-    message: impl Into<String>,
-) -> EvaluationError {
-    EvaluationError::about(texts, message).with_hint("correct the value")
 }
 
 #[cfg(test)]

@@ -247,7 +247,7 @@ impl Tree {
     }
 
     /// The value of an expression as its author would have written it out; `None` for `null`, which is left out.
-    pub(super) fn of_value(value: Value) -> Option<Self> {
+    pub(crate) fn of_value(value: Value) -> Option<Self> {
         let content = match value {
             Value::Null => return None,
             Value::Array(items) => Content::List(items.into_iter().filter_map(Self::of_value).collect()),

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::interpolation::text_of;
-use crate::schema::Shape;
+use crate::schema::{Shape, check_port};
 use fabric_yaml::quantity::Quantity;
 
 /// Returns whether a field of this shape holds an object or a list.
@@ -32,7 +32,10 @@ pub(super) fn accept(value: &Value, shape: &Shape) -> Result<Option<Value>, Stri
             .map(Value::from),
         Shape::Boolean => value.as_bool().map(Value::Bool),
         Shape::Quantity => Quantity::from_value(value).map(|_| Value::String(text_of(value))),
-        Shape::PortNumberOrName => (value.is_i64() || value.is_string()).then(|| value.clone()),
+        Shape::PortNumberOrName if value.is_i64() || value.is_string() => {
+            check_port(value)?;
+            Some(value.clone())
+        }
         Shape::Opaque => Some(value.clone()),
         _ => None,
     };

@@ -7,16 +7,39 @@ use serde_json::{Map, Value};
 
 use fabric_yaml::pointer::unescape;
 
-use super::validity::validate_new;
 use super::{Field, Object, Overlay, Shape, pod};
+use crate::overlay::{Tree, check_value};
 
 const SAMPLES: &str = include_str!("../../../../tests/control-plane/declarations/pods.json");
 const EXISTING: &str = include_str!("../../../../tests/control-plane/declarations/existing.json");
 const ANSWERS: &str = include_str!("../../../../tests/control-plane/declarations/kubernetes.json");
 
-/// Returns whether the tables accept the whole pod.
+/// Returns whether the check of overlays accepts the whole pod.
 fn accepted(value: &Value) -> bool {
-    validate_new(value, &Shape::Object(pod())).is_ok() && !excluded(value, pod(), value)
+    let shape = Shape::Object(pod());
+    let written = Tree::of_value(without_absent(value, &shape));
+    written.is_some_and(|written| check_value(&written, &shape).is_ok()) && !excluded(value, pod(), value)
+}
+
+/// A value without the fields that count as absent, which no overlay has.
+fn without_absent(value: &Value, shape: &Shape) -> Value {
+    match (shape, value) {
+        (Shape::Object(object) | Shape::Atomic(object), Value::Object(fields)) => {
+            let is_present = |(name, value): &(&String, &Value)| {
+                object.field(name).is_none_or(|field| !field.is_absent(value))
+            };
+            let within = |(name, value): (&String, &Value)| {
+                let shape = object.field(name).map_or(Shape::Opaque, |field| field.shape);
+                (name.clone(), without_absent(value, &shape))
+            };
+            fields.iter().filter(is_present).map(within).collect::<Map<_, _>>().into()
+        }
+        (Shape::List { items, .. }, Value::Array(entries)) => {
+            entries.iter().map(|entry| without_absent(entry, items)).collect()
+        }
+        (_, Value::Null) => Value::Object(Map::from_iter([("null".to_owned(), true.into())])),
+        (_, other) => other.clone(),
+    }
 }
 
 /// Returns whether another field of the pod excludes a field of an object or of the objects in it.
@@ -108,6 +131,8 @@ fn refused_on_purpose(pointer: &str, candidate: &str) -> bool {
         ["/divisor", "/cpu", "/memory", "/storage", "/sizeLimit"].iter().any(|end| pointer.ends_with(end));
     // `None` needs a name server in `dnsConfig`, which the sample has.
     quantity && ["\"-\"", "\".\""].contains(&candidate)
+        // An entry has the field that tells it from the others of its list.
+        || pointer.starts_with("0/spec/imagePullSecrets/0")
         || (pointer, candidate) == ("0/spec/dnsPolicy", "\"None\"")
 }
 

@@ -13,11 +13,12 @@ use super::values::{AS_LIST, AS_MAP, expected, missing, text, value};
 /// Checks the value of an annotation, or what a rule adds to the list in it.
 pub(super) fn annotation(entry: &Entry, shape: &Shape) -> Checked<()> {
     let tree = &entry.value;
-    match (tree.literal(KEY), tree.get("$append")) {
-        (Some(key), Some(list)) => objects(list, key),
-        (None, Some(list)) => networks(list),
-        _ => value(tree, shape),
-    }
+    tree.get("$append").map_or_else(|| value(tree, shape), |list| added(list, tree.literal(KEY)))
+}
+
+/// Checks what a rule adds to the list in an annotation: objects with a field that identifies them, or networks.
+pub(crate) fn added(list: &Tree, key: Option<&str>) -> Checked<()> {
+    key.map_or_else(|| networks(list), |key| objects(list, key))
 }
 
 /// Checks an edit of the list that a variable holds.

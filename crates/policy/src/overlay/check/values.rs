@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::interpolation::Interpolation;
-use crate::schema::{self, Field, Format, Invalid, Object, Overlay, Shape, validate};
+use crate::schema::{self, Field, Format, Object, Overlay, Shape, check_port};
 use crate::source::{
     CONFLICTING_RULES, Checked, Diagnostic, FIELD_NOT_SETTABLE, MISSING_KEY, NOT_A_POD_FIELD, Problems,
     WRONG_TYPE, suggest,
@@ -30,23 +30,13 @@ pub(crate) fn value(tree: &Tree, shape: &Shape) -> Checked<()> {
         (_, Content::Value(scalar)) if !is_structure(shape) => return Ok(constant(tree, scalar, shape)?),
         _ => return Err(mismatch(tree, shape).into()),
     }
-    if let Some(value) = tree.clone().into_value() {
-        validate(&value, shape).map_err(|invalid| located(tree, &invalid))?;
+    if let Shape::Object(Object { rule: Some(rule), .. }) | Shape::Atomic(Object { rule: Some(rule), .. }) =
+        shape
+        && let Some(Value::Object(fields)) = tree.clone().into_value()
+    {
+        rule(&fields).map_err(|message| Diagnostic::new(tree.span, message))?;
     }
     Ok(())
-}
-
-/// An error at a part of an overlay.
-fn located(tree: &Tree, invalid: &Invalid) -> Diagnostic {
-    let mut place = tree;
-    for step in &invalid.path {
-        let within = match &place.content {
-            Content::List(items) => step.parse::<usize>().ok().and_then(|index| items.get(index)),
-            _ => place.get(step),
-        };
-        place = within.unwrap_or(place);
-    }
-    Diagnostic::new(place.span, invalid.message.clone())
 }
 
 /// Checks a scalar. A number is written as a number, and a string as a string, as in a pod.
@@ -59,7 +49,10 @@ fn constant(tree: &Tree, scalar: &Value, shape: &Shape) -> Result<(), Diagnostic
                 .map_err(|problem| Diagnostic::new(tree.span, format!("`{text}`: {problem}")));
         }
         Shape::Integer(..) => scalar.is_number(),
-        Shape::Quantity | Shape::PortNumberOrName => scalar.is_number() || scalar.is_string(),
+        Shape::PortNumberOrName if scalar.is_number() || scalar.is_string() => {
+            return check_port(scalar).map_err(|message| Diagnostic::new(tree.span, message));
+        }
+        Shape::Quantity => scalar.is_number() || scalar.is_string(),
         Shape::Boolean => return if scalar.is_boolean() { Ok(()) } else { Err(mismatch(tree, shape)) },
         _ => false,
     };

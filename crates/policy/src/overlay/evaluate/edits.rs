@@ -4,10 +4,11 @@ use serde_json::Value;
 
 use crate::interpolation::{EvaluationError, text_of};
 use crate::schema::Shape;
+use crate::source::WRONG_TYPE;
 use fabric_yaml::Span;
 
-use super::super::{Content, Entry, Tree, edit};
-use super::{Evaluated, Evaluation, joined, wrong_value};
+use super::super::{Content, Entry, Tree, check, edit};
+use super::{Evaluated, Evaluation, joined};
 
 impl Evaluation<'_, '_, '_> {
     /// Evaluates an edit of the list that a variable holds; `None` without an entry to add.
@@ -34,9 +35,8 @@ impl Evaluation<'_, '_, '_> {
         let key = tree.literal(edit::KEY);
         let mut evaluated = Vec::with_capacity(edit.len());
         for entry in edit {
-            let value = match (entry.name(), key) {
-                (Some("$append"), Some(key)) => self.objects(&entry.value, key)?,
-                (Some("$append"), None) => self.networks(&entry.value)?,
+            let value = match entry.name() {
+                Some("$append") => self.added(&entry.value, key)?,
                 _ => self.raw(&entry.value)?,
             };
             evaluated.push(entry.with(value));
@@ -44,69 +44,38 @@ impl Evaluation<'_, '_, '_> {
         Ok(Some(joined(Tree::map(tree.span, evaluated))))
     }
 
-    /// Evaluates the entries of a list of objects. Each has the key, and no two have the same one.
-    fn objects(&mut self, list: &Tree, key: &str) -> Result<Tree, EvaluationError> {
-        let failed = |message: String| EvaluationError::about(|visit| list.texts(visit), message);
+    /// Evaluates networks, or a list of objects, and checks the value as if it were written out. One that is `null` adds
+    /// nothing.
+    fn added(&mut self, list: &Tree, key: Option<&str>) -> Result<Tree, EvaluationError> {
         let evaluated = match &list.content {
-            Content::Text(_) => match self.raw(list)?.content {
-                Content::Value(Value::Null) => Content::Value(Value::Array(Vec::new())),
-                Content::Value(Value::Array(mut items)) => {
-                    items.retain(|item| !item.is_null());
-                    Content::Value(Value::Array(items))
-                }
-                Content::Value(other) => {
-                    let error = failed(format!("the result is `{other}`, but a list is needed"));
-                    return Err(error.with_hint(MAPS));
-                }
-                other => other,
-            },
-            Content::List(items) => {
+            Content::List(items) if key.is_some() => {
                 let mut evaluated = Vec::with_capacity(items.len());
                 for item in items {
                     evaluated.extend(self.element(item, &Shape::Opaque)?);
                 }
-                Content::List(evaluated)
+                joined(Tree { span: list.span, content: Content::List(evaluated) })
             }
-            other => other.clone(),
+            _ => self.raw(list)?,
         };
-        let evaluated = joined(Tree { span: list.span, content: evaluated });
-        if let Some(Value::Array(items)) = evaluated.as_value() {
-            let mut entries = Vec::with_capacity(items.len());
-            for item in items {
-                let Value::Object(entry) = item else {
-                    let error = failed(format!("`{item}` is in the list where a map is needed"));
-                    return Err(error.with_hint(MAPS));
-                };
-                entries.push(entry);
+        let value = match evaluated.content {
+            Content::Value(Value::Null) => Value::Array(Vec::new()),
+            Content::Value(Value::Array(mut items)) if key.is_some() => {
+                items.retain(|item| !item.is_null());
+                Value::Array(items)
             }
-            edit::unique(&entries, key).map_err(failed)?;
-        }
-        Ok(evaluated)
-    }
-
-    /// Evaluates networks: one name, or a list in which `null` is a network that is left out.
-    fn networks(&mut self, names: &Tree) -> Result<Tree, EvaluationError> {
-        let mut evaluated = self.raw(names)?;
-        if evaluated.as_value().is_some_and(Value::is_null) {
-            evaluated = Tree::value(names.span, Value::Array(Vec::new()));
-        }
-        let Some(value) = evaluated.as_value() else { return Ok(evaluated) };
-        let check = |name: &Value, text: &Tree, listed: bool| {
-            let failed = |message: String| wrong_value(|visit| text.texts(visit), message);
-            let Value::String(name) = name else {
-                let error = failed(format!("the result is `{name}`, but the name of a network is needed"));
-                return Err(error.with_hint("write a name, or a list of names"));
-            };
-            edit::check_network(name, listed).map_err(|problem| failed(format!("`{name}`: {problem}")))
+            Content::Value(other) => other,
+            _ => return Ok(evaluated),
         };
-        let Value::Array(list) = value else { return check(value, names, false).map(|()| evaluated) };
-        for (at, name) in list.iter().enumerate().filter(|(_, name)| !name.is_null()) {
-            check(name, names.items().get(at).unwrap_or(names), true)?;
-        }
-        match edit::interface_of_two(list.iter().filter_map(Value::as_str)) {
-            Some(message) => Err(wrong_value(|visit| names.texts(visit), message)),
-            None => Ok(evaluated),
-        }
+        let written = Tree::of_value(value.clone()).unwrap_or_default();
+        let problem = check::added(&written, key).err().and_then(|problems| problems.into_iter().next());
+        let Some(problem) = problem else { return Ok(Tree::value(list.span, value)) };
+        let mut error = EvaluationError::about(|visit| list.texts(visit), problem.message);
+        error.fault.hint = match problem.code {
+            WRONG_TYPE if key.is_some() => Some("write a list of maps, as in `${[{'key': …}]}`".to_owned()),
+            WRONG_TYPE => Some("write a name, or a list of names".to_owned()),
+            _ => problem.hint,
+        };
+        Err(error)
     }
 
     /// Evaluates a text, or a list of texts, to whatever value it has.
@@ -121,5 +90,3 @@ impl Evaluation<'_, '_, '_> {
         Ok(joined(Tree { span: tree.span, content }))
     }
 }
-
-const MAPS: &str = "write a list of maps, as in `${[{'key': …}]}`";
