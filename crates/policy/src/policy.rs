@@ -13,6 +13,7 @@ mod second_run;
 
 pub use devices::Devices;
 pub(crate) use known_nodes::KnownNodes;
+use known_nodes::{selections, tables};
 pub(crate) use parameter_values::ParameterValues;
 pub use resolved::{Condition, EvaluatedPolicy, ResolvedPolicy};
 pub use second_run::{SecondRun, choice_reads_writes};
@@ -98,7 +99,7 @@ impl Policy {
         let mut errors = Vec::new();
         let mut known: HashMap<ValuesKey, Arc<EvaluatedPolicy>> = HashMap::new();
         let mut general = None;
-        for selection in [Selection::default()].into_iter().chain(nodes.selections()) {
+        for selection in [Selection::default()].into_iter().chain(selections(&definition, &overrides)) {
             if loading.ended().is_some() {
                 break;
             }
@@ -167,7 +168,7 @@ impl Policy {
 
     /// Each node of a table: one value of one label, and the GPUs of the pod if the entry depends on them.
     pub fn known_nodes(&self) -> impl Iterator<Item = Selection> {
-        self.nodes.selections()
+        selections(&self.definition, &self.overrides)
     }
 
     /// The node of the first entry of a table.
@@ -184,9 +185,12 @@ impl Policy {
     /// `provider.nodes`, or its value is an instance type of a table.
     pub fn is_named_by(&self, label: &str, value: Option<&str>) -> bool {
         let nodes = self.definition.provider_nodes.as_ref();
+        let is_known = |value: &str| {
+            let mut tables = tables(&self.definition, &self.overrides);
+            tables.any(|table| table.label == INSTANCE_TYPE && table.gpus_of(value).next().is_some())
+        };
         nodes.is_some_and(|nodes| nodes.has_label(label, value))
-            || current(label) == INSTANCE_TYPE
-                && value.is_some_and(|value| self.nodes.is_known(INSTANCE_TYPE, &value.to_lowercase()))
+            || current(label) == INSTANCE_TYPE && value.is_some_and(|value| is_known(&value.to_lowercase()))
     }
 
     /// Returns whether a table reads the GPUs of the pod.

@@ -1,8 +1,10 @@
 //! `devices` of a policy. An entry of `add` is read as a rule, with the overlays that an author would write by hand.
 
-use crate::definition::{AddsDevices, Definition, OnConflict, OwnDevices, Rule};
+use std::collections::BTreeSet;
+
+use crate::definition::{AddsDevices, Definition, OnConflict, OwnDevices, Rule, add_names_of_variables};
 use crate::expression::Expression;
-use crate::interpolation::{Interpolation, Names, Phase, first_read, names_in};
+use crate::interpolation::{Interpolation, Names, Phase, first_read};
 use crate::keys;
 use crate::overlay::{self, Addition, NETWORKS};
 use crate::parameter::Variable;
@@ -193,13 +195,10 @@ fn chooses_network(rule: &Rule, definition: &Definition) -> Option<Diagnostic> {
 
 /// The first name in a rule that depends on whether a container has a device, with its place.
 fn device_read(rule: &Rule, variables: &[Variable]) -> Option<(String, Span)> {
-    let mut names: Vec<String> = vec!["hasDevice".to_owned()];
-    for variable in variables {
-        variable.value.texts(&mut |text| {
-            if names_in(text).any(|name| names.contains(&name)) {
-                names.push(variable.name.clone());
-            }
-        });
-    }
-    first_read(|name| names.iter().any(|known| known == name), |visit| rule.texts(visit))
+    let depends = |name: &str| {
+        let mut names = BTreeSet::from([name.to_owned()]);
+        add_names_of_variables(variables.iter(), &mut names);
+        names.contains("hasDevice")
+    };
+    first_read(depends, |visit| rule.texts(visit))
 }

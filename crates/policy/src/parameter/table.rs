@@ -159,12 +159,23 @@ impl LabelTable {
 
     /// The value for nodes of one kind, with the place of the row; `None` if the table does not know them.
     fn find(&self, selection: &Selection) -> Option<(&Value, Span)> {
-        let name = selection.values(&self.label).first()?;
-        let exact = self.by_key.get(name.as_str());
-        let matching = self.patterns.iter().filter(|at| self.rows[**at].key.matches(name));
-        let mut rows = exact.into_iter().chain(matching).map(|at| &self.rows[*at]);
+        let value = selection.values(&self.label).first()?;
         // If a row has no value for the GPUs of the pod, the next one decides.
-        rows.find_map(|row| Some((row.cell.value_for(selection.gpus)?, row.span)))
+        self.rows_for(value).find_map(|row| Some((row.cell.value_for(selection.gpus)?, row.span)))
+    }
+
+    /// The rows for a value of the label, in the order of their precedence.
+    fn rows_for<'t, 'v>(&'t self, value: &'v str) -> impl Iterator<Item = &'t Row> + use<'t, 'v> {
+        let matching = self.patterns.iter().filter(move |at| self.rows[**at].key.matches(value));
+        self.by_key.get(value).into_iter().chain(matching).map(|at| &self.rows[*at])
+    }
+
+    /// For each row for a value of the label, the numbers of GPUs on which it depends.
+    pub(crate) fn gpus_of<'t>(
+        &'t self,
+        value: &'t str,
+    ) -> impl Iterator<Item = impl Iterator<Item = &'t Gpus>> {
+        self.rows_for(value).map(|row| row.cell.by_gpus.iter().map(|(range, _)| range))
     }
 
     /// Returns whether a row depends on the GPUs of the pod.

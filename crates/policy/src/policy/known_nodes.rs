@@ -6,10 +6,10 @@ use serde_json::Value;
 
 use crate::definition::Definition;
 use crate::expression::Step;
-use crate::matcher::{LabelsRead, Pattern, SelectedLabel, Selection};
+use crate::matcher::{LabelsRead, SelectedLabel, Selection};
 use crate::parameter::{Gpus, LabelTable, Override, Table};
 
-/// The labels that a policy reads, and the values of them that its tables know.
+/// What a policy reads of nodes.
 #[derive(Debug)]
 pub(crate) struct KnownNodes {
     /// The labels that tables and expressions read.
@@ -17,42 +17,9 @@ pub(crate) struct KnownNodes {
     labels_of_expressions: LabelsRead,
     /// Those among them whose values expressions read, and not only whether a pod selects them.
     values_read: LabelsRead,
-    keys: BTreeMap<String, Keys>,
     pub(crate) tables_read_gpus: bool,
     /// The first entry of the first table.
     pub(crate) first: Option<Selection>,
-}
-
-/// The rows of a label: for each key, the numbers of GPUs on which a value depends.
-#[derive(Debug, Default)]
-struct Keys {
-    exact: BTreeMap<String, Vec<Gpus>>,
-    patterns: Vec<(Pattern, Vec<Gpus>)>,
-}
-
-impl Keys {
-    fn ranges_of(&mut self, key: &Pattern) -> &mut Vec<Gpus> {
-        if key.stars() == 0 {
-            return self.exact.entry(key.to_string()).or_default();
-        }
-        let known = self.patterns.iter().position(|(known, _)| known == key);
-        let at = known.unwrap_or_else(|| {
-            self.patterns.push((key.clone(), Vec::new()));
-            self.patterns.len() - 1
-        });
-        &mut self.patterns[at].1
-    }
-
-    /// The texts of the keys. A pattern represents the values that it matches.
-    fn texts(&self) -> impl Iterator<Item = String> {
-        self.exact.keys().cloned().chain(self.patterns.iter().map(|(pattern, _)| pattern.to_string()))
-    }
-
-    /// For each key that a value has, the numbers of GPUs on which it depends.
-    fn rows<'k>(&'k self, value: &'k str) -> impl Iterator<Item = &'k [Gpus]> {
-        let patterns = self.patterns.iter().filter(move |(pattern, _)| pattern.matches(value));
-        self.exact.get(value).into_iter().chain(patterns.map(|(_, ranges)| ranges)).map(Vec::as_slice)
-    }
 }
 
 /// The lowest number of GPUs that is in the same ranges as this one; `None` if no range has this one.
@@ -78,36 +45,18 @@ impl KnownNodes {
             values_read,
             labels: labels_of_expressions.clone(),
             labels_of_expressions,
-            keys: BTreeMap::new(),
             tables_read_gpus: false,
             first: None,
         };
         for table in tables(definition, overrides) {
             known.labels.add(&table.label);
             known.tables_read_gpus |= table.reads_gpus();
-            let keys = known.keys.entry(table.label.clone()).or_default();
-            for (key, ranges) in table.known() {
-                let ranges: Vec<Gpus> = ranges.cloned().collect();
-                let least = ranges.first().map(|range| *range.start());
-                known.first.get_or_insert_with(|| selection(&table.label, &key.to_string(), least));
-                keys.ranges_of(key).extend(ranges);
+            if let (None, Some((key, mut ranges))) = (&known.first, table.known().next()) {
+                let least = ranges.next().map(|range| *range.start());
+                known.first = Some(selection(&table.label, &key.to_string(), least));
             }
         }
         known
-    }
-
-    /// Each value of each label, without GPUs and with a number of GPUs for each value that depends on them. A pattern
-    /// represents the values that it matches: no other pattern that matches its text precedes it.
-    pub(crate) fn selections(&self) -> impl Iterator<Item = Selection> {
-        self.keys.iter().flat_map(move |(label, keys)| {
-            keys.texts().flat_map(move |value| {
-                let ranges: Vec<&Gpus> = keys.rows(&value).flatten().collect();
-                let limits = ranges.iter().flat_map(|range| [*range.start(), range.end().saturating_add(1)]);
-                let classes: BTreeSet<i64> = limits.filter_map(|gpus| class(&ranges, gpus)).collect();
-                let counts = [None].into_iter().chain(classes.into_iter().map(Some));
-                counts.map(|gpus| selection(label, &value, gpus)).collect::<Vec<_>>()
-            })
-        })
     }
 
     /// What expressions read of the labels of a selection: for one of which they read only whether it is there, `true`.
@@ -119,15 +68,37 @@ impl KnownNodes {
         }
         labels.into()
     }
+}
 
-    /// Returns whether a table has an entry for a value of a label, which is in lower case.
-    pub(super) fn is_known(&self, label: &str, value: &str) -> bool {
-        self.keys.get(label).is_some_and(|keys| keys.rows(value).next().is_some())
+/// Each value of each label, without GPUs and with a number of GPUs for each value that depends on them. A pattern
+/// represents the values that it matches: no other pattern that matches its text precedes it.
+pub(crate) fn selections<'p>(
+    definition: &'p Definition,
+    overrides: &'p BTreeMap<String, Override>,
+) -> impl Iterator<Item = Selection> + use<'p> {
+    let mut by_label: BTreeMap<&str, Vec<&LabelTable>> = BTreeMap::new();
+    for table in tables(definition, overrides) {
+        by_label.entry(&table.label).or_default().push(table);
     }
+    by_label.into_iter().flat_map(|(label, tables)| {
+        let mut known = BTreeSet::new();
+        let keys = tables.iter().flat_map(|table| table.known()).map(|(key, _)| key.to_string());
+        let (patterns, mut values): (Vec<_>, Vec<_>) =
+            keys.filter(|key| known.insert(key.clone())).partition(|key| key.contains('*'));
+        values.sort_unstable();
+        values.into_iter().chain(patterns).flat_map(move |value| {
+            let ranges: Vec<&Gpus> =
+                tables.iter().flat_map(|table| table.gpus_of(&value)).flatten().collect();
+            let limits = ranges.iter().flat_map(|range| [*range.start(), range.end().saturating_add(1)]);
+            let classes: BTreeSet<i64> = limits.filter_map(|gpus| class(&ranges, gpus)).collect();
+            let counts = [None].into_iter().chain(classes.into_iter().map(Some));
+            counts.map(|gpus| selection(label, &value, gpus)).collect::<Vec<_>>()
+        })
+    })
 }
 
 /// The tables of all parameters and variables, the operator's before the policy's.
-fn tables<'p>(
+pub(crate) fn tables<'p>(
     definition: &'p Definition,
     overrides: &'p BTreeMap<String, Override>,
 ) -> impl Iterator<Item = &'p LabelTable> {

@@ -142,10 +142,16 @@ impl EvaluatedPolicy {
         work: &Work,
     ) -> Result<Self, Vec<EvaluationError>> {
         let mut policy = Self::evaluated(definition, values, selection, work)?;
-        policy.drop_unread_variables();
-        let mut read = PartsRead::default();
-        policy.texts(&mut |text| read.add(text));
-        policy.parts_read = read;
+        let reads = policy.names_read();
+        for variables in
+            [&mut policy.injected_variables, &mut policy.container_variables, &mut policy.pod_variables]
+        {
+            variables.retain(|variable| reads.contains(&variable.name));
+        }
+        let mut parts = PartsRead::default();
+        policy.variables().for_each(|variable| variable.value.texts(&mut |text| parts.add(text)));
+        policy.texts(&mut |text| parts.add(text));
+        (policy.reads, policy.parts_read) = (reads, parts);
         Ok(policy)
     }
 
@@ -183,7 +189,9 @@ impl EvaluatedPolicy {
         if !errors.is_empty() {
             return Err(errors);
         }
-        policy.devices = policy.devices(definition).map_err(one)?;
+        // The checks, which are still missing, may read them, too.
+        let are_kept = policy.adds_devices || policy.names_read().contains("ownDevices");
+        policy.devices = Devices::new(definition, &policy.bindings, &policy.rules, are_kept).map_err(one)?;
         let variables: Vec<_> = policy.variables().collect();
         policy.second_runs = SecondRuns::find(&policy.rules, &variables, &policy.files, &policy.devices);
         policy.evaluate_checks(definition).map_err(one)?;
@@ -193,23 +201,12 @@ impl EvaluatedPolicy {
         Ok(policy)
     }
 
-    fn devices(&self, definition: &Definition) -> Result<Devices, EvaluationError> {
-        let mut read = self.reads.clone();
-        add_names_of_variables(self.variables(), &mut read);
-        let are_kept = self.adds_devices || read.contains("ownDevices");
-        Devices::new(definition, &self.bindings, &self.rules, are_kept)
-    }
-
-    /// Drops the variables that no expression reads, directly or through another variable.
-    fn drop_unread_variables(&mut self) {
-        let mut reads = std::mem::take(&mut self.reads);
-        add_names_of_variables(self.variables(), &mut reads);
-        for variables in
-            [&mut self.injected_variables, &mut self.container_variables, &mut self.pod_variables]
-        {
-            variables.retain(|variable| reads.contains(&variable.name));
-        }
-        self.reads = reads;
+    /// The names that the rules, checks, files and the condition read, directly or through variables.
+    fn names_read(&self) -> BTreeSet<String> {
+        let mut names = BTreeSet::new();
+        self.texts(&mut |text| names.extend(names_in(text)));
+        add_names_of_variables(self.variables(), &mut names);
+        names
     }
 
     /// Returns whether an expression reads this name.
@@ -232,9 +229,8 @@ impl EvaluatedPolicy {
         self.pod_variables.iter().chain(&self.container_variables).chain(&self.injected_variables)
     }
 
-    /// Calls `visit` with every interpolation that is evaluated for a pod.
+    /// Calls `visit` with every interpolation that is evaluated for a pod, but those of variables.
     fn texts(&self, visit: &mut dyn FnMut(&Interpolation)) {
-        self.variables().for_each(|variable| variable.value.texts(visit));
         self.rules.iter().for_each(|rule| rule.texts(visit));
         self.checks.iter().for_each(|check| check.texts(visit));
         self.files.iter().flat_map(|file| &file.when).for_each(&mut *visit);

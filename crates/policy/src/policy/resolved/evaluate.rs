@@ -12,10 +12,7 @@ impl EvaluatedPolicy {
         let mut errors = Vec::new();
         for rule in &definition.rules {
             match self.active_rule(rule, definition) {
-                Ok(Some(active)) => {
-                    active.texts(&mut |text| self.reads.extend(names_in(text)));
-                    self.rules.push(active);
-                }
+                Ok(Some(active)) => self.rules.push(active),
                 Ok(None) => {}
                 Err(error) => errors.push(error),
             }
@@ -70,7 +67,6 @@ impl EvaluatedPolicy {
         for file in &definition.files {
             let mut file = file.clone();
             if self.may_hold(&mut file.when, definition)? {
-                self.reads.extend(file.when.iter().flat_map(names_in));
                 self.files.push(file);
             }
         }
@@ -96,7 +92,6 @@ impl EvaluatedPolicy {
         self.condition = if let Some(holds) = self.known(when, definition)? {
             Condition::Fixed(holds)
         } else {
-            self.reads.extend(names_in(when));
             Condition::OfPod(when.clone())
         };
         Ok(())
@@ -116,7 +111,6 @@ impl EvaluatedPolicy {
             if check.about == About::Pod {
                 check.message = check.message.with_parameters(&self.bindings, &definition.names)?;
             }
-            check.texts(&mut |text| self.reads.extend(names_in(text)));
             self.checks.push(check);
         }
         Ok(())
