@@ -41,7 +41,7 @@ pub struct PodAnalysis {
     pub(super) nodes: Selection,
     /// The policy for these nodes.
     pub(crate) policy: Arc<ResolvedPolicy>,
-    /// The index in [`ResolvedPolicy::others`] of the values with which this policy is resolved; none for those of the
+    /// The index in [`ResolvedPolicy::values_elsewhere`] of the values with which this policy is resolved; none for those of the
     /// first of the nodes.
     pub(super) other: Option<usize>,
     pub(super) containers: Vec<Container>,
@@ -177,7 +177,7 @@ impl PodAnalysis {
             });
         }
         let mut resolved = policy_for(policy, &nodes, context)?;
-        if let Some(values) = self.other.and_then(|at| resolved.others.get(at)) {
+        if let Some(values) = self.other.and_then(|at| resolved.values_elsewhere.get(at)) {
             resolved = with_values(policy, values, &nodes, context)?;
         }
         Ok(Self { other: self.other, ..Self::new((nodes, resolved), pod, context)? })
@@ -193,7 +193,7 @@ impl PodAnalysis {
         if !self.policy.reads("pod") {
             return;
         }
-        let reads = &self.policy.parts_read.pod;
+        let reads = &self.policy.paths_read.pod;
         self.pod = part_of(pod, reads, &Shape::Object(schema::pod()), self.work.as_ref());
         // A pod without it is malformed, which other code reports.
         if self.pod["spec"].is_null() {

@@ -96,7 +96,7 @@ pub fn analyse_named(
     if let Some(analysis) = analysis_if_true(policy, &resolved, &nodes, pod, context, trace.as_deref_mut())? {
         return Ok(analysis);
     }
-    for (at, values) in resolved.others.iter().enumerate() {
+    for (at, values) in resolved.values_elsewhere.iter().enumerate() {
         let other = with_values(policy, values, &nodes, context)?;
         if let Some(analysis) = analysis_if_true(policy, &other, &nodes, pod, context, trace.as_deref_mut())?
         {

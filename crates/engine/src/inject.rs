@@ -199,7 +199,7 @@ pub(super) fn inject_if_nodes_agree(
     context: &PodContext,
     log: &mut ChangeLog,
 ) -> Result<(), Reason> {
-    if analysis.policy.others.is_empty() {
+    if analysis.policy.values_elsewhere.is_empty() {
         return inject(policy, analysis, pod, context, log);
     }
     context.count_input();
@@ -207,7 +207,7 @@ pub(super) fn inject_if_nodes_agree(
     let (nodes, resolved) = (analysis.nodes.clone(), Arc::clone(&analysis.policy));
     let ended = inject(policy, analysis, pod, context, log);
     // One after the other, because most pods for which the nodes differ are refused at the first.
-    for (at, values) in resolved.others.iter().enumerate() {
+    for (at, values) in resolved.values_elsewhere.iter().enumerate() {
         context.count_input();
         let mut there = before.clone();
         let other = with_values(policy, values, &nodes, context);
@@ -248,7 +248,7 @@ pub(super) fn inject_if_nodes_agree(
 fn warn_about_rules(rules: &Rules<'_>, log: &mut ChangeLog) {
     let analysis = rules.analysis;
     let names = &analysis.own_devices;
-    if analysis.policy.devices.are_kept && !names.is_empty() && (analysis.has_gpus() || rules.any()) {
+    if analysis.policy.devices.give_way && !names.is_empty() && (analysis.has_gpus() || rules.any()) {
         log.warnings.push(Warning::of_pod(WarningKind::KeptFabric { names: names.clone() }));
     }
     let about =

@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use fabric_policy::definition::{Part, Precedence, SettingsFile};
+use fabric_policy::definition::{Precedence, SettingsFile, Subject};
 use fabric_policy::expression::Bindings;
 use fabric_policy::overlay::{Evaluation, Section, Tree};
 use fabric_policy::schema::{self, Default, Field, Object, Shape};
@@ -85,7 +85,7 @@ impl<'a> Injection<'a> {
         let bindings = injected.bindings();
         for rule in rules.applied() {
             self.log.go_to_pod();
-            note_taken(rule, &Part::Pod, &precedence, self.log);
+            note_taken(rule, &Subject::Pod, &precedence, self.log);
             for addition in rule.additions_to(&Section::Pod) {
                 let left = precedence.left(rule, addition);
                 self.merge_into_pod(rule, &left, (&injected, &bindings), pod)?;
@@ -159,7 +159,7 @@ impl<'a> Injection<'a> {
         let mut cursor = Cursor::container(pod, self.log, row.container.list, row.container.index)?;
         let precedence = Precedence::among(self.rules.selecting(row));
         for rule in self.rules.selecting(row) {
-            note_taken(rule, &Part::Container, &precedence, cursor.log);
+            note_taken(rule, &Subject::Container, &precedence, cursor.log);
             for addition in rule.additions_to(&Section::Selected) {
                 let left = precedence.left(rule, addition);
                 let mut merge = Merge::new(rule, self.rules.analysis, self.facts);
@@ -210,12 +210,12 @@ fn settings<'a>(policy: &'a ResolvedPolicy, scope: &Scope<'_>) -> Result<Vec<&'a
 }
 
 /// Notes the values that are left out because a rule of an extension sets them.
-fn note_taken<'r>(rule: &'r Rule, part: &Part, precedence: &Precedence<'r>, log: &mut ChangeLog) {
+fn note_taken<'r>(rule: &'r Rule, subject: &Subject, precedence: &Precedence<'r>, log: &mut ChangeLog) {
     if log.trace.is_none() {
         return;
     }
     log.written_by(|| Author::Rule(rule.name.clone()));
-    for (place, Rule { name, .. }) in precedence.taken(rule, part) {
+    for (place, Rule { name, .. }) in precedence.taken(rule, subject) {
         let path: Vec<&str> = place.path.iter().copied().chain(place.name.as_deref()).collect();
         log.left_out(&path, || format!("rule `{name}` sets it"));
     }

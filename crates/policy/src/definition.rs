@@ -10,9 +10,9 @@ pub(crate) mod precedence;
 pub(crate) mod settings_files;
 
 pub use checks::{About, Effect, PolicyCheck};
-pub(crate) use device_names::{ClaimNames, DeviceNames, Gpus, OwnDevices};
+pub(crate) use device_names::{ClaimNames, DeviceList, DeviceNames, Gpus};
 pub use place::{At, entries, keys};
-pub use precedence::{Part, Precedence, SharedValue};
+pub use precedence::{Precedence, SharedValue, Subject};
 pub use settings_files::{SettingsFile, includes};
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -56,7 +56,7 @@ pub struct Definition {
     /// The values that an operator can set.
     pub parameters: Vec<Parameter>,
     pub gpus: Gpus,
-    pub(crate) own_devices: Option<OwnDevices>,
+    pub(crate) device_list: Option<DeviceList>,
     pub matcher: Matcher,
     pub variables: Vec<Variable>,
     /// The facts about nodes that `offeredName` and `offeredNames` request, by the call.
@@ -270,7 +270,7 @@ impl Definition {
     /// Calls `visit` with every interpolation but those of variables.
     pub(super) fn texts_outside_of_variables(&self, visit: &mut dyn FnMut(&Interpolation)) {
         self.gpus.claims.texts(visit);
-        self.own_devices.iter().for_each(|own| own.texts(visit));
+        self.device_list.iter().for_each(|list| list.texts(visit));
         self.matcher.when.iter().for_each(&mut *visit);
         self.checks.iter().for_each(|check| check.texts(visit));
         self.rules.iter().for_each(|rule| rule.texts(visit));

@@ -106,10 +106,10 @@ impl PolicyFile {
     }
 
     /// Warnings about mistakes that YAML accepts, and names that are almost those of other policies.
-    pub fn yaml_mistakes(&self, others: &[Self]) -> impl Iterator<Item = SourceError> {
+    pub fn yaml_mistakes(&self, extendable: &[Self]) -> impl Iterator<Item = SourceError> {
         let mut warnings = Vec::new();
         yaml_mistakes::find(&self.spec, &mut warnings);
-        let others: Vec<&Node> = others.iter().map(|other| &other.spec).collect();
+        let others: Vec<&Node> = extendable.iter().map(|other| &other.spec).collect();
         warnings.extend(near_names::find(&self.spec, &others));
         warnings.into_iter().map(|warning| SourceError::in_file(&self.source, warning))
     }
@@ -182,10 +182,10 @@ impl Definition {
     }
 }
 
-/// The policies of files in use, or every error in them. The files can extend each other and `others`, which are not in
-/// use themselves.
-pub fn definitions(files: &[PolicyFile], others: &[PolicyFile]) -> Result<Vec<Definition>, SourceErrors> {
-    let (definitions, mut errors) = composed(files, others);
+/// The policies of files in use, or every error in them. The files can extend each other and `extendable` ones, which
+/// are not in use themselves.
+pub fn definitions(files: &[PolicyFile], extendable: &[PolicyFile]) -> Result<Vec<Definition>, SourceErrors> {
+    let (definitions, mut errors) = composed(files, extendable);
     if definitions.is_empty() && errors.is_empty() {
         errors.extend(files.iter().map(PolicyFile::part_error));
     }
@@ -193,12 +193,12 @@ pub fn definitions(files: &[PolicyFile], others: &[PolicyFile]) -> Result<Vec<De
 }
 
 /// The policies without errors, and the errors of the others. A part has neither.
-pub fn composed(files: &[PolicyFile], others: &[PolicyFile]) -> (Vec<Definition>, Vec<SourceError>) {
+pub fn composed(files: &[PolicyFile], extendable: &[PolicyFile]) -> (Vec<Definition>, Vec<SourceError>) {
     let (mut definitions, mut errors) = (Vec::new(), Vec::new());
     for file in files {
-        let mut parts = Composition { files, others, way: Vec::new(), found: Vec::new() };
-        match parts.add(file) {
-            Ok(true) => match combined(&parts.found) {
+        let mut composition = Composition { files, extendable, way: Vec::new(), found: Vec::new() };
+        match composition.add(file) {
+            Ok(true) => match combined(&composition.found) {
                 Ok(definition) => definitions.push(definition),
                 Err(found) => errors.extend(found),
             },
@@ -231,7 +231,7 @@ pub fn untaken(files: &[PolicyFile], definitions: &[Definition]) -> Vec<SourceEr
 /// The files that a policy consists of, found by `extends`.
 struct Composition<'f> {
     files: &'f [PolicyFile],
-    others: &'f [PolicyFile],
+    extendable: &'f [PolicyFile],
     /// The chain of files that leads to the current one.
     way: Vec<&'f str>,
     /// Each file after those that it extends, once.
@@ -291,18 +291,19 @@ impl<'f> Composition<'f> {
     /// The file of this name. Files that are not in use themselves cannot extend those that are.
     fn named(&self, from: &PolicyFile, wanted: &str, span: Span) -> Result<&'f PolicyFile, SourceError> {
         let refused = |message: String, hint: String| Err(from.error(EXTENSION, span, message, hint));
-        let is_other = self.others.iter().any(|other| std::ptr::eq(other, from));
-        let files = if is_other { &[] } else { self.files };
+        let is_extendable = self.extendable.iter().any(|other| std::ptr::eq(other, from));
+        let files = if is_extendable { &[] } else { self.files };
         let named =
             |candidates: &'f [PolicyFile]| candidates.iter().filter(move |file| file.name() == wanted);
         if named(files).count() > 1 {
             let message = format!("two policies are called `{wanted}`");
             return refused(message, "give one of them another name".to_owned());
         }
-        if let Some(found) = named(files).chain(named(self.others)).next() {
+        if let Some(found) = named(files).chain(named(self.extendable)).next() {
             return Ok(found);
         }
-        let known = files.iter().chain(self.others).map(PolicyFile::name).filter(|name| *name != from.name());
+        let known =
+            files.iter().chain(self.extendable).map(PolicyFile::name).filter(|name| *name != from.name());
         let known: Vec<&str> = known.collect();
         let hint = match known.as_slice() {
             [] => "load the file of that policy too".to_owned(),
@@ -347,9 +348,9 @@ fn sources(found: &[Found<'_>]) -> Vec<SourceFile> {
 pub fn composed_text(
     file: &PolicyFile,
     files: &[PolicyFile],
-    others: &[PolicyFile],
+    extendable: &[PolicyFile],
 ) -> Result<String, SourceErrors> {
-    let mut composition = Composition { files, others, way: Vec::new(), found: Vec::new() };
+    let mut composition = Composition { files, extendable, way: Vec::new(), found: Vec::new() };
     composition.add(file)?;
     let found = composition.found;
     let (_, problems) = spec_of(&found);

@@ -23,6 +23,18 @@
 //! | [`EvaluatedPolicy`] | its rules and checks with the values for one kind of node; what is left depends on the pod | policies are loaded; for rare nodes, a pod comes |
 //! | [`ResolvedPolicy`] | the same, with where each value comes from | as above |
 //!
+//! The words of the code:
+//!
+//! | word | what it means |
+//! |---|---|
+//! | extension, base, part | files of a policy: one extends another policy, its base, and can take parts, which are no policies |
+//! | addition, section | what a rule adds, and where: to the selected containers, a named one, claims, volumes, or the pod |
+//! | subject, place | what a value is a value of, and its fields and name there. A value belongs to the rule furthest out |
+//! | to resolve | to choose the source of the value of a parameter, for nodes |
+//! | to evaluate | to replace expressions by their values |
+//! | to leave out | to add nothing, because a value is `null` or belongs to another rule |
+//! | to keep | to leave a value of the pod as it is |
+//!
 //! This crate contains no knowledge of a provider, changes no pod, and does not depend on the engine. It reads no files.
 #![cfg_attr(test, allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests may measure"))]
 

@@ -48,7 +48,7 @@ pub struct Policy {
     general: Arc<EvaluatedPolicy>,
     /// For these, and for each node of a table.
     known: HashMap<ValuesKey, Arc<EvaluatedPolicy>>,
-    others: Arc<EvaluatedPolicies>,
+    cache: Arc<EvaluatedPolicies>,
 }
 
 /// Policies for combinations of labels and values that users choose, and for values in no table that an expression
@@ -56,11 +56,11 @@ pub struct Policy {
 pub type EvaluatedPolicies = Cache<(String, ValuesKey), Arc<EvaluatedPolicy>>;
 
 /// The most bytes of an [`EvaluatedPolicies`]. The policies that are in use together share one.
-const MOST_OTHERS: usize = 32 << 20;
+const MOST_CACHED: usize = 32 << 20;
 
 /// Returns an empty cache for the policies that are in use together.
 pub fn evaluated_policies() -> Arc<EvaluatedPolicies> {
-    Arc::new(Cache::new(MOST_OTHERS))
+    Arc::new(Cache::new(MOST_CACHED))
 }
 
 /// The values on which an evaluated policy depends: those of its parameters, and what its expressions read of the nodes.
@@ -126,13 +126,13 @@ impl Policy {
             return Err(SourceErrors::first_at_each_place(errors));
         };
         let stamp = stamp(&definition, &overrides);
-        Ok(Self { definition, overrides, stamp, nodes, general, known, others: evaluated_policies() })
+        Ok(Self { definition, overrides, stamp, nodes, general, known, cache: evaluated_policies() })
     }
 
     /// Shares the cache with the policies that are in use together.
     #[must_use]
-    pub fn with_cache(self, others: &Arc<EvaluatedPolicies>) -> Self {
-        Self { others: Arc::clone(others), ..self }
+    pub fn with_cache(self, cache: &Arc<EvaluatedPolicies>) -> Self {
+        Self { cache: Arc::clone(cache), ..self }
     }
 
     /// The devices for pods that select no nodes. They determine how the GPUs that tables read are counted.
@@ -236,7 +236,7 @@ impl Policy {
         if let Some(evaluated) = self.known.get(&key) {
             return Ok(Arc::clone(evaluated));
         }
-        self.others.get_or_find(
+        self.cache.get_or_find(
             (self.name().to_owned(), key.clone()),
             context.namespace.as_deref().unwrap_or_default(),
             context.work.as_ref(),
@@ -355,7 +355,7 @@ mod tests {
         assert!(!same(&[("zone", &["x"])], &[("zone", &["y"])]));
         let of_pool_c = |gpus| resolved(&policy, &[("pool", &["c"])], gpus);
         assert!(of_pool_c(4).is_as(&of_pool_c(2)) && !of_pool_c(8).is_as(&of_pool_c(2)));
-        assert_eq!(policy.others.len(), 2, "those of zones, which are in no table");
+        assert_eq!(policy.cache.len(), 2, "those of zones, which are in no table");
     }
 
     #[test]
@@ -364,7 +364,7 @@ mod tests {
         let in_zone = |zone| resolved(&policy, &[("zone", &[zone])], 8);
         assert!(in_zone("x").is_as(&in_zone("y")));
         assert!(!in_zone("x").is_as(&resolved(&policy, &[], 8)));
-        assert_eq!(policy.others.len(), 1);
+        assert_eq!(policy.cache.len(), 1);
     }
 
     #[test]
@@ -382,14 +382,14 @@ mod tests {
     fn evaluated_policies_for_values_of_users_take_bounded_memory() {
         let policy = policy("${node[?'zone'].orValue('')}");
         let in_zone = |zone: usize| resolved(&policy, &[("zone", &[&zone.to_string()])], 1);
-        let most = MOST_OTHERS / in_zone(0).bytes;
+        let most = MOST_CACHED / in_zone(0).bytes;
         (1..most + 10).for_each(|zone| drop(in_zone(zone)));
-        assert!((most / 2..=most).contains(&policy.others.len()), "{}", policy.others.len());
+        assert!((most / 2..=most).contains(&policy.cache.len()), "{}", policy.cache.len());
         // A long value is in the key, in the node and in the variable.
         let long = |zone: usize| {
             drop(resolved(&policy, &[("zone", &[&format!("{zone}{}", "x".repeat(700_000))])], 1));
         };
         (0..40).for_each(long);
-        assert!(policy.others.len() <= MOST_OTHERS / (3 * 700_000), "{}", policy.others.len());
+        assert!(policy.cache.len() <= MOST_CACHED / (3 * 700_000), "{}", policy.cache.len());
     }
 }

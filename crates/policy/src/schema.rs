@@ -31,8 +31,8 @@ use tables::TABLES;
 
 pub use covers::covers;
 pub use defaults::{complete, same};
-pub use format::Format;
-pub use rules::{can_overcommit, is_extended_resource, resource_amount, resource_pair};
+pub use format::{Format, SETTINGS_DOMAIN};
+pub use rules::{AMOUNT_LISTS, can_overcommit, is_extended_resource, resource_amount, resource_pair};
 pub(crate) use validity::check_port;
 
 /// The type `Pod`.

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use fabric_policy::claims::{ClaimName, ClaimRequest, PodClaim};
 use fabric_policy::matcher::namespace_of;
+use fabric_policy::schema::AMOUNT_LISTS;
 use fabric_policy::{Devices, PodContext};
 use fabric_yaml::each_once;
 use fabric_yaml::json::items;
@@ -238,7 +239,7 @@ pub(super) fn has_device(
 
 /// The devices of the fabric that a container requests.
 fn requested<'p>(container: &'p Value, devices: &'p Devices) -> impl Iterator<Item = &'p String> {
-    let lists = ["limits", "requests"].into_iter();
+    let lists = AMOUNT_LISTS.into_iter();
     let amounts = lists.flat_map(|list| container["resources"][list].as_object().into_iter().flatten());
     let is_device = |(name, amount): &(&String, &Value)| {
         devices.own.resources.iter().any(|pattern| pattern.matches(name))

@@ -46,7 +46,7 @@ impl Container {
         let container = &pod["spec"][self.list][self.index];
         if policy.reads("container") {
             let shape = Shape::Object(schema::container());
-            self.read = part_of(container, &policy.parts_read.container, &shape, work);
+            self.read = part_of(container, &policy.paths_read.container, &shape, work);
         }
         if policy.reads("gpuCounts") {
             self.counts = gpu_counts(container, self.claimed, &policy.devices);

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use fabric_policy::definition::{Part, Precedence};
+use fabric_policy::definition::{Precedence, Subject};
 use fabric_policy::expression::Bindings;
 use fabric_policy::overlay::{Addition, Evaluation, Place, Tree};
 use fabric_policy::schema;
@@ -65,8 +65,8 @@ impl<'a> Injection<'a> {
 /// The image of a container that a rule names: that of another rule if it belongs to that, which may leave it out.
 fn image_for<'r>(rule: &'r Rule, addition: &'r Addition, precedence: &Precedence<'r>) -> Option<&'r Tree> {
     let is_image = |place: &Place| place.path == ["image"] && place.name.is_none();
-    let part = Part::new(&addition.section);
-    let mut taken = part.iter().flat_map(|part| precedence.taken(rule, part));
+    let subject = Subject::new(&addition.section);
+    let mut taken = subject.iter().flat_map(|subject| precedence.taken(rule, subject));
     match taken.find(|(place, _)| is_image(place)) {
         Some((_, first)) => first.additions_to(&addition.section).find_map(Addition::image),
         None => addition.image(),

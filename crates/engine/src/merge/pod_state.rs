@@ -4,6 +4,7 @@ use super::volumes::{OwnVolumes, PolicyVolumes};
 use crate::analysis::{CONTAINER_LISTS, is_sidecar};
 use crate::record::{MAX_ANNOTATIONS, Reason, STAMP, malformed, size_without};
 use fabric_policy::overlay::is_zero;
+use fabric_policy::schema::AMOUNT_LISTS;
 use serde_json::{Map, Value, json};
 use std::collections::{HashMap, HashSet};
 
@@ -144,7 +145,7 @@ impl Requested {
         for list in CONTAINER_LISTS {
             for (index, container) in pod["spec"][list].as_array().into_iter().flatten().enumerate() {
                 requested.current = Run::new(list, index, container);
-                for amounts in ["limits", "requests"] {
+                for amounts in AMOUNT_LISTS {
                     let amounts = container["resources"][amounts].as_object().into_iter().flatten();
                     let devices = amounts.filter(|(name, amount)| name.contains('/') && !is_zero(amount));
                     devices.for_each(|(name, _)| requested.add(name));

@@ -10,14 +10,11 @@ use serde_json::Value;
 
 use fabric_policy::OnConflict;
 use fabric_policy::overlay::{Entry, Tree, count_of, is_zero};
-use fabric_policy::schema::can_overcommit;
+use fabric_policy::schema::{AMOUNT_LISTS, can_overcommit};
 use fabric_yaml::quantity::{Quantity, same_quantity};
 
 use super::rule::{Merge, brief};
 use crate::record::{Cursor, Kept, Reason, WarningKind};
-
-/// The lists of amounts.
-const AMOUNT_LISTS: [&str; 2] = ["limits", "requests"];
 
 /// The amounts of a resource in the policy, of each of the [`AMOUNT_LISTS`].
 struct Wanted<'t> {

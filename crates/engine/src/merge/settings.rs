@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use fabric_policy::OnConflict;
 use fabric_policy::definition::SettingsFile;
+use fabric_policy::schema::SETTINGS_DOMAIN;
 use fabric_yaml::json::items;
 use fabric_yaml::pointer::at_pointer;
 
@@ -20,9 +21,6 @@ use super::rule::Merge;
 use super::volumes::clean_path;
 use crate::analysis::PodAnalysis;
 use crate::record::{ChangeLog, Cursor, Kept, Reason, WarningKind, change_annotations, shorten};
-
-/// The domain of the annotations that hold settings files.
-const DOMAIN: &str = "settings.fabric-injector.io";
 
 /// The longest value in bytes. The libraries that read such files use a buffer of 1,024 bytes, including the
 /// terminator, and truncate a longer value silently.
@@ -84,7 +82,7 @@ impl SettingsOf<'_> {
     fn mount(mut self, lines: String, pod: &mut Value) -> Result<(), Reason> {
         let Self { file, container: (list, index), analysis, .. } = self;
         let name = free_name(file, &pod["metadata"]["annotations"], &lines, &mut self.facts.files);
-        let key = format!("{DOMAIN}/{name}");
+        let key = format!("{SETTINGS_DOMAIN}/{name}");
         let path = file.path.rsplit('/').next();
         let field = format!("metadata.annotations['{key}']");
         let item = json!({"path": path, "fieldRef": {"fieldPath": field}});
@@ -175,7 +173,7 @@ fn free_name(
     files: &mut SettingsFiles,
 ) -> String {
     let FileNames { count, by_lines } = files.names.entry(name.clone()).or_default();
-    let existing = |name: &str| annotations.get(format!("{DOMAIN}/{name}"));
+    let existing = |name: &str| annotations.get(format!("{SETTINGS_DOMAIN}/{name}"));
     let is_right = |name: &&String| existing(name).is_none_or(|known| known == lines);
     if let Some(name) = by_lines.get(lines).filter(is_right) {
         return name.clone();
@@ -211,7 +209,7 @@ fn expanded(value: &str) -> Option<String> {
 fn annotation_of(volume: &Value) -> Option<&str> {
     let field = at_pointer(volume, "/downwardAPI/items/0/fieldRef/fieldPath")?.as_str()?;
     let key = field.strip_prefix("metadata.annotations['")?.strip_suffix("']")?;
-    key.strip_prefix(DOMAIN)?.starts_with('/').then_some(key)
+    key.strip_prefix(SETTINGS_DOMAIN)?.starts_with('/').then_some(key)
 }
 
 #[cfg(test)]

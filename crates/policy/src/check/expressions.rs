@@ -91,7 +91,7 @@ impl Compared<'_> {
             Comparison::Contains if matches!(self.values, Values::LowerCase) => {
                 literals.filter_map(|literal| self.never(literal)).collect()
             }
-            Comparison::Part | Comparison::Contains => Vec::new(),
+            Comparison::None | Comparison::Contains => Vec::new(),
             Comparison::Equal => literals.filter_map(|literal| self.never(literal)).collect(),
             Comparison::LowerCase => {
                 let name = format!("{}.lowerAscii()", self.name);

@@ -26,7 +26,7 @@ pub struct Gpus {
 
 /// `resources` and `claims` of `devices`: the names that devices of the policy's fabric go by.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct OwnDevices {
+pub(crate) struct DeviceList {
     /// Names, or expressions over parameters only, each of which yields a name or a list of names.
     resources: Vec<Interpolation>,
     claims: ClaimList,
@@ -110,7 +110,7 @@ fn gpu_resources(node: &Node) -> Checked<Vec<String>> {
     Ok(names.into_iter().filter(|name| known.insert(name.clone())).collect())
 }
 
-impl OwnDevices {
+impl DeviceList {
     /// Reads the names among the fields of `devices`, which may have none.
     pub(crate) fn read(fields: &mut Fields<'_>, span: Span, names: &Names) -> Result<Option<Self>, Reported> {
         let resources = fields.optional("resources", |node| resources(node, names));
@@ -133,14 +133,14 @@ impl OwnDevices {
         self.claims.texts(visit);
     }
 
-    pub(crate) fn resolve(&self, bindings: &Bindings<'_, '_>) -> Result<DeviceNames, EvaluationError> {
+    pub(crate) fn evaluate(&self, bindings: &Bindings<'_, '_>) -> Result<DeviceNames, EvaluationError> {
         let mut resources = Vec::with_capacity(self.resources.len());
         for text in &self.resources {
             for name in names_of(text, bindings)? {
                 resources.push(resource(&name).map_err(|message| text.failed(message))?);
             }
         }
-        Ok(DeviceNames { resources, claims: self.claims.resolve(bindings)? })
+        Ok(DeviceNames { resources, claims: self.claims.evaluate(bindings)? })
     }
 }
 
@@ -194,7 +194,7 @@ impl ClaimList {
     }
 
     /// Names without devices come first, because they take precedence wherever they are written.
-    pub(crate) fn resolve(&self, bindings: &Bindings<'_, '_>) -> Result<ClaimNames, EvaluationError> {
+    pub(crate) fn evaluate(&self, bindings: &Bindings<'_, '_>) -> Result<ClaimNames, EvaluationError> {
         let mut found = Vec::with_capacity(self.0.len());
         for (text, devices) in &self.0 {
             let number = devices.evaluate(bindings)?;

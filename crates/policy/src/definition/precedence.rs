@@ -8,9 +8,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use crate::definition::Rule;
 use crate::overlay::{Addition, Place, Section, Target, Tree, Write, without};
 
-/// The part of the pod to which an overlay belongs.
+/// What a value is a value of.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Part {
+pub enum Subject {
     /// The containers that the rule selects.
     Container,
     /// The container of this name, in one of the two lists.
@@ -21,7 +21,7 @@ pub enum Part {
 /// A value that a rule writes, and that a rule of another file writes, too.
 #[derive(Debug, Clone)]
 pub struct SharedValue {
-    part: Part,
+    subject: Subject,
     place: Place,
     /// False for an edit, which adds to the value.
     is_set: bool,
@@ -29,17 +29,17 @@ pub struct SharedValue {
 
 /// Finds for each rule the values that rules of other files write, too.
 pub(crate) fn find_shared(rules: &mut [Rule]) {
-    let mut ranks: BTreeMap<(Part, Place), BTreeSet<usize>> = BTreeMap::new();
+    let mut ranks: BTreeMap<(Subject, Place), BTreeSet<usize>> = BTreeMap::new();
     let all: Vec<Vec<SharedValue>> =
         rules.iter().map(|rule| if rule.device.is_none() { values(rule) } else { Vec::new() }).collect();
     for (rule, values) in rules.iter().zip(&all) {
-        for SharedValue { part, place, .. } in values {
-            ranks.entry((part.clone(), place.clone())).or_default().insert(rule.rank);
+        for SharedValue { subject, place, .. } in values {
+            ranks.entry((subject.clone(), place.clone())).or_default().insert(rule.rank);
         }
     }
     for (rule, mut values) in rules.iter_mut().zip(all) {
         let is_shared = |value: &SharedValue| {
-            ranks.get(&(value.part.clone(), value.place.clone())).is_some_and(|ranks| ranks.len() > 1)
+            ranks.get(&(value.subject.clone(), value.place.clone())).is_some_and(|ranks| ranks.len() > 1)
         };
         values.retain(is_shared);
         rule.shared = values;
@@ -48,15 +48,15 @@ pub(crate) fn find_shared(rules: &mut [Rule]) {
 
 /// The rule to which each value belongs: the first of those that apply and set it in the file that is furthest out.
 #[derive(Debug, Default)]
-pub struct Precedence<'r>(HashMap<(&'r Part, &'r Place), &'r Rule>);
+pub struct Precedence<'r>(HashMap<(&'r Subject, &'r Place), &'r Rule>);
 
 impl<'r> Precedence<'r> {
     /// The precedence among the rules that apply to the pod, or to one of its containers.
     pub fn among(rules: impl Iterator<Item = &'r Rule>) -> Self {
-        let mut first: HashMap<(&Part, &Place), &Rule> = HashMap::new();
+        let mut first: HashMap<(&Subject, &Place), &Rule> = HashMap::new();
         for rule in rules {
-            for SharedValue { part, place, .. } in rule.shared.iter().filter(|value| value.is_set) {
-                let known = first.entry((part, place)).or_insert(rule);
+            for SharedValue { subject, place, .. } in rule.shared.iter().filter(|value| value.is_set) {
+                let known = first.entry((subject, place)).or_insert(rule);
                 if known.rank < rule.rank {
                     *known = rule;
                 }
@@ -66,18 +66,18 @@ impl<'r> Precedence<'r> {
     }
 
     /// The places of the values of a rule that belong to a rule of a file further out, each with that rule.
-    pub fn taken(&self, rule: &'r Rule, part: &Part) -> impl Iterator<Item = (&'r Place, &'r Rule)> {
-        let of_part = rule.shared.iter().filter(move |value| value.part == *part);
-        of_part.filter_map(|value| {
-            let first = *self.0.get(&(&value.part, &value.place))?;
+    pub fn taken(&self, rule: &'r Rule, subject: &Subject) -> impl Iterator<Item = (&'r Place, &'r Rule)> {
+        let of_subject = rule.shared.iter().filter(move |value| value.subject == *subject);
+        of_subject.filter_map(|value| {
+            let first = *self.0.get(&(&value.subject, &value.place))?;
             (first.rank > rule.rank).then_some((&value.place, first))
         })
     }
 
     /// The tree of an addition of a rule, without the values that belong to others.
     pub fn left<'t>(&self, rule: &'r Rule, addition: &'t Addition) -> Cow<'t, Tree> {
-        let part = Part::new(&addition.section);
-        let taken = part.iter().flat_map(|part| self.taken(rule, part));
+        let subject = Subject::new(&addition.section);
+        let taken = subject.iter().flat_map(|subject| self.taken(rule, subject));
         let places: BTreeSet<&Place> = taken.map(|(place, _)| place).collect();
         if places.is_empty() {
             return Cow::Borrowed(&addition.tree);
@@ -89,8 +89,8 @@ impl<'r> Precedence<'r> {
     }
 }
 
-impl Part {
-    /// The part to which a section belongs; `None` for a container with a computed name.
+impl Subject {
+    /// The subject to which a section belongs; `None` for a container with a computed name.
     pub fn new(section: &Section) -> Option<Self> {
         Some(match section {
             Section::Selected => Self::Container,
@@ -104,19 +104,19 @@ impl Part {
 fn values(rule: &Rule) -> Vec<SharedValue> {
     let mut found = Vec::new();
     for addition in &rule.additions {
-        let Some(part) = Part::new(&addition.section) else { continue };
+        let Some(subject) = Subject::new(&addition.section) else { continue };
         for write in addition.writes() {
             let Some(place) = place(&write) else { continue };
             // Without its request, a limit is one, too.
             if write.is_amount() && write.field.name == "limits" {
                 let path = place.path[..place.path.len() - 1].iter().copied().chain(["requests"]).collect();
                 let place = Place { path, name: place.name.clone() };
-                found.push(SharedValue { part: part.clone(), place, is_set: true });
+                found.push(SharedValue { subject: subject.clone(), place, is_set: true });
             }
             // A limit is that of its request, too.
-            let is_known = |known: &SharedValue| known.part == part && known.place == place;
+            let is_known = |known: &SharedValue| known.subject == subject && known.place == place;
             if !write.is_amount() || !found.iter().any(is_known) {
-                found.push(SharedValue { part: part.clone(), place, is_set: !write.is_edit() });
+                found.push(SharedValue { subject: subject.clone(), place, is_set: !write.is_edit() });
             }
         }
     }

@@ -40,7 +40,7 @@ impl Use {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Comparison {
     /// It does not, or it compares only a part of the value.
-    Part,
+    None,
     /// `==`, `!=` or `in`.
     Equal,
     /// `contains`, `startsWith` or `endsWith`.
@@ -62,7 +62,7 @@ struct Compared<'l> {
     comparison: Comparison,
 }
 
-const NOT_COMPARED: Compared<'static> = Compared { literals: &[], comparison: Comparison::Part };
+const NOT_COMPARED: Compared<'static> = Compared { literals: &[], comparison: Comparison::None };
 
 /// What an expression reads.
 pub(super) fn uses(expression: &IdedExpr) -> Vec<Use> {
@@ -84,7 +84,7 @@ impl Walker {
             && let Some((root, path)) = self.place(&selected)
         {
             let comparison = match compared.comparison {
-                _ if !selected.keys.is_empty() => Comparison::Part,
+                _ if !selected.keys.is_empty() => Comparison::None,
                 Comparison::Equal if selected.optional => Comparison::Optional,
                 comparison => comparison,
             };
@@ -134,7 +134,7 @@ impl Walker {
             ("_<_" | "_<=_" | "_>_" | "_>=_", _, [one, other]) => self.both(one, other, Comparison::Order),
             ("@in", _, [one, list]) => {
                 self.value(one, Compared { literals: &literals(list), comparison: Comparison::Equal });
-                self.value(list, Compared { literals: &literals(one), comparison: Comparison::Part });
+                self.value(list, Compared { literals: &literals(one), comparison: Comparison::None });
             }
             ("startsWith" | "endsWith" | "contains", Some(value), [part]) => {
                 self.value(value, Compared { literals: &literals(part), comparison: Comparison::Contains });
@@ -153,7 +153,7 @@ impl Walker {
             ("hasValue", Some(value), []) => match access(value).and_then(|selected| self.place(&selected)) {
                 Some((root, path)) => {
                     let path = path.into_iter().chain([Step::Exists]).collect();
-                    self.note(root, path, Comparison::Part);
+                    self.note(root, path, Comparison::None);
                 }
                 None => self.all([&**value]),
             },
@@ -182,7 +182,7 @@ impl Walker {
                 path.push(Step::Every);
                 // The macro visits all entries, so their number counts.
                 let counted = path.iter().cloned().chain([Step::Exists]).collect();
-                self.note(root.clone(), counted, Comparison::Part);
+                self.note(root.clone(), counted, Comparison::None);
                 Some((root, path))
             }
             _ => {

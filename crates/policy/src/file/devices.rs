@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::definition::{AddsDevices, Definition, OnConflict, OwnDevices, Rule, add_names_of_variables};
+use crate::definition::{AddsDevices, Definition, DeviceList, OnConflict, Rule, add_names_of_variables};
 use crate::expression::Expression;
 use crate::interpolation::{Interpolation, Names, Phase, first_read};
 use crate::keys;
@@ -17,7 +17,7 @@ use fabric_yaml::{Content, Entry, Node, Span};
 /// The names that the devices of the fabric go by, and the rules that add devices.
 #[derive(Debug, Default)]
 pub(super) struct Devices {
-    pub own: Option<OwnDevices>,
+    pub list: Option<DeviceList>,
     pub(super) add: Vec<Rule>,
     /// True if an entry of `add` has a problem.
     pub(super) has_unread: bool,
@@ -27,7 +27,7 @@ impl Devices {
     /// Reads the parts without problems.
     pub(super) fn read(&mut self, node: &Node, names: &Names, variables: &[Variable]) -> Checked<()> {
         let mut fields = Fields::read(node, &keys::DEVICES)?;
-        self.own = OwnDevices::read(&mut fields, node.span, names).ok().flatten();
+        self.list = DeviceList::read(&mut fields, node.span, names).ok().flatten();
         let _ = fields.optional("add", |node| {
             let mut problems = Problems::default();
             for item in problems.take(reader::items(node, "`add`")).unwrap_or_default() {
@@ -149,7 +149,7 @@ fn pod(span: Span, networks: Option<&Node>, claims: &[Entry<Node>]) -> Node {
 pub(super) fn problems(definition: &Definition) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     let adds = definition.adds_devices();
-    let declared = definition.own_devices.is_some();
+    let declared = definition.device_list.is_some();
     for (name, is_known) in [("ownDevices", declared), ("hasDevice", declared || adds)] {
         let read = first_read(|known| known == name, |visit| definition.texts(visit));
         found.extend(read.filter(|_| !is_known).map(|(_, span)| {

@@ -95,7 +95,7 @@ pub(crate) fn definition(node: Node, files: &[SourceFile]) -> (Option<Definition
         description: description.unwrap_or_default(),
         parameters,
         gpus,
-        own_devices: devices.own,
+        device_list: devices.list,
         matcher: matcher.unwrap_or_default(),
         variables,
         offered: Vec::new(),

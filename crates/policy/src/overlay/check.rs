@@ -4,7 +4,7 @@ mod edits;
 mod values;
 
 use crate::interpolation::Interpolation;
-use crate::schema::{self, Field, Object, Shape, resource_amount, resource_pair};
+use crate::schema::{self, AMOUNT_LISTS, Field, Object, Shape, resource_amount, resource_pair};
 use crate::source::{Checked, Diagnostic, MISPLACED_EDIT, Problems, WRONG_TYPE};
 
 use super::scalars::is_structure;
@@ -123,7 +123,7 @@ fn variable(entry: &Tree, items: &'static Shape) -> Checked<()> {
 /// Limits, requests and claims.
 fn resources(tree: &Tree, resources: &'static Object) -> Checked<()> {
     object(tree, resources)?;
-    for list in ["limits", "requests"] {
+    for list in AMOUNT_LISTS {
         for entry in tree.get(list).map_or(&[][..], Tree::entries) {
             check_amount(tree, list, entry).map_err(|(message, hint)| {
                 let amount = "write a number of devices, or a quantity such as `64Gi`";

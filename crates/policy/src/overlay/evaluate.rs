@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::expression::Bindings;
 use crate::interpolation::{EvaluationError, Interpolation, Names, Phase, text_of};
-use crate::schema::{self, Field, Format, Object, Shape};
+use crate::schema::{self, AMOUNT_LISTS, Field, Format, Object, Shape};
 use fabric_yaml::Span;
 
 use super::scalars::{accept, is_structure, remedy};
@@ -399,7 +399,7 @@ fn check_names(amounts: &[Entry]) -> Result<(), EvaluationError> {
 
 /// Fails for an amount that the API server refuses.
 fn check_amounts(tree: &Tree, evaluated: &Tree) -> Result<(), EvaluationError> {
-    for list in ["limits", "requests"] {
+    for list in AMOUNT_LISTS {
         let Some(amounts) = evaluated.get(list) else { continue };
         for amount in amounts.entries() {
             check::check_amount(evaluated, list, amount).map_err(|(message, hint)| {

@@ -14,7 +14,7 @@ pub struct Devices {
     /// The names among them that the policy's own rules write.
     pub added: AddedNames,
     /// True if something is left out for a pod that brings its own devices.
-    pub are_kept: bool,
+    pub give_way: bool,
 }
 
 impl Devices {
@@ -22,18 +22,18 @@ impl Devices {
         definition: &Definition,
         bindings: &Bindings<'_, '_>,
         rules: &[Rule],
-        are_kept: bool,
+        give_way: bool,
     ) -> Result<Self, EvaluationError> {
-        let own = definition.own_devices.as_ref().map(|own| own.resolve(bindings));
+        let own = definition.device_list.as_ref().map(|list| list.evaluate(bindings));
         let own = own.transpose()?.unwrap_or_default();
         let are_read = definition.adds_devices() || definition.reads("ownDevices");
         let added = if are_read { added_names(rules, &own)? } else { AddedNames::default() };
         Ok(Self {
             gpu_resources: definition.gpus.resources.clone(),
-            gpu_claims: definition.gpus.claims.resolve(bindings)?,
+            gpu_claims: definition.gpus.claims.evaluate(bindings)?,
             own,
             added,
-            are_kept,
+            give_way,
         })
     }
 }

@@ -30,7 +30,7 @@ pub(crate) struct ParameterValues {
     pub(crate) origins: Vec<Origin>,
     pub(crate) notes: Vec<Note>,
     /// The values for the other nodes that the pod may get, if they differ in a setting without a lowest value.
-    pub(crate) others: Vec<Vec<Value>>,
+    pub(crate) values_elsewhere: Vec<Vec<Value>>,
 }
 
 impl ParameterValues {
@@ -62,8 +62,8 @@ impl ParameterValues {
                 }
             };
             let values: Vec<Value> = definition.by_node().zip(&resolved.values).map(of_other).collect();
-            if values != resolved.values && !resolved.others.contains(&values) {
-                resolved.others.push(values);
+            if values != resolved.values && !resolved.values_elsewhere.contains(&values) {
+                resolved.values_elsewhere.push(values);
             }
         }
         resolved

@@ -8,7 +8,7 @@ use crate::expression::Step;
 use crate::interpolation::{Interpolation, JOB_ROLE, names_in};
 use crate::overlay::Write;
 use crate::parameter::Variable;
-use crate::schema;
+use crate::schema::{self, SETTINGS_DOMAIN};
 
 /// A set of places: a part of the pod, such as `containers`, `env` and the name of a variable. All containers are one
 /// place, and everything within a place belongs to it. `*` at its end is any text, and `.` whether a container is there.
@@ -26,16 +26,17 @@ pub(super) const NODES: [&[&str]; 2] = [&["spec", "nodeSelector"], &["spec", "af
 const CONTAINER: &[&str] = &["spec", "containers", "*"];
 /// Whether a container is there.
 pub(super) const ADDED_CONTAINER: &[&str] = &["containers", "."];
-/// What a settings file writes.
-pub(super) const SETTINGS_FILE: [&[&str]; 3] = [
-    &["metadata", "annotations", "settings.fabric-injector.io/*"],
-    &["spec", "volumes"],
-    &["containers", "volumeMounts"],
-];
 
 impl Places {
     pub(super) fn new<'p>(places: impl IntoIterator<Item = &'p [&'p str]>) -> Self {
         Self(places.into_iter().map(|place| place.iter().map(|name| (*name).to_owned()).collect()).collect())
+    }
+
+    /// What a settings file writes.
+    pub(super) fn of_settings_files() -> Self {
+        let annotations = format!("{SETTINGS_DOMAIN}/*");
+        let annotations = ["metadata", "annotations", &annotations];
+        Self::new([&annotations[..], &["spec", "volumes"], &["containers", "volumeMounts"]])
     }
 
     pub(super) fn add<'p>(&mut self, places: impl IntoIterator<Item = &'p [&'p str]>) {

@@ -36,13 +36,13 @@ pub struct ResolvedPolicy {
     pub notes: Vec<Note>,
     /// The values of the parameters for the other nodes that the pod may get, if they differ in a setting without a
     /// lowest value.
-    pub others: Vec<Vec<Value>>,
+    pub values_elsewhere: Vec<Vec<Value>>,
 }
 
 impl ResolvedPolicy {
     pub(super) fn new(evaluated: Arc<EvaluatedPolicy>, parameters: ParameterValues) -> Self {
-        let ParameterValues { origins, notes, others, .. } = parameters;
-        Self { evaluated, origins, notes, others }
+        let ParameterValues { origins, notes, values_elsewhere, .. } = parameters;
+        Self { evaluated, origins, notes, values_elsewhere }
     }
 
     /// The policy for pods that select these nodes, with values also for the names that only rules and checks read which
@@ -57,7 +57,7 @@ impl ResolvedPolicy {
         let mut evaluated = EvaluatedPolicy::evaluated(definition, &values.values, selection, work)?;
         definition.texts(&mut |text| {
             evaluated.reads.extend(names_in(text));
-            evaluated.parts_read.add(text);
+            evaluated.paths_read.add(text);
         });
         Ok(Self::new(Arc::new(evaluated), values))
     }
@@ -100,18 +100,18 @@ pub struct EvaluatedPolicy {
     pub adds_devices: bool,
     /// The names that expressions read.
     reads: BTreeSet<String>,
-    /// The parts of the pod and its containers that expressions read.
-    pub parts_read: PartsRead,
+    /// What expressions read of the pod and its containers.
+    pub paths_read: PathsRead,
 }
 
-/// The parts of the pod, and of its containers, that expressions read.
+/// What expressions read of the pod, and of its containers.
 #[derive(Debug, Default)]
-pub struct PartsRead {
+pub struct PathsRead {
     pub pod: BTreeSet<Path>,
     pub container: BTreeSet<Path>,
 }
 
-impl PartsRead {
+impl PathsRead {
     fn add(&mut self, text: &Interpolation) {
         for expression in text.expressions() {
             self.pod.extend(expression.reads_of("pod").into_iter().cloned());
@@ -148,10 +148,10 @@ impl EvaluatedPolicy {
         {
             variables.retain(|variable| reads.contains(&variable.name));
         }
-        let mut parts = PartsRead::default();
-        policy.variables().for_each(|variable| variable.value.texts(&mut |text| parts.add(text)));
-        policy.texts(&mut |text| parts.add(text));
-        (policy.reads, policy.parts_read) = (reads, parts);
+        let mut paths = PathsRead::default();
+        policy.variables().for_each(|variable| variable.value.texts(&mut |text| paths.add(text)));
+        policy.texts(&mut |text| paths.add(text));
+        (policy.reads, policy.paths_read) = (reads, paths);
         Ok(policy)
     }
 
@@ -190,8 +190,8 @@ impl EvaluatedPolicy {
             return Err(errors);
         }
         // The checks, which are still missing, may read them, too.
-        let are_kept = policy.adds_devices || policy.names_read().contains("ownDevices");
-        policy.devices = Devices::new(definition, &policy.bindings, &policy.rules, are_kept).map_err(one)?;
+        let give_way = policy.adds_devices || policy.names_read().contains("ownDevices");
+        policy.devices = Devices::new(definition, &policy.bindings, &policy.rules, give_way).map_err(one)?;
         let variables: Vec<_> = policy.variables().collect();
         policy.second_runs = SecondRuns::find(&policy.rules, &variables, &policy.files, &policy.devices);
         policy.evaluate_checks(definition).map_err(one)?;

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use super::devices::Devices;
-use super::places::{ADDED_CONTAINER, NODES, Places, SETTINGS_FILE};
+use super::places::{ADDED_CONTAINER, NODES, Places};
 use crate::definition::{Definition, OnConflict, Rule, SettingsFile};
 use crate::interpolation::Interpolation;
 use crate::parameter::Variable;
@@ -62,7 +62,7 @@ impl SecondRuns {
             let read = written.iter().filter(|(_, places)| places.meet(reads));
             read.map(|(rule, _)| rule.name.clone()).collect()
         };
-        let of_files = Places::new(SETTINGS_FILE);
+        let of_files = Places::of_settings_files();
         let files_are_read = of_files.meet(&by_conditions) || of_files.meet(&by_values);
         Self {
             read_by_conditions: names(&by_conditions),

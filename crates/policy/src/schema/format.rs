@@ -3,6 +3,8 @@
 mod names;
 mod paths;
 
+pub use names::SETTINGS_DOMAIN;
+
 /// The form of a string.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {

@@ -8,6 +8,9 @@ use serde_json::{Map, Value};
 
 use fabric_yaml::quantity::Quantity;
 
+/// The maps of `resources` with the amounts of a container.
+pub const AMOUNT_LISTS: [&str; 2] = ["limits", "requests"];
+
 type Fields = Map<String, Value>;
 
 /// The text of a field; `""` if it has none.
@@ -152,7 +155,7 @@ pub(super) fn claim(object: &Fields) -> Result<(), String> {
 }
 
 pub(super) fn resources(object: &Fields) -> Result<(), String> {
-    for list in ["limits", "requests"] {
+    for list in AMOUNT_LISTS {
         let amounts = object.get(list).and_then(Value::as_object);
         for (name, amount) in amounts.into_iter().flatten() {
             resource_amount(name, amount)?;

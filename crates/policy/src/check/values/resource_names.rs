@@ -102,8 +102,8 @@ fn known_labels(definition: &Definition) -> BTreeSet<String> {
 /// The resources that count as GPUs, and those of overlays and of the fabric.
 fn known_resources(definition: &Definition) -> BTreeSet<String> {
     let mut known: BTreeSet<String> = definition.gpus.resources.iter().cloned().collect();
-    if let Some(fabric) = &definition.own_devices {
-        fabric.texts(&mut |text| known.extend(literal(text).filter(|name| !name.contains('*'))));
+    if let Some(list) = &definition.device_list {
+        list.texts(&mut |text| known.extend(literal(text).filter(|name| !name.contains('*'))));
     }
     let amounts = writes(definition).filter(Write::is_amount);
     known.extend(amounts.filter_map(|write| write.name()).map(str::to_owned));
@@ -114,7 +114,7 @@ fn known_resources(definition: &Definition) -> BTreeSet<String> {
 /// almost devices of the policy.
 fn unlike_own(definition: &Definition) -> Vec<Diagnostic> {
     let mut own = Vec::new();
-    definition.own_devices.iter().for_each(|devices| devices.texts(&mut |text| own.extend(literal(text))));
+    definition.device_list.iter().for_each(|devices| devices.texts(&mut |text| own.extend(literal(text))));
     let amounts = || writes(definition).filter(Write::is_amount);
     let finding = |write: Write<'_>| {
         let name = write.name()?;

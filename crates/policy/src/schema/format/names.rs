@@ -4,6 +4,9 @@ use core::net::IpAddr;
 
 use fabric_yaml::quantity::Quantity;
 
+/// The domain of the annotations with settings files.
+pub const SETTINGS_DOMAIN: &str = "settings.fabric-injector.io";
+
 /// Labels of a DNS subdomain are at most as long as the subdomain.
 fn dns_part(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
@@ -93,7 +96,7 @@ pub(super) fn own_annotation(key: &str) -> bool {
     ["injected", "skipped", "nodes", "claims", "provider"]
         .iter()
         .any(|own| key.strip_prefix("fabric-injector.io/") == Some(own))
-        || key.starts_with("settings.fabric-injector.io/")
+        || key.split_once('/').is_some_and(|(domain, _)| domain == SETTINGS_DOMAIN)
 }
 
 pub(super) fn label_value(text: &str) -> bool {
