@@ -41,8 +41,8 @@ pub struct PodAnalysis {
     pub(super) nodes: Selection,
     /// The policy for these nodes.
     pub(crate) policy: Arc<ResolvedPolicy>,
-    /// The index in [`ResolvedPolicy::values_elsewhere`] of the values with which this policy is resolved; none for those of the
-    /// first of the nodes.
+    /// The index in [`ResolvedPolicy::values_elsewhere`] of the values with which this policy is resolved; none for
+    /// those of the first of the nodes.
     pub(super) other: Option<usize>,
     pub(super) containers: Vec<Container>,
     pub(super) namespace: String,

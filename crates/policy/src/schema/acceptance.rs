@@ -37,6 +37,7 @@ fn without_absent(value: &Value, shape: &Shape) -> Value {
         (Shape::List { items, .. }, Value::Array(entries)) => {
             entries.iter().map(|entry| without_absent(entry, items)).collect()
         }
+        // An entry of a list stays, and no entry has such a value.
         (_, Value::Null) => Value::Object(Map::from_iter([("null".to_owned(), true.into())])),
         (_, other) => other.clone(),
     }
