@@ -31,6 +31,16 @@ fn named<'v>(list: &'v Value, name: &str) -> &'v Value {
 }
 
 #[test]
+fn the_namespace_of_the_option_is_that_of_a_pod_without_one() {
+    let policy = POLICY.replace("  match:\n", "  match:\n    namespaces: [team]\n");
+    let folder = folder(&[("lab.yaml", &policy), ("pod.yaml", POD)]);
+    let explain = ["policy", "explain", "lab.yaml", "-f", "pod.yaml"];
+    assert!(run_in(folder.path(), &explain, "").exits(0).text().contains("(match_failed)"));
+    let run = run_in(folder.path(), &[&explain[..], &["-n", "team"]].concat(), "").exits(0);
+    assert!(run.text().contains("mutated by lab@"), "{}", run.text());
+}
+
+#[test]
 fn every_parameter_rule_and_code_of_a_built_in_policy_is_in_its_explanation() {
     for policy in builtin::POLICIES {
         let text = run(&["policy", "explain", policy.name], "").exits(0).text().to_owned();

@@ -38,6 +38,9 @@ fn coverage_names_what_the_cases_have_not_seen() {
     assert!(run.text().contains("other  rule `nics`                  never evaluated\n"), "{}", run.text());
     let folder = lab(&[PASSES, NO_GPUS]);
     test(&folder, &["--require-coverage"]).exits(0);
+    // A built-in policy that a case names has cases of its own.
+    let built_in = NO_GPUS.replace("- name: none", "- name: built-in\n    policy: aws-efa");
+    test(&lab(&[PASSES, NO_GPUS, &built_in]), &["--require-coverage"]).exits(0);
     // A condition that is written out as `true` needs no case for which it is false.
     let always = POLICY.replace(
         "- name: nics",

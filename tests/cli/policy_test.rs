@@ -226,6 +226,15 @@ fn a_code_that_no_result_has_is_an_error() {
         let case = format!("  - name: code\n    expect:\n      {expect}\n");
         test(&lab(&[&case]), &[]).exits(2).writes_nothing().says(&[found, hint]);
     }
+    // The requests of a template are in the `spec` of its `spec`.
+    let claim =
+        "{kind: ResourceClaimTemplate, metadata: {name: a}, spec: {devices: {requests: [{name: a}]}}}";
+    let case =
+        format!("  - name: claim\n    context: {{claims: [{claim}]}}\n    expect: {{outcome: mutated}}\n");
+    test(&lab(&[&case]), &[])
+        .exits(2)
+        .writes_nothing()
+        .says(&["what claims bring", "its `devices.requests`"]);
 }
 
 #[test]

@@ -23,7 +23,8 @@ fn the_status_is_1_when_a_pod_was_refused() {
     let folder = folder(&[("lab.yaml", &refusing())]);
     let pod = POD.replace("    resources:", "    env: [{name: FABRIC, value: mine}]\n    resources:");
     let run = run_in(folder.path(), &["mutate", "--policy", "lab.yaml"], &pod).exits(1);
-    run.writes_nothing().says(&["refused: `FABRIC` is `mine`", "other_fabric"]);
+    run.writes_nothing()
+        .says(&["refused: `spec.containers[main].env[FABRIC]`: `FABRIC` is `mine`", "other_fabric"]);
 }
 
 #[test]

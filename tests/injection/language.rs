@@ -72,6 +72,22 @@ fn a_pod_that_two_policies_match_is_refused_and_both_are_named() {
 }
 
 #[test]
+fn a_refusal_by_a_check_names_the_container_or_the_variable() {
+    for (about, path) in
+        [("containers: gpus > 0", "spec.containers[a]"), ("env: FAST", "spec.containers[a].env[FAST]")]
+    {
+        let check =
+            format!("    - {{name: slow, {about}, when: 'true', action: refuse, message: it is slow}}\n");
+        let policies =
+            set(vec![policy("one", "labels: {fabric: fast}", &format!("  checks:\n{check}  rules:\n{ENV}"))]);
+        let mut pod = gpu_pod();
+        pod["spec"]["containers"][0]["env"] = json!([{"name": "FAST", "value": "0"}]);
+        let Outcome::Refused { reason } = inject(&policies, pod).outcome else { panic!("not refused") };
+        assert_eq!(reason.to_string(), format!("`{path}`: it is slow"));
+    }
+}
+
+#[test]
 fn policies_of_two_providers_do_not_go_together() {
     let body = format!("  rules:\n{ENV}");
     let first = policy("first", "labels: {fabric: fast}", &body);

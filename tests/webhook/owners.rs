@@ -66,7 +66,7 @@ fn the_owner_of_a_pod_that_is_let_through_without_the_fabric_is_told_why() {
     let wrong = pod_with("/metadata/annotations", json!({"lab.example/fabric": "yes"}));
     tells(LAB, &wrong, "trigger_value", ["left alone: the annotation `lab.example/fabric` is `yes`"; 3]);
     // Where pods are injected, the API server reports the refusal to the controller.
-    let denied = "audit mode, the pod is unchanged: it would be denied: `LAB_SEAL` is";
+    let denied = "audit mode, the pod is unchanged: it would be denied: `spec.containers[main].env[LAB_SEAL]`: `LAB_SEAL` is";
     tells(LAB, &pod_with_env("LAB_SEAL", "open"), "seal", ["", "", denied]);
     let few = with(pod(), "/spec/containers/0/resources/limits/nvidia.com~1gpu", json!("4"));
     tells(

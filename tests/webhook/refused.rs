@@ -17,7 +17,10 @@ async fn a_pod_that_contradicts_the_policy_is_forbidden_and_told_what_to_change(
         let before = server.scrape();
         let response = server.review(&review_of(&pod_with_env("LAB_SEAL", "open"))).await;
         let message = denied(&response, 403);
-        assert_eq!(message, "fabric-injector: `LAB_SEAL` is `open`, not `sealed`; remove it");
+        assert_eq!(
+            message,
+            "fabric-injector: `spec.containers[main].env[LAB_SEAL]`: `LAB_SEAL` is `open`, not `sealed`; remove it"
+        );
         assert_eq!(response["status"]["reason"], "Forbidden");
         assert_eq!(response.get("patch"), None);
         let series = reviews("lab", "refused", "seal");
@@ -57,7 +60,10 @@ async fn a_refusal_is_short_whatever_the_pod_says() {
     let long = pod_with_env("LAB_SEAL", &"ü\r\u{0}".repeat(3_000));
     let response = server.review(&review_of(&long)).await;
     // Length and characters are looked at in every answer.
-    assert!(denied(&response, 403).starts_with("fabric-injector: `LAB_SEAL` is `ü"));
+    assert!(
+        denied(&response, 403)
+            .starts_with("fabric-injector: `spec.containers[main].env[LAB_SEAL]`: `LAB_SEAL` is `ü")
+    );
 }
 
 /// Pods of which the API server will say itself what is wrong with them, and what is.

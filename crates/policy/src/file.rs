@@ -254,9 +254,10 @@ impl<'f> Composition<'f> {
                 |message: String, hint: &str| Err(file.error(EXTENSION, *span, message, hint.to_owned()));
             if self.way.contains(&name.as_str()) {
                 let message = format!("`{name}` extends itself, directly or through another policy");
-                let hint = match self.way.len() {
-                    1 => "give this policy another name than that of its base",
-                    _ => "extend a policy that does not extend this one",
+                let named = self.files.iter().chain(self.extendable).filter(|one| one.name() == name);
+                let hint = match named.count() {
+                    0 | 1 => "extend a policy that does not extend this one",
+                    _ => "give this policy another name than that of its base",
                 };
                 return refused(message, hint);
             }

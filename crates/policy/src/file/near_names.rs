@@ -22,21 +22,26 @@ const NAMES: [(&str, &str, &str, NamesOf); 4] = [
         let items = lists.into_iter().flat_map(|map| items(map.and_then(|map| map.get("resources"))));
         items.filter_map(text).filter(is_no_pattern).collect()
     }),
-    ("variable", "other policies", UNKNOWN_VARIABLE, |spec| {
-        set_variables(spec).chain(read_variables(spec)).collect()
+    ("variable", "other rules", UNKNOWN_VARIABLE, |spec| {
+        let checked = items(spec.get("checks")).filter_map(|check| text(check.get("env")?));
+        let files = entries(spec.get("files")).iter().filter_map(|file| text(file.value.get("env")?));
+        set_variables(spec).chain(checked).chain(files).collect()
     }),
 ];
 
 /// Warnings for the names in a `spec` that are almost those of others.
 pub(super) fn find(spec: &Node, others: &[&Node]) -> Vec<Diagnostic> {
     let mut warnings = Vec::new();
+    let own: Vec<&str> = set_variables(spec).map(|(name, _)| name).collect();
     for (what, who, code, names) in NAMES {
         let of_others = others.iter().flat_map(|other| names(other)).map(|(name, _)| name);
         let well_known = WELL_KNOWN.iter().copied().filter(|_| code == UNKNOWN_LABEL);
         let known: Vec<&str> = of_others.chain(well_known).collect();
         for (name, span) in names(spec).into_iter().filter(|(name, _)| !known.contains(name)) {
             let is_almost = |known: &&&str| is_slip(name, known) || is_cut(name, known, code);
-            if let Some(meant) = known.iter().find(is_almost) {
+            // A check is about a variable that a rule of the policy sets, too.
+            let of_own = own.iter().filter(|_| code == UNKNOWN_VARIABLE && !own.contains(&name));
+            if let Some(meant) = known.iter().chain(of_own).find(is_almost) {
                 let message = format!("the {what} `{name}` is almost `{meant}`, which {who} have");
                 warnings.push(did_you_mean(code, span, message, meant));
             } else if code == UNKNOWN_VARIABLE
@@ -48,14 +53,6 @@ pub(super) fn find(spec: &Node, others: &[&Node]) -> Vec<Diagnostic> {
                 let message = format!("the variable `{name}` has a `-`, with which no shell can read it");
                 warnings.push(did_you_mean(code, span, message, &name.replace('-', "_")));
             }
-        }
-    }
-    let set: Vec<&str> = set_variables(spec).map(|(name, _)| name).collect();
-    for (name, span) in read_variables(spec).filter(|(name, _)| !set.contains(name)) {
-        let is_new = warnings.iter().all(|warning| warning.span != span);
-        if let Some(meant) = set.iter().find(|known| is_new && is_slip(name, known)) {
-            let message = format!("the variable `{name}` is almost `{meant}`, which a rule sets");
-            warnings.push(did_you_mean(UNKNOWN_VARIABLE, span, message, meant));
         }
     }
     warnings.extend(annotations(spec).filter_map(|entry| value(entry, others)));
@@ -113,12 +110,6 @@ fn annotations(spec: &Node) -> impl Iterator<Item = &Entry<Node>> {
 /// The variables that rules set.
 fn set_variables(spec: &Node) -> impl Iterator<Item = (&str, Span)> {
     items(spec.get("rules")).flat_map(|rule| entries(rule.get("env"))).map(name)
-}
-
-/// The variables of checks, and those with the paths of files.
-fn read_variables(spec: &Node) -> impl Iterator<Item = (&str, Span)> {
-    let checked = items(spec.get("checks")).filter_map(|check| text(check.get("env")?));
-    checked.chain(entries(spec.get("files")).iter().filter_map(|file| text(file.value.get("env")?)))
 }
 
 fn items(node: Option<&Node>) -> impl Iterator<Item = &Node> {

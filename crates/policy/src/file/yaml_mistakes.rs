@@ -7,6 +7,12 @@ use crate::source::{DECIMAL_MODE, Diagnostic, TEMPLATE_BRACES, YAML_SYNTAX};
 
 const ONE_POLICY: &str = "write each policy in a file of its own, without a `---` after it";
 const SPECIAL: &str = "put quotes around a key or a value that begins with a special character of YAML";
+/// Hints by what the parser says.
+const OF_MESSAGES: [(&str, &str); 3] = [
+    ("anchor", SPECIAL),
+    ("'-' indicator", "begin the keys of one entry in one column"),
+    ("trailing content", "put the whole of the value in quotes, or on the line below `>-`"),
+];
 const EXPRESSION: &str = "an expression is written as `${…}`, not as `{{ … }}`";
 
 /// The error with a hint for its most likely cause, which the line shows.
@@ -18,7 +24,7 @@ pub(crate) fn explained(error: yaml::Error, text: &str) -> Diagnostic {
     let next = after.first().copied().and_then(|line| Some((line, tab(line)?)));
     let second = error.message.contains("second document").then_some(ONE_POLICY);
     let is_about_keys = ["simple key", "mapping values"].iter().any(|about| error.message.contains(about));
-    let is_about_anchors = error.message.contains("anchor");
+    let of_message = OF_MESSAGES.iter().find(|(about, _)| error.message.contains(about));
     let condition = upto.last().copied().and_then(condition);
     let hint = second.or_else(|| near.copied().find_map(hint)).or(next.map(|(_, hint)| hint));
     let mut diagnostic = Diagnostic::from(error).code(YAML_SYNTAX);
@@ -26,8 +32,7 @@ pub(crate) fn explained(error: yaml::Error, text: &str) -> Diagnostic {
         let blanks = line.chars().take_while(|blank| *blank == ' ').count();
         diagnostic.span = Span { line: diagnostic.span.line + 1, column: blanks + 1, length: 1 };
     }
-    let of_anchor = is_about_anchors.then_some(SPECIAL);
-    match (condition, hint.or(of_anchor)) {
+    match (condition, hint.or(of_message.map(|(_, hint)| *hint))) {
         (Some(condition), _) => diagnostic.hint(condition),
         (None, Some(hint)) => diagnostic.hint(hint),
         (None, None) => is_about_keys.then(|| no_colon(upto)).flatten().unwrap_or(diagnostic),

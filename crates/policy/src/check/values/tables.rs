@@ -54,7 +54,8 @@ pub(crate) fn findings(definition: &Definition) -> Vec<Diagnostic> {
                 let message = format!(
                     "no node can have the value `{value}` of `{label}`: it is not a valid label value"
                 );
-                let hint = "write the value as `kubectl get nodes -L LABEL` shows it";
+                let hint =
+                    "write the value as `kubectl get nodes -L LABEL` shows it; a comma separates several";
                 found.push(Diagnostic::warning(ALWAYS_FALSE, *span, message).hint(hint));
             }
         }

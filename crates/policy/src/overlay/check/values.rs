@@ -233,7 +233,7 @@ pub(super) const AS_MAP: &str = "write `key: value` on lines of their own, inden
 pub(super) const AS_LIST: &str = "write `- item` on lines of their own, or `[one, two]`";
 
 pub(super) fn missing(tree: &Tree, field: &str) -> Diagnostic {
-    Diagnostic::new(tree.span, format!("an entry of this list needs its `{field}`")).code(MISSING_KEY)
+    Diagnostic::new(tree.span, format!("`{field}` is missing here")).code(MISSING_KEY)
 }
 
 pub(super) fn expected(tree: &Tree, what: &str) -> Diagnostic {
