@@ -87,7 +87,7 @@ fn event(owner: &Value, code: &str, text: &str) -> Value {
     let name = name.trim_end_matches(['.', '-']);
     // Replicas may be builds of different versions of Rust, whose hashers differ.
     let digest = Sha256::digest(format!("{} {code} {turn}", uid(owner)));
-    let suffix: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+    let number = digest.iter().take(8).fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
     // `host_network` is `HostNetwork`.
     let mut is_first = true;
     let reason: String = code
@@ -101,7 +101,7 @@ fn event(owner: &Value, code: &str, text: &str) -> Value {
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
         "metadata": {
-            "name": format!("{name}.{suffix}"),
+            "name": format!("{name}.{number:016x}"),
             "namespace": owner["namespace"],
         },
         "eventTime": humantime::format_rfc3339_micros(now).to_string(),

@@ -300,7 +300,7 @@ impl Reader<'_> {
             }
         };
         let begin = || Workloads::new(policies, cluster.clone(), &self.release, namespaces);
-        let read = running_pods::read(self.client, begin, |workloads, page| workloads.page(page)).await;
+        let read = running_pods::read(self.client, begin, Workloads::page).await;
         read.map(Workloads::finish).map_err(|error| anyhow!(error))
     }
 
