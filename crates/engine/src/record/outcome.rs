@@ -1,8 +1,8 @@
 //! The result for one pod, and the operations of its patch.
 
-use json_patch::Patch;
+use json_patch::{AddOperation, Patch, PatchOperation, RemoveOperation, ReplaceOperation};
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use fabric_yaml::pointer::at_pointer;
 
@@ -127,9 +127,13 @@ impl Mutated {
 
     /// The JSON Patch of a document that has the pod at a JSON Pointer.
     pub fn patch_at(&self, pointer: &str) -> Patch {
-        let operation = |operation: Operation<'_>| {
-            let pointer = &*format!("{pointer}{}", operation.pointer);
-            serde_json::from_value(json!(Operation { pointer, ..operation })).ok()
+        let operation = |Operation { op, pointer: below, value }: Operation<'_>| {
+            let path = format!("{pointer}{below}").parse().ok()?;
+            Some(match value.cloned() {
+                None => PatchOperation::Remove(RemoveOperation { path }),
+                Some(value) if op == "replace" => PatchOperation::Replace(ReplaceOperation { path, value }),
+                Some(value) => PatchOperation::Add(AddOperation { path, value }),
+            })
         };
         Patch(self.operations().list.into_iter().filter_map(operation).collect())
     }
