@@ -243,11 +243,13 @@ pub(super) async fn in_time<T>(
             _ => anyhow::bail!("{what} cannot be {done}: {}", status.message),
         },
         Ok(Err(error)) => Err(anyhow!("{what} cannot be {done}: {}", cause(&error))),
-        Err(_) => {
-            let time = humantime::format_duration(REQUEST_TIMEOUT);
-            anyhow::bail!("{what} cannot be {done}: the API server did not answer within {time}")
-        }
+        Err(_) => Err(anyhow!("{what} cannot be {done}: {}", no_answer(REQUEST_TIMEOUT))),
     }
+}
+
+/// The message about a request that has no answer by this time.
+pub(super) fn no_answer(limit: Duration) -> String {
+    format!("the API server did not answer within {}", humantime::format_duration(limit))
 }
 
 /// The innermost cause of an error; the outer ones repeat it.

@@ -8,7 +8,7 @@ use kube::client::Body;
 use serde_json::Value;
 use tokio::time::{Duration, timeout};
 
-use super::api::cause;
+use super::api::{cause, no_answer};
 use fabric_tools::inspection::DryRun;
 
 /// The largest answer that is read. A pod has at most 3 MiB, and admission adds little.
@@ -34,7 +34,7 @@ pub(super) async fn dry_run(client: &Client, namespace: &str, pod: &Value) -> an
         anyhow::Ok((head, body.to_bytes()))
     };
     let (head, body) =
-        timeout(REQUEST_TIMEOUT, exchange).await.context("the API server did not answer within 35s")??;
+        timeout(REQUEST_TIMEOUT, exchange).await.with_context(|| no_answer(REQUEST_TIMEOUT))??;
     let warnings = head.headers.get_all(header::WARNING).iter();
     let warnings = warnings.map(|value| warning_text(&String::from_utf8_lossy(value.as_bytes()))).collect();
     let answer: Value = serde_json::from_slice(&body).context("the answer of the API server is not JSON")?;

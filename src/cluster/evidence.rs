@@ -108,7 +108,8 @@ pub(super) async fn count(
             return (name, Err(anyhow!("its processes are among those of its node")));
         }
         let printed = timeout(COMMAND_TIMEOUT, run(&api, name, container)).await;
-        (name, printed.unwrap_or_else(|_| Err(anyhow!("the command did not end within 15s"))))
+        let limit = humantime::format_duration(COMMAND_TIMEOUT);
+        (name, printed.unwrap_or_else(|_| Err(anyhow!("the command did not end within {limit}"))))
     });
     let mut printed = stream::iter(asked.collect::<Vec<_>>()).buffer_unordered(AT_ONCE);
     let (mut failure, mut others) = (None, 0);

@@ -24,7 +24,7 @@ use fabric_tools::inspection::{
     is_restricted, last_time,
 };
 
-use super::api::{cause, client_of};
+use super::api::{cause, client_of, no_answer};
 use super::certificate::check;
 use super::dry_run::dry_run;
 use super::node_watch::{ClusterObjects, list_objects};
@@ -116,7 +116,7 @@ pub(super) async fn answer(client: &Client, request: Request<Vec<u8>>) -> Result
         Ok(Ok(text)) => Ok(text),
         Ok(Err(kube::Error::Api(status))) => Err((status.code, status.message.clone())),
         Ok(Err(error)) => Err((0, cause(&error))),
-        Err(_) => Err((0, "the API server did not answer within 10s".to_owned())),
+        Err(_) => Err((0, no_answer(REQUEST_TIMEOUT))),
     }
 }
 

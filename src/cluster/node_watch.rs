@@ -17,7 +17,7 @@ use tokio::time::{Duration, Instant, sleep, sleep_until, timeout};
 use fabric_policy::claims::Claims;
 use fabric_policy::nodes::Nodes;
 
-use super::api::{cause, client, client_of};
+use super::api::{cause, client, client_of, no_answer};
 use known::Known;
 pub(crate) use known::{OtherWatch, WatchState, Watched, WatchedKind};
 use object::Object;
@@ -184,7 +184,7 @@ pub(super) async fn list_objects(client: &Client) -> anyhow::Result<ClusterObjec
                     unread.push(format!("the API server does not list the {} in time", kind.name()));
                 }
                 Ok(Err((_, error))) => bail!("the {} cannot be listed: {error}", kind.name()),
-                Err(_) => bail!("the API server did not list the {} within 2 minutes", kind.name()),
+                Err(_) => bail!("the {} cannot be listed: {}", kind.name(), no_answer(LIST_TIMEOUT)),
             }
         }
         Ok(())

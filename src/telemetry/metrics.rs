@@ -1,19 +1,21 @@
 //! The metrics, named by the conventions of Prometheus. Every series exists from the start, and no label has a value
 //! that the author of a pod chooses, except for the pods without the fabric by their namespace.
 
-use std::borrow::Cow;
+mod labels;
+mod registering;
+
 use std::collections::{BTreeSet, HashSet};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use prometheus_client::encoding::{EncodeLabelSet, text};
+use prometheus_client::encoding::text;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
-use prometheus_client::registry::{Metric, Registry, Unit};
+use prometheus_client::registry::Registry;
 
 use crate::cluster::{WatchState, WatchedKind};
 use fabric_engine::Reason;
@@ -23,6 +25,10 @@ use fabric_policy::{Effect, PolicyCheck};
 use fabric_tools::lint::codes;
 
 use super::process::Process;
+use labels::{CodeLabel, Label, Labels, MissedLabels, PolicyLabels, REJECTED, ReviewLabels};
+use registering::{Counters, Registering};
+
+pub(crate) use labels::{Answered, INTERNAL, Reloaded, Shed};
 
 /// From 10 microseconds, because a review takes tens of them, to the longest timeout of an API server.
 const BUCKETS: &[f64] = &[
@@ -30,148 +36,8 @@ const BUCKETS: &[f64] = &[
     5.0, 10.0, 30.0,
 ];
 
-/// A label value that the program or a policy defines.
-type Label = Cow<'static, str>;
-
-/// Labels whose values the program defines, by name.
-type Labels<const N: usize> = [(&'static str, &'static str); N];
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ReviewLabels {
-    policy: Label,
-    outcome: &'static str,
-    reason: Label,
-    mode: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct MissedLabels {
-    pod_namespace: String,
-    outcome: &'static str,
-    reason: Label,
-    mode: &'static str,
-}
-
 /// The limit on namespaces in labels. The pods of further ones have an empty one.
 const MOST_NAMESPACES: usize = 100;
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct CodeLabel {
-    code: Label,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct PolicyLabels {
-    policy: String,
-    provider: String,
-    digest: String,
-}
-
-/// The reason why a review was answered without evaluation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Shed {
-    /// Too many requests in flight.
-    InFlight,
-    /// Too many requests of one namespace that wait for their evaluation.
-    Namespace,
-    /// Too much memory in request or response bodies.
-    Memory,
-    /// The timeout of the API server.
-    Deadline,
-}
-
-impl Shed {
-    const ALL: [Self; 4] = [Self::InFlight, Self::Namespace, Self::Memory, Self::Deadline];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::InFlight => "in_flight",
-            Self::Namespace => "namespace",
-            Self::Memory => "memory",
-            Self::Deadline => "deadline",
-        }
-    }
-}
-
-/// The files that are reloaded when they change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Reloaded {
-    /// The certificate with its key, and the client CA.
-    Certificate,
-    /// Policies and values.
-    Policies,
-}
-
-impl Reloaded {
-    const ALL: [Self; 2] = [Self::Certificate, Self::Policies];
-
-    /// The name in metrics, logs and `/readyz`.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Certificate => "certificate",
-            Self::Policies => "policies",
-        }
-    }
-}
-
-/// The code of a rejected request.
-pub(crate) type Answered = &'static str;
-
-/// The code of a request that is rejected because of a fault of the program.
-pub(crate) const INTERNAL: Answered = "internal";
-
-/// The codes of rejected requests.
-const REJECTED: &[Answered] = &[
-    "not_json",
-    "not_a_review",
-    "no_request",
-    "content_type",
-    "method",
-    "path",
-    "too_large",
-    "body_timeout",
-    "body_incomplete",
-    INTERNAL,
-];
-
-/// Counters by one label, whose values are known.
-#[derive(Debug)]
-pub(crate) struct Counters {
-    label: &'static str,
-    family: Family<Labels<1>, Counter>,
-}
-
-impl Counters {
-    /// Counts one with this value of the label.
-    pub(crate) fn count(&self, value: &'static str) {
-        self.family.get_or_create(&[(self.label, value)]).inc();
-    }
-}
-
-/// Where metrics are registered as they are created.
-struct Registering<'a>(&'a mut Registry);
-
-impl Registering<'_> {
-    fn added<M: Metric + Clone + Default>(&mut self, name: &str, help: &str) -> M {
-        let metric = M::default();
-        self.0.register(name, help, metric.clone());
-        metric
-    }
-
-    fn in_seconds<M: Metric + Clone>(&mut self, name: &str, help: &str, metric: M) -> M {
-        self.0.register_with_unit(name, help, Unit::Seconds, metric.clone());
-        metric
-    }
-
-    /// Counters, each with its series from the start: a rate then includes the first event.
-    fn counters(&mut self, name: &str, help: &str, label: &'static str, values: &[&'static str]) -> Counters {
-        let counters = Counters { label, family: self.added(name, help) };
-        for value in values {
-            drop(counters.family.get_or_create(&[(label, value)]));
-        }
-        counters
-    }
-}
 
 /// All metrics of a server.
 #[derive(Debug)]

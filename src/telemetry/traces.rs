@@ -4,7 +4,7 @@
 //! lines to the span, at `trace` the one with the whole pod, and log and traces would share one filter.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, anyhow, bail};
@@ -258,7 +258,7 @@ impl Collector {
 
     /// Logs why an export failed, at limited intervals.
     fn warn(&self, error: &str) {
-        let Ok(mut warned) = self.warned.lock() else { return };
+        let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
         if warned.is_none_or(|warned| warned.elapsed() >= BETWEEN_WARNINGS) {
             *warned = Some(Instant::now());
             tracing::warn!(error, "spans cannot be exported");

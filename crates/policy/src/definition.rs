@@ -82,19 +82,21 @@ pub enum Containers {
 }
 
 /// The condition for the ranks of a job, and that for containers with GPUs.
-static CONDITIONS: LazyLock<Option<[Interpolation; 2]>> = LazyLock::new(|| {
-    let condition =
-        |source: &str| Some(Interpolation::Expression(Expression::compile(source).ok()?.bare().into()));
-    Some([condition("ranks")?, condition("gpus > 0")?])
+#[expect(clippy::expect_used, reason = "the sources are constant")]
+static CONDITIONS: LazyLock<[Interpolation; 2]> = LazyLock::new(|| {
+    ["ranks", "gpus > 0"].map(|source| {
+        let expression = Expression::compile(source).expect("an expression that compiles");
+        Interpolation::Expression(expression.bare().into())
+    })
 });
 
 impl Containers {
     /// The condition for each container.
-    pub fn condition(&self) -> Option<&Interpolation> {
+    pub fn condition(&self) -> &Interpolation {
         match self {
-            Self::If(condition) => Some(condition),
-            Self::Ranks => CONDITIONS.as_ref().map(|[ranks, _]| ranks),
-            Self::Gpus => CONDITIONS.as_ref().map(|[_, gpus]| gpus),
+            Self::If(condition) => condition,
+            Self::Ranks => &CONDITIONS[0],
+            Self::Gpus => &CONDITIONS[1],
         }
     }
 
@@ -312,7 +314,7 @@ impl Rule {
 
     /// Calls `visit` with every interpolation of the rule.
     pub fn texts(&self, visit: &mut dyn FnMut(&Interpolation)) {
-        self.when.iter().chain(self.containers.condition()).for_each(&mut *visit);
+        self.when.iter().chain([self.containers.condition()]).for_each(&mut *visit);
         self.additions.iter().for_each(|addition| addition.texts(visit));
     }
 }

@@ -120,15 +120,15 @@ impl<'a> Rules<'a> {
     fn conditions(
         &self,
         when: Option<&Interpolation>,
-        of_container: Option<&Interpolation>,
+        of_container: &Interpolation,
         containers: &[ContainerGpus],
     ) -> EvaluatedRule {
         let when = when.map(|when| self.scope.fact(when));
         let is_active = when.as_ref().is_none_or(|when| when.value == Some(true));
         let rows = self.rows.iter().zip(containers).filter(|_| is_active);
-        let containers = rows.filter_map(|(row, of)| {
-            let condition = row.scope.fact(of_container?);
-            Some(ContainerCondition { container: of.name.clone(), condition })
+        let containers = rows.map(|(row, of)| {
+            let condition = row.scope.fact(of_container);
+            ContainerCondition { container: of.name.clone(), condition }
         });
         EvaluatedRule { containers: containers.collect(), when, ..EvaluatedRule::default() }
     }

@@ -56,8 +56,7 @@ pub(super) fn check_containers(
                 }
                 About::Pod => continue,
             };
-            let is_for = containers.condition().map_or(Ok(true), |one| one.is_true(&bindings));
-            if !is_for.map_err(|error| check.failed(error))? {
+            if !containers.condition().is_true(&bindings).map_err(|error| check.failed(error))? {
                 continue;
             }
             let own = cursor.get("env").and_then(|env| own_variable(env, name));

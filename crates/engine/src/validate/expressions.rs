@@ -47,7 +47,7 @@ pub(super) fn failures(policy: &Policy, pod: &Value, context: &PodContext) -> Ve
             }
         };
         for rule in &definition.rules {
-            let guards: Vec<&Interpolation> = rule.when.iter().chain(rule.containers.condition()).collect();
+            let guards: Vec<&Interpolation> = rule.when.iter().chain([rule.containers.condition()]).collect();
             let of_values = failure_of_values(rule, phase, bindings);
             add(format!("rule `{}`", rule.name), &guards, bindings, of_values, &|visit| rule.texts(visit));
         }

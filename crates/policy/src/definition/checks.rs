@@ -57,7 +57,7 @@ impl PolicyCheck {
         let of_containers = match &self.about {
             About::Pod => None,
             About::Containers(condition) => Some(condition),
-            About::Variable(_, containers) => containers.condition(),
+            About::Variable(_, containers) => Some(containers.condition()),
         };
         of_containers.into_iter().chain(&self.when)
     }

@@ -2,26 +2,31 @@
 
 use std::sync::{Arc, LazyLock};
 
-use cel::common::types::{CelDouble, CelInt};
+use cel::common::types::{CelDouble, CelInt, DOUBLE_TYPE, INT_TYPE};
 use cel::common::value::CowVal;
-use cel::{Env, ExecutionError};
+use cel::{DeclarationError, Env, ExecutionError};
 
 use super::conversion::to_f64;
 
 /// The functions and macros of expressions.
-pub(super) static ENV: LazyLock<Arc<Env>> = LazyLock::new(|| {
+#[expect(
+    clippy::expect_used,
+    reason = "the functions are constant, and an error is one that is declared twice"
+)]
+pub(super) static ENV: LazyLock<Arc<Env>> = LazyLock::new(|| Arc::new(environment().expect("declared once")));
+
+fn environment() -> Result<Env, DeclarationError> {
     let mut env = Env::stdlib();
-    // Each fails only if a function is declared twice, which the tests would show.
-    let _ = env.add_extension(cel::extensions::math);
-    let _ = env.add_extension(cel::extensions::strings);
-    let _ = env.add_extension(cel::extensions::lists);
-    let _ = super::budget::extension(&mut env);
-    let _ = super::numbers::extension(&mut env);
-    let args = |ratio| vec![cel::common::types::INT_TYPE, ratio];
-    let _ = env.add_overload("devices", "devices_int_double", args(cel::common::types::DOUBLE_TYPE), devices);
-    let _ = env.add_overload("devices", "devices_int_int", args(cel::common::types::INT_TYPE), devices);
-    Arc::new(env)
-});
+    env.add_extension(cel::extensions::math)?;
+    env.add_extension(cel::extensions::strings)?;
+    env.add_extension(cel::extensions::lists)?;
+    super::budget::extension(&mut env)?;
+    super::numbers::extension(&mut env)?;
+    for (id, ratio) in [("devices_int_double", DOUBLE_TYPE), ("devices_int_int", INT_TYPE)] {
+        env.add_overload("devices", id, vec![INT_TYPE, ratio], devices)?;
+    }
+    Ok(env)
+}
 
 /// `devices(gpus, ratio)`: the number of devices for a number of GPUs, rounded up.
 #[expect(clippy::needless_pass_by_value, reason = "the library's type of a function")]

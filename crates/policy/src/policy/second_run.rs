@@ -41,7 +41,7 @@ impl SecondRuns {
     ) -> Self {
         let mut by_conditions = Places::read_by(variables, devices, |visit| {
             let conditions =
-                rules.iter().flat_map(|rule| rule.when.iter().chain(rule.containers.condition()));
+                rules.iter().flat_map(|rule| rule.when.iter().chain([rule.containers.condition()]));
             conditions.for_each(visit);
         });
         // All parameters depend on the nodes that the pod selects.
