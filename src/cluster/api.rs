@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use futures_util::StreamExt;
+use hyper::Request;
 use k8s_openapi::api::admissionregistration::v1::{
     MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
 };
@@ -244,6 +245,20 @@ pub(super) async fn in_time<T>(
         },
         Ok(Err(error)) => Err(anyhow!("{what} cannot be {done}: {}", cause(&error))),
         Err(_) => Err(anyhow!("{what} cannot be {done}: {}", no_answer(REQUEST_TIMEOUT))),
+    }
+}
+
+/// The body of an answer, or the status with the message of the API server; 0 without an answer.
+pub(super) async fn answer(
+    client: &Client,
+    request: Request<Vec<u8>>,
+    limit: Duration,
+) -> Result<String, (u16, String)> {
+    match timeout(limit, client.request_text(request)).await {
+        Ok(Ok(text)) => Ok(text),
+        Ok(Err(kube::Error::Api(status))) => Err((status.code, status.message.clone())),
+        Ok(Err(error)) => Err((0, cause(&error))),
+        Err(_) => Err((0, no_answer(limit))),
     }
 }
 

@@ -10,7 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use hyper::Request;
 use kube::Client;
 use serde_json::Value;
-use tokio::time::{Duration, timeout};
+use tokio::time::Duration;
 
 use crate::builtin;
 use crate::pem::Validity;
@@ -24,7 +24,7 @@ use fabric_tools::inspection::{
     is_restricted, last_time,
 };
 
-use super::api::{cause, client_of, no_answer};
+use super::api::{answer, client_of};
 use super::certificate::check;
 use super::dry_run::dry_run;
 use super::node_watch::{ClusterObjects, list_objects};
@@ -107,17 +107,7 @@ async fn installed(client: &Client, webhooks: &Read, name: Option<&str>) -> Read
 /// The body of an answer, or the status with the message of the API server; 0 without an answer.
 async fn text(client: &Client, path: &str) -> Result<String, (u16, String)> {
     let request = Request::get(path).body(Vec::new()).map_err(|error| (0, error.to_string()))?;
-    answer(client, request).await
-}
-
-/// The body of an answer to a request, or why there is none, as above.
-pub(super) async fn answer(client: &Client, request: Request<Vec<u8>>) -> Result<String, (u16, String)> {
-    match timeout(REQUEST_TIMEOUT, client.request_text(request)).await {
-        Ok(Ok(text)) => Ok(text),
-        Ok(Err(kube::Error::Api(status))) => Err((status.code, status.message.clone())),
-        Ok(Err(error)) => Err((0, cause(&error))),
-        Err(_) => Err((0, no_answer(REQUEST_TIMEOUT))),
-    }
+    answer(client, request, REQUEST_TIMEOUT).await
 }
 
 /// The Events of the last minutes about pods that could not be created.
@@ -300,7 +290,7 @@ impl Reader<'_> {
             }
         };
         let begin = || Workloads::new(policies, cluster.clone(), &self.release, namespaces);
-        let read = running_pods::read(self.client, begin, Workloads::page).await;
+        let read = running_pods::read(self.client, REQUEST_TIMEOUT, begin, Workloads::page).await;
         read.map(Workloads::finish).map_err(|error| anyhow!(error))
     }
 

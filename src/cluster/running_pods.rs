@@ -4,8 +4,9 @@ use kube::Client;
 use kube::api::ListParams;
 use kube::core::Request;
 use serde_json::Value;
+use tokio::time::Duration;
 
-use super::installation::answer;
+use super::api::answer;
 
 /// The pods of a page. One takes some 10 KiB, and ten times that while it is read.
 const PAGE: u32 = 250;
@@ -15,9 +16,10 @@ const GONE: u16 = 410;
 const ATTEMPTS: usize = 3;
 
 /// Reads the pods that run, page by page, into what `begin` returns. If the list expires while it is read, it is read from
-/// the beginning again, and so is the result.
+/// the beginning again, and so is the result. `limit` is the time for each page.
 pub(super) async fn read<R>(
     client: &Client,
+    limit: Duration,
     begin: impl Fn() -> R,
     read: impl Fn(&mut R, Value),
 ) -> Result<R, String> {
@@ -26,7 +28,7 @@ pub(super) async fn read<R>(
     let (mut parameters, mut result, mut attempts) = (first.clone(), begin(), 1);
     loop {
         let request = Request::new("/api/v1/pods").list(&parameters).map_err(|error| error.to_string())?;
-        let text = match answer(client, request).await {
+        let text = match answer(client, request, limit).await {
             Err((GONE, _)) if attempts < ATTEMPTS => {
                 (parameters, result) = (first.clone(), begin());
                 attempts += 1;
@@ -86,7 +88,10 @@ mod tests {
     }
 
     async fn pages(expired: usize) -> Result<Vec<Value>, String> {
-        read(&client(expired), Vec::new, |pages, page| pages.push(page["items"][0].clone())).await
+        read(&client(expired), Duration::from_secs(10), Vec::new, |pages, page| {
+            pages.push(page["items"][0].clone())
+        })
+        .await
     }
 
     #[tokio::test]

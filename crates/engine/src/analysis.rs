@@ -9,6 +9,7 @@ mod containers;
 mod multus;
 mod node_kinds;
 mod node_labels;
+mod own_devices;
 
 use std::sync::Arc;
 
@@ -135,16 +136,15 @@ impl PodAnalysis {
             (Value::Null, Value::Null)
         };
         let own_devices = if policy.adds_devices || policy.reads("ownDevices") {
-            claims::own_devices(pod, &claims, &policy.devices)
+            own_devices::found(pod, &claims, &policy.devices)
         } else {
             Vec::new()
         };
         if policy.reads("hasDevice") {
-            let claims = claims::claims_of_devices(&claims, &policy.devices);
+            let claims = own_devices::claims_of_devices(&claims, &policy.devices);
             for container in &mut containers {
                 let (list, index) = container.place();
-                container.has_device =
-                    claims::has_device(&pod["spec"][list][index], &claims, &policy.devices);
+                container.has_device = own_devices::has(&pod["spec"][list][index], &claims, &policy.devices);
             }
         }
         let mut analysis = Self {
@@ -153,7 +153,7 @@ impl PodAnalysis {
             is_launcher: is_launcher(pod, context) && containers.iter().all(|container| container.gpus == 0),
             claim_names,
             claim_classes,
-            claims_by_name: claims::claims_by_name(&claims, &policy.devices),
+            claims_by_name: own_devices::claims_by_name(&claims, &policy.devices),
             own_devices,
             pod: Value::Null,
             nodes,

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use fabric_policy::interpolation::text_of;
 use fabric_policy::{NoteKind, PodContext, Policy, Rule, SecondRun};
+use fabric_yaml::each_once;
 use fabric_yaml::pointer::field_path;
 
 use super::analysis::{PodAnalysis, unknown_claim, with_values, written_claims};
@@ -220,9 +221,8 @@ pub(super) fn inject_if_nodes_agree(
         let setting = match (&ended, ended_there) {
             (Ok(()), Ok(())) if there == *pod => {
                 // A value that only these nodes have, and that the pod does not get either.
-                let known = log.warnings.len();
-                log_there.warnings.retain(|warning| !log.warnings[..known].contains(warning));
-                log.warnings.append(&mut log_there.warnings);
+                let both = log.warnings.drain(..).chain(log_there.warnings);
+                log.warnings = each_once(both.collect::<Vec<_>>());
                 continue;
             }
             (Ok(()), Ok(())) => {

@@ -4,6 +4,7 @@
 
 mod installers;
 mod namespaces;
+mod pod_security;
 mod probe;
 mod registration;
 mod release;
@@ -21,6 +22,7 @@ use serde_json::Value;
 use fabric_engine::policy_set::PolicySet;
 use fabric_policy::Policy;
 use fabric_policy::nodes::Nodes;
+use fabric_yaml::first_names;
 
 pub use namespaces::is_restricted;
 pub use probe::{DryRun, Probe};
@@ -272,12 +274,4 @@ fn name(object: &Value) -> &str {
 /// Names in backticks, the first of many.
 fn names(names: impl IntoIterator<Item = impl Display>) -> String {
     first_names(names, 5)
-}
-
-/// The first names in backticks, and the number of the others.
-pub(crate) fn first_names(names: impl IntoIterator<Item = impl Display>, shown: usize) -> String {
-    let all: Vec<String> = names.into_iter().map(|name| format!("`{name}`")).collect();
-    let more = all.len().saturating_sub(shown);
-    let shown = all[..all.len() - more].join(", ");
-    if more > 0 { format!("{shown} and {more} more") } else { shown }
 }

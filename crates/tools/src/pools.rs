@@ -8,13 +8,12 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::explain::{Explainer, PodFact, PodParameter, SourceKind, Sources};
-use super::inspection::first_names;
 use fabric_engine::policy_set::PolicySet;
 use fabric_engine::{Mutation, is_device};
 use fabric_policy::matcher::selection::{INSTANCE_TYPE, LabelsRead};
 use fabric_policy::nodes::{Node, Nodes};
 use fabric_policy::{PodContext, Policy};
-use fabric_yaml::counted;
+use fabric_yaml::{counted, first_names};
 
 /// Nodes with the same labels, as far as policies read them, and the same GPUs.
 #[derive(Debug, Serialize)]

@@ -41,7 +41,7 @@ pub use build::Entry;
 pub use edit::{Comment, Edited};
 pub use error::Error;
 pub use large_numbers::{changed_number, has_float, inexact_number};
-pub use messages::{counted, each_once};
+pub use messages::{counted, each_once, first_names};
 pub use read::Manifest;
 pub use source_map::SourceMap;
 pub use span::Span;

@@ -1,6 +1,8 @@
 //! Numbers and lists of things, in messages.
 
+use std::collections::HashSet;
 use std::fmt::Display;
+use std::hash::Hash;
 
 /// The number and the noun, as in `1 item` or `2 items`.
 pub fn counted(count: impl Display, one: &str) -> String {
@@ -10,14 +12,17 @@ pub fn counted(count: impl Display, one: &str) -> String {
 }
 
 /// Each of some things once, in the order in which they come first.
-pub fn each_once<T: PartialEq>(things: impl IntoIterator<Item = T>) -> Vec<T> {
-    let mut found = Vec::new();
-    for thing in things {
-        if !found.contains(&thing) {
-            found.push(thing);
-        }
-    }
-    found
+pub fn each_once<T: Eq + Hash + Clone>(things: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut known = HashSet::new();
+    things.into_iter().filter(|thing| known.insert(thing.clone())).collect()
+}
+
+/// The first of some names in backticks, and the number of the others.
+pub fn first_names(names: impl IntoIterator<Item = impl Display>, shown: usize) -> String {
+    let all: Vec<String> = names.into_iter().map(|name| format!("`{name}`")).collect();
+    let more = all.len().saturating_sub(shown);
+    let shown = all[..all.len() - more].join(", ");
+    if more > 0 { format!("{shown} and {more} more") } else { shown }
 }
 
 #[cfg(test)]
