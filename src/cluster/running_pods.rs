@@ -89,7 +89,7 @@ mod tests {
 
     async fn pages(expired: usize) -> Result<Vec<Value>, String> {
         read(&client(expired), Duration::from_secs(10), Vec::new, |pages, page| {
-            pages.push(page["items"][0].clone())
+            pages.push(page["items"][0].clone());
         })
         .await
     }

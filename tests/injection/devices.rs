@@ -334,3 +334,19 @@ fn huge_pages_alone_are_named_where_the_rule_requests_them() {
     let path = "`spec.containers[bare].resources.requests`";
     assert!(about.is_some_and(|(_, text)| text.contains(path)), "{warnings:?}");
 }
+
+/// A pod may bring any number of devices: sixteen times as many take no more than some sixteen times as long.
+#[test]
+fn the_devices_of_a_pod_are_found_in_linear_time() {
+    let policies = adding("{name: rail, resources: {rdma/rail: 1}}", READER);
+    let mut times = Vec::new();
+    for count in [2_000, 32_000] {
+        let names = (0..count).map(|at| (format!("rdma/own{at}"), json!("1"))).collect();
+        let began = std::time::Instant::now();
+        let mutation = inject(&policies, pod(8, &Value::Object(names)));
+        assert_eq!(reason(&mutation), "mutated");
+        times.push(began.elapsed());
+    }
+    // A square would take 256 times as long.
+    assert!(times[1] < times[0] * 64 + std::time::Duration::from_millis(200), "{times:?}");
+}
