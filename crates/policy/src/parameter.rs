@@ -19,6 +19,7 @@ pub use table::{Gpus, LabelTable, Table};
 pub use variable::{OLD_KEYS, Variable};
 
 use std::cmp::Ordering;
+use std::collections::HashSet;
 
 use serde_json::{Number, Value};
 
@@ -181,8 +182,9 @@ impl Parameter {
                     let hint = "list the values, or leave `enum` out";
                     return Err(Diagnostic::new(node.span, message).hint(hint).into());
                 }
-                if let Some(twice) = (1..values.len()).find(|at| values[..*at].contains(&values[*at])) {
-                    let message = format!("`enum` of `{name}` has `{}` twice", values[twice]);
+                let mut known = HashSet::new();
+                if let Some(twice) = values.iter().find(|value| !known.insert(value.as_str())) {
+                    let message = format!("`enum` of `{name}` has `{twice}` twice");
                     let hint = "keep one of them, or correct the other";
                     return Err(Diagnostic::new(node.span, message).code(DUPLICATE_NAME).hint(hint).into());
                 }

@@ -8,8 +8,8 @@ use crate::interpolation::Interpolation;
 use crate::matcher::{Pattern, current};
 use crate::overlay::Write;
 use crate::parameter::{Parameter, Table};
-use crate::source::{Diagnostic, UNKNOWN_LABEL, UNKNOWN_RESOURCE};
-use fabric_yaml::{Node, Span};
+use crate::source::{ALWAYS_FALSE, Diagnostic, UNKNOWN_LABEL, UNKNOWN_RESOURCE};
+use fabric_yaml::{Entry, Node, Span};
 
 use crate::check::writes;
 
@@ -38,6 +38,34 @@ pub(crate) fn findings(definition: &Definition) -> Vec<Diagnostic> {
     found.extend(unlike_own(definition));
     let well_known = &["memory", "ephemeral-storage"];
     misspelled(&resources, &known_resources(definition), well_known, UNKNOWN_RESOURCE, &mut found);
+    found.extend(["gpus", "devices"].iter().flat_map(|key| hidden_claims(definition, key)));
+    found
+}
+
+/// Names of claims that a pattern before them matches.
+fn hidden_claims(definition: &Definition, key: &str) -> Vec<Diagnostic> {
+    let claims = entries(definition.spec.get(key).and_then(|map| map.get("claims")));
+    let counts = |claim: &Entry<Node>| claim.value.to_value() != 0;
+    let of_classes = |claim: &Entry<Node>| claim.key.starts_with("class:");
+    let mut patterns: Vec<(Pattern, &Entry<Node>)> = Vec::new();
+    let mut found = Vec::new();
+    for claim in claims.iter().filter(|claim| counts(claim)) {
+        let hides = |(pattern, before): &&(Pattern, &Entry<Node>)| {
+            pattern.matches(&claim.key)
+                && of_classes(before) == of_classes(claim)
+                && definition.is_of_base(before.span) == definition.is_of_base(claim.span)
+        };
+        if let Some((_, before)) = patterns.iter().find(hides) {
+            let message =
+                format!("`{}` has no effect: `{}` before it matches its claims", claim.key, before.key);
+            let finding = Diagnostic::warning(ALWAYS_FALSE, claim.span, message);
+            found.push(finding.hint("write the longer name first"));
+        }
+        let pattern = Pattern::new(&claim.key);
+        if pattern.stars() > 0 {
+            patterns.push((pattern, claim));
+        }
+    }
     found
 }
 

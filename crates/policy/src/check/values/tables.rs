@@ -1,10 +1,9 @@
 //! Defaults of parameters, and the machines, as the file of the policy has them.
 
 use crate::definition::{Definition, entries};
-use crate::matcher::Pattern;
 use crate::parameter::{LabelTable, Table, range_text};
 use crate::source::{ALWAYS_FALSE, Diagnostic, GAP_IN_RANGES, TEMPLATE_BRACES, UNKNOWN_LABEL};
-use fabric_yaml::{Entry, Node, Text};
+use fabric_yaml::{Entry, Text};
 
 pub(crate) fn findings(definition: &Definition) -> Vec<Diagnostic> {
     let mut found = Vec::new();
@@ -18,22 +17,6 @@ pub(crate) fn findings(definition: &Definition) -> Vec<Diagnostic> {
             let hint = "write the expression where the parameter is used";
             found.push(Diagnostic::warning(TEMPLATE_BRACES, default.span, message).hint(hint));
         }
-    }
-    for key in ["gpus", "devices"] {
-        let claims = entries(definition.spec.get(key).and_then(|map| map.get("claims")));
-        let hidden = claims.iter().enumerate().filter_map(|(at, claim)| {
-            let hides = |before: &&Entry<Node>| {
-                Pattern::new(&before.key).matches(&claim.key)
-                    && before.key.starts_with("class:") == claim.key.starts_with("class:")
-                    && definition.is_of_base(before.span) == definition.is_of_base(claim.span)
-            };
-            let counts = |claim: &&Entry<Node>| claim.value.to_value() != 0;
-            let before = claims[..at].iter().filter(counts).find(hides).filter(|_| counts(&claim))?;
-            let message =
-                format!("`{}` has no effect: `{}` before it matches its claims", claim.key, before.key);
-            Some(Diagnostic::warning(ALWAYS_FALSE, claim.span, message).hint("write the longer name first"))
-        });
-        found.extend(hidden);
     }
     for column in definition.by_node() {
         for (key, gap, span) in column.tables().flat_map(Table::labels).flat_map(LabelTable::gaps) {
