@@ -1,13 +1,14 @@
 //! Checks of workloads: finds requests for the fabric that no policy understands.
 //!
-//! Each near miss is a [`Finding`] that names the change that gives the request its effect. The checks read a document and the outcome for
-//! its pods, and change nothing. A document can be a pod, whose pointer is empty.
+//! Each near miss is a [`Finding`] that names the change that gives the request its effect. The checks read a document
+//! and the outcome for its pods, and change nothing. A document can be a pod, whose pointer is empty.
 
 mod by_hand;
 mod finding;
 mod gpus;
 mod injected;
 mod kinds;
+mod mesh;
 mod no_pods;
 mod peers;
 mod requested;
@@ -30,7 +31,7 @@ use fabric_yaml::pointer::{at_pointer, field_path, push_token};
 pub use kinds::{Kind, controller_of, known};
 
 pub use finding::{Finding, Level, WORKLOAD_WITHOUT_TRIGGER};
-pub use injected::mesh_of_namespace;
+pub use mesh::mesh_of_namespace;
 pub use no_pods::{NO_POD_TEMPLATE, note as note_without_pods, objects};
 pub use no_pods::{runtime, runtime_of_job};
 

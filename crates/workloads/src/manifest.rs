@@ -2,6 +2,7 @@
 
 mod document;
 mod injected;
+mod inline;
 mod list;
 mod read;
 mod templates;

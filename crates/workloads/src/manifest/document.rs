@@ -9,7 +9,8 @@ use fabric_policy::PodContext;
 use fabric_policy::work::Work;
 use fabric_yaml as yaml;
 
-use super::injected::{InjectedDocument, Template, TriggerAnnotation, Wanted, inject_texts};
+use super::injected::{InjectedDocument, Template, TriggerAnnotation, Wanted};
+use super::inline;
 use super::read::{Document, DocumentError, RawDocument, Syntax, located};
 use super::templates::{self, Found};
 
@@ -45,7 +46,7 @@ fn inject_at(
     let Some(mut root) = document.value.take() else { return Ok(injected) };
     let found = templates::find(&root, wanted.work);
     let mut changed = inject_templates(policies, &mut root, "", found, wanted, &mut injected);
-    changed |= inject_texts(&mut root, &mut injected, |text| {
+    changed |= inline::inject(&mut root, &mut injected, |text| {
         if depth == MAX_DEPTH {
             let message = format!("it is nested in more than {MAX_DEPTH} other manifests");
             return Err(DocumentError { message, line: 1, column: 1 });
