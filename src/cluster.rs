@@ -4,7 +4,7 @@
 //! - `installation`, `running_pods`, `evidence`, `logs` and `dry_run` read for `check` and `diagnose`.
 //! - `events` creates Events.
 //! - `reconciler` manages the server's own certificate in clusters without cert-manager: a CA and a serving certificate in
-//!   one Secret that all replicas share (`rotation`, by the `schedule`), and `caBundle` in the webhook configuration. All
+//!   one Secret that all replicas share (`rotation`), and `caBundle` in the webhook configuration. All
 //!   replicas do the same, and none is the leader. A replica writes an object only if its `resourceVersion` is still the
 //!   one that it read; after a conflict, it reads the object again.
 
@@ -20,7 +20,6 @@ mod reconciler;
 mod replica;
 mod rotation;
 mod running_pods;
-mod schedule;
 mod secret;
 mod webhook_watch;
 
@@ -33,4 +32,4 @@ pub(crate) use node_watch::{
 };
 pub(crate) use reconciler::{KeyPairs, is_conflict};
 pub use reconciler::{Options, Reconciler};
-pub use schedule::Durations;
+pub use rotation::Durations;

@@ -36,12 +36,9 @@ pub(super) struct ClusterArguments {
     /// The validity of a certificate for `--manage-webhook`; the server renews it after two thirds of that
     #[arg(long, value_name = "DURATION", default_value = "30d", env = "FABRIC_INJECTOR_CERTIFICATE_DURATION", value_parser = positive_duration, hide_env_values = true)]
     certificate_duration: Duration,
-    /// The validity of a CA for `--manage-webhook`; the server creates the next one after two thirds of that
-    #[arg(long, value_name = "DURATION", default_value = "365d", env = "FABRIC_INJECTOR_CA_DURATION", value_parser = positive_duration, hide_env_values = true)]
+    /// The validity of a CA for `--manage-webhook`; the server replaces it after two thirds of that
+    #[arg(long, value_name = "DURATION", default_value = "3650d", env = "FABRIC_INJECTOR_CA_DURATION", value_parser = positive_duration, hide_env_values = true)]
     ca_duration: Duration,
-    /// How long a new CA is in `caBundle` before a certificate of it is served
-    #[arg(long, value_name = "DURATION", default_value = "1h", env = "FABRIC_INJECTOR_CA_OVERLAP", value_parser = positive_duration, hide_env_values = true)]
-    ca_overlap: Duration,
 }
 
 /// A duration in the largest unit that divides it, up to days: `humantime` would write `365d` as `1year`.
@@ -64,21 +61,15 @@ impl ClusterArguments {
             secret: self.manage_secret.clone().unwrap_or_else(|| format!("{webhook}-tls")),
             webhook,
             advice: self.manage_advice.clone(),
-            durations: Durations {
-                certificate: self.certificate_duration,
-                ca: self.ca_duration,
-                overlap: self.ca_overlap,
-            },
+            durations: Durations { certificate: self.certificate_duration, ca: self.ca_duration },
         }))
     }
 
     fn check_durations(&self) -> anyhow::Result<()> {
-        let bounds = [
-            ("--ca-duration", self.ca_duration, Duration::from_secs(10)),
-            ("--certificate-duration", self.certificate_duration, Duration::from_secs(10)),
-            ("--ca-overlap", self.ca_overlap, Duration::from_secs(3)),
-        ];
-        for (option, duration, least) in bounds {
+        let least = Duration::from_secs(20);
+        for (option, duration) in
+            [("--ca-duration", self.ca_duration), ("--certificate-duration", self.certificate_duration)]
+        {
             ensure!(
                 (least..=LONGEST).contains(&duration),
                 "`{option} {}` is not between {} and {}",
@@ -87,12 +78,6 @@ impl ClusterArguments {
                 shown(LONGEST)
             );
         }
-        ensure!(
-            self.ca_overlap * 4 <= self.ca_duration,
-            "`--ca-overlap {}` is too long for `--ca-duration {}`; it is a quarter of that at most",
-            shown(self.ca_overlap),
-            shown(self.ca_duration)
-        );
         ensure!(
             self.certificate_duration <= self.ca_duration,
             "`--certificate-duration {}` is longer than `--ca-duration {}`",

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-use super::rotation::Rotation;
+use super::rotation::Certificates;
 use super::secret::{self, Data};
 
 /// The time limit for an answer of the API server.
@@ -204,11 +204,11 @@ impl Objects {
         namespace: &str,
         name: &str,
         stored: &Stored,
-        rotation: &Rotation,
+        certificates: &Certificates,
     ) -> anyhow::Result<()> {
         let what = format!("Secret `{name}` of namespace `{namespace}`");
         let secrets: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
-        let patch = Patch::Merge(secret::merge_patch(rotation, &stored.resource_version));
+        let patch = Patch::Merge(secret::merge_patch(certificates, &stored.resource_version));
         in_time(&what, "changed", secrets.patch(name, &changed_by(), &patch)).await?;
         Ok(())
     }

@@ -24,16 +24,6 @@ pub(super) fn check(trusted: &str, cert: &str, name: &str, now: SystemTime) -> a
     Ok(())
 }
 
-/// Returns whether `bundle` contains this certificate, PEM both.
-pub(super) fn contains(bundle: &str, cert: &str) -> bool {
-    let (Ok(all), Ok(sought)) =
-        (pem::certificates("the CAs", bundle.as_bytes()), pem::certificates("the CA", cert.as_bytes()))
-    else {
-        return false;
-    };
-    sought.first().is_some_and(|sought| all.contains(sought))
-}
-
 /// The CAs of a text, PEM, each on lines of its own. Text between them is left out, because an API server ignores a CA
 /// that follows text that it cannot parse.
 pub(super) fn authorities(pem: &str) -> String {

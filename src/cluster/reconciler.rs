@@ -10,12 +10,11 @@ use tokio::task::JoinHandle;
 use tokio::time::{Duration, Instant, sleep};
 
 use crate::authority::KeyPair;
-use crate::cluster::schedule::Durations;
 use fabric_engine::registration;
 
 use super::api::{Conflict, Objects, Registered};
-use super::replica::{Agreed, Replica};
-use super::rotation::Rotation;
+use super::replica::Replica;
+use super::rotation::{Certificates, Durations};
 use super::secret;
 use super::webhook_watch;
 
@@ -140,10 +139,12 @@ impl Reconciler {
         let now = SystemTime::now();
         let configuration = self.configuration_of(Registered::Webhook, &self.options.webhook).await?;
         let trusted = registration::ca_bundle(&configuration).unwrap_or_default();
-        self.replica.observe(&trusted, now, self.start.elapsed());
-        let rotation = self.reconcile_secret(&configuration, &trusted, now).await?;
-        let registered = self.register(&configuration, &rotation).await;
-        let advised = self.register_advice(&rotation).await;
+        let read = self.start.elapsed();
+        let certificates = self.reconcile_secret(&configuration, &trusted, now).await?;
+        self.replica.record(&certificates, &trusted, read);
+        let bundle = certificates.bundle();
+        let registered = self.register(Registered::Webhook, &configuration, &bundle).await;
+        let advised = self.register_advice(&bundle).await;
         self.configuration = configuration;
         // A failed registration must not keep an expiring certificate in use.
         if let Some(key_pair) = self.replica.serve(now, self.start.elapsed()) {
@@ -167,33 +168,30 @@ impl Reconciler {
         self.changes.push(object);
     }
 
-    /// The certificates of the Secret, after the step that was due.
+    /// The certificates of the Secret, after the change that was due.
     async fn reconcile_secret(
         &mut self,
         configuration: &Value,
         trusted: &str,
         now: SystemTime,
-    ) -> anyhow::Result<Rotation> {
+    ) -> anyhow::Result<Certificates> {
         let Some((service, namespace)) = registration::service(configuration) else {
             bail!("the MutatingWebhookConfiguration `{}` has no Service", self.options.webhook);
         };
         let names = [format!("{service}.{namespace}.svc")];
-        let name = self.options.secret.clone();
-        let stored = match self.objects.secret(namespace, &name).await? {
+        let name = &self.options.secret;
+        let stored = match self.objects.secret(namespace, name).await? {
             Some(stored) => stored,
-            None => self.objects.create_secret(namespace, &name, configuration).await?,
+            None => self.objects.create_secret(namespace, name, configuration).await?,
         };
         let parsed = secret::parse(&stored.data).ok();
-        let rotation = match self.replica.agree(parsed, &names, self.options.durations, trusted, now)? {
-            Agreed::Unchanged(rotation) => rotation,
-            Agreed::Changed(rotation, change) => {
-                self.objects.write_secret(namespace, &name, &stored, &rotation).await?;
-                self.record_change("secret", change);
-                rotation
-            }
-        };
-        self.replica.record(&rotation);
-        Ok(rotation)
+        let durations = self.options.durations;
+        let (certificates, change) = Certificates::reconciled(parsed, &names, durations, trusted, now)?;
+        if let Some(change) = change {
+            self.objects.write_secret(namespace, name, &stored, &certificates).await?;
+            self.record_change("secret", change);
+        }
+        Ok(certificates)
     }
 
     /// A webhook configuration, if this server manages it.
@@ -211,24 +209,30 @@ impl Reconciler {
     }
 
     /// Writes the CAs into the configuration of the advice. It does not affect which certificate is served.
-    async fn register_advice(&mut self, rotation: &Rotation) -> anyhow::Result<()> {
-        let Some(name) = self.options.advice.clone() else { return Ok(()) };
-        let configuration = self.configuration_of(Registered::Advice, &name).await?;
-        let changes = registration::ca_bundle_changes(&configuration, &rotation.bundle());
-        if !changes.0.is_empty() {
-            self.objects.change(Registered::Advice, &name, changes).await?;
-            self.record_change("advice", "updated `caBundle`");
-        }
-        Ok(())
+    async fn register_advice(&mut self, bundle: &str) -> anyhow::Result<()> {
+        let Some(name) = &self.options.advice else { return Ok(()) };
+        let configuration = self.configuration_of(Registered::Advice, name).await?;
+        self.register(Registered::Advice, &configuration, bundle).await
     }
 
-    /// Writes the CAs into the webhook configuration.
-    async fn register(&mut self, configuration: &Value, rotation: &Rotation) -> anyhow::Result<()> {
-        let changes = registration::ca_bundle_changes(configuration, &rotation.bundle());
-        if !changes.0.is_empty() {
-            self.objects.change(Registered::Webhook, &self.options.webhook, changes).await?;
-            self.record_change("webhook", "updated `caBundle`");
+    /// Writes the CAs into a webhook configuration.
+    async fn register(
+        &mut self,
+        kind: Registered,
+        configuration: &Value,
+        bundle: &str,
+    ) -> anyhow::Result<()> {
+        let changes = registration::ca_bundle_changes(configuration, bundle);
+        if changes.0.is_empty() {
+            return Ok(());
         }
+        let name = configuration["metadata"]["name"].as_str().unwrap_or_default();
+        self.objects.change(kind, name, changes).await?;
+        let object = match kind {
+            Registered::Webhook => "webhook",
+            Registered::Advice => "advice",
+        };
+        self.record_change(object, "updated `caBundle`");
         Ok(())
     }
 }

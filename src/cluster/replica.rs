@@ -1,17 +1,18 @@
-//! The certificates as one replica sees them: those in the Secret, the CAs in `caBundle`, and the certificate that it
+//! The certificates as one replica sees them: those in the Secret, their CA in `caBundle`, and the certificate that it
 //! serves.
 
-use std::collections::BTreeMap;
 use std::time::SystemTime;
 
 use tokio::time::Duration;
 
 use crate::authority::{BACKDATE, KeyPair};
-use crate::cluster::schedule::{Durations, PROPAGATION, Step, may_serve};
 
-use super::certificate::pieces;
-use super::rotation::{Rotation, age, end, sentence, time_left};
+use super::certificate::authorities;
+use super::rotation::{Certificates, lifetime};
 
+/// The time between writing a CA to `caBundle` and serving a certificate of it. API servers watch their
+/// webhook configurations, so that they learn of a change within milliseconds.
+const PROPAGATION: Duration = Duration::from_secs(2);
 /// The age from which a CA is taken to be known to every API server, for a replica that has just started: longer than
 /// the clock of the replica that made it may be behind.
 const SETTLED: Duration = BACKDATE.saturating_mul(2);
@@ -20,92 +21,36 @@ const SETTLED: Duration = BACKDATE.saturating_mul(2);
 #[derive(Debug, Default)]
 pub(super) struct Replica {
     /// The content of the Secret when it was last read or written.
-    known: Option<Rotation>,
-    /// The CAs in `caBundle`, PEM, each with the time at which the replica first read it there.
-    trusted: BTreeMap<String, Seen>,
-    has_observed: bool,
+    known: Option<Certificates>,
+    /// The CA of that, PEM, and the time since the start of the replica since which it is in the registered `caBundle`.
+    trusted: Option<(String, Duration)>,
     serving: Option<KeyPair>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Seen {
-    BeforeTheStart,
-    /// The time since the start of the replica.
-    At(Duration),
-}
-
-/// The content that the Secret must have.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Agreed {
-    Unchanged(Rotation),
-    /// The Secret must be written; with a sentence for the log.
-    Changed(Rotation, &'static str),
-}
-
 impl Replica {
-    /// Records the registered `caBundle`, PEM, at `elapsed` since the start of the replica.
-    pub(super) fn observe(&mut self, bundle: &str, now: SystemTime, elapsed: Duration) {
-        let is_first = !std::mem::replace(&mut self.has_observed, true);
-        let before = std::mem::take(&mut self.trusted);
-        self.trusted = pieces(bundle)
-            .map(|ca| {
-                let seen = match before.get(&ca) {
-                    Some(seen) => *seen,
-                    None if is_first && age(&ca, now) >= SETTLED => Seen::BeforeTheStart,
-                    None => Seen::At(elapsed),
-                };
-                (ca, seen)
-            })
-            .collect();
+    /// Records the content of the Secret, and the `caBundle`, PEM, that was registered `elapsed` after the start of the
+    /// replica.
+    pub(super) fn record(&mut self, certificates: &Certificates, bundle: &str, elapsed: Duration) {
+        let ca = &certificates.ca.cert;
+        let since =
+            self.trusted.take().filter(|(trusted, _)| trusted == ca).map_or(elapsed, |(_, since)| since);
+        if authorities(bundle).contains(&authorities(ca)) {
+            self.trusted = Some((ca.clone(), since));
+        }
+        self.known = Some(certificates.clone());
     }
 
-    /// The content that the Secret must have, given its current content, if that can be parsed. `trusted` is the
-    /// registered `caBundle`, PEM.
-    pub(super) fn agree(
-        &self,
-        stored: Option<Rotation>,
-        names: &[String],
-        durations: Durations,
-        trusted: &str,
-        now: SystemTime,
-    ) -> anyhow::Result<Agreed> {
-        Ok(match (stored, &self.known) {
-            (Some(stored), _) => match stored.next_step(names, durations, trusted, now)? {
-                Some((rotation, step)) => Agreed::Changed(rotation, sentence(step)),
-                None => Agreed::Unchanged(stored),
-            },
-            // The Secret was deleted or damaged, and the served certificate is still good.
-            (None, Some(known)) => {
-                Agreed::Changed(known.clone().trusting(trusted, durations, now), "restored the Secret")
-            }
-            (None, None) => Agreed::Changed(
-                Rotation::bootstrap(names, durations, trusted, now)?,
-                sentence(Step::Bootstrap),
-            ),
-        })
-    }
-
-    /// Records the content of the Secret.
-    pub(super) fn record(&mut self, rotation: &Rotation) {
-        self.known = Some(rotation.clone());
-    }
-
-    /// The key pair to serve from now on, if it has changed.
+    /// The key pair to serve from now on, if it has changed. One that expires gives way to any that is registered.
     pub(super) fn serve(&mut self, now: SystemTime, elapsed: Duration) -> Option<KeyPair> {
-        let rotation = self.known.as_ref().filter(|known| self.serving.as_ref() != Some(&known.serving))?;
-        let trusted_for = match self.trusted.get(&pieces(&rotation.ca.cert).next()?)? {
-            Seen::BeforeTheStart => Duration::MAX,
-            Seen::At(since) => elapsed.saturating_sub(*since),
-        };
-        let served_until = self.serving.as_ref().map(|serving| end(&serving.cert));
-        if !may_serve(
-            trusted_for,
-            served_until,
-            now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default(),
-        ) {
+        let known = self.known.as_ref().filter(|known| self.serving.as_ref() != Some(&known.serving))?;
+        let (ca, since) = self.trusted.as_ref()?;
+        let (made, _) = lifetime(ca);
+        let expires = |serving: &KeyPair| lifetime(&serving.cert).1 <= now + PROPAGATION;
+        let is_known = elapsed.saturating_sub(*since) >= PROPAGATION || made + SETTLED <= now;
+        if !is_known && !self.serving.as_ref().is_some_and(expires) {
             return None;
         }
-        self.serving = Some(rotation.serving.clone());
+        self.serving = Some(known.serving.clone());
         self.serving.clone()
     }
 
@@ -120,30 +65,28 @@ impl Replica {
 
     /// The shortest remaining validity among the certificates that the replica knows.
     pub(super) fn time_left(&self, now: SystemTime) -> Duration {
-        let known = self.known.as_ref().map(|known| known.time_left(now));
-        let serving = self.serving.as_ref().map(|serving| time_left(&serving.cert, now));
-        known.into_iter().chain(serving).min().unwrap_or(Duration::MAX)
+        let known = self.known.iter().flat_map(|known| [&known.ca.cert, &known.serving.cert]);
+        let certificates = known.chain(self.serving.iter().map(|serving| &serving.cert));
+        let left = certificates.map(|cert| lifetime(cert).1.duration_since(now).unwrap_or_default());
+        left.min().unwrap_or(Duration::MAX)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::rotation::Durations;
     use super::*;
 
-    const DURATIONS: Durations = Durations {
-        certificate: Duration::from_hours(1),
-        ca: Duration::from_hours(10),
-        overlap: Duration::from_hours(1),
-    };
+    const DURATIONS: Durations =
+        Durations { certificate: Duration::from_hours(1), ca: Duration::from_hours(10) };
 
     /// A starting replica reads a CA that another one has just made.
     fn serves_at_once(clock_ahead: Duration) -> bool {
         let now = SystemTime::UNIX_EPOCH + Duration::from_hours(500_000);
         let names = ["fabric-injector.gpu.svc".to_owned()];
-        let rotation = Rotation::bootstrap(&names, DURATIONS, "", now).unwrap();
+        let certificates = Certificates::new(&names, DURATIONS, "", now).unwrap();
         let mut replica = Replica::default();
-        replica.observe(&rotation.bundle(), now + clock_ahead, Duration::ZERO);
-        replica.record(&rotation);
+        replica.record(&certificates, &certificates.bundle(), Duration::ZERO);
         let at_once = replica.serve(now + clock_ahead, Duration::ZERO).is_some();
         let later = replica.serve(now + clock_ahead, Duration::from_secs(2)).is_some();
         assert_ne!(at_once, later, "it serves the certificate once");
@@ -156,10 +99,9 @@ mod tests {
         const LONGEST: Duration = Duration::from_secs(30);
         let now = SystemTime::UNIX_EPOCH + Duration::from_hours(500_000);
         let names = ["fabric-injector.gpu.svc".to_owned()];
-        let rotation = Rotation::bootstrap(&names, DURATIONS, "", now).unwrap();
+        let certificates = Certificates::new(&names, DURATIONS, "", now).unwrap();
         let mut replica = Replica::default();
-        replica.observe(&rotation.bundle(), now, Duration::ZERO);
-        replica.record(&rotation);
+        replica.record(&certificates, &certificates.bundle(), Duration::ZERO);
         assert_eq!(replica.interval(LONGEST, now), PROPAGATION);
         assert!(replica.serve(now, PROPAGATION).is_some());
         assert_eq!(replica.interval(LONGEST, now), LONGEST);

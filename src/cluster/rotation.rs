@@ -1,16 +1,20 @@
-//! The certificates that the replicas share, and the steps of their rotation.
+//! The certificates that the replicas share, and the change that is due to them.
 //!
-//! [`schedule`](super::schedule) decides which step is due; this module makes the keys and the certificates.
+//! A CA lasts for ten years, so that a new one is needed only after that, after a loss of the Secret, and on request. It
+//! replaces the former one at once, because the former one stays in `caBundle` until its last certificate has expired,
+//! and each [`Replica`](super::replica::Replica) waits until API servers know the new one.
+//!
+//! There is no Lease: of two replicas for which the same change is due, one writes the Secret, and the other one gets a
+//! conflict, because the Secret is no longer the one that it read.
 
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, ensure};
 
 use crate::authority::{Authority, BACKDATE, KeyPair};
-use crate::cluster::schedule::{Certificates, Durations, Lifetime, NextCa, Step, next_step};
 use crate::pem::Validity;
 
-use super::certificate::{authorities, check, contains, pieces};
+use super::certificate::{authorities, check, pieces};
 
 #[cfg(test)]
 mod simulation;
@@ -20,14 +24,21 @@ mod tests;
 /// The time in which every replica sees a change of the Secret and serves the certificate in it.
 const CONVERGENCE: Duration = Duration::from_mins(1);
 
+/// The configured durations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Durations {
+    /// The validity of a new serving certificate.
+    pub certificate: Duration,
+    /// The validity of a new CA.
+    pub ca: Duration,
+}
+
 /// The certificates that the replicas share.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Rotation {
+pub(super) struct Certificates {
     /// The CA of the serving certificate.
     pub(super) ca: Authority,
     pub(super) serving: KeyPair,
-    /// The CA that replaces the current one.
-    pub(super) next: Option<Authority>,
     pub(super) previous: Option<Previous>,
 }
 
@@ -40,21 +51,13 @@ pub(super) struct Previous {
     pub(super) until: SystemTime,
 }
 
-/// The change that a step makes, for the log.
-pub(super) fn sentence(step: Step) -> &'static str {
-    match step {
-        Step::Renew => "renewed the serving certificate",
-        Step::AddNextCa => "made the next CA and added it to `caBundle`",
-        Step::ChangeCa => "changed to the next CA",
-        Step::DropPreviousCa => "removed expired CAs from `caBundle`",
-        Step::Bootstrap => "made a new CA and a serving certificate",
-    }
-}
+/// The change of a reconciliation, for the log.
+pub(super) type Change = &'static str;
 
-impl Rotation {
-    /// A new CA with a certificate for these names. The CAs in `trusted`, PEM, stay in `caBundle` until all replicas
-    /// serve the new certificate.
-    pub(super) fn bootstrap(
+impl Certificates {
+    /// A new CA with a certificate for these names. The CAs in `trusted`, PEM, stay in `caBundle` for as long as a
+    /// certificate lasts.
+    pub(super) fn new(
         names: &[String],
         durations: Durations,
         trusted: &str,
@@ -62,72 +65,52 @@ impl Rotation {
     ) -> anyhow::Result<Self> {
         let ca = Authority::with_duration(now, durations.ca)?;
         let serving = issue(&ca, names, durations, now)?;
-        Ok(Self { ca, serving, next: None, previous: None }.trusting(trusted, durations, now))
-    }
-
-    /// The same certificates, with the CAs in `trusted`, PEM, kept in `caBundle` until all replicas serve them.
-    pub(super) fn trusting(self, trusted: &str, durations: Durations, now: SystemTime) -> Self {
-        let bundle = self.bundle();
-        let pieces = pieces(trusted).filter(|ca| !contains(&bundle, ca) && !has_expired(ca, now));
-        let extra: String = pieces.collect();
-        self.with_previous(&extra, now + durations.overlap.max(CONVERGENCE), now)
+        let mut pem = String::new();
+        for piece in pieces(trusted).filter(|piece| lifetime(piece).1 >= now) {
+            if !pem.contains(&piece) {
+                pem.push_str(&piece);
+            }
+        }
+        let until = now + durations.certificate.max(CONVERGENCE);
+        Ok(Self { ca, serving, previous: (!pem.is_empty()).then_some(Previous { pem, until }) })
     }
 
     /// The CAs for `caBundle`, PEM.
     pub(super) fn bundle(&self) -> String {
         let previous = self.previous.as_ref().map(|previous| previous.pem.as_str());
-        let next = self.next.as_ref().map(|next| next.cert.as_str());
         // Each is parsed by itself: foreign text in one does not invalidate another.
-        [previous, Some(&self.ca.cert), next].into_iter().flatten().map(authorities).collect()
+        [previous, Some(&self.ca.cert)].into_iter().flatten().map(authorities).collect()
     }
 
-    /// The certificates after the step that is due, if any is. `trusted`, PEM, is the registered `caBundle`.
-    pub(super) fn next_step(
-        &self,
+    /// The content that the Secret must have, given its current content, if that can be parsed. `trusted`, PEM, is the
+    /// registered `caBundle`.
+    pub(super) fn reconciled(
+        stored: Option<Self>,
         names: &[String],
         durations: Durations,
         trusted: &str,
         now: SystemTime,
-    ) -> anyhow::Result<Option<(Self, Step)>> {
-        self.check_clock(now)?;
-        let certificates = self.certificates(names, trusted, now);
-        let Some(step) = next_step(&certificates, durations, since_epoch(now)) else { return Ok(None) };
-        let next = match (step, &self.next) {
-            (Step::Renew, _) => Self { serving: issue(&self.ca, names, durations, now)?, ..self.clone() },
-            (Step::AddNextCa, _) => {
-                Self { next: Some(Authority::with_duration(now, durations.ca)?), ..self.clone() }
-            }
-            (Step::ChangeCa, Some(next)) => self.changed(next, names, durations, now)?,
-            (Step::DropPreviousCa, _) => Self { previous: None, ..self.clone() },
-            (Step::Bootstrap | Step::ChangeCa, _) => {
-                let trusted = format!("{}{}", self.bundle(), authorities(trusted));
-                Self::bootstrap(names, durations, &trusted, now)?
-            }
+    ) -> anyhow::Result<(Self, Option<Change>)> {
+        let Some(stored) = stored else {
+            let new = Self::new(names, durations, trusted, now)?;
+            return Ok((new, Some("made a new CA and a serving certificate")));
         };
-        Ok(Some((next, step)))
-    }
-
-    /// The shortest remaining validity of the certificates in use.
-    pub(super) fn time_left(&self, now: SystemTime) -> Duration {
-        time_left(&self.serving.cert, now).min(time_left(&self.ca.cert, now))
-    }
-
-    fn certificates(&self, names: &[String], trusted: &str, now: SystemTime) -> Certificates {
-        let verifies = self.serving.matches()
-            && names.iter().all(|name| check(&self.ca.cert, &self.serving.cert, name, now).is_ok());
-        let usable = |ca: &Authority| ca.check_usable(now).is_ok().then(|| lifetime(&ca.cert)).flatten();
-        Certificates {
-            ca: usable(&self.ca),
-            serving: verifies.then(|| lifetime(&self.serving.cert)).flatten(),
-            next: match &self.next {
-                None => NextCa::Absent,
-                Some(next) => usable(next).map_or(NextCa::Unusable, |lifetime| NextCa::Usable {
-                    lifetime,
-                    trusted: contains(trusted, &next.cert),
-                }),
-            },
-            previous_until: self.previous.as_ref().map(|previous| since_epoch(previous.until)),
+        stored.check_clock(now)?;
+        if stored.ca.check_usable(now).is_err() || renewal(&stored.ca.cert) <= now {
+            let trusted = format!("{}{trusted}", stored.bundle());
+            let new = Self::new(names, durations, &trusted, now)?;
+            return Ok((new, Some("replaced the CA and the serving certificate")));
         }
+        let verifies = |name| check(&stored.ca.cert, &stored.serving.cert, name, now).is_ok();
+        let is_right = stored.serving.matches() && names.iter().all(|name| verifies(name));
+        if !is_right || renewal(&stored.serving.cert) <= now {
+            let serving = issue(&stored.ca, names, durations, now)?;
+            return Ok((Self { serving, ..stored }, Some("renewed the serving certificate")));
+        }
+        if stored.previous.as_ref().is_some_and(|previous| previous.until <= now) {
+            return Ok((Self { previous: None, ..stored }, Some("removed former CAs from `caBundle`")));
+        }
+        Ok((stored, None))
     }
 
     /// A certificate from the future was made by a replica whose clock is ahead of this one. The other replica would
@@ -143,67 +126,24 @@ impl Rotation {
         }
         Ok(())
     }
-
-    /// The current CA stays in `caBundle` until it expires. No certificate of it is rejected, whichever replica serves
-    /// it and for however long.
-    fn changed(
-        &self,
-        next: &Authority,
-        names: &[String],
-        durations: Durations,
-        now: SystemTime,
-    ) -> anyhow::Result<Self> {
-        let serving = issue(next, names, durations, now)?;
-        let changed = Self { ca: next.clone(), serving, next: None, previous: self.previous.clone() };
-        let until = lifetime(&self.ca.cert).map_or(now, |ca| SystemTime::UNIX_EPOCH + ca.end);
-        Ok(changed.with_previous(&authorities(&self.ca.cert), until, now))
-    }
-
-    /// Adds former CAs, and drops those that have expired.
-    fn with_previous(mut self, pem: &str, until: SystemTime, now: SystemTime) -> Self {
-        if pem.is_empty() {
-            return self;
-        }
-        let before = self.previous.take();
-        let until = before.as_ref().map_or(until, |before| until.max(before.until));
-        let before = before.map(|before| before.pem).unwrap_or_default();
-        let kept: String = pieces(&before).filter(|ca| !has_expired(ca, now)).collect();
-        Self { previous: Some(Previous { pem: format!("{kept}{pem}"), until }), ..self }
-    }
 }
 
 /// A serving certificate that does not outlast its CA.
 fn issue(ca: &Authority, names: &[String], durations: Durations, now: SystemTime) -> anyhow::Result<KeyPair> {
-    let end = Validity::parse("the CA", ca.cert.as_bytes())?.not_after;
-    let left = end.duration_since(now).context("the CA has expired")?;
+    let left = lifetime(&ca.cert).1.duration_since(now).context("the CA has expired")?;
     ca.issue(names, &[], now, durations.certificate.min(left))
 }
 
-fn lifetime(cert: &str) -> Option<Lifetime> {
-    let validity = Validity::parse("the certificate", cert.as_bytes()).ok()?;
-    let start = since_epoch(validity.not_before) + BACKDATE;
-    Some(Lifetime { start, end: since_epoch(validity.not_after) })
+/// The time at which two thirds of the validity have passed: a third is left to notice and repair a failed renewal.
+fn renewal(cert: &str) -> SystemTime {
+    let (made, end) = lifetime(cert);
+    made + end.duration_since(made).unwrap_or_default() / 3 * 2
 }
 
-/// The time since the certificate was made.
-pub(super) fn age(cert: &str, now: SystemTime) -> Duration {
-    lifetime(cert).map_or(Duration::ZERO, |lifetime| since_epoch(now).saturating_sub(lifetime.start))
-}
-
-/// The time until the certificate expires.
-pub(super) fn time_left(cert: &str, now: SystemTime) -> Duration {
-    end(cert).saturating_sub(since_epoch(now))
-}
-
-/// The time at which the certificate expires.
-pub(super) fn end(cert: &str) -> Duration {
-    lifetime(cert).map_or(Duration::ZERO, |lifetime| lifetime.end)
-}
-
-fn has_expired(cert: &str, now: SystemTime) -> bool {
-    lifetime(cert).is_none_or(|lifetime| lifetime.end < since_epoch(now))
-}
-
-fn since_epoch(time: SystemTime) -> Duration {
-    time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
+/// The times at which the certificate was made and at which it expires, long ago for a text that is none.
+pub(super) fn lifetime(cert: &str) -> (SystemTime, SystemTime) {
+    Validity::parse("the certificate", cert.as_bytes())
+        .map_or((SystemTime::UNIX_EPOCH, SystemTime::UNIX_EPOCH), |validity| {
+            (validity.not_before + BACKDATE, validity.not_after)
+        })
 }

@@ -67,10 +67,9 @@ pub(crate) fn the_chart_has_the_version_of_the_program() {
 }
 
 /// The options that the chart sets, those that would contradict it, and those whose default fits every cluster.
-const NOT_FURTHER: [&str; 23] = [
+const NOT_FURTHER: [&str; 22] = [
     "admin-listen",
     "ca-duration",
-    "ca-overlap",
     "certificate-duration",
     "client-ca",
     "drain-timeout",

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
-use super::super::replica::{Agreed, Replica};
+use super::super::replica::Replica;
 use super::*;
 
 const NAME: &str = "fabric-injector.gpu.svc";
@@ -44,13 +44,16 @@ impl<T: Clone> Object<T> {
     }
 }
 
+/// The registered `caBundle` when a replica read it, and the time since the start of the replica.
+type Seen = (Object<String>, Duration);
+
 /// The requests of one reconciliation.
 #[derive(Debug, Clone)]
 enum Phase {
     ReadBundle,
-    ReadSecret(Object<String>),
-    WriteSecret(Object<String>, u32, Rotation),
-    WriteBundle(Object<String>, Rotation),
+    ReadSecret(Seen),
+    WriteSecret(Seen, u32, Certificates),
+    WriteBundle(Seen, Certificates),
     Done,
 }
 
@@ -73,7 +76,7 @@ impl Pod {
 struct World {
     time: Duration,
     largest_skew: Duration,
-    secret: Object<Option<Rotation>>,
+    secret: Object<Option<Certificates>>,
     bundle: Object<String>,
     /// The bundles that API servers may know, each with the time at which it was replaced.
     late_bundles: Vec<(Duration, String)>,
@@ -95,34 +98,26 @@ impl World {
         let pod = &mut self.pods[at];
         let elapsed = self.time.saturating_sub(pod.started);
         pod.phase = match std::mem::replace(&mut pod.phase, Phase::Done) {
-            Phase::ReadBundle => {
-                pod.replica.observe(&self.bundle.content, now, elapsed);
-                Phase::ReadSecret(self.bundle.clone())
-            }
-            Phase::ReadSecret(bundle) => {
+            Phase::ReadBundle => Phase::ReadSecret((self.bundle.clone(), elapsed)),
+            Phase::ReadSecret(seen) => {
                 let stored = self.secret.clone();
-                let agreed =
-                    pod.replica.agree(stored.content, &names, pod.durations, &bundle.content, now).unwrap();
-                match agreed {
-                    Agreed::Changed(rotation, _) => Phase::WriteSecret(bundle, stored.version, rotation),
-                    Agreed::Unchanged(rotation) => {
-                        pod.replica.record(&rotation);
-                        Phase::WriteBundle(bundle, rotation)
-                    }
+                let (certificates, change) =
+                    Certificates::reconciled(stored.content, &names, pod.durations, &seen.0.content, now)
+                        .unwrap();
+                match change {
+                    Some(_) => Phase::WriteSecret(seen, stored.version, certificates),
+                    None => Phase::WriteBundle(seen, certificates),
                 }
             }
-            Phase::WriteSecret(bundle, version, rotation) => {
-                if self.secret.write(version, Some(rotation.clone())) {
-                    pod.replica.record(&rotation);
-                    Phase::WriteBundle(bundle, rotation)
-                } else {
-                    Phase::Done
-                }
+            Phase::WriteSecret(seen, version, certificates) => {
+                let is_written = self.secret.write(version, Some(certificates.clone()));
+                if is_written { Phase::WriteBundle(seen, certificates) } else { Phase::Done }
             }
-            Phase::WriteBundle(bundle, rotation) => {
+            Phase::WriteBundle((bundle, read), certificates) => {
+                pod.replica.record(&certificates, &bundle.content, read);
                 let before = self.bundle.content.clone();
-                if rotation.bundle() != bundle.content && self.bundle.write(bundle.version, rotation.bundle())
-                {
+                let wanted = certificates.bundle();
+                if wanted != bundle.content && self.bundle.write(bundle.version, wanted) {
                     self.late_bundles.push((self.time, before));
                 }
                 if let Some(key_pair) = pod.replica.serve(now, elapsed) {
@@ -158,7 +153,7 @@ impl World {
     /// The longest time that may pass between two reconciliations.
     fn pace(&self) -> Duration {
         let left = self.pods.iter().map(|pod| pod.replica.time_left(self.clock(1.0)));
-        let configured = self.pods.iter().map(|pod| pod.durations.certificate.min(pod.durations.overlap * 3));
+        let configured = self.pods.iter().map(|pod| pod.durations.certificate);
         let shortest = configured.chain(left).min().unwrap_or_default();
         let pace = (shortest / PACE).max(Duration::from_millis(100));
         // A replica that starts reconciles until it has a certificate.
@@ -207,11 +202,10 @@ enum Event {
 /// Durations that the command line accepts, short ones as often as long ones.
 fn durations() -> impl Strategy<Value = Durations> {
     let seconds =
-        prop_oneof![Just(45_f64), Just(365.0 * 86_400.0), (12_f64.ln()..4e7_f64.ln()).prop_map(f64::exp)];
-    (seconds, 0.05..1.0, 0.0..0.25).prop_map(|(ca, certificate, overlap): (f64, f64, f64)| Durations {
-        certificate: Duration::from_secs_f64((ca * certificate).max(10.0).min(ca)),
+        prop_oneof![Just(45_f64), Just(365.0 * 86_400.0), (20_f64.ln()..4e7_f64.ln()).prop_map(f64::exp)];
+    (seconds, 0.05..1.0).prop_map(|(ca, certificate): (f64, f64)| Durations {
+        certificate: Duration::from_secs_f64((ca * certificate).max(20.0).min(ca)),
         ca: Duration::from_secs_f64(ca),
-        overlap: Duration::from_secs_f64((ca * overlap).max(3.0)),
     })
 }
 

@@ -116,7 +116,6 @@ async fn make_jobs(cluster: &Cluster, namespace: &str) {
 /// Arguments with which a certificate and its CA are replaced within a minute. The chart keeps the defaults of the program.
 const SHORT_DURATIONS: &str = "- --certificate-duration=24s
 - --ca-duration=45s
-- --ca-overlap=4s
 - --shutdown-delay=2s
 - --watch-nodes
 ";
@@ -175,7 +174,7 @@ pub(super) async fn certificates_and_authorities_rotate_and_every_pod_is_injecte
     cluster.remove(&namespace).await;
 }
 
-/// The CA expires within seconds when the servers restart with an overlap of an hour.
+/// The CA expires within seconds when the servers restart with durations of days and years.
 pub(super) async fn durations_become_longer_and_every_pod_is_injected(cluster: &Cluster) {
     install_with_short_durations(cluster).await;
     let clients = Clients::start(&cluster.api);
