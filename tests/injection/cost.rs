@@ -188,6 +188,7 @@ fn note(what: &str, taken: &Taken) {
 }
 
 #[test]
+#[cfg_attr(debug_assertions, ignore = "`.ci/run` runs it optimized, in a tenth of the time")]
 fn twice_as_much_of_anything_takes_at_most_twice_the_work() {
     for (name, policies) in sets() {
         for (dimension, of) in DIMENSIONS {
@@ -208,11 +209,12 @@ fn twice_as_much_of_anything_takes_at_most_twice_the_work() {
 
 /// A pod of the size of an API server's limit takes less than half of what it may.
 #[test]
+#[cfg_attr(debug_assertions, ignore = "`.ci/run` runs it optimized, in a tenth of the time")]
 fn the_largest_pods_that_are_meant_to_be_injected_reach_no_limit() {
     let container = |at: usize| json!({"name": format!("{at}"), "image": "x", "resources": {"limits": {"nvidia.com/gpu": "1"}}});
     let many = |count: usize| json!({"metadata": {"annotations": {TRIGGER: "true"}}, "spec": {"containers": list(count, container)}});
     // Of the usual size, with many nodes; and as many containers as fit.
-    let (largest, many_nodes) = if cfg!(debug_assertions) { (1_000, 2_000) } else { (41_800, 15_000) };
+    let (largest, many_nodes) = (41_800, 15_000);
     let large = Size { nodes: many_nodes, taints: 3, ..USUAL };
     let cluster = nodes(&large);
     for (name, policies) in sets() {
@@ -529,9 +531,10 @@ fn no_evaluation_takes_long_on_the_thread_that_serves_reviews() {
 
 /// The checks of a workload take as much work as its size allows, with that to find its pods.
 #[test]
+#[cfg_attr(debug_assertions, ignore = "`.ci/run` runs it optimized, in a tenth of the time")]
 fn the_checks_of_workloads_end() {
     let (_, all) = &sets()[sets().len() - 1];
-    for (what, workload) in workloads(if cfg!(debug_assertions) { 10 } else { 1 }) {
+    for (what, workload) in workloads(1) {
         let text = workload.to_string();
         let (work, begun) = (Work::of_input(text.len()), Instant::now());
         let piece = RawDocument::new(text.clone().into_bytes());
