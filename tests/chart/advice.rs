@@ -74,7 +74,7 @@ pub(crate) fn the_templates_of_a_workload_and_its_owner_decide_whether_it_is_sen
 }
 
 /// The kinds of workloads that `lint` knows, with the paths of their pods.
-fn known_kinds() -> Vec<(String, Vec<String>)> {
+pub(crate) fn known_kinds() -> Vec<(String, Vec<String>)> {
     let table = read(&root().join("facts/kinds.yaml"));
     let table = read_value(&table).unwrap().root.unwrap();
     let mut kinds = Vec::new();

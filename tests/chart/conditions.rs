@@ -33,32 +33,33 @@ fn read(conditions: &Value) -> Conditions {
     conditions.map(|condition| (text(&condition["name"]), text(&condition["expression"]))).collect()
 }
 
-const NHX: &str = r#""nhx.nvidia.com/enable-multi-node-networking""#;
-const NMP: &str = r#""nmp.nvidia.com/enable-multi-node-networking""#;
-const OPTED_OUT: &str = concat!(
-    r#"!(has(object.metadata.annotations) && "disable-rdma-injection" in object.metadata.annotations"#,
-    r#" && object.metadata.annotations["disable-rdma-injection"] == "true")"#
-);
+/// The annotations that ask for the fabric by the built-in policies.
+const BUILT_IN: &str = r#"{"nhx.nvidia.com/enable-multi-node-networking":"true","nmp.nvidia.com/enable-multi-node-networking":"true"}"#;
 
-/// What asks for the fabric by the built-in policies.
-fn asks_for_built_in() -> String {
+/// A pod has one of these annotations.
+fn has_any(annotations: &str) -> String {
     format!(
-        "has(object.metadata.annotations) && ({NHX} in object.metadata.annotations || {NMP} in \
-         object.metadata.annotations)"
+        "has(object.metadata.annotations) && {annotations}.exists(key, key in object.metadata.annotations)"
     )
 }
 
-/// What all built-in policies match.
-fn built_in() -> String {
-    format!("{} && {OPTED_OUT}", asks_for_built_in())
+/// The same, with the value of the annotation.
+fn has_any_with_value(annotations: &str) -> String {
+    let has = "key in object.metadata.annotations && object.metadata.annotations[key]";
+    format!("has(object.metadata.annotations) && {annotations}.exists(key, {has} == {annotations}[key])")
 }
 
-/// The same, with the value of the annotation.
-fn built_in_with_values() -> String {
-    let has = |key| {
-        format!("{key} in object.metadata.annotations && object.metadata.annotations[{key}] == \"true\"")
-    };
-    format!("has(object.metadata.annotations) && ({} || {}) && {OPTED_OUT}", has(NHX), has(NMP))
+/// A pod has none of these annotations.
+fn has_none(annotations: &str) -> String {
+    format!(
+        "!(has(object.metadata.annotations) && {annotations}.exists(key, key in object.metadata.annotations && \
+         {annotations}[key] in [\"*\", object.metadata.annotations[key]]))"
+    )
+}
+
+/// What all built-in policies match, with what is asked of their annotations.
+fn built_in(annotated: fn(&str) -> String) -> String {
+    format!("({} && {})", annotated(BUILT_IN), has_none(r#"{"disable-rdma-injection":"true"}"#))
 }
 
 /// Whether a container may have GPUs, of which these resources are, in CEL already.
@@ -79,12 +80,13 @@ pub(crate) fn the_built_in_policies_need_one_condition_for_all_clouds(helm: &Hel
     for (provider, definitions) in providers() {
         let objects = render(helm, &enabled(&provider));
         let gpus: BTreeSet<_> = definitions.iter().flat_map(Definition::gpu_resources).collect();
-        let gpus = gpus.into_iter().map(|gpu| format!("\"{gpu}\"")).collect::<Vec<_>>().join(", ");
-        let wanted = [("has-trigger", asks_for_built_in()), ("policy-matches-pod", built_in())];
+        let gpus = gpus.into_iter().map(|gpu| format!("\"{gpu}\"")).collect::<Vec<_>>().join(",");
+        let asks = format!("({})", has_any(BUILT_IN));
+        let wanted = [("has-trigger", asks.clone()), ("policy-matches-pod", built_in(has_any))];
         assert_eq!(of_webhook(&objects), wanted.map(|(name, expression)| (name.to_owned(), expression)));
         let wanted = [
-            ("has-trigger", asks_for_built_in()),
-            ("policy-matches-pod", built_in_with_values()),
+            ("has-trigger", asks),
+            ("policy-matches-pod", built_in(has_any_with_value)),
             ("requests-gpus", asks_for(&gpus)),
             ("not-on-windows", r#"!(has(object.spec.os) && object.spec.os.name == "windows")"#.to_owned()),
             (
@@ -97,56 +99,51 @@ pub(crate) fn the_built_in_policies_need_one_condition_for_all_clouds(helm: &Hel
     }
 }
 
-/// The term of the policy with all that a `match` may have; `annotation` is what is asked of that.
-fn lab_term(annotation: &str) -> String {
-    let opted_out = |key: &str| {
-        format!(
-            "!(has(object.metadata.annotations) && {key} in object.metadata.annotations && \
-             object.metadata.annotations[{key}] == \"true\")"
-        )
-    };
-    let labelled = |key: &str, value: &str| {
-        format!(
-            "has(object.metadata.labels) && {key} in object.metadata.labels && object.metadata.labels[{key}] == {value}"
-        )
-    };
+/// The term of the policy with all that a `match` may have, with what is asked of its annotation.
+fn lab_term(annotated: fn(&str) -> String) -> String {
+    let owned = r#"["Job","RayCluster","Job.batch.volcano.sh"]"#;
+    let owned = format!(
+        "object.metadata.ownerReferences.exists(owner, owner.kind in {owned} || owner.kind + \".\" + \
+         owner.apiVersion.split(\"/\")[0] in {owned})"
+    );
     [
-        &labelled("\"lab.example/tier\"", "\"gold\""),
-        &labelled("\"team\"", "\"research\""),
-        r#"request.namespace in ["research", "staging"]"#,
-        concat!(
-            "has(object.metadata.ownerReferences) && ",
-            r#"object.metadata.ownerReferences.exists(owner, owner.kind in ["Job", "RayCluster"] || "#,
-            r#"owner.kind == "Job" && owner.apiVersion.startsWith("batch.volcano.sh/"))"#
-        ),
-        &format!("has(object.metadata.annotations) && {annotation}"),
-        r#"!(has(object.metadata.annotations) && "lab.example/ever" in object.metadata.annotations)"#,
-        &opted_out("\"lab.example/later\""),
-        &opted_out("\"lab.example/plain\""),
+        annotated(LAB),
+        has_none(r#"{"lab.example/ever":"*","lab.example/later":"true","lab.example/plain":"true"}"#),
+        labelled(),
+        r#"request.namespace in ["research","staging"]"#.to_owned(),
+        format!("has(object.metadata.ownerReferences) && {owned}"),
     ]
     .join(" && ")
 }
 
+const LAB: &str = r#"{"lab.example/fabric":"<on> & \"off\""}"#;
+
+/// A pod has the labels of this policy.
+fn labelled() -> String {
+    let labels = r#"{"lab.example/tier":"gold","team":"research"}"#;
+    format!(
+        "has(object.metadata.labels) && {labels}.all(key, key in object.metadata.labels && \
+         object.metadata.labels[key] == {labels}[key])"
+    )
+}
+
 pub(crate) fn every_part_of_a_match_is_asked_for_and_each_policy_has_its_term(helm: &Helm) {
     let alone = json!({"extraPolicies": {"lab.yaml": lab_policy("lab")}});
-    let key = r#""lab.example/fabric" in object.metadata.annotations"#;
-    let value = format!(r#"{key} && object.metadata.annotations["lab.example/fabric"] == "<on> & \"off\"""#);
+    let asks = format!("({} && {})", has_any(LAB), labelled());
     let objects = render(helm, &alone);
-    assert_eq!(of_webhook(&objects)[0].1, format!("has(object.metadata.annotations) && {key}"));
-    assert_eq!(of_webhook(&objects)[1].1, lab_term(key));
-    assert_eq!(of_guard(&objects)[1].1, lab_term(&value));
-    assert_eq!(of_guard(&objects)[2].1, asks_for(r#""lab.example/gpu", "nvidia.com/gpu""#));
+    assert_eq!(of_webhook(&objects)[0].1, asks);
+    assert_eq!(of_webhook(&objects)[1].1, format!("({})", lab_term(has_any)));
+    assert_eq!(of_guard(&objects)[1].1, format!("({})", lab_term(has_any_with_value)));
+    assert_eq!(of_guard(&objects)[2].1, asks_for(r#""lab.example/gpu","nvidia.com/gpu""#));
 
     let objects =
         render(helm, &with(enabled("aws"), &json!({"extraPolicies": {"a.yaml": lab_policy("aws")}})));
-    assert_eq!(
-        of_webhook(&objects)[0].1,
-        format!(
-            "has(object.metadata.annotations) && ({key} || {NHX} in object.metadata.annotations || {NMP} in object.metadata.annotations)"
-        )
-    );
-    assert_eq!(of_webhook(&objects)[1].1, format!("({}) || ({})", built_in(), lab_term(key)));
-    assert_eq!(of_guard(&objects)[1].1, format!("({}) || ({})", built_in_with_values(), lab_term(&value)));
+    assert_eq!(of_webhook(&objects)[0].1, format!("({}) || {asks}", has_any(BUILT_IN)));
+    for (conditions, annotated) in
+        [(of_webhook(&objects), has_any as fn(&str) -> String), (of_guard(&objects), has_any_with_value)]
+    {
+        assert_eq!(conditions[1].1, format!("{} || ({})", built_in(annotated), lab_term(annotated)));
+    }
 }
 
 pub(crate) fn equal_terms_stand_once_and_the_names_of_policies_decide_the_order(helm: &Helm) {
@@ -160,8 +157,6 @@ pub(crate) fn equal_terms_stand_once_and_the_names_of_policies_decide_the_order(
     let extra = json!({"extraPolicies": {
         "1.yaml": policy("b", "second"), "2.yaml": policy("a", "first"), "3.yaml": policy("c", "first"),
     }});
-    let term =
-        |key: &str| format!("has(object.metadata.annotations) && \"{key}\" in object.metadata.annotations");
-    let wanted = format!("({}) || ({})", term("first"), term("second"));
+    let wanted = format!("({}) || ({})", has_any(r#"{"first":"true"}"#), has_any(r#"{"second":"true"}"#));
     assert_eq!(of_webhook(&render(helm, &extra))[1].1, wanted);
 }

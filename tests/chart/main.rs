@@ -3,7 +3,7 @@
 //! The tests that render the chart need `helm`; `tests/control-plane/README.md` lists where they find one. Without it
 //! they are reported as ignored, or fail if `CI_REQUIRE_CONTROL_PLANE=1` is set. The other tests always run.
 //!
-//! `UPDATE_DEPLOY=1 cargo test --test chart` writes the plain manifest and the table of policies. Read the difference
+//! `UPDATE_DEPLOY=1 cargo test --test chart` writes the plain manifest and the files of the chart. Read the difference
 //! before committing it.
 
 #![allow(
@@ -65,6 +65,7 @@ const ALWAYS: &[(&str, fn())] = tests![
     metrics::the_panels_of_the_dashboard_have_their_place,
     package::no_file_is_a_link,
     package::the_table_of_policies_is_what_the_program_lists,
+    package::the_conditions_have_the_forms_of_the_program_and_the_kinds_that_lint_knows,
     package::the_table_of_machines_has_those_that_policies_name,
     package::the_schema_has_the_parameters_that_the_program_lists,
     release::a_release_has_the_programs_their_sboms_and_the_chart_with_checksums,
@@ -139,8 +140,6 @@ const WITH_HELM: &[(&str, HelmTest)] = tests![
     refused_policies::a_policy_that_only_servers_refuse_leaves_plain_pods_alone,
     refused_policies::what_a_policy_may_have_is_taken,
     refused_policies::what_yaml_merges_is_written_out,
-    refused_policies::a_key_that_looks_like_a_number_or_a_boolean_is_refused_in_quotes_too,
-    refused_policies::line_separators_of_unicode_are_refused,
     advice::events_need_a_role_and_the_api_and_no_dry_run,
     advice::the_templates_of_a_workload_and_its_owner_decide_whether_it_is_sent,
     advice::plain_workloads_are_not_sent_and_those_with_something_to_be_said_are,

@@ -5,10 +5,12 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use fabric_engine::registration::forms;
 use fabric_injector::builtin::{PARTS, POLICIES};
 use fabric_yaml::read_value;
 use serde_json::{Value, json};
 
+use crate::advice::known_kinds;
 use crate::cases::{enabled, providers};
 use crate::helm::Helm;
 use crate::{chart, compare_or_write, read, root};
@@ -33,20 +35,51 @@ fn resources(part: &str) -> BTreeSet<String> {
 
 /// The facts that the chart reads of these policies, as the program lists them, and of the parts of policies, by name.
 pub(crate) fn table_of(policies: &[Value]) -> String {
-    let parts =
-        PARTS.iter().map(|part| (part.name.to_owned(), json!({"gpuResources": resources(part.name)})));
-    let kept = |policy: &Value| {
-        ["provider", "gpuResources", "match"].map(|key| (key.to_owned(), policy[key].clone()))
-    };
-    let name = |policy: &Value| policy["name"].as_str().unwrap().to_owned();
-    let policies =
-        policies.iter().map(|policy| (name(policy), Value::Object(kept(policy).into_iter().collect())));
+    let parts = PARTS.iter().map(|part| (part.name.to_owned(), json!({"resources": resources(part.name)})));
+    let policies = policies.iter().map(|policy| {
+        let mut kept = json!({"provider": policy["provider"], "resources": policy["gpuResources"]});
+        let parts = policy["match"].as_object().unwrap().clone();
+        kept.as_object_mut().unwrap().extend(parts.into_iter().filter(|(key, _)| key != "when"));
+        (policy["name"].as_str().unwrap().to_owned(), kept)
+    });
     let table: BTreeMap<String, Value> = parts.chain(policies).collect();
     serde_json::to_string_pretty(&table).unwrap() + "\n"
 }
 
 pub(crate) fn the_table_of_policies_is_what_the_program_lists() {
     compare_or_write(&chart().join("files/policies.json"), &table_of(&listed_policies()));
+}
+
+/// Workloads whose templates `lint` finds without the table of kinds.
+const OTHER_KINDS: [&str; 2] = ["DaemonSet.apps", "Rollout.argoproj.io"];
+/// The fields of `spec` that have templates in a text, or what the pods of kinds without a template are made of.
+const OTHER_FIELDS: [&str; 8] = [
+    "annotations",
+    "driver",
+    "executor",
+    "multiNode",
+    "podTemplateOverrides",
+    "runtimePatches",
+    "templates",
+    "workflowSpec",
+];
+
+/// The forms of conditions, as the program fills them, and what `lint` knows about kinds of workloads.
+pub(crate) fn the_conditions_have_the_forms_of_the_program_and_the_kinds_that_lint_knows() {
+    let kinds = known_kinds();
+    let fields = kinds.iter().flat_map(|(_, paths)| paths).map(|path| path.split('/').nth(2).unwrap());
+    // The templates in this one are compared without the numbers of replicas.
+    let fields = fields.filter(|field| *field != "workerGroupSpecs").chain(OTHER_FIELDS);
+    let mut workloads = BTreeMap::<_, BTreeSet<_>>::new();
+    for name in kinds.iter().map(|(name, _)| name.as_str()).chain(OTHER_KINDS) {
+        let (kind, group) = name.split_once('.').unwrap();
+        workloads.entry(group).or_default().insert(kind);
+    }
+    let mut conditions = forms();
+    conditions["templateFields"] = json!(fields.collect::<BTreeSet<_>>());
+    conditions["workloads"] = json!(workloads);
+    let conditions = serde_json::to_string_pretty(&conditions).unwrap() + "\n";
+    compare_or_write(&chart().join("files/conditions.json"), &conditions);
 }
 
 /// The values that a parameter can have, as a schema. In a table by a label of nodes, each value has the same form.

@@ -333,18 +333,18 @@ pub(crate) fn an_extra_policy_does_not_fight_another(helm: &Helm) {
     refused(
         helm,
         &twice,
-        &["in `b.yaml`, `metadata.name` must be unique, but is `lab-roce`, as in `a.yaml`", "hint: "],
+        &["in `b.yaml`, `metadata.name` must be unique, but is `lab-roce`, like that of another", "hint: "],
     );
-    let provider = "in `lab.yaml`, the provider must be `aws`, which is enabled, but is `lab`";
-    refused_with_aws(helm, &extra("lab.yaml", &lab), &[provider, "hint: write `provider: aws`; "]);
+    let provider = "in `lab.yaml`, the provider must be `aws`, like that of the others, but is `lab`";
+    refused_with_aws(helm, &extra("lab.yaml", &lab), &[provider, "provider: write `provider: aws`; "]);
     let inherited = "{apiVersion: fabric-injector.io/v1alpha1, kind: FabricPolicy, metadata: {name: ours}, spec: \
                      {extends: oci-sriov}}";
-    let provider = "in `a.yaml`, the provider must be `aws`, which is enabled, but is `oci`";
+    let provider = "in `a.yaml`, the provider must be `aws`, like that of the others, but is `oci`";
     refused_with_aws(helm, &extra("a.yaml", inherited), &[provider]);
     let two = json!({"extraPolicies": {"a.yaml": lab, "b.yaml": inherited}});
-    refused(helm, &two, &["in `b.yaml`, the provider must be `lab`, as in `a.yaml`, but is `oci`"]);
+    refused(helm, &two, &["in `b.yaml`, the provider must be `lab`, like that of the others, but is `oci`"]);
     let same_name = lab_policy("aws").replace("lab-roce", "aws-efa");
-    let name = "`metadata.name` must be unique, but is `aws-efa`, like a built-in policy in use";
+    let name = "`metadata.name` must be unique, but is `aws-efa`, like that of another policy";
     refused_with_aws(
         helm,
         &extra("a.yaml", &same_name),

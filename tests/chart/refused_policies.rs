@@ -45,17 +45,14 @@ fn values(text: &str) -> Value {
     json!({"extraPolicies": {"lab.yaml": text}})
 }
 
-/// Values that no key of `match` can have, and those that only this kind of it cannot have.
-fn wrong_values_of_match() -> Vec<(&'static str, Vec<&'static str>)> {
-    let any = ["null", "", "7", "true", "text", "[[a]]", "[null]", "[7]"];
-    let with = |more: &[&'static str]| any.iter().chain(more).copied().collect::<Vec<_>>();
-    let map = [
-        "[]",
-        "[a]",
-        "{a: null}",
-        "{a: 7}",
-        "{a: on}",
-        "{a: [b]}",
+/// Values of keys of `match` that the chart refuses, and those that only servers refuse.
+fn wrong_values_of_match() -> Vec<(&'static str, Vec<&'static str>, Vec<&'static str>)> {
+    let map =
+        ["7", "true", "text", "[[a]]", "[7]", "[]", "[a]", "{a: null}", "{a: 7}", "{a: on}", "{a: [b]}"];
+    let list = ["7", "true", "text", "[[a]]", "[null]", "[7]", "[on]", "{a: b}"];
+    let keys = [
+        "null",
+        "",
         "{'a b': x}",
         "{'': x}",
         "{a/b/c: x}",
@@ -68,28 +65,31 @@ fn wrong_values_of_match() -> Vec<(&'static str, Vec<&'static str>)> {
         "{1.50: x}",
         "{1e30: x}",
     ];
+    let keys_and = |one: &'static str| [&keys[..], &[one]].concat();
     vec![
-        ("anyAnnotation", with(&[&map[..], &["{a: '*'}"]].concat())),
-        ("exceptAnnotation", with(&map)),
-        ("labels", with(&[&map[..], &["{a: 'b c'}"]].concat())),
-        ("namespaces", with(&["{a: b}", "['*']", "[Lab]", "[on]"])),
-        ("ownerKinds", with(&["{a: b}", "[batch/v1/Job]", "[Job.-]", "[Job..x]", "[on]"])),
+        ("anyAnnotation", map.to_vec(), keys_and("{a: '*'}")),
+        ("exceptAnnotation", map.to_vec(), keys.to_vec()),
+        ("labels", map.to_vec(), keys_and("{a: 'b c'}")),
+        ("namespaces", list.to_vec(), vec!["null", "", "['*']", "[Lab]"]),
+        ("ownerKinds", list.to_vec(), vec!["null", "", "[batch/v1/Job]", "[Job.-]", "[Job..x]"]),
     ]
+}
+
+/// A policy, or an extension in turn, for each value of a key of `match`.
+fn with_values(key: &str, values: &[&str]) -> Vec<String> {
+    let trigger = if key == "anyAnnotation" { "labels: {fabric: lab}" } else { TRIGGER };
+    let text = |(at, value): (usize, &&str)| {
+        let parts = format!("{{{trigger}, {key}: {value}}}");
+        if at % 3 == 0 { extension(&parts) } else { matching(&parts) }
+    };
+    values.iter().enumerate().map(text).collect()
 }
 
 /// Policies, each with what Helm says.
 fn unreadable() -> Vec<(String, &'static str)> {
     let mut cases = Vec::new();
-    for (key, wrong) in wrong_values_of_match() {
-        let trigger = if key == "anyAnnotation" { "labels: {fabric: lab}" } else { TRIGGER };
-        let misspelled = format!("{{{trigger}, {}: {{a: b}}}}", &key[..key.len() - 1]);
-        cases.push((matching(&misspelled), "`spec.match` has no field"));
-        cases.push((extension(&misspelled), "`spec.match` has no field"));
-        for (at, value) in wrong.iter().enumerate() {
-            let parts = format!("{{{trigger}, {key}: {value}}}");
-            // Alone, and in an extension in turn.
-            cases.push(if at % 3 == 0 { (extension(&parts), key) } else { (matching(&parts), key) });
-        }
+    for (key, wrong, _) in wrong_values_of_match() {
+        cases.extend(with_values(key, &wrong).into_iter().map(|text| (text, key)));
     }
     for parts in [
         "{}",
@@ -105,9 +105,12 @@ fn unreadable() -> Vec<(String, &'static str)> {
         extension("{anyAnnotation: {}, namespaces: [default]}"),
         "`match` selects pods that do not request the fabric",
     ));
-    for parts in ["null", "", "7", "text", "[a]", "[]"] {
+    for parts in ["7", "text", "[a]", "[]"] {
         cases.push((matching(parts), "`spec.match` must be a map"));
         cases.push((extension(parts), "`spec.match` must be a map"));
+    }
+    for parts in ["null", ""] {
+        cases.push((matching(parts), "`match` selects pods that do not request the fabric"));
     }
     cases.extend(unreadable_elsewhere());
     cases
@@ -126,56 +129,24 @@ fn unreadable_elsewhere() -> Vec<(String, &'static str)> {
     replaced(
         "metadata: {name: lab}",
         &["metadata: null", "metadata: lab", "metadata: [lab]"],
-        "`metadata` must be a map",
+        "`metadata.name` must be a text",
     );
-    replaced(
-        "{name: lab}",
-        &["{}", "{name: null}", "{name: 7}", "{name: Lab}", "{name: [lab]}"],
-        "`metadata.name` must be",
-    );
-    replaced(
-        "kind: FabricPolicy\n",
-        &["", "kind: ConfigMap\n", "kind: 7\n", "kind: [a]\n"],
-        "`kind` must be `FabricPolicy`, but is `",
-    );
-    replaced(
-        "v1alpha1",
-        &["v2", "v1alpha1/x"],
-        "`apiVersion` must be `fabric-injector.io/v1alpha1`, but is `",
-    );
-    replaced("apiVersion: fabric-injector.io/v1alpha1\n", &[""], "`apiVersion` must be ");
+    replaced("{name: lab}", &["{}", "{name: null}", "{name: 7}", "{name: [lab]}"], "`metadata.name` must be");
     replaced("spec: {", &["specs: {"], "`spec` must be a map");
-    replaced("match:", &["matches:"], "`spec` has no `match`");
-    replaced("provider: lab, ", &[""], "`spec` has no `provider`");
-    replaced(
-        "provider: lab",
-        &["provider: null", "provider: 7", "provider: ''", "provider: [lab]"],
-        "`spec.provider` must be",
-    );
-    replaced("gpus:", &["gpu:"], "`spec` has no `gpus.resources`");
-    replaced(
-        "[nvidia.com/gpu]",
-        &["null", "[]", "[7]", "nvidia.com/gpu", "['']", "{a: b}"],
-        "spec.gpus.resources",
-    );
-    replaced(
-        "provider: lab",
-        &["extends: null", "extends: 7", "extends: ''", "extends: {a: b}"],
-        "`spec.extends` must be",
-    );
-    replaced("provider: lab", &["extends: [7]", "extends: [nccl, '']"], "`spec.extends` must be");
-    replaced("provider: lab, ", &["extends: [nccl], ", "extends: nccl, "], "`spec` has no `provider`");
+    replaced("match:", &["matches:"], "`match` selects pods that do not request the fabric");
+    replaced("provider: lab", &["provider: 7", "provider: [lab]"], "`spec.provider` must be");
+    replaced("[nvidia.com/gpu]", &["[7]", "nvidia.com/gpu", "{a: b}"], "spec.gpus.resources");
+    replaced("provider: lab", &["extends: 7", "extends: {a: b}", "extends: [7]"], "`spec.extends` must be");
+    replaced("provider: lab", &["extends: ''", "extends: [nccl, '']"], "`lab` extends ``, which is neither");
     cases.extend([
-        (format!("{good}---\n{good}"), "there must be one document, but there are 2"),
-        (format!("{good}...\n---\na: b\n"), "there must be one document, but there are 2"),
         ("spec: null\n".to_owned() + good.split_once("spec").unwrap().0, "`spec` must be a map"),
         ("a: [b".to_owned(), "there is no valid YAML"),
         ("[a, b]".to_owned(), "there is no valid YAML"),
         ("text".to_owned(), "there is no valid YAML"),
         (good.replace("lab.example/fabric", "~"), "there is no valid YAML"),
         (good.replace("lab.example/fabric", "lab\u{7f}"), "there is no valid YAML"),
-        ("# nothing".to_owned(), "`apiVersion` must be "),
-        (" ".to_owned(), "`apiVersion` must be "),
+        ("# nothing".to_owned(), "`metadata.name` must be "),
+        (" ".to_owned(), "`metadata.name` must be "),
     ]);
     cases
 }
@@ -183,8 +154,16 @@ fn unreadable_elsewhere() -> Vec<(String, &'static str)> {
 pub(crate) fn what_the_chart_reads_of_a_policy_has_the_form_that_servers_require(helm: &Helm) {
     for (text, says) in unreadable() {
         assert!(read(&text).is_err(), "servers take it, and the chart would not:\n{text}");
-        let error = refused(helm, &values(&text), &[says, "extraPolicies: ", "lab.yaml", "hint: "]);
+        let error = refused(helm, &values(&text), &[says, "extraPolicies: ", "hint: "]);
+        assert!(error.contains("in `lab.yaml`, ") || error.contains("`lab` extends "), "{error}");
         assert!(error.contains("execution error"), "an error of a template instead of a sentence: {error}");
+    }
+    // To the chart, these are parts of policies.
+    let good = matching(&format!("{{{TRIGGER}}}"));
+    for provider in ["", "provider: null, ", "extends: null, ", "extends: [nccl], ", "extends: nccl, "] {
+        let text = good.replace("provider: lab, ", provider);
+        assert!(read(&text).is_err(), "{text}");
+        refused(helm, &values(&text), &["no provider is enabled", "policies of your own, with a `provider`"]);
     }
     let text = matching(&format!("{{{TRIGGER}}}"));
     for file in ["lab.txt", ".lab.yaml", "a/lab.yaml", "yaml"] {
@@ -222,7 +201,29 @@ fn refused_by_servers() -> Vec<String> {
         good.replace("{name: lab}", "{name: lab, labels: {}}"),
         good.replace("spec: {", "status: {}\nspec: {"),
         good.replace("provider: lab", "extends: aws-efa, provider: aws"),
+        good.replace("{name: lab}", "{name: Lab}"),
+        good.replace("kind: FabricPolicy\n", ""),
+        good.replace("FabricPolicy", "ConfigMap"),
+        good.replace("FabricPolicy", "[a]"),
+        good.replace("v1alpha1", "v2"),
+        good.replace("apiVersion: fabric-injector.io/v1alpha1\n", ""),
+        good.replace("provider: lab", "provider: ' '"),
+        good.replace("gpus:", "gpu:"),
+        good.replace("[nvidia.com/gpu]", "null"),
+        good.replace("[nvidia.com/gpu]", "[]"),
+        good.replace("[nvidia.com/gpu]", "['']"),
+        extension("null"),
+        format!("{good}---\n{good}"),
+        format!("{good}...\n---\na: b\n"),
     ];
+    // What follows a line separator is a comment for some readers, and a key for Helm.
+    let separated =
+        ["\u{85}", "\u{2028}", "\u{2029}"].map(|separator| format!("{good}# {separator}kind: Other\n"));
+    let values = wrong_values_of_match().into_iter().flat_map(|(key, _, wrong)| {
+        let trigger = if key == "anyAnnotation" { "labels: {fabric: lab}" } else { TRIGGER };
+        let misspelled = format!("{{{trigger}, {}: {{a: b}}}}", &key[..key.len() - 1]);
+        with_values(key, &wrong).into_iter().chain([matching(&misspelled), extension(&misspelled)])
+    });
     let conditions = ["null", "7", "[[a]]", "{a: b}", "[]", "'${totalGpus > 0}'"];
     let conditions = conditions.map(|when| matching(&format!("{{{TRIGGER}, when: {when}}}")));
     let parameters = [
@@ -239,7 +240,8 @@ fn refused_by_servers() -> Vec<String> {
     ];
     let parameters =
         parameters.map(|one| good.replace("provider: lab", &format!("provider: lab, parameters: {one}")));
-    let all: Vec<String> = all.into_iter().chain(conditions).chain(parameters).collect();
+    let all = all.into_iter().chain(separated).chain(values).chain(conditions).chain(parameters);
+    let all: Vec<String> = all.collect();
     assert!(all.iter().all(|text| *text != good));
     all
 }
@@ -262,6 +264,8 @@ pub(crate) fn what_a_policy_may_have_is_taken(helm: &Helm) {
             "{anyAnnotation: {Lab.Example/Fabric: ''}, labels: {a: b}, namespaces: ['7'], ownerKinds: [Job.batch]}",
         ),
         matching("{anyAnnotation: {a: '**', 'y': 'yes', 7a: \"---\\n...\"}, when: ' totalGpus > 1'}"),
+        // Without the quotes, servers refuse them.
+        matching("{anyAnnotation: {'true': x, \"1\": x, '1e3': x, '010': x}}"),
         // Characters that YAML does not take unless they are escaped.
         matching(
             "{anyAnnotation: {a: \"\\x7f\\u0085\\ufeff\\uffff\\U0001fffe\"}, exceptAnnotation: {b: \"\\e\\L\\P\\0\"}}",
@@ -292,32 +296,6 @@ pub(crate) fn what_a_policy_may_have_is_taken(helm: &Helm) {
         let policies = PolicySet::new(policies.collect()).unwrap();
         let wanted = webhook_conditions(&policies).map(|one| (one.name.to_owned(), one.expression));
         assert_eq!(of_webhook(&objects), wanted, "{text}");
-    }
-}
-
-/// Whether such a key is in quotes, only servers see.
-pub(crate) fn a_key_that_looks_like_a_number_or_a_boolean_is_refused_in_quotes_too(helm: &Helm) {
-    for key in ["'true'", "\"1\"", "'1e3'"] {
-        let text = matching(&format!("{{anyAnnotation: {{{key}: x}}}}"));
-        read(&text).unwrap_or_else(|error| panic!("{error}"));
-        refused(
-            helm,
-            &values(&text),
-            &["the chart cannot tell whether it is in quotes", "hint: choose another name"],
-        );
-    }
-}
-
-/// What follows a line separator is a comment for some readers, and a key for Helm.
-pub(crate) fn line_separators_of_unicode_are_refused(helm: &Helm) {
-    for separator in ["\u{85}", "\u{2028}", "\u{2029}"] {
-        let text = matching(&format!("{{{TRIGGER}}}")) + "# " + separator + "kind: Other\n";
-        assert!(read(&text).unwrap_err().contains("ends a line for kubectl"));
-        refused(
-            helm,
-            &values(&text),
-            &["in `lab.yaml`, there is one of the characters U+0085", "hint: remove it"],
-        );
     }
 }
 

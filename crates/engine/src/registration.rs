@@ -1,7 +1,7 @@
 //! The registration of the webhook and of the guard.
 //!
 //! Their conditions are generated from the policies in use. The API server and the engine therefore agree about the
-//! pods that a policy matches. The chart generates the same text; a test compares both. Servers write `caBundle` only.
+//! pods that a policy matches. The chart has the same forms; a test compares both. Servers write `caBundle` only.
 
 mod conditions;
 
@@ -10,7 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use json_patch::Patch;
 use serde_json::{Value, json};
 
-pub use conditions::{ASKS, MATCHES, advice_condition, guard_conditions, webhook_conditions};
+pub use conditions::{ASKS, MATCHES, advice_condition, forms, guard_conditions, webhook_conditions};
 
 /// One of the `matchConditions` of a webhook or of a ValidatingAdmissionPolicy.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -33,20 +33,21 @@ spec:
 ";
 
 /// Faults of `match`, each by what stands for its trigger. The chart refuses them.
-const UNREADABLE: [&str; 8] = [
+const UNREADABLE: [&str; 7] = [
     "anyAnotation: {lab.example/fabric: \"on\"}",
     "anyAnnotation: {}",
     "anyAnnotation:",
     "anyAnnotation: lab.example/fabric",
-    "anyAnnotation: {yes: \"on\"}",
     "exceptAnnotation: {lab.example/plain: \"true\"}",
     "namespaces: [default]",
     "ownerKinds: [Job]",
 ];
 
 /// Faults that only servers find: what they replace, and by what. Of two equal keys, Helm takes the last.
-const REFUSED_BY_SERVERS: [(&str, &str); 2] = [
+const REFUSED_BY_SERVERS: [(&str, &str); 4] = [
     ("A: b", "A: '${nothing}'"),
+    ("lab.example/fabric:", "yes:"),
+    ("lab.example/fabric: \"on\"}", "lab.example/fabric: \"on\"}\n    exceptAnotation: {a: b}"),
     ("match:\n", "match:\n    anyAnnotation: {other.example/fabric: \"on\"}\n"),
 ];
 

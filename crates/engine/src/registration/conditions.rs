@@ -1,12 +1,16 @@
-//! CEL expressions for the API server, generated from the `match` of policies.
+//! CEL expressions for the API server, from the `match` of policies.
+//!
+//! Each is a form with places for what policies say. That is written as JSON, which is CEL, too, so that no text ends a
+//! string. The chart has the same forms in a file that a test writes, and fills them with the policies that Helm sees.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Value;
+use serde::Serialize;
+use serde_json::{Value, json};
 
 use crate::DEVICE_CLASS;
 use crate::policy_set::PolicySet;
-use fabric_policy::{ANY_VALUE, Definition, Matcher, kind_and_group};
+use fabric_policy::{Definition, Matcher};
 use fabric_yaml::each_once;
 
 use super::Condition;
@@ -21,6 +25,49 @@ const GPUS: &str = "requests-gpus";
 /// The name of the condition that there may be advice about a workload.
 const CONCERNED: &str = "requests-gpus-or-asks";
 
+/// A part of a policy, and what it says about a pod, in which `%[1]s` is the part.
+type Form = (&'static str, &'static str);
+
+/// With any value of the annotation, because the webhook returns a warning for another value than the policy's.
+const ANNOTATED: Form = (
+    "anyAnnotation",
+    "has(object.metadata.annotations) && %[1]s.exists(key, key in object.metadata.annotations)",
+);
+const ANNOTATED_WITH_VALUE: Form = (
+    "anyAnnotation",
+    "has(object.metadata.annotations) && %[1]s.exists(key, key in object.metadata.annotations && \
+     object.metadata.annotations[key] == %[1]s[key])",
+);
+const NOT_EXCEPTED: Form = (
+    "exceptAnnotation",
+    "!(has(object.metadata.annotations) && %[1]s.exists(key, key in object.metadata.annotations && \
+     %[1]s[key] in [\"*\", object.metadata.annotations[key]]))",
+);
+const LABELLED: Form = (
+    "labels",
+    "has(object.metadata.labels) && %[1]s.all(key, key in object.metadata.labels && \
+     object.metadata.labels[key] == %[1]s[key])",
+);
+const IN_NAMESPACE: Form = ("namespaces", "request.namespace in %[1]s");
+const OWNED: Form = (
+    "ownerKinds",
+    "has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(owner, \
+     owner.kind in %[1]s || owner.kind + \".\" + owner.apiVersion.split(\"/\")[0] in %[1]s)",
+);
+/// Something around a pod has a key like that of a trigger.
+const LIKE_TRIGGER: Form = (
+    "likeTrigger",
+    "[\"annotations\", \"labels\"].exists(map, map in object.metadata && object.metadata[map].exists(key, \
+     %[1]s.exists(name, (\"^\" + key + \"$\").contains(name))))",
+);
+
+const TRIGGERS: [Form; 2] = [ANNOTATED, LABELLED];
+/// A policy matches the pod, apart from `when`, which the API server cannot evaluate. Pods with an `exceptAnnotation` do
+/// not depend on the webhook.
+const MATCH: [Form; 5] = [ANNOTATED, NOT_EXCEPTED, LABELLED, IN_NAMESPACE, OWNED];
+const MATCH_WITH_VALUE: [Form; 5] = [ANNOTATED_WITH_VALUE, NOT_EXCEPTED, LABELLED, IN_NAMESPACE, OWNED];
+const AROUND: [Form; 2] = [LIKE_TRIGGER, ("onlyLabels", LABELLED.1)];
+
 /// Whether the pod template of a kind has one place, for kinds that mostly have no GPUs. The others are always sent.
 const IS_PLAIN: &str =
     r#"request.resource.group in ["apps", "batch"] || request.resource.resource == "rollouts""#;
@@ -31,65 +78,75 @@ const PLACES: &str = "(has(object.spec.jobTemplate) ? \
 /// A shorter name of an annotation, such as `fabric`, is also part of other names.
 const DISTINCTIVE: usize = 12;
 
-/// The condition that the pod has an annotation of a policy: with any value, because the webhook returns a warning for
-/// another value than the policy's, or with that value only.
-type IsTrigger = fn(&str, &str) -> String;
+/// The forms of all conditions, for the chart.
+pub fn forms() -> Value {
+    json!({
+        "asks": TRIGGERS,
+        "matches": MATCH,
+        "matchesWithValue": MATCH_WITH_VALUE,
+        "asksAround": AROUND,
+        "requestsGpus": requests_gpus("%[1]s"),
+        "concerned": concerned("%[1]s", &requests_gpus("%[2]s")),
+    })
+}
 
-/// The conditions of the webhook: a policy matches the pod, apart from the value of the annotation and from `when`,
-/// which the API server cannot evaluate.
-///
-/// They exclude pods with an `exceptAnnotation`, which therefore do not depend on the webhook.
+/// The conditions of the webhook.
 pub fn webhook_conditions(policies: &PolicySet) -> [Condition; 2] {
     [
-        Condition { name: ASKS, expression: any_trigger(policies) },
-        Condition { name: MATCHES, expression: any_policy(policies, |key, _| has_annotation(key)) },
+        Condition { name: ASKS, expression: any_policy(policies, &TRIGGERS) },
+        Condition { name: MATCHES, expression: any_policy(policies, &MATCH) },
     ]
 }
 
-/// The conditions of the guard: a policy matches the pod apart from `when`, and the pod may have GPUs.
+/// The conditions of the guard: a policy matches the pod, and the pod may have GPUs.
 pub fn guard_conditions(policies: &PolicySet) -> [Condition; 3] {
     [
-        Condition { name: ASKS, expression: any_trigger(policies) },
-        Condition { name: MATCHES, expression: any_policy(policies, annotation_is) },
-        Condition { name: GPUS, expression: requests_gpus(policies, "object") },
+        Condition { name: ASKS, expression: any_policy(policies, &TRIGGERS) },
+        Condition { name: MATCHES, expression: any_policy(policies, &MATCH_WITH_VALUE) },
+        Condition { name: GPUS, expression: requests_gpus(&gpus(policies)) },
     ]
 }
 
 /// The condition of the webhook for workloads: a template requests GPUs, or something around the pods requests the
 /// fabric, even under a longer name, as a label or in another place. Plain workloads do not wait for the webhook.
 pub fn advice_condition(policies: &PolicySet) -> Condition {
-    let expression = format!(
-        "!({IS_PLAIN}) || {PLACES}.exists(place, {} || has(place.spec) && \
-         has(place.spec.containers) && ({}))",
-        asks_somewhere(policies),
-        requests_gpus(policies, "place"),
-    );
-    Condition { name: CONCERNED, expression }
+    let asks = any_policy(policies, &AROUND);
+    Condition { name: CONCERNED, expression: concerned(&asks, &requests_gpus(&gpus(policies))) }
 }
 
-/// The condition that a place has a key like that of a trigger, or the labels of a policy without one.
-fn asks_somewhere(policies: &PolicySet) -> String {
-    let likes: BTreeSet<String> = trigger_keys(policies).into_iter().map(is_like).collect();
-    let any = likes.into_iter().collect::<Vec<_>>().join(" || ");
-    let has = |map: &str| format!("has(place.metadata.{map}) && place.metadata.{map}.exists(key, {any})");
-    let is_like = (!any.is_empty())
-        .then(|| format!("has(place.metadata) && ({} || {})", has("annotations"), has("labels")));
-    let labels = matchers(policies).into_iter().filter(|matcher| matcher.any_annotation.is_empty());
-    let labels =
-        labels.map(|matcher| format!("has(place.metadata) && {}", has_labels(matcher, "place").join(" && ")));
-    any_of(is_like.into_iter().chain(labels))
+/// The condition that a policy has only parts that are true, of those with a form; each condition once.
+fn any_policy(policies: &PolicySet, forms: &[Form]) -> String {
+    let terms = definitions(policies).into_iter().map(|definition| {
+        let parts = parts(&definition.matcher);
+        let each = forms.iter().filter_map(|(part, form)| Some(form.replace("%[1]s", parts.get(part)?)));
+        each.collect::<Vec<_>>().join(" && ")
+    });
+    format!("({})", each_once(terms).join(") || ("))
 }
 
-/// The comparison of a key with that of a trigger: for a distinctive name, the part that survives slips and other
-/// prefixes.
-fn is_like(trigger: &str) -> String {
+/// The parts of a policy that are not empty, in JSON.
+fn parts(matcher: &Matcher) -> BTreeMap<&'static str, String> {
+    let map = |pairs: &[(String, String)]| text(&pairs.iter().cloned().collect::<BTreeMap<_, _>>());
+    let triggers = matcher.any_annotation.iter();
+    let only_labels = if triggers.len() == 0 { &matcher.labels[..] } else { &[] };
+    let parts = [
+        ("anyAnnotation", map(&matcher.any_annotation)),
+        ("exceptAnnotation", map(&matcher.except_annotation)),
+        ("labels", map(&matcher.labels)),
+        ("namespaces", text(&matcher.namespaces)),
+        ("ownerKinds", text(&matcher.owner_kinds)),
+        ("likeTrigger", text(&triggers.map(|(key, _)| part_of(key)).collect::<BTreeSet<_>>())),
+        ("onlyLabels", map(only_labels)),
+    ];
+    parts.into_iter().filter(|(_, part)| part.len() > "[]".len()).collect()
+}
+
+/// What the keys like a trigger contain: the part that survives slips and other prefixes, if it is distinctive, or else
+/// the beginning, the trigger and the end.
+fn part_of(trigger: &str) -> String {
     let name = trigger.rsplit('/').next().unwrap_or(trigger);
     let name = name.strip_prefix("enable-").unwrap_or(name);
-    if name.len() < DISTINCTIVE {
-        format!("key == {}", text(trigger))
-    } else {
-        format!("key.contains({})", text(name))
-    }
+    if name.len() < DISTINCTIVE { format!("^{trigger}$") } else { name.to_owned() }
 }
 
 fn definitions(policies: &PolicySet) -> Vec<&Definition> {
@@ -98,147 +155,36 @@ fn definitions(policies: &PolicySet) -> Vec<&Definition> {
     definitions
 }
 
-fn matchers(policies: &PolicySet) -> Vec<&Matcher> {
-    definitions(policies).into_iter().map(|definition| &definition.matcher).collect()
+/// The names of resources that are GPUs.
+fn gpus(policies: &PolicySet) -> String {
+    let all = policies.policies().iter().flat_map(|policy| &policy.definition().gpus.resources);
+    text(&all.collect::<BTreeSet<_>>())
 }
 
-/// The annotations that trigger policies.
-fn trigger_keys(policies: &PolicySet) -> BTreeSet<&str> {
-    let triggers = matchers(policies).into_iter().flat_map(|matcher| &matcher.any_annotation);
-    triggers.map(|(key, _)| key.as_str()).collect()
-}
-
-fn any_policy(policies: &PolicySet, is_trigger: IsTrigger) -> String {
-    any_of(matchers(policies).into_iter().map(|matcher| term(matcher, is_trigger)))
-}
-
-/// The condition that the pod has an annotation of a policy, or the labels of a policy that has no annotation.
-fn any_trigger(policies: &PolicySet) -> String {
-    let annotations: Vec<String> = trigger_keys(policies).into_iter().map(has_annotation).collect();
-    let annotated = (!annotations.is_empty()).then(|| has_any_annotation(&annotations));
-    let labels = matchers(policies).into_iter().filter(|matcher| matcher.any_annotation.is_empty());
-    let labels = labels.map(|matcher| has_labels(matcher, "object").join(" && "));
-    any_of(annotated.into_iter().chain(labels))
-}
-
-/// The condition that one of these holds, each of them once.
-fn any_of(terms: impl Iterator<Item = String>) -> String {
-    let mut each = each_once(terms);
-    if let [term] = each.as_mut_slice() {
-        return std::mem::take(term);
-    }
-    each.iter().map(|term| format!("({term})")).collect::<Vec<_>>().join(" || ")
-}
-
-/// The conditions that an object has each label.
-fn has_labels(matcher: &Matcher, of: &str) -> Vec<String> {
-    let map = format!("{of}.metadata.labels");
-    let has = |(key, value)| format!("has({map}) && {}", entry_is(&map, key, value));
-    sorted(&matcher.labels).into_iter().map(has).collect()
-}
-
-fn has_annotation(key: &str) -> String {
-    format!("{} in object.metadata.annotations", text(key))
-}
-
-fn has_any_annotation(annotations: &[String]) -> String {
-    let any = annotations.join(" || ");
-    let any = if annotations.len() > 1 { format!("({any})") } else { any };
-    format!("has(object.metadata.annotations) && {any}")
-}
-
-/// The condition that a policy matches the pod.
-fn term(matcher: &Matcher, is_trigger: IsTrigger) -> String {
-    let mut parts = has_labels(matcher, "object");
-    if !matcher.namespaces.is_empty() {
-        parts.push(format!("request.namespace in {}", list(&matcher.namespaces)));
-    }
-    if !matcher.owner_kinds.is_empty() {
-        parts.push(format!(
-            "has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(owner, {})",
-            is_owner(&matcher.owner_kinds)
-        ));
-    }
-    let triggers = sorted(&matcher.any_annotation);
-    if !triggers.is_empty() {
-        let annotations: Vec<String> =
-            triggers.into_iter().map(|(key, value)| is_trigger(key, value)).collect();
-        parts.push(has_any_annotation(&annotations));
-    }
-    for (key, value) in sorted(&matcher.except_annotation) {
-        let entry = match value {
-            ANY_VALUE => has_annotation(key),
-            value => annotation_is(key, value),
-        };
-        parts.push(format!("!(has(object.metadata.annotations) && {entry})"));
-    }
-    parts.join(" && ")
-}
-
-/// The condition that an owner is of one of these kinds.
-fn is_owner(owner_kinds: &[String]) -> String {
-    let mut kinds = Vec::new();
-    let mut terms = Vec::new();
-    for owner in owner_kinds {
-        match kind_and_group(owner) {
-            (kind, None) => kinds.push(kind.to_owned()),
-            (kind, Some(group)) => terms.push(format!(
-                "owner.kind == {} && owner.apiVersion.startsWith({})",
-                text(kind),
-                text(&format!("{group}/"))
-            )),
-        }
-    }
-    if !kinds.is_empty() {
-        terms.insert(0, format!("owner.kind in {}", list(&kinds)));
-    }
-    terms.join(" || ")
-}
-
-/// The condition that a pod, or a template, has GPUs. The API server requires extended resources in the limits of a
+/// The condition that a pod has GPUs, of which these are. The API server requires extended resources in the limits of a
 /// container. It cannot know which claims bring GPUs.
-fn requests_gpus(policies: &PolicySet, pod: &str) -> String {
-    let resources: BTreeSet<&str> = definitions(policies)
-        .into_iter()
-        .flat_map(|definition| definition.gpus.resources.iter().map(String::as_str))
-        .collect();
-    let resources: Vec<String> = resources.into_iter().map(str::to_owned).collect();
+fn requests_gpus(gpus: &str) -> String {
     let any = format!(
         "exists(container, has(container.resources) && (has(container.resources.claims) && \
-         size(container.resources.claims) > 0 || has(container.resources.limits) && ({}.exists(gpu, gpu in \
+         size(container.resources.claims) > 0 || has(container.resources.limits) && ({gpus}.exists(gpu, gpu in \
          container.resources.limits && string(container.resources.limits[gpu]) != \"0\") || \
-         container.resources.limits.exists(name, name.startsWith({})))))",
-        list(&resources),
-        text(DEVICE_CLASS)
+         container.resources.limits.exists(name, name.startsWith(\"{DEVICE_CLASS}\")))))"
     );
     format!(
-        "{pod}.spec.containers.{any} || has({pod}.spec.initContainers) && {pod}.spec.initContainers.{any}"
+        "object.spec.containers.{any} || has(object.spec.initContainers) && object.spec.initContainers.{any}"
     )
 }
 
-fn annotation_is(key: &str, value: &str) -> String {
-    entry_is("object.metadata.annotations", key, value)
+/// The condition about a workload, of those about the objects around its pods.
+fn concerned(asks: &str, requests_gpus: &str) -> String {
+    let within = format!(
+        "has(object.metadata) && ({asks}) || has(object.spec) && has(object.spec.containers) && ({requests_gpus})"
+    );
+    // Each of the places is called like the whole.
+    format!("!({IS_PLAIN}) || {PLACES}.exists(object, {within})")
 }
 
-/// The condition that a map has an entry.
-fn entry_is(map: &str, key: &str, value: &str) -> String {
-    let (key, value) = (text(key), text(value));
-    format!("{key} in {map} && {map}[{key}] == {value}")
-}
-
-fn sorted(pairs: &[(String, String)]) -> Vec<(&str, &str)> {
-    let mut pairs: Vec<_> = pairs.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
-    pairs.sort_unstable();
-    pairs
-}
-
-fn list(texts: &[String]) -> String {
-    let texts: Vec<String> = texts.iter().map(|one| text(one)).collect();
-    format!("[{}]", texts.join(", "))
-}
-
-/// A string literal of CEL, which has the syntax of JSON. The two line separators that JSON permits in a string are
-/// escaped, as Helm does.
-fn text(text: &str) -> String {
-    Value::from(text).to_string().replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029")
+/// JSON in which the two line separators that a string may have are escaped, as Helm does.
+fn text(value: &impl Serialize) -> String {
+    json!(value).to_string().replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029")
 }

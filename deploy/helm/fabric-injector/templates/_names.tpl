@@ -43,11 +43,9 @@ app.kubernetes.io/managed-by: {{ $root.Release.Service }}
 {{- end -}}
 
 {{- define "fabric-injector.image" -}}
-{{- if not .Values.image.repository -}}
-{{- include "fabric-injector.refuse" (list
+{{- include "fabric-injector.refuseIf" (list (not .Values.image.repository)
     "image: `repository` is empty, and this chart has no image of its own"
     "build an image and push it (docs/image.md), and use `--set image.repository=registry.example.com/fabric-injector`") -}}
-{{- end -}}
 {{- $tag := default .Chart.AppVersion .Values.image.tag -}}
 {{- with .Values.image.digest -}}
 {{- printf "%s:%s@%s" $.Values.image.repository $tag . -}}
