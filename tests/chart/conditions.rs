@@ -53,7 +53,7 @@ fn has_any_with_value(annotations: &str) -> String {
 fn has_none(annotations: &str) -> String {
     format!(
         "!(has(object.metadata.annotations) && {annotations}.exists(key, key in object.metadata.annotations && \
-         {annotations}[key] in [\"*\", object.metadata.annotations[key]]))"
+         ({annotations}[key] == \"*\" || object.metadata.annotations[key] == {annotations}[key])))"
     )
 }
 

@@ -41,7 +41,7 @@ const ANNOTATED_WITH_VALUE: Form = (
 const NOT_EXCEPTED: Form = (
     "exceptAnnotation",
     "!(has(object.metadata.annotations) && %[1]s.exists(key, key in object.metadata.annotations && \
-     %[1]s[key] in [\"*\", object.metadata.annotations[key]]))",
+     (%[1]s[key] == \"*\" || object.metadata.annotations[key] == %[1]s[key])))",
 );
 const LABELLED: Form = (
     "labels",
@@ -57,7 +57,7 @@ const OWNED: Form = (
 /// Something around a pod has a key like that of a trigger.
 const LIKE_TRIGGER: Form = (
     "likeTrigger",
-    "[\"annotations\", \"labels\"].exists(map, map in object.metadata && object.metadata[map].exists(key, \
+    "[\"annotations\", \"labels\"].exists(field, field in object.metadata && object.metadata[field].exists(key, \
      %[1]s.exists(name, (\"^\" + key + \"$\").contains(name))))",
 );
 
