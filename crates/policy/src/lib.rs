@@ -62,7 +62,7 @@ pub use file::{OtherKind, PolicyFile, composed_text, definitions};
 pub use file::{composed, untaken};
 pub use interpolation::Fault;
 pub use keys::KIND;
-pub use matcher::{ANY_VALUE, Matcher, group_of, kind_and_group};
+pub use matcher::{Matcher, group_of, kind_and_group};
 pub use matcher::{PodContext, SelectedLabel};
 pub use overlay::NETWORKS;
 pub use parameter::{NoteKind, Origin, Resolution, Variable, resolve};

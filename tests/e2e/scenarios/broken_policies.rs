@@ -46,7 +46,7 @@ const UNREADABLE: [&str; 7] = [
 /// Faults that only servers find: what they replace, and by what. Of two equal keys, Helm takes the last.
 const REFUSED_BY_SERVERS: [(&str, &str); 4] = [
     ("A: b", "A: '${nothing}'"),
-    ("lab.example/fabric:", "yes:"),
+    ("\"on\"}", "\"on\", yes: \"on\"}"),
     ("lab.example/fabric: \"on\"}", "lab.example/fabric: \"on\"}\n    exceptAnotation: {a: b}"),
     ("match:\n", "match:\n    anyAnnotation: {other.example/fabric: \"on\"}\n"),
 ];

@@ -42,6 +42,38 @@ app.kubernetes.io/managed-by: {{ $root.Release.Service }}
 {{- end }}
 {{- end -}}
 
+{{/* The metadata of an object. Takes the root, the namespace or an empty text, the end of the name, and labels for `labelsAnd`. */}}
+{{- define "fabric-injector.metadata" -}}
+metadata:
+  name: {{ print (include "fabric-injector.fullname" (first .)) (index . 2) | quote }}
+  {{- with index . 1 }}
+  namespace: {{ . | quote }}
+  {{- end }}
+  labels:
+    {{- include "fabric-injector.labelsAnd" (list (first .) (slice . 3 | first)) | nindent 4 }}
+{{- end -}}
+
+{{/* What a binding binds: a role and a service account. Takes the root, the kind of the role, the end of its name, and the account. */}}
+{{- define "fabric-injector.bound" -}}
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: {{ index . 1 }}
+  name: {{ print (include "fabric-injector.fullname" (first .)) (index . 2) | quote }}
+subjects:
+  - kind: ServiceAccount
+    name: {{ last . | quote }}
+    namespace: {{ (first .).Release.Namespace | quote }}
+{{- end -}}
+
+{{/* The fields of a pod that the values set. */}}
+{{- define "fabric-injector.podFields" -}}
+{{- $fields := pick .Values "imagePullSecrets" "nodeSelector" "tolerations" -}}
+{{- range $key, $value := set $fields "securityContext" .Values.podSecurityContext -}}
+{{- if not $value -}}{{- $fields = omit $fields $key -}}{{- end -}}
+{{- end -}}
+{{- with $fields -}}{{- toYaml . -}}{{- end -}}
+{{- end -}}
+
 {{- define "fabric-injector.image" -}}
 {{- include "fabric-injector.refuseIf" (list (not .Values.image.repository)
     "image: `repository` is empty, and this chart has no image of its own"
