@@ -7,28 +7,26 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, anyhow, bail};
+use anyhow::{Chain, Context as _, bail};
 use async_trait::async_trait;
 use bytes::Bytes;
-use http_body_util::{BodyExt as _, Full, Limited};
-use hyper::client::conn::http1;
-use hyper::{HeaderMap, Method, Request, Response, StatusCode, Uri, header};
-use hyper_util::rt::TokioIo;
+use hyper::{HeaderMap, Method, Request, Response, StatusCode, Uri};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::connect::HttpConnector;
 use opentelemetry::propagation::TextMapPropagator as _;
 use opentelemetry::trace::{Span as _, SpanKind, Status, Tracer as _, TracerProvider as _};
 use opentelemetry::{Context, KeyValue};
+use opentelemetry_http::hyper::HyperClient;
 use opentelemetry_http::{HeaderExtractor, HttpClient, HttpError};
 use opentelemetry_otlp::{SpanExporter, WithHttpConfig as _};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::propagation::TraceContextPropagator;
 use opentelemetry_sdk::resource::{EnvResourceDetector, TelemetryResourceDetector};
 use opentelemetry_sdk::trace::{SdkTracer, SdkTracerProvider, Span};
-use rustls::ClientConfig;
 use rustls::crypto::ring;
-use rustls_pki_types::ServerName;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
-use tokio_rustls::TlsConnector;
+use rustls::{ClientConfig, RootCertStore};
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::error::Elapsed;
 
 use crate::files::read_bounded;
 use crate::pem;
@@ -42,8 +40,6 @@ const LAST_EXPORT: Duration = Duration::from_secs(2);
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// The shortest time between two warnings about the collector.
 const BETWEEN_WARNINGS: Duration = Duration::from_mins(10);
-/// The largest response of a collector that is read.
-const MAX_RESPONSE: usize = 4 << 20;
 /// The longest text of a span. Names in Kubernetes are shorter, but a client may send any review, and spans that wait
 /// for the collector take memory.
 const MAX_TEXT: usize = 256;
@@ -75,12 +71,10 @@ impl Exporter {
                 "`{name}={protocol}` is not supported; the protocol is `http/protobuf`\nhint: a collector accepts it at port 4318"
             );
         }
-        let timeout = setting("TIMEOUT").and_then(|(_, text)| text.parse().ok()).map(Duration::from_millis);
-        let collector = Collector {
-            timeout: timeout.unwrap_or(TIMEOUT),
-            tls: if is_https { Some(tls()?) } else { None },
-            warned: Mutex::new(None),
-        };
+        let roots = if is_https { roots()? } else { RootCertStore::empty() };
+        // On the runtimes of the server, name resolution could take the threads that large reviews need.
+        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+        let collector = Collector { client: client(roots)?, runtime, warned: Mutex::new(None) };
         let exporter = SpanExporter::builder().with_http().with_http_client(collector).build()?;
         let provider =
             SdkTracerProvider::builder().with_resource(resource()).with_batch_exporter(exporter).build();
@@ -118,8 +112,8 @@ fn resource() -> Resource {
     }
 }
 
-/// The TLS settings for a collector. The CAs of the system are not used, because an image may have none.
-fn tls() -> anyhow::Result<Arc<ClientConfig>> {
+/// The CAs of a collector. Those of the system are not used, because an image may have none.
+fn roots() -> anyhow::Result<RootCertStore> {
     let Some((name, file)) = setting("CERTIFICATE") else {
         bail!(
             "a collector with an `https` URL needs `OTEL_EXPORTER_OTLP_CERTIFICATE`: a file with its CA, PEM"
@@ -127,12 +121,18 @@ fn tls() -> anyhow::Result<Arc<ClientConfig>> {
     };
     let path = Path::new(&file);
     let certificates = read_bounded(path, path, pem::FILE).with_context(|| format!("`{name}`"))?;
-    let roots = pem::roots(&file, &certificates).with_context(|| format!("`{name}`"))?;
-    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+    pem::roots(&file, &certificates).with_context(|| format!("`{name}`"))
+}
+
+/// A client that trusts these CAs.
+fn client(roots: RootCertStore) -> anyhow::Result<HyperClient<HttpsConnector<HttpConnector>>> {
+    let timeout = setting("TIMEOUT").and_then(|(_, text)| text.parse().ok()).map(Duration::from_millis);
+    let tls = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()?
         .with_root_certificates(roots)
         .with_no_client_auth();
-    Ok(Arc::new(config))
+    let connector = HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http().enable_http1().build();
+    Ok(HyperClient::new(connector, timeout.unwrap_or(TIMEOUT), None))
 }
 
 /// The span of a review, from the head of the request to the response. It ends when it is dropped: a client that
@@ -198,64 +198,34 @@ fn answered(mut span: Span, status: StatusCode) {
     span.end();
 }
 
-/// The client of a collector. The exporting thread calls it, and may block.
+/// The client of a collector, which warns of failures. The exporting thread calls it, and may block.
 #[derive(Debug)]
 struct Collector {
-    timeout: Duration,
-    tls: Option<Arc<ClientConfig>>,
+    client: HyperClient<HttpsConnector<HttpConnector>>,
+    runtime: Runtime,
     warned: Mutex<Option<Instant>>,
 }
 
 #[async_trait]
 impl HttpClient for Collector {
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
-        let response = self.send(request);
+        let response = self.runtime.block_on(self.client.send_bytes(request));
         match &response {
-            Err(error) => self.warn(&format!("{error:#}")),
+            Err(error) if error.is::<Elapsed>() => self.warn("the collector did not answer in time"),
+            Err(error) => {
+                let causes: Vec<String> = Chain::new(error.as_ref()).map(ToString::to_string).collect();
+                self.warn(&format!("the collector cannot be reached: {}", causes.join(": ")));
+            }
             Ok(response) if !response.status().is_success() => {
                 self.warn(&format!("the collector responded with status {}", response.status().as_u16()));
             }
             Ok(_) => {}
         }
-        Ok(response?)
+        response
     }
 }
 
 impl Collector {
-    /// Sends a batch on a runtime of its own. On that of the server, name resolution could take the threads that large
-    /// reviews need.
-    fn send(&self, request: Request<Bytes>) -> anyhow::Result<Response<Bytes>> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let exchange = async { tokio::time::timeout(self.timeout, self.exchange(request)).await };
-        let answer = runtime.block_on(exchange);
-        // Name resolution cannot be cancelled.
-        runtime.shutdown_background();
-        answer.unwrap_or_else(|_| Err(anyhow!("the collector did not answer within {:?}", self.timeout)))
-    }
-
-    async fn exchange(&self, mut request: Request<Bytes>) -> anyhow::Result<Response<Bytes>> {
-        let uri = std::mem::take(request.uri_mut());
-        let host = uri.host().unwrap_or_default();
-        let port = uri.port_u16().unwrap_or(if self.tls.is_some() { 443 } else { 80 });
-        let named = header::HeaderValue::try_from(format!("{host}:{port}"))?;
-        request.headers_mut().insert(header::HOST, named);
-        if let Some(path) = uri.path_and_query() {
-            *request.uri_mut() = Uri::from(path.clone());
-        }
-        // The URI has an IPv6 address in brackets.
-        let host = host.trim_start_matches('[').trim_end_matches(']');
-        let stream = TcpStream::connect((host, port)).await.context("the collector cannot be reached")?;
-        match &self.tls {
-            None => exchange_over(stream, request).await,
-            Some(config) => {
-                let name = ServerName::try_from(host.to_owned())?;
-                let connecting = TlsConnector::from(Arc::clone(config)).connect(name, stream);
-                let stream = connecting.await.context("the TLS handshake with the collector failed")?;
-                exchange_over(stream, request).await
-            }
-        }
-    }
-
     /// Logs why an export failed, at limited intervals.
     fn warn(&self, error: &str) {
         let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
@@ -264,16 +234,4 @@ impl Collector {
             tracing::warn!(error, "spans cannot be exported");
         }
     }
-}
-
-async fn exchange_over<S>(stream: S, request: Request<Bytes>) -> anyhow::Result<Response<Bytes>>
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
-    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-    tokio::spawn(connection);
-    let answer = sender.send_request(request.map(Full::new)).await?;
-    let (head, body) = answer.into_parts();
-    let body = Limited::new(body, MAX_RESPONSE).collect().await.map_err(|error| anyhow!(error))?;
-    Ok(Response::from_parts(head, body.to_bytes()))
 }

@@ -16,8 +16,8 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustls::ServerConfig;
 use rustls::crypto::ring;
+use rustls::{ServerConfig, ServerConnection};
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::{Value, json};
@@ -143,6 +143,11 @@ fn a_review_is_a_span_in_the_trace_of_its_request() {
         ("uid", "6f1c0e3a-92d4-4b7e-a5c8-1d47be20f963"),
     ];
     assert_eq!(told, expected.map(|(key, value)| (key.to_owned(), value.to_owned())).into());
+    // This collector closes each connection after its batch.
+    for _ in 0..5 {
+        post(&server, &folder, &review(), None);
+        assert_eq!(collector.batch().1.len(), 1);
+    }
 }
 
 #[test]
@@ -247,9 +252,8 @@ fn reviews_do_not_wait_for_a_collector_that_is_gone_or_silent() {
     }
 }
 
-#[test]
-fn a_collector_may_have_a_certificate() {
-    let folder = folder();
+/// The settings of a collector with the certificate of this folder.
+fn tls(folder: &TempDir) -> Arc<ServerConfig> {
     let chain = CertificateDer::pem_file_iter(folder.path().join("tls/tls.crt")).unwrap();
     let key = PrivateKeyDer::from_pem_file(folder.path().join("tls/tls.key")).unwrap();
     let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
@@ -258,7 +262,13 @@ fn a_collector_may_have_a_certificate() {
         .with_no_client_auth()
         .with_single_cert(chain.map(Result::unwrap).collect(), key)
         .unwrap();
-    let collector = Collector::start(Some(Arc::new(config)));
+    Arc::new(config)
+}
+
+#[test]
+fn a_collector_may_have_a_certificate() {
+    let folder = folder();
+    let collector = Collector::start(Some(tls(&folder)));
     let endpoint = format!("https://127.0.0.1:{}", collector.port);
     let variables = [
         ("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint.as_str()),
@@ -269,6 +279,30 @@ fn a_collector_may_have_a_certificate() {
     terminate(&mut server);
     let (_, spans) = collector.batch();
     assert_eq!(spans.len(), 1, "{spans:?}");
+}
+
+#[test]
+fn a_collector_with_the_certificate_of_another_ca_gets_nothing_and_its_password_is_not_logged() {
+    let (folder, other) = (folder(), folder());
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let endpoint = format!("https://lab:secret@127.0.0.1:{}", listener.local_addr().unwrap().port());
+    let config = tls(&other);
+    thread::spawn(move || {
+        while let Ok((mut stream, _)) = listener.accept() {
+            let mut connection = ServerConnection::new(Arc::clone(&config)).unwrap();
+            while connection.is_handshaking() && connection.complete_io(&mut stream).is_ok() {}
+        }
+    });
+    let variables = [
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint.as_str()),
+        ("OTEL_EXPORTER_OTLP_CERTIFICATE", "tls/ca.crt"),
+        ("OTEL_BSP_SCHEDULE_DELAY", "50"),
+    ];
+    let server = Server::start(&mut serve(&folder, &variables));
+    let (_, log) = answers_without_a_collector(&folder, server);
+    let log = log.concat();
+    assert!(log.contains("invalid peer certificate"), "{log}");
+    assert!(!log.contains("secret"), "{log}");
 }
 
 #[test]
