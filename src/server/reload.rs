@@ -27,23 +27,26 @@ const READ_TIMEOUT: Duration = Duration::from_secs(10);
 const RETRY: u32 = 30;
 
 /// Files that are read and put into use.
-pub(super) trait Source: Send + Sync + 'static {
-    type Content: PartialEq + Send + Sync;
-
-    fn what(&self) -> Reloaded;
-    fn read(&self) -> anyhow::Result<Self::Content>;
-    /// Puts the content into use as a whole, or not at all; a line for the log. Newer content stops the work.
-    fn apply(&self, content: &Self::Content, work: &Work) -> anyhow::Result<String>;
+pub(super) struct Source<C> {
+    pub(super) what: Reloaded,
+    pub(super) read: Box<dyn Fn() -> anyhow::Result<C> + Send + Sync>,
+    pub(super) apply: Box<Apply<C>>,
 }
+
+/// Puts content into use as a whole, or not at all; a line for the log. Newer content stops the work.
+type Apply<C> = dyn Fn(&C, &Work) -> anyhow::Result<String> + Send + Sync;
 
 /// The content of the files when they were last read, or the error.
 type Seen<C> = Result<C, String>;
 
 /// Reloads the files of a source when they change. `content` is in use at the start.
-pub(super) async fn watch<S: Source>(source: S, state: Arc<State>, content: S::Content) {
+pub(super) async fn watch<C>(source: Source<C>, state: Arc<State>, content: C)
+where
+    C: PartialEq + Send + Sync + 'static,
+{
+    let what = source.what;
     let mut reader = SourceReader { source: Arc::new(source), reading: None };
-    let what = reader.source.what();
-    let mut seen: Seen<S::Content> = Ok(content);
+    let mut seen: Seen<C> = Ok(content);
     // The reason why the content that was last read is not in use.
     let mut failure: Option<String> = None;
     let mut polls = 0;
@@ -72,23 +75,23 @@ pub(super) async fn watch<S: Source>(source: S, state: Arc<State>, content: S::C
 }
 
 /// Reads a source, one read at a time: a read that hangs cannot be cancelled.
-struct SourceReader<S: Source> {
-    source: Arc<S>,
+struct SourceReader<C> {
+    source: Arc<Source<C>>,
     /// The read that hangs.
-    reading: Option<JoinHandle<anyhow::Result<S::Content>>>,
+    reading: Option<JoinHandle<anyhow::Result<C>>>,
 }
 
-impl<S: Source> SourceReader<S> {
-    async fn read(&mut self) -> Seen<S::Content> {
+impl<C: Send + 'static> SourceReader<C> {
+    async fn read(&mut self) -> Seen<C> {
         let mut reading = self.reading.take().unwrap_or_else(|| {
             let source = Arc::clone(&self.source);
-            spawn_blocking(move || source.read())
+            spawn_blocking(move || (source.read)())
         });
         if let Ok(result) = timeout(READ_TIMEOUT, &mut reading).await {
             return one_line(result);
         }
         self.reading = Some(reading);
-        let (what, time) = (self.source.what().name(), humantime::format_duration(READ_TIMEOUT));
+        let (what, time) = (self.source.what.name(), humantime::format_duration(READ_TIMEOUT));
         Err(format!("the files of the {what} cannot be read within {time}"))
     }
 
@@ -99,13 +102,16 @@ impl<S: Source> SourceReader<S> {
 
 /// Puts the content that was read into use, unless there is newer content meanwhile. Returns the content, and the
 /// failure if there is one.
-async fn apply<S: Source>(
-    reader: &mut SourceReader<S>,
+async fn apply<C>(
+    reader: &mut SourceReader<C>,
     state: &State,
-    now: Seen<S::Content>,
+    now: Seen<C>,
     before: Option<String>,
-) -> (Seen<S::Content>, Option<String>) {
-    let what = reader.source.what();
+) -> (Seen<C>, Option<String>)
+where
+    C: PartialEq + Send + Sync + 'static,
+{
+    let what = reader.source.what;
     let content = match now {
         Ok(content) => Arc::new(content),
         Err(error) => return (Err(error.clone()), record(what, state, Err(error), before.as_ref())),
@@ -114,7 +120,7 @@ async fn apply<S: Source>(
     let work = Work::of_loading();
     let mut applying = {
         let (source, content, work) = (Arc::clone(&reader.source), Arc::clone(&content), work.clone());
-        spawn_blocking(move || source.apply(&content, &work))
+        spawn_blocking(move || (source.apply)(&content, &work))
     };
     let result = loop {
         if let Ok(result) = timeout(POLL, &mut applying).await {
@@ -181,34 +187,25 @@ mod tests {
 
     use super::*;
 
-    /// A source whose reads wait for the test.
-    struct Slow {
-        reads: AtomicUsize,
-        sent: Mutex<mpsc::Receiver<u8>>,
-    }
-
-    impl Source for Slow {
-        type Content = u8;
-
-        fn what(&self) -> Reloaded {
-            Reloaded::Policies
-        }
-
-        fn read(&self) -> anyhow::Result<u8> {
-            self.reads.fetch_add(1, Ordering::Relaxed);
-            Ok(self.sent.lock().unwrap().recv()?)
-        }
-
-        fn apply(&self, _: &u8, _: &Work) -> anyhow::Result<String> {
-            Ok(String::new())
-        }
+    /// A reader of a source of numbers.
+    fn reader(
+        read: impl Fn() -> anyhow::Result<usize> + Send + Sync + 'static,
+        apply: impl Fn(&usize, &Work) -> anyhow::Result<String> + Send + Sync + 'static,
+    ) -> SourceReader<usize> {
+        let source = Source { what: Reloaded::Policies, read: Box::new(read), apply: Box::new(apply) };
+        SourceReader { source: Arc::new(source), reading: None }
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_read_that_hangs_is_reported_and_no_other_begins_until_it_ends() {
         let (sender, sent) = mpsc::channel();
-        let source = Arc::new(Slow { reads: AtomicUsize::new(0), sent: Mutex::new(sent) });
-        let mut reader = SourceReader { source: Arc::clone(&source), reading: None };
+        let (sent, reads) = (Mutex::new(sent), Arc::new(AtomicUsize::new(0)));
+        let counted = Arc::clone(&reads);
+        let read = move || {
+            counted.fetch_add(1, Ordering::Relaxed);
+            Ok(sent.lock().unwrap().recv()?)
+        };
+        let mut reader = reader(read, |_, _| Ok(String::new()));
         let expected = Err("the files of the policies cannot be read within 10s".to_owned());
         let (read, ()) = tokio::join!(reader.read(), tokio::time::advance(Duration::from_secs(11)));
         assert_eq!(read, expected);
@@ -216,32 +213,7 @@ mod tests {
         sender.send(7).unwrap();
         assert_eq!(reader.read().await, Ok(7));
         assert!(!reader.hangs());
-        assert_eq!(source.reads.load(Ordering::Relaxed), 1);
-    }
-
-    /// A source whose first content loads until the work is stopped.
-    struct Endless(AtomicUsize);
-
-    impl Source for Endless {
-        type Content = usize;
-
-        fn what(&self) -> Reloaded {
-            Reloaded::Policies
-        }
-
-        fn read(&self) -> anyhow::Result<usize> {
-            Ok(self.0.load(Ordering::Relaxed))
-        }
-
-        fn apply(&self, content: &usize, work: &Work) -> anyhow::Result<String> {
-            if *content == 1 {
-                while work.goes_on(0) {
-                    std::thread::sleep(Duration::from_millis(1));
-                }
-                anyhow::bail!("stopped");
-            }
-            Ok(format!("version {content}"))
-        }
+        assert_eq!(reads.load(Ordering::Relaxed), 1);
     }
 
     #[tokio::test]
@@ -252,8 +224,17 @@ mod tests {
             fabric_engine::admission::OnError::Deny,
             super::super::limits::Limits::default(),
         );
-        let source = Arc::new(Endless(AtomicUsize::new(1)));
-        let mut reader = SourceReader { source: Arc::clone(&source), reading: None };
+        let version = Arc::new(AtomicUsize::new(1));
+        let files = Arc::clone(&version);
+        // The first version loads until the work is stopped.
+        let load = |content: &usize, work: &Work| {
+            while *content == 1 && work.goes_on(0) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            anyhow::ensure!(*content != 1, "stopped");
+            Ok(format!("version {content}"))
+        };
+        let mut reader = reader(move || Ok(files.load(Ordering::Relaxed)), load);
         let before = Some("an earlier failure".to_owned());
         let load = apply(&mut reader, &state, Ok(1), before.clone());
         let change = async {
@@ -265,7 +246,7 @@ mod tests {
                 !metrics.contains("reload_started_timestamp_seconds{what=\"policies\"} 0.0"),
                 "{metrics}"
             );
-            source.0.store(2, Ordering::Relaxed);
+            version.store(2, Ordering::Relaxed);
         };
         let (ended, ()) = tokio::join!(load, change);
         assert_eq!(ended, (Ok(1), before.clone()), "what was stopped is no failure of its own");

@@ -23,7 +23,7 @@ use super::limits::Limits;
 use super::port::{Ended, OpenPort, Port};
 use super::runtime::ReviewRuntime;
 use super::sources::{
-    CertificateFiles, ClientCaFile, PolicyFiles, accept_key_pairs, certificate_in_use, compiled, stamps,
+    accept_key_pairs, certificate_files, certificate_in_use, client_ca_file, compiled, policy_files, stamps,
 };
 use super::state::State;
 use super::tls::{TlsMaterial, TlsSettings, TlsSource};
@@ -204,31 +204,21 @@ impl Server {
     }
 
     fn start_reloads(&self) -> Vec<JoinHandle<()>> {
-        let (state, settings) = (&self.state, &self.tls);
-        let policies =
-            PolicyFiles { policy_sources: self.config.policy_sources.clone(), state: Arc::clone(state) };
-        let policies = reload::watch(policies, Arc::clone(state), self.sources.clone());
+        let state = || Arc::clone(&self.state);
+        let (tls, settings) = (&self.config.tls, Arc::clone(&self.tls));
+        let policies = policy_files(self.config.policy_sources.clone(), state());
+        let policies = reload::watch(policies, state(), self.sources.clone());
         let mut tasks = vec![tokio::spawn(policies)];
-        match &self.config.tls {
-            TlsSource::Memory(_) => {}
-            TlsSource::Files { cert, key, client_ca } => {
-                let files = CertificateFiles {
-                    cert: cert.clone(),
-                    key: key.clone(),
-                    client_ca: client_ca.clone(),
-                    settings: Arc::clone(settings),
-                    state: Arc::clone(state),
-                };
-                let files = reload::watch(files, Arc::clone(state), self.material.clone());
-                tasks.push(tokio::spawn(files));
+        match (tls, &self.material.client_ca) {
+            (TlsSource::Files { .. }, _) => {
+                let files = certificate_files(tls.clone(), settings, state());
+                tasks.push(tokio::spawn(reload::watch(files, state(), self.material.clone())));
             }
-            TlsSource::Reconciler { client_ca } => {
-                if let (Some(path), Some(content)) = (client_ca, &self.material.client_ca) {
-                    let file = ClientCaFile { path: path.clone(), settings: Arc::clone(settings) };
-                    let file = reload::watch(file, Arc::clone(state), content.clone());
-                    tasks.push(tokio::spawn(file));
-                }
+            (TlsSource::Reconciler { client_ca: Some(path) }, Some(content)) => {
+                let file = client_ca_file(path.clone(), settings);
+                tasks.push(tokio::spawn(reload::watch(file, state(), content.clone())));
             }
+            (TlsSource::Reconciler { .. } | TlsSource::Memory(_), _) => {}
         }
         tasks
     }

@@ -16,57 +16,29 @@ use fabric_policy::work::Work;
 
 use super::reload::{Source, record};
 use super::state::State;
-use super::tls::{ClientCa, TlsMaterial, TlsSettings, read_files};
+use super::tls::{ClientCa, TlsMaterial, TlsSettings, TlsSource};
 
 /// The files with the key pair and the client CA.
-pub(super) struct CertificateFiles {
-    pub(super) cert: PathBuf,
-    pub(super) key: PathBuf,
-    pub(super) client_ca: Option<PathBuf>,
-    pub(super) settings: Arc<TlsSettings>,
-    pub(super) state: Arc<State>,
-}
-
-impl Source for CertificateFiles {
-    type Content = TlsMaterial;
-
-    fn what(&self) -> Reloaded {
-        Reloaded::Certificate
-    }
-
-    fn read(&self) -> anyhow::Result<TlsMaterial> {
-        read_files(&self.cert, &self.key, self.client_ca.as_deref())
-    }
-
-    fn apply(&self, material: &TlsMaterial, _: &Work) -> anyhow::Result<String> {
-        let change = |current: &mut TlsMaterial| *current = material.clone();
-        let validity = self.settings.change(SystemTime::now(), change)?;
-        Ok(certificate_in_use(&self.state, validity))
-    }
+pub(super) fn certificate_files(
+    files: TlsSource,
+    settings: Arc<TlsSettings>,
+    state: Arc<State>,
+) -> Source<TlsMaterial> {
+    let apply = move |material: &TlsMaterial, _: &Work| {
+        let validity = settings.change(SystemTime::now(), |current| *current = material.clone())?;
+        Ok(certificate_in_use(&state, validity))
+    };
+    Source { what: Reloaded::Certificate, read: Box::new(move || files.read(None)), apply: Box::new(apply) }
 }
 
 /// The file with the client CA, where the reconciler pushes key pairs.
-pub(super) struct ClientCaFile {
-    pub(super) path: PathBuf,
-    pub(super) settings: Arc<TlsSettings>,
-}
-
-impl Source for ClientCaFile {
-    type Content = ClientCa;
-
-    fn what(&self) -> Reloaded {
-        Reloaded::Certificate
-    }
-
-    fn read(&self) -> anyhow::Result<ClientCa> {
-        ClientCa::read(&self.path)
-    }
-
-    fn apply(&self, client_ca: &ClientCa, _: &Work) -> anyhow::Result<String> {
-        let change = |current: &mut TlsMaterial| current.client_ca = Some(client_ca.clone());
-        self.settings.change(SystemTime::now(), change)?;
+pub(super) fn client_ca_file(path: PathBuf, settings: Arc<TlsSettings>) -> Source<ClientCa> {
+    let apply = move |client_ca: &ClientCa, _: &Work| {
+        settings.change(SystemTime::now(), |current| current.client_ca = Some(client_ca.clone()))?;
         Ok("client CA".to_owned())
-    }
+    };
+    let read = move || ClientCa::read(&path);
+    Source { what: Reloaded::Certificate, read: Box::new(read), apply: Box::new(apply) }
 }
 
 /// Puts each key pair into use that the reconciler pushes.
@@ -89,37 +61,26 @@ pub(super) fn certificate_in_use(state: &State, validity: Validity) -> String {
 }
 
 /// The files with policies and values.
-pub(super) struct PolicyFiles {
-    pub(super) policy_sources: PolicySources,
-    pub(super) state: Arc<State>,
+pub(super) fn policy_files(policy_sources: PolicySources, state: Arc<State>) -> Source<RawPolicies> {
+    let read = move || policy_sources.read();
+    let apply = move |sources: &RawPolicies, work: &Work| use_policies(&state, compiled(sources, work)?);
+    Source { what: Reloaded::Policies, read: Box::new(read), apply: Box::new(apply) }
 }
 
-impl Source for PolicyFiles {
-    type Content = RawPolicies;
-
-    fn what(&self) -> Reloaded {
-        Reloaded::Policies
-    }
-
-    fn read(&self) -> anyhow::Result<RawPolicies> {
-        self.policy_sources.read()
-    }
-
-    fn apply(&self, sources: &RawPolicies, work: &Work) -> anyhow::Result<String> {
-        let policies = compiled(sources, work)?;
-        // The policies in use decide about each pod, while the new ones could decide about none.
-        let needs_nodes_now = policies.needs_nodes() && !self.state.policies.load().needs_nodes();
-        ensure!(
-            !needs_nodes_now || self.state.nodes.load().nodes.is_some(),
-            "the policies are of several providers, between which the nodes choose, but the nodes are not \
-             known\nhint: see the check `nodes` for the reason, or keep the policies of one provider"
-        );
-        self.state.metrics.policies_in_use(&policies);
-        let stamps = stamps(&policies);
-        self.state.policies.store(Arc::new(policies));
-        self.state.change.begins();
-        Ok(stamps)
-    }
+/// Puts policies into use; their stamps.
+fn use_policies(state: &State, policies: PolicySet) -> anyhow::Result<String> {
+    // The policies in use decide about each pod, while the new ones could decide about none.
+    let needs_nodes_now = policies.needs_nodes() && !state.policies.load().needs_nodes();
+    ensure!(
+        !needs_nodes_now || state.nodes.load().nodes.is_some(),
+        "the policies are of several providers, between which the nodes choose, but the nodes are not \
+         known\nhint: see the check `nodes` for the reason, or keep the policies of one provider"
+    );
+    state.metrics.policies_in_use(&policies);
+    let stamps = stamps(&policies);
+    state.policies.store(Arc::new(policies));
+    state.change.begins();
+    Ok(stamps)
 }
 
 /// Compiles the policies of a server. Those of several providers need nodes that choose among them.

@@ -76,7 +76,7 @@ impl TlsSource {
 
 /// The kubelet replaces all files of a volume at once, by replacing the link `..data`. Both paths are resolved before
 /// either file is read, so the pair is of one generation.
-pub(super) fn read_files(cert: &Path, key: &Path, client_ca: Option<&Path>) -> anyhow::Result<TlsMaterial> {
+fn read_files(cert: &Path, key: &Path, client_ca: Option<&Path>) -> anyhow::Result<TlsMaterial> {
     let (resolved_cert, resolved_key) = (resolve(cert), resolve(key));
     let client_ca = client_ca.map(ClientCa::read).transpose();
     Ok(TlsMaterial {
