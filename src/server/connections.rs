@@ -3,9 +3,7 @@
 //! Connections that wait for their client make room. API servers send a request and read its response at once, so
 //! these connections rarely are theirs.
 
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
 
 use tokio::sync::Notify;
@@ -34,35 +32,41 @@ enum Activity {
     Idle,
 }
 
-/// The activity of one connection, and the time since when.
+/// The activity of one connection.
 #[derive(Debug)]
 pub(super) struct Connection {
-    activity: Mutex<(Activity, Instant)>,
-    /// The bytes that the client has sent or read in it.
-    transferred: AtomicUsize,
+    current: Mutex<Current>,
     /// Notified when the connection is evicted.
     pub(super) evicted: Notify,
 }
 
+#[derive(Debug, Clone, Copy)]
+struct Current {
+    activity: Activity,
+    since: Instant,
+    /// The bytes that the client has sent or read in it.
+    transferred: usize,
+}
+
+impl Current {
+    fn begins(activity: Activity) -> Self {
+        Self { activity, since: Instant::now(), transferred: 0 }
+    }
+}
+
 impl Default for Connection {
     fn default() -> Self {
-        let activity = Mutex::new((Activity::New, Instant::now()));
-        Self { activity, transferred: AtomicUsize::new(0), evicted: Notify::new() }
+        Self { current: Mutex::new(Current::begins(Activity::New)), evicted: Notify::new() }
     }
 }
 
 impl Connection {
     fn enter(&self, activity: Activity) {
-        self.transferred.store(0, Ordering::Relaxed);
-        self.set(activity, Instant::now());
+        *self.current() = Current::begins(activity);
     }
 
-    fn set(&self, activity: Activity, since: Instant) {
-        *self.activity.lock().unwrap_or_else(PoisonError::into_inner) = (activity, since);
-    }
-
-    fn activity(&self) -> (Activity, Instant) {
-        *self.activity.lock().unwrap_or_else(PoisonError::into_inner)
+    fn current(&self) -> MutexGuard<'_, Current> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The request that begins on this connection.
@@ -72,11 +76,11 @@ impl Connection {
     }
 
     fn is_busy(&self) -> bool {
-        !matches!(self.activity().0, Activity::New | Activity::Idle)
+        !matches!(self.current().activity, Activity::New | Activity::Idle)
     }
 
     fn is_idle(&self) -> bool {
-        self.activity().0 == Activity::Idle
+        self.current().activity == Activity::Idle
     }
 
     /// The order of eviction: first the connections whose client has taken longer than [`STALLED`]. Then, by what most
@@ -84,7 +88,7 @@ impl Connection {
     /// the API servers. Within each, the one that has waited for longest. None for a connection whose request the server
     /// evaluates.
     fn rank(&self, most_are_idle: bool) -> Option<(bool, bool, Duration)> {
-        let (activity, since) = self.activity();
+        let Current { activity, since, .. } = *self.current();
         let (is_idle, elapsed) = (activity == Activity::Idle, since.elapsed());
         let is_stalled = !is_idle && elapsed >= STALLED;
         (activity != Activity::Working).then_some((is_stalled, is_idle == most_are_idle, elapsed))
@@ -92,10 +96,10 @@ impl Connection {
 
     /// Returns whether its client transfers less than [`LEAST_RATE`].
     fn is_stalled(&self) -> bool {
-        let (activity, since) = self.activity();
+        let Current { activity, since, transferred } = *self.current();
         let elapsed = since.elapsed();
         #[expect(clippy::cast_precision_loss, reason = "a body has fewer than 2^52 bytes")]
-        let transferred = self.transferred.load(Ordering::Relaxed) as f64;
+        let transferred = transferred as f64;
         activity == Activity::Transfer
             && elapsed >= STALLED
             && transferred < LEAST_RATE * elapsed.as_secs_f64()
@@ -114,7 +118,7 @@ impl InFlight {
 
     /// Records a part of the body.
     pub(super) fn has_received(&self, bytes: usize) {
-        self.0.transferred.fetch_add(bytes, Ordering::Relaxed);
+        self.0.current().transferred += bytes;
     }
 
     /// Records that the body has arrived and no response is ready.
@@ -124,13 +128,13 @@ impl InFlight {
 
     /// Waits for memory in the middle of a transfer, whose time does not include this.
     pub(super) async fn pause<T>(&self, waiting: impl Future<Output = T>) -> T {
+        let before = *self.0.current();
         let begun = Instant::now();
-        let (activity, since) = self.0.activity();
-        if activity == Activity::Transfer {
-            self.0.set(Activity::Paused, begun);
+        if before.activity == Activity::Transfer {
+            self.0.enter(Activity::Paused);
         }
         let output = waiting.await;
-        self.0.set(activity, since + begun.elapsed());
+        *self.0.current() = Current { since: before.since + begun.elapsed(), ..before };
         output
     }
 }
@@ -144,68 +148,56 @@ impl Drop for InFlight {
 /// All open connections of a port.
 #[derive(Debug, Default)]
 pub(super) struct Connections {
-    open: Mutex<Open>,
+    /// Those that have ended are forgotten when there are too many.
+    open: Mutex<Vec<Weak<Connection>>>,
     /// The tasks that serve them.
     pub(super) tasks: TaskTracker,
     /// Each of them ends with its next response.
     pub(super) draining: CancellationToken,
 }
 
-#[derive(Debug, Default)]
-struct Open {
-    next: u64,
-    by_number: HashMap<u64, Arc<Connection>>,
-}
-
 impl Connections {
-    fn open(&self) -> MutexGuard<'_, Open> {
+    fn open(&self) -> MutexGuard<'_, Vec<Weak<Connection>>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a connection. If there are `most` already, evicts another one; none if a request on each of them waits for
-    /// the server.
-    pub(super) fn add(self: &Arc<Self>, most: usize) -> Option<Slot> {
+    /// Adds a connection, which is open until it is dropped. If there are `most` already, evicts another one; none if a
+    /// request on each of them waits for the server.
+    pub(super) fn add(&self, most: usize) -> Option<Arc<Connection>> {
         let mut open = self.open();
-        if open.by_number.len() >= most {
-            let idle = open.by_number.values().filter(|one| one.is_idle()).count();
-            let most_are_idle = 2 * idle > open.by_number.len();
-            let ranked =
-                open.by_number.iter().filter_map(|(number, one)| Some((one.rank(most_are_idle)?, *number)));
-            let (_, first) = ranked.max()?;
-            open.by_number.remove(&first)?.evicted.notify_one();
+        if open.len() >= most {
+            open.retain(|connection| connection.strong_count() > 0);
         }
-        let number = open.next;
-        open.next += 1;
+        if open.len() >= most {
+            let all: Vec<Arc<Connection>> = open.iter().filter_map(Weak::upgrade).collect();
+            let most_are_idle = 2 * all.iter().filter(|one| one.is_idle()).count() > all.len();
+            let ranked = all.iter().filter_map(|one| Some((one.rank(most_are_idle)?, one)));
+            let (_, first) = ranked.max_by_key(|(rank, _)| *rank)?;
+            evict(&mut open, |connection| Arc::ptr_eq(connection, first));
+        }
         let connection = Arc::<Connection>::default();
-        open.by_number.insert(number, Arc::clone(&connection));
-        Some(Slot { number, connection, of: Arc::clone(self) })
+        open.push(Arc::downgrade(&connection));
+        Some(connection)
     }
 
     /// Evicts each connection whose client has had [`STALLED`] to send a body or to read a response, and is slow.
     pub(super) fn evict_stalled(&self) {
-        for (_, stalled) in self.open().by_number.extract_if(|_, connection| connection.is_stalled()) {
-            stalled.evicted.notify_one();
-        }
+        evict(&mut self.open(), |connection| connection.is_stalled());
     }
 
     /// Returns whether a request is in flight on any of them.
     pub(super) fn any_busy(&self) -> bool {
-        self.open().by_number.values().any(|connection| connection.is_busy())
+        self.open().iter().filter_map(Weak::upgrade).any(|connection| connection.is_busy())
     }
 }
 
-/// An open connection, which is removed when dropped.
-#[derive(Debug)]
-pub(super) struct Slot {
-    number: u64,
-    pub(super) connection: Arc<Connection>,
-    of: Arc<Connections>,
-}
-
-impl Drop for Slot {
-    fn drop(&mut self) {
-        self.of.open().by_number.remove(&self.number);
-    }
+/// Evicts open connections, which no longer count from now on.
+fn evict(open: &mut Vec<Weak<Connection>>, is_evicted: impl Fn(&Arc<Connection>) -> bool) {
+    open.retain(|connection| {
+        let evicted = connection.upgrade().filter(&is_evicted);
+        evicted.iter().for_each(|connection| connection.evicted.notify_one());
+        evicted.is_none()
+    });
 }
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ use tower::Service as _;
 
 use crate::telemetry::Metrics;
 
-use super::connections::{Connections, Slot};
+use super::connections::{Connection, Connections};
 use super::memory::bytes_with;
 use super::tls::TlsSettings;
 
@@ -114,35 +114,35 @@ impl Port {
                     continue;
                 }
             };
-            let Some(slot) = self.connections.add(self.max_connections) else {
+            let Some(connection) = self.connections.add(self.max_connections) else {
                 tracing::warn!("a connection was closed: a request is in flight on all others");
                 continue;
             };
-            self.connections.tasks.spawn(Arc::clone(&self).serve(stream, slot));
+            self.connections.tasks.spawn(Arc::clone(&self).serve(stream, connection));
             // A connection that was evicted for this one closes its file before the next one opens another.
             yield_now().await;
         }
     }
 
     /// Serves one connection until it ends or is evicted.
-    async fn serve(self: Arc<Self>, stream: TcpStream, slot: Slot) {
+    async fn serve(self: Arc<Self>, stream: TcpStream, connection: Arc<Connection>) {
         let _counted = self.metrics.as_ref().map(|metrics| metrics.connection());
         tokio::select! {
             biased;
             // At once, because another connection waits for the place, and the client might read nothing.
-            () = slot.connection.evicted.notified() => self.count(|metrics| metrics.closed.count("evicted")),
-            () = self.serve_to_end(stream, &slot) => {}
+            () = connection.evicted.notified() => self.count(|metrics| metrics.closed.count("evicted")),
+            () = self.serve_to_end(stream, &connection) => {}
         }
     }
 
-    async fn serve_to_end(&self, stream: TcpStream, slot: &Slot) {
+    async fn serve_to_end(&self, stream: TcpStream, connection: &Arc<Connection>) {
         // A response is one write, so that Nagle's algorithm would only delay it.
         let _ = stream.set_nodelay(true);
         match &self.tls {
-            None => self.serve_http(stream, slot).await,
+            None => self.serve_http(stream, connection).await,
             Some(tls) => {
                 if let Some(stream) = self.handshake(stream, TlsAcceptor::from(tls.current())).await {
-                    self.serve_http(stream, slot).await;
+                    self.serve_http(stream, connection).await;
                 }
             }
         }
@@ -167,9 +167,13 @@ impl Port {
 
     /// Serves requests until the client closes the connection, or the server does. hyper-util's graceful shutdown would
     /// own the stream, and end it without reading what the client still sends.
-    async fn serve_http(&self, mut stream: impl AsyncRead + AsyncWrite + Send + Unpin, slot: &Slot) {
+    async fn serve_http(
+        &self,
+        mut stream: impl AsyncRead + AsyncWrite + Send + Unpin,
+        connection: &Arc<Connection>,
+    ) {
         let is_last = AtomicBool::new(false);
-        let service = service_fn(|request| self.respond(request, slot, &is_last));
+        let service = service_fn(|request| self.respond(request, connection, &is_last));
         let mut serving = pin!(
             http1::Builder::new()
                 .timer(TokioTimer::new())
@@ -205,10 +209,10 @@ impl Port {
     async fn respond(
         &self,
         mut request: Request<Incoming>,
-        slot: &Slot,
+        connection: &Arc<Connection>,
         is_last: &AtomicBool,
     ) -> Result<Response<impl Body<Data = Bytes, Error = axum::Error> + use<>>, Infallible> {
-        let in_flight = slot.connection.begin();
+        let in_flight = connection.begin();
         request.extensions_mut().insert(Arc::clone(&in_flight));
         let mut response = self.app.clone().call(request).await?;
         if is_last.load(Ordering::Relaxed) {
