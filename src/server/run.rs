@@ -9,7 +9,7 @@ use anyhow::{Context as _, anyhow};
 use axum::Router;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
+use tokio::task::JoinSet;
 use tokio::time::{Duration, sleep};
 
 use crate::cluster::{Events, NodeWatch, Reconciler};
@@ -155,10 +155,7 @@ impl Server {
     pub async fn run_with(mut self, webhook: Router, mut stops: mpsc::Receiver<Stop>) -> io::Result<Ended> {
         let runtime = ReviewRuntime::start()?;
         let reconciling = self.start_reconciler();
-        let mut reloading = self.start_reloads();
-        if let Some(watch) = self.node_watch.take() {
-            reloading.push(tokio::spawn(nodes::run(watch, Arc::clone(&self.state))));
-        }
+        let reloading = self.start_reloads();
         let (config, state) = (self.config, self.state);
         let admin = Port {
             app: app::admin(Arc::clone(&state)),
@@ -182,11 +179,10 @@ impl Server {
         stops.recv().await;
         state.readiness.stopping();
         // A replica that stops must not restore objects that an uninstallation removes.
-        reconciling.iter().for_each(JoinHandle::abort);
+        drop(reconciling);
         let ended = shut_down(webhook, &config, &mut stops).await;
-        reloading.iter().for_each(JoinHandle::abort);
         // Probes and scrapes are answered until now.
-        drop(admin);
+        drop((reloading, admin));
         match ended {
             Ended::Drained => tracing::info!("stopped, every request was answered"),
             Ended::CutOff => tracing::warn!("stopped, connections were cut off"),
@@ -194,31 +190,35 @@ impl Server {
         Ok(ended)
     }
 
-    fn start_reconciler(&mut self) -> Vec<JoinHandle<()>> {
-        let Some(reconciler) = self.reconciler.take() else { return Vec::new() };
-        let key_pairs = reconciler.key_pairs();
-        vec![
-            tokio::spawn(accept_key_pairs(key_pairs, Arc::clone(&self.tls), Arc::clone(&self.state))),
-            tokio::spawn(reconcile_loop::run(reconciler, Arc::clone(&self.state))),
-        ]
+    fn start_reconciler(&mut self) -> JoinSet<()> {
+        let mut tasks = JoinSet::new();
+        if let Some(reconciler) = self.reconciler.take() {
+            let state = || Arc::clone(&self.state);
+            tasks.spawn(accept_key_pairs(reconciler.key_pairs(), Arc::clone(&self.tls), state()));
+            tasks.spawn(reconcile_loop::run(reconciler, state()));
+        }
+        tasks
     }
 
-    fn start_reloads(&self) -> Vec<JoinHandle<()>> {
+    fn start_reloads(&mut self) -> JoinSet<()> {
+        let mut tasks = JoinSet::new();
         let state = || Arc::clone(&self.state);
         let (tls, settings) = (&self.config.tls, Arc::clone(&self.tls));
         let policies = policy_files(self.config.policy_sources.clone(), state());
-        let policies = reload::watch(policies, state(), self.sources.clone());
-        let mut tasks = vec![tokio::spawn(policies)];
+        tasks.spawn(reload::watch(policies, state(), self.sources.clone()));
         match (tls, &self.material.client_ca) {
             (TlsSource::Files { .. }, _) => {
                 let files = certificate_files(tls.clone(), settings, state());
-                tasks.push(tokio::spawn(reload::watch(files, state(), self.material.clone())));
+                tasks.spawn(reload::watch(files, state(), self.material.clone()));
             }
             (TlsSource::Reconciler { client_ca: Some(path) }, Some(content)) => {
                 let file = client_ca_file(path.clone(), settings);
-                tasks.push(tokio::spawn(reload::watch(file, state(), content.clone())));
+                tasks.spawn(reload::watch(file, state(), content.clone()));
             }
             (TlsSource::Reconciler { .. } | TlsSource::Memory(_), _) => {}
+        }
+        if let Some(watch) = self.node_watch.take() {
+            tasks.spawn(nodes::run(watch, state()));
         }
         tasks
     }
@@ -239,21 +239,16 @@ async fn shut_down(webhook: OpenPort, config: &Config, stops: &mut mpsc::Receive
 
 /// Opens the port of an option.
 async fn bind(option: &str, address: SocketAddr) -> anyhow::Result<TcpListener> {
-    TcpListener::bind(address)
-        .await
-        .map_err(|error| match error.kind() {
-            io::ErrorKind::AddrInUse => {
-                anyhow!("`{option} {address}`: another program listens there; choose another port")
-            }
+    let listener = TcpListener::bind(address).await.map_err(|error| {
+        let why = match error.kind() {
+            io::ErrorKind::AddrInUse => "another program listens there; choose another port",
             io::ErrorKind::PermissionDenied => {
-                anyhow!(
-                    "`{option} {address}`: not permitted; ports below 1024 are reserved, choose a higher one"
-                )
+                "not permitted; ports below 1024 are reserved, choose a higher one"
             }
-            io::ErrorKind::AddrNotAvailable => {
-                anyhow!("`{option} {address}`: this machine has no such address")
-            }
-            _ => anyhow!(error),
-        })
-        .with_context(|| format!("cannot listen on {address}"))
+            io::ErrorKind::AddrNotAvailable => "this machine has no such address",
+            _ => return anyhow!(error),
+        };
+        anyhow!("`{option} {address}`: {why}")
+    });
+    listener.with_context(|| format!("cannot listen on {address}"))
 }
