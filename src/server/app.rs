@@ -4,9 +4,8 @@ use std::any::Any;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::State as Shared;
 use axum::http::{Method, StatusCode, Uri};
-use axum::middleware::{from_fn_with_state, map_response_with_state};
+use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 use tower_http::catch_panic::CatchPanicLayer;
@@ -14,7 +13,6 @@ use tower_http::catch_panic::CatchPanicLayer;
 use crate::telemetry::INTERNAL;
 
 use super::admin;
-use super::port::announce_close;
 use super::rejection::Rejection;
 use super::state::State;
 use super::trace::trace;
@@ -34,20 +32,8 @@ pub fn webhook(state: Arc<State>) -> Router {
 /// so that the connection goes on. The limits on memory, number and time are not among them: they come with the body, in
 /// `review.rs` and `webhook.rs`. A body that never arrives must not hold a place, and 512 places of 7 MiB are 3.5 GiB.
 fn with_layers(routes: Router<Arc<State>>, state: Arc<State>) -> Router {
-    let (leaving, traced) = (Arc::clone(&state), Arc::clone(&state));
-    routes
-        .layer(from_fn_with_state(traced, trace))
-        .layer(catch_panic(&state))
-        .layer(map_response_with_state(leaving, leave))
-        .with_state(state)
-}
-
-/// Asks the client to move to another replica, once the server stops.
-async fn leave(Shared(state): Shared<Arc<State>>, mut response: Response) -> Response {
-    if state.readiness.is_stopping() {
-        announce_close(&mut response);
-    }
-    response
+    let traced = from_fn_with_state(Arc::clone(&state), trace);
+    routes.layer(traced).layer(catch_panic(&state)).with_state(state)
 }
 
 /// The admin port.

@@ -152,6 +152,8 @@ pub(super) struct Connections {
     open: Mutex<Vec<Weak<Connection>>>,
     /// The tasks that serve them.
     pub(super) tasks: TaskTracker,
+    /// Each response announces the end of its connection.
+    pub(super) leaving: CancellationToken,
     /// Each of them ends with its next response.
     pub(super) draining: CancellationToken,
 }

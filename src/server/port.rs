@@ -3,7 +3,6 @@
 use std::convert::Infallible;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::Router;
 use axum::http::{HeaderValue, header};
@@ -16,10 +15,12 @@ use hyper::{Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, copy, sink};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::{JoinHandle, yield_now};
+use tokio::task::yield_now;
 use tokio::time::{Duration, sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 use tower::Service as _;
 
 use crate::telemetry::Metrics;
@@ -63,38 +64,39 @@ pub(super) struct Port {
     pub(super) metrics: Option<Arc<Metrics>>,
 }
 
-/// A port that accepts connections.
+/// A port that accepts connections until this is dropped.
 pub(super) struct OpenPort {
-    accepting: JoinHandle<()>,
+    accepting: AbortOnDropHandle<()>,
     connections: Arc<Connections>,
 }
 
 impl OpenPort {
+    /// From now on, each response announces the end of its connection: the client moves to another replica.
+    pub(super) fn leave(&self) {
+        self.connections.leaving.cancel();
+    }
+
     /// Stops accepting connections, and waits for the requests in flight.
-    pub(super) async fn drain(mut self, within: Duration) -> Ended {
-        self.accepting.abort();
+    pub(super) async fn drain(self, within: Duration) -> Ended {
+        let Self { accepting, connections } = self;
+        accepting.abort();
         // The listener is closed with the task.
-        let _ = (&mut self.accepting).await;
-        self.connections.draining.cancel();
-        self.connections.tasks.close();
-        match timeout(within, self.connections.tasks.wait()).await {
-            Err(_) if self.connections.any_busy() => Ended::CutOff,
+        let _ = accepting.await;
+        connections.draining.cancel();
+        connections.tasks.close();
+        match timeout(within, connections.tasks.wait()).await {
+            Err(_) if connections.any_busy() => Ended::CutOff,
             // Connections without requests may be left.
             Ok(()) | Err(_) => Ended::Drained,
         }
     }
 }
 
-impl Drop for OpenPort {
-    fn drop(&mut self) {
-        self.accepting.abort();
-    }
-}
-
 impl Port {
     pub(super) fn open(self, listener: TcpListener) -> OpenPort {
         let connections = Arc::clone(&self.connections);
-        OpenPort { accepting: tokio::spawn(Arc::new(self).accept(listener)), connections }
+        let accepting = tokio::spawn(Arc::new(self).accept(listener));
+        OpenPort { accepting: AbortOnDropHandle::new(accepting), connections }
     }
 
     fn count(&self, count: impl FnOnce(&Metrics)) {
@@ -127,24 +129,23 @@ impl Port {
     /// Serves one connection until it ends or is evicted.
     async fn serve(self: Arc<Self>, stream: TcpStream, connection: Arc<Connection>) {
         let _counted = self.metrics.as_ref().map(|metrics| metrics.connection());
+        // A response is one write, so that Nagle's algorithm would only delay it.
+        let _ = stream.set_nodelay(true);
+        let served = async {
+            match &self.tls {
+                None => self.serve_http(stream, &connection).await,
+                Some(tls) => {
+                    if let Some(stream) = self.handshake(stream, TlsAcceptor::from(tls.current())).await {
+                        self.serve_http(stream, &connection).await;
+                    }
+                }
+            }
+        };
         tokio::select! {
             biased;
             // At once, because another connection waits for the place, and the client might read nothing.
             () = connection.evicted.notified() => self.count(|metrics| metrics.closed.count("evicted")),
-            () = self.serve_to_end(stream, &connection) => {}
-        }
-    }
-
-    async fn serve_to_end(&self, stream: TcpStream, connection: &Arc<Connection>) {
-        // A response is one write, so that Nagle's algorithm would only delay it.
-        let _ = stream.set_nodelay(true);
-        match &self.tls {
-            None => self.serve_http(stream, connection).await,
-            Some(tls) => {
-                if let Some(stream) = self.handshake(stream, TlsAcceptor::from(tls.current())).await {
-                    self.serve_http(stream, connection).await;
-                }
-            }
+            () = served => {}
         }
     }
 
@@ -172,7 +173,7 @@ impl Port {
         mut stream: impl AsyncRead + AsyncWrite + Send + Unpin,
         connection: &Arc<Connection>,
     ) {
-        let is_last = AtomicBool::new(false);
+        let is_last = self.connections.leaving.child_token();
         let service = service_fn(|request| self.respond(request, connection, &is_last));
         let mut serving = pin!(
             http1::Builder::new()
@@ -194,14 +195,14 @@ impl Port {
 
     /// Waits until the connection is too old or the server stops, lets the next response announce the close, and leaves
     /// time for a request that may have been sent already.
-    async fn last_request(&self, is_last: &AtomicBool) {
+    async fn last_request(&self, is_last: &CancellationToken) {
         // Spreads the ends of connections that began at the same time.
         let age = self.max_age.mul_f64(0.9 + 0.2 * fastrand::f64());
         tokio::select! {
             () = self.connections.draining.cancelled() => {}
             () = sleep(age) => self.count(|metrics| metrics.closed.count("age")),
         }
-        is_last.store(true, Ordering::Relaxed);
+        is_last.cancel();
         sleep(LAST_REQUEST).await;
     }
 
@@ -210,25 +211,21 @@ impl Port {
         &self,
         mut request: Request<Incoming>,
         connection: &Arc<Connection>,
-        is_last: &AtomicBool,
+        is_last: &CancellationToken,
     ) -> Result<Response<impl Body<Data = Bytes, Error = axum::Error> + use<>>, Infallible> {
         let in_flight = connection.begin();
         request.extensions_mut().insert(Arc::clone(&in_flight));
         let mut response = self.app.clone().call(request).await?;
-        if is_last.load(Ordering::Relaxed) {
-            announce_close(&mut response);
+        // Closing an idle connection may cut off a request that the client does not repeat. So each connection ends with
+        // a response that announces it.
+        if is_last.is_cancelled() {
+            response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
         in_flight.waits_for_client();
         Ok(response.map(|body| {
             body.map_frame(move |frame| frame.map_data(|data| bytes_with(data, Arc::clone(&in_flight))))
         }))
     }
-}
-
-/// Closing an idle connection may cut off a request that the client does not repeat. So each connection ends with a
-/// response that announces it.
-pub(super) fn announce_close<B>(response: &mut Response<B>) {
-    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
 }
 
 fn handshake_failure(error: &std::io::Error) -> &'static str {

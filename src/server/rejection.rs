@@ -1,12 +1,12 @@
 //! The responses to requests that are not answered with a review.
 
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::Extension;
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 
 use crate::telemetry::{Answered, Metrics, Shed};
 
-use super::port::announce_close;
 use super::trace::Outcome;
 
 /// The longest message. It may quote the request, which may have any length.
@@ -63,14 +63,9 @@ impl IntoResponse for Rejection {
             "code": status.as_u16(),
         });
         let media_type = [(header::CONTENT_TYPE, "application/json")];
-        let mut response = (status, media_type, body.to_string()).into_response();
-        response.extensions_mut().insert(Outcome::Rejected(code));
-        if closes {
-            announce_close(&mut response);
-        }
-        if status == StatusCode::TOO_MANY_REQUESTS {
-            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
-        }
-        response
+        let close = closes.then_some([(header::CONNECTION, "close")]);
+        let retry = (status == StatusCode::TOO_MANY_REQUESTS).then_some([(header::RETRY_AFTER, "1")]);
+        let outcome = Extension(Outcome::Rejected(code));
+        (status, media_type, close, retry, outcome, body.to_string()).into_response()
     }
 }

@@ -178,6 +178,7 @@ impl Server {
         state.readiness.listening();
         stops.recv().await;
         state.readiness.stopping();
+        webhook.leave();
         // A replica that stops must not restore objects that an uninstallation removes.
         drop(reconciling);
         let ended = shut_down(webhook, &config, &mut stops).await;
