@@ -50,10 +50,6 @@ impl Readiness {
         self.stopping.store(true, Ordering::Relaxed);
     }
 
-    pub(super) fn is_stopping(&self) -> bool {
-        self.stopping.load(Ordering::Relaxed)
-    }
-
     /// Records the certificate in use.
     pub(super) fn certificate(&self, validity: Validity) {
         self.validity.store(Some(validity.into()));
@@ -73,16 +69,6 @@ impl Readiness {
         self.loading.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
     }
 
-    /// Records the result of a reload.
-    pub(super) fn reloaded(&self, what: Reloaded, failure: Option<String>) {
-        self.failure(what.name(), failure);
-    }
-
-    /// Records the result of a reconciliation.
-    pub(super) fn registration(&self, failure: Option<String>) {
-        self.failure(REGISTRATION, failure);
-    }
-
     /// Records the registered condition that differs from that of the policies in use. Returns whether this is new.
     pub(super) fn conditions(&self, differing: Option<&str>) -> bool {
         let failure = differing.map(|name| {
@@ -95,8 +81,8 @@ impl Readiness {
         before != failure
     }
 
-    /// Records a failure, and returns the one before.
-    fn failure(&self, what: &'static str, failure: Option<String>) -> Option<String> {
+    /// Records the failure of a reload or a reconciliation, or that there is none, and returns the one before.
+    pub(super) fn failure(&self, what: &'static str, failure: Option<String>) -> Option<String> {
         let mut failures = self.failures.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         match failure {
             Some(failure) => failures.insert(what, failure),
@@ -107,8 +93,7 @@ impl Readiness {
     /// The checks, all of which must pass. The wall clock decides about the certificate, because a monotonic clock
     /// stops while the machine is suspended.
     pub(super) fn checks(&self, now: SystemTime, policies: usize) -> Vec<Check> {
-        let stopping = self.is_stopping();
-        let listening = self.listening.load(Ordering::Relaxed);
+        let [listening, stopping] = [&self.listening, &self.stopping].map(|is| is.load(Ordering::Relaxed));
         vec![
             certificate(self.validity.load().as_deref(), now),
             Check { name: "policies", ok: policies > 0, detail: format!("{policies} in use") },

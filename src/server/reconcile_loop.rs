@@ -8,6 +8,7 @@ use tokio::time::{Duration, sleep, timeout};
 use crate::cluster::{Reconciler, is_conflict};
 use fabric_engine::registration::{differing_condition, webhook_conditions};
 
+use super::readiness::REGISTRATION;
 use super::state::State;
 
 /// The longest time until the attempt after a conflict.
@@ -30,7 +31,7 @@ pub(super) async fn run(mut reconciler: Reconciler, state: Arc<State>) {
         }
         match result {
             Ok(()) => {
-                state.readiness.registration(None);
+                state.readiness.failure(REGISTRATION, None);
                 compare_conditions(&reconciler, &state);
                 failure = None;
                 conflicts = 0;
@@ -47,7 +48,7 @@ pub(super) async fn run(mut reconciler: Reconciler, state: Arc<State>) {
                 // Only the first of equal failures is logged.
                 if failure.as_ref() != Some(&error) {
                     tracing::error!(error, "reconciliation failed");
-                    state.readiness.registration(Some(error.clone()));
+                    state.readiness.failure(REGISTRATION, Some(error.clone()));
                 }
                 failure = Some(error);
             }

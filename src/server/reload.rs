@@ -160,7 +160,7 @@ pub(super) fn record(
         }
     };
     state.metrics.reloaded(what, failure.is_none());
-    state.readiness.reloaded(what, failure.clone());
+    state.readiness.failure(what.name(), failure.clone());
     failure
 }
 
