@@ -4,7 +4,9 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use futures_util::FutureExt as _;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::unconstrained;
 use tokio::time::timeout;
 
 use super::connections::{Connections, InFlight, STALLED};
@@ -70,36 +72,31 @@ impl Memory {
         MAX_BODY.min(self.most)
     }
 
-    /// Waits a moment for the memory of a body, and holds none of it meanwhile. If there is too little, connections whose
-    /// clients stall are evicted.
+    /// Waits a moment for the memory of a body. If there is too little, connections whose clients stall are evicted.
     pub(super) async fn permit(&self, bytes: usize, request: &InFlight) -> Option<MemoryPermit> {
-        let is_large = bytes > SMALL_BODY;
-        let bytes = u32::try_from(bytes).ok()?;
-        let at_once = || {
-            let of_large =
-                Arc::clone(&self.for_large).try_acquire_many_owned(if is_large { bytes } else { 0 });
-            Some((of_large.ok()?, Arc::clone(&self.bytes).try_acquire_many_owned(bytes).ok()?))
+        // A task that has read much has to yield, which is no lack of memory.
+        let mut permit = pin!(unconstrained(self.acquire(bytes)));
+        if let Some(permit) = permit.as_mut().now_or_never() {
+            return permit;
+        }
+        let waiting = async {
+            // Twice, because clients that have just begun may stall, too.
+            for _ in 0..2 {
+                self.connections.evict_stalled();
+                if let Ok(permit) = timeout(STALLED, permit.as_mut()).await {
+                    return permit;
+                }
+            }
+            None
         };
-        let (of_large, bytes) = match at_once() {
-            Some(permits) => permits,
-            None => request.pause(self.wait(bytes, is_large)).await?,
-        };
-        Some(MemoryPermit { bytes, of_large: is_large.then_some(of_large) })
+        request.pause(waiting).await
     }
 
-    async fn wait(&self, bytes: u32, is_large: bool) -> Option<(OwnedSemaphorePermit, OwnedSemaphorePermit)> {
-        let mut permits = pin!(async {
-            let large = if is_large { bytes } else { 0 };
-            let of_large = Arc::clone(&self.for_large).acquire_many_owned(large).await.ok()?;
-            Some((of_large, Arc::clone(&self.bytes).acquire_many_owned(bytes).await.ok()?))
-        });
-        // Twice, because clients that have just begun may stall, too.
-        for _ in 0..2 {
-            self.connections.evict_stalled();
-            if let Ok(permits) = timeout(STALLED, permits.as_mut()).await {
-                return permits;
-            }
-        }
-        None
+    async fn acquire(&self, bytes: usize) -> Option<MemoryPermit> {
+        let is_large = bytes > SMALL_BODY;
+        let bytes = u32::try_from(bytes).ok()?;
+        let acquire = |of: &Arc<Semaphore>| Arc::clone(of).acquire_many_owned(bytes);
+        let of_large = if is_large { Some(acquire(&self.for_large).await.ok()?) } else { None };
+        Some(MemoryPermit { of_large, bytes: acquire(&self.bytes).await.ok()? })
     }
 }
