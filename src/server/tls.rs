@@ -11,7 +11,6 @@ use rustls::ServerConfig;
 use rustls::crypto::CryptoProvider;
 use rustls::crypto::ring;
 use rustls::server::WebPkiClientVerifier;
-use rustls::sign::CertifiedKey;
 use rustls_pki_types::PrivateKeyDer;
 use rustls_pki_types::pem::PemObject;
 
@@ -121,16 +120,23 @@ impl TlsMaterial {
 
     /// The TLS settings, if the key matches the certificate and the certificate is valid at `now`.
     fn load(&self, now: SystemTime) -> anyhow::Result<(Arc<ServerConfig>, Validity)> {
+        let Self { key_pair, client_ca, cert_name, key_name } = self;
         let validity = self.valid_at(now)?;
+        let chain = pem::certificates(cert_name, key_pair.cert.as_bytes())?;
+        let key = PrivateKeyDer::from_pem_slice(key_pair.key.as_bytes()).map_err(|_| {
+            anyhow!("{key_name} has no private key in it; it must be PEM, PKCS #8, PKCS #1 or SEC 1")
+        })?;
         let provider = Arc::new(ring::default_provider());
-        let resolver = Arc::new(rustls::sign::SingleCertAndKey::from(self.certified_key(&provider)?));
         let config = ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])?;
-        let config = match &self.client_ca {
+        let config = match client_ca {
             None => config.with_no_client_auth(),
             Some(client_ca) => config.with_client_cert_verifier(client_ca.verifier(provider)?),
         };
-        let mut config = config.with_cert_resolver(resolver);
+        let mut config = config.with_single_cert(chain, key).map_err(|error| match error {
+            rustls::Error::InconsistentKeys(_) => anyhow!("{key_name} is not the key of {cert_name}"),
+            other => anyhow!("{cert_name} and {key_name} cannot be used: {other}"),
+        })?;
         // API servers speak nothing else to webhooks.
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok((Arc::new(config), validity))
@@ -143,18 +149,6 @@ impl TlsMaterial {
         ensure!(now >= validity.not_before, "{name} is not valid before {}", shown(validity.not_before));
         ensure!(now <= validity.not_after, "{name} expired at {}", shown(validity.not_after));
         Ok(validity)
-    }
-
-    fn certified_key(&self, provider: &CryptoProvider) -> anyhow::Result<CertifiedKey> {
-        let Self { key_pair, cert_name, key_name, .. } = self;
-        let chain = pem::certificates(cert_name, key_pair.cert.as_bytes())?;
-        let key = PrivateKeyDer::from_pem_slice(key_pair.key.as_bytes()).map_err(|_| {
-            anyhow!("{key_name} has no private key in it; it must be PEM, PKCS #8, PKCS #1 or SEC 1")
-        })?;
-        CertifiedKey::from_der(chain, key, provider).map_err(|error| match error {
-            rustls::Error::InconsistentKeys(_) => anyhow!("{key_name} is not the key of {cert_name}"),
-            other => anyhow!("{cert_name} and {key_name} cannot be used: {other}"),
-        })
     }
 }
 
