@@ -79,17 +79,15 @@ async fn read(
     deadline: Instant,
     request: &InFlight,
 ) -> Result<Bytes, Rejection> {
-    // Most bodies arrive as one chunk, which is not copied.
-    let (mut first, mut whole, mut size) = (Bytes::new(), BytesMut::new(), 0);
-    let mut permit: Option<MemoryPermit> = None;
+    let (mut whole, mut permit) = (BytesMut::new(), None::<MemoryPermit>);
     let length = body.size_hint().exact().map(|length| usize::try_from(length).unwrap_or(usize::MAX));
     if length.is_some_and(|length| length > MAX_BODY) {
         return Err(too_large());
     }
     let expected = length.unwrap_or(state.memory.of_any_body());
     while let Some(chunk) = next(&mut body, deadline).await? {
-        size += chunk.len();
         request.has_received(chunk.len());
+        let size = whole.len() + chunk.len();
         if size > MAX_BODY {
             return Err(too_large());
         }
@@ -100,18 +98,12 @@ async fn read(
         if permit.as_ref().is_none_or(|permit| permit.bytes() < size) {
             return Err(Rejection::overloaded(&state.metrics, Shed::Memory));
         }
-        if size == chunk.len() {
-            first = chunk;
-            continue;
-        }
         if whole.is_empty() {
             whole.reserve(length.unwrap_or(size));
-            whole.extend_from_slice(&first);
         }
         whole.extend_from_slice(&chunk);
     }
-    let bytes = if whole.is_empty() { first } else { whole.freeze() };
-    Ok(permit.map_or_else(Bytes::new, |permit| permit.hold(bytes)))
+    Ok(permit.map_or_else(Bytes::new, |permit| permit.hold(whole.freeze())))
 }
 
 /// The next chunk of a body, if there is one.
