@@ -35,21 +35,11 @@ struct Namespace {
     bytes: Arc<Semaphore>,
 }
 
-/// The place of a review in the queue.
-#[derive(Debug)]
-pub(super) struct Place {
-    namespace: Arc<Namespace>,
-    size: usize,
-    _number: OwnedSemaphorePermit,
-    _bytes: OwnedSemaphorePermit,
-}
-
-/// The permit to evaluate one review.
+/// The permit to evaluate one review, with its place in the queue and the turn of its namespace.
 #[derive(Debug)]
 pub(super) struct EvaluationPermit {
-    _bytes: OwnedSemaphorePermit,
-    _turn: OwnedSemaphorePermit,
-    _place: Place,
+    _permits: [OwnedSemaphorePermit; 4],
+    _namespace: Arc<Namespace>,
 }
 
 impl EvaluationQueue {
@@ -57,21 +47,16 @@ impl EvaluationQueue {
         Self { bytes: Arc::new(Semaphore::new(BYTES)), limits, namespaces: std::sync::Mutex::default() }
     }
 
-    /// The place of a review of this size; none if its namespace has its share.
-    pub(super) fn place(&self, namespace: String, size: usize) -> Option<Place> {
+    /// Waits for the permit of a review of this size; none if its namespace has its share. The reviews of one namespace
+    /// wait for each other first.
+    pub(super) async fn permit(&self, namespace: String, size: usize) -> Option<EvaluationPermit> {
         let namespace = self.namespace(namespace);
         let place = Arc::clone(&namespace.places).try_acquire_owned().ok()?;
-        let bytes = u32::try_from(size).ok()?;
-        let bytes = Arc::clone(&namespace.bytes).try_acquire_many_owned(bytes).ok()?;
-        Some(Place { namespace, size, _number: place, _bytes: bytes })
-    }
-
-    /// Waits for the permit of a review. The reviews of one namespace wait for each other first.
-    pub(super) async fn permit(&self, place: Place) -> Option<EvaluationPermit> {
-        let turn = Arc::clone(&place.namespace.turn).acquire_owned().await.ok()?;
-        let size = u32::try_from(place.size.clamp(BYTES / EVALUATIONS, BYTES)).ok()?;
-        let bytes = Arc::clone(&self.bytes).acquire_many_owned(size).await.ok()?;
-        Some(EvaluationPermit { _bytes: bytes, _turn: turn, _place: place })
+        let waiting = Arc::clone(&namespace.bytes).try_acquire_many_owned(u32::try_from(size).ok()?).ok()?;
+        let turn = Arc::clone(&namespace.turn).acquire_owned().await.ok()?;
+        let evaluated = u32::try_from(size.clamp(BYTES / EVALUATIONS, BYTES)).ok()?;
+        let evaluated = Arc::clone(&self.bytes).acquire_many_owned(evaluated).await.ok()?;
+        Some(EvaluationPermit { _permits: [place, waiting, turn, evaluated], _namespace: namespace })
     }
 
     fn namespace(&self, name: String) -> Arc<Namespace> {
@@ -97,7 +82,7 @@ mod tests {
     use super::*;
 
     async fn permit(queue: &EvaluationQueue, namespace: &str, size: usize) -> EvaluationPermit {
-        queue.permit(queue.place(namespace.to_owned(), size).unwrap()).await.unwrap()
+        queue.permit(namespace.to_owned(), size).await.unwrap()
     }
 
     #[tokio::test]
@@ -129,13 +114,19 @@ mod tests {
     async fn a_namespace_has_a_quarter_of_the_places_and_of_the_bytes() {
         let limits = Limits { in_flight: 8, body_bytes: Limits::BODY_BYTES };
         let queue = EvaluationQueue::new(limits);
-        let place = |namespace: &str, size| queue.place(namespace.to_owned(), size);
-        let held = [place("a", 1).unwrap(), place("a", 1).unwrap()];
-        assert!(place("a", 1).is_none() && place("b", 1).is_some());
+        let begin = |namespace: &str, size| {
+            let mut permit = Box::pin(queue.permit(namespace.to_owned(), size));
+            let ended = permit.as_mut().now_or_never();
+            (permit, ended)
+        };
+        let is_refused = |namespace, size| matches!(begin(namespace, size), (_, Some(None)));
+        let held = [begin("a", 1), begin("a", 1)];
+        assert!(matches!(held, [(_, Some(Some(_))), (_, None)]), "one has its turn, and one waits");
+        assert!(is_refused("a", 1) && !is_refused("b", 1));
         drop(held);
-        let large = place("a", MAX_BODY).unwrap();
-        assert!(place("a", MAX_BODY).is_none() && place("b", MAX_BODY).is_some());
+        let large = begin("a", MAX_BODY);
+        assert!(is_refused("a", MAX_BODY) && !is_refused("b", MAX_BODY));
         drop(large);
-        assert!(place("a", MAX_BODY).is_some());
+        assert!(!is_refused("a", MAX_BODY));
     }
 }

@@ -5,9 +5,9 @@ use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::time::Instant;
 
+use axum::Extension;
 use axum::extract::State as Shared;
-use axum::http::{StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::http::{HeaderName, StatusCode, header};
 use bytes::Bytes;
 use serde::de::IgnoredAny;
 use tokio::task::{spawn_blocking, unconstrained};
@@ -16,7 +16,7 @@ use tower::timeout::error::Elapsed;
 use tower::{ServiceBuilder, ServiceExt as _};
 
 use crate::telemetry::Shed;
-use fabric_engine::admission::{self, Answer, BadReview, OnError, Record, Reviewer, WorkloadReview};
+use fabric_engine::admission::{self, Answer, BadReview, OnError, Reviewer, WorkloadReview};
 use fabric_policy::PodContext;
 use fabric_policy::work::Work;
 use fabric_tools::lint;
@@ -36,18 +36,7 @@ enum Endpoint {
 }
 
 /// An answer whose body holds its memory until the client has read it.
-pub(super) struct Reviewed {
-    body: Bytes,
-    record: Record,
-}
-
-impl IntoResponse for Reviewed {
-    fn into_response(self) -> Response {
-        let mut response = ([(header::CONTENT_TYPE, "application/json")], self.body).into_response();
-        response.extensions_mut().insert(Outcome::Reviewed(Arc::new(self.record)));
-        response
-    }
-}
+type Reviewed = ([(HeaderName, &'static str); 1], Extension<Outcome>, Bytes);
 
 pub(super) async fn mutate(state: Shared<Arc<State>>, review: Review) -> Result<Reviewed, Rejection> {
     respond(Endpoint::Pods, state, review).await
@@ -72,7 +61,8 @@ async fn respond(
     {
         state.metrics.events.count("dropped");
     }
-    Ok(Reviewed { body: permit.hold(body.into()), record })
+    let media_type = [(header::CONTENT_TYPE, "application/json")];
+    Ok((media_type, Extension(Outcome::Reviewed(Arc::new(record))), permit.hold(body.into())))
 }
 
 /// Evaluates a review, unless too many others are evaluated or its time is over. Layers of tower limit this rather than
@@ -128,10 +118,9 @@ async fn evaluate(endpoint: Endpoint, state: &Arc<State>, body: Bytes) -> Result
             return answer;
         }
     }
-    let Some(place) = state.queue.place(admission::namespace(&body), body.len()) else {
+    let Some(permit) = state.queue.permit(admission::namespace(&body), body.len()).await else {
         return shed(endpoint, state, Shed::Namespace, body).await;
     };
-    let permit = state.queue.permit(place).await;
     let (state, work) = (Arc::clone(state), work.0.clone());
     on_another_thread(move || {
         let answer = answer(endpoint, &state, &body, &work);
