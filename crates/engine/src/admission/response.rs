@@ -1,6 +1,7 @@
 //! The response of an AdmissionReview.
 //!
-//! It does not use the type of `kube`, which writes the patch as a list of numbers instead of base64.
+//! It does not use the type of `kube-core`, which writes the patch as a list of numbers, 2.5 times as long as base64, and
+//! a `status` also where none is needed. The crate would bring 13 others into this one.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;

@@ -1,4 +1,7 @@
 //! Parses an AdmissionReview.
+//!
+//! It does not use the type of `kube-core`, which builds every part of the request. Here, most objects are only passed
+//! over, and an `oldObject` always is.
 
 use std::fmt;
 use std::marker::PhantomData;
