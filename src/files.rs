@@ -5,10 +5,10 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use anyhow::{Context, ensure};
+use parking_lot::Mutex;
 use rustix::fs::OFlags;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -110,7 +110,7 @@ pub(crate) fn uninterrupted<T, E: From<io::Error>>(change: impl FnOnce() -> Resu
     /// Locked during a change; true if signals wait for it.
     static CHANGE: Mutex<bool> = Mutex::new(false);
 
-    let mut signals_wait = CHANGE.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut signals_wait = CHANGE.lock();
     if !*signals_wait {
         let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM])?;
         thread::Builder::new().name("signals".to_owned()).spawn(move || {

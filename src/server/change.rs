@@ -1,7 +1,6 @@
 //! The time of the last change of the policies in use, or of the registered conditions.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
+use parking_lot::Mutex;
 use tokio::time::{Duration, Instant};
 
 /// The time for which a pod that no policy matches is retried after a change. The kubelet updates a mounted ConfigMap
@@ -32,26 +31,22 @@ impl Last {
 impl Change {
     /// Records a change of either.
     pub(super) fn begins(&self) {
-        *self.last() = Some(Last::now());
+        *self.0.lock() = Some(Last::now());
     }
 
     /// Records that they agree again. A later difference is a new change.
     pub(super) fn ends(&self) {
-        *self.last() = None;
+        *self.0.lock() = None;
     }
 
     /// Returns whether a review that shows a difference comes soon after a change. If none is known, or the signs of the
     /// last one are old, the review is the first sign of one: the server may not have seen the registration yet, or may
     /// not read it.
     pub(super) fn is_recent(&self) -> bool {
-        let mut last = self.last();
+        let mut last = self.0.lock();
         let known = last.filter(|last| last.sign.elapsed() < QUIET).unwrap_or_else(Last::now);
         *last = Some(Last { sign: Instant::now(), ..known });
         known.change.elapsed() < RECENT
-    }
-
-    fn last(&self) -> MutexGuard<'_, Option<Last>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -3,9 +3,10 @@
 //! Connections that wait for their client make room. API servers send a request and read its response at once, so
 //! these connections rarely are theirs.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Instant;
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -62,11 +63,7 @@ impl Default for Connection {
 
 impl Connection {
     fn enter(&self, activity: Activity) {
-        *self.current() = Current::begins(activity);
-    }
-
-    fn current(&self) -> MutexGuard<'_, Current> {
-        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.current.lock() = Current::begins(activity);
     }
 
     /// The request that begins on this connection.
@@ -76,11 +73,11 @@ impl Connection {
     }
 
     fn is_busy(&self) -> bool {
-        !matches!(self.current().activity, Activity::New | Activity::Idle)
+        !matches!(self.current.lock().activity, Activity::New | Activity::Idle)
     }
 
     fn is_idle(&self) -> bool {
-        self.current().activity == Activity::Idle
+        self.current.lock().activity == Activity::Idle
     }
 
     /// The order of eviction: first the connections whose client has taken longer than [`STALLED`]. Then, by what most
@@ -88,7 +85,7 @@ impl Connection {
     /// the API servers. Within each, the one that has waited for longest. None for a connection whose request the server
     /// evaluates.
     fn rank(&self, most_are_idle: bool) -> Option<(bool, bool, Duration)> {
-        let Current { activity, since, .. } = *self.current();
+        let Current { activity, since, .. } = *self.current.lock();
         let (is_idle, elapsed) = (activity == Activity::Idle, since.elapsed());
         let is_stalled = !is_idle && elapsed >= STALLED;
         (activity != Activity::Working).then_some((is_stalled, is_idle == most_are_idle, elapsed))
@@ -96,7 +93,7 @@ impl Connection {
 
     /// Returns whether its client transfers less than [`LEAST_RATE`].
     fn is_stalled(&self) -> bool {
-        let Current { activity, since, transferred } = *self.current();
+        let Current { activity, since, transferred } = *self.current.lock();
         let elapsed = since.elapsed();
         #[expect(clippy::cast_precision_loss, reason = "a body has fewer than 2^52 bytes")]
         let transferred = transferred as f64;
@@ -118,7 +115,7 @@ impl InFlight {
 
     /// Records a part of the body.
     pub(super) fn has_received(&self, bytes: usize) {
-        self.0.current().transferred += bytes;
+        self.0.current.lock().transferred += bytes;
     }
 
     /// Records that the body has arrived and no response is ready.
@@ -128,13 +125,13 @@ impl InFlight {
 
     /// Waits for memory in the middle of a transfer, whose time does not include this.
     pub(super) async fn pause<T>(&self, waiting: impl Future<Output = T>) -> T {
-        let before = *self.0.current();
+        let before = *self.0.current.lock();
         let begun = Instant::now();
         if before.activity == Activity::Transfer {
             self.0.enter(Activity::Paused);
         }
         let output = waiting.await;
-        *self.0.current() = Current { since: before.since + begun.elapsed(), ..before };
+        *self.0.current.lock() = Current { since: before.since + begun.elapsed(), ..before };
         output
     }
 }
@@ -159,14 +156,10 @@ pub(super) struct Connections {
 }
 
 impl Connections {
-    fn open(&self) -> MutexGuard<'_, Vec<Weak<Connection>>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Adds a connection, which is open until it is dropped. If there are `most` already, evicts another one; none if a
     /// request on each of them waits for the server.
     pub(super) fn add(&self, most: usize) -> Option<Arc<Connection>> {
-        let mut open = self.open();
+        let mut open = self.open.lock();
         if open.len() >= most {
             open.retain(|connection| connection.strong_count() > 0);
         }
@@ -184,12 +177,12 @@ impl Connections {
 
     /// Evicts each connection whose client has had [`STALLED`] to send a body or to read a response, and is slow.
     pub(super) fn evict_stalled(&self) {
-        evict(&mut self.open(), |connection| connection.is_stalled());
+        evict(&mut self.open.lock(), |connection| connection.is_stalled());
     }
 
     /// Returns whether a request is in flight on any of them.
     pub(super) fn any_busy(&self) -> bool {
-        self.open().iter().filter_map(Weak::upgrade).any(|connection| connection.is_busy())
+        self.open.lock().iter().filter_map(Weak::upgrade).any(|connection| connection.is_busy())
     }
 }
 

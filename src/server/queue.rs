@@ -2,8 +2,9 @@
 //! namespace has one of them at a time and a share of those that wait, so that no namespace delays or excludes the others.
 
 use std::collections::HashMap;
-use std::sync::{Arc, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::limits::{Limits, MAX_BODY};
@@ -23,7 +24,7 @@ pub(super) struct EvaluationQueue {
     bytes: Arc<Semaphore>,
     limits: Limits,
     /// By name, as long as a review of it waits or is evaluated.
-    namespaces: std::sync::Mutex<HashMap<String, Weak<Namespace>>>,
+    namespaces: Mutex<HashMap<String, Weak<Namespace>>>,
 }
 
 /// The limits of one namespace.
@@ -44,7 +45,7 @@ pub(super) struct EvaluationPermit {
 
 impl EvaluationQueue {
     pub(super) fn new(limits: Limits) -> Self {
-        Self { bytes: Arc::new(Semaphore::new(BYTES)), limits, namespaces: std::sync::Mutex::default() }
+        Self { bytes: Arc::new(Semaphore::new(BYTES)), limits, namespaces: Mutex::default() }
     }
 
     /// Waits for the permit of a review of this size; none if its namespace has its share. The reviews of one namespace
@@ -60,7 +61,7 @@ impl EvaluationQueue {
     }
 
     fn namespace(&self, name: String) -> Arc<Namespace> {
-        let mut known = self.namespaces.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.namespaces.lock();
         known.retain(|_, namespace| namespace.strong_count() > 0);
         if let Some(namespace) = known.get(&name).and_then(Weak::upgrade) {
             return namespace;
@@ -98,7 +99,7 @@ mod tests {
         assert!(waiting.now_or_never().is_some());
         drop(others);
         assert!(permit(&queue, "b", 1).now_or_never().is_some());
-        assert_eq!(queue.namespaces.lock().unwrap().len(), 1);
+        assert_eq!(queue.namespaces.lock().len(), 1);
     }
 
     #[tokio::test]

@@ -1,11 +1,11 @@
 //! The checks behind `/readyz`.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use arc_swap::ArcSwapOption;
+use parking_lot::Mutex;
 
 use crate::authority::BACKDATE;
 use crate::pem::Validity;
@@ -57,7 +57,7 @@ impl Readiness {
 
     /// Records the start of the current reload, or that none is running.
     pub(super) fn loading(&self, what: Reloaded, since: Option<SystemTime>) {
-        let mut loading = self.loading.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut loading = self.loading.lock();
         match since {
             Some(since) => loading.insert(what.name(), since),
             None => loading.remove(what.name()),
@@ -66,7 +66,7 @@ impl Readiness {
 
     /// The current reloads, each with its start.
     pub(super) fn reloads(&self) -> BTreeMap<&'static str, SystemTime> {
-        self.loading.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
+        self.loading.lock().clone()
     }
 
     /// Records the registered condition that differs from that of the policies in use. Returns whether this is new.
@@ -83,7 +83,7 @@ impl Readiness {
 
     /// Records the failure of a reload or a reconciliation, or that there is none, and returns the one before.
     pub(super) fn failure(&self, what: &'static str, failure: Option<String>) -> Option<String> {
-        let mut failures = self.failures.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut failures = self.failures.lock();
         match failure {
             Some(failure) => failures.insert(what, failure),
             None => failures.remove(what),
@@ -113,7 +113,7 @@ impl Readiness {
     /// The errors of reloads and of the reconciliation. They do not affect readiness, because the previous version is
     /// still in use.
     pub(super) fn failures(&self) -> BTreeMap<&'static str, String> {
-        self.failures.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
+        self.failures.lock().clone()
     }
 }
 

@@ -2,11 +2,12 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use anyhow::{Context as _, anyhow, ensure};
 use arc_swap::ArcSwap;
+use parking_lot::Mutex;
 use rustls::ServerConfig;
 use rustls::crypto::CryptoProvider;
 use rustls::crypto::ring;
@@ -176,7 +177,7 @@ impl TlsSettings {
         now: SystemTime,
         change: impl FnOnce(&mut TlsMaterial),
     ) -> anyhow::Result<Validity> {
-        let mut material = self.material.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut material = self.material.lock();
         let mut changed = material.clone();
         change(&mut changed);
         let (config, validity) = changed.load(now)?;

@@ -6,9 +6,9 @@ mod registering;
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::atomic::AtomicU64;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use prometheus_client::encoding::text;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -234,7 +234,7 @@ impl Metrics {
             };
             self.policies.get_or_create(&labels).set(1);
         }
-        let mut before = self.of_policies.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut before = self.of_policies.lock();
         for gone in before.0.difference(&reviews) {
             self.reviews.remove(gone);
         }
@@ -281,7 +281,7 @@ impl Metrics {
     /// a review.
     fn label_of(&self, namespace: &str) -> String {
         let is_name = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-        let mut known = self.namespaces.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.namespaces.lock();
         if known.len() < MOST_NAMESPACES && namespace.len() < 64 && namespace.bytes().all(is_name) {
             known.insert(namespace.to_owned());
         }

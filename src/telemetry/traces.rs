@@ -4,7 +4,7 @@
 //! lines to the span, at `trace` the one with the whole pod, and log and traces would share one filter.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use anyhow::{Chain, Context as _, bail};
@@ -23,6 +23,7 @@ use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::propagation::TraceContextPropagator;
 use opentelemetry_sdk::resource::{EnvResourceDetector, TelemetryResourceDetector};
 use opentelemetry_sdk::trace::{SdkTracer, SdkTracerProvider, Span};
+use parking_lot::Mutex;
 use rustls::crypto::ring;
 use rustls::{ClientConfig, RootCertStore};
 use tokio::runtime::{Builder, Runtime};
@@ -228,7 +229,7 @@ impl HttpClient for Collector {
 impl Collector {
     /// Logs why an export failed, at limited intervals.
     fn warn(&self, error: &str) {
-        let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut warned = self.warned.lock();
         if warned.is_none_or(|warned| warned.elapsed() >= BETWEEN_WARNINGS) {
             *warned = Some(Instant::now());
             tracing::warn!(error, "spans cannot be exported");

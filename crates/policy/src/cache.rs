@@ -3,7 +3,8 @@
 
 use std::collections::HashMap;
 use std::hash::Hash;
-use std::sync::{Mutex, PoisonError};
+
+use parking_lot::Mutex;
 
 use crate::work::{Work, goes_on};
 
@@ -55,7 +56,7 @@ impl<K: Eq + Hash + Clone, V: Clone> Cache<K, V> {
         work: Option<&Work>,
         find: impl FnOnce() -> Result<(V, usize), E>,
     ) -> Result<V, E> {
-        if let Some((value, steps)) = self.entries().use_of(&key) {
+        if let Some((value, steps)) = self.entries.lock().use_of(&key) {
             if let Some(work) = work {
                 work.count_known(steps);
             }
@@ -76,7 +77,7 @@ impl<K: Eq + Hash + Clone, V: Clone> Cache<K, V> {
         if entry.bytes > self.most {
             return;
         }
-        let mut entries = self.entries();
+        let mut entries = self.entries.lock();
         // Another pod may have found it in the meantime.
         entries.remove(&key);
         while entries.bytes.values().sum::<usize>() + entry.bytes > self.most && entries.evict_one() {}
@@ -89,12 +90,7 @@ impl<K: Eq + Hash + Clone, V: Clone> Cache<K, V> {
     /// The number of results.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
-        self.entries().by_key.len()
-    }
-
-    fn entries(&self) -> std::sync::MutexGuard<'_, Entries<K, V>> {
-        // A panic leaves the entries whole: each change is one of the standard library's.
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+        self.entries.lock().by_key.len()
     }
 }
 

@@ -9,7 +9,7 @@ fn add(connections: &Connections, most: usize) -> Option<Arc<Connection>> {
 }
 
 fn is_open(connections: &Connections, connection: &Arc<Connection>) -> bool {
-    connections.open().iter().any(|open| open.ptr_eq(&Arc::downgrade(connection)))
+    connections.open.lock().iter().any(|open| open.ptr_eq(&Arc::downgrade(connection)))
 }
 
 /// A connection that had a response and is idle.
@@ -133,5 +133,5 @@ fn connections_that_have_ended_are_forgotten_and_take_no_place() {
     }
     let kept = [add(&connections, 2).unwrap(), add(&connections, 2).unwrap()];
     assert!(kept.iter().all(|one| is_open(&connections, one)));
-    assert_eq!(connections.open().len(), 2);
+    assert_eq!(connections.open.lock().len(), 2);
 }
