@@ -190,7 +190,9 @@ impl Connections {
 fn evict(open: &mut Vec<Weak<Connection>>, is_evicted: impl Fn(&Arc<Connection>) -> bool) {
     open.retain(|connection| {
         let evicted = connection.upgrade().filter(&is_evicted);
-        evicted.iter().for_each(|connection| connection.evicted.notify_one());
+        if let Some(connection) = &evicted {
+            connection.evicted.notify_one();
+        }
         evicted.is_none()
     });
 }

@@ -148,7 +148,7 @@ mod tests {
         assert!(!had(&cache, "a", 4));
         assert!(had(&cache, "a", 0) && had(&cache, "a", 2), "only one was evicted");
         assert!(!had(&cache, "a", 1));
-        assert_eq!(cache.entries().bytes.values().sum::<usize>(), 4 * SIZE);
+        assert_eq!(cache.entries.lock().bytes.values().sum::<usize>(), 4 * SIZE);
     }
 
     #[test]
