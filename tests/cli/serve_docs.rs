@@ -177,7 +177,9 @@ const LIMITS: &[(&str, Option<&str>, &str)] = &[
     ("WAIT_FOR_CLAIMS: Duration = Duration::from_secs(10)", None, "Nodes wait at most ten seconds"),
     ("ALL: [Self; 5]", None, "the nodes that were known last, however long ago"),
     ("UNREACHED: &str = ", None, "has the error and the remedy"),
-    ("PROPAGATION: Duration = Duration::from_secs(2)", None, ""),
+    ("PROPAGATION: Duration = Duration::from_secs(2)", None, "in `caBundle` for two seconds"),
+    ("SETTLED: Duration = BACKDATE.saturating_mul(2)", None, ""),
+    ("SHORTEST: Duration = Duration::from_millis(250)", None, ""),
     ("START_TIMEOUT: Duration = Duration::from_mins(1)", None, "waits up to a minute for the configuration"),
     ("START_INTERVAL: Duration = Duration::from_millis(250)", None, ""),
     ("RETRY: u32 = 30", None, "and every 30 seconds"),
@@ -221,7 +223,7 @@ fn every_limit_of_the_server_is_told() {
         + &file("src/pem.rs")
         + &file("src/cluster/reconciler.rs")
         + file("src/cluster/node_watch/known.rs").split("#[cfg(test)]").next().unwrap()
-        + file("src/cluster/schedule.rs").split("#[cfg(test)]").next().unwrap();
+        + file("src/cluster/replica.rs").split("#[cfg(test)]").next().unwrap();
     for (declared, row, told) in LIMITS {
         assert!(code.contains(declared), "`{declared}` is gone; mend this list and the page");
         match row {

@@ -259,23 +259,27 @@ async fn a_file_that_does_not_stop_changing_is_told_and_put_to_use_when_it_does(
     let client = site.client(&server);
     let before = interface(&client).await;
     let stop = Arc::new(AtomicBool::new(false));
-    let (stopped, path, beside) = (Arc::clone(&stop), file.clone(), site.path("beside"));
-    let writing = thread::spawn(move || {
-        for count in 0.. {
-            if stopped.load(Ordering::Relaxed) {
-                break;
+    // Several writers, because a busy machine may hold one of them for longer than it takes a file to be taken as settled.
+    let writing = [0, 1, 2, 3].map(|writer| {
+        let (stopped, path, beside) =
+            (Arc::clone(&stop), file.clone(), site.path(&format!("beside{writer}")));
+        thread::spawn(move || {
+            for count in (writer..).step_by(4) {
+                if stopped.load(Ordering::Relaxed) {
+                    break;
+                }
+                fs::write(&beside, with_interface(&format!("eth{count}"))).unwrap();
+                fs::rename(&beside, &path).unwrap();
+                thread::sleep(Duration::from_millis(10));
             }
-            fs::write(&beside, with_interface(&format!("eth{count}"))).unwrap();
-            fs::rename(&beside, &path).unwrap();
-            thread::sleep(Duration::from_millis(5));
-        }
+        })
     });
     reloaded(&server, "failure", 1).await;
     let verbose = server.get("/readyz?verbose").await.text();
     assert!(verbose.contains("the files of the policies keep changing"), "{verbose}");
     assert_eq!(interface(&client).await, before);
     stop.store(true, Ordering::Relaxed);
-    writing.join().unwrap();
+    writing.into_iter().for_each(|writer| writer.join().unwrap());
     reloaded(&server, "success", 1).await;
     assert!(server.is_up_to_date("policies").await);
     assert_ne!(interface(&client).await, before);
