@@ -14,11 +14,11 @@ fn refused_soon(text: &str, message: &str) {
     assert!(run.stderr.len() < 4096, "the message has {} bytes", run.stderr.len());
 }
 
-/// Runs `mutate` with no more than 512 MiB to use.
+/// Runs `mutate` with no more than 128 MiB to use.
 fn within_memory(text: &str) -> Run {
     let mut command = Command::new("/bin/sh");
     command.env_clear().current_dir(ROOT);
-    command.args(["-c", "ulimit -v 524288 && exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_fabric-injector")]);
+    command.args(["-c", "ulimit -v 131072 && exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_fabric-injector")]);
     finish(command.args(["mutate", "--policy", SMALL, "-q"]), text.as_bytes())
 }
 
@@ -53,7 +53,7 @@ fn an_alias_bomb_of_merge_keys_is_refused() {
 #[test]
 fn a_list_needs_memory_for_its_largest_item() {
     let item = "- apiVersion: v1\n  kind: Pod\n  spec:\n    containers:\n    - name: c\n";
-    let list = format!("apiVersion: v1\nkind: List\nitems:\n{}", item.repeat(400_000));
+    let list = format!("apiVersion: v1\nkind: List\nitems:\n{}", item.repeat(60_000));
     assert_eq!(within_memory(&list).exits(0).text(), list);
 }
 
