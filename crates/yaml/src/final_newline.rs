@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use saphyr_parser::{Event, Parser, ScalarStyle};
 
 use super::joined::joined;
+use super::tokens::is_block;
 
 /// A text whose last line has an end, as kubectl reads it.
 pub(super) struct Ended<'t> {
@@ -37,8 +38,7 @@ impl<'t> Ended<'t> {
 
     /// Returns whether a scalar has the line end that was added.
     pub(super) fn is_in(&self, text: &str, style: ScalarStyle, end: usize) -> bool {
-        let is_block = matches!(style, ScalarStyle::Literal | ScalarStyle::Folded);
-        is_block && text.ends_with('\n') && self.added.is_some_and(|added| end >= added)
+        is_block(style) && text.ends_with('\n') && self.added.is_some_and(|added| end >= added)
     }
 }
 

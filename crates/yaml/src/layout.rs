@@ -7,6 +7,7 @@ mod json;
 use std::collections::HashSet;
 use std::ops::Range;
 
+use saphyr_parser::ScalarStyle;
 use serde_json::{Map, Value};
 
 use super::scalar::Scalar;
@@ -39,7 +40,7 @@ pub(super) struct Node {
 pub(super) enum Kind {
     Scalar {
         value: Scalar,
-        form: ScalarForm,
+        style: ScalarStyle,
         /// True if there is no text, or only an anchor or a tag.
         empty: bool,
     },
@@ -55,16 +56,6 @@ pub(super) enum Kind {
         form: Form,
         entries: Vec<Entry>,
     },
-}
-
-/// The form of a scalar.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ScalarForm {
-    Plain,
-    SingleQuoted,
-    DoubleQuoted,
-    /// After `|` or `>`.
-    Block,
 }
 
 /// The form of a list or map.

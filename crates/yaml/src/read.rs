@@ -14,7 +14,7 @@ use super::joined::{Joined, joined};
 use super::offsets::Offsets;
 use super::quoted;
 use super::scalar::{self, Scalar};
-use super::source_map::{SourceMap, Style};
+use super::source_map::SourceMap;
 use super::span::Span;
 use super::tokens::{block, has_indicator, skip_properties, trimmed};
 
@@ -268,7 +268,7 @@ impl<T: Tree> Reader<'_, T> {
         let written = &source[range.clone()];
         let is_elsewhere = text.contains("${") || written.contains(['\n', '\\']) || written.contains("''");
         let map = if T::MAPPED && is_elsewhere {
-            SourceMap::of_scalar(text, span, writing(style), &source[range.start..])
+            SourceMap::of_scalar(text, span, style, &source[range.start..])
         } else {
             None
         };
@@ -294,15 +294,6 @@ impl<T: Tree> Reader<'_, T> {
 /// The number of bytes before a position on its line.
 fn column(text: &str, at: usize) -> usize {
     at - text[..at].rfind('\n').map_or(0, |end| end + 1)
-}
-
-fn writing(style: ScalarStyle) -> Style {
-    match style {
-        ScalarStyle::Plain => Style::Plain,
-        ScalarStyle::SingleQuoted => Style::SingleQuoted,
-        ScalarStyle::DoubleQuoted => Style::DoubleQuoted,
-        ScalarStyle::Literal | ScalarStyle::Folded => Style::Block,
-    }
 }
 
 /// The lines of a text, by the first character of each; the parser counts characters.

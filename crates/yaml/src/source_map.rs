@@ -4,17 +4,10 @@ use std::iter::Peekable;
 use std::str::Chars;
 use std::sync::Arc;
 
-use super::span::Span;
+use saphyr_parser::ScalarStyle;
 
-/// The styles of a scalar, which differ in how the file writes a character.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Style {
-    Plain,
-    SingleQuoted,
-    DoubleQuoted,
-    /// Literal or folded.
-    Block,
-}
+use super::span::Span;
+use super::tokens::is_block;
 
 /// Maps the text of a scalar to the file, where it has quotes, escapes, indentation and other line breaks.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -37,15 +30,15 @@ impl SourceMap {
     }
 
     /// The map of a scalar that begins at `span`, where the rest of the file is `raw`. `None` if the text is not there.
-    pub(super) fn of_scalar(text: &str, span: Span, style: Style, raw: &str) -> Option<Self> {
+    pub(super) fn of_scalar(text: &str, span: Span, style: ScalarStyle, raw: &str) -> Option<Self> {
         let mut raw = Raw { rest: raw.chars().peekable(), line: span.line, column: span.column };
         // The parser's position is that of an anchor or a tag; without them, a block is at its content.
         // The content of a block may begin like a property.
-        let is_content = style == Style::Block && text.chars().next() == raw.rest.peek().copied();
+        let is_content = is_block(style) && text.chars().next() == raw.rest.peek().copied();
         let has_properties = !is_content && raw.skip_properties()?;
         match style {
-            Style::SingleQuoted | Style::DoubleQuoted => _ = raw.next()?,
-            Style::Block if has_properties => while raw.next()? != '\n' {},
+            ScalarStyle::SingleQuoted | ScalarStyle::DoubleQuoted => _ = raw.next()?,
+            _ if is_block(style) && has_properties => while raw.next()? != '\n' {},
             _ => {}
         }
         let mut runs: Vec<Run> = Vec::new();
@@ -140,12 +133,12 @@ impl Raw<'_> {
     }
 
     /// The next character that is not white space, without the escape or the second quote that belongs to it.
-    fn visible(&mut self, style: Style) -> Option<(usize, usize, char)> {
+    fn visible(&mut self, style: ScalarStyle) -> Option<(usize, usize, char)> {
         loop {
             let (line, column) = (self.line, self.column);
             let found = match (self.next()?, style) {
-                ('\\', Style::DoubleQuoted) => self.escaped()?,
-                ('\'', Style::SingleQuoted) => self.next()?,
+                ('\\', ScalarStyle::DoubleQuoted) => self.escaped()?,
+                ('\'', ScalarStyle::SingleQuoted) => self.next()?,
                 (other, _) => other,
             };
             if !found.is_whitespace() {

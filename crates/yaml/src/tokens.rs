@@ -2,12 +2,19 @@
 
 use std::ops::Range;
 
+use saphyr_parser::ScalarStyle;
+
 const BLANKS: [char; 4] = [' ', '\t', '\r', '\n'];
 
 /// The end of a range without the white space at its end.
 pub(super) fn trimmed(text: &str, range: Range<usize>) -> usize {
     let Range { start, end } = range;
     start + text[start..end].trim_end_matches(BLANKS).len()
+}
+
+/// Returns whether a scalar is after `|` or `>`.
+pub(super) fn is_block(style: ScalarStyle) -> bool {
+    matches!(style, ScalarStyle::Literal | ScalarStyle::Folded)
 }
 
 /// The position after the white space and the comments from a position on.

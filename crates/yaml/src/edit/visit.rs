@@ -2,11 +2,12 @@
 
 use std::collections::{HashMap, HashSet};
 
+use saphyr_parser::ScalarStyle;
 use serde_json::{Map, Value};
 
 use crate::pointer::push_token;
 
-use super::super::layout::{Entry, Form, Item, Kind, Layout, Node, NodeId, ScalarForm};
+use super::super::layout::{Entry, Form, Item, Kind, Layout, Node, NodeId};
 use super::align::align;
 use super::place::Place;
 use super::{Edit, Style};
@@ -47,8 +48,8 @@ impl<'l, 'v> Editor<'l, 'v> {
                     self.anchors.get(anchor).is_some_and(|value| *value == after)
                 }
                 (Kind::Scalar { value, .. }, _) if value.is(after) => true,
-                (Kind::Scalar { form, .. }, Value::String(text)) => {
-                    self.rewrite_string(node, *form, place, text)
+                (Kind::Scalar { style, .. }, Value::String(text)) => {
+                    self.rewrite_string(node, *style, place, text)
                 }
                 (Kind::List { form, items }, Value::Array(after)) if !items.is_empty() => {
                     self.list(id, *form, items, place, after)?
@@ -197,23 +198,23 @@ impl<'l, 'v> Editor<'l, 'v> {
 
 impl Editor<'_, '_> {
     /// The style of a string that keeps its quotes. Returns false if it needs others.
-    fn rewrite_string(&mut self, node: &Node, form: ScalarForm, place: Place, text: &str) -> bool {
+    fn rewrite_string(&mut self, node: &Node, style: ScalarStyle, place: Place, text: &str) -> bool {
         if self.style.flow.json {
             return false;
         }
-        match (form, place) {
-            (ScalarForm::SingleQuoted, _) if !text.chars().any(char::is_control) => {
+        match (style, place) {
+            (ScalarStyle::SingleQuoted, _) if !text.chars().any(char::is_control) => {
                 let quoted = format!("'{}'", text.replace('\'', "''"));
                 self.edit(node.content..node.range.end, quoted);
                 true
             }
-            (ScalarForm::DoubleQuoted, _) => {
+            (ScalarStyle::DoubleQuoted, _) => {
                 let mut quoted = String::new();
                 super::super::write::write_quoted(&mut quoted, text);
                 self.edit(node.content..node.range.end, quoted);
                 true
             }
-            (ScalarForm::Block, Place::Entry { .. } | Place::Item { .. }) => {
+            (ScalarStyle::Literal | ScalarStyle::Folded, Place::Entry { .. } | Place::Item { .. }) => {
                 self.rewrite_block(node, text).is_some()
             }
             _ => false,

@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use super::{Kind, Layout, ScalarForm};
+use super::super::tokens::is_block;
+use super::{Kind, Layout};
 
 impl<'t> Layout<'t> {
     /// The comments in a part of the text, in order, each with its position.
@@ -32,7 +33,7 @@ impl<'t> Layout<'t> {
         let mut scalars: Vec<Range<usize>> = Vec::new();
         for node in &self.nodes {
             match &node.kind {
-                Kind::Scalar { form: ScalarForm::Block, .. } => {
+                Kind::Scalar { style, .. } if is_block(*style) => {
                     scalars.push(self.next_line(node.content + 1)..node.range.end);
                 }
                 Kind::Scalar { .. } => scalars.push(node.content..node.range.end),

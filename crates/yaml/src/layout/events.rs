@@ -16,7 +16,7 @@ use super::super::quoted;
 use super::super::read::scalar_value;
 use super::super::scalar;
 use super::super::tokens::{header, skip_blank, skip_properties, trimmed};
-use super::{Entry, Form, Item, Kind, Layout, Node, NodeId, ScalarForm};
+use super::{Entry, Form, Item, Kind, Layout, Node, NodeId};
 
 /// Reads a text that holds one document.
 pub(super) fn read(text: &str) -> Option<Layout<'_>> {
@@ -67,10 +67,10 @@ impl Layout<'_> {
                 from
             }
             Kind::Scalar { empty: true, .. } => *content,
-            Kind::Scalar { form, .. } => match form {
-                ScalarForm::Plain => trimmed(self.text, range.clone()),
-                ScalarForm::SingleQuoted | ScalarForm::DoubleQuoted => quoted::end(self.text, *content)?,
-                ScalarForm::Block => {
+            Kind::Scalar { style, .. } => match style {
+                ScalarStyle::Plain => trimmed(self.text, range.clone()),
+                ScalarStyle::SingleQuoted | ScalarStyle::DoubleQuoted => quoted::end(self.text, *content)?,
+                ScalarStyle::Literal | ScalarStyle::Folded => {
                     *content = skip_properties(self.text, from);
                     let keeps = header(self.text, *content)?.contains('+');
                     range.start = range.start.min(*content);
@@ -168,12 +168,7 @@ impl Builder<'_> {
                 let value = scalar_value(&text, style, tag.as_deref()).ok()?;
                 let properties = has_properties(anchor, tag.as_deref());
                 let empty = text.is_empty() && style == ScalarStyle::Plain;
-                self.scalar(
-                    range,
-                    anchor,
-                    Kind::Scalar { value, form: scalar_form(style), empty },
-                    properties,
-                )?;
+                self.scalar(range, anchor, Kind::Scalar { value, style, empty }, properties)?;
             }
             Event::SequenceStart(anchor, tag) => {
                 let properties = has_properties(anchor, tag.as_deref());
@@ -199,14 +194,14 @@ impl Builder<'_> {
         if let Some(Open { node, key: key @ None }) = self.stack.last_mut()
             && matches!(self.nodes[*node].kind, Kind::Map { .. })
         {
-            let Kind::Scalar { value, form, .. } = kind else { return None };
+            let Kind::Scalar { value, style, .. } = kind else { return None };
             if anchor > 0 {
                 // For aliases of the key. The node is in no list and no map.
-                let value = Kind::Scalar { value: value.clone(), form, empty: false };
+                let value = Kind::Scalar { value: value.clone(), style, empty: false };
                 self.anchors.insert(anchor, self.nodes.len());
                 self.nodes.push(Node { content: range.start, range: range.clone(), anchor: 0, kind: value });
             }
-            let plain = form == ScalarForm::Plain && !properties;
+            let plain = style == ScalarStyle::Plain && !properties;
             let (text, _) = scalar::key(value).ok()?;
             let merges = plain && text == "<<";
             *key =
@@ -258,15 +253,6 @@ impl Builder<'_> {
             _ => return None,
         }
         Some(id)
-    }
-}
-
-fn scalar_form(style: ScalarStyle) -> ScalarForm {
-    match style {
-        ScalarStyle::Plain => ScalarForm::Plain,
-        ScalarStyle::SingleQuoted => ScalarForm::SingleQuoted,
-        ScalarStyle::DoubleQuoted => ScalarForm::DoubleQuoted,
-        ScalarStyle::Literal | ScalarStyle::Folded => ScalarForm::Block,
     }
 }
 

@@ -2,11 +2,12 @@
 
 use std::ops::Range;
 
+use saphyr_parser::ScalarStyle;
 use serde_json::Value;
 
 use super::super::quoted;
 use super::super::scalar::Scalar;
-use super::{Entry, Form, Item, Kind, Layout, Node, NodeId, ScalarForm};
+use super::{Entry, Form, Item, Kind, Layout, Node, NodeId};
 
 /// Reads a text that the JSON parser accepts.
 pub(super) fn read(text: &str) -> Option<Layout<'_>> {
@@ -25,7 +26,7 @@ impl Reader<'_> {
     fn value(&mut self) -> Option<NodeId> {
         let start = self.next()?;
         let id = self.nodes.len();
-        let scalar = Kind::Scalar { value: Scalar::Null, form: ScalarForm::Plain, empty: false };
+        let scalar = Kind::Scalar { value: Scalar::Null, style: ScalarStyle::Plain, empty: false };
         self.nodes.push(Node { range: start..start, content: start, anchor: 0, kind: scalar });
         self.nodes[id].kind = match self.text.as_bytes()[start] {
             b'{' => Kind::Map { form: Form::Flow, entries: self.items(b'}', Self::entry)? },
@@ -42,7 +43,7 @@ impl Reader<'_> {
                     Value::String(text) => Scalar::String(text),
                     Value::Array(_) | Value::Object(_) => return None,
                 };
-                Kind::Scalar { value, form: ScalarForm::DoubleQuoted, empty: false }
+                Kind::Scalar { value, style: ScalarStyle::DoubleQuoted, empty: false }
             }
         };
         self.nodes[id].range.end = self.at;
