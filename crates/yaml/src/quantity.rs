@@ -21,8 +21,7 @@ impl Quantity {
         };
         let number_end = unsigned.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(unsigned.len());
         let (number, suffix) = unsigned.split_at(number_end);
-        let scale = suffix_scale(suffix)?;
-        let magnitude = scaled(number, scale)?;
+        let magnitude = scaled(number, suffix_scale(suffix)?)?;
         Some(Self(if negative { -magnitude } else { magnitude }))
     }
 
@@ -73,22 +72,14 @@ pub fn same_quantity(left: &Value, right: &Value) -> bool {
     }
 }
 
-/// The multiplier of a suffix.
-#[derive(Clone, Copy)]
-enum Scale {
-    /// A factor in billionths.
-    Factor(i128),
-    /// A power of ten.
-    Exponent(i32),
-}
-
-fn suffix_scale(suffix: &str) -> Option<Scale> {
-    let decimal = |power: u32| Some(Scale::Factor(NANO * 1000i128.pow(power)));
-    let binary = |power: u32| Some(Scale::Factor(NANO * 1024i128.pow(power)));
+/// The factor of a suffix in billionths, and its divisor.
+fn suffix_scale(suffix: &str) -> Option<(i128, i128)> {
+    let decimal = |power: u32| Some((NANO * 1000i128.pow(power), 1));
+    let binary = |power: u32| Some((NANO * 1024i128.pow(power), 1));
     match suffix {
-        "n" => Some(Scale::Factor(1)),
-        "u" => Some(Scale::Factor(1_000)),
-        "m" => Some(Scale::Factor(1_000_000)),
+        "n" => Some((1, 1)),
+        "u" => Some((1_000, 1)),
+        "m" => Some((1_000_000, 1)),
         "" => decimal(0),
         "k" => decimal(1),
         "M" => decimal(2),
@@ -105,13 +96,14 @@ fn suffix_scale(suffix: &str) -> Option<Scale> {
         _ => {
             let exponent = suffix.strip_prefix(['e', 'E'])?;
             let exponent: i32 = exponent.parse().ok()?;
-            (-18..=18).contains(&exponent).then_some(Scale::Exponent(exponent))
+            let power = (exponent.unsigned_abs() <= 18).then(|| 10i128.pow(exponent.unsigned_abs()))?;
+            Some(if exponent < 0 { (NANO, power) } else { (NANO * power, 1) })
         }
     }
 }
 
-/// `number` times `scale`, in billionths. Fractions of a billionth are rounded up, as the API server does.
-fn scaled(number: &str, scale: Scale) -> Option<i128> {
+/// A number times a factor, in billionths. Fractions of a billionth are rounded up, as the API server does.
+fn scaled(number: &str, (factor, divisor): (i128, i128)) -> Option<i128> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     if whole.is_empty() && fraction.is_empty() || whole.len() > 18 || fraction.len() > 18 {
         return None;
@@ -121,20 +113,8 @@ fn scaled(number: &str, scale: Scale) -> Option<i128> {
         return None;
     }
     let digits: i128 = format!("0{whole}{fraction}").parse().ok()?;
-    let mut divisor = 10i128.checked_pow(u32::try_from(fraction.len()).ok()?)?;
-    let product = match scale {
-        Scale::Factor(factor) => digits.checked_mul(factor)?,
-        Scale::Exponent(exponent) => {
-            let power = 10i128.checked_pow(exponent.unsigned_abs())?;
-            let nano = digits.checked_mul(NANO)?;
-            if exponent >= 0 {
-                nano.checked_mul(power)?
-            } else {
-                divisor = divisor.checked_mul(power)?;
-                nano
-            }
-        }
-    };
+    let divisor = divisor.checked_mul(10i128.checked_pow(u32::try_from(fraction.len()).ok()?)?)?;
+    let product = digits.checked_mul(factor)?;
     Some(product.div_euclid(divisor) + i128::from(product.rem_euclid(divisor) != 0))
 }
 
