@@ -102,12 +102,7 @@ impl<'t> Layout<'t> {
     pub(super) fn to_value(&self, id: NodeId) -> Value {
         match &self.node(id).kind {
             Kind::Alias { node, .. } => self.to_value(*node),
-            Kind::Scalar { value, .. } => match value {
-                Scalar::Null => Value::Null,
-                Scalar::Bool(value) => Value::Bool(*value),
-                Scalar::Number(number) => Value::Number(number.clone()),
-                Scalar::String(text) => Value::String(text.clone()),
-            },
+            Kind::Scalar { value, .. } => value.clone().into(),
             Kind::List { items, .. } => items.iter().map(|item| self.to_value(item.node)).collect(),
             Kind::Map { entries, .. } => {
                 let mut map = Map::new();

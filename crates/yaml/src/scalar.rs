@@ -22,6 +22,17 @@ pub enum Scalar {
     String(String),
 }
 
+impl From<Scalar> for Value {
+    fn from(scalar: Scalar) -> Self {
+        match scalar {
+            Scalar::Null => Self::Null,
+            Scalar::Bool(value) => Self::Bool(value),
+            Scalar::Number(number) => Self::Number(number),
+            Scalar::String(text) => Self::String(text),
+        }
+    }
+}
+
 impl Scalar {
     /// Returns true if this is the same value.
     pub(super) fn is(&self, value: &Value) -> bool {
@@ -233,28 +244,9 @@ fn integer(text: &str) -> Option<Number> {
     }
 }
 
-/// `[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?`
+/// `[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?`, which is what Rust parses, too, but for infinity and NaN: JSON has
+/// neither.
 fn float(text: &str) -> Option<Number> {
-    let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
-    let (mantissa, exponent) = match unsigned.find(['e', 'E']) {
-        Some(at) => (&unsigned[..at], Some(&unsigned[at + 1..])),
-        None => (unsigned, None),
-    };
-    let (whole, fraction) = match mantissa.split_once('.') {
-        Some((whole, fraction)) => (whole, Some(fraction)),
-        None => (mantissa, None),
-    };
-    let all_digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
-    let mantissa_fits = all_digits(whole)
-        && fraction.is_none_or(all_digits)
-        && (!whole.is_empty() || fraction.is_some_and(|f| !f.is_empty()));
-    let exponent_fits = exponent.is_none_or(|exponent| {
-        let digits = exponent.strip_prefix(['+', '-']).unwrap_or(exponent);
-        !digits.is_empty() && all_digits(digits)
-    });
-    if !(mantissa_fits && exponent_fits) {
-        return None;
-    }
     Number::from_f64(text.parse().ok()?)
 }
 

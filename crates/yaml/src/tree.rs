@@ -11,12 +11,7 @@ impl Tree for Value {
     const MAPPED: bool = false;
 
     fn scalar(value: Scalar, _plain: bool, _span: Span, _map: Option<SourceMap>) -> Self {
-        match value {
-            Scalar::Null => Value::Null,
-            Scalar::Bool(value) => Value::Bool(value),
-            Scalar::Number(number) => Value::Number(number),
-            Scalar::String(text) => Value::String(text),
-        }
+        value.into()
     }
 
     fn list(items: Vec<Self>, _span: Span) -> Self {
@@ -163,7 +158,7 @@ impl Node {
     /// The value without positions.
     pub fn to_value(&self) -> Value {
         match &self.content {
-            Content::Scalar { value, .. } => Value::scalar(value.clone(), false, self.span, None),
+            Content::Scalar { value, .. } => value.clone().into(),
             Content::List(items) => Value::Array(items.iter().map(Node::to_value).collect()),
             Content::Map(entries) => Value::Object(
                 entries.iter().map(|entry| (entry.key.clone(), entry.value.to_value())).collect(),
