@@ -50,7 +50,7 @@ fn blanks<'t>(text: &'t str, value: &mut String) -> &'t str {
 }
 
 /// Writes the escape at the beginning of a text.
-fn escape<'t>(text: &'t str, value: &mut String) -> Result<&'t str, &'t str> {
+pub(super) fn escape<'t>(text: &'t str, value: &mut String) -> Result<&'t str, &'t str> {
     let Some(letter) = text[1..].chars().next() else { return Err(text) };
     let after = &text[1 + letter.len_utf8()..];
     let digits = match letter {

@@ -1,11 +1,10 @@
 //! The places in a file of the characters of a scalar.
 
-use std::iter::Peekable;
-use std::str::Chars;
 use std::sync::Arc;
 
 use saphyr_parser::ScalarStyle;
 
+use super::quoted;
 use super::span::Span;
 use super::tokens::is_block;
 
@@ -31,10 +30,10 @@ impl SourceMap {
 
     /// The map of a scalar that begins at `span`, where the rest of the file is `raw`. `None` if the text is not there.
     pub(super) fn of_scalar(text: &str, span: Span, style: ScalarStyle, raw: &str) -> Option<Self> {
-        let mut raw = Raw { rest: raw.chars().peekable(), line: span.line, column: span.column };
+        let mut raw = Raw { rest: raw, line: span.line, column: span.column };
         // The parser's position is that of an anchor or a tag; without them, a block is at its content.
         // The content of a block may begin like a property.
-        let is_content = is_block(style) && text.chars().next() == raw.rest.peek().copied();
+        let is_content = is_block(style) && text.chars().next() == raw.peek();
         let has_properties = !is_content && raw.skip_properties()?;
         match style {
             ScalarStyle::SingleQuoted | ScalarStyle::DoubleQuoted => _ = raw.next()?,
@@ -100,14 +99,19 @@ impl SourceMap {
 
 /// The characters of a file, each with its position.
 struct Raw<'t> {
-    rest: Peekable<Chars<'t>>,
+    rest: &'t str,
     line: usize,
     column: usize,
 }
 
 impl Raw<'_> {
+    fn peek(&self) -> Option<char> {
+        self.rest.chars().next()
+    }
+
     fn next(&mut self) -> Option<char> {
-        let next = self.rest.next()?;
+        let next = self.peek()?;
+        self.rest = &self.rest[next.len_utf8()..];
         if next == '\n' {
             (self.line, self.column) = (self.line + 1, 1);
         } else {
@@ -120,7 +124,7 @@ impl Raw<'_> {
     fn skip_properties(&mut self) -> Option<bool> {
         let mut found = false;
         loop {
-            match *self.rest.peek()? {
+            match self.peek()? {
                 '&' | '!' => {
                     found = true;
                     while !self.next()?.is_whitespace() {}
@@ -136,10 +140,10 @@ impl Raw<'_> {
     fn visible(&mut self, style: ScalarStyle) -> Option<(usize, usize, char)> {
         loop {
             let (line, column) = (self.line, self.column);
-            let found = match (self.next()?, style) {
+            let found = match (self.peek()?, style) {
                 ('\\', ScalarStyle::DoubleQuoted) => self.escaped()?,
-                ('\'', ScalarStyle::SingleQuoted) => self.next()?,
-                (other, _) => other,
+                ('\'', ScalarStyle::SingleQuoted) => self.next().and(self.next())?,
+                _ => self.next()?,
             };
             if !found.is_whitespace() {
                 return Some((line, column, found));
@@ -147,24 +151,14 @@ impl Raw<'_> {
         }
     }
 
-    /// The character of an escape, after its backslash.
+    /// The character of an escape; a space for that of a line end.
     fn escaped(&mut self) -> Option<char> {
-        let digits = match self.next()? {
-            'x' => 2,
-            'u' => 4,
-            'U' => 8,
-            't' | 'n' | 'v' | 'f' | 'r' | 'N' | '_' | 'L' | 'P' => return Some(' '),
-            '0' => return Some('\0'),
-            'a' => return Some('\u{7}'),
-            'b' => return Some('\u{8}'),
-            'e' => return Some('\u{1b}'),
-            other => return Some(other),
-        };
-        let mut code = 0;
-        for _ in 0..digits {
-            code = code * 16 + self.next()?.to_digit(16)?;
+        let mut value = String::new();
+        let after = quoted::escape(self.rest, &mut value).ok()?;
+        while self.rest.len() > after.len() {
+            self.next();
         }
-        char::from_u32(code)
+        Some(value.chars().next().unwrap_or(' '))
     }
 }
 
