@@ -9,6 +9,7 @@ use super::tokens::{header, skip_blank};
 
 /// A substitute text for the parser, with the same number of characters as the original: spaces replace the line ends
 /// and comments within brackets and the tabs after colons, and letters replace quoted strings of several lines.
+#[derive(Default)]
 pub(super) struct Joined {
     pub(super) text: String,
     /// The places where the parser must find a bracket or a quoted string. This tokenizer is not a parser, and could be
@@ -22,31 +23,27 @@ pub(super) struct Joined {
 
 /// The text for the parser.
 pub(super) fn joined(source: &str) -> Joined {
-    let out = String::with_capacity(source.len());
-    let mut reader = Reader { text: source, at: 0, out, places: Vec::new(), open: None, mismatch: None };
+    let mut reader = Reader { text: source, at: 0, joined: Joined::default() };
     reader.blocks();
-    Joined { text: reader.out, places: reader.places, open: reader.open, mismatch: reader.mismatch }
+    reader.joined
 }
 
 struct Reader<'t> {
     text: &'t str,
     at: usize,
     /// The text for the parser, up to here.
-    out: String,
-    places: Vec<usize>,
-    open: Option<usize>,
-    mismatch: Option<usize>,
+    joined: Joined,
 }
 
 impl Reader<'_> {
     fn copy(&mut self, to: usize) {
-        self.out.push_str(&self.text[self.at..to]);
+        self.joined.text.push_str(&self.text[self.at..to]);
         self.at = to;
     }
 
     /// Writes a character for each one up to a place.
     fn fill(&mut self, to: usize, with: char) {
-        self.out.extend(self.text[self.at..to].chars().map(|_| with));
+        self.joined.text.extend(self.text[self.at..to].chars().map(|_| with));
         self.at = to;
     }
 
@@ -186,7 +183,7 @@ impl Reader<'_> {
         if !is_other || !text[1..].ends_with(&text[..1]) || text.split('\n').skip(1).any(ends) {
             return self.copy(end);
         }
-        self.places.push(self.at);
+        self.joined.places.push(self.at);
         self.copy(self.at + 1);
         self.fill(end - 1, 'x');
         self.copy(end);
@@ -198,17 +195,17 @@ impl Reader<'_> {
         let mut ends = Vec::new();
         // A quote begins a text only where a value or a key can begin; elsewhere it is a letter of a plain scalar.
         let (mut begins, mut in_plain) = (true, false);
-        let (start, length, places) = (self.at, self.out.len(), self.places.len());
-        self.places.push(start);
+        let (start, length, places) = (self.at, self.joined.text.len(), self.joined.places.len());
+        self.joined.places.push(start);
         loop {
             let next = self.next();
             let is_wrong = next.is_none_or(|c| matches!(c, ']' | '}') && ends.pop() != Some(c));
             let Some(c) = next.filter(|_| !is_wrong) else {
                 // The parser reports a missing end.
-                self.out.truncate(length);
-                self.places.truncate(places);
-                self.mismatch = next.map(|_| self.at);
-                (self.at, self.open) = (start, Some(start));
+                self.joined.text.truncate(length);
+                self.joined.places.truncate(places);
+                self.joined.mismatch = next.map(|_| self.at);
+                (self.at, self.joined.open) = (start, Some(start));
                 return self.copy(self.text.len());
             };
             let end = self.at + c.len_utf8();
