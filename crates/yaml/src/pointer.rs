@@ -2,17 +2,13 @@
 
 use std::borrow::Cow;
 
-use json_patch::jsonptr::Token;
+use json_patch::jsonptr::{Pointer, Token};
 use serde_json::Value;
 
 /// Appends a token to a JSON Pointer.
 pub fn push_token(pointer: &mut String, token: &str) {
     pointer.push('/');
-    if token.contains(['~', '/']) {
-        pointer.push_str(Token::new(token).encoded());
-    } else {
-        pointer.push_str(token);
-    }
+    pointer.push_str(Token::new(token).encoded());
 }
 
 /// A token of a JSON Pointer without its escapes.
@@ -26,19 +22,7 @@ pub fn unescape(token: &str) -> Cow<'_, str> {
 
 /// The value at a JSON Pointer.
 pub fn at_pointer<'v>(root: &'v Value, pointer: &str) -> Option<&'v Value> {
-    let mut rest = pointer.strip_prefix('/');
-    let mut value = root;
-    while let Some(tokens) = rest {
-        let end = tokens.bytes().position(|byte| byte == b'/');
-        let (token, after) = end.map_or((tokens, None), |end| (&tokens[..end], Some(&tokens[end + 1..])));
-        value = match value {
-            Value::Object(map) => map.get(&*unescape(token))?,
-            Value::Array(items) => items.get(token.parse::<usize>().ok()?)?,
-            _ => return None,
-        };
-        rest = after;
-    }
-    Some(value)
+    Pointer::parse(pointer).ok()?.resolve(root).ok()
 }
 
 /// The JSON Pointers of the values that a path leads to. `*` matches each item of a list and each value of a map.
