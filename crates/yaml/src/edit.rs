@@ -22,6 +22,7 @@ use super::layout::{Form, Kind, Layout};
 use super::write::{self, Indent};
 pub use comments::Comment;
 use comments::head;
+pub(super) use comments::missing;
 use visit::Editor;
 
 /// The number of values that are written again before the whole document is.

@@ -1,9 +1,8 @@
 //! Numbers that do not fit in 64 bits. Writing them again would change them.
 
-use std::collections::HashMap;
-
 use serde_json::{Number, Value};
 
+use super::edit::missing;
 use super::error::Error;
 use super::layout::{Kind, Layout};
 use super::read::span_at;
@@ -17,18 +16,7 @@ pub fn inexact_number(text: &str, json: bool) -> Option<Error> {
 
 /// The first such number that an edit of the document has changed.
 pub fn changed_number(text: &str, edited: &str, json: bool) -> Option<Error> {
-    let mut kept: HashMap<&str, usize> = HashMap::new();
-    for (_, number) in inexact(edited, json) {
-        *kept.entry(number).or_default() += 1;
-    }
-    let lost = |(_, number): &(usize, &str)| match kept.get_mut(*number) {
-        Some(times) if *times > 0 => {
-            *times -= 1;
-            false
-        }
-        _ => true,
-    };
-    let (at, number) = inexact(text, json).into_iter().find(lost)?;
+    let (at, number) = missing(inexact(text, json), inexact(edited, json)).into_iter().next()?;
     Some(error(text, at, number))
 }
 

@@ -15,25 +15,30 @@ pub struct Comment {
 
 /// The comments of a text that another text no longer has.
 pub(super) fn lost(before: &str, after: &str) -> Vec<Comment> {
-    let mut kept: HashMap<&str, usize> = HashMap::new();
-    for (_, comment) in all(after) {
-        *kept.entry(comment).or_default() += 1;
-    }
-    let mut lost = all(before);
-    lost.retain(|(_, comment)| match kept.get_mut(comment) {
-        Some(times) if *times > 0 => {
-            *times -= 1;
-            false
-        }
-        _ => true,
-    });
     let (mut line, mut counted) = (1, 0);
     let comment = |(at, text): (usize, &str)| {
         line += memchr::memchr_iter(b'\n', &before.as_bytes()[counted..at]).count();
         counted = at;
         Comment { line, text: text.to_owned() }
     };
-    lost.into_iter().map(comment).collect()
+    missing(all(before), all(after)).into_iter().map(comment).collect()
+}
+
+/// The texts, each with its position, that other ones do not have as often.
+pub(crate) fn missing<'t>(before: Vec<(usize, &'t str)>, after: Vec<(usize, &str)>) -> Vec<(usize, &'t str)> {
+    let mut kept: HashMap<&str, usize> = HashMap::new();
+    for (_, text) in after {
+        *kept.entry(text).or_default() += 1;
+    }
+    let mut missing = before;
+    missing.retain(|(_, text)| match kept.get_mut(text) {
+        Some(times) if *times > 0 => {
+            *times -= 1;
+            false
+        }
+        _ => true,
+    });
+    missing
 }
 
 /// The comments of a text with their positions. If the text has no layout, also what only looks like a comment.
