@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::scalar;
 
@@ -49,15 +49,20 @@ pub(super) fn blanks(out: &mut String, mut columns: usize) {
 }
 
 /// The entries of a map, each on a line of its own.
-fn write_map(out: &mut String, map: &Map<String, Value>, column: usize, indent: Indent) {
-    for (key, value) in map {
+pub(super) fn write_map<'v>(
+    out: &mut String,
+    entries: impl IntoIterator<Item = (&'v String, &'v Value)>,
+    column: usize,
+    indent: Indent,
+) {
+    for (key, value) in entries {
         blanks(out, column);
         write_entry(out, key, value, column, indent);
     }
 }
 
 /// One entry after its indentation. Its key is at `column`.
-pub(super) fn write_entry(out: &mut String, key: &str, value: &Value, column: usize, indent: Indent) {
+fn write_entry(out: &mut String, key: &str, value: &Value, column: usize, indent: Indent) {
     write_string(out, key, None);
     out.push(':');
     match value {
@@ -77,7 +82,8 @@ pub(super) fn write_entry(out: &mut String, key: &str, value: &Value, column: us
     }
 }
 
-fn write_list(out: &mut String, items: &[Value], column: usize, indent: Indent) {
+/// The items of a list, each on a line of its own.
+pub(super) fn write_list(out: &mut String, items: &[Value], column: usize, indent: Indent) {
     for item in items {
         blanks(out, column);
         write_item(out, item, column, indent);
@@ -180,16 +186,21 @@ fn write_block(out: &mut String, text: &str, column: usize) {
         1 => "|",
         _ => "|+",
     });
-    for line in body.split('\n') {
+    write_lines(out, body, column);
+    // The caller ends the last line, so only the further line breaks of `|+` are written here.
+    for _ in 1..(text.len() - body.len()) {
+        out.push('\n');
+    }
+}
+
+/// The lines of a block, each after a line end.
+pub(super) fn write_lines(out: &mut String, text: &str, column: usize) {
+    for line in text.split('\n') {
         out.push('\n');
         if !line.is_empty() {
             blanks(out, column);
             out.push_str(line);
         }
-    }
-    // The caller ends the last line, so only the further line breaks of `|+` are written here.
-    for _ in 1..(text.len() - body.len()) {
-        out.push('\n');
     }
 }
 

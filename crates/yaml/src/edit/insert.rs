@@ -43,10 +43,7 @@ impl Editor<'_, '_> {
         }
         let column = self.layout.column(first.start);
         let mut lines = String::new();
-        for (key, value) in added {
-            write::blanks(&mut lines, column);
-            write::write_entry(&mut lines, key, value, column, self.style.indent);
-        }
+        write::write_map(&mut lines, added.iter().copied(), column, self.style.indent);
         self.insert(self.end_of_block(node.range.end, column), lines);
     }
 
@@ -66,14 +63,12 @@ impl Editor<'_, '_> {
         let end = self.layout.node(merge.node).range.end;
         let mut lines = String::new();
         for (_, comment) in self.layout.comments(merge.start..end) {
-            lines.push_str(&format!("{comment}\n"));
             write::blanks(&mut lines, column);
+            lines.push_str(&format!("{comment}\n"));
         }
-        for (at, (key, value)) in old.iter().enumerate() {
-            write::blanks(&mut lines, if at > 0 { column } else { 0 });
-            write::write_entry(&mut lines, key, value, column, self.style.indent);
-        }
-        self.edit(merge.start..end, without_line_end(lines));
+        write::write_map(&mut lines, old.iter().copied(), column, self.style.indent);
+        // The blanks before the first line stay.
+        self.edit(merge.start..end, without_line_end(lines.split_off(column)));
         true
     }
 
@@ -103,8 +98,7 @@ impl Editor<'_, '_> {
             Some(before) => self.layout.next_line(self.layout.node(before.node).range.end),
             None => self.start_of_comments(item.dash, column),
         };
-        let lines = self.block_items(added, column);
-        self.insert(at, lines);
+        self.insert_items(at, added, column);
     }
 
     /// Adds items after the last one of a list.
@@ -127,17 +121,13 @@ impl Editor<'_, '_> {
         // A comment at the column of the key can be about the next key.
         let at_key = matches!(place, Place::Entry { column: key, .. } if key == column);
         let at = self.end_of_block(node.range.end, if at_key { column + 1 } else { column });
-        let lines = self.block_items(added, column);
-        self.insert(at, lines);
+        self.insert_items(at, added, column);
     }
 
-    fn block_items(&self, items: &[Value], column: usize) -> String {
+    fn insert_items(&mut self, at: usize, items: &[Value], column: usize) {
         let mut lines = String::new();
-        for item in items {
-            write::blanks(&mut lines, column);
-            write::write_item(&mut lines, item, column, self.style.indent);
-        }
-        lines
+        write::write_list(&mut lines, items, column, self.style.indent);
+        self.insert(at, lines);
     }
 
     /// The form of entries after the last one: on one line if that one is.

@@ -82,18 +82,10 @@ impl Editor<'_, '_> {
         let mut lines = String::new();
         match value {
             Value::Object(map) if !map.is_empty() => {
-                let column = column + indent.map;
-                for (key, value) in map {
-                    write::blanks(&mut lines, column);
-                    write::write_entry(&mut lines, key, value, column, indent);
-                }
+                write::write_map(&mut lines, map, column + indent.map, indent);
             }
             Value::Array(items) if !items.is_empty() => {
-                let column = column + indent.list;
-                for item in items {
-                    write::blanks(&mut lines, column);
-                    write::write_item(&mut lines, item, column, indent);
-                }
+                write::write_list(&mut lines, items, column + indent.list, indent);
             }
             _ => return None,
         }
@@ -133,18 +125,13 @@ impl Editor<'_, '_> {
         let first = text[start..end].lines().find(|line| !line.trim_matches([' ', '\t', '\r']).is_empty())?;
         let column = first.len() - first.trim_start_matches(' ').len();
         let mut block = String::new();
-        for (at, line) in lines.split('\n').enumerate() {
-            block.push_str(if at > 0 { "\n" } else { "" });
-            if !line.is_empty() {
-                write::blanks(&mut block, column);
-                block.push_str(line);
-            }
-        }
+        // The first line is at the end of the header already.
+        write::write_lines(&mut block, lines, column);
         let new_header = if lines.len() == string.len() { "|-" } else { "|" };
         if header != new_header {
             self.edit(node.content..node.content + header.len(), new_header.to_owned());
         }
-        self.edit(start..end, block);
+        self.edit(start..end, block.split_off(1));
         Some(())
     }
 
