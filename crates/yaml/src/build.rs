@@ -44,6 +44,13 @@ pub struct Entry<T> {
     pub value: T,
 }
 
+impl<T> Entry<T> {
+    /// The error that an earlier entry has the same key.
+    pub(super) fn repeated(&self) -> Error {
+        Error::new(format!("the key `{}` appears twice in one map", self.key), self.span)
+    }
+}
+
 /// A list or map whose end has not been read yet.
 pub(super) enum Collection<T> {
     List(Vec<T>),
@@ -183,9 +190,7 @@ impl<T: Tree> Builder<T> {
             entries.extend(map.merges.into_iter().filter(|merge| !own.contains(&merge.key)));
         }
         if self.duplicate_key.is_none() {
-            self.duplicate_key = first_duplicate(&entries).map(|entry| {
-                Error::new(format!("the key `{}` appears twice in one map", entry.key), entry.span)
-            });
+            self.duplicate_key = first_duplicate(&entries).map(Entry::repeated);
         }
         entries
     }
@@ -271,7 +276,7 @@ impl<T: Tree> MapBuilder<T> {
 }
 
 /// The first entry whose key an earlier entry already has.
-pub(super) fn first_duplicate<T>(entries: &[Entry<T>]) -> Option<&Entry<T>> {
+fn first_duplicate<T>(entries: &[Entry<T>]) -> Option<&Entry<T>> {
     // Most maps of a manifest are small. A set is faster only for large ones.
     if entries.len() <= 16 {
         return entries.iter().enumerate().find_map(|(at, entry)| {

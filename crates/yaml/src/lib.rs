@@ -42,7 +42,7 @@ pub use edit::{Comment, Edited};
 pub use error::Error;
 pub use large_numbers::{changed_number, has_float, inexact_number};
 pub use messages::{counted, each_once, first_names};
-pub use read::Manifest;
+pub use read::{Manifest, span_at};
 pub use source_map::SourceMap;
 pub use span::Span;
 pub use tree::{Content, Node, Text};
@@ -96,15 +96,11 @@ fn remove_duplicates(node: &mut Node, duplicates: &mut Vec<Error>) {
                     remove_duplicates(&mut entry.value, duplicates);
                     return true;
                 }
-                duplicates.push(repeated(entry));
+                duplicates.push(entry.repeated());
                 false
             });
         }
     }
-}
-
-fn repeated(entry: &Entry<Node>) -> Error {
-    Error::new(format!("the key `{}` appears twice in one map", entry.key), entry.span)
 }
 
 /// Reads one YAML document into nodes with their positions. A key can be repeated.
@@ -114,17 +110,7 @@ pub fn read_node_with_duplicates(text: &str) -> Result<Option<Node>, Error> {
 
 /// Returns an error for the first key below this node that appears twice in one map.
 pub fn duplicate_key(node: &Node) -> Option<Error> {
-    match &node.content {
-        Content::Scalar { .. } => None,
-        Content::List(items) => items.iter().find_map(duplicate_key),
-        Content::Map(entries) => match build::first_duplicate(entries) {
-            Some(entry) => Some(repeated(entry)),
-            None => entries.iter().find_map(|entry| duplicate_key(&entry.value)),
-        },
-    }
-}
-
-/// The position of the byte at `offset`.
-pub fn span_at(text: &str, offset: usize) -> Span {
-    read::span_at(text, offset)
+    let mut duplicates = Vec::new();
+    remove_duplicates(&mut node.clone(), &mut duplicates);
+    duplicates.into_iter().next()
 }

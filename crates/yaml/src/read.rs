@@ -315,7 +315,7 @@ impl Lines {
 }
 
 /// The position of a byte offset.
-pub(super) fn span_at(text: &str, offset: usize) -> Span {
+pub fn span_at(text: &str, offset: usize) -> Span {
     let before = &text.as_bytes()[..offset.min(text.len())];
     let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
     let line_start = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
