@@ -27,35 +27,24 @@ pub fn at_pointer<'v>(root: &'v Value, pointer: &str) -> Option<&'v Value> {
 
 /// The JSON Pointers of the values that a path leads to. `*` matches each item of a list and each value of a map.
 pub fn expanded(root: &Value, path: &str) -> Vec<String> {
-    let mut found = Vec::new();
-    let mut tokens = path.split('/').skip(1).map(unescape);
-    expand(root, &mut String::new(), &mut tokens, &mut found);
-    found
+    path.split('/').skip(1).fold(vec![String::new()], |found, token| {
+        found.iter().flat_map(|pointer| children(root, pointer, token)).collect()
+    })
 }
 
-fn expand<'t>(
-    value: &Value,
-    pointer: &mut String,
-    tokens: &mut (impl Iterator<Item = Cow<'t, str>> + Clone),
-    found: &mut Vec<String>,
-) {
-    let Some(token) = tokens.next() else {
-        found.push(pointer.clone());
-        return;
+/// The JSON Pointers of the values at the next token of such a path.
+fn children(root: &Value, pointer: &str, token: &str) -> Vec<String> {
+    let keys = match at_pointer(root, pointer) {
+        Some(Value::Object(map)) if token == "*" => map.keys().cloned().collect(),
+        Some(Value::Array(items)) if token == "*" => (0..items.len()).map(|at| at.to_string()).collect(),
+        _ => vec![unescape(token).into_owned()],
     };
-    let keys: Vec<String> = match value {
-        Value::Object(map) if token == "*" => map.keys().cloned().collect(),
-        Value::Array(items) if token == "*" => (0..items.len()).map(|index| index.to_string()).collect(),
-        _ => vec![token.into_owned()],
+    let child = |key: String| {
+        let mut child = pointer.to_owned();
+        push_token(&mut child, &key);
+        child
     };
-    for key in keys {
-        let before = pointer.len();
-        push_token(pointer, &key);
-        if let Some(child) = at_pointer(value, &pointer[before..]) {
-            expand(child, pointer, &mut tokens.clone(), found);
-        }
-        pointer.truncate(before);
-    }
+    keys.into_iter().map(child).filter(|child| at_pointer(root, child).is_some()).collect()
 }
 
 /// Calls `visit` for a value and for each value in it, with its JSON Pointer. `pointer` is that of the value.
