@@ -6,7 +6,7 @@ use saphyr_parser::ScalarStyle;
 
 use super::quoted;
 use super::span::Span;
-use super::tokens::is_block;
+use super::tokens::{is_block, skip_properties};
 
 /// Maps the text of a scalar to the file, where it has quotes, escapes, indentation and other line breaks.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -34,10 +34,11 @@ impl SourceMap {
         // The parser's position is that of an anchor or a tag; without them, a block is at its content.
         // The content of a block may begin like a property.
         let is_content = is_block(style) && text.chars().next() == raw.peek();
-        let has_properties = !is_content && raw.skip_properties()?;
+        let properties = if is_content { 0 } else { skip_properties(raw.rest, 0) };
+        raw.skip_to(&raw.rest[properties..]);
         match style {
             ScalarStyle::SingleQuoted | ScalarStyle::DoubleQuoted => _ = raw.next()?,
-            _ if is_block(style) && has_properties => while raw.next()? != '\n' {},
+            _ if is_block(style) && properties > 0 => while raw.next()? != '\n' {},
             _ => {}
         }
         let mut runs: Vec<Run> = Vec::new();
@@ -120,19 +121,10 @@ impl Raw<'_> {
         Some(next)
     }
 
-    /// Skips anchor and tag; true if there was one.
-    fn skip_properties(&mut self) -> Option<bool> {
-        let mut found = false;
-        loop {
-            match self.peek()? {
-                '&' | '!' => {
-                    found = true;
-                    while !self.next()?.is_whitespace() {}
-                }
-                '#' if found => while self.next()? != '\n' {},
-                blank if found && blank.is_whitespace() => _ = self.next(),
-                _ => return Some(found),
-            }
+    /// Skips to where the rest is shorter.
+    fn skip_to(&mut self, rest: &str) {
+        while self.rest.len() > rest.len() {
+            self.next();
         }
     }
 
@@ -155,9 +147,7 @@ impl Raw<'_> {
     fn escaped(&mut self) -> Option<char> {
         let mut value = String::new();
         let after = quoted::escape(self.rest, &mut value).ok()?;
-        while self.rest.len() > after.len() {
-            self.next();
-        }
+        self.skip_to(after);
         Some(value.chars().next().unwrap_or(' '))
     }
 }
