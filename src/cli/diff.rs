@@ -16,7 +16,7 @@ pub(super) use names::{Names, Target};
 const CONTEXT: usize = 3;
 
 /// The diff of one file, for `patch -p1` and `git apply`.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct FileDiff {
     /// The path below the folder in which the diff applies.
     name: Vec<u8>,
@@ -35,34 +35,15 @@ pub(super) struct FileDiff {
 
 #[derive(Debug)]
 struct Hunk {
-    old: Side,
-    new: Side,
+    /// The number of lines before it, before and after the change.
+    old: usize,
+    new: usize,
     lines: Vec<(ChangeTag, Vec<u8>)>,
-    /// The number of equal lines at the end.
-    equal: usize,
-}
-
-/// The lines of a hunk in one of the files.
-#[derive(Debug)]
-struct Side {
-    /// The number of lines before the hunk.
-    skipped: usize,
-    length: usize,
 }
 
 impl FileDiff {
     pub(super) fn new(name: Vec<u8>, colour: bool) -> Self {
-        Self {
-            name,
-            colour,
-            old_lines: 0,
-            new_lines: 0,
-            before: VecDeque::new(),
-            hunk: None,
-            unfinished: (Vec::new(), Vec::new()),
-            headed: false,
-            out: Vec::new(),
-        }
+        Self { name, colour, ..Self::default() }
     }
 
     /// Adds the next document, and returns the part of the diff that is complete.
@@ -112,49 +93,39 @@ impl FileDiff {
     }
 
     fn line(&mut self, tag: ChangeTag, line: &[u8]) {
-        if tag == ChangeTag::Equal {
-            self.equal_line(line);
+        if self.hunk.is_none() && tag == ChangeTag::Equal {
+            if self.before.len() == CONTEXT {
+                self.before.pop_front();
+            }
+            self.before.push_back(line.to_vec());
         } else {
-            let hunk = self.hunk.get_or_insert_with(|| {
-                let context: Vec<_> = self.before.drain(..).map(|line| (ChangeTag::Equal, line)).collect();
-                let side = |lines| Side { skipped: lines - context.len(), length: context.len() };
-                Hunk { old: side(self.old_lines), new: side(self.new_lines), lines: context, equal: 0 }
+            let hunk = self.hunk.get_or_insert_with(|| Hunk {
+                old: self.old_lines - self.before.len(),
+                new: self.new_lines - self.before.len(),
+                lines: self.before.drain(..).map(|line| (ChangeTag::Equal, line)).collect(),
             });
-            hunk.equal = 0;
-            hunk.add(tag, line);
+            hunk.lines.push((tag, line.to_vec()));
         }
         self.old_lines += usize::from(tag != ChangeTag::Insert);
         self.new_lines += usize::from(tag != ChangeTag::Delete);
-    }
-
-    fn equal_line(&mut self, line: &[u8]) {
-        if let Some(hunk) = &mut self.hunk {
-            hunk.equal += 1;
-            hunk.add(ChangeTag::Equal, line);
-            // One more than the context of this hunk and that of the next one.
-            if hunk.equal > 2 * CONTEXT {
-                self.close_hunk();
-            }
-            return;
+        // One more than the context of this hunk and that of the next one.
+        if self.hunk.as_ref().is_some_and(|hunk| hunk.equal_at_end() > 2 * CONTEXT) {
+            self.close_hunk();
         }
-        if self.before.len() == CONTEXT {
-            self.before.pop_front();
-        }
-        self.before.push_back(line.to_vec());
     }
 
     /// Writes the hunk without the equal lines that are not its context.
     fn close_hunk(&mut self) {
         let Some(mut hunk) = self.hunk.take() else { return };
-        let surplus = hunk.equal.saturating_sub(CONTEXT);
+        let surplus = hunk.equal_at_end().saturating_sub(CONTEXT);
         let rest = hunk.lines.split_off(hunk.lines.len() - surplus);
-        hunk.old.length -= surplus;
-        hunk.new.length -= surplus;
         let kept = rest.len().saturating_sub(CONTEXT);
         self.before = rest.into_iter().skip(kept).map(|(_, line)| line).collect();
         self.head();
-        let head = format!("@@ -{} +{} @@\n", hunk.old.range(), hunk.new.range());
-        self.out.extend_from_slice(head.as_bytes());
+        let without = |other: ChangeTag| hunk.lines.iter().filter(|(tag, _)| *tag != other).count();
+        let old = range(hunk.old, without(ChangeTag::Insert));
+        let new = range(hunk.new, without(ChangeTag::Delete));
+        self.out.extend_from_slice(format!("@@ -{old} +{new} @@\n").as_bytes());
         for (tag, line) in &hunk.lines {
             self.write(*tag, line);
         }
@@ -192,17 +163,14 @@ impl FileDiff {
 }
 
 impl Hunk {
-    fn add(&mut self, tag: ChangeTag, line: &[u8]) {
-        self.old.length += usize::from(tag != ChangeTag::Insert);
-        self.new.length += usize::from(tag != ChangeTag::Delete);
-        self.lines.push((tag, line.to_vec()));
+    /// The number of equal lines at the end.
+    fn equal_at_end(&self) -> usize {
+        self.lines.iter().rev().take_while(|(tag, _)| *tag == ChangeTag::Equal).count()
     }
 }
 
-impl Side {
-    /// The first line and the number of lines. Without lines, the line before the hunk.
-    fn range(&self) -> String {
-        let first = self.skipped + usize::from(self.length > 0);
-        if self.length == 1 { first.to_string() } else { format!("{first},{}", self.length) }
-    }
+/// The first line of a part and the number of lines. Without lines, the line before it.
+fn range(before: usize, length: usize) -> String {
+    let first = before + usize::from(length > 0);
+    if length == 1 { first.to_string() } else { format!("{first},{length}") }
 }
