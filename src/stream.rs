@@ -187,64 +187,40 @@ fn is_marker(line: &[u8], marker: [u8; 3]) -> bool {
 /// Counts the braces of a stream that begins like JSON, to find the end of its first value.
 #[derive(Debug, Default)]
 struct Json {
-    state: State,
     depth: usize,
     in_string: bool,
     escaped: bool,
-}
-
-#[derive(Debug, Default, PartialEq)]
-enum State {
-    /// All bytes so far are white space.
-    #[default]
-    Blank,
-    /// After the opening brace: a quote or a closing brace makes it JSON, any other byte YAML.
-    Opened,
-    /// Inside an object.
-    Inside,
-    /// The stream is not JSON, or the value has ended.
-    Over,
+    /// True if the stream is not JSON, or the value has ended.
+    is_over: bool,
 }
 
 impl Json {
     /// Reads more bytes. Returns the offset after the end of the value, if it ends in them.
     fn feed(&mut self, bytes: &[u8]) -> Option<usize> {
         for (at, byte) in bytes.iter().enumerate() {
-            match self.state {
-                State::Over => return None,
+            if self.is_over {
+                return None;
+            }
+            match (self.in_string, byte) {
+                (true, _) if self.escaped => self.escaped = false,
+                (true, b'\\') => self.escaped = true,
+                (true, b'"') => self.in_string = false,
+                (true, _) => {}
+                (false, b'{') => self.depth += 1,
                 // The last three bytes are a byte order mark.
-                State::Blank if byte.is_ascii_whitespace() || b"\xef\xbb\xbf".contains(byte) => {}
-                State::Blank if *byte == b'{' => {
-                    self.state = State::Opened;
-                    self.depth = 1;
+                (false, _) if self.depth == 0 => {
+                    self.is_over = !byte.is_ascii_whitespace() && !b"\xef\xbb\xbf".contains(byte);
                 }
-                State::Blank => self.state = State::Over,
-                State::Opened if byte.is_ascii_whitespace() => {}
-                State::Opened if !matches!(byte, b'"' | b'}') => self.state = State::Over,
-                State::Opened | State::Inside => {
-                    self.state = State::Inside;
-                    if self.step(*byte) {
-                        self.state = State::Over;
-                        return Some(at + 1);
-                    }
+                (false, b'"') => self.in_string = true,
+                (false, b'}') if self.depth == 1 => {
+                    self.is_over = true;
+                    return Some(at + 1);
                 }
+                (false, b'}') => self.depth -= 1,
+                (false, _) => {}
             }
         }
         None
-    }
-
-    fn step(&mut self, byte: u8) -> bool {
-        match (self.in_string, byte) {
-            (true, _) if self.escaped => self.escaped = false,
-            (true, b'\\') => self.escaped = true,
-            (true, b'"') => self.in_string = false,
-            (true, _) => {}
-            (false, b'"') => self.in_string = true,
-            (false, b'{') => self.depth += 1,
-            (false, b'}') => self.depth -= 1,
-            (false, _) => {}
-        }
-        self.depth == 0
     }
 }
 
