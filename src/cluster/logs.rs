@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
-use futures_util::AsyncReadExt;
+use futures_util::{AsyncBufReadExt, AsyncReadExt};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{ListParams, LogParams};
 use kube::{Api, Client};
@@ -19,8 +19,8 @@ use super::evidence;
 
 /// The limit on logs that are read at once.
 const MOST_STREAMS: usize = 256;
-/// The bytes that are read at once.
-const BLOCK: usize = 64 << 10;
+/// The longest part of a line that is sent at once, in bytes.
+const LONGEST_PIECE: u64 = 64 << 10;
 /// How long `--follow` continues after the first verdict: the other ranks connect at about the same time.
 const SETTLED: Duration = Duration::from_secs(20);
 /// How often `--follow` reads the counters of the adapters while there is no verdict.
@@ -41,7 +41,7 @@ pub(crate) struct Selection<'a> {
     pub(crate) exec: bool,
 }
 
-/// A part of a log that ends with a line, or why there is none.
+/// A line of a log, or why there is none.
 struct Piece {
     pod: String,
     bytes: Result<Vec<u8>, String>,
@@ -191,7 +191,7 @@ async fn find(
     values.collect::<Result<_, serde_json::Error>>().context("a pod cannot be read")
 }
 
-/// Sends the log of a container in pieces.
+/// Sends the lines of the log of a container.
 async fn stream(api: &Api<Pod>, pod: String, container: String, follow: bool, sender: &mpsc::Sender<Piece>) {
     let params = LogParams { container: Some(container.clone()), follow, ..LogParams::default() };
     let failed = |error: &(dyn std::error::Error + 'static)| {
@@ -205,27 +205,16 @@ async fn stream(api: &Api<Pod>, pod: String, container: String, follow: bool, se
             return;
         }
     };
-    let (mut block, mut rest) = (vec![0; BLOCK], Vec::new());
     loop {
-        let (length, error) = match from.read(&mut block).await {
-            Ok(length) => (length, None),
-            Err(error) => (0, Some(failed(&error))),
-        };
-        rest.extend_from_slice(&block[..length]);
-        let end = if length == 0 { Some(rest.len()) } else { memchr::memrchr(b'\n', &rest).map(|at| at + 1) };
+        let mut line = Vec::new();
         // A line without an end must not fill the memory.
-        let end = end.or((rest.len() > BLOCK).then_some(rest.len()));
-        if let Some(end) = end {
-            let after = rest.split_off(end);
-            let bytes = Ok(std::mem::replace(&mut rest, after));
-            if sender.send(Piece { pod: pod.clone(), bytes }).await.is_err() {
-                return;
-            }
-        }
-        if length == 0 {
-            if let Some(error) = error {
-                let _ = sender.send(error).await;
-            }
+        let piece = match (&mut from).take(LONGEST_PIECE).read_until(b'\n', &mut line).await {
+            Ok(0) => return,
+            Ok(_) => Piece { pod: pod.clone(), bytes: Ok(line) },
+            Err(error) => failed(&error),
+        };
+        let is_last = piece.bytes.is_err();
+        if sender.send(piece).await.is_err() || is_last {
             return;
         }
     }
