@@ -89,14 +89,8 @@ fn event(owner: &Value, code: &str, text: &str) -> Value {
     let digest = Sha256::digest(format!("{} {code} {turn}", uid(owner)));
     let number = digest.iter().take(8).fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
     // `host_network` is `HostNetwork`.
-    let mut is_first = true;
-    let reason: String = code
-        .chars()
-        .filter_map(|letter| {
-            let begins = std::mem::replace(&mut is_first, letter == '_');
-            (letter != '_').then(|| if begins { letter.to_ascii_uppercase() } else { letter })
-        })
-        .collect();
+    let words = code.split('_').filter_map(|word| word.split_at_checked(1));
+    let reason: String = words.map(|(first, rest)| first.to_ascii_uppercase() + rest).collect();
     json!({
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
