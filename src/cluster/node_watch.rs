@@ -18,7 +18,7 @@ use fabric_policy::claims::Claims;
 use fabric_policy::nodes::Nodes;
 
 use super::api::{cause, client, client_of, no_answer};
-use known::Known;
+use known::{KindOfApi, Known};
 pub(crate) use known::{OtherWatch, WatchState, Watched, WatchedKind};
 use object::Object;
 
@@ -130,7 +130,7 @@ impl Watch {
                 }
                 Err(failed) => failed,
             };
-            let versions = self.kind.versions().len();
+            let versions = self.kind.api().versions.len();
             let has_other = status == ABSENT && self.absent + 1 < versions;
             if status == ABSENT {
                 self.version = (self.version + 1) % versions;
@@ -224,8 +224,7 @@ fn events(
 }
 
 fn resource(kind: WatchedKind, version: usize) -> ApiResource {
-    let versions = kind.versions();
-    let (group, object) = kind.group_and_object();
+    let KindOfApi { group, object, versions, .. } = kind.api();
     let named = GroupVersionKind::gvk(group, versions[version.min(versions.len() - 1)], object);
     ApiResource::from_gvk_with_plural(&named, kind.resource())
 }
@@ -299,7 +298,7 @@ mod tests {
             };
             assert_eq!(
                 (status, requests.load(Ordering::Relaxed)),
-                (ABSENT, kind.versions().len()),
+                (ABSENT, kind.api().versions.len()),
                 "{kind:?}"
             );
         }

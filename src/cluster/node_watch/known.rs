@@ -111,68 +111,61 @@ pub(crate) enum WatchedKind {
 impl WatchedKind {
     pub(crate) const ALL: [Self; 5] = [Self::Node, Self::Slice, Self::Template, Self::Domain, Self::Class];
 
+    pub(super) fn api(self) -> KindOfApi {
+        let (dra, nvidia) = ("resource.k8s.io", "resource.nvidia.com");
+        let all: &[_] = &["v1", "v1beta2", "v1beta1"];
+        let (name, resource, group, object, versions): (_, _, _, _, &[_]) = match self {
+            Self::Node => ("nodes", "nodes", "", "Node", &["v1"]),
+            Self::Slice => ("resource-slices", "resourceslices", dra, "ResourceSlice", &["v1"]),
+            Self::Template => {
+                ("resource-claim-templates", "resourceclaimtemplates", dra, "ResourceClaimTemplate", all)
+            }
+            Self::Domain => ("compute-domains", "computedomains", nvidia, "ComputeDomain", &["v1beta1"]),
+            Self::Class => ("device-classes", "deviceclasses", dra, "DeviceClass", all),
+            Self::Claim => ("resource-claims", "resourceclaims", dra, "ResourceClaim", all),
+        };
+        KindOfApi { name, resource, group, object, versions }
+    }
+
     /// The name of the resource.
     pub(crate) fn resource(self) -> &'static str {
-        match self {
-            Self::Node => "nodes",
-            Self::Slice => "resourceslices",
-            Self::Template => "resourceclaimtemplates",
-            Self::Domain => "computedomains",
-            Self::Class => "deviceclasses",
-            Self::Claim => "resourceclaims",
-        }
+        self.api().resource
     }
 
     /// The name in `/readyz`.
     pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Node => "nodes",
-            Self::Slice => "resource-slices",
-            Self::Template => "resource-claim-templates",
-            Self::Domain => "compute-domains",
-            Self::Class => "device-classes",
-            Self::Claim => "resource-claims",
-        }
-    }
-
-    /// The group of the API, and the kind of the object.
-    pub(super) fn group_and_object(self) -> (&'static str, &'static str) {
-        match self {
-            Self::Node => ("", "Node"),
-            Self::Slice => ("resource.k8s.io", "ResourceSlice"),
-            Self::Template => ("resource.k8s.io", "ResourceClaimTemplate"),
-            Self::Domain => ("resource.nvidia.com", "ComputeDomain"),
-            Self::Class => ("resource.k8s.io", "DeviceClass"),
-            Self::Claim => ("resource.k8s.io", "ResourceClaim"),
-        }
-    }
-
-    /// The versions of the API, the newest first.
-    pub(super) fn versions(self) -> &'static [&'static str] {
-        match self {
-            Self::Node | Self::Slice => &["v1"],
-            Self::Domain => &["v1beta1"],
-            Self::Template | Self::Class | Self::Claim => &["v1", "v1beta2", "v1beta1"],
-        }
+        self.api().name
     }
 
     /// Returns whether the objects say what claims bring.
     pub(super) fn is_of_claims(self) -> bool {
-        matches!(self, Self::Template | Self::Domain | Self::Class | Self::Claim)
+        !matches!(self, Self::Node | Self::Slice)
     }
+}
+
+/// A kind as the API server knows it.
+pub(super) struct KindOfApi {
+    /// The name in `/readyz`.
+    name: &'static str,
+    resource: &'static str,
+    pub(super) group: &'static str,
+    pub(super) object: &'static str,
+    /// The versions of the API, the newest first.
+    pub(super) versions: &'static [&'static str],
 }
 
 /// The objects of one kind, by namespace and name.
 struct Objects<T> {
+    kind: WatchedKind,
     known: BTreeMap<String, Arc<T>>,
     /// Those of a list that has not ended.
     listed: BTreeMap<String, Arc<T>>,
-    read: fn(&Value, &mut Texts) -> T,
+    read: fn(WatchedKind, &Value, &mut Texts) -> T,
 }
 
 impl<T: PartialEq> Objects<T> {
-    fn new(read: fn(&Value, &mut Texts) -> T) -> Self {
-        Self { known: BTreeMap::new(), listed: BTreeMap::new(), read }
+    fn new(kind: WatchedKind, read: fn(WatchedKind, &Value, &mut Texts) -> T) -> Self {
+        Self { kind, known: BTreeMap::new(), listed: BTreeMap::new(), read }
     }
 
     /// Returns how many objects may have changed.
@@ -209,7 +202,7 @@ impl<T: PartialEq> Objects<T> {
 
     /// The known object, if no relevant field has changed. Most changes are heartbeats.
     fn read(&self, object: &Object, texts: &mut Texts) -> Arc<T> {
-        let new = (self.read)(&object.value, texts);
+        let new = (self.read)(self.kind, &object.value, texts);
         match self.known.get(&key(object)) {
             Some(known) if **known == new => Arc::clone(known),
             _ => Arc::new(new),
@@ -226,7 +219,7 @@ pub(super) struct Known {
     texts: Texts,
     nodes: Objects<Node>,
     slices: Objects<Slice>,
-    claims: [(WatchedKind, Objects<Option<ClaimObject>>); 4],
+    claims: [Objects<Option<ClaimObject>>; 4],
     others: Vec<OtherWatch>,
     state: WatchState,
     since: SystemTime,
@@ -246,20 +239,15 @@ pub(super) struct Known {
 impl Known {
     pub(super) fn new(now: Instant) -> Self {
         let [_, others @ ..] = WatchedKind::ALL;
+        let of_claims = [WatchedKind::Template, WatchedKind::Domain, WatchedKind::Class, WatchedKind::Claim];
         let other = |kind| OtherWatch { kind, is_awaited: true, error: None, since: None };
         Self {
             texts: Texts::default(),
-            nodes: Objects::new(Node::read),
-            slices: Objects::new(Slice::read),
-            claims: [
-                (
-                    WatchedKind::Template,
-                    Objects::new(|object, _| claim_object(WatchedKind::Template, object)),
-                ),
-                (WatchedKind::Domain, Objects::new(|object, _| claim_object(WatchedKind::Domain, object))),
-                (WatchedKind::Class, Objects::new(|object, _| claim_object(WatchedKind::Class, object))),
-                (WatchedKind::Claim, Objects::new(|object, _| claim_object(WatchedKind::Claim, object))),
-            ],
+            nodes: Objects::new(WatchedKind::Node, |_, object, texts| Node::read(object, texts)),
+            slices: Objects::new(WatchedKind::Slice, |_, object, texts| Slice::read(object, texts)),
+            claims: of_claims.map(|kind| {
+                Objects::new(kind, |kind, object, _| ClaimObject::of_kind(kind.api().object, object, ""))
+            }),
             others: others.map(other).into(),
             state: WatchState::Starting,
             since: SystemTime::now(),
@@ -291,7 +279,7 @@ impl Known {
     }
 
     fn claims_of(&mut self, kind: WatchedKind) -> Option<&mut Objects<Option<ClaimObject>>> {
-        self.claims.iter_mut().find(|(known, _)| *known == kind).map(|(_, objects)| objects)
+        self.claims.iter_mut().find(|objects| objects.kind == kind)
     }
 
     fn note_change(&mut self, kind: WatchedKind, changed: usize, due: Instant) {
@@ -388,13 +376,9 @@ impl Known {
     }
 
     pub(super) fn claims(&self) -> Claims {
-        let objects = self.claims.iter().flat_map(|(_, objects)| objects.known.values());
+        let objects = self.claims.iter().flat_map(|objects| objects.known.values());
         objects.filter_map(|object| object.as_ref().clone()).collect()
     }
-}
-
-fn claim_object(kind: WatchedKind, object: &Value) -> Option<ClaimObject> {
-    ClaimObject::of_kind(kind.group_and_object().1, object, "")
 }
 
 #[cfg(test)]
