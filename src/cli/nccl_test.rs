@@ -10,7 +10,7 @@ use crate::builtin;
 
 use super::ExitStatus;
 use super::output::Output;
-use super::parse::{annotation, namespace};
+use super::parse::{annotation, namespace, valid};
 
 const TEMPLATE: &str = include_str!("../../signatures/nccl-test.yaml");
 const SCRIPT: &str = include_str!("../../signatures/nccl-test.sh");
@@ -121,31 +121,25 @@ fn size(text: &str) -> Result<String, String> {
     };
     let number = if digits.starts_with('+') { None } else { digits.parse::<u64>().ok() };
     let is_enough = number.is_some_and(|number| number.saturating_mul(unit) >= SMALLEST);
-    is_enough
-        .then(|| text.to_owned())
-        .ok_or_else(|| "must be a number of bytes from `8M`, such as `512M` or `8G`".to_owned())
+    valid(is_enough, text, "must be a number of bytes from `8M`, such as `512M` or `8G`")
 }
 
 /// The name of a Service.
 fn service(text: &str) -> Result<String, String> {
     let name = namespace(text)?;
     let is_name = name.len() <= 60 && name.starts_with(|c: char| c.is_ascii_lowercase());
-    is_name
-        .then_some(name)
-        .ok_or_else(|| "must begin with a letter, and have at most 60 characters".to_owned())
+    valid(is_name, text, "must begin with a letter, and have at most 60 characters")
 }
 
 /// The name of an interface.
 fn interface(text: &str) -> Result<String, String> {
     let is_of_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     let is_name = !text.is_empty() && text.len() < 16 && text.bytes().all(is_of_name);
-    is_name
-        .then(|| text.to_owned())
-        .ok_or_else(|| "must be the name of an interface, such as `eth0`".to_owned())
+    valid(is_name, text, "must be the name of an interface, such as `eth0`")
 }
 
 /// The name of an extended resource.
 fn resource(text: &str) -> Result<String, String> {
     let is_name = text.split_once('/').is_some_and(|(domain, name)| !domain.is_empty() && !name.is_empty());
-    is_name.then(|| text.to_owned()).ok_or_else(|| "must have a domain, as `example.com/gpu` has".to_owned())
+    valid(is_name, text, "must have a domain, as `example.com/gpu` has")
 }

@@ -33,22 +33,22 @@ pub(super) fn annotation(text: &str) -> Result<(String, String), String> {
     pair.map(|(key, value)| (key.to_owned(), value.to_owned())).ok_or_else(|| "write `KEY=VALUE`".to_owned())
 }
 
+/// The text, or an error if it is not valid.
+pub(super) fn valid(is_valid: bool, text: &str, otherwise: &str) -> Result<String, String> {
+    if is_valid { Ok(text.to_owned()) } else { Err(otherwise.to_owned()) }
+}
+
 /// The name of an object: a DNS subdomain in lower case (RFC 1123).
 pub(super) fn object_name(text: &str) -> Result<String, String> {
     let is_lower = text.bytes().all(|byte| !byte.is_ascii_uppercase());
-    if text.len() <= 253 && is_lower && text.split('.').all(is_label) {
-        Ok(text.to_owned())
-    } else {
-        Err("the name of an object has lower case letters, digits, `-` and `.`".to_owned())
-    }
+    let is_name = text.len() <= 253 && is_lower && text.split('.').all(is_label);
+    valid(is_name, text, "the name of an object has lower case letters, digits, `-` and `.`")
 }
 
 /// The name of a namespace: a DNS label in lower case (RFC 1123).
 pub(super) fn namespace(text: &str) -> Result<String, String> {
-    match object_name(text) {
-        Ok(name) if name.len() <= 63 && !name.contains('.') => Ok(name),
-        _ => Err("the name of a namespace has at most 63 lower case letters, digits and `-`".to_owned()),
-    }
+    let is_name = object_name(text).is_ok() && text.len() <= 63 && !text.contains('.');
+    valid(is_name, text, "the name of a namespace has at most 63 lower case letters, digits and `-`")
 }
 
 /// A name for a certificate: a DNS name, which may begin with a wildcard.
@@ -61,12 +61,9 @@ pub(super) fn dns_name(text: &str) -> Result<String, String> {
     let last_is_number =
         name.rsplit('.').next().is_some_and(|label| label.bytes().all(|byte| byte.is_ascii_digit()));
     let labels_are_valid = name.split('.').all(|label| is_label(label) && label.len() <= 63);
-    if name.len() <= 253 && labels_are_valid && !last_is_number {
-        Ok(text.to_owned())
-    } else {
-        Err("write a DNS name, such as `fabric-injector.fabric-injector.svc`; addresses go with `--ip`"
-            .to_owned())
-    }
+    let otherwise =
+        "write a DNS name, such as `fabric-injector.fabric-injector.svc`; addresses go with `--ip`";
+    valid(name.len() <= 253 && labels_are_valid && !last_is_number, text, otherwise)
 }
 
 /// Returns whether the text has the characters of a DNS label.

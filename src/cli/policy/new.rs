@@ -13,6 +13,7 @@ use fabric_yaml::scalar::{self, Scalar};
 
 use super::super::ExitStatus;
 use super::super::output::Output;
+use super::super::parse::valid;
 
 const POLICY: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/policies/template/policy.yaml"));
 const CASES: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/policies/template/cases.yaml"));
@@ -40,11 +41,9 @@ pub(super) struct Arguments {
 
 fn name(text: &str) -> Result<String, String> {
     // The template has it without quotes.
-    if is_policy_name(text) && matches!(scalar::resolve(text), Scalar::String(_)) {
-        return Ok(text.to_owned());
-    }
-    Err("use lower-case letters, digits and hyphens, at most 63, which are no number and no word such as `true`"
-        .to_owned())
+    let is_name = is_policy_name(text) && matches!(scalar::resolve(text), Scalar::String(_));
+    let otherwise = "use lower-case letters, digits and hyphens, at most 63, which are no number and no word such as `true`";
+    valid(is_name, text, otherwise)
 }
 
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<ExitStatus> {
