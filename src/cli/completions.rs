@@ -8,7 +8,8 @@ use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 use anyhow::Context;
-use clap::{Arg, Args, Command, ValueEnum, ValueHint};
+use clap::{Arg, Args, Command, ValueHint};
+use clap_complete::Shell;
 use clap_complete::engine::{
     ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter, complete,
 };
@@ -30,19 +31,9 @@ pub(super) struct Arguments {
     shell: Shell,
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Shell {
-    Bash,
-    Elvish,
-    Fish,
-    Powershell,
-    Zsh,
-}
-
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<ExitStatus> {
-    let name = arguments.shell.to_possible_value().context("the shell has no name")?;
     let shells = Shells::builtins();
-    let shell = shells.completer(name.get_name()).context("the shell is not known")?;
+    let shell = shells.completer(&arguments.shell.to_string()).context("the shell is not known")?;
     let mut script = Vec::new();
     shell.write_registration(VARIABLE, NAME, NAME, NAME, &mut script)?;
     output.data(&script)?;
