@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use fabric_policy::{Definition, PolicyFile, SourceErrors, definitions};
+use fabric_policy::{self as policy, Definition, PolicyFile, SourceErrors};
 
 /// A policy file that is compiled into the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +32,11 @@ pub fn find(name: &str) -> Option<BuiltIn> {
 /// Returns the built-in policy or part with this name.
 pub(crate) fn find_file(name: &str) -> Option<BuiltIn> {
     find(name).or_else(|| PARTS.iter().find(|part| part.name == name).copied())
+}
+
+/// All built-in policies with their parts.
+pub(crate) fn definitions() -> Result<Vec<Definition>, SourceErrors> {
+    POLICIES.iter().map(|policy| policy.definition()).collect()
 }
 
 /// The files of all built-in policies and parts, which policies of the operator can extend.
@@ -78,6 +83,6 @@ impl BuiltIn {
     pub fn definition(self) -> Result<Definition, SourceErrors> {
         let bases = bases([self.text].into_iter())?;
         // A policy is one definition.
-        Ok(definitions(&[PolicyFile::read(self.file, self.text)?], bases)?.remove(0))
+        Ok(policy::definitions(&[PolicyFile::read(self.file, self.text)?], bases)?.remove(0))
     }
 }

@@ -18,7 +18,6 @@ mod nodes;
 mod output;
 mod parse;
 mod policy;
-mod policy_sources;
 mod program;
 mod render;
 mod report;

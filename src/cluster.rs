@@ -23,6 +23,8 @@ mod running_pods;
 mod secret;
 mod webhook_watch;
 
+use anyhow::Context;
+
 pub(crate) use events::Events;
 pub(crate) use installation::examine;
 pub(crate) use logs::{Selection, read as read_logs};
@@ -33,3 +35,9 @@ pub(crate) use node_watch::{
 pub(crate) use reconciler::{KeyPairs, is_conflict};
 pub use reconciler::{Options, Reconciler};
 pub use rotation::Durations;
+
+/// Does the work of a command, on its thread.
+pub(crate) fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.context("the runtime cannot be started")?.block_on(work)
+}

@@ -54,20 +54,20 @@ pub(crate) fn files_of(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
     if !kind.is_dir() {
         return Ok(vec![path.to_owned()]);
     }
-    let mut files = Vec::new();
-    for entry in fs::read_dir(path).with_context(|| format!("{shown} cannot be read"))? {
-        let file = entry.with_context(|| format!("{shown} cannot be read"))?.path();
-        let is_manifest =
-            file.extension().is_some_and(|end| ["yaml", "yml", "json"].iter().any(|known| end == *known));
-        if is_manifest && file.is_file() {
-            files.push(file);
-        }
-    }
-    files.sort();
-    if files.is_empty() {
-        anyhow::bail!("{shown} has no file that ends in .yaml, .yml or .json");
-    }
+    let mut files =
+        with_endings(path, &["yaml", "yml", "json"]).with_context(|| format!("{shown} cannot be read"))?;
+    files.retain(|file| file.is_file());
+    ensure!(!files.is_empty(), "{shown} has no file that ends in .yaml, .yml or .json");
     Ok(files)
+}
+
+/// What a directory has with one of these endings, sorted by name.
+pub(crate) fn with_endings(folder: &Path, endings: &[&str]) -> io::Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(folder)?.map(|entry| Ok(entry?.path()));
+    let mut paths: Vec<PathBuf> = entries.collect::<io::Result<_>>()?;
+    paths.retain(|path| path.extension().is_some_and(|end| endings.iter().any(|known| end == *known)));
+    paths.sort();
+    Ok(paths)
 }
 
 /// Replaces the content of a file in one step: a reader sees the old content or the new one. A symbolic link stays, and

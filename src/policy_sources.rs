@@ -4,18 +4,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail, ensure};
 use serde_json::{Map, Value, json};
 
 use crate::builtin;
-use crate::files::{Allowed, read_bounded};
+use crate::files::{Allowed, read_bounded, with_endings};
 use fabric_engine::policy_set::{PolicySet, WithValues};
 use fabric_policy::source::closest;
 use fabric_policy::work::Work;
-use fabric_policy::{Definition, OtherKind, SourceErrors};
+use fabric_policy::{Definition, OtherKind};
 use fabric_tools::helm_values::Values;
 use fabric_tools::policy_check::load;
 use fabric_tools::policy_list::listed;
@@ -24,15 +23,24 @@ const POLICY: Allowed = Allowed { what: "policy", mebibytes: 4, pipes: false };
 const VALUES: Allowed = Allowed { what: "values file", mebibytes: 4, pipes: false };
 
 /// The policies and values that an operator names.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, clap::Args)]
 pub struct PolicySources {
-    /// Names of built-in policies, paths of policy files, and directories of them.
+    /// A built-in policy, a policy file, or a folder of them; may be given several times
+    #[arg(
+        long = "policy",
+        value_name = "NAME|PATH|DIR",
+        value_delimiter = ',',
+        env = "FABRIC_INJECTOR_POLICY"
+    )]
     pub policies: Vec<String>,
-    /// The path of a values file.
+    /// A file with a `multinodeNetworking:` block, such as a Helm values file as it is
+    #[arg(long, value_name = "FILE", env = "FABRIC_INJECTOR_VALUES")]
     pub values: Option<String>,
-    /// Parameters of the policies that have them, `key=value`.
+    /// A parameter of the policies in use that have it; wins over the values file
+    #[arg(long = "set", value_name = "KEY=VALUE", env = "FABRIC_INJECTOR_SET")]
     pub sets: Vec<String>,
     /// Use all built-in policies if none is named and no provider enabled: the nodes choose the provider of a pod.
+    #[arg(skip)]
     pub by_nodes: bool,
 }
 
@@ -61,6 +69,11 @@ pub(crate) struct Loaded {
 }
 
 impl PolicySources {
+    /// Returns whether they name no policy and no provider.
+    pub(crate) fn are_empty(&self) -> bool {
+        self.policies.is_empty() && self.values.is_none()
+    }
+
     /// Reads all files. None may be a pipe, because they are read again later.
     pub(crate) fn read(&self) -> anyhow::Result<RawPolicies> {
         self.read_files(false)
@@ -159,7 +172,7 @@ impl RawPolicies {
         }
         if in_use.is_empty() {
             in_use = match &enabled {
-                None if self.by_nodes => builtin_definitions()?,
+                None if self.by_nodes => builtin::definitions()?,
                 _ => built_in_of(enabled.as_deref())?,
             };
         }
@@ -216,19 +229,14 @@ fn without_provider<'k>(key: &'k str, provider: &str) -> &'k str {
     prefixes.iter().find_map(|prefix| key.strip_prefix(prefix.as_str())).unwrap_or(key)
 }
 
-/// The facts about each built-in policy, as a JSON array.
-pub(crate) fn listing_json() -> anyhow::Result<String> {
-    let policies: Vec<_> = builtin_definitions()?.iter().map(listed).collect();
-    Ok(serde_json::to_string_pretty(&policies)? + "\n")
-}
-
-fn builtin_definitions() -> Result<Vec<Definition>, SourceErrors> {
-    builtin::POLICIES.iter().map(|policy| policy.definition()).collect()
+/// The facts about each built-in policy.
+pub(crate) fn facts_of_built_in() -> anyhow::Result<Vec<Value>> {
+    Ok(builtin::definitions()?.iter().map(listed).collect())
 }
 
 /// One line for each built-in policy, with its provider and description.
 pub(crate) fn listing() -> anyhow::Result<String> {
-    let definitions = builtin_definitions()?;
+    let definitions = builtin::definitions()?;
     let longest =
         |text: fn(&Definition) -> &str| definitions.iter().map(|one| text(one).len()).max().unwrap_or(0);
     let (names, providers) = (longest(|one| &one.name), longest(|one| &one.provider));
@@ -333,17 +341,10 @@ pub(crate) fn notes(verb: &str, others: &[(String, OtherKind)]) -> Vec<String> {
 
 /// The policy files of a directory, sorted by name, without hidden ones: a mounted ConfigMap has two.
 pub(crate) fn policy_files(folder: &Path) -> std::io::Result<Vec<String>> {
-    let mut files = Vec::new();
-    for entry in fs::read_dir(folder)? {
-        let path: PathBuf = entry?.path();
-        let hidden = path.file_name().is_none_or(|name| name.to_string_lossy().starts_with('.'));
-        let is_yaml = path.extension().is_some_and(|ending| ending == "yaml" || ending == "yml");
-        if !hidden && is_yaml {
-            files.push(path.to_string_lossy().into_owned());
-        }
-    }
-    files.sort();
-    Ok(files)
+    let is_hidden =
+        |path: &PathBuf| path.file_name().is_none_or(|name| name.to_string_lossy().starts_with('.'));
+    let paths = with_endings(folder, &["yaml", "yml"])?.into_iter().filter(|path| !is_hidden(path));
+    Ok(paths.map(|path| path.to_string_lossy().into_owned()).collect())
 }
 
 fn read_file(path: &str, allowed: Allowed) -> anyhow::Result<String> {
@@ -353,7 +354,7 @@ fn read_file(path: &str, allowed: Allowed) -> anyhow::Result<String> {
 
 /// Checks that the values file names only known policies, and enables only the provider of the policies in use.
 fn check_values(values: &Values, definitions: &[Definition], enabled: Option<&str>) -> anyhow::Result<()> {
-    let built_in = builtin_definitions()?;
+    let built_in = builtin::definitions()?;
     values.check(definitions, &built_in)?;
     if let (Some(enabled), Some(policy)) =
         (enabled, definitions.iter().find(|policy| Some(policy.provider.as_str()) != enabled))
@@ -375,7 +376,7 @@ fn built_in_of(enabled: Option<&str>) -> anyhow::Result<Vec<Definition>> {
             available()
         );
     };
-    Ok(builtin_definitions()?.into_iter().filter(|definition| definition.provider == enabled).collect())
+    Ok(builtin::definitions()?.into_iter().filter(|definition| definition.provider == enabled).collect())
 }
 
 /// The names of the built-in policies, as the hint of an error.

@@ -1,10 +1,9 @@
 //! `fabric-injector check`: examines an installation in a cluster.
 
-use anyhow::Context;
 use clap::Args;
 use serde_json::json;
 
-use crate::cluster::examine;
+use crate::cluster::{block_on, examine};
 use fabric_tools::inspection::{Line, Probe, Status, checks};
 
 use super::ExitStatus;
@@ -58,8 +57,6 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<ExitStatus> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.context("the runtime cannot be started")?;
     let fail_on = arguments.fail_on.given();
     fail_on.map_or(Ok(()), |fail_on| fail_on.validate(checks()))?;
     let probe = Probe {
@@ -70,7 +67,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
         audit: arguments.audit,
     };
     let (context, name) = (arguments.context.as_deref(), arguments.name.as_deref());
-    let lines = runtime.block_on(examine(context, name, &probe))?;
+    let lines = block_on(examine(context, name, &probe))?;
     let text = match arguments.output {
         Format::Text => lines.iter().map(text).collect(),
         Format::Json => serde_json::to_string_pretty(&json!({"version": VERSION, "checks": lines}))? + "\n",

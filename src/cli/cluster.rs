@@ -22,22 +22,21 @@ pub(super) struct ClusterArguments {
         value_name = "NAME",
         env = "FABRIC_INJECTOR_MANAGE_WEBHOOK",
         value_parser = object_name,
-        conflicts_with_all = ["tls_cert", "tls_key", "tls_dir"],
-        hide_env_values = true
+        conflicts_with_all = ["tls_cert", "tls_key", "tls_dir"]
     )]
     manage_webhook: Option<String>,
     /// The Secret for the CA and the certificate, in the namespace of the webhook's Service [default: the name of the
     /// webhook configuration, with `-tls`]
-    #[arg(long, value_name = "NAME", env = "FABRIC_INJECTOR_MANAGE_SECRET", value_parser = object_name, requires = "manage_webhook", hide_env_values = true)]
+    #[arg(long, value_name = "NAME", env = "FABRIC_INJECTOR_MANAGE_SECRET", value_parser = object_name, requires = "manage_webhook")]
     manage_secret: Option<String>,
     /// The `ValidatingWebhookConfiguration` of the advice on workloads, whose `caBundle` the server writes, too
-    #[arg(long, value_name = "NAME", env = "FABRIC_INJECTOR_MANAGE_ADVICE", value_parser = object_name, requires = "manage_webhook", hide_env_values = true)]
+    #[arg(long, value_name = "NAME", env = "FABRIC_INJECTOR_MANAGE_ADVICE", value_parser = object_name, requires = "manage_webhook")]
     manage_advice: Option<String>,
     /// The validity of a certificate for `--manage-webhook`; the server renews it after two thirds of that
-    #[arg(long, value_name = "DURATION", default_value = "30d", env = "FABRIC_INJECTOR_CERTIFICATE_DURATION", value_parser = positive_duration, hide_env_values = true)]
+    #[arg(long, value_name = "DURATION", default_value = "30d", env = "FABRIC_INJECTOR_CERTIFICATE_DURATION", value_parser = positive_duration)]
     certificate_duration: Duration,
     /// The validity of a CA for `--manage-webhook`; the server replaces it after two thirds of that
-    #[arg(long, value_name = "DURATION", default_value = "3650d", env = "FABRIC_INJECTOR_CA_DURATION", value_parser = positive_duration, hide_env_values = true)]
+    #[arg(long, value_name = "DURATION", default_value = "3650d", env = "FABRIC_INJECTOR_CA_DURATION", value_parser = positive_duration)]
     ca_duration: Duration,
 }
 

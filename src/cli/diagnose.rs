@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use anyhow::Context;
 use clap::{ArgGroup, Args};
 
-use crate::cluster::{Selection, read_logs};
+use crate::cluster::{Selection, block_on, read_logs};
 use fabric_nccl::{Diagnosis, Knowledge, Log, Verdict, text};
 
 use super::ExitStatus;
@@ -23,7 +23,7 @@ const BLOCK: usize = 256 << 10;
 pub(super) struct Arguments {
     /// A log, or `-` for standard input (the default): of any pods of a job, in any order, with or without the prefixes
     /// of `kubectl logs --prefix`, `stern` and container runtimes
-    #[arg(value_name = "FILE|-")]
+    #[arg(value_name = "FILE|-", default_value = "-", hide_default_value = true)]
     files: Vec<String>,
     /// A pod whose log is read from the cluster, with its status from the API server; may be given several times
     #[arg(long = "pod", value_name = "NAME", value_parser = object_name, conflicts_with = "files")]
@@ -58,9 +58,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     let mut is_whole = true;
     let is_of_cluster = !arguments.pods.is_empty() || arguments.selector.is_some() || arguments.job.is_some();
     if is_of_cluster {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.context("the runtime cannot be started")?;
-        for failure in runtime.block_on(read_logs(&arguments.selection(), knowledge, &mut log))? {
+        for failure in block_on(read_logs(&arguments.selection(), knowledge, &mut log))? {
             failure.lines().for_each(|line| output.message(line));
         }
     } else {
@@ -69,14 +67,14 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
             output.failure(&format!("{failure:#}"));
         }
         is_whole = failures.is_empty();
-        if failures.len() == arguments.files.len().max(1) {
+        if failures.len() == arguments.files.len() {
             return Ok(ExitStatus::Bad);
         }
     }
     let diagnosis = Diagnosis::read(&mut log);
     match arguments.output {
         Format::Text => output.text(&text(&diagnosis))?,
-        Format::Json => output.text(&format!("{:#}\n", diagnosis.object()))?,
+        Format::Json => output.json(&diagnosis.object())?,
     }
     Ok(match diagnosis.verdict {
         _ if !is_whole => ExitStatus::Bad,
@@ -101,10 +99,8 @@ impl Arguments {
 
     /// Reads the files, and returns why some of them cannot be read.
     fn read_files(&self, log: &mut Log<'_>) -> Vec<anyhow::Error> {
-        let default = ["-".to_owned()];
-        let files = if self.files.is_empty() { &default[..] } else { &self.files };
         let mut failures = Vec::new();
-        for name in files {
+        for name in &self.files {
             let done = if name == "-" {
                 read(log, "stdin", io::stdin().lock())
             } else {

@@ -27,7 +27,6 @@ use super::node_options::NodeArguments;
 use super::output::Output;
 use super::parse::namespace;
 use super::policy::formats::{sarif_log, sarif_result, workflow_command};
-use super::policy_sources::PolicyArguments;
 
 /// Report what happens to the pods of workloads, and what to change. The exit status is 2 for errors, 1 for warnings
 /// with `--fail-on-warning` or `--fail-on`, else 0
@@ -35,10 +34,16 @@ use super::policy_sources::PolicyArguments;
 pub(super) struct Arguments {
     /// A manifest in YAML or JSON, a folder of them without its subfolders, or `-` for standard input (the default);
     /// may be given several times
-    #[arg(short = 'f', long = "filename", value_name = "FILE|DIR|-")]
+    #[arg(
+        short = 'f',
+        long = "filename",
+        value_name = "FILE|DIR|-",
+        default_value = "-",
+        hide_default_value = true
+    )]
     files: Vec<String>,
     #[command(flatten)]
-    policies: PolicyArguments,
+    policies: PolicySources,
     #[command(flatten)]
     nodes: NodeArguments,
     /// The namespace of objects that do not name one [default: `default`]
@@ -50,7 +55,7 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<ExitStatus> {
     let by_nodes = arguments.nodes.are_given() || arguments.policies.are_empty();
-    let sources = PolicySources { by_nodes, ..arguments.policies.clone().into() }.read_once()?;
+    let sources = PolicySources { by_nodes, ..arguments.policies.clone() }.read_once()?;
     let policies = sources.compile()?;
     let fail_on = arguments.findings.fail_on();
     let of_policies = policies
@@ -59,8 +64,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
         .map(Policy::definition)
         .flat_map(|definition| definition.check_codes(&[Effect::Warn, Effect::Skip]));
     fail_on.map_or(Ok(()), |fail_on| fail_on.validate(of_policies.chain(codes())))?;
-    let default = ["-".to_owned()];
-    let files = if arguments.files.is_empty() { &default[..] } else { &arguments.files };
+    let files = &arguments.files;
     let objects = arguments.nodes.read(files.iter().any(|file| file == "-"))?;
     let namespace = arguments.namespace.as_deref();
     let nodes = objects.as_ref().map(|objects| &objects.nodes);
@@ -69,9 +73,15 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     for reason in objects.iter().flat_map(|objects| &objects.unread) {
         output.message(&format!("warning: names decide about claims: {reason}"));
     }
-    let wanted = Wanted { namespace, nodes, ..Wanted::default() };
-    let is_open = arguments.policies.are_empty() && !arguments.nodes.are_given();
-    let mut linted = Linted { wanted, claims, is_open, ..Linted::new(&policies) };
+    let mut linted = Linted {
+        policies: &policies,
+        wanted: Wanted { namespace, nodes, ..Wanted::default() },
+        claims,
+        is_open: arguments.policies.are_empty() && !arguments.nodes.are_given(),
+        found: Vec::new(),
+        across: Across::default(),
+        empty: Vec::new(),
+    };
     for name in files {
         linted.source(name);
     }
@@ -120,22 +130,11 @@ struct Linted<'a> {
 struct Place {
     file: String,
     line: usize,
+    /// The kind and name of the document, such as `Job/train`.
     object: String,
 }
 
-impl<'a> Linted<'a> {
-    fn new(policies: &'a PolicySet) -> Self {
-        Self {
-            policies,
-            wanted: Wanted::default(),
-            claims: None,
-            is_open: false,
-            found: Vec::new(),
-            across: Across::default(),
-            empty: Vec::new(),
-        }
-    }
-
+impl Linted<'_> {
     fn source(&mut self, name: &str) {
         if name == "-" {
             return self.pipe("stdin", io::stdin().lock());
@@ -197,18 +196,15 @@ impl<'a> Linted<'a> {
             let across = &mut self.across;
             let gather = |root: &Value, templates: &[_]| across.add(root, templates, &place);
             let wanted = Wanted { claims: self.claims.as_ref(), ..self.wanted };
-            let found = lint(self.policies, &mut document, raw, wanted, gather)?;
-            Ok((found, lines, object))
+            let found = lint(self.policies, &mut document, raw, wanted, gather)?.into_iter();
+            let located = found.map(|finding| Located {
+                place: place(&finding.pointer),
+                finding: if is_open { without_policy(finding) } else { finding },
+            });
+            Ok(located.collect::<Vec<_>>())
         });
         match linted {
-            Ok((found, lines, object)) => {
-                self.found.extend(found.into_iter().map(|finding| Located {
-                    file: file.to_owned(),
-                    line: lines.line(&finding.pointer),
-                    object: object.clone(),
-                    finding: if is_open { without_policy(finding) } else { finding },
-                }));
-            }
+            Ok(found) => self.found.extend(found),
             Err(error) => self.bad(file, error.line, "bad_document", error.message),
         }
     }
@@ -217,18 +213,14 @@ impl<'a> Linted<'a> {
     fn across_documents(&mut self) {
         let wanted = Wanted { claims: self.claims.as_ref(), ..self.wanted };
         let found = self.across.findings(self.policies, wanted).into_iter();
-        self.found.extend(found.map(|(Place { file, line, object }, finding)| Located {
-            file,
-            line,
-            object,
-            finding,
-        }));
+        self.found.extend(found.map(|(place, finding)| Located { place, finding }));
         self.found.retain(|located| !self.across.is_answered_by_runtime(&located.finding));
     }
 
     fn bad(&mut self, file: &str, line: usize, code: &str, message: String) {
         let finding = Finding::new(Level::Error, code, "", message);
-        self.found.push(Located { file: file.to_owned(), line, object: String::new(), finding });
+        self.found
+            .push(Located { place: Place { file: file.to_owned(), line, ..Place::default() }, finding });
     }
 }
 
@@ -246,10 +238,7 @@ fn without_policy(finding: Finding) -> Finding {
 
 /// A finding with its place.
 struct Located {
-    file: String,
-    line: usize,
-    /// The kind and name of the document, such as `Job/train`.
-    object: String,
+    place: Place,
     finding: Finding,
 }
 
@@ -263,18 +252,19 @@ impl Located {
     }
 
     fn sentence(&self) -> String {
-        let separator = if self.object.is_empty() { "" } else { ": " };
-        format!("{}{separator}{}", self.object, self.finding.message)
+        let Self { place: Place { object, .. }, finding } = self;
+        let separator = if object.is_empty() { "" } else { ": " };
+        format!("{object}{separator}{}", finding.message)
     }
 
     fn text(&self) -> String {
-        let Self { file, line, finding, .. } = self;
+        let Self { place: Place { file, line, .. }, finding } = self;
         let text = format!("{file}:{line}: {}: {} ({})", self.level(), self.sentence(), finding.code);
         escape::line(&text).into_owned() + "\n"
     }
 
     fn object(&self) -> Value {
-        let Self { file, line, object, finding } = self;
+        let Self { place: Place { file, line, object }, finding } = self;
         let Finding { code, pointer, message, .. } = finding;
         json!({
             "file": file,
@@ -288,13 +278,13 @@ impl Located {
     }
 
     fn result(&self) -> Value {
-        let region = json!({"startLine": self.line});
-        sarif_result(self.level(), &self.file, &region, &self.finding.code, &self.sentence())
+        let region = json!({"startLine": self.place.line});
+        sarif_result(self.level(), &self.place.file, &region, &self.finding.code, &self.sentence())
     }
 
     fn command(&self) -> String {
         let command = if self.finding.level == Level::Note { "notice" } else { self.level() };
-        let place = format!("line={}", self.line);
-        workflow_command(command, &self.file, &place, &self.finding.code, &self.sentence())
+        let place = format!("line={}", self.place.line);
+        workflow_command(command, &self.place.file, &place, &self.finding.code, &self.sentence())
     }
 }

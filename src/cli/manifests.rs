@@ -14,7 +14,6 @@ use fabric_yaml as yaml;
 use super::ExitStatus;
 use super::output::Output;
 use super::parse::namespace;
-use super::policy_sources::PolicyArguments;
 use super::serve::ModeArgument;
 
 /// Print the objects that install the webhook without Helm and kustomize
@@ -26,7 +25,7 @@ use super::serve::ModeArgument;
 #[command(after_long_help = "To install: fabric-injector manifests --image IMAGE | kubectl apply -f -")]
 pub(super) struct Arguments {
     #[command(flatten)]
-    policies: PolicyArguments,
+    policies: PolicySources,
     /// The namespace of the installation, whose pods are not injected; the output includes the default namespace;
     /// any other must already exist
     #[arg(long, value_name = "NAME", default_value = "fabric-injector", value_parser = added_namespace)]
@@ -76,7 +75,7 @@ enum Guard {
 }
 
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<ExitStatus> {
-    let named = PolicySources { by_nodes: true, ..arguments.policies.clone().into() };
+    let named = PolicySources { by_nodes: true, ..arguments.policies.clone() };
     let sources = named.read()?;
     let policies = sources.compile()?;
     sources.notes.iter().for_each(|note| output.message(note));

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::thread;
 
 use anyhow::ensure;
-use clap::{Args, ValueEnum};
+use clap::Args;
 
 use crate::cluster::ClusterObjects;
 use crate::files::{self, files_of};
@@ -26,11 +26,10 @@ use super::ExitStatus;
 use super::claims;
 use super::diff::{self, FileDiff};
 use super::node_options::NodeArguments;
-use super::output::Output;
+use super::output::{self, Output};
 use super::parse::namespace;
-use super::policy_sources::PolicyArguments;
 use super::render::{Before, Format};
-use super::report::{self, Failure};
+use super::report::Failure;
 use document::{Content, Processed};
 pub(super) use document::{object_name, with_hint};
 use exit_policy::{ExitPolicyArguments, Verdict};
@@ -43,10 +42,16 @@ use exit_policy::{ExitPolicyArguments, Verdict};
 pub(super) struct Arguments {
     /// A manifest in YAML or JSON, a folder of them without its subfolders, or `-` for standard input (the default);
     /// may be given several times
-    #[arg(short = 'f', long = "filename", value_name = "FILE|DIR|-")]
+    #[arg(
+        short = 'f',
+        long = "filename",
+        value_name = "FILE|DIR|-",
+        default_value = "-",
+        hide_default_value = true
+    )]
     files: Vec<String>,
     #[command(flatten)]
-    policies: PolicyArguments,
+    policies: PolicySources,
     /// The form of the output; without it, each document keeps its format
     #[arg(short, long, value_enum, value_name = "FORMAT")]
     output: Option<Format>,
@@ -64,27 +69,19 @@ pub(super) struct Arguments {
     nodes: NodeArguments,
     #[command(flatten)]
     exit_policy: ExitPolicyArguments,
-    /// The form of the report and the errors on standard error
+    /// The form of the report and the errors on standard error; as JSON, each line is an object
     #[arg(long, value_enum, value_name = "FORMAT", default_value = "text")]
-    report: ReportFormat,
+    report: output::Format,
     /// No report
     #[arg(short, long)]
     quiet: bool,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum ReportFormat {
-    /// For people
-    Text,
-    /// One JSON object per line
-    Json,
-}
-
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<ExitStatus> {
     let (policies, remarks, objects) = match load(arguments) {
         Ok(loaded) => loaded,
-        Err(error) if arguments.report == ReportFormat::Json => {
-            output.message(&report::json_error(&Failure::new("bad_usage", format!("{error:#}"))));
+        Err(error) if arguments.report == output::Format::Json => {
+            output.message(&Failure::new("bad_usage", format!("{error:#}")).json("error"));
             return Ok(ExitStatus::Bad);
         }
         Err(error) => return Err(error),
@@ -106,8 +103,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     for reason in objects.iter().flat_map(|objects| &objects.unread) {
         run.warn("claims_unread", None, &format!("names decide about claims: {reason}"));
     }
-    let default = ["-".to_owned()];
-    let files = if arguments.files.is_empty() { &default[..] } else { &arguments.files };
+    let files = &arguments.files;
     if arguments.output == Some(Format::Diff) {
         let files: Vec<PathBuf> =
             files.iter().filter_map(|file| files_of(Path::new(file)).ok()).flatten().collect();
@@ -134,15 +130,14 @@ fn load(arguments: &Arguments) -> anyhow::Result<(PolicySet, Vec<String>, Option
         "`--in-place` edits files, and `-` is standard input"
     );
     let by_nodes = arguments.nodes.are_given();
-    let sources = PolicySources { by_nodes, ..arguments.policies.clone().into() }.read_once()?;
+    let sources = PolicySources { by_nodes, ..arguments.policies.clone() }.read_once()?;
     let policies = sources.compile()?;
     arguments.exit_policy.validate(&policies)?;
     ensure!(
         !arguments.assume_annotated || !policies.triggers().is_empty(),
         "--assume-annotated: no policy in use has `match.anyAnnotation`, so there is no annotation to assume"
     );
-    let files = &arguments.files;
-    let objects = arguments.nodes.read(files.is_empty() || files.iter().any(|file| file == "-"))?;
+    let objects = arguments.nodes.read(arguments.files.iter().any(|file| file == "-"))?;
     Ok((policies, sources.notes, objects))
 }
 
@@ -228,10 +223,10 @@ impl Run<'_> {
                 }
             }
             Target::File { complete: false, .. } if !self.arguments.quiet => match self.arguments.report {
-                ReportFormat::Text => self.output.message(&format!("{name} stays as it is")),
-                ReportFormat::Json => {
+                output::Format::Text => self.output.message(&format!("{name} stays as it is")),
+                output::Format::Json => {
                     let failure = failure("file_not_edited", "stays as it is".to_owned());
-                    self.output.message(&report::json_error(&failure));
+                    self.output.message(&failure.json("error"));
                 }
             },
             _ => {}
@@ -247,52 +242,36 @@ impl Run<'_> {
 
     fn warn(&mut self, code: &'static str, file: Option<&str>, message: &str) {
         let failure = Failure { file, ..Failure::new(code, message.to_owned()) };
-        let line = match self.arguments.report {
-            ReportFormat::Text => report::warning_text(&failure),
-            ReportFormat::Json => report::warning_json(&failure),
-        };
-        self.output.message(&line);
+        self.output.message(&failure.warning(self.arguments.report));
     }
 
     /// Injects the documents of a stream in batches, on all processors, and prints them in their order.
     fn stream(&mut self, name: &str, reader: impl BufRead) -> anyhow::Result<()> {
-        let mut documents = RawDocuments::new(reader).peekable();
-        let mut is_empty = true;
-        let mut number = 0;
-        while documents.peek().is_some() {
-            let mut batch = Vec::new();
-            let mut failure = None;
-            let mut bytes = 0;
-            while batch.len() < MAX_BATCH && bytes < MAX_BATCH_BYTES {
-                match documents.next() {
-                    Some(Ok(raw)) => {
-                        is_empty = is_empty && !has_content(&raw);
-                        bytes += raw.bytes.len();
-                        batch.push(raw);
+        let (mut is_empty, mut number, mut batch, mut bytes) = (true, 0, Vec::new(), 0);
+        for document in RawDocuments::new(reader) {
+            match document {
+                Ok(raw) => {
+                    is_empty = is_empty && !has_content(&raw);
+                    bytes += raw.bytes.len();
+                    batch.push(raw);
+                    if batch.len() == MAX_BATCH || bytes >= MAX_BATCH_BYTES {
+                        self.inject(name, &mut number, std::mem::take(&mut batch))?;
+                        bytes = 0;
                     }
-                    Some(Err(error)) => failure = Some(error),
-                    None => {}
                 }
-                if failure.is_some() || documents.peek().is_none() {
-                    break;
+                Err(error) => {
+                    is_empty = false;
+                    self.inject(name, &mut number, std::mem::take(&mut batch))?;
+                    number += 1;
+                    self.bad(&Failure {
+                        file: Some(name),
+                        document: Some(number),
+                        ..Failure::new("bad_document", error.to_string())
+                    });
                 }
-            }
-            let namespace = self.arguments.namespace.as_deref();
-            self.claims = claims::with_documents(self.claims.take(), &batch, namespace);
-            for (processed, raw) in self.process_all(name, number, &batch).into_iter().zip(&batch) {
-                self.print(processed, raw)?;
-            }
-            number += batch.len();
-            if let Some(error) = failure {
-                is_empty = false;
-                number += 1;
-                self.bad(&Failure {
-                    file: Some(name),
-                    document: Some(number),
-                    ..Failure::new("bad_document", error.to_string())
-                });
             }
         }
+        self.inject(name, &mut number, batch)?;
         if let Target::Diff(diff) = &mut self.target {
             let rest = diff.finish();
             self.output.data(&rest)?;
@@ -300,6 +279,17 @@ impl Run<'_> {
         if is_empty {
             self.warn("no_document", Some(name), "has no document");
         }
+        Ok(())
+    }
+
+    /// Injects and prints the documents after those so far.
+    fn inject(&mut self, name: &str, number: &mut usize, batch: Vec<RawDocument>) -> anyhow::Result<()> {
+        let namespace = self.arguments.namespace.as_deref();
+        self.claims = claims::with_documents(self.claims.take(), &batch, namespace);
+        for (processed, raw) in self.process_all(name, *number, &batch).into_iter().zip(&batch) {
+            self.print(processed, raw)?;
+        }
+        *number += batch.len();
         Ok(())
     }
 
@@ -375,8 +365,8 @@ impl Run<'_> {
     fn fail(&mut self, status: ExitStatus, failure: &Failure<'_>) {
         self.status = self.status.max(status);
         match self.arguments.report {
-            ReportFormat::Text => self.output.failure(&failure.to_string()),
-            ReportFormat::Json => self.output.message(&report::json_error(failure)),
+            output::Format::Text => self.output.failure(&failure.to_string()),
+            output::Format::Json => self.output.message(&failure.json("error")),
         }
     }
 }

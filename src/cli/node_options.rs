@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::{Context, anyhow, ensure};
 use clap::Args;
 
-use crate::cluster::{ClusterObjects, objects_of_cluster};
+use crate::cluster::{ClusterObjects, block_on, objects_of_cluster};
 use crate::files::{Allowed, read_bounded};
 use fabric_policy::nodes::Objects;
 use fabric_workloads::manifest::{Document, List, RawDocument};
@@ -44,12 +44,7 @@ impl NodeArguments {
     /// The nodes and claims, if an option names them. `reads_stdin` says whether a manifest comes from standard input.
     pub(super) fn read(&self, reads_stdin: bool) -> anyhow::Result<Option<ClusterObjects>> {
         let objects = match self.nodes.as_deref() {
-            None if self.cluster => {
-                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-                runtime
-                    .context("the runtime cannot be started")?
-                    .block_on(objects_of_cluster(self.context.as_deref()))?
-            }
+            None if self.cluster => block_on(objects_of_cluster(self.context.as_deref()))?,
             None => return Ok(None),
             Some("-") => {
                 ensure!(

@@ -12,7 +12,6 @@ use fabric_tools::pools::{Pool, pools};
 use super::ExitStatus;
 use super::node_options::NodeArguments;
 use super::output::{Format, Output};
-use super::policy_sources::PolicyArguments;
 
 /// Show the pools of a cluster: their machines, GPUs and devices, the result for a pod there, and problems
 ///
@@ -31,7 +30,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "CONTEXT", conflicts_with = "file")]
     context: Option<String>,
     #[command(flatten)]
-    policies: PolicyArguments,
+    policies: PolicySources,
     #[arg(short, long, value_enum, value_name = "FORMAT", default_value = "text")]
     output: Format,
 }
@@ -39,16 +38,13 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<ExitStatus> {
     let options = NodeArguments::new(arguments.file.clone(), arguments.context.clone());
     let nodes = options.read(false)?.unwrap_or_default().nodes;
-    let sources = PolicySources { by_nodes: true, ..arguments.policies.clone().into() };
+    let sources = PolicySources { by_nodes: true, ..arguments.policies.clone() };
     let loaded = sources.load_with_origins()?;
     loaded.notes.iter().for_each(|note| output.message(note));
     let origins = Sources { values: loaded.values.as_ref(), sets: &loaded.sets };
     let pools = pools(&loaded.policies, origins, &nodes);
     match arguments.output {
-        Format::Json => {
-            let value = json!({"version": 1, "nodes": nodes.len(), "pools": pools});
-            output.text(&format!("{}\n", serde_json::to_string_pretty(&value)?))?;
-        }
+        Format::Json => output.json(&json!({"version": 1, "nodes": nodes.len(), "pools": pools}))?,
         Format::Text if pools.is_empty() => {
             output.message(&format!("none of the {} nodes has a GPU that a policy knows", nodes.len()));
         }

@@ -7,6 +7,7 @@ use std::os::fd::AsFd;
 use anstream::{AutoStream, ColorChoice};
 use anstyle::{AnsiColor, Style};
 use anyhow::Context;
+use serde::Serialize;
 
 use fabric_engine::policy_set::LoadError;
 use fabric_policy::{SourceError, SourceErrors};
@@ -17,7 +18,7 @@ use fabric_yaml::escape;
 pub(super) enum Format {
     /// For people
     Text,
-    /// For programs: one JSON object
+    /// For programs
     Json,
 }
 
@@ -46,6 +47,11 @@ impl Output {
     /// ends is escaped by [`escape::line`].
     pub(super) fn text(&mut self, text: &str) -> anyhow::Result<()> {
         self.data(escape::lines(text).as_bytes())
+    }
+
+    /// Writes a value to standard output, on lines with indentation.
+    pub(super) fn json(&mut self, value: &impl Serialize) -> anyhow::Result<()> {
+        self.text(&(serde_json::to_string_pretty(value)? + "\n"))
     }
 
     /// Writes one line to standard error, and ignores an error: standard error may have no reader.

@@ -8,14 +8,14 @@ mod schema;
 mod test;
 
 use anyhow::bail;
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 
 use crate::builtin;
-use crate::policy_sources::{listing, listing_json, policy_texts};
+use crate::policy_sources::{facts_of_built_in, listing, policy_texts};
 use fabric_policy::{PolicyFile, composed_text};
 
 use super::ExitStatus;
-use super::output::Output;
+use super::output::{Format, Output};
 
 /// Check, test, explain, show and write policies
 #[derive(Debug, Args)]
@@ -30,7 +30,7 @@ enum Command {
     Explain(explain::Arguments),
     /// List the built-in policies
     List {
-        /// The form of the output
+        /// The form of the output; the JSON array has the provider, `match` and parameters of each policy
         #[arg(short, long, value_enum, value_name = "FORMAT", default_value = "text")]
         output: Format,
     },
@@ -51,20 +51,12 @@ enum Command {
     New(new::Arguments),
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Format {
-    /// One line for each policy
-    Text,
-    /// One JSON array: the provider, `match` and parameters of each policy
-    Json,
-}
-
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<ExitStatus> {
     match &arguments.command {
         Command::Check(arguments) => return check::run(arguments, output),
         Command::Explain(arguments) => return explain::run(arguments, output),
         Command::List { output: Format::Text } => output.text(&listing()?)?,
-        Command::List { output: Format::Json } => output.text(&listing_json()?)?,
+        Command::List { output: Format::Json } => output.json(&facts_of_built_in()?)?,
         Command::Show { policy, bases, source } => show(policy, bases, *source, output)?,
         Command::Schema(arguments) => schema::run(arguments, output)?,
         Command::Test(arguments) => return test::run(arguments, output),

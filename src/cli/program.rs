@@ -31,9 +31,15 @@ impl Program {
 
     /// The definition of the command line, with the name that its user writes.
     pub(super) fn command(self) -> Command {
+        let command = without_values(Arguments::command());
         match self {
-            Self::Own => Arguments::command(),
-            Self::KubectlPlugin | Self::KubectlCompletion => Arguments::command().bin_name("kubectl fabric"),
+            Self::Own => command,
+            Self::KubectlPlugin | Self::KubectlCompletion => command.bin_name("kubectl fabric"),
         }
     }
+}
+
+/// Help names the variables of options, and not their values.
+fn without_values(command: Command) -> Command {
+    command.mut_args(|argument| argument.hide_env_values(true)).mut_subcommands(without_values)
 }

@@ -8,6 +8,8 @@ use fabric_engine::{Outcome, Reason};
 use fabric_workloads::advice::Finding;
 use fabric_workloads::manifest::Template;
 
+use super::output::Format;
+
 /// The location of a pod template.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Location<'a> {
@@ -18,14 +20,26 @@ pub(super) struct Location<'a> {
     pub(super) object: &'a str,
 }
 
-/// The lines of the report as text.
-pub(super) fn text(location: Location<'_>, template: &Template) -> Vec<String> {
-    let Location { file, document, object } = location;
-    let mutation = &template.mutation;
-    let mut head = format!("{file}: document {document}: {object}");
-    if !template.pointer.is_empty() {
-        head.push_str(&format!(" {}", template.pointer));
+impl Location<'_> {
+    /// The place of a part of the document, for people.
+    pub(super) fn of(self, pointer: &str) -> String {
+        let Self { file, document, object } = self;
+        let space = if pointer.is_empty() { "" } else { " " };
+        format!("{file}: document {document}: {object}{space}{pointer}")
     }
+}
+
+/// The report on a pod template.
+pub(super) fn template(format: Format, location: Location<'_>, template: &Template) -> Vec<String> {
+    match format {
+        Format::Text => text(location, template),
+        Format::Json => vec![json(location, template)],
+    }
+}
+
+fn text(location: Location<'_>, template: &Template) -> Vec<String> {
+    let mutation = &template.mutation;
+    let head = location.of(&template.pointer);
     let (outcome, details) = match &mutation.outcome {
         Outcome::Mutated(mutated) => (format!("mutated by {}", mutated.stamp), template.added.clone()),
         Outcome::Skipped { reason, .. } => {
@@ -54,23 +68,20 @@ fn sentence(reason: &Reason, template: &Template) -> String {
 }
 
 /// The report on a workload, or a part of it, without a pod template.
-pub(super) fn note_text(location: Location<'_>, note: &Finding) -> String {
-    let Location { file, document, object } = location;
+pub(super) fn note(format: Format, location: Location<'_>, note: &Finding) -> String {
     let Finding { pointer, code, message, .. } = note;
-    let space = if pointer.is_empty() { "" } else { " " };
-    format!("{file}: document {document}: {object}{space}{pointer}: unchanged: {message} ({code})")
-}
-
-/// The same as one JSON object, with the keys of the report on a template.
-pub(super) fn note_json(location: Location<'_>, note: &Finding) -> String {
+    if format == Format::Text {
+        return format!("{}: unchanged: {message} ({code})", location.of(pointer));
+    }
+    // With the keys of the report on a template.
     json!({
         "file": location.file,
         "document": location.document,
-        "path": note.pointer,
+        "path": pointer,
         "outcome": "unchanged",
         "policy": null,
-        "reason": note.code,
-        "message": note.message,
+        "reason": code,
+        "message": message,
         "added": [],
         "warnings": [],
         "near_misses": [],
@@ -91,6 +102,26 @@ impl Failure<'_> {
     pub(super) fn new(code: &'static str, message: String) -> Self {
         Self { code, file: None, document: None, message }
     }
+
+    /// A warning about the output, which is complete.
+    pub(super) fn warning(&self, format: Format) -> String {
+        match format {
+            Format::Text => format!("{self} ({})", self.code),
+            Format::Json => self.json("warning"),
+        }
+    }
+
+    /// The same as one JSON object.
+    pub(super) fn json(&self, outcome: &str) -> String {
+        json!({
+            "outcome": outcome,
+            "file": self.file,
+            "document": self.document,
+            "code": self.code,
+            "message": self.message,
+        })
+        .to_string()
+    }
 }
 
 impl fmt::Display for Failure<'_> {
@@ -105,34 +136,7 @@ impl fmt::Display for Failure<'_> {
     }
 }
 
-/// An error as one JSON object.
-pub(super) fn json_error(failure: &Failure<'_>) -> String {
-    coded("error", failure)
-}
-
-fn coded(outcome: &str, failure: &Failure<'_>) -> String {
-    json!({
-        "outcome": outcome,
-        "file": failure.file,
-        "document": failure.document,
-        "code": failure.code,
-        "message": failure.message,
-    })
-    .to_string()
-}
-
-/// A warning about the output, which is complete.
-pub(super) fn warning_text(warning: &Failure<'_>) -> String {
-    format!("{warning} ({})", warning.code)
-}
-
-/// The same as one JSON object.
-pub(super) fn warning_json(warning: &Failure<'_>) -> String {
-    coded("warning", warning)
-}
-
-/// The report as one JSON object.
-pub(super) fn json(location: Location<'_>, template: &Template) -> String {
+fn json(location: Location<'_>, template: &Template) -> String {
     let mutation = &template.mutation;
     let reason = mutation.outcome.reason();
     let warnings: Vec<Value> = mutation
@@ -141,9 +145,7 @@ pub(super) fn json(location: Location<'_>, template: &Template) -> String {
         .map(|warning| json!({"code": warning.code(), "path": warning.path, "message": warning.to_string()}))
         .collect();
     let near_misses = template.findings.near_misses.iter();
-    let near_misses: Vec<Value> = near_misses
-        .map(|miss| json!({"code": miss.code, "path": miss.pointer, "message": miss.message}))
-        .collect();
+    let near_misses: Vec<Value> = near_misses.map(near_miss).collect();
     json!({
         "file": location.file,
         "document": location.document,
@@ -157,4 +159,8 @@ pub(super) fn json(location: Location<'_>, template: &Template) -> String {
         "near_misses": near_misses,
     })
     .to_string()
+}
+
+pub(super) fn near_miss(miss: &Finding) -> Value {
+    json!({"code": miss.code, "path": miss.pointer, "message": miss.message})
 }

@@ -14,8 +14,8 @@ use fabric_yaml::Comment;
 use super::super::ExitStatus;
 use super::super::render::{self, Format, Rendered};
 use super::super::report::{self, Failure, Location};
+use super::Arguments;
 use super::exit_policy::Verdict;
-use super::{Arguments, ReportFormat};
 
 /// The output for one document.
 pub(super) struct Processed<'a> {
@@ -99,10 +99,13 @@ pub(super) fn process<'a>(
     };
     let mut lines = Vec::new();
     let status = report_templates(arguments, location, &injected, &mut lines);
-    lines.extend(injected.notes.iter().filter(|_| !arguments.quiet).map(|note| match arguments.report {
-        ReportFormat::Text => report::note_text(location, note),
-        ReportFormat::Json => report::note_json(location, note),
-    }));
+    lines.extend(
+        injected
+            .notes
+            .iter()
+            .filter(|_| !arguments.quiet)
+            .map(|note| report::note(arguments.report, location, note)),
+    );
     lines.extend(lost_comments(arguments, location, content.lost(), &injected));
     let verdict = Verdict::new(location, &injected);
     Processed { content, lines, error: None, status, verdict }
@@ -142,10 +145,8 @@ pub(super) fn report_templates(
         if is_bad {
             status = ExitStatus::Bad;
         }
-        match (arguments.quiet && !is_bad, arguments.report) {
-            (true, _) => {}
-            (false, ReportFormat::Text) => lines.extend(report::text(location, template)),
-            (false, ReportFormat::Json) => lines.push(report::json(location, template)),
+        if is_bad || !arguments.quiet {
+            lines.extend(report::template(arguments.report, location, template));
         }
     }
     status
@@ -181,11 +182,7 @@ pub(super) fn lost_comments(
         let reason = "because the lines around it are written again";
         let message = format!("{pointer}line {line}: the comment `{text}` is not kept, {reason}");
         let (file, document) = (Some(location.file), Some(location.document));
-        let warning = Failure { file, document, ..Failure::new("comment_lost", message) };
-        match arguments.report {
-            ReportFormat::Text => report::warning_text(&warning),
-            ReportFormat::Json => report::warning_json(&warning),
-        }
+        Failure { file, document, ..Failure::new("comment_lost", message) }.warning(arguments.report)
     };
     lost.map(line).collect()
 }

@@ -9,7 +9,7 @@ use crate::cli::fail_on::{FailOn, fail_on};
 use crate::cli::report::Location;
 use fabric_engine::policy_set::PolicySet;
 use fabric_engine::{FINDINGS, Outcome, Reason, Warning};
-use fabric_policy::{Definition, Effect, Policy};
+use fabric_policy::{Effect, Policy};
 use fabric_workloads::advice::WORKLOAD_WITHOUT_TRIGGER;
 use fabric_workloads::manifest::{InjectedDocument, Template};
 
@@ -32,8 +32,7 @@ impl ExitPolicyArguments {
     /// Fails for a code that no warning has.
     pub(super) fn validate(&self, policies: &PolicySet) -> anyhow::Result<()> {
         let Some(fail_on) = &self.fail_on else { return Ok(()) };
-        let built_in: Vec<Definition> =
-            builtin::POLICIES.iter().filter_map(|policy| policy.definition().ok()).collect();
+        let built_in = builtin::definitions()?;
         let definitions = policies.policies().iter().map(Policy::definition).chain(&built_in);
         let own = Warning::CODES.iter().chain(FINDINGS).copied();
         fail_on.validate(definitions.flat_map(|one| one.check_codes(&[Effect::Warn])).chain(own))
@@ -61,8 +60,7 @@ impl Verdict {
             if is_injected(template) {
                 verdict.injected += 1;
             } else if asks(template) {
-                let Location { file, document, object } = location;
-                verdict.left_out.push(format!("{file}: document {document}: {object} {}", template.pointer));
+                verdict.left_out.push(location.of(&template.pointer));
             }
         }
         verdict
@@ -89,9 +87,8 @@ impl Verdict {
             ));
         }
         if arguments.require_mutated {
-            let not_injected = |at: &String| {
-                format!("--require-mutated: {} requests the fabric, but is not injected", at.trim_end())
-            };
+            let not_injected =
+                |at: &String| format!("--require-mutated: {at} requests the fabric, but is not injected");
             failures.extend(self.left_out.iter().map(|at| ("require_mutated", not_injected(at))));
             if self.injected == 0 && self.left_out.is_empty() {
                 failures

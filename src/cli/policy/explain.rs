@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, bail, ensure};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -15,8 +15,9 @@ use crate::cli::ExitStatus;
 use crate::cli::claims;
 use crate::cli::mutate::object_name;
 use crate::cli::node_options::NodeArguments;
-use crate::cli::output::Output;
+use crate::cli::output::{Format, Output};
 use crate::cli::parse::namespace;
+use crate::cli::report::{Location, near_miss};
 use crate::files::files_of;
 use crate::policy_sources::{PolicySources, available};
 use crate::stream::RawDocuments;
@@ -40,47 +41,34 @@ use fabric_yaml::escape;
 pub(crate) struct Arguments {
     /// A built-in policy, a policy file, or a folder of them [default: the policies of the provider that the values
     /// file enables]
-    #[arg(
-        value_name = "POLICY",
-        value_delimiter = ',',
-        env = POLICY_VARIABLE,
-        hide_env_values = true
-    )]
-    policies: Vec<String>,
-    /// The same as an argument, as for `mutate`
-    #[arg(long = "policy", value_name = "NAME|PATH|DIR", value_delimiter = ',')]
-    named: Vec<String>,
+    #[arg(value_name = "POLICY", value_delimiter = ',')]
+    names: Vec<String>,
+    #[command(flatten)]
+    sources: PolicySources,
     /// Explain the pods of a manifest, a folder of them, or `-` for standard input; may be given several times
     #[arg(short = 'f', long = "filename", value_name = "FILE|DIR|-")]
     files: Vec<String>,
     /// Explain the pod of a recorded AdmissionReview, in JSON or YAML, or `-` for standard input
     #[arg(long, value_name = "FILE")]
     review: Option<String>,
-    /// A file with a `multinodeNetworking:` block, such as a Helm values file as it is
-    #[arg(long, value_name = "FILE", env = "FABRIC_INJECTOR_VALUES", hide_env_values = true)]
-    values: Option<String>,
-    /// A parameter of the policies in use that have it; wins over the values file
-    #[arg(long = "set", value_name = "KEY=VALUE", env = "FABRIC_INJECTOR_SET", hide_env_values = true)]
-    sets: Vec<String>,
     /// The namespace of objects that do not name one [default: `default`]
     #[arg(short, long, value_name = "NAME", value_parser = namespace)]
     namespace: Option<String>,
     #[command(flatten)]
     nodes: NodeArguments,
-    /// The form of the output
+    /// The form of the output; `docs/explain.md` describes the JSON object
     #[arg(short, long, value_enum, value_name = "FORMAT", default_value = "text")]
     output: Format,
 }
 
-const POLICY_VARIABLE: &str = "FABRIC_INJECTOR_POLICY";
-
 impl Arguments {
     /// The policies of the arguments and of the option, which replace those of the environment.
     fn policies(&self) -> Vec<String> {
+        let named = &self.sources.policies;
         let of_environment =
-            std::env::var(POLICY_VARIABLE).is_ok_and(|names| names == self.policies.join(","));
-        let arguments = if of_environment && !self.named.is_empty() { &[] } else { self.policies.as_slice() };
-        arguments.iter().chain(&self.named).cloned().collect()
+            std::env::var("FABRIC_INJECTOR_POLICY").is_ok_and(|names| names == named.join(","));
+        let named = if of_environment && !self.names.is_empty() { &[] } else { named.as_slice() };
+        self.names.iter().chain(named).cloned().collect()
     }
 }
 
@@ -102,14 +90,6 @@ fn no_manifest(name: &str, policies: &[String]) -> anyhow::Result<()> {
     )
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// For people
-    Text,
-    /// One JSON object, see `docs/explain.md`
-    Json,
-}
-
 /// A pod of a document, with its place.
 #[derive(Debug, Serialize)]
 struct PodOf {
@@ -127,20 +107,18 @@ struct PodOf {
 }
 
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<ExitStatus> {
-    let Arguments { values, sets, .. } = arguments;
-    let policies = &arguments.policies();
     let by_nodes = arguments.nodes.are_given();
-    if policies.is_empty() && values.is_none() && !by_nodes {
+    let sources = PolicySources { policies: arguments.policies(), by_nodes, ..arguments.sources.clone() };
+    if sources.are_empty() && !by_nodes {
         bail!(
             "no policy is named; write `policy explain NAME`, or `--values FILE` with a provider enabled\n{}",
             available()
         );
     }
-    for name in policies {
-        no_manifest(name, policies)?;
+    for name in &sources.policies {
+        no_manifest(name, &sources.policies)?;
     }
-    let (policies, values, sets) = (policies.clone(), values.clone(), sets.clone());
-    let loaded = PolicySources { policies, values, sets, by_nodes }.load_with_origins()?;
+    let loaded = sources.load_with_origins()?;
     loaded.notes.iter().for_each(|note| output.message(note));
     let sources = Sources { values: loaded.values.as_ref(), sets: &loaded.sets };
     if arguments.files.is_empty() && arguments.review.is_none() {
@@ -151,7 +129,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
         let facts: Vec<_> =
             loaded.policies.policies().iter().map(|policy| explain::policy(policy, &sources)).collect();
         match arguments.output {
-            Format::Json => json_output(output, &json!({"version": VERSION, "policies": facts}))?,
+            Format::Json => output.json(&json!({"version": VERSION, "policies": facts}))?,
             Format::Text => {
                 let texts: Vec<String> = facts.iter().map(explain::policy_text).collect();
                 output.text(&texts.join("\n"))?;
@@ -189,13 +167,9 @@ fn head() -> String {
     format!("{{\n  \"version\": {VERSION},\n  \"pods\": [")
 }
 
-fn json_output(output: &mut Output, value: &Value) -> anyhow::Result<()> {
-    output.text(&(serde_json::to_string_pretty(value)? + "\n"))
-}
-
 fn text(PodOf { file, document, object, pointer, fact, near_misses }: &PodOf) -> String {
-    let pointer = if pointer.is_empty() { String::new() } else { format!(" {pointer}") };
-    let mut text = explain::pod_text(&format!("{file}: document {document}: {object}{pointer}"), fact);
+    let location = Location { file, document: *document, object };
+    let mut text = explain::pod_text(&location.of(pointer), fact);
     for miss in near_misses {
         let part = |name: &str| miss[name].as_str().unwrap_or_default();
         let line = format!("near miss: {} ({})", part("message"), part("code"));
@@ -298,17 +272,13 @@ impl Pods<'_> {
             if fact.reason.as_ref().is_some_and(|reason| reason.code == "malformed_pod") {
                 self.status = ExitStatus::Bad;
             }
-            let near_misses = findings
-                .near_misses
-                .into_iter()
-                .map(|miss| json!({"code": miss.code, "path": miss.pointer, "message": miss.message}));
             self.print(&PodOf {
                 file: file.to_owned(),
                 document,
                 object: object_name(value),
                 pointer: found.pointer.clone(),
                 fact,
-                near_misses: near_misses.collect(),
+                near_misses: findings.near_misses.iter().map(near_miss).collect(),
             })?;
         }
         Ok(())

@@ -18,5 +18,5 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<()> {
     let schema = if arguments.cases { policy_schema::cases() } else { policy_schema::policy() };
-    output.data((serde_json::to_string_pretty(&schema)? + "\n").as_bytes())
+    output.json(&schema)
 }

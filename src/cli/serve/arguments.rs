@@ -6,12 +6,12 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use tokio::time::Duration;
 
+use crate::policy_sources::PolicySources;
 use crate::server::Limits;
 use fabric_engine::admission::{Mode, OnError};
 
 use super::super::cluster::ClusterArguments;
 use super::super::parse::{address, count, duration, positive_duration};
-use super::super::policy_sources::PolicyArguments;
 
 /// The default for concurrent connections.
 const MAX_CONNECTIONS: usize = 1_024;
@@ -29,80 +29,62 @@ const MAX_CONNECTIONS: usize = 1_024;
 )]
 pub(crate) struct Arguments {
     #[command(flatten)]
-    pub(super) policies: PolicyArguments,
+    pub(super) policies: PolicySources,
     /// The address for reviews [default: 0.0.0.0:8443, or 127.0.0.1:8443 without a certificate]
-    #[arg(long, value_name = "ADDRESS:PORT", env = "FABRIC_INJECTOR_LISTEN", value_parser = address, hide_env_values = true)]
+    #[arg(long, value_name = "ADDRESS:PORT", env = "FABRIC_INJECTOR_LISTEN", value_parser = address)]
     pub(super) listen: Option<SocketAddr>,
     /// The address for /livez, /readyz, /metrics and /policies, without TLS [default: 0.0.0.0:8080, or 127.0.0.1:8080
     /// without a certificate]
-    #[arg(long, value_name = "ADDRESS:PORT", env = "FABRIC_INJECTOR_ADMIN_LISTEN", value_parser = address, hide_env_values = true)]
+    #[arg(long, value_name = "ADDRESS:PORT", env = "FABRIC_INJECTOR_ADMIN_LISTEN", value_parser = address)]
     pub(super) admin_listen: Option<SocketAddr>,
     /// The serving certificate, followed by its intermediate certificates, PEM
-    #[arg(
-        long,
-        value_name = "FILE",
-        env = "FABRIC_INJECTOR_TLS_CERT",
-        requires = "tls_key",
-        hide_env_values = true
-    )]
+    #[arg(long, value_name = "FILE", env = "FABRIC_INJECTOR_TLS_CERT", requires = "tls_key")]
     pub(super) tls_cert: Option<PathBuf>,
     /// The private key of the serving certificate, PEM
-    #[arg(
-        long,
-        value_name = "FILE",
-        env = "FABRIC_INJECTOR_TLS_KEY",
-        requires = "tls_cert",
-        hide_env_values = true
-    )]
+    #[arg(long, value_name = "FILE", env = "FABRIC_INJECTOR_TLS_KEY", requires = "tls_cert")]
     pub(super) tls_key: Option<PathBuf>,
     /// A directory with `tls.crt` and `tls.key`, such as a mounted Secret
-    #[arg(long, value_name = "DIR", env = "FABRIC_INJECTOR_TLS_DIR", conflicts_with_all = ["tls_cert", "tls_key"], hide_env_values = true)]
+    #[arg(long, value_name = "DIR", env = "FABRIC_INJECTOR_TLS_DIR", conflicts_with_all = ["tls_cert", "tls_key"])]
     pub(super) tls_dir: Option<PathBuf>,
     #[command(flatten)]
     pub(super) cluster: ClusterArguments,
     /// Watch the nodes of the cluster, and decide by what they offer; needs `list` and `watch` of nodes; required
     /// with policies of several providers
-    #[arg(long, env = "FABRIC_INJECTOR_WATCH_NODES", hide_env_values = true)]
+    #[arg(long, env = "FABRIC_INJECTOR_WATCH_NODES")]
     pub(super) watch_nodes: bool,
     /// The CA of client certificates, PEM; other clients are rejected
-    #[arg(long, value_name = "FILE", env = "FABRIC_INJECTOR_CLIENT_CA", hide_env_values = true)]
+    #[arg(long, value_name = "FILE", env = "FABRIC_INJECTOR_CLIENT_CA")]
     pub(super) client_ca: Option<PathBuf>,
     /// The use of the answers: to change pods, or to report only
-    #[arg(long, value_enum, default_value = "inject", env = "FABRIC_INJECTOR_MODE", hide_env_values = true)]
+    #[arg(long, value_enum, default_value = "inject", env = "FABRIC_INJECTOR_MODE")]
     pub(super) mode: ModeArgument,
     /// The response for a pod that cannot be injected because of a fault in the policy or in this program
-    #[arg(
-        long,
-        value_enum,
-        default_value = "deny",
-        env = "FABRIC_INJECTOR_ON_ERROR",
-        hide_env_values = true
-    )]
+    #[arg(long, value_enum, default_value = "deny", env = "FABRIC_INJECTOR_ON_ERROR")]
     pub(super) on_error: OnErrorArgument,
     /// Create Events on the controllers of pods that are let through without the fabric, or have a warning that
     /// requires action
-    #[arg(long, env = "FABRIC_INJECTOR_EVENTS", hide_env_values = true)]
+    #[arg(long, env = "FABRIC_INJECTOR_EVENTS")]
     pub(super) events: bool,
     /// How long the server still accepts connections after a signal, while clients learn that it stops
     /// [default: 5s, or 0s without a certificate]
-    #[arg(long, value_name = "DURATION", env = "FABRIC_INJECTOR_SHUTDOWN_DELAY", value_parser = duration, hide_env_values = true)]
+    #[arg(long, value_name = "DURATION", env = "FABRIC_INJECTOR_SHUTDOWN_DELAY", value_parser = duration)]
     pub(super) shutdown_delay: Option<Duration>,
     /// How long requests in flight may take after that
-    #[arg(long, value_name = "DURATION", default_value = "20s", env = "FABRIC_INJECTOR_DRAIN_TIMEOUT", value_parser = duration, hide_env_values = true)]
+    #[arg(long, value_name = "DURATION", default_value = "20s", env = "FABRIC_INJECTOR_DRAIN_TIMEOUT", value_parser = duration)]
     pub(super) drain_timeout: Duration,
     /// The age at which the server closes a connection, so that load spreads over all replicas
-    #[arg(long, value_name = "DURATION", default_value = "5m", env = "FABRIC_INJECTOR_MAX_CONNECTION_AGE", value_parser = positive_duration, hide_env_values = true)]
+    #[arg(long, value_name = "DURATION", default_value = "5m", env = "FABRIC_INJECTOR_MAX_CONNECTION_AGE", value_parser = positive_duration)]
     pub(super) max_connection_age: Duration,
     /// Concurrent requests whose body has arrived; the server answers more with 429, or admits their pods unchanged
     /// with `--on-error allow`
-    #[arg(long, value_name = "NUMBER", default_value_t = Limits::IN_FLIGHT, env = "FABRIC_INJECTOR_MAX_IN_FLIGHT", value_parser = count, hide_env_values = true)]
+    #[arg(long, value_name = "NUMBER", default_value_t = Limits::IN_FLIGHT, env = "FABRIC_INJECTOR_MAX_IN_FLIGHT", value_parser = count)]
     pub(super) max_in_flight: usize,
     /// Concurrent connections; beyond them, the server closes one that waits for its client
-    #[arg(long, value_name = "NUMBER", default_value_t = MAX_CONNECTIONS, env = "FABRIC_INJECTOR_MAX_CONNECTIONS", value_parser = count, hide_env_values = true)]
+    #[arg(long, value_name = "NUMBER", default_value_t = MAX_CONNECTIONS, env = "FABRIC_INJECTOR_MAX_CONNECTIONS", value_parser = count)]
     pub(super) max_connections: usize,
     /// The log filter: a level (error, warn, info, debug, trace), or a directive such as `fabric_injector=debug`; only
     /// `trace` logs whole pods [default: `RUST_LOG`, else info]
-    #[arg(long, value_name = "FILTER", env = "FABRIC_INJECTOR_LOG", hide_env_values = true)]
+    #[arg(long, value_name = "FILTER", env = "FABRIC_INJECTOR_LOG")]
     pub(super) log: Option<String>,
 }
 

@@ -78,8 +78,8 @@ fn source(arguments: &Arguments) -> anyhow::Result<Option<TlsSource>> {
 /// The policies and values. A server without a certificate has a default policy.
 pub(super) fn policy_sources(arguments: &Arguments) -> anyhow::Result<PolicySources> {
     let by_nodes = arguments.watch_nodes;
-    let mut sources = PolicySources { by_nodes, ..arguments.policies.clone().into() };
-    if source(arguments)?.is_none() && !by_nodes && sources.policies.is_empty() && sources.values.is_none() {
+    let mut sources = PolicySources { by_nodes, ..arguments.policies.clone() };
+    if source(arguments)?.is_none() && !by_nodes && sources.are_empty() {
         sources.policies.push(builtin::DEFAULT.to_owned());
     }
     Ok(sources)

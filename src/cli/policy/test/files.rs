@@ -211,8 +211,7 @@ impl PolicySets {
     /// All built-in policies, for a case with values: it can have those of other providers.
     fn built_in(&mut self, case: &Case) -> anyhow::Result<&[Definition]> {
         if self.built_in.is_empty() && case.has_values() {
-            let all = builtin::POLICIES.iter().map(|policy| policy.definition());
-            self.built_in = all.collect::<Result<_, _>>()?;
+            self.built_in = builtin::definitions()?;
         }
         Ok(&self.built_in)
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use fabric_policy::{Diagnostic, SourceError};
+use fabric_tools::explain::Text;
 use fabric_tools::policy_test::{Difference, Kind, Seen};
 use fabric_yaml::Span;
 use fabric_yaml::escape::line;
@@ -53,17 +54,13 @@ fn differences(case: &CaseReport<'_>) -> String {
 }
 
 fn coverage(report: &Report<'_>) -> String {
-    let mut out = String::new();
     let unseen: Vec<[String; 3]> = report
         .unseen()
         .map(|(policy, _, seen)| [policy.to_owned(), seen.describe(), seen.lacking().to_owned()])
         .collect();
-    let width = |column: usize| unseen.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let (policies, parts) = (width(0), width(1));
-    for [policy, part, lacking] in &unseen {
-        let row = format!("{policy:<policies$}  {part:<parts$}  {lacking}");
-        let _ = writeln!(out, "{}", line(&row));
-    }
+    let mut table = Text::default();
+    table.rows(0, &unseen);
+    let mut out = table.finish();
     let parts = report.coverage.policies().flat_map(|(_, _, parts)| parts);
     let (rows, others): (Vec<&Seen>, Vec<&Seen>) = parts.partition(|part| part.kind == Kind::Row);
     let seen: usize = others.iter().map(|part| usize::from(part.yes > 0) + usize::from(part.no > 0)).sum();
