@@ -255,13 +255,13 @@ impl Run<'_> {
                     bytes += raw.bytes.len();
                     batch.push(raw);
                     if batch.len() == MAX_BATCH || bytes >= MAX_BATCH_BYTES {
-                        self.inject(name, &mut number, std::mem::take(&mut batch))?;
+                        self.inject(name, &mut number, &mut batch)?;
                         bytes = 0;
                     }
                 }
                 Err(error) => {
                     is_empty = false;
-                    self.inject(name, &mut number, std::mem::take(&mut batch))?;
+                    self.inject(name, &mut number, &mut batch)?;
                     number += 1;
                     self.bad(&Failure {
                         file: Some(name),
@@ -271,7 +271,7 @@ impl Run<'_> {
                 }
             }
         }
-        self.inject(name, &mut number, batch)?;
+        self.inject(name, &mut number, &mut batch)?;
         if let Target::Diff(diff) = &mut self.target {
             let rest = diff.finish();
             self.output.data(&rest)?;
@@ -283,13 +283,14 @@ impl Run<'_> {
     }
 
     /// Injects and prints the documents after those so far.
-    fn inject(&mut self, name: &str, number: &mut usize, batch: Vec<RawDocument>) -> anyhow::Result<()> {
+    fn inject(&mut self, name: &str, number: &mut usize, batch: &mut Vec<RawDocument>) -> anyhow::Result<()> {
         let namespace = self.arguments.namespace.as_deref();
-        self.claims = claims::with_documents(self.claims.take(), &batch, namespace);
-        for (processed, raw) in self.process_all(name, *number, &batch).into_iter().zip(&batch) {
+        self.claims = claims::with_documents(self.claims.take(), batch, namespace);
+        for (processed, raw) in self.process_all(name, *number, batch).into_iter().zip(&*batch) {
             self.print(processed, raw)?;
         }
         *number += batch.len();
+        batch.clear();
         Ok(())
     }
 

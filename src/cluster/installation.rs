@@ -7,6 +7,7 @@ use std::time::SystemTime;
 use anyhow::{Context, anyhow, bail, ensure};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use futures_util::future::join_all;
 use hyper::Request;
 use kube::Client;
 use serde_json::Value;
@@ -180,27 +181,17 @@ impl Reader<'_> {
     /// Queries all servers at the same time through the proxy of the API server.
     async fn servers(&self, slices: &Read) -> Vec<Server> {
         let (Ok(slices), Some(namespace)) = (slices, self.release.namespace()) else { return Vec::new() };
-        let asked: Vec<_> = endpoints(slices)
-            .into_iter()
-            .map(|endpoint| {
-                let port = endpoint.admin_port.unwrap_or(ADMIN_PORT);
-                let pod = format!("/api/v1/namespaces/{namespace}/pods/{}:{port}/proxy", endpoint.name);
-                let client = self.client.clone();
-                tokio::spawn(async move {
-                    let ready = report(&client, &format!("{pod}/readyz?verbose")).await;
-                    let in_use = match &ready {
-                        Ok(_) => get(&client, &format!("{pod}/policies")).await,
-                        Err(error) => Err(error.clone()),
-                    };
-                    Server { name: endpoint.name, is_ready: endpoint.is_ready, ready, in_use }
-                })
-            })
-            .collect();
-        let mut servers = Vec::new();
-        for server in asked {
-            servers.extend(server.await.ok());
-        }
-        servers
+        let asked = endpoints(slices).into_iter().map(|endpoint| async move {
+            let port = endpoint.admin_port.unwrap_or(ADMIN_PORT);
+            let pod = format!("/api/v1/namespaces/{namespace}/pods/{}:{port}/proxy", endpoint.name);
+            let ready = report(self.client, &format!("{pod}/readyz?verbose")).await;
+            let in_use = match &ready {
+                Ok(_) => get(self.client, &format!("{pod}/policies")).await,
+                Err(error) => Err(error.clone()),
+            };
+            Server { name: endpoint.name, is_ready: endpoint.is_ready, ready, in_use }
+        });
+        join_all(asked).await
     }
 
     async fn admission_policy(&self, suffix: &str) -> [Read; 2] {

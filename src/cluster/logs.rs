@@ -1,15 +1,13 @@
 //! The pods of a job, and their logs.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
-use futures_util::{AsyncBufReadExt, AsyncReadExt};
+use futures_util::{AsyncBufReadExt, AsyncReadExt, Stream, StreamExt, stream};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{ListParams, LogParams};
 use kube::{Api, Client};
 use serde_json::Value;
-use tokio::sync::{Semaphore, mpsc};
 use tokio::time::{Duration, Instant, interval};
 
 use fabric_nccl::{Diagnosis, Knowledge, Log, Verdict};
@@ -19,7 +17,7 @@ use super::evidence;
 
 /// The limit on logs that are read at once.
 const MOST_STREAMS: usize = 256;
-/// The longest part of a line that is sent at once, in bytes.
+/// The longest part of a line that is read at once, in bytes.
 const LONGEST_PIECE: u64 = 64 << 10;
 /// How long `--follow` continues after the first verdict: the other ranks connect at about the same time.
 const SETTLED: Duration = Duration::from_secs(20);
@@ -39,12 +37,6 @@ pub(crate) struct Selection<'a> {
     pub(crate) follow: bool,
     /// Runs a script in the pods whose logs do not show the network.
     pub(crate) exec: bool,
-}
-
-/// A line of a log, or why there is none.
-struct Piece {
-    pod: String,
-    bytes: Result<Vec<u8>, String>,
 }
 
 /// Reads the pods and their logs. Returns the failures.
@@ -96,51 +88,41 @@ async fn refused(
 }
 
 /// Reads the logs of all containers, and returns the failures.
-async fn read_logs(
+async fn read_logs<'p>(
     client: &Client,
     api: &Api<Pod>,
-    pods: &BTreeMap<String, Value>,
+    pods: &'p BTreeMap<String, Value>,
     selection: &Selection<'_>,
     log: &mut Log<'_>,
 ) -> Vec<String> {
-    let (follow, (sender, mut pieces)) = (selection.follow, mpsc::channel(64));
-    let (streams, mut unread) = (Arc::new(Semaphore::new(MOST_STREAMS)), 0);
-    for (name, pod) in pods {
-        let containers = pod["spec"]["containers"].as_array().into_iter().flatten();
-        for container in containers.filter_map(|container| container["name"].as_str()) {
-            let permit = Arc::clone(&streams).try_acquire_owned().ok();
-            // A log that is followed has no end.
-            if follow && permit.is_none() {
-                unread += 1;
-                continue;
-            }
-            let (api, sender, streams) = (api.clone(), sender.clone(), Arc::clone(&streams));
-            let (name, container) = (name.clone(), container.to_owned());
-            tokio::spawn(async move {
-                let _permit = match permit {
-                    Some(permit) => Ok(permit),
-                    None => streams.acquire_owned().await,
-                };
-                stream(&api, name, container, follow, &sender).await;
-            });
-        }
-    }
-    drop(sender);
+    let containers_of = |pod: &'p Value| pod["spec"]["containers"].as_array().into_iter().flatten();
+    let containers: Vec<(&str, &str)> = pods
+        .iter()
+        .flat_map(|(name, pod)| {
+            containers_of(pod).filter_map(|one| Some((name.as_str(), one["name"].as_str()?)))
+        })
+        .collect();
+    // A log that is followed has no end.
+    let follow = selection.follow;
+    let read = if follow { MOST_STREAMS } else { usize::MAX };
     let mut failures = Vec::new();
-    if unread > 0 {
+    if let unread @ 1.. = containers.len().saturating_sub(read) {
         failures.push(format!("{unread} more logs are not followed: at most {MOST_STREAMS} are at once"));
     }
+    let logs =
+        containers.into_iter().take(read).map(|(pod, container)| lines(api, pod, container, follow).boxed());
+    let mut lines = stream::iter(logs).flatten_unordered(MOST_STREAMS);
     let (mut tick, mut since) = (interval(Duration::from_secs(1)), None::<Instant>);
     let mut counted = Instant::now();
     loop {
         tokio::select! {
-            piece = pieces.recv() => match piece {
+            line = lines.next() => match line {
                 None => return failures,
-                Some(Piece { pod, bytes: Ok(bytes) }) => {
-                    log.begin(&pod);
-                    log.read(&bytes);
+                Some((pod, Ok(line))) => {
+                    log.begin(pod);
+                    log.read(&line);
                 }
-                Some(Piece { pod, bytes: Err(error) }) => failures.push(format!("{pod}: {error}")),
+                Some((pod, Err(error))) => failures.push(format!("{pod}: {error}")),
             },
             _ = tick.tick(), if follow => {
                 let diagnosis = Diagnosis::read(log);
@@ -191,31 +173,67 @@ async fn find(
     values.collect::<Result<_, serde_json::Error>>().context("a pod cannot be read")
 }
 
-/// Sends the lines of the log of a container.
-async fn stream(api: &Api<Pod>, pod: String, container: String, follow: bool, sender: &mpsc::Sender<Piece>) {
-    let params = LogParams { container: Some(container.clone()), follow, ..LogParams::default() };
-    let failed = |error: &(dyn std::error::Error + 'static)| {
-        let bytes = Err(format!("the log of `{container}` cannot be read: {}", cause(error)));
-        Piece { pod: pod.clone(), bytes }
+/// The lines of the log of a container, each with its pod, and at the end why there are no more of them.
+fn lines<'p>(
+    api: &'p Api<Pod>,
+    pod: &'p str,
+    container: &'p str,
+    follow: bool,
+) -> impl Stream<Item = (&'p str, Result<Vec<u8>, String>)> {
+    let cannot = move |error: &(dyn std::error::Error + 'static)| {
+        format!("the log of `{container}` cannot be read: {}", cause(error))
     };
-    let mut from = match api.log_stream(&pod, &params).await {
-        Ok(from) => Box::pin(from),
-        Err(error) => {
-            let _ = sender.send(failed(&error)).await;
-            return;
-        }
-    };
-    loop {
+    let lines = stream::try_unfold(None, move |from| async move {
+        let mut from = match from {
+            Some(from) => from,
+            None => {
+                let params =
+                    LogParams { container: Some(container.to_owned()), follow, ..LogParams::default() };
+                Box::pin(api.log_stream(pod, &params).await.map_err(|error| cannot(&error))?)
+            }
+        };
         let mut line = Vec::new();
         // A line without an end must not fill the memory.
-        let piece = match (&mut from).take(LONGEST_PIECE).read_until(b'\n', &mut line).await {
-            Ok(0) => return,
-            Ok(_) => Piece { pod: pod.clone(), bytes: Ok(line) },
-            Err(error) => failed(&error),
-        };
-        let is_last = piece.bytes.is_err();
-        if sender.send(piece).await.is_err() || is_last {
-            return;
-        }
+        let read = (&mut from).take(LONGEST_PIECE).read_until(b'\n', &mut line).await;
+        let length = read.map_err(|error| cannot(&error))?;
+        Ok((length > 0).then_some((line, Some(from))))
+    });
+    lines.map(move |line| (pod, line))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use hyper::{Request, Response};
+    use kube::client::Body;
+
+    use super::*;
+
+    /// The lines of a log that an API server answers with this status.
+    async fn lines_of(status: u16, log: &str) -> Vec<Result<Vec<u8>, String>> {
+        let log = log.to_owned();
+        let service = tower::service_fn(move |_: Request<Body>| {
+            let body = Body::from(log.clone().into_bytes());
+            async move { Ok::<_, Infallible>(Response::builder().status(status).body(body).unwrap()) }
+        });
+        let api = Api::namespaced(Client::new(service, "default"), "default");
+        lines(&api, "pod", "main", false).map(|(_, line)| line).collect().await
+    }
+
+    #[tokio::test]
+    async fn a_log_is_read_line_by_line_and_a_long_line_in_parts() {
+        let long = "x".repeat(100 << 10);
+        let read: Vec<_> =
+            lines_of(200, &format!("a\n{long}\nb")).await.into_iter().map(Result::unwrap).collect();
+        let lengths: Vec<_> = read.iter().map(Vec::len).collect();
+        assert_eq!(lengths, [2, 64 << 10, (36 << 10) + 1, 1]);
+        assert_eq!(read.concat(), format!("a\n{long}\nb").into_bytes());
+    }
+
+    #[tokio::test]
+    async fn a_log_that_cannot_be_read_has_the_reason_once() {
+        let read = lines_of(400, "container is waiting to start").await;
+        assert!(matches!(read.as_slice(), [Err(why)] if why.contains("the log of `main`")), "{read:?}");
     }
 }

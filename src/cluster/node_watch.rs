@@ -173,23 +173,19 @@ pub(crate) struct ClusterObjects {
 pub(super) async fn list_objects(client: &Client) -> anyhow::Result<ClusterObjects> {
     let mut known = Known::new(Instant::now());
     let mut unread = Vec::new();
-    let listing = async {
-        for kind in WatchedKind::ALL.into_iter().chain([WatchedKind::Claim]) {
-            let limit = if kind.is_of_claims() { CLAIMS_TIMEOUT } else { LIST_TIMEOUT };
-            match timeout(limit, list(client, kind, &mut known)).await {
-                Ok(Ok(())) => {}
-                Ok(Err((ABSENT, _))) if kind != WatchedKind::Node => {}
-                Ok(Err((_, error))) if kind.is_of_claims() => unread.push(error),
-                Err(_) if kind.is_of_claims() => {
-                    unread.push(format!("the API server does not list the {} in time", kind.name()));
-                }
-                Ok(Err((_, error))) => bail!("the {} cannot be listed: {error}", kind.name()),
-                Err(_) => bail!("the {} cannot be listed: {}", kind.name(), no_answer(LIST_TIMEOUT)),
+    for kind in WatchedKind::ALL.into_iter().chain([WatchedKind::Claim]) {
+        let limit = if kind.is_of_claims() { CLAIMS_TIMEOUT } else { LIST_TIMEOUT };
+        match timeout(limit, list(client, kind, &mut known)).await {
+            Ok(Ok(())) => {}
+            Ok(Err((ABSENT, _))) if kind != WatchedKind::Node => {}
+            Ok(Err((_, error))) if kind.is_of_claims() => unread.push(error),
+            Err(_) if kind.is_of_claims() => {
+                unread.push(format!("the API server does not list the {} in time", kind.name()));
             }
+            Ok(Err((_, error))) => bail!("the {} cannot be listed: {error}", kind.name()),
+            Err(_) => bail!("the {} cannot be listed: {}", kind.name(), no_answer(LIST_TIMEOUT)),
         }
-        Ok(())
-    };
-    listing.await?;
+    }
     let claims = Some(known.claims().into());
     Ok(ClusterObjects { nodes: known.nodes().into(), claims, unread })
 }
