@@ -83,19 +83,6 @@ pub(super) fn is_broken_key(text: &str, start: usize, end: usize) -> bool {
         && !text[..start].trim_end().ends_with('?')
 }
 
-/// The first anchor or tag before a node that not every reader of YAML accepts.
-pub(super) fn properties(text: &str, start: usize) -> Option<String> {
-    let mut at = start;
-    while text[at..].starts_with(['&', '!']) {
-        let length = text[at..].find(|c: char| c.is_ascii_whitespace()).unwrap_or(text.len() - at);
-        if let Some(message) = property(&text[at..at + length]) {
-            return Some(message);
-        }
-        at = skip_blank(text, at + length);
-    }
-    None
-}
-
 /// Why not every reader of YAML accepts an anchor, an alias or a tag.
 pub(super) fn property(word: &str) -> Option<String> {
     let name = word.get(1..)?;

@@ -16,7 +16,7 @@ use super::quoted;
 use super::scalar::{self, Scalar};
 use super::source_map::SourceMap;
 use super::span::Span;
-use super::tokens::{block, has_indicator, skip_properties, trimmed};
+use super::tokens::{block, has_indicator, properties, skip_properties, trimmed};
 
 /// A manifest: its value, and where readers differ about it.
 ///
@@ -159,11 +159,8 @@ impl<T: Tree> Reader<'_, T> {
                 }
                 Ok(())
             }
-            Event::Nothing
-            | Event::StreamStart
-            | Event::StreamEnd
-            | Event::DocumentStart(_)
-            | Event::DocumentEnd => Ok(()),
+            // The beginning or the end of a document or of the stream.
+            _ => Ok(()),
         }
     }
 
@@ -276,7 +273,9 @@ impl<T: Tree> Reader<'_, T> {
     }
 
     fn properties(&self, start: usize, span: Span) -> Result<(), Error> {
-        disagreements::properties(self.source, start).map_or(Ok(()), |message| Err(Error::new(message, span)))
+        let (words, _) = properties(self.source, start);
+        let message = words.into_iter().find_map(disagreements::property);
+        message.map_or(Ok(()), |message| Err(Error::new(message, span)))
     }
 
     fn scan_error(&self, error: &ScanError) -> Error {

@@ -34,12 +34,18 @@ pub(super) fn skip_blank(text: &str, from: usize) -> usize {
 
 /// The position after the anchor and the tag at a position.
 pub(super) fn skip_properties(text: &str, from: usize) -> usize {
-    let mut at = skip_blank(text, from);
+    properties(text, from).1
+}
+
+/// The anchor and the tag at a position, and the position after them.
+pub(super) fn properties(text: &str, from: usize) -> (Vec<&str>, usize) {
+    let (mut words, mut at) = (Vec::new(), skip_blank(text, from));
     while text[at..].starts_with(['&', '!']) {
         let length = text[at..].find(|c: char| c.is_ascii_whitespace()).unwrap_or(text.len() - at);
+        words.push(&text[at..at + length]);
         at = skip_blank(text, at + length);
     }
-    at
+    (words, at)
 }
 
 /// The header of a block scalar, such as `|-`.

@@ -181,11 +181,8 @@ impl Builder<'_> {
             Event::SequenceEnd | Event::MappingEnd => {
                 self.stack.pop()?;
             }
-            Event::Nothing
-            | Event::StreamStart
-            | Event::StreamEnd
-            | Event::DocumentStart(_)
-            | Event::DocumentEnd => {}
+            // The beginning or the end of a document or of the stream.
+            _ => {}
         }
         Some(())
     }
