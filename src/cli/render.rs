@@ -152,7 +152,7 @@ pub(super) fn document(
 }
 
 /// Returns whether JSON has escapes that kubectl does not read in YAML.
-pub(super) fn has_escapes(json: &[u8]) -> bool {
+fn has_escapes(json: &[u8]) -> bool {
     json.windows(2).any(|pair| pair == b"\\/" || pair == b"\\u")
 }
 
@@ -173,7 +173,7 @@ fn pretty(value: &Value, raw: &RawDocument) -> Vec<u8> {
 }
 
 /// JSON with each value on a line of its own.
-pub(super) fn indented(value: &Value) -> Vec<u8> {
+fn indented(value: &Value) -> Vec<u8> {
     format!("{value:#}\n").into_bytes()
 }
 
