@@ -14,7 +14,7 @@ pub(super) struct FindingArguments {
     #[arg(long, short, value_enum, value_name = "FORMAT", default_value_t = FindingFormat::Text)]
     pub(super) output: FindingFormat,
     #[command(flatten)]
-    fail_on: FailOnArguments,
+    pub(super) fail_on: FailOnArguments,
 }
 
 /// The options for warnings that count as a failure.
@@ -38,12 +38,6 @@ pub(super) enum FindingFormat {
     Sarif,
     /// Workflow commands of GitHub Actions
     Github,
-}
-
-impl FindingArguments {
-    pub(super) fn fail_on(&self) -> Option<&FailOn> {
-        self.fail_on.given()
-    }
 }
 
 impl FailOnArguments {

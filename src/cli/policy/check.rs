@@ -30,7 +30,7 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<ExitStatus> {
-    let fail_on = arguments.findings.fail_on();
+    let fail_on = arguments.findings.fail_on.given();
     fail_on.map_or(Ok(()), |fail_on| fail_on.validate(WARNINGS.iter().copied()))?;
     let mut files: Vec<(String, String)> = Vec::new();
     let mut found: Vec<SourceError> = Vec::new();
