@@ -1,6 +1,6 @@
 //! Events on the owners of pods, off the path of reviews.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::time::SystemTime;
 
 use k8s_openapi::api::events::v1::Event;
@@ -10,7 +10,7 @@ use kube::{Client, Error};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use tokio::sync::mpsc;
-use tokio::time::{Duration, Instant, timeout};
+use tokio::time::{Duration, timeout};
 
 use fabric_engine::admission::ForOwner;
 
@@ -18,9 +18,9 @@ use super::api::{cause, client};
 
 /// The limit on queued pods. Those of one controller have the same warnings.
 const QUEUE: usize = 256;
-/// The period in which an owner gets at most one event with a code.
+/// The period of the clock in which an owner gets at most one event with a code.
 const REPEAT: Duration = Duration::from_mins(10);
-/// The limit on events that are remembered for that period.
+/// The limit on events that are remembered.
 const MOST_KNOWN: usize = 4_096;
 /// The time limit for an answer of the API server.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
@@ -38,11 +38,12 @@ impl Events {
         let client = client().await?;
         let (sender, mut receiver) = mpsc::channel::<ForOwner>(QUEUE);
         tokio::spawn(async move {
-            let mut known = HashMap::new();
+            let mut known = HashSet::new();
             while let Some(ForOwner { owner, warnings }) = receiver.recv().await {
                 for (code, text) in warnings {
-                    if is_new(&mut known, &owner, &code)
-                        && let Some(result) = create(&client, &event(&owner, &code, &text)).await
+                    let event = event(&owner, &code, &text, SystemTime::now());
+                    if is_new(&mut known, &event)
+                        && let Some(result) = create(&client, &event).await
                     {
                         count(result);
                     }
@@ -58,35 +59,22 @@ impl Events {
     }
 }
 
-/// Returns whether the owner got no event with this code lately.
-fn is_new(known: &mut HashMap<[String; 2], Instant>, owner: &Value, code: &str) -> bool {
-    let key = [uid(owner).to_owned(), code.to_owned()];
-    if known.get(&key).is_some_and(|at| at.elapsed() < REPEAT) {
-        return false;
-    }
+/// Returns whether this replica has not created the event yet, as far as it remembers.
+fn is_new(known: &mut HashSet<String>, event: &Value) -> bool {
     if known.len() >= MOST_KNOWN {
-        known.retain(|_, at| at.elapsed() < REPEAT);
-    }
-    if known.len() >= MOST_KNOWN {
-        // The names of events keep most repetitions from being stored.
+        // The API server refuses a second event with the same name.
         known.clear();
     }
-    known.insert(key, Instant::now());
-    true
-}
-
-fn uid(owner: &Value) -> &str {
-    owner["uid"].as_str().unwrap_or_default()
+    known.insert(event["metadata"]["name"].as_str().unwrap_or_default().to_owned())
 }
 
 /// The event. All replicas use the same name, so only one of them creates it in each ten minutes of the clock.
-fn event(owner: &Value, code: &str, text: &str) -> Value {
-    let now = SystemTime::now();
+fn event(owner: &Value, code: &str, text: &str, now: SystemTime) -> Value {
     let turn = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs() / REPEAT.as_secs();
     let name: String = owner["name"].as_str().unwrap_or_default().chars().take(MAX_NAME).collect();
     let name = name.trim_end_matches(['.', '-']);
     // Replicas may be builds of different versions of Rust, whose hashers differ.
-    let digest = Sha256::digest(format!("{} {code} {turn}", uid(owner)));
+    let digest = Sha256::digest(format!("{} {code} {turn}", owner["uid"].as_str().unwrap_or_default()));
     let number = digest.iter().take(8).fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
     // `host_network` is `HostNetwork`.
     let words = code.split('_').filter_map(|word| word.split_at_checked(1));
@@ -134,19 +122,25 @@ mod tests {
     }
 
     #[test]
-    fn an_owner_gets_one_event_with_a_code() {
-        let mut known = HashMap::new();
-        assert!(is_new(&mut known, &owner("a"), "host_network"));
-        assert!(!is_new(&mut known, &owner("a"), "host_network"));
-        assert!(is_new(&mut known, &owner("a"), "excluded"));
-        assert!(is_new(&mut known, &owner("b"), "host_network"));
+    fn an_owner_gets_one_event_with_a_code_in_each_period() {
+        let mut known = HashSet::new();
+        let mut is_new = |owner, code, seconds| {
+            let now = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+            super::is_new(&mut known, &event(&self::owner(owner), code, "text", now))
+        };
+        assert!(is_new("a", "host_network", 0));
+        assert!(!is_new("a", "host_network", 599));
+        assert!(is_new("a", "host_network", 600));
+        assert!(is_new("a", "excluded", 0));
+        assert!(is_new("b", "host_network", 0));
     }
 
     #[test]
     fn what_is_remembered_has_a_limit() {
-        let mut known = HashMap::new();
+        let mut known = HashSet::new();
         for number in 0..3 * MOST_KNOWN {
-            assert!(is_new(&mut known, &owner(&number.to_string()), "excluded"));
+            let event = event(&owner(&number.to_string()), "excluded", "text", SystemTime::UNIX_EPOCH);
+            assert!(is_new(&mut known, &event));
             assert!(known.len() <= MOST_KNOWN);
         }
     }
@@ -155,14 +149,14 @@ mod tests {
     fn replicas_give_an_event_one_name_that_the_api_server_takes() {
         let long =
             json!({"name": format!("{}.x", "n".repeat(MAX_NAME - 1)), "uid": "a", "namespace": "team"});
+        let event = |owner: &Value, code| event(owner, code, "text", SystemTime::UNIX_EPOCH);
         for owner in [owner("a"), long] {
-            let name = |code| event(&owner, code, "text")["metadata"]["name"].as_str().unwrap().to_owned();
+            let name = |code| event(&owner, code)["metadata"]["name"].as_str().unwrap().to_owned();
             let first = name("host_network");
             assert!(first.len() <= 253 && !first.contains(".."), "{first}");
-            // Ten minutes may end in between.
-            assert!((0..3).any(|_| name("host_network") == name("host_network")));
+            assert_eq!(name("host_network"), first);
             assert_ne!(first, name("excluded"));
         }
-        assert_eq!(event(&owner("a"), "host_network", "text")["reason"], "HostNetwork");
+        assert_eq!(event(&owner("a"), "host_network")["reason"], "HostNetwork");
     }
 }
