@@ -88,15 +88,13 @@ impl PolicySources {
         let mut policies = Vec::new();
         let mut others = Vec::new();
         for name in &self.policies {
-            let texts = read_policies(name, Allowed { pipes, ..POLICY }, &mut others)?;
+            let texts = each_policy_text(name, pipes, &mut others)?;
             for (file, text) in texts {
                 policies.push((file, text?));
             }
         }
-        let values = match &self.values {
-            Some(path) => Some((path.clone(), read_file(path, Allowed { pipes, ..VALUES })?)),
-            None => None,
-        };
+        let read = |path: &String| anyhow::Ok((path.clone(), read_file(path, Allowed { pipes, ..VALUES })?));
+        let values = self.values.as_ref().map(read).transpose()?;
         let notes = notes("used", &others);
         Ok(RawPolicies { policies, values, sets: self.sets.clone(), by_nodes: self.by_nodes, notes })
     }
@@ -171,10 +169,13 @@ impl RawPolicies {
             check_values(values, &in_use, enabled.as_deref())?;
         }
         if in_use.is_empty() {
-            in_use = match &enabled {
-                None if self.by_nodes => builtin::definitions()?,
-                _ => built_in_of(enabled.as_deref())?,
-            };
+            ensure!(
+                self.by_nodes || enabled.is_some(),
+                "no policy is named; use `--policy NAME`, or `--values FILE` with a provider enabled\n{}",
+                available()
+            );
+            in_use = builtin::definitions()?;
+            in_use.retain(|one| enabled.as_ref().is_none_or(|enabled| one.provider == *enabled));
         }
         let mut with_values = Vec::new();
         for definition in in_use {
@@ -253,27 +254,20 @@ pub(crate) type PolicyText = (String, anyhow::Result<String>);
 
 /// The file names and texts of a built-in policy, of a file, or of the policies of a directory.
 pub(crate) fn policy_texts(name: &str) -> anyhow::Result<Vec<(String, String)>> {
-    let texts = each_policy_text(name, &mut Vec::new())?;
+    let texts = each_policy_text(name, true, &mut Vec::new())?;
     texts.into_iter().map(|(file, text)| Ok((file, text?))).collect()
 }
 
-/// [`policy_texts`], each on its own. The other files of a directory are added to `others`.
+/// [`policy_texts`], each on its own, perhaps of pipes. The other files of a directory are added to `others`.
 pub(crate) fn each_policy_text(
     name: &str,
-    others: &mut Vec<(String, OtherKind)>,
-) -> anyhow::Result<Vec<PolicyText>> {
-    read_policies(name, Allowed { pipes: true, ..POLICY }, others)
-}
-
-fn read_policies(
-    name: &str,
-    allowed: Allowed,
+    pipes: bool,
     others: &mut Vec<(String, OtherKind)>,
 ) -> anyhow::Result<Vec<PolicyText>> {
     if let Some(policy) = builtin::find_file(name) {
         return Ok(vec![(policy.file.to_owned(), Ok(policy.text.to_owned()))]);
     }
-    let path = Path::new(name);
+    let (path, allowed) = (Path::new(name), Allowed { pipes, ..POLICY });
     if !name.contains(['/', '.']) && !path.exists() {
         let mut names = builtin::POLICIES.iter().map(|policy| policy.name);
         let hint = match names.clone().find(|known| known.starts_with(name)).or(closest(name, &mut names)) {
@@ -366,17 +360,6 @@ fn check_values(values: &Values, definitions: &[Definition], enabled: Option<&st
         );
     }
     Ok(())
-}
-
-/// The built-in policies of the provider that the values file enables.
-fn built_in_of(enabled: Option<&str>) -> anyhow::Result<Vec<Definition>> {
-    let Some(enabled) = enabled else {
-        bail!(
-            "no policy is named; use `--policy NAME`, or `--values FILE` with a provider enabled\n{}",
-            available()
-        );
-    };
-    Ok(builtin::definitions()?.into_iter().filter(|definition| definition.provider == enabled).collect())
 }
 
 /// The names of the built-in policies, as the hint of an error.

@@ -269,9 +269,5 @@ pub(super) fn no_answer(limit: Duration) -> String {
 
 /// The innermost cause of an error; the outer ones repeat it.
 pub(super) fn cause(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut cause = error;
-    while let Some(next) = cause.source() {
-        cause = next;
-    }
-    cause.to_string()
+    anyhow::Chain::new(error).next_back().map(ToString::to_string).unwrap_or_default()
 }

@@ -33,19 +33,6 @@ impl From<Scalar> for Value {
     }
 }
 
-impl Scalar {
-    /// Returns true if this is the same value.
-    pub(super) fn is(&self, value: &Value) -> bool {
-        match (self, value) {
-            (Scalar::Null, Value::Null) => true,
-            (Scalar::Bool(scalar), Value::Bool(value)) => scalar == value,
-            (Scalar::Number(scalar), Value::Number(value)) => scalar == value,
-            (Scalar::String(scalar), Value::String(value)) => scalar == value,
-            _ => false,
-        }
-    }
-}
-
 /// Reads a plain (unquoted) scalar by the rules of YAML 1.1 as kubectl applies them.
 pub fn resolve(text: &str) -> Scalar {
     keyword(text)

@@ -36,7 +36,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     let mut found: Vec<SourceError> = Vec::new();
     let mut others = Vec::new();
     for name in &arguments.policies {
-        for (file, text) in each_policy_text(name, &mut others)? {
+        for (file, text) in each_policy_text(name, true, &mut others)? {
             let is_same = |known: &str| Path::new(known) == Path::new(&file);
             // A file can be named twice, by itself and by its folder.
             if files.iter().any(|(known, _)| is_same(known)) || found.iter().any(|error| is_same(&error.file))

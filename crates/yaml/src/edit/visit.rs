@@ -47,7 +47,7 @@ impl<'l, 'v> Editor<'l, 'v> {
                 (Kind::Alias { anchor, .. }, _) => {
                     self.anchors.get(anchor).is_some_and(|value| *value == after)
                 }
-                (Kind::Scalar { value, .. }, _) if value.is(after) => true,
+                (Kind::Scalar { value, .. }, _) if Value::from(value.clone()) == *after => true,
                 (Kind::Scalar { style, .. }, Value::String(text)) => {
                     self.rewrite_string(node, *style, place, text)
                 }
