@@ -10,7 +10,7 @@ use similar::{Algorithm, ChangeTag, DiffOp, capture_diff_slices};
 
 mod names;
 
-pub(super) use names::{Names, Target};
+pub(super) use names::Names;
 
 /// The number of equal lines around a change.
 const CONTEXT: usize = 3;

@@ -204,13 +204,12 @@ impl Run<'_> {
             self.target =
                 Target::File { before: Vec::new(), content: Vec::new(), changed: false, complete: true };
         }
-        match self.names.as_mut().map(|names| names.target(path)) {
-            None => {}
-            Some(diff::Target::New(target)) => self.start_diff(target),
-            Some(diff::Target::Repeated) => {
+        if let Some(names) = &mut self.names {
+            let Some(name_in_diff) = names.name(path) else {
                 self.warn("repeated_file", Some(&name), "is a file that the diff has already");
                 return Ok(());
-            }
+            };
+            self.start_diff(name_in_diff);
         }
         match File::open(path) {
             Ok(opened) => self.stream(&name, BufReader::with_capacity(64 * 1024, opened))?,

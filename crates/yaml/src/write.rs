@@ -96,17 +96,13 @@ pub(super) fn write_item(out: &mut String, item: &Value, column: usize, indent: 
     match item {
         Value::Object(map) if !map.is_empty() => {
             for (at, (key, value)) in map.iter().enumerate() {
-                if at > 0 {
-                    blanks(out, column + 2);
-                }
+                blanks(out, if at > 0 { column + 2 } else { 0 });
                 write_entry(out, key, value, column + 2, indent);
             }
         }
         Value::Array(items) if !items.is_empty() => {
             for (at, inner) in items.iter().enumerate() {
-                if at > 0 {
-                    blanks(out, column + 2);
-                }
+                blanks(out, if at > 0 { column + 2 } else { 0 });
                 write_item(out, inner, column + 2, indent);
             }
         }

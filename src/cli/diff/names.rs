@@ -19,14 +19,6 @@ pub(crate) struct Names {
     named: HashSet<PathBuf>,
 }
 
-/// The part of a file in a diff.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Target {
-    New(Vec<u8>),
-    /// An earlier path leads to the same file, and the diff would change it twice.
-    Repeated,
-}
-
 impl Names {
     /// Finds the folder in which a diff of these files applies.
     pub(crate) fn new(files: &[PathBuf]) -> Self {
@@ -42,12 +34,13 @@ impl Names {
         Self { root, outside, named: HashSet::new() }
     }
 
-    pub(crate) fn target(&mut self, file: &Path) -> Target {
+    /// The name of a file. `None` if an earlier path leads to the same file, which the diff would change twice.
+    pub(crate) fn name(&mut self, file: &Path) -> Option<Vec<u8>> {
         let target = fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
         let below = target.strip_prefix(&self.root).unwrap_or(&target);
         let name: PathBuf = below.components().filter(|part| matches!(part, Component::Normal(_))).collect();
         let name = name.as_os_str().as_bytes().to_vec();
-        if self.named.insert(target) { Target::New(name) } else { Target::Repeated }
+        self.named.insert(target).then_some(name)
     }
 
     /// The reason why the diff does not apply in the working directory.

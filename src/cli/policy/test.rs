@@ -97,8 +97,8 @@ struct CaseReport<'a> {
 }
 
 impl Report<'_> {
-    fn failed(&self) -> usize {
-        self.cases.iter().filter(|case| !case.differences.is_empty()).count()
+    fn failing(&self) -> impl Iterator<Item = &CaseReport<'_>> {
+        self.cases.iter().filter(|case| !case.differences.is_empty())
     }
 
     /// The parts that the cases do not cover: the policy, its file, and the part.
@@ -137,9 +137,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
         anyhow::bail!("no case has `{filter}` in its file and name");
     }
     if arguments.update {
-        for CaseReport { file, line, name, .. } in
-            report.cases.iter().filter(|case| !case.differences.is_empty())
-        {
+        for CaseReport { file, line, name, .. } in report.failing() {
             output.message(&format!(
                 "not updated: {file}:{line}: {name}: edit `has`, `lacks` and what is expected of several pods yourself"
             ));
@@ -164,7 +162,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     if lacks_coverage {
         output.message("error: the cases do not cover the policies; the table shows what is missing");
     }
-    let passed = report.failed() == 0 && report.unused.is_empty() && !lacks_coverage;
+    let passed = report.failing().next().is_none() && report.unused.is_empty() && !lacks_coverage;
     Ok(if passed { ExitStatus::Done } else { ExitStatus::Refused })
 }
 

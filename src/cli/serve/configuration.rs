@@ -1,6 +1,6 @@
 //! The configuration of a server, from its options.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::SystemTime;
 
 use anyhow::bail;
@@ -89,8 +89,7 @@ pub(super) fn policy_sources(arguments: &Arguments) -> anyhow::Result<PolicySour
 fn self_signed(listen: SocketAddr) -> anyhow::Result<(KeyPair, String)> {
     let now = SystemTime::now();
     let authority = Authority::new(now)?;
-    let loopback: [SocketAddr; 2] = [([127, 0, 0, 1], 0).into(), ([0, 0, 0, 0, 0, 0, 0, 1], 0).into()];
-    let mut ips: Vec<_> = loopback.iter().map(SocketAddr::ip).collect();
+    let mut ips: Vec<IpAddr> = vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
     if !listen.ip().is_unspecified() && !ips.contains(&listen.ip()) {
         ips.push(listen.ip());
     }

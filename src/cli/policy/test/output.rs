@@ -30,7 +30,7 @@ pub(super) fn text(report: &Report<'_>, with_coverage: bool) -> String {
     if with_coverage {
         out.push_str(&coverage(report));
     }
-    let failed = report.failed();
+    let failed = report.failing().count();
     let passed = report.cases.len() - failed;
     let _ = write!(out, "{passed} passed, {failed} failed");
     if !report.unused.is_empty() {
@@ -91,8 +91,8 @@ pub(super) fn json(report: &Report<'_>) -> String {
         json!({"policy": policy, "file": file, "parts": parts.collect::<Vec<_>>()})
     });
     let report = json!({
-        "passed": report.cases.len() - report.failed(),
-        "failed": report.failed(),
+        "passed": report.cases.len() - report.failing().count(),
+        "failed": report.failing().count(),
         "cases": cases.collect::<Vec<_>>(),
         "unused": report.unused,
         "coverage": policies.collect::<Vec<_>>(),
@@ -103,7 +103,7 @@ pub(super) fn json(report: &Report<'_>) -> String {
 pub(super) fn junit(report: &Report<'_>, lacking: &[(&str, &str, &Seen)]) -> String {
     let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
     let others = report.unused.len() + lacking.len();
-    let (failures, tests) = (report.failed() + others, report.cases.len() + others);
+    let (failures, tests) = (report.failing().count() + others, report.cases.len() + others);
     let _ = writeln!(out, "<testsuites tests=\"{tests}\" failures=\"{failures}\">");
     let mut files: Vec<&str> = report.cases.iter().map(|case| case.file).collect();
     files.dedup();
@@ -159,7 +159,7 @@ pub(super) fn failures(report: &Report<'_>, lacking: &[(&str, &str, &Seen)]) -> 
         let span = Span { line, column: 1, length: 1 };
         SourceError::new(file, "", Diagnostic::new(span, message).code(code))
     };
-    let failed = report.cases.iter().filter(|case| !case.differences.is_empty()).map(|case| {
+    let failed = report.failing().map(|case| {
         error(case.file, case.line, "case_failed", format!("{}\n{}", line(case.name), differences(case)))
     });
     let unused =
