@@ -184,13 +184,11 @@ fn lines<'p>(
         format!("the log of `{container}` cannot be read: {}", cause(error))
     };
     let lines = stream::try_unfold(None, move |from| async move {
-        let mut from = match from {
-            Some(from) => from,
-            None => {
-                let params =
-                    LogParams { container: Some(container.to_owned()), follow, ..LogParams::default() };
-                Box::pin(api.log_stream(pod, &params).await.map_err(|error| cannot(&error))?)
-            }
+        let mut from = if let Some(from) = from {
+            from
+        } else {
+            let params = LogParams { container: Some(container.to_owned()), follow, ..LogParams::default() };
+            Box::pin(api.log_stream(pod, &params).await.map_err(|error| cannot(&error))?)
         };
         let mut line = Vec::new();
         // A line without an end must not fill the memory.
