@@ -279,7 +279,9 @@ async fn a_file_that_does_not_stop_changing_is_told_and_put_to_use_when_it_does(
     assert!(verbose.contains("the files of the policies keep changing"), "{verbose}");
     assert_eq!(interface(&client).await, before);
     stop.store(true, Ordering::Relaxed);
-    writing.into_iter().for_each(|writer| writer.join().unwrap());
+    for writer in writing {
+        writer.join().unwrap();
+    }
     reloaded(&server, "success", 1).await;
     assert!(server.is_up_to_date("policies").await);
     assert_ne!(interface(&client).await, before);
