@@ -5,6 +5,7 @@ use std::io::{self, BufRead};
 use serde::de::IgnoredAny;
 
 use fabric_workloads::manifest::RawDocument;
+use memchr::memchr2;
 
 /// The largest document, in bytes. The API server accepts 3 MiB, but a `List` can hold many objects.
 pub const MAX_DOCUMENT: usize = 64 * 1024 * 1024;
@@ -197,15 +198,19 @@ struct Json {
 impl Json {
     /// Reads more bytes. Returns the offset after the end of the value, if it ends in them.
     fn feed(&mut self, bytes: &[u8]) -> Option<usize> {
-        for (at, byte) in bytes.iter().enumerate() {
+        let mut next = 0;
+        while let Some(byte) = bytes.get(next) {
             if self.is_over {
                 return None;
             }
+            let at = next;
+            next += 1;
             match (self.in_string, byte) {
                 (true, _) if self.escaped => self.escaped = false,
                 (true, b'\\') => self.escaped = true,
                 (true, b'"') => self.in_string = false,
-                (true, _) => {}
+                // Strings are most of a pod.
+                (true, _) => next = memchr2(b'"', b'\\', &bytes[at..]).map_or(bytes.len(), |rest| at + rest),
                 (false, b'{') => self.depth += 1,
                 // The last three bytes are a byte order mark.
                 (false, _) if self.depth == 0 => {

@@ -73,7 +73,7 @@ impl Rendered {
         }
         // Directives belong to the document after them only if the one before has an end.
         let marker: &[u8; 5] =
-            match (self.marked, self.has_directives() && before.last != LastDocument::EndedYaml) {
+            match (self.marked, before.last != LastDocument::EndedYaml && self.has_directives()) {
                 (false, _) => b"\n---\n",
                 (true, true) => b"\n...\n",
                 (true, false) => return if before.line_ended { b"" } else { b"\n" },
@@ -91,19 +91,19 @@ impl Rendered {
     pub(super) fn before(&self, before: Before) -> Before {
         let Some(last) = self.content.last() else { return before };
         let mut lines = self.content.rsplit(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
-        let last_line = lines.find(|line| !matches!(line.first(), None | Some(b'#')));
-        let document = match last_line {
-            _ if self.json => LastDocument::Json,
-            Some(line) if line.starts_with(b"...") => LastDocument::EndedYaml,
-            _ => LastDocument::Yaml,
+        let mut last_line = || lines.find(|line| !matches!(line.first(), None | Some(b'#')));
+        let document = match self.json {
+            true => LastDocument::Json,
+            false if last_line().is_some_and(|line| line.starts_with(b"...")) => LastDocument::EndedYaml,
+            false => LastDocument::Yaml,
         };
         Before { nothing: false, last: document, line_ended: *last == b'\n' }
     }
 
     fn has_directives(&self) -> bool {
         let mut lines = without_mark(&self.content).split(|byte| *byte == b'\n');
-        let first = lines.find(|line| !matches!(line.trim_ascii().first(), None | Some(b'#')));
-        !self.json && first.is_some_and(|line| line.starts_with(b"%"))
+        let mut first = || lines.find(|line| !matches!(line.trim_ascii().first(), None | Some(b'#')));
+        !self.json && first().is_some_and(|line| line.starts_with(b"%"))
     }
 }
 
