@@ -196,11 +196,11 @@ fn render(
     injected: &InjectedDocument,
 ) -> Result<Rendered, DocumentError> {
     let before = before.unwrap_or(&Value::Null);
-    let plain = |content| Rendered { content, marked: true, ..Rendered::default() };
+    let json_lines = |content| Rendered { content, json: true, ..Rendered::default() };
     Ok(match (format, &injected.value) {
-        (Some(Format::Review), _) => plain(render::review(before, injected)),
+        (Some(Format::Review), _) => json_lines(render::review(before, injected)),
         _ if injected.refused() => Rendered::default(),
-        (Some(Format::Patch), Some(_)) => plain(render::patch(location, injected)),
+        (Some(Format::Patch), Some(_)) => json_lines(render::patch(location, injected)),
         (Some(Format::Patch), None) => Rendered::default(),
         (format, _) => render::document(format, raw, document, injected)?,
     })
