@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use fabric_policy::{self as policy, Definition, PolicyFile, SourceErrors};
+use fabric_policy::{self as policy, Definition, Extendable, PolicyFile, SourceErrors};
 
 /// A policy file that is compiled into the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,22 +39,12 @@ pub(crate) fn definitions() -> Result<Vec<Definition>, SourceErrors> {
     POLICIES.iter().map(|policy| policy.definition()).collect()
 }
 
-/// The files of all built-in policies and parts, which policies of the operator can extend.
-pub fn files() -> Result<&'static [PolicyFile], SourceErrors> {
-    static FILES: LazyLock<Read> = LazyLock::new(|| read(POLICIES.iter().chain(PARTS)));
-    FILES.as_deref().map_err(Clone::clone)
-}
-
-/// The files that policies with these texts may extend: built-in policies extend parts only.
-pub(crate) fn bases<'t>(
-    mut texts: impl Iterator<Item = &'t str>,
-) -> Result<&'static [PolicyFile], SourceErrors> {
-    static FILES: LazyLock<Read> = LazyLock::new(|| read(PARTS));
-    if texts.all(|text| POLICIES.iter().any(|policy| policy.text == text)) {
-        FILES.as_deref().map_err(Clone::clone)
-    } else {
-        files()
-    }
+/// The files of all built-in policies and parts, which policies can extend.
+pub fn files() -> &'static [Extendable] {
+    static FILES: LazyLock<Vec<Extendable>> = LazyLock::new(|| {
+        POLICIES.iter().chain(PARTS).map(|one| Extendable::new(one.name, one.file, one.text)).collect()
+    });
+    &FILES
 }
 
 /// Returns whether a policy is a built-in one with its parts. The tests of this program try those on sample pods.
@@ -72,17 +62,10 @@ pub(crate) fn files_of(definition: &Definition) -> impl Iterator<Item = (&str, &
     definition.sources.iter().map(|source| (source.policy.as_str(), &*source.text))
 }
 
-type Read = Result<Vec<PolicyFile>, SourceErrors>;
-
-fn read<'f>(files: impl IntoIterator<Item = &'f BuiltIn>) -> Read {
-    files.into_iter().map(|one| PolicyFile::read(one.file, one.text)).collect()
-}
-
 impl BuiltIn {
     /// The policy with its parts.
     pub fn definition(self) -> Result<Definition, SourceErrors> {
-        let bases = bases([self.text].into_iter())?;
         // A policy is one definition.
-        Ok(policy::definitions(&[PolicyFile::read(self.file, self.text)?], bases)?.remove(0))
+        Ok(policy::definitions(&[PolicyFile::read(self.file, self.text)?], files())?.remove(0))
     }
 }

@@ -163,8 +163,7 @@ impl RawPolicies {
     fn chosen(&self) -> anyhow::Result<Vec<WithValues>> {
         let values = self.values.as_ref().map(|(path, text)| Values::read(path, text)).transpose()?;
         let enabled = values.as_ref().map(Values::enabled).transpose()?.flatten().map(str::to_owned);
-        let texts = self.policies.iter().map(|(_, text)| text.as_str());
-        let mut in_use = load(&self.policies, builtin::bases(texts)?)?;
+        let mut in_use = load(&self.policies, builtin::files())?;
         if let Some(values) = &values {
             check_values(values, &in_use, enabled.as_deref())?;
         }

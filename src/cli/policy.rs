@@ -79,5 +79,5 @@ fn show(policy: &str, bases: &[String], source: bool, output: &mut Output) -> an
             files.push(PolicyFile::read(&file, &text)?);
         }
     }
-    output.data(composed_text(&PolicyFile::read(file, text)?, &files, builtin::files()?)?.as_bytes())
+    output.data(composed_text(&PolicyFile::read(file, text)?, &files, builtin::files())?.as_bytes())
 }

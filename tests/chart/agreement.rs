@@ -74,7 +74,7 @@ pub(crate) fn helm_and_the_program_agree_about_extensions(helm: &Helm) {
         for with_base in [false, true] {
             let values = if with_base { enabled("aws") } else { json!({}) };
             let objects = render(helm, &with(values, &json!({"extraPolicies": extra})));
-            let mut in_use = definitions(&files, builtin::files().unwrap()).unwrap();
+            let mut in_use = definitions(&files, builtin::files()).unwrap();
             if with_base {
                 in_use.push(builtin::find("aws-efa").unwrap().definition().unwrap());
             }

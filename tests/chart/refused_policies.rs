@@ -38,7 +38,7 @@ fn extension(parts: &str) -> String {
 /// As servers read it: what they say against it, if they refuse it.
 fn read(text: &str) -> Result<Vec<Definition>, String> {
     let file = PolicyFile::read("lab.yaml", text).map_err(|errors| errors.to_string())?;
-    definitions(&[file], builtin::files().unwrap()).map_err(|errors| errors.to_string())
+    definitions(&[file], builtin::files()).map_err(|errors| errors.to_string())
 }
 
 fn values(text: &str) -> Value {

@@ -259,7 +259,7 @@ fn health_is_told_as_it_is_shown() {
     let args = ["serve", "--policy", "lab.yaml", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"];
     let server = Server::start(command(folder.path()).args(args));
     fs::write(folder.path().join("lab.yaml"), "x: [").unwrap();
-    let shown = server.get_until("/readyz?verbose", "[!]");
+    let shown = server.get_until("/readyz?verbose", "the last reload failed");
     let documented = file("docs/serve.md");
     let begin = documented.find("[+]certificate: valid until ").unwrap();
     let documented = documented[begin..].split_once("```").unwrap().0;

@@ -7,6 +7,7 @@ mod contradictions;
 mod declared_names;
 mod devices;
 mod env;
+mod extendable;
 mod extension;
 mod near_names;
 mod other_kind;
@@ -16,6 +17,7 @@ mod rules;
 mod variables;
 mod yaml_mistakes;
 
+pub use extendable::Extendable;
 pub use other_kind::OtherKind;
 
 use serde_json::json;
@@ -106,10 +108,11 @@ impl PolicyFile {
     }
 
     /// Warnings about mistakes that YAML accepts, and names that are almost those of other policies.
-    pub fn yaml_mistakes(&self, extendable: &[Self]) -> impl Iterator<Item = SourceError> {
+    pub fn yaml_mistakes(&self, extendable: &[Extendable]) -> impl Iterator<Item = SourceError> {
         let mut warnings = Vec::new();
         yaml_mistakes::find(&self.spec, &mut warnings);
-        let others: Vec<&Node> = extendable.iter().map(|other| &other.spec).collect();
+        let others: Vec<&Node> =
+            extendable.iter().filter_map(|other| other.read().ok()).map(|other| &other.spec).collect();
         warnings.extend(near_names::find(&self.spec, &others));
         warnings.into_iter().map(|warning| SourceError::in_file(&self.source, warning))
     }
@@ -184,7 +187,7 @@ impl Definition {
 
 /// The policies of files in use, or every error in them. The files can extend each other and `extendable` ones, which
 /// are not in use themselves.
-pub fn definitions(files: &[PolicyFile], extendable: &[PolicyFile]) -> Result<Vec<Definition>, SourceErrors> {
+pub fn definitions(files: &[PolicyFile], extendable: &[Extendable]) -> Result<Vec<Definition>, SourceErrors> {
     let (definitions, mut errors) = composed(files, extendable);
     if definitions.is_empty() && errors.is_empty() {
         errors.extend(files.iter().map(PolicyFile::part_error));
@@ -193,7 +196,7 @@ pub fn definitions(files: &[PolicyFile], extendable: &[PolicyFile]) -> Result<Ve
 }
 
 /// The policies without errors, and the errors of the others. A part has neither.
-pub fn composed(files: &[PolicyFile], extendable: &[PolicyFile]) -> (Vec<Definition>, Vec<SourceError>) {
+pub fn composed(files: &[PolicyFile], extendable: &[Extendable]) -> (Vec<Definition>, Vec<SourceError>) {
     let (mut definitions, mut errors) = (Vec::new(), Vec::new());
     for file in files {
         let mut composition = Composition { files, extendable, way: Vec::new(), found: Vec::new() };
@@ -206,7 +209,7 @@ pub fn composed(files: &[PolicyFile], extendable: &[PolicyFile]) -> (Vec<Definit
                 let located = |error| SourceError::in_file(&file.source, error);
                 errors.extend(unknown_keys(&file.spec).map(located));
             }
-            Err(error) => errors.push(error),
+            Err(found) => errors.extend(found),
         }
     }
     (definitions, errors)
@@ -231,7 +234,7 @@ pub fn untaken(files: &[PolicyFile], definitions: &[Definition]) -> Vec<SourceEr
 /// The files that a policy consists of, found by `extends`.
 struct Composition<'f> {
     files: &'f [PolicyFile],
-    extendable: &'f [PolicyFile],
+    extendable: &'f [Extendable],
     /// The chain of files that leads to the current one.
     way: Vec<&'f str>,
     /// Each file after those that it extends, once.
@@ -245,17 +248,19 @@ struct Found<'f> {
 
 impl<'f> Composition<'f> {
     /// Adds a file after those that it extends, and returns whether it is a policy rather than a part.
-    fn add(&mut self, file: &'f PolicyFile) -> Result<bool, SourceError> {
+    fn add(&mut self, file: &'f PolicyFile) -> Result<bool, SourceErrors> {
         self.way.push(file.name());
         let mut policy: Option<(&PolicyFile, &(String, Span))> = None;
         for extended in &file.extends {
             let (name, span) = extended;
-            let refused =
-                |message: String, hint: &str| Err(file.error(EXTENSION, *span, message, hint.to_owned()));
+            let refused = |message: String, hint: &str| {
+                Err(file.error(EXTENSION, *span, message, hint.to_owned()).into())
+            };
             if self.way.contains(&name.as_str()) {
                 let message = format!("`{name}` extends itself, directly or through another policy");
-                let named = self.files.iter().chain(self.extendable).filter(|one| one.name() == name);
-                let hint = match named.count() {
+                let names = self.files.iter().map(PolicyFile::name);
+                let names = names.chain(self.extendable.iter().map(|other| other.name));
+                let hint = match names.filter(|known| known == name).count() {
                     0 | 1 => "extend a policy that does not extend this one",
                     _ => "give this policy another name than that of its base",
                 };
@@ -290,22 +295,26 @@ impl<'f> Composition<'f> {
     }
 
     /// The file of this name. Files that are not in use themselves cannot extend those that are.
-    fn named(&self, from: &PolicyFile, wanted: &str, span: Span) -> Result<&'f PolicyFile, SourceError> {
-        let refused = |message: String, hint: String| Err(from.error(EXTENSION, span, message, hint));
-        let is_extendable = self.extendable.iter().any(|other| std::ptr::eq(other, from));
-        let files = if is_extendable { &[] } else { self.files };
-        let named =
-            |candidates: &'f [PolicyFile]| candidates.iter().filter(move |file| file.name() == wanted);
-        if named(files).count() > 1 {
-            let message = format!("two policies are called `{wanted}`");
-            return refused(message, "give one of them another name".to_owned());
+    fn named(&self, from: &PolicyFile, wanted: &str, span: Span) -> Result<&'f PolicyFile, SourceErrors> {
+        let refused = |message: String, hint: String| Err(from.error(EXTENSION, span, message, hint).into());
+        let is_from = |other: &Extendable| {
+            other.name == from.name() && other.read().is_ok_and(|other| std::ptr::eq(other, from))
+        };
+        let files = if self.extendable.iter().any(is_from) { &[] } else { self.files };
+        let mut named = files.iter().filter(|file| file.name() == wanted);
+        match (named.next(), named.next()) {
+            (Some(_), Some(_)) => {
+                let message = format!("two policies are called `{wanted}`");
+                return refused(message, "give one of them another name".to_owned());
+            }
+            (Some(found), None) => return Ok(found),
+            (None, _) => {}
         }
-        if let Some(found) = named(files).chain(named(self.extendable)).next() {
-            return Ok(found);
+        if let Some(found) = self.extendable.iter().find(|other| other.name == wanted) {
+            return found.read();
         }
-        let known =
-            files.iter().chain(self.extendable).map(PolicyFile::name).filter(|name| *name != from.name());
-        let known: Vec<&str> = known.collect();
+        let known = files.iter().map(PolicyFile::name).chain(self.extendable.iter().map(|other| other.name));
+        let known: Vec<&str> = known.filter(|name| *name != from.name()).collect();
         let hint = match known.as_slice() {
             [] => "load the file of that policy too".to_owned(),
             known => suggest(wanted.trim_end_matches(".yaml"), known.iter().copied()),
@@ -349,7 +358,7 @@ fn sources(found: &[Found<'_>]) -> Vec<SourceFile> {
 pub fn composed_text(
     file: &PolicyFile,
     files: &[PolicyFile],
-    extendable: &[PolicyFile],
+    extendable: &[Extendable],
 ) -> Result<String, SourceErrors> {
     let mut composition = Composition { files, extendable, way: Vec::new(), found: Vec::new() };
     composition.add(file)?;

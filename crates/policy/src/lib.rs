@@ -58,7 +58,7 @@ pub mod work;
 
 pub use definition::{About, Containers, Effect, PolicyCheck, Rule};
 pub use definition::{Definition, OnConflict};
-pub use file::{OtherKind, PolicyFile, composed_text, definitions};
+pub use file::{Extendable, OtherKind, PolicyFile, composed_text, definitions};
 pub use file::{composed, untaken};
 pub use interpolation::Fault;
 pub use keys::KIND;

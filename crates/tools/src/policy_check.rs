@@ -14,8 +14,8 @@ use fabric_policy::source::{
 };
 use fabric_policy::work::Work;
 use fabric_policy::{
-    Definition, Diagnostic, Override, PolicyFile, Severity, SourceError, SourceErrors, WARNINGS, composed,
-    definitions, kind_and_group, untaken,
+    Definition, Diagnostic, Extendable, Override, PolicyFile, Severity, SourceError, SourceErrors, WARNINGS,
+    composed, definitions, kind_and_group, untaken,
 };
 use fabric_workloads::advice::{controller_of, known};
 use fabric_yaml::Span;
@@ -24,7 +24,7 @@ use fabric_yaml::Span;
 /// extended.
 ///
 /// The parameters have their defaults. An empty result means that the policies load.
-pub fn check(files: &[(String, String)], others: &[PolicyFile]) -> Vec<SourceError> {
+pub fn check(files: &[(String, String)], others: &[Extendable]) -> Vec<SourceError> {
     let (read, mut found) = read(files);
     let all_read = found.is_empty();
     let (definitions, errors) = composed(&read, others);
@@ -111,7 +111,7 @@ fn common(in_parts: &[SourceError], sources: &[BTreeSet<String>]) -> Vec<SourceE
 }
 
 /// The policies of the files in use, or every error in them.
-pub fn load(files: &[(String, String)], others: &[PolicyFile]) -> Result<Vec<Definition>, SourceErrors> {
+pub fn load(files: &[(String, String)], others: &[Extendable]) -> Result<Vec<Definition>, SourceErrors> {
     let (read, errors) = read(files);
     if errors.is_empty() { definitions(&read, others) } else { Err(SourceErrors::new(errors)) }
 }

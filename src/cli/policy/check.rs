@@ -52,7 +52,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     for message in notes("checked", &others) {
         output.message(&message);
     }
-    let of_files = check(&files, builtin::files()?).into_iter();
+    let of_files = check(&files, builtin::files()).into_iter();
     let (all_read, count) = (found.is_empty(), files.len() + found.len());
     // A base may seem to be missing because its file could not be read.
     found.extend(of_files.filter(|error| all_read || error.diagnostic.code != EXTENSION));

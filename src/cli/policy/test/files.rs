@@ -231,5 +231,5 @@ pub(super) fn definitions_of(names: &[String]) -> anyhow::Result<Vec<Definition>
             files.push(PolicyFile::read(&file, &text)?);
         }
     }
-    Ok(definitions(&files, builtin::files()?)?)
+    Ok(definitions(&files, builtin::files())?)
 }
