@@ -17,7 +17,7 @@ use fabric_workloads::manifest::{Document, RawDocument, Wanted};
 use fabric_yaml::json::bytes_of;
 use serde_json::{Value, json};
 
-use crate::helpers::{INSTANCE_TYPE, NETWORKS, TRIGGER, reason};
+use crate::helpers::{INSTANCE_TYPE, NETWORKS, TRIGGER, policy, reason};
 
 /// Each built-in policy alone, and all together.
 fn sets() -> &'static [(String, PolicySet)] {
@@ -558,4 +558,18 @@ fn the_built_in_policies_take_little_of_the_work_to_load() {
     let policies = builtin::POLICIES.iter().map(definition).collect();
     PolicySet::load(policies, true, |_| false, &all).unwrap();
     assert!(all.done() < all.limit() / 4, "{} of {}", all.done(), all.limit());
+}
+
+/// What does not depend on the pod is evaluated once for each kind of node.
+#[test]
+#[cfg_attr(debug_assertions, ignore = "`.ci/run` runs it optimized, in a tenth of the time")]
+fn a_policy_that_takes_too_much_work_to_load_is_refused() {
+    let value = "${string(size(lists.range(200).filter(x, lists.range(200).exists(y, y == x))))}";
+    let rules: String =
+        (0..1_000).map(|at| format!("    - {{name: r{at}, env: {{A{at}: '{value}'}}}}\n")).collect();
+    let definition = policy("big", "labels: {fabric: fast}", &format!("  rules:\n{rules}"));
+    let error = PolicySet::new(vec![(definition, BTreeMap::new())]).unwrap_err().to_string();
+    for part in ["loading the policies in use takes more than 1000000000 steps of work", "--> test.yaml:"] {
+        assert!(error.contains(part), "{error}");
+    }
 }

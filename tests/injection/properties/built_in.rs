@@ -12,7 +12,7 @@ use super::generator::pools::INSTANCE_TYPE;
 use super::generator::{Dice, pods};
 use super::kept;
 use super::pair::{Group, Pair};
-use super::pairs::number;
+use super::pairs::{number, number_of_pairs};
 
 /// A pod that the built-in policies match, with what they add in part.
 fn pod(dice: &mut Dice) -> Value {
@@ -44,7 +44,7 @@ fn groups() -> Vec<Group> {
 fn every_property_holds_for_the_built_in_policies() {
     let mut dice = Dice::new(number("FABRIC_SEED", 1));
     let groups = groups();
-    for _ in 0..number("FABRIC_PAIRS", 1_000) / 5 {
+    for _ in 0..number_of_pairs() / 10 {
         let pod = pod(&mut dice);
         for group in &groups {
             let pair = Pair::new(group, pod.clone(), Context::default());
@@ -71,7 +71,7 @@ fn a_container_added_in_between_is_injected_and_only_it() {
     let mut dice = Dice::new(number("FABRIC_SEED", 1));
     let groups = groups();
     let mut injected = 0;
-    for _ in 0..200 {
+    for _ in 0..number_of_pairs() / 10 {
         let pod = pod(&mut dice);
         for Group { loaded, .. } in &groups {
             let Some((mut pod, stamp, _)) = mutated(loaded, &pod) else { continue };
@@ -93,7 +93,7 @@ fn a_container_added_in_between_is_injected_and_only_it() {
             assert!(mutated(loaded, &pod).is_none());
         }
     }
-    assert!(injected > 500, "{injected} pods are injected");
+    assert!(injected > number_of_pairs() / 4, "{injected} pods are injected");
 }
 
 /// A Pod with every field that the API's own types describe, and fields that no release knows, survives untouched

@@ -6,7 +6,7 @@ use fabric_policy::{Definition, PolicyFile, SourceError, definitions};
 
 use super::generator::Dice;
 use super::generator::policies;
-use super::pairs::number;
+use super::pairs::{number, number_of_pairs};
 
 /// The findings in the file of the policy itself. Those in its parts are found with all policies that take them.
 fn findings(definition: &Definition) -> Vec<SourceError> {
@@ -21,7 +21,7 @@ fn shown(found: &[SourceError]) -> String {
 #[test]
 fn a_generated_policy_has_no_type_error() {
     let mut dice = Dice::new(number("FABRIC_SEED", 1));
-    let (mut read, policies) = (0, number("FABRIC_PAIRS", 1_000));
+    let (mut read, policies) = (0, number_of_pairs());
     for _ in 0..policies {
         let text = policies::policy(&mut dice).text();
         let Ok(definition) = Definition::read("generated.yaml", &text) else { continue };
