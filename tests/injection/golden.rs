@@ -1,26 +1,25 @@
 //! Every workload of `tests/workloads` through policies: once through the library and once through the binary.
 //!
 //! A workload goes through four built-in policies, unless comments at its head say which and with which parameters:
-//! `# case: aws-efa efaDevicesPerGPU=4`. The output of some cases is compared with files in `tests/golden/expected`:
+//! `# case: aws-efa efaDevicesPerGPU=4`. The report and the output of some cases are snapshots in `tests/golden`:
 //! `aws-efa` shows each kind of workload, `pod.yaml` shows each of the four policies, and `# golden: …` shows what the
 //! comment names. All else comes out as its pod template alone would, and `policies/tests` has the cases of the
-//! policies. The files have `<digest>` in place of the digest of a policy, so that only what a policy does changes them.
-//! A file that no case uses fails the test.
-//!
-//! `UPDATE_GOLDEN=1 cargo test --test injection golden` writes the files anew; read the difference before committing it.
+//! policies. The snapshots have `<digest>` in place of the digest of a policy, so that only what a policy does changes
+//! them. A file that no case uses fails the test. CONTRIBUTING.md says how to accept what has changed.
 
 mod cases;
 mod explain;
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::PathBuf;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::Command;
 
 use fabric_engine::policy_set::mutate;
 use fabric_injector::stream::RawDocuments;
 use fabric_workloads::manifest::{Document, TriggerAnnotation, Wanted, find, inject};
 use fabric_yaml as yaml;
+use insta::{Settings, assert_snapshot};
 use serde_json::Value;
 
 use cases::{Case, cases, root};
@@ -51,7 +50,7 @@ fn through_binary(case: &Case) -> (String, String) {
     (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
 }
 
-/// The output of the case is compared with files.
+/// The output of the case is a snapshot.
 fn is_recorded(case: &Case) -> bool {
     let text = fs::read_to_string(&case.workload).unwrap();
     let mut shown = text.lines().filter_map(|line| line.strip_prefix("# golden: ")?.split(' ').next());
@@ -125,34 +124,27 @@ fn only_the_digest_of_a_stamp_is_masked() {
 
 #[test]
 fn every_workload_comes_out_of_every_policy_as_expected() {
-    let expected = root().join("tests/golden/expected");
-    let update = std::env::var_os("UPDATE_GOLDEN").is_some();
-    let mut used = BTreeSet::new();
-    let mut differences = Vec::new();
+    let mut settings = Settings::clone_current();
+    settings.set_snapshot_path("../golden");
+    settings.set_prepend_module_to_snapshot(false);
+    settings.set_omit_expression(true);
+    let _bound = settings.bind_to_scope();
+    let (mut used, mut other) = (BTreeSet::new(), Vec::new());
     for case in cases() {
         let (output, report) = through_binary(&case);
         assert_eq!(values(&output), through_library(&case), "{}: library and binary agree", case.name());
-        if !is_recorded(&case) {
-            continue;
-        }
-        for (ending, seen) in [("yaml", without_digests(&output)), ("report", without_digests(&report))] {
-            let file = expected.join(format!("{}.{ending}", case.name()));
-            if update {
-                fs::create_dir_all(&expected).unwrap();
-                fs::write(&file, &seen).unwrap();
-            } else if fs::read_to_string(&file).unwrap_or_default() != seen {
-                differences.push(format!("{}\n{seen}", file.display()));
-            }
-            used.insert(file);
+        if is_recorded(&case) {
+            let recorded = without_digests(&format!("{report}\n{output}"));
+            let compared = || assert_snapshot!(case.name(), recorded);
+            other.extend(catch_unwind(AssertUnwindSafe(compared)).is_err().then(|| case.name()));
+            used.insert(format!("{}.snap", case.name()));
         }
     }
-    let stale: Vec<PathBuf> = fs::read_dir(&expected)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .filter(|file| !used.contains(file))
-        .collect();
+    assert!(other.is_empty(), "not as in tests/golden: {other:?}");
+    let files = fs::read_dir(root().join("tests/golden")).unwrap();
+    let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
+    let stale: Vec<_> = names.filter(|name| !name.ends_with(".new") && !used.contains(name)).collect();
     assert!(stale.is_empty(), "no case uses {stale:?}");
-    assert!(differences.is_empty(), "not as expected:\n{}", differences.join("\n"));
 }
 
 #[test]

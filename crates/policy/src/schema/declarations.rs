@@ -73,7 +73,7 @@ fn paragraph(text: &str) -> String {
     lines.join("\n") + "\n"
 }
 
-/// `UPDATE_GOLDEN=1` writes them again.
+/// `UPDATE_DECLARED=1` writes them again.
 #[test]
 fn the_declarations_are_those_of_the_api() {
     let mut types = BTreeMap::new();
@@ -81,10 +81,10 @@ fn the_declarations_are_those_of_the_api() {
     let paragraphs: Vec<String> =
         types.iter().map(|(name, fields)| paragraph(&format!("{name}: {fields}"))).collect();
     let text = paragraphs.join("\n");
-    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+    if std::env::var_os("UPDATE_DECLARED").is_some() {
         std::fs::write(concat!(env!("CARGO_MANIFEST_DIR"), "/src/schema/declared.txt"), &text).unwrap();
     }
-    assert_eq!(DECLARED, text, "`UPDATE_GOLDEN=1 cargo test -p fabric-policy schema` writes declared.txt");
+    assert_eq!(DECLARED, text, "`UPDATE_DECLARED=1 cargo test -p fabric-policy schema` writes declared.txt");
 }
 
 /// Calls for each field that an overlay can set, with its type, and for the fields below it.
