@@ -1,15 +1,17 @@
 //! `certs`: what it refuses, and that nothing is left of it then.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use fabric_injector::authority::Authority;
+use insta::assert_snapshot;
 use tempfile::TempDir;
 
-use super::Run;
 use super::certs::{NAME, believed, certs, content, issued};
+use super::{Run, assert_file_snapshot, sections};
 
 /// Renews the pair in `tls`, which has to be refused, and leave everything as it was.
 #[track_caller]
@@ -30,12 +32,23 @@ fn put_ca(folder: &TempDir, authority: &Authority) {
 
 #[test]
 fn half_a_ca_is_refused_and_what_is_missing_is_named() {
-    for (there, missing) in [("ca.crt", "ca.key"), ("ca.key", "ca.crt")] {
+    let of = |missing: &str| {
         let folder = issued();
         fs::remove_file(folder.path().join("tls").join(missing)).unwrap();
-        let says = format!("tls/{there} exists, and tls/{missing} does not");
-        refused(&folder, &[]).says(&[&says, "\nhint: provide both"]);
-    }
+        refused(&folder, &[]).recorded()
+    };
+    assert_snapshot!(of("ca.key"), @"
+    exit status: 2
+    ----- stderr -----
+    error: tls/ca.crt exists, and tls/ca.key does not
+    hint: provide both, or remove the former to get a new CA
+    ");
+    assert_snapshot!(of("ca.crt"), @"
+    exit status: 2
+    ----- stderr -----
+    error: tls/ca.key exists, and tls/ca.crt does not
+    hint: provide both, or remove the former to get a new CA
+    ");
 }
 
 #[test]
@@ -43,26 +56,32 @@ fn a_key_of_another_ca_is_refused() {
     let folder = issued();
     let other = Authority::new(SystemTime::now()).unwrap();
     fs::write(folder.path().join("tls/ca.key"), other.key).unwrap();
-    refused(&folder, &[]).says(&[
-        "tls/ca.crt",
-        "does not match its certificate",
-        "\nhint: provide the matching key",
-    ]);
+    assert_snapshot!(refused(&folder, &[]).recorded(), @"
+    exit status: 2
+    ----- stderr -----
+    error: tls/ca.crt cannot be used: the key of the CA does not match its certificate
+    hint: provide the matching key, or remove the certificate and the key of the CA to get a new one, and put that into `caBundle`
+    ");
 }
 
 #[test]
 fn a_key_or_a_certificate_that_cannot_be_read_is_refused() {
-    for (file, text) in [("ca.key", "secret"), ("ca.key", ""), ("ca.crt", "certificate"), ("ca.crt", "")] {
+    let of = |(file, text)| {
         let folder = issued();
         fs::write(folder.path().join("tls").join(file), text).unwrap();
-        let what = if file == "ca.key" { "the key of the CA" } else { "the certificate of the CA" };
-        refused(&folder, &[]).says(&["tls/ca.crt cannot be used", what]);
-    }
+        (format!("{file}: {text}"), refused(&folder, &[]).recorded())
+    };
+    let answers = [("ca.key", "secret"), ("ca.key", ""), ("ca.crt", "certificate"), ("ca.crt", "")].map(of);
+    assert_file_snapshot!(sections(answers));
     let folder = issued();
     let key = folder.path().join("tls/ca.key");
     fs::remove_file(&key).unwrap();
     fs::create_dir(&key).unwrap();
-    refused(&folder, &[]).says(&["tls/ca.key cannot be read"]);
+    assert_snapshot!(refused(&folder, &[]).recorded(), @"
+    exit status: 2
+    ----- stderr -----
+    error: tls/ca.key cannot be read: Is a directory (os error 21)
+    ");
 }
 
 #[test]
@@ -71,7 +90,11 @@ fn the_certificate_of_a_server_is_no_ca() {
     for (from, to) in [("tls.crt", "ca.crt"), ("tls.key", "ca.key")] {
         fs::copy(folder.path().join("tls").join(from), folder.path().join("tls").join(to)).unwrap();
     }
-    refused(&folder, &[]).says(&["tls/ca.crt cannot be used", "not that of a CA"]);
+    assert_snapshot!(refused(&folder, &[]).recorded(), @"
+    exit status: 2
+    ----- stderr -----
+    error: tls/ca.crt cannot be used: the certificate is that of a server or a client, not that of a CA
+    ");
 }
 
 #[test]
@@ -103,47 +126,67 @@ fn no_certificate_outlives_its_ca() {
 fn a_name_that_no_client_could_use_is_refused() {
     let long = "a".repeat(64);
     let longer = ["abcdefghi"; 26].join(".");
-    for name in
-        ["", "a b", "a..b", ".svc", "a.svc.", "-a", "a-", "a_b", "*", "a.*.svc", "ä.svc", "1", "a.1", "1.2.3"]
-            .into_iter()
-            .chain([long.as_str(), longer.as_str()])
-    {
+    let refused = |name: &&str| {
         let folder = tempfile::tempdir().unwrap();
-        let run = certs(folder.path(), &["tls", &format!("--dns={name}")]).exits(2);
-        run.writes_nothing().says(&["--dns", "write a DNS name, such as"]);
+        let run = certs(folder.path(), &["tls", &format!("--dns={name}")]);
         assert!(content(folder.path()).is_empty(), "{name}");
-    }
-    for address in ["10.0.0.1", "::1"] {
-        let folder = tempfile::tempdir().unwrap();
-        let run = certs(folder.path(), &["tls", "--dns", address]).exits(2);
-        run.says(&[address, "this is an address", "`--ip`"]);
-        assert!(content(folder.path()).is_empty(), "{address}");
-    }
+        run.recorded().replace(&format!("'{name}'"), "'NAME'")
+    };
+    let answers =
+        |names: &[&str]| names.iter().map(refused).collect::<BTreeSet<_>>().into_iter().collect::<String>();
+    let names = [
+        "", "a b", "a..b", ".svc", "a.svc.", "-a", "a-", "a_b", "*", "a.*.svc", "ä.svc", "1", "a.1", "1.2.3",
+        &long, &longer,
+    ];
+    assert_snapshot!(answers(&names), @"
+    exit status: 2
+    ----- stderr -----
+    error: invalid value 'NAME' for '--dns <NAME>': write a DNS name, such as `fabric-injector.fabric-injector.svc`; addresses go with `--ip`
+
+    For more information, try '--help'.
+    ");
+    assert_snapshot!(answers(&["10.0.0.1", "::1"]), @"
+    exit status: 2
+    ----- stderr -----
+    error: invalid value 'NAME' for '--dns <NAME>': this is an address; addresses go with `--ip`
+
+    For more information, try '--help'.
+    ");
 }
 
 #[test]
 fn bad_usage_is_told_before_anything_is_written() {
-    for (args, says) in [
-        (&["tls"][..], "<--dns <NAME>|--ip <ADDRESS>>"),
-        (&["--dns", NAME], "<DIR>"),
-        (&["tls", "--dns", NAME, "--days", "0"], "1..=3650"),
-        (&["tls", "--dns", NAME, "--days", "3651"], "1..=3650"),
-        (&["tls", "--dns", NAME, "--days", "a year"], "--days"),
-        (&["tls", "--ip", "localhost"], "--ip"),
-        (&["tls", "--ip", "10.0.0.1/8"], "--ip"),
-    ] {
+    let answers = [
+        &["tls"][..],
+        &["--dns", NAME],
+        &["tls", "--dns", NAME, "--days", "0"],
+        &["tls", "--dns", NAME, "--days", "3651"],
+        &["tls", "--dns", NAME, "--days", "a year"],
+        &["tls", "--ip", "localhost"],
+        &["tls", "--ip", "10.0.0.1/8"],
+    ]
+    .map(|args| {
         let folder = tempfile::tempdir().unwrap();
-        certs(folder.path(), args).exits(2).writes_nothing().says(&[says]);
+        let run = certs(folder.path(), args);
         assert!(content(folder.path()).is_empty(), "{args:?}");
-    }
+        (args.join(" "), run.recorded())
+    });
+    assert_file_snapshot!(sections(answers));
 }
 
 #[test]
 fn a_file_where_the_folder_should_be_is_left_alone() {
     let folder = super::folder(&[("tls", "mine")]);
-    let run = certs(folder.path(), &["tls", "--dns", NAME]).exits(2);
-    run.writes_nothing().says(&["tls is a file, not a directory"]);
-    certs(folder.path(), &["tls/below", "--dns", NAME]).exits(2).says(&["tls/below cannot be created"]);
+    assert_snapshot!(certs(folder.path(), &["tls", "--dns", NAME]).recorded(), @"
+    exit status: 2
+    ----- stderr -----
+    error: tls is a file, not a directory
+    ");
+    assert_snapshot!(certs(folder.path(), &["tls/below", "--dns", NAME]).recorded(), @"
+    exit status: 2
+    ----- stderr -----
+    error: tls/below cannot be created: Not a directory (os error 20)
+    ");
     assert_eq!(content(folder.path()), [("tls".to_owned(), b"mine".to_vec())]);
 }
 
@@ -159,22 +202,41 @@ fn a_folder_that_cannot_be_written_to_is_named() {
     }
     // The file systems of the kernel take no files, whoever writes.
     if Path::new("/proc/self").exists() {
-        let run = certs(folder.path(), &["/proc/self", "--dns", NAME]).exits(2);
-        run.writes_nothing().says(&["/proc/self/ca.key cannot be written"]);
+        assert_snapshot!(certs(folder.path(), &["/proc/self", "--dns", NAME]).recorded(), @"
+        exit status: 2
+        ----- stderr -----
+        error: /proc/self/ca.key cannot be written: No such file or directory (os error 2)
+        ");
     }
 }
 
 #[test]
 fn one_file_that_cannot_be_written_keeps_all_others_as_they_were() {
-    for (taken, named) in [("tls.crt", "tls.crt"), ("tls.key.new", "tls.key"), ("tls.crt.new", "tls.crt")] {
+    let answers = ["tls.crt", "tls.key.new", "tls.crt.new"].map(|taken| {
         let folder = tempfile::tempdir().unwrap();
         let tls = folder.path().join("tls");
         fs::create_dir_all(tls.join(taken)).unwrap();
-        let run = certs(folder.path(), &["tls", "--dns", NAME, "--renew"]).exits(2);
-        run.writes_nothing().says(&[&format!("tls/{named} cannot be written")]);
+        let run = certs(folder.path(), &["tls", "--dns", NAME, "--renew"]);
         let names: Vec<_> = content(&tls).into_iter().map(|(name, _)| name).collect();
         assert_eq!(names, [taken], "no half of a CA or of a pair");
-    }
+        (taken, run.recorded())
+    });
+    assert_snapshot!(sections(answers), @"
+    ## tls.crt
+    exit status: 2
+    ----- stderr -----
+    error: tls/tls.crt cannot be written: is a directory
+
+    ## tls.key.new
+    exit status: 2
+    ----- stderr -----
+    error: tls/tls.key cannot be written: File exists (os error 17)
+
+    ## tls.crt.new
+    exit status: 2
+    ----- stderr -----
+    error: tls/tls.crt cannot be written: File exists (os error 17)
+    ");
 }
 
 #[test]

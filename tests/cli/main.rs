@@ -62,6 +62,10 @@ mod values;
 mod without_trigger;
 mod workloads;
 
+#[path = "../injection/golden/masked.rs"]
+mod masked;
+
+use std::fmt::Display;
 use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -70,6 +74,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use masked::without_digests;
 use samples::{
     POD, POLICY, ROOT, SETTINGS, SMALL, TRIGGER, all_workloads, file, folder, refusing, workloads,
 };
@@ -81,6 +86,8 @@ struct Run {
     status: Option<i32>,
     stdout: Vec<u8>,
     stderr: String,
+    /// Where it ran.
+    folder: String,
 }
 
 impl Run {
@@ -126,6 +133,29 @@ impl Run {
         self.stderr.lines().map(|line| serde_json::from_str(line).expect(line)).collect()
     }
 
+    /// The exit status and what it wrote, as snapshots have them: without paths and digests of their own time.
+    #[track_caller]
+    fn recorded(&self) -> String {
+        let mut text =
+            format!("exit status: {}\n", self.status.map_or("none".to_owned(), |status| status.to_string()));
+        for (name, stream) in [("stdout", self.text()), ("stderr", &self.stderr)] {
+            if !stream.is_empty() {
+                let end = if stream.ends_with('\n') { "" } else { "\n[no newline]\n" };
+                text += &format!("----- {name} -----\n{stream}{end}");
+            }
+        }
+        self.masked(&text)
+    }
+
+    /// Standard error alone, as snapshots have it.
+    fn said(&self) -> String {
+        self.masked(&self.stderr)
+    }
+
+    fn masked(&self, text: &str) -> String {
+        without_digests(&text.replace(&self.folder, "[folder]").replace(ROOT, "[repository]"))
+    }
+
     /// Fails unless standard error has all of these in it.
     #[track_caller]
     fn says(&self, parts: &[&str]) -> &Self {
@@ -141,6 +171,20 @@ impl Run {
         assert!(self.stdout.is_empty(), "standard output:\n{}", self.text_lossy());
         self
     }
+}
+
+/// A snapshot in `tests/cli/snapshots`, for what is too long to stand in its test.
+macro_rules! assert_file_snapshot {
+    ($text:expr) => {
+        insta::with_settings!({ omit_expression => true }, { insta::assert_snapshot!($text) })
+    };
+}
+pub(crate) use assert_file_snapshot;
+
+/// Texts, each below what it is about.
+fn sections<About: Display>(texts: impl IntoIterator<Item = (About, String)>) -> String {
+    let sections = texts.into_iter().map(|(about, text)| format!("## {about}\n{text}"));
+    sections.collect::<Vec<_>>().join("\n")
 }
 
 /// The program with no environment but its own, in a folder.
@@ -180,6 +224,7 @@ fn aws(args: &[&str], stdin: impl AsRef<[u8]>) -> Run {
 /// Runs a command to its end. One that hangs is killed after two minutes.
 fn finish(command: &mut Command, stdin: &[u8]) -> Run {
     let started = Instant::now();
+    let folder = command.get_current_dir().unwrap().to_str().unwrap().to_owned();
     let mut child =
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut pipe = child.stdin.take().unwrap();
@@ -194,6 +239,7 @@ fn finish(command: &mut Command, stdin: &[u8]) -> Run {
             status,
             stdout: stdout.join().unwrap(),
             stderr: String::from_utf8(stderr.join().unwrap()).expect("standard error is UTF-8"),
+            folder,
         }
     })
 }

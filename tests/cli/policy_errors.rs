@@ -1,6 +1,8 @@
 //! A policy file with a mistake does not load. `tests/corpus` has the mistakes with their messages.
 
-use super::{POD, POLICY, Run, folder, place, run_in};
+use insta::assert_snapshot;
+
+use super::{POD, POLICY, Run, folder, run_in};
 
 /// Runs `mutate` with a policy.
 pub(crate) fn with_policy(policy: &str, pod: &str) -> Run {
@@ -17,15 +19,17 @@ fn the_sample_policy_is_right() {
 #[test]
 fn a_mistake_is_shown_with_its_place_its_line_and_a_hint() {
     let policy = POLICY.replacen("gpus, nicsPerGPU", "gpus, nicPerGPU", 1);
-    let (line, column, text) = place(&policy, "nicPerGPU");
-    with_policy(&policy, POD).exits(2).writes_nothing().says(&[
-        "error",
-        &format!("lab.yaml:{line}:{column}"),
-        &text,
-        "`nicPerGPU`",
-        "hint: ",
-        "`nicsPerGPU`",
-    ]);
+    assert_snapshot!(with_policy(&policy, POD).recorded(), @"
+    exit status: 2
+    ----- stderr -----
+    error: `nicPerGPU` is neither a parameter nor a variable
+      --> lab.yaml:24:46
+       |
+    24 |             example.com/nic: ${devices(gpus, nicPerGPU)}
+       |                                              ^^^^^^^^^
+       |
+       = hint: did you mean `nicsPerGPU`?
+    ");
 }
 
 #[test]

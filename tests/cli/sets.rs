@@ -1,5 +1,7 @@
 //! `--set`, and which of the places that give a parameter wins.
 
+use insta::assert_snapshot;
+
 use super::{POD, POLICY, aws, efa, folder, mutate, run_in};
 
 /// The pod on nodes with 4 SMALL interfaces for each GPU.
@@ -64,40 +66,64 @@ fn set_takes_every_type_of_value() {
 
 #[test]
 fn set_of_an_unknown_parameter_names_it_and_those_that_there_are() {
-    let run = aws(&["--set", "efaDevicePerGPU=2"], POD).exits(2);
-    run.writes_nothing().says(&["`efaDevicePerGPU`", "aws-efa", "efaDevicesPerGPU"]);
+    assert_snapshot!(aws(&["--set", "efaDevicePerGPU=2"], POD).recorded(), @"
+    exit status: 2
+    ----- stderr -----
+    error: policy `aws-efa` has no parameter `efaDevicePerGPU`
+    hint: did you mean `efaDevicesPerGPU`?
+    ");
 }
 
 #[test]
 fn set_without_a_value_says_how_to_write_it() {
-    aws(&["--set", "efaDevicesPerGPU"], POD)
-        .exits(2)
-        .writes_nothing()
-        .says(&["efaDevicesPerGPU", "KEY=VALUE"]);
+    assert_snapshot!(aws(&["--set", "efaDevicesPerGPU"], POD).recorded(), @"
+    exit status: 2
+    ----- stderr -----
+    error: `--set efaDevicesPerGPU` has no `=`; write `--set KEY=VALUE`
+    ");
 }
 
 #[test]
 fn set_of_the_wrong_type_names_the_value() {
-    aws(&["--set", "efaDevicesPerGPU=four"], POD)
-        .exits(2)
-        .writes_nothing()
-        .says(&["`efaDevicesPerGPU`", "four"]);
-    aws(&["--set", "ipcLock=maybe"], POD).exits(2).writes_nothing().says(&["`ipcLock`", "maybe"]);
-    aws(&["--set", "sharedMemorySize=big"], POD)
-        .exits(2)
-        .writes_nothing()
-        .says(&["`sharedMemorySize`", "big"]);
+    assert_snapshot!(aws(&["--set", "efaDevicesPerGPU=four"], POD).recorded(), @r#"
+    exit status: 2
+    ----- stderr -----
+    error: `--set efaDevicesPerGPU=four`: `efaDevicesPerGPU` must be a number, but is `"four"`
+    "#);
+    assert_snapshot!(aws(&["--set", "ipcLock=maybe"], POD).recorded(), @r#"
+    exit status: 2
+    ----- stderr -----
+    error: `--set ipcLock=maybe`: `ipcLock` must be `true` or `false`, but is `"maybe"`
+    "#);
+    assert_snapshot!(aws(&["--set", "sharedMemorySize=big"], POD).recorded(), @r#"
+    exit status: 2
+    ----- stderr -----
+    error: `--set sharedMemorySize=big`: `sharedMemorySize` must be a quantity such as `64Gi`, but is `"big"`
+    "#);
 }
 
 #[test]
 fn set_beyond_the_bounds_names_the_bound() {
-    aws(&["--set", "efaDevicesPerGPU=-1"], POD).exits(2).writes_nothing().says(&["-1", "minimum 0"]);
-    aws(&["--set", "efaDevicesPerGPU=33"], POD).exits(2).writes_nothing().says(&["33", "maximum 8"]);
+    assert_snapshot!(aws(&["--set", "efaDevicesPerGPU=-1"], POD).recorded(), @"
+    exit status: 2
+    ----- stderr -----
+    error: `--set efaDevicesPerGPU=-1`: `efaDevicesPerGPU` is -1, less than its minimum 0
+    ");
+    assert_snapshot!(aws(&["--set", "efaDevicesPerGPU=33"], POD).recorded(), @"
+    exit status: 2
+    ----- stderr -----
+    error: `--set efaDevicesPerGPU=33`: `efaDevicesPerGPU` is 33, more than its maximum 8
+    ");
 }
 
 #[test]
 fn set_needs_a_policy() {
-    mutate(&["--set", "efaDevicesPerGPU=2"], POD).exits(2).writes_nothing().says(&["aws-efa"]);
+    assert_snapshot!(mutate(&["--set", "efaDevicesPerGPU=2"], POD).recorded(), @"
+    exit status: 2
+    ----- stderr -----
+    error: no policy is named; use `--policy NAME`, or `--values FILE` with a provider enabled
+    hint: the built-in policies are `aws-efa`, `azure-infiniband`, `coreweave-infiniband`, `doks-roce`, `gcp-gib`, `gcp-tcpx`, `gcp-tcpxo`, `lingjun-rdma`, `nebius-infiniband`, `oci-sriov`, `onprem-rdma`, `vke-rdma`; `fabric-injector policy list` describes them
+    ");
 }
 
 /// The stamp of the pod that comes out.
@@ -155,9 +181,13 @@ fn a_parameter_is_set_for_every_policy_that_has_it() {
         assert_eq!(container(0)["env"][0]["value"], "lab");
         assert_eq!(container(1)["env"][0]["value"], "INFO");
     }
-    let run = run_in(folder.path(), &[&policies[..], &["--set", "debg=INFO"]].concat(), &pods).exits(2);
-    run.writes_nothing()
-        .says(&["none of the policies `lab`, `other` has a parameter `debg`", "did you mean `debug`?"]);
+    let run = run_in(folder.path(), &[&policies[..], &["--set", "debg=INFO"]].concat(), &pods);
+    assert_snapshot!(run.recorded(), @"
+    exit status: 2
+    ----- stderr -----
+    error: none of the policies `lab`, `other` has a parameter `debg`
+    hint: did you mean `debug`?
+    ");
 }
 
 #[test]
@@ -170,11 +200,17 @@ fn a_setting_that_no_policy_in_use_has_is_an_error() {
     let run = |values: &str| {
         run_in(folder.path(), &["mutate", "--policy", "efa.yaml", "--values", values, "-q"], POD)
     };
-    run("values.yaml").exits(2).writes_nothing().says(&[
-        "values.yaml:4:5",
-        "`nicPerGPU`",
-        "did you mean `nicsPerGPU`?",
-    ]);
+    assert_snapshot!(run("values.yaml").recorded(), @"
+    exit status: 2
+    ----- stderr -----
+    error: `aws` has no setting `nicPerGPU`
+     --> values.yaml:4:5
+      |
+    4 |     nicPerGPU: 1
+      |     ^^^^^^^^^
+      |
+      = hint: did you mean `nicsPerGPU`?
+    ");
     // The chart has the keys of all built-in policies.
     run("empty.yaml").exits(0);
 }
@@ -184,9 +220,9 @@ fn a_parameter_has_one_type_in_all_policies_of_a_provider() {
     let other = second().replace("nicsPerGPU:\n      type: number", "nicsPerGPU:\n      type: integer");
     let folder = folder(&[("lab.yaml", POLICY), ("other.yaml", &other)]);
     let args = ["mutate", "--policy", "lab.yaml", "--policy", "other.yaml"];
-    let run = run_in(folder.path(), &args, POD).exits(2);
-    run.writes_nothing().says(&[
-        "`nicsPerGPU` is `number` in the policy `lab` (lab.yaml), and `integer` in the policy `other`",
-        "other.yaml",
-    ]);
+    assert_snapshot!(run_in(folder.path(), &args, POD).recorded(), @"
+    exit status: 2
+    ----- stderr -----
+    error: the parameter `nicsPerGPU` is `number` in the policy `lab` (lab.yaml), and `integer` in the policy `other` (other.yaml); give it one type in all policies of the provider, or another name
+    ");
 }

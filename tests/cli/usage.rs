@@ -2,7 +2,11 @@
 
 use std::fs;
 
-use super::{POD, POLICY, SETTINGS, aws, folder, mutate, refusing, run, run_in};
+use insta::assert_snapshot;
+
+use super::{
+    POD, POLICY, SETTINGS, assert_file_snapshot, aws, folder, mutate, refusing, run, run_in, sections,
+};
 
 const BUILT_IN: [&str; 4] = ["aws-efa", "azure-infiniband", "gcp-tcpxo", "oci-sriov"];
 
@@ -22,9 +26,12 @@ fn the_status_is_0_when_nothing_changed() {
 fn the_status_is_1_when_a_pod_was_refused() {
     let folder = folder(&[("lab.yaml", &refusing())]);
     let pod = POD.replace("    resources:", "    env: [{name: FABRIC, value: mine}]\n    resources:");
-    let run = run_in(folder.path(), &["mutate", "--policy", "lab.yaml"], &pod).exits(1);
-    run.writes_nothing()
-        .says(&["refused: `spec.containers[main].env[FABRIC]`: `FABRIC` is `mine`", "other_fabric"]);
+    let run = run_in(folder.path(), &["mutate", "--policy", "lab.yaml"], &pod);
+    assert_snapshot!(run.recorded(), @"
+    exit status: 1
+    ----- stderr -----
+    stdin: document 1: Pod/trainer: refused: `spec.containers[main].env[FABRIC]`: `FABRIC` is `mine`; remove it (other_fabric)
+    ");
 }
 
 #[test]
@@ -35,8 +42,11 @@ fn the_status_is_1_when_two_policies_match_and_both_are_named() {
         ("pod.yaml", POD),
     ]);
     let args = ["mutate", "--policy", "lab.yaml", "--policy", "other.yaml", "-f", "pod.yaml"];
-    let run = run_in(folder.path(), &args, "").exits(1);
-    run.writes_nothing().says(&["refused", "`lab`", "`other`"]);
+    assert_snapshot!(run_in(folder.path(), &args, "").recorded(), @"
+    exit status: 1
+    ----- stderr -----
+    pod.yaml: document 1: Pod/trainer: refused: the policies `lab`, `other` all match this pod, but only one can inject it; make their conditions (`match.when`) exclude each other, or load only one of them (several_policies_match)
+    ");
 }
 
 #[test]
@@ -52,27 +62,35 @@ fn other_documents_are_served_beside_a_refused_one() {
 #[test]
 fn the_status_is_2_for_bad_input_also_beside_a_refused_pod() {
     let folder = folder(&[("lab.yaml", POLICY), ("other.yaml", &POLICY.replace("name: lab", "name: other"))]);
-    for stream in [format!("{POD}---\na: [\n"), format!("a: [\n---\n{POD}")] {
-        let run =
-            run_in(folder.path(), &["mutate", "--policy", "lab.yaml", "--policy", "other.yaml"], &stream);
-        run.exits(2).writes_nothing().says(&["refused", "error"]);
-    }
+    let run = |stream: String| {
+        run_in(folder.path(), &["mutate", "--policy", "lab.yaml", "--policy", "other.yaml"], stream)
+    };
+    assert_snapshot!(run(format!("{POD}---\na: [\n")).recorded(), @"
+    exit status: 2
+    ----- stderr -----
+    stdin: document 1: Pod/trainer: refused: the policies `lab`, `other` all match this pod, but only one can inject it; make their conditions (`match.when`) exclude each other, or load only one of them (several_policies_match)
+    error: stdin: document 2: line 16, column 1: not valid YAML: while parsing a node, did not find expected node content, within the brackets that begin on line 15
+    ");
+    assert_snapshot!(run(format!("a: [\n---\n{POD}")).recorded(), @"
+    exit status: 2
+    ----- stderr -----
+    error: stdin: document 1: line 2, column 1: not valid YAML: while parsing a node, did not find expected node content, within the brackets that begin on line 1
+    stdin: document 2: Pod/trainer: refused: the policies `lab`, `other` all match this pod, but only one can inject it; make their conditions (`match.when`) exclude each other, or load only one of them (several_policies_match)
+    ");
 }
 
 #[test]
 fn the_status_is_2_for_bad_usage() {
-    for args in [
+    let answers = [
         &["mutate", "--polici", "aws-efa"][..],
         &["mutate", "--policy", "aws-efa", "-o", "toml"],
         &["mutate", "--policy", "aws-efa", "--report", "xml"],
         &["mutate", "--policy"],
         &["mutat"],
         &[],
-    ] {
-        let run = run(args, POD).exits(2);
-        run.writes_nothing();
-        assert!(!run.stderr.is_empty(), "{args:?} is answered");
-    }
+    ]
+    .map(|args| (args.join(" "), run(args, POD).recorded()));
+    assert_file_snapshot!(sections(answers));
 }
 
 #[test]
@@ -98,8 +116,12 @@ fn help_and_version_are_data() {
 
 #[test]
 fn without_a_policy_the_built_in_ones_are_listed() {
-    let run = mutate(&[], POD).exits(2);
-    run.writes_nothing().says(&BUILT_IN);
+    assert_snapshot!(mutate(&[], POD).recorded(), @"
+    exit status: 2
+    ----- stderr -----
+    error: no policy is named; use `--policy NAME`, or `--values FILE` with a provider enabled
+    hint: the built-in policies are `aws-efa`, `azure-infiniband`, `coreweave-infiniband`, `doks-roce`, `gcp-gib`, `gcp-tcpx`, `gcp-tcpxo`, `lingjun-rdma`, `nebius-infiniband`, `oci-sriov`, `onprem-rdma`, `vke-rdma`; `fabric-injector policy list` describes them
+    ");
 }
 
 #[test]
@@ -125,14 +147,29 @@ fn a_policy_is_named_by_the_path_of_its_file() {
 
 #[test]
 fn an_unknown_policy_is_named_and_the_built_in_ones_are_listed() {
-    let run = mutate(&["--policy", "unknown"], POD).exits(2);
-    run.writes_nothing().says(&["`unknown`"]).says(&BUILT_IN);
+    assert_snapshot!(mutate(&["--policy", "unknown"], POD).recorded(), @"
+    exit status: 2
+    ----- stderr -----
+    error: there is no built-in policy `unknown`, nor a file or folder of that name
+    hint: the built-in policies are `aws-efa`, `azure-infiniband`, `coreweave-infiniband`, `doks-roce`, `gcp-gib`, `gcp-tcpx`, `gcp-tcpxo`, `lingjun-rdma`, `nebius-infiniband`, `oci-sriov`, `onprem-rdma`, `vke-rdma`; `fabric-injector policy list` describes them
+    ");
 }
 
 #[test]
 fn a_missing_policy_file_is_named() {
-    mutate(&["--policy", "nowhere/lab.yaml"], POD).exits(2).writes_nothing().says(&["nowhere/lab.yaml"]);
-    mutate(&["--policy", "tests/workloads/"], POD).exits(2).writes_nothing().says(&["tests/workloads/"]);
+    assert_snapshot!(mutate(&["--policy", "nowhere/lab.yaml"], POD).recorded(), @"
+    exit status: 2
+    ----- stderr -----
+    error: nowhere/lab.yaml cannot be read: No such file or directory (os error 2)
+    ");
+    let folder = folder(&[("pods/pod.yaml", POD)]);
+    let run = run_in(folder.path(), &["mutate", "--policy", "pods/"], POD);
+    assert_snapshot!(run.recorded(), @"
+    exit status: 2
+    ----- stderr -----
+    error: pods/ has no policy in it; a policy has `kind: FabricPolicy`
+    hint: not used, no policies: pods/pod.yaml (Pod)
+    ");
 }
 
 #[test]
@@ -149,8 +186,11 @@ fn two_policies_of_one_provider_may_be_in_use() {
 
 #[test]
 fn two_policies_of_different_providers_are_bad_usage() {
-    let run = mutate(&["--policy", "aws-efa", "--policy", "oci-sriov"], POD).exits(2);
-    run.writes_nothing().says(&["`aws-efa`", "`oci-sriov`", "provider"]);
+    assert_snapshot!(mutate(&["--policy", "aws-efa", "--policy", "oci-sriov"], POD).recorded(), @"
+    exit status: 2
+    ----- stderr -----
+    error: policy `aws-efa` is for `aws` and `oci-sriov` for `oci`; one provider at a time
+    ");
 }
 
 #[test]
@@ -163,30 +203,26 @@ fn quiet_silences_the_report_and_not_the_errors() {
 
 #[test]
 fn a_file_without_its_option_is_an_error_that_names_the_option() {
-    for args in [
+    let answers = [
         &["mutate", "job.yaml"][..],
         &["mutate", "--policy", "aws-efa", "job.yaml"],
         &["lint", "--policy", "aws-efa", "job.yaml"],
         &["nodes", "job.yaml"],
-    ] {
-        run(args, POD).exits(2).says(&["unexpected argument 'job.yaml'", "tip: use `-f job.yaml`\n"]);
-    }
+    ]
+    .map(|args| (args.join(" "), run(args, POD).recorded()));
+    assert_file_snapshot!(sections(answers));
 }
 
 #[test]
 fn an_option_for_a_file_that_is_an_argument_is_an_error_that_says_so() {
-    for args in [
+    let answers = [
         &["policy", "check", "-f", "lab.yaml"][..],
+        &["policy", "check", "--filename", "lab.yaml"],
         &["policy", "test", "-f", "lab.yaml"],
         &["policy", "show", "-f", "lab.yaml"],
-    ] {
-        let run = run(args, "").exits(2);
-        run.says(&["unexpected argument '-f'", "tip: write the file without `-f`\n"]);
-    }
-    let option = run(&["policy", "check", "--filename", "lab.yaml"], "").exits(2);
-    option.says(&["tip: write the file without `--filename`\n"]);
-    // Other errors stay as they are.
-    let unknown = run(&["mutate", "--polici", "aws-efa"], "").exits(2);
-    unknown.says(&["a similar argument exists: '--policy'"]);
-    assert!(!run(&["serve", "x"], "").exits(2).stderr.contains("tip"));
+        // Has no advice of ours.
+        &["serve", "x"],
+    ]
+    .map(|args| (args.join(" "), run(args, "").recorded()));
+    assert_file_snapshot!(sections(answers));
 }

@@ -1,6 +1,8 @@
 //! `--values`: the `multinodeNetworking` block of a Helm values file.
 
-use super::{POD, Run, efa, folder, limits, mutate, place, run_in};
+use insta::assert_snapshot;
+
+use super::{POD, Run, assert_file_snapshot, efa, folder, limits, mutate, run_in, sections};
 
 /// A values file of a chart, of which one block is ours.
 const CHART: &str = r#"# Default values for the platform.
@@ -35,13 +37,9 @@ fn with_values(values: &str, args: &[&str]) -> Run {
     run_in(folder.path(), &[&["mutate", "--values", "values.yaml"], args].concat(), POD)
 }
 
-/// Fails unless the values are refused at the place of the mark, which is shown.
-#[track_caller]
-fn refused_at(values: &str, mark: &str) -> Run {
-    let run = with_values(values, &[]).exits(2);
-    let (line, column, text) = place(values, mark);
-    run.writes_nothing().says(&[&format!("values.yaml:{line}:{column}"), &text]);
-    run
+/// What is said of values.
+fn refused(values: &str) -> String {
+    with_values(values, &[]).recorded()
 }
 
 #[test]
@@ -91,8 +89,11 @@ fn a_policy_of_the_enabled_provider_may_be_named_too() {
 
 #[test]
 fn a_policy_of_another_provider_than_the_enabled_one_is_bad_usage() {
-    let run = with_values(CHART, &["--policy", "oci-sriov"]).exits(2);
-    run.writes_nothing().says(&["`aws`", "oci-sriov"]);
+    assert_snapshot!(with_values(CHART, &["--policy", "oci-sriov"]).recorded(), @"
+    exit status: 2
+    ----- stderr -----
+    error: the values file enables `aws`, and policy `oci-sriov` is for `oci`; one provider at a time
+    ");
 }
 
 #[test]
@@ -101,8 +102,13 @@ fn a_value_for_a_policy_without_parameters_is_bad_usage() {
                   provider: lab\n  description: d\n  gpus: {resources: [nvidia.com/gpu]}\n  match: {labels: {a: b}}\n  \
                   rules: [{name: r, env: {A: b}}]\n";
     let folder = folder(&[("lab.yaml", policy)]);
-    let run = run_in(folder.path(), &["mutate", "--policy", "lab.yaml", "--set", "x=1"], POD).exits(2);
-    run.writes_nothing().says(&["policy `lab` has no parameter `x`", "there are no parameters"]);
+    let run = run_in(folder.path(), &["mutate", "--policy", "lab.yaml", "--set", "x=1"], POD);
+    assert_snapshot!(run.recorded(), @"
+    exit status: 2
+    ----- stderr -----
+    error: policy `lab` has no parameter `x`
+    hint: leave `--set` out: there are no parameters
+    ");
 }
 
 #[test]
@@ -125,51 +131,138 @@ fn a_values_file_feeds_a_policy_file_of_its_own_provider() {
 #[test]
 fn more_than_one_enabled_provider_is_bad_usage() {
     let values = CHART.replace("  oci:\n    enabled: false", "  oci:\n    enabled: true");
-    with_values(&values, &[]).exits(2).writes_nothing().says(&["`aws`", "`oci`", "values.yaml:"]);
-    with_values(&values, &["--policy", "aws-efa"]).exits(2).writes_nothing().says(&["`oci`"]);
+    assert_snapshot!(with_values(&values, &[]).recorded(), @"
+    exit status: 2
+    ----- stderr -----
+    error: `aws` and `oci` are both enabled
+      --> values.yaml:19:3
+       |
+    19 |   oci:
+       |   ^^^
+       |
+       = hint: enable exactly one provider
+    ");
+    assert_snapshot!(with_values(&values, &["--policy", "aws-efa"]).recorded(), @"
+    exit status: 2
+    ----- stderr -----
+    error: `aws` and `oci` are both enabled
+      --> values.yaml:19:3
+       |
+    19 |   oci:
+       |   ^^^
+       |
+       = hint: enable exactly one provider
+    ");
 }
 
 #[test]
 fn no_enabled_provider_and_no_policy_is_bad_usage() {
-    let run = with_values("multinodeNetworking: {aws: {enabled: false}}", &[]).exits(2);
-    run.writes_nothing().says(&["aws-efa", "azure-infiniband", "gcp-tcpxo", "oci-sriov"]);
+    let run = with_values("multinodeNetworking: {aws: {enabled: false}}", &[]);
+    assert_snapshot!(run.recorded(), @"
+    exit status: 2
+    ----- stderr -----
+    error: no policy is named; use `--policy NAME`, or `--values FILE` with a provider enabled
+    hint: the built-in policies are `aws-efa`, `azure-infiniband`, `coreweave-infiniband`, `doks-roce`, `gcp-gib`, `gcp-tcpx`, `gcp-tcpxo`, `lingjun-rdma`, `nebius-infiniband`, `oci-sriov`, `onprem-rdma`, `vke-rdma`; `fabric-injector policy list` describes them
+    ");
 }
 
 #[test]
 fn an_unknown_provider_is_an_error_with_its_place() {
-    refused_at(&CHART.replace("  azure:", "  azur:"), "azur:").says(&["`azur`", "hint", "`azure`"]);
+    assert_snapshot!(refused(&CHART.replace("  azure:", "  azur:")), @"
+    exit status: 2
+    ----- stderr -----
+    error: there is no policy for the provider `azur`
+      --> values.yaml:13:3
+       |
+    13 |   azur:
+       |   ^^^^
+       |
+       = hint: did you mean `azure`?
+    ");
 }
 
 #[test]
 fn an_unknown_setting_is_an_error_with_its_place() {
-    let values = CHART.replace("efaDevicesPerGPU", "efaDevicePerGPU");
-    refused_at(&values, "efaDevicePerGPU").says(&["hint", "`efaDevicesPerGPU`"]);
+    assert_snapshot!(refused(&CHART.replace("efaDevicesPerGPU", "efaDevicePerGPU")), @"
+    exit status: 2
+    ----- stderr -----
+    error: `aws` has no setting `efaDevicePerGPU`
+      --> values.yaml:12:5
+       |
+    12 |     efaDevicePerGPU: 4  # must match your instance type
+       |     ^^^^^^^^^^^^^^^
+       |
+       = hint: did you mean `efaDevicesPerGPU`?
+    ");
 }
 
 #[test]
 fn an_unknown_setting_of_a_provider_that_is_not_enabled_is_an_error_too() {
-    refused_at(&CHART.replace("rdmaDeviceName", "rdmaDevice"), "rdmaDevice:")
-        .says(&["`azure`", "`rdmaDevice`"]);
+    assert_snapshot!(refused(&CHART.replace("rdmaDeviceName", "rdmaDevice")), @r#"
+    exit status: 2
+    ----- stderr -----
+    error: `azure` has no setting `rdmaDevice`
+      --> values.yaml:16:5
+       |
+    16 |     rdmaDevice: "hca_shared_devices_a"
+       |     ^^^^^^^^^^
+       |
+       = hint: did you mean `rdmaDeviceName`?
+    "#);
 }
 
 #[test]
 fn a_setting_of_the_wrong_type_is_an_error_with_its_place() {
-    refused_at(&CHART.replace("efaDevicesPerGPU: 4", "efaDevicesPerGPU: four"), "four")
-        .says(&["`efaDevicesPerGPU`"]);
-    refused_at(&CHART.replacen("enabled: true", "enabled: \"true\"", 1), "\"true\"").says(&["`enabled`"]);
+    assert_snapshot!(refused(&CHART.replace("efaDevicesPerGPU: 4", "efaDevicesPerGPU: four")), @r#"
+    exit status: 2
+    ----- stderr -----
+    error: `efaDevicesPerGPU` must be a number, but is `"four"`
+      --> values.yaml:12:23
+       |
+    12 |     efaDevicesPerGPU: four  # must match your instance type
+       |                       ^^^^
+       |
+       = hint: a number: EFA interfaces to request for each GPU; the product is rounded up for each container
+    "#);
+    assert_snapshot!(refused(&CHART.replacen("enabled: true", "enabled: \"true\"", 1)), @r#"
+    exit status: 2
+    ----- stderr -----
+    error: expected `enabled` to be `true` or `false`, found the string `true`
+      --> values.yaml:11:14
+       |
+    11 |     enabled: "true"
+       |              ^^^^^^
+    "#);
 }
 
 #[test]
 fn a_setting_beyond_its_bounds_is_an_error_with_its_place() {
-    refused_at(&CHART.replace("efaDevicesPerGPU: 4", "efaDevicesPerGPU: -1"), "-1")
-        .says(&["`efaDevicesPerGPU`", "0"]);
+    assert_snapshot!(refused(&CHART.replace("efaDevicesPerGPU: 4", "efaDevicesPerGPU: -1")), @"
+    exit status: 2
+    ----- stderr -----
+    error: `efaDevicesPerGPU` is -1, less than its minimum 0
+      --> values.yaml:12:23
+       |
+    12 |     efaDevicesPerGPU: -1  # must match your instance type
+       |                       ^^
+       |
+       = hint: a number: EFA interfaces to request for each GPU; the product is rounded up for each container
+    ");
 }
 
 #[test]
 fn a_repeated_key_in_the_block_is_an_error_with_its_place() {
     let values =
         CHART.replace("    efaDevicesPerGPU: 4 ", "    efaDevicesPerGPU: 4\n    efaDevicesPerGPU: 8 ");
-    refused_at(&values, "efaDevicesPerGPU: 8").says(&["`efaDevicesPerGPU`"]);
+    assert_snapshot!(refused(&values), @"
+    exit status: 2
+    ----- stderr -----
+    error: the key `efaDevicesPerGPU` appears twice in one map
+      --> values.yaml:13:5
+       |
+    13 |     efaDevicesPerGPU: 8  # must match your instance type
+       |     ^^^^^^^^^^^^^^^^
+    ");
 }
 
 #[test]
@@ -181,13 +274,24 @@ fn a_repeated_key_elsewhere_in_the_file_is_not_ours() {
 
 #[test]
 fn a_missing_values_file_is_named() {
-    mutate(&["--values", "nowhere.yaml"], POD).exits(2).writes_nothing().says(&["nowhere.yaml"]);
+    assert_snapshot!(mutate(&["--values", "nowhere.yaml"], POD).recorded(), @"
+    exit status: 2
+    ----- stderr -----
+    error: nowhere.yaml cannot be read: No such file or directory (os error 2)
+    ");
 }
 
 #[test]
 fn a_values_file_that_is_no_yaml_is_an_error_with_its_place() {
-    let run = with_values("replicaCount: 2\nmultinodeNetworking: {aws: [}\n", &[]).exits(2);
-    run.writes_nothing().says(&["values.yaml:2:", "multinodeNetworking: {aws: [}"]);
+    assert_snapshot!(refused("replicaCount: 2\nmultinodeNetworking: {aws: [}\n"), @"
+    exit status: 2
+    ----- stderr -----
+    error: not valid YAML: `}` does not close the brackets that are open, within the brackets that begin on line 2
+     --> values.yaml:2:29
+      |
+    2 | multinodeNetworking: {aws: [}
+      |                             ^
+    ");
 }
 
 /// The sample pod with this `nodeSelector`.
@@ -239,7 +343,12 @@ fn a_default_of_the_values_follows_all_tables_and_assumes_nothing() {
 fn an_assumed_value_comes_with_the_labels_that_would_have_settled_it() {
     let run = with_setting("{pool: {a: 2, b: {4: 1}}}", &[], &on("pool: other"));
     assert_eq!(efa(&run), "8");
-    run.says(&["`pool: other`", &format!("no `{TYPE}`"), "8 GPUs", "parameter_assumed"]);
+    assert_snapshot!(run.said(), @"
+    stdin: document 1: Pod/trainer: mutated by aws-efa@<digest>
+      + main: vpc.amazonaws.com/efa 8, env NCCL_SOCKET_IFNAME FI_EFA_USE_HUGE_PAGE, mount /dev/shm /opt/amazon-efa-ofi /etc/nccl.conf, capability IPC_LOCK
+      + pod: volume nv-shared-memory amazon-efa nccl-settings, annotation settings.fabric-injector.io/nccl fabric-injector.io/injected
+      warning: `efaDevicesPerGPU` is assumed to be 1; set it, or select nodes that a table knows: no table has a value for a pod that selects `pool: other`, no `node.kubernetes.io/instance-type`, nor one of 5 other labels, with 8 GPUs (parameter_assumed)
+    ");
 }
 
 #[test]
@@ -251,14 +360,14 @@ fn empty_entries_of_a_table_are_as_if_they_were_not_there() {
 
 #[test]
 fn a_mistake_in_a_table_of_the_values_is_shown_at_its_place() {
-    let values = |setting: &str| {
-        format!("multinodeNetworking:\n  aws:\n    enabled: true\n    efaDevicesPerGPU: {setting}\n")
-    };
-    refused_at(&values("{pool: {a: four}}"), "four").says(&["`efaDevicesPerGPU`", "number"]);
-    refused_at(&values("{pool: {a: 99}}"), "99").says(&["maximum"]);
-    refused_at(&values("{default: four}"), "four").says(&["number"]);
-    refused_at(&values("{pool: 4}"), "4}").says(&["map"]);
-    refused_at(&values("{default: {a: 1}}"), "{a: 1}").says(&["number"]);
+    let settings =
+        ["{pool: {a: four}}", "{pool: {a: 99}}", "{default: four}", "{pool: 4}", "{default: {a: 1}}"];
+    let answers = settings.map(|setting| {
+        let values =
+            format!("multinodeNetworking:\n  aws:\n    enabled: true\n    efaDevicesPerGPU: {setting}\n");
+        (setting, with_values(&values, &[]).recorded())
+    });
+    assert_file_snapshot!(sections(answers));
 }
 
 #[test]
@@ -279,24 +388,52 @@ fn manifests_keep_the_tables_of_the_values() {
 
 #[test]
 fn an_empty_block_has_a_hint() {
-    for (values, hint) in [
-        ("{\"multinodeNetworking\": null}", "write `multinodeNetworking: {aws: {enabled: true}}`"),
-        ("multinodeNetworking:\n", "write `multinodeNetworking: {aws: {enabled: true}}`"),
-        ("multinodeNetworking: {aws: null}", "write `aws: {enabled: true}`, or remove it"),
-    ] {
-        let folder = folder(&[("values.yaml", values)]);
-        let run = run_in(folder.path(), &["mutate", "--values", "values.yaml"], POD).exits(2);
-        run.says(&["to be a map, found nothing", hint]);
-    }
+    assert_snapshot!(refused("{\"multinodeNetworking\": null}"), @r#"
+    exit status: 2
+    ----- stderr -----
+    error: expected `multinodeNetworking` to be a map, found nothing
+     --> values.yaml:1:25
+      |
+    1 | {"multinodeNetworking": null}
+      |                         ^^^^
+      |
+      = hint: write `multinodeNetworking: {aws: {enabled: true}}`, with the provider that you use
+    "#);
+    assert_snapshot!(refused("multinodeNetworking:\n"), @"
+    exit status: 2
+    ----- stderr -----
+    error: expected `multinodeNetworking` to be a map, found nothing
+     --> values.yaml:1:20
+      |
+    1 | multinodeNetworking:
+      |                    ^
+      |
+      = hint: write `multinodeNetworking: {aws: {enabled: true}}`, with the provider that you use
+    ");
+    assert_snapshot!(refused("multinodeNetworking: {aws: null}"), @"
+    exit status: 2
+    ----- stderr -----
+    error: expected `aws` to be a map, found nothing
+     --> values.yaml:1:28
+      |
+    1 | multinodeNetworking: {aws: null}
+      |                            ^^^^
+      |
+      = hint: write `aws: {enabled: true}`, or remove it
+    ");
 }
 
 #[test]
 fn a_hint_names_each_provider_once() {
-    let folder = folder(&[("values.yaml", "multinodeNetworking: {lab: {enabled: true}}\n")]);
-    let run = run_in(folder.path(), &["mutate", "--values", "values.yaml"], POD).exits(2);
-    let hint = run.stderr.lines().find(|line| line.contains("hint: known here:")).unwrap();
-    let mut names: Vec<&str> = hint.split('`').skip(1).step_by(2).collect();
-    let all = names.len();
-    names.dedup();
-    assert!(names.contains(&"gcp") && names.len() == all, "{hint}");
+    assert_snapshot!(refused("multinodeNetworking: {lab: {enabled: true}}\n"), @"
+    exit status: 2
+    ----- stderr -----
+    error: there is no policy for the provider `lab`
+     --> values.yaml:1:23
+      |
+    1 | multinodeNetworking: {lab: {enabled: true}}
+      |                       ^^^
+      |
+      = hint: known here: `aws`, `azure`, `coreweave`, `doks`, `gcp`, `lingjun`, `nebius`, `oci`, `onprem`, `vke`
+    ");
 }
