@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use insta::assert_snapshot;
+
 use super::{TRIGGER, folder, run, run_in};
 
 const POD: &str = "apiVersion: v1\nkind: Pod\nmetadata: {name: worker, annotations: {@: \"true\"}}\nspec:\n  \
@@ -64,16 +66,26 @@ fn a_template_of_another_namespace_is_another_one() {
 #[test]
 fn a_name_that_decides_is_reported() {
     let named = pod().replace("template: run", "").replace("TemplateName: run", "TemplateName: 8gpu");
-    let run = run(&["mutate", "--policy", "aws-efa"], named);
-    run.says(&["no device class is known of the claim `x`", "(claim_by_name)"]);
+    assert_snapshot!(run(&["mutate", "--policy", "aws-efa"], named).said(), @"
+    stdin: document 1: Pod/worker: mutated by aws-efa@<digest>
+      + main: vpc.amazonaws.com/efa 32, env NCCL_SOCKET_IFNAME FI_EFA_USE_HUGE_PAGE, mount /dev/shm /opt/amazon-efa-ofi /etc/nccl.conf, capability IPC_LOCK
+      + pod: volume nv-shared-memory amazon-efa nccl-settings, annotation settings.fabric-injector.io/nccl fabric-injector.io/claims fabric-injector.io/injected
+      warning: no device class is known of the claim `x`: the name of such a claim decides what it brings (claim_by_name)
+    ");
 }
 
 #[test]
 fn a_claim_of_which_nothing_is_known_is_named() {
-    let told =
-        ["unless the claim `x` brings some", "its ResourceClaimTemplate `run` must be in the namespace `ml`"];
     let run = |command: &str| run(&[command, "--policy", "aws-efa", "-n", "ml"], pod());
-    run("mutate").says(&told);
-    let linted = run("lint").text_lossy();
-    assert!(linted.contains("warning: ") && linted.contains(told[0]) && linted.contains(told[1]), "{linted}");
+    assert_snapshot!(run("mutate").said(), @"
+    stdin: document 1: Pod/worker: skipped: no container requests GPUs, unless the claim `x` brings some: its ResourceClaimTemplate `run` must be in the namespace `ml`, or in the input of a command (no_gpu_container)
+      + pod: annotation fabric-injector.io/skipped
+    ");
+    assert_snapshot!(run("lint").recorded(), @"
+    exit status: 0
+    ----- stdout -----
+    stdin:1: warning: Pod/worker: left alone: no container requests GPUs, unless the claim `x` brings some: its ResourceClaimTemplate `run` must be in the namespace `ml`, or in the input of a command (no_gpu_container)
+    ----- stderr -----
+    0 errors and 1 warning
+    ");
 }

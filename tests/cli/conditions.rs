@@ -1,6 +1,8 @@
 //! `match.when`, refusals, and which pods a policy matches.
 
-use super::{POD, POLICY, Run, folder, run_in};
+use insta::assert_snapshot;
+
+use super::{POD, POLICY, Run, assert_file_snapshot, folder, run_in, sections};
 
 /// The sample policy with this instead of something else.
 fn policy(right: &str, other: &str) -> String {
@@ -32,7 +34,10 @@ fn a_skipped_pod_is_reported_and_the_exit_status_is_0() {
     assert!(mark.contains(": `nicsPerGPU` is `2` ("), "{mark}");
     let run = mutate(&[&when("hostNetwork")], POD, &["-o", "patch"]).exits(0);
     assert_eq!(run.lines()[0]["patch"].as_array().unwrap().len(), 1);
-    run.says(&["skipped: the condition `match.when`", "(condition_false)"]);
+    assert_snapshot!(run.said(), @"
+    stdin: document 1: Pod/trainer: skipped: the condition `match.when` of the policy `lab` is false for this pod (condition_false)
+      + pod: annotation fabric-injector.io/skipped
+    ");
 }
 
 #[test]
@@ -61,51 +66,67 @@ fn objects_that_name_no_namespace_are_in_that_of_the_option() {
         let run = mutate(&[&policy], manifest, &[options, &["--report", "json"]].concat()).exits(0);
         assert_eq!(run.reports()[0]["outcome"], outcome, "{options:?}: {manifest}");
     }
-    mutate(&[&policy], POD, &["-n", "Team"]).exits(2).writes_nothing().says(&["the name of a namespace"]);
+    assert_snapshot!(mutate(&[&policy], POD, &["-n", "Team"]).recorded(), @"
+    exit status: 2
+    ----- stderr -----
+    error: invalid value 'Team' for '--namespace <NAME>': the name of a namespace has at most 63 lower case letters, digits and `-`
+
+    For more information, try '--help'.
+    ");
 }
 
 #[test]
 fn sample_pods_are_in_a_namespace_for_which_the_condition_holds() {
-    for namespace in
-        ["podNamespace.startsWith('ml-')", "podNamespace == 'ml'", "podNamespace.endsWith('-ml')"]
-    {
+    let namespaces =
+        ["podNamespace.startsWith('ml-')", "podNamespace == 'ml'", "podNamespace.endsWith('-ml')"];
+    let answers = namespaces.map(|namespace| {
         let policy = when(namespace).replace("FABRIC: lab", "FABRIC: ${pod.metadata.labels.team}");
-        mutate(&[&policy], POD, &[])
-            .exits(2)
-            .writes_nothing()
-            .says(&["fails for a sample pod", "labels.team"]);
-    }
+        (namespace, mutate(&[&policy], POD, &[]).recorded())
+    });
+    assert_file_snapshot!(sections(answers));
 }
 
 #[test]
 fn a_condition_must_not_read_what_the_policy_adds() {
     let condition = "!pod.spec.containers.exists(c, c.?env.orValue([]).exists(e, e.name == 'FABRIC'))";
-    let run = mutate(&[&when(condition)], POD, &[]).exits(2);
-    run.writes_nothing().says(&[
-        "`match.when` holds for a sample pod",
-        "no longer after the policy injects it",
-        "a.yaml:",
-    ]);
+    assert_snapshot!(mutate(&[&when(condition)], POD, &[]).recorded(), @r#"
+    exit status: 2
+    ----- stderr -----
+    error: the policy is not idempotent: `match.when` holds for a sample pod (one container with GPUs), but no longer after the policy injects it
+      --> ./a.yaml:10:11
+       |
+    10 |     when: "!pod.spec.containers.exists(c, c.?env.orValue([]).exists(e, e.name == 'FABRIC'))"
+       |           ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+       |
+       = hint: a value must not depend on what the policy itself adds
+    "#);
     // For pods that no sample is like, the pod is refused.
     let condition = "!has(pod.metadata.labels) || !pod.spec.containers.exists(c, c.?env.orValue([]).exists(e, e.name == 'FABRIC'))";
     let pod = POD.replace("  name: trainer\n", "  name: trainer\n  labels: {a: b}\n");
-    mutate(&[&when(condition)], &pod, &[]).exits(1).writes_nothing().says(&["not_idempotent"]);
+    assert_snapshot!(mutate(&[&when(condition)], &pod, &[]).recorded(), @"
+    exit status: 1
+    ----- stderr -----
+    stdin: document 1: Pod/trainer: refused: the policy is not idempotent for this pod: `metadata.annotations[fabric-injector.io/skipped]` changes each time that it is applied; correct the rule that sets it (not_idempotent)
+    ");
     // A policy that makes another one match the pod is found, too.
     let second = when("pod.spec.containers.exists(c, c.?env.orValue([]).exists(e, e.name == 'FABRIC'))")
         .replace("name: lab\n", "name: second\n")
         .replace("FABRIC: lab", "SECOND: lab");
-    mutate(&[POLICY, &second], POD, &[]).exits(1).writes_nothing().says(&["not_idempotent"]);
+    assert_snapshot!(mutate(&[POLICY, &second], POD, &[]).recorded(), @"
+    exit status: 1
+    ----- stderr -----
+    stdin: document 1: Pod/trainer: refused: the policy is not idempotent for this pod: `metadata.annotations[fabric-injector.io/injected]` changes each time that it is applied; correct the rule that sets it (not_idempotent)
+    ");
 }
 
 #[test]
 fn the_advice_about_several_policies_is_true_for_one_annotation() {
     let second = POLICY.replace("name: lab\n", "name: second\n");
-    let run = mutate(&[POLICY, &second], POD, &[]).exits(1);
-    run.says(&[
-        "`lab`, `second` all match this pod",
-        "conditions (`match.when`) exclude each other",
-        "load only one",
-    ]);
+    assert_snapshot!(mutate(&[POLICY, &second], POD, &[]).recorded(), @"
+    exit status: 1
+    ----- stderr -----
+    stdin: document 1: Pod/trainer: refused: the policies `lab`, `second` all match this pod, but only one can inject it; make their conditions (`match.when`) exclude each other, or load only one of them (several_policies_match)
+    ");
 }
 
 #[test]
@@ -122,7 +143,11 @@ fn a_refusal_is_reported_with_its_code_and_leaves_the_pod_out() {
     mutate(&[&refusing], &POD.replace("gpu: 8", "gpu: 4"), &[]).exits(0);
     // Also where no rule applies.
     let no_rule = refusing.replace("    - name: nics\n", "    - name: nics\n      when: totalGpus > 100\n");
-    mutate(&[&no_rule], POD, &[]).exits(1).says(&["at most 4 GPUs, not 8 (too_many)"]);
+    assert_snapshot!(mutate(&[&no_rule], POD, &[]).recorded(), @"
+    exit status: 1
+    ----- stderr -----
+    stdin: document 1: Pod/trainer: refused: at most 4 GPUs, not 8 (too_many)
+    ");
 }
 
 #[test]
@@ -180,14 +205,23 @@ fn an_owner_may_be_named_with_its_group() {
 
 #[test]
 fn a_pod_with_the_annotation_learns_which_key_of_match_it_does_not_meet() {
-    for (key, says) in [
-        ("namespaces: [ml, hpc]", "whose `match.namespaces` needs `ml`, `hpc`, but the pod has `default`"),
-        ("labels: {team: ml}", "whose `match.labels` needs `team: ml`, but the pod has none"),
-        ("ownerKinds: [Job.batch]", "whose `match.ownerKinds` needs `Job.batch`, but the pod has none"),
-    ] {
+    let keys = ["namespaces: [ml, hpc]", "labels: {team: ml}", "ownerKinds: [Job.batch]"];
+    let without = POD.replace("enable-multi-node-networking: \"true\"", "other: \"true\"");
+    let answers = keys.map(|key| {
         let policy = policy("  match:\n", &format!("  match:\n    {key}\n"));
-        mutate(&[&policy], POD, &[]).exits(0).says(&[says, "(match_failed)"]);
-        let without = POD.replace("enable-multi-node-networking: \"true\"", "other: \"true\"");
-        mutate(&[&policy], &without, &[]).exits(0).says(&["no policy matches this pod"]);
-    }
+        (key, [POD, &without].map(|pod| mutate(&[&policy], pod, &[]).exits(0).said()).concat())
+    });
+    assert_snapshot!(sections(answers), @"
+    ## namespaces: [ml, hpc]
+    stdin: document 1: Pod/trainer: unchanged: the pod has the annotation of the policy `lab`, whose `match.namespaces` needs `ml`, `hpc`, but the pod has `default` (match_failed)
+    stdin: document 1: Pod/trainer: unchanged: no policy matches this pod (no_policy_matches)
+
+    ## labels: {team: ml}
+    stdin: document 1: Pod/trainer: unchanged: the pod has the annotation of the policy `lab`, whose `match.labels` needs `team: ml`, but the pod has none (match_failed)
+    stdin: document 1: Pod/trainer: unchanged: no policy matches this pod (no_policy_matches)
+
+    ## ownerKinds: [Job.batch]
+    stdin: document 1: Pod/trainer: unchanged: the pod has the annotation of the policy `lab`, whose `match.ownerKinds` needs `Job.batch`, but the pod has none (match_failed)
+    stdin: document 1: Pod/trainer: unchanged: no policy matches this pod (no_policy_matches)
+    ");
 }

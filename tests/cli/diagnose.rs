@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::run;
+use super::{assert_file_snapshot, run, sections};
 
 fn case(name: &str) -> String {
     std::fs::read_to_string(format!("signatures/cases/{name}")).unwrap()
@@ -43,16 +43,16 @@ fn the_worst_of_several_logs_counts_in_any_order() {
 
 #[test]
 fn wrong_options_and_files_are_refused() {
-    let says = |arguments: &[&str], text: &str| {
-        let run = run(&[&["diagnose"], arguments].concat(), "").exits(2);
-        assert!(run.stderr.contains(text), "{}", run.stderr);
-    };
-    says(&["no-such.log"], "no-such.log cannot be read");
-    says(&["src"], "src cannot be read");
-    says(&["--follow"], "--pod");
-    says(&["--follow", "a.log"], "cannot be used with");
-    says(&["--pod", "a", "b.log"], "cannot be used with");
-    says(&["--namespace", "a"], "--pod");
+    let answers = [
+        &["no-such.log"][..],
+        &["src"],
+        &["--follow"],
+        &["--follow", "a.log"],
+        &["--pod", "a", "b.log"],
+        &["--namespace", "a"],
+    ]
+    .map(|arguments| (arguments.join(" "), run(&[&["diagnose"], arguments].concat(), "").recorded()));
+    assert_file_snapshot!(sections(answers));
 }
 
 /// A name in a log that would be a command of the terminal is shown, not obeyed.

@@ -1,8 +1,8 @@
 //! The options of `mutate` for continuous integration.
 
-use serde_json::{Value, json};
+use insta::assert_snapshot;
 
-use super::{POD, SETTINGS, TRIGGER, folder, mutate, run_in};
+use super::{POD, SETTINGS, TRIGGER, assert_file_snapshot, folder, mutate, run_in};
 
 const AWS: [&str; 2] = ["--policy", "aws-efa"];
 
@@ -21,13 +21,23 @@ fn a_warning_fails_the_run_if_it_is_to() {
         mutate(&[&AWS[..], &[option]].concat(), stream).exits(status)
     };
     let failed = run("--fail-on=warning", POD, 1);
-    failed.says(&["error: --fail-on: the report has parameter_assumed (1 in all)"]);
+    assert_snapshot!(failed.said(), @"
+    stdin: document 1: Pod/trainer: mutated by aws-efa@<digest>
+      + main: vpc.amazonaws.com/efa 8, env NCCL_SOCKET_IFNAME FI_EFA_USE_HUGE_PAGE, mount /dev/shm /opt/amazon-efa-ofi /etc/nccl.conf, capability IPC_LOCK
+      + pod: volume nv-shared-memory amazon-efa nccl-settings, annotation settings.fabric-injector.io/nccl fabric-injector.io/injected
+      warning: `efaDevicesPerGPU` is assumed to be 1; set it, or select nodes that a table knows: no table has a value for a pod that selects no `node.kubernetes.io/instance-type`, no `nvidia.com/gpu.product`, nor one of 4 other labels (parameter_assumed)
+    error: --fail-on: the report has parameter_assumed (1 in all)
+    ");
     // The output is the same.
     assert_eq!(failed.text(), mutate(&AWS, POD).exits(0).text());
     run("--fail-on=warning=kept_env,parameter_assumed", POD, 1);
     run("--fail-on=warning=kept_env", POD, 0);
     run("--fail-on=warning", SETTINGS, 0);
-    run("--fail-on=warning", &misspelled(), 1).says(&["misspelled_trigger"]);
+    assert_snapshot!(run("--fail-on=warning", &misspelled(), 1).said(), @r#"
+    stdin: document 1: Pod/trainer: unchanged: no policy matches this pod (no_policy_matches)
+      near miss: write `nmp.nvidia.com/enable-multi-node-networking: "true"` instead of `nmp.nvidia.com/enable-multi-node-netwroking: "true"` in `metadata.annotations`: no policy reads an annotation with that name (misspelled_trigger)
+    error: --fail-on: the report has misspelled_trigger (1 in all)
+    "#);
     run("--fail-on=warning=misspelled_trigger", &misspelled(), 1);
     // A warning that a policy declares.
     run("--fail-on=warning=other_fi_provider", POD, 0);
@@ -36,18 +46,31 @@ fn a_warning_fails_the_run_if_it_is_to() {
 #[test]
 fn a_quiet_run_fails_as_well() {
     let args = [&AWS[..], &["--quiet", "--fail-on", "warning"]].concat();
-    mutate(&args, misspelled()).exits(1).says(&["--fail-on: the report has misspelled_trigger (1 in all)"]);
+    assert_snapshot!(mutate(&args, misspelled()).exits(1).said(), @"error: --fail-on: the report has misspelled_trigger (1 in all)");
 }
 
 #[test]
 fn a_code_that_no_warning_has_is_bad_usage() {
-    for (option, part) in [
-        ("--fail-on=warning=kept_enf", "`kept_enf`"),
-        ("--fail-on=error", "warning=CODE"),
-        ("--fail-on=warning=", "warning=CODE"),
-    ] {
-        mutate(&[&AWS[..], &[option]].concat(), POD).exits(2).writes_nothing().says(&[part]);
-    }
+    let options = ["--fail-on=warning=kept_enf", "--fail-on=error", "--fail-on=warning="];
+    let answers = options.map(|option| mutate(&[&AWS[..], &[option]].concat(), POD).recorded());
+    assert_snapshot!(answers.join("\n"), @"
+    exit status: 2
+    ----- stderr -----
+    error: --fail-on: no warning has the code `kept_enf`
+    hint: did you mean `kept_env`?
+
+    exit status: 2
+    ----- stderr -----
+    error: invalid value 'error' for '--fail-on <warning[=CODE,…]>': write `warning`, or `warning=CODE,…` with the codes of a report
+
+    For more information, try '--help'.
+
+    exit status: 2
+    ----- stderr -----
+    error: invalid value 'warning=' for '--fail-on <warning[=CODE,…]>': write `warning`, or `warning=CODE,…` with the codes of a report
+
+    For more information, try '--help'.
+    ");
 }
 
 #[test]
@@ -59,11 +82,30 @@ fn a_run_that_has_to_inject_fails_for_what_asks_and_is_left_out() {
     run(&format!("{POD}---\n{SETTINGS}---\n{}", unannotated()), 0);
     // An earlier run has injected the pod.
     run(mutate(&AWS, POD).exits(0).text(), 0);
-    run(SETTINGS, 1).says(&["--require-mutated: no pod template is injected"]);
-    run(&unannotated(), 1).says(&["no pod template is injected"]);
-    let left_out = "stdin: document 2: Pod/trainer requests the fabric, but is not injected";
-    run(&format!("{POD}---\n{}", POD.replace("nvidia.com/gpu", "cpu")), 1).says(&[left_out]);
-    run(&format!("{POD}---\n{}", misspelled()), 1).says(&[left_out]);
+    assert_snapshot!(run(SETTINGS, 1).said(), @"error: --require-mutated: no pod template is injected");
+    assert_snapshot!(run(&unannotated(), 1).said(), @r#"
+    stdin: document 1: Pod/trainer: unchanged: no policy matches this pod; to inject it, add `nmp.nvidia.com/enable-multi-node-networking: "true"` to `metadata.annotations` (no_policy_matches)
+    error: --require-mutated: no pod template is injected
+    "#);
+    let left_out = [POD.replace("nvidia.com/gpu", "cpu"), misspelled()];
+    let answers = left_out.map(|pod| run(&format!("{POD}---\n{pod}"), 1).said());
+    assert_snapshot!(answers.join("\n"), @r#"
+    stdin: document 1: Pod/trainer: mutated by aws-efa@<digest>
+      + main: vpc.amazonaws.com/efa 8, env NCCL_SOCKET_IFNAME FI_EFA_USE_HUGE_PAGE, mount /dev/shm /opt/amazon-efa-ofi /etc/nccl.conf, capability IPC_LOCK
+      + pod: volume nv-shared-memory amazon-efa nccl-settings, annotation settings.fabric-injector.io/nccl fabric-injector.io/injected
+      warning: `efaDevicesPerGPU` is assumed to be 1; set it, or select nodes that a table knows: no table has a value for a pod that selects no `node.kubernetes.io/instance-type`, no `nvidia.com/gpu.product`, nor one of 4 other labels (parameter_assumed)
+    stdin: document 2: Pod/trainer: unchanged: no container requests GPUs, as with `nvidia.com/gpu` or a claim (no_gpu_container)
+      near miss: request `nvidia.com/gpu` in `spec.containers[main].resources.limits`: the fabric is for containers with GPUs (no_gpu_request)
+    error: --require-mutated: stdin: document 2: Pod/trainer requests the fabric, but is not injected
+
+    stdin: document 1: Pod/trainer: mutated by aws-efa@<digest>
+      + main: vpc.amazonaws.com/efa 8, env NCCL_SOCKET_IFNAME FI_EFA_USE_HUGE_PAGE, mount /dev/shm /opt/amazon-efa-ofi /etc/nccl.conf, capability IPC_LOCK
+      + pod: volume nv-shared-memory amazon-efa nccl-settings, annotation settings.fabric-injector.io/nccl fabric-injector.io/injected
+      warning: `efaDevicesPerGPU` is assumed to be 1; set it, or select nodes that a table knows: no table has a value for a pod that selects no `node.kubernetes.io/instance-type`, no `nvidia.com/gpu.product`, nor one of 4 other labels (parameter_assumed)
+    stdin: document 2: Pod/trainer: unchanged: no policy matches this pod (no_policy_matches)
+      near miss: write `nmp.nvidia.com/enable-multi-node-networking: "true"` instead of `nmp.nvidia.com/enable-multi-node-netwroking: "true"` in `metadata.annotations`: no policy reads an annotation with that name (misspelled_trigger)
+    error: --require-mutated: stdin: document 2: Pod/trainer requests the fabric, but is not injected
+    "#);
     // Who turns the fabric off does not ask for it.
     let off = POD.replace("\"true\"", "\"false\"");
     let opted_out = POD.replace("annotations:\n", "annotations:\n    disable-rdma-injection: \"true\"\n");
@@ -102,8 +144,12 @@ fn without_an_annotation_to_assume_that_is_bad_usage() {
         "    labels: {a: b}\n",
     );
     let folder = folder(&[("lab.yaml", &policy)]);
-    let run = run_in(folder.path(), &["mutate", "--policy", "lab.yaml", "--assume-annotated"], POD).exits(2);
-    run.says(&["--assume-annotated", "anyAnnotation"]);
+    let run = run_in(folder.path(), &["mutate", "--policy", "lab.yaml", "--assume-annotated"], POD);
+    assert_snapshot!(run.recorded(), @"
+    exit status: 2
+    ----- stderr -----
+    error: --assume-annotated: no policy in use has `match.anyAnnotation`, so there is no annotation to assume
+    ");
 }
 
 #[test]
@@ -125,20 +171,8 @@ fn errors_are_json_lines_if_the_report_is() {
         "c.yaml",
     ];
     let run = run_in(folder.path(), &args, "").exits(2);
-    let lines: Vec<Value> = run.reports();
-    let errors: Vec<&Value> = lines.iter().filter(|line| line["outcome"] == "error").collect();
-    let found: Vec<_> =
-        errors.iter().map(|error| (&error["code"], &error["file"], &error["document"])).collect();
-    assert_eq!(
-        found,
-        [
-            (&json!("bad_document"), &json!("a.yaml"), &json!(1)),
-            (&json!("unreadable_file"), &Value::Null, &Value::Null),
-            (&json!("fail_on"), &Value::Null, &Value::Null),
-        ]
-    );
-    assert!(errors.iter().all(|error| error["message"].as_str().is_some_and(|text| !text.is_empty())));
-    assert_eq!(lines.len(), 4);
+    assert_eq!(run.reports().len(), 4);
+    assert_file_snapshot!(run.said());
     let run = mutate(&["--policy", "aws-eva", "--report", "json"], POD).exits(2);
     assert_eq!(run.reports()[0]["code"], "bad_usage");
 }

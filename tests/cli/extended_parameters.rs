@@ -1,5 +1,7 @@
 //! What extensions say of the parameters of their base.
 
+use insta::assert_snapshot;
+
 use super::{POD, folder, limits, run_in};
 
 /// The base has each source of a value but those of an operator and of extensions.
@@ -76,12 +78,22 @@ fn an_operator_contradicts_the_row_that_would_decide() {
         let folder = folder(&[("lab.yaml", SOURCES), ("ours.yaml", &text)]);
         let pod = POD.replace("spec:\n", "spec:\n  nodeSelector: {pool: fast}\n");
         let set = format!("nics={nics}");
-        run_in(folder.path(), &["mutate", "--policy", ".", "--set", &set], pod).exits(0).stderr
+        run_in(folder.path(), &["mutate", "--policy", ".", "--set", &set], pod).exits(0).said()
     };
     let row = "  machines: {pool: {fast: {nics: 4}}}\n";
-    assert!(warned("", "3").contains("`nics` is set to 3, and the table has 2"), "{}", warned("", "3"));
+    assert_snapshot!(warned("", "3"), @"
+    stdin: document 1: Pod/trainer: mutated by ours@<digest>
+      + main: example.com/nic 3, env SIZE
+      + pod: annotation fabric-injector.io/injected
+      warning: `nics` is set to 3, and the table has 2 for `pool: fast` (parameter_contradicts)
+    ");
     assert!(!warned(row, "4").contains("is set to"), "{}", warned(row, "4"));
-    assert!(warned(row, "3").contains("`nics` is set to 3, and the table has 4"), "{}", warned(row, "3"));
+    assert_snapshot!(warned(row, "3"), @"
+    stdin: document 1: Pod/trainer: mutated by ours@<digest>
+      + main: example.com/nic 3, env SIZE
+      + pod: annotation fabric-injector.io/injected
+      warning: `nics` is set to 3, and the table has 4 for `pool: fast` (parameter_contradicts)
+    ");
     let value = "  parameters: {nics: 6}\n";
     assert!(!warned(value, "3").contains("is set to"), "{}", warned(value, "3"));
 }

@@ -1,5 +1,6 @@
 //! Rules of extensions and of their bases that set one value, and what an extension leaves out.
 
+use insta::assert_snapshot;
 use serde_json::{Value, json};
 
 use super::{POD, POLICY, Run, folder, run_in};
@@ -136,12 +137,73 @@ fn an_explanation_says_which_rule_sets_a_value_instead() {
     let folder = folder(&[("lab.yaml", POLICY), ("ours.yaml", &extension(OURS)), ("pod.yaml", POD)]);
     let args = ["policy", "explain", "lab.yaml", "ours.yaml", "-f", "pod.yaml"];
     let run = run_in(folder.path(), &args, "").exits(0);
-    assert!(run.text().contains("rule `ours` sets it"), "{}", run.text());
+    assert_snapshot!(run.recorded(), @"
+    exit status: 0
+    ----- stdout -----
+    pod.yaml: document 1: Pod/trainer: mutated by ours@<digest>
+
+    policies
+      lab matches
+        anyAnnotation  nmp.nvidia.com/enable-multi-node-networking: true
+      ours matches
+        anyAnnotation  nmp.nvidia.com/enable-multi-node-networking: true
+
+    pod
+      selects    no node label that the policy reads
+      container  main, 8 GPUs
+
+    parameters
+      nicsPerGPU  2  default (lab.yaml:16)
+
+    rules
+      + nics  main: true: `gpus > 0` with gpus = 8
+      + ours  main: true: `ranks`
+
+    result
+      rule nics  spec.containers[main].resources.limits[example.com/nic] = 16
+      rule nics  spec.containers[main].resources.requests[example.com/nic] = 16
+      rule nics  spec.containers[main].securityContext.capabilities.add[0] = IPC_LOCK
+      rule ours  spec.containers[main].env[FABRIC] = ours
+      stamp      metadata.annotations[fabric-injector.io/injected] = ours@<digest>
+
+    not added
+      rule nics  left out  spec.containers[main].env[FABRIC]: rule `ours` sets it
+    ");
     let nothing = extension(&OURS.replace("FABRIC: ours", "FABRIC: null"));
     let files = [("lab.yaml", POLICY), ("ours.yaml", nothing.as_str()), ("pod.yaml", POD)];
     let run = run_in(super::folder(&files).path(), &args, "").exits(0);
-    let line = "rule ours  left out  spec.containers[main].env.FABRIC: `null` leaves it out\n";
-    assert!(run.text().contains(line), "{}", run.text());
+    assert_snapshot!(run.recorded(), @"
+    exit status: 0
+    ----- stdout -----
+    pod.yaml: document 1: Pod/trainer: mutated by ours@<digest>
+
+    policies
+      lab matches
+        anyAnnotation  nmp.nvidia.com/enable-multi-node-networking: true
+      ours matches
+        anyAnnotation  nmp.nvidia.com/enable-multi-node-networking: true
+
+    pod
+      selects    no node label that the policy reads
+      container  main, 8 GPUs
+
+    parameters
+      nicsPerGPU  2  default (lab.yaml:16)
+
+    rules
+      + nics  main: true: `gpus > 0` with gpus = 8
+      + ours  main: true: `ranks`
+
+    result
+      rule nics  spec.containers[main].resources.limits[example.com/nic] = 16
+      rule nics  spec.containers[main].resources.requests[example.com/nic] = 16
+      rule nics  spec.containers[main].securityContext.capabilities.add[0] = IPC_LOCK
+      stamp      metadata.annotations[fabric-injector.io/injected] = ours@<digest>
+
+    not added
+      rule nics  left out  spec.containers[main].env.FABRIC: rule `ours` sets it
+      rule ours  left out  spec.containers[main].env.FABRIC: `null` leaves it out
+    ");
 }
 
 #[test]
@@ -203,13 +265,18 @@ fn null_leaves_out_the_variable_of_the_base() {
         let env = run.values()[0]["spec"]["containers"][0]["env"].to_string();
         assert!(env.contains("\"Z\"") && !env.contains("\"X\""), "{value}: {env}");
     }
-    injected(&base, &rule(""), POD)
-        .exits(2)
-        .writes_nothing()
-        .says(&["`X` has no value", "leaves out that of the base"]);
+    assert_snapshot!(injected(&base, &rule(""), POD).recorded(), @r#"
+    exit status: 2
+    ----- stderr -----
+    {"outcome":"error","file":null,"document":null,"code":"bad_usage","message":"error: `X` has no value\n --> ours.yaml:9:10\n  |\n9 |         X: \n  |          ^\n  |\n  = hint: write a string or a whole number, or leave the variable out; in an extension, `null` leaves out that of the base"}
+    "#);
     // Without a base, there is nothing to leave out.
     let alone = format!("{POLICY}    - {{name: base, env: {{X: null}}}}\n");
-    injected(&alone, &rule("a"), POD).exits(2).writes_nothing().says(&["`X` has no value"]);
+    assert_snapshot!(injected(&alone, &rule("a"), POD).recorded(), @r#"
+    exit status: 2
+    ----- stderr -----
+    {"outcome":"error","file":null,"document":null,"code":"bad_usage","message":"error: `X` has no value\n  --> lab.yaml:30:29\n   |\n30 |     - {name: base, env: {X: null}}\n   |                             ^^^^\n   |\n   = hint: write a string or a whole number, or leave the variable out; in an extension, `null` leaves out that of the base"}
+    "#);
 }
 
 #[test]

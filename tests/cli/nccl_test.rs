@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{TRIGGER, mutate, run};
+use super::{TRIGGER, assert_file_snapshot, mutate, run, sections};
 
 /// The documents of an output, read by another program's rules: as JSON.
 fn documents(arguments: &[&str]) -> Vec<Value> {
@@ -54,7 +54,7 @@ fn each_key_is_new_and_fits_its_public_part() {
 
 #[test]
 fn what_no_cluster_accepts_is_refused() {
-    for wrong in [
+    let answers = [
         ["--nodes", "1"],
         ["--gpus", "0"],
         ["--name", "A b"],
@@ -65,7 +65,7 @@ fn what_no_cluster_accepts_is_refused() {
         ["--interface", "a b"],
         ["--gpu-resource", "gpu"],
         ["--image", ""],
-    ] {
-        run(&[&["nccl-test"], &wrong[..]].concat(), "").exits(2);
-    }
+    ]
+    .map(|wrong| (wrong.join(" "), run(&[&["nccl-test"], &wrong[..]].concat(), "").recorded()));
+    assert_file_snapshot!(sections(answers));
 }

@@ -1,8 +1,9 @@
 //! Requests for the fabric that have no effect: each is found, with the change and its place.
 
+use insta::assert_snapshot;
 use serde_json::Value;
 
-use super::{POD, SETTINGS, TRIGGER, file, mutate};
+use super::{POD, SETTINGS, TRIGGER, assert_file_snapshot, file, mutate, sections};
 
 /// A Job with this metadata, this metadata of its template, and these resources.
 fn job(own: &str, template: &str, resources: &str) -> String {
@@ -30,32 +31,36 @@ fn near_misses(stream: &str) -> Vec<(String, String, String)> {
     misses.iter().map(|miss| (text(&miss["code"]), text(&miss["path"]), text(&miss["message"]))).collect()
 }
 
-/// Fails unless the only near miss has this code and path, and its message has these parts.
+/// The near misses of the only template, as text.
 #[track_caller]
-fn finds(stream: &str, code: &str, path: &str, parts: &[&str]) {
-    let found = near_misses(stream);
-    assert_eq!(found.len(), 1, "{found:?}");
-    let (found_code, found_path, message) = &found[0];
-    assert_eq!((found_code.as_str(), found_path.as_str()), (code, path), "{message}");
-    for part in parts {
-        assert!(message.contains(part), "no {part} in {message}");
-    }
+fn found(stream: &str) -> String {
+    near_misses(stream)
+        .into_iter()
+        .map(|(code, path, message)| format!("{code} {path}\n{message}\n"))
+        .collect()
 }
-
-const ADD: &str = "`nmp.nvidia.com/enable-multi-node-networking: \"true\"`";
 
 #[test]
 fn a_misspelled_trigger_is_found() {
-    for key in [
+    let answers = [
         "nmp.nvidia.com/enable-multi-node-netwroking",
         "nvidia.com/enable-multi-node-networking",
         "nmp.nvidia.com/enable-multinode-networking",
-    ] {
-        let stream = job("", &format!("annotations: {{{key}: \"true\"}}"), GPUS);
-        let path = format!("/spec/template/metadata/annotations/{}", key.replace('/', "~1"));
-        let seen = format!("instead of `{key}: \"true\"` in `spec.template.metadata.annotations`");
-        finds(&stream, "misspelled_trigger", &path, &[ADD, &seen]);
-    }
+    ]
+    .map(|key| (key, found(&job("", &format!("annotations: {{{key}: \"true\"}}"), GPUS))));
+    assert_snapshot!(sections(answers), @r#"
+    ## nmp.nvidia.com/enable-multi-node-netwroking
+    misspelled_trigger /spec/template/metadata/annotations/nmp.nvidia.com~1enable-multi-node-netwroking
+    write `nmp.nvidia.com/enable-multi-node-networking: "true"` instead of `nmp.nvidia.com/enable-multi-node-netwroking: "true"` in `spec.template.metadata.annotations`: no policy reads an annotation with that name
+
+    ## nvidia.com/enable-multi-node-networking
+    misspelled_trigger /spec/template/metadata/annotations/nvidia.com~1enable-multi-node-networking
+    write `nmp.nvidia.com/enable-multi-node-networking: "true"` instead of `nvidia.com/enable-multi-node-networking: "true"` in `spec.template.metadata.annotations`: no policy reads an annotation with that name
+
+    ## nmp.nvidia.com/enable-multinode-networking
+    misspelled_trigger /spec/template/metadata/annotations/nmp.nvidia.com~1enable-multinode-networking
+    write `nmp.nvidia.com/enable-multi-node-networking: "true"` instead of `nmp.nvidia.com/enable-multinode-networking: "true"` in `spec.template.metadata.annotations`: no policy reads an annotation with that name
+    "#);
 }
 
 #[test]
@@ -64,28 +69,20 @@ fn a_trigger_in_another_place_is_found() {
         let entry = format!("{{{TRIGGER}: \"true\"}}");
         job(&own.replace("{}", &entry), &template.replace("{}", &entry), GPUS)
     };
-    let key = TRIGGER.replace('/', "~1");
-    let to = "to `spec.template.metadata.annotations`";
-    finds(
-        &at("", "labels: {}"),
-        "trigger_as_label",
-        &format!("/spec/template/metadata/labels/{key}"),
-        &[ADD, to, "move `", "from `spec.template.metadata.labels` to `"],
-    );
-    finds(
-        &at(", annotations: {}", ""),
-        "trigger_on_workload",
-        &format!("/metadata/annotations/{key}"),
-        &[ADD, to, "from `metadata.annotations`", "of a Job"],
-    );
+    assert_snapshot!(found(&at("", "labels: {}")), @r#"
+    trigger_as_label /spec/template/metadata/labels/nmp.nvidia.com~1enable-multi-node-networking
+    move `nmp.nvidia.com/enable-multi-node-networking: "true"` from `spec.template.metadata.labels` to `spec.template.metadata.annotations`: policies read annotations, not labels
+    "#);
+    assert_snapshot!(found(&at(", annotations: {}", "")), @r#"
+    trigger_on_workload /metadata/annotations/nmp.nvidia.com~1enable-multi-node-networking
+    move `nmp.nvidia.com/enable-multi-node-networking: "true"` from `metadata.annotations` to `spec.template.metadata.annotations`: pods do not get the annotations of a Job
+    "#);
     let misplaced =
         at("", "").replace("    spec:\n", &format!("    annotations: {{{TRIGGER}: \"true\"}}\n    spec:\n"));
-    finds(
-        &misplaced,
-        "misplaced_trigger",
-        &format!("/spec/template/annotations/{key}"),
-        &[ADD, to, "from `spec.template.annotations`"],
-    );
+    assert_snapshot!(found(&misplaced), @r#"
+    misplaced_trigger /spec/template/annotations/nmp.nvidia.com~1enable-multi-node-networking
+    move `nmp.nvidia.com/enable-multi-node-networking: "true"` from `spec.template.annotations` to `spec.template.metadata.annotations`: it is not an annotation there
+    "#);
 }
 
 #[test]
@@ -98,78 +95,41 @@ fn a_trigger_on_a_lws_names_each_template() {
         &format!("metadata:\n  annotations: {{{annotation}}}\n"),
         1,
     );
-    let reports = reports(&text);
-    assert_eq!(reports.len(), 2);
-    for (report, template) in reports.iter().zip(["leaderTemplate", "workerTemplate"]) {
-        let miss = &report["near_misses"][0];
-        assert_eq!(miss["code"], "trigger_on_workload");
-        let message = miss["message"].as_str().unwrap();
-        let place = format!("to `spec.leaderWorkerTemplate.{template}.metadata.annotations`");
-        assert!(message.contains(&place) && message.contains("LeaderWorkerSet"), "{message}");
-    }
+    assert_snapshot!(mutate(&["--policy", "aws-efa"], text).exits(0).said(), @r#"
+    stdin: document 1: LeaderWorkerSet/r1 /spec/leaderWorkerTemplate/leaderTemplate: unchanged: no policy matches this pod (no_policy_matches)
+      near miss: move `nmp.nvidia.com/enable-multi-node-networking: "true"` from `metadata.annotations` to `spec.leaderWorkerTemplate.leaderTemplate.metadata.annotations`: pods do not get the annotations of a LeaderWorkerSet (trigger_on_workload)
+    stdin: document 1: LeaderWorkerSet/r1 /spec/leaderWorkerTemplate/workerTemplate: unchanged: no policy matches this pod (no_policy_matches)
+      near miss: move `nmp.nvidia.com/enable-multi-node-networking: "true"` from `metadata.annotations` to `spec.leaderWorkerTemplate.workerTemplate.metadata.annotations`: pods do not get the annotations of a LeaderWorkerSet (trigger_on_workload)
+    "#);
 }
 
 #[test]
 fn another_value_of_the_trigger_is_found_unless_it_turns_the_fabric_off() {
     let with = |value: &str| job("", &format!("annotations: {{{TRIGGER}: {value}}}"), GPUS);
-    let path = format!("/spec/template/metadata/annotations/{}", TRIGGER.replace('/', "~1"));
-    for value in ["\"True\"", "\"yes\"", "\"1\"", "\"enabled\""] {
-        finds(&with(value), "other_trigger_value", &path, &[ADD, "in `spec.template.metadata.annotations`"]);
-    }
-    for value in ["true", "yes", "1"] {
-        finds(&with(value), "trigger_not_a_string", &path, &[ADD, "with quotes"]);
-    }
+    let values = ["\"True\"", "\"yes\"", "\"1\"", "\"enabled\"", "true", "yes", "1"];
+    let said = |value| mutate(&["--policy", "aws-efa"], with(value)).exits(0).said();
+    assert_file_snapshot!(sections(values.map(|value| (value, said(value)))));
     for value in ["\"false\"", "\"no\"", "false", "\"\"", "\"off\""] {
         assert_eq!(near_misses(&with(value)), [], "{value}");
     }
-    let report = &reports(&with("true"))[0];
-    assert!(report["message"].as_str().unwrap().contains("is the boolean `true`"), "{report}");
-    let report = &reports(&with("\"yes\""))[0];
-    assert!(
-        report["message"].as_str().unwrap().ends_with("is `yes`, but only `true` requests the fabric"),
-        "{report}"
-    );
 }
 
 #[test]
 fn requests_for_gpus_that_do_not_count_are_found() {
-    let with = |resources: &str| job("", &format!("annotations: {{{TRIGGER}: \"true\"}}"), resources);
-    let container = "/spec/template/spec/containers/0";
-    let limits = "`spec.template.spec.containers[main].resources.limits`";
-    for name in ["nvidia.com/gpus", "nvidia/gpu", "gpu", "nvida.com/gpu"] {
-        let path = format!("{container}/resources/limits/{}", name.replace('/', "~1"));
-        finds(
-            &with(&format!("limits: {{{name}: 8}}")),
-            "misspelled_gpu",
-            &path,
-            &["write `nvidia.com/gpu` instead of", limits],
-        );
-    }
-    finds(
-        &with("requests: {nvidia.com/gpu: 8}"),
-        "gpu_without_limit",
-        &format!("{container}/resources/requests/nvidia.com~1gpu"),
-        &["add `nvidia.com/gpu: 8` to", limits],
-    );
-    finds(
-        &with("nvidia.com/gpu: 8"),
-        "misplaced_gpu",
-        &format!("{container}/resources/nvidia.com~1gpu"),
-        &[limits],
-    );
-    finds(
-        &with("limits: {cpu: 8}"),
-        "no_gpu_request",
-        "/spec/template/spec/containers",
-        // One of the fourteen that policies count.
-        &["request `nvidia.com/gpu` in `", limits],
-    );
-    finds(
-        &with("limits: {amd.com/gpu: 8}"),
-        "no_gpu_request",
-        "/spec/template/spec/containers",
-        &["counts `amd.com/gpu`"],
-    );
+    let answers = [
+        "limits: {nvidia.com/gpus: 8}",
+        "limits: {nvidia/gpu: 8}",
+        "limits: {gpu: 8}",
+        "limits: {nvida.com/gpu: 8}",
+        "requests: {nvidia.com/gpu: 8}",
+        "nvidia.com/gpu: 8",
+        "limits: {cpu: 8}",
+        "limits: {amd.com/gpu: 8}",
+    ]
+    .map(|resources| {
+        (resources, found(&job("", &format!("annotations: {{{TRIGGER}: \"true\"}}"), resources)))
+    });
+    assert_file_snapshot!(sections(answers));
 }
 
 #[test]
@@ -204,19 +164,10 @@ fn a_launcher_is_advised_neither_to_request_gpus_nor_to_select_nodes() {
 
 #[test]
 fn a_pod_with_gpus_that_asks_for_nothing_gets_the_annotation_and_its_place() {
-    let report = &reports(&job("", "", GPUS))[0];
-    assert_eq!(
-        report["message"],
-        format!(
-            "no policy matches this pod; to inject it, add {ADD} to `spec.template.metadata.annotations`"
-        )
-    );
-    assert_eq!(report["near_misses"], serde_json::json!([]));
+    let said = |resources| mutate(&["--policy", "aws-efa"], job("", "", resources)).exits(0).said();
+    assert_snapshot!(said(GPUS), @r#"stdin: document 1: Job/train /spec/template: unchanged: no policy matches this pod; to inject it, add `nmp.nvidia.com/enable-multi-node-networking: "true"` to `spec.template.metadata.annotations` (no_policy_matches)"#);
     // A pod without GPUs is not asked to get the fabric.
-    let report = &reports(&job("", "", "limits: {cpu: 8}"))[0];
-    assert_eq!(report["message"], "no policy matches this pod");
-    let run = mutate(&["--policy", "aws-efa"], job("", "", GPUS)).exits(0);
-    run.says(&["no policy matches this pod; to inject it, add", "(no_policy_matches)"]);
+    assert_snapshot!(said("limits: {cpu: 8}"), @"stdin: document 1: Job/train /spec/template: unchanged: no policy matches this pod (no_policy_matches)");
 }
 
 #[test]
@@ -237,103 +188,55 @@ fn a_workload_without_a_pod_template_is_reported() {
          podTemplateOverrides:\n  - targetJobs: [{{name: node}}]\n    metadata: {{annotations: {{{TRIGGER}: \"true\"}}}}\n    \
          spec: {{containers: [{{name: node, env: [{{name: A, value: b}}]}}]}}\n"
     );
-    let report = &reports(&overrides)[0];
-    assert_eq!((&report["outcome"], &report["reason"]), (&"unchanged".into(), &"no_pod_template".into()));
-    assert!(
-        report["message"].as_str().unwrap().contains("`spec.podTemplateOverrides[0].metadata.annotations["),
-        "{report}"
-    );
+    assert_snapshot!(mutate(&["--policy", "aws-efa"], overrides).exits(0).said(), @"stdin: document 1: TrainJob/t: unchanged: a TrainJob has no pod template; the webhook injects its pods if they get the annotation from `spec.podTemplateOverrides[0].metadata.annotations[nmp.nvidia.com/enable-multi-node-networking]`, and `mutate` cannot (no_pod_template)");
     let service = "apiVersion: serving.kserve.io/v1beta1\nkind: InferenceService\nmetadata: {name: s}\nspec:\n  predictor:\n    \
                    containers: [{name: a, image: b}]\n";
-    let run = mutate(&["--policy", "aws-efa"], service).exits(0);
-    run.says(&[
-        "stdin: document 1: InferenceService/s: unchanged: ",
-        "`spec.predictor.containers[a]`",
-        "(no_pod_template)",
-    ]);
+    assert_snapshot!(mutate(&["--policy", "aws-efa"], service).exits(0).said(), @"stdin: document 1: InferenceService/s: unchanged: the pods of the kind InferenceService get their annotations from `spec.predictor.annotations` (the object has `spec.predictor.containers[a]`): `mutate` does not see these pods, and the webhook injects them (no_pod_template)");
 }
 
 #[test]
 fn a_kind_whose_operator_makes_the_pods_is_reported_with_the_place_of_the_annotation() {
     let annotated = format!("annotations: {{{TRIGGER}: \"true\"}}");
-    for (api, kind, spec, place) in [
-        (
-            "nvidia.com/v1alpha1",
-            "DynamoGraphDeployment",
-            "services: {w: {resources: {limits: {gpu: '8'}}}}",
-            "`annotations` of each of its `spec.services`",
-        ),
-        ("nvidia.com/v1alpha1", "DynamoComponentDeployment", "serviceName: w", "`spec.annotations`"),
+    let answers = [
+        ("nvidia.com/v1alpha1", "DynamoGraphDeployment", "services: {w: {resources: {limits: {gpu: '8'}}}}"),
+        ("nvidia.com/v1alpha1", "DynamoComponentDeployment", "serviceName: w"),
         (
             "apps.nvidia.com/v1alpha1",
             "NIMService",
             &format!("{annotated}, resources: {{limits: {{nvidia.com/gpu: 8}}}}"),
-            "`spec.annotations`",
         ),
-        (
-            "apps.nvidia.com/v1alpha1",
-            "NIMPipeline",
-            "services: []",
-            "`spec.annotations` of each of its `spec.services`",
-        ),
+        ("apps.nvidia.com/v1alpha1", "NIMPipeline", "services: []"),
         (
             "sparkoperator.k8s.io/v1beta2",
             "SparkApplication",
             "executor: {gpu: {name: nvidia.com/gpu, quantity: 8}}",
-            "`annotations` of `spec.driver` and `spec.executor`",
         ),
-        (
-            "sparkoperator.k8s.io/v1beta2",
-            "ScheduledSparkApplication",
-            "schedule: '@daily'",
-            "`annotations` of `spec.template.driver`",
-        ),
+        ("sparkoperator.k8s.io/v1beta2", "ScheduledSparkApplication", "schedule: '@daily'"),
         (
             "tekton.dev/v1",
             "Task",
             "steps: [{name: a, image: b, computeResources: {limits: {nvidia.com/gpu: 8}}}]",
-            "`metadata.annotations`",
         ),
-        (
-            "serving.kserve.io/v1beta1",
-            "InferenceService",
-            &format!("predictor: {{{annotated}}}"),
-            "`spec.predictor.annotations`",
-        ),
+        ("serving.kserve.io/v1beta1", "InferenceService", &format!("predictor: {{{annotated}}}")),
         (
             "serving.kserve.io/v1alpha2",
             "LLMInferenceService",
             "template: {containers: [{name: main, resources: {limits: {nvidia.com/gpu: 8}}}]}",
-            "`metadata.annotations`",
         ),
-        (
-            "slinky.slurm.net/v1beta1",
-            "NodeSet",
-            "slurmd: {resources: {limits: {nvidia.com/gpu: 8}}}",
-            "`spec.template.metadata.annotations`",
-        ),
-        (
-            "grove.io/v1alpha1",
-            "PodCliqueSet",
-            &format!("template: {{cliques: [{{name: w, {annotated}}}]}}"),
-            "`annotations` of each of its `spec.template.cliques`",
-        ),
-    ] {
+        ("slinky.slurm.net/v1beta1", "NodeSet", "slurmd: {resources: {limits: {nvidia.com/gpu: 8}}}"),
+        ("grove.io/v1alpha1", "PodCliqueSet", &format!("template: {{cliques: [{{name: w, {annotated}}}]}}")),
+    ]
+    .map(|(api, kind, spec)| {
         let text = format!("apiVersion: {api}\nkind: {kind}\nmetadata: {{name: x}}\nspec: {{{spec}}}\n");
         let run = mutate(&["--policy", "aws-efa"], &text).exits(0);
         assert_eq!(run.text(), text);
-        run.says(&[
-            &format!("stdin: document 1: {kind}/x: unchanged: the pods of the kind {kind} get their annotations from {place}"),
-            "`mutate` does not see these pods, and the webhook injects them",
-            "(no_pod_template)",
-        ]);
-    }
+        run.said()
+    });
+    assert_file_snapshot!(answers.concat());
     let pipeline = format!(
         "apiVersion: tekton.dev/v1\nkind: PipelineRun\nmetadata: {{name: x, {annotated}}}\nspec: {{pipelineRef: {{name: p}}}}\n"
     );
-    mutate(&["--policy", "aws-efa"], pipeline).exits(0).says(&[&format!(
-        "(the object has `metadata.annotations[{TRIGGER}]`): `mutate` does not see these pods"
-    )]);
+    assert_snapshot!(mutate(&["--policy", "aws-efa"], pipeline).exits(0).said(), @"stdin: document 1: PipelineRun/x: unchanged: the pods of the kind PipelineRun get their annotations from `metadata.annotations` (the object has `metadata.annotations[nmp.nvidia.com/enable-multi-node-networking]`): `mutate` does not see these pods, and the webhook injects them (no_pod_template)");
     let ci =
         "apiVersion: tekton.dev/v1\nkind: Task\nmetadata: {name: x}\nspec: {steps: [{name: a, image: b}]}\n";
     assert_eq!(mutate(&["--policy", "aws-efa"], ci).exits(0).stderr, "");
@@ -396,16 +299,14 @@ fn a_manifest_within_an_argo_workflow_that_cannot_be_read_is_reported() {
     let stream = workflow(&inner);
     let run = mutate(&["--policy", "aws-efa"], &stream).exits(0);
     assert_eq!(run.text(), stream);
-    run.says(&["/spec/templates/0/resource/manifest: unchanged: the manifest in `spec.templates[train].resource.manifest`", "(unreadable_manifest)"]);
+    assert_snapshot!(run.said(), @"stdin: document 1: Workflow/w- /spec/templates/0/resource/manifest: unchanged: the manifest in `spec.templates[train].resource.manifest` cannot be read, and stays as it is; the webhook injects its pods: line 10, column 9: not valid YAML: invalid indentation in flow construct, within the brackets that begin on line 9 (unreadable_manifest)");
     let annotated = job("", &format!("annotations: {{{TRIGGER}: \"true\"}}"), GPUS);
     let nested = |times| (0..times).fold(annotated.clone(), |inner, _| workflow(&inner));
     assert_ne!(mutate(&["--policy", "aws-efa"], nested(8)).exits(0).text(), nested(8));
     let run = mutate(&["--policy", "aws-efa"], nested(9)).exits(0);
     assert_eq!(run.text(), nested(9));
-    run.says(&["it is nested in more than 8 other manifests (unreadable_manifest)"]);
+    assert_snapshot!(run.said(), @"stdin: document 1: Workflow/w- /spec/templates/0/resource/manifest#/spec/templates/0/resource/manifest#/spec/templates/0/resource/manifest#/spec/templates/0/resource/manifest#/spec/templates/0/resource/manifest#/spec/templates/0/resource/manifest#/spec/templates/0/resource/manifest#/spec/templates/0/resource/manifest#/spec/templates/0/resource/manifest: unchanged: the manifest in `spec.templates[train].resource.manifest` cannot be read, and stays as it is; the webhook injects its pods: line 1, column 1: it is nested in more than 8 other manifests (unreadable_manifest)");
     let own = "apiVersion: argoproj.io/v1alpha1\nkind: Workflow\nmetadata: {name: w}\nspec:\n  templates:\n  - name: a\n    \
                container: {image: b, resources: {limits: {nvidia.com/gpu: 8}}}\n";
-    mutate(&["--policy", "aws-efa"], own)
-        .exits(0)
-        .says(&["`spec.templates[a].container`", "(no_pod_template)"]);
+    assert_snapshot!(mutate(&["--policy", "aws-efa"], own).exits(0).said(), @"stdin: document 1: Workflow/w: unchanged: the pods of the kind Workflow get their annotations from `metadata.annotations` of each of its `templates` (the object has `spec.templates[a].container`): `mutate` does not see these pods, and the webhook injects them (no_pod_template)");
 }

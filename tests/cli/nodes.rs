@@ -1,6 +1,7 @@
 //! `--nodes` and `--cluster`: the nodes of the cluster in which the pods will run.
 
 use fabric_yaml as yaml;
+use insta::assert_snapshot;
 use serde_json::{Value, json};
 
 use super::{Run, folder, run, run_in};
@@ -104,46 +105,81 @@ fn the_reasons_of_a_pod_know_the_nodes() {
 
 #[test]
 fn files_that_are_no_nodes_are_reported_with_their_place() {
-    let says = |nodes: &str, parts: &[&str]| {
-        mutate(&["--nodes", "nodes"], nodes, "").exits(2).writes_nothing().says(parts);
-        with_nodes(&[&EXPLAIN[..], &["--nodes", "nodes"]].concat(), nodes, "").exits(2).says(parts);
-    };
-    says("kind: List\nitems: [", &["nodes: line 2, column 9: not valid YAML"]);
     let mut pods = p4d();
     pods["items"][1]["kind"] = "Pod".into();
-    says(
-        &pods.to_string(),
-        &["nodes: `items[1]` is not a node, but of the kind `Pod`", "kubectl get nodes -o json"],
-    );
-    says(
-        "NAME STATUS\na Ready\n",
-        &["nodes: it is neither a list of nodes nor a node", "kubectl get nodes -o json"],
-    );
-    says("", &["nodes: it is neither a list of nodes nor a node"]);
-    mutate(&["--nodes", "missing"], "", "").exits(2).says(&["missing cannot be read"]);
-    mutate(&["--nodes", "."], "", "").exits(2).says(&[". cannot be read"]);
-    mutate(&["--nodes", "-"], "", "{").exits(2).says(&["stdin: line 1, column 2: not valid YAML"]);
+    let answers = ["kind: List\nitems: [", &pods.to_string(), "NAME STATUS\na Ready\n", ""].map(|nodes| {
+        let run = mutate(&["--nodes", "nodes"], nodes, "");
+        let explained = with_nodes(&[&EXPLAIN[..], &["--nodes", "nodes"]].concat(), nodes, "");
+        assert_eq!((explained.status, &explained.stderr), (run.status, &run.stderr));
+        run.recorded()
+    });
+    assert_snapshot!(answers.join("\n"), @"
+    exit status: 2
+    ----- stderr -----
+    error: nodes: line 2, column 9: not valid YAML: while parsing a node, did not find expected node content, within the brackets that begin on line 2
+
+    exit status: 2
+    ----- stderr -----
+    error: nodes: `items[1]` is not a node, but of the kind `Pod`
+    hint: write it with `kubectl get nodes -o json`, or `kubectl get nodes,resourceslices -o json`
+
+    exit status: 2
+    ----- stderr -----
+    error: nodes: it is neither a list of nodes nor a node
+    hint: write it with `kubectl get nodes -o json`, or `kubectl get nodes,resourceslices -o json`
+
+    exit status: 2
+    ----- stderr -----
+    error: nodes: it is neither a list of nodes nor a node
+    hint: write it with `kubectl get nodes -o json`, or `kubectl get nodes,resourceslices -o json`
+    ");
+    assert_snapshot!(mutate(&["--nodes", "missing"], "", "").recorded(), @"
+    exit status: 2
+    ----- stderr -----
+    error: missing cannot be read: No such file or directory (os error 2)
+    ");
+    assert_snapshot!(mutate(&["--nodes", "."], "", "").recorded(), @"
+    exit status: 2
+    ----- stderr -----
+    error: . cannot be read: Is a directory (os error 21)
+    ");
+    assert_snapshot!(mutate(&["--nodes", "-"], "", "{").recorded(), @"
+    exit status: 2
+    ----- stderr -----
+    error: stdin: line 1, column 2: not valid YAML: while parsing a node, did not find expected node content, within the brackets that begin on line 1
+    ");
 }
 
 #[test]
 fn nodes_come_from_one_place_and_manifests_from_another() {
     let both = ["mutate", "--policy", "aws-efa", "--nodes", "nodes", "--cluster"];
-    run(&both, POD).exits(2).says(&["'--nodes <FILE|->' cannot be used with '--cluster'"]);
-    for manifest in [&[][..], &["-f", "-"]] {
-        let args = [&["mutate", "--policy", "aws-efa", "--nodes", "-"], manifest].concat();
-        run(&args, POD)
-            .exits(2)
-            .writes_nothing()
-            .says(&["`--nodes -` reads standard input", "hint: name a file"]);
-    }
+    assert_snapshot!(run(&both, POD).recorded(), @"
+    exit status: 2
+    ----- stderr -----
+    error: the argument '--nodes <FILE|->' cannot be used with '--cluster'
+
+    Usage: fabric-injector mutate --policy <NAME|PATH|DIR> --nodes <FILE|->
+
+    For more information, try '--help'.
+    ");
+    let twice = "`--nodes -` reads standard input";
+    let mutate = ["mutate", "--policy", "aws-efa", "--nodes", "-"];
+    assert_snapshot!(run(&mutate, POD).recorded(), @"
+    exit status: 2
+    ----- stderr -----
+    error: `--nodes -` reads standard input, and so does the manifest
+    hint: name a file for one of them
+    ");
+    run(&[&mutate[..], &["-f", "-"]].concat(), POD).exits(2).writes_nothing().says(&[twice]);
     let explain = ["policy", "explain", "aws-efa", "--nodes", "-"];
-    run(&[&explain[..], &["-f", "-"]].concat(), POD).exits(2).says(&["`--nodes -` reads standard input"]);
-    run(&[&explain[..], &["--review", "-"]].concat(), "{}")
-        .exits(2)
-        .says(&["`--nodes -` reads standard input"]);
-    run(&explain, "")
-        .exits(2)
-        .says(&["`--nodes` and `--cluster` need pods", "hint: name a manifest with `-f`"]);
+    run(&[&explain[..], &["-f", "-"]].concat(), POD).exits(2).says(&[twice]);
+    run(&[&explain[..], &["--review", "-"]].concat(), "{}").exits(2).says(&[twice]);
+    assert_snapshot!(run(&explain, "").recorded(), @"
+    exit status: 2
+    ----- stderr -----
+    error: `--nodes` and `--cluster` need pods
+    hint: name a manifest with `-f`
+    ");
 }
 
 #[test]

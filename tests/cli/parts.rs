@@ -1,7 +1,9 @@
 //! Policies that take parts.
 
-use super::extends::{shows, stamp};
-use super::{POD, Run, folder, run, run_in};
+use insta::assert_snapshot;
+
+use super::extends::stamp;
+use super::{POD, Run, folder, run_in};
 
 /// A policy that takes two parts, and the parts, of which each takes the third.
 const COMPOSED: [(&str, &str); 4] = [
@@ -125,22 +127,76 @@ fn lists_of_parts_and_policies_add_up() {
 
 #[test]
 fn a_part_alone_is_no_policy() {
-    composed("", "", &["mutate", "--policy", "parts/debug.yaml,parts/base.yaml"])
-        .exits(2)
-        .writes_nothing()
-        .says(&[
-            "`debug` is a part of policies: it has no `provider`",
-            "parts/debug.yaml:3:18",
-            "name it in `extends`",
-        ]);
-    run(&["mutate", "--policy", "shared-memory"], POD)
-        .exits(2)
-        .says(&["`shared-memory` is a part of policies"]);
-    let run = composed("[sizes, debug]", "[sizes]", &["policy", "check", "."]).exits(0);
-    shows(&run, &["unused_part", "parts/debug.yaml:3:18", "no policy here takes the part `debug`"]);
+    let run = composed("", "", &["mutate", "--policy", "parts/debug.yaml,parts/base.yaml"]);
+    assert_snapshot!(run.recorded(), @"
+    exit status: 2
+    ----- stderr -----
+    error: `debug` is a part of policies: it has no `provider`, and matches no pod
+     --> parts/debug.yaml:3:18
+      |
+    3 | metadata: {name: debug}
+      |                  ^^^^^
+      |
+      = hint: name it in `extends` of a policy, and load that; a policy has a `provider`
+
+    error: `base` is a part of policies: it has no `provider`, and matches no pod
+     --> parts/base.yaml:3:18
+      |
+    3 | metadata: {name: base}
+      |                  ^^^^
+      |
+      = hint: name it in `extends` of a policy, and load that; a policy has a `provider`
+    ");
+    assert_snapshot!(super::run(&["mutate", "--policy", "shared-memory"], POD).recorded(), @"
+    exit status: 2
+    ----- stderr -----
+    error: `shared-memory` is a part of policies: it has no `provider`, and matches no pod
+     --> policies/parts/shared-memory.yaml:4:18
+      |
+    4 | metadata: {name: shared-memory}
+      |                  ^^^^^^^^^^^^^
+      |
+      = hint: name it in `extends` of a policy, and load that; a policy has a `provider`
+    ");
+    let run = composed("[sizes, debug]", "[sizes]", &["policy", "check", "."]);
+    assert_snapshot!(run.recorded(), @"
+    exit status: 0
+    ----- stdout -----
+    warning[unused_variable]: no expression reads the variable `fast`
+      --> ./whole.yaml:13:5
+       |
+    13 |     fast: ${totalGpus > 1}
+       |     ^^^^
+       |
+       = hint: use it in a rule, or remove it
+
+    warning[unused_part]: no policy here takes the part `debug`, so it is not checked
+     --> ./parts/debug.yaml:3:18
+      |
+    3 | metadata: {name: debug}
+      |                  ^^^^^
+      |
+      = hint: check it together with a policy that names it in `extends`
+
+    ----- stderr -----
+    0 errors and 2 warnings in 4 files
+    ");
     // A policy that lacks `match` is no part.
-    let run = composed("  match: {", "  matches: {", &["policy", "check", "."]).exits(2);
-    shows(&run, &["did you mean `match`?"]);
+    let run = composed("  match: {", "  matches: {", &["policy", "check", "."]);
+    assert_snapshot!(run.recorded(), @"
+    exit status: 2
+    ----- stdout -----
+    error[unknown_key]: `spec` has no field `matches`
+     --> ./whole.yaml:9:3
+      |
+    9 |   matches: {anyAnnotation: {nmp.nvidia.com/enable-multi-node-networking: 'true'}}
+      |   ^^^^^^^
+      |
+      = hint: did you mean `match`?
+
+    ----- stderr -----
+    1 error and 0 warnings in 4 files
+    ");
 }
 
 /// What a part declares may be for one of the policies that take it.
@@ -172,10 +228,20 @@ spec:
     };
     let (reads, other) = (policy("one", "${debug}"), policy("two", "WARN"));
     let files = folder(&[("lock.yaml", part), ("one.yaml", &reads), ("two.yaml", &other)]);
-    let capability = "lock.yaml:7:71\n";
-    let both = run_in(files.path(), &["policy", "check", "."], "").exits(0);
-    assert!(!both.text().contains("`debug`"), "{}", both.text());
-    shows(&both, &["no capability `IPC_LOKC`", capability]);
+    assert_snapshot!(run_in(files.path(), &["policy", "check", "."], "").recorded(), @"
+    exit status: 0
+    ----- stdout -----
+    warning[unknown_enum_value]: Kubernetes has no capability `IPC_LOKC`, so the container may not start
+     --> ./lock.yaml:7:71
+      |
+    7 |     - {name: lock, container: {securityContext: {capabilities: {add: [IPC_LOKC]}}}}
+      |                                                                       ^^^^^^^^
+      |
+      = hint: did you mean `IPC_LOCK`?
+
+    ----- stderr -----
+    0 errors and 1 warning in 3 files
+    ");
 }
 
 #[test]
@@ -201,8 +267,21 @@ spec:
     - {name: debug, env: {NCCL_DEBUG: INFO}}
 ";
     let files = folder(&[("base.yaml", policy), ("own.yaml", own)]);
-    let found = run_in(files.path(), &["policy", "check", "base.yaml", "own.yaml"], "").exits(0);
-    assert_eq!(found.text().matches("IPC_LOKC`").count(), 1, "{}", found.text());
+    let found = run_in(files.path(), &["policy", "check", "base.yaml", "own.yaml"], "");
+    assert_snapshot!(found.recorded(), @"
+    exit status: 0
+    ----- stdout -----
+    warning[unknown_enum_value]: Kubernetes has no capability `IPC_LOKC`, so the container may not start
+      --> base.yaml:10:71
+       |
+    10 |     - {name: lock, container: {securityContext: {capabilities: {add: [IPC_LOKC]}}}}
+       |                                                                       ^^^^^^^^
+       |
+       = hint: did you mean `IPC_LOCK`?
+
+    ----- stderr -----
+    0 errors and 1 warning in 2 files
+    ");
 }
 
 #[test]
@@ -215,8 +294,52 @@ fn a_way_through_files_that_extend_each_other_ends() {
     };
     let files: Vec<(String, String)> = (0..=20).map(|at| (format!("{at}.yaml"), text(at))).collect();
     let folder = folder(&files.iter().map(|(file, text)| (file.as_str(), text.as_str())).collect::<Vec<_>>());
-    let run = run_in(folder.path(), &["policy", "check", "."], "").exits(2);
-    shows(&run, &["more than 16 files extend each other in a row", "15.yaml:4:17"]);
+    assert_snapshot!(run_in(folder.path(), &["policy", "check", "."], "").recorded(), @"
+    exit status: 2
+    ----- stdout -----
+    error[extension]: more than 16 files extend each other in a row
+     --> ./15.yaml:4:17
+      |
+    4 | spec: {extends: part-16}
+      |                 ^^^^^^^
+      |
+      = hint: name the parts in one list
+
+    error[extension]: more than 16 files extend each other in a row
+     --> ./16.yaml:4:17
+      |
+    4 | spec: {extends: part-17}
+      |                 ^^^^^^^
+      |
+      = hint: name the parts in one list
+
+    error[extension]: more than 16 files extend each other in a row
+     --> ./17.yaml:4:17
+      |
+    4 | spec: {extends: part-18}
+      |                 ^^^^^^^
+      |
+      = hint: name the parts in one list
+
+    error[extension]: more than 16 files extend each other in a row
+     --> ./18.yaml:4:17
+      |
+    4 | spec: {extends: part-19}
+      |                 ^^^^^^^
+      |
+      = hint: name the parts in one list
+
+    error[extension]: more than 16 files extend each other in a row
+     --> ./19.yaml:4:17
+      |
+    4 | spec: {extends: part-20}
+      |                 ^^^^^^^
+      |
+      = hint: name the parts in one list
+
+    ----- stderr -----
+    5 errors and 0 warnings in 21 files
+    ");
 }
 
 /// Of the names of claims that match, the first one counts.

@@ -3,9 +3,10 @@
 use std::fs;
 use std::path::Path;
 
+use insta::assert_snapshot;
 use serde_json::{Value, json};
 
-use super::{POLICY, ROOT, Run, file, folder, place, run, run_in};
+use super::{POLICY, ROOT, Run, assert_file_snapshot, file, folder, run, run_in};
 
 /// The sample policy with another value of its variable.
 fn with_value(value: &str) -> String {
@@ -96,63 +97,90 @@ spec:
               image: 3
           hostNetwork: \"true\"
 ";
-    let expected = [
-        ("invalid_value", 1),
-        ("unknown_key", 3),
-        ("invalid_value", 5),
-        ("unknown_key", 7),
-        ("unknown_key", 8),
-        ("unknown_name", 8),
-        ("invalid_value", 10),
-        ("invalid_value", 11),
-        ("unknown_key", 11),
-        ("duplicate_key", 12),
-        ("unknown_name", 15),
-        ("invalid_value", 18),
-        ("unknown_name", 19),
-        ("invalid_expression", 20),
-        ("not_a_pod_field", 22),
-        ("unknown_name", 24),
-        ("wrong_type", 25),
-        ("wrong_type", 26),
-        ("unknown_name", 31),
-        ("wrong_type", 32),
-        ("wrong_type", 33),
-    ];
-    let expected: Vec<(String, u64)> =
-        expected.iter().map(|(code, line)| ((*code).to_owned(), *line)).collect();
-    assert_eq!(codes(broken), expected);
+    let run = check(&[("lab.yaml", broken)], &["lab.yaml"]);
+    assert_file_snapshot!(run.recorded());
     // Loading the policy reports the same.
-    let run = super::policy_errors::with_policy(broken, super::POD).exits(2);
-    assert_eq!(run.stderr.matches("error: ").count(), expected.len(), "{}", run.stderr);
+    let loaded = super::policy_errors::with_policy(broken, super::POD).exits(2);
+    assert_eq!(
+        loaded.stderr.matches("error: ").count(),
+        run.text().matches("error[").count(),
+        "{}",
+        loaded.stderr
+    );
 }
 
 #[test]
 fn files_are_checked_together() {
     let ours = "apiVersion: fabric-injector.io/v1alpha1\nkind: FabricPolicy\nmetadata: {name: ours}\nspec:\n  extends: lab\n";
     let files = [("lab.yaml", POLICY), ("ours.yaml", ours), ("twin.yaml", POLICY)];
-    check(&files[..2], &["."]).exits(0).says(&["0 errors and 0 warnings in 2 files"]);
-    let all = found(&[files[0], files[2]], &["."]);
-    assert_eq!(all.len(), 1, "{all:?}");
-    assert_eq!((&all[0]["code"], &all[0]["line"]), (&json!("duplicate_name"), &json!(4)));
-    assert!(all[0]["message"].as_str().unwrap().contains("lab.yaml"), "{}", all[0]);
+    let check = |files: &[(&str, &str)]| check(files, &["."]).recorded();
+    assert_snapshot!(check(&files[..2]), @"
+    exit status: 0
+    ----- stderr -----
+    0 errors and 0 warnings in 2 files
+    ");
+    assert_snapshot!(check(&[files[0], files[2]]), @"
+    exit status: 2
+    ----- stdout -----
+    error[duplicate_name]: two policies are called `lab`, here and in ./lab.yaml
+     --> ./twin.yaml:4:9
+      |
+    4 |   name: lab
+      |         ^^^
+      |
+      = hint: give one of them another name
+
+    ----- stderr -----
+    1 error and 0 warnings in 2 files
+    ");
     // An error of the base is reported once, in its own file.
     let broken = POLICY.replacen("gpus, nicsPerGPU", "gpus, nicPerGPU", 1);
-    let all = found(&[("lab.yaml", &broken), files[1]], &["."]);
-    assert_eq!(all.len(), 1, "{all:?}");
-    assert_eq!((&all[0]["file"], &all[0]["code"]), (&json!("./lab.yaml"), &json!("unknown_name")));
+    assert_snapshot!(check(&[("lab.yaml", &broken), files[1]]), @"
+    exit status: 2
+    ----- stdout -----
+    error[unknown_name]: `nicPerGPU` is neither a parameter nor a variable
+      --> ./lab.yaml:24:46
+       |
+    24 |             example.com/nic: ${devices(gpus, nicPerGPU)}
+       |                                              ^^^^^^^^^
+       |
+       = hint: did you mean `nicsPerGPU`?
+
+    ----- stderr -----
+    1 error and 0 warnings in 2 files
+    ");
     // A base that cannot be read is not missing.
-    let all = found(&[("lab.yaml", "a: [\n"), files[1]], &["."]);
-    assert_eq!(all.iter().map(|one| &one["code"]).collect::<Vec<_>>(), ["yaml_syntax"], "{all:?}");
+    assert_snapshot!(check(&[("lab.yaml", "a: [\n"), files[1]]), @"
+    exit status: 2
+    ----- stdout -----
+    error[yaml_syntax]: not valid YAML: while parsing a node, did not find expected node content, within the brackets that begin on line 1
+     --> ./lab.yaml:2:1
+      |
+    2 |
+      | ^
+
+    ----- stderr -----
+    1 error and 0 warnings in 2 files
+    ");
 }
 
 #[test]
 fn a_parameter_has_one_type_in_all_policies_of_a_provider() {
     let other = POLICY.replacen("name: lab", "name: other", 1).replacen("type: number", "type: integer", 1);
-    let mut all = found(&[("lab.yaml", POLICY), ("other.yaml", &other)], &["."]);
-    all.retain(|one| one["severity"] == "error");
-    assert_eq!(all.len(), 1, "{all:?}");
-    assert_eq!((&all[0]["file"], &all[0]["line"]), (&json!("./other.yaml"), &json!(13)));
+    assert_snapshot!(check(&[("lab.yaml", POLICY), ("other.yaml", &other)], &["."]).recorded(), @"
+    exit status: 2
+    ----- stdout -----
+    error[duplicate_name]: the parameter `nicsPerGPU` is `integer`, and `number` in the policy `lab` (./lab.yaml)
+      --> ./other.yaml:13:5
+       |
+    13 |     nicsPerGPU:
+       |     ^^^^^^^^^^
+       |
+       = hint: give it one type in all policies of the provider, or another name
+
+    ----- stderr -----
+    1 error and 0 warnings in 2 files
+    ");
     let elsewhere = other.replacen("provider: lab", "provider: elsewhere", 1);
     check(&[("lab.yaml", POLICY), ("other.yaml", &elsewhere)], &["."]).exits(0);
 }
@@ -181,42 +209,47 @@ fn the_exit_status_tells_errors_from_warnings() {
 #[test]
 fn json_and_text_have_the_place_the_line_and_the_hint() {
     let wrong = with_value("${nope + 1}");
-    let (line, column, source) = place(&wrong, "nope");
-    let all = found(&[("lab.yaml", &wrong)], &["lab.yaml"]);
-    assert_eq!(
-        all,
-        [json!({
-            "file": "lab.yaml", "line": line, "column": column, "length": 4, "severity": "error",
-            "code": "unknown_name", "message": "`nope` is neither a parameter nor a variable",
-            "hint": "did you mean `node`?", "source": format!("        {source}"),
-        })]
-    );
-    let run = check(&[("lab.yaml", &wrong)], &["lab.yaml"]);
-    assert!(run.text().starts_with("error[unknown_name]: `nope`"), "{}", run.text());
-    assert!(run.text().contains(&format!("lab.yaml:{line}:{column}")), "{}", run.text());
+    let check = |format| check(&[("lab.yaml", &wrong)], &["-o", format, "lab.yaml"]).recorded();
+    assert_snapshot!(check("json"), @r#"
+    exit status: 2
+    ----- stdout -----
+    [
+      {
+        "file": "lab.yaml",
+        "line": 29,
+        "column": 19,
+        "length": 4,
+        "severity": "error",
+        "code": "unknown_name",
+        "message": "`nope` is neither a parameter nor a variable",
+        "hint": "did you mean `node`?",
+        "source": "        FABRIC: ${nope + 1}"
+      }
+    ]
+    ----- stderr -----
+    1 error and 0 warnings in 1 file
+    "#);
+    assert_snapshot!(check("text"), @"
+    exit status: 2
+    ----- stdout -----
+    error[unknown_name]: `nope` is neither a parameter nor a variable
+      --> lab.yaml:29:19
+       |
+    29 |         FABRIC: ${nope + 1}
+       |                   ^^^^
+       |
+       = hint: did you mean `node`?
+
+    ----- stderr -----
+    1 error and 0 warnings in 1 file
+    ");
 }
 
 #[test]
 fn sarif_has_a_rule_for_each_result_and_relative_addresses() {
     let wrong = with_value("${nope}");
     let run = check(&[("our lab.yaml", &wrong)], &["-o", "sarif", "./our lab.yaml"]).exits(2);
-    let sarif: Value = serde_json::from_slice(&run.stdout).unwrap();
-    let (line, column, source) = place(&wrong, "nope");
-    assert_eq!(sarif["version"], "2.1.0");
-    let [run] = sarif["runs"].as_array().unwrap().as_slice() else { panic!("{sarif}") };
-    assert_eq!(run["tool"]["driver"]["name"], "fabric-injector");
-    assert_eq!(run["tool"]["driver"]["rules"], json!([{"id": "unknown_name"}]));
-    let [result] = run["results"].as_array().unwrap().as_slice() else { panic!("{sarif}") };
-    assert_eq!((&result["ruleId"], &result["level"]), (&json!("unknown_name"), &json!("error")));
-    let place = &result["locations"][0]["physicalLocation"];
-    assert_eq!(place["artifactLocation"]["uri"], "our%20lab.yaml");
-    assert_eq!(
-        place["region"],
-        json!({
-            "startLine": line, "startColumn": column, "endColumn": column + 4,
-            "snippet": {"text": format!("        {source}")},
-        })
-    );
+    assert_file_snapshot!(run.said() + &run.text().replace(env!("CARGO_PKG_VERSION"), "[version]"));
     let empty = check(&[("lab.yaml", POLICY)], &["-o", "sarif", "lab.yaml"]).exits(0);
     let sarif: Value = serde_json::from_slice(&empty.stdout).unwrap();
     assert_eq!(sarif["runs"][0]["results"], json!([]));
@@ -226,16 +259,21 @@ fn sarif_has_a_rule_for_each_result_and_relative_addresses() {
 fn a_workflow_command_is_one_line() {
     let wrong = with_value("100%${nope}");
     let run = check(&[("lab,1.yaml", &wrong)], &["-o", "github", "lab,1.yaml"]).exits(2);
-    let (line, column, _) = place(&wrong, "nope");
-    let expected = format!(
-        "::error file=lab%2C1.yaml,line={line},col={column},endColumn={},title=unknown_name::`nope` is neither a \
-         parameter nor a variable%0Ahint: did you mean `node`?\n",
-        column + 4
-    );
-    assert_eq!(run.text(), expected);
+    assert_snapshot!(run.recorded(), @"
+    exit status: 2
+    ----- stdout -----
+    ::error file=lab%2C1.yaml,line=29,col=23,endColumn=27,title=unknown_name::`nope` is neither a parameter nor a variable%0Ahint: did you mean `node`?
+    ----- stderr -----
+    1 error and 0 warnings in 1 file
+    ");
     let percent = POLICY.replacen("onitor", "", 1).replacen("name: lab", "name: 100%", 1);
-    let run = check(&[("lab.yaml", &percent)], &["-o", "github", "lab.yaml"]).exits(2);
-    assert!(run.text().contains("`100%25`"), "{}", run.text());
+    assert_snapshot!(check(&[("lab.yaml", &percent)], &["-o", "github", "lab.yaml"]).recorded(), @"
+    exit status: 2
+    ----- stdout -----
+    ::error file=lab.yaml,line=4,col=9,endColumn=13,title=invalid_value::the name of a policy is `100%25`%0Ahint: use lower-case letters, digits and hyphens, at most 63
+    ----- stderr -----
+    1 error and 0 warnings in 1 file
+    ");
 }
 
 #[test]
@@ -291,15 +329,53 @@ fn a_folder_is_checked_without_its_other_files_which_are_named() {
     let others =
         [("job.yaml", job), ("lab-cases.yaml", cases), ("pod.yaml", template), ("values.yaml", "a: {}\n")];
     let run = check(&[&[("lab.yaml", POLICY)], &others[..]].concat(), &["."]).exits(0);
-    run.says(&["./job.yaml (Job), ./pod.yaml (Pod), ./values.yaml", "cases: ./lab-cases.yaml", "in 1 file"]);
+    assert_snapshot!(run.recorded(), @"
+    exit status: 0
+    ----- stderr -----
+    not checked, cases: ./lab-cases.yaml (PolicyTest); run `fabric-injector policy test .`
+    not checked, no policies: ./job.yaml (Job), ./pod.yaml (Pod), ./values.yaml
+    0 errors and 0 warnings in 1 file
+    ");
     // A file that is named is meant.
-    check(&others, &["job.yaml"]).exits(2).says(&["1 error", "0 warnings"]);
+    assert_snapshot!(check(&others, &["job.yaml"]).recorded(), @"
+    exit status: 2
+    ----- stdout -----
+    error[yaml_syntax]: found a second document
+     --> job.yaml:4:1
+      |
+    4 | ---
+      | ^^^
+      |
+      = hint: write each policy in a file of its own, without a `---` after it
+
+    ----- stderr -----
+    1 error and 0 warnings in 1 file
+    ");
     // A policy whose kind is misspelled is one.
     let misspelled = POLICY.replacen("kind: FabricPolicy", "kind: FabricPolcy", 1);
-    let run = check(&[&[("lab.yaml", &misspelled[..])], &others[..]].concat(), &["."]).exits(2);
-    assert!(run.text().contains("did you mean `kind: FabricPolicy`?"), "{}", run.text());
-    let run = check(&others, &["."]).exits(2);
-    run.writes_nothing().says(&[". has no policy in it", "run `fabric-injector policy test .`"]);
+    let run = check(&[&[("lab.yaml", &misspelled[..])], &others[..]].concat(), &["."]);
+    assert_snapshot!(run.recorded(), @"
+    exit status: 2
+    ----- stdout -----
+    error[invalid_value]: `kind` is `FabricPolcy`
+     --> ./lab.yaml:2:7
+      |
+    2 | kind: FabricPolcy
+      |       ^^^^^^^^^^^
+      |
+      = hint: did you mean `kind: FabricPolicy`?
+
+    ----- stderr -----
+    not checked, cases: ./lab-cases.yaml (PolicyTest); run `fabric-injector policy test .`
+    not checked, no policies: ./job.yaml (Job), ./pod.yaml (Pod), ./values.yaml
+    1 error and 0 warnings in 1 file
+    ");
+    assert_snapshot!(check(&others, &["."]).recorded(), @"
+    exit status: 2
+    ----- stderr -----
+    error: . has no policy in it; a policy has `kind: FabricPolicy`
+    hint: not used, cases: ./lab-cases.yaml (PolicyTest); run `fabric-injector policy test .`; not used, no policies: ./job.yaml (Job), ./pod.yaml (Pod), ./values.yaml
+    ");
 }
 
 #[test]
@@ -309,11 +385,8 @@ fn a_file_that_is_no_text_does_not_end_the_check_of_the_others() {
     let folder = folder(&[("lab.yaml", POLICY), ("wrong.yaml", &wrong)]);
     fs::write(folder.path().join("bytes.yaml"), b"kind: \xff\n").unwrap();
     let check = |format: &str| run_in(folder.path(), &["policy", "check", ".", "-o", format], "").exits(2);
-    let all: Vec<Value> = serde_json::from_slice(&check("json").stdout).unwrap();
-    let of = |file: &str| all.iter().filter(|one| one["file"] == file).collect::<Vec<_>>();
-    assert_eq!(of("./bytes.yaml")[0]["code"], "unreadable_file");
-    assert_eq!(of("./wrong.yaml").len(), 1, "{all:?}");
-    for format in ["text", "sarif", "github"] {
+    assert_file_snapshot!(check("text").recorded());
+    for format in ["json", "sarif", "github"] {
         let run = check(format);
         run.says(&["2 errors", "in 3 files"]);
         assert!(run.text().contains("bytes.yaml") && run.text().contains("wrong.yaml"), "{}", run.text());
@@ -327,10 +400,15 @@ fn other_files_in_a_folder_of_policies_are_passed_over_by_every_command() {
     let others = [("pod.yaml", pod), ("kustomization.yaml", "resources: [pod.yaml]\n")];
     let folder = folder(&[&[("lab.yaml", POLICY)], &others[..]].concat());
     let run = |arguments: &[&str]| run_in(folder.path(), arguments, "").exits(0);
-    let named = ["./kustomization.yaml", "./pod.yaml (Pod)"];
-    run(&["policy", "check", "."]).says(&named);
-    run(&["policy", "explain", "."]).says(&named);
-    run(&["mutate", "--policy", ".", "-f", "pod.yaml"]).says(&named);
+    assert_snapshot!(run(&["policy", "check", "."]).said(), @"
+    not checked, no policies: ./kustomization.yaml, ./pod.yaml (Pod)
+    0 errors and 0 warnings in 1 file
+    ");
+    assert_snapshot!(run(&["policy", "explain", "."]).said(), @"not used, no policies: ./kustomization.yaml, ./pod.yaml (Pod)");
+    assert_snapshot!(run(&["mutate", "--policy", ".", "-f", "pod.yaml"]).said(), @"
+    not used, no policies: ./kustomization.yaml, ./pod.yaml (Pod) (not_a_policy)
+    pod.yaml: document 1: Pod/p: unchanged: no policy matches this pod (no_policy_matches)
+    ");
     let report = run(&["mutate", "--policy", ".", "-f", "pod.yaml", "--report", "json"]).stderr;
     let first: Value = serde_json::from_str(report.lines().next().unwrap()).unwrap();
     assert_eq!(first["code"], "not_a_policy", "{first}");

@@ -3,7 +3,9 @@
 use std::fs;
 use std::path::Path;
 
-use super::{ROOT, documents, file, run};
+use insta::assert_snapshot;
+
+use super::{ROOT, assert_file_snapshot, documents, file, run};
 
 /// The names of the files in `policies`.
 fn names() -> Vec<String> {
@@ -19,18 +21,8 @@ fn names() -> Vec<String> {
 #[test]
 fn every_policy_of_the_repository_is_listed_with_provider_and_description() {
     let run = run(&["policy", "list"], "").exits(0);
-    assert_eq!(run.stderr, "");
-    let lines: Vec<&str> = run.text().lines().collect();
-    assert_eq!(lines.len(), names().len(), "{}", run.text());
-    for (line, name) in lines.iter().zip(names()) {
-        let policy = &documents(&file(&format!("policies/{name}.yaml")))[0];
-        let mut words = line.split_whitespace();
-        assert_eq!(words.next(), Some(name.as_str()));
-        let provider = &policy["spec"]["provider"];
-        assert_eq!(words.next(), provider["name"].as_str().or(provider.as_str()));
-        let description = policy["spec"]["description"].as_str().unwrap();
-        assert!(line.ends_with(description), "no `{description}` in {line}");
-    }
+    assert_eq!(run.text().lines().count(), names().len(), "{}", run.text());
+    assert_file_snapshot!(run.recorded());
 }
 
 #[test]
@@ -117,7 +109,17 @@ fn show_of_an_extension_needs_its_base_and_shows_a_part_with_its_parts() {
     let ours = "apiVersion: fabric-injector.io/v1alpha1\nkind: FabricPolicy\nmetadata: {name: ours}\nspec: {extends: lab}\n";
     let folder = super::folder(&[("lab.yaml", super::POLICY), ("ours.yaml", ours)]);
     let run_in = |args: &[&str]| super::run_in(folder.path(), &[&["policy", "show"], args].concat(), "");
-    run_in(&["ours.yaml"]).exits(2).says(&["there is no policy `lab` to extend"]);
+    assert_snapshot!(run_in(&["ours.yaml"]).recorded(), @"
+    exit status: 2
+    ----- stderr -----
+    error: there is no policy `lab` to extend
+     --> ours.yaml:4:17
+      |
+    4 | spec: {extends: lab}
+      |                 ^^^
+      |
+      = hint: known here: `aws-efa`, `azure-infiniband`, `compute-domain`, `coreweave-infiniband`, `doks-roce`, `gcp-gib`, `gcp-tcpx`, `gcp-tcpxo`, `gke`, `gpu-claims`, `gpudirect-tcp`, `host-interface`, `host-ssh`, `infiniband`, `lingjun-rdma`, `locked-memory`, `multinode`, `nccl`, `nccl-file`, `nebius-infiniband`, `nic-claims`, `nvlink-channel`, `oci-sriov`, `one-adapter`, …
+    ");
     let run = run_in(&["ours.yaml", "lab.yaml"]).exits(0);
     assert!(
         run.text().contains("metadata: {name: ours}\n") && run.text().contains("example.com/nic"),
@@ -140,19 +142,28 @@ fn show_reports_what_parts_of_an_extension_both_have() {
                 spec: {extends: [aws-efa, one, two]}\n";
     let files = [("ours.yaml", ours), ("one.yaml", &*part("one")), ("two.yaml", &*part("two"))];
     let folder = super::folder(&files);
-    super::run_in(folder.path(), &["policy", "show", "ours.yaml", "one.yaml", "two.yaml"], "")
-        .exits(2)
-        .writes_nothing()
-        .says(&["two.yaml:4:16", "the base `one` has `match.namespaces`, too"]);
+    let run = super::run_in(folder.path(), &["policy", "show", "ours.yaml", "one.yaml", "two.yaml"], "");
+    assert_snapshot!(run.recorded(), @"
+    exit status: 2
+    ----- stderr -----
+    error: the base `one` has `match.namespaces`, too
+     --> two.yaml:4:16
+      |
+    4 | spec: {match: {namespaces: [two]}}
+      |                ^^^^^^^^^^
+      |
+      = hint: keep it in one of the two, or in the policy that takes both alone
+    ");
 }
 
 #[test]
 fn show_of_an_unknown_policy_is_bad_usage() {
-    let run = run(&["policy", "show", "something"], "").exits(2);
-    run.writes_nothing().says(&["`something`"]);
-    for name in names() {
-        run.says(&[&name]);
-    }
+    assert_snapshot!(run(&["policy", "show", "something"], "").recorded(), @"
+    exit status: 2
+    ----- stderr -----
+    error: there is no built-in policy `something`, nor a file or folder of that name
+    hint: the built-in policies are `aws-efa`, `azure-infiniband`, `coreweave-infiniband`, `doks-roce`, `gcp-gib`, `gcp-tcpx`, `gcp-tcpxo`, `lingjun-rdma`, `nebius-infiniband`, `oci-sriov`, `onprem-rdma`, `vke-rdma`; `fabric-injector policy list` describes them
+    ");
 }
 
 #[test]
@@ -162,22 +173,39 @@ fn show_prints_a_file_by_its_path_and_no_folder_of_several() {
     let shown = super::run_in(folder.path(), &["policy", "show", "--source", "one.yaml"], "").exits(0);
     assert_eq!(shown.text(), text);
     std::fs::write(folder.path().join("two.yaml"), &text).unwrap();
-    super::run_in(folder.path(), &["policy", "show", "."], "")
-        .exits(2)
-        .writes_nothing()
-        .says(&["name one of its files"]);
+    assert_snapshot!(super::run_in(folder.path(), &["policy", "show", "."], "").recorded(), @"
+    exit status: 2
+    ----- stderr -----
+    error: . is a folder with several policies; name one of its files
+    ");
 }
 
 #[test]
 fn show_needs_a_name() {
-    run(&["policy", "show"], "").exits(2).writes_nothing();
+    assert_snapshot!(run(&["policy", "show"], "").recorded(), @"
+    exit status: 2
+    ----- stderr -----
+    error: the following required arguments were not provided:
+      <NAME|FILE>
+
+    Usage: fabric-injector policy show <NAME|FILE> [BASE]...
+
+    For more information, try '--help'.
+    ");
 }
 
 #[test]
 fn an_unknown_name_has_the_nearest_one() {
-    for name in ["aws-eff", "aws"] {
-        let run = run(&["policy", "show", name], "").exits(2);
-        run.writes_nothing().says(&["did you mean `aws-efa`?"]);
-        assert!(!run.stderr.contains("nebius"), "{}", run.stderr);
-    }
+    let answers = ["aws-eff", "aws"].map(|name| run(&["policy", "show", name], "").recorded());
+    assert_snapshot!(answers.join("\n"), @"
+    exit status: 2
+    ----- stderr -----
+    error: there is no built-in policy `aws-eff`, nor a file or folder of that name
+    hint: did you mean `aws-efa`? `fabric-injector policy list` lists them all
+
+    exit status: 2
+    ----- stderr -----
+    error: there is no built-in policy `aws`, nor a file or folder of that name
+    hint: did you mean `aws-efa`? `fabric-injector policy list` lists them all
+    ");
 }
