@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
+use insta::assert_snapshot;
 use rustls::RootCertStore;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::ServerCertVerifier as _;
@@ -69,8 +70,15 @@ pub(crate) fn content(folder: &Path) -> Vec<(String, Vec<u8>)> {
 fn four_files_are_written_and_keys_are_for_their_owner_alone() {
     let folder = tempfile::tempdir().unwrap();
     let run = certs(folder.path(), &["new/tls", "--dns", NAME]).exits(0);
-    assert_eq!(run.text(), "new/tls/ca.crt\nnew/tls/tls.crt\nnew/tls/tls.key\n");
-    run.says(&["serve --tls-dir new/tls", "`caBundle`", "new/tls/ca.crt", "keep new/tls/ca.key away"]);
+    assert_snapshot!(run.recorded(), @"
+    exit status: 0
+    ----- stdout -----
+    new/tls/ca.crt
+    new/tls/tls.crt
+    new/tls/tls.key
+    ----- stderr -----
+    hint: `serve --tls-dir new/tls` serves it; the `caBundle` of the webhook configuration is `base64 -w0 new/tls/ca.crt`; keep new/tls/ca.key away from the cluster
+    ");
     let tls = folder.path().join("new/tls");
     let names: Vec<_> = content(&tls).into_iter().map(|(name, _)| name).collect();
     assert_eq!(names, FILES, "and nothing besides");
@@ -156,10 +164,20 @@ fn the_certificate_is_valid_for_the_days_asked_for_and_the_ca_for_ten_years() {
 fn a_pair_that_is_there_stays_unless_it_is_to_be_renewed() {
     let folder = issued();
     let before = content(&folder.path().join("tls"));
-    let again = || certs(folder.path(), &["tls", "--dns", NAME]).exits(2);
-    again().writes_nothing().says(&["tls/tls.crt exists already", "\nhint: use `--renew`"]);
+    let again = || certs(folder.path(), &["tls", "--dns", NAME]).recorded();
+    assert_snapshot!(again(), @"
+    exit status: 2
+    ----- stderr -----
+    error: tls/tls.crt exists already
+    hint: use `--renew` to replace it, or another directory
+    ");
     fs::remove_file(folder.path().join("tls/tls.crt")).unwrap();
-    again().says(&["tls/tls.key exists already"]);
+    assert_snapshot!(again(), @"
+    exit status: 2
+    ----- stderr -----
+    error: tls/tls.key exists already
+    hint: use `--renew` to replace it, or another directory
+    ");
     assert_eq!(
         content(&folder.path().join("tls")),
         before[..2].iter().chain(&before[3..]).cloned().collect::<Vec<_>>()
@@ -174,9 +192,16 @@ fn renewing_keeps_the_ca_and_changes_the_pair() {
     for file in FILES {
         fs::copy(tls.join(file), old.path().join(file)).unwrap();
     }
-    certs(folder.path(), &["tls", "--dns", NAME, "--renew"])
-        .exits(0)
-        .says(&["using the existing CA tls/ca.crt"]);
+    assert_snapshot!(certs(folder.path(), &["tls", "--dns", NAME, "--renew"]).recorded(), @"
+    exit status: 0
+    ----- stdout -----
+    tls/ca.crt
+    tls/tls.crt
+    tls/tls.key
+    ----- stderr -----
+    using the existing CA tls/ca.crt
+    hint: `serve --tls-dir tls` serves it; the `caBundle` of the webhook configuration is `base64 -w0 tls/ca.crt`; keep tls/ca.key away from the cluster
+    ");
     let names: Vec<_> = content(&tls).into_iter().map(|(name, _)| name).collect();
     assert_eq!(names, FILES);
     for (file, stays) in [("ca.crt", true), ("ca.key", true), ("tls.crt", false), ("tls.key", false)] {

@@ -8,6 +8,8 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use insta::assert_snapshot;
+
 use super::{POD, Run, SMALL, command, finish, folder, run_in};
 
 const PATCH: &[&str] = &["patch", "-p1", "--binary", "--fuzz=0", "--no-backup-if-mismatch"];
@@ -86,8 +88,11 @@ fn a_diff_changes_the_file_of_a_link_once() {
     }
     let files = ["b.yaml", "pod.yaml", "a.yaml", "./pod.yaml", "linked/other.yaml"].map(OsStr::new);
     let run = diff(folder.path(), &files);
-    run.says(&["pod.yaml: is a file that the diff has already", "a.yaml: is", "./pod.yaml: is"]);
-    assert_eq!(run.stderr.lines().count(), 3, "{}", run.stderr);
+    assert_snapshot!(run.said(), @"
+    pod.yaml: is a file that the diff has already (repeated_file)
+    a.yaml: is a file that the diff has already (repeated_file)
+    ./pod.yaml: is a file that the diff has already (repeated_file)
+    ");
     assert_eq!(run.text().matches("+++ b/pod.yaml\n").count(), 1, "{}", run.text());
     applies(&run, folder.path(), &[&folder.path().join("pod.yaml"), &file]);
 }

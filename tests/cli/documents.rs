@@ -3,7 +3,9 @@
 
 use std::fs;
 
-use super::{POD, SMALL, TRIGGER, documents, folder, limits, mutate, run_in, small};
+use insta::assert_snapshot;
+
+use super::{POD, SMALL, TRIGGER, documents, folder, limits, mutate, run_in, sections, small};
 
 const MARK: &str = "\u{feff}";
 
@@ -54,12 +56,9 @@ fn a_byte_order_mark_is_at_the_beginning_of_the_output_only() {
 
 #[test]
 fn an_error_after_a_byte_order_mark_is_at_its_line() {
-    small(&[], format!("kind: A\n---\n{MARK}# c\nkind: [\n"))
-        .exits(2)
-        .says(&["document 2: line 5, column 1"]);
-    small(&[], format!("{MARK}{{\"a\": 1}}\n{MARK}{{\"b\": 1}} x\n"))
-        .exits(2)
-        .says(&["document 3: line 2, column 10"]);
+    assert_snapshot!(small(&[], format!("kind: A\n---\n{MARK}# c\nkind: [\n")).exits(2).said(), @"error: stdin: document 2: line 5, column 1: not valid YAML: while parsing a node, did not find expected node content, within the brackets that begin on line 4");
+    let json = format!("{MARK}{{\"a\": 1}}\n{MARK}{{\"b\": 1}} x\n");
+    assert_snapshot!(small(&[], json).exits(2).said(), @"error: stdin: document 3: line 2, column 10: a JSON value ends before this text; after it, only a comment, a `---` line or another value can follow");
 }
 
 #[test]
@@ -92,18 +91,10 @@ fn a_document_ends_before_the_directives_of_the_next_file() {
 #[test]
 fn text_after_a_json_value_is_an_error_at_its_line() {
     let pod = json_pod("");
-    let column = pod.len() + 1;
-    for (rest, place) in [
-        ("/* x */\n", format!("line 1, column {column}")),
-        (",\n", format!("line 1, column {column}")),
-        ("\n\n  // x\n", "line 3, column 3".to_owned()),
-        ("# c\n}\n", "line 2, column 1".to_owned()),
-        ("\nkind: B\n", "line 2, column 1".to_owned()),
-        ("\n[1]\n", "line 2, column 1".to_owned()),
-    ] {
+    let rests = ["/* x */\n", ",\n", "\n\n  // x\n", "# c\n}\n", "\nkind: B\n", "\n[1]\n"];
+    let answers = rests.map(|rest| {
         let text = format!("{pod}{rest}");
         let run = small(&[], &text).exits(2);
-        run.says(&[&format!("document 2: {place}: a JSON value ends before this text")]);
         // A diff of the value before it still applies.
         let diff = small(&["-o", "diff"], &text).exits(2);
         let first = text.split_inclusive('\n').next().unwrap();
@@ -112,7 +103,27 @@ fn text_after_a_json_value_is_an_error_at_its_line() {
         let args = ["mutate", "--policy", SMALL, "-i", "-f", "pod.json"];
         run_in(folder.path(), &args, "").exits(2).says(&["pod.json stays as it is"]);
         assert_eq!(fs::read_to_string(folder.path().join("pod.json")).unwrap(), text);
-    }
+        (format!("{rest:?}"), run.said())
+    });
+    assert_snapshot!(sections(answers), @r##"
+    ## "/* x */\n"
+    error: stdin: document 2: line 1, column 251: a JSON value ends before this text; after it, only a comment, a `---` line or another value can follow
+
+    ## ",\n"
+    error: stdin: document 2: line 1, column 251: a JSON value ends before this text; after it, only a comment, a `---` line or another value can follow
+
+    ## "\n\n  // x\n"
+    error: stdin: document 2: line 3, column 3: a JSON value ends before this text; after it, only a comment, a `---` line or another value can follow
+
+    ## "# c\n}\n"
+    error: stdin: document 2: line 2, column 1: a JSON value ends before this text; after it, only a comment, a `---` line or another value can follow
+
+    ## "\nkind: B\n"
+    error: stdin: document 2: line 2, column 1: a JSON value ends before this text; after it, only a comment, a `---` line or another value can follow
+
+    ## "\n[1]\n"
+    error: stdin: document 2: line 2, column 1: a JSON value ends before this text; after it, only a comment, a `---` line or another value can follow
+    "##);
     for rest in ["", "\n", " \n# c\n", "\n...\n", "\n---\nkind: B\n", "\n...\n# c\n%YAML 1.2\n---\nkind: B\n"]
     {
         small(&[], format!("{pod}{rest}")).exits(0);
@@ -132,10 +143,16 @@ fn no_number_changes() {
     let yaml = format!("{POD}zz:\n- {BIG}\n- 0.10000000000000000001 # why\n- -0\n- 2.50\n");
     assert!(small(&[], &yaml).exits(0).text().contains(&yaml[yaml.find("zz:").unwrap()..]));
     // In the other form, it would be another number.
-    let line = POD.lines().count() + 2;
-    let place = format!("line {line}, column 3: the number `{BIG}` does not fit in 64 bits");
-    small(&["-o", "json"], &yaml).exits(2).writes_nothing().says(&[&place]);
-    small(&["-o", "yaml"], &json).exits(2).writes_nothing().says(&["line 1, column", BIG]);
+    assert_snapshot!(small(&["-o", "json"], &yaml).recorded(), @"
+    exit status: 2
+    ----- stderr -----
+    error: stdin: document 1: line 15, column 3: the number `123456789012345678901234567890` does not fit in 64 bits, and writing it again would change it
+    ");
+    assert_snapshot!(small(&["-o", "yaml"], &json).recorded(), @"
+    exit status: 2
+    ----- stderr -----
+    error: stdin: document 1: line 1, column 256: the number `123456789012345678901234567890` does not fit in 64 bits, and writing it again would change it
+    ");
     let exact = yaml.replace(BIG, "18446744073709551615").replace("10000000000000000001", "1");
     assert_eq!(small(&["-o", "json"], exact).exits(0).values()[0]["zz"][0], u64::MAX);
 }
@@ -143,12 +160,16 @@ fn no_number_changes() {
 /// YAML reads it as a string, as kubectl does.
 #[test]
 fn json_with_a_number_that_has_no_value_is_an_error() {
-    for json in [json_pod(",\"z\":1e400"), "{\"z\":\n 1e400}".to_owned()] {
-        small(&[], &json)
-            .exits(2)
-            .writes_nothing()
-            .says(&["document 1: line", "not valid JSON: number out of range"]);
-    }
+    assert_snapshot!(small(&[], json_pod(",\"z\":1e400")).recorded(), @"
+    exit status: 2
+    ----- stderr -----
+    error: stdin: document 1: line 1, column 259: not valid JSON: number out of range
+    ");
+    assert_snapshot!(small(&[], "{\"z\":\n 1e400}").recorded(), @"
+    exit status: 2
+    ----- stderr -----
+    error: stdin: document 1: line 2, column 6: not valid JSON: number out of range
+    ");
     let run = small(&["-o", "json"], "{z: 1e400}\n").exits(0);
     assert_eq!(run.values()[0]["z"], "1e400");
 }
@@ -162,8 +183,11 @@ fn written_again() -> String {
 #[test]
 fn a_number_in_a_part_that_is_written_again_is_an_error() {
     let pod = format!("big: {BIG}\n{}", written_again());
-    let run = mutate(&["--policy", SMALL, "--assume-annotated"], pod).exits(2);
-    run.writes_nothing().says(&["document 1: line 1, column 6: the number", "does not fit in 64 bits"]);
+    assert_snapshot!(mutate(&["--policy", SMALL, "--assume-annotated"], pod).recorded(), @"
+    exit status: 2
+    ----- stderr -----
+    error: stdin: document 1: line 1, column 6: the number `123456789012345678901234567890` does not fit in 64 bits, and writing it again would change it
+    ");
 }
 
 #[test]
@@ -173,11 +197,18 @@ fn a_comment_that_is_lost_is_said() {
     let args =
         ["mutate", "--policy", SMALL, "--assume-annotated", "-i", "-f", "pod.yaml", "-f", "other.yaml"];
     let run = run_in(folder.path(), &args, "").exits(0);
-    run.says(&[
-        "pod.yaml: document 1: line 3: the comment `# first` is not kept, because the lines around it are written again (comment_lost)\n",
-        "pod.yaml: document 1: line 6: the comment `# second` is not kept, because the lines around it are written again (comment_lost)\n",
-    ]);
-    assert_eq!(run.stderr.matches("comment_lost").count(), 2);
+    assert_snapshot!(run.recorded(), @"
+    exit status: 0
+    ----- stderr -----
+    pod.yaml: document 1: Pod: mutated by small@<digest>
+      + main: vpc.amazonaws.com/efa 8, env FI_PROVIDER, mount /dev/shm, capability IPC_LOCK
+      + pod: volume nv-shared-memory, annotation fabric-injector.io/injected
+    pod.yaml: document 1: line 3: the comment `# first` is not kept, because the lines around it are written again (comment_lost)
+    pod.yaml: document 1: line 6: the comment `# second` is not kept, because the lines around it are written again (comment_lost)
+    other.yaml: document 1: Pod/trainer: mutated by small@<digest>
+      + main: vpc.amazonaws.com/efa 8, env FI_PROVIDER, mount /dev/shm, capability IPC_LOCK
+      + pod: volume nv-shared-memory, annotation fabric-injector.io/injected
+    ");
     let run = mutate(&["--policy", SMALL, "--assume-annotated", "--report", "json"], &pod).exits(0);
     let lost = run.reports().into_iter().find(|report| report["code"] == "comment_lost").unwrap();
     assert_eq!((&lost["outcome"], &lost["document"]), (&"warning".into(), &1.into()));

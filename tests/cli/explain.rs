@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use fabric_injector::builtin;
 use fabric_policy::Effect;
+use insta::assert_snapshot;
 use serde_json::{Value, json};
 
-use super::{POD, POLICY, Run, TRIGGER, all_workloads, folder, place, run, run_in};
+use super::{POD, POLICY, Run, TRIGGER, all_workloads, assert_file_snapshot, folder, place, run, run_in};
 
 /// Runs `policy explain` in a folder with the sample policy and these files.
 fn lab(files: &[(&str, &str)], args: &[&str], stdin: &str) -> Run {
@@ -97,16 +98,7 @@ fn every_parameter_rule_and_code_of_a_built_in_policy_is_in_its_explanation() {
 
 #[test]
 fn a_policy_says_what_it_adds_and_needs_with_these_parameters() {
-    let run = lab(&[], &["--set", "nicsPerGPU=3"], "").exits(0);
-    let text = run.text();
-    for part in [
-        "example.com/nic: ${devices(gpus, nicsPerGPU)}\n",
-        "      FABRIC: lab\n",
-        "nicsPerGPU: number = 3 (--set nicsPerGPU=3)\n    NICs for each GPU\n    minimum 0\n",
-        "devices of the nodes\n    example.com/nic  rule nics\n",
-    ] {
-        assert!(text.contains(part), "no `{part}` in\n{text}");
-    }
+    assert_file_snapshot!(lab(&[], &["--set", "nicsPerGPU=3"], "").recorded());
     let off = super::run(&["policy", "explain", "aws-efa", "--set", "ipcLock=false"], "").exits(0);
     let heading = "  locked-memory  (off with these parameters, policies/parts/locked-memory.yaml:";
     assert!(off.text().contains(heading), "{}", off.text());
@@ -206,12 +198,18 @@ fn a_pod_that_no_policy_matches_has_the_part_of_match_that_fails_and_its_value()
         json!({"key": "anyAnnotation", "wanted": [format!("{TRIGGER}: true")],
             "seen": [format!("{TRIGGER}: yes")], "holds": false})
     );
-    let text =
-        lab(&[], &["-f", "-"], &wrong).exits(0).text().split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(
-        text.contains(&format!("anyAnnotation wanted: {TRIGGER}: true; the pod has {TRIGGER}: yes")),
-        "{text}"
-    );
+    assert_snapshot!(lab(&[], &["-f", "-"], &wrong).recorded(), @r#"
+    exit status: 0
+    ----- stdout -----
+    stdin: document 1: Pod/trainer: unchanged: the annotation `nmp.nvidia.com/enable-multi-node-networking` is `yes`, but only `true` requests the fabric (trigger_value)
+
+    policies
+      lab does not match
+        anyAnnotation  wanted: nmp.nvidia.com/enable-multi-node-networking: true; the pod has
+                       nmp.nvidia.com/enable-multi-node-networking: yes
+
+    near miss: write `nmp.nvidia.com/enable-multi-node-networking: "true"` in `metadata.annotations`: `yes` does not request the fabric (other_trigger_value)
+    "#);
 }
 
 #[test]
@@ -278,15 +276,37 @@ fn a_value_names_the_file_and_line_that_it_comes_from() {
 #[test]
 fn a_field_that_is_not_added_has_a_reason() {
     let own = POD.to_owned() + "    env:\n    - {name: FABRIC, value: mine}\n";
-    let run = lab(&[], &["-f", "-"], &own).exits(0);
-    let text = run.text();
-    for part in [
-        "rule nics  spec.containers[main].resources.limits[example.com/nic] = 16\n",
-        "rule nics  kept  spec.containers[main].env[FABRIC]: stays `mine`; rule `nics` would set `lab`\n",
-        "kept_env, rule nics  `spec.containers[main].env[FABRIC]` stays `mine`; rule `nics` would set `lab`\n",
-    ] {
-        assert!(text.contains(part), "no `{part}` in\n{text}");
-    }
+    assert_snapshot!(lab(&[], &["-f", "-"], &own).recorded(), @"
+    exit status: 0
+    ----- stdout -----
+    stdin: document 1: Pod/trainer: mutated by lab@<digest>
+
+    policies
+      lab matches
+        anyAnnotation  nmp.nvidia.com/enable-multi-node-networking: true
+
+    pod
+      selects    no node label that the policy reads
+      container  main, 8 GPUs
+
+    parameters
+      nicsPerGPU  2  default (lab.yaml:16)
+
+    rules
+      + nics  main: true: `gpus > 0` with gpus = 8
+
+    result
+      rule nics  spec.containers[main].resources.limits[example.com/nic] = 16
+      rule nics  spec.containers[main].resources.requests[example.com/nic] = 16
+      rule nics  spec.containers[main].securityContext.capabilities.add[0] = IPC_LOCK
+      stamp      metadata.annotations[fabric-injector.io/injected] = lab@<digest>
+
+    not added
+      rule nics  kept  spec.containers[main].env[FABRIC]: stays `mine`; rule `nics` would set `lab`
+
+    warnings
+      kept_env, rule nics  `spec.containers[main].env[FABRIC]` stays `mine`; rule `nics` would set `lab`
+    ");
     let zero = lab(&[], &["-f", "-", "-o", "json", "--set", "nicsPerGPU=0"], POD).exits(0);
     let zero = pod(&zero);
     let fields = &zero["fields"];
@@ -311,15 +331,26 @@ fn a_renamed_volume_and_a_refusal_have_their_reasons() {
     let volume = fields.iter().find(|field| field["path"].as_str().unwrap().contains("volumes")).unwrap();
     assert_eq!((&volume["path"], &volume["state"]), (&json!("spec.volumes[cache-fabric]"), &json!("added")));
     let small = own.replace("nvidia.com/gpu: 8", "nvidia.com/gpu: 4");
-    let run = lab(&[("lab.yaml", &policy)], &["-f", "-"], &small).exits(0);
-    assert!(
-        run.text().starts_with(
-            "stdin: document 1: Pod/trainer: refused: too few (too_small)\n  since  true: \
-        `totalGpus < 8` with totalGpus = 4\n"
-        ),
-        "{}",
-        run.text()
-    );
+    assert_snapshot!(lab(&[("lab.yaml", &policy)], &["-f", "-"], &small).recorded(), @"
+    exit status: 0
+    ----- stdout -----
+    stdin: document 1: Pod/trainer: refused: too few (too_small)
+      since  true: `totalGpus < 8` with totalGpus = 4
+
+    policies
+      lab matches
+        anyAnnotation  nmp.nvidia.com/enable-multi-node-networking: true
+
+    pod
+      selects    no node label that the policy reads
+      container  main, 4 GPUs
+
+    parameters
+      nicsPerGPU  2  default (lab.yaml:16)
+
+    rules
+      + nics  main: true: `gpus > 0` with gpus = 4
+    ");
 }
 
 #[test]
@@ -338,11 +369,17 @@ fn the_pod_of_a_review_is_explained_and_nothing_else_is_a_review() {
     let found = run(&["policy", "explain", "aws-efa", "--review", review, "-o", "json"], "").exits(0);
     let pod = pod(&found);
     assert_eq!((&pod["pointer"], &pod["outcome"]), (&json!("/request/object"), &json!("mutated")));
-    let no_review = run(&["policy", "explain", "aws-efa", "--review", "-"], POD).exits(2);
-    no_review.says(&["stdin: document 1 is of kind Pod, not an AdmissionReview", "give manifests with `-f`"]);
-    let empty = r#"{"kind": "AdmissionReview", "request": {"operation": "UPDATE"}}"#;
-    let no_pod = run(&["policy", "explain", "aws-efa", "--review", "-"], empty).exits(2);
-    no_pod.says(&["the review creates no pod"]).writes_nothing();
+    let review = |text| run(&["policy", "explain", "aws-efa", "--review", "-"], text).recorded();
+    assert_snapshot!(review(POD), @"
+    exit status: 2
+    ----- stderr -----
+    error: stdin: document 1 is of kind Pod, not an AdmissionReview; give manifests with `-f`
+    ");
+    assert_snapshot!(review(r#"{"kind": "AdmissionReview", "request": {"operation": "UPDATE"}}"#), @"
+    exit status: 2
+    ----- stderr -----
+    error: stdin: the review creates no pod, so the webhook leaves it unchanged
+    ");
 }
 
 #[test]
@@ -402,25 +439,45 @@ fn a_request_without_effect_has_the_change_that_gives_it_one() {
 
 #[test]
 fn mistakes_of_the_usage_say_what_to_write() {
-    run(&["policy", "explain"], "").exits(2).says(&["write `policy explain NAME`", "aws-efa"]);
-    run(&["policy", "explain", "aws-efa", "-f", "missing.yaml"], "")
-        .exits(2)
-        .says(&["missing.yaml cannot be read"]);
-    let nothing = run(&["policy", "explain", "aws-efa", "-f", "-"], "a: b\n").exits(0);
-    nothing.says(&["stdin has no pod and no pod template"]).writes_nothing();
-    run(&["policy", "explain", "aws-efa", "-f", "-"], "a: [\n").exits(2).says(&["stdin: document 1: line 2"]);
+    assert_snapshot!(run(&["policy", "explain"], "").recorded(), @"
+    exit status: 2
+    ----- stderr -----
+    error: no policy is named; write `policy explain NAME`, or `--values FILE` with a provider enabled
+    hint: the built-in policies are `aws-efa`, `azure-infiniband`, `coreweave-infiniband`, `doks-roce`, `gcp-gib`, `gcp-tcpx`, `gcp-tcpxo`, `lingjun-rdma`, `nebius-infiniband`, `oci-sriov`, `onprem-rdma`, `vke-rdma`; `fabric-injector policy list` describes them
+    ");
+    let explain = |file, stdin| run(&["policy", "explain", "aws-efa", "-f", file], stdin).recorded();
+    assert_snapshot!(explain("missing.yaml", ""), @"
+    exit status: 2
+    ----- stderr -----
+    error: missing.yaml cannot be read: No such file or directory (os error 2)
+    ");
+    assert_snapshot!(explain("-", "a: b\n"), @"
+    exit status: 0
+    ----- stderr -----
+    stdin has no pod and no pod template
+    ");
+    assert_snapshot!(explain("-", "a: [\n"), @"
+    exit status: 2
+    ----- stderr -----
+    error: stdin: document 1: line 2, column 1: not valid YAML: while parsing a node, did not find expected node content, within the brackets that begin on line 1
+    ");
 }
 
 #[test]
 fn a_manifest_that_is_named_as_a_policy_gets_the_command_to_type() {
-    let command = "`fabric-injector policy explain lab.yaml -f pod.yaml` explains its pods";
-    lab(&[("pod.yaml", POD)], &["pod.yaml"], "")
-        .exits(2)
-        .writes_nothing()
-        .says(&["pod.yaml is a Pod", command]);
+    assert_snapshot!(lab(&[("pod.yaml", POD)], &["pod.yaml"], "").recorded(), @"
+    exit status: 2
+    ----- stderr -----
+    error: pod.yaml is a Pod, not a policy
+    hint: `fabric-injector policy explain lab.yaml -f pod.yaml` explains its pods
+    ");
     let folder = folder(&[("pod.yaml", POD)]);
-    let run = run_in(folder.path(), &["policy", "explain", "pod.yaml"], "").exits(2);
-    run.says(&["`fabric-injector policy explain POLICY -f pod.yaml`"]);
+    assert_snapshot!(run_in(folder.path(), &["policy", "explain", "pod.yaml"], "").recorded(), @"
+    exit status: 2
+    ----- stderr -----
+    error: pod.yaml is a Pod, not a policy
+    hint: `fabric-injector policy explain POLICY -f pod.yaml` explains its pods
+    ");
 }
 
 #[test]

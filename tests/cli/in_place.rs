@@ -11,11 +11,12 @@ use fabric_engine::policy_set::PolicySet;
 use fabric_injector::builtin;
 use fabric_injector::stream::RawDocuments;
 use fabric_workloads::manifest::{self, Document, Wanted};
+use insta::assert_snapshot;
 use serde_json::Value;
 use similar::{ChangeTag, TextDiff};
 use tempfile::TempDir;
 
-use super::{POD, ROOT, SETTINGS, SMALL, folder, mutate, refusing, run_in};
+use super::{POD, ROOT, SETTINGS, SMALL, folder, mutate, refusing, run_in, sections};
 
 const POLICIES: [&str; 5] = ["aws-efa", "azure-infiniband", "gcp-tcpxo", "oci-sriov", "onprem-rdma"];
 
@@ -182,10 +183,13 @@ fn a_file_that_does_not_change_is_not_written() {
     let inode = |name: &str| fs::metadata(folder.path().join(name)).unwrap().ino();
     let args = ["mutate", "--policy", SMALL, "-i", "-f", "."];
     let before = (inode("a.yaml"), inode("b.yaml"));
-    run_in(folder.path(), &args, "")
-        .exits(0)
-        .writes_nothing()
-        .says(&["b.yaml: document 1: Pod/trainer: mutated"]);
+    assert_snapshot!(run_in(folder.path(), &args, "").recorded(), @"
+    exit status: 0
+    ----- stderr -----
+    ./b.yaml: document 1: Pod/trainer: mutated by small@<digest>
+      + main: vpc.amazonaws.com/efa 8, env FI_PROVIDER, mount /dev/shm, capability IPC_LOCK
+      + pod: volume nv-shared-memory, annotation fabric-injector.io/injected
+    ");
     assert_eq!(inode("a.yaml"), before.0);
     assert_ne!(inode("b.yaml"), before.1);
     let once = (inode("b.yaml"), fs::read(folder.path().join("b.yaml")).unwrap());
@@ -211,13 +215,37 @@ fn a_file_with_a_refused_or_a_bad_document_stays_and_the_others_are_edited() {
     let policy = refusing();
     let refused = POD.replace("    resources:", "    env: [{name: FABRIC, value: mine}]\n    resources:");
     let bad = format!("{POD}---\na: [\n");
-    for (content, status) in [(format!("{POD}---\n{refused}"), 1), (bad, 2)] {
+    let answers = [format!("{POD}---\n{refused}"), bad].map(|content| {
         let folder = folder(&[("lab.yml", &policy), ("a.yaml", &content), ("b.yaml", POD)]);
         let args = ["mutate", "--policy", "lab.yml", "--in-place", "-f", "a.yaml", "-f", "b.yaml"];
-        run_in(folder.path(), &args, "").exits(status).writes_nothing().says(&["a.yaml stays as it is"]);
+        let run = run_in(folder.path(), &args, "");
         assert_eq!(fs::read_to_string(folder.path().join("a.yaml")).unwrap(), content);
         assert!(fs::read_to_string(folder.path().join("b.yaml")).unwrap().contains("example.com/nic"));
-    }
+        run.recorded()
+    });
+    assert_snapshot!(answers.join("\n"), @"
+    exit status: 1
+    ----- stderr -----
+    a.yaml: document 1: Pod/trainer: mutated by lab@<digest>
+      + main: example.com/nic 16, env FABRIC, capability IPC_LOCK
+      + pod: annotation fabric-injector.io/injected
+    a.yaml: document 2: Pod/trainer: refused: `spec.containers[main].env[FABRIC]`: `FABRIC` is `mine`; remove it (other_fabric)
+    a.yaml stays as it is
+    b.yaml: document 1: Pod/trainer: mutated by lab@<digest>
+      + main: example.com/nic 16, env FABRIC, capability IPC_LOCK
+      + pod: annotation fabric-injector.io/injected
+
+    exit status: 2
+    ----- stderr -----
+    a.yaml: document 1: Pod/trainer: mutated by lab@<digest>
+      + main: example.com/nic 16, env FABRIC, capability IPC_LOCK
+      + pod: annotation fabric-injector.io/injected
+    error: a.yaml: document 2: line 16, column 1: not valid YAML: while parsing a node, did not find expected node content, within the brackets that begin on line 15
+    a.yaml stays as it is
+    b.yaml: document 1: Pod/trainer: mutated by lab@<digest>
+      + main: example.com/nic 16, env FABRIC, capability IPC_LOCK
+      + pod: annotation fabric-injector.io/injected
+    ");
 }
 
 #[test]
@@ -234,29 +262,64 @@ fn a_refused_document_is_not_in_a_diff_and_the_lines_after_it_count_right() {
 
 #[test]
 fn in_place_needs_files_and_prints_no_format() {
-    mutate(&["--policy", SMALL, "--in-place"], POD).exits(2).writes_nothing().says(&["--filename"]);
-    let run = mutate(&["--policy", SMALL, "--in-place", "-f", "-"], POD).exits(2);
-    run.writes_nothing().says(&["`-` is standard input"]);
-    let args = ["--policy", SMALL, "--in-place", "-o", "yaml", "-f", "tests/workloads/pod.yaml"];
-    mutate(&args, "").exits(2).writes_nothing().says(&["--output"]);
-    let args = ["--policy", SMALL, "--in-place", "-f", "/dev/null"];
-    mutate(&args, "").exits(2).writes_nothing().says(&["/dev/null", "not a regular file"]);
+    let in_place =
+        |args: &[&str]| mutate(&[&["--policy", SMALL, "--in-place"], args].concat(), POD).recorded();
+    assert_snapshot!(in_place(&[]), @"
+    exit status: 2
+    ----- stderr -----
+    error: the following required arguments were not provided:
+      --filename <FILE|DIR|->
+
+    Usage: fabric-injector mutate --filename <FILE|DIR|-> --policy <NAME|PATH|DIR> --in-place
+
+    For more information, try '--help'.
+    ");
+    assert_snapshot!(in_place(&["-f", "-"]), @"
+    exit status: 2
+    ----- stderr -----
+    error: `--in-place` edits files, and `-` is standard input
+    ");
+    assert_snapshot!(in_place(&["-o", "yaml", "-f", "tests/workloads/pod.yaml"]), @"
+    exit status: 2
+    ----- stderr -----
+    error: the argument '--in-place' cannot be used with '--output <FORMAT>'
+
+    Usage: fabric-injector mutate --policy <NAME|PATH|DIR> --in-place --filename <FILE|DIR|->
+
+    For more information, try '--help'.
+    ");
+    assert_snapshot!(in_place(&["-f", "/dev/null"]), @"
+    exit status: 2
+    ----- stderr -----
+    error: /dev/null: is not a regular file
+    ");
 }
 
 /// Which of the two blocks counts decides whether the pod is injected.
 #[test]
 fn a_second_block_of_annotations_is_an_error_whichever_comes_first() {
     let other = "  annotations: {team: a}\n";
-    for pod in [
+    let answers = [
         POD.replace("  annotations:\n", &format!("{other}  annotations:\n")),
         POD.replace("spec:\n", &format!("{other}spec:\n")),
         "{\"apiVersion\": \"v1\", \"kind\": \"Pod\", \"metadata\": {\"annotations\": {\"@\": \"true\"}, \"annotations\": {}}, \
           \"spec\": {\"containers\": [{\"name\": \"a\", \"image\": \"i\", \"resources\": {\"limits\": {\"nvidia.com/gpu\": 8}}}]}}"
             .replace('@', super::TRIGGER),
-    ] {
-        let run = mutate(&["--policy", SMALL], &pod).exits(2);
-        run.writes_nothing().says(&["the key `annotations` appears twice"]);
-    }
+    ]
+    .map(|pod| mutate(&["--policy", SMALL], &pod).recorded());
+    assert_snapshot!(answers.join("\n"), @"
+    exit status: 2
+    ----- stderr -----
+    error: stdin: document 1: line 6, column 3: the key `annotations` appears twice in one map, and one of the two values would be lost
+
+    exit status: 2
+    ----- stderr -----
+    error: stdin: document 1: line 7, column 3: the key `annotations` appears twice in one map, and one of the two values would be lost
+
+    exit status: 2
+    ----- stderr -----
+    error: stdin: document 1: line 1, column 122: the key `annotations` appears twice in one map, and one of the two values would be lost
+    ");
     // In any other document, it is not this program's affair.
     let pod = POD.replace(super::TRIGGER, "other").replace("spec:\n", &format!("{other}spec:\n"));
     assert_eq!(mutate(&["--policy", SMALL], &pod).exits(0).text(), pod);
@@ -267,24 +330,44 @@ fn a_text_at_the_end_that_readers_end_differently_is_not_edited() {
     let note = |header: &str| {
         format!("{POD}  hostname: {header}\n    first\n    second").replace("hostname", "note")
     };
-    for header in ["|", ">", "|+", "|2"] {
+    let answers = ["|", ">", "|+", "|2"].map(|header| {
         let pod = note(header);
         let other =
             format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: a}}\ndata:\n  a: {header}\n    b");
         let folder = folder(&[("pod.yaml", &pod), ("other.yaml", &other)]);
         let args = ["mutate", "--policy", SMALL, "--in-place", "-f", "pod.yaml", "-f", "other.yaml"];
         let run = run_in(folder.path(), &args, "").exits(2);
-        let line = pod.lines().position(|line| line == "    first").unwrap() + 1;
-        let place = format!("pod.yaml: document 1: line {line}, column 5: ");
-        let message = "add a line end at the end of the file: kubectl reads this text with one, and other YAML \
-                       readers without, and one of the two values would be lost";
-        assert!(run.stderr.contains(&format!("{place}{message}")), "{}", run.stderr);
-        // A document that does not change is passed on.
-        assert!(!run.stderr.contains("other.yaml"), "{}", run.stderr);
         assert_eq!(fs::read_to_string(folder.path().join("pod.yaml")).unwrap(), pod);
         fs::write(folder.path().join("pod.yaml"), format!("{pod}\n")).unwrap();
         run_in(folder.path(), &args, "").exits(0);
-    }
+        (header, run.recorded())
+    });
+    // A document that does not change is passed on.
+    assert_snapshot!(sections(answers), @"
+    ## |
+    exit status: 2
+    ----- stderr -----
+    error: pod.yaml: document 1: line 15, column 5: add a line end at the end of the file: kubectl reads this text with one, and other YAML readers without, and one of the two values would be lost
+    pod.yaml stays as it is
+
+    ## >
+    exit status: 2
+    ----- stderr -----
+    error: pod.yaml: document 1: line 15, column 5: add a line end at the end of the file: kubectl reads this text with one, and other YAML readers without, and one of the two values would be lost
+    pod.yaml stays as it is
+
+    ## |+
+    exit status: 2
+    ----- stderr -----
+    error: pod.yaml: document 1: line 15, column 5: add a line end at the end of the file: kubectl reads this text with one, and other YAML readers without, and one of the two values would be lost
+    pod.yaml stays as it is
+
+    ## |2
+    exit status: 2
+    ----- stderr -----
+    error: pod.yaml: document 1: line 15, column 5: add a line end at the end of the file: kubectl reads this text with one, and other YAML readers without, and one of the two values would be lost
+    pod.yaml stays as it is
+    ");
     let pod = note("|-");
     let folder = folder(&[("pod.yaml", &pod)]);
     run_in(folder.path(), &["mutate", "--policy", SMALL, "-i", "-f", "pod.yaml"], "").exits(0);

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use insta::assert_snapshot;
 use serde_json::{Value, json};
 
 use super::{POD, SETTINGS, SMALL, TRIGGER, aws, documents, file, folder, limits, mutate, run_in, small};
@@ -19,7 +20,11 @@ fn json_pod() -> String {
 #[test]
 fn standard_input_is_the_default() {
     assert_eq!(small(&[], POD).exits(0).text(), small(&["-f", "-"], POD).exits(0).text());
-    mutate(&["--policy", SMALL], POD).exits(0).says(&["stdin"]);
+    assert_snapshot!(mutate(&["--policy", SMALL], POD).exits(0).said(), @"
+    stdin: document 1: Pod/trainer: mutated by small@<digest>
+      + main: vpc.amazonaws.com/efa 8, env FI_PROVIDER, mount /dev/shm, capability IPC_LOCK
+      + pod: volume nv-shared-memory, annotation fabric-injector.io/injected
+    ");
 }
 
 #[test]
@@ -38,15 +43,16 @@ fn several_files_and_standard_input_come_out_in_the_order_given() {
 
 #[test]
 fn the_line_of_brackets_without_an_end_is_that_of_the_file() {
-    small(&[], format!("{POD}---\nkind: A\na: [\n  1\n")).exits(2).says(&[
-        &format!("line {}, column 1", POD.lines().count() + 5),
-        &format!("within the brackets that begin on line {}", POD.lines().count() + 3),
-    ]);
+    assert_snapshot!(small(&[], format!("{POD}---\nkind: A\na: [\n  1\n")).exits(2).said(), @"error: stdin: document 2: line 18, column 1: not valid YAML: while parsing a flow sequence, expected ',' or ']', within the brackets that begin on line 16");
 }
 
 #[test]
 fn a_document_that_kubectl_does_not_read_is_an_error() {
-    small(&[], format!("kind: A\n...\n{POD}")).exits(2).writes_nothing().says(&["line 3", "second document"]);
+    assert_snapshot!(small(&[], format!("kind: A\n...\n{POD}")).recorded(), @"
+    exit status: 2
+    ----- stderr -----
+    error: stdin: document 1: line 3, column 1: found a second document
+    ");
 }
 
 #[test]
@@ -222,8 +228,11 @@ fn what_only_looks_like_a_template_is_left_alone() {
 #[test]
 fn a_template_of_a_chart_is_told_from_a_manifest() {
     let template = "kind: Pod\nmetadata:\n  name: {{ .Release.Name }}\n";
-    let hint = "helm template . | fabric-injector mutate -f -";
-    small(&[], template).exits(2).says(&["hint: `{{ … }}` is not YAML", hint]);
+    assert_snapshot!(small(&[], template).recorded(), @"
+    exit status: 2
+    ----- stderr -----
+    error: stdin: document 1: line 3, column 10: the key of a map must be a string (hint: `{{ … }}` is not YAML; render a chart first: `helm template . | fabric-injector mutate -f -`)
+    ");
     let run = small(&[], "a: [\n").exits(2);
     assert!(!run.stderr.contains("helm"), "{}", run.stderr);
 }

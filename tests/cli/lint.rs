@@ -1,8 +1,9 @@
 //! `lint`: what becomes of workloads, at its line.
 
+use insta::assert_snapshot;
 use serde_json::{Value, json};
 
-use super::{Run, TRIGGER, all_workloads, file, folder, run};
+use super::{Run, TRIGGER, all_workloads, assert_file_snapshot, file, folder, run, run_in, sections};
 
 /// A stream with a good Job and, in a document after it, a LeaderWorkerSet whose groups differ.
 fn stream(leader: &str, worker: &str, leader_node: &str, worker_node: &str) -> String {
@@ -86,22 +87,24 @@ fn a_train_job_that_asks_for_itself_is_told_where_its_template_is() {
          spec: {{runtimeRef: {{name: torch}}}}\n",
         asks()
     );
-    let run = lint(&[], &job).exits(0);
-    assert!(
-        run.text().contains("warning: TrainJob/t: annotate the template in its runtime `torch`"),
-        "{}",
-        run.text()
-    );
+    assert_snapshot!(lint(&[], &job).recorded(), @"
+    exit status: 0
+    ----- stdout -----
+    stdin:1: warning: TrainJob/t: annotate the template in its runtime `torch`, or in `spec.runtimePatches`: a TrainJob has no pod template, and its pods do not get `metadata.annotations[nmp.nvidia.com/enable-multi-node-networking]` (no_pod_template)
+    ----- stderr -----
+    0 errors and 1 warning
+    ");
     let patched = job
         .replace("spec: {", "spec: {runtimePatches: [{a: {metadata: {annotations: {X}}}}], ")
         .replace(&format!("  annotations: {{{}}}\n", asks()), "")
         .replace("{X}", &format!("{{{}}}", asks()));
-    let run = lint(&[], &patched).exits(0);
-    assert!(
-        run.text().contains("note: TrainJob/t: a TrainJob has no pod template; the webhook"),
-        "{}",
-        run.text()
-    );
+    assert_snapshot!(lint(&[], &patched).recorded(), @"
+    exit status: 0
+    ----- stdout -----
+    stdin:1: note: TrainJob/t: a TrainJob has no pod template; the webhook injects its pods if they get the annotation from `spec.runtimePatches[0].a.metadata.annotations[nmp.nvidia.com/enable-multi-node-networking]`, and `mutate` cannot (no_pod_template)
+    ----- stderr -----
+    0 errors and 0 warnings
+    ");
 }
 
 #[test]
@@ -113,16 +116,27 @@ fn the_exit_status_is_that_of_policy_check() {
     lint(&[], &warned).exits(0).says(&["0 errors and 1 warning"]);
     lint(&["--fail-on-warning"], &warned).exits(1);
     lint(&["--fail-on", "warning=peer_without_trigger"], &warned).exits(1);
+    // It lists all codes.
     lint(&["--fail-on", "warning=kept_env,conflict,few_gpus"], &warned).exits(2).says(&["`few_gpus`"]);
     lint(&["--fail-on", "warning=different_nodes"], &warned).exits(0);
     // Documents after one that cannot be read are still checked.
-    let broken = lint(&[], &format!("a: [\n---\n{warned}")).exits(2);
-    assert!(
-        broken.text().contains("stdin:") && broken.text().contains("peer_without_trigger"),
-        "{}",
-        broken.text()
-    );
-    lint(&["-f", "no-such-file.yaml"], "").exits(2);
+    assert_snapshot!(lint(&[], &format!("a: [\n---\n{warned}")).recorded(), @r#"
+    exit status: 2
+    ----- stdout -----
+    stdin:2: error: not valid YAML: while parsing a node, did not find expected node content, within the brackets that begin on line 1 (bad_document)
+    stdin:18: note: Job/ddp-tune: `spec.template`: aws-efa injects these pods: torch: vpc.amazonaws.com/efa 32, env NCCL_SOCKET_IFNAME FI_EFA_USE_HUGE_PAGE, mount /opt/amazon-efa-ofi /etc/nccl.conf, capability IPC_LOCK; pod: volume amazon-efa nccl-settings, annotation settings.fabric-injector.io/nccl fabric-injector.io/injected (injected)
+    stdin:118: warning: LeaderWorkerSet/serve: add `nmp.nvidia.com/enable-multi-node-networking: "true"` to `spec.leaderWorkerTemplate.workerTemplate.metadata.annotations`: the pods of `spec.leaderWorkerTemplate.leaderTemplate` use the fabric, and these GPU pods do not (peer_without_trigger)
+    stdin:108: note: LeaderWorkerSet/serve: `spec.leaderWorkerTemplate.leaderTemplate`: aws-efa injects these pods: main: vpc.amazonaws.com/efa 32, env NCCL_SOCKET_IFNAME FI_EFA_USE_HUGE_PAGE, mount /dev/shm /opt/amazon-efa-ofi /etc/nccl.conf, capability IPC_LOCK; pod: volume nv-shared-memory amazon-efa nccl-settings, annotation settings.fabric-injector.io/nccl fabric-injector.io/injected (injected)
+    ----- stderr -----
+    1 error and 1 warning
+    "#);
+    assert_snapshot!(lint(&["-f", "no-such-file.yaml"], "").recorded(), @"
+    exit status: 2
+    ----- stdout -----
+    no-such-file.yaml:1: error: no-such-file.yaml cannot be read: No such file or directory (os error 2) (unreadable_file)
+    ----- stderr -----
+    1 error and 0 warnings
+    ");
 }
 
 #[test]
@@ -131,41 +145,11 @@ fn each_form_has_the_same_findings() {
     let warned = stream(&asks, "", p5, p5);
     let folder = folder(&[("a,b.yaml", &warned)]);
     let path = folder.path().join("a,b.yaml");
-    let path = path.to_str().unwrap();
-    let text = lint(&["-f", path], "").exits(0).text().to_owned();
-    let line = warned.lines().position(|line| line.trim() == "workerTemplate:").unwrap() + 1;
-    let message = "LeaderWorkerSet/serve: add `nmp.nvidia.com/enable-multi-node-networking: \"true\"` to \
-                   `spec.leaderWorkerTemplate.workerTemplate.metadata.annotations`: the pods of \
-                   `spec.leaderWorkerTemplate.leaderTemplate` use the fabric, and these GPU pods do not";
-    assert!(text.contains(&format!("{path}:{line}: warning: {message} (peer_without_trigger)\n")), "{text}");
-    let github = lint(&["-f", path, "-o", "github"], "").exits(0).text().to_owned();
-    let file = path.replace(',', "%2C");
-    assert!(
-        github
-            .contains(&format!("::warning file={file},line={line},title=peer_without_trigger::{message}\n")),
-        "{github}"
-    );
-    assert!(github.contains("::notice file="), "{github}");
-    let json = lint(&["-f", path, "-o", "json"], "").exits(0);
-    let found: Value = serde_json::from_slice(&json.stdout).unwrap();
-    let wanted = json!({
-        "file": path, "line": line, "object": "LeaderWorkerSet/serve", "severity": "warning",
-        "code": "peer_without_trigger", "path": "/spec/leaderWorkerTemplate/workerTemplate",
-        "message": message.strip_prefix("LeaderWorkerSet/serve: ").unwrap(),
+    let answers = ["text", "github", "json", "sarif"].map(|format| {
+        let args = ["lint", "--policy", "aws-efa", "-f", path.to_str().unwrap(), "-o", format];
+        (format, run_in(folder.path(), &args, "").recorded().replace(env!("CARGO_PKG_VERSION"), "[version]"))
     });
-    assert!(found.as_array().unwrap().contains(&wanted), "{found}");
-    assert_eq!(text.lines().count(), found.as_array().unwrap().len());
-    let sarif: Value =
-        serde_json::from_slice(&lint(&["-f", path, "-o", "sarif"], "").exits(0).stdout).unwrap();
-    let results = sarif["runs"][0]["results"].as_array().unwrap();
-    let wanted = json!({
-        "ruleId": "peer_without_trigger", "level": "warning", "message": {"text": message},
-        "locations": [{"physicalLocation": {
-            "artifactLocation": {"uri": format!("file://{file}")}, "region": {"startLine": line},
-        }}],
-    });
-    assert!(results.contains(&wanted), "{sarif}");
-    assert_eq!(text.lines().count(), results.len());
+    assert_file_snapshot!(sections(answers));
 }
 
 /// The examples are good: nothing is wrong with any of them for the policy of its cloud.

@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use insta::assert_snapshot;
+
 use super::{folder, run, run_in};
 
 #[test]
@@ -30,5 +32,9 @@ fn a_page_for_each_command_is_written() {
 #[test]
 fn a_folder_that_cannot_be_written_is_named() {
     let folder = folder(&[("file", "")]);
-    run_in(folder.path(), &["man", "--dir", "file"], "").exits(2).writes_nothing().says(&["file", "written"]);
+    assert_snapshot!(run_in(folder.path(), &["man", "--dir", "file"], "").recorded(), @"
+    exit status: 2
+    ----- stderr -----
+    error: the pages cannot be written to file: File exists (os error 17)
+    ");
 }

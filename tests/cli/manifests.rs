@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use insta::assert_snapshot;
 use serde_json::{Value, json};
 
 use super::{ROOT, Run, run, run_in};
@@ -240,13 +241,16 @@ fn the_image_is_the_one_that_is_given_and_none_is_without() {
     let objects = manifests(&["--policy", "aws-efa"]);
     let image = &of_kind(&objects, "Deployment")["spec"]["template"]["spec"]["containers"][0]["image"];
     assert_eq!(*image, IMAGE);
-    let run = run(&["manifests", "--policy", "aws-efa"], "").exits(2);
-    assert!(run.stdout.is_empty());
-    assert!(
-        run.stderr.contains("required arguments were not provided:\n  --image <IMAGE>"),
-        "{}",
-        run.stderr
-    );
+    assert_snapshot!(run(&["manifests", "--policy", "aws-efa"], "").recorded(), @"
+    exit status: 2
+    ----- stderr -----
+    error: the following required arguments were not provided:
+      --image <IMAGE>
+
+    Usage: fabric-injector manifests --image <IMAGE> --policy <NAME|PATH|DIR>
+
+    For more information, try '--help'.
+    ");
 }
 
 #[test]

@@ -6,6 +6,7 @@ use fabric_engine::admission::{Record, ReviewOutcome};
 use fabric_engine::{Reason, Warning};
 use fabric_injector::builtin::POLICIES;
 use fabric_policy::Effect;
+use insta::assert_snapshot;
 
 use super::{file, run};
 
@@ -52,8 +53,12 @@ fn the_warnings_about_tcp_are_those_of_the_engine_and_of_policies() {
 
 #[test]
 fn check_fails_on_warnings_of_checks_that_there_are() {
-    let wrong = run(&["check", "--fail-on", "warning=node"], "").exits(2);
-    wrong.says(&["no warning has the code `node`", "did you mean `nodes`?"]);
+    assert_snapshot!(run(&["check", "--fail-on", "warning=node"], "").recorded(), @"
+    exit status: 2
+    ----- stderr -----
+    error: --fail-on: no warning has the code `node`
+    hint: did you mean `nodes`?
+    ");
     let page = file("docs/check-installation.md");
     for check in fabric_tools::inspection::checks() {
         assert!(page.contains(&format!("\n| `{check}` |")), "docs/check-installation.md has no `{check}`");

@@ -3,10 +3,11 @@
 use std::fs;
 use std::path::Path;
 
+use insta::assert_snapshot;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::{POLICY, ROOT, Run, command, file, place, run_in};
+use super::{POLICY, ROOT, Run, assert_file_snapshot, command, file, place, run_in};
 
 const HEAD: &str = "apiVersion: fabric-injector.io/v1alpha1\nkind: PolicyTest\npolicy: ../lab.yaml\n";
 
@@ -59,17 +60,16 @@ fn the_cases_of_the_repository_pass_and_cover_its_policies() {
 
 #[test]
 fn a_case_that_fails_shows_only_what_differs() {
-    let folder = lab(&[PASSES, FAILS]);
-    let run = test(&folder, &[]).exits(1);
-    let (line, ..) = place(&fs::read_to_string(folder.path().join("tests/lab.yaml")).unwrap(), "too many");
-    let text = run.text();
-    assert!(text.contains("ok    tests/lab.yaml: eight GPUs\n"), "{text}");
-    assert!(text.contains(&format!("FAIL  tests/lab.yaml:{line}: too many\n")), "{text}");
-    let difference =
-        "        spec.containers[main].resources.limits[example.com/nic]\n      -   99\n      +   16\n";
-    assert!(text.contains(difference), "{text}");
-    assert!(text.ends_with("1 passed, 1 failed\n"), "{text}");
-    assert_eq!(run.stderr, "");
+    assert_snapshot!(test(&lab(&[PASSES, FAILS]), &[]).recorded(), @"
+    exit status: 1
+    ----- stdout -----
+    ok    tests/lab.yaml: eight GPUs
+    FAIL  tests/lab.yaml:14: too many
+            spec.containers[main].resources.limits[example.com/nic]
+          -   99
+          +   16
+    1 passed, 1 failed
+    ");
 }
 
 #[test]
@@ -106,10 +106,17 @@ fn a_filter_selects_cases_by_file_and_name() {
     let folder = lab(&[PASSES, FAILS]);
     assert!(test(&folder, &["--filter", "eight"]).exits(0).text().ends_with("1 passed, 0 failed\n"));
     assert!(test(&folder, &["--filter", "tests/lab"]).exits(1).text().ends_with("1 passed, 1 failed\n"));
-    test(&folder, &["--filter", "nine"]).exits(2).says(&["no case has `nine` in its file and name"]);
-    run_in(folder.path(), &["policy", "explain", "tests/lab.yaml"], "")
-        .exits(2)
-        .says(&["tests/lab.yaml has cases of policies", "policy test tests/lab.yaml"]);
+    assert_snapshot!(test(&folder, &["--filter", "nine"]).recorded(), @"
+    exit status: 2
+    ----- stderr -----
+    error: no case has `nine` in its file and name
+    ");
+    assert_snapshot!(run_in(folder.path(), &["policy", "explain", "tests/lab.yaml"], "").recorded(), @"
+    exit status: 2
+    ----- stderr -----
+    error: tests/lab.yaml has cases of policies
+    hint: `fabric-injector policy test tests/lab.yaml` runs them
+    ");
 }
 
 #[test]
@@ -130,14 +137,24 @@ fn outcomes_reasons_and_warnings_are_compared() {
         kept,
         "    expect: {warnings: []}\n",
     ]);
-    let run = test(&folder, &[]).exits(1);
-    let text = run.text();
-    assert!(
-        text.contains("ok    tests/lab.yaml: a\n") && text.contains("ok    tests/lab.yaml: c\n"),
-        "{text}"
-    );
-    assert!(text.contains("        outcome\n      -   unchanged\n      +   mutated\n"), "{text}");
-    assert!(text.contains("        warnings\n      -   []\n      +   [kept_env]\n"), "{text}");
+    assert_snapshot!(test(&folder, &[]).recorded(), @"
+    exit status: 1
+    ----- stdout -----
+    ok    tests/lab.yaml: a
+    FAIL  tests/lab.yaml:15: b
+            outcome
+          -   unchanged
+          +   mutated
+            reason
+          -   no_gpu_container
+          +   no reason, since the pod is mutated
+    ok    tests/lab.yaml: c
+    FAIL  tests/lab.yaml:20: d
+            warnings
+          -   []
+          +   [kept_env]
+    2 passed, 2 failed
+    ");
 }
 
 #[test]
@@ -164,9 +181,16 @@ fn each_template_of_a_workload_has_its_expectation() {
     let root = tempfile::tempdir().unwrap();
     fs::rename(folder.path(), root.path().join("lab")).unwrap();
     fs::copy(Path::new(ROOT).join("tests/workloads/nim-mpijob.yaml"), root.path().join("mpi.yaml")).unwrap();
-    let run = run_in(root.path(), &["policy", "test", "lab"], "").exits(1);
-    assert!(run.text().ends_with("2 passed, 1 failed\n"), "{}", run.text());
-    assert!(run.text().contains("/spec/mpiReplicaSpecs/Launcher/template\n"), "{}", run.text());
+    assert_snapshot!(run_in(root.path(), &["policy", "test", "lab"], "").recorded(), @"
+    exit status: 1
+    ----- stdout -----
+    ok    lab/tests/lab.yaml: both
+    ok    lab/tests/lab.yaml: the rest
+    FAIL  lab/tests/lab.yaml:22: one is missing
+            /spec/mpiReplicaSpecs/Launcher/template
+          -   an expectation for this pod template
+    2 passed, 1 failed
+    ");
 }
 
 #[test]
@@ -218,57 +242,102 @@ fn update_replaces_a_file_in_one_step() {
 
 #[test]
 fn a_code_that_no_result_has_is_an_error() {
-    for (expect, found, hint) in [
-        ("reason: no_gpu_containr", "no reason has the code `no_gpu_containr`", "`no_gpu_container`"),
-        ("warnings: [kept_enf]", "no warning of these policies has the code `kept_enf`", "`kept_env`"),
-        ("outcome: mutatet", "`outcome` is `mutatet`", "`mutated`"),
-    ] {
+    let answers = ["reason: no_gpu_containr", "warnings: [kept_enf]", "outcome: mutatet"].map(|expect| {
         let case = format!("  - name: code\n    expect:\n      {expect}\n");
-        test(&lab(&[&case]), &[]).exits(2).writes_nothing().says(&[found, hint]);
-    }
+        test(&lab(&[&case]), &[]).recorded()
+    });
+    assert_file_snapshot!(answers.join("\n"));
     // The requests of a template are in the `spec` of its `spec`.
     let claim =
         "{kind: ResourceClaimTemplate, metadata: {name: a}, spec: {devices: {requests: [{name: a}]}}}";
     let case =
         format!("  - name: claim\n    context: {{claims: [{claim}]}}\n    expect: {{outcome: mutated}}\n");
-    test(&lab(&[&case]), &[])
-        .exits(2)
-        .writes_nothing()
-        .says(&["what claims bring", "its `devices.requests`"]);
+    assert_snapshot!(test(&lab(&[&case]), &[]).recorded(), @"
+    exit status: 2
+    ----- stderr -----
+    error: an entry of `claims` is no object that says what claims bring
+      --> tests/lab.yaml:13:24
+       |
+    13 |     context: {claims: [{kind: ResourceClaimTemplate, metadata: {name: a}, spec: {devices: {requests: [{name: a}]}}}]}
+       |                        ^
+       |
+       = hint: write one with a name, a `kind` of `ResourceClaim`, `ResourceClaimTemplate`, `ComputeDomain`, `DeviceClass`, and its `devices.requests` as the API has them
+    ");
 }
 
 #[test]
 fn a_reason_that_differs_is_shown_with_the_one_that_comes_out() {
-    let run = test(&lab(&["  - {name: reason, expect: {reason: opted_out}}\n"]), &[]).exits(1);
-    let shown = "        reason\n      -   opted_out\n      +   no reason, since the pod is mutated\n";
-    assert!(run.text().contains(shown), "{}", run.text());
+    let run = test(&lab(&["  - {name: reason, expect: {reason: opted_out}}\n"]), &[]);
+    assert_snapshot!(run.recorded(), @"
+    exit status: 1
+    ----- stdout -----
+    FAIL  tests/lab.yaml:12: reason
+            reason
+          -   opted_out
+          +   no reason, since the pod is mutated
+    0 passed, 1 failed
+    ");
     let other =
         "  - name: reason\n    with: {metadata: {annotations: null}}\n    expect: {reason: opted_out}\n";
-    let run = test(&lab(&[other]), &[]).exits(1);
-    assert!(run.text().contains("      +   no_policy_matches (no policy matches this pod"), "{}", run.text());
+    assert_snapshot!(test(&lab(&[other]), &[]).recorded(), @"
+    exit status: 1
+    ----- stdout -----
+    FAIL  tests/lab.yaml:12: reason
+            reason
+          -   opted_out
+          +   no_policy_matches (no policy matches this pod)
+    0 passed, 1 failed
+    ");
 }
 
 #[test]
 fn a_number_is_no_string_of_its_digits() {
     let number = "{spec: {containers: [{name: main, env: [{name: FABRIC, value: 1}]}]}}";
     let case = |expect: &str| format!("  - {{name: number, expect: {expect}}}\n");
-    let run = test(&lab(&[&case(&format!("{{has: {number}}}"))]), &[]).exits(2);
-    run.writes_nothing().says(&["a pod has a string here, and this is the number `1`", "put it in quotes"]);
+    assert_snapshot!(test(&lab(&[&case(&format!("{{has: {number}}}"))]), &[]).recorded(), @"
+    exit status: 2
+    ----- stderr -----
+    error: a pod has a string here, and this is the number `1`
+      --> tests/lab.yaml:12:96
+       |
+    12 |   - {name: number, expect: {has: {spec: {containers: [{name: main, env: [{name: FABRIC, value: 1}]}]}}}}
+       |                                                                                                ^
+       |
+       = hint: put it in quotes
+    ");
     let object = format!(
         "  - name: number\n    with: {}\n    expect: {{object: {number}}}\n",
         number.replace("value: 1", "value: \"1\"")
     );
-    let run = test(&lab(&[&object]), &[]).exits(1);
-    assert!(run.text().contains("-   1\n      +   \"1\"\n"), "{}", run.text());
+    assert_file_snapshot!(test(&lab(&[&object]), &[]).recorded());
 }
 
 #[test]
 fn a_file_of_another_kind_has_one_error_and_manifests_next_to_policies_none() {
     let folder = lab(&[PASSES]);
-    test(&folder, &["lab.yaml"]).exits(2).says(&["`kind` is `FabricPolicy`", "name its folder"]);
+    assert_snapshot!(test(&folder, &["lab.yaml"]).recorded(), @"
+    exit status: 2
+    ----- stderr -----
+    error: `kind` is `FabricPolicy`, so the file has no cases
+     --> lab.yaml:2:7
+      |
+    2 | kind: FabricPolicy
+      |       ^^^^^^^^^^^^
+      |
+      = hint: the cases of a policy are in the folder `tests` next to it: name its folder
+    ");
     write(&folder, "job.yaml", "apiVersion: batch/v1\nkind: Job\nspec: {}\n");
-    let run = test(&folder, &["job.yaml"]).exits(2);
-    assert_eq!(run.says(&["`kind` is `Job`"]).stderr.matches("error: ").count(), 1, "{}", run.stderr);
+    assert_snapshot!(test(&folder, &["job.yaml"]).recorded(), @"
+    exit status: 2
+    ----- stderr -----
+    error: `kind` is `Job`, so the file has no cases
+     --> job.yaml:2:7
+      |
+    2 | kind: Job
+      |       ^^^
+      |
+      = hint: a file of cases has `kind: PolicyTest`
+    ");
     test(&folder, &[]).exits(0);
 }
 
@@ -277,12 +346,13 @@ fn files_that_no_case_uses_fail() {
     let folder = lab(&[PASSES]);
     fs::create_dir(folder.path().join("tests/workloads")).unwrap();
     write(&folder, "tests/workloads/old.yaml", "kind: Job\n");
-    let run = test(&folder, &[]).exits(1);
-    assert!(
-        run.text().contains("FAIL  tests/workloads/old.yaml: no case uses this file\n"),
-        "{}",
-        run.text()
-    );
+    assert_snapshot!(test(&folder, &[]).recorded(), @"
+    exit status: 1
+    ----- stdout -----
+    ok    tests/lab.yaml: eight GPUs
+    FAIL  tests/workloads/old.yaml: no case uses this file
+    1 passed, 0 failed, 1 not used
+    ");
 }
 
 #[test]
@@ -295,85 +365,57 @@ fn the_cases_of_ported_policies_pass() {
 #[test]
 fn a_policy_in_place_of_cases_has_a_located_error() {
     let folder = super::folder(&[("lab.yaml", POLICY)]);
-    let run = test(&folder, &["lab.yaml"]).exits(2);
-    run.writes_nothing().says(&["`kind` is `FabricPolicy`", "name its folder", "lab.yaml:2:"]);
+    assert_snapshot!(test(&folder, &["lab.yaml"]).recorded(), @"
+    exit status: 2
+    ----- stderr -----
+    error: `kind` is `FabricPolicy`, so the file has no cases
+     --> lab.yaml:2:7
+      |
+    2 | kind: FabricPolicy
+      |       ^^^^^^^^^^^^
+      |
+      = hint: the cases of a policy are in the folder `tests` next to it: name its folder
+    ");
 }
-
-/// A broken file of cases, the mark of the line that is shown, and parts of the message.
-const BROKEN: &[(&str, &str, &[&str])] = &[
-    ("  - {name: a, expct: {outcome: mutated}}\n", "expct", &["no field `expct`", "did you mean `expect`?"]),
-    ("  - {name: a, expect: {outcme: mutated}}\n", "outcme", &["did you mean `outcome`?"]),
-    (
-        "  - {name: a, expect: {outcome: mutate}}\n",
-        "mutate}",
-        &["`outcome` is `mutate`", "did you mean `mutated`?"],
-    ),
-    ("  - {name: a, expect: {}}\n", "{}}", &["checks nothing"]),
-    ("  - {name: a, expect: {lacks: []}}\n", "[]}", &["checks nothing"]),
-    ("  - {name: a, expect: {has: {spec: {volumes: []}}}}\n", "[]}", &["checks nothing"]),
-    ("  - {name: a, expect: {has: {spec: {volume: []}}}}\n", "volume:", &["did you mean `volumes`?"]),
-    ("  - {name: a, expect: {lacks: [spec.volume]}}\n", "spec.volume", &["did you mean `volumes`?"]),
-    (
-        "  - {name: a, with: {spec: {hostNetwrk: true}}, expect: {outcome: mutated}}\n",
-        "hostNetwrk",
-        &["did you mean `hostNetwork`?"],
-    ),
-    (
-        "  - {name: a, expect: {outcome: mutated}}\n  - {name: a, expect: {outcome: mutated}}\n",
-        "a",
-        &["two cases are called `a`"],
-    ),
-    (
-        "  - {name: a, parameters: {nicsPerGP: 1}, expect: {outcome: mutated}}\n",
-        "nicsPerGP",
-        &["did you mean `nicsPerGPU`?"],
-    ),
-    ("  - {name: a, parameters: {nicsPerGPU: -1}, expect: {outcome: mutated}}\n", "-1", &["nicsPerGPU"]),
-    (
-        "  - {name: a, policy: ../lib.yaml, expect: {outcome: mutated}}\n",
-        "../lib.yaml",
-        &["no built-in policy `../lib.yaml`"],
-    ),
-    (
-        "  - {name: a, workload: none.yaml, expect: {outcome: mutated}}\n",
-        "none.yaml",
-        &["tests/none.yaml cannot be read"],
-    ),
-    (
-        "  - {name: a, workload: none.yaml, pod: {}, expect: {outcome: mutated}}\n",
-        "{}",
-        &["`workload`, or `pod` and `with`"],
-    ),
-    (
-        "  - {name: a, values: {lob: {enabled: true}}, expect: {outcome: mutated}}\n",
-        "lob",
-        &["no policy for the provider `lob`", "did you mean `lab`?"],
-    ),
-    ("  []\n", "[]", &["no case"]),
-];
 
 #[test]
 fn a_broken_file_of_cases_is_an_error_at_its_line() {
-    for (cases, mark, parts) in BROKEN {
-        let folder = lab(&[cases]);
-        let run = test(&folder, &[]).exits(2);
-        run.writes_nothing().says(parts);
-        let text = fs::read_to_string(folder.path().join("tests/lab.yaml")).unwrap();
-        let cases = &text[text.find("cases:").unwrap()..];
-        let (line, _, shown) = place(cases, mark);
-        let line = text.lines().count() - cases.lines().count() + line;
-        // The second of two cases with one name.
-        let line = if cases.matches("name: a").count() > 1 { line + 2 } else { line };
-        run.says(&[&format!("tests/lab.yaml:{line}:")]);
-        assert!(run.stderr.contains(&shown) || cases.matches("name: a").count() > 1, "{}", run.stderr);
-    }
+    let answers = [
+        "  - {name: a, expct: {outcome: mutated}}\n",
+        "  - {name: a, expect: {outcme: mutated}}\n",
+        "  - {name: a, expect: {outcome: mutate}}\n",
+        "  - {name: a, expect: {}}\n",
+        "  - {name: a, expect: {lacks: []}}\n",
+        "  - {name: a, expect: {has: {spec: {volumes: []}}}}\n",
+        "  - {name: a, expect: {has: {spec: {volume: []}}}}\n",
+        "  - {name: a, expect: {lacks: [spec.volume]}}\n",
+        "  - {name: a, with: {spec: {hostNetwrk: true}}, expect: {outcome: mutated}}\n",
+        "  - {name: a, expect: {outcome: mutated}}\n  - {name: a, expect: {outcome: mutated}}\n",
+        "  - {name: a, parameters: {nicsPerGP: 1}, expect: {outcome: mutated}}\n",
+        "  - {name: a, parameters: {nicsPerGPU: -1}, expect: {outcome: mutated}}\n",
+        "  - {name: a, policy: ../lib.yaml, expect: {outcome: mutated}}\n",
+        "  - {name: a, workload: none.yaml, expect: {outcome: mutated}}\n",
+        "  - {name: a, workload: none.yaml, pod: {}, expect: {outcome: mutated}}\n",
+        "  - {name: a, values: {lob: {enabled: true}}, expect: {outcome: mutated}}\n",
+        "  []\n",
+    ]
+    .map(|cases| test(&lab(&[cases]), &[]).recorded());
+    assert_file_snapshot!(answers.join("\n"));
 }
 
 #[test]
 fn a_folder_without_cases_is_bad_usage() {
     let folder = super::folder(&[("lab.yaml", POLICY)]);
-    test(&folder, &[]).exits(2).writes_nothing().says(&["has no cases", "kind: PolicyTest"]);
-    test(&folder, &["nothing"]).exits(2).writes_nothing().says(&["nothing cannot be read"]);
+    assert_snapshot!(test(&folder, &[]).recorded(), @"
+    exit status: 2
+    ----- stderr -----
+    error: . has no cases; a file of cases is in the folder `tests` and has `kind: PolicyTest`
+    ");
+    assert_snapshot!(test(&folder, &["nothing"]).recorded(), @"
+    exit status: 2
+    ----- stderr -----
+    error: nothing cannot be read: No such file or directory (os error 2)
+    ");
 }
 
 #[test]
@@ -404,7 +446,11 @@ fn a_new_policy_loads_and_its_cases_pass_and_cover_it() {
         run_in(folder.path(), &["policy", "test", path, "--require-coverage"], "").exits(0);
     }
     let policy = fs::read_to_string(folder.path().join("acme-rdma.yaml")).unwrap();
-    new(&["--provider", "acme"]).exits(2).writes_nothing().says(&["acme-rdma.yaml exists already"]);
+    assert_snapshot!(new(&["--provider", "acme"]).recorded(), @"
+    exit status: 2
+    ----- stderr -----
+    error: acme-rdma.yaml exists already; give the policy another name with `--name`
+    ");
     assert_eq!(fs::read_to_string(folder.path().join("acme-rdma.yaml")).unwrap(), policy);
     for provider in ["ACME", "true", "1e3", "null"] {
         new(&["--provider", provider]).exits(2).writes_nothing().says(&["lower-case"]);

@@ -1,8 +1,9 @@
 //! `fabric-injector nodes`.
 
+use insta::assert_snapshot;
 use serde_json::{Value, json};
 
-use super::{Run, run};
+use super::{Run, assert_file_snapshot, run};
 
 fn node(name: &str, provider_id: &str, labels: &Value, capacity: &Value, ready: &str) -> Value {
     json!({
@@ -28,72 +29,80 @@ fn nodes(items: &[Value]) -> Run {
 fn a_pool_has_its_devices_its_policy_and_the_parameters_of_its_pods() {
     let cpu = aws("c", "m5.large", &json!({"cpu": "2"}));
     let run = nodes(&[aws("a", "p5.48xlarge", &gpus(32)), aws("b", "p5.48xlarge", &gpus(32)), cpu]).exits(0);
-    let text = run.text_lossy();
-    let lines: Vec<&str> = text.lines().collect();
-    assert_eq!(lines.len(), 2, "{text}");
-    for part in [
-        "p5.48xlarge  2/2",
-        "8 nvidia.com/gpu",
-        "32 vpc.amazonaws.com/efa",
-        "aws-efa",
-        "efaDevicesPerGPU=4 (nodes)",
-    ] {
-        assert!(lines[1].contains(part), "{part}\n{text}");
-    }
+    assert_snapshot!(run.recorded(), @"
+    exit status: 0
+    ----- stdout -----
+    MACHINE      READY  GPUS              DEVICES                   POLICY   PARAMETERS
+    p5.48xlarge  2/2    8 nvidia.com/gpu  32 vpc.amazonaws.com/efa  aws-efa  efaDevicesPerGPU=4 (nodes)
+    ");
 }
 
 #[test]
 fn each_fault_of_a_pool_is_named() {
-    let cases = [
-        (vec![aws("a", "p5.48xlarge", &gpus(32)), aws("b", "p5.48xlarge", &gpus(0))], "plugin_missing"),
-        (vec![aws("a", "p5.48xlarge", &gpus(32)), aws("b", "p5.48xlarge", &gpus(31))], "counts_differ"),
-        (vec![aws("a", "p5.48xlarge", &gpus(16))], "nodes_offer_less"),
-        (vec![aws("a", "p6-b200.48xlarge", &gpus(10))], "nodes_offer_more"),
-        (vec![aws("a", "p5.48xlarge", &gpus(0))], "no_node_fits"),
-        (vec![aws("a", "p99.48xlarge", &gpus(0))], "parameter_assumed"),
-    ];
-    for (items, code) in cases {
-        let run = nodes(&items).exits(1);
-        assert!(run.text_lossy().contains(&format!("({code})")), "{code}\n{}", run.text_lossy());
-    }
+    let answers = [
+        vec![aws("a", "p5.48xlarge", &gpus(32)), aws("b", "p5.48xlarge", &gpus(0))],
+        vec![aws("a", "p5.48xlarge", &gpus(32)), aws("b", "p5.48xlarge", &gpus(31))],
+        vec![aws("a", "p5.48xlarge", &gpus(16))],
+        vec![aws("a", "p6-b200.48xlarge", &gpus(10))],
+        vec![aws("a", "p5.48xlarge", &gpus(0))],
+        vec![aws("a", "p99.48xlarge", &gpus(0))],
+    ]
+    .map(|items| nodes(&items).recorded());
+    assert_file_snapshot!(answers.join("\n"));
 }
 
 #[test]
 fn nodes_that_deviate_from_their_pool_are_named_and_lower_nobody() {
     let mut items: Vec<Value> = ["a", "b", "c"].map(|name| aws(name, "p5.48xlarge", &gpus(32))).into();
     items.extend(["d", "e"].map(|name| aws(name, "p5.48xlarge", &gpus(4))));
-    let run = nodes(&items).exits(1);
-    let text = run.text_lossy();
-    assert!(text.contains("efaDevicesPerGPU=4 (nodes)"), "{text}");
-    assert!(
-        text.contains("2 of 5 Ready nodes have another number of `vpc.amazonaws.com/efa` than 32"),
-        "{text}"
-    );
-    assert!(text.contains("`d`, `e` (counts_differ)"), "{text}");
+    assert_snapshot!(nodes(&items).recorded(), @"
+    exit status: 1
+    ----- stdout -----
+    MACHINE      READY  GPUS              DEVICES                   POLICY   PARAMETERS
+    p5.48xlarge  5/5    8 nvidia.com/gpu  32 vpc.amazonaws.com/efa  aws-efa  efaDevicesPerGPU=4 (nodes)
+
+    warning: p5.48xlarge: 2 of 5 Ready nodes have another number of `vpc.amazonaws.com/efa` than 32, on which pods count: `d`, `e` (counts_differ)
+    ");
 }
 
 #[test]
 fn devices_that_no_pod_can_get_are_named() {
     let mut unhealthy = aws("a", "p5.48xlarge", &gpus(32));
     unhealthy["status"]["allocatable"] = gpus(3);
-    let run = nodes(&[unhealthy, aws("b", "p5.48xlarge", &gpus(32))]).exits(1);
-    let text = run.text_lossy();
-    assert!(text.contains("1 of 2 Ready nodes have unhealthy devices"), "{text}");
-    assert!(text.contains("fewer of `vpc.amazonaws.com/efa`, on one of them 3"), "{text}");
-    assert!(text.contains("(devices_unhealthy)"), "{text}");
+    assert_snapshot!(nodes(&[unhealthy, aws("b", "p5.48xlarge", &gpus(32))]).recorded(), @"
+    exit status: 1
+    ----- stdout -----
+    MACHINE      READY  GPUS              DEVICES                   POLICY   PARAMETERS
+    p5.48xlarge  2/2    8 nvidia.com/gpu  32 vpc.amazonaws.com/efa  aws-efa  efaDevicesPerGPU=4 (nodes)
+
+    warning: p5.48xlarge: 1 of 2 Ready nodes have unhealthy devices, so that pods get fewer of `vpc.amazonaws.com/efa`, on one of them 3: see the log of the device plugin there (devices_unhealthy)
+    ");
     let labels = json!({"node.kubernetes.io/instance-type": "p5.48xlarge"});
-    let run = nodes(&[node("c", "aws:///us-east-1a/c", &labels, &gpus(32), "False")]).exits(1);
-    assert!(run.text_lossy().contains("(no_node_ready)"), "{}", run.text_lossy());
+    let not_ready = node("c", "aws:///us-east-1a/c", &labels, &gpus(32), "False");
+    assert_snapshot!(nodes(&[not_ready]).recorded(), @"
+    exit status: 1
+    ----- stdout -----
+    MACHINE      READY  GPUS              DEVICES                   POLICY   PARAMETERS
+    p5.48xlarge  0/1    8 nvidia.com/gpu  32 vpc.amazonaws.com/efa  aws-efa  efaDevicesPerGPU=4 (nodes)
+
+    warning: p5.48xlarge: no node is Ready: see `kubectl describe node` (no_node_ready)
+    ");
 }
 
 #[test]
 fn a_device_that_is_gone_is_told_from_one_that_never_was() {
     let never = aws("c", "p5.48xlarge", &json!({"nvidia.com/gpu": "8"}));
-    let run = nodes(&[aws("a", "p5.48xlarge", &gpus(32)), aws("b", "p5.48xlarge", &gpus(0)), never]).exits(1);
-    let text = run.text_lossy();
-    assert!(text.contains("1 of 3 Ready nodes no longer offer `vpc.amazonaws.com/efa`"), "{text}");
-    assert!(text.contains("1 of 3 Ready nodes never offered `vpc.amazonaws.com/efa`"), "{text}");
-    assert!(text.contains("or they were created without such devices: `c` (plugin_missing)"), "{text}");
+    let run = nodes(&[aws("a", "p5.48xlarge", &gpus(32)), aws("b", "p5.48xlarge", &gpus(0)), never]);
+    assert_snapshot!(run.recorded(), @"
+    exit status: 1
+    ----- stdout -----
+    MACHINE      READY  GPUS              DEVICES                   POLICY   PARAMETERS
+    p5.48xlarge  3/3    8 nvidia.com/gpu  32 vpc.amazonaws.com/efa  aws-efa  efaDevicesPerGPU=4 (nodes)
+
+    warning: p5.48xlarge: 1 of 3 Ready nodes no longer offer `vpc.amazonaws.com/efa`; see whether the device plugin runs there: `b` (plugin_missing)
+
+    warning: p5.48xlarge: 1 of 3 Ready nodes never offered `vpc.amazonaws.com/efa`; the device plugin has not run there, or they were created without such devices: `c` (plugin_missing)
+    ");
 }
 
 #[test]
@@ -105,16 +114,23 @@ fn gpus_of_resource_slices_are_those_of_a_pool() {
             "pool": {"name": "a", "generation": 1, "resourceSliceCount": 1}},
     });
     let dra = aws("a", "p5.48xlarge", &json!({"vpc.amazonaws.com/efa": "32"}));
-    let run = nodes(&[dra.clone(), slice.clone()]).exits(0);
-    assert!(
-        run.text_lossy().contains("8 gpu.nvidia.com/gpu  32 vpc.amazonaws.com/efa  aws-efa"),
-        "{}",
-        run.text_lossy()
-    );
-    nodes(std::slice::from_ref(&dra)).exits(0).says(&["none of the 1 nodes"]);
-    nodes(&[dra, slice, json!({"kind": "Pod"})])
-        .exits(2)
-        .says(&["`items[2]` is not a node, but of the kind `Pod`"]);
+    assert_snapshot!(nodes(&[dra.clone(), slice.clone()]).recorded(), @"
+    exit status: 0
+    ----- stdout -----
+    MACHINE      READY  GPUS                  DEVICES                   POLICY   PARAMETERS
+    p5.48xlarge  1/1    8 gpu.nvidia.com/gpu  32 vpc.amazonaws.com/efa  aws-efa  efaDevicesPerGPU=4 (nodes)
+    ");
+    assert_snapshot!(nodes(std::slice::from_ref(&dra)).recorded(), @"
+    exit status: 0
+    ----- stderr -----
+    none of the 1 nodes has a GPU that a policy knows
+    ");
+    assert_snapshot!(nodes(&[dra, slice, json!({"kind": "Pod"})]).recorded(), @"
+    exit status: 2
+    ----- stderr -----
+    error: stdin: `items[2]` is not a node, but of the kind `Pod`
+    hint: write it with `kubectl get nodes -o json`, or `kubectl get nodes,resourceslices -o json`
+    ");
 }
 
 #[test]
@@ -133,14 +149,17 @@ fn the_json_has_the_pools_and_their_problems() {
 
 #[test]
 fn a_cluster_without_gpus_and_a_broken_file_are_told() {
-    let cpu = aws("c", "m5.large", &json!({"cpu": "2"}));
-    let run = nodes(&[cpu]).exits(0);
-    assert!(run.stdout.is_empty() && run.stderr.contains("none of the 1 nodes"), "{}", run.stderr);
-    super::run(&["nodes", "-f", "-"], "kind: Pod\n").exits(2).says(&[
-        "stdin",
-        "neither",
-        "kubectl get nodes",
-    ]);
+    assert_snapshot!(nodes(&[aws("c", "m5.large", &json!({"cpu": "2"}))]).recorded(), @"
+    exit status: 0
+    ----- stderr -----
+    none of the 1 nodes has a GPU that a policy knows
+    ");
+    assert_snapshot!(super::run(&["nodes", "-f", "-"], "kind: Pod\n").recorded(), @"
+    exit status: 2
+    ----- stderr -----
+    error: stdin: it is neither a list of nodes nor a node
+    hint: write it with `kubectl get nodes -o json`, or `kubectl get nodes,resourceslices -o json`
+    ");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The report on standard error.
 
+use insta::assert_snapshot;
 use serde_json::{Value, json};
 
 use super::{POD, POLICY, SETTINGS, folder, mutate, run_in};
@@ -17,18 +18,25 @@ fn the_text_names_the_place_the_policy_the_additions_and_every_warning() {
     let pod =
         POD.replace("    resources:", "    env: [{name: NCCL_SOCKET_IFNAME, value: eth9}]\n    resources:");
     let run = mutate(&["--policy", "aws-efa"], format!("---\n{SETTINGS}---\n{pod}")).exits(0);
-    run.says(&["stdin", "document 2", "Pod/trainer", "mutated", "aws-efa@"]);
-    run.says(&["vpc.amazonaws.com/efa 8", "/dev/shm", "IPC_LOCK"]);
-    run.says(&["NCCL_SOCKET_IFNAME", "`eth9`", "kept_env", "parameter_assumed"]);
+    assert_snapshot!(run.said(), @"
+    stdin: document 2: Pod/trainer: mutated by aws-efa@<digest>
+      + main: vpc.amazonaws.com/efa 8, env FI_EFA_USE_HUGE_PAGE, mount /dev/shm /opt/amazon-efa-ofi /etc/nccl.conf, capability IPC_LOCK
+      + pod: volume nv-shared-memory amazon-efa nccl-settings, annotation settings.fabric-injector.io/nccl fabric-injector.io/injected
+      warning: `efaDevicesPerGPU` is assumed to be 1; set it, or select nodes that a table knows: no table has a value for a pod that selects no `node.kubernetes.io/instance-type`, no `nvidia.com/gpu.product`, nor one of 4 other labels (parameter_assumed)
+      warning: `spec.containers[main].env[NCCL_SOCKET_IFNAME]` stays `eth9`; rule `nccl` would set `^lo,docker,veth,eni,pod-id-link0` (kept_env)
+      near miss: write an interface of the pod in `spec.containers[main].env[NCCL_SOCKET_IFNAME].value`, or leave it out: the pod has `eth0` and `lo`, and no `eth9`, so its ranks do not find each other (interface_not_in_pod)
+    ");
 }
 
 #[test]
 fn the_text_has_one_head_line_for_each_template() {
     let run = mutate(&["--policy", "aws-efa", "-f", "tests/workloads/horovod-mpijob.yaml"], "").exits(0);
-    let heads: Vec<&str> = run.stderr.lines().filter(|line| line.starts_with("tests/workloads/")).collect();
-    assert_eq!(heads.len(), 2, "{}", run.stderr);
-    assert!(heads[0].contains("/Launcher/") && heads[0].contains("unchanged"), "{}", heads[0]);
-    assert!(heads[1].contains("/Worker/") && heads[1].contains("mutated"), "{}", heads[1]);
+    assert_snapshot!(run.said(), @r#"
+    tests/workloads/horovod-mpijob.yaml: document 1: MPIJob/hvd-vision /spec/mpiReplicaSpecs/Launcher/template: unchanged: no policy matches this pod; to inject it, add `nmp.nvidia.com/enable-multi-node-networking: "true"` to `spec.mpiReplicaSpecs.Launcher.template.metadata.annotations` (no_policy_matches)
+    tests/workloads/horovod-mpijob.yaml: document 1: MPIJob/hvd-vision /spec/mpiReplicaSpecs/Worker/template: mutated by aws-efa@<digest>
+      + mpi: vpc.amazonaws.com/efa 32, env NCCL_SOCKET_IFNAME FI_EFA_USE_HUGE_PAGE, mount /opt/amazon-efa-ofi /etc/nccl.conf, capability IPC_LOCK
+      + pod: volume amazon-efa nccl-settings, annotation settings.fabric-injector.io/nccl fabric-injector.io/injected
+    "#);
 }
 
 #[test]
