@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use insta::assert_snapshot;
+
 use super::{ROOT, command, finish, run};
 
 const SHELLS: [&str; 5] = ["bash", "elvish", "fish", "powershell", "zsh"];
@@ -27,7 +29,16 @@ fn every_shell_has_a_script_that_asks_the_program() {
             "{shell} has a path of this machine"
         );
     }
-    run(&["completions", "tcsh"], "").exits(2).writes_nothing().says(&SHELLS);
+    assert_snapshot!(run(&["completions", "tcsh"], "").recorded(), @"
+    exit status: 2
+    ----- stderr -----
+    error: invalid value 'tcsh' for '<SHELL>'
+      [possible values: bash, elvish, fish, powershell, zsh]
+
+      tip: a similar value exists: 'zsh'
+
+    For more information, try '--help'.
+    ");
     run(&["completions"], "").exits(2).writes_nothing();
 }
 

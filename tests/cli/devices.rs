@@ -1,8 +1,10 @@
 //! Claims, GPUs that come by claim, and pods that bring devices of the fabric.
 
+use insta::assert_snapshot;
 use serde_json::{Value, json};
 
-use super::edits::{DEVICE_CLASS, inject, pod, policy, refused};
+use super::edits::{DEVICE_CLASS, inject, pod, policy};
+use super::policy_errors::with_policy;
 
 /// A pod with two claims, of which its container uses those that are named.
 fn claiming(used: &[&str]) -> Value {
@@ -58,7 +60,17 @@ fn a_policy_that_reads_the_claims_it_adds_settles_or_is_refused() {
     let counting = format!(
         "{CHANNEL}    - {{name: count, onConflict: replace, env: {{COUNT: \"${{string(size(claimNames))}}\"}}}}\n"
     );
-    refused(&policy(&counting), &["not idempotent"]);
+    assert_snapshot!(with_policy(&policy(&counting), &pod().to_string()).recorded(), @r#"
+    exit status: 2
+    ----- stderr -----
+    error: the policy is not idempotent: an injected sample pod (one container with GPUs) changes when it is injected again
+      --> lab.yaml:13:48
+       |
+    13 |     - {name: count, onConflict: replace, env: {COUNT: "${string(size(claimNames))}"}}
+       |                                                ^^^^^
+       |
+       = hint: a value must not depend on what the policy itself adds
+    "#);
 }
 
 const SHOWN: &str = "  rules:\n    - name: r\n      containers: gpus > 0\n      env:\n        \

@@ -2,7 +2,6 @@
 
 use serde_json::{Value, json};
 
-use super::policy_errors::with_policy;
 use super::{folder, run_in};
 
 /// A policy around the parts that a test is about.
@@ -52,13 +51,6 @@ pub(crate) fn inject(policy: &str, pod: &Value) -> Injected {
         assert_eq!(again.report["reason"], "nothing_to_add", "{}", again.report);
     }
     first
-}
-
-/// Fails unless a policy is refused with these words and a hint.
-#[track_caller]
-pub(crate) fn refused(policy: &str, words: &[&str]) {
-    let run = with_policy(policy, &pod().to_string()).exits(2);
-    run.writes_nothing().says(&["lab.yaml:", "hint: "]).says(words);
 }
 
 const NETWORKS: &str = "k8s.v1.cni.cncf.io/networks";

@@ -4,6 +4,8 @@ use std::os::unix::fs::symlink;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
+use insta::assert_snapshot;
+
 use super::{POD, ROOT, Run, finish, run};
 
 /// Runs the program by another name, as a link of that name.
@@ -26,10 +28,17 @@ fn usage_and_help_name_the_plugin_as_its_user_does() {
         "{}",
         help.text()
     );
-    run_as("kubectl-fabric", &["mutate", "--polici", "x"], "")
-        .exits(2)
-        .writes_nothing()
-        .says(&["Usage: kubectl fabric mutate"]);
+    assert_snapshot!(run_as("kubectl-fabric", &["mutate", "--polici", "x"], "").recorded(), @"
+    exit status: 2
+    ----- stderr -----
+    error: unexpected argument '--polici' found
+
+      tip: a similar argument exists: '--policy'
+
+    Usage: kubectl fabric mutate --policy <NAME|PATH|DIR>
+
+    For more information, try '--help'.
+    ");
     let own = run(&["--help"], "").exits(0);
     assert!(own.text().contains("Usage: fabric-injector <COMMAND>"), "{}", own.text());
 }

@@ -34,10 +34,8 @@ fn near_misses(stream: &str) -> Vec<(String, String, String)> {
 /// The near misses of the only template, as text.
 #[track_caller]
 fn found(stream: &str) -> String {
-    near_misses(stream)
-        .into_iter()
-        .map(|(code, path, message)| format!("{code} {path}\n{message}\n"))
-        .collect()
+    let misses = near_misses(stream).into_iter();
+    misses.map(|(code, path, message)| format!("{code} {path}\n{message}\n")).collect::<Vec<_>>().concat()
 }
 
 #[test]

@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use insta::assert_snapshot;
+
 use super::POLICY;
 use super::policy_test::{NO_GPUS, PASSES, lab, test, write};
 
@@ -30,12 +32,28 @@ fn coverage_of_an_extension_is_about_its_own_parts() {
 #[test]
 fn coverage_names_what_the_cases_have_not_seen() {
     let folder = lab(&[PASSES]);
-    let run = test(&folder, &["--coverage"]).exits(0);
-    assert!(run.text().contains("lab  rule `nics`                  always applies\n"), "{}", run.text());
+    assert_snapshot!(test(&folder, &["--coverage"]).recorded(), @"
+    exit status: 0
+    ----- stdout -----
+    ok    tests/lab.yaml: eight GPUs
+    lab  rule `nics`                  always applies
+    lab  `containers` of rule `nics`  never false
+    coverage: 2 of 4 values of rules and conditions
+    1 passed, 0 failed
+    ");
     test(&folder, &["--require-coverage"]).exits(1).says(&["do not cover"]);
     write(&folder, "other.yaml", &POLICY.replace("name: lab\n", "name: other\n"));
-    let run = test(&folder, &["--coverage"]).exits(0);
-    assert!(run.text().contains("other  rule `nics`                  never evaluated\n"), "{}", run.text());
+    assert_snapshot!(test(&folder, &["--coverage"]).recorded(), @"
+    exit status: 0
+    ----- stdout -----
+    ok    tests/lab.yaml: eight GPUs
+    lab    rule `nics`                  always applies
+    lab    `containers` of rule `nics`  never false
+    other  rule `nics`                  never evaluated
+    other  `containers` of rule `nics`  never evaluated
+    coverage: 2 of 8 values of rules and conditions
+    1 passed, 0 failed
+    ");
     let folder = lab(&[PASSES, NO_GPUS]);
     test(&folder, &["--require-coverage"]).exits(0);
     // A built-in policy that a case names has cases of its own.
@@ -58,22 +76,20 @@ fn each_value_of_machines_has_to_be_given() {
         "\n  variables: {{kind: none}}\n  machines:\n    {family}: {{'b1, b2*': &b {{kind: b}}, c1: {{kind: c}}}}\n    {zone}: {{east: *b}}\n  rules:"
     );
     write(&folder, "lab.yaml", &POLICY.replace("\n  rules:", &machines));
-    let run = test(&folder, &["--require-coverage"]).exits(1);
-    let row = |row: &str| format!("lab  row {row}  never gives a value\n");
-    for lacking in [
-        "`b1, b2*` of `kind` by `example.com/family`",
-        "`c1` of `kind` by `example.com/family`",
-        "`east` of `kind` by `example.com/zone`",
-    ] {
-        assert!(
-            run.text().lines().any(|line| line.split_whitespace().eq(row(lacking).split_whitespace())),
-            "{}",
-            run.text()
-        );
-    }
-    assert!(
-        run.text().contains("coverage: 4 of 4 values of rules and conditions, 0 of 3 values of machines\n")
-    );
+    let run = test(&folder, &["--require-coverage"]);
+    assert_snapshot!(run.recorded(), @"
+    exit status: 1
+    ----- stdout -----
+    ok    tests/lab.yaml: eight GPUs
+    ok    tests/lab.yaml: none
+    lab  row `b1, b2*` of `kind` by `example.com/family`  never gives a value
+    lab  row `c1` of `kind` by `example.com/family`       never gives a value
+    lab  row `east` of `kind` by `example.com/zone`       never gives a value
+    coverage: 4 of 4 values of rules and conditions, 0 of 3 values of machines
+    2 passed, 0 failed
+    ----- stderr -----
+    error: the cases do not cover the policies; the table shows what is missing
+    ");
     test(&folder, &["--require-coverage=conditions"]).exits(0);
     let on = |name: &str, label: &str, value: &str| {
         format!(

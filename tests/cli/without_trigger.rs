@@ -1,5 +1,6 @@
 //! Workloads that span nodes and do not ask for the fabric.
 
+use insta::assert_snapshot;
 use serde_json::{Value, json};
 
 use super::{TRIGGER, mutate, run};
@@ -276,12 +277,23 @@ fn mutate_reports_the_same_and_a_note_fails_no_pipeline() {
     let report = mutate(&arguments, group(2, &whole()).to_string()).exits(0).reports().remove(0);
     assert_eq!(report["near_misses"][0]["code"], CODE);
     let message = report["near_misses"][0]["message"].as_str().unwrap();
-    let place =
-        "`spec.leaderWorkerTemplate.workerTemplate.metadata.annotations`: 2 pods of this LeaderWorkerSet";
-    assert!(message.contains(place), "{message}");
-    for (object, status) in [(group(2, &whole()), 1), (indexed(2, &whole()), 0)] {
-        run(&["lint", "--fail-on-warning"], object.to_string()).exits(status);
-    }
+    let linted = |object: &Value| run(&["lint", "--fail-on-warning"], object.to_string());
+    let warned = linted(&group(2, &whole()));
+    assert!(warned.text().contains(message), "{message}");
+    assert_snapshot!(warned.recorded(), @r#"
+    exit status: 1
+    ----- stdout -----
+    stdin:1: warning: LeaderWorkerSet/a: add `nmp.nvidia.com/enable-multi-node-networking: "true"` to `spec.leaderWorkerTemplate.workerTemplate.metadata.annotations`: 2 pods of this LeaderWorkerSet take whole nodes (8 `nvidia.com/gpu` each), and without a policy they exchange data by TCP (workload_without_trigger)
+    ----- stderr -----
+    0 errors and 1 warning
+    "#);
+    assert_snapshot!(linted(&indexed(2, &whole())).recorded(), @r#"
+    exit status: 0
+    ----- stdout -----
+    stdin:1: note: Job/a: if its pods work together, add `nmp.nvidia.com/enable-multi-node-networking: "true"` to `spec.template.metadata.annotations`: 2 pods of this Job take whole nodes (8 `nvidia.com/gpu` each), and without a policy they exchange data by TCP (workload_without_trigger)
+    ----- stderr -----
+    0 errors and 0 warnings
+    "#);
 }
 
 #[test]
