@@ -3,6 +3,8 @@
 
 mod labels;
 mod registering;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::atomic::AtomicU64;
@@ -254,16 +256,21 @@ impl Metrics {
 
     /// Counts an answered review.
     pub(crate) fn reviewed(&self, record: &Record, took: Duration) {
-        let policy = record.policy.as_deref().unwrap_or_default();
-        let labels = self.review(policy, record.outcome, record.reason.clone().unwrap_or_default());
-        self.reviews.get_or_create(&labels).inc();
         self.duration.observe(took.as_secs_f64());
         if self.mode == Mode::Inject {
             self.operations.inc_by(record.operations as u64);
         }
-        for code in &record.warnings {
-            self.warnings.get_or_create(&CodeLabel { code: code.clone().into() }).inc();
+        let policy = record.policy.as_deref().unwrap_or_default();
+        // A review that began before a reload would give a policy that is gone its series again.
+        let of_policies = self.of_policies.lock();
+        if policy.is_empty() || of_policies.0.iter().any(|of| of.policy == policy) {
+            let labels = self.review(policy, record.outcome, record.reason.clone().unwrap_or_default());
+            self.reviews.get_or_create(&labels).inc();
+            for code in &record.warnings {
+                self.warnings.get_or_create(&CodeLabel { code: code.clone().into() }).inc();
+            }
         }
+        drop(of_policies);
         if let Some(reason) = &record.without_fabric {
             let namespace = record.namespace.as_deref().unwrap_or_default();
             self.missed(namespace, record.outcome, reason.clone()).inc();
