@@ -163,7 +163,7 @@ fn each<T>(
 
 /// Returns whether a text of a row has the name.
 pub(super) fn has(names: &str, name: &str) -> bool {
-    names.split(' ').any(|one| one == name)
+    names.as_bytes().split(|byte| *byte == b' ').any(|one| one == name.as_bytes())
 }
 
 /// The shape with another type of its values.
