@@ -92,7 +92,7 @@ impl Authority {
         duration: Duration,
     ) -> anyhow::Result<KeyPair> {
         let ca_key = rcgen::KeyPair::from_pem(&self.key)
-            .context("the key of the CA cannot be read, it must be PEM with PKCS #8")?;
+            .map_err(|_| anyhow!("the key of the CA (`ca.key`) must be PEM with PKCS #8"))?;
         self.check(&ca_key, now, now + duration)?;
         let issuer = Issuer::from_ca_cert_pem(&self.cert, ca_key).context("the CA cannot be read")?;
         let mut params = CertificateParams::default();
@@ -117,7 +117,7 @@ impl Authority {
     /// Checks that clients accept a certificate that this key signs at `now` until `end`.
     fn check(&self, key: &rcgen::KeyPair, now: SystemTime, end: SystemTime) -> anyhow::Result<()> {
         let der = CertificateDer::from_pem_slice(self.cert.as_bytes());
-        let der = der.map_err(|error| anyhow!("the certificate of the CA is not PEM: {error}"))?;
+        let der = der.map_err(|_| anyhow!("the certificate of the CA (`ca.crt`) must be PEM"))?;
         let Ok((_, ca)) = X509Certificate::from_der(&der) else {
             bail!("the certificate of the CA is not X.509");
         };

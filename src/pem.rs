@@ -20,7 +20,7 @@ pub(crate) fn certificates(name: &str, pem: &[u8]) -> anyhow::Result<Vec<Certifi
     match chain {
         Ok(chain) if !chain.is_empty() => Ok(chain),
         Ok(_) => bail!("{name} has no certificate in it; it must be PEM"),
-        Err(error) => bail!("{name} is not PEM: {error}"),
+        Err(_) => bail!("{name} is not PEM, or a part of it is damaged"),
     }
 }
 

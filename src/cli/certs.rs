@@ -16,7 +16,7 @@ use crate::pem;
 
 use super::ExitStatus;
 use super::output::Output;
-use super::parse::dns_name;
+use super::parse::{dns_name, ip, number};
 
 /// Create a CA and a serving certificate without cert-manager
 ///
@@ -33,10 +33,10 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "NAME", value_parser = dns_name)]
     dns: Vec<String>,
     /// An IP address of the server; may be given several times
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", value_parser = ip)]
     ip: Vec<IpAddr>,
     /// The validity of the serving certificate in days; that of the CA is ten years
-    #[arg(long, value_name = "NUMBER", default_value_t = 365, value_parser = clap::value_parser!(u32).range(1..=3650))]
+    #[arg(long, value_name = "NUMBER", default_value_t = 365, value_parser = number::<u32>(1, 3650))]
     days: u32,
     /// Replace an existing serving certificate
     #[arg(long)]
@@ -59,7 +59,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     let (authority, is_new) = authority(&path("ca.crt"), &path("ca.key"), now)?;
     let duration = Duration::from_hours(24 * u64::from(arguments.days));
     let issued = authority.issue(&arguments.dns, &arguments.ip, now, duration);
-    let issued = issued.with_context(|| format!("{} cannot be used", path("ca.crt").display()))?;
+    let issued = issued.with_context(|| format!("the CA in {} cannot be used", folder.display()))?;
     fs::DirBuilder::new()
         .recursive(true)
         .mode(0o700)
@@ -122,8 +122,8 @@ struct NewFile<'a> {
 fn write(folder: &Path, files: &[NewFile]) -> anyhow::Result<()> {
     let temporary = |file: &NewFile| folder.join(format!("{}.new", file.name));
     let stage = |file: &NewFile| -> io::Result<()> {
-        if folder.join(file.name).is_dir() {
-            return Err(io::ErrorKind::IsADirectory.into());
+        if let Some(path) = [folder.join(file.name), temporary(file)].iter().find(|path| path.is_dir()) {
+            return Err(io::Error::other(format!("{} is a directory", path.display())));
         }
         let _ = fs::remove_file(temporary(file));
         let options = fs::OpenOptions::new().write(true).create_new(true).mode(file.mode).clone();

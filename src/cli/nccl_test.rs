@@ -10,7 +10,7 @@ use crate::builtin;
 
 use super::ExitStatus;
 use super::output::Output;
-use super::parse::{annotation, namespace, valid};
+use super::parse::{annotation, namespace, number, valid};
 
 const TEMPLATE: &str = include_str!("../../signatures/nccl-test.yaml");
 const SCRIPT: &str = include_str!("../../signatures/nccl-test.sh");
@@ -30,10 +30,10 @@ const CURVE: &str = "nistp256";
     fabric-injector nccl-test --nodes 2 | fabric-injector mutate --policy NAME | kubectl apply -f -")]
 pub(super) struct Arguments {
     /// The number of nodes
-    #[arg(long, value_name = "COUNT", default_value = "2", value_parser = clap::value_parser!(u32).range(2..=1000))]
+    #[arg(long, value_name = "COUNT", default_value = "2", value_parser = number::<u32>(2, 1000))]
     nodes: u32,
     /// The GPUs of a node, all of which the test needs
-    #[arg(long, value_name = "COUNT", default_value = "8", value_parser = clap::value_parser!(u32).range(1..=64))]
+    #[arg(long, value_name = "COUNT", default_value = "8", value_parser = number::<u32>(1, 64))]
     gpus: u32,
     /// The resource name of GPUs [default: that of the built-in policies]
     #[arg(long, value_name = "NAME", value_parser = resource)]
@@ -126,9 +126,9 @@ fn size(text: &str) -> Result<String, String> {
 
 /// The name of a Service.
 fn service(text: &str) -> Result<String, String> {
-    let name = namespace(text)?;
-    let is_name = name.len() <= 60 && name.starts_with(|c: char| c.is_ascii_lowercase());
-    valid(is_name, text, "must begin with a letter, and have at most 60 characters")
+    let has_letter = text.starts_with(|c: char| c.is_ascii_lowercase());
+    let is_name = has_letter && text.len() <= 60 && namespace(text).is_ok();
+    valid(is_name, text, "write at most 60 lower case letters, digits and `-`, a letter first")
 }
 
 /// The name of an interface.

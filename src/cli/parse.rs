@@ -20,12 +20,17 @@ pub(super) fn positive_duration(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// A positive number. The semaphores of tokio have about this limit.
-pub(super) fn count(text: &str) -> Result<usize, String> {
-    match text.parse() {
-        Ok(count @ 1..=1_000_000) => Ok(count),
-        _ => Err("write a number from 1 to 1000000".to_owned()),
+/// A whole number in a range.
+pub(super) fn number<T: TryFrom<u64>>(least: u64, most: u64) -> impl Fn(&str) -> Result<T, String> + Clone {
+    move |text| {
+        let number = text.parse().ok().filter(|number| (least..=most).contains(number));
+        let number = number.and_then(|number| number.try_into().ok());
+        number.ok_or_else(|| format!("write a number from {least} to {most}"))
     }
+}
+
+pub(super) fn ip(text: &str) -> Result<IpAddr, String> {
+    text.parse().map_err(|_| "write an IP address, such as `10.0.0.1`; names go with `--dns`".to_owned())
 }
 
 pub(super) fn annotation(text: &str) -> Result<(String, String), String> {

@@ -59,7 +59,7 @@ fn a_key_of_another_ca_is_refused() {
     assert_snapshot!(refused(&folder, &[]).recorded(), @"
     exit status: 2
     ----- stderr -----
-    error: tls/ca.crt cannot be used: the key of the CA does not match its certificate
+    error: the CA in tls cannot be used: the key of the CA does not match its certificate
     hint: provide the matching key, or remove the certificate and the key of the CA to get a new one, and put that into `caBundle`
     ");
 }
@@ -93,7 +93,7 @@ fn the_certificate_of_a_server_is_no_ca() {
     assert_snapshot!(refused(&folder, &[]).recorded(), @"
     exit status: 2
     ----- stderr -----
-    error: tls/ca.crt cannot be used: the certificate is that of a server or a client, not that of a CA
+    error: the CA in tls cannot be used: the certificate is that of a server or a client, not that of a CA
     ");
 }
 
@@ -225,17 +225,17 @@ fn one_file_that_cannot_be_written_keeps_all_others_as_they_were() {
     ## tls.crt
     exit status: 2
     ----- stderr -----
-    error: tls/tls.crt cannot be written: is a directory
+    error: tls/tls.crt cannot be written: tls/tls.crt is a directory
 
     ## tls.key.new
     exit status: 2
     ----- stderr -----
-    error: tls/tls.key cannot be written: File exists (os error 17)
+    error: tls/tls.key cannot be written: tls/tls.key.new is a directory
 
     ## tls.crt.new
     exit status: 2
     ----- stderr -----
-    error: tls/tls.crt cannot be written: File exists (os error 17)
+    error: tls/tls.crt cannot be written: tls/tls.crt.new is a directory
     ");
 }
 

@@ -11,7 +11,7 @@ use crate::server::Limits;
 use fabric_engine::admission::{Mode, OnError};
 
 use super::super::cluster::ClusterArguments;
-use super::super::parse::{address, count, duration, positive_duration};
+use super::super::parse::{address, duration, number, positive_duration};
 
 /// The default for concurrent connections.
 const MAX_CONNECTIONS: usize = 1_024;
@@ -77,10 +77,10 @@ pub(crate) struct Arguments {
     pub(super) max_connection_age: Duration,
     /// Concurrent requests whose body has arrived; the server answers more with 429, or admits their pods unchanged
     /// with `--on-error allow`
-    #[arg(long, value_name = "NUMBER", default_value_t = Limits::IN_FLIGHT, env = "FABRIC_INJECTOR_MAX_IN_FLIGHT", value_parser = count)]
+    #[arg(long, value_name = "NUMBER", default_value_t = Limits::IN_FLIGHT, env = "FABRIC_INJECTOR_MAX_IN_FLIGHT", value_parser = number::<usize>(1, 1_000_000))]
     pub(super) max_in_flight: usize,
     /// Concurrent connections; beyond them, the server closes one that waits for its client
-    #[arg(long, value_name = "NUMBER", default_value_t = MAX_CONNECTIONS, env = "FABRIC_INJECTOR_MAX_CONNECTIONS", value_parser = count)]
+    #[arg(long, value_name = "NUMBER", default_value_t = MAX_CONNECTIONS, env = "FABRIC_INJECTOR_MAX_CONNECTIONS", value_parser = number::<usize>(1, 1_000_000))]
     pub(super) max_connections: usize,
     /// The log filter: a level (error, warn, info, debug, trace), or a directive such as `fabric_injector=debug`; only
     /// `trace` logs whole pods [default: `RUST_LOG`, else info]
