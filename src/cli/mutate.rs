@@ -221,13 +221,14 @@ impl Run<'_> {
                     self.bad(&failure("unwritable_file", format!("cannot be written: {error}")));
                 }
             }
-            Target::File { complete: false, .. } if !self.arguments.quiet => match self.arguments.report {
-                output::Format::Text => self.output.message(&format!("{name} stays as it is")),
-                output::Format::Json => {
-                    let failure = failure("file_not_edited", "stays as it is".to_owned());
-                    self.output.message(&failure.json("error"));
-                }
-            },
+            Target::File { complete: false, changed, .. } if !self.arguments.quiet => {
+                let what = if *changed { "stays as it is, without these changes" } else { "stays as it is" };
+                let failure = failure("file_not_edited", what.to_owned());
+                self.output.message(&match self.arguments.report {
+                    output::Format::Text => failure.to_string(),
+                    output::Format::Json => failure.json("error"),
+                });
+            }
             _ => {}
         }
         Ok(())

@@ -59,21 +59,16 @@ impl Output {
         let _ = writeln!(self.messages, "{}", escape::line(line));
     }
 
-    /// Writes an error on one line.
-    pub(super) fn failure(&mut self, line: &str) {
-        self.labelled(&escape::line(line));
+    /// Writes an error on one line, and its hints on lines of their own.
+    pub(super) fn failure(&mut self, text: &str) {
+        let lines: Vec<_> = text.split("\nhint: ").map(escape::line).collect();
+        self.labelled(&lines.join("\nhint: "));
     }
 
-    /// Writes an error with its hint. Those in policies have the lines of the file.
+    /// Writes an error with its hints. Those in policies have the lines of the file.
     pub(super) fn error(&mut self, error: &anyhow::Error) {
         let text = format!("{error:#}");
-        match text.rsplit_once("\nhint: ") {
-            _ if is_of_source(error) => self.labelled(&escape::lines(&text)),
-            Some((text, hint)) => {
-                self.labelled(&format!("{}\nhint: {}", escape::line(text), escape::line(hint)));
-            }
-            None => self.failure(&text),
-        }
+        if is_of_source(error) { self.labelled(&escape::lines(&text)) } else { self.failure(&text) }
     }
 
     fn labelled(&mut self, text: &str) {

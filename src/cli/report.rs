@@ -127,10 +127,11 @@ impl Failure<'_> {
 impl fmt::Display for Failure<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(file) = self.file {
-            write!(f, "{file}: ")?;
-        }
-        if let Some(document) = self.document {
-            write!(f, "document {document}: ")?;
+            f.write_str(file)?;
+            match self.document {
+                Some(document) => write!(f, ": document {document}: ")?,
+                None => f.write_str(" ")?,
+            }
         }
         f.write_str(&self.message)
     }

@@ -31,7 +31,7 @@ fn a_file_that_changes_during_an_edit_in_place_stays_as_it_was_changed() {
     let mut text = String::new();
     report.read_to_string(&mut text).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(2));
-    let error = "error: ./a.yaml: cannot be written: it has changed since it was read; run the command again";
+    let error = "error: ./a.yaml cannot be written: it has changed since it was read; run the command again";
     assert!(text.contains(error), "{}", text.lines().last().unwrap());
     assert_eq!(fs::read_to_string(folder.path().join("a.yaml")).unwrap(), changed);
     assert!(fs::read_to_string(folder.path().join("b.yaml")).unwrap().contains("vpc.amazonaws.com/efa"));
@@ -110,7 +110,7 @@ fn a_link_in_a_folder_does_not_lead_an_edit_out_of_it() {
     let args = ["mutate", "--policy", SMALL, "--in-place", "-f", "folder"];
     let other = fs::canonicalize(path.join("other.yaml")).unwrap();
     run_in(path, &args, "").exits(2).writes_nothing().says(&[&format!(
-        "error: folder/a.yaml: cannot be written: it is a link to {}, outside of folder; name the file itself to edit it",
+        "error: folder/a.yaml cannot be written: it is a link to {}, outside of folder; name the file itself to edit it",
         other.display()
     )]);
     assert!(!is_edited(path, "other.yaml") && is_edited(path, "folder/inner.yml"));

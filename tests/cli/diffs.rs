@@ -89,9 +89,9 @@ fn a_diff_changes_the_file_of_a_link_once() {
     let files = ["b.yaml", "pod.yaml", "a.yaml", "./pod.yaml", "linked/other.yaml"].map(OsStr::new);
     let run = diff(folder.path(), &files);
     assert_snapshot!(run.said(), @"
-    pod.yaml: is a file that the diff has already (repeated_file)
-    a.yaml: is a file that the diff has already (repeated_file)
-    ./pod.yaml: is a file that the diff has already (repeated_file)
+    pod.yaml is a file that the diff has already (repeated_file)
+    a.yaml is a file that the diff has already (repeated_file)
+    ./pod.yaml is a file that the diff has already (repeated_file)
     ");
     assert_eq!(run.text().matches("+++ b/pod.yaml\n").count(), 1, "{}", run.text());
     applies(&run, folder.path(), &[&folder.path().join("pod.yaml"), &file]);

@@ -230,7 +230,7 @@ fn a_file_with_a_refused_or_a_bad_document_stays_and_the_others_are_edited() {
       + main: example.com/nic 16, env FABRIC, capability IPC_LOCK
       + pod: annotation fabric-injector.io/injected
     a.yaml: document 2: Pod/trainer: refused: `spec.containers[main].env[FABRIC]`: `FABRIC` is `mine`; remove it (other_fabric)
-    a.yaml stays as it is
+    a.yaml stays as it is, without these changes
     b.yaml: document 1: Pod/trainer: mutated by lab@<digest>
       + main: example.com/nic 16, env FABRIC, capability IPC_LOCK
       + pod: annotation fabric-injector.io/injected
@@ -241,7 +241,7 @@ fn a_file_with_a_refused_or_a_bad_document_stays_and_the_others_are_edited() {
       + main: example.com/nic 16, env FABRIC, capability IPC_LOCK
       + pod: annotation fabric-injector.io/injected
     error: a.yaml: document 2: line 16, column 1: not valid YAML: while parsing a node, did not find expected node content, within the brackets that begin on line 15
-    a.yaml stays as it is
+    a.yaml stays as it is, without these changes
     b.yaml: document 1: Pod/trainer: mutated by lab@<digest>
       + main: example.com/nic 16, env FABRIC, capability IPC_LOCK
       + pod: annotation fabric-injector.io/injected
@@ -291,7 +291,7 @@ fn in_place_needs_files_and_prints_no_format() {
     assert_snapshot!(in_place(&["-f", "/dev/null"]), @"
     exit status: 2
     ----- stderr -----
-    error: /dev/null: is not a regular file
+    error: /dev/null is not a regular file
     ");
 }
 

@@ -231,7 +231,8 @@ fn a_template_of_a_chart_is_told_from_a_manifest() {
     assert_snapshot!(small(&[], template).recorded(), @"
     exit status: 2
     ----- stderr -----
-    error: stdin: document 1: line 3, column 10: the key of a map must be a string (hint: `{{ … }}` is not YAML; render a chart first: `helm template . | fabric-injector mutate -f -`)
+    error: stdin: document 1: line 3, column 10: the key of a map must be a string
+    hint: `{{ … }}` is not YAML; render a chart first: `helm template . | fabric-injector mutate -f -`
     ");
     let run = small(&[], "a: [\n").exits(2);
     assert!(!run.stderr.contains("helm"), "{}", run.stderr);
@@ -241,7 +242,7 @@ fn a_template_of_a_chart_is_told_from_a_manifest() {
 fn input_without_a_document_is_reported_and_no_error() {
     for text in ["", "\n", "# only a comment", "---\n", "---\n---\n"] {
         let run = mutate(&["--policy", "aws-efa"], text).exits(0);
-        assert_eq!((run.text(), run.stderr.as_str()), (text, "stdin: has no document (no_document)\n"));
+        assert_eq!((run.text(), run.stderr.as_str()), (text, "stdin has no document (no_document)\n"));
         let run = mutate(&["--policy", "aws-efa", "--report", "json"], text).exits(0);
         let report = json!({
             "outcome": "warning", "file": "stdin", "document": null, "code": "no_document",
@@ -254,7 +255,7 @@ fn input_without_a_document_is_reported_and_no_error() {
         let args = ["mutate", "--policy", "aws-efa", "-f", ".", "--in-place"];
         let run = run_in(folder.path(), &args, "").exits(0);
         assert_eq!(run.stderr.matches("no_document").count(), 1, "{}", run.stderr);
-        assert!(run.stderr.starts_with("./empty.yaml: has no document"), "{}", run.stderr);
+        assert!(run.stderr.starts_with("./empty.yaml has no document"), "{}", run.stderr);
         let run = run_in(folder.path(), &["lint", "--policy", "aws-efa", "-f", "."], "").exits(0);
         assert!(run.stderr.starts_with("./empty.yaml has no document\n"), "{}", run.stderr);
     }

@@ -156,9 +156,9 @@ pub(super) fn report_templates(
 pub(crate) fn with_hint(mut error: DocumentError, raw: &RawDocument) -> DocumentError {
     let is_template = raw.bytes.windows(2).any(|two| two == b"{{");
     let hint = if is_template {
-        " (hint: `{{ … }}` is not YAML; render a chart first: `helm template . | fabric-injector mutate -f -`)"
+        "\nhint: `{{ … }}` is not YAML; render a chart first: `helm template . | fabric-injector mutate -f -`"
     } else if error.message.contains("invalid indentation") {
-        " (hint: indent the lines of a quoted string, and those between brackets, further than their key)"
+        "\nhint: indent the lines of a quoted string, and those between brackets, further than their key"
     } else {
         ""
     };
