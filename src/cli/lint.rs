@@ -201,7 +201,9 @@ impl Linted<'_> {
                 place: place(&finding.pointer),
                 finding: if is_open { without_policy(finding) } else { finding },
             });
-            Ok(located.collect::<Vec<_>>())
+            let mut located: Vec<Located> = located.collect();
+            located.sort_by_key(|located| located.place.line);
+            Ok(located)
         });
         match linted {
             Ok(found) => self.found.extend(found),
