@@ -11,8 +11,8 @@ use serde_json::Value;
 use crate::record::ChangeLog;
 use crate::validate;
 use crate::{
-    CLAIMS, CONTAINER_LISTS, DEVICE_CLASS, Mutated, Mutation, NODES, Outcome, Reason, SKIPPED, STAMP, Trace,
-    inject, skip,
+    CLAIMS, CONTAINER_LISTS, DEVICE_CLASS, Mutation, NODES, Outcome, Reason, SKIPPED, STAMP, Trace, inject,
+    skip,
 };
 use fabric_policy::work::Work;
 use fabric_policy::{
@@ -21,7 +21,6 @@ use fabric_policy::{
 };
 use fabric_yaml::each_once;
 use fabric_yaml::json::items;
-use fabric_yaml::pointer::field_path;
 
 use decision::{Decision, decide};
 
@@ -335,12 +334,7 @@ fn refuse_if_changed_again(policies: &PolicySet, first: Mutation, context: &PodC
         (Outcome::Skipped { .. }, Outcome::Skipped { marked, .. }) if marked.operation_count() == 0 => {
             return first;
         }
-        (_, other) => {
-            let operations = other.changed().map(Mutated::operations);
-            let pointer = operations.and_then(|operations| Some(operations.list.first()?.pointer.to_owned()));
-            let path = pointer.map(|pointer| field_path(&changed.pod, &pointer));
-            Reason::NotIdempotent { path: path.unwrap_or_else(|| format!("metadata.annotations[{STAMP}]")) }
-        }
+        _ => Reason::NotIdempotent { path: String::new() },
     };
     Mutation::new(Outcome::Refused { reason }, first.policy)
 }

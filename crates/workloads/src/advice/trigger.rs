@@ -144,7 +144,7 @@ pub(super) fn other_value(pod: &Pod<'_>, key: &str, wanted: &str) -> Option<Find
         other => (
             "trigger_not_a_string",
             format!(
-                "write `{key}: \"{wanted}\"` with quotes in `{place}`: the API server refuses an annotation that is not a string, as `{other}`"
+                "write `{key}: \"{wanted}\"` with quotes in `{place}`: the API server refuses an annotation that is read as `{other}`, not as a string"
             ),
         ),
     };

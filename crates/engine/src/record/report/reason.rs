@@ -125,12 +125,9 @@ pub enum Reason {
         path: String,
     },
     /// The policy changes its own result each time that it is applied.
-    #[error(
-        "the policy is not idempotent for this pod: `{path}` changes each time that it is applied; correct the rule that \
-         sets it"
-    )]
+    #[error("the policy is not idempotent for this pod: {}", changes_again(.path))]
     NotIdempotent {
-        /// JSON Pointer to a value that changes again.
+        /// JSON Pointer to a value that changes again; empty if the choice of the policy does.
         path: String,
     },
     /// The caller ended the evaluation.
@@ -185,6 +182,13 @@ pub(crate) fn evaluation_failed(place: &str, error: EvaluationError) -> Reason {
     Reason::EvaluationFailed { place: place.to_owned(), expression, message, fault: Box::new(fault) }
 }
 
+fn changes_again(path: &str) -> String {
+    if path.is_empty() {
+        return "what it adds changes which policies match; correct the `match` that reads it".to_owned();
+    }
+    format!("`{path}` changes each time that it is applied; correct the rule that sets it")
+}
+
 /// A claim of a pod of which nothing is known.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct UnknownClaim {
@@ -214,7 +218,7 @@ fn other_value(key: &str, seen: &str, wanted: &str, not_a_string: Option<&str>) 
     match not_a_string {
         None => format!("the annotation `{key}` is `{seen}`, but only `{wanted}` requests the fabric"),
         Some(kind) => format!(
-            "the annotation `{key}` is the {kind} `{seen}`, but only the string `\"{wanted}\"` requests the fabric"
+            "the annotation `{key}` is read as the {kind} `{seen}`, but only the string `\"{wanted}\"` requests the fabric"
         ),
     }
 }
