@@ -35,7 +35,7 @@ fn the_line_of_an_error_counts_from_the_beginning_of_the_file() {
     ---
     kind: A
     ----- stderr -----
-    error: stdin: document 2: line 6, column 11: not valid YAML: invalid trailing content after double-quoted scalar
+    error: stdin: document 2: line 6, column 11: not valid YAML: invalid trailing content after quoted scalar
     ");
     assert_snapshot!(small(&[], "{\n\"kind\": \"A\"\n}\n{\n\"kind\": ]\n}\n").recorded(), @r#"
     exit status: 2

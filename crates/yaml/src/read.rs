@@ -286,7 +286,9 @@ impl<T: Tree> Reader<'_, T> {
             return Error::new(format!("nested more than {MAX_DEPTH} levels deep"), span);
         }
         let brackets = self.builder.brackets().map(|(span, _)| span.line);
-        Error { brackets, ..Error::new(format!("not valid YAML: {}", error.info()), span) }
+        // The parser calls all quotes double ones there.
+        let info = error.info().replace("double-quoted", "quoted");
+        Error { brackets, ..Error::new(format!("not valid YAML: {info}"), span) }
     }
 }
 

@@ -3,10 +3,12 @@
 use fabric_yaml::scalar::Scalar;
 use fabric_yaml::{self as yaml, Content, Entry, Node, Span};
 
+use super::other_kind::OtherKind;
 use crate::source::{DECIMAL_MODE, Diagnostic, TEMPLATE_BRACES, YAML_SYNTAX};
 
 const ONE_POLICY: &str = "write each policy in a file of its own, without a `---` after it";
 const SPECIAL: &str = "put quotes around a key or a value that begins with a special character of YAML";
+const NO_POLICY: &str = "this file is of another kind: a policy has `kind: FabricPolicy`";
 /// Hints by what the parser says.
 const OF_MESSAGES: [(&str, &str); 3] = [
     ("anchor", SPECIAL),
@@ -22,7 +24,8 @@ pub(crate) fn explained(error: yaml::Error, text: &str) -> Diagnostic {
     // The parser notices some slips on the next line, and a tab on the line before.
     let near = upto.iter().rev().filter(|line| !line.trim().is_empty()).take(2);
     let next = after.first().copied().and_then(|line| Some((line, tab(line)?)));
-    let second = error.message.contains("second document").then_some(ONE_POLICY);
+    let other = OtherKind::detect(text).map(|_| NO_POLICY);
+    let second = other.or(error.message.contains("second document").then_some(ONE_POLICY));
     let is_about_keys = ["simple key", "mapping values"].iter().any(|about| error.message.contains(about));
     let of_message = OF_MESSAGES.iter().find(|(about, _)| error.message.contains(about));
     let condition = upto.last().copied().and_then(condition);
