@@ -222,7 +222,7 @@ fn a_setting_of_the_wrong_type_is_an_error_with_its_place() {
     12 |     efaDevicesPerGPU: four  # must match your instance type
        |                       ^^^^
        |
-       = hint: a number: EFA interfaces to request for each GPU; the product is rounded up for each container
+       = hint: a number, at least 0, at most 8: EFA interfaces to request for each GPU; the product is rounded up for each container
     "#);
     assert_snapshot!(refused(&CHART.replacen("enabled: true", "enabled: \"true\"", 1)), @r#"
     exit status: 2
@@ -246,7 +246,7 @@ fn a_setting_beyond_its_bounds_is_an_error_with_its_place() {
     12 |     efaDevicesPerGPU: -1  # must match your instance type
        |                       ^^
        |
-       = hint: a number: EFA interfaces to request for each GPU; the product is rounded up for each container
+       = hint: a number, at least 0, at most 8: EFA interfaces to request for each GPU; the product is rounded up for each container
     ");
 }
 

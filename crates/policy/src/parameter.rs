@@ -224,7 +224,11 @@ impl Parameter {
             } else if self.kind == ParameterType::Any {
                 "a row has constants; write the expression in `variables`, as the fallback".to_owned()
             } else {
-                format!("{}: {}", article(self.kind), self.description)
+                let ends = [("at least", &self.minimum), ("at most", &self.maximum)];
+                let end = |(how, end): (&str, &Option<Value>)| {
+                    end.as_ref().map_or_else(String::new, |end| format!(", {how} {}", text_of(end)))
+                };
+                format!("{}{}: {}", article(self.kind), ends.map(end).concat(), self.description)
             };
             diagnostic.hint(hint).into()
         })
