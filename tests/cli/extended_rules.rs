@@ -167,7 +167,7 @@ fn an_explanation_says_which_rule_sets_a_value_instead() {
       stamp      metadata.annotations[fabric-injector.io/injected] = ours@<digest>
 
     not added
-      rule nics  left out  spec.containers[main].env[FABRIC]: rule `ours` sets it
+      rule nics  left out  spec.containers[main].env[FABRIC]: rule `ours` takes precedence
     ");
     let nothing = extension(&OURS.replace("FABRIC: ours", "FABRIC: null"));
     let files = [("lab.yaml", POLICY), ("ours.yaml", nothing.as_str()), ("pod.yaml", POD)];
@@ -201,7 +201,7 @@ fn an_explanation_says_which_rule_sets_a_value_instead() {
       stamp      metadata.annotations[fabric-injector.io/injected] = ours@<digest>
 
     not added
-      rule nics  left out  spec.containers[main].env.FABRIC: rule `ours` sets it
+      rule nics  left out  spec.containers[main].env.FABRIC: rule `ours` takes precedence
       rule ours  left out  spec.containers[main].env.FABRIC: `null` leaves it out
     ");
 }

@@ -217,7 +217,7 @@ fn note_taken<'r>(rule: &'r Rule, subject: &Subject, precedence: &Precedence<'r>
     log.written_by(|| Author::Rule(rule.name.clone()));
     for (place, Rule { name, .. }) in precedence.taken(rule, subject) {
         let path: Vec<&str> = place.path.iter().copied().chain(place.name.as_deref()).collect();
-        log.left_out(&path, || format!("rule `{name}` sets it"));
+        log.left_out(&path, || format!("rule `{name}` takes precedence"));
     }
 }
 
