@@ -297,13 +297,13 @@ fn a_manifest_within_an_argo_workflow_that_cannot_be_read_is_reported() {
     let stream = workflow(&inner);
     let run = mutate(&["--policy", "aws-efa"], &stream).exits(0);
     assert_eq!(run.text(), stream);
-    assert_snapshot!(run.said(), @"stdin: document 1: Workflow/w- /spec/templates/0/resource/manifest: unchanged: the manifest in `spec.templates[train].resource.manifest` cannot be read, and stays as it is; the webhook injects its pods: line 10, column 9: not valid YAML: invalid indentation in flow construct, within the brackets that begin on line 9 (unreadable_manifest)");
+    assert_snapshot!(run.said(), @"stdin: document 1: Workflow/w- /spec/templates/0/resource/manifest: unchanged: the manifest in `spec.templates[train].resource.manifest` cannot be read: line 10, column 9: not valid YAML: invalid indentation in flow construct, within the brackets that begin on line 9; it stays as it is, and the webhook injects its pods (unreadable_manifest)");
     let annotated = job("", &format!("annotations: {{{TRIGGER}: \"true\"}}"), GPUS);
     let nested = |times| (0..times).fold(annotated.clone(), |inner, _| workflow(&inner));
     assert_ne!(mutate(&["--policy", "aws-efa"], nested(8)).exits(0).text(), nested(8));
     let run = mutate(&["--policy", "aws-efa"], nested(9)).exits(0);
     assert_eq!(run.text(), nested(9));
-    assert_snapshot!(run.said(), @"stdin: document 1: Workflow/w- /spec/templates/0/resource/manifest#/spec/templates/0/resource/manifest#/spec/templates/0/resource/manifest#/spec/templates/0/resource/manifest#/spec/templates/0/resource/manifest#/spec/templates/0/resource/manifest#/spec/templates/0/resource/manifest#/spec/templates/0/resource/manifest#/spec/templates/0/resource/manifest: unchanged: the manifest in `spec.templates[train].resource.manifest` cannot be read, and stays as it is; the webhook injects its pods: line 1, column 1: it is nested in more than 8 other manifests (unreadable_manifest)");
+    assert_snapshot!(run.said(), @"stdin: document 1: Workflow/w- /spec/templates/0/resource/manifest#/spec/templates/0/resource/manifest#/spec/templates/0/resource/manifest#/spec/templates/0/resource/manifest#/spec/templates/0/resource/manifest#/spec/templates/0/resource/manifest#/spec/templates/0/resource/manifest#/spec/templates/0/resource/manifest#/spec/templates/0/resource/manifest: unchanged: the manifest in `spec.templates[train].resource.manifest` cannot be read: line 1, column 1: it is nested in more than 8 other manifests; it stays as it is, and the webhook injects its pods (unreadable_manifest)");
     let own = "apiVersion: argoproj.io/v1alpha1\nkind: Workflow\nmetadata: {name: w}\nspec:\n  templates:\n  - name: a\n    \
                container: {image: b, resources: {limits: {nvidia.com/gpu: 8}}}\n";
     assert_snapshot!(mutate(&["--policy", "aws-efa"], own).exits(0).said(), @"stdin: document 1: Workflow/w: unchanged: the pods of the kind Workflow get their annotations from `metadata.annotations` of each of its `templates` (the object has `spec.templates[a].container`): `mutate` does not see these pods, and the webhook injects them (no_pod_template)");

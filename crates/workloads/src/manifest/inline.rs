@@ -48,7 +48,7 @@ pub(super) fn inject(
             Err(error) => {
                 let path = field_path(root, &pointer);
                 let message = format!(
-                    "the manifest in `{path}` cannot be read, and stays as it is; the webhook injects its pods: {error}"
+                    "the manifest in `{path}` cannot be read: {error}; it stays as it is, and the webhook injects its pods"
                 );
                 injected.notes.push(Finding::note(UNREADABLE, pointer, message));
             }
