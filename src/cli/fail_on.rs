@@ -68,9 +68,11 @@ impl FailOn {
         let Self::Codes(codes) = self else { return Ok(()) };
         let known: BTreeSet<&str> = known.into_iter().collect();
         if let Some(code) = codes.iter().find(|code| !known.contains(code.as_str())) {
-            let hint = match closest(code, known.iter().copied()) {
+            let has_words = |known: &&str| code.split('_').all(|word| known.contains(word));
+            let words = || known.iter().copied().find(has_words);
+            let hint = match closest(code, known.iter().copied()).or_else(words) {
                 Some(closest) => format!("did you mean `{closest}`?"),
-                None => format!("the codes are {}", known.into_iter().collect::<Vec<_>>().join(", ")),
+                None => "a report has the code of each warning next to it".to_owned(),
             };
             bail!("--fail-on: no warning has the code `{code}`\nhint: {hint}");
         }

@@ -51,13 +51,29 @@ fn a_quiet_run_fails_as_well() {
 
 #[test]
 fn a_code_that_no_warning_has_is_bad_usage() {
-    let options = ["--fail-on=warning=kept_enf", "--fail-on=error", "--fail-on=warning="];
+    let options = [
+        "--fail-on=warning=kept_enf",
+        "--fail-on=warning=few_gpus",
+        "--fail-on=warning=xyz",
+        "--fail-on=error",
+        "--fail-on=warning=",
+    ];
     let answers = options.map(|option| mutate(&[&AWS[..], &[option]].concat(), POD).recorded());
     assert_snapshot!(answers.join("\n"), @"
     exit status: 2
     ----- stderr -----
     error: --fail-on: no warning has the code `kept_enf`
     hint: did you mean `kept_env`?
+
+    exit status: 2
+    ----- stderr -----
+    error: --fail-on: no warning has the code `few_gpus`
+    hint: did you mean `fewer_gpus_than_node`?
+
+    exit status: 2
+    ----- stderr -----
+    error: --fail-on: no warning has the code `xyz`
+    hint: a report has the code of each warning next to it
 
     exit status: 2
     ----- stderr -----
