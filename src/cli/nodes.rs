@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use crate::policy_sources::PolicySources;
 use fabric_tools::explain::{SourceKind, Sources, Text};
 use fabric_tools::pools::{Pool, pools};
+use fabric_yaml::counted;
 
 use super::ExitStatus;
 use super::node_options::NodeArguments;
@@ -46,7 +47,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     match arguments.output {
         Format::Json => output.json(&json!({"version": 1, "nodes": nodes.len(), "pools": pools}))?,
         Format::Text if pools.is_empty() => {
-            output.message(&format!("none of the {} nodes has a GPU that a policy knows", nodes.len()));
+            output.message(&format!("{}, and no GPU that a policy knows", counted(nodes.len(), "node")));
         }
         Format::Text => output.text(&text(&pools))?,
     }

@@ -123,7 +123,7 @@ fn gpus_of_resource_slices_are_those_of_a_pool() {
     assert_snapshot!(nodes(std::slice::from_ref(&dra)).recorded(), @"
     exit status: 0
     ----- stderr -----
-    none of the 1 nodes has a GPU that a policy knows
+    1 node, and no GPU that a policy knows
     ");
     assert_snapshot!(nodes(&[dra, slice, json!({"kind": "Pod"})]).recorded(), @"
     exit status: 2
@@ -152,7 +152,7 @@ fn a_cluster_without_gpus_and_a_broken_file_are_told() {
     assert_snapshot!(nodes(&[aws("c", "m5.large", &json!({"cpu": "2"}))]).recorded(), @"
     exit status: 0
     ----- stderr -----
-    none of the 1 nodes has a GPU that a policy knows
+    1 node, and no GPU that a policy knows
     ");
     assert_snapshot!(super::run(&["nodes", "-f", "-"], "kind: Pod\n").recorded(), @"
     exit status: 2
