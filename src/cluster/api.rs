@@ -58,7 +58,7 @@ async fn config_of(context: Option<&str>) -> anyhow::Result<Config> {
         Some(context) => {
             let options =
                 KubeConfigOptions { context: Some(context.to_owned()), ..KubeConfigOptions::default() };
-            let config = Config::from_kubeconfig(&options).await;
+            let config = Config::from_kubeconfig(&options).await.map_err(|error| of_kubeconfig(&error));
             config.with_context(|| format!("the context `{context}` of the kubeconfig cannot be used"))?
         }
         None => inferred().await?,
@@ -67,10 +67,15 @@ async fn config_of(context: Option<&str>) -> anyhow::Result<Config> {
     Ok(config)
 }
 
+/// The text of an error that quotes the path of its file twice.
+fn of_kubeconfig(error: &dyn std::error::Error) -> anyhow::Error {
+    anyhow!(error.to_string().replace("'\"", "`").replace("\"'", "`"))
+}
+
 async fn inferred() -> anyhow::Result<Config> {
     Config::infer().await.map_err(|error| {
         // That of the kubeconfig, which names its file.
-        let of_file = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
+        let of_file = of_kubeconfig(std::error::Error::source(&error).unwrap_or(&error));
         anyhow!(
             "no API server is configured: there is no service account, and the kubeconfig cannot be used: {of_file}\nhint: run \
              in a pod with a service account, or name a file with `KUBECONFIG`"
