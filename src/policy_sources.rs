@@ -342,7 +342,9 @@ pub(crate) fn policy_files(folder: &Path) -> std::io::Result<Vec<String>> {
 
 fn read_file(path: &str, allowed: Allowed) -> anyhow::Result<String> {
     let bytes = read_bounded(Path::new(path), Path::new(path), allowed)?;
-    String::from_utf8(bytes).with_context(|| format!("{path} cannot be read"))
+    String::from_utf8(bytes).map_err(|error| {
+        anyhow::anyhow!("{path} is not text in UTF-8 from byte {} on", error.utf8_error().valid_up_to() + 1)
+    })
 }
 
 /// Checks that the values file names only known policies, and enables only the provider of the policies in use.

@@ -94,10 +94,8 @@ fn authority(cert: &Path, key: &Path, now: SystemTime) -> anyhow::Result<(Author
     match (cert.exists(), key.exists()) {
         (false, false) => Ok((Authority::new(now)?, true)),
         (true, true) => {
-            let read = |path: &Path| {
-                let bytes = read_bounded(path, path, pem::FILE)?;
-                String::from_utf8(bytes).with_context(|| format!("{} cannot be read", path.display()))
-            };
+            let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+            let read = |path: &Path| read_bounded(path, path, pem::FILE).map(text);
             Ok((Authority { cert: read(cert)?, key: read(key)? }, false))
         }
         (there, _) => {
