@@ -298,7 +298,7 @@ pub(crate) fn each_policy_text(
     ensure!(
         !policies.is_empty(),
         "{name} has no policy in it; a policy has `kind: FabricPolicy`\nhint: {}",
-        notes("used", &others[before..]).join("\nhint: ")
+        notes("used", &others[before..]).join("; ")
     );
     Ok(policies)
 }

@@ -15,14 +15,14 @@ use fabric_engine::policy_set::PolicySet;
 use fabric_policy::claims::Claims;
 use fabric_policy::{Effect, Policy};
 use fabric_tools::lint::{Across, Finding, Level, Lines, codes, lint};
-use fabric_workloads::manifest::{Document, RawDocument, Wanted};
+use fabric_workloads::manifest::{Document, DocumentError, RawDocument, Wanted};
 use fabric_yaml::counted;
 use fabric_yaml::escape;
 
 use super::ExitStatus;
 use super::claims;
 use super::fail_on::{FindingArguments, FindingFormat};
-use super::mutate::{object_name, with_hint};
+use super::mutate::{object_name, remedy};
 use super::node_options::NodeArguments;
 use super::output::Output;
 use super::parse::namespace;
@@ -183,7 +183,10 @@ impl Linted<'_> {
     }
 
     fn document(&mut self, file: &str, raw: &RawDocument) {
-        let read = Document::read(raw).map_err(|error| with_hint(error, raw));
+        let read = Document::read(raw).map_err(|error| match remedy(&error, raw) {
+            "" => error,
+            hint => DocumentError { message: format!("{}; {hint}", error.message), ..error },
+        });
         let is_open = self.is_open;
         let linted = read.and_then(|mut document| {
             let lines = Lines::new(raw, &document);
@@ -220,7 +223,7 @@ impl Linted<'_> {
     }
 
     fn bad(&mut self, file: &str, line: usize, code: &str, message: &str) {
-        let finding = Finding::new(Level::Error, code, "", message.replace("\nhint: ", "; "));
+        let finding = Finding::new(Level::Error, code, "", message.to_owned());
         self.found
             .push(Located { place: Place { file: file.to_owned(), line, ..Place::default() }, finding });
     }

@@ -31,7 +31,7 @@ use super::parse::namespace;
 use super::render::{Before, Format};
 use super::report::Failure;
 use document::{Content, Processed};
-pub(super) use document::{object_name, with_hint};
+pub(super) use document::{object_name, remedy};
 use exit_policy::{ExitPolicyArguments, Verdict};
 
 /// Inject the pods of manifests as the webhook would, and print the result
@@ -366,7 +366,7 @@ impl Run<'_> {
     fn fail(&mut self, status: ExitStatus, failure: &Failure<'_>) {
         self.status = self.status.max(status);
         match self.arguments.report {
-            output::Format::Text => self.output.failure(&failure.to_string()),
+            output::Format::Text => self.output.failure(&failure.to_string(), failure.hint),
             output::Format::Json => self.output.message(&failure.json("error")),
         }
     }

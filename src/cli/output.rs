@@ -59,16 +59,20 @@ impl Output {
         let _ = writeln!(self.messages, "{}", escape::line(line));
     }
 
-    /// Writes an error on one line, and its hints on lines of their own.
-    pub(super) fn failure(&mut self, text: &str) {
-        let lines: Vec<_> = text.split("\nhint: ").map(escape::line).collect();
-        self.labelled(&lines.join("\nhint: "));
+    /// Writes an error on one line, and its hint on another if it is not empty.
+    pub(super) fn failure(&mut self, text: &str, hint: &str) {
+        let before = if hint.is_empty() { "" } else { "\nhint: " };
+        self.labelled(&[&*escape::line(text), before, &*escape::line(hint)].concat());
     }
 
-    /// Writes an error with its hints. Those in policies have the lines of the file.
+    /// Writes an error with its hint. Those in policies have the lines of the file.
     pub(super) fn error(&mut self, error: &anyhow::Error) {
         let text = format!("{error:#}");
-        if is_of_source(error) { self.labelled(&escape::lines(&text)) } else { self.failure(&text) }
+        match text.rsplit_once("\nhint: ") {
+            _ if is_of_source(error) => self.labelled(&escape::lines(&text)),
+            Some((text, hint)) => self.failure(text, hint),
+            None => self.failure(&text, ""),
+        }
     }
 
     fn labelled(&mut self, text: &str) {

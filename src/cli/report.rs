@@ -96,11 +96,13 @@ pub(super) struct Failure<'a> {
     pub(super) file: Option<&'a str>,
     pub(super) document: Option<usize>,
     pub(super) message: String,
+    /// Empty if there is none.
+    pub(super) hint: &'static str,
 }
 
 impl Failure<'_> {
     pub(super) fn new(code: &'static str, message: String) -> Self {
-        Self { code, file: None, document: None, message }
+        Self { code, file: None, document: None, message, hint: "" }
     }
 
     /// A warning about the output, which is complete.
@@ -113,12 +115,13 @@ impl Failure<'_> {
 
     /// The same as one JSON object.
     pub(super) fn json(&self, outcome: &str) -> String {
+        let Self { code, file, document, message, hint } = self;
         json!({
             "outcome": outcome,
-            "file": self.file,
-            "document": self.document,
-            "code": self.code,
-            "message": self.message,
+            "file": file,
+            "document": document,
+            "code": code,
+            "message": if hint.is_empty() { message.clone() } else { format!("{message}\nhint: {hint}") },
         })
         .to_string()
     }

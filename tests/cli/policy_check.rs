@@ -374,8 +374,7 @@ fn a_folder_is_checked_without_its_other_files_which_are_named() {
     exit status: 2
     ----- stderr -----
     error: . has no policy in it; a policy has `kind: FabricPolicy`
-    hint: not used, cases: ./lab-cases.yaml (PolicyTest); run `fabric-injector policy test .`
-    hint: not used, no policies: ./job.yaml (Job), ./pod.yaml (Pod), ./values.yaml
+    hint: not used, cases: ./lab-cases.yaml (PolicyTest); run `fabric-injector policy test .`; not used, no policies: ./job.yaml (Job), ./pod.yaml (Pod), ./values.yaml
     ");
 }
 

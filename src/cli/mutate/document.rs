@@ -62,12 +62,13 @@ pub(super) fn process<'a>(
     number: usize,
     raw: &RawDocument,
 ) -> Processed<'a> {
-    let bad = |error: DocumentError| Processed {
+    let bad = |error: DocumentError, hint| Processed {
         content: Content::Edited(None),
         lines: Vec::new(),
         error: Some(Failure {
             file: Some(file),
             document: Some(number),
+            hint,
             ..Failure::new("bad_document", error.to_string())
         }),
         status: ExitStatus::Bad,
@@ -75,7 +76,10 @@ pub(super) fn process<'a>(
     };
     let mut document = match Document::read(raw) {
         Ok(document) => document,
-        Err(error) => return bad(with_hint(error, raw)),
+        Err(error) => {
+            let hint = remedy(&error, raw);
+            return bad(error, hint);
+        }
     };
     let object = document.value.as_ref().map(object_name).unwrap_or_default();
     let before = match arguments.output {
@@ -84,7 +88,7 @@ pub(super) fn process<'a>(
     };
     let injected = match manifest::inject(policies, &mut document, raw, wanted) {
         Ok(injected) => injected,
-        Err(error) => return bad(error),
+        Err(error) => return bad(error, ""),
     };
     let location = Location { file, document: number, object: &object };
     let content = if is_edited(arguments) {
@@ -95,7 +99,7 @@ pub(super) fn process<'a>(
     };
     let content = match content {
         Ok(content) => content,
-        Err(error) => return bad(error),
+        Err(error) => return bad(error, ""),
     };
     let mut lines = Vec::new();
     let status = report_templates(arguments, location, &injected, &mut lines);
@@ -152,18 +156,15 @@ pub(super) fn report_templates(
     status
 }
 
-/// The error of a document, with the remedy if that is known.
-pub(crate) fn with_hint(mut error: DocumentError, raw: &RawDocument) -> DocumentError {
-    let is_template = raw.bytes.windows(2).any(|two| two == b"{{");
-    let hint = if is_template {
-        "\nhint: `{{ … }}` is not YAML; render a chart first: `helm template . | fabric-injector mutate -f -`"
+/// The remedy of an error in a document; empty if none is known.
+pub(crate) fn remedy(error: &DocumentError, raw: &RawDocument) -> &'static str {
+    if raw.bytes.windows(2).any(|two| two == b"{{") {
+        "`{{ … }}` is not YAML; render a chart first: `helm template . | fabric-injector mutate -f -`"
     } else if error.message.contains("invalid indentation") {
-        "\nhint: indent the lines of a quoted string, and those between brackets, further than their key"
+        "indent the lines of a quoted string, and those between brackets, further than their key"
     } else {
         ""
-    };
-    error.message.push_str(hint);
-    error
+    }
 }
 
 /// The warnings about comments that the edits have lost.
