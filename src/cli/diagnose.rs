@@ -64,7 +64,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     } else {
         let failures = arguments.read_files(&mut log);
         for failure in &failures {
-            output.failure(&format!("{failure:#}"), "");
+            output.failure(&format!("{failure:#}"), None);
         }
         is_whole = failures.is_empty();
         if failures.len() == arguments.files.len() {

@@ -147,12 +147,12 @@ impl Linted<'_> {
                         Ok(opened) if file.is_file() => self.stream(&shown, BufReader::new(opened)),
                         Ok(opened) => self.pipe(&shown, BufReader::new(opened)),
                         Err(error) => {
-                            self.bad(&shown, 1, "unreadable_file", &format!("cannot be read: {error}"));
+                            self.bad(&shown, 1, "unreadable_file", format!("cannot be read: {error}"));
                         }
                     }
                 }
             }
-            Err(error) => self.bad(name, 1, "unreadable_file", &format!("{error:#}")),
+            Err(error) => self.bad(name, 1, "unreadable_file", format!("{error:#}")),
         }
     }
 
@@ -162,7 +162,7 @@ impl Linted<'_> {
             is_empty = is_empty && raw.as_ref().is_ok_and(|raw| !has_content(raw));
             match raw {
                 Ok(raw) => self.document(file, &raw),
-                Err(error) => self.bad(file, 1, "bad_document", &error.to_string()),
+                Err(error) => self.bad(file, 1, "bad_document", error.to_string()),
             }
         }
         if is_empty {
@@ -174,7 +174,7 @@ impl Linted<'_> {
     fn pipe(&mut self, file: &str, mut reader: impl BufRead) {
         let mut bytes = Vec::new();
         if let Err(error) = reader.read_to_end(&mut bytes) {
-            return self.bad(file, 1, "unreadable_file", &format!("cannot be read: {error}"));
+            return self.bad(file, 1, "unreadable_file", format!("cannot be read: {error}"));
         }
         let documents: Vec<RawDocument> = RawDocuments::new(&*bytes).map_while(Result::ok).collect();
         self.claims = claims::with_documents(self.claims.take(), &documents, self.wanted.namespace);
@@ -184,8 +184,8 @@ impl Linted<'_> {
 
     fn document(&mut self, file: &str, raw: &RawDocument) {
         let read = Document::read(raw).map_err(|error| match remedy(&error, raw) {
-            "" => error,
-            hint => DocumentError { message: format!("{}; {hint}", error.message), ..error },
+            None => error,
+            Some(hint) => DocumentError { message: format!("{}; {hint}", error.message), ..error },
         });
         let is_open = self.is_open;
         let linted = read.and_then(|mut document| {
@@ -210,7 +210,7 @@ impl Linted<'_> {
         });
         match linted {
             Ok(found) => self.found.extend(found),
-            Err(error) => self.bad(file, error.line, "bad_document", &error.message),
+            Err(error) => self.bad(file, error.line, "bad_document", error.message),
         }
     }
 
@@ -222,8 +222,8 @@ impl Linted<'_> {
         self.found.retain(|located| !self.across.is_answered_by_runtime(&located.finding));
     }
 
-    fn bad(&mut self, file: &str, line: usize, code: &str, message: &str) {
-        let finding = Finding::new(Level::Error, code, "", message.to_owned());
+    fn bad(&mut self, file: &str, line: usize, code: &str, message: String) {
+        let finding = Finding::new(Level::Error, code, "", message);
         self.found
             .push(Located { place: Place { file: file.to_owned(), line, ..Place::default() }, finding });
     }

@@ -59,10 +59,10 @@ impl Output {
         let _ = writeln!(self.messages, "{}", escape::line(line));
     }
 
-    /// Writes an error on one line, and its hint on another if it is not empty.
-    pub(super) fn failure(&mut self, text: &str, hint: &str) {
-        let before = if hint.is_empty() { "" } else { "\nhint: " };
-        self.labelled(&[&*escape::line(text), before, &*escape::line(hint)].concat());
+    /// Writes an error on one line, and its hint on another.
+    pub(super) fn failure(&mut self, text: &str, hint: Option<&str>) {
+        let hint = hint.map(|hint| format!("\nhint: {}", escape::line(hint)));
+        self.labelled(&format!("{}{}", escape::line(text), hint.unwrap_or_default()));
     }
 
     /// Writes an error with its hint. Those in policies have the lines of the file.
@@ -70,8 +70,8 @@ impl Output {
         let text = format!("{error:#}");
         match text.rsplit_once("\nhint: ") {
             _ if is_of_source(error) => self.labelled(&escape::lines(&text)),
-            Some((text, hint)) => self.failure(text, hint),
-            None => self.failure(&text, ""),
+            Some((text, hint)) => self.failure(text, Some(hint)),
+            None => self.failure(&text, None),
         }
     }
 

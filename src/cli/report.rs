@@ -96,13 +96,12 @@ pub(super) struct Failure<'a> {
     pub(super) file: Option<&'a str>,
     pub(super) document: Option<usize>,
     pub(super) message: String,
-    /// Empty if there is none.
-    pub(super) hint: &'static str,
+    pub(super) hint: Option<&'static str>,
 }
 
 impl Failure<'_> {
     pub(super) fn new(code: &'static str, message: String) -> Self {
-        Self { code, file: None, document: None, message, hint: "" }
+        Self { code, file: None, document: None, message, hint: None }
     }
 
     /// A warning about the output, which is complete.
@@ -121,7 +120,7 @@ impl Failure<'_> {
             "file": file,
             "document": document,
             "code": code,
-            "message": if hint.is_empty() { message.clone() } else { format!("{message}\nhint: {hint}") },
+            "message": hint.map_or_else(|| message.clone(), |hint| format!("{message}\nhint: {hint}")),
         })
         .to_string()
     }

@@ -334,7 +334,7 @@ fn refuse_if_changed_again(policies: &PolicySet, first: Mutation, context: &PodC
         (Outcome::Skipped { .. }, Outcome::Skipped { marked, .. }) if marked.operation_count() == 0 => {
             return first;
         }
-        _ => Reason::NotIdempotent { path: String::new() },
+        _ => Reason::ChangesMatch,
     };
     Mutation::new(Outcome::Refused { reason }, first.policy)
 }

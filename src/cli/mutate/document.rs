@@ -88,7 +88,7 @@ pub(super) fn process<'a>(
     };
     let injected = match manifest::inject(policies, &mut document, raw, wanted) {
         Ok(injected) => injected,
-        Err(error) => return bad(error, ""),
+        Err(error) => return bad(error, None),
     };
     let location = Location { file, document: number, object: &object };
     let content = if is_edited(arguments) {
@@ -99,7 +99,7 @@ pub(super) fn process<'a>(
     };
     let content = match content {
         Ok(content) => content,
-        Err(error) => return bad(error, ""),
+        Err(error) => return bad(error, None),
     };
     let mut lines = Vec::new();
     let status = report_templates(arguments, location, &injected, &mut lines);
@@ -156,14 +156,14 @@ pub(super) fn report_templates(
     status
 }
 
-/// The remedy of an error in a document; empty if none is known.
-pub(crate) fn remedy(error: &DocumentError, raw: &RawDocument) -> &'static str {
+/// The remedy of an error in a document, if one is known.
+pub(crate) fn remedy(error: &DocumentError, raw: &RawDocument) -> Option<&'static str> {
     if raw.bytes.windows(2).any(|two| two == b"{{") {
-        "`{{ … }}` is not YAML; render a chart first: `helm template . | fabric-injector mutate -f -`"
+        Some("`{{ … }}` is not YAML; render a chart first: `helm template . | fabric-injector mutate -f -`")
     } else if error.message.contains("invalid indentation") {
-        "indent the lines of a quoted string, and those between brackets, further than their key"
+        Some("indent the lines of a quoted string, and those between brackets, further than their key")
     } else {
-        ""
+        None
     }
 }
 

@@ -85,7 +85,7 @@ impl Reason {
             Self::SeveralPoliciesMatch { .. } => "several_policies_match",
             Self::Conflict { .. } => "conflict",
             Self::Policy { code, .. } => code,
-            Self::NotIdempotent { .. } => "not_idempotent",
+            Self::NotIdempotent { .. } | Self::ChangesMatch => "not_idempotent",
             // As for a review that the server could not evaluate in time.
             Self::Stopped => "overload",
             Self::Cost { .. } => "cost",
@@ -126,7 +126,13 @@ impl Reason {
 
     /// Returns whether the fault lies with the policy or the server rather than with the pod.
     pub(crate) fn is_fault(&self) -> bool {
-        matches!(self, Self::EvaluationFailed { .. } | Self::NotIdempotent { .. } | Self::NodesUnknown)
+        matches!(
+            self,
+            Self::EvaluationFailed { .. }
+                | Self::NotIdempotent { .. }
+                | Self::ChangesMatch
+                | Self::NodesUnknown
+        )
     }
 }
 

@@ -125,11 +125,20 @@ pub enum Reason {
         path: String,
     },
     /// The policy changes its own result each time that it is applied.
-    #[error("the policy is not idempotent for this pod: {}", changes_again(.path))]
+    #[error(
+        "the policy is not idempotent for this pod: `{path}` changes each time that it is applied; correct the rule that \
+         sets it"
+    )]
     NotIdempotent {
-        /// JSON Pointer to a value that changes again; empty if the choice of the policy does.
+        /// JSON Pointer to a value that changes again.
         path: String,
     },
+    /// Other policies match the result of the policy.
+    #[error(
+        "the policy is not idempotent for this pod: what it adds changes which policies match; correct the `match` that \
+         reads it"
+    )]
+    ChangesMatch,
     /// The caller ended the evaluation.
     #[error("the evaluation took too long")]
     Stopped,
@@ -180,13 +189,6 @@ impl From<work::Ended> for Reason {
 pub(crate) fn evaluation_failed(place: &str, error: EvaluationError) -> Reason {
     let EvaluationError { expression, message, fault } = error;
     Reason::EvaluationFailed { place: place.to_owned(), expression, message, fault: Box::new(fault) }
-}
-
-fn changes_again(path: &str) -> String {
-    if path.is_empty() {
-        return "what it adds changes which policies match; correct the `match` that reads it".to_owned();
-    }
-    format!("`{path}` changes each time that it is applied; correct the rule that sets it")
 }
 
 /// A claim of a pod of which nothing is known.
