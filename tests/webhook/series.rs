@@ -229,7 +229,7 @@ async fn every_reason_that_is_not_the_engine_s_is_counted_as_what_it_is() {
         (Server::lab(), review_with("operation", json!("UPDATE")), "not_a_new_pod", "unchanged"),
         (Server::lab(), beta, "unsupported_version", "refused"),
         (broken(), review_of(&pod()), "panic", "failed"),
-        (Server::limited(OnError::Allow, none), review_of(&pod()), "overload", "failed"),
+        (Server::limited(OnError::Allow, none), review_of(&large_pod()), "overload", "failed"),
         (Server::lab(), review_of(&unmatched_pod()), "other_policies_registered", "failed"),
     ];
     for (server, review, reason, outcome) in &cases {
