@@ -27,7 +27,7 @@ pub struct State {
     pub(super) readiness: Readiness,
     pub(super) change: Change,
     /// The destination of advice for the owners of pods, if events are on.
-    pub(super) events: OnceLock<Events>,
+    pub(super) events: OnceLock<Arc<Events>>,
     evaluate: Box<Evaluate>,
     /// The connections of the HTTPS port.
     pub(super) connections: Arc<Connections>,
