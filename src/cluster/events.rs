@@ -1,15 +1,17 @@
 //! Events on the owners of pods, off the path of reviews.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use k8s_openapi::api::events::v1::Event;
 use kube::api::{Api, DynamicObject, PostParams};
 use kube::core::ApiResource;
 use kube::{Client, Error};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use tokio::sync::mpsc;
+use tokio::sync::Notify;
 use tokio::time::{Duration, timeout};
 
 use fabric_engine::admission::ForOwner;
@@ -28,18 +30,27 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 const MAX_NAME: usize = 230;
 
 /// The queue of events.
-#[derive(Debug)]
-pub(crate) struct Events(mpsc::Sender<ForOwner>);
+#[derive(Debug, Default)]
+pub(crate) struct Events {
+    /// The newest last.
+    waiting: Mutex<Vec<ForOwner>>,
+    added: Notify,
+}
 
 impl Events {
     /// Creates events with the kubeconfig that `KUBECONFIG` names, else with the service account of the pod. `count`
     /// gets the result of each.
-    pub(crate) async fn start(count: impl Fn(&'static str) + Send + Sync + 'static) -> anyhow::Result<Self> {
+    pub(crate) async fn start(count: impl Fn(&'static str) + Send + 'static) -> anyhow::Result<Arc<Self>> {
         let client = client().await?;
-        let (sender, mut receiver) = mpsc::channel::<ForOwner>(QUEUE);
+        let events = Arc::<Self>::default();
+        let queue = Arc::clone(&events);
         tokio::spawn(async move {
             let mut known = HashSet::new();
-            while let Some(ForOwner { owner, warnings }) = receiver.recv().await {
+            loop {
+                let Some(ForOwner { owner, warnings }) = queue.take() else {
+                    queue.added.notified().await;
+                    continue;
+                };
                 for (code, text) in warnings {
                     let event = event(&owner, &code, &text, SystemTime::now());
                     if is_new(&mut known, &event)
@@ -50,13 +61,32 @@ impl Events {
                 }
             }
         });
-        Ok(Self(sender))
+        Ok(events)
     }
 
-    /// Returns whether the queue had space.
+    /// Adds to the queue. Returns whether it had space: if not, the newest of the namespace with the most is dropped.
     pub(crate) fn offer(&self, advice: ForOwner) -> bool {
-        self.0.try_send(advice).is_ok()
+        let mut waiting = self.waiting.lock();
+        waiting.push(advice);
+        self.added.notify_one();
+        let most = ranks(&waiting).into_iter().max().filter(|_| waiting.len() > QUEUE);
+        most.map(|(_, at)| waiting.remove(at)).is_none()
     }
+
+    /// The next: the oldest of the namespace with the fewest, so that the others do not wait for a flood of one.
+    fn take(&self) -> Option<ForOwner> {
+        let mut waiting = self.waiting.lock();
+        let (_, at) = ranks(&waiting).into_iter().min()?;
+        Some(waiting.remove(at))
+    }
+}
+
+/// For each pod in the queue, how many its namespace has there, and its place.
+fn ranks(waiting: &[ForOwner]) -> Vec<(usize, usize)> {
+    let mut counts = HashMap::<_, usize>::new();
+    let namespaces = waiting.iter().map(|advice| advice.owner["namespace"].as_str());
+    namespaces.clone().for_each(|namespace| *counts.entry(namespace).or_default() += 1);
+    namespaces.enumerate().map(|(at, namespace)| (counts[&namespace], at)).collect()
 }
 
 /// Returns whether this replica has not created the event yet, as far as it remembers.
@@ -133,6 +163,24 @@ mod tests {
         assert!(is_new("a", "host_network", 600));
         assert!(is_new("a", "excluded", 0));
         assert!(is_new("b", "host_network", 0));
+    }
+
+    #[test]
+    fn a_flood_of_one_namespace_drops_and_delays_only_its_own() {
+        let events = Events::default();
+        let of = |namespace: &str, name: usize| ForOwner {
+            owner: json!({"name": name.to_string(), "namespace": namespace}),
+            warnings: Vec::new(),
+        };
+        assert!((0..QUEUE).all(|name| events.offer(of("evil", name))));
+        assert!(!events.offer(of("evil", QUEUE)));
+        for namespace in ["a", "b"] {
+            assert!(!events.offer(of(namespace, 0)));
+        }
+        let taken: Vec<_> = std::iter::from_fn(|| events.take()).collect();
+        assert_eq!(taken[..2], [of("a", 0), of("b", 0)]);
+        // Its oldest have stayed.
+        assert_eq!(taken[2..], (0..QUEUE - 2).map(|name| of("evil", name)).collect::<Vec<_>>());
     }
 
     #[test]

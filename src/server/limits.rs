@@ -7,14 +7,14 @@ pub const MAX_BODY: usize = 7 << 20;
 /// The limits on concurrent requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Requests whose body has arrived.
+    /// Reviews that wait for their evaluation.
     pub in_flight: usize,
     /// The total size of all bodies of requests and responses.
     pub body_bytes: usize,
 }
 
 impl Limits {
-    /// The default for requests. An API server has at most 200 mutating requests in flight by default
+    /// The default for reviews that wait, which is half of the connections. An API server has at most 200 mutating requests in flight by default
     /// (`--max-mutating-requests-inflight`), and a large cluster has a few API servers.
     pub const IN_FLIGHT: usize = 512;
     /// The default for bodies: four of the largest requests, or thousands of usual ones.

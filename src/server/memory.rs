@@ -19,7 +19,8 @@ const SMALL_BODY: usize = 64 << 10;
 #[derive(Debug)]
 pub(super) struct Memory {
     bytes: Arc<Semaphore>,
-    /// The part of it that large bodies may take together, so that small ones do not wait for them.
+    /// The part of it that large bodies may take together, so that small ones do not wait for them. Beside it, the small
+    /// ones in the queue may take a quarter of all, so that a part is left for those that need no queue.
     for_large: Arc<Semaphore>,
     /// All bytes.
     most: usize,
@@ -62,7 +63,7 @@ pub(super) fn bytes_with(bytes: Bytes, held: impl Send + 'static) -> Bytes {
 
 impl Memory {
     pub(super) fn new(most: usize, connections: Arc<Connections>) -> Self {
-        let for_large = (most / 4 * 3).max(most.min(MAX_BODY));
+        let for_large = (most / 16 * 11).max(most.min(MAX_BODY));
         let [bytes, for_large] = [most, for_large].map(|bytes| Arc::new(Semaphore::new(bytes)));
         Self { bytes, for_large, most, connections }
     }

@@ -3,7 +3,6 @@
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
-use tokio::sync::Semaphore;
 
 use crate::cluster::{Events, Watched};
 use crate::telemetry::Metrics;
@@ -28,10 +27,8 @@ pub struct State {
     pub(super) readiness: Readiness,
     pub(super) change: Change,
     /// The destination of advice for the owners of pods, if events are on.
-    pub(super) events: OnceLock<Events>,
+    pub(super) events: OnceLock<Arc<Events>>,
     evaluate: Box<Evaluate>,
-    /// The permits of requests whose body has arrived.
-    pub(super) in_flight: Arc<Semaphore>,
     /// The connections of the HTTPS port.
     pub(super) connections: Arc<Connections>,
     pub(super) memory: Memory,
@@ -60,7 +57,6 @@ impl State {
             change: Change::default(),
             events: OnceLock::new(),
             evaluate: Box::new(policy_set::mutate),
-            in_flight: Arc::new(Semaphore::new(limits.in_flight)),
             memory: Memory::new(limits.body_bytes, Arc::clone(&connections)),
             connections,
             queue: EvaluationQueue::new(limits),

@@ -1,6 +1,5 @@
 //! `POST /mutate` for pods, and `POST /validate-workloads` for the workloads that they come from.
 
-use std::convert::Infallible;
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::time::Instant;
@@ -10,10 +9,8 @@ use axum::extract::State as Shared;
 use axum::http::{HeaderName, StatusCode, header};
 use bytes::Bytes;
 use serde::de::IgnoredAny;
-use tokio::task::{spawn_blocking, unconstrained};
-use tower::limit::GlobalConcurrencyLimitLayer;
-use tower::timeout::error::Elapsed;
-use tower::{ServiceBuilder, ServiceExt as _};
+use tokio::task::spawn_blocking;
+use tokio::time::timeout_at;
 
 use crate::telemetry::Shed;
 use fabric_engine::admission::{self, Answer, BadReview, OnError, Reviewer, WorkloadReview};
@@ -65,29 +62,20 @@ async fn respond(
     Ok((media_type, Extension(Outcome::Reviewed(Arc::new(record))), permit.hold(body.into())))
 }
 
-/// Evaluates a review, unless too many others are evaluated or its time is over. Layers of tower limit this rather than
-/// the routes, because they know neither the size of a body nor the deadline of a request: they come after the extractor.
+/// Evaluates a review, unless its time is over.
 async fn answer_in_time(
     endpoint: Endpoint,
     state: &Arc<State>,
     body: Bytes,
     deadline: Instant,
 ) -> Result<Answer, Rejection> {
-    let left = deadline.saturating_duration_since(Instant::now());
-    if left.is_zero() {
+    if deadline <= Instant::now() {
         return shed(endpoint, state, Shed::Deadline, body).await;
     }
     tracing::trace!(body = %String::from_utf8_lossy(&body), "review");
-    let limited = ServiceBuilder::new()
-        .timeout(left)
-        .load_shed()
-        .layer(GlobalConcurrencyLimitLayer::with_semaphore(Arc::clone(&state.in_flight)))
-        .service_fn(async |body| Ok::<_, Infallible>(evaluate(endpoint, state, body).await));
-    // A task that has read much has to yield. The limit would take that for a lack of permits.
-    match unconstrained(limited.oneshot(body.clone())).await {
+    match timeout_at(deadline.into(), evaluate(endpoint, state, body.clone())).await {
         Ok(answer) => answer,
-        Err(error) if error.is::<Elapsed>() => shed(endpoint, state, Shed::Deadline, body).await,
-        Err(_) => shed(endpoint, state, Shed::InFlight, body).await,
+        Err(_) => shed(endpoint, state, Shed::Deadline, body).await,
     }
 }
 
@@ -107,8 +95,8 @@ pub const SHORT: usize = 32 << 10;
 pub const SHORT_STEPS: u64 = 200_000;
 
 /// Evaluates a review: at once if that is short, since another thread takes longer to wake than most reviews. Others wait
-/// in the queue, and begin again on another thread. They hold their memory and their place in the queue until they end or
-/// notice that they are stopped.
+/// in the queue, and begin again on another thread. They hold their memory and their turn until they end or notice that
+/// they are stopped.
 async fn evaluate(endpoint: Endpoint, state: &Arc<State>, body: Bytes) -> Result<Answer, Rejection> {
     let work = StopOnDrop(Work::of_input(body.len()));
     if body.len() <= SHORT {
@@ -118,8 +106,9 @@ async fn evaluate(endpoint: Endpoint, state: &Arc<State>, body: Bytes) -> Result
             return answer;
         }
     }
-    let Some(permit) = state.queue.permit(admission::namespace(&body), body.len()).await else {
-        return shed(endpoint, state, Shed::Namespace, body).await;
+    let permit = match state.queue.permit(admission::namespace(&body), body.len()).await {
+        Ok(permit) => permit,
+        Err(why) => return shed(endpoint, state, why, body).await,
     };
     let (state, work) = (Arc::clone(state), work.0.clone());
     on_another_thread(move || {

@@ -6,9 +6,9 @@ mod registering;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::AtomicU64;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use prometheus_client::encoding::text;
@@ -40,6 +40,8 @@ const BUCKETS: &[f64] = &[
 
 /// The limit on namespaces in labels. The pods of further ones have an empty one.
 const MOST_NAMESPACES: usize = 100;
+/// The time for which a namespace keeps its label without a pod. Alerts and the dashboard look back at most that far.
+const KEPT: Duration = Duration::from_hours(1);
 
 /// All metrics of a server.
 #[derive(Debug)]
@@ -49,8 +51,8 @@ pub struct Metrics {
     mode: Mode,
     reviews: Family<ReviewLabels, Counter>,
     without_fabric: Family<MissedLabels, Counter>,
-    /// The namespaces in the labels of the pods without the fabric.
-    namespaces: Mutex<BTreeSet<String>>,
+    /// The namespaces in the labels of the pods without the fabric, with the time of the last pod and the series of each.
+    namespaces: Mutex<HashMap<String, (Instant, HashSet<MissedLabels>)>>,
     duration: Histogram,
     in_flight: Gauge,
     operations: Counter,
@@ -173,7 +175,7 @@ impl Metrics {
             drop(self.reviews.get_or_create(&labels));
         }
         // One, with which the family begins: namespaces are not known before their pods.
-        self.missed("", ReviewOutcome::Failed, Label::Borrowed("panic"));
+        drop(self.missed("", ReviewOutcome::Failed, Label::Borrowed("panic"), Instant::now()));
         for code in codes() {
             drop(self.warnings.get_or_create(&CodeLabel { code: Label::Borrowed(code) }));
         }
@@ -273,26 +275,30 @@ impl Metrics {
         drop(of_policies);
         if let Some(reason) = &record.without_fabric {
             let namespace = record.namespace.as_deref().unwrap_or_default();
-            self.missed(namespace, record.outcome, reason.clone()).inc();
+            self.missed(namespace, record.outcome, reason.clone(), Instant::now()).inc();
         }
     }
 
-    /// The pods of a namespace that do not get the fabric for a reason.
-    fn missed(&self, namespace: &str, outcome: ReviewOutcome, reason: Label) -> Counter {
-        let (outcome, mode) = (outcome.name(), self.mode.name());
-        let labels = MissedLabels { pod_namespace: self.label_of(namespace), outcome, reason, mode };
-        self.without_fabric.get_or_create_owned(&labels)
-    }
-
-    /// The label for a namespace: its name, or nothing if there are too many, or if it is no name. Any client can send
-    /// a review.
-    fn label_of(&self, namespace: &str) -> String {
+    /// The pods of a namespace that do not get the fabric for a reason. The label is its name, or nothing if there are too
+    /// many, or if it is no name: any client can send a review. A namespace keeps its label as long as it has pods; one
+    /// without, for [`KEPT`], gives it to a new one, so that nobody can take all labels for good.
+    fn missed(&self, namespace: &str, outcome: ReviewOutcome, reason: Label, now: Instant) -> Counter {
         let is_name = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
         let mut known = self.namespaces.lock();
-        if known.len() < MOST_NAMESPACES && namespace.len() < 64 && namespace.bytes().all(is_name) {
-            known.insert(namespace.to_owned());
+        if known.len() >= MOST_NAMESPACES && !known.contains_key(namespace) {
+            let is_over = |_: &String, (last, _): &mut (Instant, _)| now.duration_since(*last) >= KEPT;
+            for labels in known.extract_if(is_over).flat_map(|(_, (_, series))| series) {
+                self.without_fabric.remove(&labels);
+            }
         }
-        known.get(namespace).cloned().unwrap_or_default()
+        let is_new = known.len() < MOST_NAMESPACES && namespace.len() < 64 && namespace.bytes().all(is_name);
+        let pod_namespace = if is_new || known.contains_key(namespace) { namespace } else { "" };
+        let (outcome, mode) = (outcome.name(), self.mode.name());
+        let labels = MissedLabels { pod_namespace: pod_namespace.to_owned(), outcome, reason, mode };
+        let (last, series) = known.entry(pod_namespace.to_owned()).or_insert((now, HashSet::new()));
+        *last = now;
+        series.insert(labels.clone());
+        self.without_fabric.get_or_create_owned(&labels)
     }
 
     /// Counts a rejected request.

@@ -91,7 +91,7 @@ pub(crate) fn the_built_in_policies_need_one_condition_for_all_clouds(helm: &Hel
             ("not-on-windows", r#"!(has(object.spec.os) && object.spec.os.name == "windows")"#.to_owned()),
             (
                 "not-a-mirror-pod",
-                r#"!(has(object.metadata.annotations) && "kubernetes.io/config.mirror" in object.metadata.annotations)"#
+                r#"!("system:nodes" in request.userInfo.groups && has(object.metadata.annotations) && "kubernetes.io/config.mirror" in object.metadata.annotations)"#
                     .to_owned(),
             ),
         ];

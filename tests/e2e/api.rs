@@ -54,7 +54,11 @@ impl Api {
     ) -> Result<Reply, kube::Error> {
         let bytes = body.map(|body| body.to_string().into_bytes()).unwrap_or_default();
         let request = Request::builder().method(method).uri(path).header("Content-Type", content_type);
-        let reply = self.client.send(request.body(Body::from(bytes)).unwrap()).await?;
+        self.try_request(request.body(Body::from(bytes)).unwrap()).await
+    }
+
+    async fn try_request(&self, request: Request<Body>) -> Result<Reply, kube::Error> {
+        let reply = self.client.send(request).await?;
         let status = reply.status().as_u16();
         let warnings = reply.headers().get_all("Warning").iter();
         let warnings =
@@ -84,6 +88,16 @@ impl Api {
     /// Creates an object in a collection, or asks a question that is posed so.
     pub(crate) async fn post(&self, path: &str, object: &Value) -> Reply {
         self.send(Method::POST, path, "application/json", Some(object)).await
+    }
+
+    /// Creates an object as the kubelet of a node does.
+    pub(crate) async fn post_as_kubelet(&self, path: &str, object: &Value) -> Reply {
+        let request = Request::post(path).header("Content-Type", "application/json");
+        let groups = ["system:nodes", "system:masters"];
+        let request =
+            groups.iter().fold(request, |request, group| request.header("Impersonate-Group", *group));
+        let request = request.header("Impersonate-User", "system:node:a");
+        self.try_request(request.body(Body::from(object.to_string().into_bytes())).unwrap()).await.unwrap()
     }
 
     /// Creates an object where its `kind`, `apiVersion` and `namespace` say.

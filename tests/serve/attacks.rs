@@ -214,7 +214,8 @@ fn combinations() -> Vec<Vec<u8>> {
     (0..2_000).map(|_| pod()).collect()
 }
 
-/// What users can send from one namespace: the servers evaluate it in the turns of that namespace, and within its share.
+/// What users can send from one namespace or from many: the servers evaluate it in the turns of each namespace, and within
+/// its share.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_namespace_delays_or_excludes_the_others() {
     let site = Site::new();
@@ -232,13 +233,23 @@ async fn no_namespace_delays_or_excludes_the_others() {
         container["name"] = format!("c{at}").into();
         container
     });
+    let of_many = |pod: &Value| {
+        let mut review: Value = serde_json::from_slice(&review("a", pod)).unwrap();
+        let mut named = |number| {
+            review["request"]["namespace"] = format!("team-{number}").into();
+            review.to_string().into_bytes()
+        };
+        (0..9).map(&mut named).collect()
+    };
     let mut largest = pod();
     largest["spec"]["containers"][0]["args"] = list(100, |_| json!("x".repeat(70_000)));
     for (what, clients, bodies) in [
         ("combinations of labels", CONNECTIONS, combinations()),
         ("claims", CONNECTIONS, vec![review("a", &claims)]),
         ("all places", 40, vec![review("a", &containers)]),
+        ("all places of many namespaces", 50, of_many(&containers)),
         ("all memory", 16, vec![review("a", &largest)]),
+        ("all memory of many namespaces", 16, of_many(&largest)),
     ] {
         let waited = attack((&server, &client), what, clients, "/mutate?timeout=10s", bodies).await;
         assert!(waited.small < Duration::from_secs(3), "{what}: {waited:?}");

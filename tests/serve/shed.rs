@@ -4,7 +4,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use hyper::Method;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
@@ -17,7 +17,8 @@ use super::reviews::{assert_right, plain_pod, pod, response, review, sample};
 use super::server::{ANY_PORTS, Server};
 use super::{eventually, in_time};
 
-const SHED: &str = "fabric_injector_shed_requests_total{reason=\"in_flight\"}";
+/// The requests of the namespace that has the place, and those that are too many.
+const SHED: [&str; 2] = ["namespace", "in_flight"];
 
 /// A pod that takes seconds to serve.
 fn slow_pod() -> Value {
@@ -32,22 +33,41 @@ fn slow_pod() -> Value {
     pod
 }
 
-/// What holds the only place of a server for some seconds.
+/// How many were shed for each reason.
+async fn shed(server: &Server) -> [usize; 2] {
+    let [namespace, in_flight] =
+        SHED.map(|reason| format!("fabric_injector_shed_requests_total{{reason=\"{reason}\"}}"));
+    [server.metric(&namespace).await, server.metric(&in_flight).await]
+}
+
+/// The review of a pod in another namespace that has to wait.
+fn elsewhere(uid: &str, mut pod: Value) -> Vec<u8> {
+    pod["spec"]["containers"][0]["args"] = json!(["x".repeat(100 << 10)]);
+    let mut review: Value = serde_json::from_slice(&review(uid, &pod)).unwrap();
+    review["request"]["namespace"] = "elsewhere".into();
+    review.to_string().into_bytes()
+}
+
+/// What is evaluated for some seconds, and what holds the only place of those that wait.
 struct Busy {
-    _connections: [Connection; 2],
-    answers: [JoinHandle<Result<Reply, Failure>>; 2],
+    _connections: [Connection; 3],
+    answers: [JoinHandle<Result<Reply, Failure>>; 3],
 }
 
 impl Busy {
     async fn on(server: &Server, site: &Site) -> Self {
         let client = site.client(server);
-        let mut connections = [client.connect().await.unwrap(), client.connect().await.unwrap()];
+        let mut connections = [
+            client.connect().await.unwrap(),
+            client.connect().await.unwrap(),
+            client.connect().await.unwrap(),
+        ];
         let slow = review("slow", &slow_pod());
-        // The one that comes second tells that the other has the place.
+        // The last one tells that the others have the turn and the place.
         let answers = connections.each_mut().map(|connection| {
             tokio::spawn(connection.begin(Method::POST, "/mutate?timeout=30s", slow.clone().into()))
         });
-        eventually("the place is held", async || server.metric(SHED).await == 1).await;
+        eventually("the place is held", async || shed(server).await == [1, 0]).await;
         Self { _connections: connections, answers }
     }
 
@@ -69,15 +89,16 @@ async fn what_is_too_much_is_told_to_come_again() {
     let client = site.client(&server);
     let busy = Busy::on(&server, &site).await;
     for _ in 0..2 {
-        let reply = client.post(sample("other")).await.unwrap();
+        let reply = client.post(elsewhere("other", pod())).await.unwrap();
         assert_eq!(reply.status, 429, "{}", reply.text());
         assert_eq!(reply.headers["retry-after"], "1");
         let status: Value = serde_json::from_slice(&reply.body).unwrap();
         assert_eq!((&status["kind"], &status["code"]), (&"Status".into(), &429.into()), "{status}");
         assert!(status["message"].as_str().unwrap().contains("--max-in-flight"), "{status}");
     }
-    assert_eq!(server.metric(SHED).await, 3);
-    assert_eq!(busy.served().await, 1);
+    assert_eq!(shed(&server).await, [1, 2]);
+    assert_right(&client.post(sample("small")).await.unwrap(), "small");
+    assert_eq!(busy.served().await, 2);
     assert_right(&client.post(sample("next")).await.unwrap(), "next");
 }
 
@@ -87,18 +108,18 @@ async fn what_is_too_much_is_let_through_where_the_operator_wants_it() {
     let server = site.serve_aws(&["--max-in-flight", "1", "--on-error", "allow"]).await;
     let client = site.client(&server);
     let busy = Busy::on(&server, &site).await;
-    let unserved = response(&client.post(review("other", &pod())).await.unwrap(), "other");
+    let unserved = response(&client.post(elsewhere("other", pod())).await.unwrap(), "other");
     assert_eq!(unserved["allowed"], true);
     assert!(unserved["patch"].is_null(), "{unserved}");
     let warning = unserved["warnings"][0].as_str().expect("a warning");
     assert!(warning.contains("NOT injected") && warning.contains("(`--max-in-flight`)"), "{warning}");
-    let unconcerned = response(&client.post(review("plain", &plain_pod())).await.unwrap(), "plain");
+    let unconcerned = response(&client.post(elsewhere("plain", plain_pod())).await.unwrap(), "plain");
     assert_eq!((&unconcerned["allowed"], &unconcerned["warnings"]), (&true.into(), &Value::Null));
-    assert_eq!(server.metric(SHED).await, 3);
+    assert_eq!(shed(&server).await, [1, 2]);
     let lines = server.logged("pod not injected", 2).await;
     let line = lines.iter().find(|line| line["uid"] == "other").expect("the pod is told of");
     assert_eq!(line["reason"], "overload", "{line}");
-    assert_eq!(busy.served().await, 1);
+    assert_eq!(busy.served().await, 2);
     assert_right(&client.post(sample("next")).await.unwrap(), "next");
 }
 

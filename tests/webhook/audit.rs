@@ -75,7 +75,7 @@ async fn a_fault_denies_no_pod() {
     for (server, asked, outcome) in [
         (auditing(), pod_that_fails(), "audit: failed: evaluation_failed"),
         (Server::new(broken.with_evaluate(panicking)), pod(), "audit: failed: panic"),
-        (auditing_with(Limits { in_flight: 0, ..Limits::default() }), pod(), "audit: failed: overload"),
+        (auditing_with(Limits { in_flight: 0, ..Limits::default() }), large_pod(), "audit: failed: overload"),
     ] {
         let (texts, seen) = told(&server, &asked).await;
         assert!(texts[0].starts_with("NOT injected, the pod has no fast network: "), "{texts:?}");

@@ -5,13 +5,13 @@ use std::sync::mpsc;
 use bytes::Bytes;
 use fabric_engine::admission::OnError;
 use fabric_injector::server::{Limits, State};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::{JoinHandle, yield_now};
 
 use crate::answers::assert_unchanged;
 use crate::bodies::{Sender, body, body_of, pieces};
-use crate::reviews::{UID, large_pod, other_pod, pod, review_of, review_with, with};
+use crate::reviews::{UID, large_pod, other_pod, pod, pod_with, review_of, with};
 use crate::scrape::{ANSWERED, rejected, reviews, shed};
 use crate::server::{LAB, Reply, Server, gated, policies, post};
 
@@ -59,7 +59,12 @@ impl Held {
     }
 }
 
-/// A server of which pods that are being served hold every place.
+/// A pod that is served beside no other one that takes long.
+fn largest_pod() -> Value {
+    pod_with("/spec/containers/0/args", json!(["x".repeat(4 << 20)]))
+}
+
+/// A server that serves one pod, the first, while others hold every place of those that wait.
 struct Busy {
     server: Server,
     tasks: Vec<JoinHandle<Reply>>,
@@ -73,17 +78,16 @@ impl Busy {
         let limits = Limits { in_flight: places, ..Limits::default() };
         let server = Server::new(State::new(policies(&[LAB]), on_error, limits).with_evaluate(evaluate));
         let mut tasks = Vec::new();
-        for at in 0..places {
-            // A namespace may not have all of them.
-            let review = with(review_of(&large_pod()), "/request/namespace", json!(format!("team-{at}")));
-            let (server, text) = (server.clone(), review.to_string());
-            tasks.push(tokio::spawn(async move { server.post(text).await }));
+        for at in 0..=places {
+            // A namespace with several would give way.
+            let pod = if at == 0 { largest_pod() } else { large_pod() };
+            let review = with(review_of(&pod), "/request/namespace", json!(format!("team-{at}")));
+            tasks.push(spawn(&server, &review));
+            if at == 0 {
+                begins.recv().await.unwrap();
+            }
         }
-        begins.recv().await.unwrap();
-        let places = i64::try_from(places).unwrap();
-        while server.scrape().value("requests_in_flight") < places {
-            yield_now().await;
-        }
+        in_flight(&server, places + 1).await;
         Self { server, tasks, _begins: begins, gate }
     }
 
@@ -94,6 +98,18 @@ impl Busy {
             assert_eq!(task.await.unwrap().response(UID)["patchType"], "JSONPatch");
         }
         assert_serves(&self.server).await;
+    }
+}
+
+fn spawn(server: &Server, review: &Value) -> JoinHandle<Reply> {
+    let (server, text) = (server.clone(), review.to_string());
+    tokio::spawn(async move { server.post(text).await })
+}
+
+/// Waits until so many requests have come.
+async fn in_flight(server: &Server, requests: usize) {
+    while server.scrape().value("requests_in_flight") < i64::try_from(requests).unwrap() {
+        yield_now().await;
     }
 }
 
@@ -109,39 +125,42 @@ async fn one_request_too_many_is_told_to_come_again() {
     let server = &busy.server;
     for _ in 0..3 {
         let before = server.scrape();
-        let reply = server.post(review_of(&pod()).to_string()).await;
+        let reply = server.post(review_of(&large_pod()).to_string()).await;
         assert!(reply.refusal(429).contains("`--max-in-flight`"), "{}", reply.text());
         assert_eq!(reply.header("retry-after"), "1");
         server.scrape().rose(&before, &[(&shed("in_flight"), 1)]);
     }
+    // What need not wait is served.
+    assert_unchanged(&server.review(&review_of(&other_pod())).await, &[]);
     busy.end().await;
 }
 
-/// Reviews of one namespace that take long leave most places to the others.
+/// Reviews that take long, of some namespaces, leave their places to the others.
 #[tokio::test]
-async fn a_namespace_has_a_quarter_of_the_places() {
+async fn the_namespace_with_most_that_wait_gives_way() {
     let (evaluate, mut begins, gate) = gated();
     let limits = Limits { in_flight: 8, ..Limits::default() };
     let server = Server::new(State::new(policies(&[LAB]), OnError::Deny, limits).with_evaluate(evaluate));
-    let of = |namespace: &str| {
-        let review = with(review_of(&large_pod()), "/request/namespace", json!(namespace)).to_string();
-        let server = server.clone();
-        tokio::spawn(async move { server.post(review).await })
+    let of = |namespace: &str, pod: &Value| {
+        spawn(&server, &with(review_of(pod), "/request/namespace", json!(namespace)))
     };
-    let held = [of("evil"), of("evil")];
+    let mut answered = vec![of("first", &largest_pod())];
     begins.recv().await.unwrap();
-    while server.scrape().value("requests_in_flight") < 2 {
-        yield_now().await;
-    }
+    let mut held: Vec<_> = (0..8).map(|at| of(["evil", "worse"][at % 2], &large_pod())).collect();
+    in_flight(&server, 9).await;
     let before = server.scrape();
     for _ in 0..20 {
-        assert!(of("evil").await.unwrap().refusal(429).contains("too many requests of this namespace"));
+        let reply = of("evil", &large_pod()).await.unwrap();
+        assert!(reply.refusal(429).contains("too many requests of this namespace"));
     }
     server.scrape().rose(&before, &[(&shed("namespace"), 20)]);
-    let other = of("good");
-    begins.recv().await.unwrap();
+    let last = held.split_off(6);
+    answered.extend(["good", "better"].map(|namespace| of(namespace, &large_pod())));
+    for last in last {
+        last.await.unwrap().refusal(429);
+    }
     drop(gate);
-    for task in held.into_iter().chain([other]) {
+    for task in held.into_iter().chain(answered) {
         assert_eq!(task.await.unwrap().response(UID)["patchType"], "JSONPatch");
     }
     assert_serves(&server).await;
@@ -155,8 +174,10 @@ async fn one_request_too_many_is_allowed_with_a_warning_if_the_operator_says_so(
         (reviews("", "failed", "overload"), reviews("", "unchanged", "no_policy_matches"));
     let too_many = "NOT injected, the pod has no fast network: overloaded: too many requests at once";
     // A pod that no policy is for loses nothing.
+    let mut other = other_pod();
+    other["spec"]["containers"][0]["args"] = large_pod()["spec"]["containers"][0]["args"].take();
     for (pod, warnings, series) in
-        [(pod(), [too_many].as_slice(), failed), (other_pod(), [].as_slice(), unconcerned)]
+        [(large_pod(), [too_many].as_slice(), failed), (other, [].as_slice(), unconcerned)]
     {
         let before = server.scrape();
         assert_unchanged(&server.review(&review_of(&pod)).await, warnings);
@@ -170,11 +191,12 @@ async fn what_is_no_new_pod_is_allowed_under_overload_too_if_the_operator_says_s
     let busy = Busy::with(1, OnError::Allow).await;
     let server = &busy.server;
     let before = server.scrape();
-    let response = server.review(&review_with("operation", json!("DELETE"))).await;
+    let review = review_of(&large_pod());
+    let response = server.review(&with(review.clone(), "/request/operation", json!("DELETE"))).await;
     assert_eq!(response, json!({"uid": UID, "allowed": true}));
     let series = reviews("", "unchanged", "not_a_new_pod");
     server.scrape().rose(&before, &[(&shed("in_flight"), 1), (&series, 1), (ANSWERED, 1)]);
-    let beta = with(review_of(&pod()), "/apiVersion", json!("admission.k8s.io/v1beta1"));
+    let beta = with(review, "/apiVersion", json!("admission.k8s.io/v1beta1"));
     let response = server.post(beta.to_string()).await.response_in("admission.k8s.io/v1beta1", UID);
     assert_eq!(response["allowed"], false);
     busy.end().await;
@@ -186,7 +208,7 @@ async fn what_is_no_review_is_told_so_under_overload_too() {
     let server = &busy.server;
     for (text, reason) in [("{", "not_json"), ("{}", "not_a_review")] {
         let before = server.scrape();
-        server.post(text).await.refusal(400);
+        server.post(text.to_owned() + &" ".repeat(64 << 10)).await.refusal(400);
         server.scrape().rose(&before, &[(&shed("in_flight"), 1), (&rejected(reason), 1)]);
     }
     server.send(post("/nowhere", "")).await.refusal(404);
@@ -196,11 +218,13 @@ async fn what_is_no_review_is_told_so_under_overload_too() {
 #[tokio::test]
 async fn a_request_whose_sender_is_gone_leaves_its_place() {
     let mut busy = Busy::with(1, OnError::Deny).await;
-    busy.server.post("{").await.refusal(429);
-    let task = busy.tasks.remove(0);
+    let another = review_of(&large_pod());
+    busy.server.post(another.to_string()).await.refusal(429);
+    let task = busy.tasks.remove(1);
     task.abort();
     assert!(task.await.unwrap_err().is_cancelled());
-    busy.server.post("{").await.refusal(400);
+    busy.tasks.push(spawn(&busy.server, &another));
+    in_flight(&busy.server, 2).await;
     busy.end().await;
 }
 
@@ -228,7 +252,9 @@ async fn bodies_that_do_not_end_hold_no_places() {
     for on_error in [OnError::Deny, OnError::Allow] {
         let server = Server::limited(on_error, ONE);
         let held = [Held::on(&server).await, Held::on(&server).await, Held::on(&server).await];
-        assert_eq!(server.review(&review_of(&pod())).await["patchType"], "JSONPatch");
+        for pod in [pod(), large_pod()] {
+            assert_eq!(server.review(&review_of(&pod)).await["patchType"], "JSONPatch");
+        }
         for held in held {
             held.end().await;
         }
@@ -303,26 +329,20 @@ async fn a_review_that_is_larger_than_all_room_leaves_none_of_it_taken() {
 }
 
 #[tokio::test]
-async fn a_request_has_its_place_and_its_room_until_it_is_answered() {
-    let text = review_of(&large_pod()).to_string();
-    let few = Limits { body_bytes: text.len() * 3 / 2, ..Limits::default() };
-    for (limits, reason) in [(ONE, "in_flight"), (few, "memory")] {
-        let (evaluate, mut begins, gate) = gated();
-        let state = State::new(policies(&[LAB]), OnError::Deny, limits).with_evaluate(evaluate);
-        let server = Server::new(state);
-        let task = {
-            let (server, text) = (server.clone(), text.clone());
-            tokio::spawn(async move { server.post(text).await })
-        };
-        begins.recv().await.unwrap();
-        let before = server.scrape();
-        server.post(text.clone()).await.refusal(429);
-        server.scrape().rose(&before, &[(&shed(reason), 1)]);
-        assert_eq!(server.scrape().value("requests_in_flight"), 1);
-        drop(gate);
-        assert_eq!(task.await.unwrap().response(UID)["patchType"], "JSONPatch");
-        assert_eq!(server.post(text.clone()).await.response(UID)["patchType"], "JSONPatch");
-    }
+async fn a_request_has_its_room_until_it_is_answered() {
+    let review = review_of(&large_pod());
+    let limits = Limits { body_bytes: review.to_string().len() * 3 / 2, ..Limits::default() };
+    let (evaluate, mut begins, gate) = gated();
+    let server = Server::new(State::new(policies(&[LAB]), OnError::Deny, limits).with_evaluate(evaluate));
+    let task = spawn(&server, &review);
+    begins.recv().await.unwrap();
+    let before = server.scrape();
+    server.post(review.to_string()).await.refusal(429);
+    server.scrape().rose(&before, &[(&shed("memory"), 1)]);
+    assert_eq!(server.scrape().value("requests_in_flight"), 1);
+    drop(gate);
+    assert_eq!(task.await.unwrap().response(UID)["patchType"], "JSONPatch");
+    assert_eq!(server.review(&review).await["patchType"], "JSONPatch");
 }
 
 #[tokio::test]
@@ -372,10 +392,10 @@ fn a_large_review_that_is_shed_is_read_on_another_thread() {
 }
 
 #[tokio::test]
-async fn as_many_requests_as_there_are_places_are_served_at_once() {
+async fn as_many_reviews_wait_as_there_are_places() {
     let busy = Busy::with(8, OnError::Deny).await;
     let before = busy.server.scrape();
-    busy.server.post(review_of(&pod()).to_string()).await.refusal(429);
+    busy.server.post(review_of(&large_pod()).to_string()).await.refusal(429);
     busy.server.scrape().rose(&before, &[(&shed("in_flight"), 1)]);
     busy.end().await;
 }

@@ -59,6 +59,8 @@ async fn warnings_are_counted_as_often_as_they_are_given() {
     assert_eq!(server.scrape().value(name) - before.value(name), 4);
 }
 
+const MIRROR: &str = "kubernetes.io/config.mirror";
+
 /// A pod for each reason not to serve one, with policy and outcome.
 fn unserved(served: Value) -> Vec<(Value, &'static str, &'static str, &'static str)> {
     let annotation = |key: &str, value: &str| {
@@ -68,7 +70,7 @@ fn unserved(served: Value) -> Vec<(Value, &'static str, &'static str, &'static s
         (other_pod(), "", "unchanged", "no_policy_matches"),
         (annotation(TRIGGER, "off"), "", "unchanged", "trigger_value"),
         (annotation("lab.example/no-fabric", "true"), "", "unchanged", "opted_out"),
-        (annotation("kubernetes.io/config.mirror", "abc"), "", "unchanged", "mirror_pod"),
+        (annotation(MIRROR, "abc"), "", "unchanged", "mirror_pod"),
         (pod_with("/spec/os", json!({"name": "windows"})), "", "unchanged", "windows_pod"),
         (pod_with("/spec/containers/0/resources", json!({})), "lab", "unchanged", "no_gpu_container"),
         (served, "lab", "unchanged", "nothing_to_add"),
@@ -116,7 +118,11 @@ async fn every_reason_not_to_serve_a_pod_is_counted_as_what_it_is() {
     ];
     for (pod, policy, outcome, reason) in unserved(done) {
         let before = server.scrape();
-        server.review(&review_of(&pod)).await;
+        let mut review = review_of(&pod);
+        if reason == "mirror_pod" {
+            review["request"]["userInfo"] = json!({"username": "system:node:a", "groups": ["system:nodes"]});
+        }
+        server.review(&review).await;
         let now = server.scrape();
         now.rose(&before, &[(&reviews(policy, outcome, reason), 1), (ANSWERED, 1)]);
         // A pod with another value than `off` requests the fabric.
@@ -135,6 +141,18 @@ async fn every_reason_not_to_serve_a_pod_is_counted_as_what_it_is() {
     // The last is that of the policy's check.
     let all = [Reason::LEFT_ALONE, Reason::REFUSED, Reason::FAULTS, &["seal"]].concat();
     assert_eq!(reasons, all.into_iter().collect(), "there is a pod for every reason");
+}
+
+/// Anyone can set the annotation.
+#[tokio::test]
+async fn a_pod_of_another_requester_than_a_kubelet_is_no_mirror_pod() {
+    let asked = pod_with(&format!("/metadata/annotations/{}", MIRROR.replace('/', "~1")), json!("abc"));
+    let other = json!({"username": "system:node:a", "groups": ["system:authenticated", "system:nodes:a"]});
+    for user in [Value::Null, json!({}), json!({"groups": null}), other] {
+        let review = with(review_of(&asked), "/request/userInfo", user);
+        let done = patched(&asked, &Server::lab().review(&review).await);
+        assert!(done["metadata"]["annotations"]["fabric-injector.io/injected"].is_string(), "{review}");
+    }
 }
 
 #[tokio::test]
@@ -229,7 +247,7 @@ async fn every_reason_that_is_not_the_engine_s_is_counted_as_what_it_is() {
         (Server::lab(), review_with("operation", json!("UPDATE")), "not_a_new_pod", "unchanged"),
         (Server::lab(), beta, "unsupported_version", "refused"),
         (broken(), review_of(&pod()), "panic", "failed"),
-        (Server::limited(OnError::Allow, none), review_of(&pod()), "overload", "failed"),
+        (Server::limited(OnError::Allow, none), review_of(&large_pod()), "overload", "failed"),
         (Server::lab(), review_of(&unmatched_pod()), "other_policies_registered", "failed"),
     ];
     for (server, review, reason, outcome) in &cases {

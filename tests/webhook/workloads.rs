@@ -5,7 +5,7 @@ use fabric_injector::server::{Limits, MAX_BODY, State};
 use serde_json::{Value, json};
 
 use crate::answers::warnings;
-use crate::reviews::{TRIGGER, UID, pod, pod_with_env, with};
+use crate::reviews::{TRIGGER, UID, large_pod, pod, pod_with_env, with};
 use crate::scrape::{ANSWERED, reviews};
 use crate::server::{LAB, Reply, Server, load, policies, post};
 
@@ -190,7 +190,7 @@ async fn a_review_is_counted_apart_from_those_of_pods() {
 async fn under_overload_a_workload_is_allowed_without_advice() {
     for on_error in [OnError::Deny, OnError::Allow] {
         let server = Server::limited(on_error, Limits { in_flight: 0, ..Limits::default() });
-        let response = send(&server, &review_of(&job(&pod()))).await.response(UID);
+        let response = send(&server, &review_of(&job(&large_pod()))).await.response(UID);
         assert_eq!(response, json!({"uid": UID, "allowed": true}));
         assert_eq!(server.scrape().value(&reviews("", "unadvised", "overload")), 1);
     }

@@ -55,6 +55,8 @@ pub struct PodContext {
     pub labels: Vec<(String, String)>,
     /// Annotations that the pod is assumed to have; those of the pod itself have precedence.
     pub annotations: Vec<(String, String)>,
+    /// Whether a kubelet creates the pod, which only the request tells.
+    pub by_kubelet: Option<bool>,
     /// The nodes of the cluster, if they are known.
     pub nodes: Option<Arc<Nodes>>,
     /// The claims and device classes of the cluster or of the input. Without them, names of claims decide.

@@ -75,7 +75,7 @@ pub(crate) struct Arguments {
     /// The age at which the server closes a connection, so that load spreads over all replicas
     #[arg(long, value_name = "DURATION", default_value = "5m", env = "FABRIC_INJECTOR_MAX_CONNECTION_AGE", value_parser = positive_duration)]
     pub(super) max_connection_age: Duration,
-    /// Concurrent requests whose body has arrived; the server answers more with 429, or admits their pods unchanged
+    /// Reviews that wait for their evaluation; the server answers more with 429, or admits their pods unchanged
     /// with `--on-error allow`
     #[arg(long, value_name = "NUMBER", default_value_t = Limits::IN_FLIGHT, env = "FABRIC_INJECTOR_MAX_IN_FLIGHT", value_parser = number::<usize>(1, 1_000_000))]
     pub(super) max_in_flight: usize,

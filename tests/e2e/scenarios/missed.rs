@@ -298,7 +298,9 @@ impl<'c> Walk<'c> {
     /// Servers that have no time for a pod, because of others.
     async fn overload(&mut self) {
         let busy = pod("default", "busy", &ways::large());
-        let (cluster, template) = (self.cluster, annotated_template());
+        // A small pod need not wait. Of these, the Job creates many together.
+        let (cluster, mut template) = (self.cluster, annotated_template());
+        template["spec"]["containers"][0]["args"] = json!(["x".repeat(100 << 10)]);
         let send = || async {
             loop {
                 // The API server ends some of the requests itself.

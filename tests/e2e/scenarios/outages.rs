@@ -123,9 +123,20 @@ pub(super) async fn the_guard_denies_pods_that_were_not_injected(cluster: &Clust
     forged["metadata"]["annotations"][STAMP] = json!("aws-efa@000000000000");
     let reply = cluster.api.post(path, &forged).await.ok();
     assert_eq!(efa_devices(&reply), "32", "{reply}");
+    // A mirror pod is known by its requester, too.
+    let mut mirror = pod("default", "mirror", &annotated_template());
+    mirror["metadata"]["annotations"]["kubernetes.io/config.mirror"] = json!("a");
+    mirror["spec"]["nodeName"] = json!("a");
+    let reply = cluster.api.post(path, &mirror).await.ok();
+    assert_eq!(efa_devices(&reply), "32", "{reply}");
+    cluster.api.post_as_kubelet(path, &mirror).await.ok();
     cluster.api.delete(WEBHOOK).await.ok();
     cluster.forget().await;
     guard_answers(cluster, 403).await;
+    let reply = cluster.api.post(path, &mirror).await;
+    assert!(reply.status == 403 && reply.message().contains(NOT_INJECTED), "{reply:?}");
+    let reply = cluster.api.post_as_kubelet(path, &mirror).await.ok();
+    assert_eq!(efa_devices(&reply), "0", "{reply}");
     let reply = cluster.api.post(path, &with_claim).await;
     assert!(reply.status == 403 && reply.message().contains(NOT_INJECTED), "{reply:?}");
     // The guard believes what servers write, so that it is no defence against an author of pods.

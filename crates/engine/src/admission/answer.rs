@@ -131,7 +131,7 @@ impl Reviewer<'_> {
     /// Answers a review.
     ///
     /// Returns an error only if the body cannot be read as a request. Every other answer has the uid of the request, even
-    /// if `evaluate` panics. `context` holds the caller's facts about the pod; its namespace is that of the request.
+    /// if `evaluate` panics. `context` holds the caller's facts about the pod; its namespace and requester are those of the request.
     pub fn answer(&self, body: &[u8], context: PodContext) -> Result<Answer, BadReview> {
         let Self { policies, mode, .. } = *self;
         let body = text(body)?;
@@ -143,6 +143,7 @@ impl Reviewer<'_> {
             let verdict = answer_other_request(&version, &request).unwrap_or_else(|| {
                 let about = PodContext {
                     namespace: request.namespace.clone().filter(|namespace| !namespace.is_empty()),
+                    by_kubelet: Some(request.is_by_kubelet()),
                     ..context
                 };
                 self.answer_pod(&request, object.unwrap_or_default(), &about)

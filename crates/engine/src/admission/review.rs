@@ -112,6 +112,9 @@ pub(super) struct AdmissionRequest<O> {
     /// The namespace, which may be absent from the object.
     #[serde(default)]
     pub(super) namespace: Option<String>,
+    /// The requester.
+    #[serde(default)]
+    user_info: Option<UserInfo>,
     /// True for a dry run: the answer must be the only effect.
     #[serde(default)]
     pub(super) dry_run: Option<bool>,
@@ -131,7 +134,28 @@ pub(super) struct GroupVersionKind {
     pub(super) kind: String,
 }
 
+#[derive(Debug, Clone, Deserialize)]
+struct UserInfo {
+    #[serde(default)]
+    groups: Option<Vec<Group>>,
+}
+
+/// A group of the requester. Names of other groups take no memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+enum Group {
+    #[serde(rename = "system:nodes")]
+    Nodes,
+    #[serde(other)]
+    Other,
+}
+
 impl<O> AdmissionRequest<O> {
+    /// Returns whether a kubelet sent the request.
+    pub(super) fn is_by_kubelet(&self) -> bool {
+        let groups = self.user_info.as_ref().and_then(|user| user.groups.as_deref());
+        groups.is_some_and(|groups| groups.contains(&Group::Nodes))
+    }
+
     pub(super) fn creates_pod(&self) -> bool {
         creates_pod(&self.operation, &self.kind.group, &self.kind.kind, self.sub_resource.as_deref())
     }

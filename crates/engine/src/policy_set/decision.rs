@@ -56,7 +56,9 @@ pub(super) fn decide<'p>(
     if found.is_empty() {
         return Decision::End(None, near.unwrap_or(Reason::NoPolicyMatches));
     }
-    if pod["metadata"]["annotations"].get("kubernetes.io/config.mirror").is_some() {
+    // Anyone can set the annotation. Where the requester is not known, as of a manifest, it has to do.
+    let is_mirror = pod["metadata"]["annotations"].get("kubernetes.io/config.mirror").is_some();
+    if is_mirror && context.by_kubelet != Some(false) {
         return Decision::End(None, Reason::MirrorPod);
     }
     if is_windows(&pod["spec"]) {

@@ -7,6 +7,7 @@ use crate::advice::Kind;
 use fabric_engine::admission::creates_pod;
 use fabric_policy::work::{Work, goes_on};
 use fabric_policy::{PodContext, group_of};
+use fabric_yaml::json::items;
 use fabric_yaml::pointer::push_token;
 
 /// A pod or pod template in a document.
@@ -80,6 +81,7 @@ fn reviewed_pod(review: &Value) -> Option<Found> {
         pointer: "/request/object".to_owned(),
         request: PodContext {
             namespace: request["namespace"].as_str().map(str::to_owned),
+            by_kubelet: Some(items(&request["userInfo"], "groups").contains(&"system:nodes".into())),
             ..PodContext::default()
         },
     })
@@ -161,6 +163,8 @@ fn request(around: &Around<'_>) -> PodContext {
         namespace: around.namespace.map(str::to_owned),
         owner_kinds,
         labels,
+        // A controller creates the pods of a template.
+        by_kubelet: (around.kind != "Pod").then_some(false),
         ..PodContext::default()
     }
 }
@@ -199,6 +203,22 @@ mod tests {
         assert_eq!(request.namespace.as_deref(), Some("n"));
         assert_eq!(request.owner_kinds, ["Job.batch"]);
         assert!(request.labels.contains(&("training.kubeflow.org/job-role".into(), "launcher".into())));
+    }
+
+    #[test]
+    fn who_creates_a_pod_is_known_of_a_review_and_of_a_template() {
+        let pod = json!({"kind": "Pod", "spec": {"containers": []}});
+        let job = json!({"kind": "Job", "spec": {"template": pod}});
+        let review = |groups: Value| {
+            json!({"kind": "AdmissionReview", "request": {"operation": "CREATE", "object": pod,
+                "userInfo": {"groups": groups}}})
+        };
+        let by_kubelet = |document: &Value| find(document, None)[0].request.by_kubelet;
+        assert_eq!(by_kubelet(&review(json!(["system:nodes", "system:authenticated"]))), Some(true));
+        assert_eq!(by_kubelet(&review(json!(["system:authenticated"]))), Some(false));
+        assert_eq!(by_kubelet(&review(Value::Null)), Some(false));
+        assert_eq!(by_kubelet(&job), Some(false));
+        assert_eq!(by_kubelet(&pod), None);
     }
 
     #[test]
