@@ -34,7 +34,7 @@ pub fn claims_of_pod<'p>(pod: &'p Value, context: &PodContext) -> Vec<PodClaim<'
             Some((claim[field].as_str().filter(|name| !name.is_empty())?, is_template))
         })?;
         let (name, is_known) = (claim["name"].as_str()?, false);
-        let mut claim = PodClaim { name, target, is_template, requests: Vec::new(), is_known };
+        let mut claim = PodClaim { name, target, is_template, requests: [].into(), is_known };
         let of_record = recorded.as_ref().and_then(|recorded| recorded.get(&key(&claim)));
         claim.requests = if let Some(requests) = of_record {
             requests.as_array().into_iter().flatten().filter_map(request).collect()
@@ -43,7 +43,7 @@ pub fn claims_of_pod<'p>(pod: &'p Value, context: &PodContext) -> Vec<PodClaim<'
             let claims = context.claims.as_ref();
             let found =
                 claims.and_then(|known| known.requests_of(&ClaimName { namespace, name, is_template }));
-            found.unwrap_or_default()
+            found.unwrap_or_else(|| [].into())
         };
         Some(claim)
     };
