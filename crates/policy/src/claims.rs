@@ -4,7 +4,7 @@
 //! The CEL selectors of a class are not evaluated. A class has its own name, and those of the drivers that its
 //! `DeviceClass` names.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
@@ -76,6 +76,8 @@ pub struct Claims {
     /// Those of an object, and with the drivers of their classes, once a pod refers to it.
     requests: HashMap<ClaimName, (Requests, OnceLock<Requests>)>,
     drivers: HashMap<String, Vec<String>>,
+    /// The namespaces that have more objects than are known.
+    pub over: HashSet<String>,
 }
 
 impl ClaimObject {
@@ -127,6 +129,16 @@ impl ClaimObject {
             }
             _ => return None,
         })
+    }
+}
+
+impl ClaimObject {
+    /// The bytes that a claim takes in memory, as a known object and in [`Claims`], about.
+    pub fn bytes(&self) -> usize {
+        let Self::Claim { name: ClaimName { name, namespace, .. }, requests, .. } = self else { return 0 };
+        let classes = requests.iter().flat_map(|request| &request.classes).map(String::len).sum::<usize>();
+        let names = requests.iter().map(|request| request.name.len()).sum::<usize>();
+        400 + 3 * (name.len() + namespace.len()) + 2 * (128 * requests.len() + classes + names)
     }
 }
 

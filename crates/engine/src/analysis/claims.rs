@@ -10,7 +10,7 @@ use fabric_policy::{Devices, PodContext};
 use fabric_yaml::json::items;
 
 use super::CONTAINER_LISTS;
-use crate::record::{CLAIMS, UnknownClaim};
+use crate::record::{CLAIMS, UnknownClaim, Warning, WarningKind};
 
 /// The claims of a pod, with what is known of their requests. What an earlier injection recorded stays.
 pub(super) fn claims<'p>(pod: &'p Value, devices: &Devices, context: &PodContext) -> Vec<PodClaim<'p>> {
@@ -93,6 +93,16 @@ pub(crate) fn unknown_claim(
         target: claim.target.to_owned(),
         namespace: namespace_of(&pod["metadata"], context).to_owned(),
     })
+}
+
+/// The warning that names decide about a claim that a container uses, because the namespace has too many objects.
+pub(crate) fn warning_of_too_many(pod: &Value, context: &PodContext) -> Option<Warning> {
+    let namespace = namespace_of(&pod["metadata"], context);
+    context.claims.as_ref().filter(|known| known.over.contains(namespace))?;
+    let (claims, used) = (claims_of_pod(pod, context), used_names(pod));
+    let is_unknown = |claim: &PodClaim<'_>| claim.requests.is_empty() && used.contains(claim.name);
+    let kind = WarningKind::TooManyObjects { namespace: namespace.to_owned() };
+    claims.iter().any(is_unknown).then(|| Warning::of_pod(kind))
 }
 
 /// What an earlier injection recorded of the claims, each by its [`key`]: the name, the classes and the number of each
