@@ -1,10 +1,12 @@
 //! The nodes of the cluster and their `ResourceSlices`, and the objects that say what claims bring, as the API server
 //! lists and watches them.
 
+mod bounded;
 mod known;
 mod object;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::bail;
 use futures_util::stream::{BoxStream, select_all, unfold};
@@ -25,9 +27,13 @@ use object::Object;
 /// The duration of one watch, in seconds, after which the API server checks the permission again. A connection that no
 /// longer works is found five seconds later.
 const WATCH_SECONDS: u32 = 30;
-/// The nodes of a page of the list: reading a larger one would delay reviews that use the same thread.
+/// The objects of a page of a list.
 const PAGE: u32 = 100;
-/// The time after which a cluster without an API is queried again, because it may have been upgraded.
+/// Those that tenants create have up to 1.5 MiB each, and several times as much if the API server escapes their text. A
+/// page is in memory as a whole, up to three times.
+const PAGE_OF_TENANTS: u32 = 5;
+/// The time after which a cluster without an API is queried again, because it may have been upgraded, and objects beyond
+/// the bound, because there may be room for them.
 const AGAIN: Duration = Duration::from_mins(10);
 /// The longest time between an error and the next list.
 const LONGEST_BACKOFF: Duration = Duration::from_secs(20);
@@ -60,8 +66,9 @@ impl NodeWatch {
     /// Passes on each state of the watch, and the objects when they have changed, at most once a second.
     pub(crate) async fn run(self, mut publish: impl FnMut(Watched)) {
         let mut known = Known::new(Instant::now());
-        let mut events =
-            select_all(WatchedKind::ALL.map(|kind| Watch::new(&self.0, kind).into_stream().boxed()));
+        let mut events = select_all(
+            WatchedKind::ALL.map(|kind| Watch::new(&self.0, kind, &known.is_over).into_stream().boxed()),
+        );
         loop {
             let due = known.due().unwrap_or_else(|| Instant::now() + IDLE);
             // The watchers do not end.
@@ -91,6 +98,9 @@ struct Watch {
     /// How many versions are absent, one after the other.
     absent: usize,
     backoff: DefaultBackoff,
+    /// Whether a namespace has objects beyond its bound.
+    is_over: Arc<AtomicBool>,
+    listed: Instant,
     events: BoxStream<'static, watcher::Result<Event<Object>>>,
 }
 
@@ -98,7 +108,7 @@ struct Watch {
 type Change = Result<Event<Object>, (u16, String)>;
 
 impl Watch {
-    fn new(client: &Client, kind: WatchedKind) -> Self {
+    fn new(client: &Client, kind: WatchedKind, is_over: &Arc<AtomicBool>) -> Self {
         let events = events(client, kind, 0, Duration::ZERO);
         Self {
             client: client.clone(),
@@ -106,6 +116,8 @@ impl Watch {
             version: 0,
             absent: 0,
             backoff: DefaultBackoff::default(),
+            is_over: Arc::clone(is_over),
+            listed: Instant::now(),
             events,
         }
     }
@@ -120,12 +132,22 @@ impl Watch {
     /// until an object changes. A cluster without a version of the API may have another one.
     async fn next(&mut self) -> Change {
         loop {
-            let Some(event) = self.events.next().await else { return Err((0, "the watch ended".to_owned())) };
+            let event = timeout(AGAIN, self.events.next()).await;
+            let is_over = self.kind.is_of_tenants() && self.is_over.load(Ordering::Relaxed);
+            if is_over && self.listed.elapsed() >= AGAIN {
+                self.list_again(Duration::ZERO);
+                continue;
+            }
+            let Ok(event) = event else { continue };
+            let Some(event) = event else { return Err((0, "the watch ended".to_owned())) };
             let (status, error) = match event.map_err(|error| explain(self.kind, &error)) {
                 // It comes before the request.
                 Ok(Event::Init) => return Ok(Event::Init),
                 Ok(event) => {
                     self.absent = 0;
+                    if matches!(event, Event::InitApply(_) | Event::InitDone) {
+                        self.listed = Instant::now();
+                    }
                     return Ok(event);
                 }
                 Err(failed) => failed,
@@ -141,11 +163,16 @@ impl Watch {
                 ABSENT => AGAIN,
                 _ => next_delay(&mut self.backoff),
             };
-            self.events = events(&self.client, self.kind, self.version, delay);
+            self.list_again(delay);
             if !has_other {
                 return Err((status, error));
             }
         }
+    }
+
+    fn list_again(&mut self, delay: Duration) {
+        self.events = events(&self.client, self.kind, self.version, delay);
+        self.listed = Instant::now();
     }
 }
 
@@ -192,7 +219,7 @@ pub(super) async fn list_objects(client: &Client) -> anyhow::Result<ClusterObjec
 
 /// Lists the objects of a kind once.
 async fn list(client: &Client, kind: WatchedKind, known: &mut Known) -> Result<(), (u16, String)> {
-    let mut watch = Watch::new(client, kind);
+    let mut watch = Watch::new(client, kind, &known.is_over);
     loop {
         let event = watch.next().await?;
         let is_last = matches!(event, Event::InitDone);
@@ -211,9 +238,10 @@ fn events(
     delay: Duration,
 ) -> BoxStream<'static, watcher::Result<Event<Object>>> {
     let objects = Api::all_with(client.clone(), &resource(kind, version));
+    let page = if kind.is_of_tenants() { PAGE_OF_TENANTS } else { PAGE };
     async move {
         sleep(delay).await;
-        watcher(objects, Config::default().timeout(WATCH_SECONDS).page_size(PAGE))
+        watcher(objects, Config::default().timeout(WATCH_SECONDS).page_size(page))
     }
     .flatten_stream()
     .boxed()
@@ -246,11 +274,14 @@ fn explain(kind: WatchedKind, error: &watcher::Error) -> (u16, String) {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
+
     use std::io::{BufRead, BufReader, Write};
     use std::net::TcpListener;
     use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use kube::ResourceExt;
 
     use super::*;
 
@@ -263,28 +294,97 @@ mod tests {
         assert!(delays[0] < Duration::from_secs(2) && delays[199] > Duration::from_secs(10), "{delays:?}");
     }
 
-    /// An API server without any API, which counts the requests.
-    fn nothing(requests: &Arc<AtomicUsize>) -> Client {
+    /// An API server that answers each request by its first line. The answer ends with the connection.
+    fn api(answer: impl Fn(&str) -> (u16, String) + Send + 'static) -> Client {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
-        let requests = Arc::clone(requests);
         std::thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
-                requests.fetch_add(1, Ordering::Relaxed);
-                let mut head = BufReader::new(&stream).lines().map_while(Result::ok);
-                head.find(String::is_empty);
-                let _ = (&stream)
-                    .write_all(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+                let head: Vec<String> = BufReader::new(&stream)
+                    .lines()
+                    .map_while(Result::ok)
+                    .take_while(|line| !line.is_empty())
+                    .collect();
+                let (status, body) = answer(&head[0]);
+                let _ = write!(&stream, "HTTP/1.1 {status} X\r\nConnection: close\r\n\r\n{body}");
             }
         });
         Client::try_from(kube::Config::new(address.parse().unwrap())).unwrap()
+    }
+
+    /// One without any API, which counts the requests.
+    fn nothing(requests: &Arc<AtomicUsize>) -> Client {
+        let requests = Arc::clone(requests);
+        api(move |_| {
+            requests.fetch_add(1, Ordering::Relaxed);
+            (404, String::new())
+        })
+    }
+
+    /// One with two pages of objects, whose watch has one more and ends.
+    fn pages() -> Client {
+        let events = concat!(
+            r#"{"type":"ADDED","object":{"metadata":{"name":"c","resourceVersion":"8"},"spec":[[]]}}"#,
+            "\n",
+            r#"{"type":"BOOKMARK","object":{"apiVersion":"v1","kind":"X","metadata":{"resourceVersion":"9"}}}"#,
+            "\n",
+        );
+        let gone = r#"{"type":"ERROR","object":{"code":410,"message":"too old"}}"#;
+        let page = |rest: &str, name: &str| {
+            let object = format!(r#"{{"metadata":{{"name":"{name}"}},"spec":"junk","status":[1e300]}}"#);
+            (
+                200,
+                format!(
+                    r#"{{"apiVersion":"v1","kind":"List","metadata":{{"resourceVersion":"7"{rest}}},"items":[{object}]}}"#
+                ),
+            )
+        };
+        api(move |line| match line {
+            _ if line.contains("resourceVersion=7") => (200, events.to_owned()),
+            _ if line.contains("resourceVersion=9") => (200, gone.to_owned()),
+            _ if line.contains("continue=more") => page("", "b"),
+            _ if line.contains("limit=5") => page(r#","continue":"more""#, "a"),
+            _ => (500, line.to_owned()),
+        })
+    }
+
+    #[tokio::test]
+    async fn objects_beyond_the_bound_are_listed_again_after_a_time() {
+        let is_over = Arc::new(AtomicBool::new(true));
+        let mut watch = Watch::new(&pages(), WatchedKind::Domain, &is_over);
+        while !matches!(watch.next().await, Ok(Event::InitDone)) {}
+        assert!(matches!(watch.next().await, Ok(Event::Apply(_))));
+        watch.list_again(Duration::ZERO);
+        while !matches!(watch.next().await, Ok(Event::InitDone)) {}
+        watch.listed -= AGAIN;
+        assert!(matches!(watch.next().await, Ok(Event::Init)));
+    }
+
+    #[tokio::test]
+    async fn pages_of_few_objects_are_listed_and_then_watched_until_an_error() {
+        let mut watch = Watch::new(&pages(), WatchedKind::Domain, &Arc::default());
+        let mut seen = Vec::new();
+        let failed = loop {
+            let name = Object::name_any;
+            seen.push(match watch.next().await {
+                Ok(Event::Init) => "init".to_owned(),
+                Ok(Event::InitApply(object)) => name(&object),
+                Ok(Event::InitDone) => "done".to_owned(),
+                Ok(Event::Apply(object)) => format!("+{}", name(&object)),
+                Ok(Event::Delete(object)) => format!("-{}", name(&object)),
+                Err(failed) => break failed,
+            });
+        };
+        assert_eq!(seen, ["init", "a", "b", "done", "+c"]);
+        assert_eq!(failed, (410, "too old".to_owned()));
+        assert!(matches!(watch.next().await, Ok(Event::Init)));
     }
 
     #[tokio::test]
     async fn a_cluster_without_an_api_is_asked_once_for_each_version() {
         for kind in WatchedKind::ALL {
             let requests = Arc::new(AtomicUsize::new(0));
-            let mut watch = Watch::new(&nothing(&requests), kind);
+            let mut watch = Watch::new(&nothing(&requests), kind, &Arc::default());
             let status = loop {
                 match watch.next().await {
                     Ok(Event::Init) => {}

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::cluster::{NodeWatch, OtherWatch, WatchState, Watched};
 use fabric_engine::admission::OnError;
+use fabric_yaml::counted;
 
 use super::state::State;
 
@@ -22,7 +23,10 @@ pub(super) fn put_in_use(state: &State, watched: Watched) {
     state.metrics.nodes_in_use(watched.state, nodes);
     let watched = Arc::new(watched);
     let before = state.nodes.swap(Arc::clone(&watched));
-    for OtherWatch { kind, error, .. } in &watched.others {
+    for OtherWatch { kind, error, over, .. } in &watched.others {
+        if kind.is_of_tenants() {
+            state.metrics.over_bound(kind.resource(), over.len());
+        }
         let was = before.others.iter().find(|before| before.kind == *kind);
         if let Some(error) =
             error.as_ref().filter(|error| was.and_then(|was| was.error.as_ref()) != Some(error))
@@ -75,8 +79,15 @@ pub(super) fn check(watched: &Watched, are_needed: bool, on_error: OnError) -> C
         _ if mark != "[+]" && !has_hint => lines += &below(Some(UNREACHED)),
         _ => {}
     }
-    for OtherWatch { kind, error, .. } in watched.others.iter().filter(|other| other.error.is_some()) {
-        lines += &format!("[!]{}: the watch failed\n{}", kind.name(), below(error.as_deref()));
+    for other in &watched.others {
+        if let Some(error) = &other.error {
+            lines += &format!("[!]{}: the watch failed\n{}", other.kind.name(), below(Some(error)));
+        }
+        if let Some(first) = other.over.first() {
+            let (over, resource) = (counted(other.over.len(), "namespace"), other.kind.resource());
+            let has = format!("[!]claims: {over} with too many {resource}, such as `{first}`");
+            lines += &format!("{has}: names decide about claims beyond the bound\n");
+        }
     }
     Check { ok, lines }
 }

@@ -82,6 +82,7 @@ pub struct Metrics {
     nodes: Gauge,
     node_watch: Family<Labels<1>, Gauge>,
     nodes_age: Family<Labels<1>, Gauge<f64, AtomicU64>>,
+    over_bound: Family<Labels<1>, Gauge>,
 }
 
 impl Metrics {
@@ -163,6 +164,8 @@ impl Metrics {
                 "Time for which the nodes in use have not been watched; 0 while they are",
                 Family::default(),
             ),
+            over_bound: ours
+                .added("namespaces_over_bound", "Namespaces with more objects of a kind than are kept"),
             registry,
         };
         metrics.fill();
@@ -189,6 +192,9 @@ impl Metrics {
         self.nodes_in_use(WatchState::Off, 0);
         for kind in WatchedKind::ALL {
             self.nodes_age(kind.resource(), Duration::ZERO);
+        }
+        for kind in WatchedKind::ALL.into_iter().filter(|kind| kind.is_of_tenants()) {
+            self.over_bound(kind.resource(), 0);
         }
     }
 
@@ -346,6 +352,12 @@ impl Metrics {
     /// Records the time for which the objects of a kind have not been watched.
     pub(crate) fn nodes_age(&self, resource: &'static str, age: Duration) {
         self.nodes_age.get_or_create(&[("resource", resource)]).set(age.as_secs_f64());
+    }
+
+    /// Records how many namespaces have more objects of a kind than are kept.
+    pub(crate) fn over_bound(&self, resource: &'static str, namespaces: usize) {
+        let namespaces = i64::try_from(namespaces).unwrap_or(i64::MAX);
+        self.over_bound.get_or_create(&[("resource", resource)]).set(namespaces);
     }
 
     /// The metrics in the text format of OpenMetrics.

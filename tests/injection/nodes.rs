@@ -9,6 +9,7 @@ use fabric_engine::policy_set::{PolicySet, mutate};
 use fabric_engine::{NODES, Outcome, STAMP};
 use fabric_injector::builtin;
 use fabric_policy::PodContext;
+use fabric_policy::claims::{ClaimObject, Claims};
 use fabric_policy::nodes::Nodes;
 use serde_json::{Value, json};
 
@@ -433,6 +434,44 @@ fn gpus_of_resource_slices_are_those_of_their_node() {
     // GPUs that a device plugin offers, too, count once.
     let both = node(json!({"nvidia.com/gpu": "8", "vpc.amazonaws.com/efa": "24"}));
     assert_eq!(with_claims(&[both, whole]), known);
+}
+
+#[test]
+fn names_decide_about_a_claim_beyond_the_bound_with_a_warning() {
+    let policy = builtin::find("aws-efa").unwrap();
+    let policies = PolicySet::new(vec![(policy.definition().unwrap(), BTreeMap::new())]).unwrap();
+    let template = json!({"kind": "ResourceClaimTemplate", "metadata": {"name": "known", "namespace": "full"},
+        "spec": {"spec": {"devices": {"requests": [
+            {"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com", "count": 8}}]}}}});
+    let mut claims: Claims = ClaimObject::read(&template, "").into_iter().collect();
+    claims.over = ["full".to_owned()].into();
+    let claims = Some(Arc::new(claims));
+    let warnings = |namespace: &str, template: &str, claim: &str| {
+        let mut pod = pod(json!({TYPE: "p5.48xlarge"}));
+        pod["spec"]["resourceClaims"] = json!([{"name": claim, "resourceClaimTemplateName": template}]);
+        pod["spec"]["containers"][0]["resources"]["claims"] = json!([{"name": claim}]);
+        let context = PodContext {
+            claims: claims.clone(),
+            namespace: Some(namespace.to_owned()),
+            ..PodContext::default()
+        };
+        let mutation = mutate(&policies, pod, &context);
+        let Outcome::Mutated(_) = mutation.outcome else { panic!("{:?}", mutation.outcome) };
+        mutation.warnings
+    };
+    // Also where no list of the policy has the name.
+    for name in ["8gpu", "other"] {
+        let warning = warnings("full", name, "c").into_iter().find(|one| one.code() == "too_many_objects");
+        assert_eq!(
+            warning.unwrap().to_string(),
+            "delete claims, ResourceClaimTemplates and ComputeDomains that no pod uses: the namespace `full` has more of \
+             them than are read, and the name of a claim decides what it brings"
+        );
+    }
+    for (namespace, name) in [("full", "known"), ("ml", "8gpu")] {
+        let warnings = warnings(namespace, name, "c");
+        assert!(warnings.iter().all(|one| one.code() != "too_many_objects"), "{warnings:?}");
+    }
 }
 
 #[test]

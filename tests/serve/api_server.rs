@@ -32,6 +32,8 @@ pub(crate) enum Listing {
     Fails,
     /// With these nodes, each of a provider with 8 GPUs. The watch ends when another answer is due.
     Nodes(Vec<&'static str>),
+    /// The same without nodes, and with so many `ResourceClaimTemplates` in the namespace `full`, which are large.
+    Templates(usize),
 }
 
 /// An API server that runs until the test ends.
@@ -125,8 +127,14 @@ async fn answer(
         return Ok(reply(201, &events.lock().unwrap().last().unwrap().clone()));
     }
     let now = listing.lock().unwrap().clone();
+    let query = head.uri.query().unwrap_or_default();
     if path != "/api/v1/nodes" {
         return Ok(match now {
+            Listing::Templates(count)
+                if path.ends_with("/v1/resourceclaimtemplates") && !query.contains("watch=") =>
+            {
+                reply(200, &templates(count, query))
+            }
             Listing::Forbidden => {
                 let resource = path.rsplit('/').next().unwrap_or_default();
                 let message = format!(
@@ -144,7 +152,12 @@ async fn answer(
         Listing::Forbidden => failure(403, "Forbidden", forbidden),
         Listing::ForbiddenBy(message) => failure(403, "Forbidden", message),
         Listing::Fails => failure(500, "InternalError", "etcd has no leader"),
-        Listing::Nodes(_) if head.uri.query().unwrap_or_default().contains("watch=true") => {
+        Listing::Templates(_) => reply(
+            200,
+            &json!({"apiVersion": "v1", "kind": "NodeList", "items": [],
+            "metadata": {"resourceVersion": "1"}}),
+        ),
+        Listing::Nodes(_) if query.contains("watch=true") => {
             let end = async move {
                 while *listing.lock().unwrap() == now {
                     sleep(Duration::from_millis(10)).await;
@@ -160,6 +173,21 @@ async fn answer(
             reply(200, &list)
         }
     })
+}
+
+/// A page of templates.
+fn templates(count: usize, query: &str) -> Value {
+    let of = |key: &str| query.split('&').find_map(|one| one.strip_prefix(key)?.parse::<usize>().ok());
+    let (first, limit) = (of("continue=").unwrap_or(0), of("limit=").unwrap());
+    let end = count.min(first + limit);
+    let nested: Value = (0..100).fold(json!(0), |value, _| json!([value]));
+    let template = |number: usize| {
+        json!({"metadata": {"namespace": "full", "name": format!("t{number:04}"), "labels": {"a": "b"}},
+            "spec": {"spec": {"devices": {"config": [{"opaque": {"parameters": vec![nested.clone(); 9]}}],
+                "requests": [{"name": "a", "exactly": {"deviceClassName": "c"}}]}}}})
+    };
+    json!({"apiVersion": "v1", "kind": "List", "items": (first..end).map(template).collect::<Vec<_>>(),
+        "metadata": {"resourceVersion": "1", "continue": if end < count { end.to_string() } else { String::new() }}})
 }
 
 fn node(number: usize, provider: &str) -> Value {

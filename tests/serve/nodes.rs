@@ -127,6 +127,20 @@ async fn a_server_whose_policies_are_of_one_provider_is_ready_without_nodes() {
 }
 
 #[tokio::test]
+async fn a_namespace_with_too_many_templates_is_told() {
+    let site = Site::new();
+    let policies = folder(&[("alpha.yaml", &policy("alpha"))]);
+    let api = ApiServer::start(Listing::Templates(1_001)).await;
+    let server = watching(&site, &api, policies.path().to_str().unwrap(), &[]).await;
+    let told = "[!]claims: 1 namespace with too many resourceclaimtemplates, such as `full`: names decide about claims \
+                beyond the bound\n";
+    says(&server, true, told).await;
+    let metric = |resource: &str| format!("fabric_injector_namespaces_over_bound{{resource=\"{resource}\"}}");
+    assert_eq!(server.metric(&metric("resourceclaimtemplates")).await, 1);
+    assert_eq!(server.metric(&metric("computedomains")).await, 0);
+}
+
+#[tokio::test]
 async fn a_lost_watch_keeps_the_nodes_and_says_since_when() {
     let (site, policies) = (Site::new(), two_providers());
     let api = ApiServer::start(Listing::Nodes(vec!["alpha"])).await;

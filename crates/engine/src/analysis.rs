@@ -24,7 +24,7 @@ use fabric_policy::{PodContext, Policy, ResolvedPolicy, Rule};
 use super::record::{Reason, evaluation_failed};
 
 pub use claims::claims_of_pod;
-pub(crate) use claims::{unknown_claim, written_claims};
+pub(crate) use claims::{unknown_claim, warning_of_too_many, written_claims};
 pub(super) use containers::Container;
 pub(crate) use containers::is_sidecar;
 pub use containers::{DEVICE_CLASS, requests};

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use memchr::memmem::Finder;
 use serde_json::Value;
 
+use crate::analysis::warning_of_too_many;
 use crate::record::ChangeLog;
 use crate::validate;
 use crate::{
@@ -298,6 +299,7 @@ fn mutate_once(
     let mut log = ChangeLog::new(context);
     policies.clear_contradicted(&mut pod, context, &mut log);
     let decision = decide(policies, &pod, context, trace.as_deref_mut(), &mut log.warnings);
+    log.warnings.extend(warning_of_too_many(&pod, context));
     if !matches!(decision, Decision::Inject(..)) {
         log.undo(&mut pod);
     }

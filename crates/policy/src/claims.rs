@@ -4,7 +4,8 @@
 //! The CEL selectors of a class are not evaluated. A class has its own name, and those of the drivers that its
 //! `DeviceClass` names.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
 
@@ -28,6 +29,9 @@ pub struct ClaimRequest {
     pub count: Option<i64>,
 }
 
+/// The requests of a claim. Pods that refer to the same object share them.
+pub type Requests = Arc<[ClaimRequest]>;
+
 /// A claim of a pod.
 #[derive(Debug)]
 pub struct PodClaim<'p> {
@@ -38,7 +42,7 @@ pub struct PodClaim<'p> {
     /// True for a template.
     pub is_template: bool,
     /// What the claim requests; none if that is unknown.
-    pub requests: Vec<ClaimRequest>,
+    pub requests: Requests,
     /// True if a policy lists a class of each request, so that names do not count.
     pub is_known: bool,
 }
@@ -50,7 +54,7 @@ pub enum ClaimObject {
         name: ClaimName,
         /// True for a template that the object only names, so that the template itself has precedence.
         is_named: bool,
-        requests: Vec<ClaimRequest>,
+        requests: Requests,
     },
     Class {
         name: String,
@@ -69,8 +73,11 @@ pub struct ClaimName {
 /// The claims, templates and device classes that are known.
 #[derive(Debug, Clone, Default)]
 pub struct Claims {
-    requests: HashMap<ClaimName, Vec<ClaimRequest>>,
+    /// Those of an object, and with the drivers of their classes, once a pod refers to it.
+    requests: HashMap<ClaimName, (Requests, OnceLock<Requests>)>,
     drivers: HashMap<String, Vec<String>>,
+    /// The namespaces that have more objects than are known.
+    pub over: HashSet<String>,
 }
 
 impl ClaimObject {
@@ -115,7 +122,7 @@ impl ClaimObject {
                 let classes = vec![CHANNEL.to_owned()];
                 let request = ClaimRequest { name: "channel".to_owned(), classes, count: Some(1) };
                 let name = name(&spec["channel"]["resourceClaimTemplate"]["name"], true)?;
-                Self::Claim { name, is_named: true, requests: vec![request] }
+                Self::Claim { name, is_named: true, requests: [request].into() }
             }
             "DeviceClass" => {
                 Self::Class { name: metadata["name"].as_str()?.to_owned(), drivers: drivers(spec) }
@@ -125,9 +132,19 @@ impl ClaimObject {
     }
 }
 
+impl ClaimObject {
+    /// The bytes that a claim takes in memory, as a known object and in [`Claims`], about.
+    pub fn bytes(&self) -> usize {
+        let Self::Claim { name: ClaimName { name, namespace, .. }, requests, .. } = self else { return 0 };
+        let classes = requests.iter().flat_map(|request| &request.classes).map(String::len).sum::<usize>();
+        let names = requests.iter().map(|request| request.name.len()).sum::<usize>();
+        400 + 3 * (name.len() + namespace.len()) + 2 * (128 * requests.len() + classes + names)
+    }
+}
+
 /// The requests of the `spec` of a claim. Of alternatives, the first one counts; access to devices that others use
 /// (`adminAccess`) is none.
-fn requests(spec: &Value) -> Vec<ClaimRequest> {
+fn requests(spec: &Value) -> Requests {
     let items = spec["devices"]["requests"].as_array().into_iter().flatten();
     let read = |item: &Value| {
         // `v1beta1` has the fields of `exactly` next to the name.
@@ -177,24 +194,28 @@ impl Extend<ClaimObject> for Claims {
         for object in objects {
             match object {
                 ClaimObject::Claim { name, is_named: true, requests } => {
-                    self.requests.entry(name).or_insert(requests);
+                    self.requests.entry(name).or_insert((requests, OnceLock::new()));
                 }
-                ClaimObject::Claim { name, requests, .. } => drop(self.requests.insert(name, requests)),
+                ClaimObject::Claim { name, requests, .. } => {
+                    self.requests.insert(name, (requests, OnceLock::new()));
+                }
                 ClaimObject::Class { name, drivers } => drop(self.drivers.insert(name, drivers)),
             }
         }
+        self.requests.values_mut().for_each(|(_, with_drivers)| drop(with_drivers.take()));
     }
 }
 
 impl Claims {
     /// What a claim requests; `None` for an unknown one.
-    pub fn requests_of(&self, name: &ClaimName) -> Option<Vec<ClaimRequest>> {
+    pub fn requests_of(&self, name: &ClaimName) -> Option<Requests> {
         let with_drivers = |request: &ClaimRequest| {
             let drivers = request.classes.iter().filter_map(|class| self.drivers.get(class)).flatten();
             let classes = request.classes.iter().chain(drivers).cloned().collect();
             ClaimRequest { classes, ..request.clone() }
         };
-        Some(self.requests.get(name)?.iter().map(with_drivers).collect())
+        let (requests, shared) = self.requests.get(name)?;
+        Some(Arc::clone(shared.get_or_init(|| requests.iter().map(with_drivers).collect())))
     }
 }
 
@@ -214,7 +235,7 @@ mod tests {
     fn known(objects: &[&Value], name: &str, is_template: bool) -> Option<Vec<ClaimRequest>> {
         let claims: Claims = objects.iter().filter_map(|object| ClaimObject::read(object, "ml")).collect();
         let (namespace, name) = ("ml".to_owned(), name.to_owned());
-        claims.requests_of(&ClaimName { namespace, name, is_template })
+        claims.requests_of(&ClaimName { namespace, name, is_template }).map(|found| found.to_vec())
     }
 
     fn request(classes: &[&str], count: Option<i64>) -> ClaimRequest {
@@ -263,6 +284,20 @@ mod tests {
             "spec": {"devices": {"requests": [{"name": "a", "exactly": {"deviceClassName": "fast", "count": -5}}]}}});
         let all = request(&["fast", "a.example", "b.example", "dra.net"], Some(1));
         assert_eq!(known(&[&class, &claim], "t", false), Some(vec![all]));
+    }
+
+    #[test]
+    fn pods_share_the_requests_of_an_object_until_a_class_is_added() {
+        let template = json!({"kind": "ResourceClaimTemplate", "metadata": {"name": "t", "namespace": "ml"},
+            "spec": {"spec": {"devices": {"requests": [{"name": "a", "exactly": {"deviceClassName": "fast"}}]}}}});
+        let mut claims: Claims = ClaimObject::read(&template, "").into_iter().collect();
+        let name = ClaimName { namespace: "ml".to_owned(), name: "t".to_owned(), is_template: true };
+        let found = claims.requests_of(&name).unwrap();
+        assert!(Arc::ptr_eq(&found, &claims.requests_of(&name).unwrap()));
+        let class = json!({"kind": "DeviceClass", "metadata": {"name": "fast"},
+            "spec": {"config": [{"opaque": {"driver": "a.example"}}]}});
+        claims.extend(ClaimObject::read(&class, ""));
+        assert_eq!(claims.requests_of(&name).unwrap()[0].classes, ["fast", "a.example"]);
     }
 
     #[test]

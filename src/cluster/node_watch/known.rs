@@ -1,11 +1,10 @@
 //! The known nodes, their `ResourceSlices`, and what objects say about claims. After an error, the last known ones stay
 //! in use.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
-use kube::ResourceExt;
 use kube::runtime::watcher::Event;
 use serde_json::Value;
 use tokio::time::{Duration, Instant};
@@ -14,6 +13,7 @@ use fabric_policy::claims::{ClaimObject, Claims};
 use fabric_policy::nodes::{Node, Nodes, Slice, Texts};
 
 use super::ABSENT;
+use super::bounded::Bounded;
 use super::object::Object;
 
 /// How long nodes wait for the objects about claims: the API of `ComputeDomains` is not that of the cluster.
@@ -78,6 +78,8 @@ pub(crate) struct OtherWatch {
     pub(crate) error: Option<String>,
     /// The time since which it fails.
     since: Option<SystemTime>,
+    /// The namespaces that have more of these objects than are kept.
+    pub(crate) over: Vec<String>,
 }
 
 impl Watched {
@@ -141,6 +143,11 @@ impl WatchedKind {
     pub(super) fn is_of_claims(self) -> bool {
         !matches!(self, Self::Node | Self::Slice)
     }
+
+    /// Returns whether those who may create pods in a namespace usually may create such objects there.
+    pub(crate) fn is_of_tenants(self) -> bool {
+        matches!(self, Self::Template | Self::Domain | Self::Claim)
+    }
 }
 
 /// A kind as the API server knows it.
@@ -154,64 +161,58 @@ pub(super) struct KindOfApi {
     pub(super) versions: &'static [&'static str],
 }
 
-/// The objects of one kind, by namespace and name.
+/// The objects of one kind.
 struct Objects<T> {
     kind: WatchedKind,
-    known: BTreeMap<String, Arc<T>>,
+    known: Bounded<T>,
     /// Those of a list that has not ended.
-    listed: BTreeMap<String, Arc<T>>,
+    listed: Bounded<T>,
     read: fn(WatchedKind, &Value, &mut Texts) -> T,
 }
 
 impl<T: PartialEq> Objects<T> {
-    fn new(kind: WatchedKind, read: fn(WatchedKind, &Value, &mut Texts) -> T) -> Self {
-        Self { kind, known: BTreeMap::new(), listed: BTreeMap::new(), read }
+    fn new(kind: WatchedKind, read: fn(WatchedKind, &Value, &mut Texts) -> T, size: fn(&T) -> usize) -> Self {
+        Self { kind, known: Bounded::new(size), listed: Bounded::new(size), read }
     }
 
     /// Returns how many objects may have changed.
     fn apply(&mut self, event: Event<Object>, texts: &mut Texts) -> usize {
         match event {
-            Event::Init => self.listed.clear(),
+            Event::Init => drop(self.listed.take()),
             Event::InitApply(object) => {
                 let new = self.read(&object, texts);
-                self.listed.insert(key(&object), new);
+                self.listed.insert(object.key(), new);
             }
             Event::InitDone => {
-                let listed = std::mem::take(&mut self.listed);
-                if listed != self.known {
+                let listed = self.listed.take();
+                if !listed.is_same(&self.known) {
                     self.known = listed;
-                    return self.known.len().max(1);
+                    return self.known.values().count().max(1);
                 }
             }
             Event::Apply(object) => {
                 let new = self.read(&object, texts);
-                let before = self.known.insert(key(&object), Arc::clone(&new));
-                return usize::from(before.is_none_or(|before| !Arc::ptr_eq(&before, &new)));
+                let is_known = self.known.get(object.key()).is_some_and(|known| Arc::ptr_eq(known, &new));
+                return usize::from(!is_known && self.known.insert(object.key(), new));
             }
-            Event::Delete(object) => {
-                return usize::from(self.known.remove(&key(&object)).is_some());
-            }
+            Event::Delete(object) => return usize::from(self.known.remove(object.key())),
         }
         0
     }
 
     /// Forgets all objects. Returns whether there was one.
     fn clear(&mut self) -> bool {
-        !std::mem::take(&mut self.known).is_empty()
+        self.known.take().values().next().is_some()
     }
 
     /// The known object, if no relevant field has changed. Most changes are heartbeats.
     fn read(&self, object: &Object, texts: &mut Texts) -> Arc<T> {
         let new = (self.read)(self.kind, &object.value, texts);
-        match self.known.get(&key(object)) {
+        match self.known.get(object.key()) {
             Some(known) if **known == new => Arc::clone(known),
             _ => Arc::new(new),
         }
     }
-}
-
-fn key(object: &Object) -> String {
-    format!("{}/{}", object.namespace().unwrap_or_default(), object.name_any())
 }
 
 /// The objects, and the state of the watch.
@@ -221,6 +222,8 @@ pub(super) struct Known {
     slices: Objects<Slice>,
     claims: [Objects<Option<ClaimObject>>; 4],
     others: Vec<OtherWatch>,
+    /// Whether a namespace has more objects than are kept, for the watches.
+    pub(super) is_over: Arc<AtomicBool>,
     state: WatchState,
     since: SystemTime,
     error: Option<String>,
@@ -240,15 +243,20 @@ impl Known {
     pub(super) fn new(now: Instant) -> Self {
         let [_, others @ ..] = WatchedKind::ALL;
         let of_claims = [WatchedKind::Template, WatchedKind::Domain, WatchedKind::Class, WatchedKind::Claim];
-        let other = |kind| OtherWatch { kind, is_awaited: true, error: None, since: None };
+        let other = |kind| OtherWatch { kind, is_awaited: true, error: None, since: None, over: Vec::new() };
         Self {
             texts: Texts::default(),
-            nodes: Objects::new(WatchedKind::Node, |_, object, texts| Node::read(object, texts)),
-            slices: Objects::new(WatchedKind::Slice, |_, object, texts| Slice::read(object, texts)),
+            nodes: Objects::new(WatchedKind::Node, |_, object, texts| Node::read(object, texts), |_| 0),
+            slices: Objects::new(WatchedKind::Slice, |_, object, texts| Slice::read(object, texts), |_| 0),
             claims: of_claims.map(|kind| {
-                Objects::new(kind, |kind, object, _| ClaimObject::of_kind(kind.api().object, object, ""))
+                let read = |kind: WatchedKind, object: &Value, _: &mut Texts| {
+                    ClaimObject::of_kind(kind.api().object, object, "")
+                };
+                // Also one that says nothing has its key.
+                Objects::new(kind, read, |object| object.as_ref().map_or(400, ClaimObject::bytes))
             }),
             others: others.map(other).into(),
+            is_over: Arc::default(),
             state: WatchState::Starting,
             since: SystemTime::now(),
             error: None,
@@ -355,6 +363,11 @@ impl Known {
         }
         if self.claims_in_use.is_none() {
             self.claims_in_use = Some(self.claims().into());
+            for other in &mut self.others {
+                let objects = self.claims.iter().filter(|objects| objects.kind == other.kind);
+                other.over = objects.flat_map(|objects| objects.known.over()).cloned().collect();
+            }
+            self.is_over.store(self.others.iter().any(|other| !other.over.is_empty()), Ordering::Relaxed);
         }
         publish(Watched {
             state: self.state,
@@ -365,7 +378,7 @@ impl Known {
             others: self.others.clone(),
         });
         // Not each time, because it visits all texts. The previous snapshot had the deleted nodes.
-        if self.changes >= self.nodes.known.len() {
+        if self.changes >= self.nodes.known.values().count() {
             self.texts.drop_unused();
             self.changes = 0;
         }
@@ -377,7 +390,9 @@ impl Known {
 
     pub(super) fn claims(&self) -> Claims {
         let objects = self.claims.iter().flat_map(|objects| objects.known.values());
-        objects.filter_map(|object| object.as_ref().clone()).collect()
+        let mut claims: Claims = objects.filter_map(|object| object.as_ref().clone()).collect();
+        claims.over = self.claims.iter().flat_map(|objects| objects.known.over()).cloned().collect();
+        claims
     }
 }
 

@@ -81,6 +81,12 @@ fn what_any_server_reports_is_reported_with_its_name() {
             facts.servers[0].ready = Ok(format!("{failed}\nready\n"));
         });
     }
+    // A tenant has too much. The pods of others get what they should.
+    let full = "[!]claims: 1 namespace with too many resourceclaimtemplates, such as `full`: names decide about claims beyond the bound";
+    let told = format!("`server-0` reports\n{full}\ndelete the objects");
+    reported("servers", Warn, &told, &[], |facts| {
+        facts.servers[0].ready = Ok(format!("[+]nodes: 9 in use\n{full}\nready\n"));
+    });
     // A server that is not ready is asked, too, and its policies do not count.
     reported("servers", Fail, "`server-0` reports\n[-]nodes: none in use", &[], |facts| {
         facts.servers[0].is_ready = false;

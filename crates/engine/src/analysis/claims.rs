@@ -10,7 +10,7 @@ use fabric_policy::{Devices, PodContext};
 use fabric_yaml::json::items;
 
 use super::CONTAINER_LISTS;
-use crate::record::{CLAIMS, UnknownClaim};
+use crate::record::{CLAIMS, UnknownClaim, Warning, WarningKind};
 
 /// The claims of a pod, with what is known of their requests. What an earlier injection recorded stays.
 pub(super) fn claims<'p>(pod: &'p Value, devices: &Devices, context: &PodContext) -> Vec<PodClaim<'p>> {
@@ -34,7 +34,7 @@ pub fn claims_of_pod<'p>(pod: &'p Value, context: &PodContext) -> Vec<PodClaim<'
             Some((claim[field].as_str().filter(|name| !name.is_empty())?, is_template))
         })?;
         let (name, is_known) = (claim["name"].as_str()?, false);
-        let mut claim = PodClaim { name, target, is_template, requests: Vec::new(), is_known };
+        let mut claim = PodClaim { name, target, is_template, requests: [].into(), is_known };
         let of_record = recorded.as_ref().and_then(|recorded| recorded.get(&key(&claim)));
         claim.requests = if let Some(requests) = of_record {
             requests.as_array().into_iter().flatten().filter_map(request).collect()
@@ -43,7 +43,7 @@ pub fn claims_of_pod<'p>(pod: &'p Value, context: &PodContext) -> Vec<PodClaim<'
             let claims = context.claims.as_ref();
             let found =
                 claims.and_then(|known| known.requests_of(&ClaimName { namespace, name, is_template }));
-            found.unwrap_or_default()
+            found.unwrap_or_else(|| [].into())
         };
         Some(claim)
     };
@@ -93,6 +93,16 @@ pub(crate) fn unknown_claim(
         target: claim.target.to_owned(),
         namespace: namespace_of(&pod["metadata"], context).to_owned(),
     })
+}
+
+/// The warning that names decide about a claim that a container uses, because the namespace has too many objects.
+pub(crate) fn warning_of_too_many(pod: &Value, context: &PodContext) -> Option<Warning> {
+    let namespace = namespace_of(&pod["metadata"], context);
+    context.claims.as_ref().filter(|known| known.over.contains(namespace))?;
+    let (claims, used) = (claims_of_pod(pod, context), used_names(pod));
+    let is_unknown = |claim: &PodClaim<'_>| claim.requests.is_empty() && used.contains(claim.name);
+    let kind = WarningKind::TooManyObjects { namespace: namespace.to_owned() };
+    claims.iter().any(is_unknown).then(|| Warning::of_pod(kind))
 }
 
 /// What an earlier injection recorded of the claims, each by its [`key`]: the name, the classes and the number of each

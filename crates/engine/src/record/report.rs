@@ -84,6 +84,8 @@ pub enum WarningKind {
     ClaimWithoutPodClaim { claim: String },
     /// The class of a claim is unknown, so that its name decides.
     ClaimByName { claims: Vec<String> },
+    /// The namespace has more objects about claims than are known, so that names decide about a claim of the pod.
+    TooManyObjects { namespace: String },
     /// The pod had the stamp of another policy, or of another version of this one.
     Restamped {
         /// The stamp that the pod came with.

@@ -178,6 +178,7 @@ fn remedy(failed: &[&str]) -> &'static str {
             "correct what the lines name: without a list of nodes, pods do not get the fabric or are denied; with an old \
              one, they may get that of other nodes"
         }
+        () if has("]claims: ") => "delete the objects that no pod uses",
         () if has("]certificate: not valid before") => CLOCKS,
         () if has("the last reload failed") => "correct the file that the error names",
         () => WAIT,

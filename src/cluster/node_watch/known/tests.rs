@@ -7,16 +7,19 @@ use fabric_policy::claims::ClaimName;
 use super::super::FORBIDDEN;
 use super::*;
 
+fn read(object: &Value) -> Object {
+    serde_json::from_str(&object.to_string()).unwrap()
+}
+
 fn object(name: &str, gpus: u32, heartbeat: u32) -> Object {
-    let object = json!({
+    read(&json!({
         "apiVersion": "v1", "kind": "Node",
         "metadata": {"name": name, "resourceVersion": heartbeat.to_string(), "labels": {"of": name},
             "managedFields": [{"manager": "kubelet"}]},
         "spec": {"providerID": "aws:///i-1", "podCIDR": "10.0.0.0/24"},
         "status": {"capacity": {"nvidia.com/gpu": gpus.to_string(), "cpu": "4"}, "images": [{"names": ["a"]}],
             "conditions": [{"type": "Ready", "status": "True", "lastHeartbeatTime": heartbeat.to_string()}]},
-    });
-    serde_json::from_value(object).unwrap()
+    }))
 }
 
 /// A watch, and the nodes that it has published.
@@ -193,9 +196,8 @@ fn the_texts_of_nodes_that_are_gone_are_dropped() {
 
 fn slice(gpus: usize, generation: u32) -> Object {
     let gpu = json!({"name": "gpu", "attributes": {"type": {"string": "gpu"}}});
-    let object = json!({"metadata": {"name": "a-gpu"}, "spec": {"driver": "gpu.example.com", "nodeName": "a",
-        "pool": {"name": "a", "generation": generation, "resourceSliceCount": 1}, "devices": vec![gpu; gpus]}});
-    serde_json::from_value(object).unwrap()
+    read(&json!({"metadata": {"name": "a-gpu"}, "spec": {"driver": "gpu.example.com", "nodeName": "a",
+        "pool": {"name": "a", "generation": generation, "resourceSliceCount": 1}, "devices": vec![gpu; gpus]}}))
 }
 
 #[test]
@@ -254,9 +256,8 @@ fn slices_that_can_no_longer_be_read_stay_in_use_unless_the_cluster_has_none() {
 }
 
 fn template(class: &str) -> Object {
-    let object = json!({"metadata": {"name": "t", "namespace": "ml"}, "spec": {"metadata": {},
-        "spec": {"devices": {"requests": [{"name": "d", "exactly": {"deviceClassName": class}}]}}}});
-    serde_json::from_value(object).unwrap()
+    read(&json!({"metadata": {"name": "t", "namespace": "ml"}, "spec": {"metadata": {},
+        "spec": {"devices": {"requests": [{"name": "d", "exactly": {"deviceClassName": class}}]}}}}))
 }
 
 /// The classes of the template, and the nodes, of the last snapshot.
@@ -290,16 +291,53 @@ fn claims_are_in_use_without_new_nodes_and_stay_when_the_right_is_taken_away() {
 }
 
 #[test]
-fn only_the_fields_that_decide_are_read() {
-    let object = object("a", 8, 7);
-    assert_eq!(object.resource_version().as_deref(), Some("7"));
-    let text = object.value.to_string();
-    assert!(
-        !["managedFields", "images", "podCIDR", "resourceVersion"].iter().any(|key| text.contains(key)),
-        "{text}"
-    );
-    assert_eq!(object.value["metadata"]["labels"]["of"], "a");
-    assert_eq!(object.value["spec"]["providerID"], "aws:///i-1");
+fn a_namespace_with_too_many_templates_is_told_and_the_others_keep_theirs() {
+    let mut trial = Trial::listed(&["a"]);
+    let template = |namespace: &str, number: usize| {
+        let mut template = template("gpu.example.com");
+        template.value["metadata"] = json!({"namespace": namespace, "name": format!("t{number:04}")});
+        template
+    };
+    let apply = |trial: &mut Trial, event| trial.known.apply(WatchedKind::Template, event, trial.now);
+    apply(&mut trial, Event::Init);
+    apply(&mut trial, Event::InitApply(template("ml", 0)));
+    for number in (0..1_003).rev() {
+        apply(&mut trial, Event::InitApply(template("full", number)));
+    }
+    apply(&mut trial, Event::InitDone);
+    trial.after(1_000);
+    let over = |trial: &Trial| {
+        let watched = trial.published.last().unwrap();
+        watched.others.iter().find(|other| other.kind == WatchedKind::Template).unwrap().over.clone()
+    };
+    let is_known = |trial: &Trial, namespace: &str, number: usize| {
+        let (namespace, name) = (namespace.to_owned(), format!("t{number:04}"));
+        let claims = trial.published.last().unwrap().claims.clone().unwrap();
+        claims.requests_of(&ClaimName { namespace, name, is_template: true }).is_some()
+    };
+    assert_eq!(over(&trial), ["full"]);
+    assert!(trial.known.is_over.load(Ordering::Relaxed));
+    assert!(is_known(&trial, "ml", 0) && is_known(&trial, "full", 999) && !is_known(&trial, "full", 1_000));
+    let claims = trial.published.last().unwrap().claims.clone().unwrap();
+    assert!(claims.over.contains("full") && !claims.over.contains("ml"));
+    // Also of objects that say nothing.
+    for number in 0..1_001 {
+        let domain = read(&json!({"metadata": {"namespace": "full", "name": number.to_string()}}));
+        trial.known.apply(WatchedKind::Domain, Event::Apply(domain), trial.now);
+    }
+    trial.after(1_000);
+    let others = &trial.published.last().unwrap().others;
+    assert_eq!(others.iter().filter(|other| other.over == ["full"]).count(), 2);
+    trial.known.fail(WatchedKind::Domain, ABSENT, String::new(), trial.now);
+    // With fewer of them, the next list has them all.
+    apply(&mut trial, Event::Init);
+    for number in 3..1_003 {
+        apply(&mut trial, Event::InitApply(template("full", number)));
+    }
+    apply(&mut trial, Event::InitDone);
+    trial.after(1_000);
+    assert!(over(&trial).is_empty() && is_known(&trial, "full", 1_002));
+    assert!(!trial.known.is_over.load(Ordering::Relaxed));
 }
 
 #[test]

@@ -116,6 +116,11 @@ impl WarningKind {
                 "no device class is known of {}: the name of such a claim decides what it brings",
                 claims.iter().map(|name| format!("the claim `{name}`")).collect::<Vec<_>>().join(" and ")
             ),
+            Self::TooManyObjects { namespace } => write!(
+                f,
+                "delete claims, ResourceClaimTemplates and ComputeDomains that no pod uses: the namespace `{namespace}` has \
+                 more of them than are read, and the name of a claim decides what it brings"
+            ),
             Self::KeptFabric { names } => write!(
                 f,
                 "the pod requests {} itself, so the devices of this policy are left out",

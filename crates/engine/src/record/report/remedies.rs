@@ -27,6 +27,7 @@ fn remedy(kind: &WarningKind) -> Option<&'static str> {
         WarningKind::TooFewNetworks { .. } => Some("extend its list of networks"),
         WarningKind::HugePagesAlone { .. } => Some("it needs a request for cpu or memory"),
         WarningKind::SettingsElsewhere { .. } => Some("or add the settings `nccl` to its file"),
+        WarningKind::TooManyObjects { .. } => Some("that no pod uses"),
         WarningKind::Kept { .. }
         | WarningKind::Replaced { .. }
         | WarningKind::RenamedVolume { .. }
@@ -104,6 +105,7 @@ fn samples() -> Vec<WarningKind> {
         WarningKind::NoSuchContainer { name: text("fabric-daemon") },
         WarningKind::ClaimWithoutPodClaim { claim: text("compute-domain-channel") },
         WarningKind::ClaimByName { claims: vec![text("compute-domain-channel"), text("adapters")] },
+        WarningKind::TooManyObjects { namespace: text("team-training") },
         WarningKind::Restamped {
             before: text("lab-roce@13bef0de6c37"),
             after: text("lab-roce@77f1c2a0b3de"),
