@@ -213,16 +213,16 @@ fn a_policy_that_takes_too_much_work_for_a_sample_pod_is_refused() {
 #[test]
 fn expressions_are_bounded() {
     let in_one = format!("  variables: {{v: \"{}\"}}\n", "${gpus}".repeat(5_000));
-    load(&in_one).says(&["a text has 5000 expressions, more than 100"]);
+    load(&in_one).says(&["expressions of a text: 5000 entries, more than 100"]);
     let item = "['${string(size(\"x\"))}', '${string(1)}']";
     let in_many = format!("  variables: {{v: [{}]}}\n", [item].repeat(6_000).join(", "));
-    load(&in_many).says(&["the policy has 12000 expressions, more than 10000"]);
+    load(&in_many).says(&["expressions: 12000 entries, more than 10000"]);
     let by_alias = format!(
         "  variables: {{a: &a [{}], b: [{}]}}\n",
         ["'${string(1)}'"].repeat(2_000).join(", "),
         ["*a"].repeat(10).join(", ")
     );
-    load(&by_alias).says(&["the policy has 22000 expressions, more than 10000"]);
+    load(&by_alias).says(&["expressions: 22000 entries, more than 10000"]);
 }
 
 #[test]
@@ -230,7 +230,7 @@ fn expressions_in_keys_are_bounded_too() {
     let key = |number: usize| format!("\"{number}{}\": 1", "${'x'}".repeat(90));
     let keys: Vec<String> = (0..150).map(key).collect();
     let rule = format!("  rules: [{{name: r, annotations: {{{}}}}}]\n", keys.join(", "));
-    load(&rule).says(&["the policy has 13500 expressions, more than 10000"]);
+    load(&rule).says(&["expressions: 13500 entries, more than 10000"]);
 }
 
 /// At loading, steps are those of all policies.
@@ -289,19 +289,19 @@ fn a_policy_has_a_bounded_number_of_each_thing() {
     let ranges = many(65, |at| format!("{}: 1, ", at + 1));
     answers.push(refused(&machines(&format!("m: {{v: {{{ranges}}}}}"))));
     assert_snapshot!(answers.concat(), @"
-    error: the policy has 2001 variables, more than 2000
+    error: `variables`: 2001 entries, more than 2000
       --> big.yaml:10:5
-    error: the policy has 65 files, more than 64
-      --> big.yaml:74:5
-    error: the policy has 2001 parameters, more than 2000
+    error: `files`: 65 entries, more than 64
       --> big.yaml:10:5
-    error: the policy has 2001 checks, more than 2000
+    error: `parameters`: 2001 entries, more than 2000
       --> big.yaml:10:5
-    error: the policy has 2001 values in rules, more than 2000
-     --> big.yaml:9:10
-    error: more than 2000 values of `pool` have a `*`
+    error: `checks`: 2001 entries, more than 2000
+      --> big.yaml:10:5
+    error: `env`: 2001 entries, more than 2000
+     --> big.yaml:9:26
+    error: values with a `*`: 2001 entries, more than 2000
      --> big.yaml:9:32921
-    error: 65 numbers of GPUs have values, more than 64
+    error: numbers of GPUs: 65 entries, more than 64
      --> big.yaml:9:28
     ");
 }

@@ -7,6 +7,7 @@ mod corpus;
 mod cost;
 mod devices;
 mod golden;
+mod growth;
 mod helpers;
 mod inspection;
 mod language;

@@ -31,7 +31,7 @@ use crate::keys::{self, API_VERSION, KIND};
 use crate::source::reader::Fields;
 use crate::source::{
     Checked, DUPLICATE_KEY, DUPLICATE_NAME, Diagnostic, EXTENSION, MISSING_KEY, Problems, SourceError,
-    SourceErrors, SourceFile, UNUSED_PART, all, closest, reader, suggest,
+    SourceErrors, SourceFile, TOO_COSTLY, UNUSED_PART, all, closest, reader, suggest,
 };
 use extension::{Extending, extend, leave_out, unknown_keys};
 
@@ -51,6 +51,8 @@ pub struct PolicyFile {
 
 /// The longest chain of files that extend each other.
 const MAX_DEPTH: usize = 16;
+/// The most text of policies that are in use together, in bytes, each with the files that it extends.
+const MAX_TEXT: usize = 16 << 20;
 
 impl PolicyFile {
     /// Reads a policy file. `file` is its name for messages.
@@ -161,6 +163,7 @@ fn constant(node: &Node, field: &str, wanted: &str) -> Result<(), Diagnostic> {
 
 /// The name in `extends`, or the names of a list.
 fn names(node: &Node) -> Checked<Vec<(String, Span)>> {
+    reader::at_most(node.one_or_items().len(), reader::MOST, "`extends`", node.span)?;
     all(node.one_or_items().iter().map(|item| match reader::text(item, "`extends`") {
         Ok(name) => Ok((name.to_owned(), item.span)),
         Err(error) if matches!(item.content, Content::Map(_)) => {
@@ -197,10 +200,17 @@ pub fn definitions(files: &[PolicyFile], extendable: &[Extendable]) -> Result<Ve
 
 /// The policies without errors, and the errors of the others. A part has neither.
 pub fn composed(files: &[PolicyFile], extendable: &[Extendable]) -> (Vec<Definition>, Vec<SourceError>) {
-    let (mut definitions, mut errors) = (Vec::new(), Vec::new());
+    let (mut definitions, mut errors, mut bytes) = (Vec::new(), Vec::new(), 0);
     for file in files {
         let mut composition = Composition { files, extendable, way: Vec::new(), found: Vec::new() };
-        match composition.add(file) {
+        let added = composition.add(file);
+        bytes += composition.found.iter().map(|one| one.source.text.len()).sum::<usize>();
+        if bytes > MAX_TEXT {
+            let message = format!("the policies, each with its bases, have more than {MAX_TEXT} bytes");
+            errors.push(file.error(TOO_COSTLY, file.name_span, message, "load fewer policies".to_owned()));
+            break;
+        }
+        match added {
             Ok(true) => match combined(&composition.found) {
                 Ok(definition) => definitions.push(definition),
                 Err(found) => errors.extend(found),

@@ -17,8 +17,10 @@ use fabric_yaml::scalar::Scalar;
 use fabric_yaml::{self as yaml, Content, Node, Span, Text};
 
 use crate::expression::{Bindings, Expression, find_name};
+use crate::source::reader::at_most;
 use crate::source::{
-    Diagnostic, INVALID_EXPRESSION, Problems, UNKNOWN_NAME, WRONG_TYPE, located, suggest, unambiguous,
+    Diagnostic, INVALID_EXPRESSION, Problems, UNKNOWN_NAME, WRONG_TYPE, are_near, located, suggest,
+    unambiguous,
 };
 
 /// The longest text, in bytes.
@@ -108,11 +110,8 @@ impl Interpolation {
                 .hint("close it, and put quotes around a value that contains ` #`, which begins a comment")
         })?;
         let count = pieces.iter().filter(|piece| matches!(piece, Piece::Expression(..))).count();
-        if count > MAX_EXPRESSIONS {
-            let message = format!("a text has {count} expressions, more than {MAX_EXPRESSIONS}");
-            let hint = "compute it with a macro, as in `${list.map(x, …).join(',')}`";
-            return Err(Diagnostic::new(text.span, message).code(INVALID_EXPRESSION).hint(hint));
-        }
+        at_most(count, MAX_EXPRESSIONS, "expressions of a text", text.span)
+            .map_err(|error| error.hint("compute it with a macro, as in `${list.map(x, …).join(',')}`"))?;
         let mut parts = Vec::with_capacity(pieces.len());
         for piece in pieces {
             parts.push(match piece {
@@ -299,7 +298,7 @@ fn near_key(expression: &Expression, bindings: &Bindings<'_, '_>, key: &str) -> 
     let is_own = |name: &&String| BUILT_IN.iter().all(|known| known.name != **name);
     let digits = |text: &str| text.bytes().filter(u8::is_ascii_digit).collect::<Vec<_>>();
     let is_near = |known: &&String| {
-        strsim::osa_distance(&key.to_lowercase(), &known.to_lowercase()) <= 1 && digits(key) == digits(known)
+        are_near(&key.to_lowercase(), &known.to_lowercase()) && digits(key) == digits(known)
     };
     let maps = expression.names().iter().filter(is_own);
     let maps: Vec<_> =
@@ -366,7 +365,7 @@ fn compile(
             let is_of_shell =
                 name.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_');
             let of_other_engine = OF_OTHER_ENGINES.iter().find(|(other, _)| *other == name);
-            let is_near = names.readable(phase).any(|known| strsim::osa_distance(name, known) == 1);
+            let is_near = names.readable(phase).any(|known| are_near(name, known));
             let has_other_case = names.readable(phase).any(|known| known.eq_ignore_ascii_case(name));
             let hint = match (of_other_engine, suggest(name, names.readable(phase))) {
                 (Some((_, hint)), _) => (*hint).to_owned(),

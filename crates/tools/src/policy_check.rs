@@ -1,6 +1,7 @@
 //! Checking policy files: every error and warning in them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -9,8 +10,8 @@ use fabric_engine::validate::findings;
 use fabric_policy::check::{overlaps, warnings};
 use fabric_policy::definition::{At, keys};
 use fabric_policy::source::{
-    DUPLICATE_NAME, EXTENSION, NEVER_INJECTS, UNKNOWN_ENUM_VALUE, UNUSED_PARAMETER, UNUSED_SUPPRESSION,
-    UNUSED_VARIABLE, suggest,
+    DUPLICATE_NAME, EXTENSION, MOST_SHOWN, NEVER_INJECTS, UNKNOWN_ENUM_VALUE, UNUSED_PARAMETER,
+    UNUSED_SUPPRESSION, UNUSED_VARIABLE, suggest,
 };
 use fabric_policy::work::Work;
 use fabric_policy::{
@@ -49,7 +50,7 @@ pub fn check(files: &[(String, String)], others: &[Extendable]) -> Vec<SourceErr
         match validated(definition, BTreeMap::new(), &loading) {
             Ok(policy) => {
                 warned.extend(findings(&policy, &loading));
-                found.extend(other_values(policy.definition()));
+                found.extend(other_values(policy.definition(), &loading));
             }
             Err(errors) => found.extend(errors),
         }
@@ -70,18 +71,31 @@ pub fn check(files: &[(String, String)], others: &[Extendable]) -> Vec<SourceErr
         let Span { line, column, .. } = error.diagnostic.span;
         (position(error), line, column)
     });
+    let mut counts: HashMap<&str, usize> = HashMap::new();
+    found.retain(|error| {
+        let count = counts.entry(error.diagnostic.code).or_default();
+        *count += 1;
+        *count <= MOST_SHOWN
+    });
     found
 }
 
+/// The steps to copy a byte of a policy, and to try what it says on a sample pod.
+const STEPS_PER_BYTE: usize = 5;
+
 /// The first error at each place with another value of a parameter that has a list of them, the others at their defaults.
-fn other_values(definition: &Definition) -> Vec<SourceError> {
+fn other_values(definition: &Definition, loading: &Work) -> Vec<SourceError> {
+    let text: usize = definition.sources.iter().map(|file| file.text.len()).sum();
     let mut found: Vec<SourceError> = Vec::new();
     for parameter in &definition.parameters {
         let values = parameter.one_of.iter().flatten().map(|value| Value::from(value.as_str()));
-        for value in values.filter(|value| parameter.default != *value) {
+        let is_tried = |value: &Value| parameter.default != *value && loading.ended().is_none();
+        for value in values.filter(is_tried) {
             let with = format!("with `{}: {}`, ", parameter.name, value.as_str().unwrap_or_default());
             let overrides = BTreeMap::from([(parameter.name.clone(), Override::Value(value))]);
-            let tried = tried(definition.clone(), overrides, &Work::of_loading());
+            // Each time, the policy is copied and tried on a sample pod.
+            loading.goes_on(text * STEPS_PER_BYTE);
+            let tried = tried(definition.clone(), overrides, loading);
             for mut error in tried.err().into_iter().flatten() {
                 let is_same = |known: &SourceError| {
                     (&known.file, known.diagnostic.span) == (&error.file, error.diagnostic.span)
@@ -229,6 +243,7 @@ fn without_ignored(files: &[(String, String)], found: Vec<SourceError>) -> Vec<S
         .collect();
     for ((file, text), codes) in files.iter().zip(comments).filter(|((file, _), _)| !broken.contains(&**file))
     {
+        let text: Arc<str> = text.as_str().into();
         for ((_, code), ignored) in codes.into_iter().filter(|(_, ignored)| !ignored.is_used) {
             let message = format!("there is no warning `{code}` to ignore here");
             let diagnostic = Diagnostic::warning(UNUSED_SUPPRESSION, ignored.span, message);
@@ -238,7 +253,7 @@ fn without_ignored(files: &[(String, String)], found: Vec<SourceError>) -> Vec<S
             } else {
                 suggest(code, WARNINGS.iter().copied())
             };
-            kept.push(SourceError::new(file, text.as_str(), diagnostic.hint(hint)));
+            kept.push(SourceError::new(file, Arc::clone(&text), diagnostic.hint(hint)));
         }
     }
     kept

@@ -14,10 +14,11 @@ pub(crate) fn findings(definition: &Definition) -> Vec<Diagnostic> {
     definition.texts(&mut |text| {
         read.extend(text.expressions().flat_map(Expression::names).cloned());
     });
-    let unread = |name: &str| !read.contains(name);
+    let unread = |(_, _, name): &(&str, &str, &String)| !read.contains(*name);
     let parameters = definition.parameters.iter().map(|one| (UNUSED_PARAMETER, "parameter", &one.name));
     let variables = definition.variables.iter().map(|one| (UNUSED_VARIABLE, "variable", &one.name));
-    for (code, kind, name) in parameters.chain(variables).filter(|(_, _, name)| unread(name)) {
+    let unused = parameters.chain(variables).filter(unread).take(crate::source::MOST_SHOWN);
+    for (code, kind, name) in unused {
         let message = format!("no expression reads the {kind} `{name}`");
         let finding = Diagnostic::warning(code, definition.place_of_name(name), message);
         let near = read.iter().find(|known| is_slip(name, known));

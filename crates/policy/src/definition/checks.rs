@@ -72,7 +72,6 @@ impl PolicyCheck {
 /// Reads the list `checks`.
 pub(crate) fn read(node: &Node, names: &Names) -> Checked<Vec<PolicyCheck>> {
     let items = reader::items(node, "`checks`")?;
-    reader::at_most(items.len(), "checks", node.span)?;
     all(items.iter().map(|item| check(item, names)))
 }
 

@@ -92,7 +92,6 @@ fn gpu_resources(node: &Node) -> Checked<Vec<String>> {
         let hint = "write for example `[example.com/gpu]`, or leave the key out next to `claims`";
         return Err(Diagnostic::new(node.span, "`resources` names no resource").hint(hint).into());
     }
-    reader::at_most(items.len(), "resources of GPUs", node.span)?;
     let mut known = BTreeSet::new();
     let names: Vec<String> = all(items.iter().map(|item| {
         let name = reader::text(item, "`resources`")?;
@@ -160,6 +159,7 @@ fn resources(node: &Node, names: &Names) -> Checked<Vec<Interpolation>> {
             _ => Ok(name),
         }
     };
+    reader::at_most(node.one_or_items().len(), reader::MOST, "`resources`", node.span)?;
     all(node.one_or_items().iter().map(item))
 }
 
@@ -167,6 +167,7 @@ impl ClaimList {
     fn read(node: &Node, names: &Names) -> Checked<Self> {
         let hint = "write each name with its number of devices, as in `{single-gpu: 1, \"*channel*\": 0}`";
         let entries = reader::map(node, "`claims`").map_err(|error| error.hint(hint))?;
+        reader::at_most(entries.len(), reader::MOST, "`claims`", node.span)?;
         let wrong = |span, problem| {
             Diagnostic::new(span, problem).hint("write a name and its number, as in `single-gpu: 1`")
         };

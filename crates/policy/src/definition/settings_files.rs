@@ -53,21 +53,12 @@ pub(crate) fn read(node: &Node, names: &Names) -> Checked<Vec<SettingsFile>> {
     let mut known: Vec<String> = Vec::new();
     let hint = "write `files: {PATH: {variables: […]}}`";
     let entries = reader::map(node, "`files`").map_err(|error| error.hint(hint))?;
-    if let Some(entry) = entries.get(MAX_FILES) {
-        let message = format!("the policy has {} files, more than {MAX_FILES}", entries.len());
-        return Err(Diagnostic::new(entry.span, message)
-            .hint("name the variables of one library in one entry")
-            .into());
-    }
+    reader::at_most(entries.len(), MAX_FILES, "`files`", node.span)
+        .map_err(|error| error.hint("name the variables of one library in one entry"))?;
     all(entries.iter().map(|entry| {
         let read = one(entry, names)?;
-        if read.variables.len() > MAX_VARIABLES {
-            let message =
-                format!("the file has {} variables, more than {MAX_VARIABLES}", read.variables.len());
-            return Err(Diagnostic::new(entry.span, message)
-                .hint("write a beginning and `*`, as in `NCCL_*`")
-                .into());
-        }
+        reader::at_most(read.variables.len(), MAX_VARIABLES, "variables of a file", entry.span)
+            .map_err(|error| error.hint("write a beginning and `*`, as in `NCCL_*`"))?;
         if known.contains(&read.name) {
             let message = format!("two entries of `files` have the name `{}`", read.name);
             return Err(Problems::from(Diagnostic::new(entry.span, message).code(DUPLICATE_NAME)));

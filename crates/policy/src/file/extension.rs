@@ -1,5 +1,8 @@
 //! The combination of a policy file with the files that it extends, as one tree for the parser.
 
+use std::collections::HashMap;
+use std::slice;
+
 use fabric_yaml::{Content, Entry, Node, Span};
 
 use crate::definition::entries;
@@ -141,6 +144,7 @@ impl Combine {
             Self::NewItems(kind) => {
                 let items = reader::items(&own.value, &what)?;
                 let Content::List(known) = &mut base.value.content else { return Ok(()) };
+                reader::at_most(known.len(), reader::MOST, &what, base.value.span)?;
                 let (mut added, mut problems) = (Vec::new(), Problems::default());
                 for item in items {
                     let name = name_of(item);
@@ -191,7 +195,7 @@ impl Combine {
             Self::Variables if !(from.source.is_policy || is_map(&known.value) && is_map(&entry.value)) => {
                 return Err(taken(entry.span, owner(from.files, known.span), "a variable", &entry.key).into());
             }
-            Self::Variables | Self::Machines => merge(base, entry),
+            Self::Variables | Self::Machines => merge(base, slice::from_ref(entry)),
             _ => known.clone_from(entry),
         }
         Ok(())
@@ -237,7 +241,7 @@ fn parameter(base: &mut Entry<Node>, own: &Entry<Node>, bases: &[SourceFile]) ->
                 .hint(format!("remove it: `{name}` declares it"))
                 .into());
         }
-        merge(&mut base.value, entry);
+        merge(&mut base.value, slice::from_ref(entry));
     }
     let after = Parameter::read(base).map_err(|problems| {
         base.clone_from(&declared);
@@ -259,17 +263,21 @@ fn parameter(base: &mut Entry<Node>, own: &Entry<Node>, bases: &[SourceFile]) ->
         .into())
 }
 
-/// Sets a field. A map is merged into the base's map at any depth: a table keeps its other entries.
-fn merge(base: &mut Node, own: &Entry<Node>) {
-    match entry_of(base, &own.key) {
-        Some(known) if is_map(&known.value) && is_map(&own.value) => {
-            for entry in entries(Some(&own.value)) {
-                merge(&mut known.value, entry);
+/// Sets fields. A map is merged into the base's map at any depth: a table keeps its other entries, which can be a hundred
+/// thousand.
+fn merge(base: &mut Node, own: &[Entry<Node>]) {
+    let Content::Map(known) = &mut base.content else { return };
+    let mut left: HashMap<&str, _> = own.iter().map(|entry| (entry.key.as_str(), entry)).collect();
+    for known in &mut *known {
+        match left.remove(known.key.as_str()) {
+            Some(own) if is_map(&known.value) && is_map(&own.value) => {
+                merge(&mut known.value, entries(Some(&own.value)));
             }
+            Some(own) => known.clone_from(own),
+            None => {}
         }
-        Some(known) => known.clone_from(own),
-        None => push(base, own),
     }
+    known.extend(own.iter().filter(|entry| left.contains_key(entry.key.as_str())).cloned());
 }
 
 fn entry_of<'n>(node: &'n mut Node, key: &str) -> Option<&'n mut Entry<Node>> {

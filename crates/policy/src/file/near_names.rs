@@ -1,9 +1,12 @@
 //! Names that are almost those of other policies, most often because they are misspelled.
 
+use std::collections::BTreeSet;
+
 use fabric_yaml::{Entry, Node, Span};
 
 use crate::check::{WELL_KNOWN, is_slip, squeezed};
 use crate::definition::entries;
+use crate::source::reader::MOST;
 use crate::source::{Diagnostic, UNKNOWN_ANNOTATION, UNKNOWN_LABEL, UNKNOWN_RESOURCE, UNKNOWN_VARIABLE};
 
 /// Names in the `spec` of a file that other policies have, too, each with its place.
@@ -32,15 +35,16 @@ const NAMES: [(&str, &str, &str, NamesOf); 4] = [
 /// Warnings for the names in a `spec` that are almost those of others.
 pub(super) fn find(spec: &Node, others: &[&Node]) -> Vec<Diagnostic> {
     let mut warnings = Vec::new();
-    let own: Vec<&str> = set_variables(spec).map(|(name, _)| name).collect();
+    let own: BTreeSet<&str> = set_variables(spec).map(|(name, _)| name).collect();
     for (what, who, code, names) in NAMES {
         let of_others = others.iter().flat_map(|other| names(other)).map(|(name, _)| name);
         let well_known = WELL_KNOWN.iter().copied().filter(|_| code == UNKNOWN_LABEL);
         let known: Vec<&str> = of_others.chain(well_known).collect();
-        for (name, span) in names(spec).into_iter().filter(|(name, _)| !known.contains(name)) {
+        for (name, span) in names(spec).into_iter().take(MOST).filter(|(name, _)| !known.contains(name)) {
             let is_almost = |known: &&&str| is_slip(name, known) || is_cut(name, known, code);
             // A check is about a variable that a rule of the policy sets, too.
-            let of_own = own.iter().filter(|_| code == UNKNOWN_VARIABLE && !own.contains(&name));
+            let is_of_others = code == UNKNOWN_VARIABLE && !own.contains(name);
+            let of_own = is_of_others.then_some(&own).into_iter().flatten();
             if let Some(meant) = known.iter().chain(of_own).find(is_almost) {
                 let message = format!("the {what} `{name}` is almost `{meant}`, which {who} have");
                 warnings.push(did_you_mean(code, span, message, meant));

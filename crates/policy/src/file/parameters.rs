@@ -9,7 +9,6 @@ use crate::source::{Checked, Diagnostic, EXTENSION, Problems, SourceFile, at_lin
 
 pub(super) fn read(node: &Node, names: &mut Names, files: &[SourceFile]) -> Checked<Vec<Parameter>> {
     let entries = reader::entries(node, "`parameters`").inspect_err(|_| names.add_unknown())?;
-    reader::at_most(entries.len(), "parameters", node.span).inspect_err(|_| names.add_unknown())?;
     let mut problems = Problems::default();
     let mut read: Vec<Parameter> = Vec::new();
     for entry in entries {

@@ -11,7 +11,7 @@ use crate::keys;
 use crate::matcher::{Matcher, NodeMatch};
 use crate::parameter::machines;
 use crate::source::reader::{self, Fields};
-use crate::source::{Diagnostic, Problems, SourceFile, TOO_COSTLY};
+use crate::source::{Problems, SourceFile};
 
 /// The most expressions of a policy.
 const MAX_EXPRESSIONS: usize = 10_000;
@@ -35,10 +35,8 @@ pub(crate) fn definition(node: Node, files: &[SourceFile]) -> (Option<Definition
     let Some((own, bases)) = files.split_last() else { return (None, Problems::default()) };
     // Compiling an expression takes some 50 microseconds.
     let count = expressions_in(&node);
-    if count > MAX_EXPRESSIONS {
-        let message = format!("the policy has {count} expressions, more than {MAX_EXPRESSIONS}");
-        let hint = "look values up in `machines` or in a map";
-        return (None, Diagnostic::new(node.span, message).code(TOO_COSTLY).hint(hint).into());
+    if let Err(found) = reader::at_most(count, MAX_EXPRESSIONS, "expressions", node.span) {
+        return (None, found.into());
     }
     let mut spec = match Fields::read(&node, &keys::SPEC) {
         Ok(spec) => spec,

@@ -16,8 +16,8 @@ use crate::source::{
 pub(super) fn read(node: &Node, names: &Names, rules: &mut Vec<Rule>, files: &[SourceFile]) -> Problems {
     let mut problems = Problems::default();
     let items = problems.take(reader::items(node, "`rules`")).unwrap_or_default();
-    for item in items {
-        let Some(rule) = problems.take(rule(item, names, files)) else { continue };
+    problems.each(items, |problems, item| {
+        let Some(rule) = problems.take(rule(item, names, files)) else { return };
         if rules.iter().any(|known| known.name == rule.name) {
             let message = format!("two rules are called `{}`", rule.name);
             let hint = "give one of them another name";
@@ -26,14 +26,15 @@ pub(super) fn read(node: &Node, names: &Names, rules: &mut Vec<Rule>, files: &[S
         let at = at_line(files, rule.span.line).0;
         let rank = files.get(at).filter(|file| file.is_policy).map_or(0, |_| at + 1);
         rules.push(Rule { rank, ..rule });
-    }
+    });
     if problems.is_empty() && items.is_empty() {
         // The entries of `devices.add` are rules, too.
         let hint = if rules.is_empty() { "see docs/policy.md" } else { "write one, or leave `rules` out" };
         problems.add(Diagnostic::new(node.span, "a policy needs at least one rule").hint(hint));
     }
     let values = rules.iter().map(Rule::size);
-    let is_bounded = problems.take(reader::at_most(values.sum(), "values in rules", node.span)).is_some();
+    let is_bounded =
+        problems.take(reader::at_most(values.sum(), reader::MOST, "values in rules", node.span)).is_some();
     if !is_bounded {
         return problems;
     }

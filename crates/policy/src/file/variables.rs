@@ -13,7 +13,6 @@ use crate::source::{Checked, Diagnostic, Problems, TOO_EARLY, closest};
 /// The variables, each after those that it reads.
 pub(super) fn read(node: &Node, names: &mut Names) -> Checked<Vec<Variable>> {
     let entries = reader::entries(node, "`variables`").inspect_err(|_| names.add_unknown())?;
-    reader::at_most(entries.len(), "variables", node.span).inspect_err(|_| names.add_unknown())?;
     let mut problems = Problems::default();
     let mut is_taken = Vec::with_capacity(entries.len());
     for entry in entries {
@@ -22,13 +21,13 @@ pub(super) fn read(node: &Node, names: &mut Names) -> Checked<Vec<Variable>> {
         names.announce(&entry.key);
     }
     let mut read = Vec::with_capacity(entries.len());
-    for (entry, is_taken) in entries.iter().zip(is_taken) {
+    problems.each(entries.iter().zip(is_taken), |problems, (entry, is_taken)| {
         let variable = problems.take(Variable::read(&entry.key, &entry.value, names));
         if is_taken {
             problems.add(taken(entry));
         }
         read.push(variable.filter(|_| !is_taken));
-    }
+    });
     let reads = reads(&read);
     let order = order(&reads);
     if order.len() < read.len() {

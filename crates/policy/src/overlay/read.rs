@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use crate::definition::entries;
 use crate::interpolation::{Interpolation, Names, Phase};
 use crate::schema;
 use crate::source::{
@@ -175,13 +176,19 @@ fn named(list: &'static str, containers: Tree) -> impl Iterator<Item = Addition>
 impl Tree {
     /// Reads the YAML of an overlay. Its expressions are evaluated in the given phase.
     fn read(node: &Node, names: &Names, phase: Phase, problems: &mut Problems) -> Self {
+        let length = node.one_or_items().len().max(entries(Some(node)).len());
+        if problems.take(reader::at_most(length, reader::MOST, "an overlay", node.span)).is_none() {
+            return Self::value(node.span, Value::Null);
+        }
         let content = match &node.content {
             Yaml::List(items) if !items.is_empty() => {
-                Content::List(items.iter().map(|item| Self::read(item, names, phase, problems)).collect())
+                let mut read = Vec::with_capacity(items.len());
+                problems.each(items, |problems, item| read.push(Self::read(item, names, phase, problems)));
+                Content::List(read)
             }
             Yaml::Map(entries) => {
                 let mut read = Vec::with_capacity(entries.len());
-                for entry in entries {
+                problems.each(entries, |problems, entry| {
                     // `$prepend` and its like are no expressions.
                     let key = reader::string_key(entry).and_then(|()| {
                         Interpolation::compile(&Text::on_line(&entry.key, entry.span), names, Some(phase))
@@ -197,7 +204,7 @@ impl Tree {
                     if let Some(key) = problems.take(key) {
                         read.push(Entry { key: Key::read(key), span: entry.span, value });
                     }
-                }
+                });
                 Content::Map(read)
             }
             _ => {
@@ -215,7 +222,7 @@ impl Tree {
             Yaml::Scalar { .. } => return Ok(Self::scalar(node, names, None)?),
             Yaml::List(items) => Content::List(all(items.iter().map(|item| Self::of_variable(item, names)))?),
             Yaml::Map(_) => {
-                let entries = reader::entries(node, "a variable")?.iter().map(|entry| {
+                let entries = reader::rows(node, "a variable")?.iter().map(|entry| {
                     let value = Self::of_variable(&entry.value, names)?;
                     Ok::<_, Problems>(Entry::new(&entry.key, entry.span, value))
                 });

@@ -22,6 +22,7 @@ pub(crate) fn read(
     let mut columns = Columns { files, parameters, variables };
     // Each file of a policy can have the label.
     let Content::Map(labels) = &node.content else { return reader::entries(node, "`machines`").map(drop) };
+    reader::at_most(labels.len(), reader::MOST, "`machines`", node.span)?;
     let mut known: Vec<(Option<usize>, &str)> = Vec::new();
     all::<_, Problems, Vec<()>>(labels.iter().map(|entry| {
         reader::string_key(entry)?;
@@ -31,7 +32,7 @@ pub(crate) fn read(
             return Err(twice(entry.span, format!("the label `{label}` is declared twice")).into());
         }
         known.push(key);
-        let rows = reader::entries(&entry.value, &format!("the machines of `{label}`"))?;
+        let rows = reader::rows(&entry.value, &format!("the machines of `{label}`"))?;
         not_empty(rows, entry.span, &format!("the label `{label}` has no machine"))?;
         all::<_, Problems, Vec<()>>(rows.iter().map(|row| columns.add_row(label, row))).map(drop)
     }))

@@ -69,7 +69,7 @@ impl Table {
             let what = format!("the table of `{label}`");
             let hint = || format!("write a table for each label, as in `LABEL: {{{label}: …}}`");
             reader::map(&entry.value, &what).map_err(|error| error.hint(hint()))?;
-            let rows = reader::entries(&entry.value, &what)?;
+            let rows = reader::rows(&entry.value, &what)?;
             all::<_, Problems, Vec<()>>(rows.iter().map(|row| {
                 let cell = Cell::read(parameter, &row.value)?;
                 for key in row_keys(row)? {
@@ -150,11 +150,8 @@ impl LabelTable {
             self.patterns.insert(self.patterns.partition_point(before), at);
         }
         self.rows.push(Row { key, cell, span });
-        if self.patterns.len() <= MAX_PATTERNS {
-            return Ok(());
-        }
-        let message = format!("more than {MAX_PATTERNS} values of `{}` have a `*`", self.label);
-        Err(Diagnostic::new(span, message).hint("write values without one, or shorter beginnings"))
+        reader::at_most(self.patterns.len(), MAX_PATTERNS, "values with a `*`", span)
+            .map_err(|error| error.hint("write values without one, or shorter beginnings"))
     }
 
     /// The value for nodes of one kind, with the place of the row; `None` if the table does not know them.
@@ -271,10 +268,8 @@ pub(crate) fn range_text(range: &Gpus) -> String {
 fn read_by_gpus(parameter: &Parameter, entries: &[Entry<Node>], span: Span) -> Checked<Vec<(Gpus, Value)>> {
     let mut known: Vec<Gpus> = Vec::new();
     not_empty(entries, span, "these numbers of GPUs have no value")?;
-    if entries.len() > MAX_RANGES {
-        let message = format!("{} numbers of GPUs have values, more than {MAX_RANGES}", entries.len());
-        return Err(Diagnostic::new(span, message).hint("write ranges, as in `2-8`").into());
-    }
+    reader::at_most(entries.len(), MAX_RANGES, "numbers of GPUs", span)
+        .map_err(|error| error.hint("write ranges, as in `2-8`"))?;
     all(entries.iter().map(|entry| {
         let Some(range) = range(entry) else {
             let message = format!("`{}` is not a number of GPUs", entry.key);

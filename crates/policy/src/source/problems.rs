@@ -1,6 +1,7 @@
 //! Errors, collected so that one does not hide the others.
 
 use super::diagnostic::Diagnostic;
+use super::source_error::MOST_SHOWN;
 
 /// The errors that reading a part of a policy found.
 ///
@@ -37,6 +38,16 @@ impl Problems {
         Self(self.0.into_iter().map(change).collect())
     }
 
+    /// Reads items until there are as many problems as are shown: a hint compares a name with all of the policy.
+    pub(crate) fn each<T>(&mut self, items: impl IntoIterator<Item = T>, mut read: impl FnMut(&mut Self, T)) {
+        let mut items = items.into_iter();
+        while self.0.len() < MOST_SHOWN
+            && let Some(item) = items.next()
+        {
+            read(self, item);
+        }
+    }
+
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -68,11 +79,11 @@ impl IntoIterator for Problems {
     }
 }
 
-/// All values, or the problems of all that have some.
+/// All values, or the problems of all that have some, or of the first.
 pub fn all<T, E: Into<Problems>, C: FromIterator<T>>(
     results: impl IntoIterator<Item = Result<T, E>>,
 ) -> Checked<C> {
-    let mut problems = Problems::default();
-    let values = results.into_iter().filter_map(|result| problems.take(result)).collect();
-    problems.result(values)
+    let (mut problems, mut values) = (Problems::default(), Vec::new());
+    problems.each(results, |problems, result| values.extend(problems.take(result)));
+    problems.result(values.into_iter().collect())
 }

@@ -6,7 +6,7 @@ use fabric_yaml::{Content, Entry, Node, Span, Text};
 use crate::keys::{self, Key, Map};
 use crate::schema::Format;
 
-use super::diagnostic::{AMBIGUOUS_SCALAR, Diagnostic, MISSING_KEY, UNKNOWN_KEY, WRONG_TYPE};
+use super::diagnostic::{AMBIGUOUS_SCALAR, Diagnostic, MISSING_KEY, TOO_COSTLY, UNKNOWN_KEY, WRONG_TYPE};
 use super::problems::{Checked, Problems, Reported, all};
 use super::suggestion::{closest, suggest};
 
@@ -184,21 +184,29 @@ pub(crate) fn variable_name(node: &Node, name: &str, hint: &str) -> Result<(), D
     Err(Diagnostic::new(node.span, format!("`{written}` is not the name of a variable")).hint(hint))
 }
 
-/// The limit on parameters, variables, checks, and values of rules: loading compares each with each other one.
+/// The limit on the entries of a list or map, and on the values of rules: loading compares each with each other one.
 pub(crate) const MOST: usize = 2_000;
 
-/// Fails for more of something than [`MOST`]. `span` is the place of all of them.
-pub(crate) fn at_most(count: usize, what: &str, span: Span) -> Result<(), Diagnostic> {
-    if count <= MOST {
+/// Fails for more entries of something than it may have. `span` is the place of all of them.
+pub(crate) fn at_most(count: usize, most: usize, what: &str, span: Span) -> Result<(), Diagnostic> {
+    if count <= most {
         return Ok(());
     }
-    let message = format!("the policy has {count} {what}, more than {MOST}");
+    let message = format!("{what}: {count} entries, more than {most}");
     Err(Diagnostic::new(span, message)
+        .code(TOO_COSTLY)
         .hint("look values up in `machines` or in a map, or write several policies"))
 }
 
-/// The entries of a map.
+/// The entries of a map, at most [`MOST`].
 pub fn entries<'n>(node: &'n Node, what: &str) -> Checked<&'n [Entry<Node>]> {
+    let entries = rows(node, what)?;
+    at_most(entries.len(), MOST, what, node.span)?;
+    Ok(entries)
+}
+
+/// The entries of a map that is only looked up, of which there can be any number.
+pub(crate) fn rows<'n>(node: &'n Node, what: &str) -> Checked<&'n [Entry<Node>]> {
     let entries = map(node, what)?;
     all::<_, _, Vec<()>>(entries.iter().map(string_key))?;
     Ok(entries)
@@ -222,8 +230,14 @@ pub(crate) fn string_key(entry: &Entry<Node>) -> Result<(), Diagnostic> {
         .hint("put it in quotes"))
 }
 
-/// The items of a list.
+/// The items of a list, at most [`MOST`].
 pub fn items<'n>(node: &'n Node, what: &str) -> Result<&'n [Node], Diagnostic> {
+    let items = list(node, what)?;
+    at_most(items.len(), MOST, what, node.span).map(|()| items)
+}
+
+/// The items of a list of any length.
+pub fn list<'n>(node: &'n Node, what: &str) -> Result<&'n [Node], Diagnostic> {
     match &node.content {
         Content::List(items) => Ok(items),
         _ => Err(expected(node, &format!("{what} to be a list"))),

@@ -12,6 +12,11 @@ use super::diagnostic::{Diagnostic, Severity, UNKNOWN_NAME};
 use super::problems::Problems;
 use super::source_file::{SourceFile, at_line};
 
+/// The most errors that are shown, and the most warnings of one code: for each, the file is searched for its line.
+pub const MOST_SHOWN: usize = 100;
+/// The most of a line that is for programs, in bytes.
+const MOST_OF_LINE: usize = 4_096;
+
 /// A [`Diagnostic`] together with the file that it is about, ready to be shown.
 ///
 /// [`fmt::Display`] gives the message, `file:line:column`, the line itself and the hint, without color.
@@ -50,9 +55,10 @@ impl SourceError {
 }
 
 impl SourceError {
-    /// The line that the error is about.
+    /// The line that the error is about, or the beginning of a long one.
     pub fn line(&self) -> &str {
-        self.text.lines().nth(self.diagnostic.span.line.saturating_sub(1)).unwrap_or_default()
+        let line = self.text.lines().nth(self.diagnostic.span.line.saturating_sub(1)).unwrap_or_default();
+        &line[..line.floor_char_boundary(MOST_OF_LINE)]
     }
 }
 
@@ -129,11 +135,10 @@ impl std::error::Error for SourceErrors {}
 
 impl fmt::Display for SourceErrors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (at, error) in self.0.iter().enumerate() {
-            let separator = if at > 0 { "\n\n" } else { "" };
-            write!(f, "{separator}{error}")?;
-        }
-        Ok(())
+        let shown: Vec<String> = self.0.iter().take(MOST_SHOWN).map(ToString::to_string).collect();
+        f.write_str(&shown.join("\n\n"))?;
+        let more = self.0.len() - shown.len();
+        if more > 0 { write!(f, "\n\nand {more} more") } else { Ok(()) }
     }
 }
 

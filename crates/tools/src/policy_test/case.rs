@@ -177,7 +177,7 @@ fn read(text: &str) -> Checked<Vec<Case>> {
     };
     let policies = policies.unwrap_or_default();
     let mut cases: Vec<Case> = Vec::new();
-    for item in reader::items(list, "`cases`")? {
+    for item in reader::list(list, "`cases`")? {
         let Some(case) = problems.take(case(item, &policies, pod)) else { continue };
         if cases.iter().any(|known| known.name == case.name) {
             let message = format!("two cases are called `{}`", case.name);

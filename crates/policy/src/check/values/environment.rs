@@ -2,7 +2,7 @@
 
 use crate::definition::{Definition, Rule};
 use crate::overlay::{Addition, Section, Write};
-use crate::source::{Diagnostic, UNRESOLVED_REFERENCE};
+use crate::source::{Diagnostic, LONGEST, UNRESOLVED_REFERENCE};
 use fabric_yaml::Span;
 
 /// A variable that a rule sets in the containers that it selects.
@@ -63,7 +63,7 @@ fn own(name: &str, value: &str) -> Option<(String, String)> {
 fn references(value: &str) -> impl Iterator<Item = &str> {
     value.match_indices("$(").filter_map(|(at, _)| {
         let dollars = value[..at].bytes().rev().take_while(|byte| *byte == b'$').count();
-        let end = value[at..].find(')')?;
+        let end = value[at..].bytes().take(LONGEST).position(|byte| byte == b')')?;
         dollars.is_multiple_of(2).then(|| &value[at + 2..at + end])
     })
 }

@@ -8,7 +8,7 @@ use crate::interpolation::Interpolation;
 use crate::matcher::{Pattern, current};
 use crate::overlay::Write;
 use crate::parameter::{Parameter, Table};
-use crate::source::{ALWAYS_FALSE, Diagnostic, UNKNOWN_LABEL, UNKNOWN_RESOURCE};
+use crate::source::{ALWAYS_FALSE, Diagnostic, LONGEST, UNKNOWN_LABEL, UNKNOWN_RESOURCE};
 use fabric_yaml::{Entry, Node, Span};
 
 use crate::check::writes;
@@ -184,7 +184,7 @@ fn literal(text: &Interpolation) -> Option<String> {
 pub(crate) fn is_slip(name: &str, known: &str) -> bool {
     let separators = ['/', '.', '-', '_'];
     let joined = |text: &str| text.replace(separators, "").to_lowercase();
-    if name == known {
+    if name == known || name.len().max(known.len()) > LONGEST {
         return false;
     }
     if joined(name) == joined(known) {

@@ -1,5 +1,7 @@
 //! Values that are not merged further.
 
+use std::collections::HashMap;
+
 use serde_json::Value;
 
 use crate::interpolation::Interpolation;
@@ -205,17 +207,17 @@ fn element(entry: &Tree, items: &'static Shape, key: Option<&str>) -> Checked<()
 /// Fails for two entries with the same key, one of which has no expressions and so is always there: the second one
 /// would have no effect.
 pub(super) fn once<'e>(entries: impl Iterator<Item = &'e Tree>, key: &str) -> Result<(), Diagnostic> {
-    let mut known: Vec<(&Value, bool)> = Vec::new();
+    let mut known: HashMap<&Value, bool> = HashMap::new();
     for entry in entries {
         let Some(value) = entry.get(key).and_then(Tree::as_value) else { continue };
         let is_constant = !entry.has_expressions();
-        if known.iter().any(|(other, constant)| *other == value && (*constant || is_constant)) {
+        if known.get(value).is_some_and(|constant| *constant || is_constant) {
             let message = format!("two entries of the list have the `{key}` {value}");
             return Err(Diagnostic::new(entry.span, message)
                 .code(CONFLICTING_RULES)
                 .hint("keep one of them, with one expression if its value depends on the pod"));
         }
-        known.push((value, is_constant));
+        *known.entry(value).or_default() |= is_constant;
     }
     Ok(())
 }
