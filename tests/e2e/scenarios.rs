@@ -2,6 +2,7 @@
 
 mod advice;
 mod audit;
+mod bounds;
 mod broken_policies;
 mod certificates;
 mod claims;
@@ -108,6 +109,7 @@ const SCENARIOS: &[(&str, Scenario)] = scenarios![
     generated_pairs::the_api_server_accepts_each_generated_pod_with_the_webhook,
     namespaces::a_label_of_the_namespace_opts_in,
     audit::pods_are_as_without_the_webhook_and_the_reports_as_with_it,
+    bounds::what_the_server_refuses_for_a_length_the_api_server_refuses_too,
     oldest::the_oldest_release_takes_the_manifests_and_injects,
     outages::ignoring_failures_lets_pods_through_with_a_warning_of_the_guard,
     advice::no_workload_depends_on_the_advice,

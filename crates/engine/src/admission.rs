@@ -3,6 +3,7 @@
 //! The server in `src/server` transports the bytes, logs and counts.
 
 mod answer;
+mod bounds;
 mod for_owner;
 mod response;
 mod review;
@@ -10,6 +11,7 @@ mod workload;
 
 pub use answer::{Answer, Evaluate, Record, Reviewer};
 pub use answer::{answer_without_evaluation, namespace};
+pub use bounds::{BOUNDS, Most};
 pub use for_owner::ForOwner;
 pub use response::{Mode, OnError, Response, respond};
 pub use response::{UNCHANGED, WOULD_BE_INJECTED};

@@ -50,6 +50,8 @@ fn guarded(warnings: &[String]) -> bool {
 pub(super) async fn the_oldest_release_takes_the_manifests_and_injects(cluster: &Cluster) {
     let oldest = cluster.start_oldest().await;
     assert_version(&oldest).await;
+    // It drops claims, which are an alpha feature there.
+    super::bounds::are_those_of(&oldest.api, |path| !path.starts_with("spec.resourceClaims")).await;
     let folder = tempfile::tempdir().unwrap();
     let kubeconfig = oldest.kubeconfig.to_str().unwrap();
     let kustomization = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/manifests");
