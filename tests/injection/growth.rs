@@ -1,3 +1,5 @@
-//! What a command takes grows in proportion to what it reads, whichever part of that grows.
+//! What an evaluation, and the loading of a policy, takes grows in proportion to what it reads, whichever part of that grows.
 
+mod measure;
+mod pods;
 mod policies;

@@ -51,8 +51,11 @@ struct Taken {
 
 type Files = Vec<(String, String)>;
 
+/// Reads policy files; the steps, if they are counted, and what is wrong.
+type Reader = fn(&Files) -> (Option<u64>, Vec<String>);
+
 /// What reads policy files: the server, and then each command that does more.
-const READERS: [(&str, fn(&Files) -> (Option<u64>, Vec<String>)); 3] =
+const READERS: [(&str, Reader); 3] =
     [("loading", loading), ("policy check", checking), ("policy explain", explaining)];
 
 fn loading(files: &Files) -> (Option<u64>, Vec<String>) {
@@ -70,7 +73,7 @@ fn loaded(files: &Files, work: &Work) -> Result<PolicySet, String> {
 }
 
 fn checking(files: &Files) -> (Option<u64>, Vec<String>) {
-    let found = check(files, builtin::files());
+    let found = check(files, builtin::files(), &fabric_policy::work::Work::of_loading());
     // The output in JSON has the line of each.
     let lines: usize = found.iter().map(|error| error.line().len()).sum();
     if lines > MOST_LINES {
