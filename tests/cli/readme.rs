@@ -112,6 +112,18 @@ fn the_documents_show_what_happens() {
     check("certs/README.md");
 }
 
+/// `.ci/run` calls it so, and runs the command that the page has.
+#[test]
+fn the_checks_run_the_command_that_passes_the_tests() {
+    let file = |name: &str| fs::read_to_string(root().join(name)).unwrap();
+    let readme = file("README.md");
+    let commands: Vec<&str> = readme.lines().filter(|line| line.starts_with("cargo test")).collect();
+    let checks = file(".ci/run");
+    let (_, section) = checks.split_once("section \"tests (the command of the README)\"\n").unwrap();
+    let run = section.lines().next().unwrap().split(" 2>&1").next().unwrap();
+    assert_eq!(commands, [run]);
+}
+
 /// The documents outside of `docs`.
 const PAGES: [&str; 4] = ["README.md", "CONTRIBUTING.md", "SECURITY.md", "certs/README.md"];
 
