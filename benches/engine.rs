@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 
 /// The allocator of the binary, for parse and serve alike.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: fabric_allocator::Allocator = fabric_allocator::Allocator;
 
 fn main() {
     divan::main();

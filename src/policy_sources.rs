@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 
 use crate::builtin;
 use crate::files::{Allowed, read_bounded, with_endings};
+use fabric_allocator::held;
 use fabric_engine::policy_set::{PolicySet, WithValues};
 use fabric_policy::source::closest;
 use fabric_policy::work::Work;
@@ -136,7 +137,7 @@ impl RawPolicies {
 
     /// Compiles all policies.
     pub(crate) fn compile(&self) -> anyhow::Result<PolicySet> {
-        self.compile_within(&Work::of_loading())
+        self.compile_within(&Work::of_loading().measured_by(held))
     }
 
     /// Compiles all policies, unless this work is stopped.

@@ -26,7 +26,7 @@ use process::{Kind, Process};
 
 /// The allocator of the program: the floor has to run on the same.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: fabric_allocator::Allocator = fabric_allocator::Allocator;
 
 /// How the benchmark is run.
 struct Options {

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use crate::files::files_of;
 use crate::policy_sources::PolicySources;
 use crate::stream::{RawDocuments, has_content};
+use fabric_allocator::held;
 use fabric_engine::policy_set::PolicySet;
 use fabric_policy::claims::Claims;
 use fabric_policy::{Effect, Policy};
@@ -75,7 +76,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     }
     let mut linted = Linted {
         policies: &policies,
-        wanted: Wanted { namespace, nodes, ..Wanted::default() },
+        wanted: Wanted { namespace, nodes, held: Some(held), ..Wanted::default() },
         claims,
         is_open: arguments.policies.are_empty() && !arguments.nodes.are_given(),
         found: Vec::new(),

@@ -13,6 +13,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::timeout_at;
 
 use crate::telemetry::Shed;
+use fabric_allocator::held;
 use fabric_engine::admission::{self, Answer, BadReview, OnError, Reviewer, WorkloadReview};
 use fabric_policy::PodContext;
 use fabric_policy::work::Work;
@@ -98,7 +99,7 @@ pub const SHORT_STEPS: u64 = 200_000;
 /// in the queue, and begin again on another thread. They hold their memory and their turn until they end or notice that
 /// they are stopped.
 async fn evaluate(endpoint: Endpoint, state: &Arc<State>, body: Bytes) -> Result<Answer, Rejection> {
-    let work = StopOnDrop(Work::of_input(body.len()));
+    let work = StopOnDrop(Work::of_input(body.len()).measured_by(held));
     if body.len() <= SHORT {
         let short = work.0.at_most(SHORT_STEPS);
         let answer = answer(endpoint, state, &body, &short);
@@ -112,6 +113,7 @@ async fn evaluate(endpoint: Endpoint, state: &Arc<State>, body: Bytes) -> Result
     };
     let (state, work) = (Arc::clone(state), work.0.clone());
     on_another_thread(move || {
+        work.begin();
         let answer = answer(endpoint, &state, &body, &work);
         drop((body, permit));
         answer

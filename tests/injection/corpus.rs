@@ -15,6 +15,7 @@
 
 mod expectation;
 
+use fabric_policy::work::Work;
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -44,7 +45,7 @@ fn check(files: &[&Path]) -> Vec<Finding> {
 }
 
 fn check_texts(files: &[(String, String)]) -> Vec<Finding> {
-    policy_check::check(files, builtin::files()).iter().map(Finding::of).collect()
+    policy_check::check(files, builtin::files(), &Work::of_loading()).iter().map(Finding::of).collect()
 }
 
 /// The differences of what the files of a folder expect and get.

@@ -35,6 +35,7 @@ const PATCHES: Wanted<'_> = Wanted {
     namespace: None,
     nodes: None,
     claims: None,
+    held: None,
     work: None,
     checks: None,
 };

@@ -1,6 +1,10 @@
 //! The engine and the policies through the library.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests are tests")]
 
+/// That of the program, which measures the memory of an evaluation.
+#[global_allocator]
+static ALLOCATOR: fabric_allocator::Allocator = fabric_allocator::Allocator;
+
 mod api_server;
 mod clouds;
 mod corpus;

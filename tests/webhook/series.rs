@@ -66,6 +66,10 @@ fn unserved(served: Value) -> Vec<(Value, &'static str, &'static str, &'static s
     let annotation = |key: &str, value: &str| {
         pod_with(&format!("/metadata/annotations/{}", key.replace('/', "~1")), json!(value))
     };
+    // Nothing more has room.
+    let own = pod()["metadata"]["annotations"].as_object().unwrap().clone();
+    let room =
+        own.iter().fold(256 << 10, |room, (key, value)| room - key.len() - value.as_str().unwrap().len());
     vec![
         (other_pod(), "", "unchanged", "no_policy_matches"),
         (annotation(TRIGGER, "off"), "", "unchanged", "trigger_value"),
@@ -74,7 +78,7 @@ fn unserved(served: Value) -> Vec<(Value, &'static str, &'static str, &'static s
         (pod_with("/spec/os", json!({"name": "windows"})), "", "unchanged", "windows_pod"),
         (pod_with("/spec/containers/0/resources", json!({})), "lab", "unchanged", "no_gpu_container"),
         (served, "lab", "unchanged", "nothing_to_add"),
-        (annotation("big", &"x".repeat(256 << 10)), "lab", "unchanged", "annotation_limit"),
+        (annotation("big", &"x".repeat(room - "big".len())), "lab", "unchanged", "annotation_limit"),
         (pod_with("/spec/containers", json!("main")), "lab", "unchanged", "malformed_pod"),
         (pod_with_env("LAB_SEAL", "open"), "lab", "refused", "seal"),
         (
@@ -246,6 +250,12 @@ async fn every_reason_that_is_not_the_engine_s_is_counted_as_what_it_is() {
     let cases = [
         (Server::lab(), review_with("operation", json!("UPDATE")), "not_a_new_pod", "unchanged"),
         (Server::lab(), beta, "unsupported_version", "refused"),
+        (
+            Server::lab(),
+            review_of(&pod_with("/metadata/labels", json!({"a": "x".repeat(64)}))),
+            "too_long",
+            "refused",
+        ),
         (broken(), review_of(&pod()), "panic", "failed"),
         (Server::limited(OnError::Allow, none), review_of(&large_pod()), "overload", "failed"),
         (Server::lab(), review_of(&unmatched_pod()), "other_policies_registered", "failed"),

@@ -80,6 +80,13 @@ pub(crate) fn count_steps(context: &PodContext, steps: usize) -> Result<(), Reas
     Err(ended.map_or(Reason::Stopped, Reason::from))
 }
 
+/// A copy of the pod, counted before it is made; the reason to refuse the pod if it would take too much.
+pub(crate) fn copy(pod: &Value, context: &PodContext) -> Result<Value, Reason> {
+    context.count_input();
+    context.may_copy(pod);
+    count_steps(context, 0).map(|()| pod.clone())
+}
+
 /// The part of the pod's nodes that the policy reads, and the policy for them.
 pub(crate) fn resolve(
     policy: &Policy,

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use fabric_policy::SelectedLabel;
 use fabric_policy::matcher::Selection;
+use fabric_policy::{PodContext, SelectedLabel};
 use fabric_yaml::{counted, each_once};
 
 use super::analysis::{DEVICE_CLASS, PodAnalysis, kinds_of_earlier_injection, requests, written};
@@ -16,9 +16,10 @@ use super::record::{ChangeLog, NODES, Reason, Warning, WarningKind, record_annot
 pub(super) fn record_nodes(
     analysis: &PodAnalysis,
     pod: &mut Value,
+    context: &PodContext,
     log: &mut ChangeLog,
 ) -> Result<bool, Reason> {
-    let is_new = !analysis.nodes.kinds.is_empty() && kinds_of_earlier_injection(pod).is_none();
+    let is_new = !analysis.nodes.kinds.is_empty() && kinds_of_earlier_injection(pod, context).is_none();
     if is_new {
         record_annotation(NODES, &written(&analysis.nodes.kinds), pod, log)?;
     }

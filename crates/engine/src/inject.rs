@@ -12,7 +12,7 @@ use fabric_policy::{NoteKind, PodContext, Policy, Rule, SecondRun};
 use fabric_yaml::each_once;
 use fabric_yaml::pointer::field_path;
 
-use super::analysis::{PodAnalysis, unknown_claim, with_values, written_claims};
+use super::analysis::{PodAnalysis, copy, unknown_claim, with_values, written_claims};
 use super::evaluate::{Rules, Scope, State, rule_that_joins_host};
 use super::fitting_nodes;
 use super::merge::{check_pod, merge};
@@ -30,13 +30,13 @@ fn inject(
     log: &mut ChangeLog,
 ) -> Result<(), Reason> {
     let mut run = Run { policy, context, pod, log };
-    let are_nodes_new = fitting_nodes::record_nodes(&analysis, run.pod, run.log)?;
+    let are_nodes_new = fitting_nodes::record_nodes(&analysis, run.pod, context, run.log)?;
     run.join_host(&mut analysis)?;
     let scope = Scope::of_pod(&analysis);
     let all = rules_of(policy, &analysis, run.log);
     let mut rules = Rules::unevaluated(&all, &analysis, &scope);
     let found = rules.evaluate(run.pod, context);
-    let ended = found.and_then(|()| run.inject_by(&rules, are_nodes_new));
+    let ended = found.and_then(|()| run.inject_by(&mut rules, are_nodes_new));
     if let Some(trace) = &mut run.log.trace {
         rules.record(policy.definition(), run.pod, trace);
     }
@@ -61,7 +61,7 @@ struct Run<'a> {
 
 impl Run<'_> {
     /// Injects the pod by the rules that apply.
-    fn inject_by(&mut self, rules: &Rules<'_>, are_nodes_new: bool) -> Result<(), Reason> {
+    fn inject_by(&mut self, rules: &mut Rules<'_>, are_nodes_new: bool) -> Result<(), Reason> {
         let (analysis, stamp_of_policy) = (rules.analysis, self.policy.stamp());
         warn_about_rules(rules, self.log);
         if !rules.any() {
@@ -79,6 +79,8 @@ impl Run<'_> {
         let again =
             if may_pass { SecondRun::Everything } else { analysis.policy.second_runs.after(rules.applied()) };
         if again != SecondRun::Nothing {
+            // The next injection has the same memory.
+            rules.rows.iter_mut().for_each(|row| row.scope.forget());
             self.inject_until_unchanged(rules, again, of_merge)?;
         }
         if are_nodes_new {
@@ -133,8 +135,7 @@ impl Run<'_> {
         if is_of_conditions && self.no_others_apply(&analysis, first)? {
             return Ok(None);
         }
-        self.context.count_input();
-        let (unchanged, writes) = (self.pod.clone(), self.log.writes);
+        let (unchanged, writes) = (copy(self.pod, self.context)?, self.log.writes);
         self.join_host(&mut analysis)?;
         if let Some(trace) = &mut self.log.trace {
             trace.start_again();
@@ -203,14 +204,12 @@ pub(super) fn inject_if_nodes_agree(
     if analysis.policy.values_elsewhere.is_empty() {
         return inject(policy, analysis, pod, context, log);
     }
-    context.count_input();
-    let before = pod.clone();
+    let before = copy(pod, context)?;
     let (nodes, resolved) = (analysis.nodes.clone(), Arc::clone(&analysis.policy));
     let ended = inject(policy, analysis, pod, context, log);
     // One after the other, because most pods for which the nodes differ are refused at the first.
     for (at, values) in resolved.values_elsewhere.iter().enumerate() {
-        context.count_input();
-        let mut there = before.clone();
+        let mut there = copy(&before, context)?;
         let other = with_values(policy, values, &nodes, context);
         let other = other.and_then(|other| PodAnalysis::new((nodes.clone(), other), &there, context));
         let mut log_there = ChangeLog::new(context);

@@ -45,6 +45,8 @@ pub(super) fn merge(
     context: &PodContext,
     log: &mut ChangeLog,
 ) -> Result<(), Reason> {
+    context.may_copy(&pod["spec"]["volumes"]);
+    count_steps(context, 0)?;
     let mut facts = PodFacts::collect(pod, stamp)?;
     Injection { rules, context, facts: &mut facts, log: &mut *log }.merge(pod)?;
     volumes::add_missing(pod, std::mem::take(&mut facts.volumes), log)?;

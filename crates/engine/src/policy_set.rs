@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use memchr::memmem::Finder;
 use serde_json::Value;
 
-use crate::analysis::warning_of_too_many;
+use crate::analysis::{copy, warning_of_too_many};
 use crate::record::ChangeLog;
 use crate::validate;
 use crate::{
@@ -245,8 +245,6 @@ impl PolicySet {
 
 /// The steps to look at a container before a policy is chosen.
 const STEPS_OF_CONTAINER: usize = 20;
-/// The bytes of memory for the analysis of a container.
-pub const BYTES_OF_CONTAINER: usize = 700;
 
 /// Injects a pod by the one policy that matches it.
 ///
@@ -268,7 +266,6 @@ fn mutate_noting(
     trace: Option<&mut Trace>,
 ) -> Mutation {
     let containers: usize = CONTAINER_LISTS.iter().map(|list| items(&pod["spec"], list).len()).sum();
-    context.takes_memory(containers * BYTES_OF_CONTAINER);
     context.goes_on(containers * STEPS_OF_CONTAINER);
     let mutation = refuse_if_changed_again(policies, mutate_once(policies, pod, context, trace), context);
     within_limits(mutation, context)
@@ -329,7 +326,10 @@ fn refuse_if_changed_again(policies: &PolicySet, first: Mutation, context: &PodC
     if !policies.choice_may_change {
         return first;
     }
-    let again = mutate_once(policies, changed.pod.clone(), context, None);
+    let again = match copy(&changed.pod, context) {
+        Ok(pod) => mutate_once(policies, pod, context, None),
+        Err(reason) => return Mutation::new(Outcome::Refused { reason }, first.policy),
+    };
     let reason = match (&first.outcome, again.outcome) {
         (_, Outcome::Refused { reason }) if reason.is_fault() => reason,
         (Outcome::Mutated(_), Outcome::Unchanged { .. }) if again.policy == first.policy => return first,

@@ -1,8 +1,9 @@
 //! Results that later pods use again. Their keys come from users, so a cache has a bound, and each namespace makes room
 //! for itself.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
+use std::sync::Arc;
 
 use parking_lot::Mutex;
 
@@ -21,11 +22,19 @@ pub struct Cache<K, V> {
 
 #[derive(Debug)]
 struct Entries<K, V> {
-    by_key: HashMap<K, Entry<V>>,
-    /// The bytes of each namespace.
-    bytes: HashMap<String, usize>,
+    by_key: HashMap<Arc<K>, Entry<V>>,
+    namespaces: HashMap<String, Namespace<K>>,
+    bytes: usize,
     /// The number of uses so far, by which the least recent one is known.
     uses: u64,
+}
+
+/// The entries of a namespace.
+#[derive(Debug)]
+struct Namespace<K> {
+    bytes: usize,
+    /// The keys, the one that was used least recently first.
+    by_use: BTreeMap<u64, Arc<K>>,
 }
 
 #[derive(Debug)]
@@ -40,22 +49,24 @@ struct Entry<V> {
 /// What an entry takes besides its key and value.
 const BYTES_OF_ENTRY: usize = 256;
 
-impl<K: Eq + Hash + Clone, V: Clone> Cache<K, V> {
+impl<K: Eq + Hash, V: Clone> Cache<K, V> {
     /// A cache of at most this many bytes.
     pub fn new(most: usize) -> Self {
-        let entries = Entries { by_key: HashMap::new(), bytes: HashMap::new(), uses: 0 };
+        let entries = Entries { by_key: HashMap::new(), namespaces: HashMap::new(), bytes: 0, uses: 0 };
         Self { most, entries: Mutex::new(entries) }
     }
 
-    /// Returns the result for a key. If the cache does not have it, `find` returns it with the bytes that it and its key
-    /// take.
+    /// Returns the result for a key. If the cache does not have it, `find` returns it. The memory that it and its key take
+    /// then is the cache's, and not that of the work: no pod is refused for what it leaves to others.
     pub fn get_or_find<E>(
         &self,
-        key: K,
+        key: impl FnOnce() -> K,
         namespace: &str,
         work: Option<&Work>,
-        find: impl FnOnce() -> Result<(V, usize), E>,
+        find: impl FnOnce() -> Result<V, E>,
     ) -> Result<V, E> {
+        let held = work.map_or(0, Work::held);
+        let key = key();
         if let Some((value, steps)) = self.entries.lock().use_of(&key) {
             if let Some(work) = work {
                 work.count_known(steps);
@@ -63,28 +74,30 @@ impl<K: Eq + Hash + Clone, V: Clone> Cache<K, V> {
             return Ok(value);
         }
         let before = work.map_or(0, Work::done);
-        let (value, bytes) = find()?;
+        let value = find()?;
         // A result of work that ended early is not whole.
-        if goes_on(work, 0) {
-            let steps = work.map_or(0, Work::done) - before;
-            let (bytes, namespace) = (bytes + BYTES_OF_ENTRY, namespace.to_owned());
+        if !goes_on(work, 0) {
+            return Ok(value);
+        }
+        let steps = work.map_or(0, Work::done) - before;
+        let bytes = usize::try_from(work.map_or(0, Work::held).saturating_sub(held)).unwrap_or(usize::MAX);
+        let bytes = bytes.saturating_add(BYTES_OF_ENTRY);
+        if bytes <= self.most {
+            let namespace = namespace.to_owned();
             self.insert(key, Entry { value: value.clone(), steps, bytes, namespace, used: 0 });
+            if let Some(work) = work {
+                work.leave_all_but(held);
+            }
         }
         Ok(value)
     }
 
     fn insert(&self, key: K, entry: Entry<V>) {
-        if entry.bytes > self.most {
-            return;
-        }
         let mut entries = self.entries.lock();
         // Another pod may have found it in the meantime.
         entries.remove(&key);
-        while entries.bytes.values().sum::<usize>() + entry.bytes > self.most && entries.evict_one() {}
-        entries.uses += 1;
-        *entries.bytes.entry(entry.namespace.clone()).or_default() += entry.bytes;
-        let used = entries.uses;
-        entries.by_key.insert(key, Entry { used, ..entry });
+        while entries.bytes + entry.bytes > self.most && entries.evict_one() {}
+        entries.insert(key, entry);
     }
 
     /// The number of results.
@@ -94,50 +107,82 @@ impl<K: Eq + Hash + Clone, V: Clone> Cache<K, V> {
     }
 }
 
-impl<K: Eq + Hash + Clone, V: Clone> Entries<K, V> {
+impl<K: Eq + Hash, V: Clone> Entries<K, V> {
     fn use_of(&mut self, key: &K) -> Option<(V, u64)> {
-        self.uses += 1;
         let entry = self.by_key.get_mut(key)?;
-        entry.used = self.uses;
+        self.uses += 1;
+        let before = std::mem::replace(&mut entry.used, self.uses);
+        if let Some(namespace) = self.namespaces.get_mut(&entry.namespace)
+            && let Some(key) = namespace.by_use.remove(&before)
+        {
+            namespace.by_use.insert(self.uses, key);
+        }
         Some((entry.value.clone(), entry.steps))
+    }
+
+    fn insert(&mut self, key: K, entry: Entry<V>) {
+        self.uses += 1;
+        self.bytes += entry.bytes;
+        let key = Arc::new(key);
+        let new = || Namespace { bytes: 0, by_use: BTreeMap::new() };
+        let namespace = self.namespaces.entry(entry.namespace.clone()).or_insert_with(new);
+        namespace.bytes += entry.bytes;
+        namespace.by_use.insert(self.uses, Arc::clone(&key));
+        self.by_key.insert(key, Entry { used: self.uses, ..entry });
     }
 
     fn remove(&mut self, key: &K) {
         let Some(entry) = self.by_key.remove(key) else { return };
-        if let Some(bytes) = self.bytes.get_mut(&entry.namespace) {
-            *bytes -= entry.bytes;
-            if *bytes == 0 {
-                self.bytes.remove(&entry.namespace);
-            }
+        self.bytes -= entry.bytes;
+        let Some(namespace) = self.namespaces.get_mut(&entry.namespace) else { return };
+        namespace.bytes -= entry.bytes;
+        namespace.by_use.remove(&entry.used);
+        if namespace.by_use.is_empty() {
+            self.namespaces.remove(&entry.namespace);
         }
     }
 
     /// Evicts the least recently used entry of the namespace that has most bytes; returns whether there was one.
     fn evict_one(&mut self) -> bool {
-        let Some((most, _)) = self.bytes.iter().max_by_key(|(_, bytes)| **bytes) else { return false };
-        let of_most = self.by_key.iter().filter(|(_, entry)| entry.namespace == *most);
-        let oldest = of_most.min_by_key(|(_, entry)| entry.used).map(|(key, _)| key.clone());
-        let Some(oldest) = oldest else { return false };
-        self.remove(&oldest);
-        true
+        let most = self.namespaces.values().max_by_key(|namespace| namespace.bytes);
+        let oldest = most.and_then(|namespace| namespace.by_use.values().next()).map(Arc::clone);
+        oldest.is_some_and(|oldest| {
+            self.remove(&oldest);
+            true
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
 
     const SIZE: usize = 1_000;
 
-    /// Returns whether the cache had the key.
-    fn had(cache: &Cache<usize, ()>, namespace: &str, key: usize) -> bool {
+    thread_local! {
+        static HELD: Cell<i64> = const { Cell::new(0) };
+    }
+
+    fn work() -> Work {
+        Work::of_input(0).measured_by(|| HELD.get())
+    }
+
+    /// Finds a result that takes so many bytes, and returns whether the cache had the key.
+    fn had_of(bytes: usize, cache: &Cache<usize, ()>, namespace: &str, key: usize, work: &Work) -> bool {
         let mut had = true;
         let find = || {
             had = false;
-            Ok::<_, ()>(((), SIZE - BYTES_OF_ENTRY))
+            HELD.set(HELD.get() + i64::try_from(bytes - BYTES_OF_ENTRY).unwrap());
+            Ok::<_, ()>(())
         };
-        cache.get_or_find(key, namespace, None, find).unwrap();
+        cache.get_or_find(|| key, namespace, Some(work), find).unwrap();
         had
+    }
+
+    fn had(cache: &Cache<usize, ()>, namespace: &str, key: usize) -> bool {
+        had_of(SIZE, cache, namespace, key, &work())
     }
 
     #[test]
@@ -148,7 +193,7 @@ mod tests {
         assert!(!had(&cache, "a", 4));
         assert!(had(&cache, "a", 0) && had(&cache, "a", 2), "only one was evicted");
         assert!(!had(&cache, "a", 1));
-        assert_eq!(cache.entries.lock().bytes.values().sum::<usize>(), 4 * SIZE);
+        assert_eq!(cache.entries.lock().bytes, 4 * SIZE);
     }
 
     #[test]
@@ -163,11 +208,21 @@ mod tests {
     #[test]
     fn a_result_that_is_too_large_or_not_whole_is_not_kept() {
         let cache = Cache::new(SIZE);
-        let ended = Work::of_input(0);
+        let ended = work();
         ended.stop();
-        for (bytes, work) in [(2 * SIZE, None), (1, Some(ended))] {
-            cache.get_or_find(1, "a", work.as_ref(), || Ok::<_, ()>(((), bytes))).unwrap();
+        for (bytes, work) in [(2 * SIZE, work()), (SIZE, ended)] {
+            assert!(!had_of(bytes, &cache, "a", 1, &work));
             assert_eq!(cache.len(), 0);
+        }
+    }
+
+    #[test]
+    fn what_is_kept_is_no_memory_of_the_work() {
+        let cache = Cache::new(SIZE);
+        let work = work();
+        for (bytes, own) in [(SIZE, 0), (2 * SIZE, 2 * SIZE - BYTES_OF_ENTRY)] {
+            had_of(bytes, &cache, "a", bytes, &work);
+            assert_eq!(usize::try_from(work.held()).unwrap(), own);
         }
     }
 
@@ -178,9 +233,9 @@ mod tests {
             let work = Work::of_input(0);
             let find = || {
                 work.goes_on(7);
-                Ok::<_, ()>(((), 1))
+                Ok::<_, ()>(())
             };
-            cache.get_or_find(1, "a", Some(&work), find).unwrap();
+            cache.get_or_find(|| 1, "a", Some(&work), find).unwrap();
             work.with_known()
         };
         assert_eq!((steps(), steps()), (7, 7));

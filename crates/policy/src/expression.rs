@@ -104,7 +104,7 @@ impl<'v> Bindings<'_, 'v> {
 
     /// Binds a JSON value.
     pub fn set(&mut self, name: &str, value: &Value) {
-        self.context.add_variable_as_val(name, from_json(value));
+        self.context.add_variable_as_val(name, from_json(value, None));
     }
 
     /// Binds a number as CEL's `double`, whole numbers too.

@@ -38,6 +38,10 @@
 //! This crate contains no knowledge of a provider, changes no pod, and does not depend on the engine. It reads no files.
 #![cfg_attr(test, allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests may measure"))]
 
+#[cfg(test)]
+#[global_allocator]
+static ALLOCATOR: fabric_allocator::Allocator = fabric_allocator::Allocator;
+
 pub mod cache;
 pub mod check;
 pub mod claims;

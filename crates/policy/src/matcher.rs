@@ -18,7 +18,7 @@ use serde_json::Value;
 use crate::claims::Claims;
 use crate::nodes::Nodes;
 use crate::schema::Format;
-use crate::work::Work;
+use crate::work::{self, Work};
 use fabric_yaml::{Node, Span};
 
 use crate::interpolation::{Interpolation, Names, Phase, kind_of};
@@ -71,9 +71,14 @@ impl PodContext {
         self.work.as_ref().is_none_or(|work| work.goes_on(steps))
     }
 
-    /// Counts bytes of memory, and returns whether the work may continue.
-    pub fn takes_memory(&self, bytes: usize) -> bool {
-        self.work.as_ref().is_none_or(|work| work.takes_memory(bytes))
+    /// Counts a copy of a value before it is made, and returns whether the work may continue.
+    pub fn may_copy(&self, value: &Value) -> bool {
+        self.work.as_ref().is_none_or(|work| work.may_copy(value))
+    }
+
+    /// Reads the JSON text of an object; a part of it if the work ends.
+    pub fn read(&self, text: &str) -> serde_json::Result<Value> {
+        work::read(self.work.as_ref(), text)
     }
 
     /// Ends the work.

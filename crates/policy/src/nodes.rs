@@ -31,7 +31,7 @@ pub struct Nodes {
     list: Vec<Arc<Node>>,
     /// The kinds of nodes that pods fit, by the fields that decide them. A search in thousands of nodes takes longer
     /// than an injection, and the pods of a job repeat it.
-    pub kinds: Cache<String, Vec<NodeKind>>,
+    pub kinds: Cache<String, Arc<[NodeKind]>>,
     /// The policies for the nodes that pods fit.
     pub named: Cache<String, Named>,
 }
@@ -65,15 +65,6 @@ pub struct NodeKind {
     pub gpus: i64,
     /// The resources that parameters look for and the devices of the fabric, with each node's amount.
     pub resources: BTreeMap<String, i64>,
-}
-
-impl NodeKind {
-    /// The bytes that it takes in memory, about.
-    pub fn bytes(&self) -> usize {
-        let labels = self.labels.iter().map(|(label, value)| 64 + label.len() + value.len());
-        let resources = self.resources.keys().map(|name| 64 + name.len());
-        size_of::<Self>() + labels.chain(resources).sum::<usize>()
-    }
 }
 
 /// One node. The texts are shared with other nodes by [`Texts`].

@@ -237,14 +237,12 @@ impl Policy {
             return Ok(Arc::clone(evaluated));
         }
         self.cache.get_or_find(
-            (self.name().to_owned(), key.clone()),
+            || (self.name().to_owned(), key.clone()),
             context.namespace.as_deref().unwrap_or_default(),
             context.work.as_ref(),
             || {
-                let evaluated =
-                    EvaluatedPolicy::new(&self.definition, &key.values, selection, &work).map_err(first)?;
-                let bytes = evaluated.bytes + key.bytes();
-                Ok((Arc::new(evaluated), bytes))
+                let evaluated = EvaluatedPolicy::new(&self.definition, &key.values, selection, &work);
+                evaluated.map(Arc::new).map_err(first)
             },
         )
     }
@@ -253,11 +251,6 @@ impl Policy {
 impl ValuesKey {
     fn new(nodes: &KnownNodes, values: Vec<Value>, selection: &Selection) -> Self {
         Self { values, read: nodes.read_of(selection) }
-    }
-
-    /// The bytes that it takes in memory. The evaluated policy has the same values and labels once more.
-    fn bytes(&self) -> usize {
-        2 * (self.values.iter().map(bytes_of).sum::<usize>() + bytes_of(&self.read))
     }
 }
 
@@ -313,6 +306,8 @@ fn without_value(error: &EvaluationError, nodes: Option<&Selection>) -> Diagnost
 
 #[cfg(test)]
 mod tests {
+    use fabric_allocator::held;
+
     use super::*;
     use crate::SelectedLabel;
 
@@ -330,9 +325,9 @@ mod tests {
     }
 
     fn selection(labels: &[(&str, &[&str])], gpus: i64) -> Selection {
-        let selected = |(label, values): &(&str, &[&str])| SelectedLabel {
-            label: (*label).to_owned(),
-            values: values.iter().map(|value| (*value).to_owned()).collect(),
+        let selected = |(label, values): &(&str, &[&str])| {
+            let values = values.iter().map(|value| (*value).to_owned()).collect();
+            Arc::new(SelectedLabel { label: (*label).to_owned(), values })
         };
         Selection { labels: labels.iter().map(selected).collect(), gpus: Some(gpus), ..Selection::default() }
     }
@@ -381,14 +376,18 @@ mod tests {
     #[test]
     fn evaluated_policies_for_values_of_users_take_bounded_memory() {
         let policy = policy("${node[?'zone'].orValue('')}");
-        let in_zone = |zone: usize| resolved(&policy, &[("zone", &[&zone.to_string()])], 1);
-        let most = MOST_CACHED / in_zone(0).bytes;
-        (1..most + 10).for_each(|zone| drop(in_zone(zone)));
-        assert!((most / 2..=most).contains(&policy.cache.len()), "{}", policy.cache.len());
-        // A long value is in the key, in the node and in the variable.
-        let long = |zone: usize| {
-            drop(resolved(&policy, &[("zone", &[&format!("{zone}{}", "x".repeat(700_000))])], 1));
+        let in_zone = |zone: &str| {
+            let work = Work::of_input(0).measured_by(held);
+            let context = PodContext { work: Some(work), ..PodContext::default() };
+            drop(policy.resolved(&selection(&[("zone", &[zone])], 1), &context).unwrap());
         };
+        let before = held();
+        (0..20_000).for_each(|zone| in_zone(&zone.to_string()));
+        let bytes = usize::try_from(held() - before).unwrap();
+        assert!((MOST_CACHED / 2..MOST_CACHED * 5 / 4).contains(&bytes), "{bytes}");
+        assert!(policy.cache.len() < 20_000, "{}", policy.cache.len());
+        // A long value is in the key, in the node and in the variable.
+        let long = |zone: usize| in_zone(&format!("{zone}{}", "x".repeat(700_000)));
         (0..40).for_each(long);
         assert!(policy.cache.len() <= MOST_CACHED / (3 * 700_000), "{}", policy.cache.len());
     }

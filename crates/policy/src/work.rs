@@ -3,12 +3,18 @@
 //! A step is a comparison, a short text that is copied, or a few bytes that are read: some ten nanoseconds. The same
 //! input takes the same number of steps on every machine. A loop over something whose size users choose counts its
 //! steps here, and continues only while some are left. The caller discards the result of a loop that ended early.
+//!
+//! Memory is what the allocator gave to the thread since the work began. The work asks every few steps. What a single call
+//! takes, without steps in between, is counted before it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
-use fabric_yaml::json::{MOST_MEMORY, bytes_of};
+use fabric_yaml::json;
 use serde_json::Value;
+
+/// Returns the bytes that the current thread holds: those that it has allocated and not freed.
+pub type Held = fn() -> i64;
 
 /// The steps for each byte of the input.
 const PER_BYTE: u64 = 150;
@@ -18,13 +24,15 @@ const AT_LEAST: u64 = 20_000_000;
 /// The steps to load the policies that are in use together, most of them for sample pods.
 const LOADING: u64 = 1_000_000_000;
 
-/// The most bytes of memory for one input.
-const MEMORY: u64 = MOST_MEMORY as u64;
+/// The bytes of memory for each byte of the input, and those that every input has. The server evaluates eight small
+/// reviews, or one large one, at a time: they take at most 400 MiB together.
+const MEMORY_PER_BYTE: u64 = 48;
+const MEMORY_AT_LEAST: u64 = 32 << 20;
 /// The most bytes of memory for the values of the policies that are in use together.
 const MEMORY_OF_POLICIES: u64 = 128 << 20;
 
-/// The bytes of a value that do not count on their own.
-const SHORT_VALUE: usize = 4 << 10;
+/// The steps after which the work asks for its memory again.
+const STEPS_BETWEEN: u64 = 256;
 
 /// The steps to go to one value of the pod, or to copy it without those within it.
 pub const STEPS_TO_VALUE: usize = 20;
@@ -38,8 +46,11 @@ struct Counter {
     done: AtomicU64,
     /// The steps of results that an earlier input computed.
     known: AtomicU64,
-    /// The bytes of memory.
+    /// The most bytes of memory so far.
     memory: AtomicU64,
+    /// The bytes that the thread held when the work began.
+    begun: AtomicI64,
+    held: Held,
     limits: Limits,
     stopped: Arc<AtomicBool>,
 }
@@ -74,9 +85,9 @@ pub enum Ended {
 }
 
 impl Work {
-    /// The work for an input of this size, in bytes.
+    /// The work for an input of this size, in bytes. Its memory is not measured.
     pub fn of_input(bytes: usize) -> Self {
-        Self::within(Limits::of_input(bytes), Arc::default())
+        Self::within(Limits::of_input(bytes), Arc::default(), || 0)
     }
 
     /// The work to load policies that are in use together.
@@ -84,33 +95,50 @@ impl Work {
         Self::of_steps(LOADING)
     }
 
+    /// The same work, whose memory is measured from now on.
+    #[must_use]
+    pub fn measured_by(&self, held: Held) -> Self {
+        Self::within(self.0.limits, Arc::clone(&self.0.stopped), held)
+    }
+
+    /// Begins on this thread. Work begins on the thread that creates it.
+    pub fn begin(&self) {
+        self.0.begun.store((self.0.held)(), Ordering::Relaxed);
+    }
+
     /// The work for an input of this size that is part of this work, and is stopped with it.
     #[must_use]
     pub fn part(&self, bytes: usize) -> Self {
-        Self::within(Limits::of_input(bytes), Arc::clone(&self.0.stopped))
+        self.with_limits(Limits::of_input(bytes))
     }
 
     /// Other work on the same input, with the same limits, which is stopped with this one.
     #[must_use]
     pub fn afresh(&self) -> Self {
-        Self::within(self.0.limits, Arc::clone(&self.0.stopped))
+        self.with_limits(self.0.limits)
     }
 
     /// The same, with at most these steps besides those that are known.
     #[must_use]
     pub fn at_most(&self, steps: u64) -> Self {
-        Self::within(Limits { steps: self.0.limits.steps.min(steps), ..self.0.limits }, Arc::default())
+        let limits = Limits { steps: self.0.limits.steps.min(steps), ..self.0.limits };
+        Self::within(limits, Arc::default(), self.0.held)
     }
 
     /// Work of this number of steps, for policies.
     pub(crate) fn of_steps(steps: u64) -> Self {
         let memory = MEMORY_OF_POLICIES;
-        Self::within(Limits { steps, with_known: steps, memory, input: 0 }, Arc::default())
+        Self::within(Limits { steps, with_known: steps, memory, input: 0 }, Arc::default(), || 0)
     }
 
-    fn within(limits: Limits, stopped: Arc<AtomicBool>) -> Self {
+    fn with_limits(&self, limits: Limits) -> Self {
+        Self::within(limits, Arc::clone(&self.0.stopped), self.0.held)
+    }
+
+    fn within(limits: Limits, stopped: Arc<AtomicBool>, held: Held) -> Self {
         let (done, known, memory) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
-        Self(Arc::new(Counter { done, known, memory, limits, stopped }))
+        let begun = AtomicI64::new(held());
+        Self(Arc::new(Counter { done, known, memory, begun, held, limits, stopped }))
     }
 
     /// Returns whether this is the work to load policies, or work without an input.
@@ -125,20 +153,39 @@ impl Work {
 
     /// Counts steps, and returns whether the work may continue. One thread counts at a time.
     pub fn goes_on(&self, steps: usize) -> bool {
+        let before = self.done();
         add(&self.0.done, steps);
+        // A few steps take little memory, and asking for it takes longer than counting.
+        if before / STEPS_BETWEEN != self.done() / STEPS_BETWEEN {
+            return self.takes_memory(0);
+        }
         !self.is_over() && !self.0.stopped.load(Ordering::Relaxed)
     }
 
-    /// Counts bytes of memory before they are taken, and returns whether the work may continue.
+    /// Counts the bytes that one call is about to take, and returns whether the work may continue.
     pub fn takes_memory(&self, bytes: usize) -> bool {
-        add(&self.0.memory, bytes);
-        self.goes_on(0)
+        let most = self.held().saturating_add(u64::try_from(bytes).unwrap_or(u64::MAX));
+        if most > self.memory() {
+            self.0.memory.store(most, Ordering::Relaxed);
+        }
+        !self.is_over() && !self.0.stopped.load(Ordering::Relaxed)
     }
 
-    /// Counts the memory of a value that an expression has. A short one is part of what holds it.
-    pub fn count_memory(&self, value: &Value) {
-        let bytes = bytes_of(value);
-        self.takes_memory(if bytes < SHORT_VALUE { 0 } else { bytes });
+    /// Counts a copy of a value before it is made, and returns whether the work may continue.
+    pub fn may_copy(&self, value: &Value) -> bool {
+        self.takes_memory(json::bytes_of(value))
+    }
+
+    /// The bytes that the thread holds since the work began.
+    pub(crate) fn held(&self) -> u64 {
+        let begun = self.0.begun.load(Ordering::Relaxed);
+        u64::try_from((self.0.held)().saturating_sub(begun)).unwrap_or(0)
+    }
+
+    /// Leaves what the thread holds beyond these bytes to somebody else, such as a cache, which has a limit of its own.
+    pub(crate) fn leave_all_but(&self, bytes: u64) {
+        let own = i64::try_from(bytes).unwrap_or(i64::MAX);
+        self.0.begun.store((self.0.held)().saturating_sub(own), Ordering::Relaxed);
     }
 
     fn is_over(&self) -> bool {
@@ -146,7 +193,7 @@ impl Work {
         self.done() > steps || self.with_known() > with_known || self.memory() > self.0.limits.memory
     }
 
-    /// The bytes of memory that were counted.
+    /// The most bytes of memory that the work had when it was asked.
     pub fn memory(&self) -> u64 {
         self.0.memory.load(Ordering::Relaxed)
     }
@@ -203,13 +250,25 @@ impl Limits {
     fn of_input(bytes: usize) -> Self {
         let input = u64::try_from(bytes).unwrap_or(u64::MAX);
         let steps = input.saturating_mul(PER_BYTE).saturating_add(AT_LEAST);
-        Self { steps, with_known: steps, memory: MEMORY, input }
+        let memory = input.saturating_mul(MEMORY_PER_BYTE).saturating_add(MEMORY_AT_LEAST);
+        Self { steps, with_known: steps, memory, input }
     }
 }
 
 fn add(counter: &AtomicU64, steps: usize) {
     let steps = u64::try_from(steps).unwrap_or(u64::MAX);
     counter.store(counter.load(Ordering::Relaxed).saturating_add(steps), Ordering::Relaxed);
+}
+
+/// Reads a text of the input as JSON; a part of it if the work ends.
+pub fn read(work: Option<&Work>, text: &str) -> serde_json::Result<Value> {
+    goes_on(work, text.len());
+    json::read_while(text, &|| takes_memory(work, 0))
+}
+
+/// Counts the bytes that one call is about to take if there is a counter, and returns whether the work may continue.
+pub fn takes_memory(work: Option<&Work>, bytes: usize) -> bool {
+    work.is_none_or(|work| work.takes_memory(bytes))
 }
 
 /// Counts steps if there is a counter, and returns whether the work may continue.
@@ -219,6 +278,8 @@ pub fn goes_on(work: Option<&Work>, steps: usize) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
 
     #[test]
@@ -245,8 +306,39 @@ mod tests {
 
     #[test]
     fn work_ends_beyond_its_memory() {
-        let work = Work::of_input(0);
-        assert!(work.takes_memory(96 << 20) && !work.takes_memory(1));
-        assert_eq!(work.ended(), Some(Ended::Memory { bytes: MEMORY }));
+        for (input, most) in [(0, 32 << 20), (1 << 20, 80 << 20), (7 << 20, 368 << 20)] {
+            let work = Work::of_input(input);
+            assert!(work.takes_memory(most) && !work.takes_memory(most + 1), "{input}");
+            let bytes = u64::try_from(most).unwrap();
+            assert_eq!(work.ended(), Some(Ended::Memory { bytes }));
+        }
+    }
+
+    thread_local! {
+        static HELD: Cell<i64> = const { Cell::new(7_000) };
+    }
+
+    #[test]
+    fn memory_is_what_the_thread_holds_since_the_work_began() {
+        let work = Work::of_input(0).measured_by(|| HELD.get());
+        HELD.set(8_000);
+        assert!(work.goes_on(256));
+        HELD.set(100);
+        assert!(work.takes_memory(0));
+        assert_eq!(
+            (work.memory(), work.held()),
+            (1_000, 0),
+            "the most that it had, and never less than nothing"
+        );
+        work.begin();
+        HELD.set(5_100);
+        work.leave_all_but(1_000);
+        HELD.set(5_200);
+        assert_eq!(work.held(), 1_100);
+        HELD.set(100 << 20);
+        assert!(work.goes_on(1), "it has not asked yet");
+        assert!(!work.goes_on(256));
+        HELD.set(0);
+        assert!(!work.goes_on(0), "it is over");
     }
 }

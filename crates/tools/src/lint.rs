@@ -8,6 +8,7 @@ use std::cmp::Reverse;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use fabric_engine::admission::{Answer, BadReview, Mode, WorkloadReview};
 use fabric_engine::policy_set::PolicySet;
@@ -16,7 +17,6 @@ use fabric_policy::PodContext;
 use fabric_policy::work::{Ended, Work};
 use fabric_workloads::advice::NO_POD_TEMPLATE;
 use fabric_workloads::manifest::{self, Document, DocumentError, RawDocument, Template, Wanted};
-use fabric_yaml::json::RequestObject;
 use fabric_yaml::pointer::{field_path, unescape};
 use fabric_yaml::{Content, Node, read_node_with_duplicates};
 
@@ -173,9 +173,9 @@ pub fn answer(
     context: &PodContext,
 ) -> Result<Answer, BadReview> {
     context.count_reading();
-    let mut review = WorkloadReview::<RequestObject>::read(body)?;
-    let RequestObject { value: workload, bytes } = review.take_object().unwrap_or_default();
-    context.takes_memory(bytes);
+    let mut review = WorkloadReview::<&RawValue>::read(body)?;
+    let workload = review.take_object().map(|object| context.read(object.get())).transpose()?;
+    let workload = workload.unwrap_or_default();
     // A panic on one workload must not close a connection that serves other requests.
     let found = catch_unwind(AssertUnwindSafe(|| findings(policies, workload, review.namespace(), context)));
     let Ok(found) = found else { return Ok(review.unadvised("panic", mode)) };

@@ -24,8 +24,8 @@ use fabric_yaml::Span;
 /// Every error and warning in policy files, each a name and a text, that are checked together. `others` can be
 /// extended.
 ///
-/// The parameters have their defaults. An empty result means that the policies load.
-pub fn check(files: &[(String, String)], others: &[Extendable]) -> Vec<SourceError> {
+/// The parameters have their defaults. An empty result means that the policies load. `loading` counts the work.
+pub fn check(files: &[(String, String)], others: &[Extendable], loading: &Work) -> Vec<SourceError> {
     let (read, mut found) = read(files);
     let all_read = found.is_empty();
     let (definitions, errors) = composed(&read, others);
@@ -40,17 +40,16 @@ pub fn check(files: &[(String, String)], others: &[Extendable]) -> Vec<SourceErr
         found.extend(untaken(&read, &definitions));
         found.extend(overlaps(&definitions.iter().collect::<Vec<_>>()));
     }
-    let loading = Work::of_loading();
     let sources: Vec<BTreeSet<String>> = definitions.iter().map(files_of).collect();
     let mut in_parts = Vec::new();
     for definition in definitions {
         let file = definition.file.clone();
         let mut warned = warnings(&definition);
         warned.extend(owner_kinds(&definition));
-        match validated(definition, BTreeMap::new(), &loading) {
+        match validated(definition, BTreeMap::new(), loading) {
             Ok(policy) => {
-                warned.extend(findings(&policy, &loading));
-                found.extend(other_values(policy.definition(), &loading));
+                warned.extend(findings(&policy, loading));
+                found.extend(other_values(policy.definition(), loading));
             }
             Err(errors) => found.extend(errors),
         }

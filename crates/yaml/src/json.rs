@@ -3,31 +3,8 @@
 use std::cell::Cell;
 use std::fmt;
 
-use serde::de::{
-    Deserialize, DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor,
-};
+use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
-
-/// The object of a review without its `managedFields`, which are a third of a request and are not used. A patch
-/// consists of changes, so fields that were not read stay.
-#[derive(Debug, Default)]
-pub struct RequestObject {
-    /// The object; a part of it if it takes more than [`MOST_MEMORY`].
-    pub value: Value,
-    /// The bytes that the whole object takes in memory, about.
-    pub bytes: usize,
-}
-
-impl<'de> Deserialize<'de> for RequestObject {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let state = State { most: MOST_MEMORY, ..State::default() };
-        let value = Reader { position: Position::Root, state: &state }.deserialize(deserializer)?;
-        Ok(Self { value, bytes: state.bytes.get() })
-    }
-}
-
-/// The most memory for one object of a review, in bytes. The largest pod that an API server accepts takes less.
-pub const MOST_MEMORY: usize = 96 << 20;
 
 /// The bytes of a value in memory, without those within it; and of an entry of a map, without its key's text and its
 /// value.
@@ -68,11 +45,22 @@ pub fn items<'v>(value: &'v Value, key: &str) -> &'v [Value] {
 
 /// Reads a whole JSON text, and whether a map has a key twice.
 pub fn read(text: &str) -> serde_json::Result<(Value, bool)> {
-    let state = State { most: usize::MAX, ..State::default() };
+    let state = State { goes_on: &|| true, repeats: Cell::new(false) };
+    Ok((read_at(text, Position::Elsewhere, &state)?, state.repeats.get()))
+}
+
+/// Reads the JSON text of an object, without its `managedFields`, which are a third of a request and are not used. A
+/// patch consists of changes, so fields that were not read stay. `goes_on` is asked before each value; once it returns
+/// false, no other value is built.
+pub fn read_while(text: &str, goes_on: &dyn Fn() -> bool) -> serde_json::Result<Value> {
+    read_at(text, Position::Root, &State { goes_on, repeats: Cell::new(false) })
+}
+
+fn read_at(text: &str, position: Position, state: &State<'_>) -> serde_json::Result<Value> {
     let mut deserializer = serde_json::Deserializer::from_str(text);
-    let value = Reader { position: Position::Elsewhere, state: &state }.deserialize(&mut deserializer)?;
+    let value = Reader { position, state }.deserialize(&mut deserializer)?;
     deserializer.end()?;
-    Ok((value, state.repeats.get()))
+    Ok(value)
 }
 
 /// The position of a value in the object.
@@ -83,37 +71,26 @@ enum Position {
     Elsewhere,
 }
 
-/// Facts about the values that were read so far.
-#[derive(Debug, Default)]
-struct State {
-    /// The most bytes of memory. Values beyond it are not built.
-    most: usize,
-    /// The bytes of memory of the values so far.
-    bytes: Cell<usize>,
+/// What all readers of a text have in common.
+struct State<'l> {
+    /// Returns whether another value may be built.
+    goes_on: &'l dyn Fn() -> bool,
     /// True if a map has a key twice.
     repeats: Cell<bool>,
 }
 
 /// Reads one value and the values in it.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 struct Reader<'l> {
     position: Position,
-    state: &'l State,
-}
-
-impl State {
-    /// Counts bytes, and returns whether they may be taken.
-    fn takes(&self, bytes: usize) -> bool {
-        self.bytes.set(self.bytes.get().saturating_add(bytes));
-        self.bytes.get() <= self.most
-    }
+    state: &'l State<'l>,
 }
 
 impl<'de> DeserializeSeed<'de> for Reader<'_> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
-        if self.state.takes(BYTES_OF_VALUE) {
+        if (self.state.goes_on)() {
             deserializer.deserialize_any(self)
         } else {
             deserializer.deserialize_ignored_any(IgnoredAny).map(|_| Value::Null)
@@ -149,13 +126,13 @@ impl<'de> Visitor<'de> for Reader<'_> {
     }
 
     fn visit_str<E>(self, value: &str) -> Result<Value, E> {
-        Ok(if self.state.takes(value.len()) { value.into() } else { Value::Null })
+        Ok(value.into())
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
         let mut list = Vec::new();
         while let Some(item) = items.next_element_seed(Reader { position: Position::Elsewhere, ..self })? {
-            if self.state.takes(0) {
+            if (self.state.goes_on)() {
                 list.push(item);
             }
         }
@@ -173,9 +150,8 @@ impl<'de> Visitor<'de> for Reader<'_> {
             } else {
                 let is_metadata = self.position == Position::Root && key == "metadata";
                 let position = if is_metadata { Position::Metadata } else { Position::Elsewhere };
-                let fits = self.state.takes(BYTES_OF_ENTRY + key.len());
                 let value = entries.next_value_seed(Reader { position, ..self })?;
-                if fits && map.insert(key, value).is_some() {
+                if (self.state.goes_on)() && map.insert(key, value).is_some() {
                     self.state.repeats.set(true);
                 }
             }
@@ -200,7 +176,7 @@ mod tests {
             "spec": {"list": [1, -2, 1.5, "text", true, null, {}, []], "managedFields": 1, "metadata": {"managedFields": 2}},
             "big": 18_446_744_073_709_551_615_u64,
         });
-        let RequestObject { value: read, .. } = serde_json::from_str(&whole.to_string()).unwrap();
+        let read = read_while(&whole.to_string(), &|| true).unwrap();
         let mut wanted = whole;
         wanted["metadata"].as_object_mut().unwrap().shift_remove("managedFields");
         assert_eq!(read, wanted);
@@ -236,30 +212,26 @@ mod tests {
             "{\"metadata\":\"x\"}",
             "{\"metadata\":[{\"managedFields\":1}]}",
         ] {
-            let RequestObject { value: read, .. } = serde_json::from_str(text).unwrap();
+            let read = read_while(text, &|| true).unwrap();
             assert_eq!(read.to_string(), text);
         }
     }
 
     #[test]
-    fn an_object_that_takes_too_much_memory_is_not_built() {
-        let read = |text: &str| serde_json::from_str::<RequestObject>(text).unwrap();
-        let most = MOST_MEMORY / BYTES_OF_VALUE;
-        let list = |count: usize| format!("[{}0]", "0,".repeat(count - 1));
-        let whole = read(&list(most - 1));
-        assert!(whole.bytes <= MOST_MEMORY && whole.value.as_array().unwrap().len() == most - 1);
-        let part = read(&list(4 * most));
-        assert!(
-            part.bytes > 4 * MOST_MEMORY - BYTES_OF_VALUE && part.value.as_array().unwrap().len() == most - 1
-        );
-        assert!(serde_json::from_str::<RequestObject>(&list(2 * most).replace("0]", "0}")).is_err());
+    fn nothing_is_built_once_the_reader_may_not_go_on() {
+        let left = Cell::new(10);
+        let goes_on = || left.replace(left.get() - 1) > 0;
+        let read = read_while(&format!("[{}0]", "[{}],".repeat(1_000)), &goes_on).unwrap();
+        assert!(bytes_of(&read) < 10 * BYTES_OF_VALUE, "{read}");
+        assert!(read_while("[0, 0}", &|| false).is_err());
     }
 
     #[test]
     fn the_memory_of_an_object_is_that_of_its_values() {
         let text =
             json!({"spec": {"containers": [{"name": "a", "args": ["x", 1, true, null, {}]}]}}).to_string();
-        let RequestObject { value, bytes } = serde_json::from_str(&text).unwrap();
-        assert_eq!(bytes, bytes_of(&value));
+        let value = read_while(&text, &|| true).unwrap();
+        let strings = ["spec", "containers", "name", "a", "args", "x"].concat().len();
+        assert_eq!(bytes_of(&value), 11 * BYTES_OF_VALUE + 4 * BYTES_OF_ENTRY + strings);
     }
 }

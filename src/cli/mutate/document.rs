@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use fabric_allocator::held;
 use fabric_engine::policy_set::PolicySet;
 use fabric_policy::nodes::Nodes;
 use fabric_workloads::manifest::{
@@ -127,6 +128,7 @@ pub(super) fn wanted<'n>(arguments: &'n Arguments, nodes: Option<&'n Arc<Nodes>>
         },
         namespace: arguments.namespace.as_deref(),
         nodes,
+        held: Some(held),
         ..Wanted::default()
     }
 }

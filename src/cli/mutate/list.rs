@@ -1,5 +1,6 @@
 //! A `List`, whose items are read, injected and rendered one after another.
 
+use fabric_allocator::held;
 use fabric_engine::policy_set::PolicySet;
 use fabric_policy::work::Work;
 use fabric_workloads::manifest::{self, EditedDocument, InjectedDocument, List, RawDocument, Syntax, Wanted};
@@ -35,7 +36,7 @@ pub(super) fn process<'a>(
     let (mut changed, mut refused, mut has_templates, mut has_notes) = (false, false, false, false);
     for index in 0..list.count() {
         let (alone, mut document) = list.read(index)?;
-        let work = Work::of_input(alone.bytes.len());
+        let work = Work::of_input(alone.bytes.len()).measured_by(held);
         let checks = work.afresh();
         let wanted = Wanted { work: Some(&work), checks: Some(&checks), ..wanted };
         let injected = manifest::inject_item(policies, &mut list.value, index, &mut document, wanted);

@@ -7,7 +7,9 @@ use serde_json::Value;
 
 use crate::builtin;
 use crate::policy_sources::{each_policy_text, notes};
+use fabric_allocator::held;
 use fabric_policy::source::{EXTENSION, UNREADABLE_FILE, WARNINGS};
+use fabric_policy::work::Work;
 use fabric_policy::{Diagnostic, Severity, SourceError};
 use fabric_tools::policy_check::{check, has_errors};
 use fabric_yaml::Span;
@@ -52,7 +54,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     for message in notes("checked", &others) {
         output.message(&message);
     }
-    let of_files = check(&files, builtin::files()).into_iter();
+    let of_files = check(&files, builtin::files(), &Work::of_loading().measured_by(held)).into_iter();
     let (all_read, count) = (found.is_empty(), files.len() + found.len());
     // A base may seem to be missing because its file could not be read.
     found.extend(of_files.filter(|error| all_read || error.diagnostic.code != EXTENSION));

@@ -5,13 +5,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use serde::de::IgnoredAny;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::policy_set::PolicySet;
 use crate::{self as engine, Mutation};
 use fabric_policy::PodContext;
-use fabric_yaml::json::RequestObject;
 
 use super::ReviewOutcome;
+use super::bounds::exceeded;
 use super::for_owner::{ForOwner, owner, owner_of_review};
 use super::response::{MAX_MESSAGE, Mode, OnError, Response, cut, respond_in};
 use super::review::{self, AdmissionRequest, BadReview, V1};
@@ -61,6 +62,7 @@ impl Record {
     pub const REASONS: &[(&str, ReviewOutcome)] = &[
         ("not_a_new_pod", ReviewOutcome::Unchanged),
         ("unsupported_version", ReviewOutcome::Refused),
+        (TOO_LONG, ReviewOutcome::Refused),
         ("panic", ReviewOutcome::Failed),
         ("overload", ReviewOutcome::Failed),
         (OTHER_POLICIES, ReviewOutcome::Failed),
@@ -113,6 +115,8 @@ impl Verdict {
 
 /// The code of [`engine::Reason::NoPolicyMatches`].
 const NO_POLICY: &str = "no_policy_matches";
+/// The code for a pod that the API server refuses for a length.
+const TOO_LONG: &str = "too_long";
 /// The code for a pod with GPUs that the registered conditions select, and no policy in use.
 const OTHER_POLICIES: &str = "other_policies_registered";
 
@@ -138,16 +142,16 @@ impl Reviewer<'_> {
         context.count_reading();
         // The bytes of most pods show that no policy matches them, and that they have no GPUs. Their objects are not built.
         if policies.may_concern(body) || policies.may_name_gpus(body) {
-            let (version, mut request) = review::parse::<RequestObject>(body)?;
-            let object = request.object.take();
-            let verdict = answer_other_request(&version, &request).unwrap_or_else(|| {
-                let about = PodContext {
-                    namespace: request.namespace.clone().filter(|namespace| !namespace.is_empty()),
-                    by_kubelet: Some(request.is_by_kubelet()),
-                    ..context
-                };
-                self.answer_pod(&request, object.unwrap_or_default(), &about)
-            });
+            let (version, request) = review::parse::<&RawValue>(body)?;
+            let verdict = if let Some(verdict) = answer_other_request(&version, &request) {
+                verdict
+            } else {
+                let namespace = request.namespace.clone().filter(|namespace| !namespace.is_empty());
+                let by_kubelet = Some(request.is_by_kubelet());
+                let about = PodContext { namespace, by_kubelet, ..context };
+                let pod = request.object.map(|object| about.read(object.get())).transpose()?;
+                self.answer_pod(&request, pod.unwrap_or_default(), &about)
+            };
             Ok(verdict.in_mode(mode, &version))
         } else {
             let (version, request) = review::parse::<IgnoredAny>(body)?;
@@ -216,6 +220,13 @@ pub(super) fn unsupported<O>(version: &str, request: &AdmissionRequest<O>) -> Op
     })
 }
 
+/// The answer for a pod that the API server is going to refuse, before its evaluation costs anything.
+fn too_long<O>(request: &AdmissionRequest<O>, problem: &str) -> Verdict {
+    let response = Response::deny(&request.uid, 422, "Invalid", &format!("the pod is invalid: {problem}"));
+    let record = Record::new(request, &response, ReviewOutcome::Refused, Some(TOO_LONG));
+    Verdict { response, record: Record { without_fabric: record.reason.clone(), ..record } }
+}
+
 fn allowed<O>(request: &AdmissionRequest<O>, reason: &'static str) -> Verdict {
     let response = Response::allow(&request.uid);
     let record = Record::new(request, &response, ReviewOutcome::Unchanged, Some(reason));
@@ -242,17 +253,15 @@ fn failed<O>(
 
 impl Reviewer<'_> {
     /// Injects the pod of a request.
-    fn answer_pod(
-        &self,
-        request: &AdmissionRequest<RequestObject>,
-        RequestObject { value: pod, bytes }: RequestObject,
-        about: &PodContext,
-    ) -> Verdict {
+    fn answer_pod(&self, request: &AdmissionRequest<&RawValue>, pod: Value, about: &PodContext) -> Verdict {
         let Self { policies, evaluate, mode, on_error, .. } = *self;
-        about.takes_memory(bytes);
         let generated = || Some(named(pod["metadata"]["generateName"].as_str())? + "*");
         let name = named(request.name.as_deref());
         let name = name.or_else(|| named(pod["metadata"]["name"].as_str())).or_else(generated);
+        if let Some(problem) = exceeded(&pod) {
+            let Verdict { response, record } = too_long(request, &problem);
+            return Verdict { response, record: Record { name, ..record } };
+        }
         let owner = owner(request, &pod["metadata"]["ownerReferences"]);
         // A panic on one pod must not close a connection that serves other requests.
         let evaluated = catch_unwind(AssertUnwindSafe(|| evaluate(policies, pod, about)));
@@ -290,7 +299,7 @@ impl Reviewer<'_> {
     /// The answer for a pod with GPUs that the API server sends, although no policy in use matches it: the registered
     /// conditions are those of other policies. If either has just changed, the pod is retried until the servers have
     /// both. Later, it is admitted, so that a registration that somebody edited does not stop all pods.
-    fn unmatched(&self, request: &AdmissionRequest<RequestObject>, owner: Option<Value>) -> Verdict {
+    fn unmatched(&self, request: &AdmissionRequest<&RawValue>, owner: Option<Value>) -> Verdict {
         let why = "no policy in use matches this pod with GPUs, which the registered conditions select";
         if (self.has_changed)() {
             let why = format!("{why}; policies or conditions have just changed: try again in a minute");

@@ -8,7 +8,7 @@ use std::marker::PhantomData;
 
 use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
-use serde::de::{DeserializeOwned, Deserializer, MapAccess, Visitor};
+use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::{Value, json};
 
 use crate::validate;
@@ -67,6 +67,13 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for OnlyMap<T> {
         }
 
         deserializer.deserialize_map(Read(PhantomData))
+    }
+}
+
+impl From<serde_json::Error> for BadReview {
+    fn from(error: serde_json::Error) -> Self {
+        let text = shown(&error.to_string());
+        if error.is_data() { Self::NotReview(text) } else { Self::NotJson(text) }
     }
 }
 
@@ -168,14 +175,10 @@ pub fn creates_pod(operation: &str, group: &str, kind: &str, sub_resource: Optio
 }
 
 /// Parses the version and the request of a review.
-pub(super) fn parse<O: DeserializeOwned>(body: &str) -> Result<(String, AdmissionRequest<O>), BadReview> {
-    let OnlyMap::<Envelope<O>>(envelope) = serde_json::from_str(body).map_err(|error| {
-        if error.is_data() {
-            BadReview::NotReview(shown(&error.to_string()))
-        } else {
-            BadReview::NotJson(shown(&error.to_string()))
-        }
-    })?;
+pub(super) fn parse<'b, O: Deserialize<'b>>(
+    body: &'b str,
+) -> Result<(String, AdmissionRequest<O>), BadReview> {
+    let OnlyMap::<Envelope<O>>(envelope) = serde_json::from_str(body).map_err(BadReview::from)?;
     let Envelope { api_version, kind, request } = envelope;
     let known = api_version.starts_with("admission.k8s.io/") && api_version.len() <= MAX_SHOWN;
     if kind != "AdmissionReview" || !known {

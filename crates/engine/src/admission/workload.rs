@@ -1,6 +1,6 @@
 //! Reviews of workloads, which are always allowed unchanged.
 
-use serde::de::DeserializeOwned;
+use serde::Deserialize;
 
 use super::ReviewOutcome;
 use super::answer::{Answer, Record, Verdict, named, text, unsupported};
@@ -14,9 +14,9 @@ pub struct WorkloadReview<O> {
     request: AdmissionRequest<O>,
 }
 
-impl<O: DeserializeOwned> WorkloadReview<O> {
+impl<'b, O: Deserialize<'b>> WorkloadReview<O> {
     /// Reads a review, whose object is read as `O`.
-    pub fn read(body: &[u8]) -> Result<Self, BadReview> {
+    pub fn read(body: &'b [u8]) -> Result<Self, BadReview> {
         let (version, request) = review::parse(text(body)?)?;
         Ok(Self { version, request })
     }

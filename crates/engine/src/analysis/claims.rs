@@ -15,19 +15,32 @@ use crate::record::{CLAIMS, UnknownClaim, Warning, WarningKind};
 /// The claims of a pod, with what is known of their requests. What an earlier injection recorded stays.
 pub(super) fn claims<'p>(pod: &'p Value, devices: &Devices, context: &PodContext) -> Vec<PodClaim<'p>> {
     let mut claims = claims_of_pod(pod, context);
+    let names = devices.gpu_claims.len() + devices.own.claims.len();
     let is_listed = |request| {
         [&devices.gpu_claims, &devices.own.claims].iter().any(|list| list.of_request(request).is_some())
     };
     for claim in &mut claims {
+        if !context.goes_on((1 + claim.requests.len()) * names * STEPS_OF_NAME) {
+            break;
+        }
         claim.is_known = !claim.requests.is_empty() && claim.requests.iter().all(is_listed);
     }
     claims
 }
 
+/// The steps to find what a claim requests, and to compare a request with a name of the policy.
+const STEPS_OF_CLAIM: usize = 20;
+const STEPS_OF_NAME: usize = 12;
+/// The most requests of a claim, as the API server limits them (`DeviceRequestsMaxSize`).
+const MOST_REQUESTS: usize = 32;
+
 /// The claims of a pod, as no policy has read them.
 pub fn claims_of_pod<'p>(pod: &'p Value, context: &PodContext) -> Vec<PodClaim<'p>> {
-    let recorded = recorded(pod);
-    let claims = pod["spec"]["resourceClaims"].as_array().into_iter().flatten();
+    let claims = items(&pod["spec"], "resourceClaims");
+    if claims.is_empty() {
+        return Vec::new();
+    }
+    let recorded = recorded(pod, context);
     let read = |claim: &'p Value| {
         let mut fields = [("resourceClaimName", false), ("resourceClaimTemplateName", true)].into_iter();
         let (target, is_template) = fields.find_map(|(field, is_template)| {
@@ -37,7 +50,8 @@ pub fn claims_of_pod<'p>(pod: &'p Value, context: &PodContext) -> Vec<PodClaim<'
         let mut claim = PodClaim { name, target, is_template, requests: [].into(), is_known };
         let of_record = recorded.as_ref().and_then(|recorded| recorded.get(&key(&claim)));
         claim.requests = if let Some(requests) = of_record {
-            requests.as_array().into_iter().flatten().filter_map(request).collect()
+            let requests = requests.as_array().filter(|requests| requests.len() <= MOST_REQUESTS);
+            requests.into_iter().flatten().filter_map(request).collect()
         } else {
             let (namespace, name) = (namespace_of(&pod["metadata"], context).to_owned(), target.to_owned());
             let claims = context.claims.as_ref();
@@ -47,7 +61,7 @@ pub fn claims_of_pod<'p>(pod: &'p Value, context: &PodContext) -> Vec<PodClaim<'
         };
         Some(claim)
     };
-    claims.filter_map(read).collect()
+    claims.iter().take_while(|_| context.goes_on(STEPS_OF_CLAIM)).filter_map(read).collect()
 }
 
 /// The key of a claim in the record: its name in the pod, and that of its claim or template.
@@ -107,9 +121,12 @@ pub(crate) fn warning_of_too_many(pod: &Value, context: &PodContext) -> Option<W
 
 /// What an earlier injection recorded of the claims, each by its [`key`]: the name, the classes and the number of each
 /// request, as in `gpu:gpu-h100|gpu.nvidia.com=8`. A claim that was unknown has none.
-fn recorded(pod: &Value) -> Option<Map<String, Value>> {
+fn recorded(pod: &Value, context: &PodContext) -> Option<Map<String, Value>> {
     let text = pod["metadata"]["annotations"][CLAIMS].as_str()?;
-    serde_json::from_str(text).ok()
+    match context.read(text) {
+        Ok(Value::Object(record)) => Some(record),
+        _ => None,
+    }
 }
 
 fn request(text: &Value) -> Option<ClaimRequest> {
@@ -129,8 +146,12 @@ pub(crate) fn written_claims(pod: &Value, context: &PodContext) -> Option<String
         let count = request.count.map(|count| format!("={count}")).unwrap_or_default();
         Value::from(format!("{}:{}{count}", request.name, request.classes.join("|")))
     };
-    let of_claim = |claim: &PodClaim<'_>| (key(claim), claim.requests.iter().map(text).collect());
-    let record: Map<String, Value> = claims.iter().map(of_claim).collect();
+    let mut record = Map::new();
+    for claim in
+        claims.iter().take_while(|claim| context.goes_on(STEPS_OF_CLAIM * (1 + claim.requests.len())))
+    {
+        record.insert(key(claim), claim.requests.iter().map(text).collect());
+    }
     (!record.is_empty()).then(|| Value::Object(record).to_string())
 }
 

@@ -9,7 +9,7 @@ use fabric_yaml::quantity::Quantity;
 
 use fabric_policy::claims::PodClaim;
 use fabric_policy::schema::{self, Shape, can_overcommit};
-use fabric_policy::work::Work;
+use fabric_policy::work::{Work, takes_memory};
 use fabric_policy::{Devices, PodContext, ResolvedPolicy};
 
 use super::claims::GpuClaims;
@@ -60,8 +60,6 @@ pub const DEVICE_CLASS: &str = "deviceclass.resource.kubernetes.io/";
 
 /// The steps to analyze a container.
 const STEPS_OF_CONTAINER: usize = 100;
-/// The steps to compare a claim with a name of the policy.
-const STEPS_OF_CLAIM: usize = 12;
 
 /// The containers of a pod with their GPUs; an error if it is malformed.
 pub(super) fn containers(
@@ -70,10 +68,6 @@ pub(super) fn containers(
     devices: &Devices,
     context: &PodContext,
 ) -> Result<Vec<Container>, Reason> {
-    let containers: usize = CONTAINER_LISTS.iter().map(|list| items(&pod["spec"], list).len()).sum();
-    let names = devices.gpu_claims.len() + devices.own.claims.len();
-    let requests: usize = claims.iter().map(|claim| 1 + claim.requests.len()).sum();
-    count_steps(context, containers * STEPS_OF_CONTAINER + requests * names * STEPS_OF_CLAIM)?;
     object(pod, "")?;
     for field in ["metadata", "spec"] {
         optional_object(&pod[field], field)?;
@@ -84,7 +78,10 @@ pub(super) fn containers(
             text(value, || format!("{part}.{map}[{key}]"))?;
         }
     }
-    let mut containers = Vec::new();
+    let count: usize = CONTAINER_LISTS.iter().map(|list| items(&pod["spec"], list).len()).sum();
+    takes_memory(context.work.as_ref(), count * size_of::<Container>());
+    count_steps(context, 0)?;
+    let mut containers = Vec::with_capacity(count);
     let claims = GpuClaims::new(claims, devices);
     for list in CONTAINER_LISTS {
         let items = match &pod["spec"][list] {
@@ -93,6 +90,7 @@ pub(super) fn containers(
             other => return Err(malformed(&format!("spec.{list}"), "a list", other)),
         };
         for (index, item) in items.iter().enumerate() {
+            count_steps(context, STEPS_OF_CONTAINER)?;
             object(item, &format!("spec.{list}[{index}]"))?;
             let name = || item["name"].as_str().map_or_else(|| index.to_string(), str::to_owned);
             let path = || format!("spec.{list}[{}]", name());

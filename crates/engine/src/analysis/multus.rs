@@ -27,14 +27,16 @@ fn interface_of(network: &str) -> (&str, Option<&str>) {
 }
 
 /// The annotation `k8s.v1.cni.cncf.io/networks` with at least the given number of attachments of each network, in the
-/// form that it has: a comma list or JSON; `None` if it has them already. Fails for an annotation that is no list.
+/// form that it has: a comma list or JSON, which `read` reads; `None` if it has them already. Fails for an annotation that
+/// is no list.
 pub(crate) fn with_networks(
     annotation: &str,
     networks: &[(String, usize)],
     pod_namespace: &str,
+    read: impl FnOnce(&str) -> Option<Value>,
 ) -> Result<Option<String>, ()> {
     let annotation = annotation.trim();
-    let attached = attached(annotation, pod_namespace)?;
+    let attached = attached(annotation, pod_namespace, read)?;
     let mut missing: Vec<&str> = Vec::new();
     let mut wanted: Vec<(Network<'_>, usize)> = Vec::new();
     for (network, count) in networks {
@@ -79,12 +81,16 @@ pub(crate) fn with_networks(
 }
 
 /// The networks that an annotation attaches, with the interfaces that it states.
-fn attached<'a>(annotation: &'a str, pod_namespace: &'a str) -> Result<Vec<Attachment<'a>>, ()> {
+fn attached<'a>(
+    annotation: &'a str,
+    pod_namespace: &'a str,
+    read: impl FnOnce(&str) -> Option<Value>,
+) -> Result<Vec<Attachment<'a>>, ()> {
     if !annotation.starts_with('[') {
         let entries = annotation.split(',').filter(|entry| !entry.trim().is_empty());
         return Ok(entries.map(|entry| parse(entry, pod_namespace)).collect());
     }
-    let entries: Vec<Value> = serde_json::from_str(annotation).map_err(|_| ())?;
+    let Some(Value::Array(entries)) = read(annotation) else { return Err(()) };
     let attachment = |entry: &Value| {
         let text = |key: &str| entry[key].as_str().map(|text| Cow::from(text.to_owned()));
         let namespace = text("namespace").unwrap_or(pod_namespace.into());
@@ -97,13 +103,17 @@ fn attached<'a>(annotation: &'a str, pod_namespace: &'a str) -> Result<Vec<Attac
 mod tests {
     use super::*;
 
+    fn read(text: &str) -> Option<Value> {
+        serde_json::from_str(text).ok()
+    }
+
     fn networks(annotation: &str, network: &str, count: usize) -> Option<String> {
-        with_networks(annotation, &[(network.to_owned(), count)], "team").unwrap()
+        with_networks(annotation, &[(network.to_owned(), count)], "team", read).unwrap()
     }
 
     fn rails(annotation: &str, networks: &[&str]) -> Option<String> {
         let networks: Vec<_> = networks.iter().map(|name| ((*name).to_owned(), 1)).collect();
-        with_networks(annotation, &networks, "team").unwrap()
+        with_networks(annotation, &networks, "team", read).unwrap()
     }
 
     #[test]
@@ -155,6 +165,6 @@ mod tests {
 
     #[test]
     fn what_is_not_json_is_not_touched() {
-        assert_eq!(with_networks("[{", &[("net".to_owned(), 1)], "team"), Err(()));
+        assert_eq!(with_networks("[{", &[("net".to_owned(), 1)], "team", read), Err(()));
     }
 }

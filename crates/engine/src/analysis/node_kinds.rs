@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::convert::Infallible;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 
@@ -21,15 +22,15 @@ const MAX_KINDS: usize = 32;
 
 /// The kinds of nodes of an earlier injection; none for a pod that was injected without nodes. The nodes may have
 /// changed since, but the decision stays. A value that no injection wrote counts as absent.
-pub(crate) fn kinds_of_earlier_injection(pod: &Value) -> Option<Vec<NodeKind>> {
+pub(crate) fn kinds_of_earlier_injection(pod: &Value, context: &PodContext) -> Option<Vec<NodeKind>> {
     let is_stamped = || pod["metadata"]["annotations"][STAMP].is_string().then(Vec::new);
-    recorded(pod).or_else(is_stamped)
+    recorded(pod, context).or_else(is_stamped)
 }
 
 /// The kinds of nodes that an earlier injection recorded.
-pub(super) fn recorded(pod: &Value) -> Option<Vec<NodeKind>> {
+pub(super) fn recorded(pod: &Value, context: &PodContext) -> Option<Vec<NodeKind>> {
     let text = pod["metadata"]["annotations"][NODES].as_str()?;
-    let kinds: Vec<NodeKind> = serde_json::from_str(text).ok()?;
+    let kinds: Vec<NodeKind> = serde_json::from_value(context.read(text).ok()?).ok()?;
     // No injection writes more.
     (kinds.len() <= MAX_KINDS).then_some(kinds)
 }
@@ -42,21 +43,15 @@ pub(crate) fn written(kinds: &[NodeKind]) -> String {
 /// The kinds of nodes that a pod can be scheduled to and that have the GPUs that it requests.
 pub(super) fn kinds(policy: &Policy, pod: &Value, nodes: &Nodes, context: &PodContext) -> Vec<NodeKind> {
     let gpus = requested_gpus(policy.definition(), pod);
-    // The pods of a job have the same nodes.
-    let key = format!("{} {gpus:?} {}", policy.stamp(), scheduling_of(pod));
-    let size = key.len();
     let found = nodes.kinds.get_or_find(
-        key,
+        // The pods of a job have the same nodes.
+        || format!("{} {gpus:?} {}", policy.stamp(), scheduling_of(pod)),
         context.namespace.as_deref().unwrap_or_default(),
         context.work.as_ref(),
-        || {
-            let found = found(policy, pod, &gpus, nodes, context.work.as_ref());
-            let bytes = size + found.iter().map(NodeKind::bytes).sum::<usize>();
-            Ok::<_, Infallible>((found, bytes))
-        },
+        || Ok::<_, Infallible>(found(policy, pod, &gpus, nodes, context.work.as_ref()).into()),
     );
     let Ok(kinds) = found;
-    kinds
+    kinds.to_vec()
 }
 
 fn found(policy: &Policy, pod: &Value, gpus: &[i64], nodes: &Nodes, work: Option<&Work>) -> Vec<NodeKind> {
@@ -195,14 +190,15 @@ fn common_labels<'n>(nodes: &[&'n Node], work: Option<&Work>) -> Vec<&'n str> {
 }
 
 /// The labels that all kinds have, with their values.
-pub(super) fn labels_of_kinds(kinds: &[NodeKind]) -> Vec<SelectedLabel> {
+pub(super) fn labels_of_kinds(kinds: &[NodeKind]) -> Vec<Arc<SelectedLabel>> {
     let Some(first) = kinds.first() else { return Vec::new() };
     let labels =
         first.labels.keys().filter(|label| kinds.iter().all(|kind| kind.labels.contains_key(*label)));
     labels
         .map(|label| {
             let values = each_once(kinds.iter().filter_map(|kind| kind.labels.get(label)));
-            SelectedLabel { label: label.clone(), values: values.into_iter().cloned().collect() }
+            let values = values.into_iter().cloned().collect();
+            Arc::new(SelectedLabel { label: label.clone(), values })
         })
         .collect()
 }

@@ -1,10 +1,11 @@
 //! The labels of nodes that a pod selects.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use fabric_policy::matcher::{LabelsRead, Selection, spellings};
+use fabric_policy::matcher::{LabelsRead, Selection, current, spellings};
 use fabric_policy::nodes::{NodeKind, expressions, terms};
 use fabric_policy::{PodContext, Policy, SelectedLabel};
 
@@ -16,7 +17,7 @@ use crate::record::Reason;
 /// The part of a pod's node selection that the policy reads.
 pub(super) fn selected(policy: &Policy, pod: &Value, context: &PodContext) -> Result<Selection, Reason> {
     let spec = &pod["spec"];
-    let kinds = match kinds_of_earlier_injection(pod) {
+    let kinds = match kinds_of_earlier_injection(pod, context) {
         Some(kinds) => kinds,
         None => match &context.nodes {
             Some(nodes) => kinds(policy, pod, nodes, context),
@@ -43,15 +44,46 @@ pub(super) fn selected(policy: &Policy, pod: &Value, context: &PodContext) -> Re
     Ok(Selection { labels, kinds, gpus })
 }
 
-fn labels_of(spec: &Value, labels: &BTreeSet<String>, context: &PodContext) -> Vec<SelectedLabel> {
+/// The values of these labels that the pod selects by `nodeSelector` or by required node affinity, in lower case.
+fn labels_of(spec: &Value, labels: &BTreeSet<String>, context: &PodContext) -> Vec<Arc<SelectedLabel>> {
+    let by_affinity = labels_of_affinity(spec, labels, context);
     let of = |label: &String| {
+        let by_selector = spellings(label).find_map(|key| spec["nodeSelector"][key].as_str());
+        let by_affinity = || by_affinity.get(current(label)).into_iter().flatten().copied();
         // Sorted, because their order in the pod means nothing.
-        let values: BTreeSet<String> =
-            values_of(spec, label, context).into_iter().map(str::to_lowercase).collect();
+        let values: BTreeSet<String> = match by_selector {
+            Some(value) => [value.to_lowercase()].into(),
+            None => by_affinity().map(str::to_lowercase).collect(),
+        };
         let values: Vec<String> = values.into_iter().collect();
-        (!values.is_empty()).then(|| SelectedLabel { label: label.clone(), values })
+        (!values.is_empty()).then(|| Arc::new(SelectedLabel { label: label.clone(), values }))
     };
-    labels.iter().filter_map(of).collect()
+    labels.iter().take_while(|_| context.goes_on(2)).filter_map(of).collect()
+}
+
+/// The values by required node affinity. Terms are alternatives: unless each of them names values, any value will do.
+fn labels_of_affinity<'p>(
+    spec: &'p Value,
+    labels: &BTreeSet<String>,
+    context: &PodContext,
+) -> HashMap<&'p str, Vec<&'p str>> {
+    let wanted: HashSet<&str> = labels.iter().map(|label| current(label)).collect();
+    // Each with the number of terms that name values of it, one after the other.
+    let mut found: HashMap<&str, (usize, Vec<&str>)> = HashMap::new();
+    let terms = terms(spec);
+    let all = terms.iter().enumerate().flat_map(|(at, term)| expressions(term).map(move |one| (at, one)));
+    for (at, expression) in all.take_while(|_| context.goes_on(2)) {
+        let label = expression["key"].as_str().map(current).filter(|label| wanted.contains(label));
+        let values = expression["values"].as_array().filter(|_| expression["operator"] == "In");
+        let (Some(label), Some(values)) = (label, values) else { continue };
+        let (named, known) = found.entry(label).or_default();
+        if *named == at && context.goes_on(2 * values.len()) {
+            *named = if values.is_empty() { usize::MAX } else { at + 1 };
+            known.extend(values.iter().filter_map(Value::as_str));
+        }
+    }
+    let in_each = |(label, (named, values))| (named == terms.len()).then_some((label, values));
+    found.into_iter().filter_map(in_each).collect()
 }
 
 /// What the pod selects by a label of which the nodes have another value that an earlier injection recorded, and that
@@ -61,7 +93,7 @@ pub(crate) fn contradicted_label(
     pod: &Value,
     context: &PodContext,
 ) -> Option<(String, SelectedLabel)> {
-    let kinds = recorded(pod)?;
+    let kinds = recorded(pod, context)?;
     // A pod that is bound to a node is there, whatever it selects.
     if pod["spec"]["nodeName"].as_str().is_some_and(|name| !name.is_empty()) {
         return None;
@@ -71,10 +103,13 @@ pub(crate) fn contradicted_label(
         labels.extend(read.iter().cloned());
     }
     let selected = labels_of(&pod["spec"], &labels, context).into_iter().find_map(|selected| {
-        let mut values = kinds.iter().map(|kind| kind.labels.get(&selected.label));
-        let other = values.find(|value| value.is_none_or(|value| !selected.values.contains(value)))?;
-        let values = other.cloned().into_iter().collect();
-        Some((selected.to_string(), SelectedLabel { label: selected.label, values }))
+        let kinds = kinds.iter().take_while(|_| context.goes_on(2 * selected.values.len()));
+        let recorded = |kind: &NodeKind| kind.labels.get(&selected.label).cloned();
+        let other = kinds
+            .map(recorded)
+            .find(|value| value.as_ref().is_none_or(|value| !selected.values.contains(value)))?;
+        let values = other.into_iter().collect();
+        Some((selected.to_string(), SelectedLabel { label: selected.label.clone(), values }))
     });
     selected.or_else(|| kinds.iter().find_map(|kind| excluded_label(&pod["spec"], kind, context)))
 }
@@ -83,48 +118,22 @@ pub(crate) fn contradicted_label(
 fn excluded_label(spec: &Value, kind: &NodeKind, context: &PodContext) -> Option<(String, SelectedLabel)> {
     let mut found = None;
     for term in terms(spec) {
-        let excluded = expressions(term).find_map(|expression| {
+        let mut expressions = expressions(term).take_while(|_| context.goes_on(2));
+        let excluded = expressions.find_map(|expression| {
             let label =
                 spellings(expression["key"].as_str()?).find(|label| kind.labels.contains_key(*label))?;
             let value = &kind.labels[label];
             let values = expression["values"].as_array().map_or(&[][..], Vec::as_slice);
             let is_excluded = match expression["operator"].as_str()? {
-                "NotIn" => values.iter().filter_map(Value::as_str).any(|one| one.eq_ignore_ascii_case(value)),
+                "NotIn" if context.goes_on(values.len()) => {
+                    values.iter().filter_map(Value::as_str).any(|one| one.eq_ignore_ascii_case(value))
+                }
                 operator => operator == "DoesNotExist",
             };
-            let known = SelectedLabel { label: label.to_owned(), values: vec![value.clone()] };
-            let goes_on = context.goes_on(2 + values.len());
-            (goes_on && is_excluded).then(|| (format!("others than those with {known}"), known))
+            let known = || SelectedLabel::one(label, value);
+            is_excluded.then(|| (format!("others than those with {}", known()), known()))
         });
         found = Some(excluded?);
-    }
-    found
-}
-
-/// The values of a label that the pod selects by `nodeSelector` or by required node affinity; empty for any value.
-fn values_of<'p>(spec: &'p Value, label: &str, context: &PodContext) -> Vec<&'p str> {
-    if let Some(value) = spellings(label).find_map(|key| spec["nodeSelector"][key].as_str()) {
-        return vec![value];
-    }
-    // Terms are alternatives: unless each of them names values, any value will do.
-    let mut found = Vec::new();
-    for term in terms(spec) {
-        let named = expressions(term).find_map(|expression| {
-            let names = |label: &str| expression["key"].as_str() == Some(label);
-            let is_in = expression["operator"].as_str() == Some("In");
-            let goes_on = context.goes_on(2);
-            if goes_on && is_in && spellings(label).any(names) {
-                expression["values"].as_array()
-            } else {
-                None
-            }
-        });
-        match named {
-            Some(values) if context.goes_on(2 * values.len()) && !values.is_empty() => {
-                found.extend(values.iter().filter_map(Value::as_str));
-            }
-            _ => return Vec::new(),
-        }
     }
     found
 }
@@ -147,7 +156,7 @@ mod tests {
 
     fn values(pod: &Value, label: &str) -> Vec<String> {
         let labels = labels_of(&pod["spec"], &BTreeSet::from([label.to_owned()]), &PodContext::default());
-        labels.into_iter().flat_map(|selected| selected.values).collect()
+        labels.into_iter().flat_map(|selected| selected.values.clone()).collect()
     }
 
     fn affinity(terms: &Value) -> Value {

@@ -12,7 +12,7 @@ use fabric_yaml::json::items;
 use fabric_yaml::quantity::Quantity;
 
 use super::CONTAINER_LISTS;
-use super::claims::{is_used, used_requests};
+use super::claims::used_requests;
 
 /// The names of the devices; each once.
 pub(super) fn found(pod: &Value, claims: &[PodClaim<'_>], devices: &Devices) -> Vec<String> {
@@ -58,8 +58,10 @@ pub(super) fn claims_of_devices<'c>(
 
 /// Returns whether a container requests a device of the fabric, under any name.
 pub(super) fn has(container: &Value, claims: &BTreeSet<(&str, Option<&str>)>, devices: &Devices) -> bool {
-    let claimed = |(name, used): (&str, Option<&str>)| {
-        claims.iter().any(|(claim, request)| *claim == name && is_used(*request, used))
+    // Without a request, an entry is about the whole claim.
+    let claimed = |(name, used): (&str, Option<&str>)| match used {
+        Some(_) => claims.contains(&(name, None)) || claims.contains(&(name, used)),
+        None => claims.range((name, None)..).next().is_some_and(|(claim, _)| *claim == name),
     };
     requested(container, devices).next().is_some() || used_requests(container).any(claimed)
 }

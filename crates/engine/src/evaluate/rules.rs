@@ -9,6 +9,7 @@ use crate::record::{ContainerCondition, ContainerGpus, EvaluatedRule, Reason, Tr
 use fabric_policy::interpolation::{EvaluationError, Interpolation};
 use fabric_policy::overlay::{Evaluation, Tree};
 use fabric_policy::schema::{self, Shape};
+use fabric_policy::work::takes_memory;
 use fabric_policy::{Containers, Definition, OnConflict, PodContext, Rule};
 
 use super::scope::Scope;
@@ -48,12 +49,16 @@ impl<'a> Rules<'a> {
     /// The rules of a policy before any of them is evaluated.
     pub(crate) fn unevaluated(all: &'a [Rule], analysis: &'a PodAnalysis, scope: &'a Scope<'a>) -> Self {
         let row = |container| Row { container, scope: scope.of_container(container), selected: Vec::new() };
-        let rows = analysis.containers.iter().map(row).collect();
+        // Without memory for the rows there are none, and the evaluation ends.
+        let bytes = analysis.containers.len() * size_of::<Row<'_>>();
+        let has_memory = takes_memory(analysis.work.as_ref(), bytes);
+        let rows = analysis.containers.iter().filter(|_| has_memory).map(row).collect();
         Self { analysis, scope, rows, all, states: vec![State::Idle; all.len()], off_host: None }
     }
 
     /// Evaluates the conditions of the rules.
     pub(crate) fn evaluate(&mut self, pod: &Value, context: &PodContext) -> Result<(), Reason> {
+        count_steps(context, 0)?;
         let Self { analysis, scope, rows, all: rules, states, off_host } = self;
         let may_apply = |rule: &Rule| analysis.may_apply(rule);
         let candidates = Candidates::find(rules, scope, may_apply)?;
@@ -74,6 +79,9 @@ impl<'a> Rules<'a> {
                     State::Applies
                 };
                 *selects = states[at] == State::Applies;
+            }
+            if !selected.contains(&true) {
+                scope.forget();
             }
         }
         Ok(())

@@ -128,6 +128,11 @@ impl<'a> Scope<'a> {
         bindings
     }
 
+    /// Forgets the values, which are computed again if they are read again.
+    pub(crate) fn forget(&mut self) {
+        self.values.take();
+    }
+
     /// The value of a name, in this scope or around it.
     fn value(&self, name: &str) -> Option<&Computed> {
         if let Some(at) = self.variables.iter().position(|variable| variable.name == name) {
@@ -139,16 +144,18 @@ impl<'a> Scope<'a> {
     fn variable(&self, at: usize) -> Option<&Computed> {
         let Variable { name, value, .. } = &self.variables[at];
         let compute = || match value.evaluate(&self.bindings()) {
-            Ok(value) => {
-                self.analysis.work.iter().for_each(|work| work.count_memory(&value));
-                Some(Computed::new(&value))
-            }
+            Ok(value) => Some(self.computed(&value)),
             Err(error) => {
                 let _ = self.failure.set(Box::new((name.clone(), error)));
                 None
             }
         };
         self.values().variables[at].get_or_init(compute).as_ref()
+    }
+
+    /// The value in the form that expressions read; a part of it if the work ends.
+    fn computed(&self, value: &Value) -> Computed {
+        Computed::new(value, self.analysis.work.as_ref())
     }
 
     fn values(&self) -> &Values {
@@ -167,21 +174,21 @@ impl<'a> Scope<'a> {
     fn value_of(&self, name: &str) -> Computed {
         let PodAnalysis { pod, namespace, host_network, total_gpus, own_devices, .. } = self.analysis;
         match (&self.source, name) {
-            (Source::Pod, "pod") => Computed::new(pod),
-            (Source::Pod, "podNamespace") => Computed::new(&Value::from(namespace.as_str())),
+            (Source::Pod, "pod") => self.computed(pod),
+            (Source::Pod, "podNamespace") => self.computed(&Value::from(namespace.as_str())),
             (Source::Pod, "hostNetwork") => Computed::bool(*host_network),
             (Source::Pod, "totalGpus") => Computed::int(*total_gpus),
-            (Source::Pod, "claimNames") => Computed::new(&self.analysis.claim_names),
-            (Source::Pod, "claimClasses") => Computed::new(&self.analysis.claim_classes),
+            (Source::Pod, "claimNames") => self.computed(&self.analysis.claim_names),
+            (Source::Pod, "claimClasses") => self.computed(&self.analysis.claim_classes),
             (Source::Pod, "ownDevices") => Computed::bool(!own_devices.is_empty()),
             (Source::Pod, "launcher") => Computed::bool(self.analysis.is_launcher),
             (Source::Container(container), "ranks") => Computed::bool(self.is_rank(container)),
             (Source::Container(container), "gpus") => Computed::int(container.gpus),
-            (Source::Container(container), "container") => Computed::new(&container.read),
-            (Source::Container(container), "gpuCounts") => Computed::new(&container.counts),
+            (Source::Container(container), "container") => self.computed(&container.read),
+            (Source::Container(container), "gpuCounts") => self.computed(&container.counts),
             (Source::Container(container), "hasDevice") => Computed::bool(self.has_device(container)),
-            (Source::Injected(requests), "podRequests") => Computed::new(requests),
-            _ => Computed::new(&Value::Null),
+            (Source::Injected(requests), "podRequests") => self.computed(requests),
+            _ => self.computed(&Value::Null),
         }
     }
 

@@ -96,7 +96,8 @@ fn networks(
     }
     let text = existing.unwrap_or_default();
     annotations.log.takes(text.len() * (1 + networks.len()));
-    let edited = with_networks(text, &networks, &merge.analysis.namespace);
+    let read = |text: &str| annotations.log.read(text);
+    let edited = with_networks(text, &networks, &merge.analysis.namespace, read);
     Ok(edited.unwrap_or_else(|()| {
         let wanted = networks.iter().map(|(network, count)| match count {
             1 => network.clone(),
@@ -127,11 +128,12 @@ fn objects(
     if text.trim().is_empty() {
         return Ok(Some(format!("[{}]", in_words(&wanted))));
     }
-    let Some(list) = parse(text) else {
+    let Some(list) = annotations.log.read(text).and_then(object_list) else {
         warn_of_kept(merge, annotations, key, text, &format!("[{}]", in_words(&wanted)));
         return Ok(None);
     };
     annotations.log.takes(text.len() * (1 + wanted.len()));
+    annotations.log.takes_memory(text.len() * BYTES_TO_EDIT);
     let mut edited = list.clone();
     let mut is_changed = false;
     for entry in wanted {
@@ -214,10 +216,13 @@ fn devices_of(resources: &[Value], requests: &Value) -> Vec<usize> {
 /// A list of objects.
 type ObjectList = Vec<Map<String, Value>>;
 
-/// Reads a string; `None` if it is not a list of objects in JSON.
-fn parse(text: &str) -> Option<ObjectList> {
-    serde_json::from_str(text).ok()
+/// `None` if it is not a list of objects.
+fn object_list(list: Value) -> Option<ObjectList> {
+    serde_json::from_value(list).ok()
 }
+
+/// The bytes of memory to edit a byte of JSON: an empty object of three bytes has a node with the places of its parts.
+const BYTES_TO_EDIT: usize = 128;
 
 /// A text with other objects in its list.
 fn edited_list(text: &str, list: ObjectList) -> String {
@@ -237,6 +242,10 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    fn parse(text: &str) -> Option<ObjectList> {
+        object_list(serde_json::from_str(text).ok()?)
+    }
 
     fn object(value: Value) -> Map<String, Value> {
         serde_json::from_value(value).unwrap()

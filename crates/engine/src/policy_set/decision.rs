@@ -11,7 +11,7 @@ use fabric_yaml::json::items;
 
 use super::providers::{Chosen, choose, selected, stamped};
 use super::{PolicySet, mutate};
-use crate::analysis::{contradicted_label, unknown_claim};
+use crate::analysis::{contradicted_label, copy, unknown_claim};
 use crate::record::{Author, ChangeLog, Warning, WarningKind, change_annotations};
 use crate::{
     CLAIMS, CONTAINER_LISTS, Mutation, NODES, Outcome, PROVIDER, PodAnalysis, Reason, STAMP, Trace,
@@ -211,8 +211,11 @@ impl PolicySet {
     }
 
     /// The result for a pod, as if it requested the fabric.
-    pub fn assumed(&self, pod: Value, context: &PodContext) -> Mutation {
-        mutate(self, pod, &self.requesting(context))
+    pub fn assumed(&self, pod: &Value, context: &PodContext) -> Mutation {
+        match copy(pod, context) {
+            Ok(pod) => mutate(self, pod, &self.requesting(context)),
+            Err(reason) => Mutation::new(Outcome::Refused { reason }, None),
+        }
     }
 
     /// The context in which a pod requests the fabric.
@@ -229,7 +232,7 @@ impl PolicySet {
         context: &PodContext,
         has_fabric: impl FnOnce(&Value) -> bool,
     ) -> bool {
-        match self.assumed(pod.clone(), context).outcome {
+        match self.assumed(pod, context).outcome {
             Outcome::Skipped { .. } | Outcome::Unchanged { .. } => true,
             Outcome::Refused { reason: Reason::OtherProvider { named: None, .. } } => true,
             Outcome::Refused { reason: Reason::NodesUnknown } => {

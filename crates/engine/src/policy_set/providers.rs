@@ -152,16 +152,14 @@ fn of_nodes<'p>(
     let stamps: Vec<&str> = policies.iter().map(|policy| policy.stamp()).collect();
     context.count_input();
     let gpus = requested_gpus(&policies, pod);
-    let key = format!("{stamps:?} {gpus:?} {}", scheduling_of(pod));
-    let bytes = key.len() + policies.len();
     let work = context.work.as_ref();
     let found = nodes.named.get_or_find(
-        key,
+        || format!("{stamps:?} {gpus:?} {}", scheduling_of(pod)),
         context.namespace.as_deref().unwrap_or_default(),
         context.work.as_ref(),
         || {
             let search = Search { policies: &policies, nodes, work };
-            Ok::<_, Infallible>((search.policies_for(pod, gpus.as_deref()), bytes))
+            Ok::<_, Infallible>(search.policies_for(pod, gpus.as_deref()))
         },
     );
     let Ok(named) = found;

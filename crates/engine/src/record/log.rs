@@ -8,7 +8,7 @@ use serde_json::Value;
 use fabric_policy::PodContext;
 use fabric_policy::overlay::LeftOut;
 use fabric_policy::schema::{Shape, same, shape_at};
-use fabric_policy::work::{STEPS_TO_VALUE, Work, goes_on};
+use fabric_policy::work::{STEPS_TO_VALUE, Work, goes_on, read, takes_memory};
 use fabric_yaml::pointer::{at_pointer, push_token, unescape};
 
 use super::report::{Reason, Warning, WarningKind};
@@ -87,6 +87,16 @@ impl ChangeLog {
     /// Counts steps of work for the pod.
     pub(crate) fn takes(&self, steps: usize) {
         goes_on(self.work.as_ref(), steps);
+    }
+
+    /// Reads a text of the pod as JSON.
+    pub(crate) fn read(&self, text: &str) -> Option<Value> {
+        read(self.work.as_ref(), text).ok()
+    }
+
+    /// Counts the bytes that one call is about to take.
+    pub(crate) fn takes_memory(&self, bytes: usize) {
+        takes_memory(self.work.as_ref(), bytes);
     }
 
     /// Moves to the root of the pod.

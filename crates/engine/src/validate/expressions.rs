@@ -2,6 +2,7 @@
 //! conditions true, and the values that fail for all values of the same types.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -122,8 +123,7 @@ pub(super) struct Metadata {
 pub(super) fn nodes(definition: &Definition) -> Vec<Selection> {
     let selection = |compared: Compared| match compared.path.as_slice() {
         [Step::Field(label)] if compared.root == "node" => {
-            let values = vec![compared.text.to_lowercase()];
-            let labels = vec![SelectedLabel { label: label.clone(), values }];
+            let labels = vec![Arc::new(SelectedLabel::one(label, &compared.text.to_lowercase()))];
             Some(Selection { labels, ..Selection::default() })
         }
         _ => None,

@@ -9,6 +9,7 @@ pub use cel::context::VariableResolver;
 use serde_json::{Map, Value};
 
 use super::failure::{Failure, OPTIONAL};
+use crate::work::{Work, takes_memory};
 
 /// A value that an expression borrows.
 pub type Borrowed<'v> = CowVal<'v, 'v>;
@@ -18,8 +19,9 @@ pub type Borrowed<'v> = CowVal<'v, 'v>;
 pub struct Computed(Box<dyn Val>);
 
 impl Computed {
-    pub fn new(value: &Value) -> Self {
-        Self(from_json(value))
+    /// A part of the value if the work ends.
+    pub fn new(value: &Value, work: Option<&Work>) -> Self {
+        Self(from_json(value, work))
     }
 
     pub fn int(value: i64) -> Self {
@@ -37,8 +39,9 @@ impl Computed {
 
 /// A JSON value for expressions. Whole numbers are CEL's `int`; the library's own conversion would make positive ones
 /// `uint`, which cannot be added to other types.
-pub(super) fn from_json(value: &Value) -> Box<dyn Val> {
+pub(super) fn from_json(value: &Value, work: Option<&Work>) -> Box<dyn Val> {
     match value {
+        Value::Array(_) | Value::Object(_) if !takes_memory(work, 0) => Box::new(CelNull),
         Value::Null => Box::new(CelNull),
         Value::Bool(value) => Box::new(CelBool::from(*value)),
         Value::Number(number) => match number.as_i64() {
@@ -46,9 +49,12 @@ pub(super) fn from_json(value: &Value) -> Box<dyn Val> {
             None => Box::new(CelDouble::from(number.as_f64().unwrap_or(f64::NAN))),
         },
         Value::String(text) => Box::new(CelString::from(text.clone())),
-        Value::Array(items) => Box::new(CelList::from(items.iter().map(from_json).collect::<Vec<_>>())),
+        Value::Array(items) => {
+            Box::new(CelList::from(items.iter().map(|item| from_json(item, work)).collect::<Vec<_>>()))
+        }
         Value::Object(map) => {
-            let entries = map.iter().map(|(key, value)| (CelMapKey::from(key.clone()), from_json(value)));
+            let entries =
+                map.iter().map(|(key, value)| (CelMapKey::from(key.clone()), from_json(value, work)));
             Box::new(CelMap::from(entries.collect::<HashMap<_, _>>()))
         }
     }

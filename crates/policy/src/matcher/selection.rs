@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::sync::Arc;
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -81,6 +82,13 @@ pub struct SelectedLabel {
     pub values: Vec<String>,
 }
 
+impl SelectedLabel {
+    /// A label with one value.
+    pub fn one(label: &str, value: &str) -> Self {
+        Self { label: label.to_owned(), values: vec![value.to_owned()] }
+    }
+}
+
 impl fmt::Display for SelectedLabel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.values.as_slice() {
@@ -97,8 +105,8 @@ const MAX_COMBINATIONS: usize = 256;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Selection {
     /// The labels for which the pod selects a value, or for which all nodes that it can be scheduled to have a value;
-    /// sorted.
-    pub labels: Vec<SelectedLabel>,
+    /// sorted. Shared with each of the combinations.
+    pub labels: Vec<Arc<SelectedLabel>>,
     /// The nodes that the pod can be scheduled to; empty if they are not known, or if there are none.
     pub kinds: Vec<NodeKind>,
     /// The GPUs of the pod, if a table reads them.
@@ -117,15 +125,18 @@ impl Selection {
             return self.kinds.iter().map(|kind| self.of_kind(kind)).collect();
         }
         let (one, several): (Vec<_>, Vec<_>) =
-            self.labels.iter().partition(|selected| selected.values.len() < 2);
-        let mut each = vec![Self { labels: one.into_iter().cloned().collect(), ..self.clone() }];
+            self.labels.iter().cloned().partition(|selected| selected.values.len() < 2);
+        let mut each = vec![Self { labels: one, kinds: self.kinds.clone(), gpus: self.gpus }];
         if Self::combinations(&self.labels).is_none() {
             return each;
         }
-        for SelectedLabel { label, values } in several {
-            let with = |selection: &Self, value: &String| {
+        for selected in several {
+            let SelectedLabel { label, values } = &*selected;
+            let of_value = |value: &String| Arc::new(SelectedLabel::one(label, value));
+            let values: Vec<_> = values.iter().map(of_value).collect();
+            let with = |selection: &Self, value: &Arc<SelectedLabel>| {
                 let mut selection = selection.clone();
-                selection.labels.push(SelectedLabel { label: label.clone(), values: vec![value.clone()] });
+                selection.labels.push(Arc::clone(value));
                 selection
             };
             each = each.iter().flat_map(|one| values.iter().map(|value| with(one, value))).collect();
@@ -134,23 +145,20 @@ impl Selection {
     }
 
     /// The number of combinations of the values of labels; `None` for more than `MAX_COMBINATIONS`.
-    pub fn combinations(labels: &[SelectedLabel]) -> Option<usize> {
+    pub fn combinations(labels: &[Arc<SelectedLabel>]) -> Option<usize> {
         let mut counts = labels.iter().map(|selected| selected.values.len().max(1));
         let all = counts.try_fold(1, |all: usize, count| all.checked_mul(count));
         all.filter(|all| *all <= MAX_COMBINATIONS)
     }
 
     fn of_kind(&self, kind: &NodeKind) -> Self {
-        let label = |(label, value): (&String, &String)| SelectedLabel {
-            label: label.clone(),
-            values: vec![value.clone()],
-        };
+        let label = |(label, value): (&String, &String)| Arc::new(SelectedLabel::one(label, value));
         Self { labels: kind.labels.iter().map(label).collect(), kinds: vec![kind.clone()], gpus: self.gpus }
     }
 
     /// The value of `node` in expressions: the labels for which the pod selects one value.
     pub(crate) fn node(&self) -> Value {
-        let of = |known: &SelectedLabel| match known.values.as_slice() {
+        let of = |known: &Arc<SelectedLabel>| match known.values.as_slice() {
             [one] => Some((known.label.clone(), Value::from(one.as_str()))),
             _ => None,
         };

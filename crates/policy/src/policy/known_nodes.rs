@@ -1,6 +1,7 @@
 //! The nodes that the tables of a policy know, and the part of a selection on which a policy depends.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -109,6 +110,5 @@ pub(crate) fn tables<'p>(
 }
 
 fn selection(label: &str, value: &str, gpus: Option<i64>) -> Selection {
-    let selected = SelectedLabel { label: label.to_owned(), values: vec![value.to_owned()] };
-    Selection { labels: vec![selected], gpus, ..Selection::default() }
+    Selection { labels: vec![Arc::new(SelectedLabel::one(label, value))], gpus, ..Selection::default() }
 }

@@ -12,7 +12,6 @@ use crate::parameter::{
     NoteKind, Origin, Override, Parameter, ParameterType, Resolution, Variable, of_one, resolve,
 };
 use crate::work::Work;
-use fabric_yaml::json::bytes_of;
 
 /// A remark about the value of a parameter.
 #[derive(Debug, Clone, PartialEq)]
@@ -80,10 +79,6 @@ pub(crate) fn bound(
     let mut bindings = Bindings::default();
     bindings.count_by(Some(work.clone()));
     let node = selection.node();
-    if !work.takes_memory(bytes_of(&node)) {
-        // The caller reports the end of the work.
-        return Err(Vec::new());
-    }
     bindings.set("node", &node);
     for (parameter, value) in definition.by_node().zip(values) {
         match (parameter.kind, value.as_f64()) {
@@ -101,7 +96,7 @@ pub(crate) fn bound(
         let mut is_known = true;
         variable.value.names(&mut |name| is_known &= !without_value.contains(name));
         match variable.value.evaluate(&bindings) {
-            Ok(value) if work.takes_memory(bytes_of(&value)) => bindings.set(&variable.name, &value),
+            Ok(value) if work.may_copy(&value) => bindings.set(&variable.name, &value),
             Ok(_) => {
                 let message = "with it, the values of the policies in use take more than 128 MiB of memory";
                 let hint = "write a shorter list, or compute its entries where they are used";

@@ -23,9 +23,6 @@ use crate::work::Work;
 /// The steps to find out whether a value depends on the pod, and to copy it.
 const STEPS_TO_EVALUATE: usize = 2_500;
 
-/// The bytes that an evaluated value of a rule, or a variable, takes in memory. The built-in policies take up to 1,300.
-const BYTES_OF_VALUE: usize = 1_500;
-
 /// A policy for pods that select the same nodes.
 #[derive(Debug)]
 pub struct ResolvedPolicy {
@@ -81,8 +78,6 @@ impl Deref for ResolvedPolicy {
 pub struct EvaluatedPolicy {
     /// The values of the parameters, in the order of the policy.
     pub values: Vec<Value>,
-    /// The bytes that it takes in memory, about.
-    pub(super) bytes: usize,
     /// Parameters and fixed variables.
     pub bindings: Bindings<'static, 'static>,
     pub pod_variables: Vec<Variable>,
@@ -161,10 +156,8 @@ impl EvaluatedPolicy {
         selection: &Selection,
         work: &Work,
     ) -> Result<Self, Vec<EvaluationError>> {
-        let before = work.memory();
         let size = definition.variables.len() + definition.rules.iter().map(Rule::size).sum::<usize>();
-        work.goes_on(size * STEPS_TO_EVALUATE);
-        if !work.takes_memory(size * BYTES_OF_VALUE) {
+        if !work.goes_on(size * STEPS_TO_EVALUATE) {
             // The caller reports the end of the work.
             return Err(Vec::new());
         }
@@ -175,7 +168,6 @@ impl EvaluatedPolicy {
         };
         let mut policy = Self {
             values: values.to_vec(),
-            bytes: usize::try_from(work.memory() - before).unwrap_or(usize::MAX),
             bindings,
             pod_variables: variables(Phase::Pod),
             container_variables: variables(Phase::Container),
@@ -187,7 +179,8 @@ impl EvaluatedPolicy {
         let mut errors = policy.evaluate_rules(definition);
         errors.extend(policy.evaluate_files(definition).err());
         if !errors.is_empty() {
-            return Err(errors);
+            // An expression that fails because the work ends is not at fault.
+            return Err(if work.goes_on(0) { errors } else { Vec::new() });
         }
         // The checks, which are still missing, may read them, too.
         let give_way = policy.adds_devices || policy.names_read().contains("ownDevices");

@@ -122,7 +122,7 @@ impl<'a> Explainer<'a> {
     fn add_results(&self, fact: &mut PodFact, policy: &Policy, trace: &Trace) {
         let definition = policy.definition();
         let Some(LookedAt { of: (nodes, resolved), .. }) = trace.looked_at.get(policy.name()) else { return };
-        fact.nodes.clone_from(&nodes.labels);
+        fact.nodes = nodes.labels.iter().map(|label| (**label).clone()).collect();
         let used = used_names(definition, trace);
         let mut values = definition
             .by_node()

@@ -7,6 +7,7 @@ use serde_json::Value;
 use fabric_engine::policy_set::PolicySet;
 use fabric_engine::{CONTAINER_LISTS, claims_of_pod};
 use fabric_engine::{Mutation, Outcome, Reason, WarningKind, requests};
+use fabric_policy::PodContext;
 
 use super::by_hand::{has_fabric, is_adapter, requests_device};
 use super::kinds;
@@ -22,7 +23,7 @@ pub(super) fn check(policies: &PolicySet, resources: &[&str], pod: &Pod<'_>, fin
         return;
     }
     // What the nodes offer decides, and a pod with the annotation has these warnings already.
-    let as_it_is = pod.is_unmatched().then(|| policies.assumed(pod.value.clone(), pod.context));
+    let as_it_is = pod.is_unmatched().then(|| policies.assumed(pod.value, pod.context));
     if let Some((resource, message)) = as_it_is.as_ref().and_then(unfit) {
         findings.near_misses.push(near_miss(pod, &resource, message));
         return;
@@ -34,7 +35,7 @@ pub(super) fn check(policies: &PolicySet, resources: &[&str], pod: &Pod<'_>, fin
     if unfit(pod.mutation).is_some() || !is_compared {
         return;
     }
-    let given = policies.assumed(without_fabric(resources, pod.value), pod.context);
+    let given = policies.assumed(&without_fabric(resources, pod.value, pod.context), pod.context);
     if given.warnings.iter().any(|warning| ASSUMED.contains(&warning.code())) {
         return;
     }
@@ -188,8 +189,9 @@ fn unfit(mutation: &Mutation) -> Option<(String, String)> {
 }
 
 /// A pod that requests no devices but GPUs, and attaches no networks.
-fn without_fabric(resources: &[&str], pod: &Value) -> Value {
-    let mut pod = pod.clone();
+fn without_fabric(resources: &[&str], pod: &Value, context: &PodContext) -> Value {
+    // If the work ends, so does the check.
+    let mut pod = if context.may_copy(pod) { pod.clone() } else { Value::Null };
     if let Some(annotations) = pod["metadata"]["annotations"].as_object_mut() {
         annotations.retain(|name, _| !kinds::table().by_hand.annotations.contains(name));
     }

@@ -29,7 +29,8 @@ pub fn inject(
     piece: &RawDocument,
     wanted: Wanted<'_>,
 ) -> Result<InjectedDocument, DocumentError> {
-    let work = wanted.work.cloned().unwrap_or_else(|| Work::of_input(piece.bytes.len()));
+    let of_input = || Work::of_input(piece.bytes.len()).measured_by(wanted.held.unwrap_or(|| 0));
+    let work = wanted.work.cloned().unwrap_or_else(of_input);
     let checks = wanted.checks.cloned().unwrap_or_else(|| work.afresh());
     inject_at(0, policies, document, piece, Wanted { work: Some(&work), checks: Some(&checks), ..wanted })
 }
@@ -121,7 +122,7 @@ fn inject_templates(
             && assume_annotated(policies, place, &mut request);
         let stamped = policies.has_stamped(place);
         // Refused pods are still checked.
-        let before = wanted.findings.then(|| place.clone());
+        let before = (wanted.findings && request.may_copy(place)).then(|| place.clone());
         let mut mutation = mutate(policies, place.take(), &request);
         let mut added = Vec::new();
         match &mut mutation.outcome {

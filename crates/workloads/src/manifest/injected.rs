@@ -9,7 +9,7 @@ use fabric_engine::{Mutation, Outcome};
 use fabric_policy::PodContext;
 use fabric_policy::claims::Claims;
 use fabric_policy::nodes::Nodes;
-use fabric_policy::work::Work;
+use fabric_policy::work::{Held, Work};
 use fabric_yaml as yaml;
 
 use crate::advice::{Finding, Findings};
@@ -50,6 +50,8 @@ pub struct Wanted<'n> {
     pub nodes: Option<&'n Arc<Nodes>>,
     /// The claims of the input and of the cluster, if any are known.
     pub claims: Option<&'n Arc<Claims>>,
+    /// Measures the memory of a document without a work limit of its own, if it is measured.
+    pub held: Option<Held>,
     /// The work limit of the document; `None` for the limit of its size.
     pub work: Option<&'n Work>,
     /// The work limit of the checks of its templates; `None` for the same as the document's.

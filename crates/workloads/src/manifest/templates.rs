@@ -207,8 +207,9 @@ mod tests {
 
     #[test]
     fn who_creates_a_pod_is_known_of_a_review_and_of_a_template() {
-        let pod = json!({"kind": "Pod", "spec": {"containers": []}});
-        let job = json!({"kind": "Job", "spec": {"template": pod}});
+        let pod = json!({"apiVersion": "v1", "kind": "Pod", "spec": {"containers": []}});
+        let job =
+            json!({"apiVersion": "batch/v1", "kind": "Job", "spec": {"template": {"spec": pod["spec"]}}});
         let review = |groups: Value| {
             json!({"kind": "AdmissionReview", "request": {"operation": "CREATE", "object": pod,
                 "userInfo": {"groups": groups}}})

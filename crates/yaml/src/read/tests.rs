@@ -57,7 +57,8 @@ fn time(text: &str) -> Duration {
         read(text);
         start.elapsed()
     };
-    once().min(once()).max(Duration::from_millis(1))
+    // Of several, because other tests use the processor, too.
+    (0..6).map(|_| once()).min().unwrap().max(Duration::from_millis(1))
 }
 
 #[test]

@@ -12,7 +12,9 @@ use serde_json::Value;
 use crate::builtin;
 use crate::policy_sources::{policy_files, policy_texts};
 use crate::stream::RawDocuments;
+use fabric_allocator::held;
 use fabric_engine::policy_set::PolicySet;
+use fabric_policy::work::Work;
 use fabric_policy::{Definition, OtherKind, PolicyFile, definitions};
 use fabric_tools::policy_test::{Case, CaseFile, KIND, Reference, Subject};
 use fabric_workloads::manifest::Document;
@@ -196,8 +198,8 @@ impl PolicySets {
             return Ok(Arc::clone(known));
         }
         let with_settings = file.cases.settings(case, definitions_of(&files)?, self.built_in(case)?)?;
-        let set = if case.has_nodes() { PolicySet::by_nodes } else { PolicySet::new };
-        let set = set(with_settings).with_context(|| {
+        let work = Work::of_loading().measured_by(held);
+        let set = PolicySet::load(with_settings, case.has_nodes(), |_| false, &work).with_context(|| {
             escape::line(&format!("{}:{}: {}", file.cases.file, case.span.line, case.name)).into_owned()
         })?;
         file.cases.check_codes(case, &set)?;
