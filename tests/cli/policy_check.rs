@@ -31,6 +31,26 @@ fn codes(policy: &str) -> Vec<(String, u64)> {
     all.iter().map(|one| (one["code"].as_str().unwrap().to_owned(), one["line"].as_u64().unwrap())).collect()
 }
 
+/// A hundred warnings of one code are reported, and the last one of them tells that there are more.
+#[test]
+fn what_is_not_reported_is_told() {
+    let warnings = |count: usize| {
+        let spare = |at| format!("    spare{at}: {{type: string, description: d}}\n");
+        let parameters: String = (0..count).map(spare).collect();
+        let policy = POLICY.replacen("  parameters:\n", &format!("  parameters:\n{parameters}"), 1);
+        found(&[("lab.yaml", &policy)], &["lab.yaml"])
+            .iter()
+            .map(|one| one["message"].as_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
+    let of = |at| format!("no expression reads the parameter `spare{at}`");
+    let hundred: Vec<String> = (0..100).map(of).collect();
+    assert_eq!(warnings(100), hundred);
+    let mut shown = hundred;
+    *shown.last_mut().unwrap() += " (others like this one are reported once these are corrected)";
+    assert_eq!(warnings(150), shown);
+}
+
 #[test]
 fn a_comment_suppresses_a_warning_at_its_place() {
     let unused = "  parameters:\n    spare: {type: string, description: d}\n";

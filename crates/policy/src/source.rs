@@ -11,9 +11,9 @@ mod source_file;
 mod suggestion;
 
 pub use diagnostic::*;
-pub use problems::{Checked, Problems, Reported, all};
+pub use problems::{Checked, MOST_SHOWN, Problems, Reported, all};
 pub(crate) use reader::{located, unambiguous};
-pub use source_error::{MOST_SHOWN, SourceError, SourceErrors};
+pub use source_error::{SourceError, SourceErrors};
 pub use source_file::SourceFile;
 pub(crate) use source_file::{at_line, extension_at};
 pub(crate) use suggestion::{LONGEST, are_near};

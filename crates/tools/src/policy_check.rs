@@ -70,13 +70,29 @@ pub fn check(files: &[(String, String)], others: &[Extendable], loading: &Work) 
         let Span { line, column, .. } = error.diagnostic.span;
         (position(error), line, column)
     });
-    let mut counts: HashMap<&str, usize> = HashMap::new();
-    found.retain(|error| {
-        let count = counts.entry(error.diagnostic.code).or_default();
+    shown(found)
+}
+
+/// The first findings of each code. The last one of those that are shown tells of the others.
+fn shown(found: Vec<SourceError>) -> Vec<SourceError> {
+    let mut last: HashMap<&str, (usize, usize)> = HashMap::new();
+    let mut shown: Vec<SourceError> = Vec::new();
+    for error in found {
+        let (count, at) = last.entry(error.diagnostic.code).or_default();
         *count += 1;
-        *count <= MOST_SHOWN
-    });
-    found
+        match *count {
+            ..=MOST_SHOWN => {
+                *at = shown.len();
+                shown.push(error);
+            }
+            count if count == MOST_SHOWN + 1 => {
+                shown[*at].diagnostic.message +=
+                    " (others like this one are reported once these are corrected)";
+            }
+            _ => {}
+        }
+    }
+    shown
 }
 
 /// The steps to copy a byte of a policy, and to try what it says on a sample pod.

@@ -17,7 +17,7 @@ pub(crate) fn findings(definition: &Definition) -> Vec<Diagnostic> {
     let unread = |(_, _, name): &(&str, &str, &String)| !read.contains(*name);
     let parameters = definition.parameters.iter().map(|one| (UNUSED_PARAMETER, "parameter", &one.name));
     let variables = definition.variables.iter().map(|one| (UNUSED_VARIABLE, "variable", &one.name));
-    let unused = parameters.chain(variables).filter(unread).take(crate::source::MOST_SHOWN);
+    let unused = parameters.chain(variables).filter(unread).take(crate::source::MOST_SHOWN + 1);
     for (code, kind, name) in unused {
         let message = format!("no expression reads the {kind} `{name}`");
         let finding = Diagnostic::warning(code, definition.place_of_name(name), message);

@@ -1,7 +1,9 @@
 //! Errors, collected so that one does not hide the others.
 
 use super::diagnostic::Diagnostic;
-use super::source_error::MOST_SHOWN;
+
+/// The most errors that are shown, and the most findings of one code: for each, the file is searched for its line.
+pub const MOST_SHOWN: usize = 100;
 
 /// The errors that reading a part of a policy found.
 ///

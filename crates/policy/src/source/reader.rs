@@ -198,7 +198,7 @@ pub(crate) fn at_most(count: usize, most: usize, what: &str, span: Span) -> Resu
         .hint("look values up in `machines` or in a map, or write several policies"))
 }
 
-/// The entries of a map, at most [`MOST`].
+/// The entries of a map, at most `MOST`.
 pub fn entries<'n>(node: &'n Node, what: &str) -> Checked<&'n [Entry<Node>]> {
     let entries = rows(node, what)?;
     at_most(entries.len(), MOST, what, node.span)?;
@@ -230,7 +230,7 @@ pub(crate) fn string_key(entry: &Entry<Node>) -> Result<(), Diagnostic> {
         .hint("put it in quotes"))
 }
 
-/// The items of a list, at most [`MOST`].
+/// The items of a list, at most `MOST`.
 pub fn items<'n>(node: &'n Node, what: &str) -> Result<&'n [Node], Diagnostic> {
     let items = list(node, what)?;
     at_most(items.len(), MOST, what, node.span).map(|()| items)

@@ -9,11 +9,9 @@ use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use fabric_yaml::escape;
 
 use super::diagnostic::{Diagnostic, Severity, UNKNOWN_NAME};
-use super::problems::Problems;
+use super::problems::{MOST_SHOWN, Problems};
 use super::source_file::{SourceFile, at_line};
 
-/// The most errors that are shown, and the most warnings of one code: for each, the file is searched for its line.
-pub const MOST_SHOWN: usize = 100;
 /// The most of a line that is for programs, in bytes.
 const MOST_OF_LINE: usize = 4_096;
 
