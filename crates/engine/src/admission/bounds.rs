@@ -7,6 +7,7 @@
 
 use serde_json::Value;
 
+use crate::record::shorten;
 use fabric_yaml::json::{field, items};
 
 /// The most that the API server takes.
@@ -80,11 +81,11 @@ impl Most {
     fn problem(self, value: &Value) -> Option<String> {
         let mut entries = value.as_object().into_iter().flatten();
         match self {
-            Self::Characters(most) => too_long("", value.as_str()?, most),
+            Self::Characters(most) => too_long("", value.as_str()?, value.as_str()?, most),
             Self::Name => of_name(value.as_str()?),
             Self::Keys => entries.find_map(|(key, _)| of_name(key)),
             Self::Labels => entries.find_map(|(key, value)| {
-                of_name(key).or_else(|| too_long("", value.as_str().unwrap_or_default(), LABEL))
+                of_name(key).or_else(|| value.as_str().and_then(|value| too_long("", value, value, LABEL)))
             }),
             Self::Bytes(most) => {
                 let bytes = |(key, value): (&String, &Value)| key.len() + value.as_str().map_or(0, str::len);
@@ -98,11 +99,14 @@ impl Most {
 /// What is too long of a qualified name. One with more slashes is refused for these, whatever its length.
 fn of_name(text: &str) -> Option<String> {
     let (prefix, name) = text.rsplit_once('/').unwrap_or(("", text));
-    too_long("name part ", name, LABEL).or_else(|| too_long("prefix part ", prefix, SUBDOMAIN))
+    too_long("name part ", text, name, LABEL).or_else(|| too_long("prefix part ", text, prefix, SUBDOMAIN))
 }
 
-fn too_long(what: &str, text: &str, most: usize) -> Option<String> {
-    (text.len() > most).then(|| format!("Invalid value: {what}must be no more than {most} characters"))
+/// The problem of a text of which a part is too long.
+fn too_long(what: &str, text: &str, part: &str, most: usize) -> Option<String> {
+    let problem =
+        || format!("Invalid value: \"{}\": {what}must be no more than {most} characters", shorten(text));
+    (part.len() > most).then(problem)
 }
 
 #[cfg(test)]
@@ -125,23 +129,25 @@ mod tests {
             ),
             (
                 json!({"spec": {"nodeSelector": {"a/b": long}}}),
-                Some("spec.nodeSelector: Invalid value: must be no more than 63 characters"),
+                Some("spec.nodeSelector: Invalid value: \"LONG\": must be no more than 63 characters"),
             ),
             (
                 json!({"spec": {"containers": [{}, {"resources": {"limits": {format!("a/{long}"): 1}}}]}}),
                 Some(
-                    "spec.containers[1].resources.limits: Invalid value: name part must be no more than 63 characters",
+                    "spec.containers[1].resources.limits: Invalid value: \"a/LONG\": name part must be no more than 63 characters",
                 ),
             ),
             (
                 json!({"spec": {"tolerations": [{"key": format!("{}/a", "x".repeat(254))}]}}),
                 Some(
-                    "spec.tolerations[0].key: Invalid value: prefix part must be no more than 253 characters",
+                    "spec.tolerations[0].key: Invalid value: \"PREFIX\": prefix part must be no more than 253 characters",
                 ),
             ),
             (json!({"spec": {"containers": 7}, "metadata": []}), None),
         ] {
-            assert_eq!(exceeded(&pod).as_deref(), wanted);
+            let prefix = format!("{}…", "x".repeat(80));
+            let wanted = wanted.map(|wanted| wanted.replace("LONG", &long).replace("PREFIX", &prefix));
+            assert_eq!(exceeded(&pod), wanted);
         }
     }
 }
