@@ -26,8 +26,10 @@ pub struct Allocator;
 
 /// Counts bytes that are allocated (from 0 to their number) or freed (from their number to 0). No layout is larger than
 /// `isize::MAX`.
+#[inline]
 fn count(from: usize, to: usize) {
-    HELD.set(HELD.get().wrapping_add(to.cast_signed() as i64).wrapping_sub(from.cast_signed() as i64));
+    let change = to.cast_signed() as i64 - from.cast_signed() as i64;
+    HELD.with(|held| held.set(held.get().wrapping_add(change)));
 }
 
 // SAFETY: each call is passed on to mimalloc with the arguments of the caller, who keeps the contract of `GlobalAlloc`.
