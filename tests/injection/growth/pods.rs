@@ -517,6 +517,32 @@ const LIMITED: &[(&str, Larger)] = &[
     }),
 ];
 
+/// 256 combinations of the values of labels, each with the parameters for it.
+const VALUES: (&str, Larger) = ("values of the instance type", |input, size| {
+    let terms = terms(input).as_array_mut().unwrap();
+    let values: Value = (0..size).map(|at| json!(format!("p{at}"))).collect();
+    let expression = json!({"key": INSTANCE_TYPE, "operator": "In", "values": values});
+    terms.iter_mut().for_each(|term| extend(&mut term["matchExpressions"], 1, |_| expression.clone()));
+    input.pod["spec"]["nodeSelector"] = json!({});
+});
+
+#[test]
+#[cfg_attr(debug_assertions, ignore = "it takes minutes without optimization")]
+fn what_has_a_limit_of_its_own() {
+    let mut problems = Problems::default();
+    for (name, larger) in LIMITED.iter().chain([&VALUES]) {
+        let write = |size: usize| {
+            let mut input = usual();
+            larger(&mut input, size);
+            input
+        };
+        // Up to the limit.
+        problems.check(name, &WAYS, [1, 8, 31], &write);
+    }
+    // Each kind is compared with each other one.
+    problems.end(&["kinds of the record,"]);
+}
+
 #[test]
 #[cfg_attr(debug_assertions, ignore = "it takes minutes without optimization")]
 fn each_pair_of_what_is_read_together() {
