@@ -35,21 +35,25 @@ fn count(from: usize, to: usize) {
 // SAFETY: each call is passed on to mimalloc with the arguments of the caller, who keeps the contract of `GlobalAlloc`.
 // Counting neither allocates nor panics.
 unsafe impl GlobalAlloc for Allocator {
+    #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(0, layout.size());
         unsafe { MiMalloc.alloc(layout) }
     }
 
+    #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         count(0, layout.size());
         unsafe { MiMalloc.alloc_zeroed(layout) }
     }
 
+    #[inline]
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         count(layout.size(), size);
         unsafe { MiMalloc.realloc(pointer, layout, size) }
     }
 
+    #[inline]
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         count(layout.size(), 0);
         unsafe { MiMalloc.dealloc(pointer, layout) }
