@@ -24,8 +24,7 @@ pub fn held() -> i64 {
 #[derive(Debug)]
 pub struct Allocator;
 
-/// Counts bytes that are allocated (from 0 to their number) or freed (from their number to 0). No layout is larger than
-/// `isize::MAX`.
+/// Counts bytes that are allocated (from 0) or freed (to 0). No layout is larger than `isize::MAX`.
 #[inline]
 fn count(from: usize, to: usize) {
     let change = to.cast_signed() as i64 - from.cast_signed() as i64;

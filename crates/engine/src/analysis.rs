@@ -82,7 +82,6 @@ pub(crate) fn count_steps(context: &PodContext, steps: usize) -> Result<(), Reas
 
 /// A copy of the pod, counted before it is made; the reason to refuse the pod if it would take too much.
 pub(crate) fn copy(pod: &Value, context: &PodContext) -> Result<Value, Reason> {
-    context.count_input();
     context.may_copy(pod);
     count_steps(context, 0).map(|()| pod.clone())
 }

@@ -34,6 +34,9 @@ const MEMORY_OF_POLICIES: u64 = 128 << 20;
 /// The steps after which the work asks for its memory again.
 const STEPS_BETWEEN: u64 = 256;
 
+/// The bytes that are copied in one step.
+const BYTES_PER_STEP: usize = 16;
+
 /// The steps to go to one value of the pod, or to copy it without those within it.
 pub const STEPS_TO_VALUE: usize = 20;
 
@@ -173,7 +176,9 @@ impl Work {
 
     /// Counts a copy of a value before it is made, and returns whether the work may continue.
     pub fn may_copy(&self, value: &Value) -> bool {
-        self.takes_memory(json::bytes_of(value))
+        let bytes = json::bytes_of(value);
+        self.goes_on(bytes / BYTES_PER_STEP);
+        self.takes_memory(bytes)
     }
 
     /// The bytes that the thread holds since the work began.

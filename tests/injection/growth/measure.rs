@@ -19,7 +19,7 @@ const MOST: f64 = 1.1;
 /// The same for the time of the processor, which other processes and caches change.
 const MOST_OF_TIME: f64 = 1.4;
 /// What is less than this does not count: steps, bytes, nanoseconds.
-const LEAST: [f64; 3] = [150_000.0, 2_000_000.0, 60_000_000.0];
+const LEAST: [f64; 3] = [300_000.0, 2_000_000.0, 60_000_000.0];
 /// The steps after an evaluation is over, besides those that one call counts at once.
 const MOST_AFTER: u64 = 100_000;
 
