@@ -128,13 +128,24 @@ async fn answer(
     }
     let now = listing.lock().unwrap().clone();
     let query = head.uri.query().unwrap_or_default();
+    let is_of_templates = path.ends_with("/v1/resourceclaimtemplates");
+    let is_watched = match &now {
+        Listing::Templates(_) => is_of_templates || path == "/api/v1/nodes",
+        Listing::Nodes(_) => path == "/api/v1/nodes",
+        _ => false,
+    };
+    if is_watched && query.contains("watch=true") {
+        let end = async move {
+            while *listing.lock().unwrap() == now {
+                sleep(Duration::from_millis(10)).await;
+            }
+            Ok(Frame::data(Bytes::new()))
+        };
+        return Ok(Response::new(StreamBody::new(stream::once(end).boxed())));
+    }
     if path != "/api/v1/nodes" {
         return Ok(match now {
-            Listing::Templates(count)
-                if path.ends_with("/v1/resourceclaimtemplates") && !query.contains("watch=") =>
-            {
-                reply(200, &templates(count, query))
-            }
+            Listing::Templates(count) if is_of_templates => reply(200, &templates(count, query)),
             Listing::Forbidden => {
                 let resource = path.rsplit('/').next().unwrap_or_default();
                 let message = format!(
@@ -157,15 +168,6 @@ async fn answer(
             &json!({"apiVersion": "v1", "kind": "NodeList", "items": [],
             "metadata": {"resourceVersion": "1"}}),
         ),
-        Listing::Nodes(_) if query.contains("watch=true") => {
-            let end = async move {
-                while *listing.lock().unwrap() == now {
-                    sleep(Duration::from_millis(10)).await;
-                }
-                Ok(Frame::data(Bytes::new()))
-            };
-            Response::new(StreamBody::new(stream::once(end).boxed()))
-        }
         Listing::Nodes(providers) => {
             let items: Vec<Value> = providers.iter().enumerate().map(|(at, one)| node(at, one)).collect();
             let list = json!({"apiVersion": "v1", "kind": "NodeList", "metadata": {"resourceVersion": "1"},
