@@ -24,7 +24,7 @@ const SHED: [&str; 2] = ["namespace", "in_flight"];
 fn slow_pod() -> Value {
     let mut pod = pod();
     let container = pod["spec"]["containers"][0].take();
-    let containers = (0..6_000).map(|number| {
+    let containers = (0..5_000).map(|number| {
         let mut container = container.clone();
         container["name"] = format!("c{number}").into();
         container

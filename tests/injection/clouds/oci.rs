@@ -80,7 +80,14 @@ impl Shape {
     /// The machine's adapters, as `NCCL_IB_HCA` lists them.
     fn host_adapters(&self) -> String {
         let (exact, driver) = self.driver.split_at(usize::from(self.driver.starts_with('=')));
-        let names: Vec<String> = self.adapters.iter().map(|number| format!("{driver}_{number}")).collect();
+        // A node of these shapes can be in a fabric of four planes, whose adapters have other names.
+        let rails = match self.names[0] {
+            "BM.GPU.B300.8" => 8,
+            "BM.GPU.GB300.4" => 4,
+            _ => 0,
+        };
+        let names = self.adapters.iter().map(|number| format!("{driver}_{number}"));
+        let names: Vec<String> = names.chain((0..rails).map(|rail| format!("rdma_vf_rail{rail}"))).collect();
         format!("{exact}{}", names.join(","))
     }
 
@@ -222,7 +229,7 @@ const SHAPES: &[Shape] = &[
             ("NCCL_NET_OPTIONAL_RECV_COMPLETION", "1"),
             ("RCCL_IB_ABORT_ON_ERROR", "1"),
             ("NCCL_IB_USE_INLINE", "1"),
-            ("NCCL_NET_PLUGIN", "librccl-anp.so"),
+            ("RCCL_AINIC_ROCE", "1"),
             ("RCCL_LL128_FORCE_ENABLE", "1"),
         ],
     },
