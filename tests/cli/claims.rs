@@ -68,7 +68,7 @@ fn a_name_that_decides_is_reported() {
     let named = pod().replace("template: run", "").replace("TemplateName: run", "TemplateName: 8gpu");
     assert_snapshot!(run(&["mutate", "--policy", "aws-efa"], named).said(), @"
     stdin: document 1: Pod/worker: mutated by aws-efa@<digest>
-      + main: vpc.amazonaws.com/efa 32, env NCCL_SOCKET_IFNAME FI_EFA_USE_HUGE_PAGE, mount /dev/shm /opt/amazon-efa-ofi /etc/nccl.conf, capability IPC_LOCK
+      + main: vpc.amazonaws.com/efa 32, env NCCL_NET_PLUGIN NCCL_SOCKET_IFNAME FI_EFA_USE_HUGE_PAGE, mount /dev/shm /opt/amazon-efa-ofi /etc/nccl.conf, capability IPC_LOCK
       + pod: volume nv-shared-memory amazon-efa nccl-settings, annotation settings.fabric-injector.io/nccl fabric-injector.io/claims fabric-injector.io/injected
       warning: no device class is known of the claim `x`: the name of such a claim decides what it brings (claim_by_name)
     ");

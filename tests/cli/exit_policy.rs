@@ -23,7 +23,7 @@ fn a_warning_fails_the_run_if_it_is_to() {
     let failed = run("--fail-on=warning", POD, 1);
     assert_snapshot!(failed.said(), @"
     stdin: document 1: Pod/trainer: mutated by aws-efa@<digest>
-      + main: vpc.amazonaws.com/efa 8, env NCCL_SOCKET_IFNAME FI_EFA_USE_HUGE_PAGE, mount /dev/shm /opt/amazon-efa-ofi /etc/nccl.conf, capability IPC_LOCK
+      + main: vpc.amazonaws.com/efa 8, env NCCL_NET_PLUGIN NCCL_SOCKET_IFNAME FI_EFA_USE_HUGE_PAGE, mount /dev/shm /opt/amazon-efa-ofi /etc/nccl.conf, capability IPC_LOCK
       + pod: volume nv-shared-memory amazon-efa nccl-settings, annotation settings.fabric-injector.io/nccl fabric-injector.io/injected
       warning: `efaDevicesPerGPU` is assumed to be 1; set it, or select nodes that a table knows: no table has a value for a pod that selects no `node.kubernetes.io/instance-type`, no `nvidia.com/gpu.product`, nor one of 4 other labels (parameter_assumed)
     error: --fail-on: the report has parameter_assumed (1 in all)
@@ -107,7 +107,7 @@ fn a_run_that_has_to_inject_fails_for_what_asks_and_is_left_out() {
     let answers = left_out.map(|pod| run(&format!("{POD}---\n{pod}"), 1).said());
     assert_snapshot!(answers.join("\n"), @r#"
     stdin: document 1: Pod/trainer: mutated by aws-efa@<digest>
-      + main: vpc.amazonaws.com/efa 8, env NCCL_SOCKET_IFNAME FI_EFA_USE_HUGE_PAGE, mount /dev/shm /opt/amazon-efa-ofi /etc/nccl.conf, capability IPC_LOCK
+      + main: vpc.amazonaws.com/efa 8, env NCCL_NET_PLUGIN NCCL_SOCKET_IFNAME FI_EFA_USE_HUGE_PAGE, mount /dev/shm /opt/amazon-efa-ofi /etc/nccl.conf, capability IPC_LOCK
       + pod: volume nv-shared-memory amazon-efa nccl-settings, annotation settings.fabric-injector.io/nccl fabric-injector.io/injected
       warning: `efaDevicesPerGPU` is assumed to be 1; set it, or select nodes that a table knows: no table has a value for a pod that selects no `node.kubernetes.io/instance-type`, no `nvidia.com/gpu.product`, nor one of 4 other labels (parameter_assumed)
     stdin: document 2: Pod/trainer: unchanged: no container requests GPUs, as with `nvidia.com/gpu` or a claim (no_gpu_container)
@@ -115,7 +115,7 @@ fn a_run_that_has_to_inject_fails_for_what_asks_and_is_left_out() {
     error: --require-mutated: stdin: document 2: Pod/trainer requests the fabric, but is not injected
 
     stdin: document 1: Pod/trainer: mutated by aws-efa@<digest>
-      + main: vpc.amazonaws.com/efa 8, env NCCL_SOCKET_IFNAME FI_EFA_USE_HUGE_PAGE, mount /dev/shm /opt/amazon-efa-ofi /etc/nccl.conf, capability IPC_LOCK
+      + main: vpc.amazonaws.com/efa 8, env NCCL_NET_PLUGIN NCCL_SOCKET_IFNAME FI_EFA_USE_HUGE_PAGE, mount /dev/shm /opt/amazon-efa-ofi /etc/nccl.conf, capability IPC_LOCK
       + pod: volume nv-shared-memory amazon-efa nccl-settings, annotation settings.fabric-injector.io/nccl fabric-injector.io/injected
       warning: `efaDevicesPerGPU` is assumed to be 1; set it, or select nodes that a table knows: no table has a value for a pod that selects no `node.kubernetes.io/instance-type`, no `nvidia.com/gpu.product`, nor one of 4 other labels (parameter_assumed)
     stdin: document 2: Pod/trainer: unchanged: no policy matches this pod (no_policy_matches)

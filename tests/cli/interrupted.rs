@@ -46,7 +46,7 @@ fn an_interrupted_edit_in_place_leaves_each_file_whole_and_no_other() {
     let edited = fs::read_to_string(done.path().join("a.yaml")).unwrap();
 
     let mut ended_between = false;
-    for _ in 0..20 {
+    for _ in 0..100 {
         let folder = folder(&manifests);
         let Some(status) = interrupt(folder.path(), &args, |name| name.starts_with('.')) else { continue };
         let mut files: BTreeMap<String, String> = BTreeMap::new();

@@ -124,8 +124,8 @@ fn the_exit_status_is_that_of_policy_check() {
     exit status: 2
     ----- stdout -----
     stdin:2: error: not valid YAML: while parsing a node, did not find expected node content, within the brackets that begin on line 1 (bad_document)
-    stdin:18: note: Job/ddp-tune: `spec.template`: aws-efa injects these pods: torch: vpc.amazonaws.com/efa 32, env NCCL_SOCKET_IFNAME FI_EFA_USE_HUGE_PAGE, mount /opt/amazon-efa-ofi /etc/nccl.conf, capability IPC_LOCK; pod: volume amazon-efa nccl-settings, annotation settings.fabric-injector.io/nccl fabric-injector.io/injected (injected)
-    stdin:108: note: LeaderWorkerSet/serve: `spec.leaderWorkerTemplate.leaderTemplate`: aws-efa injects these pods: main: vpc.amazonaws.com/efa 32, env NCCL_SOCKET_IFNAME FI_EFA_USE_HUGE_PAGE, mount /dev/shm /opt/amazon-efa-ofi /etc/nccl.conf, capability IPC_LOCK; pod: volume nv-shared-memory amazon-efa nccl-settings, annotation settings.fabric-injector.io/nccl fabric-injector.io/injected (injected)
+    stdin:18: note: Job/ddp-tune: `spec.template`: aws-efa injects these pods: torch: vpc.amazonaws.com/efa 32, env NCCL_NET_PLUGIN NCCL_SOCKET_IFNAME FI_EFA_USE_HUGE_PAGE, mount /opt/amazon-efa-ofi /etc/nccl.conf, capability IPC_LOCK; pod: volume amazon-efa nccl-settings, annotation settings.fabric-injector.io/nccl fabric-injector.io/injected (injected)
+    stdin:108: note: LeaderWorkerSet/serve: `spec.leaderWorkerTemplate.leaderTemplate`: aws-efa injects these pods: main: vpc.amazonaws.com/efa 32, env NCCL_NET_PLUGIN NCCL_SOCKET_IFNAME FI_EFA_USE_HUGE_PAGE, mount /dev/shm /opt/amazon-efa-ofi /etc/nccl.conf, capability IPC_LOCK; pod: volume nv-shared-memory amazon-efa nccl-settings, annotation settings.fabric-injector.io/nccl fabric-injector.io/injected (injected)
     stdin:118: warning: LeaderWorkerSet/serve: add `nmp.nvidia.com/enable-multi-node-networking: "true"` to `spec.leaderWorkerTemplate.workerTemplate.metadata.annotations`: the pods of `spec.leaderWorkerTemplate.leaderTemplate` use the fabric, and these GPU pods do not (peer_without_trigger)
     ----- stderr -----
     1 error and 1 warning

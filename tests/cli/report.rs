@@ -20,7 +20,7 @@ fn the_text_names_the_place_the_policy_the_additions_and_every_warning() {
     let run = mutate(&["--policy", "aws-efa"], format!("---\n{SETTINGS}---\n{pod}")).exits(0);
     assert_snapshot!(run.said(), @"
     stdin: document 2: Pod/trainer: mutated by aws-efa@<digest>
-      + main: vpc.amazonaws.com/efa 8, env FI_EFA_USE_HUGE_PAGE, mount /dev/shm /opt/amazon-efa-ofi /etc/nccl.conf, capability IPC_LOCK
+      + main: vpc.amazonaws.com/efa 8, env NCCL_NET_PLUGIN FI_EFA_USE_HUGE_PAGE, mount /dev/shm /opt/amazon-efa-ofi /etc/nccl.conf, capability IPC_LOCK
       + pod: volume nv-shared-memory amazon-efa nccl-settings, annotation settings.fabric-injector.io/nccl fabric-injector.io/injected
       warning: `efaDevicesPerGPU` is assumed to be 1; set it, or select nodes that a table knows: no table has a value for a pod that selects no `node.kubernetes.io/instance-type`, no `nvidia.com/gpu.product`, nor one of 4 other labels (parameter_assumed)
       warning: `spec.containers[main].env[NCCL_SOCKET_IFNAME]` stays `eth9`; rule `nccl` would set `^lo,docker,veth,eni,pod-id-link0` (kept_env)
@@ -34,7 +34,7 @@ fn the_text_has_one_head_line_for_each_template() {
     assert_snapshot!(run.said(), @r#"
     tests/workloads/horovod-mpijob.yaml: document 1: MPIJob/hvd-vision /spec/mpiReplicaSpecs/Launcher/template: unchanged: no policy matches this pod; to inject it, add `nmp.nvidia.com/enable-multi-node-networking: "true"` to `spec.mpiReplicaSpecs.Launcher.template.metadata.annotations` (no_policy_matches)
     tests/workloads/horovod-mpijob.yaml: document 1: MPIJob/hvd-vision /spec/mpiReplicaSpecs/Worker/template: mutated by aws-efa@<digest>
-      + mpi: vpc.amazonaws.com/efa 32, env NCCL_SOCKET_IFNAME FI_EFA_USE_HUGE_PAGE, mount /opt/amazon-efa-ofi /etc/nccl.conf, capability IPC_LOCK
+      + mpi: vpc.amazonaws.com/efa 32, env NCCL_NET_PLUGIN NCCL_SOCKET_IFNAME FI_EFA_USE_HUGE_PAGE, mount /opt/amazon-efa-ofi /etc/nccl.conf, capability IPC_LOCK
       + pod: volume amazon-efa nccl-settings, annotation settings.fabric-injector.io/nccl fabric-injector.io/injected
     "#);
 }

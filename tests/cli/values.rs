@@ -345,7 +345,7 @@ fn an_assumed_value_comes_with_the_labels_that_would_have_settled_it() {
     assert_eq!(efa(&run), "8");
     assert_snapshot!(run.said(), @"
     stdin: document 1: Pod/trainer: mutated by aws-efa@<digest>
-      + main: vpc.amazonaws.com/efa 8, env NCCL_SOCKET_IFNAME FI_EFA_USE_HUGE_PAGE, mount /dev/shm /opt/amazon-efa-ofi /etc/nccl.conf, capability IPC_LOCK
+      + main: vpc.amazonaws.com/efa 8, env NCCL_NET_PLUGIN NCCL_SOCKET_IFNAME FI_EFA_USE_HUGE_PAGE, mount /dev/shm /opt/amazon-efa-ofi /etc/nccl.conf, capability IPC_LOCK
       + pod: volume nv-shared-memory amazon-efa nccl-settings, annotation settings.fabric-injector.io/nccl fabric-injector.io/injected
       warning: `efaDevicesPerGPU` is assumed to be 1; set it, or select nodes that a table knows: no table has a value for a pod that selects `pool: other`, no `node.kubernetes.io/instance-type`, nor one of 5 other labels, with 8 GPUs (parameter_assumed)
     ");
