@@ -303,7 +303,9 @@ fn each_pair_of_what_is_read_together() {
     let mut problems = Problems::default();
     let mut halfway = usual();
     // At their limits, 32 requests with 32 drivers in each claim end with the limit on steps.
-    LIMITED.iter().for_each(|(_, larger)| larger(&mut halfway, 16));
+    for (_, larger) in LIMITED {
+        larger(&mut halfway, 16);
+    }
     for (base, ways) in [(usual(), &[Way::Review, Way::Advice][..]), (halfway, &[Way::Review])] {
         for (at, (one, larger)) in DIMENSIONS.iter().enumerate() {
             for (other, larger_too) in &DIMENSIONS[at + 1..] {
