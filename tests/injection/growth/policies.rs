@@ -21,7 +21,7 @@ const SIZES: [usize; 4] = [20, 200, 2_000, 20_000];
 /// The most times as many steps for ten times as much: an exponent of 1.1.
 const MOST_STEPS: u64 = 12;
 /// The most times as much processor time for ten times as much. It is less exact than steps.
-const MOST_TIME: u64 = 20;
+const MOST_TIME: u64 = 30;
 /// Less time is not compared, in milliseconds.
 const SHORT: u64 = 30;
 /// The most time of loading that ends at the limit on its steps, in milliseconds.
