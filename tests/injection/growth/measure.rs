@@ -4,8 +4,8 @@ use std::fs;
 use std::sync::Arc;
 
 use fabric_allocator::held;
-use fabric_engine::admission::{Mode, OnError, Reviewer};
-use fabric_engine::policy_set::{PolicySet, mutate};
+use fabric_engine::admission::Mode;
+use fabric_engine::policy_set::PolicySet;
 use fabric_policy::PodContext;
 use fabric_policy::claims::Claims;
 use fabric_policy::nodes::Nodes;
@@ -13,6 +13,8 @@ use fabric_policy::work::{Ended, Work};
 use fabric_tools::lint;
 use fabric_workloads::manifest::{Document, RawDocument, Wanted, inject};
 use serde_json::{Value, json};
+
+use crate::cost::{review, reviewer};
 
 /// The largest exponent with which steps and memory grow.
 const MOST: f64 = 1.1;
@@ -67,14 +69,6 @@ pub(super) enum Way {
 
 pub(super) const WAYS: [Way; 3] = [Way::Review, Way::Advice, Way::Manifest];
 
-fn review(kind: &Value, object: &Value) -> String {
-    json!({
-        "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
-        "request": {"uid": "u", "kind": kind, "operation": "CREATE", "namespace": "team", "object": object},
-    })
-    .to_string()
-}
-
 fn job(pod: &Value) -> Value {
     json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "a"}, "spec": {"template": pod}})
 }
@@ -99,10 +93,10 @@ fn nanoseconds() -> u64 {
 
 /// Evaluates an input; `most` is a limit on the steps.
 pub(super) fn take(policies: &PolicySet, input: &Input, way: Way, most: Option<u64>) -> Taken {
-    let pod = json!({"group": "", "version": "v1", "kind": "Pod"});
     let text = match way {
-        Way::Review => review(&pod, &input.pod),
-        Way::Advice => review(&json!({"group": "batch", "version": "v1", "kind": "Job"}), &job(&input.pod)),
+        Way::Review => review(&input.pod),
+        // The object alone decides about the advice.
+        Way::Advice => review(&job(&input.pod)),
         Way::Manifest => job(&input.pod).to_string(),
     };
     let context = input.context();
@@ -112,14 +106,7 @@ pub(super) fn take(policies: &PolicySet, input: &Input, way: Way, most: Option<u
     let context = PodContext { work: Some(work.clone()), ..context };
     match way {
         Way::Review => {
-            let reviewer = Reviewer {
-                policies,
-                evaluate: &mutate,
-                mode: Mode::Inject,
-                on_error: OnError::Deny,
-                has_changed: &|| false,
-            };
-            drop(reviewer.answer(text.as_bytes(), context.clone()).unwrap());
+            drop(reviewer(policies).answer(text.as_bytes(), context.clone()).unwrap());
         }
         Way::Advice => drop(lint::answer(policies, Mode::Inject, text.as_bytes(), &context).unwrap()),
         Way::Manifest => {
