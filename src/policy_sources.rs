@@ -137,12 +137,13 @@ impl RawPolicies {
 
     /// Compiles all policies.
     pub(crate) fn compile(&self) -> anyhow::Result<PolicySet> {
-        self.compile_within(&Work::of_loading().measured_by(held))
+        self.compile_within(&Work::of_loading())
     }
 
     /// Compiles all policies, unless this work is stopped.
     pub(crate) fn compile_within(&self, loading: &Work) -> anyhow::Result<PolicySet> {
-        Ok(PolicySet::load(self.chosen()?, self.by_nodes, builtin::is_built_in, loading)?)
+        let loading = loading.measured_by(held);
+        Ok(PolicySet::load(self.chosen()?, self.by_nodes, builtin::is_built_in, &loading)?)
     }
 
     /// The `multinodeNetworking` block with the values file and `--set` combined. Of several providers, none is enabled.

@@ -12,7 +12,6 @@ use anyhow::Context;
 use crate::cluster::{NodeWatch, Reconciler};
 use crate::server::{Ended, Server, compiled};
 use crate::telemetry::traces;
-use fabric_allocator::held;
 use fabric_policy::work::Work;
 
 use super::ExitStatus;
@@ -60,10 +59,7 @@ async fn serve(arguments: &Arguments) -> anyhow::Result<Ended> {
         None => None,
         Some(options) => {
             // Errors of policies are reported before the API server is reached.
-            compiled(
-                &configuration::policy_sources(arguments)?.read()?,
-                &Work::of_loading().measured_by(held),
-            )?;
+            compiled(&configuration::policy_sources(arguments)?.read()?, &Work::of_loading())?;
             tokio::select! {
                 reconciler = Reconciler::start(options) => Some(reconciler?),
                 _ = stops.recv() => return Ok(Ended::Drained),

@@ -11,7 +11,6 @@ use tokio::task::{JoinError, JoinHandle, spawn_blocking};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::telemetry::Reloaded;
-use fabric_allocator::held;
 use fabric_policy::work::{Ended, Work};
 
 use super::state::State;
@@ -118,7 +117,7 @@ where
         Err(error) => return (Err(error.clone()), record(what, state, Err(error), before.as_ref())),
     };
     loading(what, state, Some(SystemTime::now()));
-    let work = Work::of_loading().measured_by(held);
+    let work = Work::of_loading();
     let mut applying = {
         let (source, content, work) = (Arc::clone(&reader.source), Arc::clone(&content), work.clone());
         spawn_blocking(move || (source.apply)(&content, &work))

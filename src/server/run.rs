@@ -14,7 +14,6 @@ use tokio::time::{Duration, sleep};
 
 use crate::cluster::{Events, NodeWatch, Reconciler};
 use crate::policy_sources::{PolicySources, RawPolicies};
-use fabric_allocator::held;
 use fabric_engine::admission::{Mode, OnError};
 use fabric_engine::policy_set::PolicySet;
 use fabric_policy::work::Work;
@@ -98,7 +97,7 @@ impl Server {
     /// reconciler runs with the server.
     pub async fn bind(config: Config, reconciler: Option<Reconciler>) -> anyhow::Result<Self> {
         let sources = config.policy_sources.read()?;
-        let policies = compiled(&sources, &Work::of_loading().measured_by(held))?;
+        let policies = compiled(&sources, &Work::of_loading())?;
         for note in &sources.notes {
             tracing::info!(detail = %note, "files that are no policies");
         }

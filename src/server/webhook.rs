@@ -92,16 +92,16 @@ impl Drop for StopOnDrop {
 
 /// The largest review that is evaluated at once.
 pub const SHORT: usize = 32 << 10;
-/// The most steps of such an evaluation. It takes at most 3 ms on two cores, which `tests/injection/cost.rs` measures.
+/// The most steps of such an evaluation. It takes at most 3 ms on two cores, which `tests/injection/cost/at_once.rs` measures.
 pub const SHORT_STEPS: u64 = 200_000;
 
 /// Evaluates a review: at once if that is short, since another thread takes longer to wake than most reviews. Others wait
 /// in the queue, and begin again on another thread. They hold their memory and their turn until they end or notice that
 /// they are stopped.
 async fn evaluate(endpoint: Endpoint, state: &Arc<State>, body: Bytes) -> Result<Answer, Rejection> {
-    let work = StopOnDrop(Work::of_input(body.len()).measured_by(held));
+    let work = StopOnDrop(Work::of_input(body.len()));
     if body.len() <= SHORT {
-        let short = work.0.at_most(SHORT_STEPS);
+        let short = work.0.at_most(SHORT_STEPS).measured_by(held);
         let answer = answer(endpoint, state, &body, &short);
         if short.ended().is_none() {
             return answer;
@@ -113,8 +113,7 @@ async fn evaluate(endpoint: Endpoint, state: &Arc<State>, body: Bytes) -> Result
     };
     let (state, work) = (Arc::clone(state), work.0.clone());
     on_another_thread(move || {
-        work.begin();
-        let answer = answer(endpoint, &state, &body, &work);
+        let answer = answer(endpoint, &state, &body, &work.measured_by(held));
         drop((body, permit));
         answer
     })

@@ -98,15 +98,10 @@ impl Work {
         Self::of_steps(LOADING)
     }
 
-    /// The same work, whose memory is measured from now on.
+    /// The same work, which is stopped with this one, on the thread that calls: its memory is measured from now on.
     #[must_use]
     pub fn measured_by(&self, held: Held) -> Self {
         Self::within(self.0.limits, Arc::clone(&self.0.stopped), held)
-    }
-
-    /// Begins on this thread. Work begins on the thread that creates it.
-    pub fn begin(&self) {
-        self.0.begun.store((self.0.held)(), Ordering::Relaxed);
     }
 
     /// The work for an input of this size that is part of this work, and is stopped with it.
@@ -335,7 +330,7 @@ mod tests {
             (1_000, 0),
             "the most that it had, and never less than nothing"
         );
-        work.begin();
+        let work = work.measured_by(|| HELD.get());
         HELD.set(5_100);
         work.leave_all_but(1_000);
         HELD.set(5_200);
@@ -345,5 +340,20 @@ mod tests {
         assert!(!work.goes_on(256));
         HELD.set(0);
         assert!(!work.goes_on(0), "it is over");
+    }
+
+    #[test]
+    fn what_another_thread_holds_is_no_memory_of_the_work() {
+        let work = Work::of_loading();
+        // A thread that frees what others allocate, as the server's do with answers.
+        HELD.set(-(1 << 40));
+        let elsewhere = work.clone();
+        let on_another_thread = std::thread::spawn(move || {
+            let work = elsewhere.measured_by(|| HELD.get());
+            assert!(work.goes_on(256) && work.held() == 0);
+            elsewhere.stop();
+            work.ended()
+        });
+        assert_eq!(on_another_thread.join().unwrap(), Some(Ended::Stopped));
     }
 }

@@ -74,25 +74,21 @@ pub fn check(files: &[(String, String)], others: &[Extendable], loading: &Work) 
 }
 
 /// The first findings of each code. The last one of those that are shown tells of the others.
-fn shown(found: Vec<SourceError>) -> Vec<SourceError> {
-    let mut last: HashMap<&str, (usize, usize)> = HashMap::new();
-    let mut shown: Vec<SourceError> = Vec::new();
-    for error in found {
-        let (count, at) = last.entry(error.diagnostic.code).or_default();
-        *count += 1;
-        match *count {
-            ..=MOST_SHOWN => {
-                *at = shown.len();
-                shown.push(error);
-            }
-            count if count == MOST_SHOWN + 1 => {
-                shown[*at].diagnostic.message +=
-                    " (others like this one are reported once these are corrected)";
-            }
-            _ => {}
-        }
+fn shown(mut found: Vec<SourceError>) -> Vec<SourceError> {
+    let mut counts: HashMap<&str, usize> = HashMap::new();
+    for error in &found {
+        *counts.entry(error.diagnostic.code).or_default() += 1;
     }
-    shown
+    let mut seen: HashMap<&str, usize> = HashMap::new();
+    found.retain_mut(|SourceError { diagnostic, .. }| {
+        let seen = seen.entry(diagnostic.code).or_default();
+        *seen += 1;
+        if *seen == MOST_SHOWN && counts[diagnostic.code] > MOST_SHOWN {
+            diagnostic.message += " (others like this one are reported once these are corrected)";
+        }
+        *seen <= MOST_SHOWN
+    });
+    found
 }
 
 /// The steps to copy a byte of a policy, and to try what it says on a sample pod.

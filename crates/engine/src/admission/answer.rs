@@ -221,10 +221,10 @@ pub(super) fn unsupported<O>(version: &str, request: &AdmissionRequest<O>) -> Op
 }
 
 /// The answer for a pod that the API server is going to refuse, before its evaluation costs anything.
-fn too_long<O>(request: &AdmissionRequest<O>, problem: &str) -> Verdict {
+fn too_long<O>(request: &AdmissionRequest<O>, name: Option<String>, problem: &str) -> Verdict {
     let response = Response::deny(&request.uid, 422, "Invalid", &format!("the pod is invalid: {problem}"));
     let record = Record::new(request, &response, ReviewOutcome::Refused, Some(TOO_LONG));
-    Verdict { response, record: Record { without_fabric: record.reason.clone(), ..record } }
+    Verdict { response, record: Record { name, without_fabric: record.reason.clone(), ..record } }
 }
 
 fn allowed<O>(request: &AdmissionRequest<O>, reason: &'static str) -> Verdict {
@@ -259,8 +259,7 @@ impl Reviewer<'_> {
         let name = named(request.name.as_deref());
         let name = name.or_else(|| named(pod["metadata"]["name"].as_str())).or_else(generated);
         if let Some(problem) = exceeded(&pod) {
-            let Verdict { response, record } = too_long(request, &problem);
-            return Verdict { response, record: Record { name, ..record } };
+            return too_long(request, name, &problem);
         }
         let owner = owner(request, &pod["metadata"]["ownerReferences"]);
         // A panic on one pod must not close a connection that serves other requests.
