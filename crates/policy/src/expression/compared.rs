@@ -150,13 +150,17 @@ impl Walker {
             {
                 self.value(value, Compared { comparison: Comparison::LowerCase, ..compared });
             }
-            ("hasValue", Some(value), []) => match access(value).and_then(|selected| self.place(&selected)) {
-                Some((root, path)) => {
-                    let path = path.into_iter().chain([Step::Exists]).collect();
-                    self.note(root, path, Comparison::None);
+            // With a computed key, the path ends at a value of which each key counts.
+            ("hasValue", Some(value), []) => {
+                let named = access(value).filter(|selected| selected.keys.is_empty());
+                match named.and_then(|selected| self.place(&selected)) {
+                    Some((root, path)) => {
+                        let path = path.into_iter().chain([Step::Exists]).collect();
+                        self.note(root, path, Comparison::None);
+                    }
+                    None => self.all([&**value]),
                 }
-                None => self.all([&**value]),
-            },
+            }
             ("value" | "lowerAscii", Some(value), []) => self.value(value, compared),
             _ => self.all(operands(call)),
         }
