@@ -310,9 +310,9 @@ fn a_field_that_is_not_added_has_a_reason() {
     let zero = lab(&[], &["-f", "-", "-o", "json", "--set", "nicsPerGPU=0"], POD).exits(0);
     let zero = pod(&zero);
     let fields = &zero["fields"];
-    assert_eq!(fields[1]["because"], "the amount is 0", "{fields}");
+    assert_eq!(fields[0]["because"], "the amount is 0", "{fields}");
     assert_eq!(
-        (&fields[0]["state"], &fields[0]["by"]),
+        (&fields[1]["state"], &fields[1]["by"]),
         (&json!("added"), &json!({"rule": "nics"})),
         "{fields}"
     );

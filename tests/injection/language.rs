@@ -190,6 +190,42 @@ fn a_condition_that_parameters_settle_leaves_out_its_rule() {
     }
 }
 
+/// A condition reads a value by a computed key.
+#[test]
+fn a_computed_key_is_found() {
+    let applies = |condition: &str| {
+        let body = format!(
+            "  variables: {{key: \"${{'nvidia.com/' + pod.metadata.?labels.?part.orValue('gpu')}}\"}}\n  rules:\n    - name: r\n      \
+             when: \"{condition}\"\n      env: {{A: b}}\n"
+        );
+        let policies = set(vec![policy("test", "labels: {fabric: fast}", &body)]);
+        matches!(inject(&policies, gpu_pod()).outcome, Outcome::Mutated(_))
+    };
+    let limits = "pod.spec.containers[0].?resources.?limits";
+    assert!(applies(&format!("{limits}[?key].hasValue()")));
+    assert!(!applies(&format!("{limits}[?key + 's'].hasValue()")));
+    assert!(applies("pod.spec.containers.exists(c, c.?resources.?limits[?key].hasValue())"));
+    assert!(applies(&format!("{limits}[?key].orValue(0) == 4")));
+}
+
+/// A container refuses a device with the amount 0, if its author wrote it. A number that is computed can be none.
+#[test]
+fn an_amount_of_0_is_written_as_it_is() {
+    let body = "  variables: {none: ['a.example/x', 'a.example/y']}\n  devices:\n    resources: [b.example/z]\n    add:\n      \
+                - {name: z, resources: {b.example/z: '${gpus - gpus}'}}\n  rules:\n    - name: r\n      container:\n        \
+                resources:\n          limits: {'${none}': 0, a.example/w: '0', a.example/v: '${gpus - gpus}'}\n    - name: ipc\n      container: \
+                {securityContext: {capabilities: {add: [IPC_LOCK]}}}\n";
+    let policies = set(vec![policy("test", "labels: {fabric: fast}", body)]);
+    let pod = served(&policies, gpu_pod());
+    let limits = pod["spec"]["containers"][0]["resources"]["limits"].clone();
+    assert_eq!(limits, json!({"nvidia.com/gpu": 4, "a.example/x": 0, "a.example/y": 0, "a.example/w": "0"}));
+    // The amount that the container has itself stays.
+    let mut own = gpu_pod();
+    own["spec"]["containers"][0]["resources"]["limits"]["a.example/x"] = 2.into();
+    let pod = served(&policies, own);
+    assert_eq!(pod["spec"]["containers"][0]["resources"]["limits"]["a.example/x"], 2);
+}
+
 #[test]
 fn null_leaves_out_the_field_and_a_list_entry_as_a_whole() {
     let policies = rule(

@@ -39,8 +39,15 @@ pub(crate) fn merge(
                 add_amount(&mut wanted, list, resource, amount.clone());
                 continue;
             }
+            let count = count_of(amount).unwrap_or(0);
+            // The container refuses all of them.
+            if count == 0 {
+                for device in entry.resources() {
+                    add_amount(&mut wanted, list, device, amount.clone());
+                }
+                continue;
+            }
             if !lists.iter().any(|(known, _)| *known == entry) {
-                let count = count_of(amount).unwrap_or(0);
                 lists.push((entry, devices_of_list(merge, resources, entry, count)?));
             }
             for (_, devices) in lists.iter().filter(|(known, _)| *known == entry) {
@@ -52,11 +59,7 @@ pub(crate) fn merge(
     }
     // Huge pages depend on cpu and memory.
     wanted.sort_by_key(|wanted| is_huge_pages(wanted.resource));
-    for mut wanted in wanted {
-        let dropped = wanted.amounts.each_mut().map(|amount| amount.take_if(|amount| is_zero(amount)));
-        if let Some(at) = dropped.iter().position(Option::is_some) {
-            resources.log.left_out(&[AMOUNT_LISTS[at], wanted.resource], || "the amount is 0".to_owned());
-        }
+    for wanted in wanted {
         let Some(first) = wanted.amounts.iter().position(Option::is_some) else { continue };
         if merge.pod.pod_resources && !wanted.resource.contains('/') {
             let kind = WarningKind::Excluded {
@@ -86,10 +89,6 @@ fn devices_of_list<'t>(
     entry: &'t Entry,
     count: usize,
 ) -> Result<Vec<&'t str>, Reason> {
-    if count == 0 {
-        resources.log.left_out(&["limits", &entry.source()], || "the amount is 0".to_owned());
-        return Ok(Vec::new());
-    }
     // By name; true for an amount of 0, with which a container refuses a device.
     let has: HashMap<&str, bool> = entry
         .resources()

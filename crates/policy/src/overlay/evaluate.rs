@@ -15,7 +15,7 @@ use crate::schema::{self, AMOUNT_LISTS, Field, Format, Object, Shape};
 use fabric_yaml::Span;
 
 use super::scalars::{accept, is_structure, remedy};
-use super::{Content, Entry, Key, Tree, check, count_of};
+use super::{Content, Entry, Key, Tree, check, count_of, is_zero};
 
 /// A tree with values in place of expressions; `None` if it is left out.
 type Evaluated = Result<Option<Tree>, EvaluationError>;
@@ -288,7 +288,16 @@ impl<'a, 'p, 'v> Evaluation<'a, 'p, 'v> {
                 Ok(value)
             }
         })?;
-        let Some(value) = value else { return Ok(()) };
+        let Some(mut value) = value else { return Ok(()) };
+        // Devices whose number is computed can be none. An author who writes 0 refuses them.
+        if is_amounts && entry.value.as_text().is_some() && value.as_value().is_some_and(is_zero) {
+            if self.parameters_of.is_none() {
+                self.within(name, |this| this.leave_out(|| "the amount is 0".to_owned()));
+                return Ok(());
+            }
+            // The review reports it.
+            value = entry.value.clone();
+        }
         if let (Key::Resources(_), Some(amount)) = (&key, value.as_value())
             && count_of(amount).is_none()
         {
