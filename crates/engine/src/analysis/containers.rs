@@ -8,8 +8,9 @@ use fabric_yaml::json::{field, items};
 use fabric_yaml::quantity::Quantity;
 
 use fabric_policy::claims::PodClaim;
+use fabric_policy::expression::{Path, Step};
 use fabric_policy::schema::{self, Shape, can_overcommit};
-use fabric_policy::work::{Work, takes_memory};
+use fabric_policy::work::{Work, goes_on, takes_memory};
 use fabric_policy::{Devices, PodContext, ResolvedPolicy};
 
 use super::claims::GpuClaims;
@@ -31,6 +32,8 @@ pub(crate) struct Container {
     pub(crate) counts: Value,
     /// The parts of it that expressions read.
     pub(crate) read: Value,
+    /// The environment variables that expressions read, by name.
+    pub(crate) env: Value,
     /// True if it requests a device of the fabric itself, if an expression reads that.
     pub(crate) has_device: bool,
 }
@@ -48,10 +51,32 @@ impl Container {
             let shape = Shape::Object(schema::container());
             self.read = part_of(container, &policy.paths_read.container, &shape, work);
         }
+        if policy.reads("containerEnv") {
+            self.env = env(container, &policy.paths_read.env, work);
+        }
         if policy.reads("gpuCounts") {
             self.counts = gpu_counts(container, self.claimed, &policy.devices);
         }
     }
+}
+
+/// The values of the environment variables that expressions read, by name; empty for those by reference.
+fn env(container: &Value, reads: &BTreeSet<Path>, work: Option<&Work>) -> Value {
+    let variables = items(container, "env");
+    if !goes_on(work, variables.len() * reads.len()) {
+        return Value::Null;
+    }
+    let is_read = |name: &str| {
+        let is_name = |step: &Step| matches!(step, Step::Field(field) if field == name);
+        reads
+            .iter()
+            .any(|path| path.first().is_none_or(|step| !matches!(step, Step::Field(_)) || is_name(step)))
+    };
+    let read = variables.iter().filter_map(|variable| {
+        let name = variable["name"].as_str().filter(|name| is_read(name))?;
+        Some((name.to_owned(), variable["value"].as_str().unwrap_or_default().into()))
+    });
+    read.collect::<Map<_, _>>().into()
 }
 
 /// The prefix of the resources with which a container requests devices of a class without a claim. The scheduler
@@ -106,6 +131,7 @@ pub(super) fn containers(
                 gpus,
                 claimed,
                 counts: Value::Null,
+                env: Value::Null,
                 read: Value::Null,
                 has_device: false,
             });

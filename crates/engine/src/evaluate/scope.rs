@@ -185,6 +185,7 @@ impl<'a> Scope<'a> {
             (Source::Container(container), "ranks") => Computed::bool(self.is_rank(container)),
             (Source::Container(container), "gpus") => Computed::int(container.gpus),
             (Source::Container(container), "container") => self.computed(&container.read),
+            (Source::Container(container), "containerEnv") => self.computed(&container.env),
             (Source::Container(container), "gpuCounts") => self.computed(&container.counts),
             (Source::Container(container), "hasDevice") => Computed::bool(self.has_device(container)),
             (Source::Injected(requests), "podRequests") => self.computed(requests),

@@ -105,8 +105,9 @@ impl Seen {
         for check in &definition.checks {
             // Another pod, or another value, may have what the check needs.
             let is_of_samples = reads(definition, check.conditions()).iter().any(|name| {
-                let is_part = ["pod", "container", "podNamespace", "claimNames", "claimClasses", VALUE]
-                    .contains(&&**name);
+                let is_part =
+                    ["pod", "container", "containerEnv", "podNamespace", "claimNames", "claimClasses", VALUE]
+                        .contains(&&**name);
                 is_part || definition.parameters.iter().any(|parameter| parameter.name == *name)
             });
             if !is_of_samples && self.matched > 1 && self.reported.get(&check.code) == Some(&self.matched) {

@@ -28,12 +28,13 @@ const TEXT: Shape = Shape::Text(Format::Any);
 const NUMBER: Shape = Shape::Integer(0, i64::MAX);
 const TEXTS: Shape = Shape::List { items: &TEXT, keys: None };
 const NUMBERS: Shape = Shape::Map { keys: Format::Any, values: &NUMBER };
+const TEXTS_BY_NAME: Shape = Shape::Map { keys: Format::Any, values: &TEXT };
 
 /// The names of objects of the cluster, whose keys and values differ from pod to pod.
-pub const OBJECTS: [&str; 3] = ["pod", "container", "node"];
+pub const OBJECTS: [&str; 4] = ["pod", "container", "containerEnv", "node"];
 
 pub const BUILT_IN: &[BuiltIn] = &[
-    new("node", Phase::Fixed, || Shape::Map { keys: Format::Any, values: &TEXT }),
+    new("node", Phase::Fixed, || TEXTS_BY_NAME),
     new("pod", Phase::Pod, || Shape::Object(schema::pod())),
     // Not `namespace`, which is a reserved word of CEL.
     new("podNamespace", Phase::Pod, || Shape::Text(Format::DnsLabel)),
@@ -48,6 +49,7 @@ pub const BUILT_IN: &[BuiltIn] = &[
     new("ranks", Phase::Container, || Shape::Boolean),
     new("hasDevice", Phase::Container, || Shape::Boolean),
     new("container", Phase::Container, || Shape::Object(schema::container())),
+    new("containerEnv", Phase::Container, || TEXTS_BY_NAME),
     new("podRequests", Phase::Injected, || NUMBERS),
 ];
 

@@ -24,6 +24,8 @@ const CLAIMS: [&[&str]; 2] = [&["containers", "resources", "claims"], &["spec", 
 pub(super) const NODES: [&[&str]; 2] = [&["spec", "nodeSelector"], &["spec", "affinity", "nodeAffinity"]];
 /// The path of all containers.
 const CONTAINER: &[&str] = &["spec", "containers", "*"];
+/// The path of the environment variables of all containers.
+const ENV: &[&str] = &["spec", "containers", "*", "env"];
 /// Whether a container is there.
 pub(super) const ADDED_CONTAINER: &[&str] = &["containers", "."];
 
@@ -67,7 +69,7 @@ impl Places {
         let mut read = |text: &Interpolation, names: &mut BTreeSet<String>| {
             names.extend(names_in(text));
             for expression in text.expressions() {
-                for (name, root) in [("pod", &[][..]), ("container", CONTAINER)] {
+                for (name, root) in [("pod", &[][..]), ("container", CONTAINER), ("containerEnv", ENV)] {
                     for path in expression.reads_of(name) {
                         places.path(root.iter().copied().chain(path.iter().map(Step::token)), devices);
                     }

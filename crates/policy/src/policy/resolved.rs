@@ -104,6 +104,8 @@ pub struct EvaluatedPolicy {
 pub struct PathsRead {
     pub pod: BTreeSet<Path>,
     pub container: BTreeSet<Path>,
+    /// From the environment of a container, which is a map.
+    pub env: BTreeSet<Path>,
 }
 
 impl PathsRead {
@@ -111,6 +113,7 @@ impl PathsRead {
         for expression in text.expressions() {
             self.pod.extend(expression.reads_of("pod").into_iter().cloned());
             self.container.extend(expression.reads_of("container").into_iter().cloned());
+            self.env.extend(expression.reads_of("containerEnv").into_iter().cloned());
         }
     }
 }
