@@ -258,6 +258,37 @@ fn settings_that_turn_devices_off_are_named() {
     }
 }
 
+/// The resources of GKE's networks, and the interfaces that they need.
+#[test]
+fn networks_of_google_by_hand_are_compared() {
+    let pod = |annotation: &str, limits: &str| {
+        format!(
+            "apiVersion: v1\nkind: Pod\nmetadata: {{name: p, annotations: {{{annotation}}}}}\nspec:\n  nodeSelector: \
+             {{cloud.google.com/gke-accelerator: nvidia-gb200}}\n  containers:\n  - {{name: c, image: i, resources: {{limits: \
+             {{nvidia.com/gpu: 4{limits}}}}}}}\n"
+        )
+    };
+    let network = ", networking.gke.io.networks/rdma-0";
+    let interfaces = "networking.gke.io/interfaces: '[{\"interfaceName\":\"eth0\",\"network\":\"default\"}]'";
+    let without = run(&["lint"], &pod("", &format!("{network}: 1"))).exits(0);
+    for with in [pod(interfaces, &format!("{network}: 1")), pod("", ""), pod("", &format!("{network}: 0"))] {
+        assert_eq!(run(&["lint"], &with).exits(0).recorded().matches("network").count(), 0, "{with}");
+    }
+    let capacity: serde_json::Map<String, Value> = (0..4)
+        .map(|at| (format!("networking.gke.io.networks/rdma-{at}.IP"), json!("1")))
+        .chain([("nvidia.com/gpu".to_owned(), json!("4"))])
+        .collect();
+    let nodes = json!({"kind": "Node", "apiVersion": "v1", "metadata": {"name": "n", "labels":
+        {"cloud.google.com/gke-accelerator": "nvidia-gb200"}}, "spec": {"providerID": "gce://n"},
+        "status": {"capacity": capacity, "conditions": [{"type": "Ready", "status": "True"}]}});
+    let folder = folder(&[("nodes.json", &nodes.to_string())]);
+    let path = folder.path().join("nodes.json");
+    let lint = |pod: &str| run(&["lint", "--nodes", path.to_str().unwrap()], pod).exits(0);
+    assert_file_snapshot!(without.recorded() + &lint(&pod(interfaces, "")).recorded());
+    let cured = lint(&pod(interfaces, &format!("{network}: 0")));
+    assert_eq!(cured.recorded().matches("networks_with_address_only").count(), 0, "{}", cured.text());
+}
+
 /// A device is compared with the network that a policy attaches with it, and a claim with the devices of the nodes.
 #[test]
 fn networks_and_claims_by_hand_are_compared() {

@@ -37,6 +37,20 @@ fn a_pool_has_its_devices_its_policy_and_the_parameters_of_its_pods() {
     ");
 }
 
+/// The networks of Google's nodes: those that are missing have no resource.
+#[test]
+fn networks_that_are_assumed_are_told() {
+    let google = |networks: usize, name: &str| {
+        let names = (0..networks).map(|at| format!("networking.gke.io.networks/{name}{at}"));
+        let of_gpus = [("nvidia.com/gpu".to_owned(), json!("8"))].into_iter();
+        let capacity: Value = of_gpus.chain(names.map(|name| (name, json!("1")))).collect();
+        node("a", "gce://a", &json!({"node.kubernetes.io/instance-type": "a3-megagpu-8g"}), &capacity, "True")
+    };
+    nodes(&[google(8, "gpu-nic")]).exits(0);
+    let told = [0, 7, 10].map(|networks| nodes(&[google(networks, "net")]).exits(1).recorded());
+    assert_file_snapshot!(told.join("\n"));
+}
+
 #[test]
 fn each_fault_of_a_pool_is_named() {
     let answers = [

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::explain::{Explainer, PodFact, PodParameter, SourceKind, Sources};
 use fabric_engine::policy_set::PolicySet;
-use fabric_engine::{Mutation, is_device};
+use fabric_engine::{Mutation, Warning, WarningKind, is_device};
 use fabric_policy::matcher::selection::{INSTANCE_TYPE, LabelsRead};
 use fabric_policy::nodes::{Node, Nodes};
 use fabric_policy::{PodContext, Policy};
@@ -192,7 +192,10 @@ impl Pool {
         self.problems.extend(reason.map(|reason| Problem::new(reason.code(), reason.to_string())));
         let about_nodes =
             ["no_node_fits", "parameter_assumed", "nodes_disagree", "nodes_offer_less", "nodes_offer_more"];
-        let warnings = mutation.warnings.iter().filter(|warning| about_nodes.contains(&warning.code()));
+        let is_about_nodes = |warning: &&Warning| {
+            about_nodes.contains(&warning.code()) || matches!(warning.kind, WarningKind::Policy { .. })
+        };
+        let warnings = mutation.warnings.iter().filter(is_about_nodes);
         self.problems.extend(warnings.map(|warning| Problem::new(warning.code(), warning.to_string())));
         let of_nodes = |parameter: &PodParameter| {
             parameter.used

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use fabric_engine::policy_set::PolicySet;
 use fabric_engine::{CONTAINER_LISTS, claims_of_pod};
-use fabric_engine::{Mutation, Outcome, Reason, WarningKind, requests};
+use fabric_engine::{Mutation, Outcome, Reason, Warning, WarningKind, requests};
 use fabric_policy::PodContext;
 
 use super::by_hand::{has_fabric, is_adapter, requests_device};
@@ -54,14 +54,17 @@ pub(super) fn check(policies: &PolicySet, resources: &[&str], pod: &Pod<'_>, fin
     }
 }
 
-/// The settings of a pod that keep NCCL from using its devices, by the checks of the policy for these.
+/// What keeps a pod pending, or its NCCL from using its devices, by the checks of the policy for these.
 fn turned_off(pod: &Pod<'_>, as_it_is: &Mutation) -> impl Iterator<Item = Finding> {
-    let settings = as_it_is.warnings.iter().filter(|warning| {
-        matches!(warning.kind, WarningKind::Policy { .. }) && !warning.path.is_empty() && warning.leaves_tcp()
-    });
-    settings.map(|warning| {
+    let of_policy = |warning: &&Warning| matches!(warning.kind, WarningKind::Policy { .. });
+    as_it_is.warnings.iter().filter(of_policy).filter_map(|warning| {
+        let place = pod.pointer_to(&["spec"]);
+        if kinds::table().by_hand.checks.iter().any(|check| check == warning.code()) {
+            return Some(Finding::warning(warning.code(), place, warning.to_string()));
+        }
         let message = format!("the pod has devices of a fabric, and {warning}");
-        Finding::warning("turned_off_by_hand", pod.pointer_to(&["spec"]), message)
+        let turns_off = !warning.path.is_empty() && warning.leaves_tcp();
+        turns_off.then(|| Finding::warning("turned_off_by_hand", place, message))
     })
 }
 
@@ -99,8 +102,10 @@ fn compare(resources: &[&str], pod: &Pod<'_>, given: &Value, has_none: bool, fin
 /// true if the device can be a slot of an adapter that pods share, which has no network and says nothing by its number.
 fn unpaired(resources: &[&str], pod: &Pod<'_>, given: &Value, findings: &mut Findings) -> bool {
     let (requested, of_given) = (requests(pod.value), requests(given));
-    let mut adapters = of_given.as_object().into_iter().flatten();
-    let Some((device, wanted)) = adapters.find(|(name, _)| is_adapter(resources, name)) else { return false };
+    // Where a network brings its device, no policy adds the device.
+    let mut adapters = [&of_given, &requested].into_iter().filter_map(Value::as_object).flatten();
+    let is_requested = |(name, count): &(&String, &Value)| is_adapter(resources, name) && **count != 0;
+    let Some((device, wanted)) = adapters.find(is_requested) else { return false };
     let Some((annotation, network)) = networks(given).next() else { return false };
     let place = pod.path(&pod.pointer_to(&["metadata", "annotations", annotation]));
     let attached = networks(pod.value).map(|(_, value)| value).collect::<Vec<_>>();
@@ -128,12 +133,13 @@ fn unpaired(resources: &[&str], pod: &Pod<'_>, given: &Value, findings: &mut Fin
     false
 }
 
-/// The annotations with which a pod attaches networks, each with the first network.
+/// The annotations with which a pod attaches networks, each with the first network of a text, or all of JSON.
 fn networks(pod: &Value) -> impl Iterator<Item = (&str, &str)> {
     let annotations = &pod["metadata"]["annotations"];
     kinds::table().by_hand.annotations.iter().filter_map(|name| {
         let value = annotations[name.as_str()].as_str()?;
-        Some((name.as_str(), value.split(',').next().unwrap_or(value).trim()))
+        let first = value.split(',').next().filter(|_| !value.starts_with('['));
+        Some((name.as_str(), first.unwrap_or(value).trim()))
     })
 }
 
