@@ -45,11 +45,14 @@ fn oci_variables_of_other_pods_are_oracles_for_the_shape() {
     // The adapters of a BM.GPU.MI355X.8 are of another make, and have no virtual functions.
     for shape in SHAPES.iter().filter(|shape| shape.driver != "=ionic") {
         let mut expected = shape.variables();
-        expected.extend([("NCCL_IB_HCA", "mlx5"), ("NCCL_SOCKET_IFNAME", "eth0")]);
+        expected.insert("NCCL_SOCKET_IFNAME", "eth0");
         // Pods for BM.GPU.RTXPRO.8 are skipped: it has adapters in the network of the host only.
         for name in shape.names.iter().filter(|name| !name.contains("RTXPRO")) {
             // DRANET's example for this shape; Oracle's lists are for the network of the host.
             expected.extend(name.contains("GB200-v3").then_some(("NCCL_IB_DATA_DIRECT", "0")));
+            // The names in fabrics of four planes.
+            let has_rails = ["B300", "GB300"].iter().any(|gpu| name.contains(gpu));
+            expected.insert("NCCL_IB_HCA", if has_rails { "mlx5,rdma_vf" } else { "mlx5" });
             let pod = with_channel(name, if name.contains(".MI") { amd_worker(8) } else { worker(8) });
             let served = served("oci-sriov", &[], on(name, pod));
             assert_eq!(served.variables("worker", &["NCCL_", "RCCL_"]), expected, "{name}");
