@@ -269,7 +269,7 @@ fn networks_of_google_by_hand_are_compared() {
         )
     };
     let network = ", networking.gke.io.networks/rdma-0";
-    let interfaces = "networking.gke.io/interfaces: '[{\"interfaceName\":\"eth0\",\"network\":\"default\"}]'";
+    let interfaces = "networking.gke.io/interfaces: '[{\"interfaceName\":\"eth2\",\"network\":\"rdma-0\"}]'";
     let without = run(&["lint"], &pod("", &format!("{network}: 1"))).exits(0);
     for with in [pod(interfaces, &format!("{network}: 1")), pod("", ""), pod("", &format!("{network}: 0"))] {
         assert_eq!(run(&["lint"], &with).exits(0).recorded().matches("network").count(), 0, "{with}");
@@ -286,7 +286,7 @@ fn networks_of_google_by_hand_are_compared() {
     let lint = |pod: &str| run(&["lint", "--nodes", path.to_str().unwrap()], pod).exits(0);
     assert_file_snapshot!(without.recorded() + &lint(&pod(interfaces, "")).recorded());
     let cured = lint(&pod(interfaces, &format!("{network}: 0")));
-    assert_eq!(cured.recorded().matches("networks_with_address_only").count(), 0, "{}", cured.text());
+    assert_eq!(cured.recorded().matches("requested_by_hand").count(), 0, "{}", cured.text());
 }
 
 /// A device is compared with the network that a policy attaches with it, and a claim with the devices of the nodes.

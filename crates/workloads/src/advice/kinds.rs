@@ -142,7 +142,6 @@ pub(super) struct ByHand {
     pub(super) annotations: Vec<String>,
     pub(super) host_paths: Vec<String>,
     pub(super) other_devices: Vec<String>,
-    pub(super) checks: Vec<String>,
 }
 
 /// Equal pods of an object.

@@ -6,8 +6,10 @@ use serde_json::Value;
 
 use fabric_engine::policy_set::PolicySet;
 use fabric_engine::{CONTAINER_LISTS, claims_of_pod};
-use fabric_engine::{Mutation, Outcome, Reason, Warning, WarningKind, requests};
+use fabric_engine::{Mutation, Outcome, Reason, WarningKind, requests};
 use fabric_policy::PodContext;
+
+use fabric_yaml::json::items;
 
 use super::by_hand::{has_fabric, is_adapter, requests_device};
 use super::kinds;
@@ -30,6 +32,7 @@ pub(super) fn check(policies: &PolicySet, resources: &[&str], pod: &Pod<'_>, fin
     }
     if let Some(as_it_is) = &as_it_is {
         findings.near_misses.extend(turned_off(pod, as_it_is));
+        findings.near_misses.extend(unrefused(pod, as_it_is));
     }
     let is_compared = requests_device(resources, pod.value) || networks(pod.value).next().is_some();
     if unfit(pod.mutation).is_some() || !is_compared {
@@ -54,18 +57,54 @@ pub(super) fn check(policies: &PolicySet, resources: &[&str], pod: &Pod<'_>, fin
     }
 }
 
-/// What keeps a pod pending, or its NCCL from using its devices, by the checks of the policy for these.
+/// The settings of a pod that keep NCCL from using its devices, by the checks of the policy for these.
 fn turned_off(pod: &Pod<'_>, as_it_is: &Mutation) -> impl Iterator<Item = Finding> {
-    let of_policy = |warning: &&Warning| matches!(warning.kind, WarningKind::Policy { .. });
-    as_it_is.warnings.iter().filter(of_policy).filter_map(|warning| {
-        let place = pod.pointer_to(&["spec"]);
-        if kinds::table().by_hand.checks.iter().any(|check| check == warning.code()) {
-            return Some(Finding::warning(warning.code(), place, warning.to_string()));
-        }
+    let settings = as_it_is.warnings.iter().filter(|warning| {
+        matches!(warning.kind, WarningKind::Policy { .. }) && !warning.path.is_empty() && warning.leaves_tcp()
+    });
+    settings.map(|warning| {
         let message = format!("the pod has devices of a fabric, and {warning}");
-        let turns_off = !warning.path.is_empty() && warning.leaves_tcp();
-        turns_off.then(|| Finding::warning("turned_off_by_hand", place, message))
+        Finding::warning("turned_off_by_hand", pod.pointer_to(&["spec"]), message)
     })
+}
+
+/// Finds networks that a pod attaches, of whose resources a policy refuses one, since no node offers it.
+fn unrefused(pod: &Pod<'_>, as_it_is: &Mutation) -> Option<Finding> {
+    let Outcome::Mutated(mutated) = &as_it_is.outcome else { return None };
+    let annotations = &pod.value["metadata"]["annotations"];
+    let attached = |name: &str| {
+        let quoted = format!("\"{}\"", name.rsplit('/').next().unwrap_or(name));
+        let mut known = kinds::table().by_hand.annotations.iter();
+        known.any(|key| annotations[key.as_str()].as_str().is_some_and(|value| value.contains(&quoted)))
+    };
+    let (own, given) = (requests(pod.value), &mutated.pod["spec"]["containers"]);
+    let limits =
+        given.as_array()?.iter().filter_map(|container| container["resources"]["limits"].as_object());
+    let is_missing = |(name, count): &(&String, &Value)| {
+        let is_refused = |list: &str| {
+            items(&pod.value["spec"], list)
+                .iter()
+                .any(|one| one["resources"]["limits"].get(name.as_str()).is_some())
+        };
+        **count == "0"
+            && attached(name)
+            && (own[name.as_str()].as_i64() > Some(0) || !is_refused("containers"))
+    };
+    let mut missing: Vec<String> =
+        limits.flatten().filter(is_missing).map(|(name, _)| format!("`{name}`")).collect();
+    missing.sort_unstable();
+    missing.dedup();
+    let first = missing.first()?.trim_matches('`');
+    let related = |name: &&str| name.strip_prefix(first).is_some_and(|rest| rest.starts_with('.'));
+    let mut offered = pod.context.nodes.iter().flat_map(|nodes| nodes.iter());
+    let instead = offered.find_map(|node| node.resources().map(|(name, _)| name).find(related));
+    let instead = instead.map(|name| format!("`{name}` and ")).unwrap_or_default();
+    let message = format!(
+        "set limits of `\"0\"` for {}: the nodes that the pod fits offer {instead}no `{first}`, which is requested for \
+         the network that the pod attaches, so that it stays pending",
+        missing.join(", ")
+    );
+    Some(Finding::warning("requested_by_hand", pod.pointer_to(&["metadata", "annotations"]), message))
 }
 
 /// Compares the devices that a pod requests with those that it would be `given`.
@@ -80,7 +119,11 @@ fn compare(resources: &[&str], pod: &Pod<'_>, given: &Value, has_none: bool, fin
                 "remove `{resource}`, or select other nodes: the machines that the pod selects have none, so that it stays pending"
             );
             findings.near_misses.push(near_miss(pod, resource, message));
-        } else if of_machine > 0 && count > of_machine && whole_node(resources, pod).is_some() {
+        } else if of_machine > 0
+            && count > of_machine
+            && pod.context.nodes.is_none()
+            && whole_node(resources, pod).is_some()
+        {
             let message = format!(
                 "request at most {of_machine} of `{resource}`, which is what the machines that the pod selects have: with \
                  {count}, it stays pending"
@@ -102,11 +145,16 @@ fn compare(resources: &[&str], pod: &Pod<'_>, given: &Value, has_none: bool, fin
 /// true if the device can be a slot of an adapter that pods share, which has no network and says nothing by its number.
 fn unpaired(resources: &[&str], pod: &Pod<'_>, given: &Value, findings: &mut Findings) -> bool {
     let (requested, of_given) = (requests(pod.value), requests(given));
-    // Where a network brings its device, no policy adds the device.
-    let mut adapters = [&of_given, &requested].into_iter().filter_map(Value::as_object).flatten();
-    let is_requested = |(name, count): &(&String, &Value)| is_adapter(resources, name) && **count != 0;
-    let Some((device, wanted)) = adapters.find(is_requested) else { return false };
     let Some((annotation, network)) = networks(given).next() else { return false };
+    let mut adapters = of_given.as_object().into_iter().flatten();
+    // Where a network brings its device, the device has its name, and no policy adds it.
+    let mut named = requested.as_object().into_iter().flatten().filter(|(name, _)| {
+        name.rsplit_once('/').is_some_and(|(_, name)| network.contains(&format!("\"{name}\"")))
+    });
+    let is_requested = |(name, count): &(&String, &Value)| is_adapter(resources, name) && **count != 0;
+    let Some((device, wanted)) = adapters.find(is_requested).or_else(|| named.find(is_requested)) else {
+        return false;
+    };
     let place = pod.path(&pod.pointer_to(&["metadata", "annotations", annotation]));
     let attached = networks(pod.value).map(|(_, value)| value).collect::<Vec<_>>();
     let count = &requested[device.as_str()];
