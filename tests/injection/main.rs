@@ -21,6 +21,7 @@ mod provider_knowledge;
 mod ranks;
 mod registration;
 mod schema;
+mod second_call;
 mod settings;
 mod unusual_pods;
 mod written_policies;

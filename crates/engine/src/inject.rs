@@ -8,14 +8,14 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use fabric_policy::interpolation::text_of;
-use fabric_policy::{NoteKind, PodContext, Policy, Rule, SecondRun};
+use fabric_policy::{NoteKind, PodContext, Policy, Rule};
 use fabric_yaml::each_once;
 use fabric_yaml::pointer::field_path;
 
 use super::analysis::{PodAnalysis, copy, unknown_claim, with_values, written_claims};
 use super::evaluate::{Rules, Scope, State, rule_that_joins_host};
 use super::fitting_nodes;
-use super::merge::{check_pod, merge};
+use super::merge::{check_containers, check_pod, merge};
 use super::record::{
     Author, CLAIMS, ChangeLog, Cursor, Kept, Reason, SKIPPED, STAMP, Warning, WarningKind, record_annotation,
     stamp,
@@ -76,12 +76,12 @@ impl Run<'_> {
         let of_merge = self.log.warnings.len();
         merge(rules, self.pod, stamp_of_policy, self.context, self.log)?;
         let may_pass = self.log.may_pass || self.log.warnings.iter().any(|warning| warning.kind.may_pass());
-        let again =
-            if may_pass { SecondRun::Everything } else { analysis.policy.second_runs.after(rules.applied()) };
-        if again != SecondRun::Nothing {
+        let reads_own_writes =
+            || !self.log.is_of_sample && analysis.policy.own_writes.are_read(rules.applied());
+        if self.log.writes > 0 && (may_pass || reads_own_writes()) {
             // The next injection has the same memory.
             rules.rows.iter_mut().for_each(|row| row.scope.forget());
-            self.inject_until_unchanged(rules, again, of_merge)?;
+            self.inject_until_unchanged(rules, may_pass, of_merge)?;
         }
         if are_nodes_new {
             fitting_nodes::warn_of_requests(analysis, self.pod, self.log);
@@ -92,50 +92,54 @@ impl Run<'_> {
         if self.log.is_empty() && is_stamped {
             return Err(Reason::NothingToAdd);
         }
+        self.mark()
+    }
+
+    /// Writes the annotations of the engine.
+    fn mark(&mut self) -> Result<(), Reason> {
         if let Some(claims) = written_claims(self.pod, self.context) {
             record_annotation(CLAIMS, &claims, self.pod, self.log)?;
         }
-        stamp(stamp_of_policy, self.pod, self.log)
+        stamp(self.policy.stamp(), self.pod, self.log)
     }
 
     /// Injects the pod in its current state until that changes nothing: an expression may read an added value, and a later
     /// rule may have removed an obstacle to a value. A pod that changes each time is refused. `of_merge` is the index of
-    /// the first warning of the merge. If only conditions are evaluated `again`, the rules of the first injection change
-    /// nothing as long as no other rules apply.
+    /// the first warning of the merge.
     fn inject_until_unchanged(
         &mut self,
         first: &Rules<'_>,
-        again: SecondRun,
+        may_pass: bool,
         of_merge: usize,
     ) -> Result<(), Reason> {
         let mut path = String::new();
+        // The same rules write the same, so that only their conditions and the checks are evaluated again.
+        let values = may_pass || first.analysis.policy.own_writes.are_read_by_values(first.applied());
+        let mut same = Some(first).filter(|_| !values);
         for _ in 0..2 {
-            match self.inject_again(first, again, of_merge)? {
+            self.mark()?;
+            match self.inject_again(first.analysis, same.take(), of_merge)? {
                 Some(changed) => path = changed,
                 None => return Ok(()),
             }
-            self.log.changed_again = true;
         }
         Err(Reason::NotIdempotent { path })
     }
 
-    /// Returns the JSON Pointer to a value that changes.
+    /// Returns the JSON Pointer to a value that changes. If the `same` rules apply, none does.
     fn inject_again(
         &mut self,
-        first: &Rules<'_>,
-        again: SecondRun,
+        first: &PodAnalysis,
+        same: Option<&Rules<'_>>,
         of_merge: usize,
     ) -> Result<Option<String>, Reason> {
-        let mut analysis = first.analysis.again(self.policy, self.pod, self.context)?;
-        if analysis.policy.values != first.analysis.policy.values {
+        let mut analysis = first.again(self.policy, self.pod, self.context)?;
+        if analysis.policy.values != first.policy.values {
             return Err(Reason::NotIdempotent { path: "/spec/nodeSelector".to_owned() });
         }
-        // A trace has the values, too.
-        let is_of_conditions = again == SecondRun::Conditions && self.log.trace.is_none();
-        if is_of_conditions && self.no_others_apply(&analysis, first)? {
-            return Ok(None);
-        }
-        let (unchanged, writes) = (copy(self.pod, self.context)?, self.log.writes);
+        let writes = self.log.writes;
+        let joins_host = rule_that_joins_host(&analysis, self.pod, self.context)?.is_some();
+        let joined = if joins_host { Some(copy(self.pod, self.context)?) } else { None };
         self.join_host(&mut analysis)?;
         if let Some(trace) = &mut self.log.trace {
             trace.start_again();
@@ -145,33 +149,32 @@ impl Run<'_> {
         let all = rules_of(self.policy, &analysis, self.log);
         let mut rules = Rules::unevaluated(&all, &analysis, &scope);
         rules.evaluate(self.pod, self.context)?;
-        merge(&rules, self.pod, self.policy.stamp(), self.context, self.log)?;
-        let changed = (self.log.writes > writes && *self.pod != unchanged).then(|| {
-            let first = json_patch::diff(&unchanged, self.pod).0.into_iter().next();
-            first.map(|operation| operation.path().to_string()).unwrap_or_default()
-        });
+        let changed = if joined.is_none() && same.is_some_and(|before| rules.are_among(before)) {
+            check_containers(&analysis.policy, &rules.rows, self.pod, self.log)?;
+            check_pod(&analysis.policy, &scope.of_injected(self.pod), self.log)?;
+            None
+        } else {
+            let unchanged = joined.map_or_else(|| copy(self.pod, self.context), Ok)?;
+            merge(&rules, self.pod, self.policy.stamp(), self.context, self.log)?;
+            (self.log.writes > writes && *self.pod != unchanged).then(|| {
+                let first = json_patch::diff(&unchanged, self.pod).0.into_iter().next();
+                first.map(|operation| operation.path().to_string()).unwrap_or_default()
+            })
+        };
         let repeated = self.log.warnings.split_off(of_merge);
         let (seen, still): (HashSet<&Warning>, HashSet<&Warning>) =
             (known.iter().collect(), repeated.iter().collect());
         // A value that nothing excludes any longer changes the pod.
         let holds =
             |warning: &&Warning| changed.is_none() || !warning.kind.is_left_out() || still.contains(warning);
-        let is_new =
-            |warning: &&Warning| (changed.is_some() || warning.kind.is_left_out()) && !seen.contains(warning);
         self.log.warnings.extend(known.iter().filter(holds).cloned());
+        // A value is replaced again by each rule that replaces it.
+        let is_new = |warning: &&Warning| {
+            !seen.contains(warning)
+                && (changed.is_some() || !matches!(warning.kind, WarningKind::Replaced { .. }))
+        };
         self.log.warnings.extend(repeated.iter().filter(is_new).cloned());
         Ok(changed)
-    }
-
-    /// Returns whether the rules that apply now are among those of the first injection.
-    fn no_others_apply(&self, analysis: &PodAnalysis, before: &Rules<'_>) -> Result<bool, Reason> {
-        if rule_that_joins_host(analysis, self.pod, self.context)?.is_some() {
-            return Ok(false);
-        }
-        let scope = Scope::of_pod(analysis);
-        let mut rules = Rules::unevaluated(&analysis.policy.rules, analysis, &scope);
-        rules.evaluate(self.pod, self.context)?;
-        Ok(rules.are_among(before))
     }
 
     /// Moves the pod to the host network if an applicable rule does, so all rules see it there.

@@ -85,11 +85,10 @@ pub(crate) fn inject(
     let name = Some(policy.name().to_owned());
     match ended {
         Ok(()) => {
-            let changed_again = log.changed_again;
             let (changes, warnings) = log.finish();
             let warnings = record::of_injected(warnings, &pod);
             let stamp = policy.stamp().to_owned();
-            let mutated = Mutated { pod, stamp, changed_again, changes };
+            let mutated = Mutated { pod, stamp, changes };
             Mutation { outcome: Outcome::Mutated(mutated), policy: name, warnings }
         }
         Err(reason) if reason.refuses() => {

@@ -32,7 +32,7 @@ use super::analysis::count_steps;
 use super::evaluate::{Row, Rules, Scope, failed};
 use super::record::{Author, ChangeLog, Cursor, Reason};
 
-pub(super) use checks::check_pod;
+pub(super) use checks::{check_containers, check_pod};
 use pod_state::PodFacts;
 use rule::Merge;
 use settings::SettingsOf;
@@ -77,12 +77,12 @@ impl<'a> Injection<'a> {
         }
         self.facts.note_claims(pod);
         self.containers(pod)?;
-        checks::check_containers(&self.rules.analysis.policy, &self.rules.rows, pod, self.log)?;
         for rule in rules.applied() {
             for addition in &rule.additions {
                 self.named_container(rule, addition, &bindings, &precedence, pod)?;
             }
         }
+        check_containers(&self.rules.analysis.policy, &self.rules.rows, pod, self.log)?;
         let injected = scope.of_injected(pod);
         let bindings = injected.bindings();
         for rule in rules.applied() {

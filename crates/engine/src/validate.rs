@@ -100,14 +100,12 @@ fn try_sample(policy: &Policy, what: &str, pod: Value, context: &PodContext) -> 
         Ok(None) => return Ok(()),
         Err(reason) => return refused(policy, what, reason),
     };
-    let reads_own_writes = analysis.policy.second_runs.any();
     let is_taken = |pod: &Value| policy.definition().matcher.test(pod, context) == Match::Yes;
     let was_taken = is_taken(&pod);
-    let first = inject(policy, analysis, pod, context, None, ChangeLog::new(context));
+    let mut log = ChangeLog::new(context);
+    log.is_of_sample = true;
+    let first = inject(policy, analysis, pod, context, None, log);
     let pod = match first.outcome {
-        Outcome::Mutated(mutated) if mutated.changed_again && reads_own_writes => {
-            return Err(changes_again(policy, what, &mutated));
-        }
         Outcome::Mutated(mutated) => mutated.pod,
         Outcome::Unchanged { .. } | Outcome::Skipped { .. } => return Ok(()),
         Outcome::Refused { reason } => return refused(policy, what, reason),

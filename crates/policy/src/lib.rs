@@ -73,6 +73,6 @@ pub use parameter::{NoteKind, Origin, Resolution, Variable, resolve};
 pub use parameter::{Override, Parameter, ParameterType};
 pub use policy::Policy;
 pub use policy::{Condition, Devices, EvaluatedPolicies, EvaluatedPolicy, ResolvedPolicy};
-pub use policy::{SecondRun, choice_reads_writes, evaluated_policies};
+pub use policy::{choice_reads_writes, evaluated_policies};
 pub use source::reader::is_policy_name;
 pub use source::{Diagnostic, ERRORS, Severity, SourceError, SourceErrors, SourceFile, WARNINGS};

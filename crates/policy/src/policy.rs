@@ -16,7 +16,7 @@ pub(crate) use known_nodes::KnownNodes;
 use known_nodes::{selections, tables};
 pub(crate) use parameter_values::ParameterValues;
 pub use resolved::{Condition, EvaluatedPolicy, ResolvedPolicy};
-pub use second_run::{SecondRun, choice_reads_writes};
+pub use second_run::choice_reads_writes;
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};

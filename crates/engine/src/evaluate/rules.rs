@@ -157,15 +157,19 @@ impl<'a> Rules<'a> {
         self.in_state(State::Applies)
     }
 
-    /// Returns whether each rule that selects a container did so before.
+    /// Returns whether no rules apply but those that did `before`, and none of these gave way to one that no longer does.
     pub(crate) fn are_among(&self, before: &Self) -> bool {
+        let is_same =
+            |at: usize, now: bool, known: bool| now == known || !now && self.all[at].shared.is_empty();
+        let applies = |rules: &Self, at: usize| rules.states[at] == State::Applies;
         let known: HashMap<_, _> =
             before.rows.iter().map(|row| (row.container.place(), &row.selected)).collect();
-        self.rows.iter().all(|row| {
-            let selected = || (0..self.all.len()).filter(|at| row.selected[*at]);
-            let known = known.get(&row.container.place());
-            selected().all(|at| known.is_some_and(|known| known[at]))
-        })
+        (0..self.all.len()).all(|at| is_same(at, applies(self, at), applies(before, at)))
+            && self.rows.iter().all(|row| {
+                let known = known.get(&row.container.place());
+                let is_known = |at: usize| known.is_some_and(|known| known[at]);
+                (0..self.all.len()).all(|at| is_same(at, row.selected[at], is_known(at)))
+            })
     }
 
     /// The rules that select a container, in order.

@@ -43,8 +43,9 @@ fn add(
     let capabilities = context.get(field.name).unwrap_or(&Value::Null);
     // With its prefix, a capability has no effect in containerd, which adds another prefix.
     let has = |name: &str| name.eq_ignore_ascii_case(wanted) || name.eq_ignore_ascii_case("ALL");
-    if names(&capabilities[list]).any(has) {
-        context.log.present(&[field.name, list, wanted]);
+    let present = names(&capabilities[list]).position(has);
+    if let Some(at) = present {
+        context.log.present(&[field.name, list, &at.to_string()]);
         return Ok(());
     }
     let opposite = if list == "add" { "drop" } else { "add" };
@@ -80,7 +81,7 @@ fn add(
 }
 
 fn names(list: &Value) -> impl Iterator<Item = &str> {
-    list.as_array().into_iter().flatten().filter_map(Value::as_str)
+    list.as_array().into_iter().flatten().map(|name| name.as_str().unwrap_or_default())
 }
 
 /// A capability in upper case and without its prefix, which some runtimes accept.

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::record::{Author, ChangeLog, Cursor, Reason, WarningKind};
 use fabric_policy::schema::{self, Shape, covers};
+use fabric_yaml::json::items;
 
 /// Names of volumes are DNS labels.
 const MAX_NAME: usize = 63;
@@ -103,13 +104,15 @@ impl PolicyVolumes {
     }
 
     /// Notes the outcome for those that are not added.
-    fn note_others(&self, log: &mut ChangeLog) {
+    fn note_others(&self, pod: &Value, log: &mut ChangeLog) {
         log.go_to_pod();
         for volume in self.by_key.values().filter(|volume| volume.in_pod || !volume.used) {
             log.written_by(|| volume.author.clone());
-            let path = ["spec", "volumes", volume.value["name"].as_str().unwrap_or_default()];
-            if volume.in_pod {
-                log.present(&path);
+            let name = &volume.value["name"];
+            let path = ["spec", "volumes", name.as_str().unwrap_or_default()];
+            let at = items(&pod["spec"], "volumes").iter().position(|one| one["name"] == *name);
+            if let (true, Some(at)) = (volume.in_pod, at) {
+                log.present(&["spec", "volumes", &at.to_string()]);
             } else {
                 log.left_out(&path, || "no container mounts it".to_owned());
             }
@@ -129,7 +132,7 @@ pub(super) fn add_missing(
     log: &mut ChangeLog,
 ) -> Result<(), Reason> {
     if log.trace.is_some() {
-        volumes.note_others(log);
+        volumes.note_others(pod, log);
     }
     let missing: Vec<_> = volumes.missing().collect();
     if missing.is_empty() {

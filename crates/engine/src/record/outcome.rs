@@ -99,8 +99,6 @@ pub struct Mutated {
     pub pod: Value,
     /// The stamp that it carries.
     pub stamp: String,
-    /// True if injecting the result changed it.
-    pub(crate) changed_again: bool,
     pub(crate) changes: Changes,
 }
 

@@ -119,6 +119,6 @@ pub fn skip(
     let (changes, own) = log.finish();
     warnings.extend(own);
     let warnings = with_field_paths(warnings, &pod);
-    let marked = Mutated { pod, stamp: mark, changed_again: false, changes };
+    let marked = Mutated { pod, stamp: mark, changes };
     Mutation { outcome: Outcome::Skipped { marked, reason }, policy, warnings }
 }

@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::Policy;
 use super::devices::Devices;
 use super::parameter_values::{Note, ParameterValues, bound, has_row};
-use super::second_run::SecondRuns;
+use super::second_run::OwnWrites;
 use crate::definition::{Definition, PolicyCheck, Rule, SettingsFile, add_names_of_variables};
 use crate::expression::{Bindings, Path};
 use crate::interpolation::{EvaluationError, Interpolation, Phase, names_in};
@@ -89,7 +89,8 @@ pub struct EvaluatedPolicy {
     pub condition: Condition,
     /// The parameters on which `match.when` depends.
     pub parameters_of_condition: BTreeSet<String>,
-    pub second_runs: SecondRuns,
+    /// What an injection writes and expressions may read.
+    pub own_writes: OwnWrites,
     pub devices: Devices,
     /// True if the policy has entries of `devices.add`, whether or not they can apply.
     pub adds_devices: bool,
@@ -188,10 +189,9 @@ impl EvaluatedPolicy {
         // The checks, which are still missing, may read them, too.
         let give_way = policy.adds_devices || policy.names_read().contains("ownDevices");
         policy.devices = Devices::new(definition, &policy.bindings, &policy.rules, give_way).map_err(one)?;
-        let variables: Vec<_> = policy.variables().collect();
-        policy.second_runs = SecondRuns::find(&policy.rules, &variables, &policy.files, &policy.devices);
         policy.evaluate_checks(definition).map_err(one)?;
         policy.evaluate_condition(definition).map_err(one)?;
+        policy.own_writes = OwnWrites::read_by(&policy);
         // Each pod counts its own work.
         policy.bindings.count_by(None);
         Ok(policy)
@@ -226,7 +226,7 @@ impl EvaluatedPolicy {
     }
 
     /// Calls `visit` with every interpolation that is evaluated for a pod, but those of variables.
-    fn texts(&self, visit: &mut dyn FnMut(&Interpolation)) {
+    pub(super) fn texts(&self, visit: &mut dyn FnMut(&Interpolation)) {
         self.rules.iter().for_each(|rule| rule.texts(visit));
         self.checks.iter().for_each(|check| check.texts(visit));
         self.files.iter().flat_map(|file| &file.when).for_each(&mut *visit);

@@ -8,49 +8,36 @@ use std::collections::BTreeSet;
 
 use super::devices::Devices;
 use super::places::{ADDED_CONTAINER, NODES, Places};
-use crate::definition::{Definition, OnConflict, Rule, SettingsFile};
+use super::resolved::EvaluatedPolicy;
+use crate::definition::{Definition, OnConflict, Rule};
 use crate::interpolation::Interpolation;
-use crate::parameter::Variable;
 
-/// What is evaluated again after an injection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SecondRun {
-    Nothing,
-    /// The conditions of rules. If no other rules apply, the values of all are the same.
-    Conditions,
-    Everything,
-}
+/// The annotations that the engine writes.
+const ENGINE: &[&str] = &["metadata", "annotations", "fabric-injector.io/*"];
 
-/// The rules after which something is evaluated again.
+/// What a policy writes and may read itself.
 #[derive(Debug, Default)]
-pub struct SecondRuns {
-    /// The names of the rules that write what conditions read.
-    read_by_conditions: BTreeSet<String>,
-    /// Those that write what values read.
-    read_by_values: BTreeSet<String>,
-    /// True if everything is evaluated again, whichever rules apply.
+pub struct OwnWrites {
+    /// The names of the rules that write what an expression reads.
+    rules: BTreeSet<String>,
+    /// Those that write what the value of a rule or the condition of a file reads.
+    by_values: BTreeSet<String>,
+    /// True if a file or the engine writes what is read, or if an order of rules matters.
     always: bool,
 }
 
-impl SecondRuns {
-    pub(crate) fn find(
-        rules: &[Rule],
-        variables: &[&Variable],
-        files: &[SettingsFile],
-        devices: &Devices,
-    ) -> Self {
-        let mut by_conditions = Places::read_by(variables, devices, |visit| {
-            let conditions =
-                rules.iter().flat_map(|rule| rule.when.iter().chain([rule.containers.condition()]));
-            conditions.for_each(visit);
-        });
+impl OwnWrites {
+    pub(super) fn read_by(policy: &EvaluatedPolicy) -> Self {
+        let EvaluatedPolicy { rules, devices, files, .. } = policy;
+        let variables: Vec<_> = policy.variables().collect();
+        let mut read = Places::read_by(&variables, devices, |visit| policy.texts(visit));
         // All parameters depend on the nodes that the pod selects.
-        by_conditions.add(NODES);
+        read.add(NODES);
         if rules.iter().any(|rule| rule.containers.written().is_some()) {
             // The condition may select a container that a rule adds.
-            by_conditions.add([ADDED_CONTAINER]);
+            read.add([ADDED_CONTAINER]);
         }
-        let by_values = Places::read_by(variables, devices, |visit| {
+        let by_values = Places::read_by(&variables, devices, |visit| {
             for rule in rules {
                 rule.additions.iter().for_each(|addition| addition.texts(visit));
             }
@@ -59,39 +46,38 @@ impl SecondRuns {
         let written: Vec<(&Rule, Places)> =
             rules.iter().map(|rule| (rule, Places::written_by(rule, devices))).collect();
         let names = |reads: &Places| {
-            let read = written.iter().filter(|(_, places)| places.meet(reads));
-            read.map(|(rule, _)| rule.name.clone()).collect()
+            let met = written.iter().filter(|(_, places)| places.meet(reads));
+            met.map(|(rule, _)| rule.name.clone()).collect::<BTreeSet<_>>()
         };
-        let of_files = Places::of_settings_files();
-        let files_are_read = of_files.meet(&by_conditions) || of_files.meet(&by_values);
+        // A file is written before the containers that rules name.
+        let in_file = |name: &str| {
+            let mut of_files = files.iter().flat_map(|file| &file.variables);
+            of_files
+                .any(|known| known.strip_suffix('*').map_or(known == name, |start| name.starts_with(start)))
+        };
+        let is_late = |rule: &&Rule| {
+            rule.additions.iter().any(|addition| addition.container_name().is_some())
+                && rule.writes().any(|write| write.field.name == "env" && write.names().any(in_file))
+        };
+        let late: Vec<String> = rules.iter().filter(is_late).map(|rule| rule.name.clone()).collect();
+        let of_files = !files.is_empty() && Places::of_settings_files().meet(&read);
         Self {
-            read_by_conditions: names(&by_conditions),
-            read_by_values: names(&by_values),
-            always: edits_are_replaced(rules) || !files.is_empty() && files_are_read,
+            rules: names(&read).into_iter().chain(late.iter().cloned()).collect(),
+            by_values: names(&by_values).into_iter().chain(late).collect(),
+            always: of_files || Places::new([ENGINE]).meet(&read) || edits_are_replaced(rules),
         }
     }
 
-    /// What is evaluated again if these rules apply.
-    pub fn after<'r>(&self, applied: impl Iterator<Item = &'r Rule>) -> SecondRun {
-        let (mut conditions, mut values) = (false, self.always);
-        // A rule that replaces a value may do so again when another one no longer applies.
-        let mut replaces = false;
-        for rule in applied {
-            replaces |= rule.on_conflict == OnConflict::Replace;
-            conditions |= self.read_by_conditions.contains(&rule.name);
-            values |= self.read_by_values.contains(&rule.name);
-        }
-        match (conditions, values) {
-            (_, true) => SecondRun::Everything,
-            (true, false) if replaces => SecondRun::Everything,
-            (true, false) => SecondRun::Conditions,
-            (false, false) => SecondRun::Nothing,
-        }
+    /// Returns whether an expression may read what these rules write.
+    pub fn are_read<'r>(&self, mut applied: impl Iterator<Item = &'r Rule>) -> bool {
+        self.always || applied.any(|rule| self.rules.contains(&rule.name))
     }
 
-    /// Returns whether anything is evaluated again after some rule.
-    pub fn any(&self) -> bool {
-        self.always || !self.read_by_conditions.is_empty() || !self.read_by_values.is_empty()
+    /// Returns whether the same rules may have other values after these. A rule that replaces a value does so again.
+    pub fn are_read_by_values<'r>(&self, mut applied: impl Iterator<Item = &'r Rule>) -> bool {
+        let changes =
+            |rule: &Rule| rule.on_conflict == OnConflict::Replace || self.by_values.contains(&rule.name);
+        self.always || applied.any(changes)
     }
 }
 
