@@ -270,7 +270,7 @@ fn networks_of_google_by_hand_are_compared() {
     };
     let network = ", networking.gke.io.networks/rdma-0";
     let interfaces = "networking.gke.io/interfaces: '[{\"interfaceName\":\"eth2\",\"network\":\"rdma-0\"}]'";
-    let without = run(&["lint"], &pod("", &format!("{network}: 1"))).exits(0);
+    let without = run(&["lint"], pod("", &format!("{network}: 1"))).exits(0);
     for with in [pod(interfaces, &format!("{network}: 1")), pod("", ""), pod("", &format!("{network}: 0"))] {
         assert_eq!(run(&["lint"], &with).exits(0).recorded().matches("network").count(), 0, "{with}");
     }

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use fabric_engine::policy_set::{PolicySet, mutate_traced};
-use fabric_engine::{Mutation, Outcome};
+use fabric_engine::{Mutation, Outcome, Warning};
 use fabric_policy::PodContext;
 use serde_json::{Value, json};
 
@@ -25,7 +25,7 @@ fn pod() -> Value {
 }
 
 fn codes(mutation: &Mutation) -> BTreeSet<&str> {
-    mutation.warnings.iter().map(|warning| warning.code()).collect()
+    mutation.warnings.iter().map(Warning::code).collect()
 }
 
 /// The outcome of a call, which a second one does not change, and which is the same with a trace.
