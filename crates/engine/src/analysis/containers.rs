@@ -66,12 +66,10 @@ fn env(container: &Value, reads: &BTreeSet<Path>, work: Option<&Work>) -> Value 
     if !goes_on(work, variables.len() * reads.len()) {
         return Value::Null;
     }
-    let is_read = |name: &str| {
-        let is_name = |step: &Step| matches!(step, Step::Field(field) if field == name);
-        reads
-            .iter()
-            .any(|path| path.first().is_none_or(|step| !matches!(step, Step::Field(_)) || is_name(step)))
-    };
+    // Without a name at its beginning, a path leads to all of them.
+    let leads_to =
+        |path: &Path, name: &str| !matches!(path.first(), Some(Step::Field(field)) if field != name);
+    let is_read = |name: &str| reads.iter().any(|path| leads_to(path, name));
     let read = variables.iter().filter_map(|variable| {
         let name = variable["name"].as_str().filter(|name| is_read(name))?;
         Some((name.to_owned(), variable["value"].as_str().unwrap_or_default().into()))

@@ -191,7 +191,13 @@ impl EvaluatedPolicy {
         policy.devices = Devices::new(definition, &policy.bindings, &policy.rules, give_way).map_err(one)?;
         policy.evaluate_checks(definition).map_err(one)?;
         policy.evaluate_condition(definition).map_err(one)?;
-        policy.own_writes = OwnWrites::read_by(&policy);
+        let variables: Vec<_> = policy.variables().collect();
+        policy.own_writes = OwnWrites::read_by(
+            |visit| policy.texts(visit),
+            &variables,
+            (&policy.rules, &policy.files),
+            &policy.devices,
+        );
         // Each pod counts its own work.
         policy.bindings.count_by(None);
         Ok(policy)
@@ -226,7 +232,7 @@ impl EvaluatedPolicy {
     }
 
     /// Calls `visit` with every interpolation that is evaluated for a pod, but those of variables.
-    pub(super) fn texts(&self, visit: &mut dyn FnMut(&Interpolation)) {
+    fn texts(&self, visit: &mut dyn FnMut(&Interpolation)) {
         self.rules.iter().for_each(|rule| rule.texts(visit));
         self.checks.iter().for_each(|check| check.texts(visit));
         self.files.iter().flat_map(|file| &file.when).for_each(&mut *visit);

@@ -8,9 +8,9 @@ use std::collections::BTreeSet;
 
 use super::devices::Devices;
 use super::places::{ADDED_CONTAINER, NODES, Places};
-use super::resolved::EvaluatedPolicy;
-use crate::definition::{Definition, OnConflict, Rule};
+use crate::definition::{Definition, OnConflict, Rule, SettingsFile};
 use crate::interpolation::Interpolation;
+use crate::parameter::Variable;
 
 /// The annotations that the engine writes.
 const ENGINE: &[&str] = &["metadata", "annotations", "fabric-injector.io/*"];
@@ -27,17 +27,21 @@ pub struct OwnWrites {
 }
 
 impl OwnWrites {
-    pub(super) fn read_by(policy: &EvaluatedPolicy) -> Self {
-        let EvaluatedPolicy { rules, devices, files, .. } = policy;
-        let variables: Vec<_> = policy.variables().collect();
-        let mut read = Places::read_by(&variables, devices, |visit| policy.texts(visit));
+    /// What `texts`, all of those of a policy, read of what its rules and files write.
+    pub(super) fn read_by(
+        texts: impl FnOnce(&mut dyn FnMut(&Interpolation)),
+        variables: &[&Variable],
+        (rules, files): (&[Rule], &[SettingsFile]),
+        devices: &Devices,
+    ) -> Self {
+        let mut read = Places::read_by(variables, devices, texts);
         // All parameters depend on the nodes that the pod selects.
         read.add(NODES);
         if rules.iter().any(|rule| rule.containers.written().is_some()) {
             // The condition may select a container that a rule adds.
             read.add([ADDED_CONTAINER]);
         }
-        let by_values = Places::read_by(&variables, devices, |visit| {
+        let by_values = Places::read_by(variables, devices, |visit| {
             for rule in rules {
                 rule.additions.iter().for_each(|addition| addition.texts(visit));
             }

@@ -8,8 +8,7 @@ use fabric_engine::policy_set::PolicySet;
 use fabric_engine::{CONTAINER_LISTS, claims_of_pod};
 use fabric_engine::{Mutation, Outcome, Reason, WarningKind, requests};
 use fabric_policy::PodContext;
-
-use fabric_yaml::json::items;
+use fabric_policy::nodes::Node;
 
 use super::by_hand::{has_fabric, is_adapter, requests_device};
 use super::kinds;
@@ -71,38 +70,19 @@ fn turned_off(pod: &Pod<'_>, as_it_is: &Mutation) -> impl Iterator<Item = Findin
 /// Finds networks that a pod attaches, of whose resources a policy refuses one, since no node offers it.
 fn unrefused(pod: &Pod<'_>, as_it_is: &Mutation) -> Option<Finding> {
     let Outcome::Mutated(mutated) = &as_it_is.outcome else { return None };
-    let annotations = &pod.value["metadata"]["annotations"];
-    let attached = |name: &str| {
-        let quoted = format!("\"{}\"", name.rsplit('/').next().unwrap_or(name));
-        let mut known = kinds::table().by_hand.annotations.iter();
-        known.any(|key| annotations[key.as_str()].as_str().is_some_and(|value| value.contains(&quoted)))
-    };
-    let (own, given) = (requests(pod.value), &mutated.pod["spec"]["containers"]);
-    let limits =
-        given.as_array()?.iter().filter_map(|container| container["resources"]["limits"].as_object());
-    let is_missing = |(name, count): &(&String, &Value)| {
-        let is_refused = |list: &str| {
-            items(&pod.value["spec"], list)
-                .iter()
-                .any(|one| one["resources"]["limits"].get(name.as_str()).is_some())
-        };
-        **count == "0"
-            && attached(name)
-            && (own[name.as_str()].as_i64() > Some(0) || !is_refused("containers"))
-    };
-    let mut missing: Vec<String> =
-        limits.flatten().filter(is_missing).map(|(name, _)| format!("`{name}`")).collect();
-    missing.sort_unstable();
-    missing.dedup();
-    let first = missing.first()?.trim_matches('`');
-    let related = |name: &&str| name.strip_prefix(first).is_some_and(|rest| rest.starts_with('.'));
-    let mut offered = pod.context.nodes.iter().flat_map(|nodes| nodes.iter());
-    let instead = offered.find_map(|node| node.resources().map(|(name, _)| name).find(related));
+    let (own, given) = (requests(pod.value), requests(&mutated.pod));
+    let is_attached = |device: &str| networks(pod.value).any(|(_, network)| has_device(network, device));
+    let refused = given.as_object()?.iter().filter(|(_, count)| **count == 0).map(|(name, _)| name.as_str());
+    let missing: Vec<&str> = refused.filter(|name| own[*name] != 0 && is_attached(name)).collect();
+    let first = *missing.first()?;
+    let is_related = |name: &&str| name.strip_prefix(first).is_some_and(|rest| rest.starts_with('.'));
+    let mut offered = pod.context.nodes.iter().flat_map(|nodes| nodes.iter()).flat_map(Node::resources);
+    let instead = offered.find_map(|(name, _)| Some(name).filter(is_related));
     let instead = instead.map(|name| format!("`{name}` and ")).unwrap_or_default();
     let message = format!(
-        "set limits of `\"0\"` for {}: the nodes that the pod fits offer {instead}no `{first}`, which is requested for \
+        "set limits of `\"0\"` for `{}`: the nodes that the pod fits offer {instead}no `{first}`, which is requested for \
          the network that the pod attaches, so that it stays pending",
-        missing.join(", ")
+        missing.join("`, `")
     );
     Some(Finding::warning("requested_by_hand", pod.pointer_to(&["metadata", "annotations"]), message))
 }
@@ -148,9 +128,7 @@ fn unpaired(resources: &[&str], pod: &Pod<'_>, given: &Value, findings: &mut Fin
     let Some((annotation, network)) = networks(given).next() else { return false };
     let mut adapters = of_given.as_object().into_iter().flatten();
     // Where a network brings its device, the device has its name, and no policy adds it.
-    let mut named = requested.as_object().into_iter().flatten().filter(|(name, _)| {
-        name.rsplit_once('/').is_some_and(|(_, name)| network.contains(&format!("\"{name}\"")))
-    });
+    let mut named = requested.as_object().into_iter().flatten().filter(|(name, _)| has_device(network, name));
     let is_requested = |(name, count): &(&String, &Value)| is_adapter(resources, name) && **count != 0;
     let Some((device, wanted)) = adapters.find(is_requested).or_else(|| named.find(is_requested)) else {
         return false;
@@ -189,6 +167,11 @@ fn networks(pod: &Value) -> impl Iterator<Item = (&str, &str)> {
         let first = value.split(',').next().filter(|_| !value.starts_with('['));
         Some((name.as_str(), first.unwrap_or(value).trim()))
     })
+}
+
+/// Returns whether a device is that of a network in JSON, by its name.
+fn has_device(networks: &str, device: &str) -> bool {
+    device.rsplit_once('/').is_some_and(|(_, name)| networks.contains(&format!("\"{name}\"")))
 }
 
 /// Finds a claim for more devices of a driver than any node has that the pod fits. Other nodes have some, so that their
