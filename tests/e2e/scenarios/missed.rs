@@ -297,7 +297,7 @@ impl<'c> Walk<'c> {
 
     /// Servers that have no time for a pod, because of others.
     async fn overload(&mut self) {
-        let busy = pod("default", "busy", &ways::large());
+        let busy = pod("default", "busy", &ways::slow());
         // A small pod need not wait. Of these, the Job creates many together.
         let (cluster, mut template) = (self.cluster, annotated_template());
         template["spec"]["containers"][0]["args"] = json!(["x".repeat(100 << 10)]);

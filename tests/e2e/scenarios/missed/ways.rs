@@ -148,7 +148,7 @@ pub(super) fn of_lab() -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// A pod whose review takes long.
-pub(super) fn large() -> Value {
-    with_fault("", 400)
+/// A pod whose review takes as long as a review may: it ends at the limit of costs, however fast the machine is.
+pub(super) fn slow() -> Value {
+    with_fault("slow", 400)
 }
