@@ -57,16 +57,19 @@ fn a_policy_that_reads_the_claims_it_adds_settles_or_is_refused() {
         "- name: channel\n      onConflict: replace\n      when: \"!('domain' in claimNames)\"\n",
     );
     assert_eq!(inject(&policy(&flipping), &pod()).codes(), Vec::<&str>::new());
-    let counting = format!(
-        "{CHANNEL}    - {{name: count, onConflict: replace, env: {{COUNT: \"${{string(size(claimNames))}}\"}}}}\n"
-    );
-    assert_snapshot!(with_policy(&policy(&counting), &pod().to_string()).recorded(), @r#"
+    let counting = |value: &str| {
+        format!("{CHANNEL}    - {{name: count, onConflict: replace, env: {{COUNT: \"${{{value}}}\"}}}}\n")
+    };
+    let counted = inject(&policy(&counting("string(size(claimNames))")), &pod());
+    assert_eq!(counted.pod["spec"]["containers"][0]["env"][0]["value"], "2");
+    let turning = counting("container.?env.orValue([]).exists(e, e.?value.orValue('') == '2') ? '3' : '2'");
+    assert_snapshot!(with_policy(&policy(&turning), &pod().to_string()).recorded(), @r#"
     exit status: 2
     ----- stderr -----
-    error: the policy is not idempotent: an injected sample pod (one container with GPUs) changes when it is injected again
+    error: the policy is not idempotent: `spec.containers[a].env[COUNT].value` of a sample pod (one container with GPUs) changes each time that it is injected
       --> lab.yaml:13:48
        |
-    13 |     - {name: count, onConflict: replace, env: {COUNT: "${string(size(claimNames))}"}}
+    13 |     - {name: count, onConflict: replace, env: {COUNT: "${container.?env.orValue([]).exists(e, e.?value.orValue('') == '2') ? '3' : '...
        |                                                ^^^^^
        |
        = hint: a value must not depend on what the policy itself adds

@@ -174,8 +174,8 @@ fn an_explanation_says_which_rule_sets_a_value_instead() {
     let run = run_in(super::folder(&files).path(), &args, "").exits(0);
     assert!(!run.text().contains("FABRIC] = "), "{}", run.text());
     assert_snapshot!(run.recorded().split_once("not added\n").unwrap().1, @"
-    rule nics  left out  spec.containers[main].env.FABRIC: rule `ours` takes precedence
     rule ours  left out  spec.containers[main].env.FABRIC: `null` leaves it out
+    rule nics  left out  spec.containers[main].env.FABRIC: rule `ours` takes precedence
     ");
 }
 

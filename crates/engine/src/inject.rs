@@ -9,16 +9,16 @@ use serde_json::Value;
 
 use fabric_policy::interpolation::text_of;
 use fabric_policy::{NoteKind, PodContext, Policy, Rule};
-use fabric_yaml::each_once;
 use fabric_yaml::pointer::field_path;
+use fabric_yaml::{Span, each_once};
 
 use super::analysis::{PodAnalysis, copy, unknown_claim, with_values, written_claims};
 use super::evaluate::{Rules, Scope, State, rule_that_joins_host};
 use super::fitting_nodes;
 use super::merge::{check_containers, check_pod, merge};
 use super::record::{
-    Author, CLAIMS, ChangeLog, Cursor, Kept, Reason, SKIPPED, STAMP, Warning, WarningKind, record_annotation,
-    stamp,
+    Author, CLAIMS, ChangeLog, Cursor, Kept, Reason, SKIPPED, STAMP, Trace, Warning, WarningKind,
+    record_annotation, stamp,
 };
 
 /// Injects the pod in place. If it ends early, the log can revert the changes.
@@ -76,8 +76,7 @@ impl Run<'_> {
         let of_merge = self.log.warnings.len();
         merge(rules, self.pod, stamp_of_policy, self.context, self.log)?;
         let may_pass = self.log.may_pass || self.log.warnings.iter().any(|warning| warning.kind.may_pass());
-        let reads_own_writes =
-            || !self.log.is_of_sample && analysis.policy.own_writes.are_read(rules.applied());
+        let reads_own_writes = || analysis.policy.own_writes.are_read(rules.applied());
         if self.log.writes > 0 && (may_pass || reads_own_writes()) {
             // The next injection has the same memory.
             rules.rows.iter_mut().for_each(|row| row.scope.forget());
@@ -112,18 +111,43 @@ impl Run<'_> {
         may_pass: bool,
         of_merge: usize,
     ) -> Result<(), Reason> {
-        let mut path = String::new();
         // The same rules write the same, so that only their conditions and the checks are evaluated again.
         let values = may_pass || first.analysis.policy.own_writes.are_read_by_values(first.applied());
-        let mut same = Some(first).filter(|_| !values);
-        for _ in 0..2 {
-            self.mark()?;
-            match self.inject_again(first.analysis, same.take(), of_merge)? {
-                Some(changed) => path = changed,
-                None => return Ok(()),
-            }
+        let same = Some(first).filter(|_| !values);
+        self.mark()?;
+        let again = self.inject_again(first.analysis, same, of_merge);
+        if let Err(Reason::Policy { code, .. }) = &again {
+            self.log.own_checks.push(code.clone());
         }
-        Err(Reason::NotIdempotent { path })
+        if again?.is_none() {
+            return Ok(());
+        }
+        self.mark()?;
+        // Whoever writes what does not come to rest is named.
+        let recorded = self.log.trace.replace(Box::default());
+        let changed = self.inject_again(first.analysis, None, of_merge);
+        let last = std::mem::replace(&mut self.log.trace, recorded);
+        changed?.map_or(Ok(()), |pointer| Err(self.not_idempotent(&pointer, last.as_deref())))
+    }
+
+    /// The reason for a pod with a value that changes each time.
+    fn not_idempotent(&self, pointer: &str, last: Option<&Trace>) -> Reason {
+        let definition = self.policy.definition();
+        let path = field_path(self.pod, pointer);
+        let names: Vec<&str> = path.split(['.', '[', ']']).collect();
+        let author = last.and_then(|last| last.author_of(pointer));
+        let is_author = |rule: &&Rule| author.is_none_or(|author| *author == Author::Rule(rule.name.clone()));
+        let of_rule = |rule| Rule::writes(rule).map(move |write| (rule, write));
+        let writes: Vec<_> = definition.rules.iter().filter(is_author).flat_map(of_rule).collect();
+        let named = writes.iter().find(|(_, write)| write.name().is_some_and(|name| names.contains(&name)));
+        let named = named.or_else(|| writes.iter().find(|(_, write)| names.contains(&write.field.name)));
+        let (author, span) = match (named, author) {
+            (Some((rule, write)), _) => (Author::Rule(rule.name.clone()), write.span()),
+            (None, author) => (author.cloned().unwrap_or_default(), Span::default()),
+        };
+        let (file, line) = definition.line_in_file(span);
+        let author = if span.line > 0 { format!("{author} ({file}:{line})") } else { author.to_string() };
+        Reason::NotIdempotent { path, author, span }
     }
 
     /// Returns the JSON Pointer to a value that changes. If the `same` rules apply, none does.
@@ -135,7 +159,7 @@ impl Run<'_> {
     ) -> Result<Option<String>, Reason> {
         let mut analysis = first.again(self.policy, self.pod, self.context)?;
         if analysis.policy.values != first.policy.values {
-            return Err(Reason::NotIdempotent { path: "/spec/nodeSelector".to_owned() });
+            return Err(self.not_idempotent("/spec/nodeSelector", None));
         }
         let writes = self.log.writes;
         let joins_host = rule_that_joins_host(&analysis, self.pod, self.context)?.is_some();
@@ -173,7 +197,12 @@ impl Run<'_> {
             !seen.contains(warning)
                 && (changed.is_some() || !matches!(warning.kind, WarningKind::Replaced { .. }))
         };
-        self.log.warnings.extend(repeated.iter().filter(is_new).cloned());
+        for warning in repeated.iter().filter(is_new) {
+            if let WarningKind::Policy { code, .. } = &warning.kind {
+                self.log.own_checks.push(code.clone());
+            }
+            self.log.warnings.push(warning.clone());
+        }
         Ok(changed)
     }
 
@@ -225,6 +254,7 @@ pub(super) fn inject_if_nodes_agree(
                 // A value that only these nodes have, and that the pod does not get either.
                 let both = log.warnings.drain(..).chain(log_there.warnings);
                 log.warnings = each_once(both.collect::<Vec<_>>());
+                log.own_checks.append(&mut log_there.own_checks);
                 continue;
             }
             (Ok(()), Ok(())) => {

@@ -72,13 +72,13 @@ pub(crate) fn inject(
     mut pod: Value,
     context: &PodContext,
     mut trace: Option<&mut Trace>,
-    mut log: ChangeLog,
+    log: &mut ChangeLog,
 ) -> Mutation {
     if let Some(trace) = &mut trace {
         trace.chosen = Some(policy.name().to_owned());
         log.trace = Some(Box::new(std::mem::take(trace)));
     }
-    let ended = inject::inject_if_nodes_agree(policy, analysis, &mut pod, context, &mut log);
+    let ended = inject::inject_if_nodes_agree(policy, analysis, &mut pod, context, log);
     if let (Some(trace), Some(recorded)) = (trace, log.trace.take()) {
         *trace = *recorded;
     }

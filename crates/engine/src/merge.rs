@@ -1,9 +1,9 @@
 //! Merging the rules that apply into the pod.
 //!
-//! [`merge`] goes through the parts of the pod in order: claims, containers with their files and checks, containers that
-//! rules name, the rest of the pod and its checks, and last the volumes that mounts need. [`object`] walks a tree and the
-//! tables of a Pod together, and [`field`] chooses the module for each field. The applicable rules are chosen before, and
-//! the record keeps the changes.
+//! [`merge`] goes through the parts of the pod in order: claims, containers, those that rules add, their files and checks,
+//! the rest of the pod and its checks, and last the volumes that mounts need. For each, [`evaluated`] decides which value
+//! of which rule is merged, [`object`] walks a tree and the tables of a Pod together, and [`field`] chooses the module for
+//! each field. The applicable rules are chosen before, and the record keeps the changes.
 
 mod checks;
 mod env;
@@ -22,14 +22,14 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use fabric_policy::definition::{Precedence, SettingsFile, Subject};
+use fabric_policy::definition::{Claims, Ordered, SettingsFile};
 use fabric_policy::expression::Bindings;
-use fabric_policy::overlay::{Evaluation, Section, Tree};
+use fabric_policy::overlay::{Evaluation, Place, Section, Tree, in_order_of_references};
 use fabric_policy::schema::{self, Default, Field, Object, Shape};
 use fabric_policy::{PodContext, ResolvedPolicy, Rule};
 
 use super::analysis::count_steps;
-use super::evaluate::{Row, Rules, Scope, failed};
+use super::evaluate::{Rules, Scope, failed};
 use super::record::{Author, ChangeLog, Cursor, Reason};
 
 pub(super) use checks::{check_containers, check_pod};
@@ -64,115 +64,104 @@ struct Injection<'a> {
 
 impl<'a> Injection<'a> {
     fn merge(mut self, pod: &mut Value) -> Result<(), Reason> {
-        let scope = self.rules.scope;
+        let (scope, policy) = (self.rules.scope, &self.rules.analysis.policy);
         let bindings = scope.bindings();
-        let rules = self.rules;
-        let precedence = Precedence::among(rules.applied());
-        self.declare_volumes(&bindings, &precedence)?;
-        for rule in rules.applied() {
-            for addition in rule.additions_to(&Section::Claims) {
-                let left = precedence.left(rule, addition);
-                self.merge_into_pod(rule, &left, (scope, &bindings), pod)?;
-            }
-        }
+        self.declare_volumes((scope, &bindings))?;
+        self.section(&Section::Claims, (scope, &bindings), pod)?;
         self.facts.note_claims(pod);
-        self.containers(pod)?;
-        for rule in rules.applied() {
-            for addition in &rule.additions {
-                self.named_container(rule, addition, &bindings, &precedence, pod)?;
-            }
-        }
-        check_containers(&self.rules.analysis.policy, &self.rules.rows, pod, self.log)?;
+        self.containers((scope, &bindings), pod)?;
+        check_containers(policy, &self.rules.rows, pod, self.log)?;
         let injected = scope.of_injected(pod);
-        let bindings = injected.bindings();
-        for rule in rules.applied() {
-            self.log.go_to_pod();
-            note_taken(rule, &Subject::Pod, &precedence, self.log);
-            for addition in rule.additions_to(&Section::Pod) {
-                let left = precedence.left(rule, addition);
-                self.merge_into_pod(rule, &left, (&injected, &bindings), pod)?;
-            }
-        }
-        check_pod(&self.rules.analysis.policy, &injected, self.log)
+        self.section(&Section::Pod, (&injected, &injected.bindings()), pod)?;
+        check_pod(policy, &injected, self.log)
     }
 
-    fn declare_volumes(
-        &mut self,
-        bindings: &Bindings<'_, '_>,
-        precedence: &Precedence<'a>,
-    ) -> Result<(), Reason> {
-        for rule in self.rules.applied() {
-            let mut evaluation = Evaluation::new(bindings, self.log.trace.is_some());
-            for addition in rule.additions_to(&Section::Volumes) {
-                let left = precedence.left(rule, addition);
-                let pod = evaluation.object(&left, schema::pod());
-                let pod = pod.map_err(|error| failed(self.rules.scope, &rule.name, error))?;
-                let volumes = pod.as_ref().and_then(|pod| pod.at(&["spec", "volumes"]));
-                for volume in volumes.into_iter().flat_map(Tree::items).filter_map(Tree::as_value) {
-                    self.facts.volumes.declare(&rule.name, volume.clone());
-                }
+    /// What the rules that apply add to a section of the pod.
+    fn parts<'s>(&self, section: &Section, at: At<'s>) -> Vec<Part<'a, 's>> {
+        let additions = self.rules.additions().filter(|of| of.addition.section == *section);
+        additions.map(|of| Part { of, at }).collect()
+    }
+
+    fn declare_volumes(&mut self, at: At<'_>) -> Result<(), Reason> {
+        self.log.go_to_pod();
+        for (rule, tree) in evaluated(&self.parts(&Section::Volumes, at), self.log)? {
+            let volumes = tree.at(&["spec", "volumes"]);
+            for volume in volumes.into_iter().flat_map(Tree::items).filter_map(Tree::as_value) {
+                self.facts.volumes.declare(&rule.name, volume.clone());
             }
-            self.log.go_to_pod();
-            self.log.written_by(|| Author::Rule(rule.name.clone()));
-            self.log.note_left_out(evaluation.left_out());
         }
         Ok(())
     }
 
-    /// Merges a tree of a rule into the pod outside of its containers.
-    fn merge_into_pod(
-        &mut self,
-        rule: &Rule,
-        tree: &Tree,
-        at: At<'_>,
-        pod: &mut Value,
-    ) -> Result<(), Reason> {
-        if tree.is_empty() {
-            return Ok(());
+    /// Merges a section of the pod outside of its containers.
+    fn section(&mut self, section: &Section, at: At<'_>, pod: &mut Value) -> Result<(), Reason> {
+        self.log.go_to_pod();
+        for (rule, tree) in evaluated(&self.parts(section, at), self.log)? {
+            if tree.is_empty() {
+                continue;
+            }
+            self.log.takes(self.facts.annotation_bytes);
+            self.facts.note_outside(pod);
+            let mut cursor = Cursor::pod(pod, self.log)?;
+            cursor.log.written_by(|| Author::Rule(rule.name.clone()));
+            let mut merge = Merge::new(rule, self.rules.analysis, self.facts);
+            object(&mut merge, &mut cursor, tree.into_entries(), schema::pod())?;
         }
-        self.log.takes(self.facts.annotation_bytes);
-        self.facts.note_outside(pod);
-        let mut cursor = Cursor::pod(pod, self.log)?;
-        Merge::new(rule, self.rules.analysis, self.facts).merge(&mut cursor, tree, schema::pod(), at)
+        Ok(())
     }
 
-    fn containers(&mut self, pod: &mut Value) -> Result<(), Reason> {
+    /// Merges what the rules add to containers, and last the files of those with GPUs.
+    fn containers(&mut self, of_pod: At<'_>, pod: &mut Value) -> Result<(), Reason> {
         let settings = settings(&self.rules.analysis.policy, self.rules.scope)?;
+        let mut named = self.named(of_pod)?;
+        let mut with_files = Vec::new();
         for row in &self.rules.rows {
-            let shared = self.rules.selecting(row).map(|rule| rule.shared.len()).sum::<usize>();
-            count_steps(self.context, 1 + shared)?;
+            let (list, index) = row.container.place();
+            let bindings = row.scope.bindings();
+            let parts = self.rules.additions_to(row).map(|of| Part { of, at: (&row.scope, &bindings) });
+            let mut parts: Vec<_> = parts.collect();
+            count_steps(
+                self.context,
+                1 + parts.iter().map(|part| part.of.addition.shared.len()).sum::<usize>(),
+            )?;
             self.log.check_size()?;
-            if self.rules.selecting(row).next().is_some() {
-                self.container(row, &settings, pod)?;
+            let also = named.of_container(list, &pod["spec"][list][index]);
+            parts.extend(self.of_same_program(also, (list, index), of_pod, pod)?);
+            if parts.is_empty() {
+                continue;
+            }
+            self.container((list, index), parts, pod)?;
+            if row.container.gpus > 0 && !settings.is_empty() {
+                with_files.push(((list, index), std::mem::take(&mut self.facts.variables)));
+            }
+        }
+        self.other_containers(named, of_pod, pod)?;
+        for (container, variables) in with_files {
+            self.facts.variables = variables;
+            for file in &settings {
+                self.log.written_by(|| Author::File(file.path.clone()));
+                let Self { rules: Rules { analysis, .. }, facts, log, .. } = self;
+                SettingsOf { file, container, analysis, facts, log }.inject(pod)?;
             }
         }
         Ok(())
     }
 
+    /// Merges what rules add to one container.
     fn container(
         &mut self,
-        row: &Row<'_>,
-        settings: &[&SettingsFile],
+        (list, index): (&'static str, usize),
+        mut parts: Vec<Part<'a, '_>>,
         pod: &mut Value,
     ) -> Result<(), Reason> {
-        let bindings = row.scope.bindings();
+        parts.sort_by_key(|part| part.of.at);
         self.facts.variables.clear();
-        self.facts.requested.go_to(pod, row.container.list, row.container.index);
-        let mut cursor = Cursor::container(pod, self.log, row.container.list, row.container.index)?;
-        let precedence = Precedence::among(self.rules.selecting(row));
-        for rule in self.rules.selecting(row) {
-            note_taken(rule, &Subject::Container, &precedence, cursor.log);
-            for addition in rule.additions_to(&Section::Selected) {
-                let left = precedence.left(rule, addition);
-                let mut merge = Merge::new(rule, self.rules.analysis, self.facts);
-                merge.merge(&mut cursor, &left, schema::container(), (&row.scope, &bindings))?;
-            }
-        }
-        for settings in settings.iter().filter(|_| row.container.gpus > 0) {
-            self.log.written_by(|| Author::File(settings.path.clone()));
-            let Self { rules: Rules { analysis, .. }, facts, log, .. } = self;
-            let container = row.container.place();
-            SettingsOf { file: settings, container, analysis, facts, log }.inject(pod)?;
+        self.facts.requested.go_to(pod, list, index);
+        let mut cursor = Cursor::container(pod, self.log, list, index)?;
+        for (rule, tree) in in_order_of_references(evaluated(&parts, cursor.log)?) {
+            cursor.log.written_by(|| Author::Rule(rule.name.clone()));
+            let mut merge = Merge::new(rule, self.rules.analysis, self.facts);
+            object(&mut merge, &mut cursor, tree.into_entries(), schema::container())?;
         }
         Ok(())
     }
@@ -181,21 +170,39 @@ impl<'a> Injection<'a> {
 /// A scope, and the values that expressions read in it.
 type At<'s> = (&'s Scope<'s>, &'s Bindings<'s, 's>);
 
-impl Merge<'_, '_> {
-    /// Merges a tree of the rule into an object, with the values for this pod.
-    fn merge(
-        &mut self,
-        cursor: &mut Cursor<'_>,
-        tree: &Tree,
-        table: &'static Object,
-        (scope, bindings): At<'_>,
-    ) -> Result<(), Reason> {
-        cursor.log.written_by(|| Author::Rule(self.rule.to_owned()));
-        let mut evaluation = Evaluation::new(bindings, cursor.log.trace.is_some());
-        let fields = evaluation.object(tree, table).map_err(|error| failed(scope, self.rule, error))?;
-        cursor.log.note_left_out(evaluation.left_out());
-        object(self, cursor, fields.unwrap_or_default().into_entries(), table)
+/// What a rule adds, and the scope of its expressions.
+#[derive(Clone, Copy)]
+struct Part<'r, 's> {
+    of: Ordered<'r>,
+    at: At<'s>,
+}
+
+/// Evaluates what rules add to one container or section, without the values that belong to other rules. The result is
+/// in the order of the rules.
+fn evaluated<'r>(parts: &[Part<'r, '_>], log: &mut ChangeLog) -> Result<Vec<(&'r Rule, Tree)>, Reason> {
+    let mut order: Vec<usize> = (0..parts.len()).collect();
+    if parts.iter().any(|part| !part.of.addition.shared.is_empty()) {
+        order.sort_by_key(|at| parts[*at].of.precedence());
     }
+    let mut claims = Claims::default();
+    let mut trees: Vec<_> = parts.iter().map(|part| (part.of.rule, Tree::default())).collect();
+    for at in order {
+        let Part { of, at: (scope, bindings) } = parts[at];
+        log.written_by(|| Author::Rule(of.rule.name.clone()));
+        let (tree, taken) = claims.left(of, &of.addition.tree);
+        note_taken(&taken, log);
+        let mut evaluation = Evaluation::new(bindings, log.trace.is_some());
+        let tree = evaluation.object(&tree, of.addition.section.object());
+        let mut tree = tree.map_err(|error| failed(scope, &of.rule.name, error))?.unwrap_or_default();
+        log.note_left_out(evaluation.left_out());
+        if claims.claim(of, &tree) {
+            let (left, taken) = claims.left(of, &tree);
+            note_taken(&taken, log);
+            tree = left.into_owned();
+        }
+        trees[at].1 = tree;
+    }
+    Ok(trees)
 }
 
 /// The settings of a policy whose `when` holds.
@@ -211,13 +218,9 @@ fn settings<'a>(policy: &'a ResolvedPolicy, scope: &Scope<'_>) -> Result<Vec<&'a
     Ok(active)
 }
 
-/// Notes the values that are left out because a rule of an extension sets them.
-fn note_taken<'r>(rule: &'r Rule, subject: &Subject, precedence: &Precedence<'r>, log: &mut ChangeLog) {
-    if log.trace.is_none() {
-        return;
-    }
-    log.written_by(|| Author::Rule(rule.name.clone()));
-    for (place, Rule { name, .. }) in precedence.taken(rule, subject) {
+/// Notes the values that are left out because they belong to other rules.
+fn note_taken(taken: &[(Place, &Rule)], log: &mut ChangeLog) {
+    for (place, Rule { name, .. }) in taken {
         let path: Vec<&str> = place.path.iter().copied().chain(place.name.as_deref()).collect();
         log.left_out(&path, || format!("rule `{name}` takes precedence"));
     }

@@ -24,6 +24,7 @@ use fabric_yaml::each_once;
 use fabric_yaml::json::items;
 
 use decision::{Decision, decide};
+use providers::stamping_policy;
 
 /// Policies of one provider, or of several between which the nodes choose.
 #[derive(Debug, Default)]
@@ -279,10 +280,11 @@ fn within_limits(mutation: Mutation, context: &PodContext) -> Mutation {
     }
 }
 
-/// Chooses the policy and injects the pod.
+/// Chooses the policy and injects the pod. What an earlier injection recorded decides only for its own policy: for any
+/// other decision, the pod comes without it.
 fn mutate_once(
     policies: &PolicySet,
-    mut pod: Value,
+    pod: Value,
     context: &PodContext,
     mut trace: Option<&mut Trace>,
 ) -> Mutation {
@@ -290,11 +292,45 @@ fn mutate_once(
         // `within_limits` has the reason. The pod may not be whole.
         return Mutation::new(Outcome::Refused { reason: Reason::Stopped }, None);
     }
+    let annotations = &pod["metadata"]["annotations"];
+    let has_any = |keys: &[&str]| keys.iter().any(|key| annotations[key].is_string());
+    if !has_any(&[STAMP, NODES, CLAIMS]) {
+        return mutate_by_records(policies, pod, context, trace, false);
+    }
+    let (has_records, writer) = (has_any(&[NODES, CLAIMS]), stamping_policy(&pod).map(str::to_owned));
+    let whole = match copy(&pod, context) {
+        Ok(pod) => pod,
+        Err(reason) => return Mutation::new(Outcome::Refused { reason }, None),
+    };
+    let decided = mutate_by_records(policies, whole, context, trace.as_deref_mut(), true);
+    let is_skipped = matches!(decided.outcome, Outcome::Skipped { .. });
+    let by_another = matches!(decided.outcome, Outcome::Mutated(_)) && decided.policy != writer;
+    if !is_skipped && !(has_records && by_another) {
+        return decided;
+    }
+    if let Some(trace) = &mut trace {
+        **trace = Trace::default();
+    }
+    let mut afresh = mutate_by_records(policies, pod, context, trace, false);
+    if is_skipped && matches!(afresh.outcome, Outcome::Skipped { .. }) {
+        afresh.warnings = decided.warnings;
+    }
+    afresh
+}
+
+/// [`mutate_once`] with what an earlier injection recorded, unless the pod contradicts it, or without it.
+fn mutate_by_records(
+    policies: &PolicySet,
+    mut pod: Value,
+    context: &PodContext,
+    mut trace: Option<&mut Trace>,
+    with_records: bool,
+) -> Mutation {
     let alone = |outcome, policy: Option<&Policy>| {
         Mutation::new(outcome, policy.map(|policy| policy.name().to_owned()))
     };
     let mut log = ChangeLog::new(context);
-    policies.clear_contradicted(&mut pod, context, &mut log);
+    policies.clear_contradicted(&mut pod, context, with_records, &mut log);
     let decision = decide(policies, &pod, context, trace.as_deref_mut(), &mut log.warnings);
     log.warnings.extend(warning_of_too_many(&pod, context));
     if !matches!(decision, Decision::Inject(..)) {
@@ -302,7 +338,7 @@ fn mutate_once(
     }
     match decision {
         Decision::Inject(policy, analysis) => {
-            policies.marked_if_guarded(&[policy], inject(policy, *analysis, pod, context, trace, log))
+            policies.marked_if_guarded(&[policy], inject(policy, *analysis, pod, context, trace, &mut log))
         }
         Decision::Skip(skipped, reason) => skip(pod, stamps(&skipped), reason, None, log.warnings),
         Decision::LeaveAlone(left, reason) => {

@@ -14,18 +14,14 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use crate::record::ChangeLog;
-use crate::{
-    FINDINGS, Mutated, Outcome, Reason, Warning, WarningKind, analysis_if_condition_is_true, inject,
-};
+use crate::{FINDINGS, Outcome, Reason, Warning, WarningKind, analysis_if_condition_is_true, inject};
 use fabric_policy::definition::{POLICIES_IN_USE, keys};
-use fabric_policy::expression::Step;
 use fabric_policy::interpolation::EvaluationError;
 use fabric_policy::matcher::{Match, Selection};
 use fabric_policy::source::{DUPLICATE_NAME, NOT_IDEMPOTENT, SAMPLE_FAILED};
 use fabric_policy::work::Work;
 use fabric_policy::{Devices, Diagnostic, PodContext, Policy, ResolvedPolicy, SourceError, SourceErrors};
 use fabric_yaml::Span;
-use fabric_yaml::pointer::unescape;
 
 /// Tries a policy. The first failure of each sample is an error, and so is too much work.
 pub(crate) fn policy(policy: &Policy, loading: &Work) -> Result<(), SourceErrors> {
@@ -103,44 +99,27 @@ fn try_sample(policy: &Policy, what: &str, pod: Value, context: &PodContext) -> 
     let is_taken = |pod: &Value| policy.definition().matcher.test(pod, context) == Match::Yes;
     let was_taken = is_taken(&pod);
     let mut log = ChangeLog::new(context);
-    log.is_of_sample = true;
-    let first = inject(policy, analysis, pod, context, None, log);
-    let pod = match first.outcome {
+    let mutation = inject(policy, analysis, pod, context, None, &mut log);
+    if let Some(code) = log.own_checks.first() {
+        return Err(reports_what_was_added(policy, what, code));
+    }
+    let pod = match mutation.outcome {
         Outcome::Mutated(mutated) => mutated.pod,
         Outcome::Unchanged { .. } | Outcome::Skipped { .. } => return Ok(()),
         Outcome::Refused { reason } => return refused(policy, what, reason),
     };
-    let no_longer = |key: &str| {
+    // The API server calls again, with the same amount of work.
+    let again = context.work.as_ref().map(Work::afresh);
+    let holds = condition_is_true(policy, &pod, &PodContext { work: again.clone(), ..context.clone() });
+    context.work.iter().zip(again).for_each(|(all, again)| all.count_all(&again));
+    let changed = if was_taken && !is_taken(&pod) { Some("match") } else { (!holds).then_some("match.when") };
+    changed.map_or(Ok(()), |key| {
         let message = format!(
             "the policy is not idempotent: `{key}` holds for a sample pod ({what}), but no longer after the policy \
              injects it"
         );
-        not_idempotent_at(policy, policy.definition().place(&keys(key.split('.'))), message)
-    };
-    if was_taken && !is_taken(&pod) {
-        return Err(no_longer("match"));
-    }
-    // The API server calls again, with the same amount of work.
-    let again = context.work.as_ref().map(Work::afresh);
-    let context = &PodContext { work: again.clone(), ..context.clone() };
-    let Ok(Some(analysis)) = analysis_if_condition_is_true(policy, &pod, context, false, None) else {
-        return Err(no_longer("match.when"));
-    };
-    let second = inject(policy, analysis, pod, context, None, ChangeLog::new(context));
-    context.work.iter().zip(again).for_each(|(all, again)| all.count_all(&again));
-    let known = checks_that_report(&first.warnings);
-    if let Some(code) = checks_that_report(&second.warnings).into_iter().find(|code| !known.contains(code)) {
-        return Err(reports_what_was_added(policy, what, code));
-    }
-    match second.outcome {
-        Outcome::Mutated(again) => Err(changes_again(policy, what, &again)),
-        Outcome::Refused { reason: Reason::Policy { code, .. } }
-        | Outcome::Skipped { reason: Reason::Policy { code, .. }, .. } => {
-            Err(reports_what_was_added(policy, what, &code))
-        }
-        Outcome::Refused { reason } => refused(policy, what, reason),
-        Outcome::Unchanged { .. } | Outcome::Skipped { .. } => Ok(()),
-    }
+        Err(not_idempotent_at(policy, policy.definition().place(&keys(key.split('.'))), message))
+    })
 }
 
 /// The codes of the policy's checks among warnings.
@@ -165,32 +144,17 @@ fn reports_what_was_added(policy: &Policy, what: &str, code: &str) -> SourceErro
     definition.error(diagnostic.hint("a check must not report what the policy itself adds"))
 }
 
-/// An error for a sample that a second injection changes.
-fn changes_again(policy: &Policy, what: &str, mutated: &Mutated) -> SourceError {
-    let operations = mutated.operations();
-    let changed: Vec<&str> =
-        operations.list.iter().flat_map(|operation| operation.pointer.split('/')).collect();
-    let last = operations.list.iter().rev().find(|operation| !operation.pointer.contains("annotations"));
-    let name =
-        last.or(operations.list.first()).and_then(|last| Some(named_in_policy(last.pointer, last.value?)));
-    let message = format!(
-        "the policy is not idempotent: an injected sample pod ({what}) changes when it is injected again"
-    );
-    not_idempotent(policy, message, &changed, name.as_deref())
-}
-
 /// An error for a refusal that is the policy's fault. A check or a claim may refuse a sample.
 fn refused(policy: &Policy, what: &str, reason: Reason) -> Result<(), SourceError> {
     match reason {
         Reason::EvaluationFailed { place, expression, message, fault } => {
             Err(failed(policy, what, &place, EvaluationError { expression, message, fault: *fault }))
         }
-        Reason::NotIdempotent { path } => {
+        Reason::NotIdempotent { path, span, .. } => {
             let message = format!(
-                "the policy is not idempotent: a sample pod ({what}) changes each time that it is injected, at {path}"
+                "the policy is not idempotent: `{path}` of a sample pod ({what}) changes each time that it is injected"
             );
-            let changed: Vec<&str> = path.split(['.', '[', ']']).collect();
-            Err(not_idempotent(policy, message, &changed, None))
+            Err(not_idempotent_at(policy, span, message))
         }
         _ => Ok(()),
     }
@@ -215,46 +179,9 @@ fn failed(policy: &Policy, what: &str, place: &str, failure: EvaluationError) ->
     definition.error(Diagnostic::new(span, message).code(SAMPLE_FAILED).hint(hint))
 }
 
-/// An error at the expression that reads the changing value, or else at the rule that writes it.
-fn not_idempotent(policy: &Policy, message: String, changed: &[&str], name: Option<&str>) -> SourceError {
-    const EVERYWHERE: &[&str] =
-        &["spec", "containers", "initContainers", "metadata", "annotations", "labels", "name", "value"];
-    let is_changed = |step: &Step| match step {
-        Step::Field(name) => changed.contains(&name.as_str()) && !EVERYWHERE.contains(&name.as_str()),
-        Step::Every | Step::Exists => false,
-    };
-    let mut culprit = None;
-    for rule in &policy.definition().rules {
-        rule.texts(&mut |text| {
-            for expression in text.expressions() {
-                let mut reads =
-                    ["pod", "container"].into_iter().flat_map(|object| expression.reads_of(object));
-                if reads.any(|path| path.iter().any(is_changed)) {
-                    culprit.get_or_insert(expression.span(0, expression.source().len()));
-                }
-            }
-        });
-    }
-    let definition = policy.definition();
-    let span = culprit
-        .filter(|span| span.line > 0)
-        .or_else(|| definition.place_of_written(name.unwrap_or_default()));
-    not_idempotent_at(policy, span.unwrap_or_else(|| definition.place(&keys(["rules"]))), message)
-}
-
 fn not_idempotent_at(policy: &Policy, span: Span, message: String) -> SourceError {
     let diagnostic = Diagnostic::new(span, message).code(NOT_IDEMPOTENT);
     policy.definition().error(diagnostic.hint("a value must not depend on what the policy itself adds"))
-}
-
-/// The name that the policy most likely writes for the target of an operation: that of an entry, or its key.
-fn named_in_policy(pointer: &str, value: &Value) -> String {
-    let token = unescape(pointer.rsplit('/').next().unwrap_or_default());
-    let entry = value.as_array().and_then(|items| items.first()).unwrap_or(value);
-    match entry["name"].as_str().or_else(|| entry["mountPath"].as_str()) {
-        Some(name) => name.to_owned(),
-        None => token.into_owned(),
-    }
 }
 
 /// The context in which the policy matches a sample: the first namespace of `match`. If `match.when` does not hold

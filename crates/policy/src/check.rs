@@ -18,7 +18,8 @@ pub(super) use values::resource_names::{WELL_KNOWN, is_slip, squeezed};
 
 /// The errors in a policy's expressions.
 pub fn errors(definition: &Definition) -> Vec<SourceError> {
-    let found = expressions::findings(definition);
+    let mut found = expressions::findings(definition);
+    found.extend(values::environment::findings(definition));
     let errors = found.into_iter().filter(|finding| finding.severity == Severity::Error);
     errors.map(|finding| definition.error(finding)).collect()
 }

@@ -12,7 +12,7 @@ pub(crate) mod settings_files;
 pub use checks::{About, Effect, PolicyCheck};
 pub(crate) use device_names::{ClaimNames, DeviceList, DeviceNames, Gpus};
 pub use place::{At, entries, keys};
-pub use precedence::{Precedence, SharedValue, Subject};
+pub use precedence::{Claims, Ordered};
 pub use settings_files::{SettingsFile, includes};
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -136,9 +136,7 @@ pub struct Rule {
     /// The parameters that it depends on.
     pub parameters: BTreeSet<String>,
     /// The position of its file: an extension is further out than its base, and a policy than its parts.
-    pub(crate) rank: usize,
-    /// The values that rules of other files write, too.
-    pub shared: Vec<SharedValue>,
+    pub rank: usize,
 }
 
 /// An entry of `devices.add`. A pod that brings its own devices gets nothing from it.
@@ -303,12 +301,17 @@ impl Rule {
         self.additions.iter().filter(move |addition| addition.section == *section)
     }
 
+    /// Returns whether a rule of another file, or one for other containers, may write what it writes.
+    pub fn shares(&self) -> bool {
+        self.additions.iter().any(|addition| !addition.shared.is_empty())
+    }
+
     /// The value that it gives `spec.hostNetwork`.
     pub fn host_network(&self) -> Option<&Tree> {
         self.additions_to(&Section::Pod).find_map(|addition| addition.tree.at(&["spec", "hostNetwork"]))
     }
 
-    pub(crate) fn writes(&self) -> impl Iterator<Item = Write<'_>> {
+    pub fn writes(&self) -> impl Iterator<Item = Write<'_>> {
         self.additions.iter().flat_map(Addition::writes)
     }
 

@@ -5,12 +5,14 @@
 //! | how a tree is read from a policy, or from the value of an expression | `read` |
 //! | which trees fit the tables of a Pod, and the messages for the others | `check` |
 //! | what takes the place of an expression, and what `null` leaves out | `evaluate` |
+//! | in which order variables stand | `references` |
 //! | which fields a tree writes | [`writes`](mod@writes) |
 
 mod check;
 mod edit;
 mod evaluate;
 mod read;
+mod references;
 mod scalars;
 mod without;
 pub mod writes;
@@ -19,8 +21,11 @@ pub mod writes;
 pub(crate) use check::value as check_value;
 pub use evaluate::{Evaluation, LeftOut};
 pub(crate) use read::{container, pod};
+pub use references::in_order_of_references;
+pub(crate) use references::references;
 pub(crate) use without::without;
-pub use writes::{Place, Target, Write, writes};
+pub(crate) use writes::Kind;
+pub use writes::{Place, SharedValue, Target, Write, writes};
 
 use std::sync::Arc;
 
@@ -80,6 +85,8 @@ pub struct Addition {
     pub section: Section,
     /// The fields of a container without its name, or those of the pod that belong to the section.
     pub tree: Tree,
+    /// The values that other additions may write, too.
+    pub shared: Vec<SharedValue>,
 }
 
 /// The sections of a pod. They are merged one after the other, because an expression of one can read another.
@@ -377,8 +384,8 @@ impl Section {
 }
 
 impl Addition {
-    pub(crate) fn to_selected(tree: Tree) -> Self {
-        Self { section: Section::Selected, tree }
+    pub(crate) fn new(section: Section, tree: Tree) -> Self {
+        Self { section, tree, shared: Vec::new() }
     }
 
     /// The container that the rule names.
@@ -389,6 +396,11 @@ impl Addition {
     /// The image of a container that the rule names. Without one, the container cannot be added.
     pub fn image(&self) -> Option<&Tree> {
         self.container_name().and_then(|_| self.tree.get("image"))
+    }
+
+    /// Returns whether the image is its own, also one that is `null` for these parameters.
+    pub fn sets_image(&self) -> bool {
+        self.image().is_some() || self.shared.iter().any(|value| value.place.path == ["image"])
     }
 
     pub fn writes(&self) -> Vec<Write<'_>> {

@@ -84,10 +84,10 @@ fn two_amounts_of_one_resource_come_to_rest() {
 #[test]
 fn two_sources_of_one_variable_come_to_rest() {
     let source = json!([{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}]);
-    let rules = json!([{
-        "name": "r", "onConflict": "replace", "container": {"env": [{"name": "A", "value": "1"}]},
-        "pod": {"spec": {"containers": [{"name": "main", "env": source}]}},
-    }]);
+    let rules = json!([
+        {"name": "r", "onConflict": "replace", "container": {"env": [{"name": "A", "value": "1"}]}},
+        {"name": "s", "onConflict": "replace", "container": {"env": source}},
+    ]);
     holds(&rules, &one(&json!({})));
 }
 

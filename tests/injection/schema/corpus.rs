@@ -69,6 +69,7 @@ const NOT_FOUND: [(&str, &[&str]); 4] = [
             "variable-has-the-name-of-a-parameter",
             "warning-without-when",
             "variables-that-read-each-other",
+            "variables-that-refer-to-each-other",
             "writes-its-own-exception",
         ],
     ),

@@ -89,7 +89,7 @@ fn labels_of_affinity<'p>(
 /// What the pod selects by a label of which the nodes have another value that an earlier injection recorded, and that
 /// value. The pod fitted these nodes, so its manifest has changed since. `policy` is the one that recorded them.
 pub(crate) fn contradicted_label(
-    policy: Option<&Policy>,
+    policy: &Policy,
     pod: &Value,
     context: &PodContext,
 ) -> Option<(String, SelectedLabel)> {
@@ -99,7 +99,7 @@ pub(crate) fn contradicted_label(
         return None;
     }
     let mut labels: BTreeSet<String> = kinds.iter().flat_map(|kind| kind.labels.keys()).cloned().collect();
-    if let Some(LabelsRead::These(read)) = policy.map(Policy::labels) {
+    if let LabelsRead::These(read) = policy.labels() {
         labels.extend(read.iter().cloned());
     }
     let selected = labels_of(&pod["spec"], &labels, context).into_iter().find_map(|selected| {

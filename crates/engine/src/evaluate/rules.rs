@@ -6,8 +6,9 @@ use serde_json::Value;
 
 use crate::analysis::{Container, PodAnalysis, count_steps};
 use crate::record::{ContainerCondition, ContainerGpus, EvaluatedRule, Reason, Trace};
+use fabric_policy::definition::Ordered;
 use fabric_policy::interpolation::{EvaluationError, Interpolation};
-use fabric_policy::overlay::{Evaluation, Tree};
+use fabric_policy::overlay::{Evaluation, Section, Tree};
 use fabric_policy::schema::{self, Shape};
 use fabric_policy::work::takes_memory;
 use fabric_policy::{Containers, Definition, OnConflict, PodContext, Rule};
@@ -159,8 +160,7 @@ impl<'a> Rules<'a> {
 
     /// Returns whether no rules apply but those that did `before`, and none of these gave way to one that no longer does.
     pub(crate) fn are_among(&self, before: &Self) -> bool {
-        let is_same =
-            |at: usize, now: bool, known: bool| now == known || !now && self.all[at].shared.is_empty();
+        let is_same = |at: usize, now: bool, known: bool| now == known || !now && !self.all[at].shares();
         let applies = |rules: &Self, at: usize| rules.states[at] == State::Applies;
         let known: HashMap<_, _> =
             before.rows.iter().map(|row| (row.container.place(), &row.selected)).collect();
@@ -172,11 +172,23 @@ impl<'a> Rules<'a> {
             })
     }
 
-    /// The rules that select a container, in order.
-    pub(crate) fn selecting(&self, row: &Row<'_>) -> impl Iterator<Item = &'a Rule> {
-        let rules = self.all.iter().zip(&row.selected);
-        rules.filter(|(_, selected)| **selected).map(|(rule, _)| rule)
+    /// What the rules that apply add, in order.
+    pub(crate) fn additions(&self) -> impl Iterator<Item = Ordered<'a>> {
+        let rules = self.all.iter().enumerate().zip(&self.states);
+        rules.filter(|(_, known)| **known == State::Applies).flat_map(|((at, rule), _)| ordered(at, rule))
     }
+
+    /// What the rules that select a container add to it, in order.
+    pub(crate) fn additions_to(&self, row: &Row<'_>) -> impl Iterator<Item = Ordered<'a>> {
+        let rules = self.all.iter().enumerate().zip(&row.selected);
+        let rules = rules.filter(|(_, selected)| **selected).flat_map(|((at, rule), _)| ordered(at, rule));
+        rules.filter(|of| of.addition.section == Section::Selected)
+    }
+}
+
+fn ordered(at: usize, rule: &Rule) -> impl Iterator<Item = Ordered<'_>> {
+    let additions = rule.additions.iter().enumerate();
+    additions.map(move |(number, addition)| Ordered { rule, addition, at: (at, number) })
 }
 
 /// Returns whether a pod has `hostNetwork: false`, which a rule keeps. The API server leaves it out.

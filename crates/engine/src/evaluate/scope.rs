@@ -235,7 +235,7 @@ fn adds_any(rule: &Rule, bindings: &Bindings<'_, '_>) -> bool {
         amount.is_some_and(|amount| !is_zero(amount))
             || write.value.literal("resourceClaimTemplateName").is_some()
     };
-    let adds = |Addition { section, tree }: &Addition| {
+    let adds = |Addition { section, tree, .. }: &Addition| {
         let evaluated = Evaluation::new(bindings, false).object(tree, section.object());
         let tree = evaluated.ok().flatten().unwrap_or_default();
         writes(&tree, section.object()).iter().any(is_device)

@@ -61,14 +61,13 @@ pub(crate) fn check_containers(
             }
             let own = cursor.get("env").and_then(|env| own_variable(env, name));
             let Some((at, value)) = own else { continue };
-            // Loading reports a check of what the policy itself sets.
-            if cursor.log.is_of_sample && cursor.log.at("env", |log| log.at(at, |log| log.was_added())) {
-                continue;
-            }
             let mut bindings = bindings.child();
             bindings.set(VALUE, &value);
             if check.is_true([check.declared.when.as_ref()], (&bindings, Some(&value)), cursor.log)? {
                 let warn = |log: &mut ChangeLog| {
+                    if log.was_added() {
+                        log.own_checks.push(check.declared.code.clone());
+                    }
                     let kind = check.outcome(&bindings, log.pointer())?;
                     log.warn(kind, "");
                     Ok::<_, Reason>(())

@@ -83,7 +83,7 @@ fn use_volume(merge: &mut Merge<'_, '_>, volume: &str) -> Option<String> {
         facts.volumes.mark_used(volume);
         return Some(resolved);
     }
-    facts.own_volumes.get(volume).map(|_| volume.to_owned())
+    facts.own_volumes.get(volume).filter(|own| !own.is_null()).map(|_| volume.to_owned())
 }
 
 /// Merges a mount at a path that the container already uses.

@@ -1,104 +1,132 @@
-//! Containers of a pod that an overlay names.
+//! Containers of a pod that rules name.
+
+use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use fabric_policy::definition::{Precedence, Subject};
-use fabric_policy::expression::Bindings;
-use fabric_policy::overlay::{Addition, Evaluation, Place, Tree};
+use fabric_policy::definition::Ordered;
+use fabric_policy::overlay::{Evaluation, Tree};
 use fabric_policy::schema;
 use fabric_policy::{OnConflict, Rule};
 
-use super::Injection;
-use super::rule::{Merge, brief};
+use super::rule::brief;
+use super::{At, Injection, Part};
 use crate::evaluate::failed;
 use crate::record::{Author, ChangeLog, Cursor, Kept, Reason, WarningKind, add_container};
 
+/// What rules add to containers that they name, by the list and name of the container.
+#[derive(Default)]
+pub(super) struct Named<'r>(BTreeMap<(&'static str, String), Vec<Ordered<'r>>>);
+
+impl<'r> Named<'r> {
+    /// What is added to a container of the pod. It counts once.
+    pub(super) fn of_container(&mut self, list: &'static str, container: &Value) -> Vec<Ordered<'r>> {
+        if self.0.is_empty() {
+            return Vec::new();
+        }
+        let name = container["name"].as_str().unwrap_or_default().to_owned();
+        self.0.remove(&(list, name)).unwrap_or_default()
+    }
+}
+
 impl<'a> Injection<'a> {
-    /// Merges a container that a rule names into the pod's container of that name, or adds it.
-    pub(super) fn named_container(
+    /// What the rules that apply add to containers that they name.
+    pub(super) fn named(&mut self, at: At<'_>) -> Result<Named<'a>, Reason> {
+        let mut named = Named::default();
+        self.log.go_to_pod();
+        for of in self.rules.additions() {
+            let Some(container) = of.addition.container_name() else { continue };
+            match value(of.rule, &container.name, "name", at)? {
+                Some(Value::String(name)) => named.0.entry((container.list, name)).or_default().push(of),
+                _ => {
+                    self.log.written_by(|| Author::Rule(of.rule.name.clone()));
+                    let name = container.name.source().unwrap_or_default();
+                    self.log.left_out(&["spec", container.list], || format!("`{name}` is null"));
+                }
+            }
+        }
+        Ok(named)
+    }
+
+    /// What rules add to a container of the pod. One with another image is another program, which stays as it is unless
+    /// the rule replaces values.
+    pub(super) fn of_same_program<'s>(
         &mut self,
-        rule: &'a Rule,
-        addition: &'a Addition,
-        bindings: &Bindings<'_, '_>,
-        precedence: &Precedence<'a>,
+        group: Vec<Ordered<'a>>,
+        (list, index): (&'static str, usize),
+        at: At<'s>,
+        pod: &mut Value,
+    ) -> Result<Vec<Part<'a, 's>>, Reason> {
+        let mut parts = Vec::new();
+        for of in &group {
+            let seen = &pod["spec"][list][index]["image"];
+            let image = image(*of, &group, at)?.filter(|image| !seen.is_null() && image != seen);
+            match image.filter(|_| of.rule.on_conflict == OnConflict::Keep) {
+                Some(image) => {
+                    let (seen, wanted) =
+                        (format!("image {}", brief(seen)), format!("image {}", brief(&image)));
+                    let kind = WarningKind::Kept { what: Kept::Container, seen, wanted };
+                    self.log.written_by(|| Author::Rule(of.rule.name.clone()));
+                    Cursor::container(pod, self.log, list, index)?.log.warn(kind, &of.rule.name);
+                }
+                None => parts.push(Part { of: *of, at }),
+            }
+        }
+        Ok(parts)
+    }
+
+    /// Adds the containers that the pod does not have. Without an image, there is none.
+    pub(super) fn other_containers(
+        &mut self,
+        Named(named): Named<'a>,
+        at: At<'_>,
         pod: &mut Value,
     ) -> Result<(), Reason> {
-        let Some(container) = addition.container_name() else { return Ok(()) };
-        let (scope, list) = (self.rules.scope, container.list);
-        let value = |tree, field| {
-            let value = Evaluation::new(bindings, false).value_of(tree, schema::container(), field);
-            value
-                .map(|value| value.and_then(Tree::into_value))
-                .map_err(|error| failed(scope, &rule.name, error))
-        };
-        self.log.go_to_pod();
-        self.log.written_by(|| Author::Rule(rule.name.clone()));
-        let Some(Value::String(name)) = value(&container.name, "name")? else {
-            let name = container.name.source().unwrap_or_default();
-            self.log.left_out(&["spec", list], || format!("`{name}` is null"));
-            return Ok(());
-        };
-        let fields = precedence.left(rule, addition);
-        let image = image_for(rule, addition, precedence).map_or(Ok(None), |image| value(image, "image"))?;
-        self.log.takes(self.rules.analysis.containers.len());
-        self.facts.note_outside(pod);
-        if is_kept(rule, list, &name, image.as_ref(), pod, self.log)? {
-            return Ok(());
-        }
-        let index = match (position(pod, list, &name), image) {
-            (Some(index), _) => index,
-            (None, Some(_)) => add_container(pod, self.log, list, &name)?,
-            (None, None) => {
-                self.log.go_to_pod();
-                let warn = |log: &mut ChangeLog| log.warn(WarningKind::NoSuchContainer { name }, &rule.name);
-                self.log.at("spec", |log| log.at(list, warn));
-                return Ok(());
+        let mut named: Vec<_> = named.into_iter().collect();
+        named.sort_by_key(|(_, group)| group[0].at);
+        for ((list, name), group) in named {
+            self.log.takes(self.rules.analysis.containers.len());
+            let other = if list == "containers" { "initContainers" } else { "containers" };
+            // Names are unique among all containers of a pod.
+            let in_other_list = position(pod, other, &name);
+            let mut is_added = false;
+            for of in group.iter().filter(|_| in_other_list.is_none()) {
+                is_added |= image(*of, &group, at)?.is_some();
             }
-        };
-        self.facts.requested.go_to(pod, list, index);
-        let mut cursor = Cursor::container(pod, self.log, list, index)?;
-        let mut merge = Merge::new(rule, self.rules.analysis, self.facts);
-        merge.merge(&mut cursor, &fields, schema::container(), (scope, bindings))
-    }
-}
-
-/// The image of a container that a rule names: that of another rule if it belongs to that, which may leave it out.
-fn image_for<'r>(rule: &'r Rule, addition: &'r Addition, precedence: &Precedence<'r>) -> Option<&'r Tree> {
-    let is_image = |place: &Place| place.path == ["image"] && place.name.is_none();
-    let subject = Subject::new(&addition.section);
-    let mut taken = subject.iter().flat_map(|subject| precedence.taken(rule, subject));
-    match taken.find(|(place, _)| is_image(place)) {
-        Some((_, first)) => first.additions_to(&addition.section).find_map(Addition::image),
-        None => addition.image(),
-    }
-}
-
-/// Returns whether the pod has a container of that name that stays as it is, and reports it: one in the other list,
-/// because names are unique among all containers of a pod, or one with another image, which is another program.
-fn is_kept(
-    rule: &Rule,
-    list: &'static str,
-    name: &str,
-    image: Option<&Value>,
-    pod: &mut Value,
-    log: &mut ChangeLog,
-) -> Result<bool, Reason> {
-    let other = if list == "containers" { "initContainers" } else { "containers" };
-    let (list, index, seen, wanted) = if let Some(index) = position(pod, list, name) {
-        let seen = &pod["spec"][list][index]["image"];
-        let Some(image) = image.filter(|image| !seen.is_null() && *image != seen) else { return Ok(false) };
-        if rule.on_conflict != OnConflict::Keep {
-            return Ok(false);
+            if is_added {
+                let index = add_container(pod, self.log, list, &name)?;
+                self.container((list, index), group.into_iter().map(|of| Part { of, at }).collect(), pod)?;
+                continue;
+            }
+            for Ordered { rule, .. } in group {
+                self.log.written_by(|| Author::Rule(rule.name.clone()));
+                if let Some(index) = in_other_list {
+                    let (seen, wanted) = (format!("one of {other}"), format!("{name} in {list}"));
+                    let kind = WarningKind::Kept { what: Kept::Container, seen, wanted };
+                    Cursor::container(pod, self.log, other, index)?.log.warn(kind, &rule.name);
+                } else {
+                    self.log.go_to_pod();
+                    let kind = WarningKind::NoSuchContainer { name: name.clone() };
+                    let warn = |log: &mut ChangeLog| log.warn(kind, &rule.name);
+                    self.log.at("spec", |log| log.at(list, warn));
+                }
+            }
         }
-        (list, index, format!("image {}", brief(seen)), format!("image {}", brief(image)))
-    } else if let Some(index) = position(pod, other, name) {
-        (other, index, format!("one of {other}"), format!("{name} in {list}"))
-    } else {
-        return Ok(false);
-    };
-    let kind = WarningKind::Kept { what: Kept::Container, seen, wanted };
-    Cursor::container(pod, log, list, index)?.log.warn(kind, &rule.name);
-    Ok(true)
+        Ok(())
+    }
+}
+
+/// The value of a field of a container; none for `null`.
+fn value(rule: &Rule, tree: &Tree, field: &str, (scope, bindings): At<'_>) -> Result<Option<Value>, Reason> {
+    let value = Evaluation::new(bindings, false).value_of(tree, schema::container(), field);
+    value.map(|value| value.and_then(Tree::into_value)).map_err(|error| failed(scope, &rule.name, error))
+}
+
+/// The image that a rule wants for a container: that of the rule to which it belongs, which may leave it out.
+fn image(of: Ordered<'_>, group: &[Ordered<'_>], at: At<'_>) -> Result<Option<Value>, Reason> {
+    let first = group.iter().filter(|other| other.rule.rank > of.rule.rank && other.addition.sets_image());
+    let first = first.min_by_key(|other| other.precedence()).copied().unwrap_or(of);
+    first.addition.image().map_or(Ok(None), |image| value(first.rule, image, "image", at))
 }
 
 fn position(pod: &Value, list: &str, name: &str) -> Option<usize> {

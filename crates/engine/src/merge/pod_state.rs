@@ -5,6 +5,7 @@ use crate::analysis::{CONTAINER_LISTS, is_sidecar};
 use crate::record::{MAX_ANNOTATIONS, Reason, STAMP, malformed, size_without};
 use fabric_policy::overlay::is_zero;
 use fabric_policy::schema::AMOUNT_LISTS;
+use fabric_yaml::json::items;
 use serde_json::{Map, Value, json};
 use std::collections::{HashMap, HashSet};
 
@@ -12,7 +13,7 @@ use std::collections::{HashMap, HashSet};
 #[derive(Debug, Default)]
 pub(super) struct PodFacts {
     pub(super) volumes: PolicyVolumes,
-    /// The volumes that the pod came with.
+    /// The volumes that the pod came with; `null` for one that it only mounts.
     pub(super) own_volumes: OwnVolumes,
     /// True if the pod has amounts of resources for all of its containers together.
     pub(super) pod_resources: bool,
@@ -79,6 +80,15 @@ impl PodFacts {
         // Of several with one name, the first one counts.
         let named = volumes.iter().rev().filter_map(|volume| Some((volume["name"].as_str()?, volume)));
         facts.own_volumes = named.map(|(name, volume)| (name.to_owned(), volume.clone())).collect();
+        // A mount without its volume keeps the name: a volume of the policy must not become that of the mount.
+        let containers = CONTAINER_LISTS.iter().flat_map(|list| items(&pod["spec"], list));
+        for name in
+            containers.flat_map(|one| items(one, "volumeMounts")).filter_map(|mount| mount["name"].as_str())
+        {
+            if !facts.own_volumes.contains_key(name) {
+                facts.own_volumes.insert(name.to_owned(), Value::Null);
+            }
+        }
         Ok(facts)
     }
 

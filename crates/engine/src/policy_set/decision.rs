@@ -9,7 +9,7 @@ use fabric_policy::matcher::Match;
 use fabric_policy::{PodContext, Policy};
 use fabric_yaml::json::items;
 
-use super::providers::{Chosen, choose, selected, stamped};
+use super::providers::{Chosen, choose, selected, stamped, stamping_policy};
 use super::{PolicySet, mutate};
 use crate::analysis::{contradicted_label, copy, unknown_claim};
 use crate::record::{Author, ChangeLog, Warning, WarningKind, change_annotations};
@@ -157,6 +157,15 @@ fn undecided<'p>(
     )
 }
 
+/// The contradiction of annotations that no policy for the pod has written.
+fn of_no_injection(pod: &Value) -> WarningKind {
+    let recorded = match stamping_policy(pod) {
+        Some(policy) => format!("a pod that `{policy}` injects"),
+        None => format!("a pod with `{STAMP}`"),
+    };
+    WarningKind::AnnotationContradicted { selected: "any".to_owned(), recorded }
+}
+
 /// Returns whether the pod is for Windows, or is a Windows host process.
 fn is_windows(spec: &Value) -> bool {
     let host_process = |holder: &Value| holder["securityContext"]["windowsOptions"]["hostProcess"] == true;
@@ -165,14 +174,23 @@ fn is_windows(spec: &Value) -> bool {
 }
 
 impl PolicySet {
-    /// Makes the annotations of an earlier injection `null`, with a warning, if the pod contradicts them. They keep their
-    /// places for the values of this injection.
-    pub(super) fn clear_contradicted(&self, pod: &mut Value, context: &PodContext, log: &mut ChangeLog) {
+    /// Makes the annotations of an earlier injection `null`, with a warning, if the pod contradicts them or is to be
+    /// without them. They keep their places for the values of this injection.
+    pub(super) fn clear_contradicted(
+        &self,
+        pod: &mut Value,
+        context: &PodContext,
+        with_records: bool,
+        log: &mut ChangeLog,
+    ) {
         let annotations = &pod["metadata"]["annotations"];
         if ![STAMP, NODES, CLAIMS].iter().any(|key| annotations[key].is_string()) {
             return;
         }
-        let Some(kind) = self.contradiction(pod, context) else { return };
+        let contradiction = self.contradiction(pod, context);
+        let Some(kind) = contradiction.or_else(|| (!with_records).then(|| of_no_injection(pod))) else {
+            return;
+        };
         log.warnings.push(Warning::of_pod(kind));
         log.written_by(|| Author::Stamp);
         // Only a pod with annotations contradicts them.
@@ -187,18 +205,19 @@ impl PolicySet {
     }
 
     fn contradiction(&self, pod: &Value, context: &PodContext) -> Option<WarningKind> {
-        if !pod["metadata"]["annotations"][STAMP].is_string() {
-            let (selected, recorded) = ("any".to_owned(), format!("a pod with `{STAMP}`"));
-            return Some(WarningKind::AnnotationContradicted { selected, recorded });
-        }
         let matches = |policy: &&Policy| policy.definition().matcher.test(pod, context) == Match::Yes;
         let matching: Vec<&Policy> = self.policies.iter().filter(matches).collect();
-        let before = stamped(pod, &matching);
+        let Some(before) = stamped(pod, &matching) else {
+            let annotations = &pod["metadata"]["annotations"];
+            // The stamp of a policy that is not in use says nothing.
+            let has_records = [NODES, CLAIMS].iter().any(|key| annotations[key].is_string());
+            return has_records.then(|| of_no_injection(pod));
+        };
         if let Some((selected, recorded)) = contradicted_label(before, pod, context) {
             let recorded = format!("nodes with {recorded}");
             return Some(WarningKind::AnnotationContradicted { selected, recorded });
         }
-        let provider = before.filter(|_| self.several_providers)?.definition().provider.as_str();
+        let provider = Some(before).filter(|_| self.several_providers)?.definition().provider.as_str();
         if pod["metadata"]["annotations"][PROVIDER].is_string() {
             return None;
         }

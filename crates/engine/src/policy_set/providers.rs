@@ -63,8 +63,13 @@ pub(super) fn choose<'p>(
 
 /// The policy that injected a pod before.
 pub(super) fn stamped<'p>(pod: &Value, policies: &[&'p Policy]) -> Option<&'p Policy> {
-    let name = pod["metadata"]["annotations"][STAMP].as_str()?.split('@').next()?;
+    let name = stamping_policy(pod)?;
     policies.iter().copied().find(|policy| policy.name() == name)
+}
+
+/// The name of that policy, which may not be in use.
+pub(super) fn stamping_policy(pod: &Value) -> Option<&str> {
+    pod["metadata"]["annotations"][STAMP].as_str()?.split('@').next()
 }
 
 /// The providers of policies, each once.

@@ -67,8 +67,8 @@ pub(crate) struct ChangeLog {
     /// The depth of values that are being built and are not yet part of the pod.
     building: usize,
     pub(crate) warnings: Vec<Warning>,
-    /// True for a sample of loading: what a later injection would change or report of it is a fault of the policy.
-    pub(crate) is_of_sample: bool,
+    /// The codes of the checks that report what the policy itself adds.
+    pub(crate) own_checks: Vec<String>,
     /// True if a value is left out because of something that a later value may change.
     pub(crate) may_pass: bool,
     /// True if a list was replaced by an empty one.

@@ -91,9 +91,6 @@ pub fn skip(
     mut warnings: Vec<Warning>,
 ) -> Mutation {
     let mut log = ChangeLog::default();
-    let contradicted =
-        warnings.iter().any(|warning| matches!(warning.kind, WarningKind::AnnotationContradicted { .. }));
-    let absent: &[&str] = if contradicted { &[STAMP, NODES, CLAIMS] } else { &[STAMP] };
     let text = format!("{reason} ({mark})");
     let size = size_without(&[STAMP, SKIPPED], &pod) + SKIPPED.len() + text.len();
     let marked = if size > MAX_ANNOTATIONS {
@@ -106,7 +103,7 @@ pub fn skip(
             if let Some(stamp) = annotations.get(STAMP).and_then(Value::as_str).map(str::to_owned) {
                 annotations.warn(SKIPPED, WarningKind::InjectedBefore { stamp }, "");
             }
-            for key in absent {
+            for key in [STAMP, NODES, CLAIMS] {
                 annotations.remove(key);
             }
             Ok(())

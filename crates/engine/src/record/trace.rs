@@ -210,6 +210,14 @@ impl Trace {
         }
     }
 
+    /// The last author of a value, of something around it or in it.
+    pub(crate) fn author_of(&self, pointer: &str) -> Option<&Author> {
+        let is_of = |known: &&FieldOutcome| {
+            known.is_written() && (known.pointer.starts_with(pointer) || pointer.starts_with(&known.pointer))
+        };
+        self.outcomes.iter().rev().find(is_of).map(|known| &known.author)
+    }
+
     /// The outcomes for the value at a JSON Pointer.
     fn known(&self, pointer: &str) -> impl Iterator<Item = &FieldOutcome> {
         self.places.get(pointer).into_iter().flatten().map(|at| &self.outcomes[*at])

@@ -45,7 +45,7 @@ pub fn findings(policy: &Policy, loading: &Work) -> Vec<SourceError> {
         if let Ok(Some(analysis)) = analysis_if_condition_is_true(policy, &pod, &context, false, None) {
             let mut trace = Trace::default();
             let mutation =
-                inject(policy, analysis, pod, &context, Some(&mut trace), ChangeLog::new(&context));
+                inject(policy, analysis, pod, &context, Some(&mut trace), &mut ChangeLog::new(&context));
             seen.add(&mutation, &trace);
         }
         loading.count_all(&work);

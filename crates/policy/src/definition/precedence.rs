@@ -1,138 +1,236 @@
 //! The precedence of rules: a value belongs to the first rule that names it. Among the rules that apply, those of the
-//! outermost extension come first, then those of its base, then those of parts. The value of another rule is left out,
-//! whatever becomes of the first one.
+//! outermost extension come first, then those of its base, then those of parts. Within a file, a value that one rule sets
+//! for all containers and another one for a container of some name belongs to the earlier one. The value of another rule
+//! is left out, whatever becomes of the first one.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, HashMap};
 
 use crate::definition::Rule;
-use crate::overlay::{Addition, Place, Section, Target, Tree, Write, without};
+use crate::overlay::{Addition, Kind, Place, Section, SharedValue, Target, Tree, Write, without, writes};
 
-/// What a value is a value of.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Subject {
-    /// The containers that the rule selects.
-    Container,
-    /// The container of this name, in one of the two lists.
-    Named(&'static str, String),
-    Pod,
+/// Where an addition stands: additions of different kinds or files have a precedence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct Standing {
+    rank: usize,
+    /// True for a container that the rule names.
+    is_named: bool,
 }
 
-/// A value that a rule writes, and that a rule of another file writes, too.
-#[derive(Debug, Clone)]
-pub struct SharedValue {
-    subject: Subject,
-    place: Place,
-    /// False for an edit, which adds to the value.
-    is_set: bool,
-}
+/// The part of a pod that has a place of its own.
+type Key<'v> = (bool, &'v [&'static str], Option<&'v str>);
+type ByKey<'v> = HashMap<Key<'v>, BTreeSet<Standing>>;
 
-/// Finds for each rule the values that rules of other files write, too.
+/// Finds for each addition the values that others with a precedence may write, too.
 pub(crate) fn find_shared(rules: &mut [Rule]) {
-    let mut ranks: BTreeMap<(Subject, Place), BTreeSet<usize>> = BTreeMap::new();
-    let all: Vec<Vec<SharedValue>> =
-        rules.iter().map(|rule| if rule.device.is_none() { values(rule) } else { Vec::new() }).collect();
-    for (rule, values) in rules.iter().zip(&all) {
-        for SharedValue { subject, place, .. } in values {
-            ranks.entry((subject.clone(), place.clone())).or_default().insert(rule.rank);
+    let own = rules.iter().filter(|rule| rule.device.is_none());
+    let each = own.flat_map(|rule| rule.additions.iter().map(move |addition| (rule.rank, addition)));
+    let of = |(rank, addition)| (Standing::of(rank, addition), addition.is_of_pod(), values(addition));
+    let all: Vec<_> = each.map(of).collect();
+    let (mut at, mut below, mut computed) = (ByKey::new(), ByKey::new(), ByKey::new());
+    for (standing, is_of_pod, values) in &all {
+        for SharedValue { place: Place { path, name }, kind } in values {
+            if *kind != Kind::Item {
+                at.entry((*is_of_pod, path, name.as_deref())).or_default().insert(*standing);
+            }
+            for length in 1..=path.len() {
+                below.entry((*is_of_pod, &path[..length], None)).or_default().insert(*standing);
+            }
+            if kind.is_computed() {
+                computed.entry((*is_of_pod, path, None)).or_default().insert(*standing);
+            }
         }
     }
-    for (rule, mut values) in rules.iter_mut().zip(all) {
-        let is_shared = |value: &SharedValue| {
-            ranks.get(&(value.subject.clone(), value.place.clone())).is_some_and(|ranks| ranks.len() > 1)
+    let shared = all.iter().map(|(standing, is_of_pod, values)| {
+        let is_shared = |SharedValue { place: Place { path, name }, kind }: &&SharedValue| {
+            let key = |length, name| (*is_of_pod, &path[..length], name);
+            has_others(&at, &key(path.len(), name.as_deref()), *standing)
+                || (1..=path.len()).any(|length| has_others(&computed, &key(length, None), *standing))
+                || kind.is_computed() && has_others(&below, &key(path.len(), None), *standing)
         };
-        values.retain(is_shared);
-        rule.shared = values;
-    }
+        values.iter().filter(is_shared).cloned().collect::<Vec<_>>()
+    });
+    let shared: Vec<Vec<SharedValue>> = shared.collect();
+    let own = rules.iter_mut().filter(|rule| rule.device.is_none());
+    own.flat_map(|rule| &mut rule.additions)
+        .zip(shared)
+        .for_each(|(addition, shared)| addition.shared = shared);
 }
 
-/// The rule to which each value belongs: the first of those that apply and set it in the file that is furthest out.
-#[derive(Debug, Default)]
-pub struct Precedence<'r>(HashMap<(&'r Subject, &'r Place), &'r Rule>);
-
-impl<'r> Precedence<'r> {
-    /// The precedence among the rules that apply to the pod, or to one of its containers.
-    pub fn among(rules: impl Iterator<Item = &'r Rule>) -> Self {
-        let mut first: HashMap<(&Subject, &Place), &Rule> = HashMap::new();
-        for rule in rules {
-            for SharedValue { subject, place, .. } in rule.shared.iter().filter(|value| value.is_set) {
-                let known = first.entry((subject, place)).or_insert(rule);
-                if known.rank < rule.rank {
-                    *known = rule;
-                }
-            }
-        }
-        Self(first)
-    }
-
-    /// The places of the values of a rule that belong to a rule of a file further out, each with that rule.
-    pub fn taken(&self, rule: &'r Rule, subject: &Subject) -> impl Iterator<Item = (&'r Place, &'r Rule)> {
-        let of_subject = rule.shared.iter().filter(move |value| value.subject == *subject);
-        of_subject.filter_map(|value| {
-            let first = *self.0.get(&(&value.subject, &value.place))?;
-            (first.rank > rule.rank).then_some((&value.place, first))
-        })
-    }
-
-    /// The tree of an addition of a rule, without the values that belong to others.
-    pub fn left<'t>(&self, rule: &'r Rule, addition: &'t Addition) -> Cow<'t, Tree> {
-        let subject = Subject::new(&addition.section);
-        let taken = subject.iter().flat_map(|subject| self.taken(rule, subject));
-        let places: BTreeSet<&Place> = taken.map(|(place, _)| place).collect();
-        if places.is_empty() {
-            return Cow::Borrowed(&addition.tree);
-        }
-        let writes = addition.writes();
-        let taken = writes.iter().filter(|write| place(write).is_some_and(|place| places.contains(&place)));
-        let removed: Vec<&Tree> = taken.map(|write| write.value).collect();
-        Cow::Owned(without(&addition.tree, &removed).unwrap_or_default())
-    }
+/// Returns whether an addition of another standing has a value there.
+fn has_others(map: &ByKey<'_>, key: &Key<'_>, standing: Standing) -> bool {
+    map.get(key).is_some_and(|known| known.iter().any(|one| *one != standing))
 }
 
-impl Subject {
-    /// The subject to which a section belongs; `None` for a container with a computed name.
-    pub fn new(section: &Section) -> Option<Self> {
-        Some(match section {
-            Section::Selected => Self::Container,
-            Section::Named(container) => Self::Named(container.list, container.name.as_str()?.to_owned()),
-            Section::Claims | Section::Volumes | Section::Pod => Self::Pod,
-        })
-    }
-}
-
-/// The values that a rule writes, except those whose name an expression yields.
-fn values(rule: &Rule) -> Vec<SharedValue> {
-    let mut found = Vec::new();
-    for addition in &rule.additions {
-        let Some(subject) = Subject::new(&addition.section) else { continue };
-        for write in addition.writes() {
-            let Some(place) = place(&write) else { continue };
-            // Without its request, a limit is one, too.
-            if write.is_amount() && write.field.name == "limits" {
-                let path = place.path[..place.path.len() - 1].iter().copied().chain(["requests"]).collect();
-                let place = Place { path, name: place.name.clone() };
-                found.push(SharedValue { subject: subject.clone(), place, is_set: true });
+/// The values that an addition writes.
+fn values(addition: &Addition) -> Vec<SharedValue> {
+    let mut found: Vec<SharedValue> = Vec::new();
+    for write in addition.writes() {
+        let whole = || Place { path: write.path.clone(), name: None };
+        let kind = match place(&write) {
+            Some(place) => {
+                let kind = if write.is_edit() { Kind::Edit } else { Kind::Set };
+                let with_request = amounts(&write, &place);
+                let added = with_request.into_iter().map(|place| SharedValue { place, kind });
+                // A limit is that of its request, too.
+                let added: Vec<_> =
+                    added.filter(|added| !found.iter().any(|known| known.place == added.place)).collect();
+                found.extend(added);
+                continue;
             }
-            // A limit is that of its request, too.
-            let is_known = |known: &SharedValue| known.subject == subject && known.place == place;
-            if !write.is_amount() || !found.iter().any(is_known) {
-                found.push(SharedValue { subject: subject.clone(), place, is_set: !write.is_edit() });
-            }
-        }
+            None if write.is_computed() && has_place(&write) => Kind::Whole,
+            None if is_entry(&write) && write.name().is_none() => Kind::Named,
+            None if has_place(&write) => Kind::Item,
+            None => continue,
+        };
+        found.push(SharedValue { place: whole(), kind });
     }
     found
 }
 
+/// The place of a value, and for a limit that of the request, which it is without one.
+fn amounts(write: &Write<'_>, place: &Place) -> Vec<Place> {
+    if !write.is_amount() || write.field.name != "limits" {
+        return vec![place.clone()];
+    }
+    let path = place.path[..place.path.len() - 1].iter().copied().chain(["requests"]).collect();
+    vec![Place { path, name: place.name.clone() }, place.clone()]
+}
+
 /// The place of a write; `None` if an expression yields its name, or a whole object or list.
 fn place(write: &Write<'_>) -> Option<Place> {
-    // Before all rules, the engine looks for one that moves the pod to the host network.
-    if write.path == ["spec", "hostNetwork"] || write.is_computed() || write.value.is_empty() {
+    if !has_place(write) || write.is_computed() || write.value.is_empty() {
         return None;
     }
     let name = match write.target {
         Target::Whole => None,
-        Target::Item(keys) if keys.len() != 1 => return None,
+        Target::Item(_) if !is_entry(write) => return None,
         Target::Entry(_) | Target::Item(_) => Some(write.name()?.to_owned()),
     };
     Some(Place { path: write.path.clone(), name })
+}
+
+/// Returns whether the value is an entry with one name.
+fn is_entry(write: &Write<'_>) -> bool {
+    has_place(write)
+        && match write.target {
+            Target::Whole => false,
+            Target::Entry(_) => true,
+            Target::Item(keys) => keys.len() == 1,
+        }
+}
+
+/// Before all rules, the engine looks for one that moves the pod to the host network.
+fn has_place(write: &Write<'_>) -> bool {
+    write.path != ["spec", "hostNetwork"]
+}
+
+/// An addition of a rule, by its order among those of all rules.
+#[derive(Debug, Clone, Copy)]
+pub struct Ordered<'r> {
+    pub rule: &'r Rule,
+    pub addition: &'r Addition,
+    /// The positions of the rule, and of the addition in it.
+    pub at: (usize, usize),
+}
+
+impl Ordered<'_> {
+    /// The order in which additions claim their values.
+    pub fn precedence(&self) -> (Reverse<usize>, (usize, usize)) {
+        (Reverse(self.rule.rank), self.at)
+    }
+
+    fn standing(&self) -> Standing {
+        Standing::of(self.rule.rank, self.addition)
+    }
+}
+
+impl Standing {
+    fn of(rank: usize, addition: &Addition) -> Self {
+        Self { rank, is_named: addition.container_name().is_some() }
+    }
+}
+
+/// The values of a container, or of a section of the pod, that rules have claimed. The rules come in the order of
+/// [`Ordered::precedence`].
+#[derive(Debug, Default)]
+pub struct Claims<'r> {
+    by_place: HashMap<Cow<'r, Place>, Vec<(Standing, &'r Rule)>>,
+    /// True if all that is below a place is claimed by `null`.
+    has_null: bool,
+}
+
+impl<'r> Claims<'r> {
+    /// A tree of an addition without the values that belong to other rules, and these values.
+    pub fn left<'t>(&self, by: Ordered<'_>, tree: &'t Tree) -> (Cow<'t, Tree>, Vec<(Place, &'r Rule)>) {
+        let (mut taken, mut removed) = (Vec::new(), Vec::new());
+        if by.addition.shared.is_empty() || self.by_place.is_empty() {
+            return (Cow::Borrowed(tree), taken);
+        }
+        for write in writes(tree, by.addition.section.object()) {
+            let place = place(&write);
+            let whole = || Place { path: write.path.clone(), name: None };
+            if let Some(first) = self.first(&write, place.as_ref(), by.standing()) {
+                taken.push((place.unwrap_or_else(whole), first));
+                removed.push(write.value);
+            }
+        }
+        if removed.is_empty() {
+            return (Cow::Borrowed(tree), taken);
+        }
+        (Cow::Owned(without(tree, &removed).unwrap_or_default()), taken)
+    }
+
+    /// The rule to which a value belongs, if it takes precedence. Within a file, an edit adds to what another rule sets.
+    fn first(&self, write: &Write<'_>, place: Option<&Place>, of: Standing) -> Option<&'r Rule> {
+        let precedes = |first: Standing| first.rank > of.rank || first != of && !write.is_edit();
+        let by = |place: &Place| {
+            let claims = self.by_place.get(place)?.iter();
+            claims.copied().find(|(first, _)| precedes(*first)).map(|(_, rule)| rule)
+        };
+        let above = |length: usize| by(&Place { path: write.path[..length].to_vec(), name: None });
+        place.and_then(by).or_else(|| (1..=write.path.len()).filter(|_| self.has_null).find_map(above))
+    }
+
+    /// Claims the values of an addition: those that it writes out, whatever their values are, and those that its
+    /// expressions yield. Returns whether there are any of these.
+    pub fn claim(&mut self, by: Ordered<'r>, evaluated: &Tree) -> bool {
+        let shared = &by.addition.shared;
+        let is_computed = shared.iter().any(|value| value.kind.is_computed());
+        let writes = if is_computed { writes(evaluated, by.addition.section.object()) } else { Vec::new() };
+        for SharedValue { place: known, kind } in shared {
+            match kind {
+                Kind::Edit | Kind::Item => {}
+                Kind::Set => self.add(Cow::Borrowed(known), by),
+                Kind::Whole | Kind::Named => {
+                    let mut found =
+                        writes.iter().filter(|write| write.path.starts_with(&known.path)).peekable();
+                    if *kind == Kind::Whole && found.peek().is_none() {
+                        self.has_null = true;
+                        self.add(Cow::Borrowed(known), by);
+                    }
+                    for write in found.filter(|write| !write.is_edit()) {
+                        let places = place(write).map(|place| amounts(write, &place));
+                        places.into_iter().flatten().for_each(|place| self.add(Cow::Owned(place), by));
+                    }
+                }
+            }
+        }
+        is_computed
+    }
+
+    fn add(&mut self, place: Cow<'r, Place>, by: Ordered<'r>) {
+        let claims = self.by_place.entry(place).or_default();
+        if claims.iter().all(|(known, _)| *known != by.standing()) {
+            claims.push((by.standing(), by.rule));
+        }
+    }
+}
+
+impl Addition {
+    /// Returns whether it is to the pod outside of its containers.
+    fn is_of_pod(&self) -> bool {
+        matches!(self.section, Section::Claims | Section::Volumes | Section::Pod)
+    }
 }

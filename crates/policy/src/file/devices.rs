@@ -6,7 +6,7 @@ use crate::definition::{AddsDevices, Definition, DeviceList, OnConflict, Rule, a
 use crate::expression::Expression;
 use crate::interpolation::{Interpolation, Names, Phase, first_read};
 use crate::keys;
-use crate::overlay::{self, Addition, NETWORKS};
+use crate::overlay::{self, Addition, NETWORKS, Section};
 use crate::parameter::Variable;
 use crate::source::reader::{self, Fields};
 use crate::source::{
@@ -84,7 +84,7 @@ fn entry(node: &Node, names: &Names, variables: &[Variable]) -> Checked<Rule> {
         when: when?,
         // Another claim with this name is not a device of the fabric, and a container cannot use both under one name.
         on_conflict: if claims.is_some() { OnConflict::Refuse } else { OnConflict::Keep },
-        additions: [Addition::to_selected(container)].into_iter().chain(pod).collect(),
+        additions: [Addition::new(Section::Selected, container)].into_iter().chain(pod).collect(),
         device: Some(AddsDevices {
             to_network: networks.is_some() || claims.is_some(),
             has_resources: resources.is_some(),

@@ -6,7 +6,7 @@ use super::{contradictions, env};
 use crate::definition::{Containers, OnConflict, Rule, precedence};
 use crate::interpolation::{Interpolation, Names, Phase};
 use crate::keys;
-use crate::overlay::{self, Addition};
+use crate::overlay::{self, Addition, Section};
 use crate::source::reader::{self, Fields};
 use crate::source::{
     Checked, DUPLICATE_NAME, Diagnostic, MISSING_KEY, Problems, SourceFile, at_line, extension_at,
@@ -92,7 +92,10 @@ fn rule(node: &Node, names: &Names, files: &[SourceFile]) -> Checked<Rule> {
         when: when?,
         containers,
         on_conflict: on_conflict?.unwrap_or_default(),
-        additions: [Addition::to_selected(selected)].into_iter().chain(pod.unwrap_or_default()).collect(),
+        additions: [Addition::new(Section::Selected, selected)]
+            .into_iter()
+            .chain(pod.unwrap_or_default())
+            .collect(),
         ..Rule::default()
     };
     Ok(rule)

@@ -135,7 +135,7 @@ fn additions(tree: Tree) -> Vec<Addition> {
             let (span, mut left) = (field.span, Vec::new());
             let in_section = |section, entry| {
                 let spec = Entry::new("spec", span, Tree::map(span, vec![entry]));
-                Addition { section, tree: Tree::map(span, vec![spec]) }
+                Addition::new(section, Tree::map(span, vec![spec]))
             };
             for entry in of_spec {
                 match entry.name() {
@@ -154,7 +154,7 @@ fn additions(tree: Tree) -> Vec<Addition> {
         others.push(field);
     }
     if !others.is_empty() {
-        found.push(Addition { section: Section::Pod, tree: Tree::map(tree.span, others) });
+        found.push(Addition::new(Section::Pod, Tree::map(tree.span, others)));
     }
     found
 }
@@ -169,7 +169,7 @@ fn named(list: &'static str, containers: Tree) -> impl Iterator<Item = Addition>
         fields.sort_by_key(|field| field.name() != Some("restartPolicy"));
         let name = named.into_iter().next()?.value;
         let section = Section::Named(ContainerName { list, name });
-        Some(Addition { section, tree: Tree::map(span, fields) })
+        Some(Addition::new(section, Tree::map(span, fields)))
     })
 }
 

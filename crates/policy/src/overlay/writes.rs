@@ -14,6 +14,32 @@ pub struct Place {
     pub name: Option<String>,
 }
 
+/// A value that an addition writes, and that an addition of another file, or to other containers, may write, too.
+#[derive(Debug, Clone)]
+pub struct SharedValue {
+    pub(crate) place: Place,
+    pub(crate) kind: Kind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Set,
+    /// Adds to the value.
+    Edit,
+    /// An expression yields the whole object or list.
+    Whole,
+    /// An expression yields the name of the entry.
+    Named,
+    /// An entry without a name, which has no place of its own.
+    Item,
+}
+
+impl Kind {
+    pub(crate) fn is_computed(self) -> bool {
+        matches!(self, Self::Whole | Self::Named)
+    }
+}
+
 /// A value that a tree writes, of a field or of an entry in it.
 #[derive(Debug)]
 pub struct Write<'t> {
@@ -130,7 +156,7 @@ impl<'t> Write<'t> {
     }
 
     /// The place in the file: that of the value, of the key of a map or list, or of the name of an entry of a list.
-    pub(crate) fn span(&self) -> Span {
+    pub fn span(&self) -> Span {
         let of_value = |span: Span, value: &Tree| {
             if value.entries().is_empty() && value.items().is_empty() { value.span } else { span }
         };

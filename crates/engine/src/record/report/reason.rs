@@ -5,6 +5,7 @@ use serde_json::Value;
 use fabric_policy::Fault;
 use fabric_policy::interpolation::EvaluationError;
 use fabric_policy::work;
+use fabric_yaml::Span;
 use fabric_yaml::pointer::field_path;
 
 use super::choice::{
@@ -126,12 +127,16 @@ pub enum Reason {
     },
     /// The policy changes its own result each time that it is applied.
     #[error(
-        "the policy is not idempotent for this pod: `{path}` changes each time that it is applied; correct the rule that \
+        "the policy is not idempotent for this pod: `{path}` changes each time that it is applied; correct {author}, which \
          sets it"
     )]
     NotIdempotent {
-        /// JSON Pointer to a value that changes again.
+        /// The field path of a value that changes again.
         path: String,
+        /// The rule or file of the policy, with its place.
+        author: String,
+        /// That place.
+        span: Span,
     },
     /// Other policies match the result of the policy.
     #[error(
@@ -165,10 +170,8 @@ pub enum Reason {
 impl Reason {
     /// Replaces the JSON Pointer in it by a field path.
     pub(crate) fn with_field_path(mut self, pod: &Value) -> Self {
-        if let Self::Conflict { path, .. }
-        | Self::MalformedPod { path, .. }
-        | Self::NotIdempotent { path }
-        | Self::Policy { path, .. } = &mut self
+        if let Self::Conflict { path, .. } | Self::MalformedPod { path, .. } | Self::Policy { path, .. } =
+            &mut self
             && path.starts_with('/')
         {
             *path = field_path(pod, path);

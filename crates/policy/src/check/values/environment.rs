@@ -1,47 +1,63 @@
 //! References to variables in values of variables that the kubelet does not resolve.
 
+use std::collections::BTreeMap;
+
 use crate::definition::{Definition, Rule};
-use crate::overlay::{Addition, Section, Write};
-use crate::source::{Diagnostic, LONGEST, UNRESOLVED_REFERENCE};
+use crate::overlay::{Addition, Section, Write, references};
+use crate::source::{Diagnostic, UNRESOLVED_REFERENCE};
 use fabric_yaml::Span;
 
 /// A variable that a rule sets in the containers that it selects.
 struct Set<'d> {
-    rule: &'d Rule,
     name: &'d str,
-    value: Option<String>,
+    value: String,
     span: Span,
 }
 
 pub(crate) fn findings(definition: &Definition) -> Vec<Diagnostic> {
-    let Some(all) = definition.rules.iter().map(variables).collect::<Option<Vec<_>>>() else {
-        return Vec::new();
-    };
-    let all: Vec<Set<'_>> = all.into_iter().flatten().collect();
-    let mut found = Vec::new();
-    for (at, set) in all.iter().enumerate() {
-        let Some(value) = &set.value else { continue };
-        let problem = own(set.name, value).or_else(|| {
-            let later = references(value).find(|name| {
-                let mut later = all[at + 1..].iter().filter(|other| other.name == *name);
-                let is_set_before = all[..at].iter().any(|other| other.name == *name);
-                !is_set_before && later.any(|other| is_as_wide(other.rule, set.rule))
-            })?;
-            let message = format!(
-                "`{}` refers to `$({later})`, which the policy sets later: the kubelet resolves the variables before it",
-                set.name
-            );
-            Some((message, format!("set `{later}` first")))
-        });
-        let Some((message, hint)) = problem else { continue };
-        found.push(Diagnostic::warning(UNRESOLVED_REFERENCE, set.span, message).hint(hint));
-    }
-    found
+    let all: Vec<Set<'_>> = definition.rules.iter().flat_map(variables).collect();
+    let own = all.iter().filter_map(|set| {
+        let (message, hint) = own(set.name, &set.value)?;
+        Some(Diagnostic::warning(UNRESOLVED_REFERENCE, set.span, message).hint(hint))
+    });
+    own.chain(cycle(&all)).collect()
 }
 
-/// Returns whether a rule applies wherever another one does: it has the same conditions, or less of them.
-fn is_as_wide(rule: &Rule, other: &Rule) -> bool {
-    (rule.when.is_none() || rule.when == other.when) && rule.containers == other.containers
+/// The error for variables that refer to each other, so that none can stand first.
+fn cycle(all: &[Set<'_>]) -> Option<Diagnostic> {
+    let mut left: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for set in all {
+        left.entry(set.name).or_default().extend(references(&set.value).filter(|name| *name != set.name));
+    }
+    let mut referring: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    let mut open: BTreeMap<&str, usize> = BTreeMap::new();
+    for (name, others) in &left {
+        let others = others.iter().filter(|other| left.contains_key(**other));
+        open.insert(name, others.clone().count());
+        others.for_each(|other| referring.entry(other).or_default().push(name));
+    }
+    let mut first: Vec<&str> = open.iter().filter(|(_, count)| **count == 0).map(|(name, _)| *name).collect();
+    while let Some(name) = first.pop() {
+        open.remove(name);
+        for other in referring.get(name).into_iter().flatten() {
+            if let Some(count) = open.get_mut(other) {
+                *count -= 1;
+                first.extend((*count == 0).then_some(*other));
+            }
+        }
+    }
+    let mut path = vec![*open.keys().next()?];
+    let at = loop {
+        let next = left[path.last()?].iter().find(|other| open.contains_key(**other))?;
+        if let Some(at) = path.iter().position(|known| known == next) {
+            break at;
+        }
+        path.push(next);
+    };
+    let names = path.split_off(at).iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+    let span = all.iter().find(|set| names.contains(&format!("`{}`", set.name)))?.span;
+    let message = format!("the variables {names} refer to each other");
+    Some(Diagnostic::new(span, message).code(UNRESOLVED_REFERENCE).hint("write the value of one of them out"))
 }
 
 /// The problem of a value that refers to its own variable.
@@ -59,25 +75,14 @@ fn own(name: &str, value: &str) -> Option<(String, String)> {
     Some((message, format!("write `ENTRY:$({name})` or `$({name}):ENTRY`, with one entry")))
 }
 
-/// The names in `$(NAME)`; `$$(NAME)` is not a reference.
-fn references(value: &str) -> impl Iterator<Item = &str> {
-    value.match_indices("$(").filter_map(|(at, _)| {
-        let dollars = value[..at].bytes().rev().take_while(|byte| *byte == b'$').count();
-        let end = value[at..].bytes().take(LONGEST).position(|byte| byte == b')')?;
-        dollars.is_multiple_of(2).then(|| &value[at + 2..at + end])
-    })
-}
-
-/// The variables of a rule, in order; `None` if an expression yields some of them.
-fn variables<'d>(rule: &'d Rule) -> Option<Vec<Set<'d>>> {
+/// The variables of a rule whose names are written out, in order.
+fn variables<'d>(rule: &'d Rule) -> impl Iterator<Item = Set<'d>> {
     let set = |write: Write<'d>| {
-        let value = write.value.get("value");
-        let span = value.map_or(write.value.span, |value| value.span);
+        let value = write.value.get("value")?;
         // An entry that is added to a list is below the key of its side.
-        let written =
-            value.and_then(|value| value.entries().first().map_or(value, |side| &side.value).source());
-        Some(Set { rule, name: write.name()?, value: written, span })
+        let written = value.entries().first().map_or(value, |side| &side.value).source()?;
+        Some(Set { name: write.name()?, value: written, span: value.span })
     };
     let writes = rule.additions_to(&Section::Selected).flat_map(Addition::writes);
-    writes.filter(|write| write.path == ["env"]).map(set).collect()
+    writes.filter(|write| write.path == ["env"]).filter_map(set)
 }

@@ -49,7 +49,7 @@ impl EvaluatedPolicy {
             other => other.clone(),
         };
         let tree = evaluation.object(&addition.tree, addition.section.object())?.unwrap_or_default();
-        Ok(Some(Addition { section, tree }))
+        Ok(Some(Addition { section, tree, shared: addition.shared.clone() }))
     }
 
     /// The value of a condition for every pod, if it does not depend on the pod. Where one side of `&&` is false, or
