@@ -16,7 +16,7 @@ use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::Command;
 
-use fabric_engine::policy_set::mutate;
+use fabric_engine::policy_set::{mutate, mutate_traced};
 use fabric_injector::stream::RawDocuments;
 use fabric_workloads::manifest::{Document, TriggerAnnotation, Wanted, find, inject};
 use fabric_yaml as yaml;
@@ -82,6 +82,8 @@ fn through_library(case: &Case) -> Vec<Value> {
         for found in find(&before, None) {
             let template = before.pointer(&found.pointer).unwrap();
             let mutation = mutate(&policies, template.clone(), &found.request);
+            let (traced, _) = mutate_traced(&policies, template.clone(), &found.request);
+            assert_eq!(mutation, traced, "{}: a trace decides nothing", case.name());
             let alone = mutation.outcome.changed().map_or(template, |changed| &changed.pod);
             assert_eq!(after.pointer(&found.pointer), Some(alone), "{}: {}", case.name(), found.pointer);
         }

@@ -173,7 +173,7 @@ impl Run<'_> {
         let all = rules_of(self.policy, &analysis, self.log);
         let mut rules = Rules::unevaluated(&all, &analysis, &scope);
         rules.evaluate(self.pod, self.context)?;
-        let changed = if joined.is_none() && same.is_some_and(|before| rules.are_among(before)) {
+        let changed = if joined.is_none() && same.is_some_and(|before| rules.are_among(before, self.pod)) {
             check_containers(&analysis.policy, &rules.rows, self.pod, self.log)?;
             check_pod(&analysis.policy, &scope.of_injected(self.pod), self.log)?;
             None

@@ -301,11 +301,6 @@ impl Rule {
         self.additions.iter().filter(move |addition| addition.section == *section)
     }
 
-    /// Returns whether a rule of another file, or one for other containers, may write what it writes.
-    pub fn shares(&self) -> bool {
-        self.additions.iter().any(|addition| !addition.shared.is_empty())
-    }
-
     /// The value that it gives `spec.hostNetwork`.
     pub fn host_network(&self) -> Option<&Tree> {
         self.additions_to(&Section::Pod).find_map(|addition| addition.tree.at(&["spec", "hostNetwork"]))

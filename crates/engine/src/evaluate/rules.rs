@@ -8,7 +8,7 @@ use crate::analysis::{Container, PodAnalysis, count_steps};
 use crate::record::{ContainerCondition, ContainerGpus, EvaluatedRule, Reason, Trace};
 use fabric_policy::definition::Ordered;
 use fabric_policy::interpolation::{EvaluationError, Interpolation};
-use fabric_policy::overlay::{Evaluation, Section, Tree};
+use fabric_policy::overlay::{Addition, Evaluation, Section, Tree};
 use fabric_policy::schema::{self, Shape};
 use fabric_policy::work::takes_memory;
 use fabric_policy::{Containers, Definition, OnConflict, PodContext, Rule};
@@ -159,8 +159,20 @@ impl<'a> Rules<'a> {
     }
 
     /// Returns whether no rules apply but those that did `before`, and none of these gave way to one that no longer does.
-    pub(crate) fn are_among(&self, before: &Self) -> bool {
-        let is_same = |at: usize, now: bool, known: bool| now == known || !now && !self.all[at].shares();
+    pub(crate) fn are_among(&self, before: &Self, pod: &Value) -> bool {
+        let is_known_container = |list: &str, name: &str| {
+            let places = before.rows.iter().map(|row| row.container.place());
+            places.filter(|of| of.0 == list).any(|(_, index)| pod["spec"][list][index]["name"] == name)
+        };
+        // What a rule adds to a container of its own takes precedence over nothing.
+        let may_precede = |addition: &Addition| match addition.container_name() {
+            _ if addition.shared.is_empty() => false,
+            Some(one) => one.name.as_str().is_none_or(|name| is_known_container(one.list, name)),
+            None => true,
+        };
+        let is_same = |at: usize, now: bool, known: bool| {
+            now == known || !now && !self.all[at].additions.iter().any(may_precede)
+        };
         let applies = |rules: &Self, at: usize| rules.states[at] == State::Applies;
         let known: HashMap<_, _> =
             before.rows.iter().map(|row| (row.container.place(), &row.selected)).collect();

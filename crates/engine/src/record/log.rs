@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use foldhash::fast::RandomState;
 use indexmap::IndexMap;
 use serde_json::Value;
 
@@ -55,7 +56,7 @@ struct Change {
 #[derive(Debug, Default)]
 pub(crate) struct ChangeLog {
     /// By JSON Pointer (RFC 6901) from the pod's root, in order.
-    changes: IndexMap<String, Change>,
+    changes: IndexMap<String, Change, RandomState>,
     /// The size of the values that were written, in bytes.
     written: usize,
     /// JSON Pointer to the current value.

@@ -8,7 +8,7 @@ use crate::schema::Format;
 use crate::source::{Diagnostic, MISPLACED_EDIT, reader};
 use fabric_yaml::Span;
 
-use super::Tree;
+use super::{Entry, Tree};
 
 /// In a tree, the field that identifies the entries of a list of objects. The key of the annotation names it.
 pub(super) const KEY: &str = "$key";
@@ -20,6 +20,13 @@ pub(super) const SIDES: [&str; 2] = ["$prepend", "$append"];
 pub(super) fn refuse_edits(tree: &Tree) -> Result<(), Diagnostic> {
     let keys = tree.entries().iter().map(|entry| (entry.source(), entry.span));
     of_earlier_version(keys.filter(|(key, _)| key.starts_with('$'))).map_or(Ok(()), Err)
+}
+
+/// The key of an edit in the result of an expression. The keys of a Pod do not begin like that.
+pub(super) fn key_in(tree: &Tree) -> Option<&str> {
+    let own = tree.entries().iter().filter_map(Entry::name).find(|name| name.starts_with('$'));
+    let mut within = tree.entries().iter().map(|entry| &entry.value).chain(tree.items());
+    own.or_else(|| within.find_map(key_in))
 }
 
 /// The error for a key of an earlier version among others, each with its place.

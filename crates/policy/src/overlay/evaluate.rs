@@ -15,7 +15,7 @@ use crate::schema::{self, AMOUNT_LISTS, Field, Format, Object, Shape};
 use fabric_yaml::Span;
 
 use super::scalars::{accept, is_structure, remedy};
-use super::{Content, Entry, Key, Tree, check, count_of, is_zero};
+use super::{Content, Entry, Key, Tree, check, count_of, edit, is_zero};
 
 /// A tree with values in place of expressions; `None` if it is left out.
 type Evaluated = Result<Option<Tree>, EvaluationError>;
@@ -143,6 +143,9 @@ impl<'a, 'p, 'v> Evaluation<'a, 'p, 'v> {
             self.leave_out(|| format!("`{}` is null", text.source()));
             return Ok(None);
         };
+        if let Some(key) = edit::key_in(&written) {
+            return Err(text.failed(format!("the result has `{key}`, which is no key of an overlay")));
+        }
         check::written_field(&written, field, object).map_err(|problems| text.invalid(problems))?;
         self.written(&written, field, object)
     }

@@ -53,21 +53,10 @@ impl OwnWrites {
             let met = written.iter().filter(|(_, places)| places.meet(reads));
             met.map(|(rule, _)| rule.name.clone()).collect::<BTreeSet<_>>()
         };
-        // A file is written before the containers that rules name.
-        let in_file = |name: &str| {
-            let mut of_files = files.iter().flat_map(|file| &file.variables);
-            of_files
-                .any(|known| known.strip_suffix('*').map_or(known == name, |start| name.starts_with(start)))
-        };
-        let is_late = |rule: &&Rule| {
-            rule.additions.iter().any(|addition| addition.container_name().is_some())
-                && rule.writes().any(|write| write.field.name == "env" && write.names().any(in_file))
-        };
-        let late: Vec<String> = rules.iter().filter(is_late).map(|rule| rule.name.clone()).collect();
         let of_files = !files.is_empty() && Places::of_settings_files().meet(&read);
         Self {
-            rules: names(&read).into_iter().chain(late.iter().cloned()).collect(),
-            by_values: names(&by_values).into_iter().chain(late).collect(),
+            rules: names(&read),
+            by_values: names(&by_values),
             always: of_files || Places::new([ENGINE]).meet(&read) || edits_are_replaced(rules),
         }
     }
