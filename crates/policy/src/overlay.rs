@@ -22,7 +22,7 @@ pub(crate) use check::value as check_value;
 pub use evaluate::{Evaluation, LeftOut};
 pub(crate) use read::{container, pod};
 pub use references::in_order_of_references;
-pub(crate) use references::references;
+pub(crate) use references::{in_order, references};
 pub(crate) use without::without;
 pub(crate) use writes::Kind;
 pub use writes::{Place, SharedValue, Target, Write, writes};

@@ -1,6 +1,6 @@
 //! References to other variables in values of variables. The kubelet resolves one to an earlier variable only.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use serde_json::Value;
 
@@ -17,37 +17,71 @@ pub(crate) fn references(value: &str) -> impl Iterator<Item = &str> {
     })
 }
 
+/// The names of variables, each given with a value, those that others refer to first; and the first names that refer to
+/// each other.
+pub(crate) fn in_order<'v>(
+    variables: impl Iterator<Item = (&'v str, &'v str)> + Clone,
+) -> (Vec<&'v str>, Vec<&'v str>) {
+    let mut values: HashMap<&str, Vec<&str>> = HashMap::new();
+    variables.clone().for_each(|(name, value)| values.entry(name).or_default().push(value));
+    let references_of = |name: &'v str| {
+        let all = values[name].iter().flat_map(|value| references(value));
+        (name, all.filter(|other| *other != name && values.contains_key(other)).collect::<Vec<_>>())
+    };
+    let (mut order, mut cycle) = (Vec::with_capacity(values.len()), Vec::new());
+    // True once its references stand in front of it.
+    let mut seen: HashMap<&str, bool> = HashMap::new();
+    for (start, _) in variables {
+        let mut stack = Vec::new();
+        if !seen.contains_key(start) {
+            seen.insert(start, false);
+            stack.push(references_of(start));
+        }
+        while let Some((present, left)) = stack.last_mut() {
+            let Some(next) = left.pop() else {
+                seen.insert(present, true);
+                order.push(*present);
+                stack.pop();
+                continue;
+            };
+            match seen.get(next) {
+                None => {
+                    seen.insert(next, false);
+                    stack.push(references_of(next));
+                }
+                Some(false) if cycle.is_empty() => {
+                    cycle = stack.iter().map(|(name, _)| *name).skip_while(|name| *name != next).collect();
+                }
+                Some(_) => {}
+            }
+        }
+    }
+    (order, cycle)
+}
+
 /// The evaluated trees of a container, each with its rule, in which variables stand in front of those that refer to them.
 pub fn in_order_of_references<R: Copy>(trees: Vec<(R, Tree)>) -> Vec<(R, Tree)> {
-    let variables = |(at, (_, tree)): (usize, &(R, Tree))| {
-        let variables = tree.get("env").map_or(&[][..], Tree::items).iter();
-        variables
-            .filter_map(move |tree| Some((at, tree.clone(), tree.as_value()?.clone())))
-            .collect::<Vec<_>>()
+    let of_tree = |(rule, tree): &(R, Tree)| {
+        let (rule, variables) = (*rule, tree.get("env").map_or(&[][..], Tree::items));
+        variables.iter().map(move |tree| (rule, tree.clone())).collect::<Vec<_>>()
     };
-    let refers = |(_, tree): &(R, Tree)| {
-        let mut variables = tree.get("env").map_or(&[][..], Tree::items).iter().filter_map(Tree::as_value);
-        variables.any(|variable| text(variable).contains("$("))
+    let refers = |tree: &Tree| {
+        tree.get("env").is_some_and(|env| env.items().iter().any(|one| text(one).contains("$(")))
     };
-    if !trees.iter().any(refers) {
+    if !trees.iter().any(|(_, tree)| refers(tree)) {
         return trees;
     }
-    let all: Vec<(usize, Tree, Value)> = trees.iter().enumerate().flat_map(variables).collect();
-    let mut by_name: HashMap<&str, Vec<usize>> = HashMap::new();
-    for (at, (.., variable)) in all.iter().enumerate() {
-        by_name.entry(name(variable)).or_default().push(at);
-    }
-    let order = ordered(&all, &by_name);
-    if order.is_sorted() {
-        return trees;
-    }
-    let env = |at: usize| {
-        let (rule, tree, _) = &all[at];
+    let mut all: Vec<(R, Tree)> = trees.iter().flat_map(of_tree).collect();
+    let names = all.clone();
+    let (order, _) = in_order(names.iter().map(|(_, variable)| (name(variable), text(variable))));
+    let at: HashMap<&str, usize> = order.into_iter().enumerate().map(|(at, name)| (name, at)).collect();
+    all.sort_by_key(|(_, variable)| at[name(variable)]);
+    let env = |(rule, tree): (R, Tree)| {
         let span = tree.span;
-        let list = Tree { span, content: Content::List(vec![tree.clone()]) };
-        (trees[*rule].0, Tree::map(span, vec![Entry::new("env", span, list)]))
+        let list = Tree { span, content: Content::List(vec![tree]) };
+        (rule, Tree::map(span, vec![Entry::new("env", span, list)]))
     };
-    let first: Vec<(R, Tree)> = order.into_iter().map(env).collect();
+    let first: Vec<(R, Tree)> = all.into_iter().map(env).collect();
     let others = trees.into_iter().map(|(rule, mut tree)| {
         if let Content::Map(entries) = &mut tree.content {
             entries.retain(|entry| entry.name() != Some("env"));
@@ -57,40 +91,13 @@ pub fn in_order_of_references<R: Copy>(trees: Vec<(R, Tree)>) -> Vec<(R, Tree)> 
     first.into_iter().chain(others).collect()
 }
 
-/// The positions of the variables, those that others refer to first. All entries of one name stand together.
-fn ordered(all: &[(usize, Tree, Value)], by_name: &HashMap<&str, Vec<usize>>) -> Vec<usize> {
-    let (mut order, mut seen) = (Vec::with_capacity(all.len()), HashSet::new());
-    let references_of = |name: &str| {
-        let values = by_name[name].iter().map(|at| text(&all[*at].2));
-        values.flat_map(references).filter(|other| by_name.contains_key(other)).collect::<Vec<_>>()
-    };
-    for (.., variable) in all {
-        let start = name(variable);
-        if !seen.insert(start) {
-            continue;
-        }
-        let mut stack = vec![(start, references_of(start))];
-        while let Some((present, left)) = stack.last_mut() {
-            match left.pop() {
-                Some(next) if seen.insert(next) => stack.push((next, references_of(next))),
-                Some(_) => {}
-                None => {
-                    order.extend(&by_name[*present]);
-                    stack.pop();
-                }
-            }
-        }
-    }
-    order
-}
-
-fn name(variable: &Value) -> &str {
-    variable["name"].as_str().unwrap_or_default()
+fn name(variable: &Tree) -> &str {
+    variable.literal("name").unwrap_or_default()
 }
 
 /// The value of a variable, or the entry that an edit adds.
-fn text(variable: &Value) -> &str {
-    let value = &variable["value"];
-    let edit = value.as_object().and_then(|edit| edit.values().next());
-    edit.unwrap_or(value).as_str().unwrap_or_default()
+fn text(variable: &Tree) -> &str {
+    let value = variable.as_value().map(|variable| &variable["value"]);
+    let edit = value.and_then(Value::as_object).and_then(|edit| edit.values().next());
+    edit.or(value).and_then(Value::as_str).unwrap_or_default()
 }

@@ -22,7 +22,7 @@ pub struct OwnWrites {
     rules: BTreeSet<String>,
     /// Those that write what the value of a rule or the condition of a file reads.
     by_values: BTreeSet<String>,
-    /// True if a file or the engine writes what is read, or if an order of rules matters.
+    /// True if a file or the engine writes what is read.
     always: bool,
 }
 
@@ -57,7 +57,7 @@ impl OwnWrites {
         Self {
             rules: names(&read),
             by_values: names(&by_values),
-            always: of_files || Places::new([ENGINE]).meet(&read) || edits_are_replaced(rules),
+            always: of_files || Places::new([ENGINE]).meet(&read),
         }
     }
 
@@ -72,23 +72,6 @@ impl OwnWrites {
             |rule: &Rule| rule.on_conflict == OnConflict::Replace || self.by_values.contains(&rule.name);
         self.always || applied.any(changes)
     }
-}
-
-/// Returns whether a rule may require the value of a string that holds a list, to which another rule adds an entry.
-fn edits_are_replaced(rules: &[Rule]) -> bool {
-    let (mut edited, mut set) = (Places::default(), Places::default());
-    for rule in rules {
-        for write in rule.writes() {
-            let place = [write.field.name, write.name().unwrap_or("*")];
-            if write.is_edit() && write.value.literal("$key").is_none() {
-                edited.add([&place[..]]);
-            }
-            if (write.is_computed() || write.is_of_strings()) && rule.on_conflict != OnConflict::Keep {
-                set.add([&place[..]]);
-            }
-        }
-    }
-    edited.meet(&set)
 }
 
 /// Returns whether `match` of a policy may read a place that a policy, or the engine by these annotations, writes.

@@ -1,9 +1,7 @@
 //! References to variables in values of variables that the kubelet does not resolve.
 
-use std::collections::BTreeMap;
-
 use crate::definition::{Definition, Rule};
-use crate::overlay::{Addition, Section, Write, references};
+use crate::overlay::{Addition, Section, Write, in_order, references};
 use crate::source::{Diagnostic, UNRESOLVED_REFERENCE};
 use fabric_yaml::Span;
 
@@ -25,39 +23,12 @@ pub(crate) fn findings(definition: &Definition) -> Vec<Diagnostic> {
 
 /// The error for variables that refer to each other, so that none can stand first.
 fn cycle(all: &[Set<'_>]) -> Option<Diagnostic> {
-    let mut left: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for set in all {
-        left.entry(set.name).or_default().extend(references(&set.value).filter(|name| *name != set.name));
-    }
-    let mut referring: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    let mut open: BTreeMap<&str, usize> = BTreeMap::new();
-    for (name, others) in &left {
-        let others = others.iter().filter(|other| left.contains_key(**other));
-        open.insert(name, others.clone().count());
-        others.for_each(|other| referring.entry(other).or_default().push(name));
-    }
-    let mut first: Vec<&str> = open.iter().filter(|(_, count)| **count == 0).map(|(name, _)| *name).collect();
-    while let Some(name) = first.pop() {
-        open.remove(name);
-        for other in referring.get(name).into_iter().flatten() {
-            if let Some(count) = open.get_mut(other) {
-                *count -= 1;
-                first.extend((*count == 0).then_some(*other));
-            }
-        }
-    }
-    let mut path = vec![*open.keys().next()?];
-    let at = loop {
-        let next = left[path.last()?].iter().find(|other| open.contains_key(**other))?;
-        if let Some(at) = path.iter().position(|known| known == next) {
-            break at;
-        }
-        path.push(next);
-    };
-    let names = path.split_off(at).iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
-    let span = all.iter().find(|set| names.contains(&format!("`{}`", set.name)))?.span;
-    let message = format!("the variables {names} refer to each other");
-    Some(Diagnostic::new(span, message).code(UNRESOLVED_REFERENCE).hint("write the value of one of them out"))
+    let (_, cycle) = in_order(all.iter().map(|set| (set.name, set.value.as_str())));
+    let first = all.iter().find(|set| cycle.contains(&set.name))?;
+    let names: Vec<String> = cycle.iter().map(|name| format!("`{name}`")).collect();
+    let message = format!("the variables {} refer to each other", names.join(", "));
+    let error = Diagnostic::new(first.span, message).code(UNRESOLVED_REFERENCE);
+    Some(error.hint("write the value of one of them out"))
 }
 
 /// The problem of a value that refers to its own variable.
