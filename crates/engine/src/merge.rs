@@ -222,7 +222,7 @@ fn settings<'a>(policy: &'a ResolvedPolicy, scope: &Scope<'_>) -> Result<Vec<&'a
 fn note_taken(taken: &[(Place, &Rule)], log: &mut ChangeLog) {
     for (place, Rule { name, .. }) in taken {
         let path: Vec<&str> = place.path.iter().copied().chain(place.name.as_deref()).collect();
-        log.left_out(&path, || format!("rule `{name}` takes precedence"));
+        log.belongs_to(name, &path);
     }
 }
 

@@ -13,7 +13,7 @@ use fabric_policy::work::{STEPS_TO_VALUE, Work, goes_on, read, takes_memory};
 use fabric_yaml::pointer::{at_pointer, push_token, unescape};
 
 use super::report::{Reason, Warning, WarningKind};
-use super::trace::{Author, Trace};
+use super::trace::{Author, Because, Trace};
 
 /// The API server reads no request of more than 3 MiB, and etcd by default stores no object of more than 1.5 MiB.
 const MAX_WRITTEN: usize = 3 * 1024 * 1024;
@@ -261,7 +261,14 @@ impl ChangeLog {
     /// Notes that the value on this path from the current one is left out, for a reason without a warning.
     pub(crate) fn left_out(&mut self, path: &[&str], because: impl FnOnce() -> String) {
         if let Some(trace) = &mut self.trace {
-            trace.left_out(&below(&self.pointer, path), because());
+            trace.left_out(&below(&self.pointer, path), Because::Text(because()));
+        }
+    }
+
+    /// Notes that the value on this path belongs to another rule.
+    pub(crate) fn belongs_to(&mut self, rule: &str, path: &[&str]) {
+        if let Some(trace) = &mut self.trace {
+            trace.left_out(&below(&self.pointer, path), Because::Precedence(rule.to_owned()));
         }
     }
 

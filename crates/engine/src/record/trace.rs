@@ -82,6 +82,8 @@ pub struct FieldOutcome {
 #[derive(Debug)]
 pub(crate) enum Because {
     Warning(WarningKind),
+    /// The value belongs to the rule of this name.
+    Precedence(String),
     /// A sentence; empty for a value that was added.
     Text(String),
 }
@@ -94,8 +96,14 @@ impl FieldOutcome {
                 let (path, rule) = (field_path(pod, &self.pointer), self.author.name().to_owned());
                 Some(Warning { path, kind: kind.clone(), rule }.to_string())
             }
+            Because::Precedence(rule) => Some(format!("rule `{rule}` takes precedence")),
             Because::Text(text) => (!text.is_empty()).then(|| text.clone()),
         }
+    }
+
+    /// The rule that takes precedence.
+    pub(crate) fn preceded_by(&self) -> Option<&str> {
+        if let Because::Precedence(rule) = &self.because { Some(rule) } else { None }
     }
 
     fn is_written(&self) -> bool {
@@ -158,8 +166,8 @@ impl Trace {
     }
 
     /// Notes that a value is left out.
-    pub(super) fn left_out(&mut self, pointer: &str, because: String) {
-        self.add(pointer, FieldState::LeftOut, Because::Text(because));
+    pub(super) fn left_out(&mut self, pointer: &str, because: Because) {
+        self.add(pointer, FieldState::LeftOut, because);
     }
 
     /// Notes that a value already exists, unless the current author has written it or decided about it.

@@ -46,7 +46,7 @@ pub fn findings(policy: &Policy, loading: &Work) -> Vec<SourceError> {
             let mut trace = Trace::default();
             let mutation =
                 inject(policy, analysis, pod, &context, Some(&mut trace), &mut ChangeLog::new(&context));
-            seen.add(&mutation, &trace);
+            seen.add(policy, &mutation, &trace);
         }
         loading.count_all(&work);
     }
@@ -65,7 +65,9 @@ fn meets_match(policy: &Policy, pod: &Value, context: &PodContext) -> bool {
 }
 
 impl Seen {
-    fn add(&mut self, Mutation { outcome, warnings, .. }: &Mutation, trace: &Trace) {
+    fn add(&mut self, policy: &Policy, Mutation { outcome, warnings, .. }: &Mutation, trace: &Trace) {
+        let rules = &policy.definition().rules;
+        let rank = |name: &str| rules.iter().find(|rule| rule.name == name).map(|rule| rule.rank);
         self.matched += 1;
         let mut codes = checks_that_report(warnings);
         if let Some(Reason::Policy { code, .. }) = outcome.reason() {
@@ -78,12 +80,18 @@ impl Seen {
             return;
         };
         let mut written: HashMap<&str, &str> = HashMap::new();
-        for FieldOutcome { author, pointer, state, .. } in &trace.outcomes {
+        for outcome in &trace.outcomes {
+            let FieldOutcome { author, pointer, state, .. } = outcome;
             let Author::Rule(rule) = author else { continue };
             let path = field_path(pod, pointer);
             // All containers are one place.
             let name = path.split_once("ontainers[").and_then(|(_, within)| within.split_once("]."));
             let key = (rule.clone(), name.map_or(path.as_str(), |(_, within)| within).to_owned());
+            let preceding = outcome.preceded_by().filter(|other| rank(other) == rank(rule));
+            if let Some(other) = preceding {
+                self.lost.entry(key).or_insert_with(|| other.to_owned());
+                continue;
+            }
             match (state, written.get(pointer.as_str())) {
                 (FieldState::Added | FieldState::Replaced, known) => {
                     self.won.insert(key);
