@@ -10,6 +10,7 @@ mod clouds;
 mod corpus;
 mod cost;
 mod devices;
+mod expressions;
 mod golden;
 mod growth;
 mod helpers;

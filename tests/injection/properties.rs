@@ -22,7 +22,7 @@ mod contradictions;
 mod counterexamples;
 mod faults;
 mod full_pod;
-mod generator;
+pub(crate) mod generator;
 mod kept;
 mod leaves;
 mod lists;

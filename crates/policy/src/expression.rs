@@ -336,6 +336,7 @@ mod tests {
             ["spec/initContainers/*/name", "spec/initContainers/*/."]
         );
         assert_eq!(paths("pod.spec.volumes.map(v, v)"), ["spec/volumes/*", "spec/volumes/*/."]);
+        assert_eq!(paths("pod.spec.containers[0].env.exists(e, e.name == 'x')"), ["spec/containers"]);
     }
 
     #[test]

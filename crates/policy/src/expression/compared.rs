@@ -180,7 +180,8 @@ impl Walker {
 
     /// A macro such as `exists`, which the library expands to a loop.
     fn comprehension(&mut self, comprehension: &ComprehensionExpr) {
-        let range = access(&comprehension.iter_range);
+        // The entries behind a computed key are not those of the place where its path ends.
+        let range = access(&comprehension.iter_range).filter(|selected| selected.keys.is_empty());
         let entry = match range.and_then(|selected| self.place(&selected)) {
             Some((root, mut path)) if comprehension.iter_var2.is_none() => {
                 path.push(Step::Every);
