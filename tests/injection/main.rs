@@ -21,6 +21,7 @@ mod properties;
 mod provider_knowledge;
 mod ranks;
 mod registration;
+mod samples;
 mod schema;
 mod second_call;
 mod settings;

@@ -1,6 +1,6 @@
 //! A second call: the API server may call a webhook again for the pod that it changed.
 //!
-//! The samples of loading see none of what these policies read of a pod named `train`, so they load. A call then runs
+//! The samples of loading have no container with a name of five letters, so these policies load. A call then runs
 //! again by itself, and has the outcome that a second call would have.
 
 use std::collections::BTreeSet;
@@ -47,7 +47,7 @@ fn of_each_call(policies: &PolicySet) -> Mutation {
 fn check_of_own_write(action: &str) -> PolicySet {
     lab(&format!(
         "  checks:\n    - {{name: own, when: 'pod.spec.?hostIPC.orValue(false)', action: {action}, message: m}}\n  rules:\n    \
-         - {{name: ipc, containers: \"container.name == 'train'\", pod: {{spec: {{hostIPC: true}}}}}}\n"
+         - {{name: ipc, containers: \"size(container.name) == 5\", pod: {{spec: {{hostIPC: true}}}}}}\n"
     ))
 }
 
@@ -62,10 +62,11 @@ fn a_check_of_what_a_rule_writes_decides_at_once() {
 
 #[test]
 fn a_check_of_a_variable_is_about_the_value_that_it_has_in_the_end() {
-    let policies =
-        lab("  checks:\n    - {name: own, env: A, when: \"value == 'b:a'\", message: m}\n  rules:\n    \
+    let policies = lab(
+        "  checks:\n    - {name: own, env: A, when: \"value == 'b:a'\", message: m}\n  rules:\n    \
          - {name: all, containers: gpus > 0, env: {A: a}}\n    \
-         - {name: edits, pod: {spec: {containers: [{name: train, env: [{name: A, value: 'b:$(A)'}]}]}}}\n");
+         - {name: edits, pod: {spec: {containers: [{name: train, image: nemo, env: [{name: A, value: 'b:$(A)'}]}]}}}\n",
+    );
     let mutation = of_each_call(&policies);
     assert_eq!((reason(&mutation), codes(&mutation)), ("mutated", BTreeSet::from(["own"])));
 }
@@ -74,7 +75,7 @@ fn a_check_of_a_variable_is_about_the_value_that_it_has_in_the_end() {
 fn a_check_of_containers_is_about_those_that_a_rule_adds() {
     let policies = lab(
         "  checks:\n    - {name: no_gpus, containers: 'gpus == 0', action: refuse, message: m}\n  rules:\n    \
-         - {name: side, containers: \"container.name == 'train'\", pod: {spec: {containers: [{name: side, image: s}]}}}\n",
+         - {name: side, containers: \"size(container.name) == 5\", pod: {spec: {containers: [{name: side, image: s}]}}}\n",
     );
     assert_eq!(reason(&of_each_call(&policies)), "no_gpus");
 }
@@ -83,9 +84,9 @@ fn a_check_of_containers_is_about_those_that_a_rule_adds() {
 #[test]
 fn a_rule_that_no_longer_applies_changes_nothing_more() {
     let policies = lab(
-        "  rules:\n    - {name: label, containers: \"container.name == 'train'\", pod: {metadata: {labels: {x: z}}}}\n    \
+        "  rules:\n    - {name: label, containers: \"size(container.name) == 5\", pod: {metadata: {labels: {x: z}}}}\n    \
          - {name: before, when: \"!pod.metadata.?labels[?'x'].hasValue()\", containers: gpus > 8, env: {MODE: first}}\n    \
-         - {name: after, when: \"pod.metadata.?labels[?'x'].hasValue()\", containers: \"container.name == 'train'\", env: {MODE: second}}\n",
+         - {name: after, when: \"pod.metadata.?labels[?'x'].hasValue()\", containers: \"size(container.name) == 5\", env: {MODE: second}}\n",
     );
     let mutation = of_each_call(&policies);
     let Outcome::Mutated(mutated) = mutation.outcome else { panic!("{:?}", mutation.outcome) };
@@ -97,7 +98,7 @@ fn the_annotations_of_the_engine_are_read_as_in_a_second_call() {
     let policies = lab(
         "  variables:\n    again: \"${pod.metadata.?annotations[?'fabric-injector.io/injected'].hasValue()}\"\n  \
          rules:\n    - {name: first, env: {A: a}}\n    \
-         - {name: again, when: again, containers: \"container.name == 'train'\", env: {B: b}}\n",
+         - {name: again, when: again, containers: \"size(container.name) == 5\", env: {B: b}}\n",
     );
     let mutation = of_each_call(&policies);
     let Outcome::Mutated(mutated) = mutation.outcome else { panic!("{:?}", mutation.outcome) };

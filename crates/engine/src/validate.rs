@@ -269,20 +269,8 @@ fn samples(policy: &Policy) -> impl Iterator<Item = (String, Value)> {
         let kinds = if at < 2 { usize::MAX } else { 2 };
         samples_on(policy, nodes.as_ref()).into_iter().take(kinds)
     });
-    samples.chain(samples_with_metadata(policy)).take(MAX_SAMPLES)
-}
-
-/// The first sample with each of the labels and annotations that make conditions true.
-fn samples_with_metadata(policy: &Policy) -> Vec<(String, Value)> {
-    let (what, first) = first_sample(policy, None);
-    let with = |wanted: expressions::Metadata| {
-        let expressions::Metadata { map, key, value } = wanted;
-        let mut pod = first.clone();
-        let what = format!("{what} and with {key}: {value}");
-        pod["metadata"][map][key] = value.into();
-        (what, pod)
-    };
-    expressions::metadata(policy.definition()).into_iter().map(with).collect()
+    let as_compared = expressions::samples(definition, &samples_on(policy, None), MAX_SAMPLES / 2);
+    samples.take(MAX_SAMPLES - as_compared.len()).chain(as_compared)
 }
 
 /// The first kind of pod on some nodes.
@@ -307,11 +295,14 @@ fn samples_on(policy: &Policy, nodes: Option<&Selection>) -> Vec<(String, Value)
     let specs = [
         ("one container with GPUs", json!({"containers": [container("a", all)]})),
         ("one GPU", json!({"containers": [container("a", 1)]})),
-        ("two containers", json!({"containers": [container("a", all - all / 2), container("b", all / 2)]})),
+        (
+            "two containers",
+            json!({"containers": [container("a", all - all / 2), container("sample-b", all / 2)]}),
+        ),
         ("a hostNetwork pod", json!({"hostNetwork": true, "containers": [container("a", all)]})),
         (
             "init containers",
-            json!({"initContainers": [container("i", all)], "containers": [container("a", 1)]}),
+            json!({"initContainers": [container("sample-i", all)], "containers": [container("a", 1)]}),
         ),
         ("no GPU", json!({"containers": [{"name": "a", "image": "i"}]})),
         ("lists with entries", with_lists(container("a", all))),
@@ -334,7 +325,7 @@ fn samples_on(policy: &Policy, nodes: Option<&Selection>) -> Vec<(String, Value)
         let container = json!({"name": "a", "image": "i", "resources": {"limits": {name: 8}}});
         ("another resource of GPUs", json!({"containers": [container]}))
     });
-    let two_nodes = json!({"containers": [container("a", all), container("b", all)]});
+    let two_nodes = json!({"containers": [container("a", all), container("sample-b", all)]});
     let more = nodes.is_none().then_some(("more GPUs than a node has", two_nodes));
     let mut all: Vec<_> = specs.into_iter().chain(own).chain(others).chain(more).collect();
     if definition.gpus.resources.is_empty() {
@@ -355,7 +346,7 @@ fn with_lists(mut container: Value) -> Value {
     container["resources"]["claims"] = json!([{"name": "sample"}]);
     json!({
         "containers": [container],
-        "initContainers": [{"name": "i", "image": "i"}],
+        "initContainers": [{"name": "sample-i", "image": "i"}],
         "resourceClaims": [{"name": "sample", "resourceClaimTemplateName": "sample"}],
         "tolerations": [{"key": "sample", "operator": "Exists"}],
         "volumes": [{"name": "sample", "emptyDir": {}}],

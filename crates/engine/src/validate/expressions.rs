@@ -1,15 +1,15 @@
-//! The expressions of a policy behind conditions that no plain sample meets: the labels and annotations that make such
+//! The expressions of a policy behind conditions that no plain sample meets: the values of pods that make such
 //! conditions true, and the values that fail for all values of the same types.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::Value;
 
-use fabric_policy::expression::{Bindings, Expression, Path, Step, Use};
+use fabric_policy::expression::{Bindings, Comparison, Expression, Path, Step, Use};
 use fabric_policy::interpolation::{BUILT_IN, EvaluationError, Interpolation, OBJECTS, Phase, VALUE};
 use fabric_policy::matcher::{SelectedLabel, Selection};
-use fabric_policy::overlay::Evaluation;
+use fabric_policy::overlay::{Addition, Evaluation};
 use fabric_policy::schema::Format;
 use fabric_policy::work::Work;
 use fabric_policy::{Definition, PodContext, Policy, ResolvedPolicy, Rule};
@@ -111,74 +111,116 @@ pub(super) fn reads<'t>(
 /// The number of values that are tried at most.
 const MAX_VALUES: usize = 64;
 
-/// A label or annotation of pods.
-pub(super) struct Metadata {
-    /// `labels` or `annotations`.
-    pub(super) map: &'static str,
-    pub(super) key: String,
-    pub(super) value: String,
-}
-
 /// The nodes with whose labels expressions compare.
 pub(super) fn nodes(definition: &Definition) -> Vec<Selection> {
-    let selection = |compared: Compared| match compared.path.as_slice() {
-        [Step::Field(label)] if compared.root == "node" => {
-            let labels = vec![Arc::new(SelectedLabel::one(label, &compared.text.to_lowercase()))];
+    let selection = |(path, text): (Path, String)| match path.as_slice() {
+        [Step::Field(label)] => {
+            let labels = vec![Arc::new(SelectedLabel::one(label, &text.to_lowercase()))];
             Some(Selection { labels, ..Selection::default() })
         }
         _ => None,
     };
-    all_compared(definition).into_iter().filter_map(selection).collect()
-}
-
-/// The labels and annotations of pods with which expressions compare.
-pub(super) fn metadata(definition: &Definition) -> Vec<Metadata> {
-    let metadata = |compared: Compared| match compared.path.as_slice() {
-        [Step::Field(metadata), Step::Field(map), Step::Field(key)] if metadata == "metadata" => {
-            let map = ["labels", "annotations"].into_iter().find(|known| known == map)?;
-            Some(Metadata { map, key: key.clone(), value: compared.text })
-        }
-        _ => None,
-    };
-    all_compared(definition).into_iter().filter_map(metadata).collect()
+    compared(definition, "node").filter_map(selection).collect()
 }
 
 /// The namespaces with which expressions compare that of the pod.
 pub(super) fn namespaces(definition: &Definition) -> Vec<String> {
-    all_compared(definition)
-        .into_iter()
-        .filter(|compared| compared.root == "podNamespace")
-        .map(|one| one.text)
-        .collect()
+    compared(definition, "podNamespace").map(|(_, text)| text).collect()
 }
 
-/// A value of the pod or of its nodes, and a text with which an expression compares it.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Compared {
-    root: String,
-    path: Path,
-    text: String,
+/// Samples with the texts with which expressions compare their values, each alone, and then those of all values. The name
+/// of a container is tried in every kind of pod: a rule may apply to no other container.
+pub(super) fn samples(
+    definition: &Definition,
+    kinds: &[(String, Value)],
+    limit: usize,
+) -> Vec<(String, Value)> {
+    let texts = of_pods(definition);
+    let name = ("/spec/containers/0".to_owned(), "name".to_owned());
+    let alone = texts.iter().flat_map(|(place, texts)| texts.iter().map(move |text| vec![(place, text)]));
+    let all = if texts.len() > 1 { texts.get(&name).map_or(1, BTreeSet::len) } else { 0 };
+    let nth = |at: usize| {
+        texts.iter().filter_map(|(place, texts)| Some((place, texts.iter().cycle().nth(at)?))).collect()
+    };
+    let samples = alone.chain((0..all).map(nth)).flat_map(|values: Vec<_>| {
+        let of_each = values.iter().any(|(place, _)| **place == name);
+        let kinds = kinds.iter().take(if of_each { usize::MAX } else { 1 });
+        kinds.filter_map(|sample| with_texts(sample.clone(), &values)).collect::<Vec<_>>()
+    });
+    samples.take(limit).collect()
 }
 
-fn all_compared(definition: &Definition) -> BTreeSet<Compared> {
+/// A sample with texts for the keys of its objects; none if it has none of these objects.
+fn with_texts(
+    (mut what, mut pod): (String, Value),
+    texts: &[(&(String, String), &String)],
+) -> Option<(String, Value)> {
+    let before = what.len();
+    for ((object, key), text) in texts {
+        let object = object.replace('*', "0");
+        let Some(Value::Object(map)) = pod.pointer_mut(&object) else { continue };
+        map.insert(key.clone(), Value::from(text.as_str()));
+        what += if what.len() == before { " and with " } else { ", " };
+        let is_container = key == "name" && object.ends_with("ontainers/0");
+        what += &if is_container { format!("the container {text}") } else { format!("{key}: {text}") };
+    }
+    (what.len() > before).then_some((what, pod))
+}
+
+/// The texts with which expressions compare a value of a pod, and the names of the containers that rules change and do
+/// not add, by the JSON Pointer of the object that has the value, and its key. `*` is any entry of a list.
+fn of_pods(definition: &Definition) -> BTreeMap<(String, String), BTreeSet<String>> {
+    let additions = || definition.rules.iter().flat_map(|rule| &rule.additions);
+    let name = |one: &Addition| Some(one.container_name()?.name.as_str()?.to_owned());
+    let added: BTreeSet<String> = additions().filter(|one| one.image().is_some()).filter_map(name).collect();
+    let path: Path = container().chain([Step::Field("name".to_owned())]).collect();
+    let changed = additions().filter_map(name).filter(|name| !added.contains(name));
+    let changed = changed.map(|name| (path.clone(), name));
+    let mut texts: BTreeMap<_, BTreeSet<String>> = BTreeMap::new();
+    for (path, text) in compared(definition, "pod").chain(changed) {
+        let Some((key, object)) = path.split_last() else { continue };
+        let object = object.iter().flat_map(|step| ["/", step.token()]).collect();
+        texts.entry((object, key.token().to_owned())).or_default().insert(text);
+    }
+    texts
+}
+
+/// The path of the container that a rule selects.
+fn container() -> impl Iterator<Item = Step> {
+    ["spec", "containers", "0"].into_iter().map(|token| Step::Field(token.to_owned()))
+}
+
+/// The values of the pod or of its nodes with this name, each with a text with which an expression compares it.
+fn compared(definition: &Definition, name: &str) -> impl Iterator<Item = (Path, String)> + use<> {
     let mut compared = BTreeSet::new();
     definition.texts(&mut |text| {
         let uses = text.expressions().flat_map(Expression::uses);
-        for Use { root, path, literals, .. } in
-            uses.filter(|used| ["node", "pod", "podNamespace"].contains(&used.root.as_str()))
-        {
-            let is_namespace = root == "podNamespace";
+        for used in uses.filter(|used| used.comparison != Comparison::None && !used.literals.is_empty()) {
+            let (root, path) = source(definition, used);
+            let is_free = |step: &Step| ["annotations", "image"].contains(&step.token());
+            let is_free = path.iter().any(is_free);
             // The beginning or end of a name is not a name if it ends in a hyphen.
-            let named = |text: String| match (is_namespace, text.starts_with('-'), text.ends_with('-')) {
-                (true, true, _) => format!("a{text}"),
-                (true, _, true) => format!("{text}a"),
-                _ => text,
+            let named = |text: &str| match (text.starts_with('-'), text.ends_with('-')) {
+                (true, _) => format!("a{text}"),
+                (_, true) => format!("{text}a"),
+                _ => text.to_owned(),
             };
-            let texts = literals.iter().filter_map(|literal| Some(literal.as_str()?.to_owned()));
-            let values = texts.map(named);
-            let values = values.filter(|text| !text.is_empty() && Format::LabelValue.check(text).is_ok());
-            compared.extend(values.map(|text| Compared { root: root.clone(), path: path.clone(), text }));
+            let texts = used.literals.iter().filter_map(Value::as_str).map(named);
+            let texts = texts.filter(|text| !text.is_empty() && root == name);
+            let texts = texts.filter(|text| is_free || Format::LabelValue.check(text).is_ok());
+            compared.extend(texts.map(|text| (path.clone(), text)));
         }
     });
-    compared.into_iter().take(MAX_VALUES).collect()
+    compared.into_iter().take(MAX_VALUES)
+}
+
+/// The value that an expression reads, also through a variable of which it is the only one.
+fn source<'d>(definition: &'d Definition, used: &'d Use) -> (&'d str, Path) {
+    let variable = definition.variables.iter().find(|variable| variable.name == used.root);
+    let within = variable.and_then(|variable| variable.value.as_text()).into_iter();
+    let within: Vec<&Use> = within.flat_map(Interpolation::expressions).flat_map(Expression::uses).collect();
+    let (root, start) =
+        if let [only] = *within { (&*only.root, &*only.path) } else { (&*used.root, &[][..]) };
+    let path = start.iter().chain(&used.path).cloned();
+    if root == "container" { ("pod", container().chain(path).collect()) } else { (root, path.collect()) }
 }

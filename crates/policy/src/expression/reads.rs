@@ -19,7 +19,7 @@ pub enum Step {
 
 impl Step {
     /// The name of the field, `*` for every entry, or `.`.
-    pub(crate) fn token(&self) -> &str {
+    pub fn token(&self) -> &str {
         match self {
             Self::Field(name) => name,
             Self::Every => "*",
