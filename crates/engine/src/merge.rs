@@ -158,7 +158,9 @@ impl<'a> Injection<'a> {
         self.facts.variables.clear();
         self.facts.requested.go_to(pod, list, index);
         let mut cursor = Cursor::container(pod, self.log, list, index)?;
-        for (rule, tree) in in_order_of_references(evaluated(&parts, cursor.log)?) {
+        let trees = in_order_of_references(evaluated(&parts, cursor.log)?);
+        self.facts.edits = env::edits(&trees);
+        for (rule, tree) in trees {
             cursor.log.written_by(|| Author::Rule(rule.name.clone()));
             let mut merge = Merge::new(rule, self.rules.analysis, self.facts);
             object(&mut merge, &mut cursor, tree.into_entries(), schema::container())?;

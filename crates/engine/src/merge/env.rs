@@ -2,6 +2,7 @@
 
 use super::rule::Merge;
 use crate::record::{Cursor, Kept, ListCursor, Reason};
+use fabric_policy::Rule;
 use fabric_policy::overlay::Tree;
 use fabric_policy::schema::{Shape, covers};
 use serde_json::{Value, json};
@@ -20,11 +21,8 @@ pub(crate) fn merge(
             if !merge.pod.variables.iter().any(|known| known == name) {
                 merge.pod.variables.push(name.to_owned());
             }
-            match wanted["value"].as_object().and_then(|edit| edit.iter().next()) {
-                Some((side, entry)) => {
-                    let entry = entry.as_str().unwrap_or_default();
-                    add_to_list(merge, list, name, (entry, side == "$prepend"))?;
-                }
+            match edit(&wanted) {
+                Some((entry, prepend)) => add_to_list(merge, list, name, (entry, prepend))?,
                 None => put(merge, list, wanted, items)?,
             }
         }
@@ -32,10 +30,37 @@ pub(crate) fn merge(
     })
 }
 
+/// The entry that a variable adds to the list that it holds, and whether in front.
+fn edit(variable: &Value) -> Option<(&str, bool)> {
+    let (side, entry) = variable["value"].as_object()?.iter().next()?;
+    Some((entry.as_str().unwrap_or_default(), side == "$prepend"))
+}
+
+/// The variables among these that add to a list.
+pub(super) fn edits(trees: &[(&Rule, Tree)]) -> Vec<Value> {
+    let variables = trees.iter().filter_map(|(_, tree)| tree.get("env")).flat_map(Tree::items);
+    variables.filter_map(Tree::as_value).filter(|one| one["value"].is_object()).cloned().collect()
+}
+
+/// Returns whether a value is the policy's with the entries that its rules add, as an earlier call leaves it.
+fn is_edited(merge: &Merge<'_, '_>, existing: &Value, wanted: &Value) -> bool {
+    let mut text = wanted["value"].as_str().unwrap_or_default().to_owned();
+    let edits = merge.pod.edits.iter().filter(|one| one["name"] == wanted["name"]).filter_map(edit);
+    for (entry, prepend) in edits {
+        text = with_entry(&text, entry, prepend).unwrap_or(text);
+    }
+    existing["value"] == text
+}
+
 fn put(merge: &Merge<'_, '_>, list: &mut ListCursor<'_>, wanted: Value, items: &Shape) -> Result<(), Reason> {
     match position(list, name_of(&wanted)) {
         None => list.push(wanted),
-        Some(at) if same(&list.entries()[at], &wanted, items) => list.log.present_entry(at),
+        Some(at)
+            if same(&list.entries()[at], &wanted, items)
+                || is_edited(merge, &list.entries()[at], &wanted) =>
+        {
+            list.log.present_entry(at);
+        }
         Some(at) => merge.resolve_entry_conflict(list, at, wanted, Kept::Env)?,
     }
     Ok(())

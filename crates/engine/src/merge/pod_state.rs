@@ -27,6 +27,8 @@ pub(super) struct PodFacts {
     pub(super) capabilities: Vec<(String, String)>,
     /// The variables that the policy sets in the current container.
     pub(super) variables: Vec<String>,
+    /// Those of them that add to a list.
+    pub(super) edits: Vec<Value>,
     /// The annotations that hold settings files.
     pub(super) files: SettingsFiles,
     /// The parts of the pod that exclusions of other parts name.
