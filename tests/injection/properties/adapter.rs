@@ -1,12 +1,14 @@
 //! The program's functions as these tests use them; the only place that names them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use fabric_engine::admission::{Mode, OnError, Reviewer};
-use fabric_engine::policy_set::{PolicySet, mutate};
+use fabric_engine::policy_set::{PolicySet, mutate, mutate_traced};
 use fabric_engine::{self as engine, Outcome};
 use fabric_injector::builtin;
-use fabric_policy::{Definition, PodContext};
+use fabric_policy::nodes::Nodes;
+use fabric_policy::{Definition, PodContext, PolicyFile, definitions};
 use fabric_tools::helm_values::Values;
 use fabric_workloads::manifest::{self, Document, RawDocument, Wanted};
 use fabric_yaml::quantity::Quantity;
@@ -24,6 +26,8 @@ pub(crate) struct Loaded(PolicySet);
 pub(crate) struct Context {
     pub(crate) namespace: Option<String>,
     pub(crate) owner_kinds: Vec<String>,
+    /// The nodes of the cluster, if they are known.
+    pub(crate) nodes: Option<Vec<Value>>,
 }
 
 /// A warning.
@@ -35,13 +39,13 @@ pub(crate) struct Warning {
 }
 
 /// The result for a pod.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Injection {
     pub(crate) outcome: Result,
     pub(crate) warnings: Vec<Warning>,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Result {
     Mutated {
         pod: Value,
@@ -76,15 +80,35 @@ impl Result {
     }
 }
 
-/// Loads a policy; the error is the message for its author.
-pub(crate) fn load(text: &str, overrides: &BTreeMap<String, Value>) -> std::result::Result<Loaded, String> {
-    let definition = Definition::read("generated.yaml", text).map_err(|error| error.to_string())?;
+/// The policies in files, each with its name and text: that of the first file, and those that it extends.
+pub(crate) fn read(files: &[(String, String)]) -> std::result::Result<Vec<Definition>, String> {
+    let text = |error: fabric_policy::SourceErrors| error.to_string();
+    let files: std::result::Result<Vec<_>, _> =
+        files.iter().map(|(name, content)| PolicyFile::read(name, content)).collect();
+    definitions(&files.map_err(text)?, builtin::files()).map_err(text)
+}
+
+/// Loads a policy from its files, with the policy that it extends if both are in use; the error is the message for the
+/// author.
+pub(crate) fn load(
+    files: &[(String, String)],
+    with_base: bool,
+    overrides: &BTreeMap<String, Value>,
+) -> std::result::Result<Loaded, String> {
+    let mut policies = read(files)?;
+    if !with_base {
+        policies.truncate(1);
+    }
     let mut block = json!(overrides);
     block["enabled"] = json!(true);
-    let values = yaml::text(&json!({"multinodeNetworking": {&definition.provider: block}}));
+    let values = yaml::text(&json!({"multinodeNetworking": {&policies[0].provider: block}}));
     let values = Values::read("values.yaml", &values).map_err(|error| error.to_string())?;
-    let settings = values.overrides(&definition).map_err(|error| error.to_string())?;
-    PolicySet::new(vec![(definition, settings)]).map(Loaded).map_err(|error| error.to_string())
+    let with_settings = |policy: Definition| {
+        let settings = values.overrides(&policy).map_err(|error| error.to_string())?;
+        Ok((policy, settings))
+    };
+    let policies: std::result::Result<Vec<_>, String> = policies.into_iter().map(with_settings).collect();
+    PolicySet::new(policies?).map(Loaded).map_err(|error| error.to_string())
 }
 
 /// Resources that the built-in policies request.
@@ -102,12 +126,31 @@ pub(crate) fn built_in() -> Vec<(String, Loaded)> {
 
 /// Injects a pod.
 pub(crate) fn inject(policies: &Loaded, pod: &Value, context: &Context) -> Injection {
-    let context = PodContext {
-        namespace: context.namespace.clone(),
-        owner_kinds: context.owner_kinds.clone(),
-        ..PodContext::default()
+    injection(mutate(&policies.0, pod.clone(), &context.of_pod()))
+}
+
+/// Injects a pod with a record of what happens. Also returns the JSON Pointers at which the record says that the pod has
+/// a value.
+pub(crate) fn inject_traced(policies: &Loaded, pod: &Value, context: &Context) -> (Injection, Vec<String>) {
+    let (mutation, trace) = mutate_traced(&policies.0, pod.clone(), &context.of_pod());
+    let has = |outcome: &&engine::FieldOutcome| {
+        outcome.state == engine::FieldState::Present
+            && outcome.because(pod).as_deref() == Some("the pod has it")
     };
-    injection(mutate(&policies.0, pod.clone(), &context))
+    let present = trace.outcomes.iter().filter(has).map(|outcome| outcome.pointer.clone()).collect();
+    (injection(mutation), present)
+}
+
+impl Context {
+    fn of_pod(&self) -> PodContext {
+        let list = |nodes: &Vec<Value>| Nodes::read(&json!({"kind": "NodeList", "items": nodes})).unwrap();
+        PodContext {
+            namespace: self.namespace.clone(),
+            owner_kinds: self.owner_kinds.clone(),
+            nodes: self.nodes.as_ref().map(|nodes| Arc::new(list(nodes))),
+            ..PodContext::default()
+        }
+    }
 }
 
 fn injection(mutation: engine::Mutation) -> Injection {
@@ -148,7 +191,8 @@ pub(crate) fn review(policies: &Loaded, pod: &Value, context: &Context) -> Value
     let (mode, on_error) = (Mode::Inject, OnError::Deny);
     let reviewer =
         Reviewer { policies: &policies.0, evaluate: &mutate, mode, on_error, has_changed: &|| false };
-    let answer = reviewer.answer(body.as_bytes(), PodContext::default()).unwrap();
+    let nodes = context.of_pod().nodes;
+    let answer = reviewer.answer(body.as_bytes(), PodContext { nodes, ..PodContext::default() }).unwrap();
     let mut review: Value = serde_json::from_slice(&answer.body).unwrap();
     review["response"].take()
 }

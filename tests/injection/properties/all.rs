@@ -8,6 +8,7 @@ use super::adapter::{Result as Outcome, STAMP};
 use super::agreement::{
     defaults_make_no_difference, order_of_rules, reading_more_changes_nothing, webhook_and_command_agree,
 };
+use super::calls::{a_trace_changes_nothing, later_calls_say_nothing_new};
 use super::kept::nothing_is_lost;
 use super::model;
 use super::overlays::each_field_is_there_or_reported;
@@ -15,7 +16,9 @@ use super::pair::{Pair, Property, Verdict, fail};
 use super::passes::{
     a_pass_after_defaults_changes_nothing, a_second_pass_changes_nothing, no_entry_is_added_twice,
 };
+use super::precedence::extensions_win;
 use super::validity::refusals;
+use super::variables::{files_have_the_values_of_their_containers, variables_follow_what_they_refer_to};
 
 /// The properties by name.
 pub(crate) const ALL: &[(&str, Property)] = &[
@@ -25,6 +28,11 @@ pub(crate) const ALL: &[(&str, Property)] = &[
     ("no entry is added twice", no_entry_is_added_twice),
     ("a second pass changes nothing", a_second_pass_changes_nothing),
     ("a pass after the API server's defaults changes nothing", a_pass_after_defaults_changes_nothing),
+    ("later calls say nothing new", later_calls_say_nothing_new),
+    ("a trace changes nothing", a_trace_changes_nothing),
+    ("a value of an extension has precedence", extensions_win),
+    ("a variable follows what it refers to", variables_follow_what_they_refer_to),
+    ("a file has the values of its container", files_have_the_values_of_their_containers),
     ("webhook and command agree", webhook_and_command_agree),
     ("the API server's defaults make no difference", defaults_make_no_difference),
     ("a valid pod stays valid", a_valid_pod_stays_valid),
@@ -95,7 +103,7 @@ fn reasons_hold(pair: &Pair<'_>) -> Verdict {
     if matches == other {
         return fail("match", format!("{reason} where the policy matches: {matches}"));
     }
-    if !valid || !matches || !pair.group.policy.known {
+    if !valid || !matches || !pair.known {
         return Ok(());
     }
     let text = match &pair.first.outcome {

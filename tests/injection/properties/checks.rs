@@ -4,6 +4,7 @@ use fabric_injector::builtin;
 use fabric_policy::check::{errors, overlaps, warnings};
 use fabric_policy::{Definition, PolicyFile, SourceError, definitions};
 
+use super::adapter;
 use super::generator::Dice;
 use super::generator::policies;
 use super::pairs::{number, number_of_pairs};
@@ -23,10 +24,10 @@ fn a_generated_policy_has_no_type_error() {
     let mut dice = Dice::new(number("FABRIC_SEED", 1));
     let (mut read, policies) = (0, number_of_pairs());
     for _ in 0..policies {
-        let text = policies::policy(&mut dice).text();
-        let Ok(definition) = Definition::read("generated.yaml", &text) else { continue };
-        let found = errors(&definition);
-        assert!(found.is_empty(), "{}\n{text}", shown(&found));
+        let policy = policies::policy(&mut dice);
+        let Ok(definitions) = adapter::read(&policy.files()) else { continue };
+        let found = errors(&definitions[0]);
+        assert!(found.is_empty(), "{}\n{}", shown(&found), policy.text());
         read += 1;
     }
     assert!(read * 2 > policies, "{read} of {policies} policies load");

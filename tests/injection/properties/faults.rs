@@ -6,9 +6,8 @@ use serde_json::{Value, json};
 
 use super::adapter::{self, Result as Outcome, STAMP};
 use super::cases::{container, holds, main_container, one, policy};
-use super::generator::policies::written;
+use super::generator::policies::files;
 use super::generator::pools::{GPU, TRIGGER};
-use super::generator::yaml;
 
 /// Fault 1: keys of computed look-ups were not scanned for what an expression reads.
 #[test]
@@ -126,7 +125,7 @@ fn the_launcher_of_an_mpi_job_is_owned_by_a_job() {
         let rules = json!([{"name": "r", "container": {"env": [{"name": "A", "value": "1"}]}}]);
         let mut document = policy(&rules);
         document["spec"]["match"]["ownerKinds"] = json!([kind]);
-        let policies = adapter::load(&yaml::text(&written(&document)), &BTreeMap::new()).unwrap();
+        let policies = adapter::load(&files(&document), false, &BTreeMap::new()).unwrap();
         let (_, templates) = adapter::command(&policies, &job.to_string());
         let mutated: Vec<&str> = templates
             .iter()

@@ -6,7 +6,7 @@ use super::adapter::STAMP;
 use super::generator::pools::{INTERFACES, NETWORKS};
 use super::pair::{Pair, Verdict, fail, path_class};
 use super::places::{self, Place, clean};
-use fabric_engine::NODES;
+use fabric_engine::{CLAIMS, NODES, SKIPPED};
 
 pub(crate) fn nothing_is_lost(pair: &Pair<'_>) -> Verdict {
     let Some(after) = pair.mutated() else { return Ok(()) };
@@ -43,12 +43,16 @@ pub(crate) fn lost(before: &Value, after: &Value) -> Vec<(Place, String)> {
 fn keeps(before: &Value, after: &Value, place: &mut Vec<String>, lost: &mut Vec<(Vec<String>, String)>) {
     match (before, after) {
         (Value::Object(before), Value::Object(after)) => {
-            let kept = after.keys().filter(|key| before.contains_key(*key) && *key != NODES);
-            if !kept.eq(before.keys().filter(|key| *key != NODES)) {
+            let kept = after.keys().filter(|key| before.contains_key(*key) && !is_record(key));
+            if !kept.eq(before.keys().filter(|key| !is_record(key))) {
                 lost.push((place.clone(), "keys are lost or reordered".to_owned()));
                 return;
             }
             for (key, value) in before {
+                // What the program notes is its own.
+                if is_record(key) {
+                    continue;
+                }
                 place.push(key.clone());
                 keeps(value, after.get(key).unwrap_or(&Value::Null), place, lost);
                 place.pop();
@@ -69,12 +73,15 @@ fn keeps(before: &Value, after: &Value, place: &mut Vec<String>, lost: &mut Vec<
         (Value::Null, _) => {}
         (Value::String(b), Value::String(a)) if is_list_in_text(place) && contains_in_order(a, b) => {}
         (before, after) if before == after => {}
-        // The stamp of another release or policy may be renewed, and nodes that the pod contradicts are dropped.
-        _ if place.last().is_some_and(|key| [STAMP, NODES].contains(&key.as_str())) => {}
         // A rule with `onConflict: replace` replaces a default without a warning.
         _ if is_default(place, before) => {}
         (before, after) => lost.push((place.clone(), format!("{before} became {after}"))),
     }
+}
+
+/// The program renews its annotations, and drops those that do not hold.
+fn is_record(key: &str) -> bool {
+    [STAMP, NODES, CLAIMS, SKIPPED].contains(&key)
 }
 
 fn is_default(place: &[String], value: &Value) -> bool {

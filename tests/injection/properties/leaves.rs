@@ -8,7 +8,7 @@ use super::adapter::{Warning, compare_amounts};
 use super::generator::defaults::ZERO_IS_NOTHING;
 use super::generator::expressions::plain;
 use super::generator::{items, pods};
-use super::model::{Asked, Demand};
+use super::model::Asked;
 use super::places::{Place, class, clean, tokens, without_list};
 
 /// A pod after injection, and what was said of it.
@@ -18,7 +18,7 @@ pub(crate) struct Outcome<'a> {
     pub(crate) warnings: &'a [Warning],
     /// Whether the policy edits lists inside of strings, which may change what another of its rules set.
     pub(crate) edits: bool,
-    /// Places for which the policy asks two things, of which a rule replaces one.
+    /// Places for which the policy asks two things, of which a rule replaces one, or of which one has precedence.
     pub(crate) contradictions: BTreeSet<Place>,
 }
 
@@ -43,11 +43,9 @@ const CONTAINER_LISTS: [(&str, &[&str]); 16] = [
 ];
 
 /// A description of the first field that is neither there nor reported.
-pub(crate) fn first_missing(demand: &Demand, outcome: &Outcome<'_>) -> Option<(String, String)> {
-    demand.asked.iter().find_map(|asked| {
-        let missing = outcome.of_rule(asked)?;
-        Some((class(&missing), format!("{} of {}", missing.join("/"), asked.rule)))
-    })
+pub(crate) fn missing(asked: &Asked, outcome: &Outcome<'_>) -> Option<(String, String)> {
+    let missing = outcome.of_rule(asked)?;
+    Some((class(&missing), format!("{} of {}", missing.join("/"), asked.rule)))
 }
 
 impl Outcome<'_> {

@@ -4,14 +4,16 @@
 use serde_json::{Map, Value, json};
 
 use super::adapter::Context;
+use super::claims::claim;
 use super::generator::author::Phase;
 use super::generator::containers::gpus;
 use super::generator::expressions::{Names, plain};
 use super::generator::fabric::{brings_device, claimed, own_devices, requests_device};
 use super::generator::pods;
 use super::generator::policies::Policy;
-use super::generator::pools::{INSTANCE_TYPE, NETWORKS, POOL};
-use super::generator::{defaults, items};
+use super::generator::pools::{INSTANCE_TYPE, JOB_ROLE, NETWORKS, POOL};
+use super::generator::{defaults, extends, items};
+use super::places::Place;
 
 /// What a rule asks for.
 #[derive(Debug)]
@@ -21,6 +23,10 @@ pub(crate) struct Asked {
     pub(crate) containers: Vec<(&'static str, usize, Value)>,
     /// What the pod is to have.
     pub(crate) pod: Value,
+    /// The rank of the rule's file: lower ones have precedence.
+    pub(crate) file: usize,
+    /// The places that it names, each with its value, or `null` for one that it leaves out.
+    pub(crate) claims: Vec<(Place, Value)>,
 }
 
 /// What a policy asks for.
@@ -95,6 +101,7 @@ pub(crate) fn demand(policy: &Policy, pod: &Value, after: &Value, context: &Cont
     let mut finished = Names::within(&of_pod, vec![("podRequests".to_owned(), requests(after))]);
     policy.add_variables(Phase::Final, &mut finished);
 
+    let launcher = total == 0 && pod["metadata"]["labels"][JOB_ROLE] == "launcher";
     let entries: Vec<Value> = if own_devices(spec, pod) {
         Vec::new()
     } else {
@@ -108,7 +115,10 @@ pub(crate) fn demand(policy: &Policy, pod: &Value, after: &Value, context: &Cont
         if rule["when"].as_str().is_some_and(|when| policy.evaluate(when, &of_pod) != true) {
             continue;
         }
-        let mut containers = Vec::new();
+        if extends::is_left_out(&policy.document, &rule["name"]) {
+            continue;
+        }
+        let (mut containers, mut claims) = (Vec::new(), Vec::new());
         for (list, at, container) in pods::containers(pod) {
             let mut names = Names::within(
                 &of_pod,
@@ -127,10 +137,12 @@ pub(crate) fn demand(policy: &Policy, pod: &Value, after: &Value, context: &Cont
             policy.add_variables(Phase::Container, &mut names);
             let selects = match rule["containers"].as_str() {
                 Some(condition) => policy.evaluate(condition, &names) == true,
-                None => gpus(container) > 0,
+                None => gpus(container) > 0 || launcher && is_for_ranks(rule),
             };
             if selects {
                 let mut wanted = policy.build(&rule["container"], &names).unwrap_or_default();
+                let mut place = vec!["spec".to_owned(), list.to_owned(), plain(&container["name"])];
+                claim(&rule["container"], &|text| policy.evaluate(text, &names), &mut place, &mut claims);
                 leave_out_empty(&mut wanted);
                 containers.push((list, at, wanted));
             }
@@ -148,9 +160,16 @@ pub(crate) fn demand(policy: &Policy, pod: &Value, after: &Value, context: &Cont
         if pod["spec"]["hostNetwork"] == true && after["spec"]["hostNetwork"] != true {
             continue;
         }
-        demand.asked.push(Asked { rule: name, containers, pod });
+        claim(&rule["pod"], &|text| policy.evaluate(text, &finished), &mut Vec::new(), &mut claims);
+        demand.asked.push(Asked { rule: name, containers, pod, file: extends::rank(rule), claims });
     }
     demand
+}
+
+/// Whether a rule without `containers` is for the launcher of an MPIJob as well: one that sets variables alone.
+fn is_for_ranks(rule: &Value) -> bool {
+    let fields = rule["container"].as_object();
+    fields.is_some_and(|fields| fields.contains_key("env") && fields.len() == 1)
 }
 
 /// Makes edits of the lists in annotations, whose keys say what they are.

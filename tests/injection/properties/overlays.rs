@@ -8,17 +8,18 @@ use super::generator::defaults;
 use super::leaves;
 use super::model;
 use super::pair::{Pair, Verdict, fail};
+use super::precedence::yields;
 
 pub(crate) fn each_field_is_there_or_reported(pair: &Pair<'_>) -> Verdict {
     let Some(after) = pair.after() else { return Ok(()) };
     let settled = match &pair.first.outcome {
         Outcome::Unchanged { reason, .. } => reason == "nothing_to_add",
-        Outcome::Skipped { reason, .. } => reason != "condition_false",
+        Outcome::Skipped { reason, .. } => reason != "condition_false" && !reason.starts_with("generated"),
         _ => true,
     };
     // A request without its limit is what a policy may mend.
     let valid = pair.refusals.iter().all(|refusal| refusal.starts_with("request without limit"));
-    if !settled || !valid || !pair.group.policy.known {
+    if !settled || !valid || !pair.known {
         return Ok(());
     }
     // A request that is not there is the limit to the API server.
@@ -30,9 +31,14 @@ pub(crate) fn each_field_is_there_or_reported(pair: &Pair<'_>) -> Verdict {
     let replaces = text.contains("onConflict: \"replace\"");
     let contradictions = if replaces { contradictions(&demand, &pair.pod) } else { BTreeSet::default() };
     let warnings = &pair.first.warnings;
-    let outcome = leaves::Outcome { before: &pair.pod, after: &completed, warnings, edits, contradictions };
-    match leaves::first_missing(&demand, &outcome) {
-        Some((class, detail)) => fail(class, detail),
-        None => Ok(()),
+    for asked in &demand.asked {
+        let mut contradictions = contradictions.clone();
+        contradictions.extend(yields(&demand, asked));
+        let outcome =
+            leaves::Outcome { before: &pair.pod, after: &completed, warnings, edits, contradictions };
+        if let Some((class, detail)) = leaves::missing(asked, &outcome) {
+            return fail(class, detail);
+        }
     }
+    Ok(())
 }

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::adapter::{self, Context, Injection, Loaded, Result as Outcome};
-use super::generator::policies::{Policy, written};
-use super::generator::yaml;
+use super::generator::policies::{Policy, files};
+use super::generator::records;
 use super::rules;
 use super::validity::refusals;
 
@@ -27,6 +27,8 @@ pub(crate) struct Pair<'g> {
     pub(crate) pod: Value,
     /// Why the API server would refuse the pod as it comes.
     pub(crate) refusals: Vec<String>,
+    /// Whether the model can work out what becomes of the pod.
+    pub(crate) known: bool,
     pub(crate) context: Context,
     pub(crate) first: Injection,
     pub(crate) took: Duration,
@@ -50,11 +52,10 @@ impl Group {
     /// Loads a policy and its variants; the error is the message for the author of the policy.
     pub(crate) fn load(policy: &Policy) -> Result<Self, String> {
         let text = policy.text();
-        let loaded = adapter::load(&text, &policy.overrides)?;
-        let variant = |document: Option<Value>| {
-            document
-                .and_then(|document| adapter::load(&yaml::text(&written(&document)), &policy.overrides).ok())
-        };
+        let with_base = policy.document["layout"]["together"] == true;
+        let load = |files: &[(String, String)]| adapter::load(files, with_base, &policy.overrides);
+        let loaded = load(&policy.files())?;
+        let variant = |document: Option<Value>| document.and_then(|document| load(&files(&document)).ok());
         let permuted = variant(rules::permuted(&policy.document));
         let curious = variant(Some(rules::curious(&policy.document)));
         Ok(Self { policy: policy.clone(), text, loaded, permuted, curious })
@@ -67,7 +68,8 @@ impl<'g> Pair<'g> {
         let first = adapter::inject(&group.loaded, &pod, &context);
         let took = start.elapsed();
         let refusals = refusals(&pod);
-        Self { group, pod, refusals, context, first, took }
+        let known = group.policy.known && context.nodes.is_none() && !records::decide(&pod);
+        Self { group, pod, refusals, known, context, first, took }
     }
 
     /// The pod after injection; none if it is refused.

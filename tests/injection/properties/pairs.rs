@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::adapter::{self, Context, Result as Outcome};
 use super::all::ALL;
 use super::generator::policies::{Policy, policy};
-use super::generator::{Dice, pods, yaml};
+use super::generator::{Dice, clusters, pods, records, yaml};
 use super::pair::{Failure, Group, Pair, Property};
 use super::shrink::shrink;
 use super::validity::refusals;
@@ -100,14 +100,22 @@ fn run(seeds: impl Iterator<Item = u64>, pairs: usize) -> Tally {
         tally.loaded += 1;
         tally.permuted += usize::from(group.permuted.is_some());
         tally.curious += usize::from(group.curious.is_some());
+        let mut injected = None;
         for _ in 0..PODS {
-            let mut pod = pods::pod(&mut dice);
-            let whole = dice.chance(96);
-            if !whole {
-                pods::request_without_limit(&mut pod);
+            let copy: Option<Value> = injected.take().filter(|_| dice.chance(15));
+            let mut pod = match &copy {
+                Some(injected) => records::copied(&mut dice, injected),
+                None => pods::pod(&mut dice),
+            };
+            let whole = copy.is_none() && dice.chance(95);
+            match dice.below(2) {
+                _ if whole => {}
+                0 => pods::request_without_limit(&mut pod),
+                _ => records::mount_of_settings(&mut dice, &mut pod),
             }
             let context = context(&mut dice, &pod);
             let pair = Pair::new(&group, pod, context);
+            injected = pair.mutated().cloned();
             if whole {
                 tally.invalid.extend(pair.refusals.iter().cloned());
             }
@@ -120,7 +128,8 @@ fn run(seeds: impl Iterator<Item = u64>, pairs: usize) -> Tally {
 fn context(dice: &mut Dice, pod: &Value) -> Context {
     let own = pod["metadata"]["namespace"].as_str().map(str::to_owned);
     let namespace = if dice.chance(50) { own.or(Some("default".to_owned())) } else { own };
-    Context { namespace, ..Context::default() }
+    let nodes = dice.chance(12).then(|| clusters::nodes(dice));
+    Context { namespace, nodes, ..Context::default() }
 }
 
 /// The first line of a message without the names in it.
@@ -183,7 +192,8 @@ impl Tally {
             let detail = again.map_or_else(|| found.detail.clone(), |failure| failure.detail);
             let Found { times, seed, context, .. } = found;
             let set = &found.policy.overrides;
-            let (policy, pod) = (yaml::text(&policy), yaml::text(&pod));
+            let (policy, pod) =
+                (Policy { document: policy, ..found.policy.clone() }.text(), yaml::text(&pod));
             let _ = write!(
                 report,
                 "\n=== {name} [{class}], {times} times, first with seed {seed}\n{detail}\n\
@@ -197,7 +207,7 @@ impl Tally {
 impl Found {
     fn smallest(&self, property: Property, class: &str) -> (Value, Value) {
         shrink(&self.policy.document, &self.pod, &|policy, pod| {
-            let valid = refusals(pod).is_empty();
+            let valid = refusals(pod).len() <= refusals(&self.pod).len();
             let failure = valid.then(|| check(property, &self.policy, policy, pod, &self.context)).flatten();
             failure.is_some_and(|failure| failure.class == class)
         })

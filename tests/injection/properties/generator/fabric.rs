@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::author::{Author, Phase};
-use super::expressions::{Expr, name};
+use super::expressions::{Expr, literal, name};
 use super::pools::{INTERFACES, NETWORKS};
 use super::{Dice, items, set};
 
@@ -13,8 +13,8 @@ pub(crate) const OWN_DEVICE: &str = "fabric.test/vf";
 pub(crate) const OWN_NETWORK: &str = "own-rail";
 const OWN_CLAIM: &str = "team-nics";
 
-/// Adds to a policy.
-pub(crate) fn extend_policy(author: &mut Author<'_>, spec: &mut Value) {
+/// Adds to a policy. Returns whether the model knows what comes of it.
+pub(crate) fn extend_policy(author: &mut Author<'_>, spec: &mut Value) -> bool {
     if author.dice.chance(15) {
         spec["gpus"]["claims"] = author.dice.pick(&[
             json!({"team-gpus": 1}),
@@ -23,7 +23,7 @@ pub(crate) fn extend_policy(author: &mut Author<'_>, spec: &mut Value) {
         ]);
     }
     if !author.dice.chance(25) {
-        return;
+        return true;
     }
     spec["devices"] = json!({"resources": ["fabric.test/*"], "claims": {"*-nics": 1}});
     let condition = author.write(Expr::Not(Box::new(name("ownDevices"))));
@@ -37,8 +37,12 @@ pub(crate) fn extend_policy(author: &mut Author<'_>, spec: &mut Value) {
     }
     if author.dice.chance(70) {
         let entries: Vec<Value> = (0..=author.dice.below(2)).map(|at| device(author, at)).collect();
+        let is_list = |entry: &Value| entry["resources"].to_string().contains("${[");
+        let known = !entries.iter().any(is_list);
         spec["devices"]["add"] = entries.into();
+        return known;
     }
+    true
 }
 
 /// An entry of `devices.add`.
@@ -53,7 +57,13 @@ fn device(author: &mut Author<'_>, at: usize) -> Value {
         let devices = author.devices(Phase::Container);
         let amount = author.write(devices);
         let amount = author.dice.pick(&[json!(1), json!(0), json!(amount)]);
-        entry["resources"] = json!({format!("fabric.test/policy-{at}"): amount});
+        let mut key = format!("fabric.test/policy-{at}");
+        if author.dice.chance(15) {
+            // A list of names, each for one device.
+            let names = (0..4).map(|rail| literal(format!("fabric.test/rail-{at}{rail}"))).collect();
+            key = author.write(Expr::List(names));
+        }
+        entry["resources"] = json!({key: amount});
     }
     if kinds & 2 != 0 {
         entry["networks"] = author.dice.pick(&[

@@ -4,16 +4,22 @@
 pub(crate) mod amounts;
 pub(crate) mod api_types;
 pub(crate) mod author;
+pub(crate) mod clusters;
 mod conditions;
 mod container_overlays;
 pub(crate) mod containers;
 pub(crate) mod defaults;
 pub(crate) mod expressions;
+pub(crate) mod extends;
 pub(crate) mod fabric;
+mod own_writes;
 mod pod_overlays;
 pub(crate) mod pods;
 pub(crate) mod policies;
 pub(crate) mod pools;
+pub(crate) mod records;
+mod same_places;
+mod values;
 mod wild;
 pub(crate) mod yaml;
 

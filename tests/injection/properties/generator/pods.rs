@@ -9,6 +9,7 @@ use super::pools::{
     ANNOTATIONS, CONTAINERS, DEVICES, INSTANCE_TYPE, INSTANCE_TYPES, LABEL_VALUES, LABELS, NAMESPACES,
     NETWORKS, OPT_OUT, POOL, POOLS, TRIGGER, VOLUMES, WRITTEN_ANNOTATIONS, WRITTEN_LABELS, volume,
 };
+use super::records::{self, OTHER_TYPE};
 use super::{Dice, items};
 
 /// A pod that the API server would take, most often one that the policies of these tests match.
@@ -57,9 +58,10 @@ pub(crate) fn pod(dice: &mut Dice) -> Value {
     } else {
         sprinkle(dice, &mut pod);
     }
+    records::forge(dice, &mut pod);
     // A copy of the manifest of a pod for other nodes.
     if dice.chance(15) && pod["spec"]["nodeSelector"][INSTANCE_TYPE].is_string() {
-        let nodes = json!([{"labels": {INSTANCE_TYPE: "other"}, "gpus": 8, "resources": {"rdma/a": 4}}]);
+        let nodes = json!([{"labels": {INSTANCE_TYPE: OTHER_TYPE}, "gpus": 8, "resources": {"rdma/a": 4}}]);
         let annotations = &mut pod["metadata"]["annotations"];
         annotations["fabric-injector.io/injected"] = json!("generated@000000000000");
         annotations["fabric-injector.io/nodes"] = json!(nodes.to_string());

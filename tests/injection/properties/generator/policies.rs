@@ -4,13 +4,10 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::author::{Author, Kind, Known, Phase};
+use super::author::{Author, Phase};
 use super::expressions::Expr;
-use super::pools::{
-    GPU, INSTANCE_TYPE, INSTANCE_TYPES, NAMESPACES, OPT_OUT, OTHER_GPU, POOL, POOLS, REFUSAL, TRIGGER,
-    VOLUMES,
-};
-use super::{Dice, container_overlays, fabric, pod_overlays, yaml};
+use super::pools::{GPU, NAMESPACES, OPT_OUT, OTHER_GPU, REFUSAL, TRIGGER, VARIABLES, VOLUMES};
+use super::{Dice, container_overlays, extends, fabric, own_writes, pod_overlays, same_places, values, yaml};
 
 /// A policy and the expressions in it.
 #[derive(Debug, Clone)]
@@ -44,22 +41,57 @@ impl Policy {
         Self { known: false, ..Self::of(Value::Null) }
     }
 
+    /// The text of each of its files by the file's name; that of the policy itself is the first one.
+    pub(crate) fn files(&self) -> Vec<(String, String)> {
+        files(&self.document)
+    }
+
+    /// The text of all its files.
     pub(crate) fn text(&self) -> String {
-        yaml::text(&written(&self.document))
+        let texts: Vec<String> = self.files().into_iter().map(|(_, text)| text).collect();
+        texts.join("---\n")
     }
 }
 
-/// A policy that is meant to load.
+/// The text of each file of a document by the file's name.
+pub(crate) fn files(document: &Value) -> Vec<(String, String)> {
+    extends::files(document).into_iter().map(|(name, one)| (name, yaml::text(&written(&one)))).collect()
+}
+
+/// A policy that is meant to load: in one file or in several, large, of rules that meet on a few places, or of such that
+/// read what it writes.
 pub(crate) fn policy(dice: &mut Dice) -> Policy {
+    let kind = dice.below(20);
+    if kind < 7 {
+        let mut policy = Policy { known: false, ..Policy::of(own_writes::policy(dice)) };
+        if dice.chance(40) {
+            extends::divide(dice, &mut policy.document);
+        }
+        return policy;
+    }
+    let is_small = kind < 11;
+    let mut policy = of_any_kind(dice, is_small);
+    if dice.chance(if is_small { 80 } else { 15 }) {
+        policy.known &= extends::divide(dice, &mut policy.document);
+    }
+    policy
+}
+
+/// A policy with some of all that there is, or a small one of rules that meet.
+fn of_any_kind(dice: &mut Dice, is_small: bool) -> Policy {
     let matcher = matcher(dice);
     let gpus = if dice.chance(30) { json!([GPU, OTHER_GPU]) } else { json!([GPU]) };
     let wild = if dice.chance(25) { 70 } else { 3 };
     let mut author = Author { dice, known: Vec::new(), expressions: BTreeMap::new(), wild };
     let mut machines = Map::new();
-    let (parameters, overrides) = parameters(&mut author, &mut machines);
-    let variables = variables(&mut author, &mut machines);
+    let (parameters, overrides) = values::parameters(&mut author, &mut machines);
+    let variables = values::variables(&mut author, &mut machines);
     let mut warnings = warnings(&mut author);
-    let rules: Vec<Value> = (0..=author.dice.below(5)).map(|at| rule(&mut author, at)).collect();
+    let rules: Vec<Value> = if is_small {
+        same_places::rules(&mut author)
+    } else {
+        (0..=author.dice.below(5)).map(|at| rule(&mut author, at)).collect()
+    };
     warnings.extend(refusal(&mut author));
     let mut matcher = matcher;
     if author.dice.chance(15) {
@@ -78,13 +110,16 @@ pub(crate) fn policy(dice: &mut Dice) -> Policy {
         spec["checks"] = warnings.into();
     }
     spec["rules"] = rules.into();
-    fabric::extend_policy(&mut author, &mut spec);
+    let known = fabric::extend_policy(&mut author, &mut spec);
+    if author.dice.chance(10) {
+        spec["files"] = own_writes::files(author.dice);
+    }
     let document = json!({
         "apiVersion": "fabric-injector.io/v1alpha1", "kind": "FabricPolicy",
         "metadata": {"name": "generated"}, "spec": spec,
     });
     let phases = author.known.iter().map(|known| (known.name.clone(), known.phase)).collect();
-    Policy { document, expressions: author.expressions, phases, known: true, overrides }
+    Policy { document, expressions: author.expressions, phases, known, overrides }
 }
 
 /// The policy as its author writes it: the generator and the model have a condition as `${…}`, a rule's variables as a
@@ -92,9 +127,12 @@ pub(crate) fn policy(dice: &mut Dice) -> Policy {
 pub(crate) fn written(document: &Value) -> Value {
     let mut document = document.clone();
     let spec = &mut document["spec"];
-    condition(&mut spec["match"], "when");
+    if let Some(matcher) = spec.get_mut("match") {
+        condition(matcher, "when");
+    }
     for check in spec["checks"].as_array_mut().into_iter().flatten() {
         condition(check, "when");
+        condition(check, "containers");
     }
     for entry in spec.pointer_mut("/devices/add").and_then(Value::as_array_mut).into_iter().flatten() {
         condition(entry, "when");
@@ -181,154 +219,7 @@ fn matcher(dice: &mut Dice) -> Value {
     matcher
 }
 
-/// Parameters, and what the operator sets of them.
-fn parameters(
-    author: &mut Author<'_>,
-    machines: &mut Map<String, Value>,
-) -> (Map<String, Value>, BTreeMap<String, Value>) {
-    let all = [
-        ("ratio", Kind::Ratio, "number", json!(2), json!(0.5)),
-        ("count", Kind::Integer, "integer", json!(1), json!(4)),
-        ("interface", Kind::Text, "string", json!("eth0"), json!("no")),
-        ("perhaps", Kind::Perhaps, "string", Value::Null, json!("given")),
-        ("flag", Kind::Boolean, "boolean", json!(true), json!(false)),
-        ("size", Kind::Quantity, "quantity", json!("64Gi"), json!("1Gi")),
-        ("links", Kind::Texts, "stringList", json!(["eth1", "eth2"]), json!(["role"])),
-    ];
-    let (mut parameters, mut overrides) = (Map::new(), BTreeMap::new());
-    for (name, kind, type_name, default, other) in all {
-        if !author.dice.chance(40) {
-            continue;
-        }
-        let mut parameter = json!({"type": type_name, "description": "generated"});
-        if !default.is_null() {
-            parameter["default"] = default.clone();
-        }
-        match author.dice.below(20) {
-            0 | 1 => {
-                overrides.insert(name.to_owned(), other.clone());
-            }
-            2 | 3 => {
-                let mut setting = table(author.dice, &other);
-                if author.dice.chance(40) {
-                    setting["default"] = other.clone();
-                }
-                overrides.insert(name.to_owned(), setting);
-            }
-            _ => {}
-        }
-        if author.dice.chance(40) {
-            add_column(machines, name, &table(author.dice, &other));
-        }
-        // The default tells it.
-        if !["integer", "quantity"].contains(&type_name) && !default.is_null() && author.dice.chance(50) {
-            parameter.as_object_mut().map(|parameter| parameter.remove("type"));
-        }
-        parameters.insert(name.to_owned(), parameter);
-        author.known.push(Known { name: name.to_owned(), kind, phase: Phase::Fixed });
-    }
-    (parameters, overrides)
-}
-
-/// Adds the values of a parameter or variable for machines, some of them in rows for several.
-fn add_column(machines: &mut Map<String, Value>, name: &str, table: &Value) {
-    for (label, cells) in table.as_object().into_iter().flatten() {
-        let rows = machines.entry(label.clone()).or_insert_with(|| json!({}));
-        let cells: Vec<_> = cells.as_object().into_iter().flatten().collect();
-        // Rows of one column alone can have several values.
-        let together = |(key, cell): (&String, &Value)| cells[0].1 == cell && rows.get(key).is_none();
-        if cells.len() > 1 && cells.iter().copied().all(together) {
-            let keys: Vec<&str> = cells.iter().map(|(key, _)| key.as_str()).collect();
-            rows[keys.join(", ")] = json!({name: cells[0].1});
-            continue;
-        }
-        for (key, cell) in cells {
-            if rows.get(key).is_none() {
-                rows[key] = json!({});
-            }
-            rows[key][name] = cell.clone();
-        }
-    }
-    machines.retain(|_, rows| rows.as_object().is_some_and(|rows| !rows.is_empty()));
-}
-
-/// The value for some nodes, by one label or by both, each in either order.
-fn table(dice: &mut Dice, value: &Value) -> Value {
-    let mut of = |values: &[&str]| {
-        let mut cells = Map::new();
-        for name in dice.some(values, 60) {
-            let cell = match dice.below(10) {
-                0 => json!({"1": value, "8": value}),
-                1 | 2 => json!({"2-8": value, "9-16": value}),
-                _ => value.clone(),
-            };
-            let star = if dice.chance(20) { "*" } else { "" };
-            cells.insert(format!("{star}{name}"), cell);
-        }
-        Value::from(cells)
-    };
-    let (types, pools) = (of(&INSTANCE_TYPES[..3]), of(&POOLS[..2]));
-    match dice.below(4) {
-        0 => json!({POOL: pools}),
-        1 => json!({POOL: pools, INSTANCE_TYPE: types}),
-        2 => json!({INSTANCE_TYPE: types, POOL: pools}),
-        _ => json!({INSTANCE_TYPE: types}),
-    }
-}
-
-fn variables(author: &mut Author<'_>, machines: &mut Map<String, Value>) -> Map<String, Value> {
-    let mut variables = Map::new();
-    for at in 0..author.dice.below(4) {
-        let name = format!("v{at}");
-        if author.dice.chance(20) {
-            add_column(machines, &name, &table(author.dice, &json!("known")));
-            let (mut fallback, mut phase) = ("other".to_owned(), Phase::Fixed);
-            if author.dice.chance(50) {
-                let expression = author.expression(Kind::Text, Phase::Pod);
-                phase = phase_of(&expression, author);
-                fallback = author.write(expression);
-            }
-            variables.insert(name.clone(), fallback.into());
-            author.known.push(Known { name, kind: Kind::Text, phase });
-            continue;
-        }
-        let phase = author.dice.pick(&[Phase::Fixed, Phase::Pod, Phase::Pod, Phase::Container, Phase::Final]);
-        let kind = author.dice.pick(&[Kind::Boolean, Kind::Text, Kind::Integer, Kind::Perhaps]);
-        let expression = author.expression(kind, phase);
-        // What it reads says when its value is known; a wider phase than planned does no harm.
-        let phase = phase_of(&expression, author);
-        let text = author.write(expression);
-        variables.insert(name.clone(), text.into());
-        author.known.push(Known { name, kind, phase });
-    }
-    variables
-}
-
-/// When the value of an expression is known, by the names in its text.
-fn phase_of(expression: &Expr, author: &Author<'_>) -> Phase {
-    let source = expression.source();
-    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    let reads = |name: &str| {
-        source.match_indices(name).any(|(at, _)| {
-            let (before, after) = (&source[..at], &source[at + name.len()..]);
-            !before.ends_with(|c: char| is_part(c) || c == '.' || c == '?') && !after.starts_with(is_part)
-        })
-    };
-    let of = |wanted: Phase, built_in: &[&str]| {
-        built_in.iter().any(|name| reads(name))
-            || author.known.iter().any(|known| known.phase == wanted && reads(&known.name))
-    };
-    if of(Phase::Final, &["podRequests"]) {
-        Phase::Final
-    } else if of(Phase::Container, &["gpus", "container"]) {
-        Phase::Container
-    } else if of(Phase::Pod, &["pod", "podNamespace", "hostNetwork", "totalGpus"]) {
-        Phase::Pod
-    } else {
-        Phase::Fixed
-    }
-}
-
+/// Checks of pods, of containers and of variables.
 fn warnings(author: &mut Author<'_>) -> Vec<Value> {
     let mut warnings = Vec::new();
     if author.dice.chance(25) {
@@ -337,6 +228,19 @@ fn warnings(author: &mut Author<'_>) -> Vec<Value> {
         let text = author.text(Phase::Final);
         let message = format!("seen: {}", author.write(text));
         warnings.push(json!({"name": "generated", "when": when, "message": message}));
+    }
+    if author.dice.chance(10) {
+        let condition = author.condition(Phase::Container, 1);
+        let containers = author.write(condition);
+        let mut check = json!({"name": "generated_container", "containers": containers, "message": "seen"});
+        if author.dice.chance(50) {
+            check["env"] = json!(author.dice.pick(&VARIABLES));
+            check["when"] = json!(author.dice.pick(&["${value == '1'}", "${value.contains('/opt/lib')}"]));
+        }
+        if author.dice.chance(15) {
+            check["action"] = json!(author.dice.pick(&["refuse", "skip"]));
+        }
+        warnings.push(check);
     }
     warnings
 }

@@ -10,6 +10,8 @@ pub(crate) const INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
 /// A label of nodes that an operator chose.
 pub(crate) const POOL: &str = "pool";
 pub(crate) const NETWORKS: &str = "k8s.v1.cni.cncf.io/networks";
+/// The label by which a pod is the launcher or a worker of an MPIJob.
+pub(crate) const JOB_ROLE: &str = "training.kubeflow.org/job-role";
 /// A list of objects in an annotation.
 pub(crate) const INTERFACES: &str = "objects.test/interfaces";
 

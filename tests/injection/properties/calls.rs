@@ -1,0 +1,64 @@
+//! What a second and a third call, and a call with a trace, have in common with the first one.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::adapter::{self, Injection, Result as Outcome};
+use super::generator::defaults;
+use super::pair::{Pair, Verdict, fail};
+
+/// A later call has no reason and no warning that the first one does not have.
+pub(crate) fn later_calls_say_nothing_new(pair: &Pair<'_>) -> Verdict {
+    let (Outcome::Mutated { pod, .. } | Outcome::Skipped { pod, .. }) = &pair.first.outcome else {
+        return Ok(());
+    };
+    let second = adapter::inject(&pair.group.loaded, pod, &pair.context);
+    says_nothing_new(&pair.first, &second)?;
+    let (Outcome::Mutated { pod, .. } | Outcome::Skipped { pod, .. } | Outcome::Unchanged { pod, .. }) =
+        &second.outcome
+    else {
+        return Ok(());
+    };
+    says_nothing_new(&pair.first, &adapter::inject(&pair.group.loaded, pod, &pair.context))
+}
+
+fn says_nothing_new(first: &Injection, later: &Injection) -> Verdict {
+    match (&first.outcome, &later.outcome) {
+        (_, Outcome::Refused { reason, text }) => return fail(format!("refused: {reason}"), text.clone()),
+        (Outcome::Mutated { .. }, Outcome::Unchanged { reason, .. }) if reason == "nothing_to_add" => {}
+        (Outcome::Mutated { .. }, other) => return fail(other.name(), String::new()),
+        (Outcome::Skipped { reason, .. }, Outcome::Skipped { reason: later, .. }) if reason == later => {}
+        (Outcome::Skipped { .. }, other) => {
+            return fail(format!("after a skip, {}", other.name()), String::new());
+        }
+        _ => {}
+    }
+    let codes: BTreeSet<&str> = first.warnings.iter().map(|warning| warning.code.as_str()).collect();
+    match later.warnings.iter().find(|warning| !codes.contains(warning.code.as_str())) {
+        Some(warning) => {
+            fail(format!("warning {}", warning.code), format!("{warning:?}, first {:?}", first.warnings))
+        }
+        None => Ok(()),
+    }
+}
+
+/// A trace records, and decides nothing.
+pub(crate) fn a_trace_changes_nothing(pair: &Pair<'_>) -> Verdict {
+    let (traced, present) = adapter::inject_traced(&pair.group.loaded, &pair.pod, &pair.context);
+    if traced != pair.first {
+        let (one, other) = (traced.outcome.name(), pair.first.outcome.name());
+        return fail(format!("{one}, and {other}"), format!("{traced:?}\n{:?}", pair.first));
+    }
+    let mut before = pair.pod.clone();
+    defaults::complete(&mut before);
+    match present.iter().find(|pointer| !has(&before, pointer)) {
+        Some(pointer) => fail("what is not there is present", pointer.clone()),
+        None => Ok(()),
+    }
+}
+
+/// Whether a pod has a value, as far as its lists reach: some places are only named by their map or list.
+fn has(pod: &Value, pointer: &str) -> bool {
+    pod.pointer(pointer).is_some_and(|value| !value.is_null())
+}

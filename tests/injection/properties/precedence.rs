@@ -1,0 +1,93 @@
+//! Of rules in several files that set one value, the first one in the order of precedence decides.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::generator::expressions::plain;
+use super::generator::{defaults, items};
+use super::model::{self, Asked, Demand};
+use super::pair::{Pair, Verdict, fail};
+use super::places::{Place, class, tokens};
+
+/// A value of an extension is the pod's, where a rule of its base would have another one and the pod has none; `null`
+/// leaves out what the base sets there and below.
+pub(crate) fn extensions_win(pair: &Pair<'_>) -> Verdict {
+    let Some(after) = pair.mutated() else { return Ok(()) };
+    if !pair.known || !pair.refusals.is_empty() || pair.group.policy.document["layout"].is_null() {
+        return Ok(());
+    }
+    let demand = model::demand(&pair.group.policy, &pair.pod, after, &pair.context);
+    let mut before = pair.pod.clone();
+    defaults::complete(&mut before);
+    for asked in &demand.asked {
+        for (place, value) in asked.claims.iter().filter(|(place, _)| is_plain(place)) {
+            if !decides(&demand, asked, place, value) || !is_nothing(lookup(&before, place)) {
+                continue;
+            }
+            // A value that the pod cannot have is left out, and the report says why.
+            let mut warnings =
+                pair.first.warnings.iter().filter(|warning| !warning.code.starts_with("kept_"));
+            let seen = lookup(after, place);
+            let same = plain(seen) == plain(value) || value.is_null() && is_nothing(seen);
+            if !same && !warnings.any(|warning| overlap(&tokens(&warning.path), place)) {
+                let detail = format!("{} is {seen}, and rule {} has {value}", place.join("/"), asked.rule);
+                return fail(class(place), detail);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The places for which a rule of a file with precedence has a value, so that this rule's are left out.
+pub(crate) fn yields(demand: &Demand, asked: &Asked) -> BTreeSet<Place> {
+    let first = demand.asked.iter().filter(|other| other.file < asked.file);
+    first.flat_map(|other| &other.claims).map(|(place, _)| place.clone()).collect()
+}
+
+/// Whether this claim is the only one of its file and those before, and another file has another value.
+fn decides(demand: &Demand, asked: &Asked, place: &Place, value: &Value) -> bool {
+    let others = || {
+        let others =
+            demand.asked.iter().flat_map(|other| other.claims.iter().map(move |claim| (other.file, claim)));
+        others.filter(|(_, (other, _))| overlap(other, place))
+    };
+    let is_edit =
+        |value: &Value| value.as_object().is_some_and(|map| map.keys().any(|key| key.starts_with('$')));
+    let later = others().filter(|(file, _)| *file > asked.file).count();
+    let edited = others().any(|(_, (_, value))| is_edit(value));
+    let with_precedence = others().count() - later;
+    let mut different = others().filter(|(file, claim)| *file > asked.file && claim.1 != *value);
+    !edited && with_precedence == 1 && different.next().is_some()
+}
+
+/// Whether a place has one value that nothing else decides about.
+fn is_plain(place: &Place) -> bool {
+    match place.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        ["spec", "containers" | "initContainers", _, "env", _] => true,
+        ["metadata", "labels", _] | ["spec", "nodeSelector", _] => true,
+        ["metadata", "annotations", key] => !key.contains('[') && !key.contains("k8s.v1.cni"),
+        ["spec", "nodeSelector" | "schedulerName"] | ["metadata", "labels"] => true,
+        _ => false,
+    }
+}
+
+fn overlap(one: &[String], other: &[String]) -> bool {
+    one.iter().zip(other).all(|(one, other)| one == other)
+}
+
+/// The value at a place; of a variable, the text or the entry.
+fn lookup<'p>(pod: &'p Value, place: &Place) -> &'p Value {
+    let found = place.iter().fold(pod, |value, token| match value {
+        Value::Array(_) => {
+            items(value).iter().rfind(|entry| entry["name"] == **token).unwrap_or(&Value::Null)
+        }
+        value => &value[token.as_str()],
+    });
+    let is_variable = place.len() == 5 && place[3] == "env";
+    if is_variable && found["valueFrom"].is_null() { &found["value"] } else { found }
+}
+
+fn is_nothing(value: &Value) -> bool {
+    value.is_null() || *value == "" || value.as_object().is_some_and(serde_json::Map::is_empty)
+}
