@@ -17,8 +17,6 @@ pub(crate) fn claim(
 ) {
     let last = place.last().cloned().unwrap_or_default();
     match overlay {
-        // Nothing is named.
-        Value::Null if place.len() <= 3 => {}
         Value::String(text) => match evaluate(text) {
             Value::String(text) => claims.push((place.clone(), text.into())),
             // What an expression yields is no text to evaluate.

@@ -142,7 +142,9 @@ pub(crate) fn demand(policy: &Policy, pod: &Value, after: &Value, context: &Cont
             if selects {
                 let mut wanted = policy.build(&rule["container"], &names).unwrap_or_default();
                 let mut place = vec!["spec".to_owned(), list.to_owned(), plain(&container["name"])];
-                claim(&rule["container"], &|text| policy.evaluate(text, &names), &mut place, &mut claims);
+                if let Some(overlay) = rule.get("container") {
+                    claim(overlay, &|text| policy.evaluate(text, &names), &mut place, &mut claims);
+                }
                 leave_out_empty(&mut wanted);
                 containers.push((list, at, wanted));
             }
@@ -160,7 +162,9 @@ pub(crate) fn demand(policy: &Policy, pod: &Value, after: &Value, context: &Cont
         if pod["spec"]["hostNetwork"] == true && after["spec"]["hostNetwork"] != true {
             continue;
         }
-        claim(&rule["pod"], &|text| policy.evaluate(text, &finished), &mut Vec::new(), &mut claims);
+        if let Some(overlay) = rule.get("pod") {
+            claim(overlay, &|text| policy.evaluate(text, &finished), &mut Vec::new(), &mut claims);
+        }
         demand.asked.push(Asked { rule: name, containers, pod, file: extends::rank(rule), claims });
     }
     demand

@@ -10,6 +10,18 @@ use super::model::{self, Asked, Demand};
 use super::pair::{Pair, Verdict, fail};
 use super::places::{Place, class, tokens};
 
+const SETS: [&str; 9] = [
+    "add",
+    "drop",
+    "tolerations",
+    "ports",
+    "envFrom",
+    "imagePullSecrets",
+    "hostAliases",
+    "supplementalGroups",
+    "resourceClaims",
+];
+
 /// A value of an extension is the pod's, where a rule of its base would have another one and the pod has none; `null`
 /// leaves out what the base sets there and below.
 pub(crate) fn extensions_win(pair: &Pair<'_>) -> Verdict {
@@ -22,7 +34,7 @@ pub(crate) fn extensions_win(pair: &Pair<'_>) -> Verdict {
     defaults::complete(&mut before);
     for asked in &demand.asked {
         for (place, value) in asked.claims.iter().filter(|(place, _)| is_plain(place)) {
-            if !decides(&demand, asked, place, value) || !is_nothing(lookup(&before, place)) {
+            if !decides(&demand, asked, place, value) || has(&before, place) {
                 continue;
             }
             // A value that the pod cannot have is left out, and the report says why.
@@ -39,10 +51,16 @@ pub(crate) fn extensions_win(pair: &Pair<'_>) -> Verdict {
     Ok(())
 }
 
-/// The places for which a rule of a file with precedence has a value, so that this rule's are left out.
+/// The places for which a rule with precedence has a value, so that this rule's are left out: one of a file before, or one
+/// before it in its file.
 pub(crate) fn yields(demand: &Demand, asked: &Asked) -> BTreeSet<Place> {
-    let first = demand.asked.iter().filter(|other| other.file < asked.file);
-    first.flat_map(|other| &other.claims).map(|(place, _)| place.clone()).collect()
+    let before = demand.asked.iter().take_while(|other| other.rule != asked.rule);
+    let of_file = before.filter(|other| other.file == asked.file);
+    let first = demand.asked.iter().filter(|other| other.file < asked.file).chain(of_file);
+    let claims = first.flat_map(|other| &other.claims);
+    // Sets are united.
+    let is_set = |place: &Place| place.last().is_some_and(|last| SETS.contains(&last.as_str()));
+    claims.map(|(place, _)| place.clone()).filter(|place| !is_set(place)).collect()
 }
 
 /// Whether this claim is the only one of its file and those before, and another file has another value.
@@ -78,14 +96,24 @@ fn overlap(one: &[String], other: &[String]) -> bool {
 
 /// The value at a place; of a variable, the text or the entry.
 fn lookup<'p>(pod: &'p Value, place: &Place) -> &'p Value {
-    let found = place.iter().fold(pod, |value, token| match value {
+    let found = find(pod, place);
+    let is_variable = place.len() == 5 && place[3] == "env";
+    if is_variable && found["valueFrom"].is_null() { &found["value"] } else { found }
+}
+
+fn find<'p>(pod: &'p Value, place: &Place) -> &'p Value {
+    place.iter().fold(pod, |value, token| match value {
         Value::Array(_) => {
             items(value).iter().rfind(|entry| entry["name"] == **token).unwrap_or(&Value::Null)
         }
         value => &value[token.as_str()],
-    });
-    let is_variable = place.len() == 5 && place[3] == "env";
-    if is_variable && found["valueFrom"].is_null() { &found["value"] } else { found }
+    })
+}
+
+/// Whether a pod has something at a place; a variable without a value is one.
+fn has(pod: &Value, place: &Place) -> bool {
+    let entry = if place.len() == 5 { find(pod, place) } else { lookup(pod, place) };
+    !is_nothing(entry)
 }
 
 fn is_nothing(value: &Value) -> bool {

@@ -9,6 +9,10 @@ use super::places::clean;
 /// The kubelet replaces `$(A)` only by a variable that stands before it.
 pub(crate) fn variables_follow_what_they_refer_to(pair: &Pair<'_>) -> Verdict {
     let Some(after) = pair.mutated() else { return Ok(()) };
+    // What a rule adds in a second run follows what the first one added.
+    if !pair.known {
+        return Ok(());
+    }
     for (list, at, container) in pods::containers(after) {
         let own = items(&pair.pod["spec"][list][at]["env"]).len();
         let env = items(&container["env"]);
