@@ -30,7 +30,7 @@ use excluded::HOST_NETWORK;
 use tables::TABLES;
 
 pub use covers::covers;
-pub use defaults::{complete, same};
+pub use defaults::{complete, requests_of, same};
 pub use format::{Format, SETTINGS_DOMAIN};
 pub use rules::{AMOUNT_LISTS, can_overcommit, is_extended_resource, resource_amount, resource_pair};
 pub(crate) use validity::check_port;
@@ -46,7 +46,7 @@ pub fn container() -> &'static Object {
 }
 
 /// The type of `resources` of a container.
-pub(crate) fn resources() -> &'static Object {
+pub fn resources() -> &'static Object {
     TABLES.resources
 }
 

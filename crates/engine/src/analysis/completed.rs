@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use fabric_policy::expression::{Path, Step};
-use fabric_policy::schema::{Shape, complete};
+use fabric_policy::schema::{self, Shape, complete, requests_of};
 use fabric_policy::work::{STEPS_TO_VALUE, Work, goes_on};
 
 /// The parts of an object that expressions read, as the API server completes them.
@@ -63,6 +63,12 @@ fn field_of<'v>(map: &'v Map<String, Value>, key: &str, shape: &Shape) -> (Optio
     match shape {
         Shape::Object(object) | Shape::Atomic(object) if object.field(key).is_some() => {
             let field = object.field(key);
+            if key == "requests"
+                && **object == *schema::resources()
+                && let Some(requests) = requests_of(map)
+            {
+                return (Some(Cow::Owned(requests)), field.map_or(Shape::Opaque, |field| field.shape));
+            }
             let own = own.filter(|value| field.is_none_or(|field| !field.is_absent(value)));
             let default = || field.and_then(|field| object.default_of(field, map)).map(Cow::Owned);
             (own.map(Cow::Borrowed).or_else(default), field.map_or(Shape::Opaque, |field| field.shape))

@@ -44,12 +44,14 @@ pub(super) fn edits(trees: &[(&Rule, Tree)]) -> Vec<Value> {
 
 /// Returns whether a value is the policy's with the entries that its rules add, as an earlier call leaves it.
 fn is_edited(merge: &Merge<'_, '_>, existing: &Value, wanted: &Value) -> bool {
-    let mut text = wanted["value"].as_str().unwrap_or_default().to_owned();
-    let edits = merge.pod.edits.iter().filter(|one| one["name"] == wanted["name"]).filter_map(edit);
-    for (entry, prepend) in edits {
-        text = with_entry(&text, entry, prepend).unwrap_or(text);
-    }
-    existing["value"] == text
+    let edits = || merge.pod.edits.iter().filter(|one| one["name"] == wanted["name"]).filter_map(edit);
+    let edited = |value: &str| {
+        edits().fold(value.to_owned(), |text, (entry, prepend)| {
+            with_entry(&text, entry, prepend).unwrap_or(text)
+        })
+    };
+    let value = wanted["value"].as_str().filter(|_| edits().next().is_some());
+    value.is_some_and(|value| existing["value"] == edited(value) || existing["value"] == edited(""))
 }
 
 fn put(merge: &Merge<'_, '_>, list: &mut ListCursor<'_>, wanted: Value, items: &Shape) -> Result<(), Reason> {

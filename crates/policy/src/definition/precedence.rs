@@ -1,53 +1,50 @@
 //! The precedence of rules: a value belongs to the first rule that names it. Among the rules that apply, those of the
-//! outermost extension come first, then those of its base, then those of parts. Within a file, a value that one rule sets
-//! for all containers and another one for a container of some name belongs to the earlier one. The value of another rule
-//! is left out, whatever becomes of the first one.
+//! outermost extension come first, then those of its base, then those of parts. Within a file, the last rule that replaces
+//! values comes first, then the others in their order. The value of another rule is left out, whatever becomes of the
+//! first one.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 
-use crate::definition::Rule;
+use crate::definition::{OnConflict, Rule};
 use crate::overlay::{Addition, Kind, Place, Section, SharedValue, Target, Tree, Write, without, writes};
 
-/// Where an addition stands: additions of different kinds or files have a precedence.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-struct Standing {
-    rank: usize,
-    /// True for a container that the rule names.
-    is_named: bool,
-}
-
-/// The part of a pod that has a place of its own.
+/// A place of the pod or of its containers: whether it is of the pod, the path, and a name.
 type Key<'v> = (bool, &'v [&'static str], Option<&'v str>);
-type ByKey<'v> = HashMap<Key<'v>, BTreeSet<Standing>>;
 
-/// Finds for each addition the values that others with a precedence may write, too.
+/// The addition that writes at a key; `None` for several.
+type ByKey<'v> = HashMap<Key<'v>, Option<usize>>;
+
+/// Finds for each addition the values that others may write, too.
 pub(crate) fn find_shared(rules: &mut [Rule]) {
     let own = rules.iter().filter(|rule| rule.device.is_none());
-    let each = own.flat_map(|rule| rule.additions.iter().map(move |addition| (rule.rank, addition)));
-    let of = |(rank, addition)| (Standing::of(rank, addition), addition.is_of_pod(), values(addition));
-    let all: Vec<_> = each.map(of).collect();
+    let all: Vec<_> = own
+        .flat_map(|rule| &rule.additions)
+        .map(|addition| (addition.is_of_pod(), values(addition)))
+        .collect();
     let (mut at, mut below, mut computed) = (ByKey::new(), ByKey::new(), ByKey::new());
-    for (standing, is_of_pod, values) in &all {
+    for (number, (is_of_pod, values)) in all.iter().enumerate() {
         for SharedValue { place: Place { path, name }, kind } in values {
             if *kind != Kind::Item {
-                at.entry((*is_of_pod, path, name.as_deref())).or_default().insert(*standing);
+                add(&mut at, (*is_of_pod, path, name.as_deref()), number);
             }
-            for length in 1..=path.len() {
-                below.entry((*is_of_pod, &path[..length], None)).or_default().insert(*standing);
-            }
+            (1..=path.len()).for_each(|length| add(&mut below, (*is_of_pod, &path[..length], None), number));
             if kind.is_computed() {
-                computed.entry((*is_of_pod, path, None)).or_default().insert(*standing);
+                add(&mut computed, (*is_of_pod, path, None), number);
             }
         }
     }
-    let shared = all.iter().map(|(standing, is_of_pod, values)| {
-        let is_shared = |SharedValue { place: Place { path, name }, kind }: &&SharedValue| {
-            let key = |length, name| (*is_of_pod, &path[..length], name);
-            has_others(&at, &key(path.len(), name.as_deref()), *standing)
-                || (1..=path.len()).any(|length| has_others(&computed, &key(length, None), *standing))
-                || kind.is_computed() && has_others(&below, &key(path.len(), None), *standing)
+    let shared = all.iter().enumerate().map(|(number, (is_of_pod, values))| {
+        let has_others = |map: &ByKey<'_>, length: usize, Place { path, name }: &Place, with_name: bool| {
+            let known = map.get(&(*is_of_pod, &path[..length], name.as_deref().filter(|_| with_name)));
+            known.is_some_and(|known| *known != Some(number))
+        };
+        let is_shared = |SharedValue { place, kind }: &&SharedValue| {
+            let length = place.path.len();
+            has_others(&at, length, place, true)
+                || (1..=length).any(|length| has_others(&computed, length, place, false))
+                || kind.is_computed() && has_others(&below, length, place, false)
         };
         values.iter().filter(is_shared).cloned().collect::<Vec<_>>()
     });
@@ -58,9 +55,10 @@ pub(crate) fn find_shared(rules: &mut [Rule]) {
         .for_each(|(addition, shared)| addition.shared = shared);
 }
 
-/// Returns whether an addition of another standing has a value there.
-fn has_others(map: &ByKey<'_>, key: &Key<'_>, standing: Standing) -> bool {
-    map.get(key).is_some_and(|known| known.iter().any(|one| *one != standing))
+fn add<'v>(map: &mut ByKey<'v>, key: Key<'v>, number: usize) {
+    map.entry(key)
+        .and_modify(|known| *known = known.filter(|known| *known == number))
+        .or_insert(Some(number));
 }
 
 /// The values that an addition writes.
@@ -137,18 +135,11 @@ pub struct Ordered<'r> {
 
 impl Ordered<'_> {
     /// The order in which additions claim their values.
-    pub fn precedence(&self) -> (Reverse<usize>, (usize, usize)) {
-        (Reverse(self.rule.rank), self.at)
-    }
-
-    fn standing(&self) -> Standing {
-        Standing::of(self.rule.rank, self.addition)
-    }
-}
-
-impl Standing {
-    fn of(rank: usize, addition: &Addition) -> Self {
-        Self { rank, is_named: addition.container_name().is_some() }
+    pub fn precedence(&self) -> impl Ord + use<> {
+        let (rule, addition) = self.at;
+        let replaces = self.rule.on_conflict == OnConflict::Replace;
+        let at = if replaces { usize::MAX - rule } else { rule };
+        (Reverse(self.rule.rank), !replaces, at, addition)
     }
 }
 
@@ -156,7 +147,7 @@ impl Standing {
 /// [`Ordered::precedence`].
 #[derive(Debug, Default)]
 pub struct Claims<'r> {
-    by_place: HashMap<Cow<'r, Place>, Vec<(Standing, &'r Rule)>>,
+    by_place: HashMap<Cow<'r, Place>, Ordered<'r>>,
     /// True if all that is below a place is claimed by `null`.
     has_null: bool,
 }
@@ -171,7 +162,7 @@ impl<'r> Claims<'r> {
         for write in writes(tree, by.addition.section.object()) {
             let place = place(&write);
             let whole = || Place { path: write.path.clone(), name: None };
-            if let Some(first) = self.first(&write, place.as_ref(), by.standing()) {
+            if let Some(first) = self.first(&write, place.as_ref(), by) {
                 taken.push((place.unwrap_or_else(whole), first));
                 removed.push(write.value);
             }
@@ -183,11 +174,10 @@ impl<'r> Claims<'r> {
     }
 
     /// The rule to which a value belongs, if it takes precedence. Within a file, an edit adds to what another rule sets.
-    fn first(&self, write: &Write<'_>, place: Option<&Place>, of: Standing) -> Option<&'r Rule> {
-        let precedes = |first: Standing| first.rank > of.rank || first != of && !write.is_edit();
+    fn first(&self, write: &Write<'_>, place: Option<&Place>, of: Ordered<'_>) -> Option<&'r Rule> {
         let by = |place: &Place| {
-            let claims = self.by_place.get(place)?.iter();
-            claims.copied().find(|(first, _)| precedes(*first)).map(|(_, rule)| rule)
+            let first = self.by_place.get(place).filter(|first| first.at != of.at)?;
+            (first.rule.rank > of.rule.rank || !write.is_edit()).then_some(first.rule)
         };
         let above = |length: usize| by(&Place { path: write.path[..length].to_vec(), name: None });
         place.and_then(by).or_else(|| (1..=write.path.len()).filter(|_| self.has_null).find_map(above))
@@ -221,10 +211,7 @@ impl<'r> Claims<'r> {
     }
 
     fn add(&mut self, place: Cow<'r, Place>, by: Ordered<'r>) {
-        let claims = self.by_place.entry(place).or_default();
-        if claims.iter().all(|(known, _)| *known != by.standing()) {
-            claims.push((by.standing(), by.rule));
-        }
+        self.by_place.entry(place).or_insert(by);
     }
 }
 

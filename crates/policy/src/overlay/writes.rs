@@ -14,7 +14,7 @@ pub struct Place {
     pub name: Option<String>,
 }
 
-/// A value that an addition writes, and that an addition of another file, or to other containers, may write, too.
+/// A value that an addition writes, and that another one may write, too.
 #[derive(Debug, Clone)]
 pub struct SharedValue {
     pub(crate) place: Place,

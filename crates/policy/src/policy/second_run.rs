@@ -74,7 +74,8 @@ impl OwnWrites {
     }
 }
 
-/// Returns whether `match` of a policy may read a place that a policy, or the engine by these annotations, writes.
+/// Returns whether `match` of a policy may read a place that a policy, or the engine by these annotations, writes. The
+/// annotation of a pod that is skipped is read by any expression.
 pub fn choice_reads_writes(policies: &[(&Definition, &Devices)], annotations: &[&str]) -> bool {
     let of = |map: &'static str| move |key: &str| Places::new([&["metadata", map, key][..]]);
     let (mut written, mut read) = (Places::default(), Places::new(NODES));
@@ -84,6 +85,9 @@ pub fn choice_reads_writes(policies: &[(&Definition, &Devices)], annotations: &[
         let (matcher, variables) = (&definition.matcher, definition.variables.iter().collect::<Vec<_>>());
         let when = |visit: &mut dyn FnMut(&Interpolation)| matcher.when.iter().for_each(visit);
         read.extend(Places::read_by(&variables, devices, when));
+        if Places::read_by(&variables, devices, |visit| definition.texts(visit)).meet(&Places::new([ENGINE])) {
+            return true;
+        }
         let annotations = matcher.any_annotation.iter().chain(&matcher.except_annotation);
         annotations.for_each(|(key, _)| read.extend(of("annotations")(key)));
         matcher.labels.iter().for_each(|(key, _)| read.extend(of("labels")(key)));

@@ -21,6 +21,11 @@ pub fn complete(value: &mut Value, shape: &Shape) {
                     complete(value, &field.shape);
                 }
             }
+            if **object == *super::resources()
+                && let Some(requests) = requests_of(fields)
+            {
+                fields.insert("requests".to_owned(), requests);
+            }
         }
         (Shape::Map { values, .. }, Value::Object(entries)) => {
             for value in entries.values_mut() {
@@ -34,6 +39,16 @@ pub fn complete(value: &mut Value, shape: &Shape) {
         }
         _ => {}
     }
+}
+
+/// The requests of `resources`, which are the limits where there is none.
+pub fn requests_of(resources: &Map<String, Value>) -> Option<Value> {
+    let limits = resources.get("limits")?.as_object()?;
+    let mut requests = resources.get("requests").and_then(Value::as_object).cloned().unwrap_or_default();
+    for (name, amount) in limits {
+        requests.entry(name).or_insert_with(|| amount.clone());
+    }
+    (!requests.is_empty()).then(|| requests.into())
 }
 
 /// Returns whether `existing` in a pod is equal to `wanted` in an overlay. Defaults count as present, quantities are
