@@ -52,12 +52,15 @@ pub(crate) fn extensions_win(pair: &Pair<'_>) -> Verdict {
 }
 
 /// The places for which a rule with precedence has a value, so that this rule's are left out: one of a file before, or one
-/// before it in its file.
+/// before it in its file. A rule may name a place twice, for all containers and for one by its name.
 pub(crate) fn yields(demand: &Demand, asked: &Asked) -> BTreeSet<Place> {
     let before = demand.asked.iter().take_while(|other| other.rule != asked.rule);
     let of_file = before.filter(|other| other.file == asked.file);
     let first = demand.asked.iter().filter(|other| other.file < asked.file).chain(of_file);
-    let claims = first.flat_map(|other| &other.claims);
+    let own = &asked.claims;
+    let twice =
+        own.iter().enumerate().filter(|(at, (place, _))| own[..*at].iter().any(|one| one.0 == *place));
+    let claims = first.flat_map(|other| &other.claims).chain(twice.map(|(_, claim)| claim));
     // Sets are united.
     let is_set = |place: &Place| place.last().is_some_and(|last| SETS.contains(&last.as_str()));
     claims.map(|(place, _)| place.clone()).filter(|place| !is_set(place)).collect()

@@ -90,7 +90,8 @@ impl Author<'_> {
     }
 
     fn flag_of_container(&mut self) -> Expr {
-        match self.dice.below(5) {
+        match self.dice.below(6) {
+            4 => self.has_an_amount(),
             0 => field("container", &["tty"], None, json!(false)),
             1 => has("container", &["resources", "limits"], Some(literal("memory"))),
             2 => has("container", &["workingDir"], None),
@@ -110,6 +111,14 @@ impl Author<'_> {
                 }
             }
         }
+    }
+
+    /// Whether a container has a limit or request of this name, by a key that is a name of the expression.
+    fn has_an_amount(&mut self) -> Expr {
+        let list = Box::new(Expr::List(vec![literal(self.dice.pick(&["memory", "cpu"]))]));
+        let amounts = self.dice.pick(&["limits", "requests"]);
+        let body = Box::new(has("container", &["resources", amounts], Some(name("k"))));
+        Expr::Exists { list, variable: "k".to_owned(), body }
     }
 
     /// A comprehension over the containers of the pod.

@@ -59,6 +59,9 @@ fn env(author: &mut Author<'_>, phase: Phase) -> Value {
         if name == "LD_LIBRARY_PATH" && author.dice.chance(60) {
             entry = json!({"name": name, "value": edit(author, phase)});
         }
+        if !entry["value"].is_object() && author.dice.chance(4) {
+            entry["name"] = author.write(literal(name)).into();
+        }
         entries.push(entry);
     }
     entries.into()

@@ -13,7 +13,9 @@ pub(crate) const FILES: [&str; 3] = ["generated", "base", "shared"];
 const BUILT_IN: [&str; 4] = ["nccl", "shared-memory", "locked-memory", "nccl-file"];
 
 /// Distributes the rules and checks of a policy over files. Returns whether the model knows what comes of it.
-pub(crate) fn divide(dice: &mut Dice, document: &mut Value) -> bool {
+///
+/// So often, of a hundred times, it takes a part of the program.
+pub(crate) fn divide(dice: &mut Dice, document: &mut Value, built_in: u32) -> bool {
     let mut layout = json!({"base": dice.chance(80)});
     if layout["base"] == false || dice.chance(35) {
         layout["part"] = json!(true);
@@ -50,7 +52,7 @@ pub(crate) fn divide(dice: &mut Dice, document: &mut Value) -> bool {
             known = false;
         }
     }
-    if dice.chance(8) {
+    if dice.chance(built_in) {
         layout["builtIn"] = json!(dice.pick(&BUILT_IN));
         known = false;
     }

@@ -244,8 +244,9 @@ fn variable(dice: &mut Dice, again: bool) -> Value {
         0 if again => json!("${again ? 'two' : '1'}"),
         1 => json!(format!("${{{} ? 'two' : '1'}}", dice.pick(&OF_POD))),
         2 => Value::Null,
-        3 => json!("$(A)/x"),
-        4 => json!("$(B)/x"),
+        // No two refer to each other.
+        3 if name == "B" => json!("$(A)/x"),
+        4 if name == "NCCL_DEBUG" => json!(dice.pick(&["$(A)/x", "$(B)/x"])),
         _ => json!(dice.pick(&["1", "x", "mlx5"])),
     };
     json!({"name": name, "value": value})

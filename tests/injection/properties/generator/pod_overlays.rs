@@ -6,7 +6,7 @@ use super::author::{Author, Phase};
 use super::container_overlays;
 use super::expressions::literal;
 use super::pools::{CONTAINERS, INTERFACES, NETWORKS, SIDECARS, WRITTEN_ANNOTATIONS, WRITTEN_LABELS, volume};
-use super::{set, wild};
+use super::{same_places, set, wild};
 
 /// A piece of a pod. `volumes` are those that the rule brings.
 pub(crate) fn overlay(author: &mut Author<'_>, volumes: &[&str]) -> Value {
@@ -17,6 +17,10 @@ pub(crate) fn overlay(author: &mut Author<'_>, volumes: &[&str]) -> Value {
     }
     if author.dice.chance(25) {
         set(&mut pod, &["metadata", "annotations"], annotations(author));
+    }
+    if author.dice.chance(6) {
+        let selector = same_places::map(author, "fabric", &["rdma", "own"]);
+        set(&mut pod, &["spec", "nodeSelector"], selector);
     }
     if author.dice.chance(10) {
         let key = author.dice.pick(&WRITTEN_LABELS);

@@ -65,14 +65,14 @@ pub(crate) fn policy(dice: &mut Dice) -> Policy {
     if kind < 7 {
         let mut policy = Policy { known: false, ..Policy::of(own_writes::policy(dice)) };
         if dice.chance(40) {
-            extends::divide(dice, &mut policy.document);
+            extends::divide(dice, &mut policy.document, 30);
         }
         return policy;
     }
     let is_small = kind < 11;
     let mut policy = of_any_kind(dice, is_small);
     if dice.chance(if is_small { 80 } else { 15 }) {
-        policy.known &= extends::divide(dice, &mut policy.document);
+        policy.known &= extends::divide(dice, &mut policy.document, 4);
     }
     policy
 }

@@ -59,14 +59,12 @@ pub(crate) fn variables(author: &mut Author<'_>, phase: Phase) -> Value {
     for name in author.dice.some(&["A", "B", "NCCL_DEBUG"], 50) {
         let value = match author.dice.below(8) {
             0 => Value::Null,
-            1 => json!("$(A)/x"),
-            2 => json!("$(B)/x"),
+            // No two refer to each other.
+            1 | 2 if name == "B" => json!("$(A)/x"),
+            1 | 2 if name == "NCCL_DEBUG" => json!(author.dice.pick(&["$(A)/x", "$(B)/x"])),
             3 | 4 => author.text_field(phase),
             _ => json!(author.dice.pick(&["1", "two", "x"])),
         };
-        // Its own name in a value is the pod's value.
-        let own = value.as_str().is_some_and(|text| text.contains(&format!("$({name})")));
-        let value = if own { json!("1") } else { value };
         let name = if author.dice.chance(10) { author.write(literal(name)) } else { name.to_owned() };
         entries.push(json!({"name": name, "value": value}));
     }
