@@ -77,7 +77,8 @@ impl Run<'_> {
         merge(rules, self.pod, stamp_of_policy, self.context, self.log)?;
         let may_pass = self.log.may_pass || self.log.warnings.iter().any(|warning| warning.kind.may_pass());
         let reads_own_writes = || analysis.policy.own_writes.are_read(rules.applied());
-        if self.log.writes > 0 && (may_pass || reads_own_writes()) {
+        let changes = self.log.writes > 0 || self.pod["metadata"]["annotations"][STAMP] != stamp_of_policy;
+        if changes && (may_pass || reads_own_writes()) {
             // The next injection has the same memory.
             rules.rows.iter_mut().for_each(|row| row.scope.forget());
             self.inject_until_unchanged(rules, may_pass, of_merge)?;

@@ -193,11 +193,13 @@ fn evaluated<'r>(parts: &[Part<'r, '_>], log: &mut ChangeLog) -> Result<Vec<(&'r
         log.written_by(|| Author::Rule(of.rule.name.clone()));
         let (tree, taken) = claims.left(of, &of.addition.tree);
         note_taken(&taken, log);
-        let mut evaluation = Evaluation::new(bindings, log.trace.is_some());
+        let mut evaluation = Evaluation::new(bindings, log.trace.is_some() || of.addition.names_places());
         let tree = evaluation.object(&tree, of.addition.section.object());
         let mut tree = tree.map_err(|error| failed(scope, &of.rule.name, error))?.unwrap_or_default();
-        log.note_left_out(evaluation.left_out());
-        if claims.claim(of, &tree) {
+        let left_out = evaluation.left_out();
+        let is_computed = claims.claim(of, &tree, &left_out);
+        log.note_left_out(left_out);
+        if is_computed {
             let (left, taken) = claims.left(of, &tree);
             note_taken(&taken, log);
             tree = left.into_owned();

@@ -355,7 +355,7 @@ fn stamps(policies: &[&Policy]) -> String {
 
 /// Refuses a pod that another call would change again: the API server may call the webhook again for the current pod.
 /// The engine has already checked the same policy, but another one may match the pod now.
-fn refuse_if_changed_again(policies: &PolicySet, first: Mutation, context: &PodContext) -> Mutation {
+fn refuse_if_changed_again(policies: &PolicySet, mut first: Mutation, context: &PodContext) -> Mutation {
     let Some(changed) = first.outcome.changed().filter(|changed| changed.operation_count() > 0) else {
         return first;
     };
@@ -370,6 +370,7 @@ fn refuse_if_changed_again(policies: &PolicySet, first: Mutation, context: &PodC
         (_, Outcome::Refused { reason }) if reason.is_fault() => reason,
         (Outcome::Mutated(_), Outcome::Unchanged { .. }) if again.policy == first.policy => return first,
         (Outcome::Skipped { .. }, Outcome::Skipped { marked, .. }) if marked.operation_count() == 0 => {
+            first.warnings = each_once(first.warnings.into_iter().chain(again.warnings));
             return first;
         }
         _ => Reason::ChangesMatch,

@@ -398,6 +398,11 @@ impl Addition {
         self.container_name().and_then(|_| self.tree.get("image"))
     }
 
+    /// Returns whether expressions yield names of values that other additions may write, too.
+    pub fn names_places(&self) -> bool {
+        self.shared.iter().any(|value| value.kind == Kind::Named)
+    }
+
     /// Returns whether the image is its own, also one that is `null` for these parameters.
     pub fn sets_image(&self) -> bool {
         self.image().is_some() || self.shared.iter().any(|value| value.place.path == ["image"])

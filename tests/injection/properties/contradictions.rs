@@ -34,15 +34,12 @@ fn note(value: &Value, place: &mut Place, wanted: &mut BTreeMap<Place, Value>, t
         }
         _ => Vec::new(),
     };
-    if entries.is_empty() {
-        let known = wanted.entry(place.clone()).or_insert_with(|| value.clone());
-        if known != value {
-            // A variable or mount is one value.
-            let entry = place
-                .len()
-                .checked_sub(3)
-                .is_some_and(|at| ["env", "volumeMounts"].contains(&place[at].as_str()));
-            twice.insert(place[..place.len() - usize::from(entry)].to_vec());
+    // A variable or mount is one value.
+    let is_entry =
+        place.iter().rev().nth(1).is_some_and(|list| ["env", "volumeMounts"].contains(&list.as_str()));
+    if entries.is_empty() || is_entry {
+        if wanted.entry(place.clone()).or_insert_with(|| value.clone()) != value {
+            twice.insert(place.clone());
         }
         return;
     }

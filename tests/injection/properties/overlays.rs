@@ -1,7 +1,5 @@
 //! Each field of an overlay is there afterwards, or is reported.
 
-use std::collections::BTreeSet;
-
 use super::adapter::Result as Outcome;
 use super::contradictions::contradictions;
 use super::generator::defaults;
@@ -28,8 +26,7 @@ pub(crate) fn each_field_is_there_or_reported(pair: &Pair<'_>) -> Verdict {
     let demand = model::demand(&pair.group.policy, &pair.pod, after, &pair.context);
     let text = &pair.group.text;
     let edits = text.contains(":$(") || text.contains("):");
-    let replaces = text.contains("onConflict: \"replace\"");
-    let contradictions = if replaces { contradictions(&demand, &pair.pod) } else { BTreeSet::default() };
+    let contradictions = contradictions(&demand, &pair.pod);
     let warnings = &pair.first.warnings;
     for asked in &demand.asked {
         let mut contradictions = contradictions.clone();

@@ -12,7 +12,6 @@ const NOT_FOUND: [(&str, &[&str]); 4] = [
     (
         "an expression is a string",
         &[
-            "aws-efa-requests-only",
             "behind-a",
             "cel-",
             "extends-unknown-name",

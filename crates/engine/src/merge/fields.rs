@@ -30,7 +30,7 @@ pub(super) fn value(
     let seen = match cursor.get(field.name).cloned() {
         Some(existing) => Some(existing),
         None if field.is_absent(&wanted) => {
-            cursor.log.present(&[field.name]);
+            cursor.log.left_out(&[field.name], || "it is the default".to_owned());
             return Ok(());
         }
         // The API server adds defaults to a pod before it calls a webhook. A manifest must get the same result.

@@ -35,10 +35,7 @@ fn add(
 ) -> Result<(), Reason> {
     if list == "add" {
         let container = context.log.pointer().trim_end_matches("/securityContext").to_owned();
-        // The author of the policy knows the user of the policy's own containers.
-        if !context.log.added_container(&container) {
-            merge.pod.capabilities.push((container, wanted.to_owned()));
-        }
+        merge.pod.capabilities.push((container, wanted.to_owned()));
     }
     let capabilities = context.get(field.name).unwrap_or(&Value::Null);
     // With its prefix, a capability has no effect in containerd, which adds another prefix.

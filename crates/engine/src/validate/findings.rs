@@ -7,9 +7,10 @@ use serde_json::{Value, json};
 use fabric_policy::definition::keys;
 use fabric_policy::interpolation::VALUE;
 use fabric_policy::matcher::Match;
+use fabric_policy::overlay::Write;
 use fabric_policy::source::{ALWAYS_REPORTED, LOST_VALUE, NEVER_INJECTS};
 use fabric_policy::work::Work;
-use fabric_policy::{Diagnostic, PodContext, Policy, SourceError};
+use fabric_policy::{Diagnostic, OnConflict, PodContext, Policy, SourceError};
 use fabric_yaml::pointer::field_path;
 
 use super::expressions::reads;
@@ -135,7 +136,16 @@ impl Seen {
             found.push(Diagnostic::warning(NEVER_INJECTS, span, message).hint(hint));
         }
         for ((rule, path), other) in self.lost.iter().filter(|(key, _)| !self.won.contains(*key)) {
-            let Some(of) = definition.rules.iter().find(|known| known.name == *rule) else { continue };
+            let named = |name: &str| definition.rules.iter().find(|known| known.name == name);
+            let (Some(of), Some(first)) = (named(rule), named(other)) else { continue };
+            let is_same = |write: &Write<'_>| {
+                let is_there = write.name().is_some_and(|name| path.contains(name));
+                let same = |other: &Write<'_>| other.name() == write.name() && other.value == write.value;
+                is_there && first.writes().any(|other| same(&other))
+            };
+            if first.on_conflict == OnConflict::Replace || of.writes().any(|write| is_same(&write)) {
+                continue;
+            }
             let message =
                 format!("`{path}` of a sample pod is from the rule `{other}`, so that of `{rule}` is lost");
             let hint = "remove one of the values, or give the rules conditions that exclude each other";

@@ -8,7 +8,9 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use crate::definition::{OnConflict, Rule};
-use crate::overlay::{Addition, Kind, Place, Section, SharedValue, Target, Tree, Write, without, writes};
+use crate::overlay::{
+    Addition, Kind, LeftOut, Place, Section, SharedValue, Target, Tree, Write, without, writes,
+};
 
 /// A place of the pod or of its containers: whether it is of the pod, the path, and a name.
 type Key<'v> = (bool, &'v [&'static str], Option<&'v str>);
@@ -143,11 +145,19 @@ impl Ordered<'_> {
     }
 }
 
+/// The addition to which a value belongs.
+#[derive(Debug, Clone, Copy)]
+struct Claim<'r> {
+    by: Ordered<'r>,
+    /// False for `null`, which is a value for other files only.
+    is_set: bool,
+}
+
 /// The values of a container, or of a section of the pod, that rules have claimed. The rules come in the order of
 /// [`Ordered::precedence`].
 #[derive(Debug, Default)]
 pub struct Claims<'r> {
-    by_place: HashMap<Cow<'r, Place>, Ordered<'r>>,
+    by_place: HashMap<Cow<'r, Place>, Claim<'r>>,
     /// True if all that is below a place is claimed by `null`.
     has_null: bool,
 }
@@ -173,11 +183,13 @@ impl<'r> Claims<'r> {
         (Cow::Owned(without(tree, &removed).unwrap_or_default()), taken)
     }
 
-    /// The rule to which a value belongs, if it takes precedence. Within a file, an edit adds to what another rule sets.
+    /// The rule to which a value belongs, if it takes precedence. Within a file, an edit adds to what another rule sets, and
+    /// `null` leaves nothing out.
     fn first(&self, write: &Write<'_>, place: Option<&Place>, of: Ordered<'_>) -> Option<&'r Rule> {
         let by = |place: &Place| {
-            let first = self.by_place.get(place).filter(|first| first.at != of.at)?;
-            (first.rule.rank > of.rule.rank || !write.is_edit()).then_some(first.rule)
+            let Claim { by: first, is_set } =
+                self.by_place.get(place).filter(|first| first.by.at != of.at)?;
+            (first.rule.rank > of.rule.rank || *is_set && !write.is_edit()).then_some(first.rule)
         };
         let above = |length: usize| by(&Place { path: write.path[..length].to_vec(), name: None });
         place.and_then(by).or_else(|| (1..=write.path.len()).filter(|_| self.has_null).find_map(above))
@@ -185,33 +197,47 @@ impl<'r> Claims<'r> {
 
     /// Claims the values of an addition: those that it writes out, whatever their values are, and those that its
     /// expressions yield. Returns whether there are any of these.
-    pub fn claim(&mut self, by: Ordered<'r>, evaluated: &Tree) -> bool {
+    pub fn claim(&mut self, by: Ordered<'r>, evaluated: &Tree, left_out: &[LeftOut]) -> bool {
         let shared = &by.addition.shared;
-        let is_computed = shared.iter().any(|value| value.kind.is_computed());
-        let writes = if is_computed { writes(evaluated, by.addition.section.object()) } else { Vec::new() };
+        if shared.is_empty() {
+            return false;
+        }
+        let writes = writes(evaluated, by.addition.section.object());
+        let set: Vec<Place> =
+            writes.iter().filter_map(|write| Some(amounts(write, &place(write)?))).flatten().collect();
         for SharedValue { place: known, kind } in shared {
+            let found = || writes.iter().filter(|write| write.path.starts_with(&known.path));
             match kind {
                 Kind::Edit | Kind::Item => {}
-                Kind::Set => self.add(Cow::Borrowed(known), by),
+                Kind::Set => self.add(Cow::Borrowed(known), by, set.contains(known)),
+                Kind::Whole if found().next().is_none() => {
+                    self.has_null = true;
+                    self.add(Cow::Borrowed(known), by, false);
+                }
                 Kind::Whole | Kind::Named => {
-                    let mut found =
-                        writes.iter().filter(|write| write.path.starts_with(&known.path)).peekable();
-                    if *kind == Kind::Whole && found.peek().is_none() {
-                        self.has_null = true;
-                        self.add(Cow::Borrowed(known), by);
-                    }
-                    for write in found.filter(|write| !write.is_edit()) {
+                    for write in found().filter(|write| !write.is_edit()) {
                         let places = place(write).map(|place| amounts(write, &place));
-                        places.into_iter().flatten().for_each(|place| self.add(Cow::Owned(place), by));
+                        places.into_iter().flatten().for_each(|place| self.add(Cow::Owned(place), by, true));
+                    }
+                    for LeftOut { path, .. } in left_out {
+                        let Some((name, path)) = path.split_last() else { continue };
+                        if known.path == *path {
+                            let place = Place { path: known.path.clone(), name: Some(name.clone()) };
+                            self.add(Cow::Owned(place), by, false);
+                        }
                     }
                 }
             }
         }
-        is_computed
+        shared.iter().any(|value| value.kind.is_computed())
     }
 
-    fn add(&mut self, place: Cow<'r, Place>, by: Ordered<'r>) {
-        self.by_place.entry(place).or_insert(by);
+    fn add(&mut self, place: Cow<'r, Place>, by: Ordered<'r>, is_set: bool) {
+        let claim = Claim { by, is_set };
+        let known = self.by_place.entry(place).or_insert(claim);
+        if !known.is_set && known.by.rule.rank == by.rule.rank {
+            *known = claim;
+        }
     }
 }
 

@@ -85,7 +85,8 @@ pub fn choice_reads_writes(policies: &[(&Definition, &Devices)], annotations: &[
         let (matcher, variables) = (&definition.matcher, definition.variables.iter().collect::<Vec<_>>());
         let when = |visit: &mut dyn FnMut(&Interpolation)| matcher.when.iter().for_each(visit);
         read.extend(Places::read_by(&variables, devices, when));
-        if Places::read_by(&variables, devices, |visit| definition.texts(visit)).meet(&Places::new([ENGINE])) {
+        if Places::read_by(&variables, devices, |visit| definition.texts(visit)).meet(&Places::new([ENGINE]))
+        {
             return true;
         }
         let annotations = matcher.any_annotation.iter().chain(&matcher.except_annotation);
