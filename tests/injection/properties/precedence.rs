@@ -8,7 +8,7 @@ use super::generator::expressions::plain;
 use super::generator::{defaults, items};
 use super::model::{self, Asked, Demand};
 use super::pair::{Pair, Verdict, fail};
-use super::places::{Place, class, tokens};
+use super::places::{Place, class, tokens, without_list};
 
 const SETS: [&str; 9] = [
     "add",
@@ -57,10 +57,10 @@ pub(crate) fn yields(demand: &Demand, asked: &Asked) -> BTreeSet<Place> {
     let before = demand.asked.iter().take_while(|other| other.rule != asked.rule);
     let of_file = before.filter(|other| other.file == asked.file);
     let first = demand.asked.iter().filter(|other| other.file < asked.file).chain(of_file);
-    let own = &asked.claims;
-    let twice =
-        own.iter().enumerate().filter(|(at, (place, _))| own[..*at].iter().any(|one| one.0 == *place));
-    let claims = first.flat_map(|other| &other.claims).chain(twice.map(|(_, claim)| claim));
+    let own: Vec<Place> = asked.claims.iter().map(|(place, _)| without_list(place)).collect();
+    let is_twice = |at: usize| own.iter().filter(|place| **place == own[at]).count() > 1;
+    let twice = asked.claims.iter().enumerate().filter(|(at, _)| is_twice(*at)).map(|(_, claim)| claim);
+    let claims = first.flat_map(|other| &other.claims).chain(twice);
     // Sets are united.
     let is_set = |place: &Place| place.last().is_some_and(|last| SETS.contains(&last.as_str()));
     claims.map(|(place, _)| place.clone()).filter(|place| !is_set(place)).collect()
