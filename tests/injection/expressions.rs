@@ -13,6 +13,7 @@ use fabric_engine::policy_set::PolicySet;
 use fabric_policy::Definition;
 use serde_json::{Value, json};
 
+use crate::golden::masked::without_digests;
 use crate::helpers::{inject, lab};
 use crate::properties::generator::Dice;
 use author::Author;
@@ -123,7 +124,12 @@ fn reported(policies: &PolicySet, pod: &Value) -> Result<Vec<String>, String> {
     let mutation = inject(policies, pod.clone());
     match mutation.outcome {
         Outcome::Refused { reason } => Err(reason.to_string()),
-        _ => Ok(mutation.warnings.iter().map(|warning| format!("{} {warning}", warning.path)).collect()),
+        _ => Ok(mutation
+            .warnings
+            .iter()
+            .map(|warning| format!("{} {warning}", warning.path))
+            .map(|text| without_digests(&text))
+            .collect()),
     }
 }
 

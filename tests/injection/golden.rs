@@ -9,7 +9,7 @@
 
 mod cases;
 mod explain;
-mod masked;
+pub(crate) mod masked;
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::generator::{items, pods};
+use super::model::{self, Demand};
 use super::pair::{Pair, Verdict, fail};
 use super::places::clean;
 
@@ -35,7 +36,9 @@ pub(crate) fn variables_follow_what_they_refer_to(pair: &Pair<'_>) -> Verdict {
 
 /// A file of settings has the values that rules set, as its container ends with them.
 pub(crate) fn files_have_the_values_of_their_containers(pair: &Pair<'_>) -> Verdict {
-    let Some(after) = pair.mutated() else { return Ok(()) };
+    let Some(after) = pair.mutated().filter(|_| pair.known) else { return Ok(()) };
+    // A rule that no longer applies to the result writes no line.
+    let demand = model::demand(&pair.group.policy, after, after, &pair.context);
     let files = pair.group.policy.document["spec"]["files"].as_object();
     let annotations = &after["metadata"]["annotations"];
     for ((path, file), (list, at, container)) in
@@ -57,12 +60,25 @@ pub(crate) fn files_have_the_values_of_their_containers(pair: &Pair<'_>) -> Verd
                 None => name == pattern,
             });
             let line = format!("{name}={value}");
-            if is_listed && !lines.lines().any(|known| known == line) {
+            if is_listed
+                && is_asked(&demand, (list, at, container), &name)
+                && !lines.lines().any(|known| known == line)
+            {
                 return fail("a line", format!("no {line} in {lines:?}"));
             }
         }
     }
     Ok(())
+}
+
+/// Returns whether a rule that applies sets a variable of a container.
+fn is_asked(demand: &Demand, (list, at, container): (&str, usize, &Value), name: &str) -> bool {
+    let sets = |container: &Value| items(&container["env"]).iter().any(|one| one["name"] == name);
+    demand.asked.iter().any(|asked| {
+        let mut named = items(&asked.pod["spec"][list]).iter().filter(|one| one["name"] == container["name"]);
+        named.any(sets)
+            || asked.containers.iter().any(|(of, index, wanted)| (*of, *index) == (list, at) && sets(wanted))
+    })
 }
 
 /// The key of the annotation that a container has at this path as a file of settings.

@@ -203,8 +203,7 @@ impl<'r> Claims<'r> {
             return false;
         }
         let writes = writes(evaluated, by.addition.section.object());
-        let set: Vec<Place> =
-            writes.iter().filter_map(|write| Some(amounts(write, &place(write)?))).flatten().collect();
+        let set: Vec<Place> = writes.iter().filter_map(place).collect();
         for SharedValue { place: known, kind } in shared {
             let found = || writes.iter().filter(|write| write.path.starts_with(&known.path));
             match kind {
@@ -216,18 +215,16 @@ impl<'r> Claims<'r> {
                 }
                 Kind::Whole | Kind::Named => {
                     for write in found().filter(|write| !write.is_edit()) {
-                        let places = place(write).map(|place| amounts(write, &place));
-                        places.into_iter().flatten().for_each(|place| self.add(Cow::Owned(place), by, true));
-                    }
-                    for LeftOut { path, .. } in left_out {
-                        let Some((name, path)) = path.split_last() else { continue };
-                        if known.path == *path {
-                            let place = Place { path: known.path.clone(), name: Some(name.clone()) };
-                            self.add(Cow::Owned(place), by, false);
+                        for place in place(write).iter().flat_map(|place| amounts(write, place)) {
+                            let is_set = set.contains(&place);
+                            self.add(Cow::Owned(place), by, is_set);
                         }
                     }
                 }
             }
+        }
+        for SharedValue { place, .. } in by.addition.left_out(left_out) {
+            self.add(Cow::Owned(place), by, false);
         }
         shared.iter().any(|value| value.kind.is_computed())
     }
@@ -242,6 +239,17 @@ impl<'r> Claims<'r> {
 }
 
 impl Addition {
+    /// The values that an evaluation leaves out, and whose names expressions yield.
+    pub(crate) fn left_out(&self, left_out: &[LeftOut]) -> impl Iterator<Item = SharedValue> {
+        left_out.iter().filter_map(|LeftOut { path, .. }| {
+            let (name, path) = path.split_last()?;
+            let named =
+                self.shared.iter().find(|value| value.kind == Kind::Named && value.place.path == *path)?;
+            let place = Place { path: named.place.path.clone(), name: Some(name.clone()) };
+            Some(SharedValue { place, kind: Kind::Set })
+        })
+    }
+
     /// Returns whether it is to the pod outside of its containers.
     fn is_of_pod(&self) -> bool {
         matches!(self.section, Section::Claims | Section::Volumes | Section::Pod)

@@ -44,8 +44,8 @@ impl<'a, 'p, 'v> Evaluation<'a, 'p, 'v> {
     }
 
     /// An evaluation in which the parameters of a policy are known.
-    pub(crate) fn with_parameters(bindings: &'a Bindings<'p, 'v>, names: &'a Names) -> Self {
-        Self { parameters_of: Some(names), ..Self::new(bindings, false) }
+    pub(crate) fn with_parameters(bindings: &'a Bindings<'p, 'v>, names: &'a Names, records: bool) -> Self {
+        Self { parameters_of: Some(names), ..Self::new(bindings, records) }
     }
 
     /// The values that were left out, each with the reason.

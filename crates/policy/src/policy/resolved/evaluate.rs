@@ -39,7 +39,8 @@ impl EvaluatedPolicy {
         addition: &Addition,
         definition: &Definition,
     ) -> Result<Option<Addition>, EvaluationError> {
-        let mut evaluation = Evaluation::with_parameters(&self.bindings, &definition.names);
+        let (bindings, names) = (&self.bindings, &definition.names);
+        let mut evaluation = Evaluation::with_parameters(bindings, names, addition.names_places());
         let section = match &addition.section {
             Section::Named(ContainerName { list, name }) => {
                 let name = evaluation.value(name, &Shape::Text(Format::DnsLabel))?;
@@ -49,7 +50,9 @@ impl EvaluatedPolicy {
             other => other.clone(),
         };
         let tree = evaluation.object(&addition.tree, addition.section.object())?.unwrap_or_default();
-        Ok(Some(Addition { section, tree, shared: addition.shared.clone() }))
+        let left_out = evaluation.left_out();
+        let shared = addition.shared.iter().cloned().chain(addition.left_out(&left_out)).collect();
+        Ok(Some(Addition { section, tree, shared }))
     }
 
     /// The value of a condition for every pod, if it does not depend on the pod. Where one side of `&&` is false, or
