@@ -18,7 +18,10 @@ use super::passes::{
 };
 use super::precedence::extensions_win;
 use super::validity::refusals;
-use super::variables::{files_have_the_values_of_their_containers, variables_follow_what_they_refer_to};
+use super::variables::{
+    files_have_the_values_of_their_containers, no_expression_yields_an_edit,
+    variables_follow_what_they_refer_to,
+};
 
 /// The properties by name.
 pub(crate) const ALL: &[(&str, Property)] = &[
@@ -33,6 +36,7 @@ pub(crate) const ALL: &[(&str, Property)] = &[
     ("a value of an extension has precedence", extensions_win),
     ("a variable follows what it refers to", variables_follow_what_they_refer_to),
     ("a file has the values of its container", files_have_the_values_of_their_containers),
+    ("no expression yields an edit", no_expression_yields_an_edit),
     ("webhook and command agree", webhook_and_command_agree),
     ("the API server's defaults make no difference", defaults_make_no_difference),
     ("a valid pod stays valid", a_valid_pod_stays_valid),

@@ -25,6 +25,8 @@ pub(crate) struct Asked {
     pub(crate) pod: Value,
     /// The rank of the rule's file: lower ones have precedence.
     pub(crate) file: usize,
+    /// Whether it replaces what the pod or a rule before it has.
+    pub(crate) replaces: bool,
     /// The places that it names, each with its value, or `null` for one that it leaves out.
     pub(crate) claims: Vec<(Place, Value)>,
 }
@@ -165,7 +167,8 @@ pub(crate) fn demand(policy: &Policy, pod: &Value, after: &Value, context: &Cont
         if let Some(overlay) = rule.get("pod") {
             claim(overlay, &|text| policy.evaluate(text, &finished), &mut Vec::new(), &mut claims);
         }
-        demand.asked.push(Asked { rule: name, containers, pod, file: extends::rank(rule), claims });
+        let (file, replaces) = (extends::rank(&policy.document, rule), rule["onConflict"] == "replace");
+        demand.asked.push(Asked { rule: name, containers, pod, file, replaces, claims });
     }
     demand
 }

@@ -117,8 +117,9 @@ fn run(seeds: impl Iterator<Item = u64>, pairs: usize) -> Tally {
                 Some(injected) => records::copied(&mut dice, injected),
                 None => pods::pod(&mut dice),
             };
-            let whole = copy.is_none() && dice.chance(95);
-            match dice.below(2) {
+            let has_files = policy.document["spec"]["files"].is_object();
+            let whole = copy.is_none() && dice.chance(if has_files { 75 } else { 96 });
+            match dice.below(if has_files { 8 } else { 2 }) {
                 _ if whole => {}
                 0 => pods::request_without_limit(&mut pod),
                 _ => records::mount_of_settings(&mut dice, &mut pod),

@@ -51,19 +51,37 @@ pub(crate) fn extensions_win(pair: &Pair<'_>) -> Verdict {
     Ok(())
 }
 
-/// The places for which a rule with precedence has a value, so that this rule's are left out: one of a file before, or one
-/// before it in its file. A rule may name a place twice, for all containers and for one by its name.
+/// The places for which another rule decides, so that this rule's values are left out: one of a file before, one before
+/// it in its file, or one after it that replaces. A rule may name a place twice, for all containers and for one by its
+/// name.
 pub(crate) fn yields(demand: &Demand, asked: &Asked) -> BTreeSet<Place> {
-    let before = demand.asked.iter().take_while(|other| other.rule != asked.rule);
-    let of_file = before.filter(|other| other.file == asked.file);
-    let first = demand.asked.iter().filter(|other| other.file < asked.file).chain(of_file);
-    let own: Vec<Place> = asked.claims.iter().map(|(place, _)| without_list(place)).collect();
-    let is_twice = |at: usize| own.iter().filter(|place| **place == own[at]).count() > 1;
-    let twice = asked.claims.iter().enumerate().filter(|(at, _)| is_twice(*at)).map(|(_, claim)| claim);
-    let claims = first.flat_map(|other| &other.claims).chain(twice);
+    let mut is_before = true;
+    let mut places = BTreeSet::new();
+    for other in &demand.asked {
+        if other.rule == asked.rule {
+            is_before = false;
+            let own: Vec<Place> = asked.claims.iter().map(|(place, _)| decided(place)).collect();
+            let is_twice = |place: &&Place| own.iter().filter(|known| known == place).count() > 1;
+            places.extend(own.iter().filter(is_twice).cloned());
+        } else if other.file < asked.file || other.file == asked.file && (is_before || other.replaces) {
+            places.extend(other.claims.iter().map(|(place, _)| decided(place)));
+        }
+    }
     // Sets are united.
-    let is_set = |place: &Place| place.last().is_some_and(|last| SETS.contains(&last.as_str()));
-    claims.map(|(place, _)| place.clone()).filter(|place| !is_set(place)).collect()
+    places.retain(|place| place.last().is_none_or(|last| !SETS.contains(&last.as_str())));
+    let of_requests = |place: &Place| {
+        let other = |token: &String| if token == "limits" { "requests".to_owned() } else { token.clone() };
+        place.iter().map(other).collect::<Place>()
+    };
+    let requests: Vec<Place> = places.iter().map(of_requests).collect();
+    places.extend(requests);
+    places
+}
+
+/// The place that is one value: an amount is one in limits and requests, and a probe is one as a whole.
+fn decided(place: &Place) -> Place {
+    let probe = place.iter().position(|token| token.ends_with("Probe"));
+    without_list(&place[..probe.map_or(place.len(), |at| at + 1)])
 }
 
 /// Whether this claim is the only one of its file and those before, and another file has another value.

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value};
 
+use super::generator::own_writes::BY_EXPRESSION;
 use super::generator::{items, pods};
 use super::model::{self, Demand};
 use super::pair::{Pair, Verdict, fail};
@@ -32,6 +33,13 @@ pub(crate) fn variables_follow_what_they_refer_to(pair: &Pair<'_>) -> Verdict {
         }
     }
     Ok(())
+}
+
+/// An edit is written, and never what an expression yields.
+pub(crate) fn no_expression_yields_an_edit(pair: &Pair<'_>) -> Verdict {
+    let Some(after) = pair.mutated() else { return Ok(()) };
+    let has = |pod: &Value| pod["spec"].to_string().contains(BY_EXPRESSION);
+    if has(after) && !has(&pair.pod) { fail("env", after["spec"].to_string()) } else { Ok(()) }
 }
 
 /// A file of settings has the values that rules set, as its container ends with them.

@@ -79,8 +79,20 @@ fn without(dice: &mut Dice, spec: &Value, layout: &mut Value) {
 }
 
 /// The rank of a rule's file: lower ones have precedence.
-pub(crate) fn rank(rule: &Value) -> usize {
-    FILES.iter().position(|file| rule["of"] == *file).unwrap_or(0)
+pub(crate) fn rank(document: &Value, rule: &Value) -> usize {
+    let names = names(&document["layout"]);
+    let of = rule["of"].as_str().filter(|file| names.contains(file));
+    FILES.iter().position(|file| Some(*file) == of).unwrap_or(0)
+}
+
+/// The files that there are.
+fn names(layout: &Value) -> Vec<&'static str> {
+    let is_there = |file: &&str| match *file {
+        "base" => layout["base"] == true,
+        "shared" => layout["part"] == true,
+        _ => true,
+    };
+    FILES.into_iter().filter(is_there).collect()
 }
 
 /// Whether an extension leaves out the rule or check of this name.
@@ -92,14 +104,7 @@ pub(crate) fn is_left_out(document: &Value, name: &Value) -> bool {
 pub(crate) fn files(document: &Value) -> Vec<(String, Value)> {
     let mut whole = document.clone();
     let layout = whole.as_object_mut().and_then(|whole| whole.shift_remove("layout")).unwrap_or_default();
-    let names: Vec<&str> = FILES
-        .into_iter()
-        .filter(|file| match *file {
-            "base" => layout["base"] == true,
-            "shared" => layout["part"] == true,
-            _ => true,
-        })
-        .collect();
+    let names = names(&layout);
     let mut documents: Vec<(String, Value)> = Vec::new();
     for file in &names {
         let mut one = json!({"apiVersion": whole["apiVersion"], "kind": whole["kind"], "metadata": {"name": file}, "spec": {}});

@@ -12,7 +12,7 @@ pub(crate) mod defaults;
 pub(crate) mod expressions;
 pub(crate) mod extends;
 pub(crate) mod fabric;
-mod own_writes;
+pub(crate) mod own_writes;
 mod pod_overlays;
 pub(crate) mod pods;
 pub(crate) mod policies;

@@ -56,6 +56,9 @@ const CONTAINER_GUARDS: [&str; 8] = [
     "true",
 ];
 
+/// What only an edit has that an expression yields, which is no edit.
+pub(crate) const BY_EXPRESSION: &str = "by-expression";
+
 /// A document of a policy.
 pub(crate) fn policy(dice: &mut Dice) -> Value {
     let mut spec = json!({
@@ -76,7 +79,11 @@ pub(crate) fn policy(dice: &mut Dice) -> Value {
     if dice.chance(30) {
         spec["files"] = files(dice);
     }
-    let rules = (0..2 + dice.below(3)).map(|at| rule(dice, at, again)).collect();
+    let rules = if dice.chance(25) {
+        opposites(dice)
+    } else {
+        (0..2 + dice.below(3)).map(|at| rule(dice, at, again)).collect()
+    };
     spec["rules"] = Value::Array(rules);
     json!({
         "apiVersion": "fabric-injector.io/v1alpha1", "kind": "FabricPolicy",
@@ -161,6 +168,38 @@ pub(crate) fn files(dice: &mut Dice) -> Value {
     json!(files)
 }
 
+/// Two rules for one variable, of which one applies before another rule writes what its condition reads, and the other one
+/// after it.
+fn opposites(dice: &mut Dice) -> Vec<Value> {
+    let sidecar = json!({"name": "daemon", "image": "registry.test/daemon:1", "restartPolicy": "Always"});
+    let (read, written) = dice.pick(&[
+        (OF_POD[0], json!({"spec": {"hostIPC": true}})),
+        (OF_POD[1], json!({"metadata": {"labels": {"x": "1"}}})),
+        (OF_POD[2], json!({"metadata": {"labels": {"x": "1"}}})),
+        (OF_POD[3], json!({"metadata": {"annotations": {"note": "own"}}})),
+        (OF_POD[9], json!({"spec": {"nodeSelector": {"fabric": "rdma"}}})),
+        (OF_POD[10], json!({"spec": {"initContainers": [sidecar]}})),
+    ]);
+    let guard = |dice: &mut Dice| condition(dice.pick(&CONTAINER_GUARDS[..6]));
+    let before = json!({
+        "name": "before", "when": condition(&format!("!({read})")), "containers": guard(dice),
+        "container": {"env": [{"name": "A", "value": dice.pick(&[Value::Null, json!("1"), json!("/ours")])}]},
+    });
+    let mut after = json!({"name": "after", "containers": guard(dice)});
+    let value = dice.pick(&[json!("two"), json!({"$prepend": "/base"}), json!({"$append": "sm"})]);
+    after["container"] = json!({"env": [{"name": "A", "value": value}]});
+    if dice.chance(50) {
+        after["when"] = json!(condition(&format!("({read})")));
+    }
+    let mut writes = json!({"name": "writes", "containers": guard(dice), "pod": written});
+    if dice.chance(50) {
+        writes["container"] = json!({"env": [{"name": "B", "value": "x"}]});
+    }
+    let mut rules = vec![before, after];
+    rules.insert(dice.below(3), writes);
+    rules
+}
+
 fn rule(dice: &mut Dice, at: usize, again: bool) -> Value {
     let mut rule = json!({"name": format!("rule-{at}")});
     match dice.below(10) {
@@ -171,6 +210,11 @@ fn rule(dice: &mut Dice, at: usize, again: bool) -> Value {
     }
     if dice.chance(70) {
         rule["containers"] = json!(condition(&of_container(dice)));
+    }
+    if dice.chance(3) {
+        let edit = format!("[{{'name': 'B', 'value': {{'$prepend': '{BY_EXPRESSION}'}}}}]");
+        let env = json!(condition(&edit));
+        rule["pod"] = json!({"spec": {"containers": [{"name": "main", "env": env}]}});
     }
     if dice.chance(20) {
         rule["onConflict"] = json!(dice.pick(&["replace", "keep"]));
