@@ -135,14 +135,14 @@ impl Run<'_> {
     fn not_idempotent(&self, pointer: &str, last: Option<&Trace>) -> Reason {
         let definition = self.policy.definition();
         let path = field_path(self.pod, pointer);
-        let names: Vec<&str> = path.split(['.', '[', ']']).collect();
+        let steps: Vec<&str> = path.split(['.', '[', ']']).collect();
         let author = last.and_then(|last| last.author_of(pointer));
         let is_author = |rule: &&Rule| author.is_none_or(|author| *author == Author::Rule(rule.name.clone()));
         let of_rule = |rule| Rule::writes(rule).map(move |write| (rule, write));
         let writes: Vec<_> = definition.rules.iter().filter(is_author).flat_map(of_rule).collect();
-        let named = writes.iter().find(|(_, write)| write.name().is_some_and(|name| names.contains(&name)));
-        let named = named.or_else(|| writes.iter().find(|(_, write)| names.contains(&write.field.name)));
-        let (author, span) = match (named, author) {
+        let found = writes.iter().find(|(_, write)| write.name().is_some_and(|name| steps.contains(&name)));
+        let found = found.or_else(|| writes.iter().find(|(_, write)| steps.contains(&write.field.name)));
+        let (author, span) = match (found, author) {
             (Some((rule, write)), _) => (Author::Rule(rule.name.clone()), write.span()),
             (None, author) => (author.cloned().unwrap_or_default(), Span::default()),
         };

@@ -126,7 +126,7 @@ impl<'a> Injection<'a> {
             )?;
             self.log.check_size()?;
             let also = named.of_container(list, &pod["spec"][list][index]);
-            parts.extend(self.of_same_program(also, (list, index), of_pod, pod)?);
+            parts.extend(self.of_same_program(&also, (list, index), of_pod, pod)?);
             if parts.is_empty() {
                 continue;
             }

@@ -305,7 +305,7 @@ fn mutate_once(
     let decided = mutate_by_records(policies, whole, context, trace.as_deref_mut(), true);
     let is_skipped = matches!(decided.outcome, Outcome::Skipped { .. });
     let by_another = matches!(decided.outcome, Outcome::Mutated(_)) && decided.policy != writer;
-    if !is_skipped && !(has_records && by_another) {
+    if !(is_skipped || has_records && by_another) {
         return decided;
     }
     if let Some(trace) = &mut trace {

@@ -36,14 +36,13 @@ impl<'a> Injection<'a> {
         self.log.go_to_pod();
         for of in self.rules.additions() {
             let Some(container) = of.addition.container_name() else { continue };
-            match value(of.rule, &container.name, "name", at)? {
-                Some(Value::String(name)) => named.0.entry((container.list, name)).or_default().push(of),
-                _ => {
-                    self.log.written_by(|| Author::Rule(of.rule.name.clone()));
-                    let name = container.name.source().unwrap_or_default();
-                    self.log.left_out(&["spec", container.list], || format!("`{name}` is null"));
-                }
+            if let Some(Value::String(name)) = value(of.rule, &container.name, "name", at)? {
+                named.0.entry((container.list, name)).or_default().push(of);
+                continue;
             }
+            self.log.written_by(|| Author::Rule(of.rule.name.clone()));
+            let name = container.name.source().unwrap_or_default();
+            self.log.left_out(&["spec", container.list], || format!("`{name}` is null"));
         }
         Ok(named)
     }
@@ -52,15 +51,15 @@ impl<'a> Injection<'a> {
     /// the rule replaces values.
     pub(super) fn of_same_program<'s>(
         &mut self,
-        group: Vec<Ordered<'a>>,
+        group: &[Ordered<'a>],
         (list, index): (&'static str, usize),
         at: At<'s>,
         pod: &mut Value,
     ) -> Result<Vec<Part<'a, 's>>, Reason> {
         let mut parts = Vec::new();
-        for of in &group {
+        for of in group {
             let seen = &pod["spec"][list][index]["image"];
-            let image = image(*of, &group, at)?.filter(|image| !seen.is_null() && image != seen);
+            let image = image(*of, group, at)?.filter(|image| !seen.is_null() && image != seen);
             match image.filter(|_| of.rule.on_conflict == OnConflict::Keep) {
                 Some(image) => {
                     let (seen, wanted) =
