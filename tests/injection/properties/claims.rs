@@ -38,7 +38,7 @@ pub(crate) fn claim(
                 place.push(clean(&plain(&evaluate(&plain(&entry[key])))));
                 match last.as_str() {
                     "env" if entry["valueFrom"].is_null() => {
-                        claim_variable(&entry["value"], evaluate, place, claims)
+                        claim_variable(&entry["value"], evaluate, place, claims);
                     }
                     "containers" | "initContainers" => claim(entry, evaluate, place, claims),
                     _ => claims.push((place.clone(), entry.clone())),

@@ -30,7 +30,7 @@ pub(crate) fn each_field_is_there_or_reported(pair: &Pair<'_>) -> Verdict {
     let warnings = &pair.first.warnings;
     for asked in &demand.asked {
         let mut contradictions = contradictions.clone();
-        contradictions.extend(yields(&demand, asked));
+        contradictions.extend(yields(&demand, asked, &pair.pod));
         let outcome =
             leaves::Outcome { before: &pair.pod, after: &completed, warnings, edits, contradictions };
         if let Some((class, detail)) = leaves::missing(asked, &outcome) {

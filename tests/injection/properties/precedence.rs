@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::generator::expressions::plain;
-use super::generator::{defaults, items};
+use super::generator::{defaults, items, pods};
 use super::model::{self, Asked, Demand};
 use super::pair::{Pair, Verdict, fail};
 use super::places::{Place, class, tokens, without_list};
@@ -54,7 +54,7 @@ pub(crate) fn extensions_win(pair: &Pair<'_>) -> Verdict {
 /// The places for which another rule decides, so that this rule's values are left out: one of a file before, one before
 /// it in its file, or one after it that replaces. A rule may name a place twice, for all containers and for one by its
 /// name.
-pub(crate) fn yields(demand: &Demand, asked: &Asked) -> BTreeSet<Place> {
+pub(crate) fn yields(demand: &Demand, asked: &Asked, pod: &Value) -> BTreeSet<Place> {
     let mut is_before = true;
     let mut places = BTreeSet::new();
     for other in &demand.asked {
@@ -67,6 +67,7 @@ pub(crate) fn yields(demand: &Demand, asked: &Asked) -> BTreeSet<Place> {
             places.extend(other.claims.iter().map(|(place, _)| decided(place)));
         }
     }
+    places.extend(of_added_containers(demand, asked, pod));
     // Sets are united.
     places.retain(|place| place.last().is_none_or(|last| !SETS.contains(&last.as_str())));
     let of_requests = |place: &Place| {
@@ -78,10 +79,27 @@ pub(crate) fn yields(demand: &Demand, asked: &Asked) -> BTreeSet<Place> {
     places
 }
 
-/// The place that is one value: an amount is one in limits and requests, and a probe is one as a whole.
+/// The places in containers that this rule adds, for which a rule for all containers has a value as well.
+fn of_added_containers(demand: &Demand, asked: &Asked, pod: &Value) -> Vec<Place> {
+    let is_added = |place: &Place| {
+        place.len() > 3
+            && ["containers", "initContainers"].contains(&place[1].as_str())
+            && pods::containers(pod).all(|(.., container)| container["name"] != *place[2])
+    };
+    let others = || demand.asked.iter().flat_map(|other| &other.claims).map(|(place, _)| place);
+    let is_of_all = |place: &&Place| {
+        let mut same = others().filter(|other| other.len() > 3 && other[2] != place[2]);
+        same.any(|other| other[3..] == place[3..])
+    };
+    let own = asked.claims.iter().map(|(place, _)| place);
+    own.filter(|place| is_added(place)).filter(is_of_all).cloned().collect()
+}
+
+/// The place that is one value: an amount is one in limits and requests, and a probe or a profile of seccomp, which has
+/// one kind, is one as a whole.
 fn decided(place: &Place) -> Place {
-    let probe = place.iter().position(|token| token.ends_with("Probe"));
-    without_list(&place[..probe.map_or(place.len(), |at| at + 1)])
+    let union = place.iter().position(|token| token.ends_with("Probe") || token == "seccompProfile");
+    without_list(&place[..union.map_or(place.len(), |at| at + 1)])
 }
 
 /// Whether this claim is the only one of its file and those before, and another file has another value.
