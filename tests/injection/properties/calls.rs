@@ -52,7 +52,6 @@ pub(crate) fn a_trace_changes_nothing(pair: &Pair<'_>) -> Verdict {
     }
     let mut before = pair.pod.clone();
     defaults::complete(&mut before);
-    let has = |pod: &Value, pointer: &str| pod.pointer(pointer).is_some_and(|value| !value.is_null());
     // A zero that nobody writes is what the API server takes nothing for.
     let is_added =
         |pointer: &&String| !has(&before, pointer) && pair.after().is_some_and(|after| has(after, pointer));
@@ -60,4 +59,19 @@ pub(crate) fn a_trace_changes_nothing(pair: &Pair<'_>) -> Verdict {
         Some(pointer) => fail("what is added is present", pointer.clone()),
         None => Ok(()),
     }
+}
+
+/// Whether a pod has a value. Entries of lists are named by index, by what they are, or by their key.
+fn has(pod: &Value, pointer: &str) -> bool {
+    let mut tokens = pointer.split('/').skip(1).map(|token| token.replace("~1", "/").replace("~0", "~"));
+    let found = tokens.try_fold(pod, |value, token| match value {
+        Value::Array(list) => {
+            let names = |entry: &&Value| {
+                **entry == *token || ["name", "mountPath"].iter().any(|key| entry[*key] == *token)
+            };
+            list.iter().find(names).or_else(|| list.get(token.parse::<usize>().ok()?))
+        }
+        value => value.get(&token),
+    });
+    found.is_some_and(|value| !value.is_null())
 }
