@@ -106,7 +106,7 @@ fn a_condition_must_not_read_what_the_policy_adds() {
     assert_snapshot!(mutate(&[&when(condition)], &pod, &[]).recorded(), @"
     exit status: 1
     ----- stderr -----
-    stdin: document 1: Pod/trainer: refused: the policy is not idempotent for this pod: what it adds changes which policies match; correct the `match` that reads it (not_idempotent)
+    stdin: document 1: Pod/trainer: refused: the policy is not idempotent for this pod: what is added to it changes the decision about it; correct the `match` or the check that reads it (not_idempotent)
     ");
     // A policy that makes another one match the pod is found, too.
     let second = when("pod.spec.containers.exists(c, c.?env.orValue([]).exists(e, e.name == 'FABRIC'))")
@@ -115,7 +115,7 @@ fn a_condition_must_not_read_what_the_policy_adds() {
     assert_snapshot!(mutate(&[POLICY, &second], POD, &[]).recorded(), @"
     exit status: 1
     ----- stderr -----
-    stdin: document 1: Pod/trainer: refused: the policy is not idempotent for this pod: what it adds changes which policies match; correct the `match` that reads it (not_idempotent)
+    stdin: document 1: Pod/trainer: refused: the policy is not idempotent for this pod: what is added to it changes the decision about it; correct the `match` or the check that reads it (not_idempotent)
     ");
 }
 

@@ -1,6 +1,6 @@
 //! What the samples show about a policy that is valid: values and checks without a purpose.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
@@ -80,7 +80,6 @@ impl Seen {
         let (Outcome::Mutated(Mutated { pod, .. }) | Outcome::Unchanged { pod, .. }) = outcome else {
             return;
         };
-        let mut written: HashMap<&str, &str> = HashMap::new();
         for outcome in &trace.outcomes {
             let FieldOutcome { author, pointer, state, .. } = outcome;
             let Author::Rule(rule) = author else { continue };
@@ -88,22 +87,10 @@ impl Seen {
             // All containers are one place.
             let name = path.split_once("ontainers[").and_then(|(_, within)| within.split_once("]."));
             let key = (rule.clone(), name.map_or(path.as_str(), |(_, within)| within).to_owned());
-            let preceding = outcome.preceded_by().filter(|other| rank(other) == rank(rule));
-            if let Some(other) = preceding {
+            if let FieldState::Added | FieldState::Replaced = state {
+                self.won.insert(key);
+            } else if let Some(other) = outcome.preceded_by().filter(|other| rank(other) == rank(rule)) {
                 self.lost.entry(key).or_insert_with(|| other.to_owned());
-                continue;
-            }
-            match (state, written.get(pointer.as_str())) {
-                (FieldState::Added | FieldState::Replaced, known) => {
-                    self.won.insert(key);
-                    if known.is_none() {
-                        written.insert(pointer, rule);
-                    }
-                }
-                (FieldState::Kept, Some(other)) if other != rule => {
-                    self.lost.entry(key).or_insert_with(|| (*other).to_owned());
-                }
-                _ => {}
             }
         }
     }

@@ -71,17 +71,17 @@ pub fn in_order_of_references<R: Copy>(trees: Vec<(R, Tree)>) -> Vec<(R, Tree)> 
     if !trees.iter().any(|(_, tree)| refers(tree)) {
         return trees;
     }
-    let mut all: Vec<(R, Tree)> = trees.iter().flat_map(of_tree).collect();
-    let names = all.clone();
-    let (order, _) = in_order(names.iter().map(|(_, variable)| (name(variable), text(variable))));
+    let all: Vec<(R, Tree)> = trees.iter().flat_map(of_tree).collect();
+    let (order, _) = in_order(all.iter().map(|(_, variable)| (name(variable), text(variable))));
     let at: HashMap<&str, usize> = order.into_iter().enumerate().map(|(at, name)| (name, at)).collect();
-    all.sort_by_key(|(_, variable)| at[name(variable)]);
+    let mut sorted: Vec<&(R, Tree)> = all.iter().collect();
+    sorted.sort_by_key(|(_, variable)| at[name(variable)]);
     let env = |(rule, tree): (R, Tree)| {
         let span = tree.span;
         let list = Tree { span, content: Content::List(vec![tree]) };
         (rule, Tree::map(span, vec![Entry::new("env", span, list)]))
     };
-    let first: Vec<(R, Tree)> = all.into_iter().map(env).collect();
+    let first: Vec<(R, Tree)> = sorted.into_iter().cloned().map(env).collect();
     let others = trees.into_iter().map(|(rule, mut tree)| {
         if let Content::Map(entries) = &mut tree.content {
             entries.retain(|entry| entry.name() != Some("env"));

@@ -21,6 +21,7 @@ pub struct SharedValue {
     pub(crate) kind: Kind,
 }
 
+/// What an addition does with a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Set,

@@ -74,8 +74,8 @@ impl OwnWrites {
     }
 }
 
-/// Returns whether `match` of a policy may read a place that a policy, or the engine by these annotations, writes. The
-/// annotation of a pod that is skipped is read by any expression.
+/// Returns whether `match` of a policy may read a place that a policy, or the engine by these annotations, writes, or any
+/// expression an annotation of the engine: a pod that is skipped has one, too.
 pub fn choice_reads_writes(policies: &[(&Definition, &Devices)], annotations: &[&str]) -> bool {
     let of = |map: &'static str| move |key: &str| Places::new([&["metadata", map, key][..]]);
     let (mut written, mut read) = (Places::default(), Places::new(NODES));

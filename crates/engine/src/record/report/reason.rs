@@ -140,8 +140,8 @@ pub enum Reason {
     },
     /// Other policies match the result of the policy.
     #[error(
-        "the policy is not idempotent for this pod: what it adds changes which policies match; correct the `match` that \
-         reads it"
+        "the policy is not idempotent for this pod: what is added to it changes the decision about it; correct the `match` \
+         or the check that reads it"
     )]
     ChangesMatch,
     /// The caller ended the evaluation.
