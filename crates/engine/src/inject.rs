@@ -147,7 +147,11 @@ impl Run<'_> {
             (None, author) => (author.cloned().unwrap_or_default(), Span::default()),
         };
         let (file, line) = definition.line_in_file(span);
-        let author = if span.line > 0 { format!("{author} ({file}:{line})") } else { author.to_string() };
+        let author = match author {
+            Author::Rule(name) => format!("rule `{name}` ({file}:{line})"),
+            Author::File(path) => format!("the file `{path}`"),
+            Author::Stamp => "the policy".to_owned(),
+        };
         Reason::NotIdempotent { path, author, span }
     }
 

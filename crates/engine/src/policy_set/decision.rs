@@ -159,11 +159,11 @@ fn undecided<'p>(
 
 /// The contradiction of annotations that no policy for the pod has written.
 fn of_no_injection(pod: &Value) -> WarningKind {
-    let recorded = match stamping_policy(pod) {
-        Some(policy) => format!("a pod that `{policy}` injects"),
-        None => format!("a pod with `{STAMP}`"),
+    let (selected, recorded) = match stamping_policy(pod) {
+        Some(policy) => ("other nodes or another policy", format!("a pod that `{policy}` injects")),
+        None => ("any", format!("a pod with `{STAMP}`")),
     };
-    WarningKind::AnnotationContradicted { selected: "any".to_owned(), recorded }
+    WarningKind::AnnotationContradicted { selected: selected.to_owned(), recorded }
 }
 
 /// Returns whether the pod is for Windows, or is a Windows host process.

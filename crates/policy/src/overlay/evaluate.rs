@@ -144,7 +144,8 @@ impl<'a, 'p, 'v> Evaluation<'a, 'p, 'v> {
             return Ok(None);
         };
         if let Some(key) = edit::key_in(&written) {
-            return Err(text.failed(format!("the result has `{key}`, which is no key of an overlay")));
+            let error = text.failed(format!("the result has `{key}`, which is no key of an overlay"));
+            return Err(error.with_hint("write the whole value, or the edit as text, like `ENTRY:$(NAME)`"));
         }
         check::written_field(&written, field, object).map_err(|problems| text.invalid(problems))?;
         self.written(&written, field, object)
