@@ -148,7 +148,7 @@ impl Run<'_> {
         };
         let (file, line) = definition.line_in_file(span);
         let author = match author {
-            Author::Rule(name) => format!("rule `{name}` ({file}:{line})"),
+            Author::Rule(name) => format!("the rule `{name}` ({file}:{line})"),
             Author::File(path) => format!("the file `{path}`"),
             Author::Stamp => "the policy".to_owned(),
         };

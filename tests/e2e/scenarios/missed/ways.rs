@@ -97,7 +97,7 @@ pub(super) fn lab() -> Value {
       when: fault != 'bare'
       env: {{LAB_RANK: "${{string(rank)}}"}}
     - name: flip
-      when: fault == 'flips'
+      when: fault.startsWith('fl') && size(fault) > 2
       onConflict: replace
       env:
         LAB_FLIP: "${{container.?env.orValue([]).exists(e, e.?value.orValue('') == 'heads') ? 'tails' : 'heads'}}"
