@@ -115,7 +115,7 @@ fn a_condition_must_not_read_what_the_policy_adds() {
     assert_snapshot!(mutate(&[POLICY, &second], POD, &[]).recorded(), @"
     exit status: 1
     ----- stderr -----
-    stdin: document 1: Pod/trainer: refused: the policy is not idempotent for this pod: what is added to it changes the decision about it; correct the `match` or the check that reads it (not_idempotent)
+    stdin: document 1: Pod/trainer: refused: the policies `lab`, `second` all match this pod, but only one can inject it; make their conditions (`match.when`) exclude each other, or load only one of them (several_policies_match)
     ");
 }
 

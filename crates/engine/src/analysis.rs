@@ -21,7 +21,7 @@ use fabric_policy::schema::{self, Shape};
 use fabric_policy::work::Work;
 use fabric_policy::{PodContext, Policy, ResolvedPolicy, Rule};
 
-use super::record::{Reason, evaluation_failed};
+use super::record::{CLAIMS, NODES, Reason, STAMP, evaluation_failed};
 
 pub use claims::claims_of_pod;
 pub(crate) use claims::{unknown_claim, warning_of_too_many, written_claims};
@@ -204,6 +204,11 @@ impl PodAnalysis {
         // A pod without it is malformed, which other code reports.
         if self.pod["spec"].is_null() {
             self.pod["spec"] = Value::Object(Map::new());
+        }
+        // Those of an earlier injection that the pod contradicts are `null` until they are written again.
+        if let Some(Value::Object(annotations)) = self.pod.pointer_mut("/metadata/annotations") {
+            let is_there = |key: &str| !pod["metadata"]["annotations"][key].is_null();
+            annotations.retain(|key, _| is_there(key) || ![STAMP, NODES, CLAIMS].contains(&&**key));
         }
         add_labels(&mut self.pod, context);
     }

@@ -254,26 +254,25 @@ pub(super) fn inject_if_nodes_agree(
             let analysis = PodAnalysis { other: Some(at), ..analysis };
             inject(policy, analysis, &mut there, context, &mut log_there)
         });
-        let setting = match (&ended, ended_there) {
-            (Ok(()), Ok(())) if there == *pod => {
-                // A value that only these nodes have, and that the pod does not get either.
-                let both = log.warnings.drain(..).chain(log_there.warnings);
-                log.warnings = each_once(both.collect::<Vec<_>>());
-                log.own_checks.append(&mut log_there.own_checks);
-                continue;
-            }
-            (Ok(()), Ok(())) => {
-                // The annotation of a settings file follows from the variables.
-                let follows =
-                    |path: &str| path.starts_with("/metadata/annotations/settings.fabric-injector.io~1");
-                let operations = json_patch::diff(pod, &there).0.into_iter();
-                let first = operations.min_by_key(|operation| follows(operation.path().as_str()));
-                first.map(|operation| field_path(pod, operation.path().as_str()))
-            }
-            // The same outcome, for example that no rule applies.
-            (Err(here), Err(there)) if here.code() == there.code() => continue,
-            _ => None,
+        let is_same = match (&ended, &ended_there) {
+            (Err(here), Err(there)) => here.code() == there.code(),
+            (here, there_too) => here.is_ok() && there_too.is_ok() && there == *pod,
         };
+        if is_same {
+            // A value that only these nodes have, and that the pod does not get either.
+            let both = log.warnings.drain(..).chain(log_there.warnings);
+            log.warnings = each_once(both.collect::<Vec<_>>());
+            log.own_checks.append(&mut log_there.own_checks);
+            continue;
+        }
+        let setting = ended.as_ref().ok().zip(ended_there.ok()).and_then(|_| {
+            // The annotation of a settings file follows from the variables.
+            let follows =
+                |path: &str| path.starts_with("/metadata/annotations/settings.fabric-injector.io~1");
+            let operations = json_patch::diff(pod, &there).0.into_iter();
+            let first = operations.min_by_key(|operation| follows(operation.path().as_str()))?;
+            Some(field_path(pod, first.path().as_str()))
+        });
         let setting = setting.unwrap_or_else(|| policy.name().to_owned());
         let why = fitting_nodes::fits_several(&nodes);
         return Err(Reason::SettingUndecided { setting, why, chooses_policy: false });
@@ -304,8 +303,8 @@ fn warn_about_rules(rules: &Rules<'_>, log: &mut ChangeLog) {
 }
 
 fn no_rule_applies(policy: &Policy, analysis: &PodAnalysis, pod: &Value, context: &PodContext) -> Reason {
-    let is_injected = pod["metadata"]["annotations"][STAMP] == policy.stamp();
-    if analysis.has_gpus() && is_injected {
+    // What a rule added may be why it no longer applies.
+    if pod["metadata"]["annotations"][STAMP] == policy.stamp() {
         return Reason::NothingToAdd;
     }
     if analysis.has_gpus() {

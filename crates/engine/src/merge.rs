@@ -263,6 +263,12 @@ fn field(
             object(merge, cursor, others, resources)
         }),
         (_, Shape::Object(within)) => {
+            if field.name == "lifecycle" {
+                let wanted = tree.clone().into_value().unwrap_or_default();
+                if merge.is_excluded(cursor, field, &wanted) {
+                    return Ok(());
+                }
+            }
             // An object that the author wrote as empty is intended.
             let is_absent = cursor.get(field.name).is_none() && field.default != Default::EmptyObject;
             if tree.is_empty() && is_absent {

@@ -12,8 +12,8 @@ use crate::analysis::{copy, warning_of_too_many};
 use crate::record::ChangeLog;
 use crate::validate;
 use crate::{
-    CLAIMS, CONTAINER_LISTS, DEVICE_CLASS, Mutation, NODES, Outcome, Reason, SKIPPED, STAMP, Trace, inject,
-    skip,
+    CLAIMS, CONTAINER_LISTS, DEVICE_CLASS, Mutation, NODES, Outcome, Reason, SKIPPED, STAMP, Trace, Warning,
+    WarningKind, inject, skip,
 };
 use fabric_policy::work::Work;
 use fabric_policy::{
@@ -313,7 +313,14 @@ fn mutate_once(
     }
     let mut afresh = mutate_by_records(policies, pod, context, trace, false);
     if is_skipped && matches!(afresh.outcome, Outcome::Skipped { .. }) {
-        afresh.warnings = decided.warnings;
+        let is_of_records = |one: &Warning| {
+            matches!(
+                one.kind,
+                WarningKind::InjectedBefore { .. } | WarningKind::AnnotationContradicted { .. }
+            )
+        };
+        afresh.warnings.retain(|one| !is_of_records(one));
+        afresh.warnings.extend(decided.warnings.into_iter().filter(is_of_records));
     }
     afresh
 }
@@ -367,7 +374,7 @@ fn refuse_if_changed_again(policies: &PolicySet, mut first: Mutation, context: &
         Err(reason) => return Mutation::new(Outcome::Refused { reason }, first.policy),
     };
     let reason = match (&first.outcome, again.outcome) {
-        (_, Outcome::Refused { reason }) if reason.is_fault() => reason,
+        (_, Outcome::Refused { reason }) => reason,
         (Outcome::Mutated(_), Outcome::Unchanged { .. }) if again.policy == first.policy => return first,
         (Outcome::Skipped { .. }, Outcome::Skipped { marked, .. }) if marked.operation_count() == 0 => {
             first.warnings = each_once(first.warnings.into_iter().chain(again.warnings));

@@ -35,14 +35,7 @@ fn says_nothing_new(first: &Injection, later: &Injection) -> Verdict {
         _ => {}
     }
     let codes: BTreeSet<&str> = first.warnings.iter().map(|warning| warning.code.as_str()).collect();
-    // A known fault: of two rules that set one entry of a list in an annotation, or the limit and the request of a
-    // resource, the one that gives way to the other is reported in a later call.
-    let is_replaced =
-        |path: &str| first.warnings.iter().any(|known| known.code == "replaced" && known.path == path);
-    let is_known = |code: &str, path: &str| {
-        codes.contains(code) || ["kept_annotation", "kept_device"].contains(&code) && is_replaced(path)
-    };
-    match later.warnings.iter().find(|warning| !is_known(&warning.code, &warning.path)) {
+    match later.warnings.iter().find(|warning| !codes.contains(warning.code.as_str())) {
         Some(warning) => {
             fail(format!("warning {}", warning.code), format!("{warning:?}, first {:?}", first.warnings))
         }

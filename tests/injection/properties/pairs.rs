@@ -55,7 +55,7 @@ pub(crate) fn number(variable: &str, otherwise: u64) -> u64 {
 
 /// The number of pairs. Without optimization, a pair takes ten times as long.
 pub(crate) fn number_of_pairs() -> u64 {
-    number("FABRIC_PAIRS", if cfg!(debug_assertions) { 800 } else { 8_000 })
+    number("FABRIC_PAIRS", if cfg!(debug_assertions) { 800 } else { 24_000 })
 }
 
 /// A failure shows each kind of counterexample once, as small as can be found.

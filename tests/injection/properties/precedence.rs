@@ -34,7 +34,10 @@ pub(crate) fn extensions_win(pair: &Pair<'_>) -> Verdict {
     defaults::complete(&mut before);
     for asked in &demand.asked {
         for (place, value) in asked.claims.iter().filter(|(place, _)| is_plain(place)) {
-            if !decides(&demand, asked, place, value) || has(&before, place) {
+            if !decides(&demand, asked, place, value)
+                || has(&before, place)
+                || is_in_other_list(&before, place)
+            {
                 continue;
             }
             // A value that the pod cannot have is left out, and the report says why.
@@ -127,6 +130,15 @@ fn is_plain(place: &Place) -> bool {
         ["spec", "nodeSelector" | "schedulerName"] | ["metadata", "labels"] => true,
         _ => false,
     }
+}
+
+/// Whether the pod has the container of a place in another list of containers.
+fn is_in_other_list(pod: &Value, place: &Place) -> bool {
+    ["containers", "initContainers"].iter().any(|list| {
+        place.len() > 2
+            && place[1] != *list
+            && items(&pod["spec"][*list]).iter().any(|one| one["name"] == *place[2])
+    })
 }
 
 fn overlap(one: &[String], other: &[String]) -> bool {

@@ -15,7 +15,9 @@ pub(super) fn value(
     field: &'static Field,
     wanted: Value,
 ) -> Result<(), Reason> {
-    if merge.is_excluded(cursor, field, &wanted) {
+    // A value of the pod stays, whatever excludes the other one.
+    let stays = |own: &Value| merge.on_conflict == OnConflict::Keep || same(own, &wanted, &field.shape);
+    if !cursor.get(field.name).is_some_and(stays) && merge.is_excluded(cursor, field, &wanted) {
         return Ok(());
     }
     // An empty string counts as absent, and the API server sets its default.
@@ -89,7 +91,9 @@ pub(super) fn keyed(
                 keys => keys.iter().all(|key| same_field(existing, &wanted, key, items)),
             };
             let at = list.entries().iter().position(known);
-            if let Some(name) = port_name_of_another(list.entries(), at, &wanted, field) {
+            // What the pod has stays, whatever excludes the other one.
+            let stays = at.is_some() && merge.on_conflict == OnConflict::Keep;
+            if !stays && let Some(name) = port_name_of_another(list.entries(), at, &wanted, field) {
                 let setting = format!("{}: {}", field.name, brief(&wanted));
                 let against = format!("another port named {name}");
                 list.log.warn(WarningKind::Excluded { setting, against }, merge.rule);

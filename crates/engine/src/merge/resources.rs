@@ -213,9 +213,14 @@ fn overcommittable(
             continue;
         }
         let of_other = if list == "limits" { "requests" } else { "limits" };
-        let against = other.as_ref().map(|other| format!("{of_other}: {}", brief(other)));
-        let setting = format!("{list}: {}", brief(&wanted));
-        let kind = WarningKind::Excluded { setting, against: against.unwrap_or_default() };
+        let (wanted, other) = (brief(&wanted), other.as_ref().map(brief).unwrap_or_default());
+        let kind = if list == "requests" && merge.on_conflict == OnConflict::Keep {
+            // The API server will derive the request from the limit.
+            WarningKind::Kept { what: Kept::Device, seen: other, wanted }
+        } else {
+            let (setting, against) = (format!("{list}: {wanted}"), format!("{of_other}: {other}"));
+            WarningKind::Excluded { setting, against }
+        };
         resources.log.at(list, |log| log.at(resource, |log| log.warn(kind, merge.rule)));
     }
     Ok(())

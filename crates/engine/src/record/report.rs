@@ -282,11 +282,5 @@ fn reconciled(warnings: Vec<Warning>) -> Vec<Warning> {
         }
         result.push(warning);
     }
-    result.retain(|warning| match &warning.kind {
-        WarningKind::Kept { seen, .. } => {
-            values.is_empty() || !values.contains_key(&(warning.path.clone(), seen.clone()))
-        }
-        _ => true,
-    });
     result
 }

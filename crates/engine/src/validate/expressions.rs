@@ -195,7 +195,7 @@ fn compared(definition: &Definition, name: &str) -> impl Iterator<Item = (Path, 
     let mut compared = BTreeSet::new();
     definition.texts(&mut |text| {
         let uses = text.expressions().flat_map(Expression::uses);
-        for used in uses.filter(|used| used.comparison != Comparison::None && !used.literals.is_empty()) {
+        for used in uses {
             let (root, path) = source(definition, used);
             let is_free = |step: &Step| ["annotations", "image"].contains(&step.token());
             let is_free = path.iter().any(is_free);
@@ -205,8 +205,11 @@ fn compared(definition: &Definition, name: &str) -> impl Iterator<Item = (Path, 
                 (_, true) => format!("{text}a"),
                 _ => text.to_owned(),
             };
-            let texts = used.literals.iter().filter_map(Value::as_str).map(named);
-            let texts = texts.filter(|text| !text.is_empty() && root == name);
+            let literals = if used.comparison == Comparison::None { &[][..] } else { &used.literals };
+            let texts = literals.iter().filter_map(Value::as_str).map(named);
+            // A label of a node may only have to be there.
+            let any = (name == "node" && literals.is_empty()).then(|| "sample".to_owned());
+            let texts = texts.chain(any).filter(|text| !text.is_empty() && root == name);
             let texts = texts.filter(|text| is_free || Format::LabelValue.check(text).is_ok());
             compared.extend(texts.map(|text| (path.clone(), text)));
         }

@@ -11,6 +11,7 @@ use crate::definition::{OnConflict, Rule};
 use crate::overlay::{
     Addition, Kind, LeftOut, Place, Section, SharedValue, Target, Tree, Write, without, writes,
 };
+use crate::schema::can_overcommit;
 
 /// A place of the pod or of its containers: whether it is of the pod, the path, and a name.
 type Key<'v> = (bool, &'v [&'static str], Option<&'v str>);
@@ -89,13 +90,15 @@ fn values(addition: &Addition) -> Vec<SharedValue> {
     found
 }
 
-/// The place of a value, and for a limit that of the request, which it is without one.
+/// The place of a value, and for a limit that of the request, which it is without one. The request of a device is its
+/// limit, too.
 fn amounts(write: &Write<'_>, place: &Place) -> Vec<Place> {
-    if !write.is_amount() || write.field.name != "limits" {
+    let is_both = |name: &String| write.field.name == "limits" || !can_overcommit(name);
+    if !write.is_amount() || !place.name.as_ref().is_some_and(is_both) {
         return vec![place.clone()];
     }
-    let path = place.path[..place.path.len() - 1].iter().copied().chain(["requests"]).collect();
-    vec![Place { path, name: place.name.clone() }, place.clone()]
+    let within = |list| place.path[..place.path.len() - 1].iter().copied().chain([list]).collect();
+    ["requests", "limits"].map(|list| Place { path: within(list), name: place.name.clone() }).into()
 }
 
 /// The place of a write; `None` if an expression yields its name, or a whole object or list.

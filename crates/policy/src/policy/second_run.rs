@@ -35,12 +35,9 @@ impl OwnWrites {
         devices: &Devices,
     ) -> Self {
         let mut read = Places::read_by(variables, devices, texts);
-        // All parameters depend on the nodes that the pod selects.
+        // All parameters depend on the nodes that the pod selects, and rules and checks are for each container.
         read.add(NODES);
-        if rules.iter().any(|rule| rule.containers.written().is_some()) {
-            // The condition may select a container that a rule adds.
-            read.add([ADDED_CONTAINER]);
-        }
+        read.add([ADDED_CONTAINER]);
         let by_values = Places::read_by(variables, devices, |visit| {
             for rule in rules {
                 rule.additions.iter().for_each(|addition| addition.texts(visit));

@@ -21,8 +21,8 @@ pub(super) const VARIANTS: &[Row<&str>] = &[
 ];
 
 /// The types whose objects become one field by field. An object of any other type is one value.
-pub(super) const MERGED: &str = "Affinity Capabilities Container NodeAffinity ObjectMeta PodAffinity PodAntiAffinity \
-    PodSecurityContext PodSpec ResourceRequirements SecurityContext";
+pub(super) const MERGED: &str = "Affinity Capabilities Container Lifecycle NodeAffinity ObjectMeta PodAffinity \
+    PodAntiAffinity PodSecurityContext PodSpec ResourceRequirements SecurityContext";
 
 /// Lists that the API declares as one value, but whose order has no meaning, and whose entries do not contradict each
 /// other, so the overlay's entries are added. (A node must meet one of the terms that `NodeAffinity` requires: one more

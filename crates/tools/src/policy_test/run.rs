@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use fabric_engine::policy_set::{PolicySet, mutate_traced};
+use fabric_engine::policy_set::{PolicySet, mutate, mutate_traced};
 use fabric_engine::{CLAIMS, Mutation, NODES, Reason, SKIPPED, STAMP, Warning};
 use fabric_policy::PodContext;
 use fabric_policy::claims::ClaimObject;
@@ -101,6 +101,7 @@ fn tested(case: &Case, policies: &PolicySet, documents: &[Value], coverage: &mut
     let mut tested = Vec::new();
     let mut test = |document, pointer: String, pod: &Value, context: &PodContext| {
         let (mutation, trace) = mutate_traced(policies, pod.clone(), context);
+        debug_assert_eq!(mutation, mutate(policies, pod.clone(), context), "a trace decides nothing");
         coverage.record(policies, &trace);
         tested.push(Tested { document, pointer, actual: Actual::new(&mutation) });
     };
