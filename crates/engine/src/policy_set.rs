@@ -373,13 +373,17 @@ fn refuse_if_changed_again(policies: &PolicySet, mut first: Mutation, context: &
         Ok(pod) => mutate_once(policies, pod, context, None),
         Err(reason) => return Mutation::new(Outcome::Refused { reason }, first.policy),
     };
-    let reason = match (&first.outcome, again.outcome) {
-        (_, Outcome::Refused { reason }) => reason,
-        (Outcome::Mutated(_), Outcome::Unchanged { .. }) if again.policy == first.policy => return first,
-        (Outcome::Skipped { .. }, Outcome::Skipped { marked, .. }) if marked.operation_count() == 0 => {
-            first.warnings = each_once(first.warnings.into_iter().chain(again.warnings));
-            return first;
-        }
+    let is_same = match (&first.outcome, &again.outcome) {
+        (Outcome::Mutated(_), Outcome::Unchanged { .. }) => again.policy == first.policy,
+        (Outcome::Skipped { .. }, Outcome::Skipped { marked, .. }) => marked.operation_count() == 0,
+        _ => false,
+    };
+    if is_same {
+        first.warnings = each_once(first.warnings.into_iter().chain(again.warnings));
+        return first;
+    }
+    let reason = match again.outcome {
+        Outcome::Refused { reason } => reason,
         _ => Reason::ChangesMatch,
     };
     Mutation::new(Outcome::Refused { reason }, first.policy)
