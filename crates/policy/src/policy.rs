@@ -224,7 +224,7 @@ impl Policy {
         Ok(Arc::new(ResolvedPolicy::new(evaluated, ParameterValues::default())))
     }
 
-    /// A evaluated policy, which is kept for other pods with the same values.
+    /// An evaluated policy, which is kept for other pods with the same values.
     fn evaluated(
         &self,
         values: Vec<Value>,

@@ -206,7 +206,12 @@ impl<'r> Claims<'r> {
             return false;
         }
         let writes = writes(evaluated, by.addition.section.object());
-        let set: Vec<Place> = writes.iter().filter_map(place).collect();
+        let is_set_twice = |place: &Place| place.name.as_deref().is_some_and(|name| !can_overcommit(name));
+        let of_write = |write: &Write<'_>| match place(write) {
+            Some(place) if is_set_twice(&place) => amounts(write, &place),
+            place => place.into_iter().collect(),
+        };
+        let set: Vec<Place> = writes.iter().flat_map(of_write).collect();
         for SharedValue { place: known, kind } in shared {
             let found = || writes.iter().filter(|write| write.path.starts_with(&known.path));
             match kind {

@@ -226,7 +226,7 @@ impl EvaluatedPolicy {
         self.rules.iter().filter_map(as_written).collect()
     }
 
-    /// Calls `visit` with every variable that depends on the pod.
+    /// The variables that depend on the pod.
     pub(crate) fn variables(&self) -> impl DoubleEndedIterator<Item = &Variable> {
         self.pod_variables.iter().chain(&self.container_variables).chain(&self.injected_variables)
     }
