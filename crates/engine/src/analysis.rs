@@ -207,8 +207,11 @@ impl PodAnalysis {
         }
         // Those of an earlier injection that the pod contradicts are `null` until they are written again.
         if let Some(Value::Object(annotations)) = self.pod.pointer_mut("/metadata/annotations") {
-            let is_there = |key: &str| !pod["metadata"]["annotations"][key].is_null();
-            annotations.retain(|key, _| is_there(key) || ![STAMP, NODES, CLAIMS].contains(&&**key));
+            for key in [STAMP, NODES, CLAIMS] {
+                if pod["metadata"]["annotations"][key].is_null() {
+                    annotations.shift_remove(key);
+                }
+            }
         }
         add_labels(&mut self.pod, context);
     }

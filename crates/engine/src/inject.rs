@@ -256,7 +256,8 @@ pub(super) fn inject_if_nodes_agree(
         });
         let is_same = match (&ended, &ended_there) {
             (Err(here), Err(there)) => here.code() == there.code(),
-            (here, there_too) => here.is_ok() && there_too.is_ok() && there == *pod,
+            (Ok(()), Ok(())) => there == *pod,
+            _ => false,
         };
         if is_same {
             // A value that only these nodes have, and that the pod does not get either.
