@@ -55,9 +55,10 @@ fn an_interrupted_edit_in_place_leaves_each_file_whole_and_no_other() {
         }
         assert_eq!(files.keys().collect::<Vec<_>>(), ["a.yaml", "b.yaml"]);
         assert!(files.values().all(|text| *text == big || *text == edited), "a file is cut off");
-        ended_between = status.signal() == Some(Signal::INT.as_raw());
+        // On a busy machine, the signal can come during the second change.
+        ended_between = status.signal() == Some(Signal::INT.as_raw()) && files["b.yaml"] == big;
         if ended_between {
-            assert!(files["a.yaml"] == edited && files["b.yaml"] == big, "it ends after the change");
+            assert!(files["a.yaml"] == edited, "it ends after the change");
             break;
         }
     }

@@ -159,7 +159,7 @@ impl<'a> Injection<'a> {
         self.facts.requested.go_to(pod, list, index);
         let mut cursor = Cursor::container(pod, self.log, list, index)?;
         let trees = in_order_of_references(evaluated(&parts, cursor.log)?);
-        self.facts.edits = env::edits(&trees);
+        self.facts.additions = env::additions(&trees);
         for (rule, tree) in trees {
             cursor.log.written_by(|| Author::Rule(rule.name.clone()));
             let mut merge = Merge::new(rule, self.rules.analysis, self.facts);

@@ -19,6 +19,7 @@ pub mod writes;
 
 #[cfg(test)]
 pub(crate) use check::value as check_value;
+pub use edit::{Devices, Edit, EditKind};
 pub use evaluate::{Evaluation, LeftOut};
 pub(crate) use read::{container, pod};
 pub use references::in_order_of_references;
@@ -40,11 +41,6 @@ use fabric_yaml::quantity::Quantity;
 /// The annotation that Multus reads.
 pub const NETWORKS: &str = "k8s.v1.cni.cncf.io/networks";
 
-/// The key, within an edit of networks, of the resources whose devices are attached to them, and that of the requests
-/// of the pod. The entries of `devices.add` have them.
-pub const RESOURCES: &str = "$resources";
-pub const REQUESTS: &str = "$requests";
-
 /// A piece of a Pod, in which expressions take the place of values.
 #[derive(Debug, Clone)]
 pub struct Tree {
@@ -60,6 +56,7 @@ enum Content {
     Text(Interpolation),
     Map(Vec<Entry>),
     List(Vec<Tree>),
+    Edit(Box<Edit>),
 }
 
 /// An entry of a map.
@@ -167,7 +164,7 @@ impl Tree {
     pub fn into_value(self) -> Option<Value> {
         match self.content {
             Content::Value(value) => Some(value),
-            Content::Text(_) => None,
+            Content::Text(_) | Content::Edit(_) => None,
             Content::Map(entries) => {
                 let named = entries.into_iter();
                 let named =
@@ -206,8 +203,9 @@ impl Tree {
         }
     }
 
-    pub(crate) fn is_map(&self) -> bool {
-        matches!(self.content, Content::Map(_) | Content::Value(Value::Object(_)))
+    /// The edit of the list in a string that it is.
+    pub fn as_edit(&self) -> Option<&Edit> {
+        if let Content::Edit(edit) = &self.content { Some(edit) } else { None }
     }
 
     /// Returns whether it has no field.
@@ -238,12 +236,9 @@ impl Tree {
         }
     }
 
-    /// Returns whether the value under a key is a map.
-    pub(crate) fn has_map(&self, name: &str) -> bool {
-        match &self.content {
-            Content::Value(value) => value.get(name).is_some_and(Value::is_object),
-            _ => self.get(name).is_some_and(Self::is_map),
-        }
+    /// The edit of the list in a string that is under a key.
+    pub fn edit_at(&self, name: &str) -> Option<&Edit> {
+        self.get(name)?.as_edit()
     }
 
     pub(crate) fn has_expressions(&self) -> bool {
@@ -269,6 +264,7 @@ impl Tree {
                 let entry = |entry: &Entry| Ok((entry.source(), entry.value.evaluate(bindings)?));
                 entries.iter().map(entry).collect::<Result<Map<_, _>, _>>().map(Value::Object)
             }
+            Content::Edit(edit) => edit.added.evaluate(bindings),
         }
     }
 
@@ -279,6 +275,7 @@ impl Tree {
             Content::Text(text) => visit(text),
             Content::List(items) => items.iter().for_each(|item| item.texts(visit)),
             Content::Map(entries) => entries.iter().for_each(|entry| entry.texts(visit)),
+            Content::Edit(edit) => edit.trees().for_each(|tree| tree.texts(visit)),
         }
     }
 }
@@ -434,12 +431,12 @@ pub(crate) fn attach(pod: &mut [Addition], container: &Tree, requests: &Interpol
     let metadata = pod.iter_mut().flat_map(|addition| addition.tree.entries_mut());
     let annotations = metadata.flat_map(|field| field.value.entries_mut());
     for annotation in annotations.flat_map(|field| field.value.entries_mut()) {
-        let is_networks = annotation.name() == Some(NETWORKS) && annotation.value.get(edit::KEY).is_none();
-        if let (true, Content::Map(edit)) = (is_networks, &mut annotation.value.content) {
+        if let Content::Edit(edit) = &mut annotation.value.content
+            && let EditKind::Networks(devices) = &mut edit.kind
+        {
             let span = annotation.span;
             let resources = Tree { span, content: Content::List(resources.clone()) };
-            edit.push(Entry::new(RESOURCES, span, resources));
-            edit.push(Entry::new(REQUESTS, span, Tree::text(span, requests.clone())));
+            *devices = Some(Devices { resources, requests: Tree::text(span, requests.clone()) });
         }
     }
 }

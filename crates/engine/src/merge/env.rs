@@ -3,7 +3,7 @@
 use super::rule::Merge;
 use crate::record::{Cursor, Kept, ListCursor, Reason};
 use fabric_policy::Rule;
-use fabric_policy::overlay::Tree;
+use fabric_policy::overlay::{EditKind, Tree};
 use fabric_policy::schema::{Shape, covers};
 use serde_json::{Value, json};
 
@@ -15,42 +15,58 @@ pub(crate) fn merge(
     variables: Tree,
 ) -> Result<(), Reason> {
     container.list("env", |list| {
-        for wanted in variables.into_items().into_iter().filter_map(Tree::into_value) {
-            let name = name_of(&wanted).unwrap_or_default();
+        for variable in variables.into_items() {
+            let name = variable.literal("name").unwrap_or_default();
             // Whether or not the pod's own value stays.
             if !merge.pod.variables.iter().any(|known| known == name) {
                 merge.pod.variables.push(name.to_owned());
             }
-            match edit(&wanted) {
-                Some((entry, prepend)) => add_to_list(merge, list, name, (entry, prepend))?,
-                None => put(merge, list, wanted, items)?,
+            match Addition::of(&variable) {
+                Some(addition) => add_to_list(merge, list, &addition)?,
+                None => {
+                    if let Some(wanted) = variable.into_value() {
+                        put(merge, list, wanted, items)?;
+                    }
+                }
             }
         }
         Ok(())
     })
 }
 
-/// The entry that a variable adds to the list that it holds, and whether in front.
-fn edit(variable: &Value) -> Option<(&str, bool)> {
-    let (side, entry) = variable["value"].as_object()?.iter().next()?;
-    Some((entry.as_str().unwrap_or_default(), side == "$prepend"))
+/// An entry that a rule adds to the list that a variable holds.
+#[derive(Debug, Clone)]
+pub(super) struct Addition {
+    name: String,
+    entry: String,
+    prepends: bool,
 }
 
-/// The variables among these that add to a list.
-pub(super) fn edits(trees: &[(&Rule, Tree)]) -> Vec<Value> {
+impl Addition {
+    fn of(variable: &Tree) -> Option<Self> {
+        let edit = variable.edit_at("value")?;
+        let (name, entry) = (variable.literal("name")?.to_owned(), edit.added.as_str()?.to_owned());
+        Some(Self { name, entry, prepends: edit.kind == EditKind::Prepend })
+    }
+
+    /// The list with the entry; `None` if the list has it already.
+    fn to(&self, list: &str) -> Option<String> {
+        with_entry(list, &self.entry, self.prepends)
+    }
+}
+
+/// The entries that these trees add to lists in variables.
+pub(super) fn additions(trees: &[(&Rule, Tree)]) -> Vec<Addition> {
     let variables = trees.iter().filter_map(|(_, tree)| tree.get("env")).flat_map(Tree::items);
-    variables.filter_map(Tree::as_value).filter(|one| one["value"].is_object()).cloned().collect()
+    variables.filter_map(Addition::of).collect()
 }
 
 /// Returns whether a value is the policy's with the entries that its rules add, as an earlier call leaves it.
 fn is_edited(merge: &Merge<'_, '_>, existing: &Value, wanted: &Value) -> bool {
-    let edits = || merge.pod.edits.iter().filter(|one| one["name"] == wanted["name"]).filter_map(edit);
-    let edited = |value: &str| {
-        edits().fold(value.to_owned(), |text, (entry, prepend)| {
-            with_entry(&text, entry, prepend).unwrap_or(text)
-        })
-    };
-    let value = wanted["value"].as_str().filter(|_| edits().next().is_some());
+    let additions = || merge.pod.additions.iter().filter(|one| wanted["name"] == *one.name);
+    let edited =
+        |value: &str| additions().fold(value.to_owned(), |list, addition| addition.to(&list).unwrap_or(list));
+    let value = wanted["value"].as_str().filter(|_| additions().next().is_some());
     value.is_some_and(|value| existing["value"] == edited(value) || existing["value"] == edited(""))
 }
 
@@ -92,22 +108,17 @@ fn same(existing: &Value, wanted: &Value, items: &Shape) -> bool {
 }
 
 /// Adds an entry to the list that a variable holds.
-fn add_to_list(
-    merge: &Merge<'_, '_>,
-    list: &mut ListCursor<'_>,
-    name: &str,
-    (entry, prepend): (&str, bool),
-) -> Result<(), Reason> {
-    let Some(at) = position(list, Some(name)) else {
-        list.push(json!({"name": name, "value": entry}));
+fn add_to_list(merge: &Merge<'_, '_>, list: &mut ListCursor<'_>, addition: &Addition) -> Result<(), Reason> {
+    let alone = || json!({"name": addition.name, "value": addition.entry});
+    let Some(at) = position(list, Some(&addition.name)) else {
+        list.push(alone());
         return Ok(());
     };
     let existing = &list.entries()[at];
     if !existing["valueFrom"].is_null() {
-        return merge.resolve_entry_conflict(list, at, json!({"name": name, "value": entry}), Kept::Env);
+        return merge.resolve_entry_conflict(list, at, alone(), Kept::Env);
     }
-    let text = existing["value"].as_str().unwrap_or_default();
-    let Some(edited) = with_entry(text, entry, prepend) else {
+    let Some(edited) = addition.to(existing["value"].as_str().unwrap_or_default()) else {
         list.log.present_entry(at);
         return Ok(());
     };

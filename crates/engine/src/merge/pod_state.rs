@@ -1,5 +1,6 @@
 //! Facts about the pod on which fields elsewhere in it depend.
 
+use super::env::Addition;
 use super::volumes::{OwnVolumes, PolicyVolumes};
 use crate::analysis::{CONTAINER_LISTS, is_sidecar};
 use crate::record::{MAX_ANNOTATIONS, Reason, STAMP, malformed, size_without};
@@ -27,8 +28,8 @@ pub(super) struct PodFacts {
     pub(super) capabilities: Vec<(String, String)>,
     /// The variables that the policy sets in the current container.
     pub(super) variables: Vec<String>,
-    /// Those of them that add to a list.
-    pub(super) edits: Vec<Value>,
+    /// What the policy adds to lists in variables of the current container.
+    pub(super) additions: Vec<Addition>,
     /// The annotations that hold settings files.
     pub(super) files: SettingsFiles,
     /// The parts of the pod that exclusions of other parts name.

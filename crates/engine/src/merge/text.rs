@@ -4,7 +4,7 @@
 use serde_json::{Map, Value};
 
 use fabric_policy::interpolation::text_of;
-use fabric_policy::overlay::{REQUESTS, RESOURCES, Tree};
+use fabric_policy::overlay::{Edit, EditKind, Tree};
 use fabric_policy::schema::Field;
 use fabric_yaml::edit_json;
 
@@ -22,7 +22,6 @@ pub(crate) fn merge(
     let what = if field.name == "annotations" { Kept::Annotation } else { Kept::Field };
     cursor.within(field.name, |map| {
         for (key, value) in entries.into_entries() {
-            let Some(value) = value.into_value() else { continue };
             let existing = match map.object().get(&*key) {
                 Some(Value::String(text)) => Some(text.clone()),
                 // The API server reads it as an empty string.
@@ -30,12 +29,15 @@ pub(crate) fn merge(
                 Some(other) => return Err(malformed(&map.pointer_to(&*key), "a string", other)),
                 None => None,
             };
-            let wanted = match &value {
-                Value::Object(edit) => match edit.get("$key").and_then(Value::as_str) {
-                    Some(identity) => objects(merge, map, &key, existing.as_deref(), (edit, identity))?,
-                    None => networks(merge, map, &key, existing.as_deref(), edit)?,
+            let wanted = match (value.as_edit(), value.as_value()) {
+                (Some(edit), _) => match &edit.kind {
+                    EditKind::Objects(field) => {
+                        objects(merge, map, &key, existing.as_deref(), (&edit.added, field))?
+                    }
+                    _ => networks(merge, map, &key, existing.as_deref(), edit)?,
                 },
-                wanted => text(merge, map, &key, existing.as_deref(), (wanted, what))?,
+                (None, Some(wanted)) => text(merge, map, &key, existing.as_deref(), (wanted, what))?,
+                (None, None) => continue,
             };
             let Some(wanted) = wanted else {
                 map.log.present(&[&key]);
@@ -74,7 +76,7 @@ fn networks(
     annotations: &mut Cursor<'_>,
     key: &str,
     existing: Option<&str>,
-    edit: &Map<String, Value>,
+    edit: &Edit,
 ) -> Result<Option<String>, Reason> {
     let Attachments { networks, missing } = attachments(edit);
     if networks.iter().all(|(_, count)| *count == 0) {
@@ -113,9 +115,9 @@ fn objects(
     annotations: &mut Cursor<'_>,
     key: &str,
     existing: Option<&str>,
-    (edit, identity): (&Map<String, Value>, &str),
+    (added, identity): (&Tree, &str),
 ) -> Result<Option<String>, Reason> {
-    let wanted = edit["$append"].as_array().into_iter().flatten();
+    let wanted = added.as_value().and_then(Value::as_array).into_iter().flatten();
     let wanted: Vec<_> = wanted.filter_map(Value::as_object).cloned().collect();
     if wanted.is_empty() {
         annotations.log.left_out(&[key], || "it has no entries".to_owned());
@@ -174,18 +176,17 @@ struct Attachments {
 /// The networks that an edit attaches. A single network is attached once for each device. Of a list, the networks are
 /// attached whose positions are those of resources that the pod requests; the n-th device of one resource has the n-th
 /// network. If the entry has no resources, each network is attached once.
-fn attachments(edit: &Map<String, Value>) -> Attachments {
-    let resources = edit.get(RESOURCES).and_then(Value::as_array).map(Vec::as_slice);
-    let requests = edit.get(REQUESTS).unwrap_or(&Value::Null);
+fn attachments(edit: &Edit) -> Attachments {
+    let of_edit = if let EditKind::Networks(devices) = &edit.kind { devices.as_ref() } else { None };
+    let resources = of_edit.and_then(|of| of.resources.as_value()?.as_array()).map(Vec::as_slice);
+    let requests = of_edit.and_then(|of| of.requests.as_value()).unwrap_or(&Value::Null);
     let devices = resources.map(|resources| devices_of(resources, requests));
     let all = devices.iter().flatten().copied().fold(0, usize::saturating_add);
-    let names = match &edit["$append"] {
-        Value::String(name) => {
-            let count = if devices.is_some() { all } else { 1 };
-            return Attachments { networks: vec![(name.clone(), count)], missing: 0 };
-        }
-        names => names.as_array().map_or(&[][..], Vec::as_slice),
-    };
+    if let Some(name) = edit.added.as_str() {
+        let count = if devices.is_some() { all } else { 1 };
+        return Attachments { networks: vec![(name.to_owned(), count)], missing: 0 };
+    }
+    let names = edit.added.as_value().and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     let is_one = matches!(resources, Some([one]) if !one.is_array());
     let is_wanted = |at: usize| match &devices {
         None => true,

@@ -1,7 +1,7 @@
 //! `env` of a rule: the variables by their names, as the list that an overlay of a container has.
 
 use crate::source::reader;
-use crate::source::{Checked, Diagnostic, MISPLACED_EDIT, MISSING_KEY, Problems, UNKNOWN_KEY, WRONG_TYPE};
+use crate::source::{Checked, Diagnostic, MISSING_KEY, Problems, UNKNOWN_KEY, WRONG_TYPE};
 use fabric_yaml::scalar::Scalar;
 use fabric_yaml::{Content, Entry, Node};
 
@@ -46,15 +46,11 @@ pub(super) fn refuse_list(container: &Node) -> Result<(), Diagnostic> {
 const SOURCES: [&str; 5] = ["fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef"];
 
 fn variable(entry: &Entry<Node>, is_extension: bool) -> Result<Node, Diagnostic> {
-    let is_edit = entry.key.starts_with('$') && !entry.key.starts_with("${");
-    if is_edit || entry.key.contains('(') && entry.key.ends_with(')') {
+    if entry.key.contains('(') && entry.key.ends_with(')') {
         let error = Diagnostic::new(entry.span, format!("`{}` is not the name of a variable", entry.key));
-        return Err(if is_edit {
-            let hint = "edit the value of a variable, as in `LD_LIBRARY_PATH: /lib:$(LD_LIBRARY_PATH)`";
-            error.code(MISPLACED_EDIT).hint(hint)
-        } else {
-            error.hint("write the name by itself: the value of the pod stays, unless the rule has `onConflict: replace`")
-        });
+        return Err(error.hint(
+            "write the name by itself: the value of the pod stays, unless the rule has `onConflict: replace`",
+        ));
     }
     // Of the others, some are variables that programs read, such as `container` of systemd.
     if ["onConflict", "containers", "when"].contains(&entry.key.as_str()) {

@@ -96,7 +96,7 @@ fn env(tree: &Tree, items: &'static Shape) -> Checked<()> {
         problems.take(variable(entry, items));
     }
     problems.result(())?;
-    let is_set = |entry: &&Tree| !entry.has_map("value");
+    let is_set = |entry: &&Tree| entry.edit_at("value").is_none();
     Ok(once(variables.iter().filter(is_set), "name")?)
 }
 
@@ -104,8 +104,7 @@ fn variable(entry: &Tree, items: &'static Shape) -> Checked<()> {
     let (Shape::Object(object) | Shape::Atomic(object)) = items else {
         return Err(mismatch(entry, items).into());
     };
-    let edit = entry.get("value").filter(|value| matches!(value.content, Content::Map(_)));
-    let (Some(edit), Some(name)) = (edit, entry.get("name")) else {
+    let (Some(edit), Some(name)) = (entry.edit_at("value"), entry.get("name")) else {
         return elements(std::slice::from_ref(entry), items, &["name"]);
     };
     let mut problems = Problems::default();
@@ -117,7 +116,7 @@ fn variable(entry: &Tree, items: &'static Shape) -> Checked<()> {
     }
     problems.result(())?;
     object.field("name").map_or(Ok(()), |field| value(name, &field.shape))?;
-    edits::of_variable(edit)
+    edits::of_variable(&edit.added)
 }
 
 /// Limits, requests and claims.

@@ -1,45 +1,54 @@
-//! Edits: trees with keys such as `$append`, in place of a text. The engine applies them to the value of a pod.
+//! Edits: what a rule adds to a string that holds a list. The engine applies them to the value of a pod.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
 use crate::schema::Format;
-use crate::source::{Diagnostic, MISPLACED_EDIT, reader};
-use fabric_yaml::Span;
 
-use super::{Entry, Tree};
+use super::Tree;
 
-/// In a tree, the field that identifies the entries of a list of objects. The key of the annotation names it.
-pub(super) const KEY: &str = "$key";
-
-/// The sides of a list in a variable, as trees have them.
-pub(super) const SIDES: [&str; 2] = ["$prepend", "$append"];
-
-/// Fails for a key of an earlier version of the language.
-pub(super) fn refuse_edits(tree: &Tree) -> Result<(), Diagnostic> {
-    let keys = tree.entries().iter().map(|entry| (entry.source(), entry.span));
-    of_earlier_version(keys.filter(|(key, _)| key.starts_with('$'))).map_or(Ok(()), Err)
+/// What a rule adds to the list that a string of a pod holds.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Edit {
+    /// The entry of a variable, a list of objects, or one or more networks.
+    pub added: Tree,
+    pub kind: EditKind,
 }
 
-/// The key of an edit in the result of an expression. The keys of a Pod do not begin like that.
-pub(super) fn key_in(tree: &Tree) -> Option<&str> {
-    let own = tree.entries().iter().filter_map(Entry::name).find(|name| name.starts_with('$'));
-    let mut within = tree.entries().iter().map(|entry| &entry.value).chain(tree.items());
-    own.or_else(|| within.find_map(key_in))
+/// The list that an edit is about.
+#[derive(Debug, Clone, PartialEq)]
+pub enum EditKind {
+    /// That of a variable such as `LD_LIBRARY_PATH`, which gets an entry in front.
+    Prepend,
+    /// That of a variable, which gets an entry at its end.
+    Append,
+    /// That of objects in an annotation, with the field that identifies them.
+    Objects(String),
+    /// The networks of Multus. If there are devices, they are attached to them.
+    Networks(Option<Devices>),
 }
 
-/// The error for a key of an earlier version among others, each with its place.
-pub(super) fn of_earlier_version(
-    mut keys: impl Iterator<Item = (String, Span)> + Clone,
-) -> Option<Diagnostic> {
-    let edit =
-        "write the entries of a list themselves, and for a variable `ENTRY:$(NAME)` or `$(NAME):ENTRY`";
-    let renamed = keys.clone().find_map(|(key, span)| reader::renamed(&key).map(|hint| (key, span, hint)));
-    let edited = || keys.find(|(key, _)| SIDES.contains(&&**key)).map(|(key, span)| (key, span, edit));
-    let (key, span, hint) = renamed.or_else(edited)?;
-    let message = format!("`{key}` is no key of an overlay");
-    Some(Diagnostic::new(span, message).code(MISPLACED_EDIT).hint(hint))
+/// The devices of an entry of `devices.add`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Devices {
+    /// A list of names of resources, of which an item can be a list itself.
+    pub resources: Tree,
+    /// The requests of the pod, by resource.
+    pub requests: Tree,
+}
+
+impl Edit {
+    /// The trees in it that can have expressions.
+    pub(super) fn trees(&self) -> impl Iterator<Item = &Tree> {
+        let devices = if let EditKind::Networks(devices) = &self.kind { devices.as_ref() } else { None };
+        [&self.added].into_iter().chain(devices.into_iter().flat_map(|of| [&of.resources, &of.requests]))
+    }
+
+    /// The field that identifies objects in an annotation.
+    pub(super) fn identity(&self) -> Option<&str> {
+        if let EditKind::Objects(field) = &self.kind { Some(field) } else { None }
+    }
 }
 
 /// Fails unless each entry has its own value under the key.

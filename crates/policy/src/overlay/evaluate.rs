@@ -15,7 +15,7 @@ use crate::schema::{self, AMOUNT_LISTS, Field, Format, Object, Shape};
 use fabric_yaml::Span;
 
 use super::scalars::{accept, is_structure, remedy};
-use super::{Content, Entry, Key, Tree, check, count_of, edit, is_zero};
+use super::{Content, Entry, Key, Tree, check, count_of, is_zero};
 
 /// A tree with values in place of expressions; `None` if it is left out.
 type Evaluated = Result<Option<Tree>, EvaluationError>;
@@ -97,8 +97,8 @@ impl<'a, 'p, 'v> Evaluation<'a, 'p, 'v> {
                 self.whole(tree, object, false)
             }
             (Content::Map(_), Shape::Map { keys, values }) => self.map(tree, *keys, values),
-            (Content::Map(_), Shape::Opaque) => self.map(tree, Format::Any, shape),
-            (Content::Map(entries), _) => self.edit_of_variable(tree.span, entries),
+            (Content::Map(_), _) => self.map(tree, Format::Any, shape),
+            (Content::Edit(edit), _) => self.edit(tree.span, edit),
             (Content::List(list), Shape::List { items, .. }) => self.items(tree.span, list, items),
             (Content::List(list), _) => self.items(tree.span, list, &Shape::Opaque),
         }
@@ -143,10 +143,6 @@ impl<'a, 'p, 'v> Evaluation<'a, 'p, 'v> {
             self.leave_out(|| format!("`{}` is null", text.source()));
             return Ok(None);
         };
-        if let Some(key) = edit::key_in(&written) {
-            let error = text.failed(format!("the result has `{key}`, which is no key of an overlay"));
-            return Err(error.with_hint("write the whole value, or the edit as text, like `ENTRY:$(NAME)`"));
-        }
         check::written_field(&written, field, object).map_err(|problems| text.invalid(problems))?;
         self.written(&written, field, object)
     }
@@ -280,17 +276,12 @@ impl<'a, 'p, 'v> Evaluation<'a, 'p, 'v> {
             key => key.clone(),
         };
         let name = if let Key::Name(name) = &key { name } else { "…" };
-        let value = self.within(name, |this| match &entry.value.content {
-            Content::Map(edit) if matches!(values, Shape::Text(_)) => {
-                this.edit_of_annotation(&entry.value, edit)
+        let value = self.within(name, |this| {
+            let value = this.value(&entry.value, values)?;
+            if value.is_none() {
+                this.leave_out_null(&entry.value);
             }
-            _ => {
-                let value = this.value(&entry.value, values)?;
-                if value.is_none() {
-                    this.leave_out_null(&entry.value);
-                }
-                Ok(value)
-            }
+            Ok(value)
         })?;
         let Some(mut value) = value else { return Ok(()) };
         // Devices whose number is computed can be none. An author who writes 0 refuses them.
@@ -337,7 +328,7 @@ impl<'a, 'p, 'v> Evaluation<'a, 'p, 'v> {
             tree.texts(&mut |text| {
                 let what = match text.evaluate(bindings) {
                     Ok(value) if !value.is_null() && value != "" => return,
-                    Ok(_) if tree.has_map("value") => "has no value",
+                    Ok(_) if tree.edit_at("value").is_some() => "has no value",
                     Ok(Value::Null) => "is null",
                     Ok(_) => "is empty",
                     Err(_) => return,
@@ -388,7 +379,7 @@ fn joined(tree: Tree) -> Tree {
     let is_complete = match &tree.content {
         Content::Map(entries) => entries.iter().all(|entry| entry.name().is_some() && is_value(&entry.value)),
         Content::List(items) => items.iter().all(is_value),
-        Content::Value(_) | Content::Text(_) => return tree,
+        Content::Value(_) | Content::Text(_) | Content::Edit(_) => return tree,
     };
     if !is_complete {
         return tree;

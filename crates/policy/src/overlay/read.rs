@@ -13,8 +13,7 @@ use crate::source::{
 use fabric_yaml::scalar::Scalar;
 use fabric_yaml::{Content as Yaml, Node, Span, Text};
 
-use super::edit::{KEY, SIDES, of_earlier_version};
-use super::{Addition, ContainerName, Content, Entry, Key, NETWORKS, Section, Tree, check};
+use super::{Addition, ContainerName, Content, Edit, EditKind, Entry, Key, NETWORKS, Section, Tree, check};
 
 /// Reads an overlay for a container.
 pub(crate) fn container(node: &Node, names: &Names) -> Checked<Tree> {
@@ -64,11 +63,11 @@ fn read_lists(pod: &mut Tree) -> Problems {
             problems
                 .add(Diagnostic::new(annotation.span, message).code(DUPLICATE_KEY).hint("keep one of them"));
         }
-        if let Content::Map(entries) = &annotation.value.content {
-            let hint = match entries.iter().find_map(|entry| reader::renamed(&entry.source())) {
-                Some(hint) => hint,
-                None if annotation.name() == Some(NETWORKS) => "write the network, or a list: each is added",
-                None => "write text, or a list of maps for a key such as `example.com/interfaces[name]`",
+        if let Content::Map(_) = &annotation.value.content {
+            let hint = if annotation.name() == Some(NETWORKS) {
+                "write the network, or a list: each is added"
+            } else {
+                "write text, or a list of maps for a key such as `example.com/interfaces[name]`"
             };
             let error = Diagnostic::new(span, "the value of an annotation is no map").code(MISPLACED_EDIT);
             problems.add(error.hint(hint));
@@ -76,53 +75,31 @@ fn read_lists(pod: &mut Tree) -> Problems {
             continue;
         }
         let Some(key) = annotation.name() else { continue };
-        let (name, field) = match key.strip_suffix(']').and_then(|key| key.split_once('[')) {
-            Some((name, field)) if !field.is_empty() => (name.to_owned(), Some(field.to_owned())),
-            _ if key == NETWORKS => (key.to_owned(), None),
+        let (name, kind) = match key.strip_suffix(']').and_then(|key| key.split_once('[')) {
+            Some((name, field)) if !field.is_empty() => (name, EditKind::Objects(field.to_owned())),
+            _ if key == NETWORKS => (key, EditKind::Networks(None)),
             _ => continue,
         };
-        let list = std::mem::replace(&mut annotation.value, Tree::value(span, Value::Null));
-        let field = field.map(|field| Entry::new(KEY, annotation.span, Tree::value(span, field.into())));
-        let edit = [Entry::new("$append", span, list)].into_iter().chain(field).collect();
-        *annotation = Entry::new(&name, annotation.span, Tree::map(span, edit));
+        let content = Content::Edit(Box::new(Edit { added: annotation.value.clone(), kind }));
+        *annotation = Entry::new(name, annotation.span, Tree { span, content });
     }
     problems
 }
 
-/// A variable, with an edit in place of a value that has the variable's own before or after it, as in `/lib:$(NAME)`.
-fn variable(item: &Node, problems: &mut Problems) -> Node {
-    let mut item = item.clone();
-    let Some(name) = item.get("name").and_then(|name| Some(format!("$({})", name.text()?.text))) else {
-        return item;
-    };
-    let Yaml::Map(fields) = &mut item.content else { return item };
-    for field in fields.iter_mut().filter(|field| field.key == "value") {
-        let edited = match &field.value.content {
-            Yaml::Map(edit) => {
-                let keys = edit.iter().map(|entry| (entry.key.clone(), entry.span));
-                problems.add(of_earlier_version(keys).unwrap_or_else(|| {
-                    reader::expected(&field.value, "the value of a variable to be a string")
-                }));
-                Some(Node::text_at(field.value.span, ""))
-            }
-            _ => edit(&name, &field.value),
-        };
-        field.value = edited.unwrap_or_else(|| field.value.clone());
-    }
-    item
-}
-
-/// The edit that adds an entry to the variable with this reference.
-fn edit(own: &str, value: &Node) -> Option<Node> {
+/// The edit that the value of a variable is if it has the variable's own before or after it, as in `/lib:$(NAME)`, with
+/// the entry that it adds.
+fn edit(variable: &Node) -> Option<(EditKind, Node)> {
+    let own = format!("$({})", variable.get("name")?.text()?.text);
+    let value = variable.get("value")?;
     let text = value.text()?;
-    let (side, added) = match text.text.strip_suffix(own).and_then(|text| text.strip_suffix(':')) {
-        Some(before) => (SIDES[0], before),
-        None => (SIDES[1], text.text.strip_prefix(own)?.strip_prefix(':')?),
+    let (kind, added) = match text.text.strip_suffix(&own).and_then(|text| text.strip_suffix(':')) {
+        Some(before) => (EditKind::Prepend, before),
+        None => (EditKind::Append, text.text.strip_prefix(&own)?.strip_prefix(':')?),
     };
-    let start = if side == SIDES[0] { 0 } else { text.text.len() - added.len() };
+    let start = if kind == EditKind::Prepend { 0 } else { text.text.len() - added.len() };
     let (map, string) = (Some(text.part(start, added.len())), Scalar::String(added.to_owned()));
     let entry = Node { span: value.span, content: Yaml::Scalar { value: string, plain: false, map } };
-    (!added.contains(own)).then(|| Node::map(value.span, [(side, entry)]))
+    (!added.contains(&own)).then_some((kind, entry))
 }
 
 /// Takes a checked tree of a pod apart by its sections.
@@ -189,18 +166,16 @@ impl Tree {
             Yaml::Map(entries) => {
                 let mut read = Vec::with_capacity(entries.len());
                 problems.each(entries, |problems, entry| {
-                    // `$prepend` and its like are no expressions.
                     let key = reader::string_key(entry).and_then(|()| {
                         Interpolation::compile(&Text::on_line(&entry.key, entry.span), names, Some(phase))
                     });
                     let value = match &entry.value.content {
                         Yaml::List(items) if entry.key == "env" => {
-                            let items = items.iter().map(|item| variable(item, problems)).collect();
-                            &Node { span: entry.value.span, content: Yaml::List(items) }
+                            let read = items.iter().map(|item| Self::variable(item, names, phase, problems));
+                            Self { span: entry.value.span, content: Content::List(read.collect()) }
                         }
-                        _ => &entry.value,
+                        _ => Self::read(&entry.value, names, phase, problems),
                     };
-                    let value = Self::read(value, names, phase, problems);
                     if let Some(key) = problems.take(key) {
                         read.push(Entry { key: Key::read(key), span: entry.span, value });
                     }
@@ -213,6 +188,25 @@ impl Tree {
             }
         };
         Self { span: node.span, content }
+    }
+
+    /// Reads an entry of `env`.
+    fn variable(node: &Node, names: &Names, phase: Phase, problems: &mut Problems) -> Self {
+        let Some((kind, entry)) = edit(node) else { return Self::read(node, names, phase, problems) };
+        let mut node = node.clone();
+        if let Yaml::Map(fields) = &mut node.content {
+            fields
+                .iter_mut()
+                .filter(|field| field.key == "value")
+                .for_each(|field| field.value = entry.clone());
+        }
+        let mut tree = Self::read(&node, names, phase, problems);
+        for field in tree.entries_mut().iter_mut().filter(|field| field.name() == Some("value")) {
+            let added = std::mem::take(&mut field.value);
+            let (span, kind) = (added.span, kind.clone());
+            field.value = Self { span, content: Content::Edit(Box::new(Edit { added, kind })) };
+        }
+        tree
     }
 
     /// Reads the value of a variable. It can be `null` or an empty list, and its keys have no expressions.
@@ -304,6 +298,7 @@ impl Tree {
             Content::Text(value) => text(&value.source()),
             Content::Map(_) => "a map".to_owned(),
             Content::List(_) => "a list".to_owned(),
+            Content::Edit(edit) => edit.added.describe(),
         }
     }
 }

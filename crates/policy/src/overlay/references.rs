@@ -2,8 +2,6 @@
 
 use std::collections::HashMap;
 
-use serde_json::Value;
-
 use crate::source::LONGEST;
 
 use super::{Content, Entry, Tree};
@@ -97,7 +95,6 @@ fn name(variable: &Tree) -> &str {
 
 /// The value of a variable, or the entry that an edit adds.
 fn text(variable: &Tree) -> &str {
-    let value = variable.as_value().map(|variable| &variable["value"]);
-    let edit = value.and_then(Value::as_object).and_then(|edit| edit.values().next());
-    edit.or(value).and_then(Value::as_str).unwrap_or_default()
+    let edit = variable.edit_at("value").and_then(|edit| edit.added.as_str());
+    edit.or_else(|| variable.literal("value")).unwrap_or_default()
 }

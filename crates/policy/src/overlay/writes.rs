@@ -128,8 +128,8 @@ impl<'t> Write<'t> {
     pub fn is_edit(&self) -> bool {
         match self.target {
             Target::Whole => false,
-            Target::Entry(_) => self.value.is_map(),
-            Target::Item(_) => self.field.name == "env" && self.value.has_map("value"),
+            Target::Entry(_) => self.value.as_edit().is_some(),
+            Target::Item(_) => self.value.edit_at("value").is_some(),
         }
     }
 
@@ -159,7 +159,8 @@ impl<'t> Write<'t> {
     /// The place in the file: that of the value, of the key of a map or list, or of the name of an entry of a list.
     pub fn span(&self) -> Span {
         let of_value = |span: Span, value: &Tree| {
-            if value.entries().is_empty() && value.items().is_empty() { value.span } else { span }
+            let is_one = value.entries().is_empty() && value.items().is_empty() && value.as_edit().is_none();
+            if is_one { value.span } else { span }
         };
         match self.target {
             Target::Whole => self.value.span,

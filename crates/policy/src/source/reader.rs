@@ -94,11 +94,7 @@ impl<'n> Fields<'n> {
 
     fn misspelt(&self, key: &str) -> Option<usize> {
         let is_unknown = |entry: &Entry<Node>| !self.known.contains(&entry.key.as_str());
-        let names = |hint: &str| hint.contains(&format!("`{key}`")) || hint.contains(&format!("`{key}: "));
-        let means = |entry: &Entry<Node>| {
-            closest(&entry.key, [key]).is_some() || renamed(&entry.key).is_some_and(names)
-        };
-        self.left.iter().position(|entry| is_unknown(entry) && means(entry))
+        self.left.iter().position(|entry| is_unknown(entry) && closest(&entry.key, [key]).is_some())
     }
 
     /// Fails for the problems, and for the fields that were not read.
@@ -113,65 +109,25 @@ impl<'n> Fields<'n> {
     }
 }
 
-/// Keys and words of earlier versions of the language and of other engines, and their replacements.
-const RENAMED: &[(&str, &str)] = &[
-    ("$count", "write `networks` in an entry of `devices.add`, which counts the devices of the pod"),
-    (
-        "$key",
-        "write the list itself, and the field in the key of the annotation: `example.com/interfaces[name]`",
-    ),
-    ("$replace", "write the list itself, in a rule with `onConflict: replace`"),
-    ("$separator", "leave it out: entries have `:` between them; build another list in an expression"),
-    ("byNode", "write the rows under `machines:` of `spec`, as in `LABEL: {VALUE: {NAME: …}}`"),
-    ("code", "write `name`"),
+/// Keys of Kyverno, and what to write instead of each.
+const OF_KYVERNO: &[(&str, &str)] = &[
     ("context", "write `variables`, or `parameters`, which operators set"),
     ("deny", "write `action: refuse` and `message: TEXT` in an entry of `checks`"),
-    ("exceptVariables", "write `env`, the variable that names another file"),
     ("exclude", "write `exceptAnnotation`, or a condition under `when`, in `match`"),
-    ("fabric", "write `devices` with the same keys"),
-    ("file", "write `files: {PATH: {variables: […]}}` in `spec`"),
     ("foreach", "write `containers`: the rule is for each container that meets the condition"),
-    ("fromNodes", "write `${offeredName('RESOURCE')}` or `${offeredNames('RESOURCE')}`"),
-    ("max", "write `maximum`"),
-    ("maxItems", "write `maximum`, which is the greatest length of a list"),
-    ("maxValue", "leave it out: a value of more than 1023 bytes is in no file"),
-    ("message", "write it in an entry of `checks`"),
-    ("min", "write `minimum`"),
-    ("minItems", "write `minimum`, which is the least length of a list"),
     ("mutate", "write `env`, `container` and `pod` in the rule itself"),
-    (
-        "networks",
-        "write `networks` in an entry of `devices.add`, and a condition about the pod's own in its `when`",
-    ),
-    ("nodes", "write it in `spec`, next to `provider`"),
-    ("own", "write its `resources` and `claims` in `devices` itself"),
     ("patchStrategicMerge", "write `env`, `container` and `pod` in a rule"),
     ("preconditions", "write `when` for the pod, and `containers` for each container"),
-    (
-        "refuse",
-        "write `action: refuse` and `message: TEXT` in an entry of `checks`, such as one with `env`, which reads `value`",
-    ),
-    ("settings", "write `files`, as in `/etc/nccl.conf: {variables: [NCCL_*]}`"),
-    ("skip", "write `action: skip` and `message: TEXT`"),
-    ("template", "write `string`, and read the pod in the expression that uses the parameter"),
-    ("unless", "write `env`, the variable that names another file"),
     ("validate", "write `checks`, as in `- {name: no_fabric, when: totalGpus == 0, message: TEXT}`"),
-    ("vars", "write `variables`"),
-    ("warn", "write `message`"),
-    ("warnings", "write `checks`, as in `- {name: no_fabric, when: totalGpus == 0, message: TEXT}`"),
 ];
 
-/// The hint for a key of an earlier version of the language, or of another engine.
-pub(crate) fn renamed(key: &str) -> Option<&'static str> {
-    RENAMED.iter().find(|(old, _)| *old == key).map(|(_, hint)| *hint)
-}
-
-/// An error for a key that is not known, with a hint for one that was never a key.
+/// An error for a key that is not known, with a hint for one that is not of Kyverno.
 pub(crate) fn unknown(what: &str, entry: &Entry<Node>, hint: impl FnOnce() -> String) -> Diagnostic {
     let message = format!("{what} has no field `{}`", entry.key);
+    let of_kyverno = OF_KYVERNO.iter().find(|(key, _)| *key == entry.key);
     Diagnostic::new(entry.span, message)
         .code(UNKNOWN_KEY)
-        .hint(renamed(&entry.key).map_or_else(hint, str::to_owned))
+        .hint(of_kyverno.map_or_else(hint, |(_, instead)| (*instead).to_owned()))
 }
 
 /// Fails unless `name` is the name of an environment variable. The text of the node may have an ending after it.
@@ -280,9 +236,8 @@ pub(crate) fn name(
 pub(crate) fn one_of<T: Copy>(node: &Node, key: &str, known: &[(&str, T)]) -> Result<T, Diagnostic> {
     let name = text(node, &format!("`{key}`"))?;
     known.iter().find(|(known, _)| *known == name).map(|(_, value)| *value).ok_or_else(|| {
-        let near = || suggest(name, known.iter().map(|(name, _)| *name));
         Diagnostic::new(node.span, format!("`{key}` is `{name}`"))
-            .hint(renamed(name).map_or_else(near, str::to_owned))
+            .hint(suggest(name, known.iter().map(|(name, _)| *name)))
     })
 }
 

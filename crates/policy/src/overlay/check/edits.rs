@@ -6,14 +6,14 @@ use crate::interpolation::Interpolation;
 use crate::schema::Shape;
 use crate::source::{Checked, Diagnostic, Problems};
 
-use super::super::edit::{self, KEY};
+use super::super::edit;
 use super::super::{Content, Entry, Tree};
 use super::values::{AS_LIST, AS_MAP, expected, missing, text, value};
 
 /// Checks the value of an annotation, or what a rule adds to the list in it.
 pub(super) fn annotation(entry: &Entry, shape: &Shape) -> Checked<()> {
     let tree = &entry.value;
-    tree.get("$append").map_or_else(|| value(tree, shape), |list| added(list, tree.literal(KEY)))
+    tree.as_edit().map_or_else(|| value(tree, shape), |edit| added(&edit.added, edit.identity()))
 }
 
 /// Checks what a rule adds to the list in an annotation: objects with a field that identifies them, or networks.
@@ -21,17 +21,15 @@ pub(crate) fn added(list: &Tree, key: Option<&str>) -> Checked<()> {
     key.map_or_else(|| networks(list), |key| objects(list, key))
 }
 
-/// Checks an edit of the list that a variable holds.
-pub(super) fn of_variable(edit: &Tree) -> Checked<()> {
-    for entry in edit.entries() {
-        text(&entry.value)?;
-        if entry.value.as_str() == Some("") {
-            return Err(Diagnostic::new(edit.span, "the entry to add to the variable is empty")
-                .hint("write the entry, or leave the variable out")
-                .into());
-        }
+/// Checks the entry that is added to the list of a variable.
+pub(super) fn of_variable(added: &Tree) -> Checked<()> {
+    text(added)?;
+    if added.as_str() != Some("") {
+        return Ok(());
     }
-    Ok(())
+    Err(Diagnostic::new(added.span, "the entry to add to the variable is empty")
+        .hint("write the entry, or leave the variable out")
+        .into())
 }
 
 /// Checks entries of a list of objects that the text of an annotation holds, with a field that identifies them.

@@ -11,14 +11,12 @@ use crate::source::{
     WRONG_TYPE, suggest,
 };
 
-use super::super::edit::refuse_edits;
 use super::super::scalars::{accept, is_structure};
 use super::super::{Content, Entry, Tree};
 
 /// Checks a value that is not merged further.
 pub(crate) fn value(tree: &Tree, shape: &Shape) -> Checked<()> {
     tree.readable()?;
-    refuse_edits(tree)?;
     match (shape, &tree.content) {
         (_, Content::Text(Interpolation::Expression(_))) => return Ok(()),
         (Shape::Object(object) | Shape::Atomic(object), Content::Map(_)) => whole_object(tree, object)?,
@@ -106,7 +104,6 @@ pub(super) fn fields<'s>(
     problems: &mut Problems,
 ) -> Checked<Vec<(&'s Entry, &'static Field)>> {
     tree.readable()?;
-    refuse_edits(tree)?;
     let Content::Map(entries) = &tree.content else {
         return Err(match &tree.content {
             Content::Text(Interpolation::Expression(_)) => {
@@ -156,7 +153,6 @@ fn known_field(entry: &Entry, object: &'static Object) -> Result<&'static Field,
 /// Checks the entries of a map with keys of the user's choice.
 pub(super) fn keyed_values(tree: &Tree, keys: Format, check: impl Fn(&Entry) -> Checked<()>) -> Checked<()> {
     tree.readable()?;
-    refuse_edits(tree)?;
     let Content::Map(entries) = &tree.content else {
         return Err(expected(tree, "a map").hint(AS_MAP).into());
     };
@@ -175,7 +171,6 @@ pub(super) fn list(tree: &Tree) -> Checked<&[Tree]> {
     if let Content::List(items) = &tree.content {
         return Ok(items);
     }
-    refuse_edits(tree)?;
     Err(expected(tree, "a list").hint(AS_LIST).into())
 }
 

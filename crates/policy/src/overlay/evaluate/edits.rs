@@ -7,47 +7,43 @@ use crate::schema::Shape;
 use crate::source::WRONG_TYPE;
 use fabric_yaml::Span;
 
-use super::super::{Content, Entry, Tree, check, edit};
+use super::super::{Content, Devices, Edit, EditKind, Tree, check};
 use super::{Evaluated, Evaluation, joined};
 
 impl Evaluation<'_, '_, '_> {
-    /// Evaluates an edit of the list that a variable holds; `None` without an entry to add.
-    pub(super) fn edit_of_variable(&mut self, span: Span, edit: &[Entry]) -> Evaluated {
-        let mut evaluated = Vec::with_capacity(edit.len());
-        for entry in edit {
-            let value = match &entry.value.content {
-                Content::Text(text) if self.knows(text) => text.evaluate(self.bindings)?,
-                _ => {
-                    evaluated.push(entry.clone());
-                    continue;
-                }
-            };
-            if value.is_null() || value == "" {
-                return Ok(None);
+    /// Evaluates an edit. That of a variable is `None` without an entry to add; a list that is `null` is empty.
+    pub(super) fn edit(&mut self, span: Span, edit: &Edit) -> Evaluated {
+        let added = match &edit.kind {
+            EditKind::Prepend | EditKind::Append => self.entry(&edit.added)?,
+            EditKind::Objects(_) | EditKind::Networks(_) => Some(self.added(&edit.added, edit.identity())?),
+        };
+        let kind = match &edit.kind {
+            EditKind::Networks(Some(Devices { resources, requests })) => {
+                let (resources, requests) = (self.raw(resources)?, self.raw(requests)?);
+                EditKind::Networks(Some(Devices { resources, requests }))
             }
-            evaluated.push(entry.with(Tree::value(entry.value.span, text_of(&value).into())));
-        }
-        Ok(Some(joined(Tree::map(span, evaluated))))
+            other => other.clone(),
+        };
+        let edit = |added| Tree { span, content: Content::Edit(Box::new(Edit { added, kind })) };
+        Ok(added.map(edit))
     }
 
-    /// Evaluates an edit of networks, or of a list of objects, in an annotation. A list that is `null` is empty.
-    pub(super) fn edit_of_annotation(&mut self, tree: &Tree, edit: &[Entry]) -> Evaluated {
-        let key = tree.literal(edit::KEY);
-        let mut evaluated = Vec::with_capacity(edit.len());
-        for entry in edit {
-            let value = match entry.name() {
-                Some("$append") => self.added(&entry.value, key)?,
-                _ => self.raw(&entry.value)?,
-            };
-            evaluated.push(entry.with(value));
+    /// Evaluates the entry that is added to the list of a variable.
+    fn entry(&self, added: &Tree) -> Evaluated {
+        let Content::Text(text) = &added.content else { return Ok(Some(added.clone())) };
+        if !self.knows(text) {
+            return Ok(Some(added.clone()));
         }
-        Ok(Some(joined(Tree::map(tree.span, evaluated))))
+        let value = text.evaluate(self.bindings)?;
+        let is_some = !value.is_null() && value != "";
+        Ok(is_some.then(|| Tree::value(added.span, text_of(&value).into())))
     }
 
     /// Evaluates networks, or a list of objects, and checks the value as if it were written out. One that is `null` adds
     /// nothing.
     fn added(&mut self, list: &Tree, key: Option<&str>) -> Result<Tree, EvaluationError> {
         let evaluated = match &list.content {
+            Content::Value(_) => return Ok(list.clone()),
             Content::List(items) if key.is_some() => {
                 let mut evaluated = Vec::with_capacity(items.len());
                 for item in items {
