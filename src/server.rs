@@ -33,6 +33,6 @@ pub use limits::{Limits, MAX_BODY};
 pub use port::Ended;
 pub use run::{Config, MaxConnections, Server, Stop};
 pub(crate) use sources::compiled;
-pub use state::State;
+pub use state::AppState;
 pub use tls::TlsSource;
 pub use webhook::{SHORT, SHORT_STEPS};

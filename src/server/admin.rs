@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use axum::extract::{RawQuery, State as Shared};
+use axum::extract::State;
+use axum::extract::rejection::QueryRejection;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
@@ -13,7 +14,8 @@ use fabric_yaml::escape;
 
 use super::nodes;
 use super::readiness::{CONDITIONS, REGISTRATION};
-use super::state::State;
+use super::review::QueryPairs;
+use super::state::AppState;
 
 pub(super) async fn live() -> Response {
     text(StatusCode::OK, "ok\n")
@@ -32,14 +34,16 @@ fn text(status: StatusCode, body: &str) -> Response {
 }
 
 /// The format of the API server's own `/readyz`: a line for each check if one fails, or with `?verbose`.
-pub(super) async fn ready(Shared(state): Shared<Arc<State>>, RawQuery(query): RawQuery) -> Response {
+pub(super) async fn ready(
+    State(state): State<Arc<AppState>>,
+    query: Result<QueryPairs, QueryRejection>,
+) -> Response {
     let policies = state.policies.load();
     let checks = state.readiness.checks(SystemTime::now(), policies.policies().len());
     let nodes = nodes::check(&state.nodes.load(), policies.needs_nodes(), state.on_error);
     let is_ready = nodes.ok && checks.iter().all(|check| check.ok);
     let status = if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    let verbose =
-        query.is_some_and(|query| query.split('&').any(|key| key.split('=').next() == Some("verbose")));
+    let verbose = query.is_ok_and(|query| query.iter().any(|(key, _)| key == "verbose"));
     if is_ready && !verbose {
         return text(status, "ok\n");
     }
@@ -67,7 +71,7 @@ pub(super) async fn ready(Shared(state): Shared<Arc<State>>, RawQuery(query): Ra
 }
 
 /// The metrics as OpenMetrics for a client that accepts it, else in the older format of Prometheus.
-pub(super) async fn metrics(Shared(state): Shared<Arc<State>>, headers: HeaderMap) -> Response {
+pub(super) async fn metrics(State(state): State<Arc<AppState>>, headers: HeaderMap) -> Response {
     for (kind, age) in state.nodes.load().ages(SystemTime::now()) {
         state.metrics.nodes_age(kind.resource(), age);
     }
@@ -95,7 +99,7 @@ fn quality(headers: &HeaderMap, ranges: &[&str]) -> f64 {
 }
 
 /// The policies in use, each with its parameters, and the mode in which pods get them.
-pub(super) async fn policies(Shared(state): Shared<Arc<State>>) -> impl IntoResponse {
+pub(super) async fn policies(State(state): State<Arc<AppState>>) -> impl IntoResponse {
     let set = state.policies.load();
     let policies: Vec<Value> = set
         .policies()

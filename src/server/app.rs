@@ -14,12 +14,12 @@ use crate::telemetry::INTERNAL;
 
 use super::admin;
 use super::rejection::Rejection;
-use super::state::State;
+use super::state::AppState;
 use super::trace::trace;
 use super::webhook::{advise, mutate};
 
 /// The HTTPS port.
-pub fn webhook(state: Arc<State>) -> Router {
+pub fn webhook(state: Arc<AppState>) -> Router {
     let routes = Router::new()
         .route("/mutate", post(mutate))
         .route("/validate-workloads", post(advise))
@@ -31,13 +31,13 @@ pub fn webhook(state: Arc<State>) -> Router {
 /// The layers of every request to the HTTPS port. A panic outside of the engine, which catches its own, becomes a response,
 /// so that the connection goes on. The limits on memory, number and time are not among them: they come with the body, in
 /// `review.rs` and `webhook.rs`. A body that never arrives must not hold a place, and 512 places of 7 MiB are 3.5 GiB.
-fn with_layers(routes: Router<Arc<State>>, state: Arc<State>) -> Router {
+fn with_layers(routes: Router<Arc<AppState>>, state: Arc<AppState>) -> Router {
     let traced = from_fn_with_state(Arc::clone(&state), trace);
     routes.layer(traced).layer(catch_panic(&state)).with_state(state)
 }
 
 /// The admin port.
-pub fn admin(state: Arc<State>) -> Router {
+pub fn admin(state: Arc<AppState>) -> Router {
     Router::new()
         .route("/livez", get(admin::live))
         .route("/readyz", get(admin::ready))
@@ -51,7 +51,7 @@ pub fn admin(state: Arc<State>) -> Router {
 
 /// The response to a panic, whose message is in the log.
 fn catch_panic(
-    state: &Arc<State>,
+    state: &Arc<AppState>,
 ) -> CatchPanicLayer<impl FnMut(Box<dyn Any + Send>) -> Response + Clone + use<>> {
     let metrics = Arc::clone(&state.metrics);
     CatchPanicLayer::custom(move |_| {
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     /// The layers around a route that panics.
-    fn faulty(state: &Arc<State>) -> Router {
+    fn faulty(state: &Arc<AppState>) -> Router {
         let fault = get(async || assert!(state_is_sound(), "a test panics"));
         let routes = Router::new().route("/fault", fault).route("/", get(async || "{}"));
         with_layers(routes, Arc::clone(state))
@@ -101,8 +101,8 @@ mod tests {
         false
     }
 
-    fn state() -> Arc<State> {
-        Arc::new(State::new(PolicySet::default(), OnError::Deny, Limits::default()))
+    fn state() -> Arc<AppState> {
+        Arc::new(AppState::new(PolicySet::default(), OnError::Deny, Limits::default()))
     }
 
     #[tokio::test]

@@ -4,9 +4,7 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use futures_util::FutureExt as _;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::task::unconstrained;
 use tokio::time::timeout;
 
 use super::connections::{Connections, InFlight, STALLED};
@@ -28,22 +26,19 @@ pub(super) struct Memory {
     connections: Arc<Connections>,
 }
 
-/// The permit for the memory of one body.
+/// The permit for the memory of one body: that of large ones, if it is one, and that of all.
 #[derive(Debug)]
-pub(super) struct MemoryPermit {
-    bytes: OwnedSemaphorePermit,
-    of_large: Option<OwnedSemaphorePermit>,
-}
+pub(super) struct MemoryPermit(Vec<OwnedSemaphorePermit>);
 
 impl MemoryPermit {
     /// The number of bytes.
     pub(super) fn bytes(&self) -> usize {
-        self.bytes.num_permits()
+        self.0.first().map_or(0, OwnedSemaphorePermit::num_permits)
     }
 
     /// The body, which holds its memory until the last clone is dropped. What it does not need is given back.
     pub(super) fn hold(mut self, body: Bytes) -> Bytes {
-        for permit in [Some(&mut self.bytes), self.of_large.as_mut()].into_iter().flatten() {
+        for permit in &mut self.0 {
             drop(permit.split(permit.num_permits().saturating_sub(body.len())));
         }
         bytes_with(body, self)
@@ -75,29 +70,30 @@ impl Memory {
 
     /// Waits a moment for the memory of a body. If there is too little, connections whose clients stall are evicted.
     pub(super) async fn permit(&self, bytes: usize, request: &InFlight) -> Option<MemoryPermit> {
-        // A task that has read much has to yield, which is no lack of memory.
-        let mut permit = pin!(unconstrained(self.acquire(bytes)));
-        if let Some(permit) = permit.as_mut().now_or_never() {
-            return permit;
+        let large = (bytes > SMALL_BODY).then_some(&self.for_large);
+        let semaphores = large.into_iter().chain([&self.bytes]);
+        let bytes = u32::try_from(bytes).ok()?;
+        let at_once = semaphores.clone().map(|of| Arc::clone(of).try_acquire_many_owned(bytes));
+        if let Ok(permits) = at_once.collect() {
+            return Some(MemoryPermit(permits));
         }
+        let mut acquired = pin!(async {
+            let mut permits = Vec::new();
+            for of in semaphores {
+                permits.push(Arc::clone(of).acquire_many_owned(bytes).await.ok()?);
+            }
+            Some(MemoryPermit(permits))
+        });
         let waiting = async {
             // Twice, because clients that have just begun may stall, too.
             for _ in 0..2 {
                 self.connections.evict_stalled();
-                if let Ok(permit) = timeout(STALLED, permit.as_mut()).await {
+                if let Ok(permit) = timeout(STALLED, acquired.as_mut()).await {
                     return permit;
                 }
             }
             None
         };
         request.pause(waiting).await
-    }
-
-    async fn acquire(&self, bytes: usize) -> Option<MemoryPermit> {
-        let is_large = bytes > SMALL_BODY;
-        let bytes = u32::try_from(bytes).ok()?;
-        let acquire = |of: &Arc<Semaphore>| Arc::clone(of).acquire_many_owned(bytes);
-        let of_large = if is_large { Some(acquire(&self.for_large).await.ok()?) } else { None };
-        Some(MemoryPermit { of_large, bytes: acquire(&self.bytes).await.ok()? })
     }
 }

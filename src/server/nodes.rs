@@ -6,19 +6,19 @@ use crate::cluster::{NodeWatch, OtherWatch, WatchState, Watched};
 use fabric_engine::admission::OnError;
 use fabric_yaml::counted;
 
-use super::state::State;
+use super::state::AppState;
 
 /// The hint for an API server that does not answer. A missing permission has its own hint.
 const UNREACHED: &str = "hint: see whether the API server responds, and whether a NetworkPolicy lets this server reach it \
                          (`networkPolicy.apiServerTo` and `networkPolicy.apiServerPorts` of the chart)";
 
 /// Watches the nodes until the task is aborted.
-pub(super) async fn run(watch: NodeWatch, state: Arc<State>) {
+pub(super) async fn run(watch: NodeWatch, state: Arc<AppState>) {
     watch.run(|watched| put_in_use(&state, watched)).await;
 }
 
 /// Records a state of the watch, and reports each change.
-pub(super) fn put_in_use(state: &State, watched: Watched) {
+pub(super) fn put_in_use(state: &AppState, watched: Watched) {
     let (name, nodes) = (watched.state.name(), watched.count());
     state.metrics.nodes_in_use(watched.state, nodes);
     let watched = Arc::new(watched);

@@ -9,7 +9,7 @@ use crate::cluster::{Reconciler, is_conflict};
 use fabric_engine::registration::{differing_condition, webhook_conditions};
 
 use super::readiness::REGISTRATION;
-use super::state::State;
+use super::state::AppState;
 
 /// The longest time until the attempt after a conflict.
 const BACKOFF: Duration = Duration::from_millis(200);
@@ -21,7 +21,7 @@ const COMPARISON: Duration = Duration::from_secs(3);
 const MAX_CONFLICTS: u32 = 20;
 
 /// Reconciles until the task is aborted.
-pub(super) async fn run(mut reconciler: Reconciler, state: Arc<State>) {
+pub(super) async fn run(mut reconciler: Reconciler, state: Arc<AppState>) {
     let mut failure: Option<String> = None;
     let mut conflicts = 0;
     loop {
@@ -61,7 +61,7 @@ pub(super) async fn run(mut reconciler: Reconciler, state: Arc<State>) {
 }
 
 /// Reports a registered condition that is not that of the policies in use, which servers may not write.
-fn compare_conditions(reconciler: &Reconciler, state: &State) {
+fn compare_conditions(reconciler: &Reconciler, state: &AppState) {
     let wanted = webhook_conditions(&state.policies.load());
     let differing = differing_condition(reconciler.configuration(), &wanted);
     if !state.readiness.conditions(differing) {

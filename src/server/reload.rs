@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::telemetry::Reloaded;
 use fabric_policy::work::{Ended, Work};
 
-use super::state::State;
+use super::state::AppState;
 
 /// The interval at which files are read.
 const POLL: Duration = Duration::from_secs(1);
@@ -40,7 +40,7 @@ type Apply<C> = dyn Fn(&C, &Work) -> anyhow::Result<String> + Send + Sync;
 type Seen<C> = Result<C, String>;
 
 /// Reloads the files of a source when they change. `content` is in use at the start.
-pub(super) async fn watch<C>(source: Source<C>, state: Arc<State>, content: C)
+pub(super) async fn watch<C>(source: Source<C>, state: Arc<AppState>, content: C)
 where
     C: PartialEq + Send + Sync + 'static,
 {
@@ -104,7 +104,7 @@ impl<C: Send + 'static> SourceReader<C> {
 /// failure if there is one.
 async fn apply<C>(
     reader: &mut SourceReader<C>,
-    state: &State,
+    state: &AppState,
     now: Seen<C>,
     before: Option<String>,
 ) -> (Seen<C>, Option<String>)
@@ -144,7 +144,7 @@ where
 /// as `before` is recorded already.
 pub(super) fn record(
     what: Reloaded,
-    state: &State,
+    state: &AppState,
     result: Result<String, String>,
     before: Option<&String>,
 ) -> Option<String> {
@@ -165,7 +165,7 @@ pub(super) fn record(
 }
 
 /// Records the start of the current reload in metrics and readiness, or that none is running.
-fn loading(what: Reloaded, state: &State, since: Option<SystemTime>) {
+fn loading(what: Reloaded, state: &AppState, since: Option<SystemTime>) {
     let seconds = since.and_then(|since| since.duration_since(SystemTime::UNIX_EPOCH).ok());
     state.metrics.loading(what, seconds.map(|since| since.as_secs_f64()));
     state.readiness.loading(what, since);
@@ -219,7 +219,7 @@ mod tests {
     #[tokio::test]
     async fn a_running_load_is_shown_and_newer_files_end_it() {
         let policies = fabric_engine::policy_set::PolicySet::default();
-        let state = State::new(
+        let state = AppState::new(
             policies,
             fabric_engine::admission::OnError::Deny,
             super::super::limits::Limits::default(),

@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use axum::body::Body;
-use axum::extract::{FromRequest, Request};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::extract::{FromRequest, Query, Request};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt as _;
+use humantime::parse_duration;
 use hyper::body::Body as _;
 use tokio::time::{Duration, timeout_at};
 
@@ -17,7 +18,7 @@ use super::connections::InFlight;
 use super::limits::MAX_BODY;
 use super::memory::MemoryPermit;
 use super::rejection::Rejection;
-use super::state::State;
+use super::state::AppState;
 
 /// The time limit for a body to arrive.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
@@ -32,14 +33,14 @@ pub(super) struct Review {
     pub(super) request: Arc<InFlight>,
 }
 
-impl FromRequest<Arc<State>> for Review {
+impl FromRequest<Arc<AppState>> for Review {
     type Rejection = Rejection;
 
-    async fn from_request(request: Request, state: &Arc<State>) -> Result<Self, Rejection> {
+    async fn from_request(request: Request, state: &Arc<AppState>) -> Result<Self, Rejection> {
         let started = Instant::now();
         let (head, body) = request.into_parts();
         is_json(&head.headers)?;
-        let deadline = started + request_timeout(head.uri.query());
+        let deadline = started + request_timeout(&head.uri);
         let request = head.extensions.get::<Arc<InFlight>>().cloned().unwrap_or_default();
         let body = read(state, body, deadline.min(started + BODY_TIMEOUT), &request).await?;
         request.waits_for_server();
@@ -58,12 +59,14 @@ fn is_json(headers: &HeaderMap) -> Result<(), Rejection> {
     Err(Rejection::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "content_type", message))
 }
 
+/// The keys and values of a query.
+pub(super) type QueryPairs = Query<Vec<(String, String)>>;
+
 /// The time limit of the API server for the response, from its query parameter `timeout`.
-fn request_timeout(query: Option<&str>) -> Duration {
-    let pairs = query.unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='));
-    let timeout = pairs
-        .filter(|(key, _)| *key == "timeout")
-        .find_map(|(_, value)| humantime::parse_duration(value).ok());
+fn request_timeout(uri: &Uri) -> Duration {
+    let query = QueryPairs::try_from_uri(uri).map(|Query(pairs)| pairs).unwrap_or_default();
+    let mut values = query.iter().filter(|(key, _)| key == "timeout");
+    let timeout = values.find_map(|(_, value)| parse_duration(value).ok());
     // The API's own bounds for `timeoutSeconds`; 10 s is its default.
     let timeout = timeout.filter(|timeout| !timeout.is_zero());
     let timeout = timeout.unwrap_or(Duration::from_secs(10)).min(Duration::from_secs(30));
@@ -74,7 +77,7 @@ fn request_timeout(query: Option<&str>) -> Duration {
 /// Reads a body. With its first bytes, it takes memory for its whole length, or waits for it: bodies that took memory as
 /// they arrive could each hold a part of it, and none of them end.
 async fn read(
-    state: &State,
+    state: &AppState,
     mut body: Body,
     deadline: Instant,
     request: &InFlight,

@@ -25,7 +25,7 @@ use super::runtime::ReviewRuntime;
 use super::sources::{
     accept_key_pairs, certificate_files, certificate_in_use, client_ca_file, compiled, policy_files, stamps,
 };
-use super::state::State;
+use super::state::AppState;
 use super::tls::{TlsMaterial, TlsSettings, TlsSource};
 use super::{app, nodes, reconcile_loop, reload};
 
@@ -82,7 +82,7 @@ pub struct Stop;
 #[derive(Debug)]
 pub struct Server {
     config: Config,
-    state: Arc<State>,
+    state: Arc<AppState>,
     tls: Arc<TlsSettings>,
     material: TlsMaterial,
     sources: RawPolicies,
@@ -103,7 +103,7 @@ impl Server {
         }
         let material = config.tls.read(reconciler.as_ref())?;
         let (tls, validity) = TlsSettings::new(material.clone(), SystemTime::now())?;
-        let state = Arc::new(State::new(policies, config.on_error, config.limits).in_mode(config.mode));
+        let state = Arc::new(AppState::new(policies, config.on_error, config.limits).in_mode(config.mode));
         certificate_in_use(&state, validity);
         if config.events {
             let metrics = Arc::clone(&state.metrics);

@@ -15,14 +15,14 @@ use fabric_policy::Policy;
 use fabric_policy::work::Work;
 
 use super::reload::{Source, record};
-use super::state::State;
+use super::state::AppState;
 use super::tls::{ClientCa, TlsMaterial, TlsSettings, TlsSource};
 
 /// The files with the key pair and the client CA.
 pub(super) fn certificate_files(
     files: TlsSource,
     settings: Arc<TlsSettings>,
-    state: Arc<State>,
+    state: Arc<AppState>,
 ) -> Source<TlsMaterial> {
     let apply = move |material: &TlsMaterial, _: &Work| {
         let validity = settings.change(SystemTime::now(), |current| *current = material.clone())?;
@@ -42,7 +42,11 @@ pub(super) fn client_ca_file(path: PathBuf, settings: Arc<TlsSettings>) -> Sourc
 }
 
 /// Puts each key pair into use that the reconciler pushes.
-pub(super) async fn accept_key_pairs(mut key_pairs: KeyPairs, settings: Arc<TlsSettings>, state: Arc<State>) {
+pub(super) async fn accept_key_pairs(
+    mut key_pairs: KeyPairs,
+    settings: Arc<TlsSettings>,
+    state: Arc<AppState>,
+) {
     while key_pairs.changed().await.is_ok() {
         let Some(key_pair) = key_pairs.borrow_and_update().clone() else { continue };
         let change = |current: &mut TlsMaterial| current.key_pair = (*key_pair).clone();
@@ -53,7 +57,7 @@ pub(super) async fn accept_key_pairs(mut key_pairs: KeyPairs, settings: Arc<TlsS
 }
 
 /// Records a certificate in metrics and readiness; a line for the log.
-pub(super) fn certificate_in_use(state: &State, validity: Validity) -> String {
+pub(super) fn certificate_in_use(state: &AppState, validity: Validity) -> String {
     state.readiness.certificate(validity);
     let end = validity.not_after.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     state.metrics.certificate_expiry.set(end.as_secs_f64());
@@ -61,14 +65,14 @@ pub(super) fn certificate_in_use(state: &State, validity: Validity) -> String {
 }
 
 /// The files with policies and values.
-pub(super) fn policy_files(policy_sources: PolicySources, state: Arc<State>) -> Source<RawPolicies> {
+pub(super) fn policy_files(policy_sources: PolicySources, state: Arc<AppState>) -> Source<RawPolicies> {
     let read = move || policy_sources.read();
     let apply = move |sources: &RawPolicies, work: &Work| use_policies(&state, compiled(sources, work)?);
     Source { what: Reloaded::Policies, read: Box::new(read), apply: Box::new(apply) }
 }
 
 /// Puts policies into use; their stamps.
-fn use_policies(state: &State, policies: PolicySet) -> anyhow::Result<String> {
+fn use_policies(state: &AppState, policies: PolicySet) -> anyhow::Result<String> {
     // The policies in use decide about each pod, while the new ones could decide about none.
     let needs_nodes_now = policies.needs_nodes() && !state.policies.load().needs_nodes();
     ensure!(

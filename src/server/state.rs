@@ -18,7 +18,7 @@ use super::queue::EvaluationQueue;
 use super::readiness::Readiness;
 
 /// The state that all requests share. A review in flight finishes with the policies with which it began.
-pub struct State {
+pub struct AppState {
     pub(super) policies: ArcSwap<PolicySet>,
     pub(super) nodes: ArcSwap<Watched>,
     pub(super) mode: Mode,
@@ -35,13 +35,13 @@ pub struct State {
     pub(super) queue: EvaluationQueue,
 }
 
-impl std::fmt::Debug for State {
+impl std::fmt::Debug for AppState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("State").field("on_error", &self.on_error).finish_non_exhaustive()
+        f.debug_struct("AppState").field("on_error", &self.on_error).finish_non_exhaustive()
     }
 }
 
-impl State {
+impl AppState {
     /// The state of a server with these policies.
     pub fn new(policies: PolicySet, on_error: OnError, limits: Limits) -> Self {
         let metrics = Metrics::new(Mode::Inject);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use axum::extract::{MatchedPath, Request, State as Shared};
+use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
 use tokio::time::Duration;
@@ -12,7 +12,7 @@ use crate::telemetry::Answered;
 use crate::telemetry::traces::ReviewSpan;
 use fabric_engine::admission::{Record, ReviewOutcome};
 
-use super::state::State;
+use super::state::AppState;
 
 /// How a request ended, for its record.
 #[derive(Debug, Clone)]
@@ -25,7 +25,7 @@ pub(super) enum Outcome {
 /// Records a request when its handler has ended. The trace layer of tower-http would need a span of `tracing` for each
 /// request, to which the lines of the log belong; the spans that are exported are others (`telemetry/traces.rs`).
 pub(super) async fn trace(
-    Shared(state): Shared<Arc<State>>,
+    State(state): State<Arc<AppState>>,
     path: Option<MatchedPath>,
     request: Request,
     next: Next,

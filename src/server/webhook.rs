@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use axum::Extension;
-use axum::extract::State as Shared;
+use axum::extract::State;
 use axum::http::{HeaderName, StatusCode, header};
 use bytes::Bytes;
 use serde::de::IgnoredAny;
@@ -21,7 +21,7 @@ use fabric_tools::lint;
 
 use super::rejection::{Rejection, overload};
 use super::review::Review;
-use super::state::State;
+use super::state::AppState;
 use super::trace::Outcome;
 
 /// The objects that a path reviews.
@@ -36,17 +36,17 @@ enum Endpoint {
 /// An answer whose body holds its memory until the client has read it.
 type Reviewed = ([(HeaderName, &'static str); 1], Extension<Outcome>, Bytes);
 
-pub(super) async fn mutate(state: Shared<Arc<State>>, review: Review) -> Result<Reviewed, Rejection> {
+pub(super) async fn mutate(state: State<Arc<AppState>>, review: Review) -> Result<Reviewed, Rejection> {
     respond(Endpoint::Pods, state, review).await
 }
 
-pub(super) async fn advise(state: Shared<Arc<State>>, review: Review) -> Result<Reviewed, Rejection> {
+pub(super) async fn advise(state: State<Arc<AppState>>, review: Review) -> Result<Reviewed, Rejection> {
     respond(Endpoint::Workloads, state, review).await
 }
 
 async fn respond(
     endpoint: Endpoint,
-    Shared(state): Shared<Arc<State>>,
+    State(state): State<Arc<AppState>>,
     Review { body, deadline, request }: Review,
 ) -> Result<Reviewed, Rejection> {
     let Answer { body, mut record } = answer_in_time(endpoint, &state, body, deadline).await?;
@@ -66,7 +66,7 @@ async fn respond(
 /// Evaluates a review, unless its time is over.
 async fn answer_in_time(
     endpoint: Endpoint,
-    state: &Arc<State>,
+    state: &Arc<AppState>,
     body: Bytes,
     deadline: Instant,
 ) -> Result<Answer, Rejection> {
@@ -98,7 +98,7 @@ pub const SHORT_STEPS: u64 = 200_000;
 /// Evaluates a review: at once if that is short, since another thread takes longer to wake than most reviews. Others wait
 /// in the queue, and begin again on another thread. They hold their memory and their turn until they end or notice that
 /// they are stopped.
-async fn evaluate(endpoint: Endpoint, state: &Arc<State>, body: Bytes) -> Result<Answer, Rejection> {
+async fn evaluate(endpoint: Endpoint, state: &Arc<AppState>, body: Bytes) -> Result<Answer, Rejection> {
     let work = StopOnDrop(Work::of_input(body.len()));
     if body.len() <= SHORT {
         let short = work.0.at_most(SHORT_STEPS).measured_by(held);
@@ -125,7 +125,7 @@ async fn on_another_thread<T: Send + 'static>(run: impl FnOnce() -> T + Send + '
     spawn_blocking(run).await.unwrap_or_else(|error| resume_unwind(error.into_panic()))
 }
 
-fn answer(endpoint: Endpoint, state: &State, bytes: &[u8], work: &Work) -> Result<Answer, Rejection> {
+fn answer(endpoint: Endpoint, state: &AppState, bytes: &[u8], work: &Work) -> Result<Answer, Rejection> {
     let policies = state.policies.load();
     let watched = state.nodes.load();
     let (nodes, claims) = (watched.nodes.clone(), watched.claims.clone());
@@ -148,7 +148,12 @@ fn answer(endpoint: Endpoint, state: &State, bytes: &[u8], work: &Work) -> Resul
 
 /// The response under overload: `429` with `Retry-After`, or the pod admitted unchanged with a warning. A workload does
 /// not depend on its review.
-async fn shed(endpoint: Endpoint, state: &Arc<State>, why: Shed, body: Bytes) -> Result<Answer, Rejection> {
+async fn shed(
+    endpoint: Endpoint,
+    state: &Arc<AppState>,
+    why: Shed,
+    body: Bytes,
+) -> Result<Answer, Rejection> {
     if endpoint == Endpoint::Pods {
         let rejection = Rejection::overloaded(&state.metrics, why);
         if state.on_error == OnError::Deny {
@@ -159,7 +164,7 @@ async fn shed(endpoint: Endpoint, state: &Arc<State>, why: Shed, body: Bytes) ->
     let state = Arc::clone(state);
     let read = move || match endpoint {
         Endpoint::Pods => {
-            let State { policies, mode, on_error, .. } = &*state;
+            let AppState { policies, mode, on_error, .. } = &*state;
             let why = overload(why);
             admission::answer_without_evaluation(&policies.load(), *mode, *on_error, &body, why)
         }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use fabric_engine::admission::{OnError, sample_review};
 use fabric_injector::builtin;
 use fabric_injector::policy_sources::PolicySources;
-use fabric_injector::server::{Limits, MAX_BODY, State};
+use fabric_injector::server::{AppState, Limits, MAX_BODY};
 use serde_json::{Value, json};
 
 use super::server::Server;
@@ -58,9 +58,9 @@ fn quoted(cell: &str) -> Vec<String> {
     cell.split('`').skip(1).step_by(2).map(str::to_owned).collect()
 }
 
-fn state() -> State {
+fn state() -> AppState {
     let sources = PolicySources { policies: vec![builtin::DEFAULT.to_owned()], ..PolicySources::default() };
-    State::new(sources.load().unwrap(), OnError::Deny, Limits::default())
+    AppState::new(sources.load().unwrap(), OnError::Deny, Limits::default())
 }
 
 /// The source files of a part of the program.

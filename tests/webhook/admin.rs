@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fabric_engine::STAMP;
 use fabric_engine::admission::OnError;
-use fabric_injector::server::{Limits, State, app};
+use fabric_injector::server::{AppState, Limits, app};
 use hyper::Method;
 use serde_json::{Value, json};
 
@@ -16,7 +16,7 @@ use crate::server::{Reply, Server, load, policies, post, request};
 const TEXT: &str = "text/plain; charset=utf-8";
 
 /// What is at a path of the admin port.
-async fn get(state: &Arc<State>, path: &str) -> Reply {
+async fn get(state: &Arc<AppState>, path: &str) -> Reply {
     Reply::from(app::admin(Arc::clone(state)), request(Method::GET, path, None, "")).await
 }
 
@@ -79,7 +79,7 @@ async fn the_format_of_the_metrics_is_the_one_that_a_client_accepts_best() {
 }
 
 /// The metrics for a client that accepts these media types.
-async fn metrics(state: &Arc<State>, accept: Option<&'static str>) -> Reply {
+async fn metrics(state: &Arc<AppState>, accept: Option<&'static str>) -> Reply {
     let mut asked = request(Method::GET, "/metrics", None, "");
     if let Some(accept) = accept {
         asked.headers_mut().insert("accept", accept.parse().unwrap());
@@ -132,7 +132,7 @@ async fn the_policies_are_there_with_every_parameter_and_who_set_it() {
     let set = load("aws-efa", &sets);
     let digest = set.policies()[0].digest().to_owned();
     let definition = fabric_injector::builtin::find("aws-efa").unwrap().definition().unwrap();
-    let state = Arc::new(State::new(set, OnError::Deny, Limits::default()));
+    let state = Arc::new(AppState::new(set, OnError::Deny, Limits::default()));
     let reply = get(&state, "/policies").await;
     assert_eq!((reply.status, reply.header("content-type")), (200, "application/json"));
     let shown: Value = serde_json::from_slice(&reply.body).unwrap();
@@ -165,12 +165,12 @@ async fn a_parameter_that_depends_on_the_node_says_so_unless_it_was_set() {
 
 #[tokio::test]
 async fn a_digest_changes_with_the_policy_and_with_what_was_set() {
-    let digest = async |state: State| {
+    let digest = async |state: AppState| {
         let reply = get(&Arc::new(state), "/policies").await;
         let shown: Value = serde_json::from_slice(&reply.body).unwrap();
         shown["policies"][0]["digest"].as_str().unwrap().to_owned()
     };
-    let state = |text: &str| State::new(policies(&[text]), OnError::Deny, Limits::default());
+    let state = |text: &str| AppState::new(policies(&[text]), OnError::Deny, Limits::default());
     let lab = crate::server::LAB;
     let other = lab.replace("eth0", "eth1");
     assert_ne!(digest(state(lab)).await, digest(state(&other)).await);

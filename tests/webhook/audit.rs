@@ -2,7 +2,7 @@
 
 use fabric_engine::STAMP;
 use fabric_engine::admission::{Evaluate, Mode, OnError};
-use fabric_injector::server::{Limits, State};
+use fabric_injector::server::{AppState, Limits};
 use serde_json::{Value, json};
 
 use crate::answers::{assert_unchanged, audit, denied, patched, warnings};
@@ -13,7 +13,7 @@ use crate::scrape::{ANSWERED, reviews_in};
 use crate::server::{LAB, Server, policies};
 
 fn auditing_with(limits: Limits) -> Server {
-    Server::new(State::new(policies(&[LAB]), OnError::Deny, limits).in_mode(Mode::Audit))
+    Server::new(AppState::new(policies(&[LAB]), OnError::Deny, limits).in_mode(Mode::Audit))
 }
 
 fn auditing() -> Server {
@@ -71,7 +71,7 @@ async fn a_pod_that_would_be_denied_is_allowed_and_told_why() {
 #[tokio::test]
 async fn a_fault_denies_no_pod() {
     let panicking: Box<Evaluate> = Box::new(|_, _, _| panic!("the evaluator of a test panics"));
-    let broken = State::new(policies(&[LAB]), OnError::Deny, Limits::default()).in_mode(Mode::Audit);
+    let broken = AppState::new(policies(&[LAB]), OnError::Deny, Limits::default()).in_mode(Mode::Audit);
     for (server, asked, outcome) in [
         (auditing(), pod_that_fails(), "audit: failed: evaluation_failed"),
         (Server::new(broken.with_evaluate(panicking)), pod(), "audit: failed: panic"),
@@ -93,7 +93,7 @@ async fn a_fault_denies_no_pod() {
 async fn a_pod_that_would_be_left_alone_is_not_marked_either() {
     let when = LAB.replacen("  match:\n", "  match:\n    when: totalGpus > 8\n", 1);
     let server =
-        Server::new(State::new(policies(&[&when]), OnError::Deny, Limits::default()).in_mode(Mode::Audit));
+        Server::new(AppState::new(policies(&[&when]), OnError::Deny, Limits::default()).in_mode(Mode::Audit));
     let (texts, outcome) = told(&server, &pod()).await;
     assert!(texts[0].starts_with("left alone: "), "{texts:?}");
     assert_eq!(outcome, "audit: skipped: condition_false");

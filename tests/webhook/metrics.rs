@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use fabric_engine::admission::{OnError, Record};
 use fabric_engine::{FINDINGS, Reason, Warning};
-use fabric_injector::server::{Limits, State};
+use fabric_injector::server::{AppState, Limits};
 use fabric_tools::lint::codes;
 use hyper::Method;
 use serde_json::{Value, json};
@@ -87,7 +87,7 @@ fn everything_else_is_there_before_any_request_came() {
 fn the_policies_in_use_are_there_with_their_digest() {
     let set = policies(&[LAB]);
     let digest = set.policies()[0].digest().to_owned();
-    let state = State::new(set, OnError::Deny, Limits::default());
+    let state = AppState::new(set, OnError::Deny, Limits::default());
     let name = format!("policy_info{{policy=\"lab\",provider=\"lab\",digest=\"{digest}\"}}");
     assert_eq!(Server::new(state).scrape().value(&name), 1);
 }

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use fabric_engine::admission::{Mode, OnError};
-use fabric_injector::server::{Limits, State};
+use fabric_injector::server::{AppState, Limits};
 use tokio::time::advance;
 
 use crate::answers::{assert_unchanged, denied};
@@ -37,7 +37,7 @@ async fn they_are_denied_for_a_minute_and_admitted_with_a_warning_after_that() {
 #[tokio::test]
 async fn they_are_admitted_with_a_warning_if_the_operator_says_so_and_in_audit_mode() {
     for (on_error, mode) in [(OnError::Allow, Mode::Inject), (OnError::Deny, Mode::Audit)] {
-        let state = State::new(policies(&[LAB]), on_error, Limits::default()).in_mode(mode);
+        let state = AppState::new(policies(&[LAB]), on_error, Limits::default()).in_mode(mode);
         let response = Server::new(state).review(&review_of(&unmatched_pod())).await;
         assert_eq!((&response["uid"], &response["allowed"]), (&UID.into(), &true.into()));
         assert!(response["warnings"][0].as_str().unwrap().contains("no policy in use matches"), "{response}");

@@ -1,7 +1,7 @@
 //! Requests that are not about a new pod, and new pods that are not as in the books.
 
 use fabric_engine::admission::OnError;
-use fabric_injector::server::{Limits, State};
+use fabric_injector::server::{AppState, Limits};
 use serde_json::{Value, json};
 
 use crate::answers::{assert_unmatched, denied, patched, warnings};
@@ -196,7 +196,7 @@ async fn the_sample_review_of_every_policy_is_served() {
         let set = policies(&[&text]);
         let mut review = fabric_engine::admission::sample_review(&set.policies()[0]);
         review["request"]["object"]["metadata"]["ownerReferences"] = json!([{"kind": "Job"}]);
-        let server = Server::new(State::new(set, OnError::Deny, Limits::default()));
+        let server = Server::new(AppState::new(set, OnError::Deny, Limits::default()));
         let uid = review["request"]["uid"].as_str().unwrap().to_owned();
         let response = server.post(review.to_string()).await.response(&uid);
         let warnings = warnings(&response);

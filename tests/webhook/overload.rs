@@ -4,7 +4,7 @@ use std::sync::mpsc;
 
 use bytes::Bytes;
 use fabric_engine::admission::OnError;
-use fabric_injector::server::{Limits, State};
+use fabric_injector::server::{AppState, Limits};
 use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::{JoinHandle, yield_now};
@@ -76,7 +76,7 @@ impl Busy {
     async fn with(places: usize, on_error: OnError) -> Self {
         let (evaluate, mut begins, gate) = gated();
         let limits = Limits { in_flight: places, ..Limits::default() };
-        let server = Server::new(State::new(policies(&[LAB]), on_error, limits).with_evaluate(evaluate));
+        let server = Server::new(AppState::new(policies(&[LAB]), on_error, limits).with_evaluate(evaluate));
         let mut tasks = Vec::new();
         for at in 0..=places {
             // A namespace with several would give way.
@@ -140,7 +140,7 @@ async fn one_request_too_many_is_told_to_come_again() {
 async fn the_namespace_with_most_that_wait_gives_way() {
     let (evaluate, mut begins, gate) = gated();
     let limits = Limits { in_flight: 8, ..Limits::default() };
-    let server = Server::new(State::new(policies(&[LAB]), OnError::Deny, limits).with_evaluate(evaluate));
+    let server = Server::new(AppState::new(policies(&[LAB]), OnError::Deny, limits).with_evaluate(evaluate));
     let of = |namespace: &str, pod: &Value| {
         spawn(&server, &with(review_of(pod), "/request/namespace", json!(namespace)))
     };
@@ -333,7 +333,7 @@ async fn a_request_has_its_room_until_it_is_answered() {
     let review = review_of(&large_pod());
     let limits = Limits { body_bytes: review.to_string().len() * 3 / 2, ..Limits::default() };
     let (evaluate, mut begins, gate) = gated();
-    let server = Server::new(State::new(policies(&[LAB]), OnError::Deny, limits).with_evaluate(evaluate));
+    let server = Server::new(AppState::new(policies(&[LAB]), OnError::Deny, limits).with_evaluate(evaluate));
     let task = spawn(&server, &review);
     begins.recv().await.unwrap();
     let before = server.scrape();
@@ -351,7 +351,7 @@ async fn a_room_is_left_however_a_request_ends() {
     let limits = Limits { body_bytes: review.len(), in_flight: 1 };
     let server = Server::limited(OnError::Deny, limits);
     let limits = Limits { body_bytes: 300 << 10, in_flight: 1 };
-    let state = State::new(policies(&[LAB]), OnError::Deny, limits);
+    let state = AppState::new(policies(&[LAB]), OnError::Deny, limits);
     let faulty = Server::new(state.with_evaluate(Box::new(|_, _, _| panic!("a test panics"))));
     for _ in 0..3 {
         server.post("{").await.refusal(400);

@@ -1,7 +1,7 @@
 //! Pods that must not be created, and pods that are no pods.
 
 use fabric_engine::admission::OnError;
-use fabric_injector::server::{Limits, State};
+use fabric_injector::server::{AppState, Limits};
 use serde_json::{Value, json};
 
 use crate::answers::{assert_unchanged, audit, denied};
@@ -40,7 +40,7 @@ async fn doing_what_the_refusal_says_helps() {
 #[tokio::test]
 async fn a_pod_for_which_two_policies_are_is_forbidden_and_told_both() {
     let other = lab_with("name: lab\n", "name: other\n");
-    let server = Server::new(State::new(policies(&[LAB, &other]), OnError::Allow, Limits::default()));
+    let server = Server::new(AppState::new(policies(&[LAB, &other]), OnError::Allow, Limits::default()));
     let before = server.scrape();
     let response = server.review(&review_of(&pod())).await;
     let message = denied(&response, 403);

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fabric_injector::server::State;
+use fabric_injector::server::AppState;
 
 /// Every series with its value.
 #[derive(Debug, Clone, PartialEq)]
@@ -10,7 +10,7 @@ pub(crate) struct Scrape(BTreeMap<String, i64>);
 
 impl Scrape {
     /// What a server tells now.
-    pub(crate) fn of(state: &State) -> Self {
+    pub(crate) fn of(state: &AppState) -> Self {
         let text = state.metrics().encode();
         assert!(text.ends_with("# EOF\n"), "OpenMetrics has an end");
         let mut series = BTreeMap::new();

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use fabric_engine::admission::{OnError, Record};
 use fabric_engine::{Outcome, Reason, Warning};
 use fabric_injector::policy_sources::PolicySources;
-use fabric_injector::server::{Limits, MAX_BODY, State};
+use fabric_injector::server::{AppState, Limits, MAX_BODY};
 use fabric_policy::PodContext as About;
 use hyper::{Method, Request};
 use serde_json::{Value, json};
@@ -162,7 +162,7 @@ async fn a_pod_of_another_requester_than_a_kubelet_is_no_mirror_pod() {
 #[tokio::test]
 async fn a_pod_for_which_no_policy_can_be_chosen_is_counted() {
     let sources = PolicySources { by_nodes: true, ..PolicySources::default() };
-    let server = Server::new(State::new(sources.load().unwrap(), OnError::Deny, Limits::default()));
+    let server = Server::new(AppState::new(sources.load().unwrap(), OnError::Deny, Limits::default()));
     let on = |label: &str, values: &[&str]| {
         let requirement = json!({"key": label, "operator": "In", "values": values});
         let mut pod =
@@ -193,7 +193,7 @@ async fn a_pod_whose_policy_cannot_be_chosen_without_nodes_is_counted_as_failed(
     let other = lab_with("name: lab\n", "name: other\n").replace("provider: lab", "provider: other");
     for (on_error, allowed) in [(OnError::Deny, false), (OnError::Allow, true)] {
         let policies = policies_by_nodes(&[LAB, &other]);
-        let server = Server::new(State::new(policies, on_error, Limits::default()));
+        let server = Server::new(AppState::new(policies, on_error, Limits::default()));
         let before = server.scrape();
         let response = server.review(&review_of(&pod())).await;
         assert_eq!((&response["allowed"], response.get("patch")), (&json!(allowed), None), "{response}");
@@ -217,7 +217,7 @@ async fn a_pod_that_would_be_too_large_is_counted() {
 #[tokio::test]
 async fn an_injected_pod_that_uses_tcp_all_the_same_is_counted() {
     let sources = PolicySources { policies: vec!["aws-efa".to_owned()], ..PolicySources::default() };
-    let server = Server::new(State::new(sources.load().unwrap(), OnError::Deny, Limits::default()));
+    let server = Server::new(AppState::new(sources.load().unwrap(), OnError::Deny, Limits::default()));
     let mut pod = pod_with_env("NCCL_NET", "Socket");
     pod["metadata"]["annotations"] = json!({"nmp.nvidia.com/enable-multi-node-networking": "true"});
     let response = server.review(&review_of(&pod)).await;
@@ -351,7 +351,7 @@ async fn every_review_is_timed() {
 #[tokio::test]
 async fn metrics_of_two_policies_are_told_apart() {
     let other = lab_with("name: lab\n", "name: other\n").replace("lab.example/fabric", "lab.example/other");
-    let server = Server::new(State::new(policies(&[LAB, &other]), OnError::Deny, Limits::default()));
+    let server = Server::new(AppState::new(policies(&[LAB, &other]), OnError::Deny, Limits::default()));
     let before = server.scrape();
     let pod = pod_with("/metadata/annotations", json!({"lab.example/other": "on"}));
     server.review(&review_of(&pod)).await;

@@ -9,7 +9,7 @@ use fabric_engine as engine;
 use fabric_engine::admission::{Evaluate, OnError};
 use fabric_engine::policy_set::PolicySet;
 use fabric_injector::policy_sources::PolicySources;
-use fabric_injector::server::{Limits, State, app};
+use fabric_injector::server::{AppState, Limits, app};
 use fabric_policy::{Definition, Override, PodContext as About, PolicyFile, definitions};
 use http_body_util::BodyExt as _;
 use hyper::{HeaderMap, Method, Request, header};
@@ -128,17 +128,17 @@ pub(crate) fn lab_with(right: &str, other: &str) -> String {
 /// A server and what its requests share.
 #[derive(Debug, Clone)]
 pub(crate) struct Server {
-    pub(crate) state: Arc<State>,
+    pub(crate) state: Arc<AppState>,
     app: Router,
 }
 
 impl Server {
     /// A server in this state.
-    pub(crate) fn new(state: State) -> Self {
+    pub(crate) fn new(state: AppState) -> Self {
         Self::of(Arc::new(state))
     }
 
-    fn of(state: Arc<State>) -> Self {
+    fn of(state: Arc<AppState>) -> Self {
         Self { app: app::webhook(Arc::clone(&state)), state }
     }
 
@@ -149,7 +149,7 @@ impl Server {
 
     /// A server with these policies.
     pub(crate) fn serving(texts: &[&str]) -> Self {
-        Self::new(State::new(policies(texts), OnError::Deny, Limits::default()))
+        Self::new(AppState::new(policies(texts), OnError::Deny, Limits::default()))
     }
 
     /// A server with the sample policy and with another answer to faults.
@@ -159,22 +159,22 @@ impl Server {
 
     /// The same, with room for less.
     pub(crate) fn limited(on_error: OnError, limits: Limits) -> Self {
-        Self::new(State::new(policies(&[LAB]), on_error, limits))
+        Self::new(AppState::new(policies(&[LAB]), on_error, limits))
     }
 
     /// A server with the sample policy, and with something else than the engine to serve pods.
     pub(crate) fn evaluating(on_error: OnError, evaluate: Box<Evaluate>) -> Self {
-        Self::new(State::new(policies(&[LAB]), on_error, Limits::default()).with_evaluate(evaluate))
+        Self::new(AppState::new(policies(&[LAB]), on_error, Limits::default()).with_evaluate(evaluate))
     }
 
     /// A server with a built-in policy. Shared by all tests, since loading it takes its time: of no use where
     /// metrics are looked at.
     pub(crate) fn built_in(policy: &str, sets: &[String]) -> Self {
-        static LOADED: Mutex<BTreeMap<String, Arc<State>>> = Mutex::new(BTreeMap::new());
+        static LOADED: Mutex<BTreeMap<String, Arc<AppState>>> = Mutex::new(BTreeMap::new());
         let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
         let state = loaded.entry(format!("{policy} {sets:?}")).or_insert_with(|| {
             let policies = load(policy, sets);
-            Arc::new(State::new(policies, OnError::Deny, Limits::default()))
+            Arc::new(AppState::new(policies, OnError::Deny, Limits::default()))
         });
         Self::of(Arc::clone(state))
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use fabric_engine::Outcome;
 use fabric_engine::admission::{Evaluate, OnError};
-use fabric_injector::server::{Limits, MAX_BODY, State, app};
+use fabric_injector::server::{AppState, Limits, MAX_BODY, app};
 use hyper::{Method, Request};
 use tokio::time::{Instant, sleep};
 
@@ -297,7 +297,7 @@ async fn evaluations_that_take_long_have_their_turns_and_their_memory_until_they
     let (evaluate, gate) = slow_engine();
     let slow = slow_review();
     let limits = Limits { body_bytes: slow.len() * 7 / 2, ..Limits::default() };
-    let server = Server::new(State::new(policies(&[LAB]), OnError::Deny, limits).with_evaluate(evaluate));
+    let server = Server::new(AppState::new(policies(&[LAB]), OnError::Deny, limits).with_evaluate(evaluate));
     let in_time = |text: &str| server.send(post("/mutate?timeout=1s", text.to_owned()));
     assert!(in_time(&slow).await.refusal(429).contains("not enough time"));
     let (second, third, fourth) = tokio::join!(in_time(&slow), in_time(&slow), in_time(&slow));
@@ -328,7 +328,7 @@ spec:
 /// What takes too long is refused, and does not keep others waiting.
 #[tokio::test]
 async fn a_pod_that_takes_too_much_work_is_refused() {
-    let server = Server::new(State::new(policies(&[QUADRATIC]), OnError::Allow, Limits::default()));
+    let server = Server::new(AppState::new(policies(&[QUADRATIC]), OnError::Allow, Limits::default()));
     let of = |count: usize| {
         let container = |at: usize| serde_json::json!({"name": format!("c{at}"), "image": "i", "resources": {"limits": {"nvidia.com/gpu": "1"}}});
         let containers: serde_json::Value = (0..count).map(container).collect();

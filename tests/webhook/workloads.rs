@@ -1,7 +1,7 @@
 //! Reviews of workloads: advice, and nothing else.
 
 use fabric_engine::admission::{Mode, OnError};
-use fabric_injector::server::{Limits, MAX_BODY, State};
+use fabric_injector::server::{AppState, Limits, MAX_BODY};
 use serde_json::{Value, json};
 
 use crate::answers::warnings;
@@ -106,7 +106,7 @@ async fn values_that_stay_are_no_advice() {
 /// Their pods are made of other fields than a template, and one of them is of the cluster.
 #[tokio::test]
 async fn kinds_without_a_template_and_of_the_cluster_get_advice() {
-    let server = Server::new(State::new(load("aws-efa", &[]), OnError::Deny, Limits::default()));
+    let server = Server::new(AppState::new(load("aws-efa", &[]), OnError::Deny, Limits::default()));
     let gpus = json!({"limits": {"nvidia.com/gpu": "8"}});
     let template = json!({"spec": {"containers": [{"name": "node", "resources": gpus}]}});
     let job = json!({"name": "node", "template": {"spec": {"template": template}}});
@@ -155,7 +155,7 @@ async fn advice_is_short() {
 
 #[tokio::test]
 async fn in_audit_mode_it_says_that_no_pod_changes() {
-    let state = State::new(policies(&[LAB]), OnError::Deny, Limits::default()).in_mode(Mode::Audit);
+    let state = AppState::new(policies(&[LAB]), OnError::Deny, Limits::default()).in_mode(Mode::Audit);
     let server = Server::new(state);
     let advice = advice(&server, &job(&pod())).await;
     assert_eq!(advice, Vec::<String>::new());
