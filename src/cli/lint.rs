@@ -63,7 +63,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
         .policies()
         .iter()
         .map(Policy::definition)
-        .flat_map(|definition| definition.check_codes(&[Effect::Warn, Effect::Skip]));
+        .flat_map(|definition| definition.check_codes(&[Effect::Warn, Effect::WarnOfTcp, Effect::Skip]));
     fail_on.map_or(Ok(()), |fail_on| fail_on.validate(of_policies.chain(codes())))?;
     let files = &arguments.files;
     let objects = arguments.nodes.read(files.iter().any(|file| file == "-"))?;

@@ -230,7 +230,7 @@ impl Metrics {
             for PolicyCheck { code, effect, .. } in &definition.checks {
                 let code: Label = code.clone().into();
                 let outcome = match effect {
-                    Effect::Warn => None,
+                    Effect::Warn | Effect::WarnOfTcp => None,
                     Effect::Refuse => Some(ReviewOutcome::Refused),
                     Effect::Skip => Some(ReviewOutcome::Skipped),
                 };

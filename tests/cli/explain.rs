@@ -85,7 +85,7 @@ fn every_parameter_rule_and_code_of_a_built_in_policy_is_in_its_explanation() {
             .gpu_resources()
             .iter()
             .map(String::as_str)
-            .chain(definition.check_codes(&[Effect::Warn]))
+            .chain(definition.check_codes(&Effect::WARNINGS))
         {
             assert!(text.contains(name), "{}: no `{name}`", policy.name);
         }

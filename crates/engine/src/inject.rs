@@ -17,7 +17,7 @@ use super::evaluate::{Rules, Scope, State, rule_that_joins_host};
 use super::fitting_nodes;
 use super::merge::{check_containers, check_pod, merge};
 use super::record::{
-    Author, CLAIMS, ChangeLog, Cursor, Kept, Reason, SKIPPED, STAMP, Trace, Warning, WarningKind,
+    Author, CLAIMS, ChangeLog, Cursor, Reason, SKIPPED, STAMP, Trace, ValueKind, Warning, WarningKind,
     record_annotation, stamp,
 };
 
@@ -294,10 +294,11 @@ fn warn_about_rules(rules: &Rules<'_>, log: &mut ChangeLog) {
     log.warnings.extend(without_network.map(|rule| about(WarningKind::HostNetwork, rule)));
     for rule in rules.in_state(State::KeptOffHost) {
         let kind = if let Some(against) = rules.off_host.clone() {
-            WarningKind::Excluded { setting: "hostNetwork: true".to_owned(), against }
+            let setting = "hostNetwork: true".to_owned();
+            WarningKind::Excluded { what: ValueKind::HostNetwork, setting, against }
         } else {
             let (seen, wanted) = ("false".to_owned(), "true".to_owned());
-            WarningKind::Kept { what: Kept::Field, seen, wanted }
+            WarningKind::Kept { what: ValueKind::HostNetwork, seen, wanted }
         };
         log.warnings.push(about(kind, rule));
     }

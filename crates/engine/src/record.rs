@@ -22,7 +22,7 @@ pub use evaluated::{
 };
 pub(super) use log::{ChangeLog, Step};
 pub use outcome::{Mutated, Mutation, Operation, Operations, Outcome};
-pub use report::{Kept, NodesLookedAt, Reason, UnknownClaim, Warning, WarningKind};
+pub use report::{NodesLookedAt, Reason, UnknownClaim, ValueKind, Warning, WarningKind};
 pub(super) use report::{evaluation_failed, of_injected, with_field_paths};
 pub use stamp::{CLAIMS, NODES, PROVIDER, SKIPPED, STAMP, skip};
 pub(super) use stamp::{MAX_ANNOTATIONS, record_annotation, size_without, stamp};

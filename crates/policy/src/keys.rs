@@ -16,7 +16,7 @@ pub const KIND: &str = "FabricPolicy";
 
 /// The words of `onConflict`, `action` and `type`, to which the parser gives their meaning.
 pub(crate) const ON_CONFLICT: [&str; 2] = ["keep", "replace"];
-pub(crate) const ACTIONS: [&str; 3] = ["warn", "refuse", "skip"];
+pub(crate) const ACTIONS: [&str; 4] = ["warn", "warnOfTcp", "refuse", "skip"];
 pub(crate) const TYPES: [&str; 6] = ["integer", "number", "string", "boolean", "quantity", "stringList"];
 
 pub const TEXT: Kind = Text(Format::Any);
@@ -169,7 +169,7 @@ pub(crate) static CHECK: Map = Map::new("a check").keys(&[
     optional(
         "action",
         Word(&ACTIONS),
-        "To warn, which is the default, to refuse the pod, or to add nothing to it.",
+        "To warn, which is the default, also that the data uses TCP; to refuse the pod, or to add nothing to it.",
     ),
     required("message", TEXT, "A sentence for the author of the pod, with or without expressions."),
 ]);

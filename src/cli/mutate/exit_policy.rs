@@ -35,7 +35,7 @@ impl ExitPolicyArguments {
         let built_in = builtin::definitions()?;
         let definitions = policies.policies().iter().map(Policy::definition).chain(&built_in);
         let own = Warning::CODES.iter().chain(FINDINGS).copied();
-        fail_on.validate(definitions.flat_map(|one| one.check_codes(&[Effect::Warn])).chain(own))
+        fail_on.validate(definitions.flat_map(|one| one.check_codes(&Effect::WARNINGS)).chain(own))
     }
 }
 

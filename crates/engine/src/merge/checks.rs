@@ -10,7 +10,7 @@ use fabric_policy::{About, Effect, PolicyCheck, ResolvedPolicy};
 
 use super::env::name_of;
 use crate::evaluate::{Row, Scope};
-use crate::record::{ChangeLog, Cursor, Kept, Reason, Warning, WarningKind};
+use crate::record::{ChangeLog, Cursor, Reason, ValueKind, Warning, WarningKind};
 
 /// Makes the checks of the pod.
 pub(crate) fn check_pod(
@@ -78,7 +78,7 @@ pub(crate) fn check_containers(
         }
     }
     log.warnings.retain(|warning| {
-        !matches!(warning.kind, WarningKind::Kept { what: Kept::Env, .. })
+        !matches!(warning.kind, WarningKind::Kept { what: ValueKind::Env, .. })
             || !replaced.contains(&warning.path)
     });
     Ok(())
@@ -120,7 +120,8 @@ impl<'a, 's> Check<'a, 's> {
         let message = if message.is_null() { self.declared.message.source() } else { text_of(&message) };
         let (code, path) = (self.declared.code.clone(), path.to_owned());
         match self.declared.effect {
-            Effect::Warn => Ok(WarningKind::Policy { code, message }),
+            Effect::Warn => Ok(WarningKind::Policy { code, message, leaves_tcp: false }),
+            Effect::WarnOfTcp => Ok(WarningKind::Policy { code, message, leaves_tcp: true }),
             Effect::Refuse => Err(Reason::Policy { code, message, skips: false, path }),
             Effect::Skip => Err(Reason::Policy { code, message, skips: true, path }),
         }

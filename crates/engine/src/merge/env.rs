@@ -1,7 +1,7 @@
 //! Environment variables. An entry is merged as one value, so a `value` never joins a `valueFrom`.
 
 use super::rule::Merge;
-use crate::record::{Cursor, Kept, ListCursor, Reason};
+use crate::record::{Cursor, ListCursor, Reason, ValueKind};
 use fabric_policy::Rule;
 use fabric_policy::overlay::{EditKind, Tree};
 use fabric_policy::schema::{Shape, covers};
@@ -79,7 +79,7 @@ fn put(merge: &Merge<'_, '_>, list: &mut ListCursor<'_>, wanted: Value, items: &
         {
             list.log.present_entry(at);
         }
-        Some(at) => merge.resolve_entry_conflict(list, at, wanted, Kept::Env)?,
+        Some(at) => merge.resolve_entry_conflict(list, at, wanted, ValueKind::Env)?,
     }
     Ok(())
 }
@@ -116,7 +116,7 @@ fn add_to_list(merge: &Merge<'_, '_>, list: &mut ListCursor<'_>, addition: &Addi
     };
     let existing = &list.entries()[at];
     if !existing["valueFrom"].is_null() {
-        return merge.resolve_entry_conflict(list, at, alone(), Kept::Env);
+        return merge.resolve_entry_conflict(list, at, alone(), ValueKind::Env);
     }
     let Some(edited) = addition.to(existing["value"].as_str().unwrap_or_default()) else {
         list.log.present_entry(at);

@@ -2,7 +2,7 @@
 //! A value that another value of the pod excludes is left out, and reported.
 
 use super::rule::{Merge, brief};
-use crate::record::{Cursor, Kept, Reason, WarningKind};
+use crate::record::{Cursor, Reason, ValueKind, WarningKind};
 use fabric_policy::OnConflict;
 use fabric_policy::overlay::Tree;
 use fabric_policy::schema::{Default, Field, Shape, covers, same};
@@ -46,7 +46,7 @@ pub(super) fn value(
             cursor.log.present(&[field.name]);
             return Ok(());
         }
-        if !is_free && !merge.resolve_conflict(cursor, field.name, &seen, &wanted, Kept::Field)? {
+        if !is_free && !merge.resolve_conflict(cursor, field.name, &seen, &wanted, kind_of(field.name))? {
             return Ok(());
         }
     }
@@ -96,7 +96,8 @@ pub(super) fn keyed(
             if !stays && let Some(name) = port_name_of_another(list.entries(), at, &wanted, field) {
                 let setting = format!("{}: {}", field.name, brief(&wanted));
                 let against = format!("another port named {name}");
-                list.log.warn(WarningKind::Excluded { setting, against }, merge.rule);
+                let kind = WarningKind::Excluded { what: ValueKind::Field, setting, against };
+                list.log.warn(kind, merge.rule);
                 return Ok(());
             }
             match at {
@@ -104,7 +105,7 @@ pub(super) fn keyed(
                     list.log.present_entry(at);
                     Ok(())
                 }
-                Some(at) => merge.resolve_entry_conflict(list, at, wanted, Kept::Field),
+                Some(at) => merge.resolve_entry_conflict(list, at, wanted, ValueKind::Field),
                 None => {
                     list.push(wanted);
                     Ok(())
@@ -161,10 +162,15 @@ impl Merge<'_, '_> {
                 return false;
             };
         let setting = format!("{}: {}", field.name, brief(wanted));
-        let kind = WarningKind::Excluded { setting, against };
-        cursor.warn(field.name, kind, self.rule);
+        let is_security = cursor.log.pointer().ends_with("/securityContext");
+        let what = if is_security { ValueKind::SecurityContext } else { kind_of(field.name) };
+        cursor.warn(field.name, WarningKind::Excluded { what, setting, against }, self.rule);
         true
     }
+}
+
+fn kind_of(field: &str) -> ValueKind {
+    if field == "hostNetwork" { ValueKind::HostNetwork } else { ValueKind::Field }
 }
 
 /// The setting that keeps the kubelet from starting a container with a value of a security context: a container that

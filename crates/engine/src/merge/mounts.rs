@@ -9,7 +9,7 @@ use fabric_policy::schema::{self, Shape, covers};
 
 use super::rule::{Merge, brief};
 use super::volumes::{clean_path, is_volume};
-use crate::record::{Cursor, Kept, ListCursor, Reason, WarningKind};
+use crate::record::{Cursor, ListCursor, Reason, ValueKind, WarningKind};
 
 /// Merges mounts into the list of a container.
 pub(crate) fn merge(
@@ -23,12 +23,13 @@ pub(crate) fn merge(
         if wanted["mountPropagation"] == "Bidirectional" && !is_privileged(container) {
             let setting = format!("{path}: mountPropagation: Bidirectional");
             let against = "no securityContext.privileged: true".to_owned();
-            container.warn("volumeMounts", WarningKind::Excluded { setting, against }, merge.rule);
+            let kind = WarningKind::Excluded { what: ValueKind::Mount, setting, against };
+            container.warn("volumeMounts", kind, merge.rule);
             continue;
         }
         if has_device(container, &path, volume) {
             let seen = format!("a block device of {volume} or at {path}");
-            let kind = WarningKind::Kept { what: Kept::Mount, seen, wanted: brief(&wanted["name"]) };
+            let kind = WarningKind::Kept { what: ValueKind::Mount, seen, wanted: brief(&wanted["name"]) };
             container.warn("volumeMounts", kind, merge.rule);
             continue;
         }
@@ -111,7 +112,7 @@ fn merge_mount(merge: &mut Merge<'_, '_>, list: &mut ListCursor<'_>, at: usize, 
         (format!("volume {mounted}"), format!("volume {volume}"))
     };
     if merge.on_conflict != OnConflict::Replace {
-        list.warn(at, WarningKind::Kept { what: Kept::Mount, seen, wanted: shown }, merge.rule);
+        list.warn(at, WarningKind::Kept { what: ValueKind::Mount, seen, wanted: shown }, merge.rule);
         return;
     }
     if !same_volume {

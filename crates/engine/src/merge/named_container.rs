@@ -12,7 +12,7 @@ use fabric_policy::{OnConflict, Rule};
 use super::rule::brief;
 use super::{At, Injection, Part};
 use crate::evaluate::failed;
-use crate::record::{Author, ChangeLog, Cursor, Kept, Reason, WarningKind, add_container};
+use crate::record::{Author, ChangeLog, Cursor, Reason, ValueKind, WarningKind, add_container};
 
 /// What rules add to containers that they name, by the list and name of the container.
 #[derive(Default)]
@@ -64,7 +64,7 @@ impl<'a> Injection<'a> {
                 Some(image) => {
                     let (seen, wanted) =
                         (format!("image {}", brief(seen)), format!("image {}", brief(&image)));
-                    let kind = WarningKind::Kept { what: Kept::Container, seen, wanted };
+                    let kind = WarningKind::Kept { what: ValueKind::Container, seen, wanted };
                     self.log.written_by(|| Author::Rule(of.rule.name.clone()));
                     Cursor::container(pod, self.log, list, index)?.log.warn(kind, &of.rule.name);
                 }
@@ -101,7 +101,7 @@ impl<'a> Injection<'a> {
                 self.log.written_by(|| Author::Rule(rule.name.clone()));
                 if let Some(index) = in_other_list {
                     let (seen, wanted) = (format!("one of {other}"), format!("{name} in {list}"));
-                    let kind = WarningKind::Kept { what: Kept::Container, seen, wanted };
+                    let kind = WarningKind::Kept { what: ValueKind::Container, seen, wanted };
                     Cursor::container(pod, self.log, other, index)?.log.warn(kind, &rule.name);
                 } else {
                     self.log.go_to_pod();

@@ -14,7 +14,7 @@ use fabric_policy::schema::{AMOUNT_LISTS, can_overcommit};
 use fabric_yaml::quantity::{Quantity, same_quantity};
 
 use super::rule::{Merge, brief};
-use crate::record::{Cursor, Kept, Reason, WarningKind};
+use crate::record::{Cursor, Reason, ValueKind, WarningKind};
 
 /// The amounts of a resource in the policy, of each of the [`AMOUNT_LISTS`].
 struct Wanted<'t> {
@@ -63,6 +63,7 @@ pub(crate) fn merge(
         let Some(first) = wanted.amounts.iter().position(Option::is_some) else { continue };
         if merge.pod.pod_resources && !wanted.resource.contains('/') {
             let kind = WarningKind::Excluded {
+                what: ValueKind::Device,
                 setting: wanted.resource.to_string(),
                 against: "resources of its own in `spec.resources`".to_owned(),
             };
@@ -108,7 +109,7 @@ fn devices_of_list<'t>(
             return Ok(own);
         }
         let (seen, wanted) = (own.join(", ").into(), devices.join(", ").into());
-        merge.resolve_conflict(resources, "limits", &seen, &wanted, Kept::Device)?;
+        merge.resolve_conflict(resources, "limits", &seen, &wanted, ValueKind::Device)?;
         // One that is only requested gets a limit.
         let is_one = |name: &str| {
             let mut amounts = AMOUNT_LISTS.iter().filter_map(|list| amount(resources, list, name));
@@ -160,8 +161,9 @@ fn device(merge: &Merge<'_, '_>, resources: &mut Cursor<'_>, wanted: Wanted<'_>)
     if same_quantity(&own, &value) {
         resources.log.present(&[list, resource]);
     } else {
-        let is_replaced = resources
-            .within(list, |amounts| merge.resolve_conflict(amounts, resource, &own, &value, Kept::Device))?;
+        let is_replaced = resources.within(list, |amounts| {
+            merge.resolve_conflict(amounts, resource, &own, &value, kind_of(resource, &own))
+        })?;
         if is_replaced {
             for list in AMOUNT_LISTS {
                 if lists.contains(&list) || amount(resources, list, resource).is_some() {
@@ -201,7 +203,7 @@ fn overcommittable(
             }
             if merge.on_conflict != OnConflict::Replace || fits {
                 let is_replaced = resources.within(list, |amounts| {
-                    merge.resolve_conflict(amounts, resource, seen, &wanted, Kept::Device)
+                    merge.resolve_conflict(amounts, resource, seen, &wanted, kind_of(resource, seen))
                 })?;
                 if !is_replaced {
                     continue;
@@ -213,17 +215,24 @@ fn overcommittable(
             continue;
         }
         let of_other = if list == "limits" { "requests" } else { "limits" };
+        let what = other.as_ref().map_or(ValueKind::Device, |other| kind_of(resource, other));
         let (wanted, other) = (brief(&wanted), other.as_ref().map(brief).unwrap_or_default());
         let kind = if list == "requests" && merge.on_conflict == OnConflict::Keep {
             // The API server will derive the request from the limit.
-            WarningKind::Kept { what: Kept::Device, seen: other, wanted }
+            WarningKind::Kept { what, seen: other, wanted }
         } else {
             let (setting, against) = (format!("{list}: {wanted}"), format!("{of_other}: {other}"));
-            WarningKind::Excluded { setting, against }
+            WarningKind::Excluded { what: ValueKind::Device, setting, against }
         };
         resources.log.at(list, |log| log.at(resource, |log| log.warn(kind, merge.rule)));
     }
     Ok(())
+}
+
+/// An amount of 0 turns a device off. Huge pages are no device.
+fn kind_of(resource: &str, own: &Value) -> ValueKind {
+    let is_denied = brief(own) == "0" && !is_huge_pages(resource);
+    if is_denied { ValueKind::DeniedDevice } else { ValueKind::Device }
 }
 
 fn amount<'c>(resources: &'c Cursor<'_>, list: &str, resource: &str) -> Option<&'c Value> {

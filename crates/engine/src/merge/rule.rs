@@ -6,7 +6,7 @@ use fabric_policy::{OnConflict, Rule};
 
 use super::pod_state::PodFacts;
 use crate::analysis::PodAnalysis;
-use crate::record::{Kept, ListCursor, Place, Reason, Step, WarningKind, shorten};
+use crate::record::{ListCursor, Place, Reason, Step, ValueKind, WarningKind, shorten};
 
 /// A rule that is merged into the pod.
 pub(super) struct Merge<'a, 'p> {
@@ -29,7 +29,7 @@ impl<'a, 'p> Merge<'a, 'p> {
         step: impl Step,
         seen: &Value,
         wanted: &Value,
-        what: Kept,
+        what: ValueKind,
     ) -> Result<bool, Reason> {
         let (seen, wanted) = (brief(seen), brief(wanted));
         let (kind, is_replaced) = match self.on_conflict {
@@ -50,7 +50,7 @@ impl<'a, 'p> Merge<'a, 'p> {
         list: &mut ListCursor<'_>,
         index: usize,
         wanted: Value,
-        what: Kept,
+        what: ValueKind,
     ) -> Result<(), Reason> {
         let seen = list.entries()[index].clone();
         if self.resolve_conflict(list, index, &seen, &wanted, what)? {

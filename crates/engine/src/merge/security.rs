@@ -6,7 +6,7 @@ use fabric_policy::overlay::Tree;
 use fabric_policy::schema::Field;
 
 use super::rule::Merge;
-use crate::record::{ChangeLog, Cursor, Kept, Reason, Warning, WarningKind};
+use crate::record::{ChangeLog, Cursor, Reason, ValueKind, Warning, WarningKind};
 use fabric_yaml::pointer::at_pointer;
 
 /// Merges the sets of a security context's capabilities.
@@ -48,14 +48,15 @@ fn add(
     let opposite = if list == "add" { "drop" } else { "add" };
     if names(&capabilities[opposite]).any(|name| bare(name) == bare(wanted)) {
         let (seen, wanted) = (format!("{opposite} {wanted}"), format!("{list} {wanted}"));
-        context.warn(field.name, WarningKind::Kept { what: Kept::Field, seen, wanted }, merge.rule);
+        context.warn(field.name, WarningKind::Kept { what: ValueKind::Field, seen, wanted }, merge.rule);
         return Ok(());
     }
     let forbids_escalation = context.get("allowPrivilegeEscalation") == Some(&Value::Bool(false));
     if list == "add" && bare(wanted) == "SYS_ADMIN" && forbids_escalation {
         let setting = format!("capability {wanted}");
         let against = "allowPrivilegeEscalation: false".to_owned();
-        context.warn(field.name, WarningKind::Excluded { setting, against }, merge.rule);
+        let kind = WarningKind::Excluded { what: ValueKind::SecurityContext, setting, against };
+        context.warn(field.name, kind, merge.rule);
         return Ok(());
     }
     // The kernel grants it to no process in such a container, and Pod Security rejects the pod because of it.

@@ -20,7 +20,7 @@ use super::pod_state::{FileNames, PodFacts, SettingsFiles};
 use super::rule::Merge;
 use super::volumes::clean_path;
 use crate::analysis::PodAnalysis;
-use crate::record::{ChangeLog, Cursor, Kept, Reason, WarningKind, change_annotations, shorten};
+use crate::record::{ChangeLog, Cursor, Reason, ValueKind, WarningKind, change_annotations, shorten};
 
 /// The longest value in bytes. The libraries that read such files use a buffer of 1,024 bytes, including the
 /// terminator, and truncate a longer value silently.
@@ -71,7 +71,7 @@ impl SettingsOf<'_> {
             Mounted::Annotation(key) => self.annotate(&key, lines, pod),
             Mounted::Other(volume) => {
                 let (seen, wanted) = (format!("volume {volume}"), format!("settings {}", file.name));
-                let kind = WarningKind::Kept { what: Kept::Mount, seen, wanted };
+                let kind = WarningKind::Kept { what: ValueKind::Mount, seen, wanted };
                 cursor.warn("volumeMounts", kind, &file.name);
                 Ok(())
             }
@@ -112,7 +112,7 @@ impl SettingsOf<'_> {
                 let wanted = shorten(&lines);
                 if !is_free {
                     // Another container has the file with other lines.
-                    let kind = WarningKind::Kept { what: Kept::Annotation, seen, wanted };
+                    let kind = WarningKind::Kept { what: ValueKind::Annotation, seen, wanted };
                     annotations.warn(key, kind, &self.file.name);
                     return Ok(());
                 }

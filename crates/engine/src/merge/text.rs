@@ -10,7 +10,7 @@ use fabric_yaml::edit_json;
 
 use super::rule::Merge;
 use crate::analysis::with_networks;
-use crate::record::{Cursor, Kept, MAX_ANNOTATIONS, Reason, WarningKind, malformed, shorten};
+use crate::record::{Cursor, MAX_ANNOTATIONS, Reason, ValueKind, WarningKind, malformed, shorten};
 
 /// Merges entries into a map of strings.
 pub(crate) fn merge(
@@ -19,7 +19,7 @@ pub(crate) fn merge(
     field: &'static Field,
     entries: Tree,
 ) -> Result<(), Reason> {
-    let what = if field.name == "annotations" { Kept::Annotation } else { Kept::Field };
+    let what = if field.name == "annotations" { ValueKind::Annotation } else { ValueKind::Field };
     cursor.within(field.name, |map| {
         for (key, value) in entries.into_entries() {
             let existing = match map.object().get(&*key) {
@@ -45,7 +45,7 @@ pub(crate) fn merge(
             };
             let added =
                 existing.map_or(key.len() + wanted.len(), |text| wanted.len().saturating_sub(text.len()));
-            if what == Kept::Annotation {
+            if what == ValueKind::Annotation {
                 merge.pod.count_annotation(&key, added)?;
             }
             map.put(&key, Value::String(wanted));
@@ -60,7 +60,7 @@ fn text(
     map: &mut Cursor<'_>,
     key: &str,
     existing: Option<&str>,
-    (wanted, what): (&Value, Kept),
+    (wanted, what): (&Value, ValueKind),
 ) -> Result<Option<String>, Reason> {
     let text = text_of(wanted);
     let Some(existing) = existing else { return Ok(Some(text)) };
@@ -146,7 +146,7 @@ fn objects(
                 let seen = Value::from(in_words(&list[at..=at]));
                 let wanted = Value::from(in_words(std::slice::from_ref(&entry)));
                 let is_replaced =
-                    merge.resolve_conflict(annotations, key, &seen, &wanted, Kept::Annotation)?;
+                    merge.resolve_conflict(annotations, key, &seen, &wanted, ValueKind::Annotation)?;
                 if !is_replaced {
                     continue;
                 }
@@ -160,7 +160,8 @@ fn objects(
 
 /// Reports that the value of an annotation stays because an edit cannot extend its form.
 fn warn_of_kept(merge: &Merge<'_, '_>, annotations: &mut Cursor<'_>, key: &str, text: &str, wanted: &str) {
-    let kind = WarningKind::Kept { what: Kept::Annotation, seen: shorten(text), wanted: shorten(wanted) };
+    let kind =
+        WarningKind::Kept { what: ValueKind::Annotation, seen: shorten(text), wanted: shorten(wanted) };
     annotations.warn(key, kind, merge.rule);
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::report::{Kept, Reason, Warning, WarningKind};
+use super::report::{Reason, ValueKind, Warning, WarningKind};
 
 /// The codes of the findings about workloads. A policy declares no check with one of them.
 pub const FINDINGS: &[&str] = &[
@@ -176,22 +176,6 @@ impl Warning {
         "too_few_networks",
     ];
 
-    /// The codes of the warnings about injected pods whose data uses TCP all the same, with those of the built-in
-    /// policies.
-    pub const LEAVE_TCP: &[&str] = &[
-        "capability_without_root",
-        "device_denied",
-        "fabric_disabled",
-        "fewer_gpus_than_node",
-        "host_network_denied",
-        "instance_type_without_fabric",
-        "other_fi_provider",
-        "privilege_denied",
-        "socket_network",
-        "topology_unknown",
-        "unknown_rail_networks",
-    ];
-
     /// Returns whether the warning requires action: the pod gets less than the policy has for it, or a value that may
     /// be wrong. A value of the pod that stays is the choice of its author, unless it leaves TCP.
     pub fn asks_for_action(&self) -> bool {
@@ -208,28 +192,34 @@ impl Warning {
 
     /// Returns whether the data of the injected pod uses TCP all the same.
     pub fn leaves_tcp(&self) -> bool {
-        Self::LEAVE_TCP.contains(&self.code())
+        match self.kind {
+            WarningKind::Kept { what, .. } | WarningKind::Excluded { what, .. } => {
+                matches!(what, ValueKind::DeniedDevice | ValueKind::HostNetwork)
+            }
+            WarningKind::Policy { leaves_tcp, .. } => leaves_tcp,
+            WarningKind::CapabilityWithoutRoot { .. } => true,
+            _ => false,
+        }
     }
 
     /// The stable code, for programs.
     pub fn code(&self) -> &str {
         match &self.kind {
-            WarningKind::Kept { what: Kept::Env, .. } => "kept_env",
-            WarningKind::Kept { what: Kept::Mount, .. } => "kept_mount",
-            WarningKind::Kept { what: Kept::Device, seen, .. }
-                if seen == "0" && !self.path.contains("hugepages-") =>
-            {
-                "device_denied"
-            }
-            WarningKind::Kept { what: Kept::Device, .. } => "kept_device",
-            WarningKind::Kept { what: Kept::Annotation, .. } => "kept_annotation",
-            WarningKind::Kept { what: Kept::Container, .. } => "kept_container",
-            WarningKind::Kept { what: Kept::Field, .. } | WarningKind::Excluded { .. }
-                if self.path.ends_with("hostNetwork") =>
-            {
-                "host_network_denied"
-            }
-            WarningKind::Kept { what: Kept::Field, .. } => "kept_field",
+            WarningKind::Kept { what, .. } => match what {
+                ValueKind::Env => "kept_env",
+                ValueKind::Mount => "kept_mount",
+                ValueKind::Device => "kept_device",
+                ValueKind::DeniedDevice => "device_denied",
+                ValueKind::Annotation => "kept_annotation",
+                ValueKind::Container => "kept_container",
+                ValueKind::HostNetwork => "host_network_denied",
+                ValueKind::SecurityContext | ValueKind::Field => "kept_field",
+            },
+            WarningKind::Excluded { what, .. } => match what {
+                ValueKind::HostNetwork => "host_network_denied",
+                ValueKind::SecurityContext => "privilege_conflict",
+                _ => "excluded",
+            },
             WarningKind::Replaced { .. } => "replaced",
             WarningKind::RenamedVolume { .. } => "renamed_volume",
             WarningKind::MountWithoutVolume { .. } => "mount_without_volume",
@@ -240,8 +230,6 @@ impl Warning {
             WarningKind::NodesDisagree { .. } => "nodes_disagree",
             WarningKind::NoNodeFits { .. } => "no_node_fits",
             WarningKind::CapabilityWithoutRoot { .. } => "capability_without_root",
-            WarningKind::Excluded { .. } if self.path.contains("securityContext") => "privilege_conflict",
-            WarningKind::Excluded { .. } => "excluded",
             WarningKind::NoSuchContainer { .. } => "no_such_container",
             WarningKind::ClaimWithoutPodClaim { .. } => "claim_without_pod_claim",
             WarningKind::ClaimByName { .. } => "claim_by_name",

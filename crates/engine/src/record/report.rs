@@ -31,7 +31,7 @@ pub struct Warning {
 #[non_exhaustive]
 pub enum WarningKind {
     /// The pod's value stays. The code names the kind of value.
-    Kept { what: Kept, seen: String, wanted: String },
+    Kept { what: ValueKind, seen: String, wanted: String },
     /// The policy's value replaced the pod's.
     Replaced { seen: String, wanted: String },
     /// The policy's volume has another name, because the pod uses its name for another volume.
@@ -73,6 +73,7 @@ pub enum WarningKind {
     },
     /// A value was left out because the API server rejects it next to another value of the pod.
     Excluded {
+        what: ValueKind,
         /// The value that was left out.
         setting: String,
         /// The value of the pod that excludes it.
@@ -119,7 +120,7 @@ pub enum WarningKind {
     /// A variable is only in the environment, because a settings file cannot hold its value.
     NotInFile { variable: String, file: String },
     /// A warning that the policy itself declares.
-    Policy { code: String, message: String },
+    Policy { code: String, message: String, leaves_tcp: bool },
 }
 
 impl WarningKind {
@@ -141,16 +142,21 @@ impl WarningKind {
     }
 }
 
-/// The kinds of values of the pod that can be kept.
+/// The kinds of values about which a pod and a policy differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Kept {
+pub enum ValueKind {
     Env,
     Mount,
     /// The amount of a resource.
     Device,
+    /// The amount 0 of a device.
+    DeniedDevice,
     Annotation,
     /// A container with the name of one of the policy's.
     Container,
+    HostNetwork,
+    /// A field of a security context.
+    SecurityContext,
     /// Any other field.
     Field,
 }
@@ -163,7 +169,7 @@ impl fmt::Display for Warning {
                 f,
                 "`{path}` stays `{seen}`, and NCCL falls back to TCP: remove it, so that rule `{rule}` sets `{wanted}`"
             ),
-            WarningKind::Excluded { setting, against } if self.leaves_tcp() => write!(
+            WarningKind::Excluded { setting, against, .. } if self.leaves_tcp() => write!(
                 f,
                 "the pod has `{against}`, and NCCL falls back to TCP: remove it, so that rule `{rule}` sets `{setting}`"
             ),
@@ -186,7 +192,7 @@ impl fmt::Display for Warning {
                  (`LimitMEMLOCK=infinity`): `{capability}` has no effect for a non-root user ({because}), and NCCL \
                  falls back to TCP"
             ),
-            WarningKind::Excluded { setting, against } => write!(
+            WarningKind::Excluded { setting, against, .. } => write!(
                 f,
                 "`{path}`: `{setting}` of rule `{rule}` is left out, because the pod has `{against}`"
             ),

@@ -25,6 +25,8 @@ pub struct PolicyCheck {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
     Warn,
+    /// A warning that the data of the pod uses TCP all the same.
+    WarnOfTcp,
     Refuse,
     /// The pod gets nothing of the policy.
     Skip,
@@ -32,7 +34,11 @@ pub enum Effect {
 
 impl Effect {
     /// The values of `action`.
-    pub(crate) const WORDS: [(&str, Self); 3] = meaning(ACTIONS, [Self::Warn, Self::Refuse, Self::Skip]);
+    pub(crate) const WORDS: [(&str, Self); 4] =
+        meaning(ACTIONS, [Self::Warn, Self::WarnOfTcp, Self::Refuse, Self::Skip]);
+
+    /// Those of checks that warn.
+    pub const WARNINGS: [Self; 2] = [Self::Warn, Self::WarnOfTcp];
 
     /// The value of `action`.
     pub fn key(self) -> &'static str {

@@ -99,7 +99,7 @@ impl CaseFile {
         };
         let reasons = [Reason::LEFT_ALONE, Reason::SKIPPED, Reason::REFUSED, Reason::FAULTS];
         let reasons = codes(&reasons, &[Effect::Refuse, Effect::Skip]);
-        let warnings = codes(&[Warning::CODES], &[Effect::Warn]);
+        let warnings = codes(&[Warning::CODES], &Effect::WARNINGS);
         let known = |what: &str, code: &Reference, known: &[&str]| {
             if known.contains(&code.text.as_str()) {
                 return Ok(());

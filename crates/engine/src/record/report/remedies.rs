@@ -61,7 +61,7 @@ fn samples() -> Vec<WarningKind> {
     };
     let (seen, wanted) = (text("eth0,eth1"), text("^lo,docker,veth,eni,pod-id-link0"));
     vec![
-        WarningKind::Kept { what: Kept::Env, seen: seen.clone(), wanted: wanted.clone() },
+        WarningKind::Kept { what: ValueKind::Env, seen: seen.clone(), wanted: wanted.clone() },
         WarningKind::Replaced { seen, wanted },
         WarningKind::RenamedVolume { from: text("nv-shared-memory"), to: text("nv-shared-memory-1") },
         WarningKind::MountWithoutVolume { volume: text("nv-shared-memory") },
@@ -99,6 +99,7 @@ fn samples() -> Vec<WarningKind> {
             because: text("runAsNonRoot: true"),
         },
         WarningKind::Excluded {
+            what: ValueKind::SecurityContext,
             setting: text("privileged: true"),
             against: text("allowPrivilegeEscalation: false"),
         },

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use fabric_engine::{
     Author, ConditionFact, EvaluatedCheck, EvaluatedRule, FieldOutcome, FieldState, Mutated, Mutation,
-    Operation, Outcome, Read, ScopeOf, Trace, VariableIn,
+    Operation, Outcome, Read, Reason, ScopeOf, Trace, VariableIn,
 };
 use fabric_policy::definition::keys;
 use fabric_policy::matcher::namespace_of;
@@ -118,7 +118,7 @@ pub struct FieldFact {
 pub(super) fn of_result(before: &Value, mutation: &Mutation, trace: &Trace) -> Vec<FieldFact> {
     let after = match &mutation.outcome {
         Outcome::Mutated(mutated) => &mutated.pod,
-        Outcome::Unchanged { pod, reason } if reason.code() == "nothing_to_add" => pod,
+        Outcome::Unchanged { pod, reason: Reason::NothingToAdd } => pod,
         outcome => return outcome.changed().map(marked).unwrap_or_default(),
     };
     let fact = |outcome: &FieldOutcome| {
