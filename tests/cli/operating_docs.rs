@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use fabric_engine::Reason;
 use fabric_engine::admission::{Record, ReviewOutcome};
-use fabric_engine::{Reason, Warning};
 use fabric_injector::builtin::POLICIES;
 use fabric_policy::Effect;
 use insta::assert_snapshot;

@@ -13,7 +13,7 @@ mod stamp;
 mod summary;
 mod trace;
 
-pub use codes::{FINDINGS, asks};
+pub use codes::{FINDINGS, turns_on};
 pub(super) use cursor::{Cursor, ListCursor, Place, add_container, change_annotations, malformed, shorten};
 pub(super) use evaluated::add_reads;
 pub use evaluated::{

@@ -14,7 +14,7 @@ use crate::overlay::{Addition, ContainerName, Write};
 use crate::source::{Severity, SourceError};
 
 pub use overlap::overlaps;
-pub(super) use values::resource_names::{WELL_KNOWN, is_slip, squeezed};
+pub(super) use values::resource_names::WELL_KNOWN;
 
 /// The errors in a policy's expressions.
 pub fn errors(definition: &Definition) -> Vec<SourceError> {

@@ -19,8 +19,7 @@ use fabric_yaml::{self as yaml, Content, Node, Span, Text};
 use crate::expression::{Bindings, Expression, find_name};
 use crate::source::reader::at_most;
 use crate::source::{
-    Diagnostic, INVALID_EXPRESSION, Problems, UNKNOWN_NAME, WRONG_TYPE, are_near, located, suggest,
-    unambiguous,
+    Diagnostic, INVALID_EXPRESSION, Problems, UNKNOWN_NAME, WRONG_TYPE, is_misspelling, located, unambiguous,
 };
 
 /// The longest text, in bytes.
@@ -150,10 +149,15 @@ impl Interpolation {
                 .hint(format!("write `{key}: {}`", yaml::write(&Value::from(bare.trim())).trim_end())));
         }
         let compiled = compile(text.text, 0, &text, names, Some(phase)).map_err(|found| {
-            let is_guess = found.hint.as_ref().is_some_and(|hint| hint.starts_with("did you mean"));
             let is_name = text.text.bytes().all(|byte| byte.is_ascii_alphanumeric());
             match text.text {
-                _ if key != "containers" || found.code != UNKNOWN_NAME || is_guess || !is_name => found,
+                _ if key != "containers"
+                    || found.code != UNKNOWN_NAME
+                    || found.is_misspelling
+                    || !is_name =>
+                {
+                    found
+                }
                 "all" | "any" => found.hint("write `containers: \"true\"` for every container"),
                 name => {
                     found.hint(format!("write `container.name == '{name}'` for the containers of this name"))
@@ -296,10 +300,7 @@ pub(super) fn names_in(text: &Interpolation) -> impl Iterator<Item = String> {
 /// The hint for a key that a map of the policy lacks: almost the same one, or the only map that the expression reads.
 fn near_key(expression: &Expression, bindings: &Bindings<'_, '_>, key: &str) -> Option<String> {
     let is_own = |name: &&String| BUILT_IN.iter().all(|known| known.name != **name);
-    let digits = |text: &str| text.bytes().filter(u8::is_ascii_digit).collect::<Vec<_>>();
-    let is_near = |known: &&String| {
-        are_near(&key.to_lowercase(), &known.to_lowercase()) && digits(key) == digits(known)
-    };
+    let is_near = |known: &&String| is_misspelling(key, known);
     let maps = expression.names().iter().filter(is_own);
     let maps: Vec<_> =
         maps.filter_map(|name| Some((name, bindings.get(name)?.as_object()?.clone()))).collect();
@@ -365,10 +366,11 @@ fn compile(
             let is_of_shell =
                 name.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_');
             let of_other_engine = OF_OTHER_ENGINES.iter().find(|(other, _)| *other == name);
-            let is_near = names.readable(phase).any(|known| are_near(name, known));
+            let is_near = names.readable(phase).any(|known| is_misspelling(name, known));
             let has_other_case = names.readable(phase).any(|known| known.eq_ignore_ascii_case(name));
-            let hint = match (of_other_engine, suggest(name, names.readable(phase))) {
-                (Some((_, hint)), _) => (*hint).to_owned(),
+            let error = Diagnostic::new(place(), message).code(UNKNOWN_NAME);
+            let hint = match of_other_engine {
+                Some((_, hint)) => (*hint).to_owned(),
                 _ if is_compared(source, name) && !is_near => format!("put a string in quotes: `'{name}'`"),
                 _ if is_key(source, name) && !is_near => {
                     "put a key in quotes, as in `[?'example.com/pool']`".to_owned()
@@ -379,9 +381,9 @@ fn compile(
                 _ if is_of_shell && !is_near && !has_other_case => format!(
                     "write `$({name})` for the value of the container, or `$${{{name}}}` for a literal `${{{name}}}`"
                 ),
-                (_, hint) => hint,
+                _ => return Err(error.suggest(name, names.readable(phase))),
             };
-            return Err(Diagnostic::new(place(), message).code(UNKNOWN_NAME).hint(hint));
+            return Err(error.hint(hint));
         };
         if phase.is_some_and(|phase| !phase.may_read(known)) {
             let message = format!("`{name}` is known only {}", known.describe());

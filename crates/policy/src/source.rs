@@ -16,5 +16,5 @@ pub(crate) use reader::{located, unambiguous};
 pub use source_error::{SourceError, SourceErrors};
 pub use source_file::SourceFile;
 pub(crate) use source_file::{at_line, extension_at};
-pub(crate) use suggestion::{LONGEST, are_near};
-pub use suggestion::{closest, suggest};
+pub(crate) use suggestion::{LONGEST, without_doubled_letters};
+pub use suggestion::{closest, did_you_mean, is_misspelling, suggest};

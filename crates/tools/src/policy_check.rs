@@ -11,7 +11,7 @@ use fabric_policy::check::{overlaps, warnings};
 use fabric_policy::definition::{At, keys};
 use fabric_policy::source::{
     DUPLICATE_NAME, EXTENSION, MOST_SHOWN, NEVER_INJECTS, UNKNOWN_ENUM_VALUE, UNUSED_PARAMETER,
-    UNUSED_SUPPRESSION, UNUSED_VARIABLE, suggest,
+    UNUSED_SUPPRESSION, UNUSED_VARIABLE, did_you_mean, suggest,
 };
 use fabric_policy::work::Work;
 use fabric_policy::{
@@ -176,7 +176,7 @@ fn owner_kinds(definition: &Definition) -> Vec<SourceError> {
         if !known().any(|known| known == kind) {
             let message = format!("the owner kind `{kind}` is almost `{meant}`, which owners of pods have");
             let diagnostic = Diagnostic::warning(UNKNOWN_ENUM_VALUE, span, message);
-            found.push(definition.error(diagnostic.hint(format!("did you mean `{meant}`?"))));
+            found.push(definition.error(diagnostic.hint(did_you_mean(meant))));
         }
     }
     found

@@ -184,12 +184,6 @@ impl Pod<'_> {
         goes_on(self.context.work.as_ref(), steps)
     }
 
-    /// Returns whether the pod requests the fabric. A policy then has a decision about it.
-    fn asks(&self) -> bool {
-        let is_unchanged = matches!(self.mutation.outcome, Outcome::Unchanged { .. });
-        !is_unchanged || self.mutation.policy.is_some()
-    }
-
     /// Returns whether no policy matches the pod.
     fn is_unmatched(&self) -> bool {
         matches!(&self.mutation.outcome, Outcome::Unchanged { reason, .. } if reason.is_unmatched())

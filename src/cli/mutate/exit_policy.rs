@@ -59,7 +59,7 @@ impl Verdict {
             verdict.codes.extend(warnings.chain(near_misses));
             if is_injected(template) {
                 verdict.injected += 1;
-            } else if asks(template) {
+            } else if requests_fabric(template) {
                 verdict.left_out.push(location.of(&template.pointer));
             }
         }
@@ -112,14 +112,12 @@ fn is_injected(template: &Template) -> bool {
 
 /// Returns whether a template requests the fabric: by the annotation of a trigger, or by something that looks like it.
 /// A workload that merely should request it does not count.
-fn asks(template: &Template) -> bool {
+fn requests_fabric(template: &Template) -> bool {
     let by_annotation = match &template.mutation.outcome {
-        Outcome::Unchanged { reason, .. } => {
-            !matches!(reason, Reason::NoPolicyMatches | Reason::OptedOut { .. } | Reason::TriggerValue { .. })
-        }
+        Outcome::Unchanged { reason: Reason::MatchFailed { .. }, .. } => true,
         // A refused pod has an exit status of its own.
         Outcome::Refused { .. } => false,
-        Outcome::Mutated(_) | Outcome::Skipped { .. } => true,
+        _ => template.mutation.requests_fabric(),
     };
     (by_annotation && !template.assumed)
         || template.findings.near_misses.iter().any(|miss| miss.code != WORKLOAD_WITHOUT_TRIGGER)

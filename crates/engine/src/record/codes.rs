@@ -119,7 +119,7 @@ impl Reason {
     pub(crate) fn is_unmet_request(&self) -> bool {
         match self {
             Self::AnnotationLimit { .. } | Self::PodLimit => true,
-            Self::TriggerValue { seen, wanted, .. } => asks(&Value::from(seen.as_str()), wanted),
+            Self::TriggerValue { seen, wanted, .. } => turns_on(&Value::from(seen.as_str()), wanted),
             _ => false,
         }
     }
@@ -251,7 +251,7 @@ impl Warning {
 }
 
 /// Returns whether a value turns something on: any scalar that does not turn it off.
-pub fn asks(value: &Value, wanted: &str) -> bool {
+pub fn turns_on(value: &Value, wanted: &str) -> bool {
     const OFF: [&str; 11] = ["", "false", "f", "no", "n", "off", "0", "disable", "disabled", "none", "never"];
     match value {
         Value::String(text) => text == wanted || !OFF.contains(&text.trim().to_lowercase().as_str()),

@@ -26,6 +26,12 @@ impl Mutation {
         Self { outcome, policy, warnings: Vec::new() }
     }
 
+    /// Returns whether the pod requests the fabric: a policy is for it, also if it adds nothing or refuses the pod.
+    pub fn requests_fabric(&self) -> bool {
+        let Outcome::Unchanged { reason, .. } = &self.outcome else { return true };
+        !(reason.is_unmatched() || matches!(reason, Reason::OptedOut { .. } | Reason::TriggerValue { .. }))
+    }
+
     /// The code that says why a pod requests the fabric and does not get it; `None` for other pods, and for those without
     /// GPUs that are left alone.
     pub fn without_fabric(&self) -> Option<&str> {

@@ -13,7 +13,7 @@ use crate::interpolation::{kind_of, text_of};
 use crate::schema::{Format, Shape};
 use crate::source::{
     ALWAYS_FALSE, Diagnostic, NOT_A_POD_FIELD, QUANTITY_AS_TEXT, UNKNOWN_ENUM_VALUE, UNKNOWN_NAME,
-    UNKNOWN_TABLE_KEY, UNLIKE_TYPES, closest, suggest,
+    UNKNOWN_TABLE_KEY, UNLIKE_TYPES, closest, did_you_mean, suggest,
 };
 
 use values::{Missing, Values, comparable};
@@ -225,7 +225,7 @@ impl Compared<'_> {
         match closest(text, values.iter().copied()) {
             _ if values.iter().any(|text| text.contains(".orValue(") || text.contains("[?")) => warning
                 .hint(format!("write `${{…}}` around the expression where `{}` is declared", self.name)),
-            Some(known) => warning.hint(format!("did you mean `{known}`?")),
+            Some(known) => warning.hint(did_you_mean(known)),
             None => warning,
         }
     }

@@ -4,9 +4,12 @@ use std::collections::BTreeSet;
 
 use crate::definition::{At, Definition, includes, keys};
 use crate::expression::Expression;
-use crate::source::{Diagnostic, UNKNOWN_SETTING_VARIABLE, UNUSED_PARAMETER, UNUSED_VARIABLE, closest};
+use crate::source::{
+    Diagnostic, UNKNOWN_SETTING_VARIABLE, UNUSED_PARAMETER, UNUSED_VARIABLE, closest, did_you_mean,
+    is_misspelling,
+};
 
-use crate::check::{is_slip, writes};
+use crate::check::writes;
 
 pub(crate) fn findings(definition: &Definition) -> Vec<Diagnostic> {
     let mut found = Vec::new();
@@ -21,7 +24,7 @@ pub(crate) fn findings(definition: &Definition) -> Vec<Diagnostic> {
     for (code, kind, name) in unused {
         let message = format!("no expression reads the {kind} `{name}`");
         let finding = Diagnostic::warning(code, definition.place_of_name(name), message);
-        let near = read.iter().find(|known| is_slip(name, known));
+        let near = read.iter().find(|known| is_misspelling(name, known));
         found.push(finding.hint(match near {
             _ if definition.texts_of_files().any(|text| text.contains(&format!("${name}"))) => {
                 format!("write `${{{name}}}` in place of `${name}`, which is plain text")
@@ -51,7 +54,7 @@ fn settings(definition: &Definition, found: &mut Vec<Diagnostic>) {
             let message = format!("no rule sets a variable `{pattern}`");
             let hint = match closest {
                 Some(closest) if pattern.ends_with('*') => format!("did you mean `{closest}*`?"),
-                Some(closest) => format!("did you mean `{closest}`?"),
+                Some(closest) => did_you_mean(closest),
                 None if pattern.ends_with('*') => continue,
                 None => "set it in `env` of a rule, or remove it".to_owned(),
             };

@@ -1,6 +1,6 @@
 //! The functions and macros that expressions can call. `docs/functions.md` has an example of each.
 
-use crate::source::closest;
+use crate::source::{closest, did_you_mean};
 
 pub(super) const NAMES: &[&str] = &[
     "all",
@@ -131,7 +131,7 @@ pub(super) fn hint(name: &str) -> String {
         all().find(|known| last(known) == like)
     };
     match all().find(begins).or_else(like) {
-        Some(known) => format!("did you mean `{known}`?"),
+        Some(known) => did_you_mean(known),
         None => "docs/functions.md lists the functions".to_owned(),
     }
 }

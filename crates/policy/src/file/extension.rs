@@ -9,8 +9,8 @@ use crate::definition::entries;
 use crate::keys;
 use crate::parameter::Parameter;
 use crate::source::{
-    Checked, DUPLICATE_NAME, Diagnostic, EXTENSION, Problems, SourceFile, all, at_line, closest, reader,
-    suggest,
+    Checked, DUPLICATE_NAME, Diagnostic, EXTENSION, Problems, SourceFile, all, at_line, closest,
+    did_you_mean, reader, suggest,
 };
 
 /// The combination of a key of `spec` with that of a base.
@@ -212,7 +212,7 @@ fn misspelled(parameters: &Node, own: &Entry<Node>) -> Option<Diagnostic> {
     let known = entries(Some(parameters)).iter().map(|entry| entry.key.as_str());
     let known = closest(&own.key, known).filter(|_| own.value.get("description").is_none())?;
     let message = format!("no base has a parameter `{}`", own.key);
-    Some(Diagnostic::new(own.span, message).code(EXTENSION).hint(format!("did you mean `{known}`?")))
+    Some(Diagnostic::new(own.span, message).code(EXTENSION).hint(did_you_mean(known)))
 }
 
 fn taken(span: Span, base: &str, what: &str, name: &str) -> Diagnostic {

@@ -4,10 +4,13 @@ use std::collections::BTreeSet;
 
 use fabric_yaml::{Entry, Node, Span};
 
-use crate::check::{WELL_KNOWN, is_slip, squeezed};
+use crate::check::WELL_KNOWN;
 use crate::definition::entries;
 use crate::source::reader::MOST;
-use crate::source::{Diagnostic, UNKNOWN_ANNOTATION, UNKNOWN_LABEL, UNKNOWN_RESOURCE, UNKNOWN_VARIABLE};
+use crate::source::{
+    Diagnostic, UNKNOWN_ANNOTATION, UNKNOWN_LABEL, UNKNOWN_RESOURCE, UNKNOWN_VARIABLE, did_you_mean,
+    is_misspelling, without_doubled_letters,
+};
 
 /// Names in the `spec` of a file that other policies have, too, each with its place.
 type NamesOf = fn(&Node) -> Vec<(&str, Span)>;
@@ -41,21 +44,21 @@ pub(super) fn find(spec: &Node, others: &[&Node]) -> Vec<Diagnostic> {
         let well_known = WELL_KNOWN.iter().copied().filter(|_| code == UNKNOWN_LABEL);
         let known: Vec<&str> = of_others.chain(well_known).collect();
         for (name, span) in names(spec).into_iter().take(MOST).filter(|(name, _)| !known.contains(name)) {
-            let is_almost = |known: &&&str| is_slip(name, known) || is_cut(name, known, code);
+            let is_almost = |known: &&&str| is_misspelling(name, known) || is_cut(name, known, code);
             // A check is about a variable that a rule of the policy sets, too.
             let is_of_others = code == UNKNOWN_VARIABLE && !own.contains(name);
             let of_own = is_of_others.then_some(&own).into_iter().flatten();
             if let Some(meant) = known.iter().chain(of_own).find(is_almost) {
                 let message = format!("the {what} `{name}` is almost `{meant}`, which {who} have");
-                warnings.push(did_you_mean(code, span, message, meant));
+                warnings.push(misspelt(code, span, message, meant));
             } else if code == UNKNOWN_VARIABLE
                 && let Some((known, meant)) = family(name, &known)
             {
                 let message = format!("the variable `{name}` is not one of `{known}_*`, which {who} have");
-                warnings.push(did_you_mean(code, span, message, &meant));
+                warnings.push(misspelt(code, span, message, &meant));
             } else if code == UNKNOWN_VARIABLE && name.contains('-') {
                 let message = format!("the variable `{name}` has a `-`, with which no shell can read it");
-                warnings.push(did_you_mean(code, span, message, &name.replace('-', "_")));
+                warnings.push(misspelt(code, span, message, &name.replace('-', "_")));
             }
         }
     }
@@ -63,8 +66,8 @@ pub(super) fn find(spec: &Node, others: &[&Node]) -> Vec<Diagnostic> {
     warnings
 }
 
-fn did_you_mean(code: &'static str, span: Span, message: String, meant: &str) -> Diagnostic {
-    Diagnostic::warning(code, span, message).hint(format!("did you mean `{meant}`?"))
+fn misspelt(code: &'static str, span: Span, message: String, meant: &str) -> Diagnostic {
+    Diagnostic::warning(code, span, message).hint(did_you_mean(meant))
 }
 
 /// Returns whether a name lacks the beginning of another one, or an annotation its end. A name of one word, such as
@@ -82,7 +85,8 @@ fn family<'n>(name: &str, known: &[&'n str]) -> Option<(&'n str, String)> {
     let (own, rest) = name.split_once('_').filter(|(own, _)| own.len() > 2)?;
     let mut words = known.iter().filter_map(|known| Some(known.split_once('_')?.0));
     let is_known = words.clone().any(|word| word == own);
-    let meant = words.find(|word| !is_known && squeezed(word) == squeezed(own))?;
+    let meant =
+        words.find(|word| !is_known && without_doubled_letters(word) == without_doubled_letters(own))?;
     Some((meant, format!("{meant}_{rest}")))
 }
 
@@ -101,7 +105,7 @@ fn value(entry: &Entry<Node>, others: &[&Node]) -> Option<Diagnostic> {
     })?;
     let message =
         format!("the value of the annotation `{}` is `{own}`, and `{meant}` in other policies", entry.key);
-    (!known.contains(&own)).then(|| did_you_mean(UNKNOWN_ANNOTATION, span, message, &format!("\"{meant}\"")))
+    (!known.contains(&own)).then(|| misspelt(UNKNOWN_ANNOTATION, span, message, &format!("\"{meant}\"")))
 }
 
 /// The annotations with which a pod requests the fabric, or opts out.

@@ -8,7 +8,7 @@ use super::declared_names::{identifier, taken};
 use crate::interpolation::{Names, Phase, is_key};
 use crate::parameter::Variable;
 use crate::source::reader;
-use crate::source::{Checked, Diagnostic, Problems, TOO_EARLY, closest};
+use crate::source::{Checked, Diagnostic, Problems, TOO_EARLY, closest, did_you_mean};
 
 /// The variables, each after those that it reads.
 pub(super) fn read(node: &Node, names: &mut Names) -> Checked<Vec<Variable>> {
@@ -97,7 +97,7 @@ fn circle(entries: &[Entry<Node>], reads: &[BTreeSet<usize>], order: &[usize]) -
     let hint = match closest(key, others) {
         _ if circle.len() > 1 => "let one of them do without the others".to_owned(),
         _ if is_key(written, key) => "put a key in quotes, as in `[?'example.com/pool']`".to_owned(),
-        Some(near) => format!("did you mean `{near}`?"),
+        Some(near) => did_you_mean(near),
         None => "let it do without its own value".to_owned(),
     };
     Diagnostic::new(*span, message).code(TOO_EARLY).hint(hint)

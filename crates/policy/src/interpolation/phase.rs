@@ -77,7 +77,7 @@ impl Names {
 
     /// The names that an expression of this phase can read, or one of any phase, and the variables whose phase is not
     /// yet known.
-    pub(crate) fn readable(&self, phase: Option<Phase>) -> impl Iterator<Item = &str> {
+    pub(crate) fn readable(&self, phase: Option<Phase>) -> impl Iterator<Item = &str> + Clone {
         let is_readable = move |known: Phase| phase.is_none_or(|phase| phase.may_read(known));
         let readable = self.declared.iter().filter(move |(_, known)| known.is_none_or(is_readable));
         readable.map(|(name, _)| name.as_str())

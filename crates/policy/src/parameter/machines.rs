@@ -9,7 +9,8 @@ use super::table::{Cell, DEFAULT, not_empty, row_keys, twice};
 use crate::matcher::selection;
 use crate::parameter::{Parameter, Variable};
 use crate::source::{
-    Checked, Diagnostic, Problems, SourceFile, UNKNOWN_NAME, all, at_line, extension_at, reader, suggest,
+    Checked, Diagnostic, Problems, SourceFile, UNKNOWN_NAME, all, at_line, closest, did_you_mean,
+    extension_at, reader,
 };
 
 /// Adds the rows to the parameters and variables that their columns name.
@@ -121,10 +122,8 @@ impl Columns<'_> {
             return Ok(&mut self.parameters[at]);
         }
         let message = format!("there is no parameter or variable `{name}` for this column");
-        let hint = match suggest(name, self.names()) {
-            hint if hint.starts_with("did you mean") => hint,
-            _ => format!("declare it: `variables: {{{name}: …}}` with the value for other nodes"),
-        };
+        let declare = || format!("declare it: `variables: {{{name}: …}}` with the value for other nodes");
+        let hint = closest(name, self.names()).map_or_else(declare, did_you_mean);
         Err(Diagnostic::new(entry.span, message).code(UNKNOWN_NAME).hint(hint))
     }
 }

@@ -4,6 +4,7 @@ mod codes;
 
 use fabric_yaml::{self as yaml, Span};
 
+use super::suggestion::{closest, suggest};
 pub use codes::*;
 
 /// The effect of a [`Diagnostic`].
@@ -27,11 +28,20 @@ pub struct Diagnostic {
     pub span: Span,
     /// The remedy, where the message does not imply it.
     pub hint: Option<String>,
+    /// True if the hint is the name that the author most probably means.
+    pub is_misspelling: bool,
 }
 
 impl Diagnostic {
     pub fn new(span: Span, message: impl Into<String>) -> Self {
-        Self { code: INVALID_VALUE, severity: Severity::Error, message: message.into(), span, hint: None }
+        Self {
+            code: INVALID_VALUE,
+            severity: Severity::Error,
+            message: message.into(),
+            span,
+            hint: None,
+            is_misspelling: false,
+        }
     }
 
     /// A warning, which does not keep the policy from loading.
@@ -47,8 +57,15 @@ impl Diagnostic {
 
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
-        self.hint = Some(hint.into());
+        (self.hint, self.is_misspelling) = (Some(hint.into()), false);
         self
+    }
+
+    /// With a hint at the name that is most probably meant, or at all known names.
+    #[must_use]
+    pub fn suggest<'a>(self, name: &str, known: impl Iterator<Item = &'a str> + Clone) -> Self {
+        let is_misspelling = closest(name, known.clone()).is_some();
+        Self { is_misspelling, ..self.hint(suggest(name, known)) }
     }
 }
 

@@ -8,7 +8,7 @@ use crate::schema::Format;
 
 use super::diagnostic::{AMBIGUOUS_SCALAR, Diagnostic, MISSING_KEY, TOO_COSTLY, UNKNOWN_KEY, WRONG_TYPE};
 use super::problems::{Checked, Problems, Reported, all};
-use super::suggestion::{closest, suggest};
+use super::suggestion::{closest, did_you_mean, suggest};
 
 /// The fields of one map, and the problems of those that were read. [`Fields::finish`] fails for these, and for fields
 /// that were not read.
@@ -70,7 +70,7 @@ impl<'n> Fields<'n> {
         // Most often it is misspelled. Its value is read, for the problems in it.
         if let Some(at) = self.misspelt(key) {
             let entry = self.left.swap_remove(at);
-            self.problems.add(unknown(self.map.what, entry, || format!("did you mean `{key}`?")));
+            self.problems.add(unknown(self.map.what, entry, || did_you_mean(key)));
             let _ = self.take(read(&entry.value));
         } else {
             self.problems.add(

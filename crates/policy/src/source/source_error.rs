@@ -35,9 +35,10 @@ impl SourceError {
     pub(crate) fn in_files(files: &[SourceFile], mut diagnostic: Diagnostic) -> Self {
         let (at, line) = at_line(files, diagnostic.span.line);
         diagnostic.span.line = line;
-        let is_near = diagnostic.hint.as_ref().is_some_and(|hint| hint.starts_with("did you mean"));
         match files.get(at) {
-            Some(file) if diagnostic.code == UNKNOWN_NAME && !file.is_policy && !is_near => {
+            Some(file)
+                if diagnostic.code == UNKNOWN_NAME && !file.is_policy && !diagnostic.is_misspelling =>
+            {
                 let hint =
                     "a part can read names of the policy that takes it: declare it there, in `variables`";
                 Self::in_file(file, diagnostic.hint(hint))

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 
 use serde_json::{Value, json};
 
-use fabric_engine::Outcome;
 use fabric_engine::policy_set::PolicySet;
 use fabric_workloads::advice::{mesh_of_namespace, objects, runtime, runtime_of_job};
 use fabric_workloads::manifest::{Document, RawDocument, Template, Wanted};
@@ -89,7 +88,9 @@ impl<P: Clone> Across<P> {
                 self.objects.insert(service(namespace, name), root.clone());
             }
             // One that opts out has decided, too; the GPUs may be those of the `TrainJob`.
-            "TrainingRuntime" | "ClusterTrainingRuntime" if templates.iter().any(|one| asks(one)) => {
+            "TrainingRuntime" | "ClusterTrainingRuntime"
+                if templates.iter().any(|one| one.mutation.requests_fabric()) =>
+            {
                 self.objects.insert(runtime(kind, namespace, name), root.clone());
             }
             "TrainJob" => {
@@ -102,7 +103,9 @@ impl<P: Clone> Across<P> {
             "Namespace" => drop(self.objects.insert(namespace_id(name), json!({"metadata": metadata}))),
             _ => {}
         }
-        for template in templates.iter().filter(|template| asks(template) && !template.pointer.contains('#'))
+        for template in templates
+            .iter()
+            .filter(|template| template.mutation.requests_fabric() && !template.pointer.contains('#'))
         {
             let Some(pod) = at_pointer(document, &template.pointer) else { continue };
             let host_network = &pod["spec"]["hostNetwork"];
@@ -193,11 +196,6 @@ fn service(namespace: &str, name: &str) -> String {
 
 fn namespace_id(name: &str) -> String {
     format!("Namespace/{name}")
-}
-
-/// Returns whether a policy has a decision about a template.
-fn asks(template: &Template) -> bool {
-    !matches!(&template.mutation.outcome, Outcome::Unchanged { reason, .. } if reason.is_unmatched())
 }
 
 /// The findings about the pods of a runtime, with the resources that a `TrainJob` gives them. Its controller merges them

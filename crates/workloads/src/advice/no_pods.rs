@@ -61,7 +61,7 @@ pub fn note(policies: &PolicySet, document: &Value, pointer: &str) -> Option<Fin
     visit_values(part, &mut pointer.to_owned(), &mut |pointer, value| {
         let key = unescape(pointer.rsplit('/').next().unwrap_or_default());
         let asks = |(trigger, wanted): &&(String, String)| {
-            (*trigger == key || spelling::of_trigger(&key, trigger)) && fabric_engine::asks(value, wanted)
+            (*trigger == key || spelling::of_trigger(&key, trigger)) && fabric_engine::turns_on(value, wanted)
         };
         decides |= triggers.iter().any(|(trigger, _)| *trigger == key);
         if annotated.is_none() && triggers.iter().any(asks) {

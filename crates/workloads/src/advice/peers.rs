@@ -23,7 +23,9 @@ pub(super) fn check(policies: &PolicySet, pods: &[Pod<'_>], found: &mut [Finding
 
 /// Finds pods with GPUs that do not request the fabric, next to pods that do.
 fn without_trigger(policies: &PolicySet, pods: &[Pod<'_>], group: &[usize], found: &mut [Findings]) {
-    let Some(asking) = group.iter().map(|at| &pods[*at]).find(|pod| pod.asks()) else { return };
+    let Some(asking) = group.iter().map(|at| &pods[*at]).find(|pod| pod.mutation.requests_fabric()) else {
+        return;
+    };
     for &at in group {
         let (pod, findings) = (&pods[at], &mut found[at]);
         if !pod.goes_on(pod.pointer.len()) {
@@ -50,7 +52,9 @@ fn on_different_nodes(pods: &[Pod<'_>], group: &[usize], found: &mut [Findings])
     let mut selected: BTreeMap<&str, (&str, &Pod<'_>)> = BTreeMap::new();
     for &at in group {
         let pod = &pods[at];
-        let labels = pod.value["spec"]["nodeSelector"].as_object().filter(|_| pod.asks() && pod.has_gpus);
+        let labels = pod.value["spec"]["nodeSelector"]
+            .as_object()
+            .filter(|_| pod.mutation.requests_fabric() && pod.has_gpus);
         for (label, value) in labels.into_iter().flatten().filter(|(label, _)| *label != HOSTNAME) {
             let Some(value) = value.as_str() else { continue };
             let (first, other) = *selected.entry(label).or_insert((value, pod));

@@ -1,6 +1,6 @@
 //! Names that are spelled nearly like known ones: a key like the annotation of a trigger, a resource like that of GPUs.
 
-use strsim::levenshtein;
+use fabric_policy::source::is_misspelling;
 
 /// Other programs use a shorter name of an annotation, such as `rdma`, under other prefixes.
 const DISTINCTIVE: usize = 12;
@@ -10,25 +10,21 @@ pub(super) fn of_trigger(seen: &str, trigger: &str) -> bool {
     if seen == trigger || negates(seen) != negates(trigger) {
         return false;
     }
-    let (seen_prefix, seen_name) = split(seen);
-    let (prefix, name) = split(trigger);
-    if letters(name).len() < DISTINCTIVE {
-        return trigger.len() >= DISTINCTIVE && levenshtein(seen, trigger) <= 2;
+    let (seen_name, name) = (letters(split(seen).1), letters(split(trigger).1));
+    if name.len() < DISTINCTIVE {
+        return trigger.len() >= DISTINCTIVE && is_misspelling(seen, trigger);
     }
-    let (seen_name, name) = (letters(seen_name), letters(name));
-    let slips = if seen_prefix == prefix { name.len() / 5 } else { name.len() / 8 };
     let is_part = name.contains(&seen_name) && seen_name.len() * 5 >= name.len() * 3;
-    is_part || seen_name.contains(&name) || levenshtein(&seen_name, &name) <= slips
+    is_part || seen_name.contains(&name) || is_misspelling(&seen_name, &name)
 }
 
 /// Returns whether a resource looks like a mistyped one.
 pub(super) fn of_resource(seen: &str, known: &str) -> bool {
     let (_, name) = split(known);
-    let (seen_letters, known_letters) = (letters(seen), letters(known));
-    let name = letters(name);
+    let (seen_letters, name) = (letters(seen), letters(name));
     // `gpu` and `gpus`; other words for GPUs are not guessed.
     let is_name = !seen.contains('/') && (seen_letters == name || seen_letters == format!("{name}s"));
-    seen != known && (is_name || levenshtein(&seen_letters, &known_letters) <= 2 || without_tld(seen, known))
+    seen != known && (is_name || is_misspelling(seen, known) || without_tld(seen, known))
 }
 
 /// Returns whether a resource lacks the top-level domain of the known one: `nvidia/gpu`.

@@ -8,7 +8,7 @@ use fabric_yaml::each_once;
 use fabric_yaml::pointer::at_pointer;
 
 use super::{Finding, Pod, spelling, with_token};
-use fabric_engine::asks;
+use fabric_engine::turns_on;
 
 /// The annotations that trigger the policies whose other conditions the pod meets.
 pub(super) fn usable_triggers<'p>(policies: &'p PolicySet, pod: &Pod<'_>) -> Vec<(&'p str, &'p str)> {
@@ -55,7 +55,7 @@ pub(super) fn misplaced(triggers: &[(&str, &str)], pod: &Pod<'_>, found: &mut Ve
             let exact = triggers.iter().find(|(trigger, _)| trigger == key);
             let like = || triggers.iter().find(|(trigger, _)| spelling::of_trigger(key, trigger));
             let Some((trigger, wanted)) = exact.or_else(like) else { continue };
-            if asks(value, wanted) {
+            if turns_on(value, wanted) {
                 let message = describe(pod, &map, (key, value), (trigger, wanted));
                 found.push(Finding::warning(map.code, with_token(map.pointer.clone(), key), message));
             }
@@ -132,7 +132,7 @@ fn describe(
 /// The near miss of a trigger with another value, unless that turns the fabric off.
 pub(super) fn other_value(pod: &Pod<'_>, key: &str, wanted: &str) -> Option<Finding> {
     let value = &pod.value["metadata"]["annotations"][key];
-    if !asks(value, wanted) {
+    if !turns_on(value, wanted) {
         return None;
     }
     let place = place(pod);

@@ -3,7 +3,7 @@
 use crate::definition::{Definition, keys};
 use crate::interpolation::{Interpolation, text_of};
 use crate::overlay::Tree;
-use crate::source::{Diagnostic, TINY_AMOUNT, UNKNOWN_ENUM_VALUE, closest};
+use crate::source::{Diagnostic, TINY_AMOUNT, UNKNOWN_ENUM_VALUE, closest, did_you_mean};
 use fabric_yaml::Span;
 use fabric_yaml::quantity::Quantity;
 
@@ -130,7 +130,7 @@ fn capability(tree: &Tree) -> Option<Diagnostic> {
         Some(closest) if closest == bare && upper.starts_with("CAP_") => {
             format!("write `{closest}`: Kubernetes names capabilities without `CAP_`")
         }
-        Some(closest) => format!("did you mean `{closest}`?"),
+        Some(closest) => did_you_mean(closest),
         None => "write the name of a capability, such as `IPC_LOCK`".to_owned(),
     };
     Some(Diagnostic::warning(UNKNOWN_ENUM_VALUE, tree.span, message).hint(hint))

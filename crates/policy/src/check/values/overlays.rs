@@ -8,7 +8,7 @@ use crate::overlay::{Addition, ContainerName, Target, Tree, Write};
 use crate::schema::{self, is_extended_resource};
 use crate::source::{
     DEVICE_WITHOUT_IPC_LOCK, Diagnostic, INCOMPLETE_CONTAINER, REQUEST_WITHOUT_LIMIT, SIDECAR_KEEPS_JOB,
-    UNKNOWN_ENUM_VALUE, closest,
+    UNKNOWN_ENUM_VALUE, closest, did_you_mean,
 };
 use fabric_yaml::Span;
 
@@ -57,7 +57,7 @@ fn incomplete(definition: &Definition, found: &mut Vec<Diagnostic>) {
         let (message, hint) = if !added().any(|added| added == *name) {
             let message = format!("no rule gives `{name}` an `image`, so no pod gets this container");
             let own = || "write its `image`, unless it is a container of the pods themselves".to_owned();
-            (message, closest(name, added()).map_or_else(own, |known| format!("did you mean `{known}`?")))
+            (message, closest(name, added()).map_or_else(own, |known| did_you_mean(known)))
         } else if let Some(probe) = probe.filter(|_| *list == "initContainers" && !has("restartPolicy")) {
             let message =
                 format!("the init container `{name}` has a `{probe}`, which only a native sidecar can have");

@@ -8,7 +8,9 @@ use crate::interpolation::Interpolation;
 use crate::matcher::{Pattern, current};
 use crate::overlay::Write;
 use crate::parameter::{Parameter, Table};
-use crate::source::{ALWAYS_FALSE, Diagnostic, LONGEST, UNKNOWN_LABEL, UNKNOWN_RESOURCE};
+use crate::source::{
+    ALWAYS_FALSE, Diagnostic, UNKNOWN_LABEL, UNKNOWN_RESOURCE, did_you_mean, is_misspelling,
+};
 use fabric_yaml::{Entry, Node, Span};
 
 use crate::check::writes;
@@ -70,7 +72,7 @@ fn hidden_claims(definition: &Definition, key: &str) -> Vec<Diagnostic> {
 }
 
 fn warning(code: &'static str, span: Span, message: String, known: &str) -> Diagnostic {
-    Diagnostic::warning(code, span, message).hint(format!("did you mean `{known}`?"))
+    Diagnostic::warning(code, span, message).hint(did_you_mean(known))
 }
 
 /// Adds the labels of nodes and the resources that an expression reads.
@@ -108,7 +110,7 @@ fn misspelled(
         let often =
             seen.iter().filter(|(_, others)| spans.len() == 1 && others.len() > 1).map(|(other, _)| other);
         let known = declared.iter().chain(often).map(String::as_str).chain(well_known.iter().copied());
-        if let Some(known) = known.into_iter().find(|known| is_slip(name, known)) {
+        if let Some(known) = known.into_iter().find(|known| is_misspelling(name, known)) {
             found.extend(spans.iter().map(|span| {
                 let message =
                     format!("the expression reads {what} `{name}`, which is nowhere else in the policy");
@@ -149,7 +151,7 @@ fn unlike_own(definition: &Definition) -> Vec<Diagnostic> {
         if own.iter().any(|own| Pattern::new(own).matches(name)) {
             return None;
         }
-        let known = own.iter().find(|known| !known.contains('*') && is_slip(name, known))?;
+        let known = own.iter().find(|known| !known.contains('*') && is_misspelling(name, known))?;
         let message = format!("the rule adds `{name}`, which `devices.resources` does not name");
         let hint = format!("did you mean `{known}`? Else correct it in `devices.resources`");
         Some(Diagnostic::warning(UNKNOWN_RESOURCE, write.span(), message).hint(hint))
@@ -166,7 +168,8 @@ fn unlike_own(definition: &Definition) -> Vec<Diagnostic> {
         let written = node.text()?.text;
         let name = written.strip_suffix("=1").unwrap_or(written);
         let meets = |own: &String| Pattern::new(own).matches(name) || Pattern::new(name).matches(own);
-        let known = own.iter().find(|known| is_slip(name, known)).filter(|_| !own.iter().any(meets))?;
+        let known =
+            own.iter().find(|known| is_misspelling(name, known)).filter(|_| !own.iter().any(meets))?;
         let message =
             format!("`fromNodes` names `{name}`, which is almost the device `{known}` of the policy");
         let hint = format!("did you mean `{known}`? Else correct it in `devices`");
@@ -177,89 +180,4 @@ fn unlike_own(definition: &Definition) -> Vec<Diagnostic> {
 
 fn literal(text: &Interpolation) -> Option<String> {
     if let Interpolation::Literal(text) = text { Some(text.clone()) } else { None }
-}
-
-/// Returns whether one name is probably a misspelling of the other one. Names that differ in a number, such as `net1`
-/// and `net2`, or in a short word, such as `rack` and `rail`, are different names.
-pub(crate) fn is_slip(name: &str, known: &str) -> bool {
-    let separators = ['/', '.', '-', '_'];
-    let joined = |text: &str| text.replace(separators, "").to_lowercase();
-    if name == known || name.len().max(known.len()) > LONGEST {
-        return false;
-    }
-    if joined(name) == joined(known) {
-        return true;
-    }
-    let words = |text: &str| text.split(separators).map(str::to_lowercase).collect::<Vec<_>>();
-    let (words, others) = (words(name), words(known));
-    let mut slips = 0;
-    let fits = words.len() == others.len()
-        && words.iter().zip(&others).all(|(word, other)| {
-            slips += usize::from(word != other);
-            word == other || is_slip_of_word(word, other)
-        });
-    fits && slips == 1
-}
-
-fn is_slip_of_word(word: &str, other: &str) -> bool {
-    let letters = |text: &str| text.chars().filter(|c| !c.is_ascii_digit()).collect::<String>();
-    let sorted = |text: &str| text.chars().collect::<BTreeSet<_>>();
-    let digits = |text: &str| text.chars().filter(char::is_ascii_digit).collect::<String>();
-    if letters(word) == letters(other) || digits(word) != digits(other) {
-        return false;
-    }
-    if squeezed(word) == squeezed(other) {
-        return true;
-    }
-    let at_most = match word.len().min(other.len()) {
-        0..=2 => 0,
-        // A letter too many or too few, or two in the wrong order.
-        3..=4 => usize::from(
-            word.chars().next() == other.chars().next()
-                && (word.len() != other.len() || sorted(word) == sorted(other)),
-        ),
-        5..=7 => 1,
-        _ => 2,
-    };
-    strsim::osa_distance(word, other) <= at_most
-}
-
-/// The letters of a word, those twice in a row as once.
-pub(crate) fn squeezed(word: &str) -> Vec<char> {
-    let mut letters: Vec<char> = word.chars().collect();
-    letters.dedup();
-    letters
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_slip_is_a_letter_in_a_long_word_or_another_separator() {
-        for (name, known) in [
-            ("borealis.io/flavour", "borealis.io/flavor"),
-            ("nvidia.com/gpu_product", "nvidia.com/gpu.product"),
-            ("nvidia.com/hostdve", "nvidia.com/hostdev"),
-            ("node.kubernetes.io/instancetype", "node.kubernetes.io/instance-type"),
-            ("nvidia.com/gpus", "nvidia.com/gpu"),
-            ("rdma/roccee", "rdma/roce"),
-            ("UCX_TSL", "UCX_TLS"),
-            ("NCCL_SOKET_IFNAME", "NCCL_SOCKET_IFNAME"),
-        ] {
-            assert!(is_slip(name, known), "{name}");
-        }
-        for (name, known) in [
-            ("example.com/rack", "example.com/rail"),
-            ("example.com/network-1", "example.com/network-2"),
-            ("example.com/rdma-shared-a", "example.com/rdma-shared-b"),
-            ("example.com/pool", "example.org/pool"),
-            ("topology.kubernetes.io/zone", "topology.kubernetes.io/region"),
-            ("nvidia.com/pgpu", "nvidia.com/gpu"),
-            ("RCCL_DEBUG", "NCCL_DEBUG"),
-            ("NCCL_MAX_NCHANNELS", "NCCL_MIN_NCHANNELS"),
-        ] {
-            assert!(!is_slip(name, known), "{name}");
-        }
-    }
 }
