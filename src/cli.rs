@@ -2,7 +2,7 @@
 
 mod certs;
 mod check;
-mod claims;
+mod claim_files;
 mod cluster;
 mod completions;
 mod diagnose;

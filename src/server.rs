@@ -30,7 +30,7 @@ mod trace;
 mod webhook;
 
 pub use limits::{Limits, MAX_BODY};
-pub use port::Ended;
+pub use port::Shutdown;
 pub use run::{Config, MaxConnections, Server, Stop};
 pub(crate) use sources::compiled;
 pub use state::AppState;

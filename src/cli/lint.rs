@@ -21,7 +21,7 @@ use fabric_yaml::counted;
 use fabric_yaml::escape;
 
 use super::ExitStatus;
-use super::claims;
+use super::claim_files;
 use super::fail_on::{FindingArguments, FindingFormat};
 use super::mutate::{object_name, remedy};
 use super::node_options::NodeArguments;
@@ -70,7 +70,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     let namespace = arguments.namespace.as_deref();
     let nodes = objects.as_ref().map(|objects| &objects.nodes);
     let claims = objects.as_ref().and_then(|objects| objects.claims.clone());
-    let claims = claims::with_files(claims, files, namespace);
+    let claims = claim_files::with_files(claims, files, namespace);
     for reason in objects.iter().flat_map(|objects| &objects.unread) {
         output.message(&format!("warning: names decide about claims: {reason}"));
     }
@@ -121,14 +121,14 @@ struct Linted<'a> {
     /// True if nothing determines the policy of a pod.
     is_open: bool,
     found: Vec<Located>,
-    across: Across<Place>,
+    across: Across<Location>,
     /// The files without a document.
     empty: Vec<String>,
 }
 
 /// A field of the input.
 #[derive(Clone, Default)]
-struct Place {
+struct Location {
     file: String,
     line: usize,
     /// The kind and name of the document, such as `Job/train`.
@@ -178,7 +178,7 @@ impl Linted<'_> {
             return self.bad(file, 1, "unreadable_file", format!("cannot be read: {error}"));
         }
         let documents: Vec<RawDocument> = RawDocuments::new(&*bytes).map_while(Result::ok).collect();
-        self.claims = claims::with_documents(self.claims.take(), &documents, self.wanted.namespace);
+        self.claims = claim_files::with_documents(self.claims.take(), &documents, self.wanted.namespace);
         drop(documents);
         self.stream(file, &*bytes);
     }
@@ -192,7 +192,7 @@ impl Linted<'_> {
         let linted = read.and_then(|mut document| {
             let lines = Lines::new(raw, &document);
             let object = document.value.as_ref().map(object_name).unwrap_or_default();
-            let place = |pointer: &str| Place {
+            let place = |pointer: &str| Location {
                 file: file.to_owned(),
                 line: lines.line(pointer),
                 object: object.clone(),
@@ -225,8 +225,10 @@ impl Linted<'_> {
 
     fn bad(&mut self, file: &str, line: usize, code: &str, message: String) {
         let finding = Finding::new(Level::Error, code, "", message);
-        self.found
-            .push(Located { place: Place { file: file.to_owned(), line, ..Place::default() }, finding });
+        self.found.push(Located {
+            place: Location { file: file.to_owned(), line, ..Location::default() },
+            finding,
+        });
     }
 }
 
@@ -244,7 +246,7 @@ fn without_policy(finding: Finding) -> Finding {
 
 /// A finding with its place.
 struct Located {
-    place: Place,
+    place: Location,
     finding: Finding,
 }
 
@@ -258,19 +260,19 @@ impl Located {
     }
 
     fn sentence(&self) -> String {
-        let Self { place: Place { object, .. }, finding } = self;
+        let Self { place: Location { object, .. }, finding } = self;
         let separator = if object.is_empty() { "" } else { ": " };
         format!("{object}{separator}{}", finding.message)
     }
 
     fn text(&self) -> String {
-        let Self { place: Place { file, line, .. }, finding } = self;
+        let Self { place: Location { file, line, .. }, finding } = self;
         let text = format!("{file}:{line}: {}: {} ({})", self.level(), self.sentence(), finding.code);
         escape::line(&text).into_owned() + "\n"
     }
 
     fn object(&self) -> Value {
-        let Self { place: Place { file, line, object }, finding } = self;
+        let Self { place: Location { file, line, object }, finding } = self;
         let Finding { code, pointer, message, .. } = finding;
         json!({
             "file": file,

@@ -23,7 +23,7 @@ use fabric_policy::claims::Claims;
 use fabric_workloads::manifest::{RawDocument, Wanted};
 
 use super::ExitStatus;
-use super::claims;
+use super::claim_files;
 use super::diff::{self, FileDiff};
 use super::node_options::NodeArguments;
 use super::output::{self, Output};
@@ -86,7 +86,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
         }
         Err(error) => return Err(error),
     };
-    let mut run = Run {
+    let mut run = Documents {
         arguments,
         policies: &policies,
         wanted: document::wanted(arguments, objects.as_ref().map(|objects| &objects.nodes)),
@@ -109,7 +109,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
             files.iter().filter_map(|file| files_of(Path::new(file)).ok()).flatten().collect();
         run.names = Some(diff::Names::new(&files));
     }
-    run.claims = claims::with_files(run.claims.take(), files, arguments.namespace.as_deref());
+    run.claims = claim_files::with_files(run.claims.take(), files, arguments.namespace.as_deref());
     for file in files {
         run.source(file)?;
     }
@@ -145,7 +145,7 @@ fn load(arguments: &Arguments) -> anyhow::Result<(PolicySet, Vec<String>, Option
 const MAX_BATCH: usize = 256;
 const MAX_BATCH_BYTES: usize = 1024 * 1024;
 
-struct Run<'a> {
+struct Documents<'a> {
     arguments: &'a Arguments,
     policies: &'a PolicySet,
     wanted: Wanted<'a>,
@@ -174,7 +174,7 @@ enum Target {
     },
 }
 
-impl Run<'_> {
+impl Documents<'_> {
     fn source(&mut self, name: &str) -> anyhow::Result<()> {
         if name == "-" {
             self.start_diff(b"stdin".to_vec());
@@ -285,7 +285,7 @@ impl Run<'_> {
     /// Injects and prints the documents after those so far.
     fn inject(&mut self, name: &str, number: &mut usize, batch: &mut Vec<RawDocument>) -> anyhow::Result<()> {
         let namespace = self.arguments.namespace.as_deref();
-        self.claims = claims::with_documents(self.claims.take(), batch, namespace);
+        self.claims = claim_files::with_documents(self.claims.take(), batch, namespace);
         for (processed, raw) in self.process_all(name, *number, batch).into_iter().zip(&*batch) {
             self.print(processed, raw)?;
         }

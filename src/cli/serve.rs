@@ -10,7 +10,7 @@ mod signals;
 use anyhow::Context;
 
 use crate::cluster::{NodeWatch, Reconciler};
-use crate::server::{Ended, Server, compiled};
+use crate::server::{Server, Shutdown, compiled};
 use crate::telemetry::traces;
 use fabric_policy::work::Work;
 
@@ -47,13 +47,13 @@ fn run_until_end(arguments: &Arguments) -> anyhow::Result<ExitStatus> {
     runtime.shutdown_background();
     exporter.finish();
     Ok(match ended {
-        Ended::Drained => ExitStatus::Done,
-        Ended::CutOff => ExitStatus::Refused,
+        Shutdown::Drained => ExitStatus::Done,
+        Shutdown::CutOff => ExitStatus::Refused,
     })
 }
 
 /// Serves until a signal.
-async fn serve(arguments: &Arguments) -> anyhow::Result<Ended> {
+async fn serve(arguments: &Arguments) -> anyhow::Result<Shutdown> {
     let mut stops = signals::stops()?;
     let reconciler = match arguments.cluster.options()? {
         None => None,
@@ -62,7 +62,7 @@ async fn serve(arguments: &Arguments) -> anyhow::Result<Ended> {
             compiled(&configuration::policy_sources(arguments)?.read()?, &Work::of_loading())?;
             tokio::select! {
                 reconciler = Reconciler::start(options) => Some(reconciler?),
-                _ = stops.recv() => return Ok(Ended::Drained),
+                _ = stops.recv() => return Ok(Shutdown::Drained),
             }
         }
     };

@@ -44,7 +44,7 @@ const LINGER: Duration = Duration::from_secs(1);
 
 /// The end of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ended {
+pub enum Shutdown {
     /// Every request was answered.
     Drained,
     /// Requests were cut off.
@@ -77,7 +77,7 @@ impl OpenPort {
     }
 
     /// Stops accepting connections, and waits for the requests in flight.
-    pub(super) async fn drain(self, within: Duration) -> Ended {
+    pub(super) async fn drain(self, within: Duration) -> Shutdown {
         let Self { accepting, connections } = self;
         accepting.abort();
         // The listener is closed with the task.
@@ -85,9 +85,9 @@ impl OpenPort {
         connections.draining.cancel();
         connections.tasks.close();
         match timeout(within, connections.tasks.wait()).await {
-            Err(_) if connections.any_busy() => Ended::CutOff,
+            Err(_) if connections.any_busy() => Shutdown::CutOff,
             // Connections without requests may be left.
-            Ok(()) | Err(_) => Ended::Drained,
+            Ok(()) | Err(_) => Shutdown::Drained,
         }
     }
 }

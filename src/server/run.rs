@@ -20,7 +20,7 @@ use fabric_policy::work::Work;
 
 use super::connections::Connections;
 use super::limits::Limits;
-use super::port::{Ended, OpenPort, Port};
+use super::port::{OpenPort, Port, Shutdown};
 use super::runtime::ReviewRuntime;
 use super::sources::{
     accept_key_pairs, certificate_files, certificate_in_use, client_ca_file, compiled, policy_files, stamps,
@@ -146,13 +146,17 @@ impl Server {
     }
 
     /// Serves until the first signal, then shuts down.
-    pub async fn run(self, stops: mpsc::Receiver<Stop>) -> io::Result<Ended> {
+    pub async fn run(self, stops: mpsc::Receiver<Stop>) -> io::Result<Shutdown> {
         let webhook = app::webhook(Arc::clone(&self.state));
         self.run_with(webhook, stops).await
     }
 
     /// The same with other routes on the HTTPS port, for benchmarks.
-    pub async fn run_with(mut self, webhook: Router, mut stops: mpsc::Receiver<Stop>) -> io::Result<Ended> {
+    pub async fn run_with(
+        mut self,
+        webhook: Router,
+        mut stops: mpsc::Receiver<Stop>,
+    ) -> io::Result<Shutdown> {
         let runtime = ReviewRuntime::start()?;
         let reconciling = self.start_reconciler();
         let reloading = self.start_reloads();
@@ -185,8 +189,8 @@ impl Server {
         // Probes and scrapes are answered until now.
         drop((reloading, admin));
         match ended {
-            Ended::Drained => tracing::info!("stopped, every request was answered"),
-            Ended::CutOff => tracing::warn!("stopped, connections were cut off"),
+            Shutdown::Drained => tracing::info!("stopped, every request was answered"),
+            Shutdown::CutOff => tracing::warn!("stopped, connections were cut off"),
         }
         Ok(ended)
     }
@@ -226,11 +230,11 @@ impl Server {
 }
 
 /// Accepts connections for the shutdown delay, then drains; a second signal ends both.
-async fn shut_down(webhook: OpenPort, config: &Config, stops: &mut mpsc::Receiver<Stop>) -> Ended {
+async fn shut_down(webhook: OpenPort, config: &Config, stops: &mut mpsc::Receiver<Stop>) -> Shutdown {
     tracing::info!(delay = ?config.shutdown_delay, "stopping, still accepting");
     tokio::select! {
         biased;
-        _ = stops.recv() => Ended::CutOff,
+        _ = stops.recv() => Shutdown::CutOff,
         ended = async {
             sleep(config.shutdown_delay).await;
             webhook.drain(config.drain_timeout).await

@@ -101,7 +101,7 @@ pub const SHORT_STEPS: u64 = 200_000;
 async fn evaluate(endpoint: Endpoint, state: &Arc<AppState>, body: Bytes) -> Result<Answer, Rejection> {
     let work = StopOnDrop(Work::of_input(body.len()));
     if body.len() <= SHORT {
-        let short = work.0.at_most(SHORT_STEPS).measured_by(held);
+        let short = work.0.with_most_steps(SHORT_STEPS).measured_by(held);
         let answer = answer(endpoint, state, &body, &short);
         if short.ended().is_none() {
             return answer;

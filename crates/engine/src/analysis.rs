@@ -3,13 +3,13 @@
 //!
 //! The choice of the policy, the conditions, the merge and the report read it. It does not change the pod.
 
-mod claims;
 mod completed;
 mod containers;
 mod multus;
 mod node_kinds;
 mod node_labels;
 mod own_devices;
+mod pod_claims;
 
 use std::sync::Arc;
 
@@ -23,8 +23,6 @@ use fabric_policy::{PodContext, Policy, ResolvedPolicy, Rule};
 
 use super::record::{CLAIMS, NODES, Reason, STAMP, evaluation_failed};
 
-pub use claims::claims_of_pod;
-pub(crate) use claims::{unknown_claim, warning_of_too_many, written_claims};
 pub(super) use containers::Container;
 pub(crate) use containers::is_sidecar;
 pub use containers::{DEVICE_CLASS, requests};
@@ -32,6 +30,8 @@ pub(super) use multus::with_networks;
 pub use node_kinds::is_device;
 pub(super) use node_kinds::{kinds_of_earlier_injection, written};
 pub(super) use node_labels::contradicted_label;
+pub use pod_claims::claims_of_pod;
+pub(crate) use pod_claims::{unknown_claim, warning_of_too_many, written_claims};
 
 use completed::part_of;
 
@@ -126,31 +126,33 @@ impl PodAnalysis {
     ) -> Result<Self, Reason> {
         context.count_input();
         count_steps(context, STEPS_OF_POD)?;
-        let claims = claims::claims(pod, &policy.devices, context);
-        let mut containers = containers::containers(pod, &claims, &policy.devices, context)?;
+        let claims = pod_claims::claims(pod, &policy.evaluated.devices, context);
+        let mut containers = containers::containers(pod, &claims, &policy.evaluated.devices, context)?;
         for container in &mut containers {
             container.read(&policy, pod, context.work.as_ref());
         }
-        let total_gpus = if policy.reads("totalGpus") {
-            containers::total_gpus(pod, &containers, &claims, &policy.devices)
+        let total_gpus = if policy.evaluated.reads("totalGpus") {
+            containers::total_gpus(pod, &containers, &claims, &policy.evaluated.devices)
         } else {
             0
         };
-        let (claim_names, claim_classes) = if policy.reads("claimNames") || policy.reads("claimClasses") {
-            claims::names_and_classes(pod, &claims)
-        } else {
-            (Value::Null, Value::Null)
-        };
-        let own_devices = if policy.adds_devices || policy.reads("ownDevices") {
-            own_devices::found(pod, &claims, &policy.devices)
+        let (claim_names, claim_classes) =
+            if policy.evaluated.reads("claimNames") || policy.evaluated.reads("claimClasses") {
+                pod_claims::names_and_classes(pod, &claims)
+            } else {
+                (Value::Null, Value::Null)
+            };
+        let own_devices = if policy.evaluated.adds_devices || policy.evaluated.reads("ownDevices") {
+            own_devices::found(pod, &claims, &policy.evaluated.devices)
         } else {
             Vec::new()
         };
-        if policy.reads("hasDevice") {
-            let claims = own_devices::claims_of_devices(&claims, &policy.devices);
+        if policy.evaluated.reads("hasDevice") {
+            let claims = own_devices::claims_of_devices(&claims, &policy.evaluated.devices);
             for container in &mut containers {
                 let (list, index) = container.place();
-                container.has_device = own_devices::has(&pod["spec"][list][index], &claims, &policy.devices);
+                container.has_device =
+                    own_devices::has(&pod["spec"][list][index], &claims, &policy.evaluated.devices);
             }
         }
         let mut analysis = Self {
@@ -159,7 +161,7 @@ impl PodAnalysis {
             is_launcher: is_launcher(pod, context) && containers.iter().all(|container| container.gpus == 0),
             claim_names,
             claim_classes,
-            claims_by_name: own_devices::claims_by_name(&claims, &policy.devices),
+            claims_by_name: own_devices::claims_by_name(&claims, &policy.evaluated.devices),
             own_devices,
             pod: Value::Null,
             nodes,
@@ -196,10 +198,10 @@ impl PodAnalysis {
     }
 
     fn read_pod(&mut self, pod: &Value, context: &PodContext) {
-        if !self.policy.reads("pod") {
+        if !self.policy.evaluated.reads("pod") {
             return;
         }
-        let reads = &self.policy.paths_read.pod;
+        let reads = &self.policy.evaluated.paths_read.pod;
         self.pod = part_of(pod, reads, &Shape::Object(schema::pod()), self.work.as_ref());
         // A pod without it is malformed, which other code reports.
         if self.pod["spec"].is_null() {

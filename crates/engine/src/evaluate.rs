@@ -15,9 +15,9 @@ use fabric_policy::matcher::Selection;
 use fabric_policy::{Condition, NoteKind, PodContext, Policy, ResolvedPolicy};
 
 use crate::analysis::{PodAnalysis, policy_for, resolve, with_values};
-use crate::fitting_nodes::{fits_several, not_selected};
+use crate::fitting_nodes::{must_select_one, not_selected};
 use crate::record::{ConditionFact, LookedAt, Reason, Trace};
-pub(super) use rules::{Row, Rules, State, failed, rule_that_joins_host};
+pub(super) use rules::{ContainerRules, Rules, State, failed, rule_that_joins_host};
 pub(super) use scope::Scope;
 
 /// Analyses a pod for a policy that its other keys match; `None` if the condition does not hold. If the policy is one
@@ -32,9 +32,9 @@ pub fn analysis_if_condition_is_true(
     let (nodes, resolved) = resolve(policy, pod, context)?;
     for note in resolved.notes.iter().filter(|_| several) {
         if let NoteKind::Assumed { labels, .. } = &note.kind
-            && resolved.parameters_of_condition.contains(&note.parameter)
+            && resolved.evaluated.parameters_of_condition.contains(&note.parameter)
         {
-            return Err(undecided(&resolved, not_selected(&nodes, labels)));
+            return Err(setting_undecided(&resolved, not_selected(&nodes, labels)));
         }
     }
     let found = analysis_if_true(policy, &resolved, &nodes, pod, context, trace)?;
@@ -42,7 +42,7 @@ pub fn analysis_if_condition_is_true(
     for one in each.iter().filter(|_| each.len() > 1) {
         let there = policy_for(policy, one, context)?;
         if analysis_if_true(policy, &there, one, pod, context, None)?.is_some() != found.is_some() {
-            return Err(undecided(&resolved, fits_several(&nodes)));
+            return Err(setting_undecided(&resolved, must_select_one(&nodes)));
         }
     }
     Ok(found)
@@ -65,9 +65,9 @@ fn analysis_if_true(
         let of_policy = trace.looked_at.entry(policy.name().to_owned());
         of_policy.or_insert_with(|| LookedAt { of: (nodes.clone(), Arc::clone(resolved)), when });
     };
-    match &resolved.condition {
+    match &resolved.evaluated.condition {
         Condition::Fixed(holds) => {
-            record(&Ok(*holds), &resolved.bindings);
+            record(&Ok(*holds), &resolved.evaluated.bindings);
             if *holds { analysis().map(Some) } else { Ok(None) }
         }
         Condition::OfPod(when) => {
@@ -109,15 +109,15 @@ pub fn analyse_named(
 /// The parameters that the condition of a policy reads, with their values for a pod.
 pub fn condition_values(policy: &Policy, pod: &Value, context: &PodContext) -> Vec<(String, String)> {
     let Ok((_, resolved)) = resolve(policy, pod, context) else { return Vec::new() };
-    let parameters = policy.definition().parameters.iter().zip(&resolved.values);
+    let parameters = policy.definition().parameters.iter().zip(&resolved.evaluated.values);
     parameters
-        .filter(|(parameter, _)| resolved.parameters_of_condition.contains(&parameter.name))
+        .filter(|(parameter, _)| resolved.evaluated.parameters_of_condition.contains(&parameter.name))
         .map(|(parameter, value)| (parameter.name.clone(), text_of(value)))
         .collect()
 }
 
-fn undecided(policy: &ResolvedPolicy, why: String) -> Reason {
-    let names: Vec<&str> = policy.parameters_of_condition.iter().map(String::as_str).collect();
+fn setting_undecided(policy: &ResolvedPolicy, why: String) -> Reason {
+    let names: Vec<&str> = policy.evaluated.parameters_of_condition.iter().map(String::as_str).collect();
     let setting = if names.is_empty() { "match.when".to_owned() } else { names.join("`, `") };
     Reason::SettingUndecided { setting, why, chooses_policy: true }
 }
@@ -128,6 +128,6 @@ pub fn has_gpus_or_rules(policy: &Policy, pod: &Value, context: &PodContext) -> 
     let context = PodContext { nodes: None, ..context.clone() };
     let analysis = PodAnalysis::new(resolve(policy, pod, &context)?, pod, &context)?;
     let scope = Scope::of_pod(&analysis);
-    let mut rules = Rules::unevaluated(&analysis.policy.rules, &analysis, &scope);
+    let mut rules = Rules::unevaluated(&analysis.policy.evaluated.rules, &analysis, &scope);
     Ok(analysis.has_gpus() || rules.evaluate(pod, &context).map(|()| rules.any())?)
 }

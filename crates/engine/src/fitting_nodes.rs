@@ -28,7 +28,7 @@ pub(super) fn record_nodes(
 
 /// Warns about each device of the policy if the pod requests more of it than any node that it fits has.
 pub(super) fn warn_of_requests(analysis: &PodAnalysis, pod: &Value, log: &mut ChangeLog) {
-    let fabric = &analysis.policy.devices.own.resources;
+    let fabric = &analysis.policy.evaluated.devices.own.resources;
     let requests = requests(pod);
     for (resource, requested) in requests.as_object().into_iter().flatten() {
         let requested = requested.as_i64().unwrap_or(0);
@@ -46,9 +46,9 @@ pub(super) fn warn_of_requests(analysis: &PodAnalysis, pod: &Value, log: &mut Ch
 }
 
 /// The nodes between which a pod does not choose, as the end of a sentence with the remedy.
-pub(super) fn fits_several(nodes: &Selection) -> String {
+pub(super) fn must_select_one(nodes: &Selection) -> String {
     let verb = if nodes.kinds.is_empty() { "selects" } else { "fits" };
-    format!("the pod {verb} several kinds of nodes, and must select one: {}", told_apart(&nodes.each()))
+    format!("the pod {verb} several kinds of nodes, and must select one: {}", differences_of(&nodes.each()))
 }
 
 /// A label of nodes with the values that a pod selects.
@@ -67,7 +67,7 @@ pub(super) fn not_selected(nodes: &Selection, labels: &[String]) -> String {
 }
 
 /// Kinds of nodes with their differences, for a message.
-pub(super) fn told_apart(each: &[Selection]) -> String {
+pub(super) fn differences_of(each: &[Selection]) -> String {
     const SHOWN: usize = 3;
     let labels: BTreeSet<&str> =
         each.iter().flat_map(|one| &one.labels).map(|selected| selected.label.as_str()).collect();

@@ -29,7 +29,7 @@ fn inject(
     context: &PodContext,
     log: &mut ChangeLog,
 ) -> Result<(), Reason> {
-    let mut run = Run { policy, context, pod, log };
+    let mut run = Injection { policy, context, pod, log };
     let are_nodes_new = fitting_nodes::record_nodes(&analysis, run.pod, context, run.log)?;
     run.join_host(&mut analysis)?;
     let scope = Scope::of_pod(&analysis);
@@ -46,20 +46,20 @@ fn inject(
 /// The rules of the policy. A record also has what the parameters leave out of them.
 fn rules_of<'a>(policy: &Policy, analysis: &'a PodAnalysis, log: &ChangeLog) -> Cow<'a, [Rule]> {
     match &log.trace {
-        Some(_) => analysis.policy.rules_as_written(policy.definition()).into(),
-        None => Cow::Borrowed(&analysis.policy.rules),
+        Some(_) => analysis.policy.evaluated.rules_as_written(policy.definition()).into(),
+        None => Cow::Borrowed(&analysis.policy.evaluated.rules),
     }
 }
 
 /// An injection of a pod by a policy.
-struct Run<'a> {
+struct Injection<'a> {
     policy: &'a Policy,
     context: &'a PodContext,
     pod: &'a mut Value,
     log: &'a mut ChangeLog,
 }
 
-impl Run<'_> {
+impl Injection<'_> {
     /// Injects the pod by the rules that apply.
     fn inject_by(&mut self, rules: &mut Rules<'_>, are_nodes_new: bool) -> Result<(), Reason> {
         let (analysis, stamp_of_policy) = (rules.analysis, self.policy.stamp());
@@ -76,11 +76,11 @@ impl Run<'_> {
         let of_merge = self.log.warnings.len();
         merge(rules, self.pod, stamp_of_policy, self.context, self.log)?;
         let may_pass = self.log.may_pass || self.log.warnings.iter().any(|warning| warning.kind.may_pass());
-        let reads_own_writes = || analysis.policy.own_writes.are_read(rules.applied());
+        let reads_own_writes = || analysis.policy.evaluated.own_writes.are_read(rules.applied());
         let changes = self.log.writes > 0 || self.pod["metadata"]["annotations"][STAMP] != stamp_of_policy;
         if changes && (may_pass || reads_own_writes()) {
             // The next injection has the same memory.
-            rules.rows.iter_mut().for_each(|row| row.scope.forget());
+            rules.of_containers.iter_mut().for_each(|row| row.scope.forget());
             self.inject_until_unchanged(rules, may_pass, of_merge)?;
         }
         if are_nodes_new {
@@ -113,7 +113,8 @@ impl Run<'_> {
         of_merge: usize,
     ) -> Result<(), Reason> {
         // The same rules write the same, so that only their conditions and the checks are evaluated again.
-        let values = may_pass || first.analysis.policy.own_writes.are_read_by_values(first.applied());
+        let values =
+            may_pass || first.analysis.policy.evaluated.own_writes.are_read_by_values(first.applied());
         let same = Some(first).filter(|_| !values);
         self.mark()?;
         let again = self.inject_again(first.analysis, same, of_merge);
@@ -163,7 +164,7 @@ impl Run<'_> {
         of_merge: usize,
     ) -> Result<Option<String>, Reason> {
         let mut analysis = first.again(self.policy, self.pod, self.context)?;
-        if analysis.policy.values != first.policy.values {
+        if analysis.policy.evaluated.values != first.policy.evaluated.values {
             return Err(self.not_idempotent("/spec/nodeSelector", None));
         }
         let writes = self.log.writes;
@@ -179,7 +180,7 @@ impl Run<'_> {
         let mut rules = Rules::unevaluated(&all, &analysis, &scope);
         rules.evaluate(self.pod, self.context)?;
         let changed = if joined.is_none() && same.is_some_and(|before| rules.are_among(before, self.pod)) {
-            check_containers(&analysis.policy, &rules.rows, self.pod, self.log)?;
+            check_containers(&analysis.policy, &rules.of_containers, self.pod, self.log)?;
             check_pod(&analysis.policy, &scope.of_injected(self.pod), self.log)?;
             None
         } else {
@@ -275,7 +276,7 @@ pub(super) fn inject_if_nodes_agree(
             Some(field_path(pod, first.path().as_str()))
         });
         let setting = setting.unwrap_or_else(|| policy.name().to_owned());
-        let why = fitting_nodes::fits_several(&nodes);
+        let why = fitting_nodes::must_select_one(&nodes);
         return Err(Reason::SettingUndecided { setting, why, chooses_policy: false });
     }
     ended
@@ -285,14 +286,15 @@ pub(super) fn inject_if_nodes_agree(
 fn warn_about_rules(rules: &Rules<'_>, log: &mut ChangeLog) {
     let analysis = rules.analysis;
     let names = &analysis.own_devices;
-    if analysis.policy.devices.give_way && !names.is_empty() && (analysis.has_gpus() || rules.any()) {
+    if analysis.policy.evaluated.devices.give_way && !names.is_empty() && (analysis.has_gpus() || rules.any())
+    {
         log.warnings.push(Warning::of_pod(WarningKind::KeptFabric { names: names.clone() }));
     }
     let about =
         |kind, rule: &Rule| Warning { path: "/spec/hostNetwork".to_owned(), kind, rule: rule.name.clone() };
     let without_network = rules.in_state(State::WithoutNetwork);
     log.warnings.extend(without_network.map(|rule| about(WarningKind::HostNetwork, rule)));
-    for rule in rules.in_state(State::KeptOffHost) {
+    for rule in rules.in_state(State::OwnNetworkStays) {
         let kind = if let Some(against) = rules.off_host.clone() {
             let setting = "hostNetwork: true".to_owned();
             WarningKind::Excluded { what: ValueKind::HostNetwork, setting, against }
@@ -312,7 +314,7 @@ fn no_rule_applies(policy: &Policy, analysis: &PodAnalysis, pod: &Value, context
     if analysis.has_gpus() {
         return Reason::NoRuleApplies;
     }
-    let devices = &analysis.policy.devices;
+    let devices = &analysis.policy.evaluated.devices;
     let resource = devices.gpu_resources.first().cloned().unwrap_or_default();
     let unknown_claim = unknown_claim(pod, Some(devices), context);
     Reason::NoGpuContainer { resource, unknown_claim }
@@ -323,7 +325,7 @@ fn warn_about_parameters(rules: &Rules<'_>, log: &mut ChangeLog) {
     let PodAnalysis { policy, nodes: selection, .. } = rules.analysis;
     let of_nodes = !selection.kinds.is_empty();
     let matters = |name: &str| {
-        policy.parameters_of_condition.contains(name)
+        policy.evaluated.parameters_of_condition.contains(name)
             || rules.applied().any(|rule| rule.parameters.contains(name))
     };
     let selected = |label: &String| fitting_nodes::selected_label(selection, label);
@@ -341,7 +343,7 @@ fn warn_about_parameters(rules: &Rules<'_>, log: &mut ChangeLog) {
             NoteKind::Least => WarningKind::NodesDisagree {
                 parameter,
                 value,
-                kinds: fitting_nodes::told_apart(&selection.each()),
+                kinds: fitting_nodes::differences_of(&selection.each()),
             },
             NoteKind::LessThanTable { label, table } => {
                 let (table, selected) = (text_of(table), selected(label));

@@ -24,7 +24,7 @@ use serde_json::{Map, Value};
 
 use fabric_policy::definition::{Claims, Ordered, SettingsFile};
 use fabric_policy::expression::Bindings;
-use fabric_policy::overlay::{Evaluation, Place, Section, Tree, in_order_of_references};
+use fabric_policy::overlay::{Evaluation, Section, Tree, ValuePath, in_order_of_references};
 use fabric_policy::schema::{self, Default, Field, Object, Shape};
 use fabric_policy::{PodContext, ResolvedPolicy, Rule};
 
@@ -33,7 +33,7 @@ use super::evaluate::{Rules, Scope, failed};
 use super::record::{Author, ChangeLog, Cursor, Reason};
 
 pub(super) use checks::{check_containers, check_pod};
-use pod_state::PodFacts;
+use pod_state::PodState;
 use rule::Merge;
 use settings::SettingsOf;
 
@@ -47,7 +47,7 @@ pub(super) fn merge(
 ) -> Result<(), Reason> {
     context.may_copy(&pod["spec"]["volumes"]);
     count_steps(context, 0)?;
-    let mut facts = PodFacts::collect(pod, stamp)?;
+    let mut facts = PodState::collect(pod, stamp)?;
     Injection { rules, context, facts: &mut facts, log: &mut *log }.merge(pod)?;
     volumes::add_missing(pod, std::mem::take(&mut facts.volumes), log)?;
     security::warn_without_root(pod, facts.capabilities, log);
@@ -58,7 +58,7 @@ pub(super) fn merge(
 struct Injection<'a> {
     rules: &'a Rules<'a>,
     context: &'a PodContext,
-    facts: &'a mut PodFacts,
+    facts: &'a mut PodState,
     log: &'a mut ChangeLog,
 }
 
@@ -70,7 +70,7 @@ impl<'a> Injection<'a> {
         self.section(&Section::Claims, (scope, &bindings), pod)?;
         self.facts.note_claims(pod);
         self.containers((scope, &bindings), pod)?;
-        check_containers(policy, &self.rules.rows, pod, self.log)?;
+        check_containers(policy, &self.rules.of_containers, pod, self.log)?;
         let injected = scope.of_injected(pod);
         self.section(&Section::Pod, (&injected, &injected.bindings()), pod)?;
         check_pod(policy, &injected, self.log)
@@ -115,7 +115,7 @@ impl<'a> Injection<'a> {
         let settings = settings(&self.rules.analysis.policy, self.rules.scope)?;
         let mut named = self.named(of_pod)?;
         let mut with_files = Vec::new();
-        for row in &self.rules.rows {
+        for row in &self.rules.of_containers {
             let (list, index) = row.container.place();
             let bindings = row.scope.bindings();
             let parts = self.rules.additions_to(row).map(|of| Part { of, at: (&row.scope, &bindings) });
@@ -213,7 +213,7 @@ fn evaluated<'r>(parts: &[Part<'r, '_>], log: &mut ChangeLog) -> Result<Vec<(&'r
 fn settings<'a>(policy: &'a ResolvedPolicy, scope: &Scope<'_>) -> Result<Vec<&'a SettingsFile>, Reason> {
     let bindings = scope.bindings();
     let mut active = Vec::new();
-    for settings in &policy.files {
+    for settings in &policy.evaluated.files {
         let holds = settings.when.as_ref().map_or(Ok(true), |when| when.is_true(&bindings));
         if holds.map_err(|error| scope.explain(&format!("the file `{}`", settings.path), error))? {
             active.push(settings);
@@ -223,7 +223,7 @@ fn settings<'a>(policy: &'a ResolvedPolicy, scope: &Scope<'_>) -> Result<Vec<&'a
 }
 
 /// Notes the values that are left out because they belong to other rules.
-fn note_taken(taken: &[(Place, &Rule)], log: &mut ChangeLog) {
+fn note_taken(taken: &[(ValuePath, &Rule)], log: &mut ChangeLog) {
     for (place, Rule { name, .. }) in taken {
         let path: Vec<&str> = place.path.iter().copied().chain(place.name.as_deref()).collect();
         log.belongs_to(name, &path);

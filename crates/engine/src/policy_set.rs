@@ -311,18 +311,18 @@ fn mutate_once(
     if let Some(trace) = &mut trace {
         **trace = Trace::default();
     }
-    let mut afresh = mutate_by_records(policies, pod, context, trace, false);
-    if is_skipped && matches!(afresh.outcome, Outcome::Skipped { .. }) {
+    let mut without_records = mutate_by_records(policies, pod, context, trace, false);
+    if is_skipped && matches!(without_records.outcome, Outcome::Skipped { .. }) {
         let is_of_records = |one: &Warning| {
             matches!(
                 one.kind,
                 WarningKind::InjectedBefore { .. } | WarningKind::AnnotationContradicted { .. }
             )
         };
-        afresh.warnings.retain(|one| !is_of_records(one));
-        afresh.warnings.extend(decided.warnings.into_iter().filter(is_of_records));
+        without_records.warnings.retain(|one| !is_of_records(one));
+        without_records.warnings.extend(decided.warnings.into_iter().filter(is_of_records));
     }
-    afresh
+    without_records
 }
 
 /// [`mutate_once`] with what an earlier injection recorded, unless the pod contradicts it, or without it.

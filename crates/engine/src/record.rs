@@ -14,7 +14,9 @@ mod summary;
 mod trace;
 
 pub use codes::{FINDINGS, turns_on};
-pub(super) use cursor::{Cursor, ListCursor, Place, add_container, change_annotations, malformed, shorten};
+pub(super) use cursor::{
+    Cursor, CursorOf, ListCursor, add_container, change_annotations, malformed, shorten,
+};
 pub(super) use evaluated::add_reads;
 pub use evaluated::{
     ConditionFact, ContainerCondition, ContainerGpus, EvaluatedCheck, EvaluatedRule, Read, ScopeOf,

@@ -32,7 +32,7 @@ pub(crate) fn policy(policy: &Policy, loading: &Work) -> Result<(), SourceErrors
     for ((what, pod), context) in
         tried.chain(elsewhere.iter().map(|(sample, context)| (sample.clone(), context)))
     {
-        let work = loading.part(pod.to_string().len());
+        let work = loading.for_input(pod.to_string().len());
         let tried =
             try_sample(policy, &what, pod, &PodContext { work: Some(work.clone()), ..context.clone() });
         loading.count_all(&work);
@@ -50,7 +50,7 @@ pub(crate) fn policy(policy: &Policy, loading: &Work) -> Result<(), SourceErrors
     }
     if loading.ended().is_none() {
         let (what, pod) = first_sample(policy, policy.first_node());
-        let work = loading.part(pod.to_string().len());
+        let work = loading.for_input(pod.to_string().len());
         let failures =
             expressions::failures(policy, &pod, &PodContext { work: Some(work.clone()), ..context });
         loading.count_all(&work);
@@ -109,7 +109,7 @@ fn try_sample(policy: &Policy, what: &str, pod: Value, context: &PodContext) -> 
         Outcome::Refused { reason } => return refused(policy, what, reason),
     };
     // The API server calls again, with the same amount of work.
-    let again = context.work.as_ref().map(Work::afresh);
+    let again = context.work.as_ref().map(Work::again);
     let holds = condition_is_true(policy, &pod, &PodContext { work: again.clone(), ..context.clone() });
     context.work.iter().zip(again).for_each(|(all, again)| all.count_all(&again));
     let changed = if was_taken && !is_taken(&pod) { Some("match") } else { (!holds).then_some("match.when") };
@@ -318,7 +318,7 @@ fn samples_on(policy: &Policy, nodes: Option<&Selection>) -> Vec<(String, Value)
     };
     let Some(resolved) = resolved else { return specs.into_iter().map(on_nodes).collect() };
     let specs_without_claims = specs.len();
-    let own = own_devices(&resolved.devices, &container("a", 8));
+    let own = own_devices(&resolved.evaluated.devices, &container("a", 8));
     // For each other resource, on an unknown node: an expression may have a value only for the first one.
     let others = definition.gpus.resources.iter().skip(1).filter(|_| nodes.is_none());
     let others = others.map(|name| {

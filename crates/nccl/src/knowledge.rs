@@ -171,7 +171,7 @@ struct Signature {
 }
 
 /// The meaning of a line.
-pub(super) enum Said<'l> {
+pub(super) enum LineMeaning<'l> {
     /// The place of a cause in the tables.
     Cause(usize),
     Facts(Captures<'l>),
@@ -277,7 +277,7 @@ impl Knowledge {
     }
 
     /// The meanings of a line, in the order of the tables.
-    pub(super) fn meanings<'l>(&self, line: &'l str) -> Vec<Said<'l>> {
+    pub(super) fn meanings<'l>(&self, line: &'l str) -> Vec<LineMeaning<'l>> {
         let mut found: Vec<usize> = self
             .texts
             .find_overlapping_iter(line)
@@ -291,9 +291,9 @@ impl Knowledge {
                 return None;
             }
             match (cause, pattern) {
-                (Some(cause), None) => Some(Said::Cause(*cause)),
-                (Some(cause), Some(pattern)) => pattern.is_match(line).then_some(Said::Cause(*cause)),
-                (None, pattern) => pattern.as_ref()?.captures(line).map(Said::Facts),
+                (Some(cause), None) => Some(LineMeaning::Cause(*cause)),
+                (Some(cause), Some(pattern)) => pattern.is_match(line).then_some(LineMeaning::Cause(*cause)),
+                (None, pattern) => pattern.as_ref()?.captures(line).map(LineMeaning::Facts),
             }
         };
         found.into_iter().filter_map(said).collect()

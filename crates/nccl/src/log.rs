@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::counters::Traffic;
 use super::facts::{Position, Process, name};
-use super::knowledge::{Knowledge, Said};
+use super::knowledge::{Knowledge, LineMeaning};
 use super::origin::{Origin, records, unwrapped};
 use super::pods::{Variables, container_with_devices, variables};
 
@@ -192,11 +192,11 @@ impl<'k> Log<'k> {
         let line = origin.own(line);
         for said in said {
             let groups = match said {
-                Said::Cause(cause) => {
+                LineMeaning::Cause(cause) => {
                     process.add_cause(cause, line, (!origin.is_info).then_some(at));
                     continue;
                 }
-                Said::Facts(groups) => groups,
+                LineMeaning::Facts(groups) => groups,
             };
             let group = |name: &str| groups.name(name).map(|group| group.as_str());
             if let (Some(Ok(size)), Some(Ok(busbw))) =

@@ -163,7 +163,7 @@ fn constant(node: &Node, field: &str, wanted: &str) -> Result<(), Diagnostic> {
 
 /// The name in `extends`, or the names of a list.
 fn names(node: &Node) -> Checked<Vec<(String, Span)>> {
-    reader::at_most(node.one_or_items().len(), reader::MOST, "`extends`", node.span)?;
+    reader::check_count(node.one_or_items().len(), reader::MOST, "`extends`", node.span)?;
     all(node.one_or_items().iter().map(|item| match reader::text(item, "`extends`") {
         Ok(name) => Ok((name.to_owned(), item.span)),
         Err(error) if matches!(item.content, Content::Map(_)) => {

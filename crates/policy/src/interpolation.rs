@@ -17,7 +17,7 @@ use fabric_yaml::scalar::Scalar;
 use fabric_yaml::{self as yaml, Content, Node, Span, Text};
 
 use crate::expression::{Bindings, Expression, find_name};
-use crate::source::reader::at_most;
+use crate::source::reader::check_count;
 use crate::source::{
     Diagnostic, INVALID_EXPRESSION, Problems, UNKNOWN_NAME, WRONG_TYPE, is_misspelling, located, unambiguous,
 };
@@ -109,7 +109,7 @@ impl Interpolation {
                 .hint("close it, and put quotes around a value that contains ` #`, which begins a comment")
         })?;
         let count = pieces.iter().filter(|piece| matches!(piece, Piece::Expression(..))).count();
-        at_most(count, MAX_EXPRESSIONS, "expressions of a text", text.span)
+        check_count(count, MAX_EXPRESSIONS, "expressions of a text", text.span)
             .map_err(|error| error.hint("compute it with a macro, as in `${list.map(x, …).join(',')}`"))?;
         let mut parts = Vec::with_capacity(pieces.len());
         for piece in pieces {
@@ -402,7 +402,7 @@ fn compile(
             return Err(Diagnostic::new(place(), message).code(UNKNOWN_NAME).hint(hint));
         }
     }
-    Ok(expression.placed(text.part(at, source.len())))
+    Ok(expression.placed(text.map_of_part(at, source.len())))
 }
 
 /// Returns whether a name looks up a value, as in `node[?pool]`, or is a part of a key, as in `.?example.com/pool`.

@@ -4,13 +4,13 @@
 //! |---|---|
 //! | how a tree is read from a policy, or from the value of an expression | `read` |
 //! | which trees fit the tables of a Pod, and the messages for the others | `check` |
-//! | what takes the place of an expression, and what `null` leaves out | `evaluate` |
+//! | what takes the place of an expression, and what `null` leaves out | `evaluation` |
 //! | in which order variables stand | `references` |
 //! | which fields a tree writes | [`writes`](mod@writes) |
 
 mod check;
 mod edit;
-mod evaluate;
+mod evaluation;
 mod read;
 mod references;
 mod scalars;
@@ -20,13 +20,13 @@ pub mod writes;
 #[cfg(test)]
 pub(crate) use check::value as check_value;
 pub use edit::{Devices, Edit, EditKind};
-pub use evaluate::{Evaluation, LeftOut};
+pub use evaluation::{Evaluation, LeftOut};
 pub(crate) use read::{container, pod};
 pub use references::in_order_of_references;
 pub(crate) use references::{in_order, references};
 pub(crate) use without::without;
 pub(crate) use writes::Kind;
-pub use writes::{Place, SharedValue, Target, Write, writes};
+pub use writes::{SharedValue, Target, ValuePath, Write, writes};
 
 use std::sync::Arc;
 

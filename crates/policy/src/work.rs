@@ -54,12 +54,12 @@ struct Counter {
     /// The bytes that the thread held when the work began.
     begun: AtomicI64,
     held: Held,
-    limits: Limits,
+    limits: WorkLimits,
     stopped: Arc<AtomicBool>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Limits {
+struct WorkLimits {
     /// The limit on the steps that are done now.
     steps: u64,
     /// The limit with those that are known.
@@ -90,7 +90,7 @@ pub enum Ended {
 impl Work {
     /// The work for an input of this size, in bytes. Its memory is not measured.
     pub fn of_input(bytes: usize) -> Self {
-        Self::within(Limits::of_input(bytes), Arc::default(), || 0)
+        Self::within(WorkLimits::of_input(bytes), Arc::default(), || 0)
     }
 
     /// The work to load policies that are in use together.
@@ -106,34 +106,34 @@ impl Work {
 
     /// The work for an input of this size that is part of this work, and is stopped with it.
     #[must_use]
-    pub fn part(&self, bytes: usize) -> Self {
-        self.with_limits(Limits::of_input(bytes))
+    pub fn for_input(&self, bytes: usize) -> Self {
+        self.with_limits(WorkLimits::of_input(bytes))
     }
 
     /// Other work on the same input, with the same limits, which is stopped with this one.
     #[must_use]
-    pub fn afresh(&self) -> Self {
+    pub fn again(&self) -> Self {
         self.with_limits(self.0.limits)
     }
 
     /// The same, with at most these steps besides those that are known.
     #[must_use]
-    pub fn at_most(&self, steps: u64) -> Self {
-        let limits = Limits { steps: self.0.limits.steps.min(steps), ..self.0.limits };
+    pub fn with_most_steps(&self, steps: u64) -> Self {
+        let limits = WorkLimits { steps: self.0.limits.steps.min(steps), ..self.0.limits };
         Self::within(limits, Arc::default(), self.0.held)
     }
 
     /// Work of this number of steps, for policies.
     pub(crate) fn of_steps(steps: u64) -> Self {
         let memory = MEMORY_OF_POLICIES;
-        Self::within(Limits { steps, with_known: steps, memory, input: 0 }, Arc::default(), || 0)
+        Self::within(WorkLimits { steps, with_known: steps, memory, input: 0 }, Arc::default(), || 0)
     }
 
-    fn with_limits(&self, limits: Limits) -> Self {
+    fn with_limits(&self, limits: WorkLimits) -> Self {
         Self::within(limits, Arc::clone(&self.0.stopped), self.0.held)
     }
 
-    fn within(limits: Limits, stopped: Arc<AtomicBool>, held: Held) -> Self {
+    fn within(limits: WorkLimits, stopped: Arc<AtomicBool>, held: Held) -> Self {
         let (done, known, memory) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
         let begun = AtomicI64::new(held());
         Self(Arc::new(Counter { done, known, memory, begun, held, limits, stopped }))
@@ -189,7 +189,7 @@ impl Work {
     }
 
     fn is_over(&self) -> bool {
-        let Limits { steps, with_known, .. } = self.0.limits;
+        let WorkLimits { steps, with_known, .. } = self.0.limits;
         self.done() > steps || self.with_known() > with_known || self.memory() > self.0.limits.memory
     }
 
@@ -238,7 +238,7 @@ impl Work {
         if self.0.stopped.load(Ordering::Relaxed) {
             return Some(Ended::Stopped);
         }
-        let Limits { with_known, memory, .. } = self.0.limits;
+        let WorkLimits { with_known, memory, .. } = self.0.limits;
         if self.memory() > memory {
             return Some(Ended::Memory { bytes: memory });
         }
@@ -246,7 +246,7 @@ impl Work {
     }
 }
 
-impl Limits {
+impl WorkLimits {
     fn of_input(bytes: usize) -> Self {
         let input = u64::try_from(bytes).unwrap_or(u64::MAX);
         let steps = input.saturating_mul(PER_BYTE).saturating_add(AT_LEAST);
@@ -296,11 +296,11 @@ mod tests {
 
     #[test]
     fn what_is_known_counts_for_the_limit_and_takes_no_time() {
-        let short = Work::of_input(0).at_most(100);
+        let short = Work::of_input(0).with_most_steps(100);
         short.count_known(19_999_950);
         assert!(short.goes_on(50) && !short.goes_on(1));
         assert_eq!(short.ended(), Some(Ended::Limit { steps: 20_000_000 }));
-        let short = Work::of_input(0).at_most(100);
+        let short = Work::of_input(0).with_most_steps(100);
         assert!(short.goes_on(100) && !short.goes_on(1));
     }
 

@@ -9,13 +9,13 @@ use super::joined::joined;
 use super::tokens::is_block;
 
 /// A text whose last line has an end, as kubectl reads it.
-pub(super) struct Ended<'t> {
+pub(super) struct WithFinalNewline<'t> {
     pub(super) text: Cow<'t, str>,
     /// The number of characters before a line end that was added.
     added: Option<usize>,
 }
 
-impl<'t> Ended<'t> {
+impl<'t> WithFinalNewline<'t> {
     pub(super) fn new(source: &'t str) -> Self {
         let start = source.rfind('\n').map_or(0, |at| at + 1);
         let (before, last) = source.split_at(start);

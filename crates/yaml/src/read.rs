@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::build::{Builder, Collection, MAX_DEPTH, MapBuilder, Tree};
 use super::disagreements;
 use super::error::Error;
-use super::final_newline::Ended;
+use super::final_newline::WithFinalNewline;
 use super::joined::{Joined, joined};
 use super::offsets::Offsets;
 use super::quoted;
@@ -35,7 +35,7 @@ pub(super) fn read<T: Tree>(source: &str) -> Result<Manifest<T>, Error> {
     if let Some((at, message)) = disagreements::character(source).or_else(|| disagreements::marker(source)) {
         return Err(Error::new(message, span_at(source, at)));
     }
-    let ended = Ended::new(source);
+    let ended = WithFinalNewline::new(source);
     parsed(&ended, &ended.text, &[]).or_else(|error| {
         let joined = joined(&ended.text);
         let parsed = if let Some(at) = joined.mismatch {
@@ -71,7 +71,11 @@ fn follows_quoted(text: &str, joined: &Joined, line: usize) -> bool {
 
 /// Reads a text through a substitute for the parser, which has the same characters at the same places, except for
 /// spaces and quoted strings. At each of `places`, the parser must find a bracket or a quoted string.
-fn parsed<T: Tree>(ended: &Ended<'_>, joined: &str, places: &[usize]) -> Result<Manifest<T>, Error> {
+fn parsed<T: Tree>(
+    ended: &WithFinalNewline<'_>,
+    joined: &str,
+    places: &[usize],
+) -> Result<Manifest<T>, Error> {
     let source = &*ended.text;
     let mut reader = Reader {
         ended,
@@ -107,7 +111,7 @@ fn parsed<T: Tree>(ended: &Ended<'_>, joined: &str, places: &[usize]) -> Result<
 }
 
 struct Reader<'t, T> {
-    ended: &'t Ended<'t>,
+    ended: &'t WithFinalNewline<'t>,
     source: &'t str,
     offsets: Offsets<'t>,
     lines: Lines,
@@ -155,7 +159,7 @@ impl<T: Tree> Reader<'_, T> {
                 let brackets = self.builder.brackets();
                 self.builder.close()?;
                 if let (Some((_, start)), None) = (brackets, self.builder.brackets()) {
-                    self.part(start..range.end, 0);
+                    self.add_part(start..range.end, 0);
                 }
                 Ok(())
             }
@@ -182,7 +186,7 @@ impl<T: Tree> Reader<'_, T> {
     }
 
     /// Notes a part of the text in which a tab is an ordinary character, from a column on.
-    fn part(&mut self, range: Range<usize>, column: usize) {
+    fn add_part(&mut self, range: Range<usize>, column: usize) {
         if let Some(parts) = &mut self.parts {
             parts.push((range, column));
         }
@@ -235,7 +239,7 @@ impl<T: Tree> Reader<'_, T> {
             match style {
                 ScalarStyle::Plain => {
                     let line = source[content..end].find('\n').map_or(end, |length| content + length);
-                    self.part(content..line, 0);
+                    self.add_part(content..line, 0);
                 }
                 ScalarStyle::Literal | ScalarStyle::Folded => {
                     let block = block(source, content);
@@ -251,9 +255,9 @@ impl<T: Tree> Reader<'_, T> {
                     } else {
                         spaces
                     };
-                    self.part(block..end, first);
+                    self.add_part(block..end, first);
                 }
-                _ => self.part(content..end, 0),
+                _ => self.add_part(content..end, 0),
             }
         }
         if self.builder.expects_key() && disagreements::is_broken_key(source, range.start, end) {

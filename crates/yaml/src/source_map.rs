@@ -82,7 +82,7 @@ impl SourceMap {
 
     /// The map of a part of the text.
     #[must_use]
-    pub fn part(&self, text: &str, offset: usize, length: usize) -> Self {
+    pub fn of_part(&self, text: &str, offset: usize, length: usize) -> Self {
         if self.0.is_empty() {
             return Self::default();
         }

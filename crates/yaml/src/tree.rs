@@ -98,7 +98,7 @@ impl<'t> Text<'t> {
     pub fn trim(&self) -> Self {
         let start = self.text.len() - self.text.trim_start().len();
         let text = self.text.trim();
-        Self { text, span: self.span, map: self.map.part(self.text, start, text.len()) }
+        Self { text, span: self.span, map: self.map.of_part(self.text, start, text.len()) }
     }
 
     /// The place of `length` bytes at `offset`, as far as they are on one line.
@@ -107,8 +107,8 @@ impl<'t> Text<'t> {
     }
 
     /// The places of a part.
-    pub fn part(&self, offset: usize, length: usize) -> SourceMap {
-        self.map.part(self.text, offset, length)
+    pub fn map_of_part(&self, offset: usize, length: usize) -> SourceMap {
+        self.map.of_part(self.text, offset, length)
     }
 }
 

@@ -37,7 +37,7 @@ pub(super) fn process<'a>(
     for index in 0..list.count() {
         let (alone, mut document) = list.read(index)?;
         let work = Work::of_input(alone.bytes.len()).measured_by(held);
-        let checks = work.afresh();
+        let checks = work.again();
         let wanted = Wanted { work: Some(&work), checks: Some(&checks), ..wanted };
         let injected = manifest::inject_item(policies, &mut list.value, index, &mut document, wanted);
         status = status.max(report_templates(arguments, location, &injected, &mut lines));

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::builtin;
 use crate::cli::ExitStatus;
-use crate::cli::claims;
+use crate::cli::claim_files;
 use crate::cli::mutate::object_name;
 use crate::cli::node_options::NodeArguments;
 use crate::cli::output::{Format, Output};
@@ -145,7 +145,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     }
     let mut pods = Pods {
         nodes: objects.map(|objects| objects.nodes),
-        claims: claims::with_files(claims, &arguments.files, arguments.namespace.as_deref()),
+        claims: claim_files::with_files(claims, &arguments.files, arguments.namespace.as_deref()),
         namespace: arguments.namespace.as_deref(),
         policies: &loaded.policies,
         explainer: Explainer::new(&loaded.policies, sources),
@@ -218,7 +218,7 @@ impl Pods<'_> {
         for (index, raw) in RawDocuments::new(reader).enumerate() {
             let raw = raw.with_context(|| format!("{file}: document {}", index + 1))?;
             self.claims =
-                claims::with_documents(self.claims.take(), std::slice::from_ref(&raw), self.namespace);
+                claim_files::with_documents(self.claims.take(), std::slice::from_ref(&raw), self.namespace);
             self.document(file, index + 1, &raw)?;
         }
         if self.count == before {

@@ -122,7 +122,7 @@ fn unknown_nodes(policies: &PolicySet, random: &mut fastrand::Rng) -> Value {
 
 /// Evaluates a review as the server does at once; the milliseconds, and whether it ends.
 fn at_once(policies: &PolicySet, nodes: Option<&Arc<Nodes>>, body: &str, is_pod: bool) -> (f64, bool) {
-    let work = Work::of_input(body.len()).measured_by(held).at_most(SHORT_STEPS);
+    let work = Work::of_input(body.len()).measured_by(held).with_most_steps(SHORT_STEPS);
     let context =
         PodContext { work: Some(work.clone()), nodes: nodes.map(Arc::clone), ..PodContext::default() };
     let begun = Instant::now();

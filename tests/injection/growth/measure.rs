@@ -102,7 +102,7 @@ pub(super) fn take(policies: &PolicySet, input: &Input, way: Way, most: Option<u
     let context = input.context();
     let begun = nanoseconds();
     let work = Work::of_input(text.len()).measured_by(held);
-    let work = most.map_or(work.clone(), |most| work.at_most(most));
+    let work = most.map_or(work.clone(), |most| work.with_most_steps(most));
     let context = PodContext { work: Some(work.clone()), ..context };
     match way {
         Way::Review => {

@@ -13,8 +13,8 @@ use fabric_policy::schema::{self, Shape, can_overcommit};
 use fabric_policy::work::{Work, goes_on, takes_memory};
 use fabric_policy::{Devices, PodContext, ResolvedPolicy};
 
-use super::claims::GpuClaims;
 use super::completed::part_of;
+use super::pod_claims::GpuClaims;
 use super::{CONTAINER_LISTS, count_steps};
 use crate::record::{Reason, malformed};
 
@@ -47,15 +47,15 @@ impl Container {
     /// Reads the fields of the container that the expressions of a policy use.
     pub(super) fn read(&mut self, policy: &ResolvedPolicy, pod: &Value, work: Option<&Work>) {
         let container = &pod["spec"][self.list][self.index];
-        if policy.reads("container") {
+        if policy.evaluated.reads("container") {
             let shape = Shape::Object(schema::container());
-            self.read = part_of(container, &policy.paths_read.container, &shape, work);
+            self.read = part_of(container, &policy.evaluated.paths_read.container, &shape, work);
         }
-        if policy.reads("containerEnv") {
-            self.env = env(container, &policy.paths_read.env, work);
+        if policy.evaluated.reads("containerEnv") {
+            self.env = env(container, &policy.evaluated.paths_read.env, work);
         }
-        if policy.reads("gpuCounts") {
-            self.counts = gpu_counts(container, self.claimed, &policy.devices);
+        if policy.evaluated.reads("gpuCounts") {
+            self.counts = gpu_counts(container, self.claimed, &policy.evaluated.devices);
         }
     }
 }

@@ -9,9 +9,9 @@ use fabric_policy::matcher::{LabelsRead, Selection, current, spellings};
 use fabric_policy::nodes::{NodeKind, expressions, terms};
 use fabric_policy::{PodContext, Policy, SelectedLabel};
 
-use super::claims::claims;
 use super::containers::{containers, total_gpus};
 use super::node_kinds::{kinds, kinds_of_earlier_injection, labels_of_kinds, recorded};
+use super::pod_claims::claims;
 use crate::record::Reason;
 
 /// The part of a pod's node selection that the policy reads.

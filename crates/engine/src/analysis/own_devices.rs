@@ -12,7 +12,7 @@ use fabric_yaml::json::items;
 use fabric_yaml::quantity::Quantity;
 
 use super::CONTAINER_LISTS;
-use super::claims::used_requests;
+use super::pod_claims::used_requests;
 
 /// The names of the devices; each once.
 pub(super) fn found(pod: &Value, claims: &[PodClaim<'_>], devices: &Devices) -> Vec<String> {

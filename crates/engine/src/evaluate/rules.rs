@@ -16,7 +16,7 @@ use fabric_policy::{Containers, Definition, OnConflict, PodContext, Rule};
 use super::scope::Scope;
 
 /// A container, the scope of its expressions, and the rules that select it.
-pub(crate) struct Row<'a> {
+pub(crate) struct ContainerRules<'a> {
     pub(crate) container: &'a Container,
     pub(crate) scope: Scope<'a>,
     selected: Vec<bool>,
@@ -29,7 +29,7 @@ pub(crate) enum State {
     Idle,
     Applies,
     /// Left out: the pod has `hostNetwork: false`, or a value that excludes the host network that the rule sets.
-    KeptOffHost,
+    OwnNetworkStays,
     /// Left out: it attaches devices to the pod's own network, but the pod is on the host network.
     WithoutNetwork,
 }
@@ -38,7 +38,7 @@ pub(crate) enum State {
 pub(crate) struct Rules<'a> {
     pub(crate) analysis: &'a PodAnalysis,
     pub(crate) scope: &'a Scope<'a>,
-    pub(crate) rows: Vec<Row<'a>>,
+    pub(crate) of_containers: Vec<ContainerRules<'a>>,
     /// The rules of the policy, each with its state in `states`.
     all: &'a [Rule],
     states: Vec<State>,
@@ -49,31 +49,35 @@ pub(crate) struct Rules<'a> {
 impl<'a> Rules<'a> {
     /// The rules of a policy before any of them is evaluated.
     pub(crate) fn unevaluated(all: &'a [Rule], analysis: &'a PodAnalysis, scope: &'a Scope<'a>) -> Self {
-        let row = |container| Row { container, scope: scope.of_container(container), selected: Vec::new() };
-        // Without memory for the rows there are none, and the evaluation ends.
-        let bytes = analysis.containers.len() * size_of::<Row<'_>>();
+        let row = |container| ContainerRules {
+            container,
+            scope: scope.of_container(container),
+            selected: Vec::new(),
+        };
+        // Without memory for the of_containers there are none, and the evaluation ends.
+        let bytes = analysis.containers.len() * size_of::<ContainerRules<'_>>();
         let has_memory = takes_memory(analysis.work.as_ref(), bytes);
-        let rows = analysis.containers.iter().filter(|_| has_memory).map(row).collect();
-        Self { analysis, scope, rows, all, states: vec![State::Idle; all.len()], off_host: None }
+        let of_containers = analysis.containers.iter().filter(|_| has_memory).map(row).collect();
+        Self { analysis, scope, of_containers, all, states: vec![State::Idle; all.len()], off_host: None }
     }
 
     /// Evaluates the conditions of the rules.
     pub(crate) fn evaluate(&mut self, pod: &Value, context: &PodContext) -> Result<(), Reason> {
         count_steps(context, 0)?;
-        let Self { analysis, scope, rows, all: rules, states, off_host } = self;
+        let Self { analysis, scope, of_containers, all: rules, states, off_host } = self;
         let may_apply = |rule: &Rule| analysis.may_apply(rule);
         let candidates = Candidates::find(rules, scope, may_apply)?;
         if !analysis.host_network && candidates.joins_host.contains(&true) {
             *off_host = schema::excludes_host_network(pod);
         }
-        for Row { container, scope, selected } in rows {
+        for ContainerRules { container, scope, selected } in of_containers {
             count_steps(context, rules.len())?;
             *selected = candidates.select(container, scope)?;
             for (at, selects) in selected.iter_mut().enumerate().filter(|(_, selects)| **selects) {
                 let to_network = rules[at].device.is_some_and(|device| device.to_network);
                 let is_off_host = off_host.is_some() || stays_off_host(&rules[at], pod);
                 states[at] = if is_off_host && candidates.joins_host[at] {
-                    State::KeptOffHost
+                    State::OwnNetworkStays
                 } else if analysis.host_network && to_network {
                     State::WithoutNetwork
                 } else {
@@ -91,7 +95,7 @@ impl<'a> Rules<'a> {
     /// Records what the rules and files of the policy depend on, and its variables. Nothing else is evaluated in these
     /// scopes, in which a variable that fails here has no consequence.
     pub(crate) fn record(&self, definition: &Definition, pod: &Value, trace: &mut Trace) {
-        let Self { analysis, scope, rows, .. } = self;
+        let Self { analysis, scope, of_containers, .. } = self;
         let of_container = |&Container { list, index, gpus, .. }: &Container| {
             let name = pod["spec"][list][index]["name"].as_str();
             ContainerGpus { name: name.map_or_else(|| index.to_string(), str::to_owned), list, gpus }
@@ -118,7 +122,7 @@ impl<'a> Rules<'a> {
         }
         let variables = definition.variables.as_slice();
         scope.record(variables, None, trace);
-        for (at, row) in rows.iter().enumerate() {
+        for (at, row) in of_containers.iter().enumerate() {
             let name = trace.containers[at].name.clone();
             row.scope.record(variables, Some(&name), trace);
         }
@@ -134,8 +138,8 @@ impl<'a> Rules<'a> {
     ) -> EvaluatedRule {
         let when = when.map(|when| self.scope.fact(when));
         let is_active = when.as_ref().is_none_or(|when| when.value == Some(true));
-        let rows = self.rows.iter().zip(containers).filter(|_| is_active);
-        let containers = rows.map(|(row, of)| {
+        let of_containers = self.of_containers.iter().zip(containers).filter(|_| is_active);
+        let containers = of_containers.map(|(row, of)| {
             let condition = row.scope.fact(of_container);
             ContainerCondition { container: of.name.clone(), condition }
         });
@@ -161,7 +165,7 @@ impl<'a> Rules<'a> {
     /// Returns whether no rules apply but those that did `before`, and none of these gave way to one that no longer does.
     pub(crate) fn are_among(&self, before: &Self, pod: &Value) -> bool {
         let is_known_container = |list: &str, name: &str| {
-            let places = before.rows.iter().map(|row| row.container.place());
+            let places = before.of_containers.iter().map(|row| row.container.place());
             places.filter(|of| of.0 == list).any(|(_, index)| pod["spec"][list][index]["name"] == name)
         };
         // What a rule adds to a container of its own takes precedence over nothing.
@@ -175,9 +179,9 @@ impl<'a> Rules<'a> {
         };
         let applies = |rules: &Self, at: usize| rules.states[at] == State::Applies;
         let known: HashMap<_, _> =
-            before.rows.iter().map(|row| (row.container.place(), &row.selected)).collect();
+            before.of_containers.iter().map(|row| (row.container.place(), &row.selected)).collect();
         (0..self.all.len()).all(|at| is_same(at, applies(self, at), applies(before, at)))
-            && self.rows.iter().all(|row| {
+            && self.of_containers.iter().all(|row| {
                 let known = known.get(&row.container.place());
                 let is_known = |at: usize| known.is_some_and(|known| known[at]);
                 (0..self.all.len()).all(|at| is_same(at, row.selected[at], is_known(at)))
@@ -191,7 +195,7 @@ impl<'a> Rules<'a> {
     }
 
     /// What the rules that select a container add to it, in order.
-    pub(crate) fn additions_to(&self, row: &Row<'_>) -> impl Iterator<Item = Ordered<'a>> {
+    pub(crate) fn additions_to(&self, row: &ContainerRules<'_>) -> impl Iterator<Item = Ordered<'a>> {
         let rules = self.all.iter().enumerate().zip(&row.selected);
         let rules = rules.filter(|(_, selected)| **selected).flat_map(|((at, rule), _)| ordered(at, rule));
         rules.filter(|of| of.addition.section == Section::Selected)
@@ -215,7 +219,7 @@ pub(crate) fn rule_that_joins_host<'a>(
     context: &PodContext,
 ) -> Result<Option<&'a Rule>, Reason> {
     let joins = |rule: &Rule| rule.host_network().is_some() && !stays_off_host(rule, pod);
-    let rules = analysis.policy.rules.as_slice();
+    let rules = analysis.policy.evaluated.rules.as_slice();
     if analysis.host_network || !rules.iter().any(joins) {
         return Ok(None);
     }

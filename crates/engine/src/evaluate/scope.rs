@@ -44,25 +44,30 @@ struct Values {
 impl<'a> Scope<'a> {
     /// The pod before anything is injected.
     pub(crate) fn of_pod(analysis: &'a PodAnalysis) -> Self {
-        Self::new(analysis, Source::Pod, &analysis.policy.pod_variables, None)
+        Self::new(analysis, Source::Pod, &analysis.policy.evaluated.pod_variables, None)
     }
 
     /// One of the pod's containers.
     pub(crate) fn of_container(&'a self, container: &'a Container) -> Self {
-        let variables = &self.analysis.policy.container_variables;
+        let variables = &self.analysis.policy.evaluated.container_variables;
         Self::new(self.analysis, Source::Container(container), variables, Some(self))
     }
 
     /// The pod after its containers were injected.
     pub(crate) fn of_injected(&'a self, pod: &Value) -> Self {
         let policy = &self.analysis.policy;
-        let requests = if policy.reads("podRequests") {
+        let requests = if policy.evaluated.reads("podRequests") {
             self.analysis.work.iter().for_each(Work::count_input);
             requests(pod)
         } else {
             Value::Null
         };
-        Self::new(self.analysis, Source::Injected(Box::new(requests)), &policy.injected_variables, Some(self))
+        Self::new(
+            self.analysis,
+            Source::Injected(Box::new(requests)),
+            &policy.evaluated.injected_variables,
+            Some(self),
+        )
     }
 
     fn new(
@@ -83,7 +88,7 @@ impl<'a> Scope<'a> {
     }
 
     /// The part of the pod that it is about.
-    pub(crate) fn part(&self) -> ScopeOf {
+    pub(crate) fn kind(&self) -> ScopeOf {
         match self.source {
             Source::Pod => ScopeOf::Pod,
             Source::Container(container) => {
@@ -96,7 +101,7 @@ impl<'a> Scope<'a> {
     /// A condition, and the values that it reads. What the parameters decide follows from them alone: other values need
     /// not be known.
     pub(super) fn fact(&self, condition: &Interpolation) -> ConditionFact {
-        let fixed = &self.analysis.policy.bindings;
+        let fixed = &self.analysis.policy.evaluated.bindings;
         let holds = condition.is_true(fixed);
         if holds.is_ok() {
             return ConditionFact::new(condition, &holds, fixed);
@@ -109,8 +114,9 @@ impl<'a> Scope<'a> {
     /// they and the checks read. `container` is the name of the container whose scope it is.
     pub(super) fn record(&self, variables: &[Variable], container: Option<&str>, trace: &mut Trace) {
         let bindings = self.bindings();
-        trace.read(self.part(), &bindings);
-        let is_known = |one: &&Variable| one.phase == Phase::Fixed || self.analysis.policy.reads(&one.name);
+        trace.read(self.kind(), &bindings);
+        let is_known =
+            |one: &&Variable| one.phase == Phase::Fixed || self.analysis.policy.evaluated.reads(&one.name);
         let of_scope = |one: &&Variable| one.phase.max(Phase::Pod) == self.phase();
         for Variable { name, value, .. } in variables.iter().filter(of_scope).filter(is_known) {
             let mut reads = Vec::new();
@@ -123,7 +129,7 @@ impl<'a> Scope<'a> {
 
     /// Bindings over the fixed values of the policy and this scope.
     pub(crate) fn bindings<'s>(&'s self) -> Bindings<'s, 's> {
-        let mut bindings: Bindings<'s, 's> = self.analysis.policy.bindings.child();
+        let mut bindings: Bindings<'s, 's> = self.analysis.policy.evaluated.bindings.child();
         bindings.resolve_by(self, self.analysis.work.clone());
         bindings
     }
@@ -209,7 +215,7 @@ impl<'a> Scope<'a> {
                 && rule.when.as_ref().is_none_or(|when| when.is_true(&bindings) == Ok(true))
                 && adds_any(rule, &bindings)
         };
-        container.has_device || container.gpus > 0 && analysis.policy.rules.iter().any(gets)
+        container.has_device || container.gpus > 0 && analysis.policy.evaluated.rules.iter().any(gets)
     }
 
     /// The error behind an expression that failed: that of a variable it reads, if one failed first.

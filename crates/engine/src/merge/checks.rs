@@ -9,7 +9,7 @@ use fabric_policy::interpolation::{EvaluationError, Interpolation, VALUE, text_o
 use fabric_policy::{About, Effect, PolicyCheck, ResolvedPolicy};
 
 use super::env::name_of;
-use crate::evaluate::{Row, Scope};
+use crate::evaluate::{ContainerRules, Scope};
 use crate::record::{ChangeLog, Cursor, Reason, ValueKind, Warning, WarningKind};
 
 /// Makes the checks of the pod.
@@ -31,16 +31,16 @@ pub(crate) fn check_pod(
 /// Makes the checks of containers, and of the variables that they have in the end.
 pub(crate) fn check_containers(
     policy: &ResolvedPolicy,
-    rows: &[Row<'_>],
+    of_containers: &[ContainerRules<'_>],
     pod: &mut Value,
     log: &mut ChangeLog,
 ) -> Result<(), Reason> {
-    if policy.checks.iter().all(|check| check.about == About::Pod) {
+    if policy.evaluated.checks.iter().all(|check| check.about == About::Pod) {
         return Ok(());
     }
     // The warnings that a more precise one replaces.
     let mut replaced: HashSet<String> = HashSet::new();
-    for Row { container, scope, .. } in rows {
+    for ContainerRules { container, scope, .. } in of_containers {
         let bindings = scope.bindings();
         let cursor = Cursor::container(pod, log, container.list, container.index)?;
         for check in Check::all(policy, scope) {
@@ -93,7 +93,7 @@ struct Check<'a, 's> {
 
 impl<'a, 's> Check<'a, 's> {
     fn all(policy: &'a ResolvedPolicy, scope: &'a Scope<'s>) -> impl Iterator<Item = Self> {
-        policy.checks.iter().map(move |declared| Self { declared, scope })
+        policy.evaluated.checks.iter().map(move |declared| Self { declared, scope })
     }
 
     /// Returns whether conditions hold. `own` is the value of the variable that the check is about.
@@ -108,7 +108,7 @@ impl<'a, 's> Check<'a, 's> {
         if let Some(trace) = &mut log.trace
             && let Some(last) = conditions.iter().flatten().last()
         {
-            trace.checked((self.declared, self.scope.part()), last, &holds, own);
+            trace.checked((self.declared, self.scope.kind()), last, &holds, own);
         }
         holds.map_err(|error| self.failed(error))
     }

@@ -12,7 +12,7 @@ use std::collections::{HashMap, HashSet};
 
 /// Facts about the pod that fields outside of the current one depend on.
 #[derive(Debug, Default)]
-pub(super) struct PodFacts {
+pub(super) struct PodState {
     pub(super) volumes: PolicyVolumes,
     /// The volumes that the pod came with; `null` for one that it only mounts.
     pub(super) own_volumes: OwnVolumes,
@@ -55,7 +55,7 @@ pub(super) struct FileNames {
     pub(super) by_lines: HashMap<String, String>,
 }
 
-impl PodFacts {
+impl PodState {
     /// Collects the facts about a pod.
     pub(super) fn collect(pod: &Value, stamp: &str) -> Result<Self, Reason> {
         // The stamp, which is added last, needs space too.
@@ -139,12 +139,12 @@ impl PodFacts {
 pub(super) struct Requested {
     /// By name, with the first start of a container that requests it.
     resources: HashMap<String, usize>,
-    current: Run,
+    current: RunningTime,
 }
 
 /// The time for which a container runs.
 #[derive(Debug, Default)]
-struct Run {
+struct RunningTime {
     /// The index of an init container; other containers start after all of these.
     start: usize,
     /// True for an init container other than a native sidecar: it ends before any later container starts.
@@ -157,7 +157,7 @@ impl Requested {
         let mut requested = Self::default();
         for list in CONTAINER_LISTS {
             for (index, container) in pod["spec"][list].as_array().into_iter().flatten().enumerate() {
-                requested.current = Run::new(list, index, container);
+                requested.current = RunningTime::new(list, index, container);
                 for amounts in AMOUNT_LISTS {
                     let amounts = container["resources"][amounts].as_object().into_iter().flatten();
                     let devices = amounts.filter(|(name, amount)| name.contains('/') && !is_zero(amount));
@@ -170,7 +170,7 @@ impl Requested {
 
     /// Goes to the container that is merged next.
     pub(super) fn go_to(&mut self, pod: &Value, list: &str, index: usize) {
-        self.current = Run::new(list, index, &pod["spec"][list][index]);
+        self.current = RunningTime::new(list, index, &pod["spec"][list][index]);
     }
 
     /// Notes that the current container requests a resource.
@@ -189,7 +189,7 @@ impl Requested {
     }
 }
 
-impl Run {
+impl RunningTime {
     fn new(list: &str, index: usize, container: &Value) -> Self {
         let is_init = list == "initContainers";
         Self { start: if is_init { index } else { usize::MAX }, ends: is_init && !is_sidecar(container) }

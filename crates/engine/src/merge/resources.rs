@@ -194,7 +194,7 @@ fn overcommittable(
         let limit = amount(resources, "limits", resource).cloned();
         let (seen, other) = if list == "limits" { (&limit, &request) } else { (&request, &limit) };
         let fits = other.as_ref().is_none_or(|other| {
-            if list == "limits" { at_most(other, &wanted) } else { at_most(&wanted, other) }
+            if list == "limits" { is_at_most(other, &wanted) } else { is_at_most(&wanted, other) }
         });
         if let Some(seen) = seen {
             if same_quantity(seen, &wanted) {
@@ -252,6 +252,6 @@ fn has_cpu_or_memory(resources: &Cursor<'_>) -> bool {
 }
 
 /// Returns whether a quantity is at most another one.
-fn at_most(less: &Value, more: &Value) -> bool {
+fn is_at_most(less: &Value, more: &Value) -> bool {
     Quantity::from_value(less).zip(Quantity::from_value(more)).is_some_and(|(less, more)| less <= more)
 }

@@ -4,20 +4,20 @@ use serde_json::{Map, Value};
 
 use fabric_policy::{OnConflict, Rule};
 
-use super::pod_state::PodFacts;
+use super::pod_state::PodState;
 use crate::analysis::PodAnalysis;
-use crate::record::{ListCursor, Place, Reason, Step, ValueKind, WarningKind, shorten};
+use crate::record::{CursorOf, ListCursor, Reason, Step, ValueKind, WarningKind, shorten};
 
 /// A rule that is merged into the pod.
 pub(super) struct Merge<'a, 'p> {
     pub(super) rule: &'a str,
     pub(super) on_conflict: OnConflict,
     pub(super) analysis: &'a PodAnalysis,
-    pub(super) pod: &'p mut PodFacts,
+    pub(super) pod: &'p mut PodState,
 }
 
 impl<'a, 'p> Merge<'a, 'p> {
-    pub(super) fn new(rule: &'a Rule, analysis: &'a PodAnalysis, pod: &'p mut PodFacts) -> Self {
+    pub(super) fn new(rule: &'a Rule, analysis: &'a PodAnalysis, pod: &'p mut PodState) -> Self {
         Self { rule: &rule.name, on_conflict: rule.on_conflict, analysis, pod }
     }
 
@@ -25,7 +25,7 @@ impl<'a, 'p> Merge<'a, 'p> {
     /// Returns whether the policy's value replaces that of the pod.
     pub(super) fn resolve_conflict<V>(
         &self,
-        place: &mut Place<'_, V>,
+        place: &mut CursorOf<'_, V>,
         step: impl Step,
         seen: &Value,
         wanted: &Value,

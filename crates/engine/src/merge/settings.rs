@@ -16,7 +16,7 @@ use fabric_yaml::pointer::at_pointer;
 
 use super::env::name_of;
 use super::mounts;
-use super::pod_state::{FileNames, PodFacts, SettingsFiles};
+use super::pod_state::{FileNames, PodState, SettingsFiles};
 use super::rule::Merge;
 use super::volumes::clean_path;
 use crate::analysis::PodAnalysis;
@@ -41,7 +41,7 @@ pub(super) struct SettingsOf<'a> {
     /// The container, by list and index.
     pub(super) container: (&'static str, usize),
     pub(super) analysis: &'a PodAnalysis,
-    pub(super) facts: &'a mut PodFacts,
+    pub(super) facts: &'a mut PodState,
     pub(super) log: &'a mut ChangeLog,
 }
 
@@ -153,7 +153,7 @@ fn other_file(file: &SettingsFile, env: Option<&Value>) -> Option<String> {
     names.find(|name| file.env.as_deref() == Some(name)).map(str::to_owned)
 }
 
-fn mounted(file: &SettingsFile, mounts: Option<&Value>, facts: &PodFacts) -> Mounted {
+fn mounted(file: &SettingsFile, mounts: Option<&Value>, facts: &PodState) -> Mounted {
     let mut mounts = mounts.and_then(Value::as_array).into_iter().flatten();
     let at_path =
         |mount: &&Value| mount["mountPath"].as_str().is_some_and(|path| clean_path(path) == file.path);

@@ -67,7 +67,7 @@ pub(super) fn decide<'p>(
     let Chosen { policies: chosen, by_name, is_assumed } =
         match choose(found.clone(), policies.several_providers, pod, context) {
             Ok(chosen) => chosen,
-            Err(reason) => return undecided(found, pod, context, reason),
+            Err(reason) => return without_policy(found, pod, context, reason),
         };
     found = chosen;
     if let (true, Some(policy)) = (is_assumed, found.first()) {
@@ -98,7 +98,7 @@ pub(super) fn decide<'p>(
                 // A pod that was injected keeps its policy.
                 return match stamped(pod, &found) {
                     Some(policy) => by_this(policy, pod, context, trace),
-                    None => undecided(found, pod, context, reason),
+                    None => without_policy(found, pod, context, reason),
                 };
             }
             Err(reason) => return Decision::End(Some(policy), reason),
@@ -133,7 +133,7 @@ fn by_this<'p>(
 }
 
 /// The decision about a pod if no policy can be chosen: refused if one of them would add something to it.
-fn undecided<'p>(
+fn without_policy<'p>(
     policies: Vec<&'p Policy>,
     pod: &Value,
     context: &PodContext,

@@ -8,18 +8,18 @@ use super::log::{ChangeLog, Step};
 use super::report::{Reason, WarningKind};
 
 /// A value of the pod that has parts, and the log at it.
-pub(crate) struct Place<'a, V> {
+pub(crate) struct CursorOf<'a, V> {
     value: &'a mut V,
     pub(crate) log: &'a mut ChangeLog,
 }
 
 /// An object of the pod.
-pub(crate) type Cursor<'a> = Place<'a, Map<String, Value>>;
+pub(crate) type Cursor<'a> = CursorOf<'a, Map<String, Value>>;
 
 /// A list of the pod.
-pub(crate) type ListCursor<'a> = Place<'a, Vec<Value>>;
+pub(crate) type ListCursor<'a> = CursorOf<'a, Vec<Value>>;
 
-impl<V> Place<'_, V> {
+impl<V> CursorOf<'_, V> {
     /// Adds a warning about a part.
     pub(crate) fn warn(&mut self, step: impl Step, kind: WarningKind, rule: &str) {
         self.log.at(step, |log| log.warn(kind, rule));

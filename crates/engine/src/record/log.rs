@@ -247,7 +247,7 @@ impl ChangeLog {
     /// Notes that the value on this path from the current one is there already.
     pub(crate) fn present(&mut self, path: &[&str]) {
         if let Some(trace) = &mut self.trace {
-            trace.present(&below(&self.pointer, path));
+            trace.present(&joined(&self.pointer, path));
         }
     }
 
@@ -261,14 +261,14 @@ impl ChangeLog {
     /// Notes that the value on this path from the current one is left out, for a reason without a warning.
     pub(crate) fn left_out(&mut self, path: &[&str], because: impl FnOnce() -> String) {
         if let Some(trace) = &mut self.trace {
-            trace.left_out(&below(&self.pointer, path), Because::Text(because()));
+            trace.left_out(&joined(&self.pointer, path), Because::Text(because()));
         }
     }
 
     /// Notes that the value on this path belongs to another rule.
     pub(crate) fn belongs_to(&mut self, rule: &str, path: &[&str]) {
         if let Some(trace) = &mut self.trace {
-            trace.left_out(&below(&self.pointer, path), Because::Precedence(rule.to_owned()));
+            trace.left_out(&joined(&self.pointer, path), Because::Precedence(rule.to_owned()));
         }
     }
 
@@ -312,7 +312,7 @@ impl ChangeLog {
 }
 
 /// JSON Pointer to the value on this path.
-fn below(pointer: &str, path: &[&str]) -> String {
+fn joined(pointer: &str, path: &[&str]) -> String {
     path.iter().fold(pointer.to_owned(), |mut pointer, token| {
         push_token(&mut pointer, token);
         pointer

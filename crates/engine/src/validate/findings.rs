@@ -40,7 +40,7 @@ pub fn findings(policy: &Policy, loading: &Work) -> Vec<SourceError> {
         if loading.ended().is_some() {
             break;
         }
-        let work = loading.part(pod.to_string().len());
+        let work = loading.for_input(pod.to_string().len());
         let context = PodContext { work: Some(work.clone()), ..context.clone() };
         seen.meets_match |= at == 0 && meets_match(policy, &pod, &context);
         if let Ok(Some(analysis)) = analysis_if_condition_is_true(policy, &pod, &context, false, None) {

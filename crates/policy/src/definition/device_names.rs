@@ -159,7 +159,7 @@ fn resources(node: &Node, names: &Names) -> Checked<Vec<Interpolation>> {
             _ => Ok(name),
         }
     };
-    reader::at_most(node.one_or_items().len(), reader::MOST, "`resources`", node.span)?;
+    reader::check_count(node.one_or_items().len(), reader::MOST, "`resources`", node.span)?;
     all(node.one_or_items().iter().map(item))
 }
 
@@ -167,7 +167,7 @@ impl ClaimList {
     fn read(node: &Node, names: &Names) -> Checked<Self> {
         let hint = "write each name with its number of devices, as in `{single-gpu: 1, \"*channel*\": 0}`";
         let entries = reader::map(node, "`claims`").map_err(|error| error.hint(hint))?;
-        reader::at_most(entries.len(), reader::MOST, "`claims`", node.span)?;
+        reader::check_count(entries.len(), reader::MOST, "`claims`", node.span)?;
         let wrong = |span, problem| {
             Diagnostic::new(span, problem).hint("write a name and its number, as in `single-gpu: 1`")
         };

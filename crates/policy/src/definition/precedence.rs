@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 use crate::definition::{OnConflict, Rule};
 use crate::overlay::{
-    Addition, Kind, LeftOut, Place, Section, SharedValue, Target, Tree, Write, without, writes,
+    Addition, Kind, LeftOut, Section, SharedValue, Target, Tree, ValuePath, Write, without, writes,
 };
 use crate::schema::can_overcommit;
 
@@ -28,7 +28,7 @@ pub(crate) fn find_shared(rules: &mut [Rule]) {
         .collect();
     let (mut at, mut below, mut computed) = (ByKey::new(), ByKey::new(), ByKey::new());
     for (number, (is_of_pod, values)) in all.iter().enumerate() {
-        for SharedValue { place: Place { path, name }, kind } in values {
+        for SharedValue { place: ValuePath { path, name }, kind } in values {
             if *kind != Kind::Item {
                 add(&mut at, (*is_of_pod, path, name.as_deref()), number);
             }
@@ -39,10 +39,11 @@ pub(crate) fn find_shared(rules: &mut [Rule]) {
         }
     }
     let shared = all.iter().enumerate().map(|(number, (is_of_pod, values))| {
-        let has_others = |map: &ByKey<'_>, length: usize, Place { path, name }: &Place, with_name: bool| {
-            let known = map.get(&(*is_of_pod, &path[..length], name.as_deref().filter(|_| with_name)));
-            known.is_some_and(|known| *known != Some(number))
-        };
+        let has_others =
+            |map: &ByKey<'_>, length: usize, ValuePath { path, name }: &ValuePath, with_name: bool| {
+                let known = map.get(&(*is_of_pod, &path[..length], name.as_deref().filter(|_| with_name)));
+                known.is_some_and(|known| *known != Some(number))
+            };
         let is_shared = |SharedValue { place, kind }: &&SharedValue| {
             let length = place.path.len();
             has_others(&at, length, place, true)
@@ -68,7 +69,7 @@ fn add<'v>(map: &mut ByKey<'v>, key: Key<'v>, number: usize) {
 fn values(addition: &Addition) -> Vec<SharedValue> {
     let mut found: Vec<SharedValue> = Vec::new();
     for write in addition.writes() {
-        let whole = || Place { path: write.path.clone(), name: None };
+        let whole = || ValuePath { path: write.path.clone(), name: None };
         let kind = match place(&write) {
             Some(place) => {
                 let kind = if write.is_edit() { Kind::Edit } else { Kind::Set };
@@ -92,17 +93,17 @@ fn values(addition: &Addition) -> Vec<SharedValue> {
 
 /// The place of a value, and for a limit that of the request, which it is without one. The request of a device is its
 /// limit, too.
-fn amounts(write: &Write<'_>, place: &Place) -> Vec<Place> {
+fn amounts(write: &Write<'_>, place: &ValuePath) -> Vec<ValuePath> {
     let is_both = |name: &String| write.field.name == "limits" || !can_overcommit(name);
     if !write.is_amount() || !place.name.as_ref().is_some_and(is_both) {
         return vec![place.clone()];
     }
     let within = |list| place.path[..place.path.len() - 1].iter().copied().chain([list]).collect();
-    ["requests", "limits"].map(|list| Place { path: within(list), name: place.name.clone() }).into()
+    ["requests", "limits"].map(|list| ValuePath { path: within(list), name: place.name.clone() }).into()
 }
 
 /// The place of a write; `None` if an expression yields its name, or a whole object or list.
-fn place(write: &Write<'_>) -> Option<Place> {
+fn place(write: &Write<'_>) -> Option<ValuePath> {
     if !has_place(write) || write.is_computed() || write.value.is_empty() {
         return None;
     }
@@ -111,7 +112,7 @@ fn place(write: &Write<'_>) -> Option<Place> {
         Target::Item(_) if !is_entry(write) => return None,
         Target::Entry(_) | Target::Item(_) => Some(write.name()?.to_owned()),
     };
-    Some(Place { path: write.path.clone(), name })
+    Some(ValuePath { path: write.path.clone(), name })
 }
 
 /// Returns whether the value is an entry with one name.
@@ -160,21 +161,21 @@ struct Claim<'r> {
 /// [`Ordered::precedence`].
 #[derive(Debug, Default)]
 pub struct Claims<'r> {
-    by_place: HashMap<Cow<'r, Place>, Claim<'r>>,
+    by_place: HashMap<Cow<'r, ValuePath>, Claim<'r>>,
     /// True if all that is below a place is claimed by `null`.
     has_null: bool,
 }
 
 impl<'r> Claims<'r> {
     /// A tree of an addition without the values that belong to other rules, and these values.
-    pub fn left<'t>(&self, by: Ordered<'_>, tree: &'t Tree) -> (Cow<'t, Tree>, Vec<(Place, &'r Rule)>) {
+    pub fn left<'t>(&self, by: Ordered<'_>, tree: &'t Tree) -> (Cow<'t, Tree>, Vec<(ValuePath, &'r Rule)>) {
         let (mut taken, mut removed) = (Vec::new(), Vec::new());
         if by.addition.shared.is_empty() || self.by_place.is_empty() {
             return (Cow::Borrowed(tree), taken);
         }
         for write in writes(tree, by.addition.section.object()) {
             let place = place(&write);
-            let whole = || Place { path: write.path.clone(), name: None };
+            let whole = || ValuePath { path: write.path.clone(), name: None };
             if let Some(first) = self.first(&write, place.as_ref(), by) {
                 taken.push((place.unwrap_or_else(whole), first));
                 removed.push(write.value);
@@ -188,13 +189,13 @@ impl<'r> Claims<'r> {
 
     /// The rule to which a value belongs, if it takes precedence. Within a file, an edit adds to what another rule sets, and
     /// `null` leaves nothing out.
-    fn first(&self, write: &Write<'_>, place: Option<&Place>, of: Ordered<'_>) -> Option<&'r Rule> {
-        let by = |place: &Place| {
+    fn first(&self, write: &Write<'_>, place: Option<&ValuePath>, of: Ordered<'_>) -> Option<&'r Rule> {
+        let by = |place: &ValuePath| {
             let Claim { by: first, is_set } =
                 self.by_place.get(place).filter(|first| first.by.at != of.at)?;
             (first.rule.rank > of.rule.rank || *is_set && !write.is_edit()).then_some(first.rule)
         };
-        let above = |length: usize| by(&Place { path: write.path[..length].to_vec(), name: None });
+        let above = |length: usize| by(&ValuePath { path: write.path[..length].to_vec(), name: None });
         place.and_then(by).or_else(|| (1..=write.path.len()).filter(|_| self.has_null).find_map(above))
     }
 
@@ -206,12 +207,13 @@ impl<'r> Claims<'r> {
             return false;
         }
         let writes = writes(evaluated, by.addition.section.object());
-        let is_set_twice = |place: &Place| place.name.as_deref().is_some_and(|name| !can_overcommit(name));
+        let is_set_twice =
+            |place: &ValuePath| place.name.as_deref().is_some_and(|name| !can_overcommit(name));
         let of_write = |write: &Write<'_>| match place(write) {
             Some(place) if is_set_twice(&place) => amounts(write, &place),
             place => place.into_iter().collect(),
         };
-        let set: Vec<Place> = writes.iter().flat_map(of_write).collect();
+        let set: Vec<ValuePath> = writes.iter().flat_map(of_write).collect();
         for SharedValue { place: known, kind } in shared {
             let found = || writes.iter().filter(|write| write.path.starts_with(&known.path));
             match kind {
@@ -237,7 +239,7 @@ impl<'r> Claims<'r> {
         shared.iter().any(|value| value.kind.is_computed())
     }
 
-    fn add(&mut self, place: Cow<'r, Place>, by: Ordered<'r>, is_set: bool) {
+    fn add(&mut self, place: Cow<'r, ValuePath>, by: Ordered<'r>, is_set: bool) {
         let claim = Claim { by, is_set };
         let known = self.by_place.entry(place).or_insert(claim);
         if !known.is_set && known.by.rule.rank == by.rule.rank {
@@ -253,7 +255,7 @@ impl Addition {
             let (name, path) = path.split_last()?;
             let named =
                 self.shared.iter().find(|value| value.kind == Kind::Named && value.place.path == *path)?;
-            let place = Place { path: named.place.path.clone(), name: Some(name.clone()) };
+            let place = ValuePath { path: named.place.path.clone(), name: Some(name.clone()) };
             Some(SharedValue { place, kind: Kind::Set })
         })
     }

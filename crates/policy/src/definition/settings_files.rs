@@ -53,11 +53,11 @@ pub(crate) fn read(node: &Node, names: &Names) -> Checked<Vec<SettingsFile>> {
     let mut known: Vec<String> = Vec::new();
     let hint = "write `files: {PATH: {variables: […]}}`";
     let entries = reader::map(node, "`files`").map_err(|error| error.hint(hint))?;
-    reader::at_most(entries.len(), MAX_FILES, "`files`", node.span)
+    reader::check_count(entries.len(), MAX_FILES, "`files`", node.span)
         .map_err(|error| error.hint("name the variables of one library in one entry"))?;
     all(entries.iter().map(|entry| {
         let read = one(entry, names)?;
-        reader::at_most(read.variables.len(), MAX_VARIABLES, "variables of a file", entry.span)
+        reader::check_count(read.variables.len(), MAX_VARIABLES, "variables of a file", entry.span)
             .map_err(|error| error.hint("write a beginning and `*`, as in `NCCL_*`"))?;
         if known.contains(&read.name) {
             let message = format!("two entries of `files` have the name `{}`", read.name);

@@ -144,7 +144,7 @@ impl Combine {
             Self::NewItems(kind) => {
                 let items = reader::items(&own.value, &what)?;
                 let Content::List(known) = &mut base.value.content else { return Ok(()) };
-                reader::at_most(known.len(), reader::MOST, &what, base.value.span)?;
+                reader::check_count(known.len(), reader::MOST, &what, base.value.span)?;
                 let (mut added, mut problems) = (Vec::new(), Problems::default());
                 for item in items {
                     let name = name_of(item);

@@ -35,7 +35,7 @@ pub(crate) fn definition(node: Node, files: &[SourceFile]) -> (Option<Definition
     let Some((own, bases)) = files.split_last() else { return (None, Problems::default()) };
     // Compiling an expression takes some 50 microseconds.
     let count = expressions_in(&node);
-    if let Err(found) = reader::at_most(count, MAX_EXPRESSIONS, "expressions", node.span) {
+    if let Err(found) = reader::check_count(count, MAX_EXPRESSIONS, "expressions", node.span) {
         return (None, found.into());
     }
     let mut spec = match Fields::read(&node, &keys::SPEC) {

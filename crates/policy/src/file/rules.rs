@@ -33,8 +33,9 @@ pub(super) fn read(node: &Node, names: &Names, rules: &mut Vec<Rule>, files: &[S
         problems.add(Diagnostic::new(node.span, "a policy needs at least one rule").hint(hint));
     }
     let values = rules.iter().map(Rule::size);
-    let is_bounded =
-        problems.take(reader::at_most(values.sum(), reader::MOST, "values in rules", node.span)).is_some();
+    let is_bounded = problems
+        .take(reader::check_count(values.sum(), reader::MOST, "values in rules", node.span))
+        .is_some();
     if !is_bounded {
         return problems;
     }

@@ -97,7 +97,7 @@ fn edit(variable: &Node) -> Option<(EditKind, Node)> {
         None => (EditKind::Append, text.text.strip_prefix(&own)?.strip_prefix(':')?),
     };
     let start = if kind == EditKind::Prepend { 0 } else { text.text.len() - added.len() };
-    let (map, string) = (Some(text.part(start, added.len())), Scalar::String(added.to_owned()));
+    let (map, string) = (Some(text.map_of_part(start, added.len())), Scalar::String(added.to_owned()));
     let entry = Node { span: value.span, content: Yaml::Scalar { value: string, plain: false, map } };
     (!added.contains(&own)).then_some((kind, entry))
 }
@@ -154,7 +154,7 @@ impl Tree {
     /// Reads the YAML of an overlay. Its expressions are evaluated in the given phase.
     fn read(node: &Node, names: &Names, phase: Phase, problems: &mut Problems) -> Self {
         let length = node.one_or_items().len().max(entries(Some(node)).len());
-        if problems.take(reader::at_most(length, reader::MOST, "an overlay", node.span)).is_none() {
+        if problems.take(reader::check_count(length, reader::MOST, "an overlay", node.span)).is_none() {
             return Self::value(node.span, Value::Null);
         }
         let content = match &node.content {

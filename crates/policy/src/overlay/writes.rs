@@ -9,7 +9,7 @@ use super::{Entry, Tree};
 
 /// A value that a tree sets: the fields that lead to it, and its name, if it is an entry of a map or list.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Place {
+pub struct ValuePath {
     pub path: Vec<&'static str>,
     pub name: Option<String>,
 }
@@ -17,7 +17,7 @@ pub struct Place {
 /// A value that an addition writes, and that another one may write, too.
 #[derive(Debug, Clone)]
 pub struct SharedValue {
-    pub(crate) place: Place,
+    pub(crate) place: ValuePath,
     pub(crate) kind: Kind,
 }
 

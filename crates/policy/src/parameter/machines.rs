@@ -23,7 +23,7 @@ pub(crate) fn read(
     let mut columns = Columns { files, parameters, variables };
     // Each file of a policy can have the label.
     let Content::Map(labels) = &node.content else { return reader::entries(node, "`machines`").map(drop) };
-    reader::at_most(labels.len(), reader::MOST, "`machines`", node.span)?;
+    reader::check_count(labels.len(), reader::MOST, "`machines`", node.span)?;
     let mut known: Vec<(Option<usize>, &str)> = Vec::new();
     all::<_, Problems, Vec<()>>(labels.iter().map(|entry| {
         reader::string_key(entry)?;

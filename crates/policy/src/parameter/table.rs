@@ -150,7 +150,7 @@ impl LabelTable {
             self.patterns.insert(self.patterns.partition_point(before), at);
         }
         self.rows.push(Row { key, cell, span });
-        reader::at_most(self.patterns.len(), MAX_PATTERNS, "values with a `*`", span)
+        reader::check_count(self.patterns.len(), MAX_PATTERNS, "values with a `*`", span)
             .map_err(|error| error.hint("write values without one, or shorter beginnings"))
     }
 
@@ -268,7 +268,7 @@ pub(crate) fn range_text(range: &Gpus) -> String {
 fn read_by_gpus(parameter: &Parameter, entries: &[Entry<Node>], span: Span) -> Checked<Vec<(Gpus, Value)>> {
     let mut known: Vec<Gpus> = Vec::new();
     not_empty(entries, span, "these numbers of GPUs have no value")?;
-    reader::at_most(entries.len(), MAX_RANGES, "numbers of GPUs", span)
+    reader::check_count(entries.len(), MAX_RANGES, "numbers of GPUs", span)
         .map_err(|error| error.hint("write ranges, as in `2-8`"))?;
     all(entries.iter().map(|entry| {
         let Some(range) = range(entry) else {

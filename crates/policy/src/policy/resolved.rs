@@ -1,10 +1,9 @@
 //! A policy whose parameters have the values for one kind of node, with everything evaluated that does not depend on
 //! the pod.
 
-mod evaluate;
+mod rules;
 
 use std::collections::BTreeSet;
-use std::ops::Deref;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -26,7 +25,8 @@ const STEPS_TO_EVALUATE: usize = 2_500;
 /// A policy for pods that select the same nodes.
 #[derive(Debug)]
 pub struct ResolvedPolicy {
-    evaluated: Arc<EvaluatedPolicy>,
+    /// Its rules, checks and files with these values.
+    pub evaluated: Arc<EvaluatedPolicy>,
     /// The source of the value of each parameter.
     pub origins: Vec<Origin>,
     /// Remarks about the sources of the parameter values.
@@ -62,14 +62,6 @@ impl ResolvedPolicy {
     /// Returns whether both have the same rules.
     pub fn is_as(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.evaluated, &other.evaluated)
-    }
-}
-
-impl Deref for ResolvedPolicy {
-    type Target = EvaluatedPolicy;
-
-    fn deref(&self) -> &EvaluatedPolicy {
-        &self.evaluated
     }
 }
 

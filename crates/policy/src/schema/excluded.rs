@@ -1,6 +1,6 @@
 //! What an overlay cannot set next to another value of the pod.
 
-use super::types::Row;
+use super::types::FieldsOf;
 use super::{Exclusion, Literal};
 
 pub(super) const TRUE: Option<Literal> = Some(Literal::Boolean(true));
@@ -48,7 +48,7 @@ const APP_ARMOR_ANNOTATION: Exclusion =
     Exclusion::new(None, "/metadata/annotations/container.apparmor.security.beta.kubernetes.io~1*", None);
 
 /// Fields that an overlay cannot set where the pod has one of these values in another field.
-pub(super) const EXCLUDED: &[Row<&[Exclusion]>] = &[
+pub(super) const EXCLUDED: &[FieldsOf<&[Exclusion]>] = &[
     // On the host network, the API server turns them into ports of the node, which each have one user.
     ("Container", "ports", &[Exclusion::new(None, "/spec/hostNetwork", TRUE)]),
     (

@@ -1,6 +1,6 @@
 //! What an overlay cannot set, and why.
 
-use super::types::Row;
+use super::types::FieldsOf;
 
 const BY_THE_API_SERVER: &str = "the API server sets it";
 const BY_THE_CONTROLLER: &str = "the controller that creates the pod sets it";
@@ -14,7 +14,7 @@ const NEWER: &str = "API servers before Kubernetes 1.37 drop it";
 const OF_A_RESTART: &str = "the rules that are valid depend on the restartPolicy of the container";
 
 /// Fields that no overlay can set, for this reason, which follows "an overlay cannot set `x`: ".
-pub(super) const REFUSED: &[Row<&str>] = &[
+pub(super) const REFUSED: &[FieldsOf<&str>] = &[
     (
         "Container",
         "volumeDevices",
@@ -48,7 +48,7 @@ pub(super) const REFUSED: &[Row<&str>] = &[
 ];
 
 /// Further ones, whose values this program does not look into.
-pub(super) const UNDESCRIBED: &[Row<&str>] = &[
+pub(super) const UNDESCRIBED: &[FieldsOf<&str>] = &[
     (
         "ConfigMapVolumeSource DownwardAPIVolumeSource ProjectedVolumeSource SecretVolumeSource",
         "defaultUser",

@@ -36,17 +36,17 @@ fn repeated<'a>(mut values: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     values.find(|value| !seen.insert(*value))
 }
 
-fn at_most(most: usize, object: &Fields, name: &str) -> Result<(), String> {
+fn has_at_most(most: usize, object: &Fields, name: &str) -> Result<(), String> {
     require(items(object, name).len() <= most, &format!("`{name}` has more than {most} entries"))
 }
 
 pub(super) fn node_field(object: &Fields) -> Result<(), String> {
-    at_most(1, object, "values")
+    has_at_most(1, object, "values")
 }
 
 pub(super) fn dns_config(object: &Fields) -> Result<(), String> {
-    at_most(3, object, "nameservers")?;
-    at_most(32, object, "searches")?;
+    has_at_most(3, object, "nameservers")?;
+    has_at_most(32, object, "searches")?;
     let searches = items(object, "searches");
     let characters: usize = searches.iter().filter_map(Value::as_str).map(|search| search.len() + 1).sum();
     require(

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use super::excluded::EXCLUDED;
 use super::refused::{REFUSED, UNDESCRIBED};
-use super::types::{AT_MOST_ONE, EXACTLY_ONE, LIST_KEYS, MERGED, RULES, Row, VARIANTS};
+use super::types::{AT_MOST_ONE, EXACTLY_ONE, FieldsOf, LIST_KEYS, MERGED, RULES, VARIANTS};
 use super::values::{DEFAULTS, KEYS, REQUIRED, SCALARS};
 use super::{Default, Field, Format, Object, Overlay, Shape};
 
@@ -148,7 +148,7 @@ fn add_to_fields(object: &str, fields: &mut [Field]) {
 
 /// Calls for each field that a row of the table is about.
 fn each<T>(
-    table: &'static [Row<T>],
+    table: &'static [FieldsOf<T>],
     object: &str,
     fields: &mut [Field],
     change: impl Fn(&mut Field, &'static T),
@@ -185,7 +185,7 @@ mod tests {
     use super::*;
 
     /// Fails for a row with a type or a field that the API does not declare.
-    fn check<T>(table: &[Row<T>]) {
+    fn check<T>(table: &[FieldsOf<T>]) {
         let declared: BTreeMap<&str, &str> =
             DECLARED.split("\n\n").filter_map(|paragraph| paragraph.split_once(':')).collect();
         let fields_of = |object: &str| {
@@ -216,7 +216,9 @@ mod tests {
         check(UNDESCRIBED);
         check(EXCLUDED);
         for table in [EXACTLY_ONE, AT_MOST_ONE] {
-            check(&table.iter().map(|(object, fields)| (*object, *fields, ())).collect::<Vec<Row<()>>>());
+            check(
+                &table.iter().map(|(object, fields)| (*object, *fields, ())).collect::<Vec<FieldsOf<()>>>(),
+            );
         }
     }
 }

@@ -6,10 +6,10 @@ use super::{Rule, rules};
 ///
 /// `Probe@readiness` is a `Probe` in one place of a pod. What is said of `Probe` holds for it, too, unless a row says
 /// something else.
-pub(super) type Row<T> = (&'static str, &'static str, T);
+pub(super) type FieldsOf<T> = (&'static str, &'static str, T);
 
 /// Types whose fields have other rules in one place of a pod.
-pub(super) const VARIANTS: &[Row<&str>] = &[
+pub(super) const VARIANTS: &[FieldsOf<&str>] = &[
     ("CSIVolumeSource", "nodePublishSecretRef", "LocalObjectReference@csi"),
     ("Container", "readinessProbe", "Probe@readiness"),
     ("DownwardAPIVolumeFile", "fieldRef", "ObjectFieldSelector@volume"),
@@ -27,7 +27,7 @@ pub(super) const MERGED: &str = "Affinity Capabilities Container Lifecycle NodeA
 /// Lists that the API declares as one value, but whose order has no meaning, and whose entries do not contradict each
 /// other, so the overlay's entries are added. (A node must meet one of the terms that `NodeAffinity` requires: one more
 /// makes more nodes eligible.) The declarations have no keys for a list of `ObjectMeta`.
-pub(super) const LIST_KEYS: &[Row<&[&str]>] = &[
+pub(super) const LIST_KEYS: &[FieldsOf<&[&str]>] = &[
     ("Capabilities", "add drop", &[]),
     ("Container", "envFrom", &[]),
     ("NodeAffinity", "preferredDuringSchedulingIgnoredDuringExecution", &[]),

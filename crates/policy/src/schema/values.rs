@@ -1,6 +1,6 @@
 //! What this program says about the values of fields: their forms, and what the API server fills in.
 
-use super::types::Row;
+use super::types::FieldsOf;
 use super::{Default, Format, Shape};
 
 const ANY: Shape = Shape::Text(Format::Any);
@@ -28,7 +28,7 @@ const fn one_of(values: &'static [&'static str]) -> Shape {
 
 /// The forms of texts and the bounds of numbers, also of those in a list or in an object with keys of the user's choice.
 /// Of a field that no overlay can set, they say with what an expression can compare it.
-pub(super) const SCALARS: &[Row<Shape>] = &[
+pub(super) const SCALARS: &[FieldsOf<Shape>] = &[
     ("AppArmorProfile", "localhostProfile", Shape::Text(Format::AppArmorProfile)),
     ("AppArmorProfile SeccompProfile", "type", one_of(&["Localhost", "RuntimeDefault", "Unconfined"])),
     ("CSIVolumeSource", "driver", Shape::Text(Format::CsiDriver)),
@@ -144,7 +144,7 @@ pub(super) const SCALARS: &[Row<Shape>] = &[
 ];
 
 /// The forms of the keys of objects with keys of the user's choice.
-pub(super) const KEYS: &[Row<Format>] = &[
+pub(super) const KEYS: &[FieldsOf<Format>] = &[
     ("LabelSelector", "matchLabels", Format::QualifiedName),
     ("ObjectMeta", "annotations", Format::PodAnnotation),
     ("ObjectMeta", "labels", Format::QualifiedName),
@@ -154,7 +154,7 @@ pub(super) const KEYS: &[Row<Format>] = &[
 ];
 
 /// Fields that the API server requires, though the API does not declare it.
-pub(super) const REQUIRED: &[Row<()>] = &[
+pub(super) const REQUIRED: &[FieldsOf<()>] = &[
     ("ConfigMapEnvSource ConfigMapKeySelector ConfigMapProjection ConfigMapVolumeSource", "name", ()),
     ("Container", "image", ()),
     ("EphemeralVolumeSource", "volumeClaimTemplate", ()),
@@ -171,7 +171,7 @@ pub(super) const REQUIRED: &[Row<()>] = &[
 ];
 
 /// The values that the API server fills in.
-pub(super) const DEFAULTS: &[Row<Default>] = &[
+pub(super) const DEFAULTS: &[FieldsOf<Default>] = &[
     (
         "ConfigMapVolumeSource DownwardAPIVolumeSource ProjectedVolumeSource SecretVolumeSource",
         "defaultMode",

@@ -144,7 +144,7 @@ pub(crate) fn variable_name(node: &Node, name: &str, hint: &str) -> Result<(), D
 pub(crate) const MOST: usize = 2_000;
 
 /// Fails for more entries of something than it may have. `span` is the place of all of them.
-pub(crate) fn at_most(count: usize, most: usize, what: &str, span: Span) -> Result<(), Diagnostic> {
+pub(crate) fn check_count(count: usize, most: usize, what: &str, span: Span) -> Result<(), Diagnostic> {
     if count <= most {
         return Ok(());
     }
@@ -157,7 +157,7 @@ pub(crate) fn at_most(count: usize, most: usize, what: &str, span: Span) -> Resu
 /// The entries of a map, at most `MOST`.
 pub fn entries<'n>(node: &'n Node, what: &str) -> Checked<&'n [Entry<Node>]> {
     let entries = rows(node, what)?;
-    at_most(entries.len(), MOST, what, node.span)?;
+    check_count(entries.len(), MOST, what, node.span)?;
     Ok(entries)
 }
 
@@ -189,7 +189,7 @@ pub(crate) fn string_key(entry: &Entry<Node>) -> Result<(), Diagnostic> {
 /// The items of a list, at most `MOST`.
 pub fn items<'n>(node: &'n Node, what: &str) -> Result<&'n [Node], Diagnostic> {
     let items = list(node, what)?;
-    at_most(items.len(), MOST, what, node.span).map(|()| items)
+    check_count(items.len(), MOST, what, node.span).map(|()| items)
 }
 
 /// The items of a list of any length.

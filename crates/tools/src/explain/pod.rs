@@ -126,7 +126,7 @@ impl<'a> Explainer<'a> {
         let used = used_names(definition, trace);
         let mut values = definition
             .by_node()
-            .zip(resolved.values.iter().zip(&resolved.origins))
+            .zip(resolved.evaluated.values.iter().zip(&resolved.origins))
             .map(|(parameter, of)| parameters::value_of(policy, parameter, of, nodes, &self.sources));
         let parameter = |value: ValueFact| PodParameter { used: used.contains(&value.name), value };
         fact.parameters = values.by_ref().take(definition.parameters.len()).map(parameter).collect();

@@ -66,7 +66,7 @@ impl Objects {
 
     fn field(&mut self, object: &'static Object, field: &'static Field, is_one_value: bool) -> Value {
         if self.are_parts {
-            return self.part(&field.shape);
+            return self.schema_of_part(&field.shape);
         }
         let mut schema = self.value(&field.shape);
         match (object.name, field.name) {
@@ -134,10 +134,10 @@ impl Objects {
     }
 
     /// A value of a part of a pod.
-    fn part(&mut self, shape: &Shape) -> Value {
+    fn schema_of_part(&mut self, shape: &Shape) -> Value {
         match shape {
             Shape::Object(object) | Shape::Atomic(object) => self.reference(object, false),
-            Shape::List { items, .. } => json!({"items": self.part(items)}),
+            Shape::List { items, .. } => json!({"items": self.schema_of_part(items)}),
             Shape::Text(Format::OneOf(values)) => json!({"examples": values}),
             Shape::Boolean => json!({"examples": [true, false]}),
             _ => json!({}),

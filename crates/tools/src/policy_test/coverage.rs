@@ -128,7 +128,8 @@ impl PolicyCoverage {
         }
         trace.checks.iter().for_each(|check| self.see(Kind::Check, ("", check.span), check.fact.value));
         // The parameters exclude the others.
-        let is_excluded = |check: &&PolicyCheck| resolved.checks.iter().all(|known| known.span != check.span);
+        let is_excluded =
+            |check: &&PolicyCheck| resolved.evaluated.checks.iter().all(|known| known.span != check.span);
         for check in definition.checks.iter().filter(is_excluded) {
             self.see(Kind::Check, ("", check.span), Some(false));
         }

@@ -31,7 +31,7 @@ pub fn inject(
 ) -> Result<InjectedDocument, DocumentError> {
     let of_input = || Work::of_input(piece.bytes.len()).measured_by(wanted.held.unwrap_or(|| 0));
     let work = wanted.work.cloned().unwrap_or_else(of_input);
-    let checks = wanted.checks.cloned().unwrap_or_else(|| work.afresh());
+    let checks = wanted.checks.cloned().unwrap_or_else(|| work.again());
     inject_at(0, policies, document, piece, Wanted { work: Some(&work), checks: Some(&checks), ..wanted })
 }
 

@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use saphyr_parser::{Event, Parser, ScalarStyle, Tag};
 
-use super::super::final_newline::Ended;
+use super::super::final_newline::WithFinalNewline;
 use super::super::joined::joined;
 use super::super::offsets::Offsets;
 use super::super::quoted;
@@ -20,7 +20,7 @@ use super::{Entry, Form, Item, Kind, Layout, Node, NodeId};
 
 /// Reads a text that holds one document.
 pub(super) fn read(text: &str) -> Option<Layout<'_>> {
-    let ended = Ended::new(text).text;
+    let ended = WithFinalNewline::new(text).text;
     parsed(text, &ended).or_else(|| parsed(text, &joined(&ended).text))
 }
 

@@ -57,7 +57,7 @@ fn incomplete(definition: &Definition, found: &mut Vec<Diagnostic>) {
         let (message, hint) = if !added().any(|added| added == *name) {
             let message = format!("no rule gives `{name}` an `image`, so no pod gets this container");
             let own = || "write its `image`, unless it is a container of the pods themselves".to_owned();
-            (message, closest(name, added()).map_or_else(own, |known| did_you_mean(known)))
+            (message, closest(name, added()).map_or_else(own, did_you_mean))
         } else if let Some(probe) = probe.filter(|_| *list == "initContainers" && !has("restartPolicy")) {
             let message =
                 format!("the init container `{name}` has a `{probe}`, which only a native sidecar can have");
