@@ -3,8 +3,8 @@
 //! | to change | look at |
 //! |---|---|
 //! | how a tree is read from a policy, or from the value of an expression | `read` |
-//! | which trees fit the tables of a Pod, and the messages for the others | `check` |
-//! | what takes the place of an expression, and what `null` leaves out | `evaluation` |
+//! | what takes the place of an expression, what `null` leaves out, which parts are checked | `evaluation` |
+//! | which values fit the tables of a Pod, and the messages for the others | `check` |
 //! | in which order variables stand | `references` |
 //! | which fields a tree writes | [`writes`](mod@writes) |
 
@@ -17,9 +17,9 @@ mod scalars;
 mod without;
 pub mod writes;
 
-#[cfg(test)]
-pub(crate) use check::value as check_value;
 pub use edit::{Devices, Edit, EditKind};
+#[cfg(test)]
+pub(crate) use evaluation::check_value;
 pub use evaluation::{Evaluation, LeftOut};
 pub(crate) use read::{container, pod};
 pub use references::in_order_of_references;
@@ -206,6 +206,15 @@ impl Tree {
     /// The edit of the list in a string that it is.
     pub fn as_edit(&self) -> Option<&Edit> {
         if let Content::Edit(edit) = &self.content { Some(edit) } else { None }
+    }
+
+    fn is_map(&self) -> bool {
+        matches!(self.content, Content::Map(_))
+    }
+
+    /// Returns whether it is one expression, which can yield any value.
+    fn is_expression(&self) -> bool {
+        matches!(self.content, Content::Text(Interpolation::Expression(_)))
     }
 
     /// Returns whether it has no field.

@@ -1,77 +1,158 @@
-//! Whether a tree fits the tables of a Pod: a tree that its author wrote, or the value of an expression.
+//! Whether a part of a tree fits the tables of a Pod, and the messages for one that does not. `evaluation` walks the tree.
 
 mod edits;
-mod values;
 
-use crate::interpolation::Interpolation;
-use crate::schema::{self, AMOUNT_LISTS, Field, Object, Shape, resource_amount, resource_pair};
-use crate::source::{Checked, Diagnostic, MISPLACED_EDIT, Problems, WRONG_TYPE};
+use std::collections::HashMap;
 
-use super::scalars::is_structure;
+use serde_json::Value;
+
+use crate::schema::{self, Field, Object, Overlay, Shape, check_port, resource_amount, resource_pair};
+use crate::source::{
+    CONFLICTING_RULES, Checked, Diagnostic, FIELD_NOT_SETTABLE, MISPLACED_EDIT, MISSING_KEY, NOT_A_POD_FIELD,
+    WRONG_TYPE, all, suggest,
+};
+
+use super::scalars::{accept, is_structure};
 use super::{Content, Entry, Tree, is_zero};
-pub(super) use edits::added;
-pub(crate) use values::value;
-use values::{elements, fields, keyed_values, list, mismatch, missing, once};
+pub(super) use edits::{added, of_variable};
 
-/// Checks the fields of an object that is merged field by field.
-pub(super) fn object(tree: &Tree, object: &'static Object) -> Checked<()> {
-    let mut problems = Problems::default();
-    for (entry, known) in fields(tree, object, &mut problems)? {
-        problems.take(field(&entry.value, known, object));
+/// Checks a value without parts. A number is written as a number, and a string as a string, as in a pod.
+pub(super) fn leaf(tree: &Tree, shape: &Shape) -> Result<(), Diagnostic> {
+    let Content::Value(scalar) = &tree.content else { return Err(mismatch(tree, shape)) };
+    if is_structure(shape) {
+        return Err(mismatch(tree, shape));
     }
-    problems.result(())
+    let is_spelled_out = match shape {
+        Shape::Text(format) => {
+            let Some(text) = scalar.as_str() else { return Err(mismatch(tree, shape)) };
+            return format
+                .check(text)
+                .map_err(|problem| Diagnostic::new(tree.span, format!("`{text}`: {problem}")));
+        }
+        Shape::Integer(..) => scalar.is_number(),
+        Shape::PortNumberOrName if scalar.is_number() || scalar.is_string() => {
+            return check_port(scalar).map_err(|message| Diagnostic::new(tree.span, message));
+        }
+        Shape::Quantity => scalar.is_number() || scalar.is_string(),
+        Shape::Boolean => return if scalar.is_boolean() { Ok(()) } else { Err(mismatch(tree, shape)) },
+        _ => false,
+    };
+    match accept(scalar, shape) {
+        Ok(Some(_)) if is_spelled_out => Ok(()),
+        _ => Err(mismatch(tree, shape)),
+    }
 }
 
-/// Checks one field of an object that is merged field by field.
-fn field(tree: &Tree, known: &'static Field, object: &'static Object) -> Checked<()> {
+/// Fails for an object without a field that it needs, or with two that exclude each other.
+pub(super) fn complete(tree: &Tree, object: &'static Object) -> Result<(), Diagnostic> {
+    if let Some(field) = object.fields.iter().find(|field| field.required && tree.get(field.name).is_none()) {
+        return Err(missing(tree, field.name));
+    }
+    let written: Vec<&str> = tree.entries().iter().filter_map(Entry::name).collect();
+    object.check_exclusive(&written).map_err(|message| Diagnostic::new(tree.span, message))?;
+    match object.choice_of(|name| tree.get(name).is_some()) {
+        Some(names) => {
+            Err(Diagnostic::new(tree.span, format!("this {} does not say what kind it is", object.name))
+                .code(MISSING_KEY)
+                .hint(format!("give it one of {names}")))
+        }
+        None => Ok(()),
+    }
+}
+
+/// The settable field that an entry names.
+pub(super) fn known_field(entry: &Entry, object: &'static Object) -> Result<&'static Field, Diagnostic> {
+    let Some(name) = entry.name() else {
+        let message = format!("`{}` cannot be the name of a field of {}", entry.source(), object.name);
+        return Err(Diagnostic::new(entry.span, message)
+            .code(NOT_A_POD_FIELD)
+            .hint("expressions can be keys of maps such as annotations, and amounts of resources"));
+    };
+    let Some(field) = object.field(name) else {
+        let settable = object.fields.iter().filter(|field| field.is_settable());
+        let message = format!("no {} has a field `{name}`", object.name);
+        let container = schema::container();
+        let hint = match object.field_with(name).filter(|field| field.is_settable()) {
+            Some(within) => format!("write it under `{}`", within.name),
+            None if object.name.starts_with("Pod")
+                && container.field(name).or(container.field_with(name)).is_some() =>
+            {
+                "containers have it: write it in `container` of a rule".to_owned()
+            }
+            None => suggest(name, settable.map(|field| field.name)),
+        };
+        return Err(Diagnostic::new(entry.span, message).code(NOT_A_POD_FIELD).hint(hint));
+    };
+    if let Overlay::Refused(reason) = field.overlay {
+        let message = format!("an overlay cannot set `{name}`: {reason}");
+        return Err(Diagnostic::new(entry.span, message)
+            .code(FIELD_NOT_SETTABLE)
+            .hint("docs/policy.md lists what overlays cannot set"));
+    }
+    Ok(field)
+}
+
+/// The error about a map that is something else.
+pub(super) fn no_fields(tree: &Tree, object: &'static Object) -> Diagnostic {
+    if !tree.is_expression() {
+        return mismatch(tree, &Shape::Atomic(object));
+    }
+    Diagnostic::new(tree.span, format!("an expression cannot yield a whole {}", object.name))
+        .code(WRONG_TYPE)
+        .hint("write the fields out, with expressions as their values")
+}
+
+/// Fails for an edit of a variable that also sets other fields.
+pub(super) fn edit_alone(variable: &Tree) -> Result<(), Diagnostic> {
+    let is_other = |entry: &&Entry| entry.name().is_some_and(|name| !["name", "value"].contains(&name));
+    match variable.entries().iter().find(is_other).filter(|_| variable.edit_at("value").is_some()) {
+        Some(other) => {
+            let message = "an edit changes the `value` of a variable, and nothing else";
+            Err(Diagnostic::new(other.span, message).code(MISPLACED_EDIT))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Fails for an expression in place of a list of containers or volumes.
+pub(super) fn listed(tree: &Tree, field: &Field, object: &Object) -> Result<(), Diagnostic> {
     let is_listed =
-        object.name == "PodSpec" && ["containers", "initContainers", "volumes"].contains(&known.name);
-    // The parts of a spec are merged at different times.
-    let is_spec = *object == *schema::pod() && known.name == "spec";
-    if is_listed {
-        written_items(tree)?;
-    } else if !is_spec
-        && is_structure(&known.shape)
-        && matches!(tree.content, Content::Text(Interpolation::Expression(_)))
-    {
+        object.name == "PodSpec" && ["containers", "initContainers", "volumes"].contains(&field.name);
+    if !is_listed || !tree.is_expression() {
         return Ok(());
     }
-    written_field(tree, known, object)
+    Err(Diagnostic::new(tree.span, "an expression cannot yield the containers or volumes of a pod")
+        .code(WRONG_TYPE)
+        .hint("write the entries out, with expressions in their fields"))
 }
 
-/// Checks a field whose value is written out.
-pub(super) fn written_field(tree: &Tree, field: &'static Field, object: &'static Object) -> Checked<()> {
-    match (object.name, field.name, &field.shape) {
-        ("Container", "env", Shape::List { items, .. }) => env(tree, items),
-        ("Container", "volumeMounts", Shape::List { items, .. }) => mounts(tree, items),
-        ("Container", "resources", Shape::Object(resources)) => self::resources(tree, resources),
-        ("ObjectMeta", "annotations", Shape::Map { keys, values }) => {
-            keyed_values(tree, *keys, |entry| edits::annotation(entry, values))
-        }
-        (_, _, Shape::Object(within)) => self::object(tree, within),
-        (_, _, Shape::Map { keys, values }) => keyed_values(tree, *keys, |entry| value(&entry.value, values)),
-        (_, _, Shape::List { items: Shape::Object(within), .. }) => {
-            let mut problems = Problems::default();
-            for item in list(tree)? {
-                problems.take(named_object(item, within));
-            }
-            problems.result(())
-        }
-        (_, _, Shape::List { items, keys: Some(keys) }) => elements(list(tree)?, items, keys),
-        (_, _, shape) => value(tree, shape),
+/// Fails for an entry without the first of the keys, which is the one without a default, and for two entries with the same
+/// key, one of which has no expressions and so is always there: the second one would have no effect.
+pub(super) fn keyed(entries: &[Tree], keys: &[&str]) -> Checked<()> {
+    let Some(key) = keys.first() else { return Ok(()) };
+    let without = entries.iter().filter(|entry| entry.is_map() && entry.get(key).is_none());
+    all::<(), _, Vec<()>>(without.map(|entry| Err(missing(entry, key))))?;
+    let mut known: HashMap<&Value, bool> = HashMap::new();
+    if keys.len() > 1 {
+        return Ok(());
     }
+    for entry in entries.iter().filter(|entry| entry.edit_at("value").is_none()) {
+        let Some(value) = entry.get(key).and_then(Tree::as_value) else { continue };
+        let is_constant = !entry.has_expressions();
+        if known.get(value).is_some_and(|constant| *constant || is_constant) {
+            let message = format!("two entries of the list have the `{key}` {value}");
+            return Err(Diagnostic::new(entry.span, message)
+                .code(CONFLICTING_RULES)
+                .hint("keep one of them, with one expression if its value depends on the pod")
+                .into());
+        }
+        *known.entry(value).or_default() |= is_constant;
+    }
+    Ok(())
 }
 
-/// Checks an entry of a list that is merged field by field: a container with its name.
-fn named_object(tree: &Tree, object: &'static Object) -> Checked<()> {
-    self::object(tree, object)?;
-    if tree.get("name").is_none() { Err(missing(tree, "name").into()) } else { Ok(()) }
-}
-
-fn mounts(tree: &Tree, items: &'static Shape) -> Checked<()> {
-    let mounts = list(tree)?;
-    elements(mounts, items, &["mountPath"])?;
-    // One spelling for each path, to find two mounts at the same path.
+/// Fails for a mount path that has another spelling, since two mounts at the same path must be found.
+pub(super) fn mounts(mounts: &[Tree]) -> Result<(), Diagnostic> {
     for mount in mounts {
         // A path of Windows stays as it is.
         let Some(path) = mount.literal("mountPath").filter(|path| !path.contains(['\\', ':'])) else {
@@ -83,51 +164,7 @@ fn mounts(tree: &Tree, items: &'static Shape) -> Checked<()> {
             let fault = if path.starts_with('/') { "has another spelling" } else { "is not absolute" };
             let message = format!("the mount path `{path}` {fault}");
             let span = mount.get("mountPath").map_or(mount.span, |path| path.span);
-            return Err(Diagnostic::new(span, message).hint(format!("write `{clean}`")).into());
-        }
-    }
-    Ok(())
-}
-
-fn env(tree: &Tree, items: &'static Shape) -> Checked<()> {
-    let mut problems = Problems::default();
-    let variables = list(tree)?;
-    for entry in variables {
-        problems.take(variable(entry, items));
-    }
-    problems.result(())?;
-    let is_set = |entry: &&Tree| entry.edit_at("value").is_none();
-    Ok(once(variables.iter().filter(is_set), "name")?)
-}
-
-fn variable(entry: &Tree, items: &'static Shape) -> Checked<()> {
-    let (Shape::Object(object) | Shape::Atomic(object)) = items else {
-        return Err(mismatch(entry, items).into());
-    };
-    let (Some(edit), Some(name)) = (entry.edit_at("value"), entry.get("name")) else {
-        return elements(std::slice::from_ref(entry), items, &["name"]);
-    };
-    let mut problems = Problems::default();
-    for (other, field) in fields(entry, object, &mut problems)? {
-        if !["name", "value"].contains(&field.name) {
-            let message = "an edit changes the `value` of a variable, and nothing else";
-            problems.add(Diagnostic::new(other.span, message).code(MISPLACED_EDIT));
-        }
-    }
-    problems.result(())?;
-    object.field("name").map_or(Ok(()), |field| value(name, &field.shape))?;
-    edits::of_variable(&edit.added)
-}
-
-/// Limits, requests and claims.
-fn resources(tree: &Tree, resources: &'static Object) -> Checked<()> {
-    object(tree, resources)?;
-    for list in AMOUNT_LISTS {
-        for entry in tree.get(list).map_or(&[][..], Tree::entries) {
-            check_amount(tree, list, entry).map_err(|(message, hint)| {
-                let amount = "write a number of devices, or a quantity such as `64Gi`";
-                Diagnostic::new(entry.value.span, message).hint(hint.unwrap_or(amount))
-            })?;
+            return Err(Diagnostic::new(span, message).hint(format!("write `{clean}`")));
         }
     }
     Ok(())
@@ -159,16 +196,49 @@ pub(super) fn check_amount(
     }
 }
 
-/// The items of a list of containers or volumes.
-fn written_items(tree: &Tree) -> Checked<&[Tree]> {
-    if matches!(tree.content, Content::Text(Interpolation::Expression(_))) {
-        return Err(Diagnostic::new(
-            tree.span,
-            "an expression cannot yield the containers or volumes of a pod",
-        )
-        .code(WRONG_TYPE)
-        .hint("write the entries out, with expressions in their fields")
-        .into());
+/// Checks a string, with or without expressions.
+pub(super) fn text(tree: &Tree) -> Checked<()> {
+    tree.readable()?;
+    match &tree.content {
+        Content::Text(_) | Content::Value(Value::String(_)) => Ok(()),
+        _ => Err(expected(tree, "a string").hint("put it in quotes").into()),
     }
-    list(tree)
+}
+
+pub(super) const AS_MAP: &str = "write `key: value` on lines of their own, indented";
+pub(super) const AS_LIST: &str = "write `- item` on lines of their own, or `[one, two]`";
+
+pub(super) fn missing(tree: &Tree, field: &str) -> Diagnostic {
+    Diagnostic::new(tree.span, format!("`{field}` is missing here")).code(MISSING_KEY)
+}
+
+pub(super) fn expected(tree: &Tree, what: &str) -> Diagnostic {
+    Diagnostic::new(tree.span, format!("expected {what}, found {}", tree.describe())).code(WRONG_TYPE)
+}
+
+pub(super) fn mismatch(tree: &Tree, shape: &Shape) -> Diagnostic {
+    let diagnostic = expected(tree, &shape.description());
+    if let (Shape::Integer(0, 0o777), Content::Value(Value::Number(mode))) = (shape, &tree.content)
+        && let Some(meant) = i64::from_str_radix(&mode.to_string(), 8).ok().filter(|mode| *mode <= 0o777)
+    {
+        return diagnostic.hint(format!("write `{meant}`, which is the octal number `0{mode}`"));
+    }
+    let hint = match (shape, &tree.content) {
+        (Shape::Text(_), Content::Value(Value::Number(_) | Value::Bool(_))) => "put it in quotes",
+        (Shape::Text(_), _) => "write text, in quotes if it looks like a number or a boolean",
+        (Shape::Boolean, _) => "write `true` or `false`, without quotes",
+        (Shape::Integer(least, most), Content::Value(Value::String(text))) => {
+            let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+            let fits = text[..digits].parse().is_ok_and(|number: i64| (*least..=*most).contains(&number));
+            if fits {
+                return diagnostic.hint(format!("write `{}`", &text[..digits]));
+            }
+            "write digits without quotes"
+        }
+        (Shape::Object(_) | Shape::Atomic(_) | Shape::Map { .. }, _) => AS_MAP,
+        (Shape::List { .. }, _) => AS_LIST,
+        (Shape::Quantity, _) => "write for example `64Gi`, or an expression such as `\"${gpus}\"`",
+        _ => return diagnostic,
+    };
+    diagnostic.hint(hint)
 }

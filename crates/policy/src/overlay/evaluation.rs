@@ -1,21 +1,25 @@
-//! The evaluation of a tree: what takes the place of its expressions, and what `null` leaves out.
+//! The walk over a tree and the tables of a Pod: what takes the place of its expressions, what `null` leaves out, and what
+//! does not fit.
 //!
-//! Loading evaluates a rule with the values of the parameters, and a review evaluates what is left with the pod's. Both
-//! replace a text whole, or not at all, and neither reads a value again for expressions.
+//! Reading a policy walks a rule without values, loading with the values of the parameters, and a review walks what is
+//! left with the pod's. Each replaces a text whole, or not at all, and none reads a value again for expressions. What a
+//! walk sees for the first time, as it is read or as an expression yields it, is checked.
 
+mod amounts;
 mod edits;
-
-use std::collections::BTreeSet;
 
 use serde_json::Value;
 
 use crate::expression::Bindings;
-use crate::interpolation::{EvaluationError, Interpolation, Names, Phase, text_of};
-use crate::schema::{self, AMOUNT_LISTS, Field, Format, Object, Shape};
+use crate::interpolation::{EvaluationError, Interpolation, Names, Phase};
+use crate::schema::{self, Field, Format, Object, Shape};
+use crate::source::{Checked, Diagnostic, Problems, WRONG_TYPE};
 use fabric_yaml::Span;
 
+use super::check::{self, AS_LIST, AS_MAP, expected};
 use super::scalars::{accept, is_structure, remedy};
-use super::{Content, Entry, Key, Tree, check, count_of, is_zero};
+use super::{Content, Entry, Key, Tree, count_of, is_zero};
+use amounts::{amount_failed, check_names, key};
 
 /// A tree with values in place of expressions; `None` if it is left out.
 type Evaluated = Result<Option<Tree>, EvaluationError>;
@@ -28,19 +32,33 @@ pub struct LeftOut {
     pub because: String,
 }
 
-/// The names whose values are known, and what was left out.
+/// The names whose values are known, what was left out, and the problems of what was not checked before.
 pub struct Evaluation<'a, 'p, 'v> {
-    bindings: &'a Bindings<'p, 'v>,
+    /// Without them, no name is known.
+    bindings: Option<&'a Bindings<'p, 'v>>,
     /// The names of a policy of which only the parameters are known; without it, all names are known.
     parameters_of: Option<&'a Names>,
+    /// True for a tree as it is read, and for the value of an expression.
+    checks: bool,
+    problems: Problems,
     left_out: Option<Vec<LeftOut>>,
     path: Vec<String>,
+}
+
+/// Checks an object of a rule as its author wrote it. An expression may have any value that fits.
+pub(crate) fn check(tree: &Tree, object: &'static Object) -> Checked<()> {
+    Evaluation::of_written().checked(|this| this.object(tree, object))
+}
+
+#[cfg(test)]
+pub(crate) fn check_value(tree: &Tree, shape: &Shape) -> Checked<()> {
+    Evaluation::of_written().checked(|this| this.value(tree, shape))
 }
 
 impl<'a, 'p, 'v> Evaluation<'a, 'p, 'v> {
     /// An evaluation in which all names are known. If it records, it keeps what is left out.
     pub fn new(bindings: &'a Bindings<'p, 'v>, records: bool) -> Self {
-        Self { bindings, parameters_of: None, left_out: records.then(Vec::new), path: Vec::new() }
+        Self { bindings: Some(bindings), left_out: records.then(Vec::new), ..Self::of_written() }
     }
 
     /// An evaluation in which the parameters of a policy are known.
@@ -48,27 +66,66 @@ impl<'a, 'p, 'v> Evaluation<'a, 'p, 'v> {
         Self { parameters_of: Some(names), ..Self::new(bindings, records) }
     }
 
+    fn of_written() -> Self {
+        let (problems, path) = (Problems::default(), Vec::new());
+        Self { bindings: None, parameters_of: None, checks: false, problems, left_out: None, path }
+    }
+
+    /// The problems of something that was not checked before. Without values, no expression fails.
+    fn checked(mut self, walk: impl FnOnce(&mut Self) -> Evaluated) -> Checked<()> {
+        self.checks = true;
+        let _ = walk(&mut self);
+        self.problems.result(())
+    }
+
     /// The values that were left out, each with the reason.
     pub fn left_out(self) -> Vec<LeftOut> {
         self.left_out.unwrap_or_default()
     }
 
-    fn knows(&self, text: &Interpolation) -> bool {
-        self.parameters_of.is_none_or(|names| text.phase(names) == Phase::Fixed)
+    /// The values of the names of a text, if they are known.
+    fn known(&self, text: &Interpolation) -> Option<&'a Bindings<'p, 'v>> {
+        self.bindings.filter(|_| self.parameters_of.is_none_or(|names| text.phase(names) == Phase::Fixed))
+    }
+
+    /// Adds a problem about a tree, unless that is known already.
+    fn refuse(&mut self, tree: &Tree, problem: Diagnostic) {
+        if !matches!(tree.content, Content::Value(Value::Null)) {
+            self.problems.add(problem);
+        }
+    }
+
+    /// Adds the problem of something that is checked now.
+    fn check<E: Into<Problems>>(&mut self, check: impl FnOnce() -> Result<(), E>) {
+        if self.checks {
+            self.problems.take(check());
+        }
+    }
+
+    /// The same, unless problems were added to those that were `found`.
+    fn check_if_none<E: Into<Problems>>(&mut self, found: usize, check: impl FnOnce() -> Result<(), E>) {
+        if self.problems.len() == found {
+            self.check(check);
+        }
     }
 
     /// Evaluates an object that is merged field by field.
     pub fn object(&mut self, tree: &Tree, object: &'static Object) -> Evaluated {
+        if self.checks && !tree.is_map() {
+            self.refuse(tree, check::no_fields(tree, object));
+            return Ok(Some(tree.clone()));
+        }
+        let found = self.problems.len();
         let mut fields = Vec::with_capacity(tree.entries().len());
         for entry in tree.entries() {
-            let name = entry.name().unwrap_or_default();
-            let Some(field) = object.field(name) else { continue };
+            let Some(field) = self.field_of(entry, object) else { continue };
             // Limits and requests are most often the same.
-            let is_limits = name == "requests" && tree.get("limits") == Some(&entry.value);
+            let is_limits =
+                field.name == "requests" && !self.checks && tree.get("limits") == Some(&entry.value);
             let limits = fields.iter().find(|known: &&Entry| is_limits && known.name() == Some("limits"));
             let value = match limits {
                 Some(limits) => Some(limits.value.clone()),
-                None => self.within(name, |this| this.field(&entry.value, field, object))?,
+                None => self.within(field.name, |this| this.field(&entry.value, field, object))?,
             };
             fields.extend(value.map(|value| entry.with(value)));
         }
@@ -76,10 +133,18 @@ impl<'a, 'p, 'v> Evaluation<'a, 'p, 'v> {
             return Ok(None);
         }
         let evaluated = Tree::map(tree.span, fields);
-        if *object == *schema::resources() {
-            check_amounts(tree, &evaluated)?;
+        if *object == *schema::resources() && self.problems.len() == found {
+            self.check_amounts(tree, &evaluated)?;
         }
         Ok(Some(evaluated))
+    }
+
+    /// The field that an entry names, if the object has it.
+    fn field_of(&mut self, entry: &Entry, object: &'static Object) -> Option<&'static Field> {
+        if self.checks {
+            return self.problems.take(check::known_field(entry, object));
+        }
+        object.field(entry.name()?)
     }
 
     /// Evaluates the value of one field of an object.
@@ -90,22 +155,39 @@ impl<'a, 'p, 'v> Evaluation<'a, 'p, 'v> {
     /// Evaluates a value that is not merged further.
     pub fn value(&mut self, tree: &Tree, shape: &Shape) -> Evaluated {
         match (&tree.content, shape) {
-            (Content::Value(_), _) => Ok(Some(tree.clone())),
-            (Content::Text(text), _) if !self.knows(text) => Ok(Some(tree.clone())),
-            (Content::Text(text), shape) => self.text(tree.span, text, shape),
+            (Content::Text(text), _) => match self.known(text) {
+                Some(bindings) => return self.text(tree.span, text, bindings, shape),
+                None if self.checks && is_structure(shape) && !tree.is_expression() => {
+                    self.refuse(tree, check::mismatch(tree, shape));
+                }
+                None => {}
+            },
+            (Content::Edit(edit), _) => return self.edit(tree.span, edit),
             (Content::Map(_), Shape::Object(object) | Shape::Atomic(object)) => {
-                self.whole(tree, object, false)
+                return self.whole(tree, object, false);
             }
-            (Content::Map(_), Shape::Map { keys, values }) => self.map(tree, *keys, values),
-            (Content::Map(_), _) => self.map(tree, Format::Any, shape),
-            (Content::Edit(edit), _) => self.edit(tree.span, edit),
-            (Content::List(list), Shape::List { items, .. }) => self.items(tree.span, list, items),
-            (Content::List(list), _) => self.items(tree.span, list, &Shape::Opaque),
+            (Content::Map(_), Shape::Map { keys, values }) => return self.map(tree, *keys, values),
+            (Content::List(_), Shape::List { items, keys }) => {
+                return self.list(tree, items, keys.unwrap_or_default(), false);
+            }
+            _ if self.checks => {
+                check::leaf(tree, shape).unwrap_or_else(|problem| self.refuse(tree, problem));
+            }
+            (Content::Map(_), _) => return self.map(tree, Format::Any, shape),
+            (Content::List(_), _) => return self.list(tree, &Shape::Opaque, &[], false),
+            (Content::Value(_), _) => {}
         }
+        Ok(Some(tree.clone()))
     }
 
-    fn text(&mut self, span: Span, text: &Interpolation, shape: &Shape) -> Evaluated {
-        let value = text.evaluate(self.bindings)?;
+    fn text(
+        &mut self,
+        span: Span,
+        text: &Interpolation,
+        bindings: &Bindings<'_, '_>,
+        shape: &Shape,
+    ) -> Evaluated {
+        let value = text.evaluate(bindings)?;
         if !is_structure(shape) {
             let accepted = accept(&value, shape).map_err(|message| match remedy(&value, shape) {
                 Some(hint) => text.of_wrong_type(message, hint),
@@ -114,21 +196,21 @@ impl<'a, 'p, 'v> Evaluation<'a, 'p, 'v> {
             return Ok(accepted.map(|value| Tree::value(span, value)));
         }
         let Some(written) = Tree::of_value(value) else { return Ok(None) };
-        check::value(&written, shape).map_err(|problems| text.invalid(problems))?;
-        Ok(written.into_value().map(|value| Tree::value(span, value)))
+        let value = self.value_of_text(text, |this| this.value(&written, shape))?;
+        Ok(value.and_then(Tree::into_value).map(|value| Tree::value(span, value)))
     }
 
-    /// Evaluates a list that is one value. A list that its author wrote as empty is intended; one that became empty is
-    /// not.
-    fn items(&mut self, span: Span, list: &[Tree], items: &Shape) -> Evaluated {
-        let mut evaluated = Vec::with_capacity(list.len());
-        for item in list {
-            evaluated.extend(self.element(item, items)?);
-        }
-        if evaluated.is_empty() && !list.is_empty() {
-            return Ok(None);
-        }
-        Ok(Some(joined(Tree { span, content: Content::List(evaluated) })))
+    /// Evaluates the value of a text, which nothing has checked yet.
+    fn value_of_text(
+        &mut self,
+        text: &Interpolation,
+        walk: impl FnOnce(&mut Self) -> Evaluated,
+    ) -> Evaluated {
+        self.checks = true;
+        let value = walk(self);
+        self.checks = false;
+        std::mem::take(&mut self.problems).result(()).map_err(|problems| text.invalid(problems))?;
+        value
     }
 
     fn field(&mut self, tree: &Tree, field: &'static Field, object: &'static Object) -> Evaluated {
@@ -136,15 +218,20 @@ impl<'a, 'p, 'v> Evaluation<'a, 'p, 'v> {
         if !is_structure(&field.shape) {
             return self.written(tree, field, object);
         }
-        if !self.knows(text) {
+        let Some(bindings) = self.known(text) else {
+            // The parts of a spec are merged at different times.
+            let is_spec = *object == *schema::pod() && field.name == "spec";
+            if self.checks && (is_spec || !tree.is_expression()) {
+                return self.written(tree, field, object);
+            }
+            self.check(|| check::listed(tree, field, object));
             return Ok(Some(tree.clone()));
-        }
-        let Some(written) = Tree::of_value(text.evaluate(self.bindings)?) else {
+        };
+        let Some(written) = Tree::of_value(text.evaluate(bindings)?) else {
             self.leave_out(|| format!("`{}` is null", text.source()));
             return Ok(None);
         };
-        check::written_field(&written, field, object).map_err(|problems| text.invalid(problems))?;
-        self.written(&written, field, object)
+        self.value_of_text(text, |this| this.written(&written, field, object))
     }
 
     /// Evaluates a field that is written out.
@@ -154,15 +241,24 @@ impl<'a, 'p, 'v> Evaluation<'a, 'p, 'v> {
             Shape::Map { keys, values } => {
                 let is_amounts = *object == *schema::resources();
                 let mut entries = Vec::with_capacity(tree.entries().len());
-                for entry in tree.entries() {
-                    self.entry_of_map(entry, (*keys, values), is_amounts, &mut entries)?;
+                if self.has_type(tree.is_map(), tree, "a map", AS_MAP) {
+                    for entry in tree.entries() {
+                        self.entry_of_map(entry, (*keys, values), is_amounts, &mut entries)?;
+                    }
                 }
                 if is_amounts {
                     check_names(&entries)?;
                 }
                 Ok(Some(Tree::map(tree.span, entries)))
             }
-            Shape::List { items, keys: Some(keys) } => self.list(tree, items, keys),
+            Shape::List { items, keys: Some(keys) } => {
+                let found = self.problems.len();
+                let list = self.list(tree, items, keys, true)?;
+                if field.name == "volumeMounts" {
+                    self.check_if_none(found, || check::mounts(tree.items()));
+                }
+                Ok(list)
+            }
             shape => {
                 let value = self.value(tree, shape)?;
                 if value.is_none() {
@@ -173,40 +269,57 @@ impl<'a, 'p, 'v> Evaluation<'a, 'p, 'v> {
         }
     }
 
-    fn list(&mut self, tree: &Tree, items: &Shape, keys: &[&str]) -> Evaluated {
-        let mut evaluated = Vec::with_capacity(tree.items().len());
-        for item in tree.items() {
-            evaluated.extend(self.listed(item, items, keys)?);
+    /// Returns whether a tree has the type that is needed, or adds the problem.
+    fn has_type(&mut self, has: bool, tree: &Tree, what: &str, hint: &str) -> bool {
+        if self.checks && !has {
+            self.refuse(tree, expected(tree, what).hint(hint));
         }
-        Ok(Some(Tree { span: tree.span, content: Content::List(evaluated) }))
+        has
     }
 
-    /// Evaluates an entry of a list that is merged entry by entry.
-    fn listed(&mut self, tree: &Tree, items: &Shape, keys: &[&str]) -> Evaluated {
-        let element = self.element(tree, items)?;
-        if element.is_none() && self.left_out.is_some() {
-            let name = keys.first().map(|key| {
-                let named = tree.get(key).and_then(|key| self.value(key, &Shape::Opaque).ok()?);
-                named.and_then(|name| name.source()).unwrap_or_else(|| "…".to_owned())
-            });
-            match name {
-                Some(name) => self.within(&name, |this| this.leave_out_null(tree)),
-                None => self.leave_out_null(tree),
-            }
+    /// Evaluates a list: entry by entry if it is merged, else as one value. A list that its author wrote as empty is
+    /// intended; one value that became empty is not.
+    fn list(&mut self, tree: &Tree, items: &Shape, keys: &[&str], is_merged: bool) -> Evaluated {
+        let found = self.problems.len();
+        let is_list = matches!(tree.content, Content::List(_));
+        if !self.has_type(is_list, tree, "a list", AS_LIST) {
+            return Ok(Some(tree.clone()));
         }
-        Ok(element)
+        let mut evaluated = Vec::with_capacity(tree.items().len());
+        for item in tree.items() {
+            let element = match items {
+                // A container as it is read. Later, each is evaluated by itself.
+                Shape::Object(container) if is_merged => self.object(item, container)?,
+                _ => self.element(item, items)?,
+            };
+            if element.is_none() && is_merged {
+                self.leave_out_entry(item, keys);
+            }
+            evaluated.extend(element);
+        }
+        self.check_if_none(found, || check::keyed(tree.items(), keys));
+        let is_emptied = evaluated.is_empty() && !tree.items().is_empty();
+        let list = Tree { span: tree.span, content: Content::List(evaluated) };
+        Ok(if is_merged { Some(list) } else { (!is_emptied).then(|| joined(list)) })
     }
 
     /// Evaluates an entry of a list. It is left out as soon as one of its direct fields is.
     fn element(&mut self, tree: &Tree, items: &Shape) -> Evaluated {
         match (items, &tree.content) {
             (Shape::Object(object) | Shape::Atomic(object), Content::Map(_)) => {
+                self.check(|| check::edit_alone(tree));
                 let element = self.whole(tree, object, true)?;
                 let is_empty = |variable: &Tree| {
                     **object == *schema::variable() && variable.literal("value") == Some("")
                 };
                 // A variable without a value is left out, unless its author wrote it so.
                 Ok(element.filter(|element| !is_empty(element) || !tree.has_expressions()))
+            }
+            (Shape::Object(_) | Shape::Atomic(_), Content::Text(_)) => {
+                let message = "an expression cannot yield one entry of this list";
+                let hint = "write the entry out, or let one expression yield the whole list";
+                self.check(|| Err::<(), _>(Diagnostic::new(tree.span, message).code(WRONG_TYPE).hint(hint)));
+                Ok(Some(tree.clone()))
             }
             (Shape::Opaque, Content::Map(_)) => {
                 let fields = self.entries(tree, Format::Any, items)?;
@@ -220,13 +333,21 @@ impl<'a, 'p, 'v> Evaluation<'a, 'p, 'v> {
     /// Evaluates an object that is one value. If a field that the API server requires is left out, the object is too.
     /// With `all`, that is so for each of its fields.
     fn whole(&mut self, tree: &Tree, object: &'static Object, all: bool) -> Evaluated {
+        let found = self.problems.len();
+        // A field that seems to be missing may be one of those with a problem.
+        if self.checks && tree.entries().iter().all(|entry| check::known_field(entry, object).is_ok()) {
+            self.problems.take(check::complete(tree, object));
+        }
         let mut fields = Vec::with_capacity(tree.entries().len());
         for entry in tree.entries() {
-            let name = entry.name().unwrap_or_default();
-            let Some(field) = object.field(name) else { continue };
+            let Some(field) = self.field_of(entry, object) else { continue };
             match self.value(&entry.value, &field.shape)? {
                 Some(value) => fields.push(entry.with(value)),
-                None if all || field.required || object.exactly_one_of.contains(&name) => return Ok(None),
+                // A problem hides no other one.
+                None if self.checks => {}
+                None if all || field.required || object.exactly_one_of.contains(&field.name) => {
+                    return Ok(None);
+                }
                 None => {}
             }
         }
@@ -236,7 +357,12 @@ impl<'a, 'p, 'v> Evaluation<'a, 'p, 'v> {
         let evaluated = joined(Tree::map(tree.span, fields));
         // Each field is valid by itself; the rule over several fields depends on which of them are left.
         if let (Some(rule), Some(Value::Object(fields))) = (object.rule, evaluated.as_value()) {
-            rule(fields).map_err(|message| EvaluationError::about(|visit| tree.texts(visit), message))?;
+            let checked = rule(fields);
+            if !self.checks {
+                checked.map_err(|message| EvaluationError::about(|visit| tree.texts(visit), message))?;
+            } else if self.problems.len() == found {
+                self.problems.take(checked.map_err(|message| Diagnostic::new(tree.span, message)));
+            }
         }
         Ok(Some(evaluated))
     }
@@ -268,14 +394,21 @@ impl<'a, 'p, 'v> Evaluation<'a, 'p, 'v> {
         is_amounts: bool,
         evaluated: &mut Vec<Entry>,
     ) -> Result<(), EvaluationError> {
-        let key = match &entry.key {
-            Key::Text(text) if self.knows(text) => match key(text, keys, is_amounts, self.bindings)? {
+        let key = match entry.text().and_then(|text| Some((text, self.known(text)?))) {
+            Some((text, bindings)) => match key(text, keys, is_amounts, bindings)? {
                 Some(key) => key,
                 None => return Ok(()),
             },
-            key => key.clone(),
+            None => entry.key.clone(),
         };
         let name = if let Key::Name(name) = &key { name } else { "…" };
+        if self.checks
+            && let Some(name) = entry.name()
+            && let Err(problem) = keys.check(name)
+        {
+            self.problems.add(Diagnostic::new(entry.span, format!("`{name}`: {problem}")));
+            return Ok(());
+        }
         let value = self.within(name, |this| {
             let value = this.value(&entry.value, values)?;
             if value.is_none() {
@@ -320,9 +453,24 @@ impl<'a, 'p, 'v> Evaluation<'a, 'p, 'v> {
         }
     }
 
+    /// Notes that an entry of a list is left out.
+    fn leave_out_entry(&mut self, tree: &Tree, keys: &[&str]) {
+        if self.left_out.is_none() {
+            return;
+        }
+        let name = keys.first().map(|key| {
+            let named = tree.get(key).and_then(|key| self.value(key, &Shape::Opaque).ok()?);
+            named.and_then(|name| name.source()).unwrap_or_else(|| "…".to_owned())
+        });
+        match name {
+            Some(name) => self.within(&name, |this| this.leave_out_null(tree)),
+            None => self.leave_out_null(tree),
+        }
+    }
+
     /// Notes that a value is left out because a text in it is `null`.
     fn leave_out_null(&mut self, tree: &Tree) {
-        let bindings = self.bindings;
+        let Some(bindings) = self.bindings else { return };
         self.leave_out(|| {
             let mut because = "it has no value".to_owned();
             tree.texts(&mut |text| {
@@ -344,35 +492,6 @@ impl<'a, 'p, 'v> Evaluation<'a, 'p, 'v> {
     }
 }
 
-/// The key of a map; `None` if it is `null`. That of an amount can yield a list of resources.
-fn key(
-    text: &Interpolation,
-    keys: Format,
-    is_amount: bool,
-    bindings: &Bindings<'_, '_>,
-) -> Result<Option<Key>, EvaluationError> {
-    let name = |value: &Value| {
-        let accepted = accept(value, &Shape::Text(keys)).map_err(|message| text.failed(message))?;
-        Ok(accepted.map(|name| text_of(&name)))
-    };
-    let value = text.evaluate(bindings)?;
-    let Value::Array(names) = &value else {
-        return Ok(name(&value)?.map(|name| Key::Name(name.into())));
-    };
-    if !is_amount {
-        return name(&value).map(|_: Option<String>| None);
-    }
-    let names = names.iter().map(name).collect::<Result<Vec<_>, _>>()?;
-    let mut known = BTreeSet::new();
-    match names.iter().flatten().find(|name| !known.insert(*name)) {
-        Some(twice) => {
-            let error = text.failed(format!("the list names `{twice}` twice"));
-            Err(error.with_hint("name it once where the list has its value"))
-        }
-        None => Ok(Some(Key::Resources(names.into()))),
-    }
-}
-
 /// The tree as one value, if there is no expression in it.
 fn joined(tree: Tree) -> Tree {
     let is_value = |tree: &Tree| tree.as_value().is_some();
@@ -386,46 +505,6 @@ fn joined(tree: Tree) -> Tree {
     }
     let span = tree.span;
     Tree::value(span, tree.into_value().unwrap_or_default())
-}
-
-/// Fails for a resource that two keys of a map name, of which one is a list.
-fn check_names(amounts: &[Entry]) -> Result<(), EvaluationError> {
-    let mut known = BTreeSet::new();
-    for amount in amounts {
-        let mut names = amount.name().into_iter().chain(amount.resources());
-        if let Some(twice) = names.find(|name| !known.insert(*name)) {
-            let message = format!("`{twice}` has two amounts: another key of the map names it, too");
-            return Err(amount_failed(amount, message));
-        }
-    }
-    Ok(())
-}
-
-/// Fails for an amount that the API server refuses.
-fn check_amounts(tree: &Tree, evaluated: &Tree) -> Result<(), EvaluationError> {
-    for list in AMOUNT_LISTS {
-        let Some(amounts) = evaluated.get(list) else { continue };
-        for amount in amounts.entries() {
-            check::check_amount(evaluated, list, amount).map_err(|(message, hint)| {
-                let written = tree.get(list).map_or(&[][..], Tree::entries);
-                let is_same = |entry: &&Entry| entry.text().is_some() || entry.name() == amount.name();
-                let mut error = match written.iter().find(is_same) {
-                    Some(entry) => amount_failed(entry, message),
-                    None => EvaluationError::about(|visit| tree.texts(visit), message)
-                        .with_hint("correct the value"),
-                };
-                error.fault.hint = hint.map(str::to_owned).or(error.fault.hint);
-                error
-            })?;
-        }
-    }
-    Ok(())
-}
-
-/// An error about an amount, at the expression of its name or else of its value.
-fn amount_failed(entry: &Entry, message: String) -> EvaluationError {
-    let error = EvaluationError::about(|visit| entry.texts(visit), message);
-    error.with_hint("correct the value; `devices(gpus, ratio)` rounds up")
 }
 
 #[cfg(test)]

@@ -13,7 +13,9 @@ use crate::source::{
 use fabric_yaml::scalar::Scalar;
 use fabric_yaml::{Content as Yaml, Node, Span, Text};
 
-use super::{Addition, ContainerName, Content, Edit, EditKind, Entry, Key, NETWORKS, Section, Tree, check};
+use super::{
+    Addition, ContainerName, Content, Edit, EditKind, Entry, Key, NETWORKS, Section, Tree, evaluation,
+};
 
 /// Reads an overlay for a container.
 pub(crate) fn container(node: &Node, names: &Names) -> Checked<Tree> {
@@ -26,7 +28,7 @@ pub(crate) fn container(node: &Node, names: &Names) -> Checked<Tree> {
                 .hint("choose containers by `containers: container.name == …` of the rule"),
         );
     }
-    problems.take(check::object(&tree, schema::container()));
+    problems.take(evaluation::check(&tree, schema::container()));
     problems.result(tree)
 }
 
@@ -43,7 +45,7 @@ pub(crate) fn pod(node: &Node, names: &Names) -> Checked<Vec<Addition>> {
             problems.take(part.check_phase(names, Phase::Pod));
         }
     }
-    problems.take(check::object(&tree, schema::pod()));
+    problems.take(evaluation::check(&tree, schema::pod()));
     problems.result(()).map(|()| additions(tree))
 }
 

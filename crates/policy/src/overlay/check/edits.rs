@@ -3,18 +3,11 @@
 use serde_json::Value;
 
 use crate::interpolation::Interpolation;
-use crate::schema::Shape;
 use crate::source::{Checked, Diagnostic, Problems};
 
 use super::super::edit;
-use super::super::{Content, Entry, Tree};
-use super::values::{AS_LIST, AS_MAP, expected, missing, text, value};
-
-/// Checks the value of an annotation, or what a rule adds to the list in it.
-pub(super) fn annotation(entry: &Entry, shape: &Shape) -> Checked<()> {
-    let tree = &entry.value;
-    tree.as_edit().map_or_else(|| value(tree, shape), |edit| added(&edit.added, edit.identity()))
-}
+use super::super::{Content, Tree};
+use super::{AS_LIST, AS_MAP, expected, missing, text};
 
 /// Checks what a rule adds to the list in an annotation: objects with a field that identifies them, or networks.
 pub(crate) fn added(list: &Tree, key: Option<&str>) -> Checked<()> {
@@ -22,7 +15,7 @@ pub(crate) fn added(list: &Tree, key: Option<&str>) -> Checked<()> {
 }
 
 /// Checks the entry that is added to the list of a variable.
-pub(super) fn of_variable(added: &Tree) -> Checked<()> {
+pub(crate) fn of_variable(added: &Tree) -> Checked<()> {
     text(added)?;
     if added.as_str() != Some("") {
         return Ok(());

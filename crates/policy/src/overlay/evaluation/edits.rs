@@ -13,6 +13,13 @@ use super::{Evaluated, Evaluation, joined};
 impl Evaluation<'_, '_, '_> {
     /// Evaluates an edit. That of a variable is `None` without an entry to add; a list that is `null` is empty.
     pub(super) fn edit(&mut self, span: Span, edit: &Edit) -> Evaluated {
+        if self.checks {
+            self.problems.take(match &edit.kind {
+                EditKind::Prepend | EditKind::Append => check::of_variable(&edit.added),
+                EditKind::Objects(_) | EditKind::Networks(_) => check::added(&edit.added, edit.identity()),
+            });
+            return Ok(Some(Tree { span, content: Content::Edit(Box::new(edit.clone())) }));
+        }
         let added = match &edit.kind {
             EditKind::Prepend | EditKind::Append => self.entry(&edit.added)?,
             EditKind::Objects(_) | EditKind::Networks(_) => Some(self.added(&edit.added, edit.identity())?),
@@ -31,10 +38,8 @@ impl Evaluation<'_, '_, '_> {
     /// Evaluates the entry that is added to the list of a variable.
     fn entry(&self, added: &Tree) -> Evaluated {
         let Content::Text(text) = &added.content else { return Ok(Some(added.clone())) };
-        if !self.knows(text) {
-            return Ok(Some(added.clone()));
-        }
-        let value = text.evaluate(self.bindings)?;
+        let Some(bindings) = self.known(text) else { return Ok(Some(added.clone())) };
+        let value = text.evaluate(bindings)?;
         let is_some = !value.is_null() && value != "";
         Ok(is_some.then(|| Tree::value(added.span, text_of(&value).into())))
     }
@@ -77,7 +82,10 @@ impl Evaluation<'_, '_, '_> {
     /// Evaluates a text, or a list of texts, to whatever value it has.
     fn raw(&self, tree: &Tree) -> Result<Tree, EvaluationError> {
         let content = match &tree.content {
-            Content::Text(text) if self.knows(text) => Content::Value(text.evaluate(self.bindings)?),
+            Content::Text(text) => match self.known(text) {
+                Some(bindings) => Content::Value(text.evaluate(bindings)?),
+                None => return Ok(tree.clone()),
+            },
             Content::List(items) => {
                 Content::List(items.iter().map(|item| self.raw(item)).collect::<Result<_, _>>()?)
             }
