@@ -433,5 +433,9 @@ fn a_train_job_gives_its_gpus_to_its_runtime() {
         assert!(injected[0].contains("TrainJob/t: with its runtime: "), "{injected:?}");
         assert!(injected[0].contains("vpc.amazonaws.com/efa 32"), "{injected:?}");
         assert!(lines_with("injected", &[], &stream(kind, 8, "other")).is_empty());
+        let declined = stream(kind, 8, "r").replace("\"true\"", "\"false\"");
+        assert!(lines_with("workload_without_trigger", &[], &declined).is_empty(), "{declined}");
+        let undecided = stream(kind, 8, "r").replace(&asks(), "");
+        assert_eq!(lines_with("workload_without_trigger", &[], &undecided).len(), 1, "{undecided}");
     }
 }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use serde_json::{Value, json};
 
+use fabric_engine::Reason;
 use fabric_engine::policy_set::PolicySet;
 use fabric_workloads::advice::{mesh_of_namespace, objects, runtime, runtime_of_job};
 use fabric_workloads::manifest::{Document, RawDocument, Template, Wanted};
@@ -87,10 +88,8 @@ impl<P: Clone> Across<P> {
             "Service" if root["apiVersion"] == "v1" => {
                 self.objects.insert(service(namespace, name), root.clone());
             }
-            // One that opts out has decided, too; the GPUs may be those of the `TrainJob`.
-            "TrainingRuntime" | "ClusterTrainingRuntime"
-                if templates.iter().any(|one| one.mutation.requests_fabric()) =>
-            {
+            // The GPUs may be those of the `TrainJob`.
+            "TrainingRuntime" | "ClusterTrainingRuntime" if templates.iter().any(|one| answers(one)) => {
                 self.objects.insert(runtime(kind, namespace, name), root.clone());
             }
             "TrainJob" => {
@@ -188,6 +187,12 @@ impl<P: Clone> Across<P> {
         };
         Some(Finding::new(Level::Warning, code, pointer.as_str(), message))
     }
+}
+
+/// Returns whether a template requests the fabric, or declines it.
+fn answers(template: &Template) -> bool {
+    let declines = |reason: &Reason| matches!(reason, Reason::OptedOut { .. } | Reason::TriggerValue { .. });
+    template.mutation.requests_fabric() || template.mutation.outcome.reason().is_some_and(declines)
 }
 
 fn service(namespace: &str, name: &str) -> String {
