@@ -3,11 +3,11 @@
 //! A [`Definition`] keeps the place of each part of its file. It is made in `file`, checked in `check`, and gets its
 //! values in `policy`.
 
-pub(crate) mod checks;
+mod checks;
 mod device_names;
 mod place;
 pub(crate) mod precedence;
-pub(crate) mod settings_files;
+mod settings_files;
 
 pub use checks::{About, Effect, PolicyCheck};
 pub(crate) use device_names::{ClaimNames, DeviceList, DeviceNames, Gpus};

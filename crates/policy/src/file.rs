@@ -3,6 +3,7 @@
 //! `extension` combines the trees of the files, and `parse` turns the result into a `Definition`. This module does not
 //! access the file system, and finds only mistakes in the text.
 
+mod checks;
 mod contradictions;
 mod declared_names;
 mod devices;
@@ -14,6 +15,7 @@ mod other_kind;
 mod parameters;
 mod parse;
 mod rules;
+mod settings_files;
 mod variables;
 mod yaml_mistakes;
 

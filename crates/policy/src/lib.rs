@@ -13,6 +13,9 @@
 //! | the device classes of claims | [`claims`] |
 //! | the limit on the work for a pod or a file, and results that pods share | [`work`], [`cache`] |
 //!
+//! `file` reads what a file says, and [`definition`] is what it says. `policy` is what that means with values. [`overlay`]
+//! is a piece of a Pod in each of these states.
+//!
 //! The states of a policy:
 //!
 //! | state | what it is | made when |

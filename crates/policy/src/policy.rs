@@ -7,7 +7,7 @@ mod added_names;
 mod devices;
 mod known_nodes;
 mod parameter_values;
-mod places;
+mod pod_places;
 mod resolved;
 mod second_run;
 

@@ -1,14 +1,10 @@
 //! The checks that a policy declares: warnings for the author of a pod, refusals, and pods to skip.
 
-use std::borrow::Cow;
-
-use fabric_yaml::{Node, Span};
+use fabric_yaml::Span;
 
 use crate::definition::Containers;
-use crate::interpolation::{Interpolation, Names, Phase, VALUE};
-use crate::keys::{self, ACTIONS, meaning};
-use crate::source::reader::{self, Fields};
-use crate::source::{Checked, DUPLICATE_NAME, Diagnostic, MISSING_KEY, all};
+use crate::interpolation::Interpolation;
+use crate::keys::{ACTIONS, meaning};
 
 #[derive(Debug, Clone)]
 pub struct PolicyCheck {
@@ -73,71 +69,4 @@ impl PolicyCheck {
         self.conditions().for_each(&mut *visit);
         visit(&self.message);
     }
-}
-
-/// Reads the list `checks`.
-pub(crate) fn read(node: &Node, names: &Names) -> Checked<Vec<PolicyCheck>> {
-    let items = reader::items(node, "`checks`")?;
-    all(items.iter().map(|item| check(item, names)))
-}
-
-fn check(node: &Node, names: &Names) -> Checked<PolicyCheck> {
-    let mut fields = Fields::read(node, &keys::CHECK)?;
-    let code = fields.required("name", code);
-    let has = |key| node.get(key).is_some();
-    let mut names = Cow::Borrowed(names);
-    let is_free = !has("env") || names.to_mut().add(VALUE, Phase::Container);
-    let env = fields.optional("env", |node| {
-        let name = reader::text(node, "`env`")?;
-        let hint = "write one name, such as `NCCL_DEBUG`, and a check for each variable";
-        reader::variable_name(node, name, hint)?;
-        if is_free {
-            return Ok(name.to_owned());
-        }
-        Err(Diagnostic::new(node.span, format!("the policy has a name `{VALUE}` of its own"))
-            .code(DUPLICATE_NAME)
-            .hint("rename it: in a check of a variable, it is the value of the variable"))
-    });
-    let names = &*names;
-    let (of_pod, of_message) = match (has("env"), has("containers")) {
-        (true, _) => (Phase::Container, Phase::Container),
-        (false, true) => (Phase::Pod, Phase::Container),
-        (false, false) => (Phase::Injected, Phase::Injected),
-    };
-    let when = fields.optional("when", |node| Interpolation::condition(node, "when", names, of_pod));
-    let containers = fields
-        .optional("containers", |node| Interpolation::condition(node, "containers", names, Phase::Container));
-    let action = fields.optional("action", |node| reader::one_of(node, "action", &Effect::WORDS));
-    let message = fields.required("message", |node| {
-        let text = reader::located(node, "`message`")
-            .map_err(|found| found.hint("write a sentence for the author of the pod"))?;
-        if text.text.trim().is_empty() {
-            return Err(Diagnostic::new(node.span, "`message` is empty")
-                .hint("write a sentence for the author of the pod"));
-        }
-        Interpolation::compile(&text, names, Some(of_message))
-    });
-    if !(has("when") || fields.misspells("when")) && (has("env") || !has("containers")) {
-        let missing = Diagnostic::new(node.span, "a check has no condition").code(MISSING_KEY);
-        let hint = "add `when:` for the pod, `containers:` for each container, or both";
-        let _ = fields.take(Err::<(), _>(missing.hint(hint)));
-    }
-    fields.finish()?;
-    let about = match (env?, containers?) {
-        (Some(name), containers) => {
-            About::Variable(name, containers.map_or(Containers::Ranks, Containers::If))
-        }
-        (None, Some(containers)) => About::Containers(containers),
-        (None, None) => About::Pod,
-    };
-    let effect = action?.unwrap_or(Effect::Warn);
-    Ok(PolicyCheck { code: code?, span: node.span, effect, about, when: when?, message: message? })
-}
-
-fn code(node: &Node) -> Result<String, Diagnostic> {
-    let is_snake = |code: &str| {
-        code.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
-    };
-    let is_code = |code: &str| (1..=63).contains(&code.len()) && is_snake(code);
-    reader::name(node, "the name of a check", is_code, "use lower-case letters, digits and `_`, at most 63")
 }

@@ -4,8 +4,8 @@ use fabric_yaml::scalar::Scalar;
 use fabric_yaml::{Content, Node, Span};
 
 use super::devices::Devices;
-use super::{parameters, rules, variables};
-use crate::definition::{Definition, Gpus, checks, settings_files};
+use super::{checks, parameters, rules, settings_files, variables};
+use crate::definition::{Definition, Gpus};
 use crate::interpolation::Names;
 use crate::keys;
 use crate::matcher::{Matcher, NodeMatch};

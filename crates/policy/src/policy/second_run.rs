@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use super::devices::Devices;
-use super::places::{ADDED_CONTAINER, NODES, Places};
+use super::pod_places::{ADDED_CONTAINER, NODES, Places};
 use crate::definition::{Definition, OnConflict, Rule, SettingsFile};
 use crate::interpolation::Interpolation;
 use crate::parameter::Variable;
