@@ -19,6 +19,8 @@ use tokio::time::timeout;
 use super::rotation::Certificates;
 use super::secret::{self, Data};
 
+use fabric_tools::inspection::Unread;
+
 /// The time limit for an answer of the API server.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 /// The time limit for opening a connection.
@@ -242,7 +244,7 @@ pub(super) async fn in_time<T>(
         Ok(Ok(answer)) => Ok(answer),
         Ok(Err(kube::Error::Api(status))) => match status.code {
             409 => Err(Conflict(what.to_owned()).into()),
-            403 => anyhow::bail!(
+            FORBIDDEN => anyhow::bail!(
                 "{what} may not be {done}: {}\nhint: grant it in the role of the service account, as the chart does",
                 status.message
             ),
@@ -265,6 +267,14 @@ pub(super) async fn answer(
         Ok(Err(error)) => Err((0, cause(&error))),
         Err(_) => Err((0, no_answer(limit))),
     }
+}
+
+/// The status of a request without the right for it.
+pub(super) const FORBIDDEN: u16 = 403;
+
+/// The error of a request with this status, 0 without an answer.
+pub(super) fn unread_of_status(status: u16, message: String) -> Unread {
+    if status == FORBIDDEN { Unread::Forbidden(message) } else { Unread::Failed(message) }
 }
 
 /// The message about a request that has no answer by this time.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use anyhow::{Context, anyhow, bail, ensure};
+use anyhow::{Context, bail, ensure};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use futures_util::future::join_all;
@@ -21,11 +21,11 @@ use fabric_engine::registration::ca_bundle;
 use fabric_policy::PodContext;
 use fabric_policy::nodes::Nodes;
 use fabric_tools::inspection::{
-    Certificate, DryRun, Facts, Line, Probe, Read, Refused, Release, Server, Workloads, endpoints, inspect,
-    is_restricted, last_time,
+    Certificate, DryRun, Facts, Line, Probe, Read, Refused, Release, Server, Unread, Workloads, endpoints,
+    inspect, is_restricted, last_time,
 };
 
-use super::api::{answer, client_of};
+use super::api::{FORBIDDEN, answer, client_of, unread_of_status};
 use super::certificate::check;
 use super::dry_run::dry_run;
 use super::node_watch::{ClusterObjects, list_objects};
@@ -38,7 +38,6 @@ const NOT_FOUND: u16 = 404;
 const UNAVAILABLE: u16 = 503;
 /// The admin port if the `EndpointSlices` name none.
 const ADMIN_PORT: u64 = 8080;
-const FORBIDDEN: u16 = 403;
 /// The age up to which Events count: controllers pause for up to 17 minutes between two attempts.
 const RECENT: Duration = Duration::from_mins(20);
 
@@ -58,8 +57,8 @@ pub(crate) async fn examine(
     let namespaces = get(&client, "/api/v1/namespaces").await;
     let reader = Reader { client: &client, release: Release::find(&webhooks, &deployments, name) };
     let endpoints = reader.endpoints().await;
-    let objects = reader.objects().await.map_err(|error| format!("{error:#}"));
-    let policies = reader.policies().await.map_err(|error| format!("{error:#}"));
+    let objects = reader.objects().await.map_err(unread);
+    let policies = reader.policies().await.map_err(unread);
     let advice = reader.advice().await;
     let certificate = reader.certificate(advice.as_ref().ok()).await;
     let workloads = reader.workloads(&namespaces, &policies, &objects).await;
@@ -75,10 +74,10 @@ pub(crate) async fn examine(
         guard: reader.admission_policy("guard").await,
         token: reader.admission_policy("token").await,
         nodes,
-        certificate: certificate.map_err(|error| format!("{error:#}")),
+        certificate: certificate.map_err(unread),
         advice,
-        workloads: workloads.map_err(|error| format!("{error:#}")),
-        dry_runs: dry_runs.map_err(|error| format!("{error:#}")),
+        workloads: workloads.map_err(unread),
+        dry_runs: dry_runs.map_err(unread),
         policies,
         version,
         webhooks,
@@ -124,9 +123,9 @@ async fn recent_events(client: &Client) -> Read {
 /// An object or a list; `null` if there is none.
 async fn get(client: &Client, path: &str) -> Read {
     match text(client, path).await {
-        Ok(text) => serde_json::from_str(&text).map_err(|error| format!("{path} is not JSON: {error}")),
+        Ok(text) => Ok(serde_json::from_str(&text).map_err(|error| format!("{path} is not JSON: {error}"))?),
         Err((NOT_FOUND, _)) => Ok(Value::Null),
-        Err((_, message)) => Err(message),
+        Err((status, message)) => Err(unread_of_status(status, message)),
     }
 }
 
@@ -134,7 +133,17 @@ async fn get(client: &Client, path: &str) -> Read {
 async fn report(client: &Client, path: &str) -> Read<String> {
     match text(client, path).await {
         Err((UNAVAILABLE, report)) if report.ends_with("not ready\n") => Ok(report),
-        other => other.map_err(|(_, message)| message),
+        other => other.map_err(|(status, message)| unread_of_status(status, message)),
+    }
+}
+
+/// An error with its causes, among which the missing right may be.
+#[expect(clippy::needless_pass_by_value, reason = "it is passed to `map_err`")]
+fn unread(error: anyhow::Error) -> Unread {
+    let message = format!("{error:#}");
+    match error.downcast_ref() {
+        Some(Unread::Forbidden(_)) => Unread::Forbidden(message),
+        _ => Unread::Failed(message),
     }
 }
 
@@ -197,7 +206,7 @@ impl Reader<'_> {
     async fn admission_policy(&self, suffix: &str) -> [Read; 2] {
         let name = match self.name() {
             Ok(name) => name,
-            Err(error) => return [Err(error.clone()), Err(error)],
+            Err(error) => return [Err(error.clone().into()), Err(error.into())],
         };
         let path = |kind: &str| format!("{REGISTRATION}/validatingadmission{kind}/{name}-{suffix}");
         [get(self.client, &path("policies")).await, get(self.client, &path("policybindings")).await]
@@ -218,7 +227,7 @@ impl Reader<'_> {
     async fn data(&self, kind: &str, name: &str) -> anyhow::Result<BTreeMap<String, String>> {
         let namespace = self.release.namespace().context("the namespace of the servers is not known")?;
         let object = get(self.client, &format!("/api/v1/namespaces/{namespace}/{kind}/{name}")).await;
-        let mut object = object.map_err(|error| anyhow!(error))?;
+        let mut object = object?;
         ensure!(!object.is_null(), "there is no `{name}` among the {kind} of the namespace `{namespace}`");
         Ok(serde_json::from_value(object["data"].take()).unwrap_or_default())
     }
@@ -272,9 +281,9 @@ impl Reader<'_> {
         policies: &Read<PolicySet>,
         objects: &Read<ClusterObjects>,
     ) -> anyhow::Result<Refused> {
-        let policies = policies.as_ref().map_err(|error| anyhow!("{error}"))?;
+        let policies = policies.as_ref().map_err(Unread::clone)?;
         let cluster = match objects {
-            Err(error) if policies.needs_nodes() => bail!("{error}"),
+            Err(error) if policies.needs_nodes() => return Err(error.clone().into()),
             Err(_) => PodContext::default(),
             Ok(ClusterObjects { nodes, claims, .. }) => {
                 PodContext { nodes: Some(Arc::clone(nodes)), claims: claims.clone(), ..PodContext::default() }
@@ -282,7 +291,7 @@ impl Reader<'_> {
         };
         let begin = || Workloads::new(policies, cluster.clone(), &self.release, namespaces);
         let read = running_pods::read(self.client, REQUEST_TIMEOUT, begin, Workloads::page).await;
-        read.map(Workloads::finish).map_err(|error| anyhow!(error))
+        Ok(read.map(Workloads::finish)?)
     }
 
     async fn dry_runs(

@@ -19,7 +19,7 @@ use tokio::time::{Duration, Instant, sleep, sleep_until, timeout};
 use fabric_policy::claims::Claims;
 use fabric_policy::nodes::Nodes;
 
-use super::api::{cause, client, client_of, no_answer};
+use super::api::{FORBIDDEN, cause, client, client_of, no_answer, unread_of_status};
 use known::{KindOfApi, Known};
 pub(crate) use known::{OtherWatch, WatchState, Watched, WatchedKind};
 use object::Object;
@@ -40,7 +40,6 @@ const LONGEST_BACKOFF: Duration = Duration::from_secs(20);
 /// The longest wait if nothing is due.
 const IDLE: Duration = Duration::from_hours(1);
 /// The status of a response to a client without the permission.
-const FORBIDDEN: u16 = 403;
 /// That of a cluster without the API.
 const ABSENT: u16 = 404;
 /// The time limit for a command to get all nodes, or all `ResourceSlices`.
@@ -209,7 +208,10 @@ pub(super) async fn list_objects(client: &Client) -> anyhow::Result<ClusterObjec
             Err(_) if kind.is_of_claims() => {
                 unread.push(format!("the API server does not list the {} in time", kind.name()));
             }
-            Ok(Err((_, error))) => bail!("the {} cannot be listed: {error}", kind.name()),
+            Ok(Err((status, error))) => {
+                let message = format!("the {} cannot be listed: {error}", kind.name());
+                return Err(unread_of_status(status, message).into());
+            }
             Err(_) => bail!("the {} cannot be listed: {}", kind.name(), no_answer(LIST_TIMEOUT)),
         }
     }

@@ -6,7 +6,8 @@ use kube::core::Request;
 use serde_json::Value;
 use tokio::time::Duration;
 
-use super::api::answer;
+use super::api::{answer, unread_of_status};
+use fabric_tools::inspection::Read;
 
 /// The pods of a page. One takes some 10 KiB, and ten times that while it is read.
 const PAGE: u32 = 250;
@@ -22,7 +23,7 @@ pub(super) async fn read<R>(
     limit: Duration,
     begin: impl Fn() -> R,
     read: impl Fn(&mut R, Value),
-) -> Result<R, String> {
+) -> Read<R> {
     let fields = "status.phase!=Succeeded,status.phase!=Failed";
     let first = ListParams::default().limit(PAGE).fields(fields);
     let (mut parameters, mut result, mut attempts) = (first.clone(), begin(), 1);
@@ -34,7 +35,7 @@ pub(super) async fn read<R>(
                 attempts += 1;
                 continue;
             }
-            other => other.map_err(|(_, message)| message)?,
+            other => other.map_err(|(status, message)| unread_of_status(status, message))?,
         };
         let page: Value =
             serde_json::from_str(&text).map_err(|error| format!("a list of pods is not JSON: {error}"))?;
@@ -87,7 +88,7 @@ mod tests {
         Client::new(service, "default")
     }
 
-    async fn pages(expired: usize) -> Result<Vec<Value>, String> {
+    async fn pages(expired: usize) -> Read<Vec<Value>> {
         read(&client(expired), Duration::from_secs(10), Vec::new, |pages, page| {
             pages.push(page["items"][0].clone());
         })
@@ -99,6 +100,6 @@ mod tests {
         for expired in 0..ATTEMPTS {
             assert_eq!(pages(expired).await, Ok(vec![json!(0), json!(1), json!(2)]), "{expired}");
         }
-        assert!(pages(ATTEMPTS).await.unwrap_err().contains("too old"));
+        assert!(pages(ATTEMPTS).await.unwrap_err().to_string().contains("too old"));
     }
 }

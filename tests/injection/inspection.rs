@@ -11,7 +11,9 @@ use fabric_engine::STAMP;
 use fabric_engine::policy_set::PolicySet;
 use fabric_policy::nodes::Nodes;
 use fabric_policy::{Definition, Override};
-use fabric_tools::inspection::{Certificate, DryRun, Facts, Line, Probe, Refused, Server, Status, inspect};
+use fabric_tools::inspection::{
+    Certificate, DryRun, Facts, Line, Probe, Refused, Server, Status, Unread, inspect,
+};
 use fabric_yaml as yaml;
 use serde_json::{Value, json};
 
@@ -19,8 +21,11 @@ use crate::helpers::{policy, root, set};
 
 const NAME: &str = "fabric-injector";
 const DAY: Duration = Duration::from_hours(24);
-const FORBIDDEN: &str =
-    r#"things is forbidden: User "jane" cannot list resource "things" in API group "" at the cluster scope"#;
+
+fn forbidden() -> Unread {
+    let message = r#"things is forbidden: User "jane" cannot list resource "things" in API group "" at the cluster scope"#;
+    Unread::Forbidden(message.to_owned())
+}
 
 /// An object of the rendered chart.
 fn rendered(kind: &str, name: &str) -> Value {
@@ -175,7 +180,7 @@ fn registered(facts: &mut Facts, pointer: &str, value: Value) {
 }
 
 #[allow(clippy::unnecessary_wraps, reason = "in the form of the facts")]
-fn dry_run(result: Result<Value, &str>, warnings: &[&str]) -> Result<Vec<DryRun>, String> {
+fn dry_run(result: Result<Value, &str>, warnings: &[&str]) -> Result<Vec<DryRun>, Unread> {
     Ok(vec![DryRun {
         namespace: "default".to_owned(),
         asked: json!({"spec": {"containers": [{"resources": {"limits": {"nvidia.com/gpu": 8, "memory": "1Gi"}}}],
@@ -285,7 +290,7 @@ fn faults_of_the_release_are_reported() {
         ],
         |facts| {
             facts.deployments = Ok(list(&[]));
-            facts.certificate = Err("unknown".to_owned());
+            facts.certificate = Err("unknown".into());
         },
     );
 }
@@ -332,7 +337,7 @@ fn faults_of_the_registration_are_reported() {
         facts.certificate.as_mut().unwrap().left = 6 * DAY;
     });
     reported("certificate", Fail, "no object `tls`", &["advice"], |facts| {
-        facts.certificate = Err("there is no object `tls`".to_owned());
+        facts.certificate = Err("there is no object `tls`".into());
     });
     reported(
         "conditions",
@@ -444,7 +449,7 @@ fn policies_that_do_not_load_or_are_not_in_use_are_reported() {
     let dependent =
         ["conditions", "guard", "nodes", "installers", "pod-security", "workloads", "not-injected"];
     reported("policies", Fail, "cannot be loaded: unknown key", &dependent, |facts| {
-        facts.policies = Err("unknown key".to_owned());
+        facts.policies = Err("unknown key".into());
     });
     let old = "the ConfigMaps have `aws-efa@";
     reported("policies", Warn, old, &[], |facts| {
@@ -516,7 +521,7 @@ fn a_parameter_of_another_release_than_a_daemon_set_installs_is_reported() {
         let of_pod =
             json!({"initContainers": [{"name": "install", "image": image}], "containers": [{"name": "a"}]});
         let set = json!({"metadata": {"name": "installer", "namespace": "kube-system"}, "spec": {"template": {"spec": of_pod}}});
-        let daemon_sets = if is_readable { Ok(list(&[set])) } else { Err(FORBIDDEN.to_owned()) };
+        let daemon_sets = if is_readable { Ok(list(&[set])) } else { Err(forbidden()) };
         let values = value.map(|value| ("tcpxoPlugin".to_owned(), Override::Value(value.into())));
         let policies =
             PolicySet::new(vec![(Definition::read("a.yaml", text).unwrap(), values.into_iter().collect())])
@@ -548,26 +553,26 @@ type Change<'c> = &'c dyn Fn(&mut Facts);
 #[test]
 fn a_missing_right_costs_the_lines_that_need_it_and_is_named() {
     let cases: [(Change<'_>, &[&str]); 12] = [
-        (&|facts| facts.advice = Err(FORBIDDEN.to_owned()), &["advice"]),
-        (&|facts| facts.token[0] = Err(FORBIDDEN.to_owned()), &["token"]),
-        (&|facts| facts.nodes = Err(FORBIDDEN.to_owned()), &["nodes"]),
-        (&|facts| facts.version = Err(FORBIDDEN.to_owned()), &["kubernetes"]),
-        (&|facts| facts.namespaces = Err(FORBIDDEN.to_owned()), &["pod-security", "other-webhooks"]),
-        (&|facts| facts.endpoints = Err(FORBIDDEN.to_owned()), &["endpoints", "policies", "servers"]),
-        (&|facts| facts.certificate = Err(FORBIDDEN.to_owned()), &["certificate", "advice"]),
-        (&|facts| facts.guard[1] = Err(FORBIDDEN.to_owned()), &["guard"]),
+        (&|facts| facts.advice = Err(forbidden()), &["advice"]),
+        (&|facts| facts.token[0] = Err(forbidden()), &["token"]),
+        (&|facts| facts.nodes = Err(forbidden()), &["nodes"]),
+        (&|facts| facts.version = Err(forbidden()), &["kubernetes"]),
+        (&|facts| facts.namespaces = Err(forbidden()), &["pod-security", "other-webhooks"]),
+        (&|facts| facts.endpoints = Err(forbidden()), &["endpoints", "policies", "servers"]),
+        (&|facts| facts.certificate = Err(forbidden()), &["certificate", "advice"]),
+        (&|facts| facts.guard[1] = Err(forbidden()), &["guard"]),
         (
             &|facts| {
                 for server in &mut facts.servers {
-                    (server.ready, server.in_use) = (Err(FORBIDDEN.to_owned()), Err(FORBIDDEN.to_owned()));
+                    (server.ready, server.in_use) = (Err(forbidden()), Err(forbidden()));
                 }
             },
             &["policies", "servers"],
         ),
-        (&|facts| facts.workloads = Err(FORBIDDEN.to_owned()), &["workloads", "not-injected"]),
-        (&|facts| facts.events = Err(FORBIDDEN.to_owned()), &["not-injected"]),
+        (&|facts| facts.workloads = Err(forbidden()), &["workloads", "not-injected"]),
+        (&|facts| facts.events = Err(forbidden()), &["not-injected"]),
         (
-            &|facts| facts.policies = Err(FORBIDDEN.to_owned()),
+            &|facts| facts.policies = Err(forbidden()),
             &[
                 "conditions",
                 "guard",
@@ -589,11 +594,7 @@ fn a_missing_right_costs_the_lines_that_need_it_and_is_named() {
         assert!(warned.iter().all(|line| line.status == Status::Warn), "{warned:?}");
         assert!(warned.iter().any(|line| line.seen.contains("cannot list resource")), "{warned:?}");
     }
-    let nothing = lines(&Facts {
-        webhooks: Err(FORBIDDEN.to_owned()),
-        deployments: Err(FORBIDDEN.to_owned()),
-        ..healthy()
-    });
+    let nothing = lines(&Facts { webhooks: Err(forbidden()), deployments: Err(forbidden()), ..healthy() });
     let failed: Vec<&Line> = nothing.iter().filter(|line| line.status == Status::Fail).collect();
     // A gate that checked nothing is not green.
     let [Line { check: "rights", seen, remedy, .. }] = &failed[..] else { panic!("{nothing:#?}") };
@@ -605,19 +606,19 @@ fn a_missing_right_costs_the_lines_that_need_it_and_is_named() {
 
 /// Each fact that may not be read.
 const UNREADABLE: [fn(&mut Facts); 13] = [
-    |facts| facts.version = Err(FORBIDDEN.to_owned()),
-    |facts| facts.webhooks = Err(FORBIDDEN.to_owned()),
-    |facts| facts.advice = Err(FORBIDDEN.to_owned()),
-    |facts| facts.deployments = Err(FORBIDDEN.to_owned()),
-    |facts| facts.namespaces = Err(FORBIDDEN.to_owned()),
-    |facts| (facts.endpoints, facts.servers) = (Err(FORBIDDEN.to_owned()), Vec::new()),
-    |facts| facts.certificate = Err(FORBIDDEN.to_owned()),
-    |facts| facts.policies = Err(FORBIDDEN.to_owned()),
-    |facts| facts.guard = [Err(FORBIDDEN.to_owned()), Err(FORBIDDEN.to_owned())],
-    |facts| facts.token = [Err(FORBIDDEN.to_owned()), Err(FORBIDDEN.to_owned())],
-    |facts| facts.workloads = Err(FORBIDDEN.to_owned()),
-    |facts| facts.dry_runs = Err(FORBIDDEN.to_owned()),
-    |facts| facts.daemon_sets = Err(FORBIDDEN.to_owned()),
+    |facts| facts.version = Err(forbidden()),
+    |facts| facts.webhooks = Err(forbidden()),
+    |facts| facts.advice = Err(forbidden()),
+    |facts| facts.deployments = Err(forbidden()),
+    |facts| facts.namespaces = Err(forbidden()),
+    |facts| (facts.endpoints, facts.servers) = (Err(forbidden()), Vec::new()),
+    |facts| facts.certificate = Err(forbidden()),
+    |facts| facts.policies = Err(forbidden()),
+    |facts| facts.guard = [Err(forbidden()), Err(forbidden())],
+    |facts| facts.token = [Err(forbidden()), Err(forbidden())],
+    |facts| facts.workloads = Err(forbidden()),
+    |facts| facts.dry_runs = Err(forbidden()),
+    |facts| facts.daemon_sets = Err(forbidden()),
 ];
 
 #[test]

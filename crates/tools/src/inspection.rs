@@ -30,8 +30,24 @@ pub use release::Release;
 pub use servers::{Endpoint, Server, endpoints};
 pub use workloads::{Change, Refused, Workloads, change, last_time};
 
-/// An object or a list; `null` if there is none, a sentence if it cannot be read.
-pub type Read<T = Value> = Result<T, String>;
+/// An object or a list; `null` if there is none.
+pub type Read<T = Value> = Result<T, Unread>;
+
+/// Why an object cannot be read, as a sentence.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unread {
+    /// The user may not read it.
+    #[error("{0}")]
+    Forbidden(String),
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl<T: Into<String>> From<T> for Unread {
+    fn from(message: T) -> Self {
+        Self::Failed(message.into())
+    }
+}
 
 /// The outcome of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -202,8 +218,7 @@ const CLOCKS: &str = "synchronize the clocks of the nodes: that of the server wh
                       servers accept the certificate only when its validity has begun";
 
 /// A check without the object that it needs.
-#[allow(clippy::ptr_arg, reason = "for `map_err`")]
-fn unread(error: &String) -> Finding {
+fn unread(error: &Unread) -> Finding {
     let remedy = if is_forbidden(error) { GRANT } else { "" };
     (Status::Warn, format!("{NOT_CHECKED}{error}"), remedy.to_owned())
 }
@@ -217,13 +232,12 @@ fn absent(what: &str) -> Finding {
 fn missing(list: &Read, what: &str, line: &str) -> Finding {
     match list {
         Ok(_) => absent(what),
-        Err(_) => unread(&format!("{what} is not known: see the line `{line}`")),
+        Err(_) => unread(&format!("{what} is not known: see the line `{line}`").into()),
     }
 }
 
-/// Returns whether RBAC is the reason for an error.
-fn is_forbidden(error: &str) -> bool {
-    error.contains(r#"" cannot "#) && error.contains(r#" resource ""#)
+fn is_forbidden(error: &Unread) -> bool {
+    matches!(error, Unread::Forbidden(_))
 }
 
 impl<'f> Seen<'f> {
@@ -238,7 +252,7 @@ impl<'f> Seen<'f> {
     /// The policies, which the Deployment names.
     fn policies(&self) -> Result<&'f PolicySet, Finding> {
         self.deployment()?;
-        let unread = |error: &String| {
+        let unread = |error: &Unread| {
             if is_forbidden(error) { unread(error) } else { absent("a policy that can be loaded") }
         };
         self.facts.policies.as_ref().map_err(unread)

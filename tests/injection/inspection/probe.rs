@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::helpers::{policy, set};
 
-use super::{FORBIDDEN, NAME, aws, dry_run, healthy, list, namespace, registered, reported};
+use super::{NAME, aws, dry_run, forbidden, healthy, list, namespace, registered, reported};
 
 #[test]
 fn an_installation_is_found_by_the_name_of_its_release_or_of_its_objects() {
@@ -106,7 +106,7 @@ fn a_pod_of_a_restricted_namespace_complies_with_its_level_and_any_other_runs_as
     let restricted = |namespaces: &[Value]| is_restricted(&Ok(list(namespaces)), "jobs");
     assert!(restricted(&[namespace("default", &[]), level("restricted")]));
     assert!(!restricted(&[level("baseline")]) && !restricted(&[namespace("jobs", &[])]));
-    assert!(!is_restricted(&Err(FORBIDDEN.to_owned()), "jobs"));
+    assert!(!is_restricted(&Err(forbidden()), "jobs"));
 }
 
 /// Each provider of the built-in policies, with them.
@@ -259,7 +259,8 @@ fn a_pod_that_would_not_be_injected_is_reported_with_the_cause() {
         reported("pod", check, wanted, &[], |facts| facts.dry_runs = dry_run(result.clone(), warnings));
     };
     as_answered(Fail, "failed calling webhook", Err("failed calling webhook"), &[]);
-    as_answered(Warn, "grant this right", Err(FORBIDDEN), &[]);
+    let no_right = r#"pods is forbidden: User "jane" cannot create resource "pods" in API group "" in the namespace "jobs""#;
+    as_answered(Warn, "grant this right", Err(no_right), &[]);
     let gone = "namespaces \"default\" not found";
     as_answered(Warn, "not checked: namespaces \"default\" not found", Err(gone), &[]);
     as_answered(Fail, "the pod does not meet the conditions", plain(), &[]);

@@ -34,8 +34,8 @@ fn every_server_has_to_answer_in_the_configured_mode() {
         facts.servers[1].in_use.as_mut().unwrap()["mode"] = json!("audit");
     });
     reported("servers", Fail, "`server-0` does not answer: connection refused", &["policies"], |facts| {
-        facts.servers[0].ready = Err("connection refused".to_owned());
-        facts.servers[0].in_use = Err("connection refused".to_owned());
+        facts.servers[0].ready = Err("connection refused".into());
+        facts.servers[0].in_use = Err("connection refused".into());
     });
     reported(
         "servers",
@@ -56,7 +56,7 @@ fn every_server_has_to_answer_in_the_configured_mode() {
         facts.servers[1].in_use.as_mut().unwrap()["mode"] = json!("audit");
     });
     let mut unknown = healthy();
-    unknown.deployments = Err("unknown".to_owned());
+    unknown.deployments = Err("unknown".into());
     for (audit, status) in [(false, Passed), (true, Fail)] {
         let lines = inspect(&unknown, None, &Probe { audit, ..Probe::default() });
         let line = lines.into_iter().find(|line| line.check == "servers").unwrap();

@@ -23,7 +23,7 @@ fn installers() -> Result<Vec<Installer>, String> {
 }
 
 pub(super) fn releases(seen: &Seen<'_>) -> Found {
-    let installers = installers().map_err(|error| unread(&error))?;
+    let installers = installers().map_err(|error| unread(&error.into()))?;
     let parameters = |policy| installers.iter().filter_map(move |one| Some((one, value(policy, one)?)));
     let named: Vec<(&Installer, &str)> = seen.chosen(seen.policies()?).flat_map(parameters).collect();
     if named.is_empty() {

@@ -8,7 +8,7 @@ use fabric_engine::{PROVIDER, SKIPPED, STAMP};
 use fabric_policy::interpolation::text_of;
 
 use super::namespaces::{enforces_level, selects, takes};
-use super::{Found, Read, Release, Seen, fail, is_forbidden, list, name, ok, unread};
+use super::{Found, Read, Release, Seen, Unread, fail, list, name, ok, unread};
 
 /// The choices of the user for the pod.
 #[derive(Debug, Clone, Default)]
@@ -95,6 +95,12 @@ pub(super) fn examine(seen: &Seen<'_>) -> Vec<Found> {
     }
 }
 
+/// Returns whether RBAC refuses the creation of a pod. Admission refuses one with the same status and reason, so that
+/// only the message tells them apart (kubernetes/apiserver, `responsewriters/errors.go`).
+fn lacks_right(message: &str) -> bool {
+    message.contains(r#"" cannot "#) && message.contains(r#" resource ""#)
+}
+
 fn finding(seen: &Seen<'_>, dry_run: &DryRun) -> Found {
     let DryRun { namespace, result, warnings, .. } = dry_run;
     let own = warnings.iter().filter(|warning| warning.starts_with("fabric-injector: "));
@@ -104,10 +110,9 @@ fn finding(seen: &Seen<'_>, dry_run: &DryRun) -> Found {
     let has_reason = "the warning has the reason";
     let pod = match result {
         Ok(pod) => pod,
-        Err(message)
-            if is_forbidden(message) || message == &format!("namespaces \"{namespace}\" not found") =>
-        {
-            return Err(unread(message));
+        Err(message) if lacks_right(message) => return Err(unread(&Unread::Forbidden(message.clone()))),
+        Err(message) if *message == format!("namespaces \"{namespace}\" not found") => {
+            return Err(unread(&message.as_str().into()));
         }
         Err(message) => {
             let remedy = "the message names what rejects it: a failed call of the webhook, Pod Security, a quota, \

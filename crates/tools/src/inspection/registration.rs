@@ -64,7 +64,7 @@ pub(super) fn certificate(seen: &Seen<'_>) -> Found {
     let unknown = || missing(&seen.facts.deployments, "the Secret of the certificate", "release");
     seen.release.secret().ok_or_else(unknown)?;
     let Certificate { secret, accepted, expires, left, duration, .. } = match &seen.facts.certificate {
-        Err(error) if !is_forbidden(error) => return fail(error, source(seen, webhook)),
+        Err(error) if !is_forbidden(error) => return fail(error.to_string(), source(seen, webhook)),
         read => read.as_ref().map_err(unread)?,
     };
     if let Err(error) = accepted {

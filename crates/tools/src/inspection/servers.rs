@@ -60,7 +60,7 @@ fn servers<'f>(seen: &Seen<'f>) -> Result<&'f [Server], Finding> {
     seen.service()?;
     seen.facts.endpoints.as_ref().map_err(unread)?;
     match seen.facts.servers.as_slice() {
-        [] => Err(unread(&"no server runs: see the line `release`".to_owned())),
+        [] => Err(unread(&"no server runs: see the line `release`".into())),
         servers => Ok(servers),
     }
 }
@@ -78,7 +78,7 @@ pub(super) fn policies(seen: &Seen<'_>) -> Found {
     let mut others: BTreeMap<BTreeSet<String>, Vec<&str>> = BTreeMap::new();
     let servers = servers(seen)?;
     if servers.iter().all(|server| !server.is_ready) {
-        return Err(unread(&"no server is ready: see the line `servers`".to_owned()));
+        return Err(unread(&"no server is ready: see the line `servers`".into()));
     }
     for server in servers.iter().filter(|server| server.is_ready) {
         let in_use = list(server.in_use.as_ref().map_err(unread)?, "policies");
