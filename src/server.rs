@@ -9,8 +9,8 @@
 
 mod admin;
 pub mod app;
-mod change;
 mod connections;
+mod last_change;
 mod limits;
 mod memory;
 mod nodes;

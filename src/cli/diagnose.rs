@@ -7,7 +7,7 @@ use anyhow::Context;
 use clap::{ArgGroup, Args};
 
 use crate::cluster::{Selection, block_on, read_logs};
-use fabric_nccl::{Diagnosis, Knowledge, Log, Verdict, text};
+use fabric_nccl::{Diagnosis, Log, Signatures, Verdict, text};
 
 use super::ExitStatus;
 use super::output::{Format, Output};
@@ -53,12 +53,12 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<ExitStatus> {
-    let knowledge = Knowledge::built_in()?;
-    let mut log = Log::new(knowledge);
+    let signatures = Signatures::built_in()?;
+    let mut log = Log::new(signatures);
     let mut is_whole = true;
     let is_of_cluster = !arguments.pods.is_empty() || arguments.selector.is_some() || arguments.job.is_some();
     if is_of_cluster {
-        for failure in block_on(read_logs(&arguments.selection(), knowledge, &mut log))? {
+        for failure in block_on(read_logs(&arguments.selection(), signatures, &mut log))? {
             failure.lines().for_each(|line| output.message(line));
         }
     } else {

@@ -10,7 +10,7 @@ use kube::{Api, Client};
 use serde_json::Value;
 use tokio::time::{Duration, Instant, interval};
 
-use fabric_nccl::{Diagnosis, Knowledge, Log, Verdict};
+use fabric_nccl::{Diagnosis, Log, Signatures, Verdict};
 
 use super::api::{cause, client_to_stream};
 use super::evidence;
@@ -42,13 +42,13 @@ pub(crate) struct Selection<'a> {
 /// Reads the pods and their logs. Returns the failures.
 pub(crate) async fn read(
     selection: &Selection<'_>,
-    knowledge: &Knowledge,
+    signatures: &Signatures,
     log: &mut Log<'_>,
 ) -> anyhow::Result<Vec<String>> {
     let client = client_to_stream(selection.context).await?;
     let namespace = selection.namespace.unwrap_or(client.default_namespace()).to_owned();
     let api: Api<Pod> = Api::namespaced(client.clone(), &namespace);
-    let pods = find(&api, selection, knowledge, &namespace).await?;
+    let pods = find(&api, selection, signatures, &namespace).await?;
     if pods.is_empty() {
         return refused(&client, selection, &namespace, log).await;
     }
@@ -149,7 +149,7 @@ async fn read_logs<'p>(
 async fn find(
     api: &Api<Pod>,
     selection: &Selection<'_>,
-    knowledge: &Knowledge,
+    signatures: &Signatures,
     namespace: &str,
 ) -> anyhow::Result<BTreeMap<String, Value>> {
     let mut found = BTreeMap::new();
@@ -161,7 +161,7 @@ async fn find(
         let pod = pod.with_context(|| format!("there is no pod `{name}` in the namespace `{namespace}`"))?;
         found.insert(name.clone(), pod);
     }
-    let of_job = |job: &str| knowledge.job_labels().iter().map(|label| format!("{label}={job}")).collect();
+    let of_job = |job: &str| signatures.job_labels().iter().map(|label| format!("{label}={job}")).collect();
     let selectors: Vec<String> = selection.job.map(of_job).unwrap_or_default();
     for selector in selectors.iter().map(String::as_str).chain(selection.selector) {
         let list = api.list(&ListParams::default().labels(selector)).await;

@@ -10,8 +10,8 @@ use fabric_engine::admission::{Evaluate, Mode, OnError};
 use fabric_engine::policy_set;
 use fabric_engine::policy_set::PolicySet;
 
-use super::change::Change;
 use super::connections::Connections;
+use super::last_change::Change;
 use super::limits::Limits;
 use super::memory::Memory;
 use super::queue::EvaluationQueue;

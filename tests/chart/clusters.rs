@@ -182,7 +182,7 @@ pub(crate) fn the_servers_take_no_place_of_others(helm: &Helm) {
     let terms = preferred[0]["preference"]["matchExpressions"].as_array().unwrap();
     let (machines, labels): (Vec<_>, Vec<_>) = terms.iter().partition(|term| term["operator"] == "NotIn");
     let labels: Vec<&str> = labels.iter().map(|term| term["key"].as_str().unwrap()).collect();
-    for label in crate::package::tables().keys() {
+    for label in crate::shared_files::tables().keys() {
         // Names of machines, and what other nodes have, too. Nodes with the name of a GPU have their number as well.
         let others = [
             "instance-type",

@@ -11,7 +11,7 @@ use fabric_tools::policy_list::listed;
 use serde_json::{Value, json};
 
 use crate::objects::read_objects;
-use crate::package::{schema_with_parameters_of, table_of};
+use crate::shared_files::{schema_with_parameters_of, table_of};
 use crate::{chart, programs};
 
 /// The release in all tests. The plain manifests have the same names.

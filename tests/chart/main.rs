@@ -26,7 +26,6 @@ mod metrics;
 mod names;
 mod objects;
 mod options;
-mod package;
 mod pods;
 #[path = "../control-plane/programs.rs"]
 mod programs;
@@ -38,6 +37,7 @@ mod rendered;
 mod rights;
 mod schema;
 mod selection;
+mod shared_files;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -63,11 +63,11 @@ const ALWAYS: &[(&str, fn())] = tests![
     images::the_image_is_built_by_the_toolchain_that_the_program_needs_or_a_newer_one,
     metrics::every_panel_of_the_dashboard_has_known_metrics,
     metrics::the_panels_of_the_dashboard_have_their_place,
-    package::no_file_is_a_link,
-    package::the_table_of_policies_is_what_the_program_lists,
-    package::the_conditions_have_the_forms_of_the_program_and_the_kinds_that_lint_knows,
-    package::the_table_of_machines_has_those_that_policies_name,
-    package::the_schema_has_the_parameters_that_the_program_lists,
+    shared_files::no_file_is_a_link,
+    shared_files::the_table_of_policies_is_what_the_program_lists,
+    shared_files::the_conditions_have_the_forms_of_the_program_and_the_kinds_that_lint_knows,
+    shared_files::the_table_of_machines_has_those_that_policies_name,
+    shared_files::the_schema_has_the_parameters_that_the_program_lists,
     release::a_release_has_the_programs_their_sboms_and_the_chart_with_checksums,
     release::the_tag_of_a_release_is_the_version_of_program_and_chart,
     release::the_workflows_have_pinned_actions_and_few_rights,
@@ -121,7 +121,7 @@ const WITH_HELM: &[(&str, HelmTest)] = tests![
     names::there_is_no_test_in_an_excluded_namespace,
     names::notes_warn_about_the_namespace_of_the_release,
     names::without_a_provider_notes_say_that_the_nodes_choose_and_name_no_cloud,
-    package::the_packaged_chart_renders_what_the_folder_does,
+    shared_files::the_packaged_chart_renders_what_the_folder_does,
     refused::exactly_one_provider_may_be_enabled,
     refused::the_block_takes_the_parameters_of_the_policies_and_no_others,
     refused::helm_and_the_program_take_the_same_values_of_parameters,

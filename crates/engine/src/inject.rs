@@ -75,13 +75,14 @@ impl Injection<'_> {
         }
         let of_merge = self.log.warnings.len();
         merge(rules, self.pod, stamp_of_policy, self.context, self.log)?;
-        let may_pass = self.log.may_pass || self.log.warnings.iter().any(|warning| warning.kind.may_pass());
+        let may_differ_again = self.log.may_differ_again
+            || self.log.warnings.iter().any(|warning| warning.kind.may_differ_again());
         let reads_own_writes = || analysis.policy.evaluated.own_writes.are_read(rules.applied());
         let changes = self.log.writes > 0 || self.pod["metadata"]["annotations"][STAMP] != stamp_of_policy;
-        if changes && (may_pass || reads_own_writes()) {
+        if changes && (may_differ_again || reads_own_writes()) {
             // The next injection has the same memory.
             rules.of_containers.iter_mut().for_each(|row| row.scope.forget());
-            self.inject_until_unchanged(rules, may_pass, of_merge)?;
+            self.inject_until_unchanged(rules, may_differ_again, of_merge)?;
         }
         if are_nodes_new {
             fitting_nodes::warn_of_requests(analysis, self.pod, self.log);
@@ -109,12 +110,12 @@ impl Injection<'_> {
     fn inject_until_unchanged(
         &mut self,
         first: &Rules<'_>,
-        may_pass: bool,
+        may_differ_again: bool,
         of_merge: usize,
     ) -> Result<(), Reason> {
         // The same rules write the same, so that only their conditions and the checks are evaluated again.
-        let values =
-            may_pass || first.analysis.policy.evaluated.own_writes.are_read_by_values(first.applied());
+        let values = may_differ_again
+            || first.analysis.policy.evaluated.own_writes.are_read_by_values(first.applied());
         let same = Some(first).filter(|_| !values);
         self.mark()?;
         let again = self.inject_again(first.analysis, same, of_merge);

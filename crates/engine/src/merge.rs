@@ -14,15 +14,15 @@ mod pod_state;
 mod resources;
 mod rule;
 mod security;
-mod settings;
-mod text;
+mod settings_files;
+mod string_maps;
 mod volumes;
 
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use fabric_policy::definition::{Claims, Ordered, SettingsFile};
+use fabric_policy::definition::{Ordered, Owners, SettingsFile};
 use fabric_policy::expression::Bindings;
 use fabric_policy::overlay::{Evaluation, Section, Tree, ValuePath, in_order_of_references};
 use fabric_policy::schema::{self, Default, Field, Object, Shape};
@@ -35,7 +35,7 @@ use super::record::{Author, ChangeLog, Cursor, Reason};
 pub(super) use checks::{check_containers, check_pod};
 use pod_state::PodState;
 use rule::Merge;
-use settings::SettingsOf;
+use settings_files::SettingsOf;
 
 /// Merges the rules that apply into the pod.
 pub(super) fn merge(
@@ -186,22 +186,22 @@ fn evaluated<'r>(parts: &[Part<'r, '_>], log: &mut ChangeLog) -> Result<Vec<(&'r
     if parts.iter().any(|part| !part.of.addition.shared.is_empty()) {
         order.sort_by_key(|at| parts[*at].of.precedence());
     }
-    let mut claims = Claims::default();
+    let mut owners = Owners::default();
     let mut trees: Vec<_> = parts.iter().map(|part| (part.of.rule, Tree::default())).collect();
     for at in order {
         let Part { of, at: (scope, bindings) } = parts[at];
         log.written_by(|| Author::Rule(of.rule.name.clone()));
-        let (tree, taken) = claims.left(of, &of.addition.tree);
-        note_taken(&taken, log);
+        let (tree, owned) = owners.without_owned(of, &of.addition.tree);
+        note_owned(&owned, log);
         let mut evaluation = Evaluation::new(bindings, log.trace.is_some() || of.addition.names_places());
         let tree = evaluation.object(&tree, of.addition.section.object());
         let mut tree = tree.map_err(|error| failed(scope, &of.rule.name, error))?.unwrap_or_default();
         let left_out = evaluation.left_out();
-        let is_computed = claims.claim(of, &tree, &left_out);
+        let is_computed = owners.claim(of, &tree, &left_out);
         log.note_left_out(left_out);
         if is_computed {
-            let (left, taken) = claims.left(of, &tree);
-            note_taken(&taken, log);
+            let (left, owned) = owners.without_owned(of, &tree);
+            note_owned(&owned, log);
             tree = left.into_owned();
         }
         trees[at].1 = tree;
@@ -223,8 +223,8 @@ fn settings<'a>(policy: &'a ResolvedPolicy, scope: &Scope<'_>) -> Result<Vec<&'a
 }
 
 /// Notes the values that are left out because they belong to other rules.
-fn note_taken(taken: &[(ValuePath, &Rule)], log: &mut ChangeLog) {
-    for (place, Rule { name, .. }) in taken {
+fn note_owned(owned: &[(ValuePath, &Rule)], log: &mut ChangeLog) {
+    for (place, Rule { name, .. }) in owned {
         let path: Vec<&str> = place.path.iter().copied().chain(place.name.as_deref()).collect();
         log.belongs_to(name, &path);
     }
@@ -276,7 +276,7 @@ fn field(
             }
             cursor.within(field.name, |cursor| object(merge, cursor, tree.into_entries(), within))
         }
-        (_, Shape::Map { .. }) => text::merge(merge, cursor, field, tree),
+        (_, Shape::Map { .. }) => string_maps::merge(merge, cursor, field, tree),
         (_, Shape::List { keys: Some(keys), .. }) => fields::keyed(merge, cursor, field, keys, tree),
         _ => tree.into_value().map_or(Ok(()), |value| fields::value(merge, cursor, field, value)),
     }

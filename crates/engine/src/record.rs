@@ -13,7 +13,7 @@ mod stamp;
 mod summary;
 mod trace;
 
-pub use codes::{FINDINGS, turns_on};
+pub use codes::FINDINGS;
 pub(super) use cursor::{
     Cursor, CursorOf, ListCursor, add_container, change_annotations, malformed, shorten,
 };
@@ -24,7 +24,7 @@ pub use evaluated::{
 };
 pub(super) use log::{ChangeLog, Step};
 pub use outcome::{Mutated, Mutation, Operation, Operations, Outcome};
-pub use report::{NodesLookedAt, Reason, UnknownClaim, ValueKind, Warning, WarningKind};
+pub use report::{NodesLookedAt, Reason, UnknownClaim, ValueKind, Warning, WarningKind, turns_on};
 pub(super) use report::{evaluation_failed, of_injected, with_field_paths};
 pub use stamp::{CLAIMS, NODES, PROVIDER, SKIPPED, STAMP, skip};
 pub(super) use stamp::{MAX_ANNOTATIONS, record_annotation, size_without, stamp};

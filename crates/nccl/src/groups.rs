@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::facts::Process;
+use super::process::Process;
 
 /// The processes of each job: those that have a communicator in common. Releases before 2.16 do not name them, and all
 /// their processes are one job.

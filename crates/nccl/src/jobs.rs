@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::counters::Traffic;
-use super::facts::{MOST_NAMES, Named, Position, Process};
 use super::groups::groups;
-use super::knowledge::{Cause, Knowledge, NetworkKind};
 use super::log::{Levels, Log};
+use super::process::{MOST_NAMES, Named, Position, Process};
+use super::signatures::{Cause, NetworkKind, Signatures};
 use super::verdict::Verdict;
 
 /// The diagnosis of the jobs in logs.
@@ -88,11 +88,11 @@ impl Diagnosis {
     /// Judges the lines that are read so far.
     pub fn read(log: &mut Log<'_>) -> Self {
         log.end();
-        let knowledge = log.knowledge;
+        let signatures = log.signatures;
         log.connect_tested();
         let levels = log.levels;
         let mut jobs: Vec<Job> =
-            groups(&log.processes).iter().map(|processes| Job::new(processes, levels, knowledge)).collect();
+            groups(&log.processes).iter().map(|processes| Job::new(processes, levels, signatures)).collect();
         for at in 0..jobs.len() {
             let has_ended = jobs[at].verdict == Verdict::Crash;
             jobs[at].was_restarted = has_ended && jobs.iter().any(|other| other.restarts(&jobs[at]));
@@ -102,7 +102,7 @@ impl Diagnosis {
         // Processes that were left out may use TCP.
         let verdict = if log.has_more && verdict < Verdict::Unknown { Verdict::Unknown } else { verdict };
         let mut machines = jobs.iter().flat_map(|job| &job.machines);
-        let expected = machines.find_map(|machine| Some((machine.clone(), knowledge.expected(machine)?)));
+        let expected = machines.find_map(|machine| Some((machine.clone(), signatures.expected(machine)?)));
         Self { verdict, jobs, bandwidth: log.rows.clone(), expected, is_partial: log.has_more }
     }
 
@@ -113,7 +113,7 @@ impl Diagnosis {
 }
 
 impl Job {
-    fn new(processes: &[&Process], levels: Levels, knowledge: &Knowledge) -> Self {
+    fn new(processes: &[&Process], levels: Levels, signatures: &Signatures) -> Self {
         let all = |of: &dyn Fn(&Process) -> Option<&String>| -> BTreeSet<String> {
             processes.iter().filter_map(|process| of(process).cloned()).collect()
         };
@@ -132,7 +132,7 @@ impl Job {
                 host: process.host.clone(),
                 pid: process.pid,
                 ranks: process.ranks.clone(),
-                verdict: of_process(process, knowledge).0,
+                verdict: of_process(process, signatures).0,
                 networks: process.names().cloned().collect(),
                 evidence: process.evidence.clone(),
             })
@@ -140,7 +140,7 @@ impl Job {
         let with: u64 = processes.iter().map(|process| process.with_gdr).sum();
         let without: u64 = processes.iter().map(|process| process.without_gdr).sum();
         // Also where its connections say that it is on.
-        let is_off = processes.iter().any(|process| process.has(knowledge.cause_of("no_gdr")));
+        let is_off = processes.iter().any(|process| process.has(signatures.cause_of("no_gdr")));
         let mut job = Self {
             verdict: Verdict::Unknown,
             reason: None,
@@ -164,30 +164,30 @@ impl Job {
             first: processes.iter().map(|process| process.first).min().unwrap_or_default(),
             last: processes.iter().map(|process| process.last).max().unwrap_or_default(),
         };
-        let why = job.judge(processes, levels, knowledge);
+        let why = job.judge(processes, levels, signatures);
         if job.verdict == Verdict::Unknown
-            && !processes.iter().any(|process| names_tcp(process, knowledge))
+            && !processes.iter().any(|process| names_tcp(process, signatures))
             && let Some(traffic) = moved(processes)
         {
             (job.verdict, job.traffic) = (Verdict::Fabric, Some(traffic));
         }
         let is_open = job.verdict == Verdict::Unknown;
-        job.reason = job.cause(processes, knowledge).or(why.filter(|_| is_open));
+        job.reason = job.cause(processes, signatures).or(why.filter(|_| is_open));
         // If the verdict is unknown, a cause that may come into effect.
         let may_be = job.verdict == Verdict::Unknown;
         let slow = |cause: &Cause| {
             (cause.slows() || may_be && cause.explains(Verdict::Crash))
                 && job.reason.as_ref().is_none_or(|reason| reason.code != cause.code)
         };
-        let is_on_tcp = |process: &Process| of_process(process, knowledge).0 == Verdict::Tcp;
+        let is_on_tcp = |process: &Process| of_process(process, signatures).0 == Verdict::Tcp;
         let others: Vec<&Process> = processes.iter().filter(|process| !is_on_tcp(process)).copied().collect();
-        job.notes = reasons(&others, knowledge, slow);
-        job.notes.extend(uneven(&others, knowledge));
+        job.notes = reasons(&others, signatures, slow);
+        job.notes.extend(uneven(&others, signatures));
         job
     }
 
     /// Sets the verdict. If that is `unknown`, returns why.
-    fn judge(&mut self, processes: &[&Process], levels: Levels, knowledge: &Knowledge) -> Option<Reason> {
+    fn judge(&mut self, processes: &[&Process], levels: Levels, signatures: &Signatures) -> Option<Reason> {
         // Errors at the end of a connection also occur when all ranks have finished their work.
         let is_connected =
             !self.ranks.is_empty() && self.ranks.iter().all(|rank| rank.verdict != Verdict::Unknown);
@@ -197,7 +197,7 @@ impl Job {
             });
             has_returned
                 || process.causes.iter().any(|named| {
-                    let cause = knowledge.cause(named.cause);
+                    let cause = signatures.cause(named.cause);
                     let is_of_end = cause.at_end && is_connected;
                     cause.fatal && !is_of_end && named.last.is_some_and(|at| ended(processes, process, at))
                 })
@@ -205,7 +205,7 @@ impl Job {
         let count = |verdict| self.ranks.iter().filter(|rank| rank.verdict == verdict).count();
         let (fabric, tcp, mixed) = (count(Verdict::Fabric), count(Verdict::Tcp), count(Verdict::Mixed));
         let without = self.ranks.len() - fabric - tcp - mixed;
-        let unknown = |code: &str| unknown(code, None, knowledge);
+        let unknown = |code: &str| unknown(code, None, signatures);
         if processes.iter().any(is_fatal) {
             self.verdict = Verdict::Crash;
         } else if self.ranks.is_empty() {
@@ -237,7 +237,7 @@ impl Job {
             self.verdict = Verdict::Fabric;
         } else {
             let mut remedy = processes.iter().filter(|process| process.is_rank());
-            let remedy = remedy.find_map(|process| of_process(process, knowledge).1);
+            let remedy = remedy.find_map(|process| of_process(process, signatures).1);
             let is_chosen = |process: &&Process| process.is_rank() && !process.networks.is_empty();
             let is_nameless =
                 |process: &&Process| process.host.is_empty() && process.names().next().is_some();
@@ -247,7 +247,7 @@ impl Job {
                 None if processes.iter().any(is_chosen) => "not_connected",
                 _ => "no_network",
             };
-            return self::unknown(code, remedy, knowledge);
+            return self::unknown(code, remedy, signatures);
         }
         None
     }
@@ -298,16 +298,16 @@ impl Job {
     }
 
     /// The first cause of the tables that explains the verdict.
-    fn cause(&self, processes: &[&Process], knowledge: &Knowledge) -> Option<Reason> {
+    fn cause(&self, processes: &[&Process], signatures: &Signatures) -> Option<Reason> {
         let verdict = self.verdict;
         let is_on_tcp = |process: &&&Process| {
-            !process.is_rank() || matches!(of_process(process, knowledge).0, Verdict::Tcp | Verdict::Mixed)
+            !process.is_rank() || matches!(of_process(process, signatures).0, Verdict::Tcp | Verdict::Mixed)
         };
         let of_verdict: Vec<&Process> = match verdict {
             Verdict::Tcp | Verdict::Mixed => processes.iter().filter(is_on_tcp).copied().collect(),
             _ => processes.to_vec(),
         };
-        let mut found = reasons(&of_verdict, knowledge, |cause| cause.explains(verdict));
+        let mut found = reasons(&of_verdict, signatures, |cause| cause.explains(verdict));
         if verdict == Verdict::Crash {
             // A cause that keeps ranks from connecting does not explain a later failure.
             let is_connected = processes.iter().any(|process| !process.paths.is_empty());
@@ -322,7 +322,7 @@ impl Job {
             && let Some((process, warning)) = warned()
         {
             if found.is_empty() {
-                found.extend(reason_of("nccl_error", knowledge));
+                found.extend(reason_of("nccl_error", signatures));
             }
             if let Some(reason) = found.first_mut() {
                 reason.evidence = Some((process.source.clone(), warning));
@@ -362,14 +362,18 @@ fn ended(processes: &[&Process], process: &Process, last: Position) -> bool {
 const CONSEQUENCE: u8 = 2;
 
 /// The cause of a code, without evidence.
-fn reason_of(code: &str, knowledge: &Knowledge) -> Option<Reason> {
-    let Cause { code, message, remedy, .. } = knowledge.cause(knowledge.cause_of(code)?);
+fn reason_of(code: &str, signatures: &Signatures) -> Option<Reason> {
+    let Cause { code, message, remedy, .. } = signatures.cause(signatures.cause_of(code)?);
     let (code, message, remedy) = (code.clone(), message.clone(), remedy.clone());
     Some(Reason { code, message, remedy, evidence: None, count: 1, weight: 0, is_before: false })
 }
 
 /// The causes of processes, in the order of the tables.
-fn reasons(processes: &[&Process], knowledge: &Knowledge, is_wanted: impl Fn(&Cause) -> bool) -> Vec<Reason> {
+fn reasons(
+    processes: &[&Process],
+    signatures: &Signatures,
+    is_wanted: impl Fn(&Cause) -> bool,
+) -> Vec<Reason> {
     let mut found: BTreeMap<usize, (&Process, &String, usize)> = BTreeMap::new();
     for process in processes {
         for Named { cause, line, .. } in &process.causes {
@@ -377,8 +381,8 @@ fn reasons(processes: &[&Process], knowledge: &Knowledge, is_wanted: impl Fn(&Ca
         }
     }
     let reason = |(at, (process, line, count)): (usize, (&Process, &String, usize))| {
-        let Cause { code, message, remedy, fatal, follows, .. } = knowledge.cause(at);
-        let explains = |verdict| !fatal && knowledge.cause(at).explains(verdict);
+        let Cause { code, message, remedy, fatal, follows, .. } = signatures.cause(at);
+        let explains = |verdict| !fatal && signatures.cause(at).explains(verdict);
         let is_before = explains(Verdict::Tcp) || explains(Verdict::Unknown);
         let weight = if *follows { CONSEQUENCE } else { u8::from(!fatal && !explains(Verdict::Unknown)) };
         let evidence = Some((process.source.clone(), line.clone()));
@@ -392,11 +396,11 @@ fn reasons(processes: &[&Process], knowledge: &Knowledge, is_wanted: impl Fn(&Ca
             is_before,
         }
     };
-    found.into_iter().filter(|(at, _)| is_wanted(knowledge.cause(*at))).map(reason).collect()
+    found.into_iter().filter(|(at, _)| is_wanted(signatures.cause(*at))).map(reason).collect()
 }
 
 /// Names a process that has fewer adapters than another one, for releases before 2.30.3, which do not.
-fn uneven(processes: &[&Process], knowledge: &Knowledge) -> Option<Reason> {
+fn uneven(processes: &[&Process], signatures: &Signatures) -> Option<Reason> {
     let count = |devices: &str| devices.matches('[').count();
     let lists = processes.iter().filter_map(|process| Some((*process, process.devices.first()?)));
     let (process, fewest) = lists.clone().min_by_key(|(_, devices)| count(devices))?;
@@ -404,23 +408,23 @@ fn uneven(processes: &[&Process], knowledge: &Knowledge) -> Option<Reason> {
     if count(fewest) == count(most) {
         return None;
     }
-    let reason = reason_of("other_device_counts", knowledge)?;
-    let has_named = |process: &&Process| process.has(knowledge.cause_of(&reason.code));
+    let reason = reason_of("other_device_counts", signatures)?;
+    let has_named = |process: &&Process| process.has(signatures.cause_of(&reason.code));
     let evidence = Some((process.source.clone(), fewest.clone()));
     (!processes.iter().any(has_named)).then_some(Reason { evidence, ..reason })
 }
 
 /// Why the log is inconclusive, and the remedy, if that is different.
-fn unknown(code: &str, remedy: Option<&str>, knowledge: &Knowledge) -> Option<Reason> {
-    let unknown = knowledge.unknown(code)?;
+fn unknown(code: &str, remedy: Option<&str>, signatures: &Signatures) -> Option<Reason> {
+    let unknown = signatures.unknown(code)?;
     let remedy = remedy.unwrap_or(&unknown.remedy).to_owned();
     let (code, message) = (unknown.code.clone(), unknown.message.clone());
     Some(Reason { code, message, remedy, evidence: None, count: 0, weight: 0, is_before: false })
 }
 
 /// The verdict about a process whose communicators span nodes; if it is unknown, how to find it.
-fn of_process<'k>(process: &Process, knowledge: &'k Knowledge) -> (Verdict, Option<&'k str>) {
-    let kinds: Vec<_> = process.names().map(|name| knowledge.network(name, process)).collect();
+fn of_process<'k>(process: &Process, signatures: &'k Signatures) -> (Verdict, Option<&'k str>) {
+    let kinds: Vec<_> = process.names().map(|name| signatures.network(name, process)).collect();
     let has = |wanted: NetworkKind| kinds.iter().any(|(kind, _)| *kind == wanted);
     let unknown = (Verdict::Unknown, kinds.iter().find_map(|(_, remedy)| *remedy));
     // A line without a process may be a quotation, and names that were dropped may be those of TCP.
@@ -438,25 +442,25 @@ fn of_process<'k>(process: &Process, knowledge: &'k Knowledge) -> (Verdict, Opti
         (true, true, _) => (Verdict::Mixed, None),
         (false, true, _) if has_path || is_chosen && !is_within => (Verdict::Tcp, None),
         (true, false, false) if is_connected && is_certain => (Verdict::Fabric, None),
-        (false, false, false) if has_only_tcp(process, knowledge) => (Verdict::Tcp, None),
+        (false, false, false) if has_only_tcp(process, signatures) => (Verdict::Tcp, None),
         _ => unknown,
     }
 }
 
 /// Returns whether a line of a process names TCP, or says that there is no fabric.
-fn names_tcp(process: &Process, knowledge: &Knowledge) -> bool {
+fn names_tcp(process: &Process, signatures: &Signatures) -> bool {
     process.has_socket
-        || process.names().any(|name| knowledge.network(name, process).0 == NetworkKind::Tcp)
-        || process.causes.iter().any(|named| knowledge.cause(named.cause).leaves_tcp)
+        || process.names().any(|name| signatures.network(name, process).0 == NetworkKind::Tcp)
+        || process.causes.iter().any(|named| signatures.cause(named.cause).leaves_tcp)
 }
 
 /// Returns whether a process of a release that does not name its network can only have TCP.
-fn has_only_tcp(process: &Process, knowledge: &Knowledge) -> bool {
+fn has_only_tcp(process: &Process, signatures: &Signatures) -> bool {
     // Before the network is named, libfabric names its provider.
     if !process.providers.is_empty() && process.size > 0 {
-        return knowledge.network("OFI", process).0 == NetworkKind::Tcp;
+        return signatures.network("OFI", process).0 == NetworkKind::Tcp;
     }
-    let leaves_tcp = |named: &Named| knowledge.cause(named.cause).leaves_tcp;
+    let leaves_tcp = |named: &Named| signatures.cause(named.cause).leaves_tcp;
     let has_other = !process.devices.is_empty() || !process.providers.is_empty();
     process.has_socket && process.is_complete && !has_other && process.causes.iter().any(leaves_tcp)
 }

@@ -8,20 +8,20 @@
 
 mod bandwidth;
 mod counters;
-mod facts;
 mod groups;
 mod jobs;
-mod knowledge;
 mod log;
 mod origin;
 mod pods;
+mod process;
 mod report;
+mod signatures;
 mod verdict;
 
 pub use counters::SCRIPT as COUNTERS;
 pub use jobs::{Diagnosis, Job};
-pub use knowledge::{Knowledge, KnowledgeError};
 pub use log::Log;
 pub use pods::{container_with_devices, devices_gone};
 pub use report::text;
+pub use signatures::{Signatures, SignaturesError};
 pub use verdict::Verdict;

@@ -5,10 +5,10 @@ use std::collections::HashMap;
 use serde_json::Value;
 
 use super::counters::Traffic;
-use super::facts::{Position, Process, name};
-use super::knowledge::{Knowledge, LineMeaning};
 use super::origin::{Origin, records, unwrapped};
 use super::pods::{Variables, container_with_devices, variables};
+use super::process::{Position, Process, name};
+use super::signatures::{LineMeaning, Signatures};
 
 /// The longest line, in bytes. NCCL's have 1,024 at most.
 const LONGEST_LINE: usize = 32 << 10;
@@ -23,7 +23,7 @@ type Key = (String, String, u32);
 /// The logs of a job, or of several, as far as they are read.
 #[derive(Debug)]
 pub struct Log<'k> {
-    pub(super) knowledge: &'k Knowledge,
+    pub(super) signatures: &'k Signatures,
     source: String,
     position: Position,
     /// The beginning of a line whose end is not read yet.
@@ -50,9 +50,9 @@ pub(super) struct Levels {
 
 impl<'k> Log<'k> {
     /// A log without lines.
-    pub fn new(knowledge: &'k Knowledge) -> Self {
+    pub fn new(signatures: &'k Signatures) -> Self {
         Self {
-            knowledge,
+            signatures,
             source: String::new(),
             position: Position::default(),
             rest: Vec::new(),
@@ -76,20 +76,20 @@ impl<'k> Log<'k> {
     /// Adds the status of a pod, whose log has its name as source.
     pub fn add_pod(&mut self, pod: &Value) {
         let Some(name) = pod["metadata"]["name"].as_str() else { return };
-        let knowledge = self.knowledge;
+        let signatures = self.signatures;
         self.variables.insert(name.to_owned(), variables(pod));
         let Some(process) = self.pod(name) else { return };
-        for (cause, field) in knowledge.of_pod(pod) {
+        for (cause, field) in signatures.of_pod(pod) {
             process.add_cause(cause, &field, Some(Position::END));
         }
         process.has_devices = container_with_devices(pod).is_some();
-        process.policy = knowledge.policy(pod).map(str::to_owned);
-        process.machine = knowledge.machine(pod).map(str::to_owned);
+        process.policy = signatures.policy(pod).map(str::to_owned);
+        process.machine = signatures.machine(pod).map(str::to_owned);
     }
 
     /// Adds a cause that is not in the log of a pod, with its evidence. A code that is in no table is ignored.
     pub fn add_cause(&mut self, pod: &str, code: &str, evidence: &str) {
-        if let (Some(cause), Some(process)) = (self.knowledge.cause_of(code), self.pod(pod)) {
+        if let (Some(cause), Some(process)) = (self.signatures.cause_of(code), self.pod(pod)) {
             process.add_cause(cause, evidence, Some(Position::END));
         }
     }
@@ -146,8 +146,8 @@ impl<'k> Log<'k> {
         let Levels { has_info, has_warning } = &mut self.levels;
         *has_info = *has_info || memchr::memmem::find(text, b" NCCL INFO ").is_some();
         *has_warning = *has_warning || memchr::memmem::find(text, b" NCCL WARN ").is_some();
-        let (knowledge, mut done) = (self.knowledge, 0);
-        for at in knowledge.candidates(text) {
+        let (signatures, mut done) = (self.signatures, 0);
+        for at in signatures.candidates(text) {
             if at < done {
                 continue;
             }
@@ -177,7 +177,7 @@ impl<'k> Log<'k> {
     }
 
     fn record(&mut self, line: &str) {
-        let said = self.knowledge.meanings(line);
+        let said = self.signatures.meanings(line);
         if said.is_empty() {
             return;
         }
@@ -214,7 +214,7 @@ impl<'k> Log<'k> {
                 if of_pod
                     .zip(group("value"))
                     .is_some_and(|(values, value)| !values.contains(&Some(value.to_owned())))
-                    && let Some(cause) = self.knowledge.cause_of("variable_changed")
+                    && let Some(cause) = self.signatures.cause_of("variable_changed")
                 {
                     process.add_cause(cause, line, None);
                 }

@@ -12,7 +12,7 @@ mod settings_files;
 pub use checks::{About, Effect, PolicyCheck};
 pub(crate) use device_names::{ClaimNames, DeviceList, DeviceNames, Gpus};
 pub use place::{At, entries, keys};
-pub use precedence::{Claims, Ordered};
+pub use precedence::{Ordered, Owners};
 pub use settings_files::{SettingsFile, includes};
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -135,7 +135,7 @@ pub struct Rule {
     pub device: Option<AddsDevices>,
     /// The parameters that it depends on.
     pub parameters: BTreeSet<String>,
-    /// The position of its file: an extension is further out than its base, and a policy than its parts.
+    /// The position of its file, 0 for a part: an extension has a higher one than its base, and a policy than its parts.
     pub rank: usize,
 }
 

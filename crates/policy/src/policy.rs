@@ -6,17 +6,17 @@
 mod added_names;
 mod devices;
 mod known_nodes;
+mod own_writes;
 mod parameter_values;
 mod pod_places;
 mod resolved;
-mod second_run;
 
 pub use devices::Devices;
 pub(crate) use known_nodes::KnownNodes;
 use known_nodes::{selections, tables};
+pub use own_writes::choice_reads_writes;
 pub(crate) use parameter_values::ParameterValues;
 pub use resolved::{Condition, EvaluatedPolicy, ResolvedPolicy};
-pub use second_run::choice_reads_writes;
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};

@@ -12,8 +12,8 @@ mod covers;
 #[cfg(test)]
 mod declarations;
 mod defaults;
-mod excluded;
 mod exclusion;
+mod exclusion_table;
 mod format;
 mod refused;
 mod rules;
@@ -26,7 +26,7 @@ use serde_json::{Map, Value};
 
 use fabric_yaml::pointer::unescape;
 
-use excluded::HOST_NETWORK;
+use exclusion_table::HOST_NETWORK;
 use tables::TABLES;
 
 pub use covers::covers;

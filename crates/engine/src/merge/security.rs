@@ -66,7 +66,7 @@ fn add(
         && let Some(because) = not_root(&merge.pod.security_context, own)
     {
         // A later value can set another user.
-        context.log.may_pass = true;
+        context.log.may_differ_again = true;
         context.log.left_out(&[field.name, list, wanted], || because);
         return Ok(());
     }

@@ -1,7 +1,5 @@
 //! The stable codes of reasons and warnings: metric labels, audit annotations, the report as JSON.
 
-use serde_json::Value;
-
 use super::report::{Reason, ValueKind, Warning, WarningKind};
 
 /// The codes of the findings about workloads. A policy declares no check with one of them.
@@ -91,48 +89,6 @@ impl Reason {
             Self::Cost { .. } => "cost",
             Self::EvaluationFailed { .. } => "evaluation_failed",
         }
-    }
-
-    /// Returns whether an injection that ends for this reason marks the pod as skipped.
-    pub(crate) fn skips(&self) -> bool {
-        matches!(self, Self::NoRuleApplies | Self::Policy { skips: true, .. })
-    }
-
-    /// Returns whether an injection that ends for this reason refuses the pod. For the others, the pod stays unchanged.
-    pub(crate) fn refuses(&self) -> bool {
-        // A policy declares codes of its own, and the caller ends the evaluation by another one.
-        matches!(self, Self::Stopped | Self::Policy { skips: false, .. })
-            || [Self::REFUSED, Self::FAULTS].iter().any(|codes| codes.contains(&self.code()))
-    }
-
-    /// Returns whether no policy in use is for the pod.
-    pub fn is_unmatched(&self) -> bool {
-        matches!(self, Self::NoPolicyMatches | Self::MatchFailed { .. })
-    }
-
-    /// Returns whether the pod requests the fabric in a way that has no effect.
-    pub(crate) fn is_near_miss(&self) -> bool {
-        matches!(self, Self::TriggerValue { .. } | Self::MatchFailed { .. })
-    }
-
-    /// Returns whether a pod that is unchanged for this reason requests the fabric, and may have GPUs.
-    pub(crate) fn is_unmet_request(&self) -> bool {
-        match self {
-            Self::AnnotationLimit { .. } | Self::PodLimit => true,
-            Self::TriggerValue { seen, wanted, .. } => turns_on(&Value::from(seen.as_str()), wanted),
-            _ => false,
-        }
-    }
-
-    /// Returns whether the fault lies with the policy or the server rather than with the pod.
-    pub(crate) fn is_fault(&self) -> bool {
-        matches!(
-            self,
-            Self::EvaluationFailed { .. }
-                | Self::NotIdempotent { .. }
-                | Self::ChangesMatch
-                | Self::NodesUnknown
-        )
     }
 }
 
@@ -247,16 +203,5 @@ impl Warning {
             WarningKind::TooFewNetworks { .. } => "too_few_networks",
             WarningKind::Policy { code, .. } => code,
         }
-    }
-}
-
-/// Returns whether a value turns something on: any scalar that does not turn it off.
-pub fn turns_on(value: &Value, wanted: &str) -> bool {
-    const OFF: [&str; 11] = ["", "false", "f", "no", "n", "off", "0", "disable", "disabled", "none", "never"];
-    match value {
-        Value::String(text) => text == wanted || !OFF.contains(&text.trim().to_lowercase().as_str()),
-        Value::Bool(on) => *on,
-        Value::Number(number) => number.as_f64() != Some(0.0),
-        _ => false,
     }
 }

@@ -70,8 +70,9 @@ pub(crate) struct ChangeLog {
     pub(crate) warnings: Vec<Warning>,
     /// The codes of the checks that report what the policy itself adds.
     pub(crate) own_checks: Vec<String>,
-    /// True if a value is left out because of something that a later value may change.
-    pub(crate) may_pass: bool,
+    /// True if a value is left out because of something that a later value may change: another merge may add it, so that
+    /// the pod is injected again.
+    pub(crate) may_differ_again: bool,
     /// True if a list was replaced by an empty one.
     pub(crate) emptied: bool,
     /// A record for a caller that asked for one.

@@ -14,7 +14,7 @@ use fabric_yaml::pointer::field_path;
 
 pub use choice::NodesLookedAt;
 pub(crate) use reason::evaluation_failed;
-pub use reason::{Reason, UnknownClaim};
+pub use reason::{Reason, UnknownClaim, turns_on};
 
 /// A fact about a pod that its author should know.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -137,7 +137,7 @@ impl WarningKind {
     }
 
     /// Returns whether another merge may have a different result.
-    pub(crate) fn may_pass(&self) -> bool {
+    pub(crate) fn may_differ_again(&self) -> bool {
         self.is_left_out() || matches!(self, Self::Replaced { .. })
     }
 }

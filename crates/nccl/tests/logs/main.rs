@@ -7,7 +7,7 @@ mod generator;
 
 use std::path::{Path, PathBuf};
 
-use fabric_nccl::{Diagnosis, Knowledge, Log, Verdict};
+use fabric_nccl::{Diagnosis, Log, Signatures, Verdict};
 use generator::{Fault, Form, Network, Prefix, RELEASES};
 use serde_json::{Value, json};
 
@@ -17,8 +17,8 @@ fn repository() -> PathBuf {
 
 /// The verdict about logs that are read in blocks of this size.
 fn diagnose(sources: &[(&str, &[u8])], block: usize) -> Value {
-    let knowledge = Knowledge::built_in().unwrap();
-    let mut log = Log::new(knowledge);
+    let signatures = Signatures::built_in().unwrap();
+    let mut log = Log::new(signatures);
     for (name, bytes) in sources {
         log.begin(name);
         bytes.chunks(block.max(1)).for_each(|block| log.read(block));
@@ -242,7 +242,7 @@ fn counters_prove_the_fabric_where_the_log_does_not_say_it() {
     let idle = "adapter mlx5_0 0\nafter 4\nadapter mlx5_0 0\nend\n";
     let tcp = Form::of("2.27.7", Network::Socket, Prefix::None).unwrap().job(2, 1);
     let judged = |printed: [&str; 2], text: &str| {
-        let mut log = Log::new(Knowledge::built_in().unwrap());
+        let mut log = Log::new(Signatures::built_in().unwrap());
         for name in ["a", "b"] {
             log.add_pod(&pod(name, true, ""));
         }
@@ -271,7 +271,7 @@ fn counters_prove_the_fabric_where_the_log_does_not_say_it() {
 #[test]
 fn a_pod_that_is_not_injected_is_the_cause_where_nothing_says_more() {
     let cause = |stamp: bool, text: &str| {
-        let mut log = Log::new(Knowledge::built_in().unwrap());
+        let mut log = Log::new(Signatures::built_in().unwrap());
         let mut pod = pod("a", true, "");
         pod["spec"]["containers"][0]["resources"]["limits"] = json!({"nvidia.com/gpu": 8});
         if stamp {
@@ -294,7 +294,7 @@ fn a_pod_that_is_not_injected_is_the_cause_where_nothing_says_more() {
 #[test]
 fn a_variable_that_differs_from_the_pod_is_named() {
     let notes = |of_pod: &str| {
-        let mut log = Log::new(Knowledge::built_in().unwrap());
+        let mut log = Log::new(Signatures::built_in().unwrap());
         log.add_pod(&pod("a", true, of_pod));
         log.begin("a");
         log.read(b"a:1:1 [0] NCCL INFO NCCL_IB_HCA set by environment to mlx5_1.\n");

@@ -160,31 +160,35 @@ struct Claim<'r> {
 /// The values of a container, or of a section of the pod, that rules have claimed. The rules come in the order of
 /// [`Ordered::precedence`].
 #[derive(Debug, Default)]
-pub struct Claims<'r> {
+pub struct Owners<'r> {
     by_place: HashMap<Cow<'r, ValuePath>, Claim<'r>>,
     /// True if all that is below a place is claimed by `null`.
     has_null: bool,
 }
 
-impl<'r> Claims<'r> {
+impl<'r> Owners<'r> {
     /// A tree of an addition without the values that belong to other rules, and these values.
-    pub fn left<'t>(&self, by: Ordered<'_>, tree: &'t Tree) -> (Cow<'t, Tree>, Vec<(ValuePath, &'r Rule)>) {
-        let (mut taken, mut removed) = (Vec::new(), Vec::new());
+    pub fn without_owned<'t>(
+        &self,
+        by: Ordered<'_>,
+        tree: &'t Tree,
+    ) -> (Cow<'t, Tree>, Vec<(ValuePath, &'r Rule)>) {
+        let (mut owned, mut removed) = (Vec::new(), Vec::new());
         if by.addition.shared.is_empty() || self.by_place.is_empty() {
-            return (Cow::Borrowed(tree), taken);
+            return (Cow::Borrowed(tree), owned);
         }
         for write in writes(tree, by.addition.section.object()) {
             let place = place(&write);
             let whole = || ValuePath { path: write.path.clone(), name: None };
             if let Some(first) = self.first(&write, place.as_ref(), by) {
-                taken.push((place.unwrap_or_else(whole), first));
+                owned.push((place.unwrap_or_else(whole), first));
                 removed.push(write.value);
             }
         }
         if removed.is_empty() {
-            return (Cow::Borrowed(tree), taken);
+            return (Cow::Borrowed(tree), owned);
         }
-        (Cow::Owned(without(tree, &removed).unwrap_or_default()), taken)
+        (Cow::Owned(without(tree, &removed).unwrap_or_default()), owned)
     }
 
     /// The rule to which a value belongs, if it takes precedence. Within a file, an edit adds to what another rule sets, and

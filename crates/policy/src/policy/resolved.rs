@@ -10,8 +10,8 @@ use serde_json::Value;
 
 use super::Policy;
 use super::devices::Devices;
+use super::own_writes::OwnWrites;
 use super::parameter_values::{Note, ParameterValues, bound, has_row};
-use super::second_run::OwnWrites;
 use crate::definition::{Definition, PolicyCheck, Rule, SettingsFile, add_names_of_variables};
 use crate::expression::{Bindings, Path};
 use crate::interpolation::{EvaluationError, Interpolation, Phase, names_in};

@@ -119,7 +119,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::schema::excluded::{FALSE, NOT_ON_WINDOWS, TRUE};
+    use crate::schema::exclusion_table::{FALSE, NOT_ON_WINDOWS, TRUE};
 
     const SIBLING: Overlay = Overlay::Unless(&[Exclusion::new(FALSE, "privileged", TRUE)]);
     const ANCESTOR: Overlay = Overlay::Unless(&[NOT_ON_WINDOWS]);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use super::excluded::EXCLUDED;
+use super::exclusion_table::EXCLUDED;
 use super::refused::{REFUSED, UNDESCRIBED};
 use super::types::{AT_MOST_ONE, EXACTLY_ONE, FieldsOf, LIST_KEYS, MERGED, RULES, VARIANTS};
 use super::values::{DEFAULTS, KEYS, REQUIRED, SCALARS};

@@ -11,11 +11,11 @@ use serde_json::Value;
 use fabric_yaml as yaml;
 use fabric_yaml::pointer::{at_pointer, expanded, field_path};
 
-use super::facts::Process;
+use super::process::Process;
 use super::verdict::Verdict;
 
-static BUILT_IN: LazyLock<Result<Knowledge, KnowledgeError>> = LazyLock::new(|| {
-    Knowledge::read(&[
+static BUILT_IN: LazyLock<Result<Signatures, SignaturesError>> = LazyLock::new(|| {
+    Signatures::read(&[
         include_str!("../../../signatures/network.yaml"),
         include_str!("../../../signatures/causes.yaml"),
         include_str!("../../../signatures/pods.yaml"),
@@ -26,7 +26,7 @@ static BUILT_IN: LazyLock<Result<Knowledge, KnowledgeError>> = LazyLock::new(|| 
 /// Why tables cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct KnowledgeError(String);
+pub struct SignaturesError(String);
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -145,12 +145,12 @@ pub(super) struct Unknown {
 
 /// The tables, ready to search lines.
 #[derive(Debug)]
-pub struct Knowledge {
+pub struct Signatures {
     /// A line must have at least one of these texts.
     texts: AhoCorasick,
     /// The signature of each text.
     of_text: Vec<usize>,
-    signatures: Vec<Signature>,
+    all: Vec<Signature>,
     networks: Vec<(NetworkPatterns, NetworkKind, Option<String>)>,
     causes: Vec<Cause>,
     unknown: Vec<Unknown>,
@@ -185,20 +185,20 @@ struct NetworkPatterns {
     gdr: Option<bool>,
 }
 
-impl Knowledge {
+impl Signatures {
     /// The tables of this program.
-    pub fn built_in() -> Result<&'static Self, KnowledgeError> {
+    pub fn built_in() -> Result<&'static Self, SignaturesError> {
         BUILT_IN.as_ref().map_err(Clone::clone)
     }
 
     /// Reads tables. Each list is that of all texts together.
-    pub fn read(texts: &[&str]) -> Result<Self, KnowledgeError> {
+    pub fn read(texts: &[&str]) -> Result<Self, SignaturesError> {
         let mut all = Tables::default();
         for text in texts {
-            let read = yaml::read_value(text).map_err(|error| KnowledgeError(format!("{error:?}")))?;
+            let read = yaml::read_value(text).map_err(|error| SignaturesError(format!("{error:?}")))?;
             let root = read.root.unwrap_or(Value::Null);
             let tables: Tables =
-                serde_json::from_value(root).map_err(|error| KnowledgeError(error.to_string()))?;
+                serde_json::from_value(root).map_err(|error| SignaturesError(error.to_string()))?;
             all.lines.extend(tables.lines);
             all.networks.extend(tables.networks);
             all.causes.extend(tables.causes);
@@ -211,7 +211,7 @@ impl Knowledge {
         Self::new(all)
     }
 
-    fn new(tables: Tables) -> Result<Self, KnowledgeError> {
+    fn new(tables: Tables) -> Result<Self, SignaturesError> {
         let Tables { lines, networks, causes, unknown, policy, machine, job_labels, machines } = tables;
         let mut of_pods = Vec::new();
         let (mut contains, mut of_text, mut signatures) = (Vec::new(), Vec::new(), Vec::new());
@@ -228,7 +228,7 @@ impl Knowledge {
                 continue;
             }
             if texts.iter().any(String::is_empty) || texts.is_empty() {
-                return Err(KnowledgeError("`contains` must have a text".to_owned()));
+                return Err(SignaturesError("`contains` must have a text".to_owned()));
             }
             of_text.extend(texts.iter().map(|_| signatures.len()));
             contains.extend(texts.iter());
@@ -249,17 +249,17 @@ impl Knowledge {
             };
             Ok((patterns, of.is, of.remedy))
         };
-        let networks = networks.into_iter().map(network).collect::<Result<_, KnowledgeError>>()?;
+        let networks = networks.into_iter().map(network).collect::<Result<_, SignaturesError>>()?;
         // By default, only a hundred texts or fewer become the fastest form.
         let texts = AhoCorasick::builder()
             .kind(Some(AhoCorasickKind::DFA))
             .build(contains)
-            .map_err(|error| KnowledgeError(error.to_string()))?;
+            .map_err(|error| SignaturesError(error.to_string()))?;
         let (policy, machine) = (policy.unwrap_or_default(), machine.unwrap_or_default());
         Ok(Self {
             texts,
             of_text,
-            signatures,
+            all: signatures,
             networks,
             causes,
             unknown,
@@ -286,7 +286,7 @@ impl Knowledge {
         found.sort_unstable();
         found.dedup();
         let said = |at: usize| {
-            let Signature { pattern, unless, cause } = &self.signatures[at];
+            let Signature { pattern, unless, cause } = &self.all[at];
             if unless.as_ref().is_some_and(|unless| unless.is_match(line)) {
                 return None;
             }
@@ -383,8 +383,8 @@ impl Cause {
     }
 }
 
-fn compile(pattern: &str) -> Result<Regex, KnowledgeError> {
-    Regex::new(pattern).map_err(|error| KnowledgeError(error.to_string()))
+fn compile(pattern: &str) -> Result<Regex, SignaturesError> {
+    Regex::new(pattern).map_err(|error| SignaturesError(error.to_string()))
 }
 
 #[cfg(test)]
@@ -393,10 +393,10 @@ mod tests {
 
     #[test]
     fn the_tables_are_read() {
-        Knowledge::built_in().unwrap();
-        let error = Knowledge::read(&["lines: [{contains: [a], pattern: '(', versions: a, source: b}]"]);
+        Signatures::built_in().unwrap();
+        let error = Signatures::read(&["lines: [{contains: [a], pattern: '(', versions: a, source: b}]"]);
         assert!(error.unwrap_err().to_string().contains("unclosed group"));
-        let error = Knowledge::read(&["lines: [{contains: [], pattern: a, versions: a, source: b}]"]);
+        let error = Signatures::read(&["lines: [{contains: [], pattern: a, versions: a, source: b}]"]);
         assert_eq!(error.unwrap_err().to_string(), "`contains` must have a text");
     }
 }

@@ -63,7 +63,8 @@ impl OwnWrites {
         self.always || applied.any(|rule| self.rules.contains(&rule.name))
     }
 
-    /// Returns whether the same rules may have other values after these. A rule that replaces a value does so again.
+    /// Returns whether a second run of the same rules may write other values than the first. A rule that replaces a value
+    /// does so again.
     pub fn are_read_by_values<'r>(&self, mut applied: impl Iterator<Item = &'r Rule>) -> bool {
         let changes =
             |rule: &Rule| rule.on_conflict == OnConflict::Replace || self.by_values.contains(&rule.name);
@@ -71,8 +72,9 @@ impl OwnWrites {
     }
 }
 
-/// Returns whether `match` of a policy may read a place that a policy, or the engine by these annotations, writes, or any
-/// expression an annotation of the engine: a pod that is skipped has one, too.
+/// Returns whether the choice of the policy may differ in a second call: `match` of a policy may read what a policy writes,
+/// or these annotations of the engine. It is also true if any expression reads an annotation of the engine, which a pod
+/// that is skipped has, too.
 pub fn choice_reads_writes(policies: &[(&Definition, &Devices)], annotations: &[&str]) -> bool {
     let of = |map: &'static str| move |key: &str| Places::new([&["metadata", map, key][..]]);
     let (mut written, mut read) = (Places::default(), Places::new(NODES));
