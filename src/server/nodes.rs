@@ -72,16 +72,16 @@ pub(super) fn check(watched: &Watched, are_needed: bool, on_error: OnError) -> C
         (true, true) => ("[!]", ", and policies of several providers need them"),
         (true, false) => (mark, ""),
     };
-    let mut lines = format!("{mark}nodes: {detail}{need}\n{}", below(watched.error.as_deref()));
+    let mut lines = format!("{mark}nodes: {detail}{need}\n{}", indented(watched.error.as_deref()));
     let has_hint = watched.error.as_ref().is_some_and(|error| error.contains("\nhint: "));
     match watched.state {
-        WatchState::Off => lines += &below(Some("hint: start the server with `--watch-nodes`")),
-        _ if mark != "[+]" && !has_hint => lines += &below(Some(UNREACHED)),
+        WatchState::Off => lines += &indented(Some("hint: start the server with `--watch-nodes`")),
+        _ if mark != "[+]" && !has_hint => lines += &indented(Some(UNREACHED)),
         _ => {}
     }
     for other in &watched.others {
         if let Some(error) = &other.error {
-            lines += &format!("[!]{}: the watch failed\n{}", other.kind.name(), below(Some(error)));
+            lines += &format!("[!]{}: the watch failed\n{}", other.kind.name(), indented(Some(error)));
         }
         if let Some(first) = other.over.first() {
             let (over, resource) = (counted(other.over.len(), "namespace"), other.kind.resource());
@@ -92,6 +92,6 @@ pub(super) fn check(watched: &Watched, are_needed: bool, on_error: OnError) -> C
     Check { ok, lines }
 }
 
-fn below(error: Option<&str>) -> String {
+fn indented(error: Option<&str>) -> String {
     error.into_iter().flat_map(str::lines).fold(String::new(), |all, line| all + "    " + line + "\n")
 }

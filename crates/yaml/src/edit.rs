@@ -161,19 +161,19 @@ fn difference(found: &Value, wanted: &Value) -> Option<String> {
     match (found, wanted) {
         (Value::Object(found), Value::Object(wanted)) if found.len() == wanted.len() => {
             wanted.iter().find_map(|(key, wanted)| match found.get(key) {
-                Some(found) => below(key, difference(found, wanted)),
+                Some(found) => within(key, difference(found, wanted)),
                 None => Some(String::new()),
             })
         }
         (Value::Array(found), Value::Array(wanted)) if found.len() == wanted.len() => {
             let mut pairs = found.iter().zip(wanted).enumerate();
-            pairs.find_map(|(at, (found, wanted))| below(&at.to_string(), difference(found, wanted)))
+            pairs.find_map(|(at, (found, wanted))| within(&at.to_string(), difference(found, wanted)))
         }
         _ => (found != wanted).then(String::new),
     }
 }
 
-fn below(token: &str, difference: Option<String>) -> Option<String> {
+fn within(token: &str, difference: Option<String>) -> Option<String> {
     let mut path = String::new();
     push_token(&mut path, token);
     difference.map(|rest| path + &rest)

@@ -90,12 +90,12 @@ macro_rules! scalars {
     };
 }
 
-/// Reads of a value what is at these paths, below it. A value of another type than its reader expects counts as absent.
+/// Reads of a value what is at these paths within it. A value of another type than its reader expects counts as absent.
 #[derive(Clone)]
 struct Paths<'p>(Vec<&'p str>);
 
 impl Paths<'_> {
-    fn below(&self, key: &str) -> Self {
+    fn paths_in(&self, key: &str) -> Self {
         let paths = self.0.iter().filter_map(|path| {
             let (first, rest) = path.split_once('.').unwrap_or((path, ""));
             (!path.is_empty() && [key, "*"].contains(&first)).then_some(rest)
@@ -133,9 +133,9 @@ impl<'de> Visitor<'de> for Paths<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
-        let (below, mut read) = (self.below("[]"), Vec::new());
-        while !below.0.is_empty() && read.len() < MOST_ITEMS {
-            match items.next_element_seed(below.clone())? {
+        let (paths, mut read) = (self.paths_in("[]"), Vec::new());
+        while !paths.0.is_empty() && read.len() < MOST_ITEMS {
+            match items.next_element_seed(paths.clone())? {
                 Some(item) => read.push(item),
                 None => return Ok(read.into()),
             }
@@ -147,11 +147,11 @@ impl<'de> Visitor<'de> for Paths<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Value, A::Error> {
         let mut read = Map::new();
         while let Some(key) = fields.next_key::<String>()? {
-            let below = self.below(&key);
-            if below.0.is_empty() || read.len() == MOST_KEYS {
+            let paths = self.paths_in(&key);
+            if paths.0.is_empty() || read.len() == MOST_KEYS {
                 fields.next_value::<IgnoredAny>()?;
             } else {
-                read.insert(key, fields.next_value_seed(below)?);
+                read.insert(key, fields.next_value_seed(paths)?);
             }
         }
         Ok(read.into())

@@ -80,7 +80,7 @@ fn wrap(text: &str, width: usize) -> Vec<String> {
 }
 
 /// A value on one line, cut where it is long.
-pub(super) fn brief(value: &Value) -> String {
+pub(super) fn on_one_line(value: &Value) -> String {
     cut(value, 160)
 }
 
@@ -103,15 +103,15 @@ pub(super) fn value(path: &str, value: &Value) -> String {
     let Value::Object(map) = value else {
         // The path of a capability has the value.
         let named = value.as_str().is_some_and(|value| path.ends_with(&format!("[{value}]")));
-        return if named { String::new() } else { brief(value) };
+        return if named { String::new() } else { on_one_line(value) };
     };
     let is = |list: &str| path.contains(&format!("{list}["));
     if is("env") && map.contains_key("value") {
-        return brief(&map["value"]);
+        return on_one_line(&map["value"]);
     }
     if is("volumeMounts") {
         let read_only = if value["readOnly"] == true { ", read-only" } else { "" };
-        return format!("volume {}{read_only}", brief(&value["name"]));
+        return format!("volume {}{read_only}", on_one_line(&value["name"]));
     }
     let mut rest = map.clone();
     if path.ends_with(']') {
@@ -119,8 +119,8 @@ pub(super) fn value(path: &str, value: &Value) -> String {
     }
     match (rest.len(), rest.iter().next()) {
         (0, _) => String::new(),
-        (1, Some((key, value))) => format!("{key} {}", brief(value)),
-        _ => brief(&Value::Object(rest)),
+        (1, Some((key, value))) => format!("{key} {}", on_one_line(value)),
+        _ => on_one_line(&Value::Object(rest)),
     }
 }
 

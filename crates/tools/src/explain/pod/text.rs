@@ -9,7 +9,7 @@ use fabric_yaml::counted;
 
 use super::rules::{FieldFact, MatchFact, RuleResult};
 use super::{PodFact, PodParameter};
-use crate::explain::columns::{Text, brief, cell, row, value};
+use crate::explain::columns::{Text, cell, on_one_line, row, value};
 use crate::explain::parameters::{SourceKind, ValueFact};
 
 /// The text about a pod. `head` says where the pod is.
@@ -168,8 +168,11 @@ fn described(condition: &ConditionFact) -> String {
         text.push_str(&format!(" cannot be evaluated: {error}"));
     }
     // A name alone is its value.
-    let reads: Vec<String> =
-        reads.iter().filter(|read| read.name != *expression).map(|read| read_text(read, brief)).collect();
+    let reads: Vec<String> = reads
+        .iter()
+        .filter(|read| read.name != *expression)
+        .map(|read| read_text(read, on_one_line))
+        .collect();
     if !reads.is_empty() {
         text.push_str(&format!(" with {}", reads.join(", ")));
     }

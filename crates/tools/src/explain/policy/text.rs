@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use fabric_yaml as yaml;
 
 use super::{PolicyFact, RuleFact};
-use crate::explain::columns::{Text, brief, one_line, row, shown};
+use crate::explain::columns::{Text, on_one_line, one_line, row, shown};
 use crate::explain::parameters::{ParameterFact, SourceKind};
 
 /// The text about a policy: its parts in YAML, as a policy has them.
@@ -80,7 +80,7 @@ fn write_items(list: &Value, text: &mut Text, remark: impl Fn(&str) -> String) {
 fn write_parameter(fact: &ParameterFact, text: &mut Text) {
     let value = match &fact.value.value {
         Value::Null => "unset".to_owned(),
-        value => brief(value),
+        value => on_one_line(value),
     };
     let from = match fact.value.source {
         SourceKind::Default | SourceKind::None => String::new(),
