@@ -231,8 +231,9 @@ impl Injection<'_> {
     }
 }
 
-/// Injects the pod in place, and refuses one whose result depends on the node that it gets: a setting without a lowest value
-/// differs between the nodes, and the pod must choose. The result is that for the first of them.
+/// Injects the pod in place, and refuses one whose result depends on the node that it gets. Where nodes differ in a number,
+/// the lowest one is taken before; text has none, so that the pod is injected with the values of each kind of node, and must
+/// choose if that makes a difference. The result is that for the first of them.
 pub(super) fn inject_if_nodes_agree(
     policy: &Policy,
     analysis: PodAnalysis,

@@ -64,24 +64,19 @@ pub use record::*;
 
 use record::ChangeLog;
 
-/// Injects a pod by a policy that matches it, after the changes in `log`. With `trace`, records what was evaluated
-/// and what each rule wrote.
+/// Injects a pod by a policy that matches it, after the changes in `log`. A trace in it gets what was evaluated and what
+/// each rule wrote.
 pub(crate) fn inject(
     policy: &Policy,
     analysis: PodAnalysis,
     mut pod: Value,
     context: &PodContext,
-    mut trace: Option<&mut Trace>,
     log: &mut ChangeLog,
 ) -> Mutation {
-    if let Some(trace) = &mut trace {
+    if let Some(trace) = &mut log.trace {
         trace.chosen = Some(policy.name().to_owned());
-        log.trace = Some(Box::new(std::mem::take(trace)));
     }
     let ended = inject::inject_if_nodes_agree(policy, analysis, &mut pod, context, log);
-    if let (Some(trace), Some(recorded)) = (trace, log.trace.take()) {
-        *trace = *recorded;
-    }
     let name = Some(policy.name().to_owned());
     match ended {
         Ok(()) => {

@@ -251,20 +251,21 @@ const STEPS_OF_CONTAINER: usize = 20;
 ///
 /// The result is the same for the same arguments, and injecting the result again changes nothing.
 pub fn mutate(policies: &PolicySet, pod: Value, context: &PodContext) -> Mutation {
-    mutate_noting(policies, pod, context, None)
+    mutate_with(policies, pod, context, &mut None)
 }
 
 /// [`mutate`] with a record of what the engine evaluated and did.
 pub fn mutate_traced(policies: &PolicySet, pod: Value, context: &PodContext) -> (Mutation, Trace) {
-    let mut trace = Trace::default();
-    (mutate_noting(policies, pod, context, Some(&mut trace)), trace)
+    let mut trace = Some(Box::default());
+    let mutation = mutate_with(policies, pod, context, &mut trace);
+    (mutation, trace.map(|trace| *trace).unwrap_or_default())
 }
 
-fn mutate_noting(
+fn mutate_with(
     policies: &PolicySet,
     pod: Value,
     context: &PodContext,
-    trace: Option<&mut Trace>,
+    trace: &mut Option<Box<Trace>>,
 ) -> Mutation {
     let containers: usize = CONTAINER_LISTS.iter().map(|list| items(&pod["spec"], list).len()).sum();
     context.goes_on(containers * STEPS_OF_CONTAINER);
@@ -286,7 +287,7 @@ fn mutate_once(
     policies: &PolicySet,
     pod: Value,
     context: &PodContext,
-    mut trace: Option<&mut Trace>,
+    trace: &mut Option<Box<Trace>>,
 ) -> Mutation {
     if !context.goes_on(0) {
         // `within_limits` has the reason. The pod may not be whole.
@@ -302,15 +303,13 @@ fn mutate_once(
         Ok(pod) => pod,
         Err(reason) => return Mutation::new(Outcome::Refused { reason }, None),
     };
-    let decided = mutate_by_records(policies, whole, context, trace.as_deref_mut(), true);
+    let decided = mutate_by_records(policies, whole, context, trace, true);
     let is_skipped = matches!(decided.outcome, Outcome::Skipped { .. });
     let by_another = matches!(decided.outcome, Outcome::Mutated(_)) && decided.policy != writer;
     if !(is_skipped || has_records && by_another) {
         return decided;
     }
-    if let Some(trace) = &mut trace {
-        **trace = Trace::default();
-    }
+    *trace = trace.take().map(|_| Box::default());
     let mut without_records = mutate_by_records(policies, pod, context, trace, false);
     if is_skipped && matches!(without_records.outcome, Outcome::Skipped { .. }) {
         let is_of_records = |one: &Warning| {
@@ -330,22 +329,23 @@ fn mutate_by_records(
     policies: &PolicySet,
     mut pod: Value,
     context: &PodContext,
-    mut trace: Option<&mut Trace>,
+    trace: &mut Option<Box<Trace>>,
     with_records: bool,
 ) -> Mutation {
     let alone = |outcome, policy: Option<&Policy>| {
         Mutation::new(outcome, policy.map(|policy| policy.name().to_owned()))
     };
     let mut log = ChangeLog::new(context);
+    log.trace = trace.take();
     policies.clear_contradicted(&mut pod, context, with_records, &mut log);
-    let decision = decide(policies, &pod, context, trace.as_deref_mut(), &mut log.warnings);
+    let decision = decide(policies, &pod, context, &mut log);
     log.warnings.extend(warning_of_too_many(&pod, context));
     if !matches!(decision, Decision::Inject(..)) {
         log.undo(&mut pod);
     }
-    match decision {
+    let mutation = match decision {
         Decision::Inject(policy, analysis) => {
-            policies.marked_if_guarded(&[policy], inject(policy, *analysis, pod, context, trace, &mut log))
+            policies.marked_if_guarded(&[policy], inject(policy, *analysis, pod, context, &mut log))
         }
         Decision::Skip(skipped, reason) => skip(pod, stamps(&skipped), reason, None, log.warnings),
         Decision::LeaveAlone(left, reason) => {
@@ -353,7 +353,9 @@ fn mutate_by_records(
         }
         Decision::End(policy, reason) if reason.refuses() => alone(Outcome::Refused { reason }, policy),
         Decision::End(policy, reason) => alone(Outcome::Unchanged { pod, reason }, policy),
-    }
+    };
+    *trace = log.trace;
+    mutation
 }
 
 fn stamps(policies: &[&Policy]) -> String {
@@ -370,7 +372,7 @@ fn refuse_if_changed_again(policies: &PolicySet, mut first: Mutation, context: &
         return first;
     }
     let again = match copy(&changed.pod, context) {
-        Ok(pod) => mutate_once(policies, pod, context, None),
+        Ok(pod) => mutate_once(policies, pod, context, &mut None),
         Err(reason) => return Mutation::new(Outcome::Refused { reason }, first.policy),
     };
     let is_same = match (&first.outcome, &again.outcome) {

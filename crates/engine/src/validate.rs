@@ -99,7 +99,7 @@ fn try_sample(policy: &Policy, what: &str, pod: Value, context: &PodContext) -> 
     let is_taken = |pod: &Value| policy.definition().matcher.test(pod, context) == Match::Yes;
     let was_taken = is_taken(&pod);
     let mut log = ChangeLog::new(context);
-    let mutation = inject(policy, analysis, pod, context, None, &mut log);
+    let mutation = inject(policy, analysis, pod, context, &mut log);
     if let Some(code) = log.own_checks.first() {
         return Err(reports_what_was_added(policy, what, code));
     }

@@ -72,7 +72,8 @@ enum Key {
     /// A name without expressions.
     Name(Arc<str>),
     Text(Interpolation),
-    /// Resources, of which a container requests as many as the amount, one device of each. For `None`, it requests none.
+    /// A list of names, of which a container requests as many as the amount says, one device of each. A name that is
+    /// `null` has a place in the list, and no device.
     Resources(Arc<[Option<String>]>),
 }
 

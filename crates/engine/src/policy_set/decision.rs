@@ -1,5 +1,7 @@
-//! The choice among the policies for a pod, the annotations of an earlier injection that the pod contradicts, as in a
-//! manifest that was copied for other nodes, and the decision if the pod requested the fabric.
+//! The choice among the policies for a pod, and the decision if none can be chosen.
+//!
+//! Before, the annotations of an earlier injection are cleared if the pod contradicts them, as in a manifest that was copied
+//! for other nodes.
 
 use std::collections::BTreeMap;
 
@@ -14,8 +16,8 @@ use super::{PolicySet, mutate};
 use crate::analysis::{contradicted_label, copy, unknown_claim};
 use crate::record::{Author, ChangeLog, Warning, WarningKind, change_annotations};
 use crate::{
-    CLAIMS, CONTAINER_LISTS, Mutation, NODES, Outcome, PROVIDER, PodAnalysis, Reason, STAMP, Trace,
-    analyse_named, analysis_if_condition_is_true, condition_values, has_gpus_or_rules,
+    CLAIMS, CONTAINER_LISTS, Mutation, NODES, Outcome, PROVIDER, PodAnalysis, Reason, STAMP, analyse_named,
+    analysis_if_condition_is_true, condition_values, has_gpus_or_rules,
 };
 
 /// The decision about a pod.
@@ -29,13 +31,12 @@ pub(super) enum Decision<'p> {
     End(Option<&'p Policy>, Reason),
 }
 
-/// Decides about a pod. Notes the conditions of policies in `trace`, and adds to `warnings`.
+/// Decides about a pod. The log gets the warnings, and its trace the conditions of policies.
 pub(super) fn decide<'p>(
     policies: &'p PolicySet,
     pod: &Value,
     context: &PodContext,
-    mut trace: Option<&mut Trace>,
-    warnings: &mut Vec<Warning>,
+    log: &mut ChangeLog,
 ) -> Decision<'p> {
     let mut found: Vec<&Policy> = Vec::new();
     let mut near = None;
@@ -72,10 +73,10 @@ pub(super) fn decide<'p>(
     found = chosen;
     if let (true, Some(policy)) = (is_assumed, found.first()) {
         let kind = WarningKind::ProviderAssumed { provider: policy.definition().provider.clone() };
-        warnings.push(Warning::of_pod(kind));
+        log.warnings.push(Warning::of_pod(kind));
     }
     if let (true, [policy]) = (by_name, found.as_slice()) {
-        return by_this(policy, pod, context, trace);
+        return by_this(policy, pod, context, log);
     }
     // An extension inherits `match` from its base.
     let extensions = |base: &Policy| {
@@ -91,13 +92,14 @@ pub(super) fn decide<'p>(
         if matching.iter().any(|(taker, _)| taker.definition().is_extension_of(policy.definition())) {
             continue;
         }
-        match analysis_if_condition_is_true(policy, pod, context, found.len() > 1, trace.as_deref_mut()) {
+        let (several, trace) = (found.len() > 1, log.trace.as_deref_mut());
+        match analysis_if_condition_is_true(policy, pod, context, several, trace) {
             Ok(Some(analysis)) => matching.push((policy, analysis)),
             Ok(None) => {}
             Err(reason @ Reason::SettingUndecided { .. }) => {
                 // A pod that was injected keeps its policy.
                 return match stamped(pod, &found) {
-                    Some(policy) => by_this(policy, pod, context, trace),
+                    Some(policy) => by_this(policy, pod, context, log),
                     None => without_policy(found, pod, context, reason),
                 };
             }
@@ -120,13 +122,8 @@ pub(super) fn decide<'p>(
 }
 
 /// The decision to inject a pod by a policy, regardless of its condition.
-fn by_this<'p>(
-    policy: &'p Policy,
-    pod: &Value,
-    context: &PodContext,
-    trace: Option<&mut Trace>,
-) -> Decision<'p> {
-    match analyse_named(policy, pod, context, trace) {
+fn by_this<'p>(policy: &'p Policy, pod: &Value, context: &PodContext, log: &mut ChangeLog) -> Decision<'p> {
+    match analyse_named(policy, pod, context, log.trace.as_deref_mut()) {
         Ok(analysis) => Decision::Inject(policy, Box::new(analysis)),
         Err(reason) => Decision::End(Some(policy), reason),
     }

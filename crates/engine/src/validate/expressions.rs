@@ -1,5 +1,5 @@
-//! The expressions of a policy behind conditions that no plain sample meets: the values of pods that make such
-//! conditions true, and the values that fail for all values of the same types.
+//! Tries the expressions that no plain sample reaches, because a condition is false for all of them: it looks for values of
+//! pods that make the condition true, and reports an expression that fails for each value of the type that it reads.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

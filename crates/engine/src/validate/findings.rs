@@ -44,10 +44,10 @@ pub fn findings(policy: &Policy, loading: &Work) -> Vec<SourceError> {
         let context = PodContext { work: Some(work.clone()), ..context.clone() };
         seen.meets_match |= at == 0 && meets_match(policy, &pod, &context);
         if let Ok(Some(analysis)) = analysis_if_condition_is_true(policy, &pod, &context, false, None) {
-            let mut trace = Trace::default();
-            let mutation =
-                inject(policy, analysis, pod, &context, Some(&mut trace), &mut ChangeLog::new(&context));
-            seen.add(policy, &mutation, &trace);
+            let mut log = ChangeLog::new(&context);
+            log.trace = Some(Box::default());
+            let mutation = inject(policy, analysis, pod, &context, &mut log);
+            seen.add(policy, &mutation, &log.trace.unwrap_or_default());
         }
         loading.count_all(&work);
     }

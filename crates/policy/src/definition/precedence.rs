@@ -91,8 +91,9 @@ fn values(addition: &Addition) -> Vec<SharedValue> {
     found
 }
 
-/// The place of a value, and for a limit that of the request, which it is without one. The request of a device is its
-/// limit, too.
+/// The places that a value has: its own, and for a limit also that of the request, since the API server takes the limit
+/// for a request that is missing (`SetDefaults_Pod` of Kubernetes). The two of a device are equal, so that its request also
+/// has the place of the limit.
 fn amounts(write: &Write<'_>, place: &ValuePath) -> Vec<ValuePath> {
     let is_both = |name: &String| write.field.name == "limits" || !can_overcommit(name);
     if !write.is_amount() || !place.name.as_ref().is_some_and(is_both) {
@@ -153,7 +154,7 @@ impl Ordered<'_> {
 #[derive(Debug, Clone, Copy)]
 struct Claim<'r> {
     by: Ordered<'r>,
-    /// False for `null`, which is a value for other files only.
+    /// False for `null`: it keeps the values of other files out, and no value of its own file.
     is_set: bool,
 }
 

@@ -1,4 +1,4 @@
-//! The remedy of a warning is in the part that the API server keeps.
+//! Tests that the remedy of each warning is in its first 256 bytes, which the API server never cuts.
 
 use fabric_policy::SelectedLabel;
 
