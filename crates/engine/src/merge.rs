@@ -5,6 +5,7 @@
 //! of which rule is merged, [`object`] walks a tree and the tables of a Pod together, and [`field`] chooses the module for
 //! each field. The applicable rules are chosen before, and the record keeps the changes.
 
+mod added_entry;
 mod checks;
 mod env;
 mod fields;
@@ -32,6 +33,7 @@ use super::analysis::count_steps;
 use super::evaluate::{Rules, Scope, failed};
 use super::record::{Author, ChangeLog, Cursor, Reason};
 
+use added_entry::added_entries;
 pub(super) use checks::{check_containers, check_pod};
 use pod_state::PodState;
 use rule::Merge;
@@ -159,7 +161,7 @@ impl<'a> Injection<'a> {
         self.facts.requested.go_to(pod, list, index);
         let mut cursor = Cursor::container(pod, self.log, list, index)?;
         let trees = in_order_of_references(evaluated(&parts, cursor.log)?);
-        self.facts.additions = env::additions(&trees);
+        self.facts.added_entries = added_entries(&trees);
         for (rule, tree) in trees {
             cursor.log.written_by(|| Author::Rule(rule.name.clone()));
             let mut merge = Merge::new(rule, self.rules.analysis, self.facts);

@@ -1,9 +1,9 @@
 //! Environment variables. An entry is merged as one value, so a `value` never joins a `valueFrom`.
 
+use super::added_entry::AddedEntry;
 use super::rule::Merge;
 use crate::record::{Cursor, ListCursor, Reason, ValueKind};
-use fabric_policy::Rule;
-use fabric_policy::overlay::{EditKind, Tree};
+use fabric_policy::overlay::Tree;
 use fabric_policy::schema::{Shape, covers};
 use serde_json::{Value, json};
 
@@ -21,8 +21,8 @@ pub(crate) fn merge(
             if !merge.pod.variables.iter().any(|known| known == name) {
                 merge.pod.variables.push(name.to_owned());
             }
-            match Addition::of(&variable) {
-                Some(addition) => add_to_list(merge, list, &addition)?,
+            match AddedEntry::of(&variable) {
+                Some(added) => add_to_list(merge, list, &added)?,
                 None => {
                     if let Some(wanted) = variable.into_value() {
                         put(merge, list, wanted, items)?;
@@ -34,36 +34,9 @@ pub(crate) fn merge(
     })
 }
 
-/// An entry that a rule adds to the list that a variable holds.
-#[derive(Debug, Clone)]
-pub(super) struct Addition {
-    name: String,
-    entry: String,
-    prepends: bool,
-}
-
-impl Addition {
-    fn of(variable: &Tree) -> Option<Self> {
-        let edit = variable.edit_at("value")?;
-        let (name, entry) = (variable.literal("name")?.to_owned(), edit.added.as_str()?.to_owned());
-        Some(Self { name, entry, prepends: edit.kind == EditKind::Prepend })
-    }
-
-    /// The list with the entry; `None` if the list has it already.
-    fn to(&self, list: &str) -> Option<String> {
-        with_entry(list, &self.entry, self.prepends)
-    }
-}
-
-/// The entries that these trees add to lists in variables.
-pub(super) fn additions(trees: &[(&Rule, Tree)]) -> Vec<Addition> {
-    let variables = trees.iter().filter_map(|(_, tree)| tree.get("env")).flat_map(Tree::items);
-    variables.filter_map(Addition::of).collect()
-}
-
 /// Returns whether a value is the policy's with the entries that its rules add, as an earlier call leaves it.
 fn is_edited(merge: &Merge<'_, '_>, existing: &Value, wanted: &Value) -> bool {
-    let additions = || merge.pod.additions.iter().filter(|one| wanted["name"] == *one.name);
+    let additions = || merge.pod.added_entries.iter().filter(|one| wanted["name"] == *one.name);
     let edited =
         |value: &str| additions().fold(value.to_owned(), |list, addition| addition.to(&list).unwrap_or(list));
     let value = wanted["value"].as_str().filter(|_| additions().next().is_some());
@@ -108,9 +81,9 @@ fn same(existing: &Value, wanted: &Value, items: &Shape) -> bool {
 }
 
 /// Adds an entry to the list that a variable holds.
-fn add_to_list(merge: &Merge<'_, '_>, list: &mut ListCursor<'_>, addition: &Addition) -> Result<(), Reason> {
-    let alone = || json!({"name": addition.name, "value": addition.entry});
-    let Some(at) = position(list, Some(&addition.name)) else {
+fn add_to_list(merge: &Merge<'_, '_>, list: &mut ListCursor<'_>, added: &AddedEntry) -> Result<(), Reason> {
+    let alone = || json!({"name": added.name, "value": added.entry});
+    let Some(at) = position(list, Some(&added.name)) else {
         list.push(alone());
         return Ok(());
     };
@@ -118,7 +91,7 @@ fn add_to_list(merge: &Merge<'_, '_>, list: &mut ListCursor<'_>, addition: &Addi
     if !existing["valueFrom"].is_null() {
         return merge.resolve_entry_conflict(list, at, alone(), ValueKind::Env);
     }
-    let Some(edited) = addition.to(existing["value"].as_str().unwrap_or_default()) else {
+    let Some(edited) = added.to(existing["value"].as_str().unwrap_or_default()) else {
         list.log.present_entry(at);
         return Ok(());
     };
@@ -126,41 +99,4 @@ fn add_to_list(merge: &Merge<'_, '_>, list: &mut ListCursor<'_>, addition: &Addi
         variable.put("value", Value::String(edited));
         Ok(())
     })
-}
-
-const SEPARATOR: &str = ":";
-
-/// A list that a variable such as `LD_LIBRARY_PATH` holds, with `entry` in front of it or after it; `None` if the list has
-/// it already.
-fn with_entry(list: &str, entry: &str, prepend: bool) -> Option<String> {
-    if list.is_empty() {
-        return (!entry.is_empty()).then(|| entry.to_owned());
-    }
-    // An entry may contain several; those that the list already has keep their position.
-    let mut missing: Vec<&str> = Vec::new();
-    for part in entry.split(SEPARATOR) {
-        if !missing.contains(&part) && !list.split(SEPARATOR).any(|known| known == part) {
-            missing.push(part);
-        }
-    }
-    if missing.is_empty() {
-        return None;
-    }
-    let missing = missing.join(SEPARATOR);
-    Some(if prepend { format!("{missing}{SEPARATOR}{list}") } else { format!("{list}{SEPARATOR}{missing}") })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn entries_that_a_list_has_stay_where_they_are() {
-        assert_eq!(with_entry("/a:/b", "/c", true).as_deref(), Some("/c:/a:/b"));
-        assert_eq!(with_entry("/a:/b", "/c:/b", false).as_deref(), Some("/a:/b:/c"));
-        assert_eq!(with_entry("/a:/b", "/b:/a", true), None);
-        assert_eq!(with_entry("", "/a", true).as_deref(), Some("/a"));
-        assert_eq!(with_entry("", "", true), None);
-        assert_eq!(with_entry("/a", "/c:/c", false).as_deref(), Some("/a:/c"));
-    }
 }

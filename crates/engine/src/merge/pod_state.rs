@@ -1,6 +1,6 @@
 //! Facts about the pod on which fields elsewhere in it depend.
 
-use super::env::Addition;
+use super::added_entry::AddedEntry;
 use super::volumes::{OwnVolumes, PolicyVolumes};
 use crate::analysis::{CONTAINER_LISTS, is_sidecar};
 use crate::record::{MAX_ANNOTATIONS, Reason, STAMP, malformed, size_without};
@@ -29,7 +29,7 @@ pub(super) struct PodState {
     /// The variables that the policy sets in the current container.
     pub(super) variables: Vec<String>,
     /// What the policy adds to lists in variables of the current container.
-    pub(super) additions: Vec<Addition>,
+    pub(super) added_entries: Vec<AddedEntry>,
     /// The annotations that hold settings files.
     pub(super) files: SettingsFiles,
     /// The parts of the pod that exclusions of other parts name.

@@ -7,6 +7,7 @@
 
 mod amounts;
 mod edits;
+mod left_out;
 
 use serde_json::Value;
 
@@ -20,17 +21,10 @@ use super::check::{self, AS_LIST, AS_MAP, expected};
 use super::scalars::{accept, is_structure, remedy};
 use super::{Content, Entry, Key, Tree, count_of, is_zero};
 use amounts::{amount_failed, check_names, key};
+pub use left_out::LeftOut;
 
 /// A tree with values in place of expressions; `None` if it is left out.
 type Evaluated = Result<Option<Tree>, EvaluationError>;
-
-/// A value that is left out because an expression in it has none.
-#[derive(Debug)]
-pub struct LeftOut {
-    /// The keys and names that lead to it.
-    pub path: Vec<String>,
-    pub because: String,
-}
 
 /// The names whose values are known, what was left out, and the problems of what was not checked before.
 pub struct Evaluation<'a, 'p, 'v> {
@@ -434,61 +428,6 @@ impl<'a, 'p, 'v> Evaluation<'a, 'p, 'v> {
         }
         evaluated.push(Entry { key, span: entry.span, value });
         Ok(())
-    }
-
-    /// Evaluates what a key leads to.
-    fn within<T>(&mut self, name: &str, evaluate: impl FnOnce(&mut Self) -> T) -> T {
-        if self.left_out.is_none() {
-            return evaluate(self);
-        }
-        self.path.push(name.to_owned());
-        let evaluated = evaluate(self);
-        self.path.pop();
-        evaluated
-    }
-
-    fn leave_out(&mut self, because: impl FnOnce() -> String) {
-        if let Some(left_out) = &mut self.left_out {
-            left_out.push(LeftOut { path: self.path.clone(), because: because() });
-        }
-    }
-
-    /// Notes that an entry of a list is left out.
-    fn leave_out_entry(&mut self, tree: &Tree, keys: &[&str]) {
-        if self.left_out.is_none() {
-            return;
-        }
-        let name = keys.first().map(|key| {
-            let named = tree.get(key).and_then(|key| self.value(key, &Shape::Opaque).ok()?);
-            named.and_then(|name| name.source()).unwrap_or_else(|| "…".to_owned())
-        });
-        match name {
-            Some(name) => self.within(&name, |this| this.leave_out_null(tree)),
-            None => self.leave_out_null(tree),
-        }
-    }
-
-    /// Notes that a value is left out because a text in it is `null`.
-    fn leave_out_null(&mut self, tree: &Tree) {
-        let Some(bindings) = self.bindings else { return };
-        self.leave_out(|| {
-            let mut because = "it has no value".to_owned();
-            tree.texts(&mut |text| {
-                let what = match text.evaluate(bindings) {
-                    Ok(value) if !value.is_null() && value != "" => return,
-                    Ok(_) if tree.edit_at("value").is_some() => "has no value",
-                    Ok(Value::Null) => "is null",
-                    Ok(_) => "is empty",
-                    Err(_) => return,
-                };
-                // An extension leaves out a variable of its base by a literal `null`.
-                because = match text.source().as_str() {
-                    "${null}" => "`null` leaves it out".to_owned(),
-                    source => format!("`{source}` {what}"),
-                };
-            });
-            because
-        });
     }
 }
 
