@@ -21,13 +21,10 @@ pub(crate) fn merge(
             if !merge.pod.variables.iter().any(|known| known == name) {
                 merge.pod.variables.push(name.to_owned());
             }
-            match AddedEntry::of(&variable) {
-                Some(added) => add_to_list(merge, list, &added)?,
-                None => {
-                    if let Some(wanted) = variable.into_value() {
-                        put(merge, list, wanted, items)?;
-                    }
-                }
+            if let Some(added) = AddedEntry::of(&variable) {
+                add_to_list(merge, list, &added)?;
+            } else if let Some(wanted) = variable.into_value() {
+                put(merge, list, wanted, items)?;
             }
         }
         Ok(())
