@@ -56,8 +56,7 @@ fn may_name_claims(path: &Path) -> bool {
 }
 
 fn names_claims(bytes: &[u8]) -> bool {
-    static KINDS: LazyLock<[Finder<'static>; 3]> =
-        LazyLock::new(|| ["ResourceClaim", "ComputeDomain", "DeviceClass"].map(Finder::new));
+    static KINDS: LazyLock<[Finder<'static>; 4]> = LazyLock::new(|| ClaimObject::kinds().map(Finder::new));
     KINDS.iter().any(|kind| kind.find(bytes).is_some())
 }
 

@@ -1,19 +1,39 @@
-//! The device classes of claims: what a `ResourceClaim`, a `ResourceClaimTemplate` or a `ComputeDomain` says that a
-//! claim brings.
+//! The device classes of claims: what a `ResourceClaim`, a `ResourceClaimTemplate`, or an object for which a driver
+//! creates a template, says that a claim brings.
 //!
 //! The CEL selectors of a class are not evaluated. A class has its own name, and those of the drivers that its
 //! `DeviceClass` names.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 
+use serde::Deserialize;
 use serde_json::Value;
 
-/// The class of the claims of a `ComputeDomain`: those of the templates that NVIDIA's DRA driver creates for it.
-const CHANNEL: &str = "compute-domain-default-channel.nvidia.com";
+/// The kind of objects for which a driver creates the template that they name.
+pub static DOMAINS: LazyLock<DomainKind> = LazyLock::new(|| {
+    let read = fabric_yaml::read_value(include_str!("../../../facts/compute-domains.yaml"));
+    let root = read.ok().and_then(|read| read.root).unwrap_or_default();
+    #[expect(clippy::expect_used, reason = "a file of this repository, which all tests of claims read")]
+    serde_json::from_value(root).expect("facts/compute-domains.yaml has the fields of the kind")
+});
 
-/// The groups of the APIs of these objects.
-const APIS: [&str; 2] = ["resource.k8s.io/", "resource.nvidia.com/"];
+/// A kind of `facts/compute-domains.yaml`, which says what the fields are.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DomainKind {
+    pub group: String,
+    pub version: String,
+    pub kind: String,
+    pub resource: String,
+    pub name: String,
+    template: String,
+    request: String,
+    class: String,
+}
+
+/// The group of the API of claims.
+const CLAIMS: &str = "resource.k8s.io";
 
 /// More devices than a claim can have.
 const MOST_DEVICES: i64 = 1_024;
@@ -82,7 +102,9 @@ pub struct Claims {
 
 impl ClaimObject {
     /// The kinds that [`Self::read`] reads.
-    pub const KINDS: [&str; 4] = ["ResourceClaim", "ResourceClaimTemplate", "ComputeDomain", "DeviceClass"];
+    pub fn kinds() -> [&'static str; 4] {
+        ["ResourceClaim", "ResourceClaimTemplate", &DOMAINS.kind, "DeviceClass"]
+    }
 
     /// The objects of a document, which can be a list. The items of a list of one kind do not name it.
     pub fn read_all(document: &Value, namespace: &str) -> Vec<Self> {
@@ -97,11 +119,12 @@ impl ClaimObject {
         items.iter().flat_map(read).collect()
     }
 
-    /// Reads an object of one of [`Self::KINDS`]; `None` for another one, or one of another API. `namespace` is that of
+    /// Reads an object of one of [`Self::kinds`]; `None` for another one, or one of another API. `namespace` is that of
     /// an object that names none.
     pub fn read(object: &Value, namespace: &str) -> Option<Self> {
         let api = object["apiVersion"].as_str().unwrap_or_default();
-        let is_of_api = api.is_empty() || APIS.iter().any(|group| api.starts_with(group));
+        let group = api.split_once('/').map_or("", |(group, _)| group);
+        let is_of_api = api.is_empty() || group == CLAIMS || group == DOMAINS.group;
         Self::of_kind(object["kind"].as_str()?, object, namespace).filter(|_| is_of_api)
     }
 
@@ -118,14 +141,14 @@ impl ClaimObject {
         Some(match kind {
             "ResourceClaim" => claim(name(&metadata["name"], false)?, spec),
             "ResourceClaimTemplate" => claim(name(&metadata["name"], true)?, &spec["spec"]),
-            "ComputeDomain" => {
-                let classes = vec![CHANNEL.to_owned()];
-                let request = ClaimRequest { name: "channel".to_owned(), classes, count: Some(1) };
-                let name = name(&spec["channel"]["resourceClaimTemplate"]["name"], true)?;
-                Self::Claim { name, is_named: true, requests: [request].into() }
-            }
             "DeviceClass" => {
                 Self::Class { name: metadata["name"].as_str()?.to_owned(), drivers: drivers(spec) }
+            }
+            _ if kind == DOMAINS.kind => {
+                let classes = vec![DOMAINS.class.clone()];
+                let request = ClaimRequest { name: DOMAINS.request.clone(), classes, count: Some(1) };
+                let name = name(object.pointer(&DOMAINS.template)?, true)?;
+                Self::Claim { name, is_named: true, requests: [request].into() }
             }
             _ => return None,
         })
@@ -239,7 +262,7 @@ mod tests {
     }
 
     fn request(classes: &[&str], count: Option<i64>) -> ClaimRequest {
-        let name = if classes == [CHANNEL] { "channel" } else { "a" }.to_owned();
+        let name = if classes == [DOMAINS.class.as_str()] { "channel" } else { "a" }.to_owned();
         ClaimRequest { name, classes: classes.iter().map(|class| (*class).to_owned()).collect(), count }
     }
 
@@ -265,7 +288,7 @@ mod tests {
     fn a_compute_domain_names_a_template_which_has_precedence() {
         let domain = json!({"kind": "ComputeDomain", "metadata": {"name": "d", "namespace": "ml"},
             "spec": {"channel": {"resourceClaimTemplate": {"name": "t"}}}});
-        assert_eq!(known(&[&domain], "t", true), Some(vec![request(&[CHANNEL], Some(1))]));
+        assert_eq!(known(&[&domain], "t", true), Some(vec![request(&[&DOMAINS.class], Some(1))]));
         let template = json!({"kind": "ResourceClaimTemplate", "metadata": {"name": "t"}, "spec": {"spec":
             {"devices": {"requests": [{"name": "a", "exactly": {"deviceClassName": "own", "allocationMode": "All"}},
                 {"name": "b", "exactly": {"deviceClassName": "own", "adminAccess": true}}]}}}});

@@ -142,7 +142,7 @@ impl Objects {
         match object["kind"].as_str() {
             None | Some("Node") => self.nodes.push(Arc::new(Node::read(object, &mut self.texts))),
             Some("ResourceSlice") => self.slices.push(Slice::read(object, &mut self.texts)),
-            Some(kind) if ClaimObject::KINDS.contains(&kind) => {
+            Some(kind) if ClaimObject::kinds().contains(&kind) => {
                 self.claims.extend(ClaimObject::read(object, "default"));
             }
             Some(other) => return Err(format!("is not a node, but of the kind `{other}`")),

@@ -9,14 +9,14 @@ use kube::runtime::watcher::Event;
 use serde_json::Value;
 use tokio::time::{Duration, Instant};
 
-use fabric_policy::claims::{ClaimObject, Claims};
+use fabric_policy::claims::{ClaimObject, Claims, DOMAINS, DomainKind};
 use fabric_policy::nodes::{Node, Nodes, Slice, Texts};
 
 use super::ABSENT;
 use super::bounded::Bounded;
 use super::object::Object;
 
-/// How long nodes wait for the objects about claims: the API of `ComputeDomains` is not that of the cluster.
+/// How long nodes wait for the objects about claims: the API of [`DOMAINS`] is not that of the cluster.
 const WAIT_FOR_CLAIMS: Duration = Duration::from_secs(10);
 
 /// The shortest time between two snapshots.
@@ -114,15 +114,18 @@ impl WatchedKind {
     pub(crate) const ALL: [Self; 5] = [Self::Node, Self::Slice, Self::Template, Self::Domain, Self::Class];
 
     pub(super) fn api(self) -> KindOfApi {
-        let (dra, nvidia) = ("resource.k8s.io", "resource.nvidia.com");
-        let all: &[_] = &["v1", "v1beta2", "v1beta1"];
-        let (name, resource, group, object, versions): (_, _, _, _, &[_]) = match self {
-            Self::Node => ("nodes", "nodes", "", "Node", &["v1"]),
-            Self::Slice => ("resource-slices", "resourceslices", dra, "ResourceSlice", &["v1"]),
+        let dra = "resource.k8s.io";
+        let all = vec!["v1", "v1beta2", "v1beta1"];
+        let (name, resource, group, object, versions) = match self {
+            Self::Node => ("nodes", "nodes", "", "Node", vec!["v1"]),
+            Self::Slice => ("resource-slices", "resourceslices", dra, "ResourceSlice", vec!["v1"]),
             Self::Template => {
                 ("resource-claim-templates", "resourceclaimtemplates", dra, "ResourceClaimTemplate", all)
             }
-            Self::Domain => ("compute-domains", "computedomains", nvidia, "ComputeDomain", &["v1beta1"]),
+            Self::Domain => {
+                let DomainKind { name, resource, group, kind, version, .. } = &*DOMAINS;
+                (name.as_str(), resource.as_str(), group.as_str(), kind.as_str(), vec![version.as_str()])
+            }
             Self::Class => ("device-classes", "deviceclasses", dra, "DeviceClass", all),
             Self::Claim => ("resource-claims", "resourceclaims", dra, "ResourceClaim", all),
         };
@@ -158,7 +161,7 @@ pub(super) struct KindOfApi {
     pub(super) group: &'static str,
     pub(super) object: &'static str,
     /// The versions of the API, the newest first.
-    pub(super) versions: &'static [&'static str],
+    pub(super) versions: Vec<&'static str>,
 }
 
 /// The objects of one kind.

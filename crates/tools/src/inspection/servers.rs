@@ -8,6 +8,7 @@ use crate::explain::Sources;
 use crate::pools::pools;
 use fabric_engine::admission::Mode;
 use fabric_policy::Policy;
+use fabric_policy::claims::DOMAINS;
 use fabric_yaml::counted;
 
 use super::{
@@ -154,7 +155,7 @@ fn of_server(Server { name, ready, in_use, .. }: &Server, configured: &str) -> R
     if !failed.is_empty() {
         // Without current nodes, a server injects pods by those that it knew, or lets them run without the fabric.
         let is_grave = |line: &&str| {
-            line.starts_with("[-]") || WATCHES.iter().any(|watch| line.starts_with(&format!("[!]{watch}")))
+            line.starts_with("[-]") || watches().iter().any(|watch| line.starts_with(&format!("[!]{watch}")))
         };
         let status = if failed.iter().any(is_grave) { Status::Fail } else { Status::Warn };
         problems.push((
@@ -167,14 +168,15 @@ fn of_server(Server { name, ready, in_use, .. }: &Server, configured: &str) -> R
 }
 
 /// The watches of a server, by their names in `/readyz`.
-const WATCHES: [&str; 5] =
-    ["nodes", "resource-slices", "resource-claim-templates", "compute-domains", "device-classes"];
+fn watches() -> [&'static str; 5] {
+    ["nodes", "resource-slices", "resource-claim-templates", &DOMAINS.name, "device-classes"]
+}
 
 /// The remedy for failed lines of `/readyz?verbose`.
 fn remedy(failed: &[&str]) -> &'static str {
     let has = |text: &str| failed.iter().any(|line| line.contains(text));
     match () {
-        () if WATCHES.iter().any(|watch| has(&format!("]{watch}: "))) => {
+        () if watches().iter().any(|watch| has(&format!("]{watch}: "))) => {
             "correct what the lines name: without a list of nodes, pods do not get the fabric or are denied; with an old \
              one, they may get that of other nodes"
         }

@@ -51,7 +51,7 @@ fn read_claim(node: &Node, namespace: &str) -> Checked<ClaimObject> {
         ClaimObject::Class { .. } => true,
     };
     ClaimObject::read(&value, namespace).filter(is_whole).ok_or_else(|| {
-        let kinds = ClaimObject::KINDS.map(|kind| format!("`{kind}`")).join(", ");
+        let kinds = ClaimObject::kinds().map(|kind| format!("`{kind}`")).join(", ");
         let message = "an entry of `claims` is no object that says what claims bring";
         Diagnostic::new(node.span, message)
             .hint(format!(

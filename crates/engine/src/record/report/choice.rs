@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::WarningKind;
 use fabric_policy::SelectedLabel;
+use fabric_policy::claims::DOMAINS;
 use fabric_yaml::counted;
 
 use crate::record::stamp::{CLAIMS, NODES, PROVIDER, STAMP};
@@ -118,8 +119,9 @@ impl WarningKind {
             ),
             Self::TooManyObjects { namespace } => write!(
                 f,
-                "delete claims, ResourceClaimTemplates and ComputeDomains that no pod uses: the namespace `{namespace}` has \
-                 more of them than are read, and the name of a claim decides what it brings"
+                "delete claims, ResourceClaimTemplates and {}s that no pod uses: the namespace `{namespace}` has more of \
+                 them than are read, and the name of a claim decides what it brings",
+                DOMAINS.kind
             ),
             Self::KeptFabric { names } => write!(
                 f,
