@@ -2,7 +2,7 @@
 
 mod certs;
 mod check;
-mod claim_files;
+
 mod cluster;
 mod completions;
 mod diagnose;
@@ -15,6 +15,7 @@ mod mutate;
 mod nccl_test;
 mod node_options;
 mod nodes;
+mod object_files;
 mod output;
 mod parse;
 mod policy;

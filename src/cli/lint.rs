@@ -13,7 +13,7 @@ use crate::policy_sources::PolicySources;
 use crate::stream::{RawDocuments, has_content};
 use fabric_allocator::held;
 use fabric_engine::policy_set::PolicySet;
-use fabric_policy::claims::Claims;
+use fabric_policy::objects::KnownObjects;
 use fabric_policy::{Effect, Policy};
 use fabric_tools::lint::{Across, Finding, Level, Lines, codes, lint};
 use fabric_workloads::manifest::{Document, DocumentError, RawDocument, Wanted};
@@ -21,10 +21,10 @@ use fabric_yaml::counted;
 use fabric_yaml::escape;
 
 use super::ExitStatus;
-use super::claim_files;
 use super::fail_on::{FindingArguments, FindingFormat};
 use super::mutate::{object_name, remedy};
 use super::node_options::NodeArguments;
+use super::object_files;
 use super::output::Output;
 use super::parse::namespace;
 use super::policy::formats::{sarif_log, sarif_result, workflow_command};
@@ -69,15 +69,15 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     let objects = arguments.nodes.read(files.iter().any(|file| file == "-"))?;
     let namespace = arguments.namespace.as_deref();
     let nodes = objects.as_ref().map(|objects| &objects.nodes);
-    let claims = objects.as_ref().and_then(|objects| objects.claims.clone());
-    let claims = claim_files::with_files(claims, files, namespace);
+    let known = objects.as_ref().and_then(|objects| objects.objects.clone());
+    let known = object_files::with_files(known, files, namespace);
     for reason in objects.iter().flat_map(|objects| &objects.unread) {
         output.message(&format!("warning: names decide about claims: {reason}"));
     }
     let mut linted = Linted {
         policies: &policies,
         wanted: Wanted { namespace, nodes, held: Some(held), ..Wanted::default() },
-        claims,
+        objects: known,
         is_open: arguments.policies.are_empty() && !arguments.nodes.are_given(),
         found: Vec::new(),
         across: Across::default(),
@@ -117,7 +117,7 @@ struct Linted<'a> {
     policies: &'a PolicySet,
     wanted: Wanted<'a>,
     /// The claims of the cluster, of all files, and of the streams so far.
-    claims: Option<Arc<Claims>>,
+    objects: Option<Arc<KnownObjects>>,
     /// True if nothing determines the policy of a pod.
     is_open: bool,
     found: Vec<Located>,
@@ -178,7 +178,7 @@ impl Linted<'_> {
             return self.bad(file, 1, "unreadable_file", format!("cannot be read: {error}"));
         }
         let documents: Vec<RawDocument> = RawDocuments::new(&*bytes).map_while(Result::ok).collect();
-        self.claims = claim_files::with_documents(self.claims.take(), &documents, self.wanted.namespace);
+        self.objects = object_files::with_documents(self.objects.take(), &documents, self.wanted.namespace);
         drop(documents);
         self.stream(file, &*bytes);
     }
@@ -199,7 +199,7 @@ impl Linted<'_> {
             };
             let across = &mut self.across;
             let gather = |root: &Value, templates: &[_]| across.add(root, templates, &place);
-            let wanted = Wanted { claims: self.claims.as_ref(), ..self.wanted };
+            let wanted = Wanted { objects: self.objects.as_ref(), ..self.wanted };
             let found = lint(self.policies, &mut document, raw, wanted, gather)?.into_iter();
             let located = found.map(|finding| Located {
                 place: place(&finding.pointer),
@@ -217,7 +217,7 @@ impl Linted<'_> {
 
     /// Adds the findings about several documents, and drops those that another document answers.
     fn across_documents(&mut self) {
-        let wanted = Wanted { claims: self.claims.as_ref(), ..self.wanted };
+        let wanted = Wanted { objects: self.objects.as_ref(), ..self.wanted };
         let found = self.across.findings(self.policies, wanted).into_iter();
         self.found.extend(found.map(|(place, finding)| Located { place, finding }));
         self.found.retain(|located| !self.across.is_answered_by_runtime(&located.finding));

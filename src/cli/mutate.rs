@@ -19,13 +19,13 @@ use crate::files::{self, files_of};
 use crate::policy_sources::PolicySources;
 use crate::stream::{RawDocuments, has_content};
 use fabric_engine::policy_set::PolicySet;
-use fabric_policy::claims::Claims;
+use fabric_policy::objects::KnownObjects;
 use fabric_workloads::manifest::{RawDocument, Wanted};
 
 use super::ExitStatus;
-use super::claim_files;
 use super::diff::{self, FileDiff};
 use super::node_options::NodeArguments;
+use super::object_files;
 use super::output::{self, Output};
 use super::parse::namespace;
 use super::render::{Before, Format};
@@ -90,7 +90,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
         arguments,
         policies: &policies,
         wanted: document::wanted(arguments, objects.as_ref().map(|objects| &objects.nodes)),
-        claims: objects.as_ref().and_then(|objects| objects.claims.clone()),
+        objects: objects.as_ref().and_then(|objects| objects.objects.clone()),
         output,
         status: ExitStatus::Done,
         verdict: Verdict::default(),
@@ -109,7 +109,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
             files.iter().filter_map(|file| files_of(Path::new(file)).ok()).flatten().collect();
         run.names = Some(diff::Names::new(&files));
     }
-    run.claims = claim_files::with_files(run.claims.take(), files, arguments.namespace.as_deref());
+    run.objects = object_files::with_files(run.objects.take(), files, arguments.namespace.as_deref());
     for file in files {
         run.source(file)?;
     }
@@ -150,7 +150,7 @@ struct Documents<'a> {
     policies: &'a PolicySet,
     wanted: Wanted<'a>,
     /// The claims of the cluster, of all files, and of the documents so far.
-    claims: Option<Arc<Claims>>,
+    objects: Option<Arc<KnownObjects>>,
     output: &'a mut Output,
     status: ExitStatus,
     verdict: Verdict,
@@ -285,7 +285,7 @@ impl Documents<'_> {
     /// Injects and prints the documents after those so far.
     fn inject(&mut self, name: &str, number: &mut usize, batch: &mut Vec<RawDocument>) -> anyhow::Result<()> {
         let namespace = self.arguments.namespace.as_deref();
-        self.claims = claim_files::with_documents(self.claims.take(), batch, namespace);
+        self.objects = object_files::with_documents(self.objects.take(), batch, namespace);
         for (processed, raw) in self.process_all(name, *number, batch).into_iter().zip(&*batch) {
             self.print(processed, raw)?;
         }
@@ -296,7 +296,7 @@ impl Documents<'_> {
 
     fn process_all<'f>(&self, file: &'f str, before: usize, batch: &[RawDocument]) -> Vec<Processed<'f>> {
         let Self { arguments, policies, .. } = *self;
-        let wanted = Wanted { claims: self.claims.as_ref(), ..self.wanted };
+        let wanted = Wanted { objects: self.objects.as_ref(), ..self.wanted };
         let work = |(at, raw): (usize, &RawDocument)| {
             let number = before + at + 1;
             list::process(arguments, policies, wanted, file, number, raw)

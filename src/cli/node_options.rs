@@ -84,7 +84,7 @@ fn parse(name: &str, bytes: Vec<u8>) -> anyhow::Result<ClusterObjects> {
 }
 
 fn cluster(mut objects: Objects) -> ClusterObjects {
-    let claims = std::mem::take(&mut objects.claims);
-    let claims = (!claims.is_empty()).then(|| Arc::new(claims.into_iter().collect()));
-    ClusterObjects { claims, nodes: Arc::new(objects.nodes()), unread: Vec::new() }
+    let named = std::mem::take(&mut objects.named);
+    let named = (!named.is_empty()).then(|| Arc::new(named.into_iter().collect()));
+    ClusterObjects { objects: named, nodes: Arc::new(objects.nodes()), unread: Vec::new() }
 }

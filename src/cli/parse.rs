@@ -4,6 +4,8 @@ use std::net::{IpAddr, SocketAddr};
 
 use tokio::time::Duration;
 
+use fabric_policy::objects::ObjectKind;
+
 pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| "write an address and a port, such as `0.0.0.0:8443` or `[::]:8443`".to_owned())
 }
@@ -27,6 +29,11 @@ pub(super) fn number<T: TryFrom<u64>>(least: u64, most: u64) -> impl Fn(&str) ->
         let number = number.and_then(|number| number.try_into().ok());
         number.ok_or_else(|| format!("write a number from {least} to {most}"))
     }
+}
+
+pub(super) fn object_kind(text: &str) -> Result<ObjectKind, String> {
+    let names = || ObjectKind::all().map(|kind| kind.api().name.as_str()).collect::<Vec<_>>().join(", ");
+    ObjectKind::of_watch(text).ok_or_else(|| format!("write one of {}", names()))
 }
 
 pub(super) fn ip(text: &str) -> Result<IpAddr, String> {

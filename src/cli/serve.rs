@@ -12,6 +12,7 @@ use anyhow::Context;
 use crate::cluster::{NodeWatch, Reconciler};
 use crate::server::{Server, Shutdown, compiled};
 use crate::telemetry::traces;
+use fabric_policy::objects::ObjectKind;
 use fabric_policy::work::Work;
 
 use super::ExitStatus;
@@ -67,7 +68,8 @@ async fn serve(arguments: &Arguments) -> anyhow::Result<Shutdown> {
         }
     };
     let Configuration { server, ca } = Configuration::new(arguments)?;
-    let node_watch = if arguments.watch_nodes { Some(NodeWatch::new().await?) } else { None };
+    let kinds = ObjectKind::all().filter(|kind| !arguments.unwatched.contains(kind)).collect();
+    let node_watch = if arguments.watch_nodes { Some(NodeWatch::new(kinds).await?) } else { None };
     let server = Server::bind(server, reconciler).await?.watching(node_watch);
     server.log_start()?;
     if let Some(ca) = ca {

@@ -20,6 +20,7 @@ use fabric_engine::policy_set::PolicySet;
 use fabric_engine::registration::ca_bundle;
 use fabric_policy::PodContext;
 use fabric_policy::nodes::Nodes;
+use fabric_policy::objects::ObjectKind;
 use fabric_tools::inspection::{
     Certificate, DryRun, Facts, Line, Probe, Read, Refused, Release, Server, Unread, Workloads, endpoints,
     inspect, is_restricted, last_time,
@@ -217,10 +218,16 @@ impl Reader<'_> {
         get(self.client, &path).await
     }
 
-    /// The nodes and claims, if the servers watch them.
+    /// The nodes, and the objects that pods name, if the servers watch them.
     async fn objects(&self) -> anyhow::Result<ClusterObjects> {
         let is_watched = self.release.option("--watch-nodes").next().is_some();
-        if is_watched { list_objects(self.client).await } else { Ok(ClusterObjects::default()) }
+        let is_unwatched = |kind: &ObjectKind| {
+            self.release
+                .option("--unwatched")
+                .any(|names| names.split(',').any(|name| name == kind.api().name))
+        };
+        let kinds: Vec<_> = ObjectKind::all().filter(|kind| !is_unwatched(kind)).collect();
+        if is_watched { list_objects(self.client, &kinds).await } else { Ok(ClusterObjects::default()) }
     }
 
     /// The data of a ConfigMap or a Secret.
@@ -285,9 +292,11 @@ impl Reader<'_> {
         let cluster = match objects {
             Err(error) if policies.needs_nodes() => return Err(error.clone().into()),
             Err(_) => PodContext::default(),
-            Ok(ClusterObjects { nodes, claims, .. }) => {
-                PodContext { nodes: Some(Arc::clone(nodes)), claims: claims.clone(), ..PodContext::default() }
-            }
+            Ok(ClusterObjects { nodes, objects, .. }) => PodContext {
+                nodes: Some(Arc::clone(nodes)),
+                objects: objects.clone(),
+                ..PodContext::default()
+            },
         };
         let begin = || Workloads::new(policies, cluster.clone(), &self.release, namespaces);
         let read = running_pods::read(self.client, REQUEST_TIMEOUT, begin, Workloads::page).await;

@@ -1,4 +1,4 @@
-//! The nodes of the cluster and their `ResourceSlices`, and the objects that say what claims bring, as the API server
+//! The nodes of the cluster and their `ResourceSlices`, and the objects that pods name, as the API server
 //! lists and watches them.
 
 mod bounded;
@@ -16,11 +16,11 @@ use kube::runtime::watcher::{self, Config, DefaultBackoff, Event, watcher};
 use kube::{Api, Client};
 use tokio::time::{Duration, Instant, sleep, sleep_until, timeout};
 
-use fabric_policy::claims::Claims;
 use fabric_policy::nodes::Nodes;
+use fabric_policy::objects::{KnownObjects, ObjectApi, ObjectKind};
 
 use super::api::{FORBIDDEN, cause, client, client_of, no_answer, unread_of_status};
-use known::{KindOfApi, Known};
+use known::Known;
 pub(crate) use known::{OtherWatch, WatchState, Watched, WatchedKind};
 use object::Object;
 
@@ -44,11 +44,15 @@ const IDLE: Duration = Duration::from_hours(1);
 const ABSENT: u16 = 404;
 /// The time limit for a command to get all nodes, or all `ResourceSlices`.
 const LIST_TIMEOUT: Duration = Duration::from_mins(2);
-/// That for the objects of one kind about claims, without which names decide.
-const CLAIMS_TIMEOUT: Duration = Duration::from_secs(30);
+/// That for the objects of one kind that pods name, without which names decide.
+const NAMED_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Watches the nodes of the cluster of its client.
-pub struct NodeWatch(Client);
+pub struct NodeWatch {
+    client: Client,
+    /// The kinds that it watches with them.
+    kinds: Vec<ObjectKind>,
+}
 
 impl std::fmt::Debug for NodeWatch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -58,16 +62,17 @@ impl std::fmt::Debug for NodeWatch {
 
 impl NodeWatch {
     /// The connection is opened by the first request.
-    pub async fn new() -> anyhow::Result<Self> {
-        Ok(Self(client().await?))
+    pub async fn new(kinds: Vec<ObjectKind>) -> anyhow::Result<Self> {
+        Ok(Self { client: client().await?, kinds })
     }
 
     /// Passes on each state of the watch, and the objects when they have changed, at most once a second.
     pub(crate) async fn run(self, mut publish: impl FnMut(Watched)) {
-        let mut known = Known::new(Instant::now());
-        let mut events = select_all(
-            WatchedKind::ALL.map(|kind| Watch::new(&self.0, kind, &known.is_over).into_stream().boxed()),
-        );
+        let Self { client, kinds } = self;
+        let mut known = Known::new(Instant::now(), &kinds);
+        let watched = WatchedKind::with_named(kinds);
+        let mut events =
+            select_all(watched.map(|kind| Watch::new(&client, kind, &known.is_over).into_stream().boxed()));
         loop {
             let due = known.due().unwrap_or_else(|| Instant::now() + IDLE);
             // The watchers do not end.
@@ -79,7 +84,7 @@ impl NodeWatch {
                 None => {}
                 Some((kind, Ok(event))) => known.apply(kind, event, Instant::now()),
                 Some((kind, Err((status, error)))) => {
-                    tracing::debug!(resource = kind.name(), error, "a watch failed");
+                    tracing::debug!(resource = kind.api().name, error, "a watch failed");
                     known.fail(kind, status, error, Instant::now());
                 }
             }
@@ -132,7 +137,7 @@ impl Watch {
     async fn next(&mut self) -> Change {
         loop {
             let event = timeout(AGAIN, self.events.next()).await;
-            let is_over = self.kind.is_of_tenants() && self.is_over.load(Ordering::Relaxed);
+            let is_over = self.kind.api().namespaced && self.is_over.load(Ordering::Relaxed);
             if is_over && self.listed.elapsed() >= AGAIN {
                 self.list_again(Duration::ZERO);
                 continue;
@@ -182,41 +187,43 @@ fn next_delay(backoff: &mut DefaultBackoff) -> Duration {
 
 /// The objects of the cluster of a context or of the kubeconfig, else of the pod.
 pub(crate) async fn objects_of_cluster(context: Option<&str>) -> anyhow::Result<ClusterObjects> {
-    list_objects(&client_of(context).await?).await
+    list_objects(&client_of(context).await?, &ObjectKind::all().collect::<Vec<_>>()).await
 }
 
-/// The nodes of a cluster, and what its objects say about claims.
+/// The nodes of a cluster, and the objects that pods name.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ClusterObjects {
     pub(crate) nodes: Arc<Nodes>,
     /// `None` if nothing was asked about them.
-    pub(crate) claims: Option<Arc<Claims>>,
-    /// The objects about claims that cannot be read, each with the reason. Names decide in their place.
+    pub(crate) objects: Option<Arc<KnownObjects>>,
+    /// The objects that cannot be read, each with the reason. Names decide in their place.
     pub(crate) unread: Vec<String>,
 }
 
-/// The nodes of the cluster at this moment, with what its objects say about claims.
-pub(super) async fn list_objects(client: &Client) -> anyhow::Result<ClusterObjects> {
-    let mut known = Known::new(Instant::now());
+/// The nodes of the cluster at this moment, with the objects that pods name.
+pub(super) async fn list_objects(client: &Client, kinds: &[ObjectKind]) -> anyhow::Result<ClusterObjects> {
+    let mut known = Known::new(Instant::now(), kinds);
     let mut unread = Vec::new();
-    for kind in WatchedKind::ALL.into_iter().chain([WatchedKind::Claim]) {
-        let limit = if kind.is_of_claims() { CLAIMS_TIMEOUT } else { LIST_TIMEOUT };
+    for kind in WatchedKind::with_named(kinds.iter().copied()) {
+        let limit = if kind.is_named() { NAMED_TIMEOUT } else { LIST_TIMEOUT };
         match timeout(limit, list(client, kind, &mut known)).await {
             Ok(Ok(())) => {}
-            Ok(Err((ABSENT, _))) if kind != WatchedKind::Node => {}
-            Ok(Err((_, error))) if kind.is_of_claims() => unread.push(error),
-            Err(_) if kind.is_of_claims() => {
-                unread.push(format!("the API server does not list the {} in time", kind.name()));
+            Ok(Err((ABSENT, error))) if kind != WatchedKind::Node => {
+                known.fail(kind, ABSENT, error, Instant::now());
+            }
+            Ok(Err((_, error))) if kind.is_named() => unread.push(error),
+            Err(_) if kind.is_named() => {
+                unread.push(format!("the API server does not list the {} in time", kind.api().name));
             }
             Ok(Err((status, error))) => {
-                let message = format!("the {} cannot be listed: {error}", kind.name());
+                let message = format!("the {} cannot be listed: {error}", kind.api().name);
                 return Err(unread_of_status(status, message).into());
             }
-            Err(_) => bail!("the {} cannot be listed: {}", kind.name(), no_answer(LIST_TIMEOUT)),
+            Err(_) => bail!("the {} cannot be listed: {}", kind.api().name, no_answer(LIST_TIMEOUT)),
         }
     }
-    let claims = Some(known.claims().into());
-    Ok(ClusterObjects { nodes: known.nodes().into(), claims, unread })
+    let objects = Some(known.objects().into());
+    Ok(ClusterObjects { nodes: known.nodes().into(), objects, unread })
 }
 
 /// Lists the objects of a kind once.
@@ -240,7 +247,7 @@ fn events(
     delay: Duration,
 ) -> BoxStream<'static, watcher::Result<Event<Object>>> {
     let objects = Api::all_with(client.clone(), &resource(kind, version));
-    let page = if kind.is_of_tenants() { PAGE_OF_TENANTS } else { PAGE };
+    let page = if kind.api().namespaced { PAGE_OF_TENANTS } else { PAGE };
     async move {
         sleep(delay).await;
         watcher(objects, Config::default().timeout(WATCH_SECONDS).page_size(page))
@@ -250,9 +257,9 @@ fn events(
 }
 
 fn resource(kind: WatchedKind, version: usize) -> ApiResource {
-    let KindOfApi { group, object, versions, .. } = kind.api();
-    let named = GroupVersionKind::gvk(group, versions[version.min(versions.len() - 1)], object);
-    ApiResource::from_gvk_with_plural(&named, kind.resource())
+    let ObjectApi { group, kind, versions, resource, .. } = kind.api();
+    let named = GroupVersionKind::gvk(group, &versions[version.min(versions.len() - 1)], kind);
+    ApiResource::from_gvk_with_plural(&named, resource)
 }
 
 /// Returns the status of the response, 0 without one, and a sentence.
@@ -270,7 +277,7 @@ fn explain(kind: WatchedKind, error: &watcher::Error) -> (u16, String) {
     }
     let hint = format!(
         "grant `list` and `watch` of {} in a ClusterRole, as the chart does with `nodes.watch`",
-        kind.resource()
+        kind.api().resource
     );
     (FORBIDDEN, format!("{}\nhint: {hint}", status.message))
 }
@@ -353,7 +360,7 @@ mod tests {
     #[tokio::test]
     async fn objects_beyond_the_bound_are_listed_again_after_a_time() {
         let is_over = Arc::new(AtomicBool::new(true));
-        let mut watch = Watch::new(&pages(), WatchedKind::Domain, &is_over);
+        let mut watch = Watch::new(&pages(), WatchedKind::Named(ObjectKind::Domain), &is_over);
         while !matches!(watch.next().await, Ok(Event::InitDone)) {}
         assert!(matches!(watch.next().await, Ok(Event::Apply(_))));
         watch.list_again(Duration::ZERO);
@@ -364,7 +371,7 @@ mod tests {
 
     #[tokio::test]
     async fn pages_of_few_objects_are_listed_and_then_watched_until_an_error() {
-        let mut watch = Watch::new(&pages(), WatchedKind::Domain, &Arc::default());
+        let mut watch = Watch::new(&pages(), WatchedKind::Named(ObjectKind::Domain), &Arc::default());
         let mut seen = Vec::new();
         let failed = loop {
             let name = Object::name_any;
@@ -384,7 +391,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_cluster_without_an_api_is_asked_once_for_each_version() {
-        for kind in WatchedKind::ALL {
+        for kind in WatchedKind::all() {
             let requests = Arc::new(AtomicUsize::new(0));
             let mut watch = Watch::new(&nothing(&requests), kind, &Arc::default());
             let status = loop {

@@ -73,7 +73,7 @@ pub(super) async fn ready(
 /// The metrics as OpenMetrics for a client that accepts it, else in the older format of Prometheus.
 pub(super) async fn metrics(State(state): State<Arc<AppState>>, headers: HeaderMap) -> Response {
     for (kind, age) in state.nodes.load().ages(SystemTime::now()) {
-        state.metrics.nodes_age(kind.resource(), age);
+        state.metrics.nodes_age(&kind.api().resource, age);
     }
     let openmetrics = quality(&headers, &["application/openmetrics-text"]);
     if openmetrics > 0.0 && openmetrics >= quality(&headers, &["text/plain", "text/*", "*/*"]) {

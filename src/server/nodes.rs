@@ -24,14 +24,14 @@ pub(super) fn put_in_use(state: &AppState, watched: Watched) {
     let watched = Arc::new(watched);
     let before = state.nodes.swap(Arc::clone(&watched));
     for OtherWatch { kind, error, over, .. } in &watched.others {
-        if kind.is_of_tenants() {
-            state.metrics.over_bound(kind.resource(), over.len());
+        if kind.api().namespaced {
+            state.metrics.over_bound(&kind.api().resource, over.len());
         }
         let was = before.others.iter().find(|before| before.kind == *kind);
         if let Some(error) =
             error.as_ref().filter(|error| was.and_then(|was| was.error.as_ref()) != Some(error))
         {
-            tracing::warn!(error, "the watch of the {} failed", kind.name());
+            tracing::warn!(error, "the watch of the {} failed", kind.api().name);
         }
     }
     if before.state == watched.state {
@@ -81,10 +81,10 @@ pub(super) fn check(watched: &Watched, are_needed: bool, on_error: OnError) -> C
     }
     for other in &watched.others {
         if let Some(error) = &other.error {
-            lines += &format!("[!]{}: the watch failed\n{}", other.kind.name(), indented(Some(error)));
+            lines += &format!("[!]{}: the watch failed\n{}", other.kind.api().name, indented(Some(error)));
         }
         if let Some(first) = other.over.first() {
-            let (over, resource) = (counted(other.over.len(), "namespace"), other.kind.resource());
+            let (over, resource) = (counted(other.over.len(), "namespace"), &other.kind.api().resource);
             let has = format!("[!]claims: {over} with too many {resource}, such as `{first}`");
             lines += &format!("{has}: names decide about claims beyond the bound\n");
         }

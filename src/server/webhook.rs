@@ -128,8 +128,8 @@ async fn on_another_thread<T: Send + 'static>(run: impl FnOnce() -> T + Send + '
 fn answer(endpoint: Endpoint, state: &AppState, bytes: &[u8], work: &Work) -> Result<Answer, Rejection> {
     let policies = state.policies.load();
     let watched = state.nodes.load();
-    let (nodes, claims) = (watched.nodes.clone(), watched.claims.clone());
-    let context = PodContext { work: Some(work.clone()), nodes, claims, ..PodContext::default() };
+    let (nodes, objects) = (watched.nodes.clone(), watched.objects.clone());
+    let context = PodContext { work: Some(work.clone()), nodes, objects, ..PodContext::default() };
     let answer = match endpoint {
         Endpoint::Pods => {
             let reviewer = Reviewer {

@@ -190,11 +190,11 @@ impl Metrics {
             self.reload_started.get_or_create(&[("what", what)]).set(0.0);
         }
         self.nodes_in_use(WatchState::Off, 0);
-        for kind in WatchedKind::ALL {
-            self.nodes_age(kind.resource(), Duration::ZERO);
+        for kind in WatchedKind::all() {
+            self.nodes_age(&kind.api().resource, Duration::ZERO);
         }
-        for kind in WatchedKind::ALL.into_iter().filter(|kind| kind.is_of_tenants()) {
-            self.over_bound(kind.resource(), 0);
+        for kind in WatchedKind::all().filter(|kind| kind.api().namespaced) {
+            self.over_bound(&kind.api().resource, 0);
         }
     }
 

@@ -1,5 +1,6 @@
 //! What the servers may do with the API.
 
+use fabric_policy::objects::ObjectKind;
 use serde_json::{Value, json};
 
 use crate::cases::{enabled, render, with};
@@ -104,16 +105,26 @@ pub(crate) fn a_server_may_write_three_objects_read_nodes_and_create_events_and_
     assert_eq!(objects.named("ClusterRole", "fabric-injector").unwrap()["rules"], wanted);
     let without = render(helm, &with(enabled("aws"), &json!({"advice": {"enabled": false}})));
     assert_eq!(without.named("ClusterRole", "fabric-injector").unwrap()["rules"], json!([wanted[0]]));
-    let wanted = json!([
+    let mut wanted = json!([
         {"apiGroups": [""], "resources": ["nodes"], "verbs": ["list", "watch"]},
         {"apiGroups": ["resource.k8s.io"], "resources": ["resourceslices"], "verbs": ["list", "watch"]},
-        {
-            "apiGroups": ["resource.k8s.io"], "resources": ["resourceclaimtemplates", "deviceclasses"],
-            "verbs": ["list", "watch"],
-        },
-        {"apiGroups": ["resource.nvidia.com"], "resources": ["computedomains"], "verbs": ["list", "watch"]},
     ]);
+    let mut kinds: Vec<_> = ObjectKind::all().map(ObjectKind::api).collect();
+    kinds.sort_by_key(|api| &api.name);
+    let named = kinds.iter().map(
+        |api| json!({"apiGroups": [api.group], "resources": [api.resource], "verbs": ["list", "watch"]}),
+    );
+    wanted.as_array_mut().unwrap().extend(named);
     assert_eq!(objects.named("ClusterRole", "fabric-injector-nodes").unwrap()["rules"], wanted);
+    let objects_of =
+        |values: &Value| render(helm, &with(enabled("aws"), &json!({"nodes": {"objects": values}})));
+    for (at, api) in kinds.iter().enumerate() {
+        let objects = objects_of(&json!({api.name.as_str(): false}));
+        let mut wanted = wanted.clone();
+        wanted.as_array_mut().unwrap().remove(at + 2);
+        assert_eq!(objects.named("ClusterRole", "fabric-injector-nodes").unwrap()["rules"], wanted);
+        assert!(objects.arguments().contains(&format!("--unwatched={}", api.name).as_str()), "{}", api.name);
+    }
     let wanted = json!([{"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create"]}]);
     assert_eq!(objects.named("ClusterRole", "fabric-injector-events").unwrap()["rules"], wanted);
     assert_eq!(objects.of_kind("ClusterRole").filter(|role| !is_test(role)).count(), 3);

@@ -67,7 +67,7 @@ pub(crate) fn the_chart_has_the_version_of_the_program() {
 }
 
 /// The options that the chart sets, those that would contradict it, and those whose default fits every cluster.
-const NOT_FURTHER: [&str; 22] = [
+const NOT_FURTHER: [&str; 23] = [
     "admin-listen",
     "ca-duration",
     "certificate-duration",
@@ -88,6 +88,7 @@ const NOT_FURTHER: [&str; 22] = [
     "tls-cert",
     "tls-dir",
     "tls-key",
+    "unwatched",
     "values",
     "watch-nodes",
 ];

@@ -174,7 +174,7 @@ const LIMITS: &[(&str, Option<&str>, &str)] = &[
     ),
     ("INTERVAL: Duration = Duration::from_secs(30)", None, "reconciles every 30 seconds"),
     ("INTERVAL: Duration = Duration::from_secs(1)", None, "Reviews use changed objects within a second"),
-    ("WAIT_FOR_CLAIMS: Duration = Duration::from_secs(10)", None, "Nodes wait at most ten seconds"),
+    ("WAIT_FOR_NAMED: Duration = Duration::from_secs(10)", None, "Nodes wait at most ten seconds"),
     ("ALL: [Self; 5]", None, "the nodes that were known last, however long ago"),
     ("UNREACHED: &str = ", None, "has the error and the remedy"),
     ("PROPAGATION: Duration = Duration::from_secs(2)", None, "in `caBundle` for two seconds"),

@@ -34,7 +34,7 @@ const PATCHES: Wanted<'_> = Wanted {
     annotation: TriggerAnnotation::Required,
     namespace: None,
     nodes: None,
-    claims: None,
+    objects: None,
     held: None,
     work: None,
     checks: None,

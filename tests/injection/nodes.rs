@@ -9,8 +9,8 @@ use fabric_engine::policy_set::{PolicySet, mutate};
 use fabric_engine::{NODES, Outcome, STAMP};
 use fabric_injector::builtin;
 use fabric_policy::PodContext;
-use fabric_policy::claims::{ClaimObject, Claims};
 use fabric_policy::nodes::Nodes;
+use fabric_policy::objects::{KnownObjects, NamedObject};
 use serde_json::{Value, json};
 
 use crate::helpers::{self, reason};
@@ -443,7 +443,7 @@ fn names_decide_about_a_claim_beyond_the_bound_with_a_warning() {
     let template = json!({"kind": "ResourceClaimTemplate", "metadata": {"name": "known", "namespace": "full"},
         "spec": {"spec": {"devices": {"requests": [
             {"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com", "count": 8}}]}}}});
-    let mut claims: Claims = ClaimObject::read(&template, "").into_iter().collect();
+    let mut claims: KnownObjects = NamedObject::read(&template, "").into_iter().collect();
     claims.over = ["full".to_owned()].into();
     let claims = Some(Arc::new(claims));
     let warnings = |namespace: &str, template: &str, claim: &str| {
@@ -451,7 +451,7 @@ fn names_decide_about_a_claim_beyond_the_bound_with_a_warning() {
         pod["spec"]["resourceClaims"] = json!([{"name": claim, "resourceClaimTemplateName": template}]);
         pod["spec"]["containers"][0]["resources"]["claims"] = json!([{"name": claim}]);
         let context = PodContext {
-            claims: claims.clone(),
+            objects: claims.clone(),
             namespace: Some(namespace.to_owned()),
             ..PodContext::default()
         };

@@ -6,6 +6,7 @@
 mod completed;
 mod containers;
 mod multus;
+mod named_objects;
 mod node_kinds;
 mod node_labels;
 mod own_devices;
@@ -27,6 +28,7 @@ pub(super) use containers::Container;
 pub(crate) use containers::is_sidecar;
 pub use containers::{DEVICE_CLASS, requests};
 pub(super) use multus::with_networks;
+pub(crate) use named_objects::warnings_of_absent;
 pub use node_kinds::is_device;
 pub(super) use node_kinds::{kinds_of_earlier_injection, written};
 pub(super) use node_labels::contradicted_label;

@@ -12,7 +12,7 @@ use fabric_policy::{NoteKind, PodContext, Policy, Rule};
 use fabric_yaml::pointer::field_path;
 use fabric_yaml::{Span, each_once};
 
-use super::analysis::{PodAnalysis, copy, unknown_claim, with_values, written_claims};
+use super::analysis::{PodAnalysis, copy, unknown_claim, warnings_of_absent, with_values, written_claims};
 use super::evaluate::{Rules, Scope, State, rule_that_joins_host};
 use super::fitting_nodes;
 use super::merge::{check_containers, check_pod, merge};
@@ -88,6 +88,8 @@ impl Injection<'_> {
             fitting_nodes::warn_of_requests(analysis, self.pod, self.log);
         }
         self.log.drop_reverted(self.pod);
+        let devices = &analysis.policy.evaluated.devices;
+        self.log.warnings.extend(warnings_of_absent(self.pod, devices, self.context));
         let annotations = &self.pod["metadata"]["annotations"];
         let is_stamped = annotations[STAMP] == stamp_of_policy && annotations.get(SKIPPED).is_none();
         if self.log.is_empty() && is_stamped {

@@ -11,6 +11,7 @@
 //! | the warnings of `policy check` | [`check`] |
 //! | the nodes of a cluster as data, and which of them a pod fits | [`nodes`] |
 //! | the device classes of claims | [`claims`] |
+//! | the objects that pods name, and which of them exist | [`objects`], `facts/objects.yaml` |
 //! | the limit on the work for a pod or a file, and results that pods share | [`work`], [`cache`] |
 //!
 //! `file` reads what a file says, and [`definition`] is what it says. `policy` is what that means with values. [`overlay`]
@@ -56,6 +57,7 @@ pub mod interpolation;
 pub mod keys;
 pub mod matcher;
 pub mod nodes;
+pub mod objects;
 pub mod overlay;
 pub mod parameter;
 pub(crate) mod policy;

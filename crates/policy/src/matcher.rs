@@ -15,8 +15,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::claims::Claims;
 use crate::nodes::Nodes;
+use crate::objects::KnownObjects;
 use crate::schema::Format;
 use crate::work::{self, Work};
 use fabric_yaml::{Node, Span};
@@ -59,8 +59,8 @@ pub struct PodContext {
     pub by_kubelet: Option<bool>,
     /// The nodes of the cluster, if they are known.
     pub nodes: Option<Arc<Nodes>>,
-    /// The claims and device classes of the cluster or of the input. Without them, names of claims decide.
-    pub claims: Option<Arc<Claims>>,
+    /// The objects that pods name, of the cluster or of the input. Without them, names of claims decide.
+    pub objects: Option<Arc<KnownObjects>>,
     /// The counter of the work for the pod, which may end it. Without it, only the work for each expression is bounded.
     pub work: Option<Work>,
 }

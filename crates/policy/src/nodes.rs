@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::cache::Cache;
-use crate::claims::ClaimObject;
+use crate::objects::NamedObject;
 use fabric_yaml::quantity::Quantity;
 
 pub use requirements::is_met;
@@ -131,21 +131,21 @@ pub struct Objects {
     texts: Texts,
     nodes: Vec<Arc<Node>>,
     slices: Vec<Slice>,
-    /// What the objects say about claims.
-    pub claims: Vec<ClaimObject>,
+    /// Those that pods name.
+    pub named: Vec<NamedObject>,
 }
 
 impl Objects {
-    /// Reads a Node, a `ResourceSlice`, or an object that says what claims bring; an error for another object. One
+    /// Reads a Node, a `ResourceSlice`, or an object that pods name; an error for another object. One
     /// without a kind is a Node.
     pub fn read(&mut self, object: &Value) -> Result<(), String> {
         match object["kind"].as_str() {
             None | Some("Node") => self.nodes.push(Arc::new(Node::read(object, &mut self.texts))),
             Some("ResourceSlice") => self.slices.push(Slice::read(object, &mut self.texts)),
-            Some(kind) if ClaimObject::kinds().contains(&kind) => {
-                self.claims.extend(ClaimObject::read(object, "default"));
-            }
-            Some(other) => return Err(format!("is not a node, but of the kind `{other}`")),
+            Some(other) => match NamedObject::read(object, "default") {
+                Some(named) => self.named.push(named),
+                None => return Err(format!("is not a node, but of the kind `{other}`")),
+            },
         }
         Ok(())
     }

@@ -196,8 +196,8 @@ fn findings(
     context: &PodContext,
 ) -> Vec<Finding> {
     let work = context.work.as_ref();
-    let (nodes, claims) = (context.nodes.as_ref(), context.claims.as_ref());
-    let wanted = Wanted { namespace, nodes, claims, work, checks: work, ..Wanted::default() };
+    let (nodes, objects) = (context.nodes.as_ref(), context.objects.as_ref());
+    let wanted = Wanted { namespace, nodes, objects, work, checks: work, ..Wanted::default() };
     let found =
         lint(policies, &mut Document::new(workload), &RawDocument::new(Vec::new()), wanted, |_, _| ());
     let mut found = found.unwrap_or_default();

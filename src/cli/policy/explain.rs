@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 
 use crate::builtin;
 use crate::cli::ExitStatus;
-use crate::cli::claim_files;
 use crate::cli::mutate::object_name;
 use crate::cli::node_options::NodeArguments;
+use crate::cli::object_files;
 use crate::cli::output::{Format, Output};
 use crate::cli::parse::namespace;
 use crate::cli::report::{Location, near_miss};
@@ -23,8 +23,8 @@ use crate::policy_sources::{PolicySources, available};
 use crate::stream::RawDocuments;
 use fabric_engine::policy_set::PolicySet;
 use fabric_policy::OtherKind;
-use fabric_policy::claims::Claims;
 use fabric_policy::nodes::Nodes;
+use fabric_policy::objects::KnownObjects;
 use fabric_tools::explain::{self, Explainer, PodFact, Sources, VERSION};
 use fabric_tools::policy_test;
 use fabric_workloads::advice::{self, CheckedPod};
@@ -139,13 +139,13 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     }
     let reads_stdin = arguments.files.iter().chain(&arguments.review).any(|file| file == "-");
     let objects = arguments.nodes.read(reads_stdin)?;
-    let claims = objects.as_ref().and_then(|objects| objects.claims.clone());
+    let known = objects.as_ref().and_then(|objects| objects.objects.clone());
     for reason in objects.iter().flat_map(|objects| &objects.unread) {
         output.message(&format!("warning: names decide about claims: {reason}"));
     }
     let mut pods = Pods {
         nodes: objects.map(|objects| objects.nodes),
-        claims: claim_files::with_files(claims, &arguments.files, arguments.namespace.as_deref()),
+        objects: object_files::with_files(known, &arguments.files, arguments.namespace.as_deref()),
         namespace: arguments.namespace.as_deref(),
         policies: &loaded.policies,
         explainer: Explainer::new(&loaded.policies, sources),
@@ -185,7 +185,7 @@ struct Pods<'a> {
     explainer: Explainer<'a>,
     nodes: Option<Arc<Nodes>>,
     /// The claims of the cluster, of all files, and of the documents so far.
-    claims: Option<Arc<Claims>>,
+    objects: Option<Arc<KnownObjects>>,
     output: &'a mut Output,
     format: Format,
     /// The pods so far.
@@ -217,8 +217,8 @@ impl Pods<'_> {
         let before = self.count;
         for (index, raw) in RawDocuments::new(reader).enumerate() {
             let raw = raw.with_context(|| format!("{file}: document {}", index + 1))?;
-            self.claims =
-                claim_files::with_documents(self.claims.take(), std::slice::from_ref(&raw), self.namespace);
+            self.objects =
+                object_files::with_documents(self.objects.take(), std::slice::from_ref(&raw), self.namespace);
             self.document(file, index + 1, &raw)?;
         }
         if self.count == before {
@@ -258,7 +258,7 @@ impl Pods<'_> {
         for found in &mut found {
             found.request.namespace = found.request.namespace.take().or(self.namespace.map(str::to_owned));
             found.request.nodes.clone_from(&self.nodes);
-            found.request.claims.clone_from(&self.claims);
+            found.request.objects.clone_from(&self.objects);
         }
         let explained = found.iter().map(|found| self.explainer.pod(pod_of(found), &found.request));
         let (mutations, facts): (Vec<_>, Vec<_>) = explained.unzip();

@@ -9,9 +9,10 @@ use tokio::time::Duration;
 use crate::policy_sources::PolicySources;
 use crate::server::Limits;
 use fabric_engine::admission::{Mode, OnError};
+use fabric_policy::objects::ObjectKind;
 
 use super::super::cluster::ClusterArguments;
-use super::super::parse::{address, duration, number, positive_duration};
+use super::super::parse::{address, duration, number, object_kind, positive_duration};
 
 /// The default for concurrent connections.
 const MAX_CONNECTIONS: usize = 1_024;
@@ -52,6 +53,10 @@ pub(crate) struct Arguments {
     /// with policies of several providers
     #[arg(long, env = "FABRIC_INJECTOR_WATCH_NODES")]
     pub(super) watch_nodes: bool,
+    /// A kind of objects that pods name, such as `resource-claims`, that is not watched with the nodes: nothing is known
+    /// about those objects
+    #[arg(long, value_name = "KIND,…", env = "FABRIC_INJECTOR_UNWATCHED", value_delimiter = ',', value_parser = object_kind)]
+    pub(super) unwatched: Vec<ObjectKind>,
     /// The CA of client certificates, PEM; other clients are rejected
     #[arg(long, value_name = "FILE", env = "FABRIC_INJECTOR_CLIENT_CA")]
     pub(super) client_ca: Option<PathBuf>,

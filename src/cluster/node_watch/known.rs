@@ -1,23 +1,23 @@
-//! The known nodes, their `ResourceSlices`, and what objects say about claims. After an error, the last known ones stay
+//! The known nodes, their `ResourceSlices`, and the objects that pods name. After an error, the last known ones stay
 //! in use.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::SystemTime;
 
 use kube::runtime::watcher::Event;
 use serde_json::Value;
 use tokio::time::{Duration, Instant};
 
-use fabric_policy::claims::{ClaimObject, Claims, DOMAINS, DomainKind};
 use fabric_policy::nodes::{Node, Nodes, Slice, Texts};
+use fabric_policy::objects::{KnownObjects, NamedObject, ObjectApi, ObjectKind};
 
 use super::ABSENT;
 use super::bounded::Bounded;
 use super::object::Object;
 
-/// How long nodes wait for the objects about claims: the API of [`DOMAINS`] is not that of the cluster.
-const WAIT_FOR_CLAIMS: Duration = Duration::from_secs(10);
+/// How long nodes wait for the objects that pods name: their APIs are not all those of the cluster.
+const WAIT_FOR_NAMED: Duration = Duration::from_secs(10);
 
 /// The shortest time between two snapshots.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -53,15 +53,15 @@ impl WatchState {
     }
 }
 
-/// The nodes and claims that reviews use, and why.
+/// The nodes and objects that reviews use, and why.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Watched {
     pub(crate) state: WatchState,
     /// The time of the change to this state.
     pub(crate) since: Option<SystemTime>,
     pub(crate) nodes: Option<Arc<Nodes>>,
-    /// `None` if nothing is watched.
-    pub(crate) claims: Option<Arc<Claims>>,
+    /// Those that pods name; `None` if nothing is watched.
+    pub(crate) objects: Option<Arc<KnownObjects>>,
     /// Why the watch of the nodes failed.
     pub(crate) error: Option<String>,
     /// The watches of the other objects. The nodes are in use without newer ones.
@@ -74,6 +74,8 @@ pub(crate) struct OtherWatch {
     pub(crate) kind: WatchedKind,
     /// True until the objects are listed, or cannot be listed.
     is_awaited: bool,
+    /// True if the cluster has no such API.
+    is_absent: bool,
     /// Why the watch failed.
     pub(crate) error: Option<String>,
     /// The time since which it fails.
@@ -98,70 +100,58 @@ impl Watched {
     }
 }
 
-/// The kinds of objects that are listed. The server watches [`Self::ALL`].
+/// The kinds of objects that are listed and watched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WatchedKind {
     Node,
     Slice,
-    Template,
-    Domain,
-    Class,
-    /// Those of all pods, which the server does not watch.
-    Claim,
+    /// That pods name.
+    Named(ObjectKind),
 }
+
+/// The API of nodes, and that of slices.
+static APIS: LazyLock<[ObjectApi; 2]> = LazyLock::new(|| {
+    let api = |name: &str, group: &str, kind: &str, resource: &str| ObjectApi {
+        name: name.to_owned(),
+        group: group.to_owned(),
+        versions: vec!["v1".to_owned()],
+        kind: kind.to_owned(),
+        resource: resource.to_owned(),
+        namespaced: false,
+    };
+    let slices = api("resource-slices", "resource.k8s.io", "ResourceSlice", "resourceslices");
+    [api("nodes", "", "Node", "nodes"), slices]
+});
 
 impl WatchedKind {
-    pub(crate) const ALL: [Self; 5] = [Self::Node, Self::Slice, Self::Template, Self::Domain, Self::Class];
-
-    pub(super) fn api(self) -> KindOfApi {
-        let dra = "resource.k8s.io";
-        let all = vec!["v1", "v1beta2", "v1beta1"];
-        let (name, resource, group, object, versions) = match self {
-            Self::Node => ("nodes", "nodes", "", "Node", vec!["v1"]),
-            Self::Slice => ("resource-slices", "resourceslices", dra, "ResourceSlice", vec!["v1"]),
-            Self::Template => {
-                ("resource-claim-templates", "resourceclaimtemplates", dra, "ResourceClaimTemplate", all)
-            }
-            Self::Domain => {
-                let DomainKind { name, resource, group, kind, version, .. } = &*DOMAINS;
-                (name.as_str(), resource.as_str(), group.as_str(), kind.as_str(), vec![version.as_str()])
-            }
-            Self::Class => ("device-classes", "deviceclasses", dra, "DeviceClass", all),
-            Self::Claim => ("resource-claims", "resourceclaims", dra, "ResourceClaim", all),
-        };
-        KindOfApi { name, resource, group, object, versions }
+    pub(crate) fn all() -> impl Iterator<Item = Self> {
+        Self::with_named(ObjectKind::all())
     }
 
-    /// The name of the resource.
-    pub(crate) fn resource(self) -> &'static str {
-        self.api().resource
+    /// Nodes, slices, and these kinds.
+    pub(super) fn with_named(named: impl IntoIterator<Item = ObjectKind>) -> impl Iterator<Item = Self> {
+        [Self::Node, Self::Slice].into_iter().chain(named.into_iter().map(Self::Named))
     }
 
-    /// The name in `/readyz`.
-    pub(crate) fn name(self) -> &'static str {
-        self.api().name
+    pub(crate) fn api(self) -> &'static ObjectApi {
+        match self {
+            Self::Node => &APIS[0],
+            Self::Slice => &APIS[1],
+            Self::Named(kind) => kind.api(),
+        }
     }
 
-    /// Returns whether the objects say what claims bring.
-    pub(super) fn is_of_claims(self) -> bool {
-        !matches!(self, Self::Node | Self::Slice)
+    /// The kind, if pods name the objects.
+    pub(crate) fn named(self) -> Option<ObjectKind> {
+        match self {
+            Self::Named(kind) => Some(kind),
+            Self::Node | Self::Slice => None,
+        }
     }
 
-    /// Returns whether those who may create pods in a namespace usually may create such objects there.
-    pub(crate) fn is_of_tenants(self) -> bool {
-        matches!(self, Self::Template | Self::Domain | Self::Claim)
+    pub(super) fn is_named(self) -> bool {
+        self.named().is_some()
     }
-}
-
-/// A kind as the API server knows it.
-pub(super) struct KindOfApi {
-    /// The name in `/readyz`.
-    name: &'static str,
-    resource: &'static str,
-    pub(super) group: &'static str,
-    pub(super) object: &'static str,
-    /// The versions of the API, the newest first.
-    pub(super) versions: Vec<&'static str>,
 }
 
 /// The objects of one kind.
@@ -182,6 +172,7 @@ impl<T: PartialEq> Objects<T> {
     fn apply(&mut self, event: Event<Object>, texts: &mut Texts) -> usize {
         match event {
             Event::Init => drop(self.listed.take()),
+            Event::InitApply(object) | Event::Apply(object) if object.is_of_pod() => {}
             Event::InitApply(object) => {
                 let new = self.read(&object, texts);
                 self.listed.insert(object.key(), new);
@@ -223,7 +214,7 @@ pub(super) struct Known {
     texts: Texts,
     nodes: Objects<Node>,
     slices: Objects<Slice>,
-    claims: [Objects<Option<ClaimObject>>; 4],
+    named: Vec<Objects<Option<NamedObject>>>,
     others: Vec<OtherWatch>,
     /// Whether a namespace has more objects than are kept, for the watches.
     pub(super) is_over: Arc<AtomicBool>,
@@ -232,9 +223,9 @@ pub(super) struct Known {
     error: Option<String>,
     /// What reviews use; `None` after a change.
     nodes_in_use: Option<Arc<Nodes>>,
-    claims_in_use: Option<Arc<Claims>>,
-    /// Until then, nodes wait for the objects about claims.
-    claims_until: Instant,
+    objects_in_use: Option<Arc<KnownObjects>>,
+    /// Until then, nodes wait for the objects that pods name.
+    named_until: Instant,
     /// The time of the next snapshot, if there is something new.
     due: Option<Instant>,
     published: Instant,
@@ -243,29 +234,28 @@ pub(super) struct Known {
 }
 
 impl Known {
-    pub(super) fn new(now: Instant) -> Self {
-        let [_, others @ ..] = WatchedKind::ALL;
-        let of_claims = [WatchedKind::Template, WatchedKind::Domain, WatchedKind::Class, WatchedKind::Claim];
-        let other = |kind| OtherWatch { kind, is_awaited: true, error: None, since: None, over: Vec::new() };
+    pub(super) fn new(now: Instant, kinds: &[ObjectKind]) -> Self {
+        let other = |kind| OtherWatch {
+            kind,
+            is_awaited: true,
+            is_absent: false,
+            error: None,
+            since: None,
+            over: Vec::new(),
+        };
         Self {
             texts: Texts::default(),
             nodes: Objects::new(WatchedKind::Node, |_, object, texts| Node::read(object, texts), |_| 0),
             slices: Objects::new(WatchedKind::Slice, |_, object, texts| Slice::read(object, texts), |_| 0),
-            claims: of_claims.map(|kind| {
-                let read = |kind: WatchedKind, object: &Value, _: &mut Texts| {
-                    ClaimObject::of_kind(kind.api().object, object, "")
-                };
-                // Also one that says nothing has its key.
-                Objects::new(kind, read, |object| object.as_ref().map_or(400, ClaimObject::bytes))
-            }),
-            others: others.map(other).into(),
+            named: kinds.iter().map(|kind| Objects::new(WatchedKind::Named(*kind), named, bytes)).collect(),
+            others: WatchedKind::with_named(kinds.iter().copied()).skip(1).map(other).collect(),
             is_over: Arc::default(),
             state: WatchState::Starting,
             since: SystemTime::now(),
             error: None,
             nodes_in_use: None,
-            claims_in_use: None,
-            claims_until: now + WAIT_FOR_CLAIMS,
+            objects_in_use: None,
+            named_until: now + WAIT_FOR_NAMED,
             due: Some(now),
             published: now,
             changes: 0,
@@ -277,7 +267,7 @@ impl Known {
         let changed = match kind {
             WatchedKind::Node => self.nodes.apply(event, &mut self.texts),
             WatchedKind::Slice => self.slices.apply(event, &mut self.texts),
-            _ => self.claims_of(kind).map_or(0, |claims| claims.apply(event, &mut Texts::default())),
+            _ => self.named_of(kind).map_or(0, |named| named.apply(event, &mut Texts::default())),
         };
         if changed > 0 {
             self.note_change(kind, changed, now.max(self.published + INTERVAL));
@@ -285,17 +275,17 @@ impl Known {
         match kind {
             _ if !is_list => {}
             WatchedKind::Node => self.turn(WatchState::Watching, None, now),
-            _ => self.turn_other(kind, None, now),
+            _ => self.turn_other(kind, false, None, now),
         }
     }
 
-    fn claims_of(&mut self, kind: WatchedKind) -> Option<&mut Objects<Option<ClaimObject>>> {
-        self.claims.iter_mut().find(|objects| objects.kind == kind)
+    fn named_of(&mut self, kind: WatchedKind) -> Option<&mut Objects<Option<NamedObject>>> {
+        self.named.iter_mut().find(|objects| objects.kind == kind)
     }
 
     fn note_change(&mut self, kind: WatchedKind, changed: usize, due: Instant) {
-        if kind.is_of_claims() {
-            self.claims_in_use = None;
+        if kind.is_named() {
+            self.objects_in_use = None;
         } else {
             self.nodes_in_use = None;
             self.changes += changed;
@@ -303,12 +293,15 @@ impl Known {
         self.due.get_or_insert(due);
     }
 
-    fn turn_other(&mut self, kind: WatchedKind, error: Option<String>, now: Instant) {
+    fn turn_other(&mut self, kind: WatchedKind, is_absent: bool, error: Option<String>, now: Instant) {
         let Some(watch) = self.others.iter_mut().find(|watch| watch.kind == kind) else { return };
-        if watch.is_awaited || watch.error != error {
+        if watch.is_awaited || watch.is_absent != is_absent || watch.error != error {
             let since = watch.since.unwrap_or_else(SystemTime::now);
             watch.since = error.is_some().then_some(since);
-            (watch.is_awaited, watch.error, self.due) = (false, error, Some(now));
+            (watch.is_awaited, watch.is_absent, watch.error) = (false, is_absent, error);
+            // Which objects are known to be absent depends on it.
+            self.objects_in_use = self.objects_in_use.take().filter(|_| !kind.is_named());
+            self.due = Some(now);
         }
     }
 
@@ -325,13 +318,13 @@ impl Known {
         let cleared = match kind {
             _ if !is_absent => false,
             WatchedKind::Slice => self.slices.clear(),
-            _ => self.claims_of(kind).is_some_and(Objects::clear),
+            _ => self.named_of(kind).is_some_and(Objects::clear),
         };
         if cleared {
             self.note_change(kind, 1, now);
             self.due = Some(now);
         }
-        self.turn_other(kind, (!is_absent).then_some(error), now);
+        self.turn_other(kind, is_absent, (!is_absent).then_some(error), now);
     }
 
     fn turn(&mut self, state: WatchState, error: Option<String>, now: Instant) {
@@ -344,14 +337,14 @@ impl Known {
     }
 
     /// When [`Self::publish`] has something to do, if nothing happens until then. Nodes are not in use before their
-    /// slices: until then, their devices are unknown. They wait for the objects about claims, too, but not for long.
+    /// slices: until then, their devices are unknown. They wait for the objects that pods name, too, but not for long.
     pub(super) fn due(&self) -> Option<Instant> {
-        let awaited = |of_claims: bool| {
+        let awaited = |of_named: bool| {
             let mut others = self.others.iter().filter(|watch| watch.is_awaited);
-            self.state == WatchState::Watching && others.any(|watch| watch.kind.is_of_claims() == of_claims)
+            self.state == WatchState::Watching && others.any(|watch| watch.kind.is_named() == of_named)
         };
         let due = self.due.filter(|_| !awaited(false))?;
-        Some(if awaited(true) { due.max(self.claims_until) } else { due })
+        Some(if awaited(true) { due.max(self.named_until) } else { due })
     }
 
     /// Publishes the objects that reviews use from now on, if that is due.
@@ -364,10 +357,10 @@ impl Known {
         if self.nodes_in_use.is_none() && are_used {
             self.nodes_in_use = Some(self.nodes().into());
         }
-        if self.claims_in_use.is_none() {
-            self.claims_in_use = Some(self.claims().into());
+        if self.objects_in_use.is_none() {
+            self.objects_in_use = Some(self.objects().into());
             for other in &mut self.others {
-                let objects = self.claims.iter().filter(|objects| objects.kind == other.kind);
+                let objects = self.named.iter().filter(|objects| objects.kind == other.kind);
                 other.over = objects.flat_map(|objects| objects.known.over()).cloned().collect();
             }
             self.is_over.store(self.others.iter().any(|other| !other.over.is_empty()), Ordering::Relaxed);
@@ -376,7 +369,7 @@ impl Known {
             state: self.state,
             since: Some(self.since),
             nodes: self.nodes_in_use.clone().filter(|_| are_used),
-            claims: self.claims_in_use.clone(),
+            objects: self.objects_in_use.clone(),
             error: self.error.clone(),
             others: self.others.clone(),
         });
@@ -391,12 +384,28 @@ impl Known {
         Nodes::with_slices(self.nodes.known.values().cloned(), self.slices.known.values().map(Arc::as_ref))
     }
 
-    pub(super) fn claims(&self) -> Claims {
-        let objects = self.claims.iter().flat_map(|objects| objects.known.values());
-        let mut claims: Claims = objects.filter_map(|object| object.as_ref().clone()).collect();
-        claims.over = self.claims.iter().flat_map(|objects| objects.known.over()).cloned().collect();
-        claims
+    pub(super) fn objects(&self) -> KnownObjects {
+        let objects = self.named.iter().flat_map(|objects| objects.known.values());
+        let mut known: KnownObjects = objects.filter_map(|object| object.as_ref().clone()).collect();
+        known.over = self.named.iter().flat_map(|objects| objects.known.over()).cloned().collect();
+        // A cluster without the API has none of the templates that a driver creates for it.
+        let is_whole = |watch: &&OtherWatch| {
+            let is_domain = watch.kind == WatchedKind::Named(ObjectKind::Domain);
+            !watch.is_awaited && watch.error.is_none() && (!watch.is_absent || is_domain)
+        };
+        let whole = self.others.iter().filter(is_whole);
+        known.whole = whole.filter_map(|watch| watch.kind.named()).collect();
+        known
     }
+}
+
+fn named(kind: WatchedKind, object: &Value, _: &mut Texts) -> Option<NamedObject> {
+    NamedObject::of_kind(kind.named()?, object, "")
+}
+
+/// Also an object that says nothing has its key.
+fn bytes(object: &Option<NamedObject>) -> usize {
+    object.as_ref().map_or(400, NamedObject::bytes)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What is read of a Node, a `ResourceSlice`, or an object that says what claims bring: some values, by their paths. The rest, most of
+//! What is read of a Node, a `ResourceSlice`, or an object that pods name: some values, by their paths. The rest, most of
 //! the text, is skipped while it is parsed, so that no tree of it is in memory.
 
 use std::borrow::Cow;
@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 
 /// The paths of all that [`fabric_policy::nodes`] and [`fabric_policy::claims`] read. `[]` stands for each item of a list,
 /// and `*` for each key of a map. Each path ends at a text, a number or a boolean.
-const READ: &str = "metadata.name metadata.namespace metadata.resourceVersion metadata.labels.* spec.providerID \
+const READ: &str = "metadata.name metadata.namespace metadata.annotations.* metadata.ownerReferences.[].kind metadata.resourceVersion metadata.labels.* spec.providerID \
                     spec.taints.[].* status.capacity.* status.allocatable.* status.conditions.[].type \
                     status.conditions.[].status spec.driver spec.nodeName spec.pool.* \
                     spec.devices.[].attributes.type.string spec.selectors.[].cel.expression \
@@ -42,6 +42,14 @@ impl Object {
     pub(super) fn key(&self) -> (&str, &str) {
         let text = |key: &str| self.value["metadata"][key].as_str().unwrap_or_default();
         (text("namespace"), text("name"))
+    }
+}
+
+impl Object {
+    /// Returns whether the object is a claim that a template created for a pod. No other pod names it.
+    pub(super) fn is_of_pod(&self) -> bool {
+        let owners = self.value["metadata"]["ownerReferences"].as_array();
+        owners.is_some_and(|owners| owners.iter().any(|owner| owner["kind"] == "Pod"))
     }
 }
 
@@ -162,11 +170,10 @@ impl<'de> Visitor<'de> for Paths<'_> {
 mod tests {
     #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
-    use fabric_policy::claims::ClaimObject;
     use fabric_policy::nodes::{Node, Slice, Texts};
+    use fabric_policy::objects::{NamedObject, ObjectKind};
     use serde_json::json;
 
-    use super::super::WatchedKind;
     use super::*;
 
     fn read(text: &str) -> Value {
@@ -204,13 +211,13 @@ mod tests {
         let class = json!({"metadata": metadata, "spec": {"config": [{"opaque": {"driver": "a", "parameters": {}}}],
             "selectors": [{"cel": {"expression": "device.driver == 'b'"}}]}});
         for (kind, object) in [
-            (WatchedKind::Template, template),
-            (WatchedKind::Claim, json!({"metadata": metadata, "spec": claim})),
-            (WatchedKind::Domain, domain),
-            (WatchedKind::Class, class),
+            (ObjectKind::Template, template),
+            (ObjectKind::Claim, json!({"metadata": metadata, "spec": claim})),
+            (ObjectKind::Domain, domain),
+            (ObjectKind::Class, class),
         ] {
             let part = read(&object.to_string());
-            let of = |object: &Value| ClaimObject::of_kind(kind.api().object, object, "");
+            let of = |object: &Value| NamedObject::of_kind(kind, object, "");
             assert_eq!(of(&part), of(&object), "{kind:?}");
             assert!(
                 of(&part).is_some() && part.to_string().len() < object.to_string().len(),
@@ -233,12 +240,12 @@ mod tests {
                         "status":{value},"metadata":{{"name":"t","labels":{value}}}}}"#
                 );
                 let part = read(&object);
-                let of = |kind: &str| ClaimObject::of_kind(kind, &part, "");
-                let Some(ClaimObject::Claim { requests, .. }) = of("ResourceClaimTemplate") else {
+                let of = |kind| NamedObject::of_kind(kind, &part, "");
+                let Some(NamedObject::Claim { requests, .. }) = of(ObjectKind::Template) else {
                     panic!("{place} {value}")
                 };
                 assert_eq!((requests.len(), &requests[0].classes[..]), (1, &["c".to_owned()][..]));
-                let _ = (of("ComputeDomain"), of("DeviceClass"), of("ResourceClaim"));
+                ObjectKind::all().for_each(|kind| drop(of(kind)));
                 let _ = Node::read(&part, &mut Texts::default());
                 let _ = Slice::read(&part, &mut Texts::default());
             }

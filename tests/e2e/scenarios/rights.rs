@@ -51,7 +51,9 @@ pub(super) async fn servers_may_do_what_they_need_and_nothing_else(cluster: &Clu
     let reads_nodes = |verb: &str, group: &str, resource: &str| {
         let watched = match group {
             "" => &["nodes"][..],
-            "resource.k8s.io" => &["resourceslices", "resourceclaimtemplates", "deviceclasses"],
+            "resource.k8s.io" => {
+                &["resourceslices", "resourceclaims", "resourceclaimtemplates", "deviceclasses"]
+            }
             "resource.nvidia.com" => &["computedomains"],
             _ => &[],
         };

@@ -7,8 +7,8 @@ use fabric_allocator::held;
 use fabric_engine::admission::Mode;
 use fabric_engine::policy_set::PolicySet;
 use fabric_policy::PodContext;
-use fabric_policy::claims::Claims;
 use fabric_policy::nodes::Nodes;
+use fabric_policy::objects::KnownObjects;
 use fabric_policy::work::{Ended, Work};
 use fabric_tools::lint;
 use fabric_workloads::manifest::{Document, RawDocument, Wanted, inject};
@@ -45,11 +45,11 @@ impl Input {
         let nodes = (!self.nodes.is_empty())
             .then(|| Arc::new(Nodes::read(&json!({"kind": "List", "items": self.nodes})).unwrap()));
         let objects = json!({"kind": "List", "items": self.claims});
-        let claims: Claims =
-            fabric_policy::claims::ClaimObject::read_all(&objects, "team").into_iter().collect();
+        let objects: KnownObjects =
+            fabric_policy::objects::NamedObject::read_all(&objects, "team").into_iter().collect();
         PodContext {
             nodes,
-            claims: Some(claims.into()),
+            objects: Some(objects.into()),
             namespace: Some("team".to_owned()),
             ..PodContext::default()
         }
@@ -117,7 +117,7 @@ pub(super) fn take(policies: &PolicySet, input: &Input, way: Way, most: Option<u
                 summary: true,
                 findings: true,
                 nodes: context.nodes.as_ref(),
-                claims: context.claims.as_ref(),
+                objects: context.objects.as_ref(),
                 work: Some(&work),
                 checks: Some(&work),
                 ..Wanted::default()

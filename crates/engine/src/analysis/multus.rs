@@ -80,6 +80,17 @@ pub(crate) fn with_networks(
     Ok(Some(format!("{body}{comma}{added}]")))
 }
 
+/// The networks that an annotation attaches, each by namespace and name; none for an annotation that is no list.
+pub(super) fn networks_of(
+    annotation: &str,
+    pod_namespace: &str,
+    read: impl FnOnce(&str) -> Option<Value>,
+) -> Vec<(String, String)> {
+    let attached = attached(annotation.trim(), pod_namespace, read).unwrap_or_default();
+    let names = attached.into_iter().map(|(Network { namespace, name }, _)| (namespace, name));
+    names.map(|(namespace, name)| (namespace.into_owned(), name.into_owned())).collect()
+}
+
 /// The networks that an annotation attaches, with the interfaces that it states.
 fn attached<'a>(
     annotation: &'a str,

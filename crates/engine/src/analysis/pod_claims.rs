@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use serde_json::{Map, Value};
 
-use fabric_policy::claims::{ClaimName, ClaimRequest, PodClaim};
+use fabric_policy::claims::{ClaimRequest, PodClaim};
 use fabric_policy::matcher::namespace_of;
+use fabric_policy::objects::{ObjectKind, ObjectName};
 use fabric_policy::{Devices, PodContext};
 use fabric_yaml::json::items;
 
@@ -42,21 +43,20 @@ pub fn claims_of_pod<'p>(pod: &'p Value, context: &PodContext) -> Vec<PodClaim<'
     }
     let recorded = recorded(pod, context);
     let read = |claim: &'p Value| {
-        let mut fields = [("resourceClaimName", false), ("resourceClaimTemplateName", true)].into_iter();
-        let (target, is_template) = fields.find_map(|(field, is_template)| {
-            Some((claim[field].as_str().filter(|name| !name.is_empty())?, is_template))
-        })?;
+        let fields =
+            [("resourceClaimName", ObjectKind::Claim), ("resourceClaimTemplateName", ObjectKind::Template)];
+        let (target, kind) = fields
+            .into_iter()
+            .find_map(|(field, kind)| Some((claim[field].as_str().filter(|name| !name.is_empty())?, kind)))?;
         let (name, is_known) = (claim["name"].as_str()?, false);
-        let mut claim = PodClaim { name, target, is_template, requests: [].into(), is_known };
+        let mut claim = PodClaim { name, target, kind, requests: [].into(), is_known };
         let of_record = recorded.as_ref().and_then(|recorded| recorded.get(&key(&claim)));
         claim.requests = if let Some(requests) = of_record {
             let requests = requests.as_array().filter(|requests| requests.len() <= MOST_REQUESTS);
             requests.into_iter().flatten().filter_map(request).collect()
         } else {
-            let (namespace, name) = (namespace_of(&pod["metadata"], context).to_owned(), target.to_owned());
-            let claims = context.claims.as_ref();
-            let found =
-                claims.and_then(|known| known.requests_of(&ClaimName { namespace, name, is_template }));
+            let object = ObjectName::new(claim.kind, namespace_of(&pod["metadata"], context), target);
+            let found = context.objects.as_ref().and_then(|known| known.requests_of(&object));
             found.unwrap_or_else(|| [].into())
         };
         Some(claim)
@@ -66,7 +66,7 @@ pub fn claims_of_pod<'p>(pod: &'p Value, context: &PodContext) -> Vec<PodClaim<'
 
 /// The key of a claim in the record: its name in the pod, and that of its claim or template.
 fn key(claim: &PodClaim<'_>) -> String {
-    let kind = if claim.is_template { "template" } else { "claim" };
+    let kind = if claim.kind == ObjectKind::Template { "template" } else { "claim" };
     format!("{}/{kind}/{}", claim.name, claim.target)
 }
 
@@ -103,7 +103,7 @@ pub(crate) fn unknown_claim(
     };
     claims.iter().find(is_unknown).map(|claim| UnknownClaim {
         name: claim.name.to_owned(),
-        kind: if claim.is_template { "ResourceClaimTemplate" } else { "ResourceClaim" },
+        kind: &claim.kind.api().kind,
         target: claim.target.to_owned(),
         namespace: namespace_of(&pod["metadata"], context).to_owned(),
     })
@@ -112,7 +112,7 @@ pub(crate) fn unknown_claim(
 /// The warning that names decide about a claim that a container uses, because the namespace has too many objects.
 pub(crate) fn warning_of_too_many(pod: &Value, context: &PodContext) -> Option<Warning> {
     let namespace = namespace_of(&pod["metadata"], context);
-    context.claims.as_ref().filter(|known| known.over.contains(namespace))?;
+    context.objects.as_ref().filter(|known| known.over.contains(namespace))?;
     let (claims, used) = (claims_of_pod(pod, context), used_names(pod));
     let is_unknown = |claim: &PodClaim<'_>| claim.requests.is_empty() && used.contains(claim.name);
     let kind = WarningKind::TooManyObjects { namespace: namespace.to_owned() };
@@ -136,7 +136,7 @@ fn request(text: &Value) -> Option<ClaimRequest> {
         None => (rest, None),
     };
     let classes = classes.split('|').map(str::to_owned).collect();
-    Some(ClaimRequest { name: name.to_owned(), classes, count })
+    Some(ClaimRequest { name: name.to_owned(), classes, count, ..ClaimRequest::default() })
 }
 
 /// The content of the annotation that an injection records; `None` for a pod without claims.

@@ -9,6 +9,7 @@ use std::fmt;
 use serde_json::Value;
 
 use fabric_policy::SelectedLabel;
+use fabric_policy::objects::ObjectName;
 use fabric_yaml::counted;
 use fabric_yaml::pointer::field_path;
 
@@ -87,6 +88,12 @@ pub enum WarningKind {
     ClaimByName { claims: Vec<String> },
     /// The namespace has more objects about claims than are known, so that names decide about a claim of the pod.
     TooManyObjects { namespace: String },
+    /// The pod names an object that the cluster does not have.
+    NotThereYet {
+        object: ObjectName,
+        /// The device class of a template that brings the devices of the policy.
+        class: Option<String>,
+    },
     /// The pod had the stamp of another policy, or of another version of this one.
     Restamped {
         /// The stamp that the pod came with.

@@ -8,7 +8,7 @@ use crate::explain::Sources;
 use crate::pools::pools;
 use fabric_engine::admission::Mode;
 use fabric_policy::Policy;
-use fabric_policy::claims::DOMAINS;
+use fabric_policy::objects::ObjectKind;
 use fabric_yaml::counted;
 
 use super::{
@@ -155,7 +155,7 @@ fn of_server(Server { name, ready, in_use, .. }: &Server, configured: &str) -> R
     if !failed.is_empty() {
         // Without current nodes, a server injects pods by those that it knew, or lets them run without the fabric.
         let is_grave = |line: &&str| {
-            line.starts_with("[-]") || watches().iter().any(|watch| line.starts_with(&format!("[!]{watch}")))
+            line.starts_with("[-]") || watches().any(|watch| line.starts_with(&format!("[!]{watch}")))
         };
         let status = if failed.iter().any(is_grave) { Status::Fail } else { Status::Warn };
         problems.push((
@@ -168,15 +168,15 @@ fn of_server(Server { name, ready, in_use, .. }: &Server, configured: &str) -> R
 }
 
 /// The watches of a server, by their names in `/readyz`.
-fn watches() -> [&'static str; 5] {
-    ["nodes", "resource-slices", "resource-claim-templates", &DOMAINS.name, "device-classes"]
+fn watches() -> impl Iterator<Item = &'static str> {
+    ["nodes", "resource-slices"].into_iter().chain(ObjectKind::all().map(|kind| kind.api().name.as_str()))
 }
 
 /// The remedy for failed lines of `/readyz?verbose`.
 fn remedy(failed: &[&str]) -> &'static str {
     let has = |text: &str| failed.iter().any(|line| line.contains(text));
     match () {
-        () if watches().iter().any(|watch| has(&format!("]{watch}: "))) => {
+        () if watches().any(|watch| has(&format!("]{watch}: "))) => {
             "correct what the lines name: without a list of nodes, pods do not get the fabric or are denied; with an old \
              one, they may get that of other nodes"
         }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use fabric_policy::claims::ClaimObject;
 use fabric_policy::nodes::Nodes;
+use fabric_policy::objects::{NamedObject, ObjectKind};
 use fabric_policy::source::reader::{self, Fields};
 use fabric_policy::source::{Checked, all};
 use fabric_policy::{Diagnostic, PodContext};
@@ -24,34 +24,36 @@ pub(super) fn read(node: &Node) -> Checked<PodContext> {
         all(reader::items(node, "`claims`")?.iter().map(|item| read_claim(item, of_claims)))
     });
     fields.finish()?;
-    let claims: Option<Vec<ClaimObject>> = claims?;
+    let claims: Option<Vec<NamedObject>> = claims?;
     let claims = claims.map(|claims| Arc::new(claims.into_iter().collect()));
     let nodes: Option<Vec<Value>> = nodes?;
     let nodes = nodes.and_then(|nodes| Nodes::read(&json!({"items": nodes})).ok()).map(Arc::new);
     let owner_kinds = owner?.into_iter().map(str::to_owned).collect();
     let namespace = namespace?.map(str::to_owned);
-    Ok(PodContext { namespace, owner_kinds, nodes, claims, ..PodContext::default() })
+    Ok(PodContext { namespace, owner_kinds, nodes, objects: claims, ..PodContext::default() })
 }
 
 /// Adds the facts that a case gives to those that follow from a manifest.
 pub(super) fn add(given: &PodContext, context: PodContext) -> PodContext {
-    let PodContext { namespace, owner_kinds, nodes, claims, .. } = given.clone();
+    let PodContext { namespace, owner_kinds, nodes, objects, .. } = given.clone();
     let owner_kinds = if owner_kinds.is_empty() { context.owner_kinds } else { owner_kinds };
-    PodContext { namespace: namespace.or(context.namespace), owner_kinds, nodes, claims, ..context }
+    PodContext { namespace: namespace.or(context.namespace), owner_kinds, nodes, objects, ..context }
 }
 
 /// An object that says what claims bring.
-fn read_claim(node: &Node, namespace: &str) -> Checked<ClaimObject> {
+fn read_claim(node: &Node, namespace: &str) -> Checked<NamedObject> {
     let value = node.to_value();
     // Only access for administrators brings nothing.
-    let is_whole = |object: &ClaimObject| match object {
-        ClaimObject::Claim { requests, .. } => {
+    let is_whole = |object: &NamedObject| match object {
+        NamedObject::Claim { requests, .. } => {
             !requests.is_empty() || value.to_string().contains("adminAccess")
         }
-        ClaimObject::Class { .. } => true,
+        NamedObject::Class { .. } => true,
+        NamedObject::Network { .. } => false,
     };
-    ClaimObject::read(&value, namespace).filter(is_whole).ok_or_else(|| {
-        let kinds = ClaimObject::kinds().map(|kind| format!("`{kind}`")).join(", ");
+    NamedObject::read(&value, namespace).filter(is_whole).ok_or_else(|| {
+        let kinds = ObjectKind::all().filter(|kind| !matches!(kind, ObjectKind::Network(_)));
+        let kinds = kinds.map(|kind| format!("`{}`", kind.api().kind)).collect::<Vec<_>>().join(", ");
         let message = "an entry of `claims` is no object that says what claims bring";
         Diagnostic::new(node.span, message)
             .hint(format!(

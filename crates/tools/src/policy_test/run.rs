@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use fabric_engine::policy_set::{PolicySet, mutate, mutate_traced};
 use fabric_engine::{CLAIMS, Mutation, NODES, Reason, SKIPPED, STAMP, Warning};
 use fabric_policy::PodContext;
-use fabric_policy::claims::ClaimObject;
+use fabric_policy::objects::NamedObject;
 use fabric_policy::schema::{self, Shape};
 use fabric_workloads::manifest::{self, Found};
 
@@ -114,9 +114,9 @@ fn tested(case: &Case, policies: &PolicySet, documents: &[Value], coverage: &mut
         Subject::File(_) => documents,
     };
     let mut given = case.context.clone();
-    let claims: Vec<ClaimObject> = own.iter().flat_map(|one| ClaimObject::read_all(one, "default")).collect();
-    if !claims.is_empty() {
-        Arc::make_mut(given.claims.get_or_insert_default()).extend(claims);
+    let named: Vec<NamedObject> = own.iter().flat_map(|one| NamedObject::read_all(one, "default")).collect();
+    if !named.is_empty() {
+        Arc::make_mut(given.objects.get_or_insert_default()).extend(named);
     }
     for (at, document) in own.iter().enumerate() {
         for Found { pointer, request } in manifest::find(document, None) {

@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use fabric_engine::{Mutation, Outcome};
 use fabric_policy::PodContext;
-use fabric_policy::claims::Claims;
 use fabric_policy::nodes::Nodes;
+use fabric_policy::objects::KnownObjects;
 use fabric_policy::work::{Held, Work};
 use fabric_yaml as yaml;
 
@@ -48,8 +48,8 @@ pub struct Wanted<'n> {
     pub namespace: Option<&'n str>,
     /// The nodes of the cluster in which the pods will run, if they are known.
     pub nodes: Option<&'n Arc<Nodes>>,
-    /// The claims of the input and of the cluster, if any are known.
-    pub claims: Option<&'n Arc<Claims>>,
+    /// The objects that pods name, of the input and of the cluster, if any are known.
+    pub objects: Option<&'n Arc<KnownObjects>>,
     /// Measures the memory of a document without a work limit of its own, if it is measured.
     pub held: Option<Held>,
     /// The work limit of the document; `None` for the limit of its size.
@@ -62,8 +62,8 @@ impl Wanted<'_> {
     /// Completes the findings of a document about the request for its pods.
     pub(super) fn complete(&self, request: PodContext) -> PodContext {
         let namespace = request.namespace.or_else(|| self.namespace.map(str::to_owned));
-        let (nodes, claims, work) = (self.nodes.cloned(), self.claims.cloned(), self.work.cloned());
-        PodContext { namespace, nodes, claims, work, ..request }
+        let (nodes, objects, work) = (self.nodes.cloned(), self.objects.cloned(), self.work.cloned());
+        PodContext { namespace, nodes, objects, work, ..request }
     }
 }
 

@@ -22,6 +22,9 @@
 {{- end }}
 {{- if .Values.nodes.watch }}
 - --watch-nodes
+{{- with include "fabric-injector.unwatched" . }}
+- --unwatched={{ . }}
+{{- end }}
 {{- end }}
 - --listen=0.0.0.0:{{ .Values.ports.webhook }}
 - --admin-listen=0.0.0.0:{{ .Values.ports.admin }}
@@ -81,4 +84,29 @@ caBundle: {{ .root.Values.tls.caBundle | b64enc }}
 {{/* Empty if there is no guard. In audit mode, it would report every pod. */}}
 {{- define "fabric-injector.hasGuard" -}}
 {{- if and .Values.guard.enabled (ne .Values.webhook.mode "audit") -}}true{{- end -}}
+{{- end -}}
+
+{{/* The kinds of objects that servers do not watch, with commas between them. */}}
+{{- define "fabric-injector.unwatched" -}}
+{{- $unwatched := list -}}
+{{- range $name, $watched := .Values.nodes.objects }}{{ if not $watched }}{{ $unwatched = append $unwatched $name }}{{ end }}{{ end -}}
+{{- join "," $unwatched -}}
+{{- end -}}
+
+{{/* The rights for the objects that pods name. Takes the root and the verbs. */}}
+{{- define "fabric-injector.objectRules" -}}
+{{- $apis := dict "compute-domains" (list "resource.nvidia.com" "computedomains")
+      "device-classes" (list "resource.k8s.io" "deviceclasses")
+      "gke-networks" (list "networking.gke.io" "networks")
+      "network-attachment-definitions" (list "k8s.cni.cncf.io" "network-attachment-definitions")
+      "resource-claim-templates" (list "resource.k8s.io" "resourceclaimtemplates")
+      "resource-claims" (list "resource.k8s.io" "resourceclaims") -}}
+{{- range $name, $watched := (first .).Values.nodes.objects }}
+{{- if $watched }}
+{{- $api := get $apis $name }}
+- apiGroups: [{{ first $api }}]
+  resources: [{{ last $api }}]
+  verbs: [{{ last $ }}]
+{{- end }}
+{{- end }}
 {{- end -}}

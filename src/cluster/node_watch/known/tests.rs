@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use fabric_policy::claims::ClaimName;
+use fabric_policy::objects::{ObjectKind, ObjectName};
 
 use super::super::FORBIDDEN;
 use super::*;
@@ -32,9 +32,12 @@ struct Trial {
 impl Trial {
     fn new() -> Self {
         let now = Instant::now();
-        let mut trial = Self { known: Known::new(now), now, published: Vec::new() };
-        let [_, others @ ..] = WatchedKind::ALL;
-        for kind in others {
+        let mut trial = Self {
+            known: Known::new(now, &ObjectKind::all().collect::<Vec<_>>()),
+            now,
+            published: Vec::new(),
+        };
+        for kind in WatchedKind::all().skip(1) {
             trial.known.fail(kind, ABSENT, "refused".to_owned(), trial.now);
         }
         trial.after(0);
@@ -203,10 +206,11 @@ fn slice(gpus: usize, generation: u32) -> Object {
 #[test]
 fn nodes_wait_for_their_slices() {
     let now = Instant::now();
-    let mut trial = Trial { known: Known::new(now), now, published: Vec::new() };
+    let mut trial =
+        Trial { known: Known::new(now, &ObjectKind::all().collect::<Vec<_>>()), now, published: Vec::new() };
     trial.list(&["a"]);
-    for kind in [WatchedKind::Template, WatchedKind::Domain, WatchedKind::Class] {
-        trial.fail_other(kind, ABSENT);
+    for kind in ObjectKind::all() {
+        trial.fail_other(WatchedKind::Named(kind), ABSENT);
     }
     assert_eq!(trial.seen(), [(WatchState::Starting, None)]);
     assert_eq!(trial.known.due(), None);
@@ -263,9 +267,8 @@ fn template(class: &str) -> Object {
 /// The classes of the template, and the nodes, of the last snapshot.
 fn classes_and_nodes(trial: &Trial) -> (Option<Vec<String>>, Option<Arc<Nodes>>) {
     let watched = trial.published.last().unwrap();
-    let (namespace, name) = ("ml".to_owned(), "t".to_owned());
-    let requests =
-        watched.claims.as_ref().unwrap().requests_of(&ClaimName { namespace, name, is_template: true });
+    let name = ObjectName::new(ObjectKind::Template, "ml", "t");
+    let requests = watched.objects.as_ref().unwrap().requests_of(&name);
     (requests.map(|requests| requests[0].classes.clone()), watched.nodes.clone())
 }
 
@@ -273,7 +276,7 @@ fn classes_and_nodes(trial: &Trial) -> (Option<Vec<String>>, Option<Arc<Nodes>>)
 fn claims_are_in_use_without_new_nodes_and_stay_when_the_right_is_taken_away() {
     let mut trial = Trial::listed(&["a"]);
     let apply = |trial: &mut Trial, event| {
-        trial.known.apply(WatchedKind::Template, event, trial.now);
+        trial.known.apply(WatchedKind::Named(ObjectKind::Template), event, trial.now);
         trial.after(1_000);
         classes_and_nodes(trial)
     };
@@ -284,8 +287,8 @@ fn claims_are_in_use_without_new_nodes_and_stay_when_the_right_is_taken_away() {
     assert_eq!(changed, Some(vec!["efa.networking.k8s.aws".to_owned()]));
     // The searches in the nodes stay known.
     assert!(Arc::ptr_eq(&nodes.unwrap(), &same.unwrap()));
-    trial.fail_other(WatchedKind::Template, FORBIDDEN);
-    assert_eq!(trial.error_of(WatchedKind::Template).as_deref(), Some("refused"));
+    trial.fail_other(WatchedKind::Named(ObjectKind::Template), FORBIDDEN);
+    assert_eq!(trial.error_of(WatchedKind::Named(ObjectKind::Template)).as_deref(), Some("refused"));
     assert_eq!(classes_and_nodes(&trial).0, changed);
     assert_eq!(apply(&mut trial, Event::Delete(template("x"))).0, None);
 }
@@ -298,7 +301,9 @@ fn a_namespace_with_too_many_templates_is_told_and_the_others_keep_theirs() {
         template.value["metadata"] = json!({"namespace": namespace, "name": format!("t{number:04}")});
         template
     };
-    let apply = |trial: &mut Trial, event| trial.known.apply(WatchedKind::Template, event, trial.now);
+    let apply = |trial: &mut Trial, event| {
+        trial.known.apply(WatchedKind::Named(ObjectKind::Template), event, trial.now)
+    };
     apply(&mut trial, Event::Init);
     apply(&mut trial, Event::InitApply(template("ml", 0)));
     for number in (0..1_003).rev() {
@@ -308,27 +313,32 @@ fn a_namespace_with_too_many_templates_is_told_and_the_others_keep_theirs() {
     trial.after(1_000);
     let over = |trial: &Trial| {
         let watched = trial.published.last().unwrap();
-        watched.others.iter().find(|other| other.kind == WatchedKind::Template).unwrap().over.clone()
+        watched
+            .others
+            .iter()
+            .find(|other| other.kind == WatchedKind::Named(ObjectKind::Template))
+            .unwrap()
+            .over
+            .clone()
     };
     let is_known = |trial: &Trial, namespace: &str, number: usize| {
-        let (namespace, name) = (namespace.to_owned(), format!("t{number:04}"));
-        let claims = trial.published.last().unwrap().claims.clone().unwrap();
-        claims.requests_of(&ClaimName { namespace, name, is_template: true }).is_some()
+        let name = ObjectName::new(ObjectKind::Template, namespace, &format!("t{number:04}"));
+        trial.published.last().unwrap().objects.as_ref().unwrap().requests_of(&name).is_some()
     };
     assert_eq!(over(&trial), ["full"]);
     assert!(trial.known.is_over.load(Ordering::Relaxed));
     assert!(is_known(&trial, "ml", 0) && is_known(&trial, "full", 999) && !is_known(&trial, "full", 1_000));
-    let claims = trial.published.last().unwrap().claims.clone().unwrap();
+    let claims = trial.published.last().unwrap().objects.clone().unwrap();
     assert!(claims.over.contains("full") && !claims.over.contains("ml"));
     // Also of objects that say nothing.
     for number in 0..1_001 {
         let domain = read(&json!({"metadata": {"namespace": "full", "name": number.to_string()}}));
-        trial.known.apply(WatchedKind::Domain, Event::Apply(domain), trial.now);
+        trial.known.apply(WatchedKind::Named(ObjectKind::Domain), Event::Apply(domain), trial.now);
     }
     trial.after(1_000);
     let others = &trial.published.last().unwrap().others;
     assert_eq!(others.iter().filter(|other| other.over == ["full"]).count(), 2);
-    trial.known.fail(WatchedKind::Domain, ABSENT, String::new(), trial.now);
+    trial.known.fail(WatchedKind::Named(ObjectKind::Domain), ABSENT, String::new(), trial.now);
     // With fewer of them, the next list has them all.
     apply(&mut trial, Event::Init);
     for number in 3..1_003 {
@@ -343,7 +353,8 @@ fn a_namespace_with_too_many_templates_is_told_and_the_others_keep_theirs() {
 #[test]
 fn nodes_wait_for_claims_for_a_short_time_only() {
     let now = Instant::now();
-    let mut trial = Trial { known: Known::new(now), now, published: Vec::new() };
+    let mut trial =
+        Trial { known: Known::new(now, &ObjectKind::all().collect::<Vec<_>>()), now, published: Vec::new() };
     trial.fail_slices(ABSENT);
     trial.list(&["a"]);
     trial.after(9_000);

@@ -2,9 +2,11 @@
 
 use std::fmt;
 
+use serde_json::json;
+
 use super::WarningKind;
 use fabric_policy::SelectedLabel;
-use fabric_policy::claims::DOMAINS;
+use fabric_policy::objects::{ObjectKind, ObjectName};
 use fabric_yaml::counted;
 
 use crate::record::stamp::{CLAIMS, NODES, PROVIDER, STAMP};
@@ -121,8 +123,9 @@ impl WarningKind {
                 f,
                 "delete claims, ResourceClaimTemplates and {}s that no pod uses: the namespace `{namespace}` has more of \
                  them than are read, and the name of a claim decides what it brings",
-                DOMAINS.kind
+                ObjectKind::Domain.api().kind
             ),
+            Self::NotThereYet { object, class } => not_there_yet(f, object, class.as_deref()),
             Self::KeptFabric { names } => write!(
                 f,
                 "the pod requests {} itself, so the devices of this policy are left out",
@@ -150,6 +153,35 @@ impl WarningKind {
             ),
             _ => Ok(()),
         }
+    }
+}
+
+fn not_there_yet(f: &mut fmt::Formatter<'_>, object: &ObjectName, class: Option<&str>) -> fmt::Result {
+    let ObjectName { kind, namespace, name } = object;
+    let of_namespace =
+        if namespace.is_empty() { String::new() } else { format!(" in the namespace `{namespace}`") };
+    let of_kind = &kind.api().kind;
+    write!(
+        f,
+        "the {of_kind} `{name}` is not there yet{of_namespace}, and the pod does not start without it: "
+    )?;
+    match (kind, class) {
+        (ObjectKind::Class, _) => f.write_str("install the driver that has it"),
+        (ObjectKind::Template, None) => {
+            write!(f, "create it, or the {} that names it", ObjectKind::Domain.api().kind)
+        }
+        (ObjectKind::Template, Some(class)) => {
+            let request =
+                json!({"name": "devices", "exactly": {"deviceClassName": class, "allocationMode": "All"}});
+            let template = json!({
+                "apiVersion": format!("{}/{}", kind.api().group, kind.api().versions[0]),
+                "kind": of_kind,
+                "metadata": {"name": name, "namespace": namespace},
+                "spec": {"spec": {"devices": {"requests": [request]}}},
+            });
+            write!(f, "create it: `kubectl apply -f - <<< '{template}'`")
+        }
+        _ => f.write_str("create it, or correct the name"),
     }
 }
 

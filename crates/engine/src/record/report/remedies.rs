@@ -1,6 +1,7 @@
 //! Tests that the remedy of each warning is in its first 256 bytes, which the API server never cuts.
 
 use fabric_policy::SelectedLabel;
+use fabric_policy::objects::{ObjectKind, ObjectName};
 
 use super::*;
 
@@ -28,6 +29,7 @@ fn remedy(kind: &WarningKind) -> Option<&'static str> {
         WarningKind::HugePagesAlone { .. } => Some("it needs a request for cpu or memory"),
         WarningKind::SettingsElsewhere { .. } => Some("or add the settings `nccl` to its file"),
         WarningKind::TooManyObjects { .. } => Some("that no pod uses"),
+        WarningKind::NotThereYet { .. } => Some("create it"),
         WarningKind::Kept { .. }
         | WarningKind::Replaced { .. }
         | WarningKind::RenamedVolume { .. }
@@ -107,6 +109,10 @@ fn samples() -> Vec<WarningKind> {
         WarningKind::ClaimWithoutPodClaim { claim: text("compute-domain-channel") },
         WarningKind::ClaimByName { claims: vec![text("compute-domain-channel"), text("adapters")] },
         WarningKind::TooManyObjects { namespace: text("team-training") },
+        WarningKind::NotThereYet {
+            object: ObjectName::new(ObjectKind::Template, "team-training", "compute-domain-channel"),
+            class: Some(text("efa.networking.k8s.aws")),
+        },
         WarningKind::Restamped {
             before: text("lab-roce@13bef0de6c37"),
             after: text("lab-roce@77f1c2a0b3de"),
