@@ -9,7 +9,7 @@ use serde_json::Value;
 use fabric_policy::matcher::Selection;
 use fabric_policy::nodes::NodeKind;
 use fabric_policy::{Definition, Origin, Override, Parameter, Policy, Resolution, resolve};
-use fabric_yaml::{Span, counted, each_once};
+use fabric_yaml::{Entry, Node, Span, counted, each_once};
 
 use crate::helm_values::Values;
 use crate::policy_list::Bounds;
@@ -123,16 +123,20 @@ pub(super) fn value_of(
     sources: &Sources<'_>,
 ) -> ValueFact {
     let (name, definition) = (&parameter.name, policy.definition());
-    let in_values =
-        |within: &Within| sources.values.and_then(|values| setting(definition, values, name, within));
+    // The place in the values file of the setting, or of a part of it.
+    let in_values = |span_of: &dyn Fn(&Entry<Node>) -> Option<Span>| {
+        let (file, entries) = sources.values?.entries(&definition.provider);
+        let span = span_of(entries.iter().find(|entry| entry.key == *name)?)?;
+        Some(FileLine { file: file.to_owned(), line: span.line })
+    };
     let selected = |label: &str| format!("{label}: {}", selection.values(label).join(" | "));
     let (source, detail, place) = match origin {
         Origin::Override => match sources.sets.get(name) {
             Some(set) => (SourceKind::Set, Some(format!("--set {set}")), None),
-            None => (SourceKind::Values, None, in_values(&Within::Whole)),
+            None => (SourceKind::Values, None, in_values(&|setting| Some(setting.span))),
         },
         Origin::OverrideTable(label, span) => {
-            (SourceKind::ValuesTable, Some(selected(label)), in_values(&Within::At(*span)))
+            (SourceKind::ValuesTable, Some(selected(label)), in_values(&|_| Some(*span)))
         }
         Origin::Extension(span) => (SourceKind::Extension, None, Some(in_file(definition, *span))),
         Origin::Nodes => {
@@ -142,7 +146,10 @@ pub(super) fn value_of(
         Origin::Machines(label, span) => {
             (SourceKind::Machines, Some(selected(label)), Some(in_file(definition, *span)))
         }
-        Origin::OverrideDefault => (SourceKind::ValuesDefault, None, in_values(&Within::Default)),
+        Origin::OverrideDefault => {
+            let default = |setting: &Entry<Node>| Some(setting.value.entry("default")?.span);
+            (SourceKind::ValuesDefault, None, in_values(&default))
+        }
         Origin::PolicyDefault if value.is_null() => {
             (SourceKind::None, None, place_of(definition, name, None))
         }
@@ -186,33 +193,8 @@ fn place_of(definition: &Definition, name: &str, key: Option<&str>) -> Option<Fi
     entry.map(|entry| in_file(definition, entry.span))
 }
 
-/// The place of a setting in a values file: of the parameter, of its `default`, or of an entry of its tables.
-fn setting(
-    definition: &Definition,
-    values_file: &Values,
-    parameter: &str,
-    within: &Within,
-) -> Option<FileLine> {
-    let (file, entries) = values_file.entries(&definition.provider);
-    let setting = entries.iter().find(|entry| entry.key == parameter)?;
-    let span = match within {
-        Within::Whole => Some(setting.span),
-        Within::Default => setting.value.entry("default").map(|entry| entry.span),
-        Within::At(span) => Some(*span),
-    };
-    span.map(|span| FileLine { file: file.to_owned(), line: span.line })
-}
-
 /// The lines of the files of a policy count on from one to the next, its own file last.
 pub(super) fn in_file(definition: &Definition, span: Span) -> FileLine {
     let (file, line) = definition.line_in_file(span);
     FileLine { file: file.to_owned(), line }
-}
-
-/// The part of a setting that gives a value.
-enum Within {
-    Whole,
-    Default,
-    /// A row of its tables, which is here.
-    At(Span),
 }
