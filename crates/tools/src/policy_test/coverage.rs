@@ -89,7 +89,9 @@ impl PolicyCoverage {
         let is_own = |span: &Span| definition.extends.is_none() || !definition.is_of_base(*span);
         let mut part = |kind, name: &str, label: &str, span: Option<Span>| {
             if let Some(span) = span.filter(is_own) {
-                seen.push(Seen::new(definition, kind, name, (label, span)));
+                let (file, line) = definition.line_in_file(span);
+                let (name, label, file) = (name.to_owned(), label.to_owned(), file.to_owned());
+                seen.push(Seen { kind, name, file, line: line.max(1), label, span, yes: 0, no: 0 });
             }
         };
         part(Kind::Match, "", "", varying(definition.matcher.when.as_ref()));
@@ -144,8 +146,9 @@ impl PolicyCoverage {
     /// Records the value of the part at a place, if it has one.
     fn see(&mut self, kind: Kind, at: (&str, Span), value: Option<bool>) {
         let is_there = |seen: &&mut Seen| seen.kind == kind && (seen.label.as_str(), seen.span) == at;
-        if let Some(value) = value {
-            self.seen.iter_mut().filter(is_there).for_each(|seen| seen.record(value));
+        for seen in self.seen.iter_mut().filter(is_there) {
+            seen.yes += usize::from(value == Some(true));
+            seen.no += usize::from(value == Some(false));
         }
     }
 }
@@ -184,9 +187,9 @@ pub struct Seen {
     pub file: String,
     pub line: usize,
     /// The label of a row. Rows of two labels have one place by an alias.
-    pub(super) label: String,
+    label: String,
     /// The place in all files of the policy.
-    pub(super) span: Span,
+    span: Span,
     /// The number of times that the rule applied, that the condition was true, or that the row gave a value.
     pub yes: usize,
     /// The number of times that the rule did not apply, or that the condition was false.
@@ -194,20 +197,6 @@ pub struct Seen {
 }
 
 impl Seen {
-    pub(super) fn new(definition: &Definition, kind: Kind, name: &str, (label, span): (&str, Span)) -> Self {
-        let (file, line) = definition.line_in_file(span);
-        let (file, line, label) = (file.to_owned(), line.max(1), label.to_owned());
-        Self { kind, name: name.to_owned(), file, line, label, span, yes: 0, no: 0 }
-    }
-
-    pub(super) fn record(&mut self, value: bool) {
-        if value {
-            self.yes += 1;
-        } else {
-            self.no += 1;
-        }
-    }
-
     /// Returns whether the cases cover it.
     pub fn is_complete(&self) -> bool {
         self.yes > 0 && (self.no > 0 || self.kind == Kind::Row)
