@@ -10,7 +10,7 @@ use fabric_engine::{
 };
 use fabric_policy::definition::keys;
 use fabric_policy::matcher::namespace_of;
-use fabric_policy::{Definition, Matcher, PodContext, Policy};
+use fabric_policy::{Definition, PodContext, Policy};
 use fabric_yaml::Span;
 use fabric_yaml::pointer::{at_pointer, field_path};
 
@@ -188,19 +188,19 @@ pub(super) fn parts(policy: &Policy, pod: &Value, context: &PodContext) -> Vec<P
     add(
         "anyAnnotation",
         pairs(&matcher.any_annotation),
-        seen_annotations(&matcher.any_annotation, metadata),
+        seen_pairs(&matcher.any_annotation, &metadata["annotations"], &[]),
         matcher.is_triggered(&metadata["annotations"], context),
     );
     add(
         "exceptAnnotation",
         pairs(&matcher.except_annotation),
-        seen_annotations(&matcher.except_annotation, metadata),
+        seen_pairs(&matcher.except_annotation, &metadata["annotations"], &[]),
         matcher.exception(&metadata["annotations"]).is_none(),
     );
     add(
         "labels",
         pairs(&matcher.labels),
-        seen_labels(matcher, metadata, context),
+        seen_pairs(&matcher.labels, &metadata["labels"], &context.labels),
         matcher.labels_hold(&metadata["labels"], context),
     );
     add(
@@ -222,26 +222,15 @@ fn pairs(pairs: &[(String, String)]) -> Vec<String> {
     pairs.iter().map(|(key, value)| format!("{key}: {value}")).collect()
 }
 
-fn pair(key: &str, value: &Value) -> Option<String> {
-    match value {
-        Value::Null => None,
+/// The annotations or labels of a pod with the wanted keys. Those that it lacks can be given from elsewhere.
+fn seen_pairs(wanted: &[(String, String)], own: &Value, given: &[(String, String)]) -> Vec<String> {
+    let seen = |(key, _): &(String, String)| match &own[key.as_str()] {
+        Value::Null => given.iter().find(|(name, _)| name == key).map(|(_, value)| format!("{key}: {value}")),
         Value::String(text) => Some(format!("{key}: {text}")),
         // An annotation that YAML reads as a boolean or a number.
         other => Some(format!("{key}: {other} (not a string)")),
-    }
-}
-
-fn seen_annotations(wanted: &[(String, String)], metadata: &Value) -> Vec<String> {
-    wanted.iter().filter_map(|(key, _)| pair(key, &metadata["annotations"][key.as_str()])).collect()
-}
-
-fn seen_labels(matcher: &Matcher, metadata: &Value, context: &PodContext) -> Vec<String> {
-    let of = |(key, _): &(String, String)| {
-        let given = context.labels.iter().find(|(name, _)| name == key);
-        pair(key, &metadata["labels"][key.as_str()])
-            .or_else(|| given.map(|(key, value)| format!("{key}: {value}")))
     };
-    matcher.labels.iter().filter_map(of).collect()
+    wanted.iter().filter_map(seen).collect()
 }
 
 fn owners(metadata: &Value, context: &PodContext) -> Vec<String> {
