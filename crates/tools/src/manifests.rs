@@ -76,7 +76,9 @@ impl Installation {
             }
             put_namespace(&mut object, "", &self.namespace);
             self.put_choices(&mut object)?;
-            put(&mut object, "/metadata/labels/app.kubernetes.io~1managed-by", "fabric-injector");
+            if let Some(manager) = object.pointer_mut("/metadata/labels/app.kubernetes.io~1managed-by") {
+                *manager = json!("fabric-injector");
+            }
             objects.push(object);
         }
         if !self.policies.is_empty() {
@@ -185,13 +187,6 @@ fn put_conditions(parent: &mut Value, conditions: &[Condition]) -> Result<(), Ba
         place["expression"] = json!(expression);
     }
     Ok(())
-}
-
-/// Replaces a field that exists.
-fn put(object: &mut Value, pointer: &str, text: &str) {
-    if let Some(place) = object.pointer_mut(pointer) {
-        *place = json!(text);
-    }
 }
 
 fn push(list: &mut Value, values: impl IntoIterator<Item = Value>) {
