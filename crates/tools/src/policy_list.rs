@@ -33,7 +33,8 @@ impl Bounds {
 pub fn listed(definition: &Definition) -> Value {
     let matcher = &definition.matcher;
     let map = |pairs: &[(String, String)]| json!(pairs.iter().cloned().collect::<BTreeMap<_, _>>());
-    let parameters = definition.parameters.iter().map(|one| (&one.name, ListedParameter::new(one)));
+    let listed = |one: &Parameter| ListedParameter { kind: one.kind.name(), bounds: Bounds::new(one) };
+    let parameters = definition.parameters.iter().map(|one| (&one.name, listed(one)));
     let mut listed = json!({
         "name": definition.name,
         "provider": definition.provider,
@@ -68,10 +69,4 @@ struct ListedParameter {
     kind: &'static str,
     #[serde(flatten)]
     bounds: Bounds,
-}
-
-impl ListedParameter {
-    fn new(parameter: &Parameter) -> Self {
-        Self { kind: parameter.kind.name(), bounds: Bounds::new(parameter) }
-    }
 }
