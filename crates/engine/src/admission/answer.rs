@@ -150,7 +150,11 @@ impl Reviewer<'_> {
                 let by_kubelet = Some(request.is_by_kubelet());
                 let about = PodContext { namespace, by_kubelet, ..context };
                 let pod = request.object.map(|object| about.read(object.get())).transpose()?;
-                self.answer_pod(&request, pod.unwrap_or_default(), &about)
+                let pod = pod.unwrap_or_default();
+                let name = name_of(&pod);
+                let mut verdict = self.answer_pod(&request, pod, &about);
+                verdict.record.name = verdict.record.name.or(name);
+                verdict
             };
             Ok(verdict.in_mode(mode, &version))
         } else {
@@ -197,6 +201,12 @@ pub(super) fn named(name: Option<&str>) -> Option<String> {
     Some(cut(name.to_owned(), 256))
 }
 
+/// The logged name of a pod, or the beginning of one that is to be generated.
+fn name_of(pod: &Value) -> Option<String> {
+    let name = |key: &str| named(pod["metadata"][key].as_str());
+    name("name").or_else(|| Some(name("generateName")? + "*"))
+}
+
 pub(super) fn text(body: &[u8]) -> Result<&str, BadReview> {
     std::str::from_utf8(body).map_err(|error| BadReview::NotJson(error.to_string()))
 }
@@ -209,22 +219,24 @@ fn answer_other_request<O>(version: &str, request: &AdmissionRequest<O>) -> Opti
 
 /// The answer to a request of an unsupported version.
 pub(super) fn unsupported<O>(version: &str, request: &AdmissionRequest<O>) -> Option<Verdict> {
-    const REASON: &str = "unsupported_version";
     (version != V1).then(|| {
         let why = format!(
             "AdmissionReview `{version}` is not supported; set `admissionReviewVersions: [\"v1\"]` in the webhook configuration"
         );
-        let response = Response::deny(&request.uid, 400, "BadRequest", &why);
-        let record = Record::new(request, &response, ReviewOutcome::Refused, Some(REASON));
-        Verdict { response, record: Record { without_fabric: record.reason.clone(), ..record } }
+        denied(request, (400, "BadRequest"), "unsupported_version", &why)
     })
 }
 
-/// The answer for a pod that the API server is going to refuse, before its evaluation costs anything.
-fn too_long<O>(request: &AdmissionRequest<O>, name: Option<String>, problem: &str) -> Verdict {
-    let response = Response::deny(&request.uid, 422, "Invalid", &format!("the pod is invalid: {problem}"));
-    let record = Record::new(request, &response, ReviewOutcome::Refused, Some(TOO_LONG));
-    Verdict { response, record: Record { name, without_fabric: record.reason.clone(), ..record } }
+/// The answer to a request that is denied before its evaluation costs anything.
+fn denied<O>(
+    request: &AdmissionRequest<O>,
+    (code, status): (u16, &'static str),
+    reason: &'static str,
+    why: &str,
+) -> Verdict {
+    let response = Response::deny(&request.uid, code, status, &why);
+    let record = Record::new(request, &response, ReviewOutcome::Refused, Some(reason));
+    Verdict { response, record: Record { without_fabric: record.reason.clone(), ..record } }
 }
 
 fn allowed<O>(request: &AdmissionRequest<O>, reason: &'static str) -> Verdict {
@@ -255,34 +267,27 @@ impl Reviewer<'_> {
     /// Injects the pod of a request.
     fn answer_pod(&self, request: &AdmissionRequest<&RawValue>, pod: Value, about: &PodContext) -> Verdict {
         let Self { policies, evaluate, mode, on_error, .. } = *self;
-        let generated = || Some(named(pod["metadata"]["generateName"].as_str())? + "*");
-        let name = named(request.name.as_deref());
-        let name = name.or_else(|| named(pod["metadata"]["name"].as_str())).or_else(generated);
+        // The API server is going to refuse such a pod.
         if let Some(problem) = exceeded(&pod) {
-            return too_long(request, name, &problem);
+            return denied(request, (422, "Invalid"), TOO_LONG, &format!("the pod is invalid: {problem}"));
         }
         let owner = owner(request, &pod["metadata"]["ownerReferences"]);
         // A panic on one pod must not close a connection that serves other requests.
         let evaluated = catch_unwind(AssertUnwindSafe(|| evaluate(policies, pod, about)));
         let Ok(mutation) = evaluated else {
             let why = "internal error on this pod, a bug in fabric-injector; see its log";
-            let outcome = ReviewOutcome::Failed;
-            let Verdict { response, record } =
-                failed(request, outcome, on_error, "panic", why.to_owned(), owner);
-            return Verdict { response, record: Record { name, ..record } };
+            return failed(request, ReviewOutcome::Failed, on_error, "panic", why.to_owned(), owner);
         };
         if let engine::Outcome::Unchanged { pod, reason } = &mutation.outcome
             && reason.is_unmatched()
             && policies.may_have_gpus(pod)
         {
-            let Verdict { response, record } = self.unmatched(request, owner);
-            return Verdict { response, record: Record { name, ..record } };
+            return self.unmatched(request, owner);
         }
         let response = respond_in(mode, &request.uid, &mutation, on_error);
         let (outcome, reason) = ReviewOutcome::of_injection(&mutation.outcome);
         let operations = mutation.outcome.changed().map_or(0, engine::Mutated::operation_count);
         let record = Record {
-            name,
             policy: mutation.policy.clone(),
             reason: reason.map(|reason| Cow::Owned(reason.code().to_owned())),
             message: reason.map(|reason| cut(reason.to_string(), MAX_MESSAGE)),
