@@ -8,13 +8,12 @@ mod findings;
 
 pub use findings::findings;
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
 use crate::record::ChangeLog;
-use crate::{FINDINGS, Outcome, Reason, Warning, WarningKind, analysis_if_condition_is_true, inject};
+use crate::{FINDINGS, Outcome, Reason, Warning, analysis_if_condition_is_true, inject};
 use fabric_policy::definition::{POLICIES_IN_USE, keys};
 use fabric_policy::interpolation::EvaluationError;
 use fabric_policy::matcher::{Match, Selection};
@@ -120,16 +119,6 @@ fn try_sample(policy: &Policy, what: &str, pod: Value, context: &PodContext) -> 
         );
         Err(not_idempotent_at(policy, policy.definition().place(&keys(key.split('.'))), message))
     })
-}
-
-/// The codes of the policy's checks among warnings.
-fn checks_that_report(warnings: &[Warning]) -> HashSet<&str> {
-    let kinds = warnings.iter().map(|warning| &warning.kind);
-    kinds
-        .filter_map(
-            |kind| if let WarningKind::Policy { code, .. } = kind { Some(code.as_str()) } else { None },
-        )
-        .collect()
 }
 
 /// An error for a check that reports a sample only after it is injected.

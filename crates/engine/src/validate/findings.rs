@@ -14,9 +14,11 @@ use fabric_policy::{Diagnostic, OnConflict, PodContext, Policy, SourceError};
 use fabric_yaml::pointer::field_path;
 
 use super::expressions::reads;
-use super::{checks_that_report, context, samples};
+use super::{context, samples};
 use crate::record::{Author, ChangeLog, FieldOutcome, FieldState, Trace};
-use crate::{Mutated, Mutation, Outcome, Reason, analysis_if_condition_is_true, inject};
+use crate::{
+    Mutated, Mutation, Outcome, Reason, Warning, WarningKind, analysis_if_condition_is_true, inject,
+};
 
 /// What happened to the samples that a policy matches.
 #[derive(Default)]
@@ -70,7 +72,8 @@ impl Seen {
         let rules = &policy.definition().rules;
         let rank = |name: &str| rules.iter().find(|rule| rule.name == name).map(|rule| rule.rank);
         self.matched += 1;
-        let mut codes = checks_that_report(warnings);
+        let of_checks = warnings.iter().filter(|warning| matches!(warning.kind, WarningKind::Policy { .. }));
+        let mut codes: BTreeSet<&str> = of_checks.map(Warning::code).collect();
         if let Some(Reason::Policy { code, .. }) = outcome.reason() {
             codes.insert(code);
         }
