@@ -270,11 +270,7 @@ fn mutate_with(
     let containers: usize = CONTAINER_LISTS.iter().map(|list| items(&pod["spec"], list).len()).sum();
     context.goes_on(containers * STEPS_OF_CONTAINER);
     let mutation = refuse_if_changed_again(policies, mutate_once(policies, pod, context, trace), context);
-    within_limits(mutation, context)
-}
-
-/// Refuses a pod if the work for it ended early, because the partial result must not be used.
-fn within_limits(mutation: Mutation, context: &PodContext) -> Mutation {
+    // If the work ended early, the partial result must not be used.
     match context.work.as_ref().and_then(Work::ended) {
         None => mutation,
         Some(ended) => Mutation::new(Outcome::Refused { reason: ended.into() }, mutation.policy),
@@ -290,7 +286,7 @@ fn mutate_once(
     trace: &mut Option<Box<Trace>>,
 ) -> Mutation {
     if !context.goes_on(0) {
-        // `within_limits` has the reason. The pod may not be whole.
+        // `mutate_with` has the reason. The pod may not be whole.
         return Mutation::new(Outcome::Refused { reason: Reason::Stopped }, None);
     }
     let annotations = &pod["metadata"]["annotations"];
