@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use fabric_policy::interpolation::text_of;
 use fabric_yaml::escape;
 
 /// The longest line, except where one word is longer.
@@ -90,7 +91,7 @@ pub(super) fn cell(value: &Value) -> String {
 }
 
 fn cut(value: &Value, length: usize) -> String {
-    let text = shown(value).split_whitespace().collect::<Vec<_>>().join(" ");
+    let text = one_line(&text_of(value));
     match text.char_indices().nth(length) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None if text.is_empty() => "\"\"".to_owned(),
@@ -122,11 +123,6 @@ pub(super) fn value(path: &str, value: &Value) -> String {
         (1, Some((key, value))) => format!("{key} {}", on_one_line(value)),
         _ => on_one_line(&Value::Object(rest)),
     }
-}
-
-/// A value for people: a string as it is, everything else as JSON.
-pub(super) fn shown(value: &Value) -> String {
-    fabric_policy::interpolation::text_of(value)
 }
 
 /// A row of a name and a text.

@@ -3,14 +3,12 @@
 use std::collections::BTreeSet;
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use fabric_policy::expression::Step;
-use fabric_policy::interpolation::JOB_ROLE;
+use fabric_policy::interpolation::{JOB_ROLE, text_of};
 use fabric_policy::matcher::LabelsRead;
 use fabric_policy::{NETWORKS, Policy};
-
-use crate::explain::columns::shown;
 
 /// A requirement of a policy on the nodes, the cluster or the pod.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -64,8 +62,8 @@ impl NeedKind {
 /// The needs of the rules of a `spec`, and the labels and annotations that the policy reads.
 pub(super) fn needs(policy: &Policy, spec: &Value) -> Vec<NeedFact> {
     let mut found = Needs(Vec::new());
-    items(&spec["devices"]["add"]).for_each(|entry| found.of_devices(&shown(&entry["name"]), entry));
-    items(&spec["rules"]).for_each(|rule| found.of_rule(&shown(&rule["name"]), rule));
+    items(&spec["devices"]["add"]).for_each(|entry| found.of_devices(&text_of(&entry["name"]), entry));
+    items(&spec["rules"]).for_each(|rule| found.of_rule(&text_of(&rule["name"]), rule));
     match policy.labels() {
         LabelsRead::These(labels) => {
             for label in labels {
@@ -98,27 +96,23 @@ impl Needs {
     fn add_all(&mut self, kind: NeedKind, names: &Value, rule: &str) {
         match names {
             Value::Null => {}
-            Value::Array(names) => names.iter().for_each(|name| self.add(kind, &shown(name), rule)),
-            name => self.add(kind, &shown(name), rule),
+            Value::Array(names) => names.iter().for_each(|name| self.add(kind, &text_of(name), rule)),
+            name => self.add(kind, &text_of(name), rule),
         }
     }
 
     /// Adds the resources of a map that devices have.
     fn add_devices(&mut self, amounts: &Value, rule: &str) {
-        let names = amounts.as_object().into_iter().flatten().map(|(name, _)| name);
-        names
-            .filter(|name| name.contains(['/', '-', '$']))
-            .for_each(|name| self.add(NeedKind::Device, name, rule));
+        let names = amounts.as_object().into_iter().flat_map(Map::keys);
+        let devices = names.filter(|name| name.contains(['/', '-', '$']));
+        devices.for_each(|name| self.add(NeedKind::Device, name, rule));
     }
 
     fn of_devices(&mut self, rule: &str, entry: &Value) {
-        let networks = &entry["networks"];
         self.add_devices(&entry["resources"], rule);
-        self.add_all(
-            NeedKind::Network,
-            if networks.is_object() { &networks[NETWORKS] } else { networks },
-            rule,
-        );
+        let networks = &entry["networks"];
+        let networks = if networks.is_object() { &networks[NETWORKS] } else { networks };
+        self.add_all(NeedKind::Network, networks, rule);
         let claims = entry["claims"].as_object().into_iter().flatten();
         claims.for_each(|(_, template)| self.add_all(NeedKind::Claim, template, rule));
     }
@@ -162,7 +156,7 @@ impl Needs {
             ("PersistentVolumeClaim", &volume["persistentVolumeClaim"]["claimName"]),
         ] {
             if !name.is_null() {
-                self.add(NeedKind::Object, &format!("{kind} {}", shown(name)), rule);
+                self.add(NeedKind::Object, &format!("{kind} {}", text_of(name)), rule);
             }
         }
     }

@@ -4,17 +4,18 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
+use fabric_policy::interpolation::text_of;
 use fabric_yaml as yaml;
 
 use super::{PolicyFact, RuleFact};
-use crate::explain::columns::{Text, on_one_line, one_line, row, shown};
+use crate::explain::columns::{Text, on_one_line, one_line, row};
 use crate::explain::parameters::{ParameterFact, SourceKind};
 
 /// The text about a policy: its parts in YAML, as a policy has them.
 pub fn policy_text(fact: &PolicyFact) -> String {
     let mut text = Text::default();
     let spec = &fact.spec;
-    text.line(&format!("{}: {}", fact.name, one_line(&shown(&spec["description"]))));
+    text.line(&format!("{}: {}", fact.name, one_line(&text_of(&spec["description"]))));
     let mut head = vec![row("file", &fact.file)];
     head.extend(fact.extends.iter().map(|base| row("extends", base)));
     text.rows(2, &head);
@@ -71,7 +72,7 @@ fn write_items(list: &Value, text: &mut Text, remark: impl Fn(&str) -> String) {
     for item in list.as_array().into_iter().flatten() {
         let mut item = item.clone();
         let name = item.as_object_mut().and_then(|item| item.shift_remove("name")).unwrap_or_default();
-        let name = shown(&name);
+        let name = text_of(&name);
         text.line(&format!("  {name}{}", remark(&name)));
         as_yaml(&item, 4, text);
     }
@@ -97,7 +98,7 @@ fn write_parameter(fact: &ParameterFact, text: &mut Text) {
 /// The bounds of the values, by the keys of the policy.
 fn bounds(fact: &ParameterFact) -> Option<String> {
     let bounds = serde_json::to_value(&fact.bounds).ok()?;
-    let bounds = bounds.as_object()?.iter().map(|(key, bound)| format!("{key} {}", shown(bound)));
+    let bounds = bounds.as_object()?.iter().map(|(key, bound)| format!("{key} {}", text_of(bound)));
     Some(bounds.collect::<Vec<_>>().join(", ")).filter(|bounds| !bounds.is_empty())
 }
 
