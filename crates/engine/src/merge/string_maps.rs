@@ -1,7 +1,7 @@
 //! Strings in maps: labels, node selectors and annotations. The size of annotations is limited, and some hold a list, of
 //! networks or of objects in JSON. Each edit keeps the content of the string and its layout.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use fabric_policy::interpolation::text_of;
 use fabric_policy::overlay::{Edit, EditKind, Tree};
@@ -118,20 +118,17 @@ fn objects(
     (added, identity): (&Tree, &str),
 ) -> Result<Option<String>, Reason> {
     let wanted = added.as_value().and_then(Value::as_array).into_iter().flatten();
-    let wanted: Vec<_> = wanted.filter_map(Value::as_object).cloned().collect();
+    let wanted: Vec<Value> = wanted.filter(|entry| entry.is_object()).cloned().collect();
     if wanted.is_empty() {
         annotations.log.left_out(&[key], || "it has no entries".to_owned());
         return Ok(None);
     }
-    let in_words = |entries: &[Map<String, Value>]| {
-        entries.iter().map(|entry| Value::Object(entry.clone()).to_string()).collect::<Vec<_>>().join(",")
-    };
     let text = existing.unwrap_or_default();
     if text.trim().is_empty() {
-        return Ok(Some(format!("[{}]", in_words(&wanted))));
+        return Ok(Some(Value::from(wanted).to_string()));
     }
     let Some(list) = annotations.log.read(text).and_then(object_list) else {
-        warn_of_kept(merge, annotations, key, text, &format!("[{}]", in_words(&wanted)));
+        warn_of_kept(merge, annotations, key, text, &Value::from(wanted).to_string());
         return Ok(None);
     };
     annotations.log.takes(text.len() * (1 + wanted.len()));
@@ -143,8 +140,7 @@ fn objects(
             None => edited.push(entry),
             Some(at) if covers_object(&list[at], &entry) => continue,
             Some(at) => {
-                let seen = Value::from(in_words(&list[at..=at]));
-                let wanted = Value::from(in_words(std::slice::from_ref(&entry)));
+                let (seen, wanted) = (Value::from(list[at].to_string()), Value::from(entry.to_string()));
                 let is_replaced =
                     merge.resolve_conflict(annotations, key, &seen, &wanted, ValueKind::Annotation)?;
                 if !is_replaced {
@@ -155,7 +151,7 @@ fn objects(
         }
         is_changed = true;
     }
-    Ok(is_changed.then(|| edited_list(text, edited)))
+    Ok(is_changed.then(|| edit_json(text, &edited.into())))
 }
 
 /// Reports that the value of an annotation stays because an edit cannot extend its form.
@@ -215,28 +211,22 @@ fn devices_of(resources: &[Value], requests: &Value) -> Vec<usize> {
     names.map(|name| count(name).unwrap_or_default()).collect()
 }
 
-/// A list of objects.
-type ObjectList = Vec<Map<String, Value>>;
-
 /// `None` if it is not a list of objects.
-fn object_list(list: Value) -> Option<ObjectList> {
-    serde_json::from_value(list).ok()
+fn object_list(list: Value) -> Option<Vec<Value>> {
+    match list {
+        Value::Array(entries) if entries.iter().all(Value::is_object) => Some(entries),
+        _ => None,
+    }
 }
 
 /// The bytes of memory to edit a byte of JSON: an empty object of three bytes has a node with the places of its parts.
 const BYTES_TO_EDIT: usize = 128;
 
-/// A text with other objects in its list.
-fn edited_list(text: &str, list: ObjectList) -> String {
-    edit_json(text, &list.into_iter().map(Value::Object).collect())
-}
-
 /// Returns whether an object has all fields of another one, and each object in it those of the other's.
-fn covers_object(existing: &Map<String, Value>, wanted: &Map<String, Value>) -> bool {
-    wanted.iter().all(|(key, wanted)| match (existing.get(key), wanted) {
-        (Some(Value::Object(existing)), Value::Object(wanted)) => covers_object(existing, wanted),
-        (existing, wanted) => existing == Some(wanted),
-    })
+fn covers_object(existing: &Value, wanted: &Value) -> bool {
+    let Value::Object(wanted) = wanted else { return existing == wanted };
+    existing.is_object()
+        && wanted.iter().all(|(key, wanted)| existing.get(key).is_some_and(|own| covers_object(own, wanted)))
 }
 
 #[cfg(test)]
@@ -245,24 +235,20 @@ mod tests {
 
     use super::*;
 
-    fn parse(text: &str) -> Option<ObjectList> {
+    fn parse(text: &str) -> Option<Vec<Value>> {
         object_list(serde_json::from_str(text).ok()?)
-    }
-
-    fn object(value: Value) -> Map<String, Value> {
-        serde_json::from_value(value).unwrap()
     }
 
     fn added(text: &str) -> Option<String> {
         let mut list = parse(text)?;
-        list.push(object(json!({"i": "eth1", "net": "r1"})));
-        Some(edited_list(text, list))
+        list.push(json!({"i": "eth1", "net": "r1"}));
+        Some(edit_json(text, &list.into()))
     }
 
     fn replaced(text: &str) -> Option<String> {
         let mut list = parse(text)?;
-        list[0] = object(json!({"i": "eth0", "net": "new"}));
-        Some(edited_list(text, list))
+        list[0] = json!({"i": "eth0", "net": "new"});
+        Some(edit_json(text, &list.into()))
     }
 
     #[test]
