@@ -56,6 +56,8 @@ impl Mode {
 const NAME: &str = "fabric-injector: ";
 /// The prefix of a warning about a pod that [`Mode::Audit`] leaves unchanged.
 pub const UNCHANGED: &str = "fabric-injector: audit mode, the pod is unchanged: ";
+/// The same after the name.
+const IN_AUDIT_MODE: &str = UNCHANGED.split_at(NAME.len()).1;
 /// The prefix of a warning, after the name, about a pod that is admitted without the fabric.
 pub(super) const NOT_INJECTED: &str = "NOT injected, the pod has no fast network: ";
 /// The continuation for a pod that would be injected, before its stamp.
@@ -117,7 +119,7 @@ impl Response {
         match on_error {
             OnError::Deny => Self::deny(uid, 500, "InternalError", why),
             OnError::Allow => {
-                let warnings = within_limits([format!("{NAME}{NOT_INJECTED}{why}")]);
+                let warnings = within_limits([format!("{NOT_INJECTED}{why}")]);
                 Self { warnings, ..Self::allow(uid) }
             }
         }
@@ -129,10 +131,7 @@ impl Response {
             return self;
         }
         let warnings = match &self.status {
-            Some(status) => within_limits([format!(
-                "{NAME}{}",
-                would_be_denied(&status.message.trim_start_matches(NAME))
-            )]),
+            Some(status) => within_limits([would_be_denied(&status.message.trim_start_matches(NAME))]),
             None => self.warnings,
         };
         let outcome = |(key, text)| (key, if key == "outcome" { format!("audit: {text}") } else { text });
@@ -156,11 +155,9 @@ impl Response {
         }
         let warnings: usize = self.warnings.iter().map(String::len).sum();
         let mut text = Vec::with_capacity(512 + warnings + self.patch.as_ref().map_or(0, String::len));
+        let review = Review { api_version, kind: "AdmissionReview", response: self };
         // Serializing strings into memory cannot fail.
-        let _ = serde_json::to_writer(
-            &mut text,
-            &Review { api_version, kind: "AdmissionReview", response: self },
-        );
+        let _ = serde_json::to_writer(&mut text, &review);
         text
     }
 }
@@ -172,8 +169,7 @@ pub fn respond(uid: &str, mutation: &Mutation, on_error: OnError) -> Response {
 
 /// The response for one pod in a mode.
 pub(super) fn respond_in(mode: Mode, uid: &str, mutation: &Mutation, on_error: OnError) -> Response {
-    let mut messages: Vec<String> =
-        mutation.warnings.iter().map(|warning| format!("{NAME}{warning}")).collect();
+    let mut messages: Vec<String> = mutation.warnings.iter().map(ToString::to_string).collect();
     let mut response = Response::allow(uid);
     let changed = mutation.outcome.changed().filter(|changed| changed.operation_count() > 0);
     let operations = changed.map(engine::Mutated::operations);
@@ -187,28 +183,28 @@ pub(super) fn respond_in(mode: Mode, uid: &str, mutation: &Mutation, on_error: O
             let verb = match mode {
                 Mode::Inject => "added",
                 Mode::Audit => {
-                    messages.insert(0, format!("{UNCHANGED}{WOULD_BE_INJECTED}{}", mutated.stamp));
+                    messages.insert(0, format!("{IN_AUDIT_MODE}{WOULD_BE_INJECTED}{}", mutated.stamp));
                     "would add"
                 }
             };
             // Warnings come before the additions, because the list may be cut.
             let added = operations.iter().flat_map(engine::Operations::summary);
-            messages.extend(added.map(|line| format!("{NAME}{verb} to {line}")));
+            messages.extend(added.map(|line| format!("{verb} to {line}")));
         }
-        engine::Outcome::Skipped { reason, .. } => messages.push(format!("{NAME}left alone: {reason}")),
+        engine::Outcome::Skipped { reason, .. } => messages.push(format!("left alone: {reason}")),
         engine::Outcome::Unchanged { reason, .. } => {
             // The pod requests the fabric and does not get it. If another webhook changes an injected pod, the API
             // server calls again. The message of the first call stays, and nothing is added to it.
             let is_repeated = matches!(reason, engine::Reason::NothingToAdd);
             if !is_repeated && (mutation.policy.is_some() || reason.is_near_miss()) {
-                messages.push(format!("{NAME}left alone: {reason}"));
+                messages.push(format!("left alone: {reason}"));
             }
         }
         engine::Outcome::Refused { reason } if outcome == ReviewOutcome::Failed => {
             response = Response::fault(uid, on_error, reason);
         }
         engine::Outcome::Refused { reason } if mode == Mode::Audit => {
-            messages.insert(0, format!("{NAME}{}", would_be_denied(reason)));
+            messages.insert(0, would_be_denied(reason));
         }
         engine::Outcome::Refused { reason } => response = Response::deny(uid, 403, "Forbidden", reason),
     }
@@ -232,22 +228,17 @@ pub(super) fn respond_in(mode: Mode, uid: &str, mutation: &Mutation, on_error: O
 
 /// The text about a pod that only [`Mode::Audit`] allows, without the name.
 pub(super) fn would_be_denied(why: &dyn Display) -> String {
-    format!("{}it would be denied: {why}", UNCHANGED.trim_start_matches(NAME))
+    format!("{IN_AUDIT_MODE}it would be denied: {why}")
 }
 
-/// Warnings with the name of the program, within the limits of the API.
-pub(super) fn prefixed(messages: Vec<String>) -> Vec<String> {
-    within_limits(messages.into_iter().map(|message| format!("{NAME}{message}")))
-}
-
-/// The first warnings, within the limits of the API, and the number of the others.
+/// The first warnings with the name of the program, within the limits of the API, and the number of the others.
 pub(super) fn within_limits(messages: impl IntoIterator<Item = String>) -> Vec<String> {
     const MORE: usize = "fabric-injector: and 18446744073709551615 more".len();
     let mut left = MAX_WARNINGS - MORE;
     let mut warnings = Vec::new();
     let mut messages = messages.into_iter();
     while let Some(message) = messages.next() {
-        let warning = cut(message, MAX_WARNING);
+        let warning = cut(format!("{NAME}{message}"), MAX_WARNING);
         if warning.len() > left {
             warnings.push(format!("{NAME}and {} more", messages.count() + 1));
             break;

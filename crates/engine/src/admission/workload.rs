@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use super::ReviewOutcome;
 use super::answer::{Answer, Record, Verdict, named, text, unsupported};
-use super::response::{Mode, Response, prefixed};
+use super::response::{Mode, Response, within_limits};
 use super::review::{self, AdmissionRequest, BadReview};
 
 /// A review of a workload.
@@ -42,7 +42,7 @@ impl<'b, O: Deserialize<'b>> WorkloadReview<O> {
         let outcome = if warnings.is_empty() { ReviewOutcome::Unadvised } else { ReviewOutcome::Advised };
         let verdict = unsupported(&version, &request).unwrap_or_else(|| {
             let mut response = Response::allow(&request.uid);
-            response.warnings = prefixed(warnings);
+            response.warnings = within_limits(warnings);
             if !codes.is_empty() {
                 response.audit_annotations.insert("warnings", codes.join(","));
             }
