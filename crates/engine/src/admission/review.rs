@@ -95,8 +95,6 @@ struct Envelope<O> {
     api_version: String,
     #[serde(default)]
     kind: String,
-    // By path: `default` without one requires `O: Default` in a generic type.
-    #[serde(default = "Option::default")]
     request: Option<OnlyMap<AdmissionRequest<O>>>,
 }
 
@@ -109,24 +107,18 @@ pub(super) struct AdmissionRequest<O> {
     /// The kind of the object.
     pub(super) kind: GroupVersionKind,
     /// A subresource such as `status` or `binding`; none for the object itself.
-    #[serde(default)]
     pub(super) sub_resource: Option<String>,
     /// `CREATE`, `UPDATE`, `DELETE` or `CONNECT`.
     pub(super) operation: String,
     /// Absent if the API server generates the name from `generateName`.
-    #[serde(default)]
     pub(super) name: Option<String>,
     /// The namespace, which may be absent from the object.
-    #[serde(default)]
     pub(super) namespace: Option<String>,
     /// The requester.
-    #[serde(default)]
     user_info: Option<UserInfo>,
     /// True for a dry run: the answer must be the only effect.
-    #[serde(default)]
     pub(super) dry_run: Option<bool>,
     /// Absent if the object is deleted.
-    #[serde(default = "Option::default")]
     pub(super) object: Option<O>,
 }
 
@@ -143,7 +135,6 @@ pub(super) struct GroupVersionKind {
 
 #[derive(Debug, Clone, Deserialize)]
 struct UserInfo {
-    #[serde(default)]
     groups: Option<Vec<Group>>,
 }
 
