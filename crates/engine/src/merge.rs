@@ -25,7 +25,7 @@ use serde_json::{Map, Value};
 
 use fabric_policy::definition::{Ordered, Owners, SettingsFile};
 use fabric_policy::expression::Bindings;
-use fabric_policy::overlay::{Evaluation, Section, Tree, ValuePath, in_order_of_references};
+use fabric_policy::overlay::{Evaluation, LeftOut, Section, Tree, ValuePath, in_order_of_references};
 use fabric_policy::schema::{self, Default, Field, Object, Shape};
 use fabric_policy::{PodContext, ResolvedPolicy, Rule};
 
@@ -200,7 +200,9 @@ fn evaluated<'r>(parts: &[Part<'r, '_>], log: &mut ChangeLog) -> Result<Vec<(&'r
         let mut tree = tree.map_err(|error| failed(scope, &of.rule.name, error))?.unwrap_or_default();
         let left_out = evaluation.left_out();
         let is_computed = owners.claim(of, &tree, &left_out);
-        log.note_left_out(left_out);
+        for LeftOut { path, because } in left_out {
+            log.left_out(&path, || because);
+        }
         if is_computed {
             let (left, owned) = owners.without_owned(of, &tree);
             note_owned(&owned, log);

@@ -7,13 +7,12 @@ use indexmap::IndexMap;
 use serde_json::Value;
 
 use fabric_policy::PodContext;
-use fabric_policy::overlay::LeftOut;
 use fabric_policy::schema::{Shape, same, shape_at};
 use fabric_policy::work::{STEPS_TO_VALUE, Work, goes_on, read, takes_memory};
 use fabric_yaml::pointer::{at_pointer, push_token, unescape};
 
 use super::report::{Reason, Warning, WarningKind};
-use super::trace::{Author, Because, Trace};
+use super::trace::{Author, Because, FieldState, Trace};
 
 /// The API server reads no request of more than 3 MiB, and etcd by default stores no object of more than 1.5 MiB.
 const MAX_WRITTEN: usize = 3 * 1024 * 1024;
@@ -260,24 +259,17 @@ impl ChangeLog {
     }
 
     /// Notes that the value on this path from the current one is left out, for a reason without a warning.
-    pub(crate) fn left_out(&mut self, path: &[&str], because: impl FnOnce() -> String) {
+    pub(crate) fn left_out(&mut self, path: &[impl AsRef<str>], because: impl FnOnce() -> String) {
         if let Some(trace) = &mut self.trace {
-            trace.left_out(&joined(&self.pointer, path), Because::Text(because()));
+            trace.add(&joined(&self.pointer, path), FieldState::LeftOut, Because::Text(because()));
         }
     }
 
     /// Notes that the value on this path belongs to another rule.
     pub(crate) fn belongs_to(&mut self, rule: &str, path: &[&str]) {
         if let Some(trace) = &mut self.trace {
-            trace.left_out(&joined(&self.pointer, path), Because::Precedence(rule.to_owned()));
-        }
-    }
-
-    /// Notes the values that an evaluation left out, on their paths from the current one.
-    pub(crate) fn note_left_out(&mut self, left_out: Vec<LeftOut>) {
-        for LeftOut { path, because } in left_out {
-            let path: Vec<&str> = path.iter().map(String::as_str).collect();
-            self.left_out(&path, || because);
+            let because = Because::Precedence(rule.to_owned());
+            trace.add(&joined(&self.pointer, path), FieldState::LeftOut, because);
         }
     }
 
@@ -313,9 +305,9 @@ impl ChangeLog {
 }
 
 /// JSON Pointer to the value on this path.
-fn joined(pointer: &str, path: &[&str]) -> String {
+fn joined(pointer: &str, path: &[impl AsRef<str>]) -> String {
     path.iter().fold(pointer.to_owned(), |mut pointer, token| {
-        push_token(&mut pointer, token);
+        push_token(&mut pointer, token.as_ref());
         pointer
     })
 }

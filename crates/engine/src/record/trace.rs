@@ -165,11 +165,6 @@ impl Trace {
         self.add(pointer, state, Because::Warning(kind.clone()));
     }
 
-    /// Notes that a value is left out.
-    pub(super) fn left_out(&mut self, pointer: &str, because: Because) {
-        self.add(pointer, FieldState::LeftOut, because);
-    }
-
     /// Notes that a value already exists, unless the current author has written it or decided about it.
     pub(super) fn present(&mut self, pointer: &str) {
         if self.known(pointer).any(|known| known.author == self.author) {
@@ -231,7 +226,7 @@ impl Trace {
         self.places.get(pointer).into_iter().flatten().map(|at| &self.outcomes[*at])
     }
 
-    fn add(&mut self, pointer: &str, state: FieldState, because: Because) {
+    pub(super) fn add(&mut self, pointer: &str, state: FieldState, because: Because) {
         let places = self.places.entry(pointer.to_owned()).or_default();
         places.push(self.outcomes.len());
         let (author, pointer) = (self.author.clone(), pointer.to_owned());
