@@ -2,6 +2,8 @@
 
 use fabric_engine::admission::{Evaluate, OnError};
 use fabric_engine::{Mutation, Outcome, Reason};
+use fabric_policy::Fault;
+use fabric_policy::interpolation::EvaluationError;
 use serde_json::{Value, json};
 
 use crate::answers::{assert_unchanged, audit, denied};
@@ -12,12 +14,12 @@ use crate::server::{Server, engine};
 /// An evaluator that never has a value.
 fn failing() -> Box<Evaluate> {
     Box::new(|_, _, _| {
-        let reason = Reason::EvaluationFailed {
-            place: "rule `x`".to_owned(),
+        let error = EvaluationError {
             expression: "a\n+ b".to_owned(),
             message: "é".repeat(5_000),
-            fault: Box::default(),
+            fault: Fault::default(),
         };
+        let reason = Reason::EvaluationFailed { place: "rule `x`".to_owned(), error: Box::new(error) };
         Mutation {
             outcome: Outcome::Refused { reason },
             policy: Some("lab".to_owned()),

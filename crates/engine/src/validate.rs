@@ -8,6 +8,7 @@ mod findings;
 
 pub use findings::findings;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
@@ -136,9 +137,7 @@ fn reports_what_was_added(policy: &Policy, what: &str, code: &str) -> SourceErro
 /// An error for a refusal that is the policy's fault. A check or a claim may refuse a sample.
 fn refused(policy: &Policy, what: &str, reason: Reason) -> Result<(), SourceError> {
     match reason {
-        Reason::EvaluationFailed { place, expression, message, fault } => {
-            Err(failed(policy, what, &place, EvaluationError { expression, message, fault: *fault }))
-        }
+        Reason::EvaluationFailed { place, error } => Err(failed(policy, what, &place, *error)),
         Reason::NotIdempotent { path, span, .. } => {
             let message = format!(
                 "the policy is not idempotent: `{path}` of a sample pod ({what}) changes each time that it is injected"
@@ -197,12 +196,8 @@ pub fn context(policy: &Policy) -> PodContext {
 fn other_namespaces(policy: &Policy, context: &PodContext) -> Vec<((String, Value), PodContext)> {
     let listed = &policy.definition().matcher.namespaces;
     let compared = expressions::namespaces(policy.definition());
-    let mut names: Vec<&String> = listed
-        .iter()
-        .chain(compared.iter().filter(|name| listed.is_empty() || listed.contains(name)))
-        .collect();
-    names.sort_unstable();
-    names.dedup();
+    let of_expressions = compared.iter().filter(|name| listed.is_empty() || listed.contains(name));
+    let mut names: BTreeSet<&String> = listed.iter().chain(of_expressions).collect();
     names.retain(|name| Some(*name) != context.namespace.as_ref());
     let (what, pod) = first_sample(policy, policy.first_node());
     let within = |name: &String| {

@@ -2,7 +2,6 @@
 
 use serde_json::Value;
 
-use fabric_policy::Fault;
 use fabric_policy::interpolation::EvaluationError;
 use fabric_policy::work;
 use fabric_yaml::Span;
@@ -155,16 +154,10 @@ pub enum Reason {
     },
     /// An expression of the policy has no value for this pod.
     #[error(
-        "`{expression}` of {place} cannot be evaluated for this pod: {message}; correct the policy, or the value of the \
-         pod that it reads"
+        "`{}` of {place} cannot be evaluated for this pod: {}; correct the policy, or the value of the pod that it reads",
+        .error.expression, .error.message
     )]
-    EvaluationFailed {
-        place: String,
-        expression: String,
-        message: String,
-        /// The place of the expression in the policy.
-        fault: Box<Fault>,
-    },
+    EvaluationFailed { place: String, error: Box<EvaluationError> },
 }
 
 impl Reason {
@@ -232,8 +225,7 @@ impl From<work::Ended> for Reason {
 }
 
 pub(crate) fn evaluation_failed(place: &str, error: EvaluationError) -> Reason {
-    let EvaluationError { expression, message, fault } = error;
-    Reason::EvaluationFailed { place: place.to_owned(), expression, message, fault: Box::new(fault) }
+    Reason::EvaluationFailed { place: place.to_owned(), error: Box::new(error) }
 }
 
 /// A claim of a pod of which nothing is known.
