@@ -1,5 +1,6 @@
 //! Runs a case and compares the result with the expected one.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
@@ -129,15 +130,12 @@ fn tested(case: &Case, policies: &PolicySet, documents: &[Value], coverage: &mut
 
 impl Actual {
     fn new(mutation: &Mutation) -> Self {
-        let mut warnings: Vec<String> =
-            mutation.warnings.iter().map(Warning::code).map(str::to_owned).collect();
-        warnings.sort();
-        warnings.dedup();
+        let warnings: BTreeSet<&str> = mutation.warnings.iter().map(Warning::code).collect();
         let patch = mutation.outcome.changed().map_or_else(|| json!([]), |changed| json!(changed.patch()));
         Self {
             outcome: mutation.outcome.name(),
             reason: mutation.outcome.reason().cloned(),
-            warnings,
+            warnings: warnings.into_iter().map(str::to_owned).collect(),
             patch: masked(&patch),
             pod: mutation.outcome.pod().map(masked),
         }
