@@ -125,7 +125,7 @@ fn policies(name: &str, count: usize) -> PolicySet {
 fn inject(policies: &PolicySet, bytes: &[u8]) -> Vec<u8> {
     let pod: Value = serde_json::from_slice(bytes).expect("JSON");
     match mutate(policies, pod, &PodContext::default()).outcome {
-        Outcome::Mutated(mutated) => mutated.operations().to_json(),
+        Outcome::Mutated(mutated) => mutated.patch_as_json(),
         _ => Vec::new(),
     }
 }

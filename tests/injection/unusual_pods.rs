@@ -180,7 +180,7 @@ fn a_request_of_its_own_is_in_the_report() {
         json!({"resources": {"limits": {"nvidia.com/gpu": "8"}, "requests": {"example.com/x": "1"}}}),
     ] {
         let Outcome::Mutated(mutated) = inject(&policies, of(own)).outcome else { panic!("not mutated") };
-        let lines = mutated.operations().summary();
+        let lines = mutated.summary();
         assert!(lines[0].contains("requests.cpu 4"), "{lines:?}");
         assert!(!lines[0].contains("requests.lab/nic"), "{lines:?}");
     }

@@ -14,7 +14,7 @@ fn messages(pod: &Value) -> usize {
     let about = About { namespace: Some("team".to_owned()), ..About::default() };
     let mutation = engine(&policies(&[LAB]), pod.clone(), &about);
     let Outcome::Mutated(mutated) = &mutation.outcome else { panic!("{:?}", mutation.outcome) };
-    mutation.warnings.len() + mutated.operations().summary().len()
+    mutation.warnings.len() + mutated.summary().len()
 }
 
 /// A pod with so many containers, each with a variable that is kept.

@@ -23,7 +23,7 @@ pub use evaluated::{
     VariableIn,
 };
 pub(super) use log::{ChangeLog, Step};
-pub use outcome::{Mutated, Mutation, Operation, Operations, Outcome};
+pub use outcome::{Mutated, Mutation, Operation, Outcome};
 pub use report::{NodesLookedAt, Reason, UnknownClaim, ValueKind, Warning, WarningKind, turns_on};
 pub(super) use report::{evaluation_failed, of_injected, with_field_paths};
 pub use stamp::{CLAIMS, NODES, PROVIDER, SKIPPED, STAMP, skip};

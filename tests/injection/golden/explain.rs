@@ -85,7 +85,7 @@ fn leaves(value: &Value, pointer: &str, found: &mut Vec<String>) {
 fn check_fields(case: &Case, outcome: &Outcome, fact: &PodFact, counts: &mut Counts) {
     let applied = |name: &str| fact.rules.iter().any(|rule| rule.result.applied && rule.name == name);
     let mut added = Vec::new();
-    for operation in outcome.changed().iter().flat_map(|changed| changed.operations().list) {
+    for operation in outcome.changed().iter().flat_map(|changed| changed.operations()) {
         leaves(operation.value.unwrap_or(&Value::Null), operation.pointer, &mut added);
     }
     for leaf in &added {

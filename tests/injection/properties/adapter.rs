@@ -164,7 +164,7 @@ fn injection(mutation: engine::Mutation) -> Injection {
         Outcome::Mutated(mutated) => Result::Mutated {
             stamp: mutated.stamp.clone(),
             patch: mutated.patch(),
-            added: mutated.operations().summary(),
+            added: mutated.summary(),
             pod: mutated.pod,
         },
         Outcome::Skipped { marked, reason } => {

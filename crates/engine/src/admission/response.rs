@@ -171,11 +171,9 @@ pub fn respond(uid: &str, mutation: &Mutation, on_error: OnError) -> Response {
 pub(super) fn respond_in(mode: Mode, uid: &str, mutation: &Mutation, on_error: OnError) -> Response {
     let mut messages: Vec<String> = mutation.warnings.iter().map(ToString::to_string).collect();
     let mut response = Response::allow(uid);
-    let changed = mutation.outcome.changed().filter(|changed| changed.operation_count() > 0);
-    let operations = changed.map(engine::Mutated::operations);
-    if let Some(operations) = &operations {
+    if let Some(changed) = mutation.outcome.changed().filter(|changed| changed.operation_count() > 0) {
         response.patch_type = Some("JSONPatch");
-        response.patch = Some(STANDARD.encode(operations.to_json()));
+        response.patch = Some(STANDARD.encode(changed.patch_as_json()));
     }
     let (outcome, reason) = ReviewOutcome::of_injection(&mutation.outcome);
     match &mutation.outcome {
@@ -188,8 +186,7 @@ pub(super) fn respond_in(mode: Mode, uid: &str, mutation: &Mutation, on_error: O
                 }
             };
             // Warnings come before the additions, because the list may be cut.
-            let added = operations.iter().flat_map(engine::Operations::summary);
-            messages.extend(added.map(|line| format!("{verb} to {line}")));
+            messages.extend(mutated.summary().iter().map(|line| format!("{verb} to {line}")));
         }
         engine::Outcome::Skipped { reason, .. } => messages.push(format!("left alone: {reason}")),
         engine::Outcome::Unchanged { reason, .. } => {

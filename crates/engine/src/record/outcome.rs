@@ -8,7 +8,7 @@ use fabric_yaml::pointer::at_pointer;
 
 use super::log::Changes;
 use super::report::{Reason, Warning};
-use super::summary;
+use super::summary::summarize;
 
 /// The result for one pod.
 #[derive(Debug, Clone, PartialEq)]
@@ -110,13 +110,24 @@ pub struct Mutated {
 
 impl Mutated {
     /// The operations that change the pod as it came into the pod as it is now. They are computed at each call.
-    pub fn operations(&self) -> Operations<'_> {
-        let found = self.changes.iter().map(|(pointer, replaces)| {
+    pub fn operations(&self) -> Vec<Operation<'_>> {
+        let operations = self.changes.iter().map(|(pointer, replaces)| {
             let value = at_pointer(&self.pod, pointer);
             let op = if *replaces { "replace" } else { "add" };
             Operation { op: if value.is_none() { "remove" } else { op }, pointer, value }
         });
-        Operations { pod: &self.pod, list: found.collect() }
+        operations.collect()
+    }
+
+    /// The JSON Patch as text, without copying the values first.
+    pub fn patch_as_json(&self) -> Vec<u8> {
+        // Serialising a `Value` into memory cannot fail.
+        serde_json::to_vec(&self.operations()).unwrap_or_default()
+    }
+
+    /// The additions in words: one line for each container that was changed, and one for the pod.
+    pub fn summary(&self) -> Vec<String> {
+        summarize(&self.operations(), &self.pod)
     }
 
     /// The number of operations.
@@ -139,7 +150,7 @@ impl Mutated {
                 Some(value) => PatchOperation::Add(AddOperation { path, value }),
             })
         };
-        Patch(self.operations().list.into_iter().filter_map(operation).collect())
+        Patch(self.operations().into_iter().filter_map(operation).collect())
     }
 }
 
@@ -154,25 +165,4 @@ pub struct Operation<'a> {
     /// The value; none if it is removed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<&'a Value>,
-}
-
-/// The operations that change the pod as it came into the pod as it is now, in order.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Operations<'a> {
-    /// The pod as it is now.
-    pub(crate) pod: &'a Value,
-    pub list: Vec<Operation<'a>>,
-}
-
-impl Operations<'_> {
-    /// The JSON Patch as text, without copying the values first.
-    pub fn to_json(&self) -> Vec<u8> {
-        // Serialising a `Value` into memory cannot fail.
-        serde_json::to_vec(&self.list).unwrap_or_default()
-    }
-
-    /// The additions in words: one line for each container that was changed, and one for the pod.
-    pub fn summary(&self) -> Vec<String> {
-        summary::summarize(self)
-    }
 }

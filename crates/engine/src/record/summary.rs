@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use fabric_yaml::pointer::{at_pointer, unescape};
 
-use super::Operations;
+use super::Operation;
 
 /// The kinds of additions, in the order of the report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -73,13 +73,13 @@ impl<'a> Line<'a> {
 }
 
 /// One line for each container that was changed, and one for the pod.
-pub(crate) fn summarize(operations: &Operations<'_>) -> Vec<String> {
+pub(super) fn summarize(operations: &[Operation<'_>], of: &Value) -> Vec<String> {
     let mut containers: Vec<Line<'_>> = Vec::new();
     // By list and index; a pod may have thousands of them.
     let mut places: HashMap<(&str, &str), usize> = HashMap::new();
     let mut pod = Line { holder: None, container: &Value::Null, items: Vec::new() };
     let mut tokens: Vec<&str> = Vec::new();
-    for operation in &operations.list {
+    for operation in operations {
         tokens.clear();
         tokens.extend(operation.pointer.split('/').skip(1));
         let Some(value) = operation.value else { continue };
@@ -88,7 +88,7 @@ pub(crate) fn summarize(operations: &Operations<'_>) -> Vec<String> {
                 let place = (*list, *index);
                 let line = *places.entry(place).or_insert_with(|| {
                     let container = format!("/spec/{list}/{index}");
-                    let container = at_pointer(operations.pod, &container).unwrap_or(&Value::Null);
+                    let container = at_pointer(of, &container).unwrap_or(&Value::Null);
                     let name = container["name"].as_str().unwrap_or(index);
                     containers.push(Line { holder: Some(name), container, items: Vec::new() });
                     containers.len() - 1

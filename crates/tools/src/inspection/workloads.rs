@@ -267,7 +267,7 @@ pub fn change(pod: &Value, policies: &PolicySet, nodes: Option<Arc<Nodes>>) -> O
     let context = PodContext { namespace, nodes, ..PodContext::default() };
     match mutate(policies, again, &context).outcome {
         Outcome::Mutated(mutated) => {
-            let mut fields = mutated.operations().summary();
+            let mut fields = mutated.summary();
             fields.retain(|field| ![NODES, CLAIMS].iter().any(|key| field.contains(key)));
             let more = if fields.len() > MOST_FIELDS { ", …" } else { "" };
             let shown = fields.iter().take(MOST_FIELDS).map(String::as_str).collect::<Vec<_>>().join(", ");

@@ -128,7 +128,7 @@ fn inject_templates(
         match &mut mutation.outcome {
             Outcome::Mutated(mutated) | Outcome::Skipped { marked: mutated, .. } => {
                 if wanted.summary {
-                    added = mutated.operations().summary();
+                    added = mutated.summary();
                 }
                 changed |= mutated.operation_count() > 0;
                 *place = if wanted.patches { mutated.pod.clone() } else { mutated.pod.take() };

@@ -150,7 +150,7 @@ fn marked(skipped: &Mutated) -> Vec<FieldFact> {
         because: None,
         by: Author::Stamp,
     };
-    skipped.operations().list.into_iter().map(fact).collect()
+    skipped.operations().into_iter().map(fact).collect()
 }
 
 /// A policy that was considered for a pod.
