@@ -62,11 +62,9 @@ pub(crate) fn merge(
     for wanted in wanted {
         let Some(first) = wanted.amounts.iter().position(Option::is_some) else { continue };
         if merge.pod.pod_resources && !wanted.resource.contains('/') {
-            let kind = WarningKind::Excluded {
-                what: ValueKind::Device,
-                setting: wanted.resource.to_string(),
-                against: "resources of its own in `spec.resources`".to_owned(),
-            };
+            let against = "resources of its own in `spec.resources`".to_owned();
+            let setting = wanted.resource.to_owned();
+            let kind = WarningKind::Excluded { what: ValueKind::Device, setting, against };
             resources.warn(AMOUNT_LISTS[first], kind, merge.rule);
         } else if can_overcommit(wanted.resource) {
             overcommittable(merge, resources, wanted)?;
@@ -91,13 +89,8 @@ fn devices_of_list<'t>(
     count: usize,
 ) -> Result<Vec<&'t str>, Reason> {
     // By name; true for an amount of 0, with which a container refuses a device.
-    let has: HashMap<&str, bool> = entry
-        .resources()
-        .filter_map(|name| {
-            let amount = AMOUNT_LISTS.iter().find_map(|list| amount(resources, list, name))?;
-            Some((name, is_zero(amount)))
-        })
-        .collect();
+    let own_amount = |name| Some((name, is_zero(first_amount(resources, name)?.1)));
+    let has: HashMap<&str, bool> = entry.resources().filter_map(own_amount).collect();
     let own: Vec<&str> = entry.resources().filter(|name| has.get(name) == Some(&false)).collect();
     let is_free = |name: &str| has.contains_key(name) || !merge.pod.requested.by_another(name);
     let devices: Vec<&str> = entry.resources().filter(|name| is_free(name)).take(count).collect();
@@ -144,9 +137,7 @@ fn is_huge_pages(resource: &str) -> bool {
 /// Merges a resource whose request equals its limit.
 fn device(merge: &Merge<'_, '_>, resources: &mut Cursor<'_>, wanted: Wanted<'_>) -> Result<(), Reason> {
     let Wanted { resource, amounts: [limit, request] } = wanted;
-    let own = AMOUNT_LISTS
-        .into_iter()
-        .find_map(|list| amount(resources, list, resource).map(|amount| (list, amount.clone())));
+    let own = first_amount(resources, resource).map(|(list, amount)| (list, amount.clone()));
     let lists = if request.is_some() { &AMOUNT_LISTS[..] } else { &AMOUNT_LISTS[..1] };
     let written = if limit.is_some() { "limits" } else { "requests" };
     let Some(value) = limit.or(request) else { return Ok(()) };
@@ -239,6 +230,11 @@ fn amount<'c>(resources: &'c Cursor<'_>, list: &str, resource: &str) -> Option<&
     resources.get(list)?.get(resource).filter(|amount| !amount.is_null())
 }
 
+/// The limit of a resource or, without one, its request.
+fn first_amount<'c>(resources: &'c Cursor<'_>, resource: &str) -> Option<(&'static str, &'c Value)> {
+    AMOUNT_LISTS.into_iter().find_map(|list| Some((list, amount(resources, list, resource)?)))
+}
+
 fn put(resources: &mut Cursor<'_>, list: &str, resource: &str, amount: Value) -> Result<(), Reason> {
     resources.within(list, |amounts| {
         amounts.put(resource, amount);
@@ -247,8 +243,7 @@ fn put(resources: &mut Cursor<'_>, list: &str, resource: &str, amount: Value) ->
 }
 
 fn has_cpu_or_memory(resources: &Cursor<'_>) -> bool {
-    let has = |resource| AMOUNT_LISTS.iter().any(|list| amount(resources, list, resource).is_some());
-    has("cpu") || has("memory")
+    ["cpu", "memory"].iter().any(|resource| first_amount(resources, resource).is_some())
 }
 
 /// Returns whether a quantity is at most another one.
