@@ -122,10 +122,8 @@ impl<'a> Injection<'a> {
             let bindings = row.scope.bindings();
             let parts = self.rules.additions_to(row).map(|of| Part { of, at: (&row.scope, &bindings) });
             let mut parts: Vec<_> = parts.collect();
-            count_steps(
-                self.context,
-                1 + parts.iter().map(|part| part.of.addition.shared.len()).sum::<usize>(),
-            )?;
+            let shared: usize = parts.iter().map(|part| part.of.addition.shared.len()).sum();
+            count_steps(self.context, 1 + shared)?;
             self.log.check_size()?;
             let also = named.of_container(list, &pod["spec"][list][index]);
             parts.extend(self.of_same_program(&also, (list, index), of_pod, pod)?);

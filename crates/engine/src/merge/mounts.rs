@@ -34,11 +34,8 @@ pub(crate) fn merge(
             continue;
         }
         container.list("volumeMounts", |list| {
-            let at = list
-                .entries()
-                .iter()
-                .position(|mount| path_of(mount, "mountPath").as_deref() == Some(&*path));
-            match at {
+            let is_there = |mount: &Value| path_of(mount, "mountPath").as_deref() == Some(&*path);
+            match list.entries().iter().position(is_there) {
                 Some(at) => merge_mount(merge, list, at, wanted),
                 None => add(merge, list, wanted),
             }

@@ -61,19 +61,15 @@ impl PodState {
         // The stamp, which is added last, needs space too.
         let stamped = pod["metadata"]["annotations"][STAMP].is_string();
         let stamp = if stamped { 0 } else { STAMP.len() + stamp.len() };
-        let annotation_bytes = stamp + size_without(&[], pod);
-        if annotation_bytes > MAX_ANNOTATIONS {
-            return Err(Reason::AnnotationLimit { key: STAMP.to_owned() });
-        }
         let mut facts = Self {
             pod_resources: pod["spec"]["resources"]
                 .as_object()
                 .is_some_and(|resources| !resources.is_empty()),
             requested: Requested::collect(pod),
-            annotation_bytes,
             security_context: pod["spec"]["securityContext"].clone(),
             ..Self::default()
         };
+        facts.count_annotation(STAMP, stamp + size_without(&[], pod))?;
         facts.note_outside(pod);
         let volumes = match &pod["spec"]["volumes"] {
             Value::Array(volumes) => volumes.as_slice(),
@@ -85,12 +81,9 @@ impl PodState {
         facts.own_volumes = named.map(|(name, volume)| (name.to_owned(), volume.clone())).collect();
         // A mount without its volume keeps the name: a volume of the policy must not become that of the mount.
         let containers = CONTAINER_LISTS.iter().flat_map(|list| items(&pod["spec"], list));
-        for name in
-            containers.flat_map(|one| items(one, "volumeMounts")).filter_map(|mount| mount["name"].as_str())
-        {
-            if !facts.own_volumes.contains_key(name) {
-                facts.own_volumes.insert(name.to_owned(), Value::Null);
-            }
+        let mounts = containers.flat_map(|container| items(container, "volumeMounts"));
+        for name in mounts.filter_map(|mount| mount["name"].as_str()) {
+            facts.own_volumes.entry(name.to_owned()).or_insert(Value::Null);
         }
         Ok(facts)
     }
