@@ -1,7 +1,7 @@
 //! The nodes that a pod can be scheduled to, grouped by the properties that a policy reads.
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::convert::Infallible;
 use std::sync::Arc;
 
@@ -57,13 +57,9 @@ pub(super) fn kinds(policy: &Policy, pod: &Value, nodes: &Nodes, context: &PodCo
 fn found(policy: &Policy, pod: &Value, gpus: &[i64], nodes: &Nodes, work: Option<&Work>) -> Vec<NodeKind> {
     let definition = policy.definition();
     let candidates = candidates(definition, pod, gpus, nodes, work);
-    let all;
     let labels: Vec<&str> = match policy.labels() {
         LabelsRead::These(labels) => labels.iter().map(String::as_str).collect(),
-        LabelsRead::All => {
-            all = common_labels(&candidates, work);
-            all
-        }
+        LabelsRead::All => common_labels(&candidates, work),
     };
     let mut found: Vec<(Seen<'_>, usize)> = Vec::new();
     // Thousands of nodes have the same few resources.
@@ -90,19 +86,17 @@ fn found(policy: &Policy, pod: &Value, gpus: &[i64], nodes: &Nodes, work: Option
         found.retain(|(seen, _)| !seen.resources.is_empty());
     }
     // Within a pool, the most common offer counts. Of two equally common offers, the smaller one fits all of the nodes.
-    let mut kinds: Vec<NodeKind> = Vec::new();
+    let mut kinds: BTreeSet<NodeKind> = BTreeSet::new();
     found.sort_by_key(|(seen, nodes)| (Reverse(*nodes), seen.devices()));
     let mut pools: Vec<(&[Option<&str>], i64)> = Vec::new();
     for (seen, _) in &found {
         let pool = (seen.labels.as_slice(), seen.gpus);
         if !pools.contains(&pool) {
             pools.push(pool);
-            kinds.push(seen.kind(&labels));
+            kinds.insert(seen.kind(&labels));
         }
     }
-    kinds.sort_unstable();
-    kinds.dedup();
-    kinds
+    kinds.into_iter().collect()
 }
 
 /// Returns whether a resource is a device of the policy's fabric, or one that its parameters look for.

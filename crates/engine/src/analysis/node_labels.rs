@@ -17,13 +17,8 @@ use crate::record::Reason;
 /// The part of a pod's node selection that the policy reads.
 pub(super) fn selected(policy: &Policy, pod: &Value, context: &PodContext) -> Result<Selection, Reason> {
     let spec = &pod["spec"];
-    let kinds = match kinds_of_earlier_injection(pod, context) {
-        Some(kinds) => kinds,
-        None => match &context.nodes {
-            Some(nodes) => kinds(policy, pod, nodes, context),
-            None => Vec::new(),
-        },
-    };
+    let of_nodes = || context.nodes.as_ref().map(|nodes| kinds(policy, pod, nodes, context));
+    let kinds = kinds_of_earlier_injection(pod, context).or_else(of_nodes).unwrap_or_default();
     let mut labels = match policy.labels() {
         _ if !kinds.is_empty() => labels_of_kinds(&kinds),
         LabelsRead::These(labels) => labels_of(spec, labels, context),
