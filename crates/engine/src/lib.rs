@@ -81,7 +81,7 @@ pub(crate) fn inject(
     match ended {
         Ok(()) => {
             let (changes, warnings) = log.finish();
-            let warnings = record::of_injected(warnings, &pod);
+            let warnings = record::with_field_paths(record::reconciled(warnings), &pod);
             let stamp = policy.stamp().to_owned();
             let mutated = Mutated { pod, stamp, changes };
             Mutation { outcome: Outcome::Mutated(mutated), policy: name, warnings }

@@ -29,7 +29,6 @@ pub struct Warning {
 
 /// The kinds of [`Warning`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-#[non_exhaustive]
 pub enum WarningKind {
     /// The pod's value stays. The code names the kind of value.
     Kept { what: ValueKind, seen: String, wanted: String },
@@ -268,14 +267,9 @@ pub(crate) fn with_field_paths(mut warnings: Vec<Warning>, pod: &Value) -> Vec<W
     warnings
 }
 
-/// The warnings of a pod that was injected.
-pub(crate) fn of_injected(warnings: Vec<Warning>, pod: &Value) -> Vec<Warning> {
-    with_field_paths(reconciled(warnings), pod)
-}
-
 /// The warnings, with only one for each value that rules replace: other rules may have kept it before, or replaced it
 /// again.
-fn reconciled(warnings: Vec<Warning>) -> Vec<Warning> {
+pub(crate) fn reconciled(warnings: Vec<Warning>) -> Vec<Warning> {
     let mut result: Vec<Warning> = Vec::with_capacity(warnings.len());
     // The values of each path before and after a replacement, and the index of the warning about it.
     let mut values: HashMap<(String, String), usize> = HashMap::new();
