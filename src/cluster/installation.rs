@@ -290,7 +290,7 @@ impl Reader<'_> {
     ) -> anyhow::Result<Refused> {
         let policies = policies.as_ref().map_err(Unread::clone)?;
         let cluster = match objects {
-            Err(error) if policies.needs_nodes() => return Err(error.clone().into()),
+            Err(error) if policies.several_providers => return Err(error.clone().into()),
             Err(_) => PodContext::default(),
             Ok(ClusterObjects { nodes, objects, .. }) => PodContext {
                 nodes: Some(Arc::clone(nodes)),

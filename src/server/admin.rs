@@ -40,7 +40,7 @@ pub(super) async fn ready(
 ) -> Response {
     let policies = state.policies.load();
     let checks = state.readiness.checks(SystemTime::now(), policies.policies().len());
-    let nodes = nodes::check(&state.nodes.load(), policies.needs_nodes(), state.on_error);
+    let nodes = nodes::check(&state.nodes.load(), policies.several_providers, state.on_error);
     let is_ready = nodes.ok && checks.iter().all(|check| check.ok);
     let status = if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     let verbose = query.is_ok_and(|query| query.iter().any(|(key, _)| key == "verbose"));

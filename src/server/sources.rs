@@ -74,7 +74,7 @@ pub(super) fn policy_files(policy_sources: PolicySources, state: Arc<AppState>) 
 /// Puts policies into use; their stamps.
 fn use_policies(state: &AppState, policies: PolicySet) -> anyhow::Result<String> {
     // The policies in use decide about each pod, while the new ones could decide about none.
-    let needs_nodes_now = policies.needs_nodes() && !state.policies.load().needs_nodes();
+    let needs_nodes_now = policies.several_providers && !state.policies.load().several_providers;
     ensure!(
         !needs_nodes_now || state.nodes.load().nodes.is_some(),
         "the policies are of several providers, between which the nodes choose, but the nodes are not \

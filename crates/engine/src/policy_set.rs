@@ -42,7 +42,6 @@ pub struct PolicySet {
 
 /// An error in the policies, or in their combination.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum LoadError {
     /// Errors in them.
     #[error(transparent)]
@@ -195,11 +194,6 @@ impl PolicySet {
     /// Returns whether a policy may match a pod in this JSON text. If not, none does.
     pub(crate) fn may_concern(&self, json: &str) -> bool {
         self.sought.is_empty() || self.sought.iter().any(|finder| finder.find(json.as_bytes()).is_some())
-    }
-
-    /// Returns whether the nodes choose the provider for a pod.
-    pub fn needs_nodes(&self) -> bool {
-        self.several_providers
     }
 
     pub fn policies(&self) -> &[Policy] {

@@ -157,7 +157,7 @@ impl Trials<'_> {
     /// of the other nodes.
     fn for_providers(&self, nodes: Option<&Arc<Nodes>>) -> Vec<Value> {
         let all = self.policies.policies();
-        if !self.policies.needs_nodes() {
+        if !self.policies.several_providers {
             let found = self.best(None, all.iter().flat_map(|policy| self.samples(policy)));
             let found = found.into_iter().filter(|(fit, _)| *fit != Fit::NotInjected);
             return found.map(|(_, pod)| pod).collect();
