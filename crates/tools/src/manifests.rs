@@ -17,7 +17,6 @@ const POLICIES: &str = "/etc/fabric-injector/policies";
 
 /// A bug in the built-in manifests.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum BadChart {
     /// They cannot be parsed.
     #[error("the built-in manifests cannot be read: {}", .0.message)]

@@ -19,7 +19,6 @@ pub(super) const V1: &str = "admission.k8s.io/v1";
 
 /// A body that cannot be answered with an AdmissionReview.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum BadReview {
     /// It is not JSON.
     #[error("the body is not JSON: {0}")]

@@ -13,7 +13,6 @@ use super::choice::{
 
 /// Why a pod is unchanged or refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum Reason {
     /// No policy matches the pod.
     #[error("no policy matches this pod")]
