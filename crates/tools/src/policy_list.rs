@@ -9,7 +9,6 @@ use fabric_policy::{Definition, Parameter};
 
 /// The bounds of the values of a parameter, or of the length of a list.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
 pub struct Bounds {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub minimum: Option<Value>,

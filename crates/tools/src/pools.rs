@@ -17,7 +17,6 @@ use fabric_yaml::{counted, first_names};
 
 /// Nodes with the same labels, as far as policies read them, and the same GPUs.
 #[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
 pub struct Pool {
     /// The instance type, or another label that policies read; empty if the nodes have none of them.
     pub machine: String,
@@ -58,7 +57,7 @@ pub fn pools(policies: &PolicySet, sources: Sources<'_>, nodes: &Arc<Nodes>) -> 
             groups.entry((labels, gpus)).or_default().push(node);
         }
     }
-    let explainer = Explainer::new(policies, sources);
+    let explainer = Explainer { policies, sources };
     let context = PodContext { nodes: Some(Arc::clone(nodes)), ..PodContext::default() };
     let examined = |((labels, gpus), nodes): (_, Vec<&Node>)| {
         let (mut pool, typical) = pool(policies, labels, gpus, &nodes);

@@ -148,7 +148,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
         objects: object_files::with_files(known, &arguments.files, arguments.namespace.as_deref()),
         namespace: arguments.namespace.as_deref(),
         policies: &loaded.policies,
-        explainer: Explainer::new(&loaded.policies, sources),
+        explainer: Explainer { policies: &loaded.policies, sources },
         output,
         format: arguments.output,
         count: 0,

@@ -31,7 +31,8 @@ fn every_added_field_names_its_rule_and_every_rule_its_conditions() {
     }
     for group in groups.values() {
         let (policies, sets) = (group[0].policies(), BTreeMap::new());
-        let explainer = Explainer::new(&policies, Sources { values: None, sets: &sets });
+        let sources = Sources { values: None, sets: &sets };
+        let explainer = Explainer { policies: &policies, sources };
         for case in group {
             explain(case, &policies, &explainer, &mut counts);
         }

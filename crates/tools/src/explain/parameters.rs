@@ -24,7 +24,6 @@ pub struct Sources<'a> {
 
 /// A parameter as its policy declares it, with the setting of the operator.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
 pub struct ParameterFact {
     pub name: String,
     #[serde(rename = "type")]

@@ -24,7 +24,6 @@ pub use text::pod_text;
 
 /// A pod or pod template.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
 pub struct PodFact {
     /// `mutated`, `skipped`, `unchanged` or `refused`.
     pub outcome: &'static str,
@@ -84,15 +83,11 @@ pub struct WarningFact {
 /// The explanation of pods by the policies in use.
 #[derive(Debug)]
 pub struct Explainer<'a> {
-    policies: &'a PolicySet,
-    sources: Sources<'a>,
+    pub policies: &'a PolicySet,
+    pub sources: Sources<'a>,
 }
 
-impl<'a> Explainer<'a> {
-    pub fn new(policies: &'a PolicySet, sources: Sources<'a>) -> Self {
-        Self { policies, sources }
-    }
-
+impl Explainer<'_> {
     /// The injection of a pod, and the facts about it.
     pub fn pod(&self, pod: &Value, context: &PodContext) -> (Mutation, PodFact) {
         let (mutation, mut trace) = mutate_traced(self.policies, pod.clone(), context);
