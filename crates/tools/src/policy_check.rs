@@ -225,15 +225,14 @@ struct Ignored {
 type Key<'t> = (Option<usize>, &'t str);
 
 /// Drops the warnings that comments suppress, and adds one for each code that suppresses none.
-fn without_ignored(files: &[(String, String)], found: Vec<SourceError>) -> Vec<SourceError> {
+fn without_ignored(files: &[(String, String)], mut kept: Vec<SourceError>) -> Vec<SourceError> {
     let mut comments: Vec<HashMap<Key<'_>, Ignored>> =
         files.iter().map(|(_, text)| comments_in(text)).collect();
     if comments.iter().all(HashMap::is_empty) {
-        return found;
+        return kept;
     }
     let by_name: HashMap<&str, usize> =
         files.iter().enumerate().map(|(at, (file, _))| (file.as_str(), at)).collect();
-    let mut kept = found;
     kept.retain(|error| {
         let diagnostic = &error.diagnostic;
         let Some(at) = by_name.get(&*error.file).filter(|_| diagnostic.severity == Severity::Warning) else {

@@ -158,11 +158,8 @@ fn of_server(Server { name, ready, in_use, .. }: &Server, configured: &str) -> R
             line.starts_with("[-]") || watches().any(|watch| line.starts_with(&format!("[!]{watch}")))
         };
         let status = if failed.iter().any(is_grave) { Status::Fail } else { Status::Warn };
-        problems.push((
-            status,
-            format!("`{name}` reports\n{}", failed.join("\n")),
-            remedy(&failed).to_owned(),
-        ));
+        let told = format!("`{name}` reports\n{}", failed.join("\n"));
+        problems.push((status, told, remedy(&failed).to_owned()));
     }
     Ok(problems)
 }
