@@ -24,7 +24,10 @@ pub(crate) fn merge(
             if let Some(added) = AddedEntry::of(&variable) {
                 add_to_list(merge, list, &added)?;
             } else if let Some(wanted) = variable.into_value() {
-                put(merge, list, wanted, items)?;
+                let is_same = |seen: &Value, wanted: &Value| {
+                    same(seen, wanted, items) || is_edited(merge, seen, wanted)
+                };
+                merge.put_entry(list, position(list, name_of(&wanted)), wanted, ValueKind::Env, is_same)?;
             }
         }
         Ok(())
@@ -38,20 +41,6 @@ fn is_edited(merge: &Merge<'_, '_>, existing: &Value, wanted: &Value) -> bool {
         |value: &str| additions().fold(value.to_owned(), |list, addition| addition.to(&list).unwrap_or(list));
     let value = wanted["value"].as_str().filter(|_| additions().next().is_some());
     value.is_some_and(|value| existing["value"] == edited(value) || existing["value"] == edited(""))
-}
-
-fn put(merge: &Merge<'_, '_>, list: &mut ListCursor<'_>, wanted: Value, items: &Shape) -> Result<(), Reason> {
-    match position(list, name_of(&wanted)) {
-        None => list.push(wanted),
-        Some(at)
-            if same(&list.entries()[at], &wanted, items)
-                || is_edited(merge, &list.entries()[at], &wanted) =>
-        {
-            list.log.present_entry(at);
-        }
-        Some(at) => merge.resolve_entry_conflict(list, at, wanted, ValueKind::Env)?,
-    }
-    Ok(())
 }
 
 /// The entry of a name. Of several, the last one counts.
@@ -80,14 +69,11 @@ fn same(existing: &Value, wanted: &Value, items: &Shape) -> bool {
 /// Adds an entry to the list that a variable holds.
 fn add_to_list(merge: &Merge<'_, '_>, list: &mut ListCursor<'_>, added: &AddedEntry) -> Result<(), Reason> {
     let alone = || json!({"name": added.name, "value": added.entry});
-    let Some(at) = position(list, Some(&added.name)) else {
-        list.push(alone());
-        return Ok(());
+    let at = position(list, Some(&added.name));
+    let own = at.map(|at| (at, &list.entries()[at])).filter(|(_, existing)| existing["valueFrom"].is_null());
+    let Some((at, existing)) = own else {
+        return merge.put_entry(list, at, alone(), ValueKind::Env, |_, _| false);
     };
-    let existing = &list.entries()[at];
-    if !existing["valueFrom"].is_null() {
-        return merge.resolve_entry_conflict(list, at, alone(), ValueKind::Env);
-    }
     let Some(edited) = added.to(existing["value"].as_str().unwrap_or_default()) else {
         list.log.present_entry(at);
         return Ok(());

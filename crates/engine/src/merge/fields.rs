@@ -58,12 +58,11 @@ pub(super) fn value(
 /// that is one value has a computed default.
 fn pull_policy(container: &Cursor<'_>) -> &'static str {
     let image = container.get("image").and_then(Value::as_str).unwrap_or_default();
-    let (reference, digest) =
-        image.split_once('@').map_or((image, false), |(reference, _)| (reference, true));
+    let reference = image.split('@').next().unwrap_or_default();
     let name = reference.rsplit('/').next().unwrap_or_default();
     match name.split_once(':') {
         Some((_, "latest")) => "Always",
-        None if !digest => "Always",
+        None if !image.contains('@') => "Always",
         _ => "IfNotPresent",
     }
 }
@@ -100,17 +99,8 @@ pub(super) fn keyed(
                 list.log.warn(kind, merge.rule);
                 return Ok(());
             }
-            match at {
-                Some(at) if keys.is_empty() || covers(&list.entries()[at], &wanted, items) => {
-                    list.log.present_entry(at);
-                    Ok(())
-                }
-                Some(at) => merge.resolve_entry_conflict(list, at, wanted, ValueKind::Field),
-                None => {
-                    list.push(wanted);
-                    Ok(())
-                }
-            }
+            let is_same = |own: &Value, wanted: &Value| keys.is_empty() || covers(own, wanted, items);
+            merge.put_entry(list, at, wanted, ValueKind::Field, is_same)
         })?;
     }
     Ok(())

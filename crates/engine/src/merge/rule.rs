@@ -44,15 +44,26 @@ impl<'a, 'p> Merge<'a, 'p> {
         Ok(is_replaced)
     }
 
-    /// Decides about an entry of a list that has a different value in the pod. Replaces it if the rule says so.
-    pub(super) fn resolve_entry_conflict(
+    /// Adds an entry to a list that does not have it. Decides about one that is there, by its index, and has a different
+    /// value in the pod.
+    pub(super) fn put_entry(
         &self,
         list: &mut ListCursor<'_>,
-        index: usize,
+        index: Option<usize>,
         wanted: Value,
         what: ValueKind,
+        is_same: impl FnOnce(&Value, &Value) -> bool,
     ) -> Result<(), Reason> {
-        let seen = list.entries()[index].clone();
+        let Some(index) = index else {
+            list.push(wanted);
+            return Ok(());
+        };
+        let seen = &list.entries()[index];
+        if is_same(seen, &wanted) {
+            list.log.present_entry(index);
+            return Ok(());
+        }
+        let seen = seen.clone();
         if self.resolve_conflict(list, index, &seen, &wanted, what)? {
             list.replace(index, wanted);
         }
