@@ -112,11 +112,8 @@ impl Seen {
             if !is_of_samples && self.matched > 1 && self.reported.get(&check.code) == Some(&self.matched) {
                 let message =
                     format!("the check `{}` reports each of {} sample pods", check.code, self.matched);
-                let warning = Diagnostic::warning(ALWAYS_REPORTED, check.span, message);
-                found.push(
-                    warning
-                        .hint("write a condition in `when` that is false for a pod that is as it should be"),
-                );
+                let hint = "write a condition in `when` that is false for a pod that is as it should be";
+                found.push(Diagnostic::warning(ALWAYS_REPORTED, check.span, message).hint(hint));
             }
         }
         if !self.meets_match {
