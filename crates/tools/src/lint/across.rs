@@ -102,29 +102,21 @@ impl<P: Clone> Across<P> {
             "Namespace" => drop(self.objects.insert(namespace_id(name), json!({"metadata": metadata}))),
             _ => {}
         }
-        for template in templates
-            .iter()
-            .filter(|template| template.mutation.requests_fabric() && !template.pointer.contains('#'))
-        {
-            let Some(pod) = at_pointer(document, &template.pointer) else { continue };
-            let host_network = &pod["spec"]["hostNetwork"];
-            self.asking.push(Asking {
-                place: place(&template.pointer),
-                pointer: template.pointer.clone(),
-                namespace: namespace_id(namespace),
-                pod: json!({"metadata": pod["metadata"], "spec": {"hostNetwork": host_network}}),
-            });
-        }
         // Controllers of other kinds create the Service themselves.
         let is_plain = ["v1", "batch/v1", "apps/v1"].iter().any(|version| root["apiVersion"] == *version);
-        let is_checked = |template: &&&Template| is_plain && !template.pointer.contains('#');
-        for template in templates.iter().filter(is_checked) {
+        for template in templates.iter().filter(|template| !template.pointer.contains('#')) {
             let Some(pod) = at_pointer(document, &template.pointer) else { continue };
-            let Some(name) =
-                pod["spec"]["subdomain"].as_str().filter(|name| !name.is_empty() && has_devices(pod))
-            else {
-                continue;
-            };
+            if template.mutation.requests_fabric() {
+                let host_network = &pod["spec"]["hostNetwork"];
+                self.asking.push(Asking {
+                    place: place(&template.pointer),
+                    pointer: template.pointer.clone(),
+                    namespace: namespace_id(namespace),
+                    pod: json!({"metadata": pod["metadata"], "spec": {"hostNetwork": host_network}}),
+                });
+            }
+            let subdomain = pod["spec"]["subdomain"].as_str().filter(|name| !name.is_empty());
+            let Some(name) = subdomain.filter(|_| is_plain && has_devices(pod)) else { continue };
             let has_probe =
                 items(&pod["spec"], "containers").iter().any(|one| one["readinessProbe"].is_object());
             let pointer = format!("{}/spec/subdomain", template.pointer);
