@@ -185,41 +185,27 @@ pub(super) fn parts(policy: &Policy, pod: &Value, context: &PodContext) -> Vec<P
             parts.push(PartFact { key, wanted, seen, holds });
         }
     };
-    add(
-        "anyAnnotation",
-        pairs(&matcher.any_annotation),
-        seen_pairs(&matcher.any_annotation, &metadata["annotations"], &[]),
-        matcher.is_triggered(&metadata["annotations"], context),
-    );
-    add(
-        "exceptAnnotation",
-        pairs(&matcher.except_annotation),
-        seen_pairs(&matcher.except_annotation, &metadata["annotations"], &[]),
-        matcher.exception(&metadata["annotations"]).is_none(),
-    );
-    add(
-        "labels",
-        pairs(&matcher.labels),
-        seen_pairs(&matcher.labels, &metadata["labels"], &context.labels),
-        matcher.labels_hold(&metadata["labels"], context),
-    );
+    let mut add_pairs = |key, wanted: &[(String, String)], own: &Value, given: &[(String, String)], holds| {
+        let texts = wanted.iter().map(|(key, value)| format!("{key}: {value}")).collect();
+        add(key, texts, seen_pairs(wanted, own, given), holds);
+    };
+    let (annotations, labels) = (&metadata["annotations"], &metadata["labels"]);
+    let is_triggered = matcher.is_triggered(annotations, context);
+    add_pairs("anyAnnotation", &matcher.any_annotation, annotations, &[], is_triggered);
+    let has_no_exception = matcher.exception(annotations).is_none();
+    add_pairs("exceptAnnotation", &matcher.except_annotation, annotations, &[], has_no_exception);
+    let labels_hold = matcher.labels_hold(labels, context);
+    add_pairs("labels", &matcher.labels, labels, &context.labels, labels_hold);
+    let namespace = namespace_of(metadata, context).to_owned();
     add(
         "namespaces",
         matcher.namespaces.clone(),
-        vec![namespace_of(metadata, context).to_owned()],
+        vec![namespace],
         matcher.namespace_holds(metadata, context),
     );
-    add(
-        "ownerKinds",
-        matcher.owner_kinds.clone(),
-        owners(metadata, context),
-        matcher.owners_hold(&metadata["ownerReferences"], context),
-    );
+    let owners_hold = matcher.owners_hold(&metadata["ownerReferences"], context);
+    add("ownerKinds", matcher.owner_kinds.clone(), owners(metadata, context), owners_hold);
     parts
-}
-
-fn pairs(pairs: &[(String, String)]) -> Vec<String> {
-    pairs.iter().map(|(key, value)| format!("{key}: {value}")).collect()
 }
 
 /// The annotations or labels of a pod with the wanted keys. Those that it lacks can be given from elsewhere.
