@@ -51,8 +51,9 @@ fn add(
         context.warn(field.name, WarningKind::Kept { what: ValueKind::Field, seen, wanted }, merge.rule);
         return Ok(());
     }
-    let forbids_escalation = context.get("allowPrivilegeEscalation") == Some(&Value::Bool(false));
-    if list == "add" && bare(wanted) == "SYS_ADMIN" && forbids_escalation {
+    let adds_without_escalation =
+        list == "add" && context.get("allowPrivilegeEscalation") == Some(&Value::Bool(false));
+    if adds_without_escalation && bare(wanted) == "SYS_ADMIN" {
         let setting = format!("capability {wanted}");
         let against = "allowPrivilegeEscalation: false".to_owned();
         let kind = WarningKind::Excluded { what: ValueKind::SecurityContext, setting, against };
@@ -61,10 +62,7 @@ fn add(
     }
     // The kernel grants it to no process in such a container, and Pod Security rejects the pod because of it.
     let own = |key: &str| context.get(key).unwrap_or(&Value::Null);
-    if list == "add"
-        && forbids_escalation
-        && let Some(because) = not_root(&merge.pod.security_context, own)
-    {
+    if adds_without_escalation && let Some(because) = not_root(&merge.pod.security_context, own) {
         // A later value can set another user.
         context.log.may_differ_again = true;
         context.log.left_out(&[field.name, list, wanted], || because);
