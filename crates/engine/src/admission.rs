@@ -9,14 +9,11 @@ mod response;
 mod review;
 mod workload;
 
-pub use answer::{Answer, Evaluate, Record, Reviewer};
-pub use answer::{answer_without_evaluation, namespace};
+pub use answer::{Answer, Evaluate, Record, Reviewer, answer_without_evaluation, namespace};
 pub use bounds::{BOUNDS, Most};
 pub use for_owner::ForOwner;
-pub use response::{Mode, OnError, Response, respond};
-pub use response::{UNCHANGED, WOULD_BE_INJECTED};
-pub use review::creates_pod;
-pub use review::{BadReview, sample as sample_review};
+pub use response::{Mode, OnError, Response, UNCHANGED, WOULD_BE_INJECTED, respond};
+pub use review::{BadReview, creates_pod, sample as sample_review};
 pub use workload::WorkloadReview;
 
 use crate::{Outcome, Reason};
