@@ -27,26 +27,18 @@ use fabric_yaml::Span;
 pub(crate) fn policy(policy: &Policy, loading: &Work) -> Result<(), SourceErrors> {
     let context = context(policy);
     let mut errors: Vec<SourceError> = checks_of_known_codes(policy).collect();
-    let elsewhere = other_namespaces(policy, &context);
-    let tried = samples(policy).map(|sample| (sample, &context));
-    for ((what, pod), context) in
-        tried.chain(elsewhere.iter().map(|(sample, context)| (sample.clone(), context)))
-    {
+    let samples = samples(policy).map(|sample| (sample, context.clone()));
+    for ((what, pod), context) in samples.chain(other_namespaces(policy, &context)) {
         let work = loading.for_input(pod.to_string().len());
-        let tried =
-            try_sample(policy, &what, pod, &PodContext { work: Some(work.clone()), ..context.clone() });
+        let tried = try_sample(policy, &what, pod, &PodContext { work: Some(work.clone()), ..context });
         loading.count_all(&work);
-        match (loading.ended(), work.ended()) {
-            (None, None) => errors.extend(tried.err()),
-            (Some(ended), _) => {
-                errors.push(policy.definition().too_costly(POLICIES_IN_USE, ended));
-                break;
-            }
-            (None, Some(ended)) => {
-                errors.push(policy.definition().too_costly(&format!("a sample pod ({what})"), ended));
-                break;
-            }
+        let of_all = loading.ended().map(|ended| (POLICIES_IN_USE.to_owned(), ended));
+        let of_sample = || Some((format!("a sample pod ({what})"), work.ended()?));
+        if let Some((what, ended)) = of_all.or_else(of_sample) {
+            errors.push(policy.definition().too_costly(&what, ended));
+            break;
         }
+        errors.extend(tried.err());
     }
     if loading.ended().is_none() {
         let (what, pod) = first_sample(policy, policy.first_node());
