@@ -170,79 +170,67 @@ pub enum ValueKind {
 impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { path, kind, rule } = self;
-        match kind {
-            WarningKind::Kept { seen, wanted, .. } if self.leaves_tcp() => write!(
-                f,
+        let text = match kind {
+            WarningKind::Kept { seen, wanted, .. } if self.leaves_tcp() => format!(
                 "`{path}` stays `{seen}`, and NCCL falls back to TCP: remove it, so that rule `{rule}` sets `{wanted}`"
             ),
-            WarningKind::Excluded { setting, against, .. } if self.leaves_tcp() => write!(
-                f,
+            WarningKind::Excluded { setting, against, .. } if self.leaves_tcp() => format!(
                 "the pod has `{against}`, and NCCL falls back to TCP: remove it, so that rule `{rule}` sets `{setting}`"
             ),
             WarningKind::Kept { seen, wanted, .. } => {
-                write!(f, "`{path}` stays `{seen}`; rule `{rule}` would set `{wanted}`")
+                format!("`{path}` stays `{seen}`; rule `{rule}` would set `{wanted}`")
             }
             WarningKind::Replaced { seen, wanted } => {
-                write!(f, "`{path}` was `{seen}`; rule `{rule}` set `{wanted}`")
+                format!("`{path}` was `{seen}`; rule `{rule}` set `{wanted}`")
             }
-            WarningKind::RenamedVolume { from, to } => write!(
-                f,
+            WarningKind::RenamedVolume { from, to } => format!(
                 "the pod has a different volume `{from}`, so the volume of rule `{rule}` is named `{to}`"
             ),
             WarningKind::MountWithoutVolume { volume } => {
-                write!(f, "`{path}`: rule `{rule}` mounts the volume `{volume}`, which the pod does not have")
+                format!("`{path}`: rule `{rule}` mounts the volume `{volume}`, which the pod does not have")
             }
-            WarningKind::CapabilityWithoutRoot { capability, because } => write!(
-                f,
+            WarningKind::CapabilityWithoutRoot { capability, because } => format!(
                 "run `{path}` as root, or raise the memory lock limit of the container runtime on the nodes \
                  (`LimitMEMLOCK=infinity`): `{capability}` has no effect for a non-root user ({because}), and NCCL \
                  falls back to TCP"
             ),
-            WarningKind::Excluded { setting, against, .. } => write!(
-                f,
-                "`{path}`: `{setting}` of rule `{rule}` is left out, because the pod has `{against}`"
-            ),
-            WarningKind::NoSuchContainer { name } => write!(
-                f,
-                "`{path}`: rule `{rule}` changes the container `{name}`, which the pod does not have"
-            ),
-            WarningKind::ClaimWithoutPodClaim { claim } => write!(
-                f,
+            WarningKind::Excluded { setting, against, .. } => {
+                format!("`{path}`: `{setting}` of rule `{rule}` is left out, because the pod has `{against}`")
+            }
+            WarningKind::NoSuchContainer { name } => {
+                format!("`{path}`: rule `{rule}` changes the container `{name}`, which the pod does not have")
+            }
+            WarningKind::ClaimWithoutPodClaim { claim } => format!(
                 "`{path}`: the claim `{claim}` of rule `{rule}` is left out, because the pod has no claim of that \
                  name"
             ),
-            WarningKind::HugePagesAlone { resource } => write!(
-                f,
+            WarningKind::HugePagesAlone { resource } => format!(
                 "`{path}`: `{resource}` of rule `{rule}` is left out; it needs a request for cpu or memory next to it"
             ),
-            WarningKind::TooFewResources { given, wanted } => write!(
-                f,
+            WarningKind::TooFewResources { given, wanted } => format!(
                 "`{path}`: `{rule}` has {} left for a container that needs {wanted}: extend its list, or request \
                  fewer GPUs",
                 counted(*given, "resource")
             ),
-            WarningKind::TooFewNetworks { given, wanted } => write!(
-                f,
+            WarningKind::TooFewNetworks { given, wanted } => format!(
                 "`{path}`: `{rule}` has {} for {wanted} devices of the pod: extend its list of networks",
                 counted(*given, "network")
             ),
-            WarningKind::HostNetwork => write!(
-                f,
+            WarningKind::HostNetwork => format!(
                 "what `{rule}` attaches is left out: a hostNetwork pod has no network of its own to attach NICs to"
             ),
-            WarningKind::SettingsElsewhere { variable, file } => write!(
-                f,
+            WarningKind::SettingsElsewhere { variable, file } => format!(
                 "remove `{variable}` from `{path}`, or add the settings `{rule}` to its file: it names a file \
                  other than `{file}`, and ranks that are started over ssh do not inherit the environment"
             ),
-            WarningKind::NotInFile { variable, file } => write!(
-                f,
+            WarningKind::NotInFile { variable, file } => format!(
                 "`{path}`: `{variable}` is only in the environment, because `{file}` cannot hold its value"
             ),
-            WarningKind::Policy { message, .. } if path.is_empty() => f.write_str(message),
-            WarningKind::Policy { message, .. } => write!(f, "`{path}`: {message}"),
-            of_pod => of_pod.fmt_of_pod(f),
-        }
+            WarningKind::Policy { message, .. } if path.is_empty() => message.clone(),
+            WarningKind::Policy { message, .. } => format!("`{path}`: {message}"),
+            of_pod => return of_pod.fmt_of_pod(f),
+        };
+        f.write_str(&text)
     }
 }
 
