@@ -62,12 +62,8 @@ impl<'a> Scope<'a> {
         } else {
             Value::Null
         };
-        Self::new(
-            self.analysis,
-            Source::Injected(Box::new(requests)),
-            &policy.evaluated.injected_variables,
-            Some(self),
-        )
+        let source = Source::Injected(Box::new(requests));
+        Self::new(self.analysis, source, &policy.evaluated.injected_variables, Some(self))
     }
 
     fn new(
