@@ -91,17 +91,14 @@ impl Explainer<'_> {
     /// The injection of a pod, and the facts about it.
     pub fn pod(&self, pod: &Value, context: &PodContext) -> (Mutation, PodFact) {
         let (mutation, mut trace) = mutate_traced(self.policies, pod.clone(), context);
+        let Mutation { outcome, policy, warnings } = &mutation;
         let policies = self.policies.policies();
-        let mut fact = PodFact::new(&mutation);
-        fact.fields = of_result(pod, &mutation, &trace);
-        fact.policies = policies.iter().map(|policy| match_of(policy, pod, context, &mut trace)).collect();
-        let chosen = policies.iter().find(|policy| trace.chosen.as_deref() == Some(policy.name()));
-        if let Some(policy) = chosen {
-            self.add_results(&mut fact, policy, &trace);
-        }
-        if let Some(reason) = &mut fact.reason {
-            reason.condition = check(pod, &trace, &reason.code, None);
-        }
+        let matches = policies.iter().map(|policy| match_of(policy, pod, context, &mut trace)).collect();
+        let reason = |reason: &Reason| ReasonFact {
+            code: reason.code().to_owned(),
+            message: reason.to_string(),
+            condition: check(pod, &trace, reason.code(), None),
+        };
         let warning = |warning: &Warning| WarningFact {
             code: warning.code().to_owned(),
             path: warning.path.clone(),
@@ -109,7 +106,20 @@ impl Explainer<'_> {
             rule: warning.rule.clone(),
             condition: check(pod, &trace, warning.code(), Some(&warning.path)),
         };
-        fact.warnings = mutation.warnings.iter().map(warning).collect();
+        let mut fact = PodFact {
+            outcome: outcome.name(),
+            policy: policy.clone(),
+            stamp: outcome.changed().map(|changed| changed.stamp.clone()),
+            reason: outcome.reason().map(reason),
+            policies: matches,
+            fields: of_result(pod, &mutation, &trace),
+            warnings: warnings.iter().map(warning).collect(),
+            ..PodFact::default()
+        };
+        let chosen = policies.iter().find(|policy| trace.chosen.as_deref() == Some(policy.name()));
+        if let Some(policy) = chosen {
+            self.add_results(&mut fact, policy, &trace);
+        }
         (mutation, fact)
     }
 
@@ -129,25 +139,6 @@ impl Explainer<'_> {
         fact.containers.clone_from(&trace.containers);
         [fact.rules, fact.files] = rules::rules_and_files(definition, trace);
         fact.variables = rules::variables(trace, &rows, |name| used.contains(name));
-    }
-}
-
-impl PodFact {
-    /// The outcome of an injection.
-    fn new(mutation: &Mutation) -> Self {
-        let Mutation { outcome, policy, .. } = mutation;
-        let reason = |reason: &Reason| ReasonFact {
-            code: reason.code().to_owned(),
-            message: reason.to_string(),
-            condition: None,
-        };
-        Self {
-            outcome: outcome.name(),
-            policy: policy.clone(),
-            stamp: outcome.changed().map(|changed| changed.stamp.clone()),
-            reason: outcome.reason().map(reason),
-            ..Self::default()
-        }
     }
 }
 
