@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use fabric_engine::{ConditionFact, EvaluatedRule, FieldState, Read};
+use fabric_policy::SelectedLabel;
 use fabric_yaml::counted;
 
 use super::rules::{FieldFact, MatchFact, RuleResult};
@@ -60,11 +61,9 @@ fn nodes(fact: &PodFact, text: &mut Text) {
         return;
     }
     text.section("pod");
-    let mut rows: Vec<_> = fact
-        .nodes
-        .iter()
-        .map(|node| row("selects", &format!("{}: {}", node.label, node.values.join(" | "))))
-        .collect();
+    let selected =
+        |node: &SelectedLabel| row("selects", &format!("{}: {}", node.label, node.values.join(" | ")));
+    let mut rows: Vec<_> = fact.nodes.iter().map(selected).collect();
     if rows.is_empty() {
         rows.push(row("selects", "no node label that the policy reads"));
     }
@@ -234,11 +233,7 @@ fn warnings(fact: &PodFact, text: &mut Text) {
     for warning in &fact.warnings {
         let rule = if warning.rule.is_empty() { String::new() } else { format!(", rule {}", warning.rule) };
         text.rows(2, &[row(&format!("{}{rule}", warning.code), &warning.message)]);
-        let because: Vec<_> = warning
-            .condition
-            .iter()
-            .map(|condition| row("", &format!("since {}", described(condition))))
-            .collect();
-        text.rows(4, &because);
+        let since = |condition| row("", &format!("since {}", described(condition)));
+        text.rows(4, &warning.condition.iter().map(since).collect::<Vec<_>>());
     }
 }
