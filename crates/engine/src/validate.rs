@@ -65,8 +65,7 @@ fn checks_of_known_codes(policy: &Policy) -> impl Iterator<Item = SourceError> {
     let is_known = |code: &str| KNOWN.iter().any(|codes| codes.contains(&code));
     definition.checks.iter().filter(move |check| is_known(&check.code)).map(|check| {
         let message = format!("`{}` is a code of the program's own reports", check.code);
-        definition
-            .error(Diagnostic::new(check.span, message).code(DUPLICATE_NAME).hint("choose another code"))
+        definition.error(Diagnostic::error(DUPLICATE_NAME, check.span, message).hint("choose another code"))
     })
 }
 
@@ -122,7 +121,7 @@ fn reports_what_was_added(policy: &Policy, what: &str, code: &str) -> SourceErro
          injects it"
     );
     let span = definition.checks.iter().find(|check| check.code == code).map(|check| check.span);
-    let diagnostic = Diagnostic::new(span.unwrap_or_default(), message).code(NOT_IDEMPOTENT);
+    let diagnostic = Diagnostic::error(NOT_IDEMPOTENT, span.unwrap_or_default(), message);
     definition.error(diagnostic.hint("a check must not report what the policy itself adds"))
 }
 
@@ -156,11 +155,11 @@ fn failed(policy: &Policy, what: &str, place: &str, failure: EvaluationError) ->
     };
     let written = || definition.place_of_written(&expression).or_else(default).unwrap_or_default();
     let span = if fault.span.line > 0 { fault.span } else { written() };
-    definition.error(Diagnostic::new(span, message).code(SAMPLE_FAILED).hint(hint))
+    definition.error(Diagnostic::error(SAMPLE_FAILED, span, message).hint(hint))
 }
 
 fn not_idempotent_at(policy: &Policy, span: Span, message: String) -> SourceError {
-    let diagnostic = Diagnostic::new(span, message).code(NOT_IDEMPOTENT);
+    let diagnostic = Diagnostic::error(NOT_IDEMPOTENT, span, message);
     policy.definition().error(diagnostic.hint("a value must not depend on what the policy itself adds"))
 }
 

@@ -179,7 +179,7 @@ impl Definition {
             Ended::Memory { bytes } => format!("{what} takes more than {} MiB of memory", bytes >> 20),
             Ended::Stopped => "the files changed while they were loaded".to_owned(),
         };
-        let diagnostic = Diagnostic::new(self.place(&keys(["rules"])), message).code(TOO_COSTLY);
+        let diagnostic = Diagnostic::error(TOO_COSTLY, self.place(&keys(["rules"])), message);
         self.error(diagnostic.hint("write fewer rules, values and machines, and no loop within a loop"))
     }
 

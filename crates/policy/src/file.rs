@@ -67,8 +67,7 @@ impl PolicyFile {
         let explained = |error| yaml_mistakes::explained(error, &source.text);
         let (root, duplicates) = yaml::read_unique(&source.text).map_err(explained)?;
         let root = root.ok_or_else(|| {
-            Diagnostic::new(Span::default(), "the file is empty")
-                .code(MISSING_KEY)
+            Diagnostic::error(MISSING_KEY, Span::default(), "the file is empty")
                 .hint("`fabric-injector policy new` writes a policy to start from")
         })?;
         other_kind::check(&root)?;
@@ -86,7 +85,7 @@ impl PolicyFile {
         let spec = fields.required("spec", |node| Ok::<_, Diagnostic>(node.clone()));
         let mut problems = fields.finish().err().unwrap_or_default();
         for error in duplicates {
-            let diagnostic = Diagnostic::new(error.span, error.message).code(DUPLICATE_KEY);
+            let diagnostic = Diagnostic::error(DUPLICATE_KEY, error.span, error.message);
             problems
                 .add(diagnostic.hint("keep one of them; write the entries of two maps or lists into one"));
         }
@@ -146,7 +145,7 @@ impl PolicyFile {
     }
 
     fn error(&self, code: &'static str, span: Span, message: String, hint: String) -> SourceError {
-        let diagnostic = Diagnostic::new(span, message).code(code).hint(hint);
+        let diagnostic = Diagnostic::error(code, span, message).hint(hint);
         SourceError::in_file(&self.source, diagnostic)
     }
 }

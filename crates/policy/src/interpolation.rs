@@ -104,8 +104,7 @@ impl Interpolation {
     pub(crate) fn compile(text: &Text<'_>, names: &Names, phase: Option<Phase>) -> Result<Self, Diagnostic> {
         let pieces = split(text.text).map_err(|at| {
             let message = "`${` is not closed by `}`; a literal `${` is written `$${`";
-            Diagnostic::new(text.span_of(at, 2), message)
-                .code(INVALID_EXPRESSION)
+            Diagnostic::error(INVALID_EXPRESSION, text.span_of(at, 2), message)
                 .hint("close it, and put quotes around a value that contains ` #`, which begins a comment")
         })?;
         let count = pieces.iter().filter(|piece| matches!(piece, Piece::Expression(..))).count();
@@ -144,8 +143,7 @@ impl Interpolation {
             };
             let bare: String = split(text.text).unwrap_or_default().into_iter().map(part).collect();
             let message = "a condition is an expression by itself, without `${` and `}`";
-            return Err(Diagnostic::new(text.span_of(at, 2), message)
-                .code(INVALID_EXPRESSION)
+            return Err(Diagnostic::error(INVALID_EXPRESSION, text.span_of(at, 2), message)
                 .hint(format!("write `{key}: {}`", yaml::write(&Value::from(bare.trim())).trim_end())));
         }
         let compiled = compile(text.text, 0, &text, names, Some(phase)).map_err(|found| {
@@ -352,8 +350,7 @@ fn compile(
     phase: Option<Phase>,
 ) -> Result<Expression, Diagnostic> {
     let expression = Expression::compile(source).map_err(|error| {
-        Diagnostic::new(text.span_of(at + error.at, error.length), error.message)
-            .code(INVALID_EXPRESSION)
+        Diagnostic::error(INVALID_EXPRESSION, text.span_of(at + error.at, error.length), error.message)
             .hint(error.hint.as_deref().unwrap_or("expressions are CEL, see docs/policy.md"))
     })?;
     for name in expression.names() {
@@ -368,7 +365,7 @@ fn compile(
             let of_other_engine = OF_OTHER_ENGINES.iter().find(|(other, _)| *other == name);
             let is_near = names.readable(phase).any(|known| is_misspelling(name, known));
             let has_other_case = names.readable(phase).any(|known| known.eq_ignore_ascii_case(name));
-            let error = Diagnostic::new(place(), message).code(UNKNOWN_NAME);
+            let error = Diagnostic::error(UNKNOWN_NAME, place(), message);
             let hint = match of_other_engine {
                 Some((_, hint)) => (*hint).to_owned(),
                 _ if is_compared(source, name) && !is_near => format!("put a string in quotes: `'{name}'`"),
@@ -399,7 +396,7 @@ fn compile(
                 }
                 _ => "docs/policy.md says where each name can be used",
             };
-            return Err(Diagnostic::new(place(), message).code(UNKNOWN_NAME).hint(hint));
+            return Err(Diagnostic::error(UNKNOWN_NAME, place(), message).hint(hint));
         }
     }
     Ok(expression.placed(text.map_of_part(at, source.len())))

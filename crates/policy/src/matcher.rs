@@ -149,7 +149,7 @@ impl Matcher {
             let hint = "give `anyAnnotation` or `labels`; the other keys only restrict what these match";
             let own = node.entry("anyAnnotation").or(node.entry("labels"));
             let span = own.map_or(node.span, |own| own.span);
-            return Err(Diagnostic::new(span, message).code(MISSING_KEY).hint(hint).into());
+            return Err(Diagnostic::error(MISSING_KEY, span, message).hint(hint).into());
         }
         Ok(matcher)
     }

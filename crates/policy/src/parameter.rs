@@ -186,7 +186,7 @@ impl Parameter {
                 if let Some(twice) = values.iter().find(|value| !known.insert(value.as_str())) {
                     let message = format!("`enum` of `{name}` has `{twice}` twice");
                     let hint = "keep one of them, or correct the other";
-                    return Err(Diagnostic::new(node.span, message).code(DUPLICATE_NAME).hint(hint).into());
+                    return Err(Diagnostic::error(DUPLICATE_NAME, node.span, message).hint(hint).into());
                 }
                 self.one_of = Some(values);
             }
@@ -351,7 +351,7 @@ fn type_of_values(name: &str, node: &Node, span: Span) -> Result<ParameterType, 
         (_, None, _) => {
             let message = format!("the parameter `{name}` has no `type`, and no default that determines it");
             let hint = "add `type:`, such as `integer`, `string` or `quantity`";
-            Err(Diagnostic::new(span, message).code(MISSING_KEY).hint(hint))
+            Err(Diagnostic::error(MISSING_KEY, span, message).hint(hint))
         }
     }
 }

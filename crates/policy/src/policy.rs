@@ -301,7 +301,7 @@ fn without_value(error: &EvaluationError, nodes: Option<&Selection>) -> Diagnost
         (None, Some(_)) => "look at the values that it has for these nodes".to_owned(),
         (None, None) => "docs/functions.md has the functions with examples".to_owned(),
     };
-    Diagnostic::new(fault.span, message).code(NO_VALUE).hint(hint)
+    Diagnostic::error(NO_VALUE, fault.span, message).hint(hint)
 }
 
 #[cfg(test)]

@@ -198,9 +198,9 @@ fn parameter_types(definitions: &[Definition]) -> Vec<SourceError> {
                     first.name,
                     first.file
                 );
-                let diagnostic = Diagnostic::new(second.place_of_name(&known.name), message)
-                    .code(DUPLICATE_NAME)
-                    .hint("give it one type in all policies of the provider, or another name");
+                let diagnostic =
+                    Diagnostic::error(DUPLICATE_NAME, second.place_of_name(&known.name), message)
+                        .hint("give it one type in all policies of the provider, or another name");
                 errors.push(second.error(diagnostic));
             }
         }

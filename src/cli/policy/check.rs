@@ -78,7 +78,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
 /// The error of a file that cannot be read. The others are still checked.
 fn unreadable(file: &str, error: &anyhow::Error) -> SourceError {
     let message = format!("{error:#}");
-    let diagnostic = Diagnostic::new(Span { line: 1, column: 1, length: 1 }, message).code(UNREADABLE_FILE);
+    let diagnostic = Diagnostic::error(UNREADABLE_FILE, Span { line: 1, column: 1, length: 1 }, message);
     SourceError::new(file, "", diagnostic.hint("a policy is a file in UTF-8 of at most 4 MiB"))
 }
 

@@ -52,12 +52,11 @@ fn unknown(definition: &Definition, expression: &Expression, used: &Use, missing
                 Some(within) => format!("write `{}.{name}`", within.name),
                 None => suggest(name, object.fields.iter().map(|field| field.name)),
             };
-            Diagnostic::new(expression.span_of_name(name), message).code(NOT_A_POD_FIELD).hint(hint)
+            Diagnostic::error(NOT_A_POD_FIELD, expression.span_of_name(name), message).hint(hint)
         }
         Missing::Label(name) => {
             let message = format!("`node` has the labels of the nodes by themselves, and none is `{name}`");
-            Diagnostic::new(expression.span_of_name(name), message)
-                .code(UNKNOWN_NAME)
+            Diagnostic::error(UNKNOWN_NAME, expression.span_of_name(name), message)
                 .hint("write `node[?'LABEL'].orValue('')`")
         }
         Missing::Key(keys, name) => {
@@ -70,7 +69,7 @@ fn unknown(definition: &Definition, expression: &Expression, used: &Use, missing
             let finding = if used.guarded {
                 Diagnostic::warning(UNKNOWN_TABLE_KEY, span, message)
             } else {
-                Diagnostic::new(span, message).code(UNKNOWN_NAME)
+                Diagnostic::error(UNKNOWN_NAME, span, message)
             };
             finding.hint(hint)
         }

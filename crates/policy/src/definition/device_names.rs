@@ -65,7 +65,7 @@ impl Gpus {
         let claims = fields.optional("claims", |node| ClaimList::read(node, names));
         let is_misspelt = ["resources", "claims"].iter().any(|key| fields.misspells(key));
         if matches!((&resources, &claims), (Ok(None), Ok(None))) && !is_misspelt {
-            let missing = Diagnostic::new(node.span, "`gpus` names no GPU").code(MISSING_KEY);
+            let missing = Diagnostic::error(MISSING_KEY, node.span, "`gpus` names no GPU");
             let _ = fields.take(Err::<(), _>(missing.hint("give it names under `resources` or `claims`")));
         }
         self.resources = resources.ok().flatten().unwrap_or_default();
@@ -120,7 +120,7 @@ impl DeviceList {
         }
         let own = Self { resources: resources.unwrap_or_default(), claims: claims.unwrap_or_default() };
         if own.resources.is_empty() && own.claims.0.is_empty() {
-            let none = Diagnostic::new(span, "`devices` names no device").code(MISSING_KEY);
+            let none = Diagnostic::error(MISSING_KEY, span, "`devices` names no device");
             fields.take(Err::<(), _>(none.hint("give it names under `resources` or `claims`")))?;
         }
         Ok(Some(own))
@@ -240,8 +240,7 @@ fn fixed(text: &Text<'_>, names: &Names) -> Result<Interpolation, Diagnostic> {
     if compiled.phase(names) == Phase::Fixed {
         return Ok(compiled);
     }
-    Err(Diagnostic::new(text.span, format!("`{}` depends on the pod", compiled.source()))
-        .code(TOO_EARLY)
+    Err(Diagnostic::error(TOO_EARLY, text.span, format!("`{}` depends on the pod", compiled.source()))
         .hint("the names of devices are the same for every pod: read parameters only"))
 }
 

@@ -29,9 +29,9 @@ fn check(node: &Node, names: &Names) -> Checked<PolicyCheck> {
         if is_free {
             return Ok(name.to_owned());
         }
-        Err(Diagnostic::new(node.span, format!("the policy has a name `{VALUE}` of its own"))
-            .code(DUPLICATE_NAME)
-            .hint("rename it: in a check of a variable, it is the value of the variable"))
+        let message = format!("the policy has a name `{VALUE}` of its own");
+        let hint = "rename it: in a check of a variable, it is the value of the variable";
+        Err(Diagnostic::error(DUPLICATE_NAME, node.span, message).hint(hint))
     });
     let names = &*names;
     let (of_pod, of_message) = match (has("env"), has("containers")) {
@@ -53,7 +53,7 @@ fn check(node: &Node, names: &Names) -> Checked<PolicyCheck> {
         Interpolation::compile(&text, names, Some(of_message))
     });
     if !(has("when") || fields.misspells("when")) && (has("env") || !has("containers")) {
-        let missing = Diagnostic::new(node.span, "a check has no condition").code(MISSING_KEY);
+        let missing = Diagnostic::error(MISSING_KEY, node.span, "a check has no condition");
         let hint = "add `when:` for the pod, `containers:` for each container, or both";
         let _ = fields.take(Err::<(), _>(missing.hint(hint)));
     }

@@ -23,8 +23,7 @@ fn same_volumes(rules: &[Rule]) -> Result<(), Diagnostic> {
             let Some(name) = write.name() else { continue };
             if *known.entry((name, rule.rank)).or_insert(write.value) != write.value {
                 let message = format!("two rules have different volumes `{name}`");
-                return Err(Diagnostic::new(write.span(), message)
-                    .code(CONFLICTING_RULES)
+                return Err(Diagnostic::error(CONFLICTING_RULES, write.span(), message)
                     .hint("give one of them another name"));
             }
         }
@@ -53,9 +52,8 @@ fn edits_and_insists(rules: &[Rule]) -> Result<(), Diagnostic> {
                 "rule `{}` edits `{name}`, for which rule `{setter}` allows only one value",
                 rule.name
             );
-            return Err(Diagnostic::new(*span, message)
-                .code(CONFLICTING_RULES)
-                .hint("set the whole value in one rule"));
+            let hint = "set the whole value in one rule";
+            return Err(Diagnostic::error(CONFLICTING_RULES, *span, message).hint(hint));
         }
     }
     Ok(())

@@ -26,5 +26,5 @@ pub(super) fn identifier(name: &str, span: Span) -> Result<(), Diagnostic> {
 }
 
 pub(super) fn taken(entry: &Entry<Node>) -> Diagnostic {
-    Diagnostic::new(entry.span, format!("the name `{}` is taken", entry.key)).code(DUPLICATE_NAME)
+    Diagnostic::error(DUPLICATE_NAME, entry.span, format!("the name `{}` is taken", entry.key))
 }

@@ -37,7 +37,7 @@ impl Devices {
                 };
                 if self.add.iter().any(|known| known.name == entry.name) {
                     let message = format!("two entries of `add` are called `{}`", entry.name);
-                    problems.add(Diagnostic::new(item.span, message).code(DUPLICATE_NAME));
+                    problems.add(Diagnostic::error(DUPLICATE_NAME, item.span, message));
                 }
                 self.add.push(entry);
             }
@@ -55,7 +55,7 @@ fn entry(node: &Node, names: &Names, variables: &[Variable]) -> Checked<Rule> {
     let given = keys.map(|key| fields.node(key));
     let [resources, networks, claims] = given;
     if given.iter().all(Option::is_none) && !keys.iter().any(|key| fields.misspells(key)) {
-        let missing = Diagnostic::new(node.span, "this entry adds no device").code(MISSING_KEY);
+        let missing = Diagnostic::error(MISSING_KEY, node.span, "this entry adds no device");
         let _ = fields.take(Err::<(), _>(missing.hint("give it `resources`, `networks` or `claims`")));
     }
     let claimed = fields.take(claims.map_or(Ok(&[][..]), claimed));
@@ -63,13 +63,14 @@ fn entry(node: &Node, names: &Names, variables: &[Variable]) -> Checked<Rule> {
         if let Some(Node { content: Content::Map(entries), span }) = node
             && entries.is_empty()
         {
-            let empty = Diagnostic::new(*span, format!("`{key}` is empty")).code(MISSING_KEY);
+            let empty = Diagnostic::error(MISSING_KEY, *span, format!("`{key}` is empty"));
             let _ = fields.take(Err::<(), _>(empty.hint("write what the entry adds, or leave the key out")));
         }
     }
     if let (Some(_), Some(claims)) = (resources, claims) {
-        let both = Diagnostic::new(claims.span, "an entry adds resources or claims, not both");
-        let _ = fields.take(Err::<(), _>(both.code(CONFLICTING_RULES).hint("write two entries")));
+        let both = "an entry adds resources or claims, not both";
+        let both = Diagnostic::error(CONFLICTING_RULES, claims.span, both).hint("write two entries");
+        let _ = fields.take(Err::<(), _>(both));
     }
     fields.finish()?;
     let claimed = claimed?;
@@ -93,7 +94,7 @@ fn entry(node: &Node, names: &Names, variables: &[Variable]) -> Checked<Rule> {
     };
     if let Some((name, span)) = device_read(&rule, variables) {
         let message = format!("`{name}` depends on what `devices` adds");
-        let early = Diagnostic::new(span, message).code(TOO_EARLY);
+        let early = Diagnostic::error(TOO_EARLY, span, message);
         return Err(early.hint("read `ownDevices`, parameters and the pod").into());
     }
     Ok(rule)
@@ -104,7 +105,7 @@ fn claimed(node: &Node) -> Checked<&[Entry<Node>]> {
     let claims = reader::entries(node, "`claims`")?;
     if claims.is_empty() {
         let hint = "write the name of the claim in the pod, and its ResourceClaimTemplate";
-        return Err(Diagnostic::new(node.span, "`claims` is empty").code(MISSING_KEY).hint(hint).into());
+        return Err(Diagnostic::error(MISSING_KEY, node.span, "`claims` is empty").hint(hint).into());
     }
     Ok(claims)
 }
@@ -153,9 +154,10 @@ pub(super) fn problems(definition: &Definition) -> Vec<Diagnostic> {
     for (name, is_known) in [("ownDevices", declared), ("hasDevice", declared || adds)] {
         let read = first_read(|known| known == name, |visit| definition.texts(visit));
         found.extend(read.filter(|_| !is_known).map(|(_, span)| {
-            Diagnostic::new(span, format!("`{name}` is read, and the policy has no names of devices"))
-                .code(MISSING_KEY)
-                .hint("add `devices: {resources: […]}` to `spec` with the names of its devices, see docs/policy.md")
+            let message = format!("`{name}` is read, and the policy has no names of devices");
+            let hint =
+                "add `devices: {resources: […]}` to `spec` with the names of its devices, see docs/policy.md";
+            Diagnostic::error(MISSING_KEY, span, message).hint(hint)
         }));
     }
     found.extend(definition.rules.iter().filter_map(|rule| {
@@ -180,7 +182,7 @@ fn adds_gpus(rule: &Rule, definition: &Definition) -> Option<Diagnostic> {
     })?;
     let message = format!("`{name}` counts as a GPU, which no entry can add");
     let hint = "pods request GPUs themselves; name the devices of the network";
-    Some(Diagnostic::new(span, message).code(CONFLICTING_RULES).hint(hint))
+    Some(Diagnostic::error(CONFLICTING_RULES, span, message).hint(hint))
 }
 
 /// The error for a rule that moves pods to the host network and depends on whether a container has a device: the
@@ -190,7 +192,7 @@ fn chooses_network(rule: &Rule, definition: &Definition) -> Option<Diagnostic> {
     let (name, span) = device_read(rule, &definition.variables)?;
     let message = format!("`hostNetwork` depends on `{name}`, and so on what `devices` adds");
     let hint = "read `ownDevices`, parameters and the pod: what `devices` adds depends on the network";
-    Some(Diagnostic::new(span, message).code(TOO_EARLY).hint(hint))
+    Some(Diagnostic::error(TOO_EARLY, span, message).hint(hint))
 }
 
 /// The first name in a rule that depends on whether a container has a device, with its place.

@@ -12,7 +12,7 @@ pub(super) fn overlay(node: &Node, is_extension: bool, problems: &mut Problems) 
         Content::List(_) => {
             let message = "`env` of a rule is a map from names to values";
             let hint = "write `NAME: value`, without `- name:` and `value:`";
-            return Err(Diagnostic::new(node.span, message).code(WRONG_TYPE).hint(hint).into());
+            return Err(Diagnostic::error(WRONG_TYPE, node.span, message).hint(hint).into());
         }
         _ => reader::entries(node, "`env`").map_err(|problems| match node.text() {
             Some(text) if text.text.contains('=') => reader::expected(node, "`env` to be a map")
@@ -23,7 +23,7 @@ pub(super) fn overlay(node: &Node, is_extension: bool, problems: &mut Problems) 
     };
     if entries.is_empty() {
         let hint = "write `NAME: value`, or leave the key out";
-        return Err(Diagnostic::new(node.span, "`env` is empty").code(MISSING_KEY).hint(hint).into());
+        return Err(Diagnostic::error(MISSING_KEY, node.span, "`env` is empty").hint(hint).into());
     }
     let list: Vec<Node> =
         entries.iter().filter_map(|entry| problems.take(variable(entry, is_extension))).collect();
@@ -37,7 +37,7 @@ pub(super) fn overlay(node: &Node, is_extension: bool, problems: &mut Problems) 
 /// Fails for variables in the overlay of a container.
 pub(super) fn refuse_list(container: &Node) -> Result<(), Diagnostic> {
     let Some(env) = container.entry("env") else { return Ok(()) };
-    Err(Diagnostic::new(env.span, "`container` of a rule has no `env`").code(UNKNOWN_KEY).hint(
+    Err(Diagnostic::error(UNKNOWN_KEY, env.span, "`container` of a rule has no `env`").hint(
         "write `env: {NAME: value}` next to `container`, or in a rule of its own for the ranks of a job",
     ))
 }
@@ -54,8 +54,7 @@ fn variable(entry: &Entry<Node>, is_extension: bool) -> Result<Node, Diagnostic>
     }
     // Of the others, some are variables that programs read, such as `container` of systemd.
     if ["onConflict", "containers", "when"].contains(&entry.key.as_str()) {
-        return Err(Diagnostic::new(entry.span, format!("`{}` is inside `env`", entry.key))
-            .code(UNKNOWN_KEY)
+        return Err(Diagnostic::error(UNKNOWN_KEY, entry.span, format!("`{}` is inside `env`", entry.key))
             .hint("it is a key of the rule: indent it like `env`"));
     }
     let name = ("name", Node::text_at(entry.span, &entry.key));
@@ -68,9 +67,9 @@ fn variable(entry: &Entry<Node>, is_extension: bool) -> Result<Node, Diagnostic>
         }
         Content::Map(fields) if fields.first().is_some_and(|field| SOURCES.contains(&&*field.key)) => {
             let source = &fields[0].key;
-            return Err(Diagnostic::new(fields[0].span, format!("`{source}` is not below `valueFrom`"))
-                .code(UNKNOWN_KEY)
-                .hint(format!("write `{}: {{valueFrom: {{{source}: …}}}}`", entry.key)));
+            let message = format!("`{source}` is not below `valueFrom`");
+            let hint = format!("write `{}: {{valueFrom: {{{source}: …}}}}`", entry.key);
+            return Err(Diagnostic::error(UNKNOWN_KEY, fields[0].span, message).hint(hint));
         }
         Content::Map(_) | Content::List(_) => vec![name, ("value", entry.value.clone())],
         // An empty value is most likely forgotten.
@@ -88,14 +87,11 @@ fn variable(entry: &Entry<Node>, is_extension: bool) -> Result<Node, Diagnostic>
 fn text(entry: &Entry<Node>, value: &Scalar) -> Result<Node, Diagnostic> {
     let (node, key) = (&entry.value, &entry.key);
     let in_quotes = |hint: String| {
-        let seen = node.describe();
-        Diagnostic::new(node.span, format!("`{key}` is {seen}, but a variable must be a string"))
-            .code(WRONG_TYPE)
-            .hint(hint)
+        let message = format!("`{key}` is {}, but a variable must be a string", node.describe());
+        Diagnostic::error(WRONG_TYPE, node.span, message).hint(hint)
     };
     match value {
-        Scalar::Null => Err(Diagnostic::new(node.span, format!("`{key}` has no value"))
-            .code(WRONG_TYPE)
+        Scalar::Null => Err(Diagnostic::error(WRONG_TYPE, node.span, format!("`{key}` has no value"))
             .hint("write a string or a whole number, or leave the variable out; in an extension, `null` leaves out that of the base")),
         Scalar::String(text) if text.is_empty() => Err(Diagnostic::new(
             node.span,

@@ -76,7 +76,7 @@ pub(crate) fn leave_out(spec: &mut Node, names: &Node, is_policy: bool) -> Check
     if !is_policy {
         let message = "a part of policies leaves nothing out";
         let hint = "write `without` in the policy that takes the part";
-        return Err(Diagnostic::new(names.span, message).code(EXTENSION).hint(hint).into());
+        return Err(Diagnostic::error(EXTENSION, names.span, message).hint(hint).into());
     }
     let left_out = all(reader::items(names, "`without`")?.iter().map(|item| {
         let name = reader::text(item, "`without`")?;
@@ -101,8 +101,7 @@ pub(crate) fn leave_out(spec: &mut Node, names: &Node, is_policy: bool) -> Check
             return Ok(());
         }
         let message = format!("what it extends has no rule, entry, check or file `{name}`");
-        Err(Diagnostic::new(item.span, message)
-            .code(EXTENSION)
+        Err(Diagnostic::error(EXTENSION, item.span, message)
             .hint(suggest(name, known.iter().map(String::as_str))))
     }));
     if let Content::Map(entries) = &mut spec.content {
@@ -139,7 +138,7 @@ impl Combine {
                 let name = owner(from.files, base.span);
                 let message = format!("an extension has the `{}` of its base `{name}`", own.key);
                 let hint = format!("remove it, or copy `{name}` instead of extending it");
-                return Err(Diagnostic::new(own.span, message).code(EXTENSION).hint(hint).into());
+                return Err(Diagnostic::error(EXTENSION, own.span, message).hint(hint).into());
             }
             Self::NewItems(kind) => {
                 let items = reader::items(&own.value, &what)?;
@@ -187,7 +186,7 @@ impl Combine {
                 let base = owner(from.files, known.span);
                 let message = format!("the base `{base}` has `{key}.{}`, too", entry.key);
                 let hint = "keep it in one of the two, or in the policy that takes both alone";
-                return Err(Diagnostic::new(entry.span, message).code(EXTENSION).hint(hint).into());
+                return Err(Diagnostic::error(EXTENSION, entry.span, message).hint(hint).into());
             }
             Self::Machines if from.source.extends.is_some() => push(base, entry),
             Self::Parameters if from.source.extends.is_some() && !is_map(&entry.value) => push(base, entry),
@@ -212,7 +211,7 @@ fn misspelled(parameters: &Node, own: &Entry<Node>) -> Option<Diagnostic> {
     let known = entries(Some(parameters)).iter().map(|entry| entry.key.as_str());
     let known = closest(&own.key, known).filter(|_| own.value.get("description").is_none())?;
     let message = format!("no base has a parameter `{}`", own.key);
-    Some(Diagnostic::new(own.span, message).code(EXTENSION).hint(did_you_mean(known)))
+    Some(Diagnostic::error(EXTENSION, own.span, message).hint(did_you_mean(known)))
 }
 
 fn taken(span: Span, base: &str, what: &str, name: &str) -> Diagnostic {
@@ -221,7 +220,7 @@ fn taken(span: Span, base: &str, what: &str, name: &str) -> Diagnostic {
     } else {
         format!("choose another name, or leave out that of the base: `without: [{name}]`")
     };
-    Diagnostic::new(span, format!("the base `{base}` has {what} `{name}`")).code(DUPLICATE_NAME).hint(hint)
+    Diagnostic::error(DUPLICATE_NAME, span, format!("the base `{base}` has {what} `{name}`")).hint(hint)
 }
 
 /// Changes the values of a parameter of a base. Its type stays, and its bounds become narrower only.
@@ -236,8 +235,7 @@ fn parameter(base: &mut Entry<Node>, own: &Entry<Node>, bases: &[SourceFile]) ->
     for entry in reader::entries(&own.value, "a parameter")? {
         if entry.key == "type" {
             let message = format!("an extension has the `type` of the parameter `{}` of its base", base.key);
-            return Err(Diagnostic::new(entry.span, message)
-                .code(EXTENSION)
+            return Err(Diagnostic::error(EXTENSION, entry.span, message)
                 .hint(format!("remove it: `{name}` declares it"))
                 .into());
         }
@@ -257,8 +255,7 @@ fn parameter(base: &mut Entry<Node>, own: &Entry<Node>, bases: &[SourceFile]) ->
     let Some(bound) = after.wider_bound(&before) else { return Ok(()) };
     let span = entry_of(&mut base.value, bound).map_or(own.span, |entry| entry.value.span);
     let message = format!("`{bound}` of `{}` allows values that the base `{name}` does not", base.key);
-    Err(Diagnostic::new(span, message)
-        .code(EXTENSION)
+    Err(Diagnostic::error(EXTENSION, span, message)
         .hint("an extension can narrow the bounds of a parameter")
         .into())
 }

@@ -51,13 +51,12 @@ fn default_without_effect(parameter: &Parameter, node: &Node, files: &[SourceFil
         "`default` of `{name}` has no effect: a policy that this one extends has a value for every pod"
     );
     let hint = format!("write the value itself, as in `{name}: 4`; the other is at line {line} of its file");
-    Some(Diagnostic::new(default.span, message).code(EXTENSION).hint(hint))
+    Some(Diagnostic::error(EXTENSION, default.span, message).hint(hint))
 }
 
 /// The error for a value of a parameter that no base has.
 fn undeclared(entry: &Entry<Node>) -> Diagnostic {
-    Diagnostic::new(entry.span, format!("no base has a parameter `{}`", entry.key))
-        .code(EXTENSION)
+    Diagnostic::error(EXTENSION, entry.span, format!("no base has a parameter `{}`", entry.key))
         .hint(format!("declare it: `{}: {{description: …, default: …}}`", entry.key))
 }
 

@@ -21,7 +21,7 @@ pub(super) fn read(node: &Node, names: &Names, rules: &mut Vec<Rule>, files: &[S
         if rules.iter().any(|known| known.name == rule.name) {
             let message = format!("two rules are called `{}`", rule.name);
             let hint = "give one of them another name";
-            problems.add(Diagnostic::new(item.span, message).code(DUPLICATE_NAME).hint(hint));
+            problems.add(Diagnostic::error(DUPLICATE_NAME, item.span, message).hint(hint));
         }
         let at = at_line(files, rule.span.line).0;
         let rank = files.get(at).filter(|file| file.is_policy).map_or(0, |_| at + 1);
@@ -68,8 +68,7 @@ fn rule(node: &Node, names: &Names, files: &[SourceFile]) -> Checked<Rule> {
     let adds_nothing = env.is_none() && container.is_none() && pod.is_none();
     let (name, containers) = (name?, containers?);
     if adds_nothing {
-        return Err(Diagnostic::new(node.span, format!("the rule `{name}` adds nothing"))
-            .code(MISSING_KEY)
+        return Err(Diagnostic::error(MISSING_KEY, node.span, format!("the rule `{name}` adds nothing"))
             .hint("give it `env`, `container`, `pod` or several of them")
             .into());
     }
@@ -78,8 +77,7 @@ fn rule(node: &Node, names: &Names, files: &[SourceFile]) -> Checked<Rule> {
         (None, true, true) => {
             let message =
                 format!("the rule `{name}` has `env` and `container`, but does not select containers");
-            return Err(Diagnostic::new(node.span, message)
-                .code(MISSING_KEY)
+            return Err(Diagnostic::error(MISSING_KEY, node.span, message)
                 .hint("add `containers: ranks`, or `containers: gpus > 0` to leave out the launcher of a job")
                 .into());
         }

@@ -30,7 +30,7 @@ pub(super) fn read(node: &Node, names: &Names) -> Checked<Vec<SettingsFile>> {
             .map_err(|error| error.hint("write a beginning and `*`, as in `NCCL_*`"))?;
         if known.contains(&read.name) {
             let message = format!("two entries of `files` have the name `{}`", read.name);
-            return Err(Problems::from(Diagnostic::new(entry.span, message).code(DUPLICATE_NAME)));
+            return Err(Problems::from(Diagnostic::error(DUPLICATE_NAME, entry.span, message)));
         }
         known.push(read.name.clone());
         Ok(read)

@@ -100,7 +100,7 @@ fn circle(entries: &[Entry<Node>], reads: &[BTreeSet<usize>], order: &[usize]) -
         Some(near) => did_you_mean(near),
         None => "let it do without its own value".to_owned(),
     };
-    Diagnostic::new(*span, message).code(TOO_EARLY).hint(hint)
+    Diagnostic::error(TOO_EARLY, *span, message).hint(hint)
 }
 
 /// The deepest variable, with those that it reads: an expression evaluates them within its own evaluation.

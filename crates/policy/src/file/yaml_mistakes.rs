@@ -30,7 +30,7 @@ pub(crate) fn explained(error: yaml::Error, text: &str) -> Diagnostic {
     let of_message = OF_MESSAGES.iter().find(|(about, _)| error.message.contains(about));
     let condition = upto.last().copied().and_then(condition);
     let hint = second.or_else(|| near.copied().find_map(hint)).or(next.map(|(_, hint)| hint));
-    let mut diagnostic = Diagnostic::from(error).code(YAML_SYNTAX);
+    let mut diagnostic = Diagnostic::from(error);
     if let Some((line, _)) = next.filter(|(_, blank)| hint == Some(*blank)) {
         let blanks = line.chars().take_while(|blank| *blank == ' ').count();
         diagnostic.span = Span { line: diagnostic.span.line + 1, column: blanks + 1, length: 1 };
@@ -62,7 +62,7 @@ fn no_colon(upto: &[&str]) -> Option<Diagnostic> {
         let span = Span { line: at + 1, column: indent(line) + 1, length: written.len() };
         let fits =
             !key.is_empty() && is_word(key) && if value.is_empty() { is_above() } else { is_word(value) };
-        let error = Diagnostic::new(span, "not valid YAML: a key has no colon after it").code(YAML_SYNTAX);
+        let error = Diagnostic::error(YAML_SYNTAX, span, "not valid YAML: a key has no colon after it");
         fits.then(|| error.hint(format!("write `{}`", format!("{key}: {value}").trim_end())))
     })
 }

@@ -52,9 +52,8 @@ pub(super) fn complete(tree: &Tree, object: &'static Object) -> Result<(), Diagn
     object.check_exclusive(&written).map_err(|message| Diagnostic::new(tree.span, message))?;
     match object.choice_of(|name| tree.get(name).is_some()) {
         Some(names) => {
-            Err(Diagnostic::new(tree.span, format!("this {} does not say what kind it is", object.name))
-                .code(MISSING_KEY)
-                .hint(format!("give it one of {names}")))
+            let message = format!("this {} does not say what kind it is", object.name);
+            Err(Diagnostic::error(MISSING_KEY, tree.span, message).hint(format!("give it one of {names}")))
         }
         None => Ok(()),
     }
@@ -64,8 +63,7 @@ pub(super) fn complete(tree: &Tree, object: &'static Object) -> Result<(), Diagn
 pub(super) fn known_field(entry: &Entry, object: &'static Object) -> Result<&'static Field, Diagnostic> {
     let Some(name) = entry.name() else {
         let message = format!("`{}` cannot be the name of a field of {}", entry.source(), object.name);
-        return Err(Diagnostic::new(entry.span, message)
-            .code(NOT_A_POD_FIELD)
+        return Err(Diagnostic::error(NOT_A_POD_FIELD, entry.span, message)
             .hint("expressions can be keys of maps such as annotations, and amounts of resources"));
     };
     let Some(field) = object.field(name) else {
@@ -81,12 +79,11 @@ pub(super) fn known_field(entry: &Entry, object: &'static Object) -> Result<&'st
             }
             None => suggest(name, settable.map(|field| field.name)),
         };
-        return Err(Diagnostic::new(entry.span, message).code(NOT_A_POD_FIELD).hint(hint));
+        return Err(Diagnostic::error(NOT_A_POD_FIELD, entry.span, message).hint(hint));
     };
     if let Overlay::Refused(reason) = field.overlay {
         let message = format!("an overlay cannot set `{name}`: {reason}");
-        return Err(Diagnostic::new(entry.span, message)
-            .code(FIELD_NOT_SETTABLE)
+        return Err(Diagnostic::error(FIELD_NOT_SETTABLE, entry.span, message)
             .hint("docs/policy.md lists what overlays cannot set"));
     }
     Ok(field)
@@ -97,8 +94,7 @@ pub(super) fn no_fields(tree: &Tree, object: &'static Object) -> Diagnostic {
     if !tree.is_expression() {
         return mismatch(tree, &Shape::Atomic(object));
     }
-    Diagnostic::new(tree.span, format!("an expression cannot yield a whole {}", object.name))
-        .code(WRONG_TYPE)
+    Diagnostic::error(WRONG_TYPE, tree.span, format!("an expression cannot yield a whole {}", object.name))
         .hint("write the fields out, with expressions as their values")
 }
 
@@ -108,7 +104,7 @@ pub(super) fn edit_alone(variable: &Tree) -> Result<(), Diagnostic> {
     match variable.entries().iter().find(is_other).filter(|_| variable.edit_at("value").is_some()) {
         Some(other) => {
             let message = "an edit changes the `value` of a variable, and nothing else";
-            Err(Diagnostic::new(other.span, message).code(MISPLACED_EDIT))
+            Err(Diagnostic::error(MISPLACED_EDIT, other.span, message))
         }
         None => Ok(()),
     }
@@ -121,9 +117,9 @@ pub(super) fn listed(tree: &Tree, field: &Field, object: &Object) -> Result<(), 
     if !is_listed || !tree.is_expression() {
         return Ok(());
     }
-    Err(Diagnostic::new(tree.span, "an expression cannot yield the containers or volumes of a pod")
-        .code(WRONG_TYPE)
-        .hint("write the entries out, with expressions in their fields"))
+    let message = "an expression cannot yield the containers or volumes of a pod";
+    let hint = "write the entries out, with expressions in their fields";
+    Err(Diagnostic::error(WRONG_TYPE, tree.span, message).hint(hint))
 }
 
 /// Fails for an entry without the first of the keys, which is the one without a default, and for two entries with the same
@@ -141,8 +137,7 @@ pub(super) fn keyed(entries: &[Tree], keys: &[&str]) -> Checked<()> {
         let is_constant = !entry.has_expressions();
         if known.get(value).is_some_and(|constant| *constant || is_constant) {
             let message = format!("two entries of the list have the `{key}` {value}");
-            return Err(Diagnostic::new(entry.span, message)
-                .code(CONFLICTING_RULES)
+            return Err(Diagnostic::error(CONFLICTING_RULES, entry.span, message)
                 .hint("keep one of them, with one expression if its value depends on the pod")
                 .into());
         }
@@ -209,11 +204,11 @@ pub(super) const AS_MAP: &str = "write `key: value` on lines of their own, inden
 pub(super) const AS_LIST: &str = "write `- item` on lines of their own, or `[one, two]`";
 
 pub(super) fn missing(tree: &Tree, field: &str) -> Diagnostic {
-    Diagnostic::new(tree.span, format!("`{field}` is missing here")).code(MISSING_KEY)
+    Diagnostic::error(MISSING_KEY, tree.span, format!("`{field}` is missing here"))
 }
 
 pub(super) fn expected(tree: &Tree, what: &str) -> Diagnostic {
-    Diagnostic::new(tree.span, format!("expected {what}, found {}", tree.describe())).code(WRONG_TYPE)
+    Diagnostic::error(WRONG_TYPE, tree.span, format!("expected {what}, found {}", tree.describe()))
 }
 
 pub(super) fn mismatch(tree: &Tree, shape: &Shape) -> Diagnostic {

@@ -312,7 +312,7 @@ impl<'a, 'p, 'v> Evaluation<'a, 'p, 'v> {
             (Shape::Object(_) | Shape::Atomic(_), Content::Text(_)) => {
                 let message = "an expression cannot yield one entry of this list";
                 let hint = "write the entry out, or let one expression yield the whole list";
-                self.check(|| Err::<(), _>(Diagnostic::new(tree.span, message).code(WRONG_TYPE).hint(hint)));
+                self.check(|| Err::<(), _>(Diagnostic::error(WRONG_TYPE, tree.span, message).hint(hint)));
                 Ok(Some(tree.clone()))
             }
             (Shape::Opaque, Content::Map(_)) => {

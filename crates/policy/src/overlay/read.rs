@@ -23,8 +23,7 @@ pub(crate) fn container(node: &Node, names: &Names) -> Checked<Tree> {
     let tree = Tree::read(node, names, Phase::Container, &mut problems);
     if let Some(name) = tree.get("name") {
         problems.add(
-            Diagnostic::new(name.span, "an overlay cannot rename a container")
-                .code(FIELD_NOT_SETTABLE)
+            Diagnostic::error(FIELD_NOT_SETTABLE, name.span, "an overlay cannot rename a container")
                 .hint("choose containers by `containers: container.name == …` of the rule"),
         );
     }
@@ -62,8 +61,7 @@ fn read_lists(pod: &mut Tree) -> Problems {
         let name = annotation.name().map(|key| key.split_once('[').map_or(key, |(name, _)| name).to_owned());
         if let Some(twice) = name.filter(|name| !known.insert(name.clone())) {
             let message = format!("the annotation `{twice}` is twice in the overlay, once with a field");
-            problems
-                .add(Diagnostic::new(annotation.span, message).code(DUPLICATE_KEY).hint("keep one of them"));
+            problems.add(Diagnostic::error(DUPLICATE_KEY, annotation.span, message).hint("keep one of them"));
         }
         if let Content::Map(_) = &annotation.value.content {
             let hint = if annotation.name() == Some(NETWORKS) {
@@ -71,7 +69,7 @@ fn read_lists(pod: &mut Tree) -> Problems {
             } else {
                 "write text, or a list of maps for a key such as `example.com/interfaces[name]`"
             };
-            let error = Diagnostic::new(span, "the value of an annotation is no map").code(MISPLACED_EDIT);
+            let error = Diagnostic::error(MISPLACED_EDIT, span, "the value of an annotation is no map");
             problems.add(error.hint(hint));
             annotation.value = Tree::value(span, Value::Null);
             continue;
@@ -273,7 +271,7 @@ impl Tree {
             for expression in text.expressions() {
                 for name in expression.names().iter().filter(is_early) {
                     let message = format!("`{name}` is not known yet where this is evaluated");
-                    let error = Diagnostic::new(expression.span_of_name(name), message).code(TOO_EARLY);
+                    let error = Diagnostic::error(TOO_EARLY, expression.span_of_name(name), message);
                     problems.add(error.hint("docs/policy.md says where each name can be used"));
                 }
             }

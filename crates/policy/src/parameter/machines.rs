@@ -124,6 +124,6 @@ impl Columns<'_> {
         let message = format!("there is no parameter or variable `{name}` for this column");
         let declare = || format!("declare it: `variables: {{{name}: …}}` with the value for other nodes");
         let hint = closest(name, self.names()).map_or_else(declare, did_you_mean);
-        Err(Diagnostic::new(entry.span, message).code(UNKNOWN_NAME).hint(hint))
+        Err(Diagnostic::error(UNKNOWN_NAME, entry.span, message).hint(hint))
     }
 }

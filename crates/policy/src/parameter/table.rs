@@ -291,13 +291,13 @@ fn read_by_gpus(parameter: &Parameter, entries: &[Entry<Node>], span: Span) -> C
 }
 
 pub(super) fn twice(span: Span, message: String) -> Diagnostic {
-    Diagnostic::new(span, message).code(DUPLICATE_NAME).hint("keep one of them")
+    Diagnostic::error(DUPLICATE_NAME, span, message).hint("keep one of them")
 }
 
 pub(super) fn not_empty(entries: &[Entry<Node>], span: Span, message: &str) -> Result<(), Diagnostic> {
     if entries.is_empty() {
         let hint = "write its entries, or leave it out";
-        return Err(Diagnostic::new(span, message).code(MISSING_KEY).hint(hint));
+        return Err(Diagnostic::error(MISSING_KEY, span, message).hint(hint));
     }
     Ok(())
 }

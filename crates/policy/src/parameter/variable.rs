@@ -57,7 +57,7 @@ fn ends_at_its_brace(value: &Tree, node: &Node, names: &Names) -> Result<(), Dia
     }
     let message = format!("`{}` is plain text: the expression ends at the `}}`", rest.trim());
     let hint = format!("write `${{{}{rest}}}`", first.source());
-    Err(Diagnostic::new(node.span, message).code(INVALID_EXPRESSION).hint(hint))
+    Err(Diagnostic::error(INVALID_EXPRESSION, node.span, message).hint(hint))
 }
 
 /// A variable belongs to a container or to the pod after injection, but not to both.

@@ -33,6 +33,7 @@ pub struct Diagnostic {
 }
 
 impl Diagnostic {
+    /// An error without a code of its own.
     pub fn new(span: Span, message: impl Into<String>) -> Self {
         Self {
             code: INVALID_VALUE,
@@ -44,15 +45,13 @@ impl Diagnostic {
         }
     }
 
+    pub fn error(code: &'static str, span: Span, message: impl Into<String>) -> Self {
+        Self { code, ..Self::new(span, message) }
+    }
+
     /// A warning, which does not keep the policy from loading.
     pub fn warning(code: &'static str, span: Span, message: impl Into<String>) -> Self {
         Self { code, severity: Severity::Warning, ..Self::new(span, message) }
-    }
-
-    #[must_use]
-    pub fn code(mut self, code: &'static str) -> Self {
-        self.code = code;
-        self
     }
 
     #[must_use]
@@ -71,6 +70,6 @@ impl Diagnostic {
 
 impl From<yaml::Error> for Diagnostic {
     fn from(error: yaml::Error) -> Self {
-        Self::new(error.span, error.explained(0)).code(YAML_SYNTAX)
+        Self::error(YAML_SYNTAX, error.span, error.explained(0))
     }
 }

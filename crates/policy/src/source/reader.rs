@@ -74,8 +74,7 @@ impl<'n> Fields<'n> {
             let _ = self.take(read(&entry.value));
         } else {
             self.problems.add(
-                Diagnostic::new(self.span, format!("{} has no `{key}`", self.map.what))
-                    .code(MISSING_KEY)
+                Diagnostic::error(MISSING_KEY, self.span, format!("{} has no `{key}`", self.map.what))
                     .hint(format!("add `{key}:`")),
             );
         }
@@ -125,8 +124,7 @@ const OF_KYVERNO: &[(&str, &str)] = &[
 pub(crate) fn unknown(what: &str, entry: &Entry<Node>, hint: impl FnOnce() -> String) -> Diagnostic {
     let message = format!("{what} has no field `{}`", entry.key);
     let of_kyverno = OF_KYVERNO.iter().find(|(key, _)| *key == entry.key);
-    Diagnostic::new(entry.span, message)
-        .code(UNKNOWN_KEY)
+    Diagnostic::error(UNKNOWN_KEY, entry.span, message)
         .hint(of_kyverno.map_or_else(hint, |(_, instead)| (*instead).to_owned()))
 }
 
@@ -149,8 +147,7 @@ pub(crate) fn check_count(count: usize, most: usize, what: &str, span: Span) -> 
         return Ok(());
     }
     let message = format!("{what}: {count} entries, more than {most}");
-    Err(Diagnostic::new(span, message)
-        .code(TOO_COSTLY)
+    Err(Diagnostic::error(TOO_COSTLY, span, message)
         .hint("look values up in `machines` or in a map, or write several policies"))
 }
 
@@ -181,8 +178,7 @@ pub(crate) fn string_key(entry: &Entry<Node>) -> Result<(), Diagnostic> {
     if !entry.converted {
         return Ok(());
     }
-    Err(Diagnostic::new(entry.span, format!("YAML reads this key as `{}`", entry.key))
-        .code(AMBIGUOUS_SCALAR)
+    Err(Diagnostic::error(AMBIGUOUS_SCALAR, entry.span, format!("YAML reads this key as `{}`", entry.key))
         .hint("put it in quotes"))
 }
 
@@ -284,13 +280,13 @@ pub(crate) fn unambiguous(node: &Node) -> Result<(), Diagnostic> {
         }
         _ => "write `true`, `false` or a decimal number, or put it in quotes".to_owned(),
     };
-    Err(Diagnostic::new(node.span, message).code(AMBIGUOUS_SCALAR).hint(hint))
+    Err(Diagnostic::error(AMBIGUOUS_SCALAR, node.span, message).hint(hint))
 }
 
 /// An error with the expected kind of value, the value that was found, and how to write the expected one.
 pub fn expected(node: &Node, what: &str) -> Diagnostic {
     let message = format!("expected {what}, found {}", node.describe());
-    let diagnostic = Diagnostic::new(node.span, message).code(WRONG_TYPE);
+    let diagnostic = Diagnostic::error(WRONG_TYPE, node.span, message);
     let how = [
         ("map", "write `key: value` on lines of their own, indented"),
         ("list", "write `- item` on lines of their own, or `[one, two]`"),

@@ -157,7 +157,7 @@ pub(super) fn junit(report: &Report<'_>, lacking: &[(&str, &str, &Seen)]) -> Str
 pub(super) fn failures(report: &Report<'_>, lacking: &[(&str, &str, &Seen)]) -> Vec<SourceError> {
     let error = |file: &str, line: usize, code: &'static str, message: String| {
         let span = Span { line, column: 1, length: 1 };
-        SourceError::new(file, "", Diagnostic::new(span, message).code(code))
+        SourceError::new(file, "", Diagnostic::error(code, span, message))
     };
     let failed = report.failing().map(|case| {
         error(case.file, case.line, "case_failed", format!("{}\n{}", line(case.name), differences(case)))

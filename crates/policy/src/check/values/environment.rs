@@ -27,7 +27,7 @@ fn cycle(all: &[Set<'_>]) -> Option<Diagnostic> {
     let first = all.iter().find(|set| cycle.contains(&set.name))?;
     let names: Vec<String> = cycle.iter().map(|name| format!("`{name}`")).collect();
     let message = format!("the variables {} refer to each other", names.join(", "));
-    let error = Diagnostic::new(first.span, message).code(UNRESOLVED_REFERENCE);
+    let error = Diagnostic::error(UNRESOLVED_REFERENCE, first.span, message);
     Some(error.hint("write the value of one of them out"))
 }
 
