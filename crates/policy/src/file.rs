@@ -24,8 +24,7 @@ pub use other_kind::OtherKind;
 
 use serde_json::json;
 
-use fabric_yaml::escape;
-use fabric_yaml::{self as yaml, Content, Node, Span};
+use fabric_yaml::{self as yaml, Content, Node, Span, escape};
 
 use crate::check;
 use crate::definition::Definition;

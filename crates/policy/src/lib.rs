@@ -65,19 +65,16 @@ pub mod schema;
 pub mod source;
 pub mod work;
 
-pub use definition::{About, Containers, Effect, PolicyCheck, Rule};
-pub use definition::{Definition, OnConflict};
-pub use file::{Extendable, OtherKind, PolicyFile, composed_text, definitions};
-pub use file::{composed, untaken};
+pub use definition::{About, Containers, Definition, Effect, OnConflict, PolicyCheck, Rule};
+pub use file::{Extendable, OtherKind, PolicyFile, composed, composed_text, definitions, untaken};
 pub use interpolation::Fault;
 pub use keys::KIND;
-pub use matcher::{Matcher, group_of, kind_and_group};
-pub use matcher::{PodContext, SelectedLabel};
+pub use matcher::{Matcher, PodContext, SelectedLabel, group_of, kind_and_group};
 pub use overlay::NETWORKS;
-pub use parameter::{NoteKind, Origin, Resolution, Variable, resolve};
-pub use parameter::{Override, Parameter, ParameterType};
-pub use policy::Policy;
-pub use policy::{Condition, Devices, EvaluatedPolicies, EvaluatedPolicy, ResolvedPolicy};
-pub use policy::{choice_reads_writes, evaluated_policies};
+pub use parameter::{NoteKind, Origin, Override, Parameter, ParameterType, Resolution, Variable, resolve};
+pub use policy::{
+    Condition, Devices, EvaluatedPolicies, EvaluatedPolicy, Policy, ResolvedPolicy, choice_reads_writes,
+    evaluated_policies,
+};
 pub use source::reader::is_policy_name;
 pub use source::{Diagnostic, ERRORS, Severity, SourceError, SourceErrors, SourceFile, WARNINGS};

@@ -8,8 +8,7 @@ mod provider;
 pub mod selection;
 
 pub(crate) use pattern::Pattern;
-pub use selection::SelectedLabel;
-pub use selection::{LabelsRead, Selection, current, spellings};
+pub use selection::{LabelsRead, SelectedLabel, Selection, current, spellings};
 
 use std::sync::Arc;
 

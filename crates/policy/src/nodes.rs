@@ -11,7 +11,6 @@ mod slices;
 pub use slices::Slice;
 
 pub use candidates::scheduling_of;
-pub use requirements::{expressions, terms};
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -23,7 +22,7 @@ use crate::cache::Cache;
 use crate::objects::NamedObject;
 use fabric_yaml::quantity::Quantity;
 
-pub use requirements::is_met;
+pub use requirements::{expressions, is_met, terms};
 
 /// The nodes of a cluster at one moment.
 #[derive(Debug)]

@@ -23,10 +23,9 @@ use std::collections::HashSet;
 
 use serde_json::{Number, Value};
 
-use fabric_yaml::counted;
 use fabric_yaml::quantity::Quantity;
 use fabric_yaml::scalar::{self, Scalar};
-use fabric_yaml::{Content, Entry, Node, Span};
+use fabric_yaml::{Content, Entry, Node, Span, counted};
 
 use crate::from_nodes::{Fact, FromNodes};
 use crate::interpolation::text_of;

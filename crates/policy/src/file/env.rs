@@ -1,7 +1,6 @@
 //! `env` of a rule: the variables by their names, as the list that an overlay of a container has.
 
-use crate::source::reader;
-use crate::source::{Checked, Diagnostic, MISSING_KEY, Problems, UNKNOWN_KEY, WRONG_TYPE};
+use crate::source::{Checked, Diagnostic, MISSING_KEY, Problems, UNKNOWN_KEY, WRONG_TYPE, reader};
 use fabric_yaml::scalar::Scalar;
 use fabric_yaml::{Content, Entry, Node};
 

@@ -7,8 +7,7 @@ use fabric_yaml::{Entry, Node, Span};
 use super::declared_names::{identifier, taken};
 use crate::interpolation::{Names, Phase, is_key};
 use crate::parameter::Variable;
-use crate::source::reader;
-use crate::source::{Checked, Diagnostic, Problems, TOO_EARLY, closest, did_you_mean};
+use crate::source::{Checked, Diagnostic, Problems, TOO_EARLY, closest, did_you_mean, reader};
 
 /// The variables, each after those that it reads.
 pub(super) fn read(node: &Node, names: &mut Names) -> Checked<Vec<Variable>> {

@@ -51,9 +51,7 @@ impl SourceError {
     pub(crate) fn in_file(file: &SourceFile, diagnostic: Diagnostic) -> Self {
         Self::new(&file.file, Arc::clone(&file.text), diagnostic)
     }
-}
 
-impl SourceError {
     /// The line that the error is about, or the beginning of a long one.
     pub fn line(&self) -> &str {
         let line = self.text.lines().nth(self.diagnostic.span.line.saturating_sub(1)).unwrap_or_default();

@@ -5,8 +5,7 @@ use serde_json::Value;
 use crate::interpolation::Interpolation;
 use crate::source::{Checked, Diagnostic, Problems};
 
-use super::super::edit;
-use super::super::{Content, Tree};
+use super::super::{Content, Tree, edit};
 use super::{AS_LIST, AS_MAP, expected, missing, text};
 
 /// Checks what a rule adds to the list in an annotation: objects with a field that identifies them, or networks.
