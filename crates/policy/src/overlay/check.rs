@@ -127,7 +127,7 @@ pub(super) fn listed(tree: &Tree, field: &Field, object: &Object) -> Result<(), 
 pub(super) fn keyed(entries: &[Tree], keys: &[&str]) -> Checked<()> {
     let Some(key) = keys.first() else { return Ok(()) };
     let without = entries.iter().filter(|entry| entry.is_map() && entry.get(key).is_none());
-    all::<(), _, Vec<()>>(without.map(|entry| Err(missing(entry, key))))?;
+    all::<_, _, ()>(without.map(|entry| Err(missing(entry, key))))?;
     let mut known: HashMap<&Value, bool> = HashMap::new();
     if keys.len() > 1 {
         return Ok(());

@@ -25,7 +25,7 @@ pub(crate) fn read(
     let Content::Map(labels) = &node.content else { return reader::entries(node, "`machines`").map(drop) };
     reader::check_count(labels.len(), reader::MOST, "`machines`", node.span)?;
     let mut known: Vec<(Option<usize>, &str)> = Vec::new();
-    all::<_, Problems, Vec<()>>(labels.iter().map(|entry| {
+    all::<_, Problems, ()>(labels.iter().map(|entry| {
         reader::string_key(entry)?;
         let label = label_of(entry)?;
         let key = (extension_at(files, entry.span), label);
@@ -35,9 +35,8 @@ pub(crate) fn read(
         known.push(key);
         let rows = reader::rows(&entry.value, &format!("the machines of `{label}`"))?;
         not_empty(rows, entry.span, &format!("the label `{label}` has no machine"))?;
-        all::<_, Problems, Vec<()>>(rows.iter().map(|row| columns.add_row(label, row))).map(drop)
+        all::<_, Problems, ()>(rows.iter().map(|row| columns.add_row(label, row)))
     }))
-    .map(drop)
 }
 
 /// The label of nodes that a key names.
@@ -69,7 +68,7 @@ impl Columns<'_> {
         reader::map(&row.value, &what).map_err(|error| error.hint(hint(&row.key)))?;
         let cells = reader::entries(&row.value, &what)?;
         not_empty(cells, row.span, &format!("{what} has no value"))?;
-        all::<_, Problems, Vec<()>>(cells.iter().map(|entry| {
+        all::<_, Problems, ()>(cells.iter().map(|entry| {
             let files = self.files;
             let extension = extension_at(files, entry.span);
             let column = self.column(entry)?;
@@ -103,7 +102,6 @@ impl Columns<'_> {
             }
             Ok(())
         }))
-        .map(drop)
     }
 
     fn names(&self) -> impl Iterator<Item = &str> {

@@ -61,7 +61,7 @@ impl Table {
         entries: impl IntoIterator<Item = &'n Entry<Node>>,
     ) -> Checked<Self> {
         let mut table = Self::default();
-        all::<_, Problems, Vec<()>>(entries.into_iter().map(|entry| {
+        all::<_, Problems, ()>(entries.into_iter().map(|entry| {
             let label = selection::label(entry)?;
             if table.0.iter().any(|known| known.label == label) {
                 return Err(twice(entry.span, format!("the label `{label}` is declared twice")).into());
@@ -70,14 +70,13 @@ impl Table {
             let hint = || format!("write a table for each label, as in `LABEL: {{{label}: …}}`");
             reader::map(&entry.value, &what).map_err(|error| error.hint(hint()))?;
             let rows = reader::rows(&entry.value, &what)?;
-            all::<_, Problems, Vec<()>>(rows.iter().map(|row| {
+            all::<_, Problems, ()>(rows.iter().map(|row| {
                 let cell = Cell::read(parameter, &row.value)?;
                 for key in row_keys(row)? {
                     table.add(label, key, cell.clone(), row.span)?;
                 }
                 Ok(())
             }))
-            .map(drop)
         }))?;
         Ok(table)
     }

@@ -161,7 +161,7 @@ pub fn entries<'n>(node: &'n Node, what: &str) -> Checked<&'n [Entry<Node>]> {
 /// The entries of a map that is only looked up, of which there can be any number.
 pub(crate) fn rows<'n>(node: &'n Node, what: &str) -> Checked<&'n [Entry<Node>]> {
     let entries = map(node, what)?;
-    all::<_, _, Vec<()>>(entries.iter().map(string_key))?;
+    all::<_, _, ()>(entries.iter().map(string_key))?;
     Ok(entries)
 }
 
