@@ -12,33 +12,28 @@ use crate::source::{
     WRONG_TYPE, all, suggest,
 };
 
-use super::scalars::{accept, is_structure};
+use super::scalars::accept;
 use super::{Content, Entry, Tree, is_zero};
 pub(super) use edits::{added, of_variable};
 
 /// Checks a value without parts. A number is written as a number, and a string as a string, as in a pod.
 pub(super) fn leaf(tree: &Tree, shape: &Shape) -> Result<(), Diagnostic> {
     let Content::Value(scalar) = &tree.content else { return Err(mismatch(tree, shape)) };
-    if is_structure(shape) {
-        return Err(mismatch(tree, shape));
-    }
-    let is_spelled_out = match shape {
-        Shape::Text(format) => {
-            let Some(text) = scalar.as_str() else { return Err(mismatch(tree, shape)) };
-            return format
-                .check(text)
-                .map_err(|problem| Diagnostic::new(tree.span, format!("`{text}`: {problem}")));
+    match (shape, scalar) {
+        (Shape::Text(format), Value::String(text)) => {
+            let checked = format.check(text);
+            checked.map_err(|problem| Diagnostic::new(tree.span, format!("`{text}`: {problem}")))
         }
-        Shape::Integer(..) => scalar.is_number(),
-        Shape::PortNumberOrName if scalar.is_number() || scalar.is_string() => {
-            return check_port(scalar).map_err(|message| Diagnostic::new(tree.span, message));
+        (Shape::PortNumberOrName, Value::Number(_) | Value::String(_)) => {
+            check_port(scalar).map_err(|message| Diagnostic::new(tree.span, message))
         }
-        Shape::Quantity => scalar.is_number() || scalar.is_string(),
-        Shape::Boolean => return if scalar.is_boolean() { Ok(()) } else { Err(mismatch(tree, shape)) },
-        _ => false,
-    };
-    match accept(scalar, shape) {
-        Ok(Some(_)) if is_spelled_out => Ok(()),
+        (Shape::Integer(..), Value::Number(_))
+        | (Shape::Quantity, Value::Number(_) | Value::String(_))
+        | (Shape::Boolean, Value::Bool(_))
+            if accept(scalar, shape).is_ok() =>
+        {
+            Ok(())
+        }
         _ => Err(mismatch(tree, shape)),
     }
 }

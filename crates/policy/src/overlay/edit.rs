@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::schema::Format;
 
@@ -52,18 +52,13 @@ impl Edit {
 }
 
 /// Fails unless each entry has its own value under the key.
-pub(super) fn unique(entries: &[&Map<String, Value>], key: &str) -> Result<(), String> {
+pub(super) fn unique(entries: &[Value], key: &str) -> Result<(), String> {
     for (at, entry) in entries.iter().enumerate() {
-        let value = match entry.get(key) {
-            Some(Value::Null | Value::Object(_) | Value::Array(_)) | None => {
-                return Err(format!(
-                    "an entry of the list has no `{key}`: {}",
-                    Value::Object((*entry).clone())
-                ));
-            }
-            Some(value) => value,
-        };
-        if entries[..at].iter().any(|other| other.get(key) == Some(value)) {
+        let value = &entry[key];
+        if matches!(value, Value::Null | Value::Object(_) | Value::Array(_)) {
+            return Err(format!("an entry of the list has no `{key}`: {entry}"));
+        }
+        if entries[..at].iter().any(|other| other[key] == *value) {
             return Err(format!("two entries of the list have the `{key}` {value}"));
         }
     }
@@ -80,10 +75,9 @@ pub(super) fn interface_of_two<'n>(names: impl Iterator<Item = &'n str>) -> Opti
 
 /// Fails for text that is not `[namespace/]name`, or `[namespace/]name@interface` in a list.
 pub(super) fn check_network(network: &str, listed: bool) -> Result<(), String> {
-    let (network, interface) = match network.split_once('@') {
-        Some((network, interface)) => (network, Some(interface)),
-        None => (network, None),
-    };
+    let parts = network.split_once('@');
+    let (network, interface) =
+        parts.map_or((network, None), |(network, interface)| (network, Some(interface)));
     if let Some(interface) = interface {
         if !listed {
             return Err("only an entry of a list can name an interface".to_owned());
@@ -95,10 +89,7 @@ pub(super) fn check_network(network: &str, listed: bool) -> Result<(), String> {
             ));
         }
     }
-    let (namespace, name) = match network.split_once('/') {
-        Some((namespace, name)) => (Some(namespace), name),
-        None => (None, network),
-    };
-    namespace.map_or(Ok(()), |namespace| Format::DnsLabel.check(namespace))?;
+    let Some((namespace, name)) = network.split_once('/') else { return Format::DnsSubdomain.check(network) };
+    Format::DnsLabel.check(namespace)?;
     Format::DnsSubdomain.check(name)
 }

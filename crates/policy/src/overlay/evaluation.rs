@@ -27,6 +27,7 @@ pub use left_out::LeftOut;
 type Evaluated = Result<Option<Tree>, EvaluationError>;
 
 /// The names whose values are known, what was left out, and the problems of what was not checked before.
+#[derive(Default)]
 pub struct Evaluation<'a, 'p, 'v> {
     /// Without them, no name is known.
     bindings: Option<&'a Bindings<'p, 'v>>,
@@ -41,28 +42,23 @@ pub struct Evaluation<'a, 'p, 'v> {
 
 /// Checks an object of a rule as its author wrote it. An expression may have any value that fits.
 pub(crate) fn check(tree: &Tree, object: &'static Object) -> Checked<()> {
-    Evaluation::of_written().checked(|this| this.object(tree, object))
+    Evaluation::default().checked(|this| this.object(tree, object))
 }
 
 #[cfg(test)]
 pub(crate) fn check_value(tree: &Tree, shape: &Shape) -> Checked<()> {
-    Evaluation::of_written().checked(|this| this.value(tree, shape))
+    Evaluation::default().checked(|this| this.value(tree, shape))
 }
 
 impl<'a, 'p, 'v> Evaluation<'a, 'p, 'v> {
     /// An evaluation in which all names are known. If it records, it keeps what is left out.
     pub fn new(bindings: &'a Bindings<'p, 'v>, records: bool) -> Self {
-        Self { bindings: Some(bindings), left_out: records.then(Vec::new), ..Self::of_written() }
+        Self { bindings: Some(bindings), left_out: records.then(Vec::new), ..Self::default() }
     }
 
     /// An evaluation in which the parameters of a policy are known.
     pub(crate) fn with_parameters(bindings: &'a Bindings<'p, 'v>, names: &'a Names, records: bool) -> Self {
         Self { parameters_of: Some(names), ..Self::new(bindings, records) }
-    }
-
-    fn of_written() -> Self {
-        let (problems, path) = (Problems::default(), Vec::new());
-        Self { bindings: None, parameters_of: None, checks: false, problems, left_out: None, path }
     }
 
     /// The problems of something that was not checked before. Without values, no expression fails.

@@ -36,7 +36,7 @@ fn objects(list: &Tree, key: &str) -> Checked<()> {
             }
             problems.result(())?;
             let constants: Vec<Value> = items.iter().filter_map(|item| item.clone().into_value()).collect();
-            edit::unique(&constants.iter().filter_map(Value::as_object).collect::<Vec<_>>(), key)
+            edit::unique(&constants, key)
                 .map_err(|message| Diagnostic::new(list.span, message).hint("write each entry once").into())
         }
         _ => Err(expected(list, "a list").hint(AS_LIST).into()),
