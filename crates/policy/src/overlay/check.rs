@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::schema::{self, Field, Object, Overlay, Shape, check_port, resource_amount, resource_pair};
 use crate::source::{
     CONFLICTING_RULES, Checked, Diagnostic, FIELD_NOT_SETTABLE, MISPLACED_EDIT, MISSING_KEY, NOT_A_POD_FIELD,
-    WRONG_TYPE, all, suggest,
+    WRONG_TYPE, all, reader, suggest,
 };
 
 use super::scalars::accept;
@@ -195,15 +195,12 @@ pub(super) fn text(tree: &Tree) -> Checked<()> {
     }
 }
 
-pub(super) const AS_MAP: &str = "write `key: value` on lines of their own, indented";
-pub(super) const AS_LIST: &str = "write `- item` on lines of their own, or `[one, two]`";
-
 pub(super) fn missing(tree: &Tree, field: &str) -> Diagnostic {
     Diagnostic::error(MISSING_KEY, tree.span, format!("`{field}` is missing here"))
 }
 
 pub(super) fn expected(tree: &Tree, what: &str) -> Diagnostic {
-    Diagnostic::error(WRONG_TYPE, tree.span, format!("expected {what}, found {}", tree.describe()))
+    reader::wrong_type(tree.span, what, &tree.describe())
 }
 
 pub(super) fn mismatch(tree: &Tree, shape: &Shape) -> Diagnostic {
@@ -215,19 +212,14 @@ pub(super) fn mismatch(tree: &Tree, shape: &Shape) -> Diagnostic {
     }
     let hint = match (shape, &tree.content) {
         (Shape::Text(_), Content::Value(Value::Number(_) | Value::Bool(_))) => "put it in quotes",
-        (Shape::Text(_), _) => "write text, in quotes if it looks like a number or a boolean",
         (Shape::Boolean, _) => "write `true` or `false`, without quotes",
         (Shape::Integer(least, most), Content::Value(Value::String(text))) => {
             let digits = text.bytes().take_while(u8::is_ascii_digit).count();
             let fits = text[..digits].parse().is_ok_and(|number: i64| (*least..=*most).contains(&number));
-            if fits {
-                return diagnostic.hint(format!("write `{}`", &text[..digits]));
-            }
-            "write digits without quotes"
+            return if fits { diagnostic.hint(format!("write `{}`", &text[..digits])) } else { diagnostic };
         }
-        (Shape::Object(_) | Shape::Atomic(_) | Shape::Map { .. }, _) => AS_MAP,
-        (Shape::List { .. }, _) => AS_LIST,
         (Shape::Quantity, _) => "write for example `64Gi`, or an expression such as `\"${gpus}\"`",
+        (Shape::PortNumberOrName, _) => return Diagnostic { hint: None, ..diagnostic },
         _ => return diagnostic,
     };
     diagnostic.hint(hint)

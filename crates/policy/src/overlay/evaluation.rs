@@ -17,7 +17,7 @@ use crate::schema::{self, Field, Format, Object, Shape};
 use crate::source::{Checked, Diagnostic, Problems, WRONG_TYPE};
 use fabric_yaml::Span;
 
-use super::check::{self, AS_LIST, AS_MAP, expected};
+use super::check::{self, expected};
 use super::scalars::{accept, is_structure, remedy};
 use super::{Content, Entry, Key, Tree, count_of, is_zero};
 use amounts::{amount_failed, check_names, key};
@@ -231,7 +231,7 @@ impl<'a, 'p, 'v> Evaluation<'a, 'p, 'v> {
             Shape::Map { keys, values } => {
                 let is_amounts = *object == *schema::resources();
                 let mut entries = Vec::with_capacity(tree.entries().len());
-                if self.has_type(tree.is_map(), tree, "a map", AS_MAP) {
+                if self.has_type(tree.is_map(), tree, "a map") {
                     for entry in tree.entries() {
                         self.entry_of_map(entry, (*keys, values), is_amounts, &mut entries)?;
                     }
@@ -260,9 +260,9 @@ impl<'a, 'p, 'v> Evaluation<'a, 'p, 'v> {
     }
 
     /// Returns whether a tree has the type that is needed, or adds the problem.
-    fn has_type(&mut self, has: bool, tree: &Tree, what: &str, hint: &str) -> bool {
+    fn has_type(&mut self, has: bool, tree: &Tree, what: &str) -> bool {
         if self.checks && !has {
-            self.refuse(tree, expected(tree, what).hint(hint));
+            self.refuse(tree, expected(tree, what));
         }
         has
     }
@@ -272,7 +272,7 @@ impl<'a, 'p, 'v> Evaluation<'a, 'p, 'v> {
     fn list(&mut self, tree: &Tree, items: &Shape, keys: &[&str], is_merged: bool) -> Evaluated {
         let found = self.problems.len();
         let is_list = matches!(tree.content, Content::List(_));
-        if !self.has_type(is_list, tree, "a list", AS_LIST) {
+        if !self.has_type(is_list, tree, "a list") {
             return Ok(Some(tree.clone()));
         }
         let mut evaluated = Vec::with_capacity(tree.items().len());

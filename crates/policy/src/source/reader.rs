@@ -285,8 +285,12 @@ pub(crate) fn unambiguous(node: &Node) -> Result<(), Diagnostic> {
 
 /// An error with the expected kind of value, the value that was found, and how to write the expected one.
 pub fn expected(node: &Node, what: &str) -> Diagnostic {
-    let message = format!("expected {what}, found {}", node.describe());
-    let diagnostic = Diagnostic::error(WRONG_TYPE, node.span, message);
+    wrong_type(node.span, what, &node.describe())
+}
+
+/// The same error about a value that another tree than that of YAML has.
+pub(crate) fn wrong_type(span: Span, what: &str, found: &str) -> Diagnostic {
+    let diagnostic = Diagnostic::error(WRONG_TYPE, span, format!("expected {what}, found {found}"));
     let how = [
         ("map", "write `key: value` on lines of their own, indented"),
         ("list", "write `- item` on lines of their own, or `[one, two]`"),

@@ -6,7 +6,7 @@ use crate::interpolation::Interpolation;
 use crate::source::{Checked, Diagnostic, Problems};
 
 use super::super::{Content, Tree, edit};
-use super::{AS_LIST, AS_MAP, expected, missing, text};
+use super::{expected, missing, text};
 
 /// Checks what a rule adds to the list in an annotation: objects with a field that identifies them, or networks.
 pub(crate) fn added(list: &Tree, key: Option<&str>) -> Checked<()> {
@@ -39,7 +39,7 @@ fn objects(list: &Tree, key: &str) -> Checked<()> {
             edit::unique(&constants, key)
                 .map_err(|message| Diagnostic::new(list.span, message).hint("write each entry once").into())
         }
-        _ => Err(expected(list, "a list").hint(AS_LIST).into()),
+        _ => Err(expected(list, "a list").into()),
     }
 }
 
@@ -48,8 +48,9 @@ fn object(tree: &Tree, key: &str) -> Checked<()> {
     tree.readable()?;
     if !matches!(tree.content, Content::Map(_)) {
         let is_expression = matches!(tree.content, Content::Text(_));
-        let hint = if is_expression { "let one expression be the whole value: `${…}`" } else { AS_MAP };
-        return Err(expected(tree, "a map").hint(hint).into());
+        let wrong = expected(tree, "a map");
+        let as_whole = "let one expression be the whole value: `${…}`";
+        return Err(if is_expression { wrong.hint(as_whole) } else { wrong }.into());
     }
     if tree.get(key).is_none() {
         return Err(missing(tree, key)
