@@ -114,12 +114,10 @@ fn claimed(node: &Node) -> Checked<&[Entry<Node>]> {
 fn container(span: Span, resources: Option<&Node>, claims: &[Entry<Node>]) -> Node {
     let amounts =
         resources.into_iter().flat_map(|node| [("limits", node.clone()), ("requests", node.clone())]);
-    let named = claims
-        .iter()
-        .map(|claim| Node::map(claim.span, [("name", Node::text_at(claim.span, &claim.key))]))
-        .collect::<Vec<_>>();
-    let is_claimed = !named.is_empty();
-    let claims = is_claimed.then_some(("claims", Node { span, content: Content::List(named) }));
+    let named =
+        |claim: &Entry<Node>| Node::map(claim.span, [("name", Node::text_at(claim.span, &claim.key))]);
+    let list = Node { span, content: Content::List(claims.iter().map(named).collect()) };
+    let claims = (!claims.is_empty()).then_some(("claims", list));
     Node::map(span, [("resources", Node::map(span, amounts.chain(claims)))])
 }
 
@@ -132,17 +130,11 @@ fn pod(span: Span, networks: Option<&Node>, claims: &[Entry<Node>]) -> Node {
     });
     let metadata = annotations.map(|node| ("metadata", Node::map(span, [("annotations", node)])));
     let claim = |claim: &Entry<Node>| {
-        Node::map(
-            claim.span,
-            [
-                ("name", Node::text_at(claim.span, &claim.key)),
-                ("resourceClaimTemplateName", claim.value.clone()),
-            ],
-        )
+        let name = Node::text_at(claim.span, &claim.key);
+        Node::map(claim.span, [("name", name), ("resourceClaimTemplateName", claim.value.clone())])
     };
-    let claims = Node { span, content: Content::List(claims.iter().map(claim).collect()) };
-    let has_claims = !matches!(&claims.content, Content::List(items) if items.is_empty());
-    let spec = has_claims.then(|| ("spec", Node::map(span, [("resourceClaims", claims)])));
+    let list = Node { span, content: Content::List(claims.iter().map(claim).collect()) };
+    let spec = (!claims.is_empty()).then(|| ("spec", Node::map(span, [("resourceClaims", list)])));
     Node::map(span, metadata.into_iter().chain(spec))
 }
 
