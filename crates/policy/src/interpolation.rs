@@ -46,6 +46,9 @@ pub struct EvaluationError {
     pub fault: Fault,
 }
 
+/// A value, or why an expression has none.
+pub type Evaluated<T> = Result<T, EvaluationError>;
+
 impl EvaluationError {
     /// An error about the first of the texts that `texts` visits.
     pub(crate) fn about(
@@ -177,7 +180,7 @@ impl Interpolation {
     }
 
     /// The value. If any expression in a string is `null`, the string is `null`.
-    pub fn evaluate(&self, bindings: &Bindings<'_, '_>) -> Result<Value, EvaluationError> {
+    pub fn evaluate(&self, bindings: &Bindings<'_, '_>) -> Evaluated<Value> {
         match self {
             Self::Literal(text) => Ok(Value::String(text.clone())),
             Self::Expression(expression) => run(expression, bindings),
@@ -199,11 +202,7 @@ impl Interpolation {
     }
 
     /// The text that it is with these parameters, if it reads nothing else.
-    pub(crate) fn with_parameters(
-        &self,
-        parameters: &Bindings<'_, '_>,
-        names: &Names,
-    ) -> Result<Self, EvaluationError> {
+    pub(crate) fn with_parameters(&self, parameters: &Bindings<'_, '_>, names: &Names) -> Evaluated<Self> {
         if matches!(self, Self::Literal(_)) || self.phase(names) != Phase::Fixed {
             return Ok(self.clone());
         }
@@ -214,7 +213,7 @@ impl Interpolation {
     }
 
     /// Evaluates a condition.
-    pub fn is_true(&self, bindings: &Bindings<'_, '_>) -> Result<bool, EvaluationError> {
+    pub fn is_true(&self, bindings: &Bindings<'_, '_>) -> Evaluated<bool> {
         let value = self.evaluate(bindings)?;
         value.as_bool().ok_or_else(|| {
             let message = format!("the result is `{value}`, but a condition needs `true` or `false`");
@@ -312,7 +311,7 @@ fn near_key(expression: &Expression, bindings: &Bindings<'_, '_>, key: &str) -> 
     }
 }
 
-fn run(expression: &Expression, bindings: &Bindings<'_, '_>) -> Result<Value, EvaluationError> {
+fn run(expression: &Expression, bindings: &Bindings<'_, '_>) -> Evaluated<Value> {
     expression.evaluate(bindings).map_err(|failure| EvaluationError {
         expression: expression.written(),
         fault: Fault {

@@ -33,7 +33,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use crate::expression::{Bindings, Expression};
-use crate::interpolation::{EvaluationError, Interpolation, Phase, text_of};
+use crate::interpolation::{Evaluated, Interpolation, Phase, text_of};
 use crate::schema::{self, Object};
 use fabric_yaml::Span;
 use fabric_yaml::quantity::Quantity;
@@ -265,7 +265,7 @@ impl Tree {
     }
 
     /// The value of a variable. What is `null` stays in it.
-    pub fn evaluate(&self, bindings: &Bindings<'_, '_>) -> Result<Value, EvaluationError> {
+    pub fn evaluate(&self, bindings: &Bindings<'_, '_>) -> Evaluated<Value> {
         match &self.content {
             Content::Value(value) => Ok(value.clone()),
             Content::Text(text) => text.evaluate(bindings),

@@ -27,7 +27,7 @@ use sha2::{Digest, Sha256};
 
 use crate::cache::Cache;
 use crate::definition::{Definition, POLICIES_IN_USE, keys};
-use crate::interpolation::{EvaluationError, names_in};
+use crate::interpolation::{Evaluated, EvaluationError, names_in};
 use crate::matcher::selection::INSTANCE_TYPE;
 use crate::matcher::{LabelsRead, PodContext, Selection, current};
 use crate::parameter::Override;
@@ -199,11 +199,7 @@ impl Policy {
     }
 
     /// The resolved policy for the node selection of a pod.
-    pub fn resolved(
-        &self,
-        selection: &Selection,
-        context: &PodContext,
-    ) -> Result<Arc<ResolvedPolicy>, EvaluationError> {
+    pub fn resolved(&self, selection: &Selection, context: &PodContext) -> Evaluated<Arc<ResolvedPolicy>> {
         let each = Selection::combinations(&selection.labels).unwrap_or(1).max(selection.kinds.len());
         if !context.goes_on(each * self.definition.by_node().count() * STEPS_TO_FIND) {
             return Err(EvaluationError::about(|_| {}, "there is no work left"));
@@ -219,7 +215,7 @@ impl Policy {
         values: &[Value],
         selection: &Selection,
         context: &PodContext,
-    ) -> Result<Arc<ResolvedPolicy>, EvaluationError> {
+    ) -> Evaluated<Arc<ResolvedPolicy>> {
         let evaluated = self.evaluated(values.to_vec(), selection, context)?;
         Ok(Arc::new(ResolvedPolicy::new(evaluated, ParameterValues::default())))
     }
@@ -230,7 +226,7 @@ impl Policy {
         values: Vec<Value>,
         selection: &Selection,
         context: &PodContext,
-    ) -> Result<Arc<EvaluatedPolicy>, EvaluationError> {
+    ) -> Evaluated<Arc<EvaluatedPolicy>> {
         let work = context.work.clone().unwrap_or_else(|| Work::of_input(0));
         let key = ValuesKey::new(&self.nodes, values, selection);
         if let Some(evaluated) = self.known.get(&key) {

@@ -10,7 +10,7 @@ use fabric_yaml::{Content, Entry, Node, Span, Text};
 
 use crate::claims::{ClaimRequest, PodClaim};
 use crate::expression::Bindings;
-use crate::interpolation::{EvaluationError, Interpolation, Names, Phase, text_of};
+use crate::interpolation::{Evaluated, Interpolation, Names, Phase, text_of};
 use crate::keys;
 use crate::matcher::Pattern;
 use crate::schema::Format;
@@ -132,7 +132,7 @@ impl DeviceList {
         self.claims.texts(visit);
     }
 
-    pub(crate) fn evaluate(&self, bindings: &Bindings<'_, '_>) -> Result<DeviceNames, EvaluationError> {
+    pub(crate) fn evaluate(&self, bindings: &Bindings<'_, '_>) -> Evaluated<DeviceNames> {
         let mut resources = Vec::with_capacity(self.resources.len());
         for text in &self.resources {
             for name in names_of(text, bindings)? {
@@ -195,7 +195,7 @@ impl ClaimList {
     }
 
     /// Names without devices come first, because they take precedence wherever they are written.
-    pub(crate) fn evaluate(&self, bindings: &Bindings<'_, '_>) -> Result<ClaimNames, EvaluationError> {
+    pub(crate) fn evaluate(&self, bindings: &Bindings<'_, '_>) -> Evaluated<ClaimNames> {
         let mut found = Vec::with_capacity(self.0.len());
         for (text, devices) in &self.0 {
             let number = devices.evaluate(bindings)?;
@@ -212,7 +212,7 @@ impl ClaimList {
 }
 
 /// The name that a text yields, or the names of a list.
-fn names_of(text: &Interpolation, bindings: &Bindings<'_, '_>) -> Result<Vec<String>, EvaluationError> {
+fn names_of(text: &Interpolation, bindings: &Bindings<'_, '_>) -> Evaluated<Vec<String>> {
     let names = match text.evaluate(bindings)? {
         Value::Null => Vec::new(),
         Value::Array(names) => names,

@@ -12,7 +12,7 @@ mod left_out;
 use serde_json::Value;
 
 use crate::expression::Bindings;
-use crate::interpolation::{EvaluationError, Interpolation, Names, Phase};
+use crate::interpolation::{Evaluated, EvaluationError, Interpolation, Names, Phase};
 use crate::schema::{self, Field, Format, Object, Shape};
 use crate::source::{Checked, Diagnostic, Problems, WRONG_TYPE};
 use fabric_yaml::Span;
@@ -24,7 +24,7 @@ use amounts::{amount_failed, check_names, key};
 pub use left_out::LeftOut;
 
 /// A tree with values in place of expressions; `None` if it is left out.
-type Evaluated = Result<Option<Tree>, EvaluationError>;
+type EvaluatedTree = Evaluated<Option<Tree>>;
 
 /// The names whose values are known, what was left out, and the problems of what was not checked before.
 #[derive(Default)]
@@ -62,7 +62,7 @@ impl<'a, 'p, 'v> Evaluation<'a, 'p, 'v> {
     }
 
     /// The problems of something that was not checked before. Without values, no expression fails.
-    fn checked(mut self, walk: impl FnOnce(&mut Self) -> Evaluated) -> Checked<()> {
+    fn checked(mut self, walk: impl FnOnce(&mut Self) -> EvaluatedTree) -> Checked<()> {
         self.checks = true;
         let _ = walk(&mut self);
         self.problems.result(())
@@ -100,7 +100,7 @@ impl<'a, 'p, 'v> Evaluation<'a, 'p, 'v> {
     }
 
     /// Evaluates an object that is merged field by field.
-    pub fn object(&mut self, tree: &Tree, object: &'static Object) -> Evaluated {
+    pub fn object(&mut self, tree: &Tree, object: &'static Object) -> EvaluatedTree {
         if self.checks && !tree.is_map() {
             self.refuse(tree, check::no_fields(tree, object));
             return Ok(Some(tree.clone()));
@@ -138,12 +138,12 @@ impl<'a, 'p, 'v> Evaluation<'a, 'p, 'v> {
     }
 
     /// Evaluates the value of one field of an object.
-    pub fn value_of(&mut self, tree: &Tree, object: &'static Object, field: &str) -> Evaluated {
+    pub fn value_of(&mut self, tree: &Tree, object: &'static Object, field: &str) -> EvaluatedTree {
         object.field(field).map_or(Ok(None), |field| self.value(tree, &field.shape))
     }
 
     /// Evaluates a value that is not merged further.
-    pub fn value(&mut self, tree: &Tree, shape: &Shape) -> Evaluated {
+    pub fn value(&mut self, tree: &Tree, shape: &Shape) -> EvaluatedTree {
         match (&tree.content, shape) {
             (Content::Text(text), _) => match self.known(text) {
                 Some(bindings) => return self.text(tree.span, text, bindings, shape),
@@ -176,7 +176,7 @@ impl<'a, 'p, 'v> Evaluation<'a, 'p, 'v> {
         text: &Interpolation,
         bindings: &Bindings<'_, '_>,
         shape: &Shape,
-    ) -> Evaluated {
+    ) -> EvaluatedTree {
         let value = text.evaluate(bindings)?;
         if !is_structure(shape) {
             let accepted = accept(&value, shape).map_err(|message| match remedy(&value, shape) {
@@ -194,8 +194,8 @@ impl<'a, 'p, 'v> Evaluation<'a, 'p, 'v> {
     fn value_of_text(
         &mut self,
         text: &Interpolation,
-        walk: impl FnOnce(&mut Self) -> Evaluated,
-    ) -> Evaluated {
+        walk: impl FnOnce(&mut Self) -> EvaluatedTree,
+    ) -> EvaluatedTree {
         self.checks = true;
         let value = walk(self);
         self.checks = false;
@@ -203,7 +203,7 @@ impl<'a, 'p, 'v> Evaluation<'a, 'p, 'v> {
         value
     }
 
-    fn field(&mut self, tree: &Tree, field: &'static Field, object: &'static Object) -> Evaluated {
+    fn field(&mut self, tree: &Tree, field: &'static Field, object: &'static Object) -> EvaluatedTree {
         let Content::Text(text) = &tree.content else { return self.written(tree, field, object) };
         if !is_structure(&field.shape) {
             return self.written(tree, field, object);
@@ -225,7 +225,7 @@ impl<'a, 'p, 'v> Evaluation<'a, 'p, 'v> {
     }
 
     /// Evaluates a field that is written out.
-    fn written(&mut self, tree: &Tree, field: &Field, object: &'static Object) -> Evaluated {
+    fn written(&mut self, tree: &Tree, field: &Field, object: &'static Object) -> EvaluatedTree {
         match &field.shape {
             Shape::Object(within) => self.object(tree, within),
             Shape::Map { keys, values } => {
@@ -269,7 +269,7 @@ impl<'a, 'p, 'v> Evaluation<'a, 'p, 'v> {
 
     /// Evaluates a list: entry by entry if it is merged, else as one value. A list that its author wrote as empty is
     /// intended; one value that became empty is not.
-    fn list(&mut self, tree: &Tree, items: &Shape, keys: &[&str], is_merged: bool) -> Evaluated {
+    fn list(&mut self, tree: &Tree, items: &Shape, keys: &[&str], is_merged: bool) -> EvaluatedTree {
         let found = self.problems.len();
         let is_list = matches!(tree.content, Content::List(_));
         if !self.has_type(is_list, tree, "a list") {
@@ -294,7 +294,7 @@ impl<'a, 'p, 'v> Evaluation<'a, 'p, 'v> {
     }
 
     /// Evaluates an entry of a list. It is left out as soon as one of its direct fields is.
-    fn element(&mut self, tree: &Tree, items: &Shape) -> Evaluated {
+    fn element(&mut self, tree: &Tree, items: &Shape) -> EvaluatedTree {
         match (items, &tree.content) {
             (Shape::Object(object) | Shape::Atomic(object), Content::Map(_)) => {
                 self.check(|| check::edit_alone(tree));
@@ -322,7 +322,7 @@ impl<'a, 'p, 'v> Evaluation<'a, 'p, 'v> {
 
     /// Evaluates an object that is one value. If a field that the API server requires is left out, the object is too.
     /// With `all`, that is so for each of its fields.
-    fn whole(&mut self, tree: &Tree, object: &'static Object, all: bool) -> Evaluated {
+    fn whole(&mut self, tree: &Tree, object: &'static Object, all: bool) -> EvaluatedTree {
         let found = self.problems.len();
         // A field that seems to be missing may be one of those with a problem.
         if self.checks && tree.entries().iter().all(|entry| check::known_field(entry, object).is_ok()) {
@@ -358,7 +358,7 @@ impl<'a, 'p, 'v> Evaluation<'a, 'p, 'v> {
     }
 
     /// Evaluates a map that is one value, like a list.
-    fn map(&mut self, tree: &Tree, keys: Format, values: &Shape) -> Evaluated {
+    fn map(&mut self, tree: &Tree, keys: Format, values: &Shape) -> EvaluatedTree {
         let entries = self.entries(tree, keys, values)?;
         if entries.is_empty() && !tree.is_empty() {
             return Ok(None);
@@ -367,7 +367,7 @@ impl<'a, 'p, 'v> Evaluation<'a, 'p, 'v> {
     }
 
     /// The entries of a map that is one value, of which those that are left out are not recorded.
-    fn entries(&mut self, tree: &Tree, keys: Format, values: &Shape) -> Result<Vec<Entry>, EvaluationError> {
+    fn entries(&mut self, tree: &Tree, keys: Format, values: &Shape) -> Evaluated<Vec<Entry>> {
         let mut entries = Vec::with_capacity(tree.entries().len());
         let recorded = self.left_out.take();
         for entry in tree.entries() {
@@ -383,7 +383,7 @@ impl<'a, 'p, 'v> Evaluation<'a, 'p, 'v> {
         (keys, values): (Format, &Shape),
         is_amounts: bool,
         evaluated: &mut Vec<Entry>,
-    ) -> Result<(), EvaluationError> {
+    ) -> Evaluated<()> {
         let key = match entry.text().and_then(|text| Some((text, self.known(text)?))) {
             Some((text, bindings)) => match key(text, keys, is_amounts, bindings)? {
                 Some(key) => key,

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use crate::definition::{DeviceNames, Rule};
-use crate::interpolation::EvaluationError;
+use crate::interpolation::Evaluated;
 use crate::overlay::{Target, Write};
 
 /// The message for a device whose name is not known when the policy is loaded.
@@ -22,7 +22,7 @@ pub struct AddedNames {
 }
 
 /// Collects the names of rules that are evaluated: what an expression yields there depends on the pod.
-pub(crate) fn added_names(rules: &[Rule], own: &DeviceNames) -> Result<AddedNames, EvaluationError> {
+pub(crate) fn added_names(rules: &[Rule], own: &DeviceNames) -> Evaluated<AddedNames> {
     let mut added = AddedNames::default();
     for write in rules.iter().flat_map(Rule::writes) {
         if *write.path == ["spec", "resourceClaims"] {
@@ -36,7 +36,7 @@ pub(crate) fn added_names(rules: &[Rule], own: &DeviceNames) -> Result<AddedName
     Ok(added)
 }
 
-fn resource(write: &Write<'_>, added: &mut AddedNames) -> Result<(), EvaluationError> {
+fn resource(write: &Write<'_>, added: &mut AddedNames) -> Evaluated<()> {
     let of_amounts = ["resources", "limits", "requests"].contains(&write.field.name);
     if of_amounts && write.is_computed() {
         return Err(write.failed(DEPENDS_ON_POD));
@@ -54,7 +54,7 @@ fn resource(write: &Write<'_>, added: &mut AddedNames) -> Result<(), EvaluationE
 
 /// Adds the name of a claim within the pod, or without a constant one, that of the claim or template. A claim of the
 /// pod's own can refer to the same template under another name.
-fn claim(write: &Write<'_>, added: &mut AddedNames) -> Result<(), EvaluationError> {
+fn claim(write: &Write<'_>, added: &mut AddedNames) -> Evaluated<()> {
     if write.is_computed() {
         return Err(write.failed(DEPENDS_ON_POD));
     }

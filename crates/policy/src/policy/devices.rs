@@ -3,7 +3,7 @@
 use super::added_names::{AddedNames, added_names};
 use crate::definition::{ClaimNames, Definition, DeviceNames, Rule};
 use crate::expression::Bindings;
-use crate::interpolation::EvaluationError;
+use crate::interpolation::Evaluated;
 
 #[derive(Debug, Default)]
 pub struct Devices {
@@ -23,7 +23,7 @@ impl Devices {
         bindings: &Bindings<'_, '_>,
         rules: &[Rule],
         give_way: bool,
-    ) -> Result<Self, EvaluationError> {
+    ) -> Evaluated<Self> {
         let own = definition.device_list.as_ref().map(|list| list.evaluate(bindings));
         let own = own.transpose()?.unwrap_or_default();
         let are_read = definition.adds_devices() || definition.reads("ownDevices");

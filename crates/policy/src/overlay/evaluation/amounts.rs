@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use crate::expression::Bindings;
-use crate::interpolation::{EvaluationError, Interpolation, text_of};
+use crate::interpolation::{Evaluated, EvaluationError, Interpolation, text_of};
 use crate::schema::{AMOUNT_LISTS, Format, Shape};
 use crate::source::Diagnostic;
 
@@ -19,7 +19,7 @@ pub(super) fn key(
     keys: Format,
     is_amount: bool,
     bindings: &Bindings<'_, '_>,
-) -> Result<Option<Key>, EvaluationError> {
+) -> Evaluated<Option<Key>> {
     let name = |value: &Value| {
         let accepted = accept(value, &Shape::Text(keys)).map_err(|message| text.failed(message))?;
         Ok(accepted.map(|name| text_of(&name)))
@@ -43,7 +43,7 @@ pub(super) fn key(
 }
 
 /// Fails for a resource that two keys of a map name, of which one is a list.
-pub(super) fn check_names(amounts: &[Entry]) -> Result<(), EvaluationError> {
+pub(super) fn check_names(amounts: &[Entry]) -> Evaluated<()> {
     let mut known = BTreeSet::new();
     for amount in amounts {
         let mut names = amount.name().into_iter().chain(amount.resources());
@@ -63,7 +63,7 @@ pub(super) fn amount_failed(entry: &Entry, message: String) -> EvaluationError {
 
 impl Evaluation<'_, '_, '_> {
     /// Fails for an amount that the API server refuses.
-    pub(super) fn check_amounts(&mut self, tree: &Tree, evaluated: &Tree) -> Result<(), EvaluationError> {
+    pub(super) fn check_amounts(&mut self, tree: &Tree, evaluated: &Tree) -> Evaluated<()> {
         let refused = AMOUNT_LISTS.iter().find_map(|list| {
             let amounts = evaluated.get(list).map_or(&[][..], Tree::entries).iter();
             let mut refused = amounts.filter_map(|amount| {

@@ -2,17 +2,17 @@
 
 use serde_json::Value;
 
-use crate::interpolation::{EvaluationError, text_of};
+use crate::interpolation::{Evaluated, EvaluationError, text_of};
 use crate::schema::Shape;
 use crate::source::WRONG_TYPE;
 use fabric_yaml::Span;
 
 use super::super::{Content, Devices, Edit, EditKind, Tree, check};
-use super::{Evaluated, Evaluation, joined};
+use super::{EvaluatedTree, Evaluation, joined};
 
 impl Evaluation<'_, '_, '_> {
     /// Evaluates an edit. That of a variable is `None` without an entry to add; a list that is `null` is empty.
-    pub(super) fn edit(&mut self, span: Span, edit: &Edit) -> Evaluated {
+    pub(super) fn edit(&mut self, span: Span, edit: &Edit) -> EvaluatedTree {
         if self.checks {
             self.problems.take(match &edit.kind {
                 EditKind::Prepend | EditKind::Append => check::of_variable(&edit.added),
@@ -36,7 +36,7 @@ impl Evaluation<'_, '_, '_> {
     }
 
     /// Evaluates the entry that is added to the list of a variable.
-    fn entry(&self, added: &Tree) -> Evaluated {
+    fn entry(&self, added: &Tree) -> EvaluatedTree {
         let Content::Text(text) = &added.content else { return Ok(Some(added.clone())) };
         let Some(bindings) = self.known(text) else { return Ok(Some(added.clone())) };
         let value = text.evaluate(bindings)?;
@@ -46,7 +46,7 @@ impl Evaluation<'_, '_, '_> {
 
     /// Evaluates networks, or a list of objects, and checks the value as if it were written out. One that is `null` adds
     /// nothing.
-    fn added(&mut self, list: &Tree, key: Option<&str>) -> Result<Tree, EvaluationError> {
+    fn added(&mut self, list: &Tree, key: Option<&str>) -> Evaluated<Tree> {
         let evaluated = match &list.content {
             Content::Value(_) => return Ok(list.clone()),
             Content::List(items) if key.is_some() => {
@@ -80,7 +80,7 @@ impl Evaluation<'_, '_, '_> {
     }
 
     /// Evaluates a text, or a list of texts, to whatever value it has.
-    fn raw(&self, tree: &Tree) -> Result<Tree, EvaluationError> {
+    fn raw(&self, tree: &Tree) -> Evaluated<Tree> {
         let content = match &tree.content {
             Content::Text(text) => match self.known(text) {
                 Some(bindings) => Content::Value(text.evaluate(bindings)?),

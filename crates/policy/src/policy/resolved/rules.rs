@@ -2,7 +2,7 @@
 
 use super::{Condition, EvaluatedPolicy};
 use crate::definition::{About, Definition, Rule};
-use crate::interpolation::{EvaluationError, Interpolation, Phase, names_in};
+use crate::interpolation::{Evaluated, EvaluationError, Interpolation, Phase, names_in};
 use crate::overlay::{Addition, ContainerName, Evaluation, Section};
 use crate::schema::{Format, Shape};
 
@@ -21,7 +21,7 @@ impl EvaluatedPolicy {
     }
 
     /// The rule for these parameters; `None` if its condition is false.
-    fn active_rule(&self, rule: &Rule, definition: &Definition) -> Result<Option<Rule>, EvaluationError> {
+    fn active_rule(&self, rule: &Rule, definition: &Definition) -> Evaluated<Option<Rule>> {
         let mut when = rule.when.clone();
         if !self.may_hold(&mut when, definition)? {
             return Ok(None);
@@ -34,11 +34,7 @@ impl EvaluatedPolicy {
     }
 
     /// An addition with the values of these parameters; `None` for a container whose name is `null`.
-    fn addition(
-        &self,
-        addition: &Addition,
-        definition: &Definition,
-    ) -> Result<Option<Addition>, EvaluationError> {
+    fn addition(&self, addition: &Addition, definition: &Definition) -> Evaluated<Option<Addition>> {
         let (bindings, names) = (&self.bindings, &definition.names);
         let mut evaluation = Evaluation::with_parameters(bindings, names, addition.names_places());
         let section = match &addition.section {
@@ -57,16 +53,12 @@ impl EvaluatedPolicy {
 
     /// The value of a condition for every pod, if it does not depend on the pod. Where one side of `&&` is false, or
     /// one of `||` true, CEL needs no value of the other.
-    fn known(
-        &self,
-        condition: &Interpolation,
-        definition: &Definition,
-    ) -> Result<Option<bool>, EvaluationError> {
+    fn known(&self, condition: &Interpolation, definition: &Definition) -> Evaluated<Option<bool>> {
         let value = condition.is_true(&self.bindings);
         if condition.phase(&definition.names) == Phase::Fixed { value.map(Some) } else { Ok(value.ok()) }
     }
 
-    pub(super) fn evaluate_files(&mut self, definition: &Definition) -> Result<(), EvaluationError> {
+    pub(super) fn evaluate_files(&mut self, definition: &Definition) -> Evaluated<()> {
         for file in &definition.files {
             let mut file = file.clone();
             if self.may_hold(&mut file.when, definition)? {
@@ -77,11 +69,7 @@ impl EvaluatedPolicy {
     }
 
     /// Returns whether a condition may hold for a pod. One that holds for every pod is dropped.
-    fn may_hold(
-        &self,
-        condition: &mut Option<Interpolation>,
-        definition: &Definition,
-    ) -> Result<bool, EvaluationError> {
+    fn may_hold(&self, condition: &mut Option<Interpolation>, definition: &Definition) -> Evaluated<bool> {
         let known = condition.as_ref().map_or(Ok(Some(true)), |when| self.known(when, definition))?;
         if known == Some(true) {
             *condition = None;
@@ -89,7 +77,7 @@ impl EvaluatedPolicy {
         Ok(known != Some(false))
     }
 
-    pub(super) fn evaluate_condition(&mut self, definition: &Definition) -> Result<(), EvaluationError> {
+    pub(super) fn evaluate_condition(&mut self, definition: &Definition) -> Evaluated<()> {
         let Some(when) = &definition.matcher.when else { return Ok(()) };
         self.parameters_of_condition = definition.parameters_of(names_in(when).collect());
         self.condition = if let Some(holds) = self.known(when, definition)? {
@@ -101,7 +89,7 @@ impl EvaluatedPolicy {
     }
 
     /// Adds the checks whose conditions are not false for these parameters.
-    pub(super) fn evaluate_checks(&mut self, definition: &Definition) -> Result<(), EvaluationError> {
+    pub(super) fn evaluate_checks(&mut self, definition: &Definition) -> Evaluated<()> {
         for check in &definition.checks {
             let mut check = check.clone();
             // That of a variable depends on its value. A condition that holds stays, for the record.
