@@ -10,7 +10,7 @@ use fabric_engine::admission::{Evaluate, OnError};
 use fabric_engine::policy_set::PolicySet;
 use fabric_injector::policy_sources::PolicySources;
 use fabric_injector::server::{AppState, Limits, app};
-use fabric_policy::{Definition, Override, PodContext as About, PolicyFile, definitions};
+use fabric_policy::{Definition, Overrides, PodContext as About, PolicyFile, definitions};
 use http_body_util::BodyExt as _;
 use hyper::{HeaderMap, Method, Request, header};
 use serde_json::Value;
@@ -112,7 +112,7 @@ pub(crate) fn policies_by_nodes(texts: &[&str]) -> PolicySet {
     PolicySet::by_nodes(read(texts)).unwrap()
 }
 
-fn read(texts: &[&str]) -> Vec<(Definition, BTreeMap<String, Override>)> {
+fn read(texts: &[&str]) -> Vec<(Definition, Overrides)> {
     let read = |text: &&str| PolicyFile::read("lab.yaml", text).unwrap_or_else(|error| panic!("{error}"));
     let files: Vec<PolicyFile> = texts.iter().map(read).collect();
     let found = definitions(&files, &[]).unwrap_or_else(|error| panic!("{error}"));

@@ -3,7 +3,7 @@
 mod decision;
 mod providers;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use memchr::memmem::Finder;
 use serde_json::Value;
@@ -17,7 +17,7 @@ use crate::{
 };
 use fabric_policy::work::Work;
 use fabric_policy::{
-    Definition, Override, ParameterType, PodContext, Policy, SourceErrors, check, choice_reads_writes,
+    Definition, Overrides, ParameterType, PodContext, Policy, SourceErrors, check, choice_reads_writes,
     evaluated_policies,
 };
 use fabric_yaml::each_once;
@@ -64,7 +64,7 @@ pub enum LoadError {
 /// Checks the types of a policy's expressions, resolves it, and tries it on sample pods.
 pub fn validated(
     definition: Definition,
-    overrides: BTreeMap<String, Override>,
+    overrides: Overrides,
     loading: &Work,
 ) -> Result<Policy, SourceErrors> {
     let errors = check::errors(&definition);
@@ -77,16 +77,12 @@ pub fn validated(
 }
 
 /// Resolves a policy with other values, and tries it on one sample pod.
-pub fn tried(
-    definition: Definition,
-    overrides: BTreeMap<String, Override>,
-    loading: &Work,
-) -> Result<(), SourceErrors> {
+pub fn tried(definition: Definition, overrides: Overrides, loading: &Work) -> Result<(), SourceErrors> {
     validate::first(&Policy::new(definition, overrides, loading)?)
 }
 
 /// A policy with the values that the operator set for it.
-pub type WithValues = (Definition, BTreeMap<String, Override>);
+pub type WithValues = (Definition, Overrides);
 
 impl PolicySet {
     /// Resolves policies of one provider, each with the values that the operator set for it, and validates them.

@@ -71,7 +71,9 @@ pub use interpolation::Fault;
 pub use keys::KIND;
 pub use matcher::{Matcher, PodContext, SelectedLabel, group_of, kind_and_group};
 pub use overlay::NETWORKS;
-pub use parameter::{NoteKind, Origin, Override, Parameter, ParameterType, Resolution, Variable, resolve};
+pub use parameter::{
+    NoteKind, Origin, Override, Overrides, Parameter, ParameterType, Resolution, Variable, resolve,
+};
 pub use policy::{
     Condition, Devices, EvaluatedPolicies, EvaluatedPolicy, Policy, ResolvedPolicy, choice_reads_writes,
     evaluated_policies,

@@ -12,7 +12,7 @@ mod table;
 mod variable;
 
 pub(crate) use layer::Layer;
-pub use overrides::Override;
+pub use overrides::{Override, Overrides};
 pub use resolution::{NoteKind, Origin, Resolution, of_one, resolve};
 pub(crate) use table::range_text;
 pub use table::{Gpus, LabelTable, Table};

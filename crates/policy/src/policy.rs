@@ -18,8 +18,8 @@ pub use own_writes::choice_reads_writes;
 pub(crate) use parameter_values::ParameterValues;
 pub use resolved::{Condition, EvaluatedPolicy, ResolvedPolicy};
 
+use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
@@ -30,7 +30,7 @@ use crate::definition::{Definition, POLICIES_IN_USE, keys};
 use crate::interpolation::{Evaluated, EvaluationError, names_in};
 use crate::matcher::selection::INSTANCE_TYPE;
 use crate::matcher::{LabelsRead, PodContext, Selection, current};
-use crate::parameter::Override;
+use crate::parameter::Overrides;
 use crate::source::{Diagnostic, NO_VALUE, SourceErrors};
 use crate::work::{Ended, Work};
 use fabric_yaml::Span;
@@ -40,7 +40,7 @@ use fabric_yaml::json::bytes_of;
 #[derive(Debug)]
 pub struct Policy {
     definition: Definition,
-    overrides: BTreeMap<String, Override>,
+    overrides: Overrides,
     /// `<policy>@<digest>`.
     stamp: String,
     nodes: KnownNodes,
@@ -79,11 +79,7 @@ impl Policy {
     /// Gives a policy its parameter values. `overrides` are the operator's, checked by
     /// [`Parameter::parse`](crate::Parameter::parse) or read from a values file. `loading` counts the
     /// evaluations.
-    pub fn new(
-        definition: Definition,
-        overrides: BTreeMap<String, Override>,
-        loading: &Work,
-    ) -> Result<Self, SourceErrors> {
+    pub fn new(definition: Definition, overrides: Overrides, loading: &Work) -> Result<Self, SourceErrors> {
         let nodes = KnownNodes::find(&definition, &overrides);
         let reads_nodes = nodes.labels != LabelsRead::none();
         let failed = |selection: &Selection, errors: Vec<EvaluationError>| {
@@ -151,7 +147,7 @@ impl Policy {
     }
 
     /// The operator's values, by parameter.
-    pub fn overrides(&self) -> &BTreeMap<String, Override> {
+    pub fn overrides(&self) -> &Overrides {
         &self.overrides
     }
 
@@ -250,7 +246,7 @@ impl ValuesKey {
     }
 }
 
-fn stamp(definition: &Definition, overrides: &BTreeMap<String, Override>) -> String {
+fn stamp(definition: &Definition, overrides: &Overrides) -> String {
     let mut hash = Sha256::new();
     for text in definition.texts_of_files() {
         hash.update(text.as_bytes());
@@ -316,7 +312,7 @@ mod tests {
              - name: r\n      env: {{A: '${{v}}'}}\n"
         );
         let definition = Definition::read("test.yaml", &text).unwrap_or_else(|error| panic!("{error}"));
-        Policy::new(definition, BTreeMap::new(), &Work::of_loading())
+        Policy::new(definition, Overrides::new(), &Work::of_loading())
             .unwrap_or_else(|error| panic!("{error}"))
     }
 

@@ -1,10 +1,9 @@
 //! The `multinodeNetworking` block of a Helm values file.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fabric_policy::source::{Checked, all, reader, suggest};
-use fabric_policy::{Definition, Diagnostic, Override, SourceError, SourceErrors};
+use fabric_policy::{Definition, Diagnostic, Override, Overrides, SourceError, SourceErrors};
 use fabric_yaml::{self as yaml, Content, Entry, Node, Span};
 
 const BLOCK: &str = "multinodeNetworking";
@@ -109,7 +108,7 @@ impl Values {
     }
 
     /// The settings of the policy's parameters in the file.
-    pub fn overrides(&self, definition: &Definition) -> Result<BTreeMap<String, Override>, SourceErrors> {
+    pub fn overrides(&self, definition: &Definition) -> Result<Overrides, SourceErrors> {
         let (_, entries) = self.entries(&definition.provider);
         overrides(definition, entries).map_err(|problems| {
             SourceErrors::new(problems.into_iter().map(|problem| self.error(problem)).collect())
@@ -128,10 +127,7 @@ impl Values {
 }
 
 /// The settings of the policy's parameters among the entries of a map.
-pub(crate) fn overrides(
-    definition: &Definition,
-    entries: &[Entry<Node>],
-) -> Checked<BTreeMap<String, Override>> {
+pub(crate) fn overrides(definition: &Definition, entries: &[Entry<Node>]) -> Checked<Overrides> {
     let of_entry = |Entry { key, value, .. }: &Entry<Node>| {
         let parameter = definition.parameters.iter().find(|parameter| parameter.name == *key)?;
         let setting = Override::read(parameter, value).transpose()?;

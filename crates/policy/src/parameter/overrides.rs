@@ -1,5 +1,7 @@
 //! The values that an operator sets for parameters.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 use fabric_yaml::scalar::Scalar;
@@ -21,6 +23,9 @@ pub enum Override {
         default: Option<Value>,
     },
 }
+
+/// The values that an operator sets, by parameter.
+pub type Overrides = BTreeMap<String, Override>;
 
 impl Override {
     /// Reads and checks an entry of a values file, in which an empty value means that the parameter is not set.

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::definition::Definition;
 use crate::expression::Step;
 use crate::matcher::{LabelsRead, SelectedLabel, Selection};
-use crate::parameter::{Gpus, LabelTable, Override, Table};
+use crate::parameter::{Gpus, LabelTable, Override, Overrides, Table};
 
 /// What a policy reads of nodes.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ fn class(ranges: &[&Gpus], gpus: i64) -> Option<i64> {
 }
 
 impl KnownNodes {
-    pub(crate) fn find(definition: &Definition, overrides: &BTreeMap<String, Override>) -> Self {
+    pub(crate) fn find(definition: &Definition, overrides: &Overrides) -> Self {
         let mut labels_of_expressions = LabelsRead::none();
         let mut values_read = LabelsRead::none();
         definition.texts(&mut |text| {
@@ -75,7 +75,7 @@ impl KnownNodes {
 /// represents the values that it matches: no other pattern that matches its text precedes it.
 pub(crate) fn selections<'p>(
     definition: &'p Definition,
-    overrides: &'p BTreeMap<String, Override>,
+    overrides: &'p Overrides,
 ) -> impl Iterator<Item = Selection> + use<'p> {
     let mut by_label: BTreeMap<&str, Vec<&LabelTable>> = BTreeMap::new();
     for table in tables(definition, overrides) {
@@ -101,7 +101,7 @@ pub(crate) fn selections<'p>(
 /// The tables of all parameters and variables, the operator's before the policy's.
 pub(crate) fn tables<'p>(
     definition: &'p Definition,
-    overrides: &'p BTreeMap<String, Override>,
+    overrides: &'p Overrides,
 ) -> impl Iterator<Item = &'p LabelTable> {
     definition.by_node().flat_map(|parameter| {
         let own = overrides.get(&parameter.name).and_then(Override::table);

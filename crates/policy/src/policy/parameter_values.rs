@@ -1,6 +1,6 @@
 //! The values of parameters and fixed variables for one kind of node.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ use crate::expression::Bindings;
 use crate::interpolation::{EvaluationError, Phase};
 use crate::matcher::Selection;
 use crate::parameter::{
-    NoteKind, Origin, Override, Parameter, ParameterType, Resolution, Variable, of_one, resolve,
+    NoteKind, Origin, Overrides, Parameter, ParameterType, Resolution, Variable, of_one, resolve,
 };
 use crate::work::Work;
 
@@ -33,11 +33,7 @@ pub(crate) struct ParameterValues {
 }
 
 impl ParameterValues {
-    pub(crate) fn resolve(
-        definition: &Definition,
-        overrides: &BTreeMap<String, Override>,
-        selection: &Selection,
-    ) -> Self {
+    pub(crate) fn resolve(definition: &Definition, overrides: &Overrides, selection: &Selection) -> Self {
         let each = selection.each();
         let mut resolved = Self::default();
         for parameter in definition.by_node() {

@@ -1,7 +1,5 @@
 //! Reads a file of cases.
 
-use std::collections::BTreeMap;
-
 use serde_json::Value;
 
 use crate::helm_values::{Values, overrides};
@@ -13,7 +11,7 @@ use fabric_policy::schema::{self, Shape};
 use fabric_policy::source::reader::{self, Fields};
 use fabric_policy::source::{Checked, Problems, all, closest, suggest};
 use fabric_policy::{
-    Definition, Diagnostic, Effect, Override, PodContext, Policy, SourceError, SourceErrors,
+    Definition, Diagnostic, Effect, Overrides, PodContext, Policy, SourceError, SourceErrors,
 };
 use fabric_yaml::{self as yaml, Content, Entry, Node, Span};
 
@@ -77,7 +75,7 @@ pub enum Subject {
 }
 
 /// Policies, each with the operator's settings for it.
-pub type WithSettings = Vec<(Definition, BTreeMap<String, Override>)>;
+pub type WithSettings = Vec<(Definition, Overrides)>;
 
 impl CaseFile {
     /// Reads a file of cases. `file` is its name for messages.
