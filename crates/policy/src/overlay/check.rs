@@ -45,13 +45,9 @@ pub(super) fn complete(tree: &Tree, object: &'static Object) -> Result<(), Diagn
     }
     let written: Vec<&str> = tree.entries().iter().filter_map(Entry::name).collect();
     object.check_exclusive(&written).map_err(|message| Diagnostic::new(tree.span, message))?;
-    match object.choice_of(|name| tree.get(name).is_some()) {
-        Some(names) => {
-            let message = format!("this {} does not say what kind it is", object.name);
-            Err(Diagnostic::error(MISSING_KEY, tree.span, message).hint(format!("give it one of {names}")))
-        }
-        None => Ok(()),
-    }
+    let Some(names) = object.choice_of(|name| tree.get(name).is_some()) else { return Ok(()) };
+    let message = format!("this {} does not say what kind it is", object.name);
+    Err(Diagnostic::error(MISSING_KEY, tree.span, message).hint(format!("give it one of {names}")))
 }
 
 /// The settable field that an entry names.
@@ -96,13 +92,10 @@ pub(super) fn no_fields(tree: &Tree, object: &'static Object) -> Diagnostic {
 /// Fails for an edit of a variable that also sets other fields.
 pub(super) fn edit_alone(variable: &Tree) -> Result<(), Diagnostic> {
     let is_other = |entry: &&Entry| entry.name().is_some_and(|name| !["name", "value"].contains(&name));
-    match variable.entries().iter().find(is_other).filter(|_| variable.edit_at("value").is_some()) {
-        Some(other) => {
-            let message = "an edit changes the `value` of a variable, and nothing else";
-            Err(Diagnostic::error(MISPLACED_EDIT, other.span, message))
-        }
-        None => Ok(()),
-    }
+    let other = variable.entries().iter().find(is_other);
+    let Some(other) = other.filter(|_| variable.edit_at("value").is_some()) else { return Ok(()) };
+    let message = "an edit changes the `value` of a variable, and nothing else";
+    Err(Diagnostic::error(MISPLACED_EDIT, other.span, message))
 }
 
 /// Fails for an expression in place of a list of containers or volumes.

@@ -385,12 +385,10 @@ impl<'a, 'p, 'v> Evaluation<'a, 'p, 'v> {
         evaluated: &mut Vec<Entry>,
     ) -> Evaluated<()> {
         let key = match entry.text().and_then(|text| Some((text, self.known(text)?))) {
-            Some((text, bindings)) => match key(text, keys, is_amounts, bindings)? {
-                Some(key) => key,
-                None => return Ok(()),
-            },
-            None => entry.key.clone(),
+            Some((text, bindings)) => key(text, keys, is_amounts, bindings)?,
+            None => Some(entry.key.clone()),
         };
+        let Some(key) = key else { return Ok(()) };
         let name = if let Key::Name(name) = &key { name } else { "…" };
         if self.checks
             && let Some(name) = entry.name()

@@ -74,10 +74,8 @@ fn networks(names: &Tree) -> Checked<()> {
     }
     problems.result(())?;
     let written = items.iter().filter_map(Tree::as_str);
-    match edit::interface_of_two(written) {
-        Some(message) => Err(Diagnostic::new(names.span, message).hint("give each its own").into()),
-        None => Ok(()),
-    }
+    let Some(message) = edit::interface_of_two(written) else { return Ok(()) };
+    Err(Diagnostic::new(names.span, message).hint("give each its own").into())
 }
 
 /// Checks the name of a network. An entry of a list can name an interface.
