@@ -165,12 +165,8 @@ impl Expression {
         if tree::levels(program.expression()).flatten().any(tree::is_or_of_a_literal) {
             let message = "`or` takes another optional value, not the value itself".to_owned();
             let at = source.find(".or(").map_or(0, |dot| dot + 1);
-            return Err(CompileError {
-                message,
-                at,
-                length: 2,
-                hint: Some("write `.orValue(…)`".to_owned()),
-            });
+            let hint = Some("write `.orValue(…)`".to_owned());
+            return Err(CompileError { message, at, length: 2, hint });
         }
         let uses = compared::uses(program.expression());
         let mut tree = program.expression().clone();

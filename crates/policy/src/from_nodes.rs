@@ -55,10 +55,8 @@ impl FromNodes {
     /// A fact of resources; the error is a sentence.
     pub(crate) fn new<'n>(fact: Fact, names: impl Iterator<Item = &'n str>) -> Result<Self, String> {
         let offered = |name: &'n str| {
-            let (names, is_one_device) = match name.strip_suffix("=1").filter(|_| fact == Fact::Ratio) {
-                Some(names) => (names, true),
-                None => (name, false),
-            };
+            let one_device = name.strip_suffix("=1").filter(|_| fact == Fact::Ratio);
+            let (names, is_one_device) = (one_device.unwrap_or(name), one_device.is_some());
             let is_resource = names.contains('/') && !names.contains('=');
             is_resource
                 .then(|| Offered { names: Pattern::new(names), is_one_device })

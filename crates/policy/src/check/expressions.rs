@@ -87,11 +87,11 @@ impl Compared<'_> {
     fn findings(self, used: &Use) -> Vec<Diagnostic> {
         let literals = used.literals.iter();
         match used.comparison {
-            Comparison::Contains if matches!(self.values, Values::LowerCase) => {
+            Comparison::None => Vec::new(),
+            Comparison::Contains if !matches!(self.values, Values::LowerCase) => Vec::new(),
+            Comparison::Equal | Comparison::Contains => {
                 literals.filter_map(|literal| self.never(literal)).collect()
             }
-            Comparison::None | Comparison::Contains => Vec::new(),
-            Comparison::Equal => literals.filter_map(|literal| self.never(literal)).collect(),
             Comparison::LowerCase => {
                 let name = format!("{}.lowerAscii()", self.name);
                 let lower = Self { name, values: &Values::LowerCase, ..self };

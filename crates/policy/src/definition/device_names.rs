@@ -146,18 +146,15 @@ impl DeviceList {
 fn resources(node: &Node, names: &Names) -> Checked<Vec<Interpolation>> {
     let item = |item: &Node| {
         let name = fixed(&reader::located(item, "`resources`")?, names)?;
-        match &name {
-            Interpolation::Literal(_) if !matches!(node.content, Content::List(_)) => {
-                Err(reader::expected(node, "`resources` to be a list, or an expression that yields one"))
+        if let Interpolation::Literal(text) = &name {
+            if !matches!(node.content, Content::List(_)) {
+                let wanted = "`resources` to be a list, or an expression that yields one";
+                return Err(reader::expected(node, wanted));
             }
-            Interpolation::Literal(text) => match resource(text) {
-                Ok(_) => Ok(name),
-                Err(problem) => {
-                    Err(Diagnostic::new(item.span, problem).hint("correct the entry of `resources`"))
-                }
-            },
-            _ => Ok(name),
+            let hint = "correct the entry of `resources`";
+            resource(text).map_err(|problem| Diagnostic::new(item.span, problem).hint(hint))?;
         }
+        Ok(name)
     };
     reader::check_count(node.one_or_items().len(), reader::MOST, "`resources`", node.span)?;
     all(node.one_or_items().iter().map(item))

@@ -16,12 +16,8 @@ impl Overlay {
         object: &Map<String, Value>,
         pod: &Value,
     ) -> Option<&'static Exclusion> {
-        match self {
-            Self::Unless(exclusions) => {
-                exclusions.iter().find(|exclusion| exclusion.applies(value, object, pod))
-            }
-            Self::Settable | Self::Refused(_) => None,
-        }
+        let Self::Unless(exclusions) = self else { return None };
+        exclusions.iter().find(|exclusion| exclusion.applies(value, object, pod))
     }
 }
 

@@ -81,10 +81,8 @@ impl Types {
 
     fn field(&mut self, object: &str, declared: &'static str) -> Field {
         let (name, kind) = declared.split_once(' ').unwrap_or((declared, "any"));
-        let (kind, default) = match kind.strip_suffix('?') {
-            Some(kind) => (kind, Default::Empty),
-            None => (kind, Default::Absent),
-        };
+        let optional = kind.strip_suffix('?').map(|kind| (kind, Default::Empty));
+        let (kind, default) = optional.unwrap_or((kind, Default::Absent));
         let required = name.ends_with('!');
         let name = name.trim_end_matches('!');
         let shape = self.shape(object, name, kind);

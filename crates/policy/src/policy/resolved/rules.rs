@@ -12,8 +12,7 @@ impl EvaluatedPolicy {
         let mut errors = Vec::new();
         for rule in &definition.rules {
             match self.active_rule(rule, definition) {
-                Ok(Some(active)) => self.rules.push(active),
-                Ok(None) => {}
+                Ok(active) => self.rules.extend(active),
                 Err(error) => errors.push(error),
             }
         }
@@ -80,11 +79,8 @@ impl EvaluatedPolicy {
     pub(super) fn evaluate_condition(&mut self, definition: &Definition) -> Evaluated<()> {
         let Some(when) = &definition.matcher.when else { return Ok(()) };
         self.parameters_of_condition = definition.parameters_of(names_in(when).collect());
-        self.condition = if let Some(holds) = self.known(when, definition)? {
-            Condition::Fixed(holds)
-        } else {
-            Condition::OfPod(when.clone())
-        };
+        let of_pod = || Condition::OfPod(when.clone());
+        self.condition = self.known(when, definition)?.map_or_else(of_pod, Condition::Fixed);
         Ok(())
     }
 
