@@ -23,7 +23,6 @@ use serde_json::Value;
 use crate::expression::Expression;
 use crate::from_nodes::{Fact, FromNodes};
 use crate::interpolation::{Interpolation, Names, first_read, names_in};
-use crate::keys::{ON_CONFLICT, meaning};
 use crate::matcher::{Matcher, NodeMatch};
 use crate::overlay::{Addition, Section, Tree, Write};
 use crate::parameter::{Parameter, Variable};
@@ -119,8 +118,8 @@ pub enum OnConflict {
 }
 
 impl OnConflict {
-    /// The values of `onConflict`.
-    pub(crate) const WORDS: [(&str, Self); 2] = meaning(ON_CONFLICT, [Self::Keep, Self::Replace]);
+    /// What the words of `onConflict` mean, in their order.
+    pub(crate) const WRITTEN: [Self; 2] = [Self::Keep, Self::Replace];
 }
 
 #[derive(Debug, Clone, Default)]
@@ -264,11 +263,6 @@ impl Definition {
     /// Calls `visit` with every interpolation of the policy.
     pub fn texts(&self, visit: &mut dyn FnMut(&Interpolation)) {
         self.variables.iter().for_each(|variable| variable.value.texts(visit));
-        self.texts_outside_of_variables(visit);
-    }
-
-    /// Calls `visit` with every interpolation but those of variables.
-    pub(super) fn texts_outside_of_variables(&self, visit: &mut dyn FnMut(&Interpolation)) {
         self.gpus.claims.texts(visit);
         self.device_list.iter().for_each(|list| list.texts(visit));
         self.matcher.when.iter().for_each(&mut *visit);

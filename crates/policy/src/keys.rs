@@ -7,7 +7,7 @@ use kind::Kind::{
     Amount, Annotations, Any, Constant, Container, Count, Either, Env, Except, Expression, Fields,
     Identifier, Like, List, Object, Parameter, Pod, Resources, Spec, Text, Variable, Word,
 };
-pub use kind::{Key, Kind, Map, meaning, optional, required};
+pub use kind::{Key, Kind, Map, optional, required};
 
 use crate::schema::Format;
 

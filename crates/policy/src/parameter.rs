@@ -53,11 +53,9 @@ pub enum ParameterType {
 }
 
 impl ParameterType {
-    /// The types that a policy writes, by their names.
-    pub const WORDS: [(&str, Self); 6] = {
-        use ParameterType::{Boolean, Integer, Number, Quantity, String, StringList};
-        keys::meaning(keys::TYPES, [Integer, Number, String, Boolean, Quantity, StringList])
-    };
+    /// The types that a policy writes, in the order of their names.
+    pub const WRITTEN: [Self; 6] =
+        [Self::Integer, Self::Number, Self::String, Self::Boolean, Self::Quantity, Self::StringList];
 
     /// The keys that limit the values.
     fn bounds(self) -> &'static [&'static str] {
@@ -85,7 +83,7 @@ impl ParameterType {
 
     /// The name as a policy writes it.
     pub fn name(self) -> &'static str {
-        Self::WORDS.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
+        keys::TYPES.iter().zip(Self::WRITTEN).find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
     }
 }
 
@@ -116,7 +114,8 @@ pub struct Parameter {
 impl Parameter {
     pub(crate) fn read(Entry { key: name, value: node, span, .. }: &Entry<Node>) -> Checked<Self> {
         let mut fields = Fields::read(node, &keys::PARAMETER)?.named_at(*span);
-        let written = fields.optional("type", |node| reader::one_of(node, "type", &ParameterType::WORDS));
+        let written =
+            fields.optional("type", |node| reader::one_of(node, "type", keys::TYPES, ParameterType::WRITTEN));
         let description =
             fields.required("description", |node| reader::text(node, "a description").map(str::to_owned));
         let kind = written

@@ -4,7 +4,7 @@ use fabric_yaml::Span;
 
 use crate::definition::Containers;
 use crate::interpolation::Interpolation;
-use crate::keys::{ACTIONS, meaning};
+use crate::keys::ACTIONS;
 
 #[derive(Debug, Clone)]
 pub struct PolicyCheck {
@@ -29,16 +29,15 @@ pub enum Effect {
 }
 
 impl Effect {
-    /// The values of `action`.
-    pub(crate) const WORDS: [(&str, Self); 4] =
-        meaning(ACTIONS, [Self::Warn, Self::WarnOfTcp, Self::Refuse, Self::Skip]);
+    /// What the words of `action` mean, in their order.
+    pub(crate) const ALL: [Self; 4] = [Self::Warn, Self::WarnOfTcp, Self::Refuse, Self::Skip];
 
     /// Those of checks that warn.
     pub const WARNINGS: [Self; 2] = [Self::Warn, Self::WarnOfTcp];
 
     /// The value of `action`.
     pub fn key(self) -> &'static str {
-        Self::WORDS.iter().find(|(_, effect)| *effect == self).map_or("", |(word, _)| *word)
+        ACTIONS.iter().zip(Self::ALL).find(|(_, effect)| *effect == self).map_or("", |(word, _)| word)
     }
 }
 

@@ -42,13 +42,12 @@ fn check(node: &Node, names: &Names) -> Checked<PolicyCheck> {
     let when = fields.optional("when", |node| Interpolation::condition(node, "when", names, of_pod));
     let containers = fields
         .optional("containers", |node| Interpolation::condition(node, "containers", names, Phase::Container));
-    let action = fields.optional("action", |node| reader::one_of(node, "action", &Effect::WORDS));
+    let action = fields.optional("action", |node| reader::one_of(node, "action", keys::ACTIONS, Effect::ALL));
     let message = fields.required("message", |node| {
-        let text = reader::located(node, "`message`")
-            .map_err(|found| found.hint("write a sentence for the author of the pod"))?;
+        let hint = "write a sentence for the author of the pod";
+        let text = reader::located(node, "`message`").map_err(|found| found.hint(hint))?;
         if text.text.trim().is_empty() {
-            return Err(Diagnostic::new(node.span, "`message` is empty")
-                .hint("write a sentence for the author of the pod"));
+            return Err(Diagnostic::new(node.span, "`message` is empty").hint(hint));
         }
         Interpolation::compile(&text, names, Some(of_message))
     });

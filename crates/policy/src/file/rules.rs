@@ -50,8 +50,9 @@ fn rule(node: &Node, names: &Names, files: &[SourceFile]) -> Checked<Rule> {
     let when = fields.optional("when", |node| Interpolation::condition(node, "when", names, Phase::Pod));
     let containers = fields
         .optional("containers", |node| Interpolation::condition(node, "containers", names, Phase::Container));
-    let on_conflict =
-        fields.optional("onConflict", |node| reader::one_of(node, "onConflict", &OnConflict::WORDS));
+    let on_conflict = fields.optional("onConflict", |node| {
+        reader::one_of(node, "onConflict", keys::ON_CONFLICT, OnConflict::WRITTEN)
+    });
     let env = fields.optional("env", |node| {
         let mut problems = Problems::default();
         let overlay = env::overlay(node, extension_at(files, node.span).is_some(), &mut problems)?;

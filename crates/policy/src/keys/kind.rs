@@ -118,17 +118,3 @@ pub const fn required(name: &'static str, kind: Kind, description: &'static str)
 pub const fn optional(name: &'static str, kind: Kind, description: &'static str) -> Key {
     Key { name, kind, required: false, description }
 }
-
-/// Words with their meanings.
-pub const fn meaning<T: Copy, const N: usize>(
-    words: [&'static str; N],
-    meanings: [T; N],
-) -> [(&'static str, T); N] {
-    let mut table = [(words[0], meanings[0]); N];
-    let mut at = 1;
-    while at < N {
-        table[at] = (words[at], meanings[at]);
-        at += 1;
-    }
-    table
-}

@@ -228,12 +228,17 @@ pub(crate) fn name(
     is_valid(text).then(|| text.to_owned()).ok_or_else(|| Diagnostic::new(node.span, message()).hint(hint))
 }
 
-/// One of the values that a key can have, by its name.
-pub(crate) fn one_of<T: Copy>(node: &Node, key: &str, known: &[(&str, T)]) -> Result<T, Diagnostic> {
-    let name = text(node, &format!("`{key}`"))?;
-    known.iter().find(|(known, _)| *known == name).map(|(_, value)| *value).ok_or_else(|| {
-        Diagnostic::new(node.span, format!("`{key}` is `{name}`"))
-            .hint(suggest(name, known.iter().map(|(name, _)| *name)))
+/// The meaning of one of the words that a key can have.
+pub(crate) fn one_of<T, const N: usize>(
+    node: &Node,
+    key: &str,
+    words: [&str; N],
+    meanings: [T; N],
+) -> Result<T, Diagnostic> {
+    let written = text(node, &format!("`{key}`"))?;
+    let known = words.into_iter().zip(meanings).find(|(word, _)| *word == written);
+    known.map(|(_, meaning)| meaning).ok_or_else(|| {
+        Diagnostic::new(node.span, format!("`{key}` is `{written}`")).hint(suggest(written, words))
     })
 }
 

@@ -124,7 +124,7 @@ fn except(mut schema: Value, texts: &[&str]) -> Value {
 
 fn parameter(file: File) -> Value {
     let mut schema = map(&PARAMETER, file);
-    schema["allOf"] = ParameterType::WORDS.map(|(name, kind)| of_type(name, kind)).to_vec().into();
+    schema["allOf"] = ParameterType::WRITTEN.map(|kind| of_type(kind.name(), kind)).to_vec().into();
     schema
 }
 
