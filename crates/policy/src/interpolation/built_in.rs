@@ -3,7 +3,7 @@
 
 use crate::schema::{self, Format, Shape};
 
-use super::phase::{Names, Phase};
+use super::phase::Phase;
 
 /// The label that identifies the launcher among the pods of a Kubeflow job.
 pub const JOB_ROLE: &str = "training.kubeflow.org/job-role";
@@ -52,12 +52,6 @@ pub const BUILT_IN: &[BuiltIn] = &[
     new("containerEnv", Phase::Container, || TEXTS_BY_NAME),
     new("podRequests", Phase::Injected, || NUMBERS),
 ];
-
-impl Names {
-    pub(crate) fn built_in() -> Self {
-        Self::new(BUILT_IN.iter().map(|known| (known.name.to_owned(), known.phase)))
-    }
-}
 
 #[cfg(test)]
 mod tests {

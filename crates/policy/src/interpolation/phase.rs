@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::built_in::BUILT_IN;
 use crate::expression::Expression;
 
 /// When a value is known. An expression of a later phase can read the values of all earlier ones, but
@@ -43,8 +44,10 @@ pub struct Names {
 }
 
 impl Names {
-    pub(crate) fn new(known: impl Iterator<Item = (String, Phase)>) -> Self {
-        Self { declared: known.map(|(name, phase)| (name, Some(phase))).collect(), has_unknown: false }
+    /// Those that the engine defines.
+    pub(crate) fn built_in() -> Self {
+        let declared = BUILT_IN.iter().map(|known| (known.name.to_owned(), Some(known.phase))).collect();
+        Self { declared, has_unknown: false }
     }
 
     /// Adds a name; false if it is taken.
