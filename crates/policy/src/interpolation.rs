@@ -113,15 +113,13 @@ impl Interpolation {
         let count = pieces.iter().filter(|piece| matches!(piece, Piece::Expression(..))).count();
         check_count(count, MAX_EXPRESSIONS, "expressions of a text", text.span)
             .map_err(|error| error.hint("compute it with a macro, as in `${list.map(x, …).join(',')}`"))?;
-        let mut parts = Vec::with_capacity(pieces.len());
-        for piece in pieces {
-            parts.push(match piece {
-                Piece::Literal(text) => Self::Literal(text),
-                Piece::Expression(source, at) => {
-                    Self::Expression(Arc::new(compile(&source, at, text, names, phase)?))
-                }
-            });
-        }
+        let part = |piece| match piece {
+            Piece::Literal(text) => Ok(Self::Literal(text)),
+            Piece::Expression(source, at) => {
+                compile(&source, at, text, names, phase).map(|one| Self::Expression(Arc::new(one)))
+            }
+        };
+        let mut parts = pieces.into_iter().map(part).collect::<Result<Vec<_>, _>>()?;
         Ok(if parts.len() == 1 { parts.remove(0) } else { Self::Mixed(parts.into()) })
     }
 
@@ -150,15 +148,10 @@ impl Interpolation {
                 .hint(format!("write `{key}: {}`", yaml::write(&Value::from(bare.trim())).trim_end())));
         }
         let compiled = compile(text.text, 0, &text, names, Some(phase)).map_err(|found| {
-            let is_name = text.text.bytes().all(|byte| byte.is_ascii_alphanumeric());
+            let is_unknown = found.code == UNKNOWN_NAME && !found.is_misspelling;
+            let is_name = is_unknown && text.text.bytes().all(|byte| byte.is_ascii_alphanumeric());
             match text.text {
-                _ if key != "containers"
-                    || found.code != UNKNOWN_NAME
-                    || found.is_misspelling
-                    || !is_name =>
-                {
-                    found
-                }
+                _ if key != "containers" || !is_name => found,
                 "all" | "any" => found.hint("write `containers: \"true\"` for every container"),
                 name => {
                     found.hint(format!("write `container.name == '{name}'` for the containers of this name"))

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::definition::{At, Definition, includes, keys};
-use crate::expression::Expression;
+use crate::interpolation::names_in;
 use crate::source::{
     Diagnostic, UNKNOWN_SETTING_VARIABLE, UNUSED_PARAMETER, UNUSED_VARIABLE, closest, did_you_mean,
     is_misspelling,
@@ -14,9 +14,7 @@ use crate::check::writes;
 pub(crate) fn findings(definition: &Definition) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     let mut read = BTreeSet::new();
-    definition.texts(&mut |text| {
-        read.extend(text.expressions().flat_map(Expression::names).cloned());
-    });
+    definition.texts(&mut |text| read.extend(names_in(text)));
     let unread = |(_, _, name): &(&str, &str, &String)| !read.contains(*name);
     let parameters = definition.parameters.iter().map(|one| (UNUSED_PARAMETER, "parameter", &one.name));
     let variables = definition.variables.iter().map(|one| (UNUSED_VARIABLE, "variable", &one.name));

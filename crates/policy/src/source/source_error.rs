@@ -35,17 +35,12 @@ impl SourceError {
     pub(crate) fn in_files(files: &[SourceFile], mut diagnostic: Diagnostic) -> Self {
         let (at, line) = at_line(files, diagnostic.span.line);
         diagnostic.span.line = line;
-        match files.get(at) {
-            Some(file)
-                if diagnostic.code == UNKNOWN_NAME && !file.is_policy && !diagnostic.is_misspelling =>
-            {
-                let hint =
-                    "a part can read names of the policy that takes it: declare it there, in `variables`";
-                Self::in_file(file, diagnostic.hint(hint))
-            }
-            Some(file) => Self::in_file(file, diagnostic),
-            None => Self::new("", "", diagnostic),
+        let Some(file) = files.get(at) else { return Self::new("", "", diagnostic) };
+        if diagnostic.code == UNKNOWN_NAME && !file.is_policy && !diagnostic.is_misspelling {
+            let hint = "a part can read names of the policy that takes it: declare it there, in `variables`";
+            diagnostic = diagnostic.hint(hint);
         }
+        Self::in_file(file, diagnostic)
     }
 
     pub(crate) fn in_file(file: &SourceFile, diagnostic: Diagnostic) -> Self {

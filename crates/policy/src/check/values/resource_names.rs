@@ -71,10 +71,6 @@ fn hidden_claims(definition: &Definition, key: &str) -> Vec<Diagnostic> {
     found
 }
 
-fn warning(code: &'static str, span: Span, message: String, known: &str) -> Diagnostic {
-    Diagnostic::warning(code, span, message).hint(did_you_mean(known))
-}
-
 /// Adds the labels of nodes and the resources that an expression reads.
 fn add(expression: &Expression, labels: &mut Seen, resources: &mut Seen) {
     for Use { root, path, literals, .. } in expression.uses() {
@@ -114,7 +110,7 @@ fn misspelled(
             found.extend(spans.iter().map(|span| {
                 let message =
                     format!("the expression reads {what} `{name}`, which is nowhere else in the policy");
-                warning(code, *span, message, known)
+                Diagnostic::warning(code, *span, message).hint(did_you_mean(known))
             }));
         }
     }
