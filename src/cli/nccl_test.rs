@@ -66,8 +66,8 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<ExitStatus> {
     let key = rcgen::KeyPair::generate().context("a key cannot be generated")?;
     let policy = builtin::POLICIES.first().context("there is no policy")?.definition()?;
-    let (trigger, _) = policy.triggers().first().context("the policy has no annotation")?;
-    let gpus = arguments.gpu_resource.as_ref().or(policy.gpu_resources().first());
+    let (trigger, _) = policy.matcher.any_annotation.first().context("the policy has no annotation")?;
+    let gpus = arguments.gpu_resource.as_ref().or(policy.gpus.resources.first());
     let gpus = gpus.context("the policy has no resource of GPUs")?;
     let quoted = |text: &str| Value::from(text).to_string();
     let labels: Map<String, Value> =

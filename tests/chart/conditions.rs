@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use fabric_policy::Definition;
 use serde_json::{Value, json};
 
 use crate::cases::{enabled, lab_policy, providers, render, with};
@@ -79,7 +78,7 @@ fn asks_for(gpus: &str) -> String {
 pub(crate) fn the_built_in_policies_need_one_condition_for_all_clouds(helm: &Helm) {
     for (provider, definitions) in providers() {
         let objects = render(helm, &enabled(&provider));
-        let gpus: BTreeSet<_> = definitions.iter().flat_map(Definition::gpu_resources).collect();
+        let gpus: BTreeSet<_> = definitions.iter().flat_map(|one| &one.gpus.resources).collect();
         let gpus = gpus.into_iter().map(|gpu| format!("\"{gpu}\"")).collect::<Vec<_>>().join(",");
         let asks = format!("({})", has_any(BUILT_IN));
         let wanted = [("has-trigger", asks.clone()), ("policy-matches-pod", built_in(has_any))];

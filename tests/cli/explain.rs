@@ -77,12 +77,13 @@ fn every_parameter_rule_and_code_of_a_built_in_policy_is_in_its_explanation() {
             let text = texts[place["file"].as_str().unwrap()];
             assert_eq!(text.lines().nth(line - 1).unwrap().trim(), format!("- name: {rule}"));
         }
-        for (key, value) in definition.triggers() {
+        for (key, value) in &definition.matcher.any_annotation {
             assert!(text.contains(&format!("{key}: \"{value}\"")), "{text}");
         }
         assert_eq!(fact["spec"]["nodes"].is_object(), policy.text.contains("\n  nodes:"), "{}", policy.name);
         for name in definition
-            .gpu_resources()
+            .gpus
+            .resources
             .iter()
             .map(String::as_str)
             .chain(definition.check_codes(&Effect::WARNINGS))

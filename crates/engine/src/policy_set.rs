@@ -175,7 +175,7 @@ impl PolicySet {
         let gpus: BTreeSet<&str> = self
             .policies
             .iter()
-            .flat_map(|policy| policy.definition().gpu_resources().iter().map(String::as_str))
+            .flat_map(|policy| policy.definition().gpus.resources.iter().map(String::as_str))
             .chain([DEVICE_CLASS, "\"claims\""])
             .collect();
         self.gpus = gpus.into_iter().map(|name| Finder::new(name).into_owned()).collect();
@@ -204,7 +204,7 @@ impl PolicySet {
 
     /// The annotations that trigger a policy, each once, in the order of the policies.
     pub fn triggers(&self) -> Vec<&(String, String)> {
-        each_once(self.policies.iter().flat_map(|policy| policy.definition().triggers()))
+        each_once(self.policies.iter().flat_map(|policy| &policy.definition().matcher.any_annotation))
     }
 
     /// Marks a pod without GPUs as skipped if the guard may take it for one with GPUs.
@@ -223,7 +223,7 @@ impl PolicySet {
     /// The guard checks no more than that.
     pub(crate) fn may_have_gpus(&self, pod: &Value) -> bool {
         let is_gpu = |(name, amount): (&String, &Value)| {
-            let mut gpus = self.policies.iter().flat_map(|policy| policy.definition().gpu_resources());
+            let mut gpus = self.policies.iter().flat_map(|policy| &policy.definition().gpus.resources);
             name.starts_with(DEVICE_CLASS) || *amount != 0 && amount != "0" && gpus.any(|gpu| gpu == name)
         };
         CONTAINER_LISTS.iter().flat_map(|list| items(&pod["spec"], list)).any(|container| {

@@ -204,7 +204,7 @@ impl Definition {
     pub(super) fn find_offered(&mut self) {
         let mut offered: BTreeMap<String, FromNodes> = BTreeMap::new();
         self.texts(&mut |text| {
-            let asked = text.expressions().flat_map(Expression::offered);
+            let asked = text.expressions().flat_map(|one| &one.offered);
             offered.extend(asked.map(|(call, fact)| (call.clone(), fact.clone())));
         });
         let parameter = |(call, fact): (String, FromNodes)| {
@@ -235,19 +235,9 @@ impl Definition {
         names
     }
 
-    /// The annotations that trigger the policy, each with its value.
-    pub fn triggers(&self) -> &[(String, String)] {
-        &self.matcher.any_annotation
-    }
-
     /// Returns whether it extends another policy, directly or through others.
     pub fn is_extension_of(&self, base: &Self) -> bool {
         self.bases().iter().any(|file| file.policy == base.name)
-    }
-
-    /// The names of the resources that count as GPUs.
-    pub fn gpu_resources(&self) -> &[String] {
-        &self.gpus.resources
     }
 
     /// The codes of the checks that only warn, or of those that decide about the pod.

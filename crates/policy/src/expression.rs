@@ -40,9 +40,10 @@ pub struct Expression {
     tree: IdedExpr,
     /// True if the tree counts the values that it handles, because they can be many.
     counts: bool,
-    depth: usize,
+    /// The nesting depth of expressions.
+    pub(crate) depth: usize,
     /// The facts about nodes that it requests, by the names to bind.
-    offered: Vec<(String, FromNodes)>,
+    pub(crate) offered: Vec<(String, FromNodes)>,
     /// The minimum cost of an evaluation.
     steps: usize,
     source: String,
@@ -52,7 +53,8 @@ pub struct Expression {
     is_bare: bool,
     /// Free variables.
     names: BTreeSet<String>,
-    uses: Vec<Use>,
+    /// The values that it reads, and the literals with which it compares them.
+    pub uses: Vec<Use>,
     /// True if it selects a value, and does nothing else.
     selects: bool,
 }
@@ -187,11 +189,6 @@ impl Expression {
         })
     }
 
-    /// The nesting depth of expressions.
-    pub(crate) fn depth(&self) -> usize {
-        self.depth
-    }
-
     /// The expression, as one that is written without `${` and `}`.
     pub(crate) fn bare(self) -> Self {
         Self { is_bare: true, ..self }
@@ -200,11 +197,6 @@ impl Expression {
     /// The expression as the file has it.
     pub fn written(&self) -> String {
         if self.is_bare { self.source.clone() } else { format!("${{{}}}", self.source) }
-    }
-
-    /// The values that it reads, and the literals with which it compares them.
-    pub fn uses(&self) -> &[Use] {
-        &self.uses
     }
 
     /// The expression with the places of its characters.
@@ -252,11 +244,6 @@ impl Expression {
             self.uses.iter().filter(|used| used.root == object).map(|used| &used.path).collect();
         let whole = paths.first().copied().filter(|first| first.is_empty());
         whole.map_or(paths, |whole| BTreeSet::from([whole]))
-    }
-
-    /// The facts about nodes that it requests, by the names to bind.
-    pub(crate) fn offered(&self) -> &[(String, FromNodes)] {
-        &self.offered
     }
 
     /// Evaluates to a JSON value.

@@ -12,8 +12,7 @@ mod pod_places;
 mod resolved;
 
 pub use devices::Devices;
-pub(crate) use known_nodes::KnownNodes;
-use known_nodes::{selections, tables};
+use known_nodes::{KnownNodes, selections, tables};
 pub use own_writes::choice_reads_writes;
 pub(crate) use parameter_values::ParameterValues;
 pub use resolved::{Condition, EvaluatedPolicy, ResolvedPolicy};
@@ -43,7 +42,7 @@ pub struct Policy {
     overrides: Overrides,
     /// `<policy>@<digest>`.
     stamp: String,
-    nodes: KnownNodes,
+    pub nodes: KnownNodes,
     /// For pods that select none of the labels.
     general: Arc<EvaluatedPolicy>,
     /// For these, and for each node of a table.
@@ -172,11 +171,6 @@ impl Policy {
         self.nodes.first.as_ref()
     }
 
-    /// The labels that tables and expressions read.
-    pub fn labels(&self) -> &LabelsRead {
-        &self.nodes.labels
-    }
-
     /// Returns whether a pod that selects a label is for the nodes of this policy: the label is among those of
     /// `provider.nodes`, or its value is an instance type of a table.
     pub fn is_named_by(&self, label: &str, value: Option<&str>) -> bool {
@@ -187,11 +181,6 @@ impl Policy {
         };
         nodes.is_some_and(|nodes| nodes.has_label(label, value))
             || current(label) == INSTANCE_TYPE && value.is_some_and(|value| is_known(&value.to_lowercase()))
-    }
-
-    /// Returns whether a table reads the GPUs of the pod.
-    pub fn tables_read_gpus(&self) -> bool {
-        self.nodes.tables_read_gpus
     }
 
     /// The resolved policy for the node selection of a pod.
@@ -358,10 +347,10 @@ mod tests {
     fn the_labels_that_a_policy_reads_are_known_unless_a_key_is_computed() {
         let labels =
             |names: &[&str]| LabelsRead::These(names.iter().map(|name| (*name).to_owned()).collect());
-        assert_eq!(*policy("${node[?'zone'].orValue('')}").labels(), labels(&["pool", "size", "zone"]));
-        assert_eq!(*policy("x").labels(), labels(&["pool", "size"]));
+        assert_eq!(policy("${node[?'zone'].orValue('')}").nodes.labels, labels(&["pool", "size", "zone"]));
+        assert_eq!(policy("x").nodes.labels, labels(&["pool", "size"]));
         for all in ["${node[?string(1)].orValue('')}", "${string('zone' in node)}", "${string(size(node))}"] {
-            assert_eq!(*policy(all).labels(), LabelsRead::All, "{all}");
+            assert_eq!(policy(all).nodes.labels, LabelsRead::All, "{all}");
         }
     }
 

@@ -49,7 +49,7 @@ pub fn pools(policies: &PolicySet, sources: Sources<'_>, nodes: &Arc<Nodes>) -> 
     let mut groups: BTreeMap<_, Vec<&Node>> = BTreeMap::new();
     for node in nodes.iter() {
         let gpus = of_policies(node, policies, |policy, name| {
-            policy.definition().gpu_resources().iter().any(|gpu| gpu == name)
+            policy.definition().gpus.resources.iter().any(|gpu| gpu == name)
         });
         if !gpus.is_empty() {
             let value = |label: &String| Some((label.clone(), node.label(label)?.to_owned()));
@@ -74,7 +74,7 @@ pub fn pools(policies: &PolicySet, sources: Sources<'_>, nodes: &Arc<Nodes>) -> 
 fn labels(policies: &PolicySet) -> BTreeSet<String> {
     let mut labels = BTreeSet::new();
     for policy in policies.policies() {
-        if let LabelsRead::These(read) = policy.labels() {
+        if let LabelsRead::These(read) = &policy.nodes.labels {
             labels.extend(read.iter().cloned());
         }
     }
@@ -213,7 +213,7 @@ fn sample(pool: &Pool, policies: &PolicySet, node: &Node) -> Value {
     let annotations: BTreeMap<&str, &str> =
         triggers.map(|(key, value)| (key.as_str(), value.as_str())).collect();
     // In the order of the policy, the first that the node offers.
-    let mut known = policies.policies().iter().flat_map(|policy| policy.definition().gpu_resources());
+    let mut known = policies.policies().iter().flat_map(|policy| &policy.definition().gpus.resources);
     let gpus = known.find_map(|name| Some((name, *pool.gpus.get(name)?)));
     let limits: BTreeMap<&String, i64> = gpus.into_iter().collect();
     json!({

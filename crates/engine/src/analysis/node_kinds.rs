@@ -57,7 +57,7 @@ pub(super) fn kinds(policy: &Policy, pod: &Value, nodes: &Nodes, context: &PodCo
 fn found(policy: &Policy, pod: &Value, gpus: &[i64], nodes: &Nodes, work: Option<&Work>) -> Vec<NodeKind> {
     let definition = policy.definition();
     let candidates = candidates(definition, pod, gpus, nodes, work);
-    let labels: Vec<&str> = match policy.labels() {
+    let labels: Vec<&str> = match &policy.nodes.labels {
         LabelsRead::These(labels) => labels.iter().map(String::as_str).collect(),
         LabelsRead::All => common_labels(&candidates, work),
     };
@@ -109,7 +109,7 @@ pub fn is_device(policy: &Policy, name: &str) -> bool {
 /// The node's amount of the first of the policy's GPU resources that it offers. A device plugin and a DRA driver can
 /// both offer a GPU, under different names.
 fn gpus_of(definition: &Definition, node: &Node) -> i64 {
-    let counts = definition.gpu_resources().iter().map(|name| node.count(name));
+    let counts = definition.gpus.resources.iter().map(|name| node.count(name));
     counts.into_iter().find(|count| *count > 0).unwrap_or_default()
 }
 
@@ -142,7 +142,7 @@ impl Seen<'_> {
 /// The amount of each of the policy's GPU resources that a pod requests.
 fn requested_gpus(definition: &Definition, pod: &Value) -> Vec<i64> {
     let requests = requests(pod);
-    definition.gpu_resources().iter().map(|name| requests[name.as_str()].as_i64().unwrap_or(0)).collect()
+    definition.gpus.resources.iter().map(|name| requests[name.as_str()].as_i64().unwrap_or(0)).collect()
 }
 
 /// The nodes that a pod can be scheduled to and that have the GPUs that it requests; for a pod without GPUs, those with
@@ -154,7 +154,7 @@ fn candidates<'n>(
     nodes: &'n Nodes,
     work: Option<&'n Work>,
 ) -> Vec<&'n Node> {
-    let names = definition.gpu_resources();
+    let names = &definition.gpus.resources;
     let fits = |node: &&Node| {
         // A device class is not a resource of a node.
         let offers = |name: &String| {

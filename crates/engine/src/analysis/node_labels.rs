@@ -19,7 +19,7 @@ pub(super) fn selected(policy: &Policy, pod: &Value, context: &PodContext) -> Re
     let spec = &pod["spec"];
     let of_nodes = || context.nodes.as_ref().map(|nodes| kinds(policy, pod, nodes, context));
     let kinds = kinds_of_earlier_injection(pod, context).or_else(of_nodes).unwrap_or_default();
-    let mut labels = match policy.labels() {
+    let mut labels = match &policy.nodes.labels {
         _ if !kinds.is_empty() => labels_of_kinds(&kinds),
         LabelsRead::These(labels) => labels_of(spec, labels, context),
         LabelsRead::All => labels_of(spec, &all(spec), context),
@@ -28,7 +28,7 @@ pub(super) fn selected(policy: &Policy, pod: &Value, context: &PodContext) -> Re
         context.exhaust();
         labels = Vec::new();
     }
-    let gpus = if policy.tables_read_gpus() && !labels.is_empty() {
+    let gpus = if policy.nodes.tables_read_gpus && !labels.is_empty() {
         context.count_input();
         let claims = claims(pod, policy.devices(), context);
         let containers = containers(pod, &claims, policy.devices(), context)?;
@@ -94,7 +94,7 @@ pub(crate) fn contradicted_label(
         return None;
     }
     let mut labels: BTreeSet<String> = kinds.iter().flat_map(|kind| kind.labels.keys()).cloned().collect();
-    if let LabelsRead::These(read) = policy.labels() {
+    if let LabelsRead::These(read) = &policy.nodes.labels {
         labels.extend(read.iter().cloned());
     }
     let selected = labels_of(&pod["spec"], &labels, context).into_iter().find_map(|selected| {

@@ -146,7 +146,7 @@ fn without_policy<'p>(
             Err(reason) => return Decision::End(Some(policy), reason),
         }
     }
-    let mut resources = policies.iter().flat_map(|policy| policy.definition().gpu_resources());
+    let mut resources = policies.iter().flat_map(|policy| &policy.definition().gpus.resources);
     let resource = resources.next().cloned().unwrap_or_default();
     Decision::LeaveAlone(
         policies,

@@ -194,7 +194,7 @@ fn node_match(policy: &Policy) -> Option<&NodeMatch> {
 fn requested_gpus<'p>(policies: &[&'p Policy], pod: &Value) -> Option<Vec<(&'p str, i64)>> {
     let requests = requests(pod);
     let names: BTreeSet<&'p str> =
-        policies.iter().flat_map(|policy| policy.definition().gpu_resources()).map(String::as_str).collect();
+        policies.iter().flat_map(|policy| &policy.definition().gpus.resources).map(String::as_str).collect();
     let amount = |name: &str| requests[name].as_i64().filter(|count| *count > 0);
     let (classes, resources): (Vec<_>, Vec<_>) =
         names.into_iter().partition(|name| name.starts_with(DEVICE_CLASS));
@@ -244,7 +244,7 @@ impl Search<'_, '_> {
     }
 
     fn has_gpus(&self, node: &Node) -> bool {
-        let mut gpus = self.policies.iter().flat_map(|policy| policy.definition().gpu_resources());
+        let mut gpus = self.policies.iter().flat_map(|policy| &policy.definition().gpus.resources);
         gpus.any(|gpu| node.count(gpu) > 0)
     }
 

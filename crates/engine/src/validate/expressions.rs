@@ -194,7 +194,7 @@ fn container() -> impl Iterator<Item = Step> {
 fn compared(definition: &Definition, name: &str) -> impl Iterator<Item = (Path, String)> + use<> {
     let mut compared = BTreeSet::new();
     definition.texts(&mut |text| {
-        let uses = text.expressions().flat_map(Expression::uses);
+        let uses = text.expressions().flat_map(|one| &one.uses);
         for used in uses {
             let (root, path) = source(definition, used);
             let is_free = |step: &Step| ["annotations", "image"].contains(&step.token());
@@ -221,7 +221,7 @@ fn compared(definition: &Definition, name: &str) -> impl Iterator<Item = (Path, 
 fn source<'d>(definition: &'d Definition, used: &'d Use) -> (&'d str, Path) {
     let variable = definition.variables.iter().find(|variable| variable.name == used.root);
     let within = variable.and_then(|variable| variable.value.as_text()).into_iter();
-    let within: Vec<&Use> = within.flat_map(Interpolation::expressions).flat_map(Expression::uses).collect();
+    let within: Vec<&Use> = within.flat_map(Interpolation::expressions).flat_map(|one| &one.uses).collect();
     let (root, start) =
         if let [only] = *within { (&*only.root, &*only.path) } else { (&*used.root, &[][..]) };
     let path = start.iter().chain(&used.path).cloned();

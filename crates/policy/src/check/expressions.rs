@@ -23,7 +23,7 @@ pub(super) fn findings(definition: &Definition) -> Vec<Diagnostic> {
     let mut selected: HashMap<(String, Path), Result<Values, Missing>> = HashMap::new();
     definition.texts(&mut |text| {
         for expression in text.expressions() {
-            for used in expression.uses() {
+            for used in &expression.uses {
                 let place = (used.root.clone(), used.path.clone());
                 let values = selected
                     .entry(place)

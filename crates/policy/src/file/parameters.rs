@@ -8,7 +8,7 @@ use crate::parameter::{Layer, Parameter};
 use crate::source::{Checked, Diagnostic, EXTENSION, Problems, SourceFile, at_line, extension_at, reader};
 
 pub(super) fn read(node: &Node, names: &mut Names, files: &[SourceFile]) -> Checked<Vec<Parameter>> {
-    let entries = reader::entries(node, "`parameters`").inspect_err(|_| names.add_unknown())?;
+    let entries = reader::entries(node, "`parameters`").inspect_err(|_| names.has_unknown = true)?;
     let mut problems = Problems::default();
     let mut read: Vec<Parameter> = Vec::new();
     for entry in entries {

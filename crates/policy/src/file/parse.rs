@@ -55,10 +55,10 @@ pub(crate) fn definition(node: Node, files: &[SourceFile]) -> (Option<Definition
     let parameters = spec.optional("parameters", |node| parameters::read(node, &mut names, files));
     let variables = spec.optional("variables", |node| variables::read(node, &mut names));
     if spec.misspells("parameters") || spec.misspells("variables") {
-        names.add_unknown();
+        names.has_unknown = true;
     }
     // If the declaration of a column has a problem, only that problem is reported.
-    let are_read = parameters.is_ok() && variables.is_ok() && !names.has_unknown();
+    let are_read = parameters.is_ok() && variables.is_ok() && !names.has_unknown;
     let mut parameters = parameters.ok().flatten().unwrap_or_default();
     let mut variables = variables.ok().flatten().unwrap_or_default();
     let _ = spec.optional("machines", |node| {

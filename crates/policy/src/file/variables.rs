@@ -11,7 +11,7 @@ use crate::source::{Checked, Diagnostic, Problems, TOO_EARLY, closest, did_you_m
 
 /// The variables, each after those that it reads.
 pub(super) fn read(node: &Node, names: &mut Names) -> Checked<Vec<Variable>> {
-    let entries = reader::entries(node, "`variables`").inspect_err(|_| names.add_unknown())?;
+    let entries = reader::entries(node, "`variables`").inspect_err(|_| names.has_unknown = true)?;
     let mut problems = Problems::default();
     let mut is_taken = Vec::with_capacity(entries.len());
     for entry in entries {
@@ -114,7 +114,7 @@ fn of_bounded_depth(
     variable.value.texts(&mut |text| {
         for expression in text.expressions() {
             let read = expression.names().iter().filter_map(|name| depths.get(name)).max();
-            depth = depth.max(expression.depth() + read.copied().unwrap_or_default());
+            depth = depth.max(expression.depth + read.copied().unwrap_or_default());
         }
     });
     if depth > MAX_DEPTH {

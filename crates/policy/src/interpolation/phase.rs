@@ -39,8 +39,9 @@ impl Phase {
 pub struct Names {
     /// `None` for a variable whose phase is not yet known.
     declared: BTreeMap<String, Option<Phase>>,
-    /// True if the declarations of names could not be read. Every name may then be declared.
-    has_unknown: bool,
+    /// True if the declarations of names could not be read. Any other name is then taken for one that is
+    /// known everywhere.
+    pub(crate) has_unknown: bool,
 }
 
 impl Names {
@@ -63,15 +64,6 @@ impl Names {
     /// Returns whether there is such a name already, also if its phase is not known yet.
     pub(crate) fn is_taken(&self, name: &str) -> bool {
         self.declared.contains_key(name)
-    }
-
-    /// Takes any other name for one that is known everywhere.
-    pub(crate) fn add_unknown(&mut self) {
-        self.has_unknown = true;
-    }
-
-    pub(crate) fn has_unknown(&self) -> bool {
-        self.has_unknown
     }
 
     pub(crate) fn get(&self, name: &str) -> Option<Phase> {

@@ -12,13 +12,14 @@ use crate::parameter::{Gpus, LabelTable, Override, Overrides, Table};
 
 /// What a policy reads of nodes.
 #[derive(Debug)]
-pub(crate) struct KnownNodes {
+pub struct KnownNodes {
     /// The labels that tables and expressions read.
-    pub(crate) labels: LabelsRead,
+    pub labels: LabelsRead,
     labels_of_expressions: LabelsRead,
     /// Those among them whose values expressions read, and not only whether a pod selects them.
     values_read: LabelsRead,
-    pub(crate) tables_read_gpus: bool,
+    /// True if a table reads the GPUs of the pod.
+    pub tables_read_gpus: bool,
     /// The first entry of the first table.
     pub(crate) first: Option<Selection>,
 }

@@ -148,7 +148,7 @@ fn finding(seen: &Seen<'_>, dry_run: &DryRun) -> Found {
 /// Returns whether the pods are for nodes that policies know, and not for those of the cluster.
 fn is_example(seen: &Seen<'_>) -> bool {
     let (Ok(policies), Ok(nodes)) = (&seen.facts.policies, &seen.facts.nodes) else { return false };
-    let mut gpus = policies.policies().iter().flat_map(|policy| policy.definition().gpu_resources());
+    let mut gpus = policies.policies().iter().flat_map(|policy| &policy.definition().gpus.resources);
     let watched = seen.release.option("--watch-nodes").next().is_some();
     watched && !seen.probe.describes_pod() && !gpus.any(|gpu| nodes.iter().any(|node| node.count(gpu) > 0))
 }

@@ -131,7 +131,7 @@ impl Trials<'_> {
                 && pool.gpus.iter().all(|(gpu, count)| node.count(gpu) == *count)
         };
         let node = nodes.iter().filter(is_in_pool).max_by_key(|node| node.is_ready())?;
-        let mut gpus = policy.definition().gpu_resources().iter();
+        let mut gpus = policy.definition().gpus.resources.iter();
         let (gpu, count) = gpus.find_map(|gpu| Some((gpu, *pool.gpus.get(gpu)?)))?;
         let pod = |selector: &BTreeMap<String, String>, tolerates: bool| {
             let mut sample = validate::sample(policy);

@@ -15,7 +15,7 @@ use super::{Finding, Pod, keys, spelling, with_token};
 /// The names of the resources that count as GPUs for a policy, each once. Devices that nodes offer through a device
 /// class are requested by the class.
 pub(super) fn names(policies: &PolicySet) -> Vec<&str> {
-    let all = policies.policies().iter().flat_map(|policy| policy.definition().gpu_resources());
+    let all = policies.policies().iter().flat_map(|policy| &policy.definition().gpus.resources);
     let mut names: Vec<&str> = Vec::new();
     for name in each_once(all) {
         let domain = name.split('/').next();

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use fabric_engine::policy_set::PolicySet;
-use fabric_policy::{Definition, Policy};
+use fabric_policy::Policy;
 use fabric_yaml::each_once;
 use fabric_yaml::pointer::at_pointer;
 
@@ -14,7 +14,8 @@ use fabric_engine::turns_on;
 pub(super) fn usable_triggers<'p>(policies: &'p PolicySet, pod: &Pod<'_>) -> Vec<(&'p str, &'p str)> {
     let policies = policies.policies().iter().map(Policy::definition);
     let usable = policies.filter(|one| one.matcher.all_but_annotations_hold(pod.value, pod.context));
-    each_once(usable.flat_map(Definition::triggers).map(|(key, wanted)| (key.as_str(), wanted.as_str())))
+    let triggers = usable.flat_map(|one| &one.matcher.any_annotation);
+    each_once(triggers.map(|(key, wanted)| (key.as_str(), wanted.as_str())))
 }
 
 /// The field path of the pod's annotations.

@@ -73,7 +73,7 @@ fn hidden_claims(definition: &Definition, key: &str) -> Vec<Diagnostic> {
 
 /// Adds the labels of nodes and the resources that an expression reads.
 fn add(expression: &Expression, labels: &mut Seen, resources: &mut Seen) {
-    for Use { root, path, literals, .. } in expression.uses() {
+    for Use { root, path, literals, .. } in &expression.uses {
         let fields = path
             .iter()
             .filter_map(|step| if let Step::Field(name) = step { Some(name.as_str()) } else { None });

@@ -64,7 +64,7 @@ pub(super) fn needs(policy: &Policy, spec: &Value) -> Vec<NeedFact> {
     let mut found = Needs(Vec::new());
     items(&spec["devices"]["add"]).for_each(|entry| found.of_devices(&text_of(&entry["name"]), entry));
     items(&spec["rules"]).for_each(|rule| found.of_rule(&text_of(&rule["name"]), rule));
-    match policy.labels() {
+    match &policy.nodes.labels {
         LabelsRead::These(labels) => {
             for label in labels {
                 found.add(NeedKind::NodeLabel, label, "");
