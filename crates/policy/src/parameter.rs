@@ -163,13 +163,12 @@ impl Parameter {
                 let most = Self { minimum: None, ..self.clone() }.read_limit(node)?;
                 let is_below = |least: &&Value| compare(self.kind, &most, least) == Some(Ordering::Less);
                 if let Some(least) = self.minimum.as_ref().filter(is_below) {
+                    let least = text_of(least);
                     let message = format!(
-                        "`{bound}` of `{name}` is less than `minimum`, which is {}, so no value is valid",
-                        text_of(least)
+                        "`{bound}` of `{name}` is less than `minimum`, which is {least}, so no value is valid"
                     );
-                    return Err(Diagnostic::new(node.span, message)
-                        .hint("correct one of the two bounds")
-                        .into());
+                    let hint = "correct one of the two bounds";
+                    return Err(Diagnostic::new(node.span, message).hint(hint).into());
                 }
                 self.maximum = Some(most);
             }

@@ -179,11 +179,8 @@ impl Compared<'_> {
     /// The warning about a literal of another kind.
     fn unlike(&self, values: &str, literal: &Value) -> Diagnostic {
         let name = &self.name;
-        let message = format!(
-            "`{name}` is a {values}, which never equals the {} `{}`",
-            kind_of(literal),
-            written(literal)
-        );
+        let (kind, written) = (kind_of(literal), written(literal));
+        let message = format!("`{name}` is a {values}, which never equals the {kind} `{written}`");
         let warning = self.warning(UNLIKE_TYPES, literal, message);
         match (values, literal.as_str()) {
             ("boolean", Some("true")) => warning.hint(format!("write `{name}` alone")),

@@ -36,20 +36,18 @@ fn function(call: &CallExpr) -> Option<&'static (&'static str, Fact)> {
 }
 
 fn read(call: &CallExpr, fact: Fact, source: &str) -> Result<(String, FromNodes), CompileError> {
+    let name = &call.func_name;
     let failed = |message: String| CompileError {
-        message: format!("`{}` {message}", call.func_name),
-        at: source.find(&call.func_name).unwrap_or_default(),
-        length: call.func_name.len(),
-        hint: Some(format!(
-            "write resources in quotes, as in `{}('rdma/ib', 'rdma/shared_*')`",
-            call.func_name
-        )),
+        message: format!("`{name}` {message}"),
+        at: source.find(name).unwrap_or_default(),
+        length: name.len(),
+        hint: Some(format!("write resources in quotes, as in `{name}('rdma/ib', 'rdma/shared_*')`")),
     };
     let patterns = patterns(call).ok_or_else(|| failed("takes constants, not expressions".to_owned()))?;
     let fact = FromNodes::new(fact, patterns.iter().copied())
         .map_err(|problem| failed(format!("asks for resources of nodes: {problem}")))?;
     // No other name begins with `@`.
-    Ok((format!("@{}({})", call.func_name, patterns.join(", ")), fact))
+    Ok((format!("@{name}({})", patterns.join(", ")), fact))
 }
 
 /// The patterns of a call; `None` if one is not a constant.

@@ -235,9 +235,8 @@ fn parameter(base: &mut Entry<Node>, own: &Entry<Node>, bases: &[SourceFile]) ->
     for entry in reader::entries(&own.value, "a parameter")? {
         if entry.key == "type" {
             let message = format!("an extension has the `type` of the parameter `{}` of its base", base.key);
-            return Err(Diagnostic::error(EXTENSION, entry.span, message)
-                .hint(format!("remove it: `{name}` declares it"))
-                .into());
+            let hint = format!("remove it: `{name}` declares it");
+            return Err(Diagnostic::error(EXTENSION, entry.span, message).hint(hint).into());
         }
         merge(&mut base.value, slice::from_ref(entry));
     }
@@ -255,9 +254,8 @@ fn parameter(base: &mut Entry<Node>, own: &Entry<Node>, bases: &[SourceFile]) ->
     let Some(bound) = after.wider_bound(&before) else { return Ok(()) };
     let span = entry_of(&mut base.value, bound).map_or(own.span, |entry| entry.value.span);
     let message = format!("`{bound}` of `{}` allows values that the base `{name}` does not", base.key);
-    Err(Diagnostic::error(EXTENSION, span, message)
-        .hint("an extension can narrow the bounds of a parameter")
-        .into())
+    let hint = "an extension can narrow the bounds of a parameter";
+    Err(Diagnostic::error(EXTENSION, span, message).hint(hint).into())
 }
 
 /// Sets fields. A map is merged into the base's map at any depth: a table keeps its other entries, which can be a hundred

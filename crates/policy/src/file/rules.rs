@@ -32,11 +32,8 @@ pub(super) fn read(node: &Node, names: &Names, rules: &mut Vec<Rule>, files: &[S
         let hint = if rules.is_empty() { "see docs/policy.md" } else { "write one, or leave `rules` out" };
         problems.add(Diagnostic::new(node.span, "a policy needs at least one rule").hint(hint));
     }
-    let values = rules.iter().map(Rule::size);
-    let is_bounded = problems
-        .take(reader::check_count(values.sum(), reader::MOST, "values in rules", node.span))
-        .is_some();
-    if !is_bounded {
+    let values = rules.iter().map(Rule::size).sum();
+    if problems.take(reader::check_count(values, reader::MOST, "values in rules", node.span)).is_none() {
         return problems;
     }
     precedence::find_shared(rules);
@@ -69,8 +66,9 @@ fn rule(node: &Node, names: &Names, files: &[SourceFile]) -> Checked<Rule> {
     let adds_nothing = env.is_none() && container.is_none() && pod.is_none();
     let (name, containers) = (name?, containers?);
     if adds_nothing {
+        let hint = "give it `env`, `container`, `pod` or several of them";
         return Err(Diagnostic::error(MISSING_KEY, node.span, format!("the rule `{name}` adds nothing"))
-            .hint("give it `env`, `container`, `pod` or several of them")
+            .hint(hint)
             .into());
     }
     let containers = match (containers, env.is_some(), container.is_some()) {
@@ -78,25 +76,23 @@ fn rule(node: &Node, names: &Names, files: &[SourceFile]) -> Checked<Rule> {
         (None, true, true) => {
             let message =
                 format!("the rule `{name}` has `env` and `container`, but does not select containers");
-            return Err(Diagnostic::error(MISSING_KEY, node.span, message)
-                .hint("add `containers: ranks`, or `containers: gpus > 0` to leave out the launcher of a job")
-                .into());
+            let hint =
+                "add `containers: ranks`, or `containers: gpus > 0` to leave out the launcher of a job";
+            return Err(Diagnostic::error(MISSING_KEY, node.span, message).hint(hint).into());
         }
         (None, true, false) => Containers::Ranks,
         (None, false, _) => Containers::Gpus,
     };
     let selected = env.unwrap_or_default().and(container.unwrap_or_default());
-    let rule = Rule {
+    let mut additions = vec![Addition::new(Section::Selected, selected)];
+    additions.extend(pod.unwrap_or_default());
+    Ok(Rule {
         span: node.span,
         name,
         when: when?,
         containers,
         on_conflict: on_conflict?.unwrap_or_default(),
-        additions: [Addition::new(Section::Selected, selected)]
-            .into_iter()
-            .chain(pod.unwrap_or_default())
-            .collect(),
+        additions,
         ..Rule::default()
-    };
-    Ok(rule)
+    })
 }

@@ -54,9 +54,8 @@ fn one(entry: &Entry<Node>, names: &Names) -> Checked<SettingsFile> {
 fn patterns(node: &Node) -> Checked<Vec<String>> {
     let items = reader::items(node, "the list")?;
     if items.is_empty() {
-        return Err(Diagnostic::new(node.span, "the list of variables is empty")
-            .hint("write names such as `NCCL_DEBUG`")
-            .into());
+        let hint = "write names such as `NCCL_DEBUG`";
+        return Err(Diagnostic::new(node.span, "the list of variables is empty").hint(hint).into());
     }
     all(items.iter().map(|item| {
         let text = reader::text(item, "the name of a variable")?;

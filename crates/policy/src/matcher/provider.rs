@@ -43,8 +43,9 @@ impl NodeMatch {
         let labels: Vec<(Pattern, Pattern)> = labels?.unwrap_or_default();
         // An empty list of provider IDs would leave the choice to the labels.
         if provider_ids.as_ref().map_or(labels.is_empty(), Vec::is_empty) {
+            let hint = "give `providerIDs` or `labels`, or leave `nodes` out";
             return Err(Diagnostic::error(MISSING_KEY, node.span, "`nodes` matches no node")
-                .hint("give `providerIDs` or `labels`, or leave `nodes` out")
+                .hint(hint)
                 .into());
         }
         Ok(Self { provider_ids: provider_ids.unwrap_or_default(), labels })

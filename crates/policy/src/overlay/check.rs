@@ -125,9 +125,8 @@ pub(super) fn keyed(entries: &[Tree], keys: &[&str]) -> Checked<()> {
         let is_constant = !entry.has_expressions();
         if known.get(value).is_some_and(|constant| *constant || is_constant) {
             let message = format!("two entries of the list have the `{key}` {value}");
-            return Err(Diagnostic::error(CONFLICTING_RULES, entry.span, message)
-                .hint("keep one of them, with one expression if its value depends on the pod")
-                .into());
+            let hint = "keep one of them, with one expression if its value depends on the pod";
+            return Err(Diagnostic::error(CONFLICTING_RULES, entry.span, message).hint(hint).into());
         }
         *known.entry(value).or_default() |= is_constant;
     }

@@ -22,10 +22,8 @@ pub(crate) fn container(node: &Node, names: &Names) -> Checked<Tree> {
     let mut problems = Problems::default();
     let tree = Tree::read(node, names, Phase::Container, &mut problems);
     if let Some(name) = tree.get("name") {
-        problems.add(
-            Diagnostic::error(FIELD_NOT_SETTABLE, name.span, "an overlay cannot rename a container")
-                .hint("choose containers by `containers: container.name == …` of the rule"),
-        );
+        let error = Diagnostic::error(FIELD_NOT_SETTABLE, name.span, "an overlay cannot rename a container");
+        problems.add(error.hint("choose containers by `containers: container.name == …` of the rule"));
     }
     problems.take(evaluation::check(&tree, schema::container()));
     problems.result(tree)
@@ -195,10 +193,8 @@ impl Tree {
         let Some((kind, entry)) = edit(node) else { return Self::read(node, names, phase, problems) };
         let mut node = node.clone();
         if let Yaml::Map(fields) = &mut node.content {
-            fields
-                .iter_mut()
-                .filter(|field| field.key == "value")
-                .for_each(|field| field.value = entry.clone());
+            let values = fields.iter_mut().filter(|field| field.key == "value");
+            values.for_each(|field| field.value = entry.clone());
         }
         let mut tree = Self::read(&node, names, phase, problems);
         for field in tree.entries_mut().iter_mut().filter(|field| field.name() == Some("value")) {

@@ -272,9 +272,8 @@ fn read_by_gpus(parameter: &Parameter, entries: &[Entry<Node>], span: Span) -> C
     all(entries.iter().map(|entry| {
         let Some(range) = range(entry) else {
             let message = format!("`{}` is not a number of GPUs", entry.key);
-            return Err(Diagnostic::new(entry.span, message)
-                .hint("write a value, or a map from the GPUs of the pod to values, such as `{1: 0, 2-8: 4}`")
-                .into());
+            let hint = "write a value, or a map from the GPUs of the pod to values, such as `{1: 0, 2-8: 4}`";
+            return Err(Diagnostic::new(entry.span, message).hint(hint).into());
         };
         if let Some(other) =
             known.iter().find(|other| other.start() <= range.end() && range.start() <= other.end())

@@ -65,10 +65,7 @@ fn one_phase(value: &Tree, names: &Names) -> Result<(), Diagnostic> {
     let first = |phase| first_read(|name| names.get(name) == Some(phase), |visit| value.texts(visit));
     let found = (first(Phase::Container), first(Phase::Injected));
     let (Some((container, span)), Some((injected, _))) = found else { return Ok(()) };
-    let message = format!(
-        "`{container}` is known only {}, and `{injected}` only {}",
-        Phase::Container.describe(),
-        Phase::Injected.describe()
-    );
+    let (of_container, of_injected) = (Phase::Container.describe(), Phase::Injected.describe());
+    let message = format!("`{container}` is known only {of_container}, and `{injected}` only {of_injected}");
     Err(Diagnostic::new(span, message).hint("docs/policy.md says where each name can be used"))
 }

@@ -24,10 +24,8 @@ pub struct Fields<'n> {
 impl<'n> Fields<'n> {
     pub fn read(node: &'n Node, map: &'static Map) -> Checked<Self> {
         let mut problems = Problems::default();
-        let left = self::map(node, map.what)?
-            .iter()
-            .filter(|entry| problems.take(string_key(entry)).is_some())
-            .collect();
+        let entries = self::map(node, map.what)?.iter();
+        let left = entries.filter(|entry| problems.take(string_key(entry)).is_some()).collect();
         Ok(Self { map, span: node.span, left, known: map.names().collect(), problems })
     }
 
@@ -73,10 +71,9 @@ impl<'n> Fields<'n> {
             self.problems.add(unknown(self.map.what, entry, || did_you_mean(key)));
             let _ = self.take(read(&entry.value));
         } else {
-            self.problems.add(
-                Diagnostic::error(MISSING_KEY, self.span, format!("{} has no `{key}`", self.map.what))
-                    .hint(format!("add `{key}:`")),
-            );
+            let message = format!("{} has no `{key}`", self.map.what);
+            let missing = Diagnostic::error(MISSING_KEY, self.span, message);
+            self.problems.add(missing.hint(format!("add `{key}:`")));
         }
         Err(Reported)
     }

@@ -19,9 +19,8 @@ pub(crate) fn of_variable(added: &Tree) -> Checked<()> {
     if added.as_str() != Some("") {
         return Ok(());
     }
-    Err(Diagnostic::new(added.span, "the entry to add to the variable is empty")
-        .hint("write the entry, or leave the variable out")
-        .into())
+    let hint = "write the entry, or leave the variable out";
+    Err(Diagnostic::new(added.span, "the entry to add to the variable is empty").hint(hint).into())
 }
 
 /// Checks entries of a list of objects that the text of an annotation holds, with a field that identifies them.
@@ -53,9 +52,8 @@ fn object(tree: &Tree, key: &str) -> Checked<()> {
         return Err(if is_expression { wrong.hint(as_whole) } else { wrong }.into());
     }
     if tree.get(key).is_none() {
-        return Err(missing(tree, key)
-            .hint("the key of the annotation names this field, which identifies the entries")
-            .into());
+        let hint = "the key of the annotation names this field, which identifies the entries";
+        return Err(missing(tree, key).hint(hint).into());
     }
     readable_within(tree)
 }
