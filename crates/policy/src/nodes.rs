@@ -232,11 +232,8 @@ impl Node {
         unhealthy.retain(|(name, count)| resources.iter().any(|(known, all)| known == name && all > count));
         unhealthy.shrink_to_fit();
         resources.sort_unstable();
-        let is_ready = status["conditions"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .any(|condition| condition["type"] == "Ready" && condition["status"] == "True");
+        let mut conditions = status["conditions"].as_array().into_iter().flatten();
+        let is_ready = conditions.any(|one| one["type"] == "Ready" && one["status"] == "True");
         let (label_keys, label_values) = (texts.shared_list(&keys), values.into());
         Self { name, label_keys, label_values, resources, unhealthy, taints, provider_id, is_ready }
     }

@@ -22,10 +22,8 @@ type ByKey<'v> = HashMap<Key<'v>, Option<usize>>;
 /// Finds for each addition the values that others may write, too.
 pub(crate) fn find_shared(rules: &mut [Rule]) {
     let own = rules.iter().filter(|rule| rule.device.is_none());
-    let all: Vec<_> = own
-        .flat_map(|rule| &rule.additions)
-        .map(|addition| (addition.is_of_pod(), values(addition)))
-        .collect();
+    let of = |addition: &Addition| (addition.is_of_pod(), values(addition));
+    let all: Vec<_> = own.flat_map(|rule| &rule.additions).map(of).collect();
     let (mut at, mut below, mut computed) = (ByKey::new(), ByKey::new(), ByKey::new());
     for (number, (is_of_pod, values)) in all.iter().enumerate() {
         for SharedValue { place: ValuePath { path, name }, kind } in values {

@@ -93,12 +93,8 @@ fn family<'n>(name: &str, known: &[&'n str]) -> Option<(&'n str, String)> {
 /// The warning for a value of an annotation that other policies spell differently.
 fn value(entry: &Entry<Node>, others: &[&Node]) -> Option<Diagnostic> {
     let (own, span) = text(&entry.value)?;
-    let known: Vec<&str> = others
-        .iter()
-        .flat_map(|other| annotations(other))
-        .filter(|other| other.key == entry.key)
-        .filter_map(|other| Some(text(&other.value)?.0))
-        .collect();
+    let same = others.iter().flat_map(|other| annotations(other)).filter(|other| other.key == entry.key);
+    let known: Vec<&str> = same.filter_map(|other| Some(text(&other.value)?.0)).collect();
     let lower = own.to_lowercase();
     let meant = known.iter().find(|known| {
         lower == known.to_lowercase() || **known == "true" && ["yes", "on", "1"].contains(&lower.as_str())

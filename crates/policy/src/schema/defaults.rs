@@ -99,11 +99,8 @@ fn same_field(
 /// Fields of a newer API are compared as they are.
 fn same_unknown_fields(object: &Object, existing: &Map<String, Value>, wanted: &Map<String, Value>) -> bool {
     let unknown = |name: &&String| object.field(name).is_none();
-    existing
-        .keys()
-        .chain(wanted.keys())
-        .filter(unknown)
-        .all(|name| entry(existing, name) == entry(wanted, name))
+    let mut names = existing.keys().chain(wanted.keys()).filter(unknown);
+    names.all(|name| entry(existing, name) == entry(wanted, name))
 }
 
 impl Object {

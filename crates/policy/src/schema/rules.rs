@@ -134,11 +134,8 @@ pub(super) fn projected_paths(object: &Fields) -> Result<(), String> {
     let files = |source: &'static str| {
         items(object, "sources").iter().filter_map(move |projection| projection[source]["items"].as_array())
     };
-    let paths = ["configMap", "downwardAPI", "secret"]
-        .into_iter()
-        .flat_map(files)
-        .flatten()
-        .filter_map(|file| file["path"].as_str());
+    let files = ["configMap", "downwardAPI", "secret"].into_iter().flat_map(files).flatten();
+    let paths = files.filter_map(|file| file["path"].as_str());
     repeated(paths).map_or(Ok(()), |path| Err(format!("two sources have a file `{path}`")))
 }
 

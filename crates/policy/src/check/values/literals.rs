@@ -11,10 +11,8 @@ pub(crate) fn findings(definition: &Definition) -> Vec<Diagnostic> {
     for write in writes(definition).filter(|write| write.path == ["volumeMounts"]) {
         let Some(path) = write.value.get("mountPath").and_then(Tree::source) else { continue };
         let Some((inner, mode)) = path.rsplit_once(':') else { continue };
-        if !mode
-            .split(',')
-            .all(|option| ["ro", "rw", "z", "Z", "rshared", "rslave", "rprivate"].contains(&option))
-        {
+        let options = ["ro", "rw", "z", "Z", "rshared", "rslave", "rprivate"];
+        if !mode.split(',').all(|option| options.contains(&option)) {
             continue;
         }
         let message = format!("the mount path `{path}` ends in `:{mode}`, which becomes part of the path");
