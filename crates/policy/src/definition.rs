@@ -203,10 +203,7 @@ impl Definition {
     /// Notes the facts about nodes that the expressions use.
     pub(super) fn find_offered(&mut self) {
         let mut offered: BTreeMap<String, FromNodes> = BTreeMap::new();
-        self.texts(&mut |text| {
-            let asked = text.expressions().flat_map(|one| &one.offered);
-            offered.extend(asked.map(|(call, fact)| (call.clone(), fact.clone())));
-        });
+        self.texts(&mut |text| offered.extend(text.expressions().flat_map(|one| one.offered.clone())));
         let parameter = |(call, fact): (String, FromNodes)| {
             let default = if fact.fact == Fact::Names { Value::Array(Vec::new()) } else { Value::Null };
             Parameter { name: call, default, from_nodes: Some(fact), ..Parameter::default() }

@@ -259,9 +259,7 @@ impl Tree {
 
     /// Calls `visit` with every name that its expressions read.
     pub fn names(&self, visit: &mut dyn FnMut(&str)) {
-        self.texts(&mut |text| {
-            text.expressions().flat_map(Expression::names).for_each(|name| visit(name));
-        });
+        self.texts(&mut |text| text.expressions().flat_map(Expression::names).for_each(|name| visit(name)));
     }
 
     /// The value of a variable. What is `null` stays in it.

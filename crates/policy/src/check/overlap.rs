@@ -33,14 +33,14 @@ pub fn overlaps(definitions: &[&Definition]) -> Vec<SourceError> {
 
 /// Returns whether a pod surely exists that both match. Two different conditions may exclude each other.
 fn overlap(one: &Matcher, other: &Matcher) -> bool {
+    let agrees = |(key, value): &(String, String)| {
+        other.labels.iter().all(|(known, wanted)| known != key || wanted == value)
+    };
     one.when == other.when
         && lists_meet(&one.any_annotation, &other.any_annotation, |one, other| one == other)
         && !excludes(one, other)
         && !excludes(other, one)
-        && one
-            .labels
-            .iter()
-            .all(|(key, value)| other.labels.iter().all(|(known, wanted)| known != key || wanted == value))
+        && one.labels.iter().all(agrees)
         && lists_meet(&one.namespaces, &other.namespaces, |one, other| one == other)
         && lists_meet(&one.owner_kinds, &other.owner_kinds, |one, other| same_kind(one, other))
 }

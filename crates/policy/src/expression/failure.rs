@@ -41,6 +41,9 @@ const MARKS: &[(&str, &str)] = &[
     ("’", "write straight quotes: `'`"),
 ];
 
+/// What the parser says of its own grammar, which means nothing to authors.
+const INTERNAL: [&str; 5] = [" expecting ", "Context", "token recognition", "FallThrough", "Error("];
+
 /// An error of the parser at byte `at` of the source.
 pub(super) fn syntax(message: &str, source: &str, at: usize) -> CompileError {
     let rest = &source[at..];
@@ -48,13 +51,7 @@ pub(super) fn syntax(message: &str, source: &str, at: usize) -> CompileError {
     let shown = match message.lines().next().unwrap_or_default().trim_start_matches("Syntax error: ") {
         _ if found.is_empty() => "the expression ends too early".to_owned(),
         // The parser's own words, such as a list of all tokens of the language.
-        known
-            if [" expecting ", "Context", "token recognition", "FallThrough", "Error("]
-                .iter()
-                .any(|own| known.contains(own)) =>
-        {
-            format!("`{found}` is not expected here")
-        }
+        known if INTERNAL.iter().any(|own| known.contains(own)) => format!("`{found}` is not expected here"),
         other => other.to_owned(),
     };
     // A word in front of a value is the name of one, and the error is at the value.

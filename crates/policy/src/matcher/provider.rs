@@ -27,10 +27,8 @@ impl NodeMatch {
         let labels = fields.optional("labels", |node| {
             all(reader::entries(node, "`labels`")?.iter().map(|entry| {
                 let value = reader::text(&entry.value, "the value of a label")?;
-                let example = entry
-                    .key
-                    .strip_suffix('*')
-                    .map_or_else(|| entry.key.clone(), |start| format!("{start}x"));
+                let start = entry.key.strip_suffix('*');
+                let example = start.map_or_else(|| entry.key.clone(), |start| format!("{start}x"));
                 Format::QualifiedName.check(&example).map_err(|problem| {
                     Diagnostic::new(entry.span, format!("no node can have this label: {problem}"))
                         .hint("write a label, or the beginning of one with a `*`, such as `example.com/*`")

@@ -93,10 +93,8 @@ impl Values {
     fn step(self, step: &Step) -> Result<Self, Missing> {
         Ok(match (self, step) {
             (Self::Shape(Shape::Object(object) | Shape::Atomic(object)), Step::Field(name)) => {
-                match object.field(name) {
-                    Some(field) => Self::Shape(field.shape),
-                    None => return Err(Missing::Field(object, name.clone())),
-                }
+                let missing = || Missing::Field(object, name.clone());
+                Self::Shape(object.field(name).ok_or_else(missing)?.shape)
             }
             (Self::Node, Step::Field(name)) if ["labels", "metadata", "spec", "name"].contains(&&**name) => {
                 return Err(Missing::Label(name.clone()));

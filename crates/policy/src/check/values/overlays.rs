@@ -81,9 +81,8 @@ fn devices(definition: &Definition, found: &mut Vec<Diagnostic>) {
             }
         }
     }
-    for (device, span) in
-        holders.into_values().filter(|holder| !holder.may_lock).filter_map(|holder| holder.device)
-    {
+    let unlocked = holders.into_values().filter(|holder| !holder.may_lock);
+    for (device, span) in unlocked.filter_map(|holder| holder.device) {
         let message = format!("the policy adds `{device}`, and no rule adds the capability `IPC_LOCK`");
         let hint = "libraries for RDMA pin memory: add `IPC_LOCK` to `securityContext.capabilities.add`, unless \
                     the nodes do not limit locked memory";
