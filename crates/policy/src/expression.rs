@@ -130,6 +130,8 @@ impl Expression {
     /// Compiles CEL and finds the values that it reads.
     pub fn compile(source: &str) -> Result<Self, CompileError> {
         let whole = |message: String| CompileError { message, at: 0, length: source.len(), hint: None };
+        let split = || Some("split it into `variables`".to_owned());
+        let too_deep = |message| CompileError { hint: split(), ..whole(message) };
         if source.trim().is_empty() {
             return Err(whole("an expression is empty".to_owned()));
         }
@@ -139,8 +141,9 @@ impl Expression {
         let program = ENV.compile(source).map_err(|errors| {
             // The listener of the parser ends it with an error that has only the form for programmers.
             if errors.errors.iter().any(|error| error.msg.contains("Recursion limit")) {
-                let message = "an expression has too many levels for the parser, which reads 96".to_owned();
-                return CompileError { hint: Some("split it into `variables`".to_owned()), ..whole(message) };
+                return too_deep(
+                    "an expression has too many levels for the parser, which reads 96".to_owned(),
+                );
             }
             let Some(first) = errors.errors.first() else { return whole("not valid CEL".to_owned()) };
             let line = usize::try_from(first.pos.0).unwrap_or(1).max(1);
@@ -152,9 +155,7 @@ impl Expression {
         let depth = tree::levels(program.expression()).count();
         let steps = budget::steps(program.expression());
         if depth > MAX_DEPTH {
-            let hint = Some("split it into `variables`".to_owned());
-            let message = format!("an expression has {depth} levels, more than {MAX_DEPTH}");
-            return Err(CompileError { hint, ..whole(message) });
+            return Err(too_deep(format!("an expression has {depth} levels, more than {MAX_DEPTH}")));
         }
         for function in program.references().functions() {
             if !is_operator(function) && !functions::is_known(function) {

@@ -84,9 +84,8 @@ impl PolicyFile {
         let spec = fields.required("spec", |node| Ok::<_, Diagnostic>(node.clone()));
         let mut problems = fields.finish().err().unwrap_or_default();
         for error in duplicates {
-            let diagnostic = Diagnostic::error(DUPLICATE_KEY, error.span, error.message);
-            problems
-                .add(diagnostic.hint("keep one of them; write the entries of two maps or lists into one"));
+            let hint = "keep one of them; write the entries of two maps or lists into one";
+            problems.add(Diagnostic::error(DUPLICATE_KEY, error.span, error.message).hint(hint));
         }
         let Ok(mut spec) = spec else { return Err(problems) };
         let without = take(&mut spec, "without");

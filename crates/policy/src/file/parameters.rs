@@ -15,9 +15,8 @@ pub(super) fn read(node: &Node, names: &mut Names, files: &[SourceFile]) -> Chec
         let known = read.iter_mut().find(|known| known.name == entry.key);
         match extension_at(files, entry.span) {
             Some(file) if !matches!(entry.value.content, Content::Map(_)) => {
-                problems.take(
-                    known.map_or_else(|| Err(undeclared(entry).into()), |known| set(known, entry, file)),
-                );
+                let undeclared = || Err(undeclared(entry).into());
+                problems.take(known.map_or_else(undeclared, |known| set(known, entry, file)));
             }
             _ => read.extend(problems.take(parameter(entry, names))),
         }

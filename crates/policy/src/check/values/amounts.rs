@@ -92,12 +92,11 @@ fn default(definition: &Definition, amount: &Tree) -> Option<Diagnostic> {
     let parameter = parameters.find(|known| known.name == expression.source().trim())?;
     let value = parameter.default.as_str()?;
     value.parse::<u32>().ok().filter(|bytes| *bytes > 0 && *bytes < 1 << 20)?;
-    let message = format!(
-        "the default of `{}` is {value} bytes: a quantity without a unit is a number of bytes",
-        parameter.name
-    );
+    let name = &parameter.name;
+    let message =
+        format!("the default of `{name}` is {value} bytes: a quantity without a unit is a number of bytes");
     let hint = format!("write a unit, such as `{value}Mi` or `{value}Gi`");
-    let span = definition.place(&keys(["parameters", &parameter.name, "default"]));
+    let span = definition.place(&keys(["parameters", name, "default"]));
     Some(Diagnostic::warning(TINY_AMOUNT, span, message).hint(hint))
 }
 
