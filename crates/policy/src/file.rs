@@ -398,10 +398,8 @@ fn combined(found: &[Found<'_>]) -> Result<Definition, SourceErrors> {
     let (definition, found) = parse::definition(spec, &sources);
     let is_whole = found.is_empty();
     problems.add(found);
-    if let Some(definition) = definition.as_ref().filter(|_| is_whole) {
-        for problem in devices::problems(definition) {
-            problems.add(problem);
-        }
+    for problem in definition.iter().filter(|_| is_whole).flat_map(devices::problems) {
+        problems.add(problem);
     }
     match definition {
         Some(definition) if problems.is_empty() => Ok(definition),
