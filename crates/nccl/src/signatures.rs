@@ -15,12 +15,12 @@ use super::process::Process;
 use super::verdict::Verdict;
 
 static BUILT_IN: LazyLock<Result<Signatures, SignaturesError>> = LazyLock::new(|| {
-    Signatures::read(&[
+    Signatures::read(concat!(
         include_str!("../../../signatures/network.yaml"),
         include_str!("../../../signatures/causes.yaml"),
         include_str!("../../../signatures/pods.yaml"),
         include_str!("../../../signatures/machines.yaml"),
-    ])
+    ))
 });
 
 /// Why tables cannot be used.
@@ -29,22 +29,29 @@ static BUILT_IN: LazyLock<Result<Signatures, SignaturesError>> = LazyLock::new(|
 pub struct SignaturesError(String);
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 struct Tables {
-    #[serde(default)]
     lines: Vec<Line>,
-    #[serde(default)]
     networks: Vec<Network>,
-    #[serde(default)]
     causes: Vec<Cause>,
-    #[serde(default)]
     unknown: Vec<Unknown>,
-    policy: Option<String>,
-    machine: Option<String>,
-    #[serde(default)]
+    policy: String,
+    machine: String,
     job_labels: Vec<String>,
-    #[serde(default)]
     machines: Vec<Machine>,
+}
+
+/// A regular expression of a table.
+#[derive(Debug, Deserialize)]
+#[serde(try_from = "String")]
+struct Pattern(Regex);
+
+impl TryFrom<String> for Pattern {
+    type Error = regex::Error;
+
+    fn try_from(text: String) -> Result<Self, regex::Error> {
+        Regex::new(&text).map(Self)
+    }
 }
 
 /// The bandwidth between machines of a type.
@@ -63,7 +70,7 @@ struct Machine {
 #[serde(deny_unknown_fields)]
 struct Line {
     contains: Vec<String>,
-    pattern: String,
+    pattern: Pattern,
     #[expect(dead_code, reason = "for readers of the table")]
     versions: String,
     #[expect(dead_code, reason = "for readers of the table")]
@@ -75,9 +82,9 @@ struct Line {
 #[serde(deny_unknown_fields)]
 struct Network {
     #[serde(rename = "network")]
-    name: String,
-    provider: Option<String>,
-    devices: Option<String>,
+    name: Pattern,
+    provider: Option<Pattern>,
+    devices: Option<Pattern>,
     gdr: Option<bool>,
     is: NetworkKind,
     remedy: Option<String>,
@@ -102,8 +109,8 @@ pub(super) struct Cause {
     /// Paths of a pod.
     #[serde(default)]
     at: Vec<String>,
-    pattern: Option<String>,
-    unless: Option<String>,
+    pattern: Option<Pattern>,
+    unless: Option<Pattern>,
     /// A path that the pod does not have.
     without: Option<String>,
     explains: Vec<Effect>,
@@ -148,26 +155,9 @@ pub(super) struct Unknown {
 pub struct Signatures {
     /// A line must have at least one of these texts.
     texts: AhoCorasick,
-    /// The signature of each text.
+    /// The entry of each text: its place among the lines with the causes after them.
     of_text: Vec<usize>,
-    all: Vec<Signature>,
-    networks: Vec<(NetworkPatterns, NetworkKind, Option<String>)>,
-    causes: Vec<Cause>,
-    unknown: Vec<Unknown>,
-    /// The causes of pods, each with its pattern.
-    of_pods: Vec<(usize, Option<Regex>)>,
-    policy: String,
-    machine: String,
-    job_labels: Vec<String>,
-    machines: Vec<Machine>,
-}
-
-/// A line of the tables: `cause` is its place among the causes, if it is one.
-#[derive(Debug)]
-struct Signature {
-    pattern: Option<Regex>,
-    unless: Option<Regex>,
-    cause: Option<usize>,
+    tables: Tables,
 }
 
 /// The meaning of a line.
@@ -177,98 +167,34 @@ pub(super) enum LineMeaning<'l> {
     Facts(Captures<'l>),
 }
 
-#[derive(Debug)]
-struct NetworkPatterns {
-    network: Regex,
-    provider: Option<Regex>,
-    devices: Option<Regex>,
-    gdr: Option<bool>,
-}
-
 impl Signatures {
     /// The tables of this program.
     pub fn built_in() -> Result<&'static Self, SignaturesError> {
         BUILT_IN.as_ref().map_err(Clone::clone)
     }
 
-    /// Reads tables. Each list is that of all texts together.
-    pub fn read(texts: &[&str]) -> Result<Self, SignaturesError> {
-        let mut all = Tables::default();
-        for text in texts {
-            let read = yaml::read_value(text).map_err(|error| SignaturesError(format!("{error:?}")))?;
-            let root = read.root.unwrap_or(Value::Null);
-            let tables: Tables =
-                serde_json::from_value(root).map_err(|error| SignaturesError(error.to_string()))?;
-            all.lines.extend(tables.lines);
-            all.networks.extend(tables.networks);
-            all.causes.extend(tables.causes);
-            all.unknown.extend(tables.unknown);
-            all.policy = all.policy.or(tables.policy);
-            all.machine = all.machine.or(tables.machine);
-            all.job_labels.extend(tables.job_labels);
-            all.machines.extend(tables.machines);
-        }
-        Self::new(all)
-    }
-
-    fn new(tables: Tables) -> Result<Self, SignaturesError> {
-        let Tables { lines, networks, causes, unknown, policy, machine, job_labels, machines } = tables;
-        let mut of_pods = Vec::new();
-        let (mut contains, mut of_text, mut signatures) = (Vec::new(), Vec::new(), Vec::new());
-        let of_lines = lines.iter().map(|line| (&line.contains, Some(&line.pattern), None));
-        let of_causes =
-            causes.iter().enumerate().map(|(at, cause)| (&cause.contains, cause.pattern.as_ref(), Some(at)));
-        for (texts, pattern, cause) in of_lines.chain(of_causes) {
-            if let Some(at) = cause.filter(|at| !causes[*at].at.is_empty()) {
-                of_pods.push((at, pattern.map(|pattern| compile(pattern)).transpose()?));
-                continue;
-            }
-            // Findings from other parts of the cluster have only a code.
-            if cause.is_some() && texts.is_empty() && pattern.is_none() {
-                continue;
-            }
+    /// Reads tables.
+    fn read(text: &str) -> Result<Self, SignaturesError> {
+        let read = yaml::read_value(text).map_err(|error| SignaturesError(format!("{error:?}")))?;
+        let root = read.root.unwrap_or(Value::Null);
+        let tables: Tables =
+            serde_json::from_value(root).map_err(|error| SignaturesError(error.to_string()))?;
+        let (mut contains, mut of_text) = (Vec::new(), Vec::new());
+        let of_lines = tables.lines.iter().map(|line| Some(&line.contains));
+        for (at, texts) in of_lines.chain(tables.causes.iter().map(Cause::texts)).enumerate() {
+            let Some(texts) = texts else { continue };
             if texts.iter().any(String::is_empty) || texts.is_empty() {
                 return Err(SignaturesError("`contains` must have a text".to_owned()));
             }
-            of_text.extend(texts.iter().map(|_| signatures.len()));
-            contains.extend(texts.iter());
-            let unless = cause.and_then(|at| causes[at].unless.as_deref());
-            signatures.push(Signature {
-                pattern: pattern.map(|pattern| compile(pattern)).transpose()?,
-                unless: unless.map(compile).transpose()?,
-                cause,
-            });
+            of_text.extend(texts.iter().map(|_| at));
+            contains.extend(texts);
         }
-        let network = |of: Network| {
-            let optional = |pattern: Option<String>| pattern.map(|pattern| compile(&pattern)).transpose();
-            let patterns = NetworkPatterns {
-                network: compile(&of.name)?,
-                provider: optional(of.provider)?,
-                devices: optional(of.devices)?,
-                gdr: of.gdr,
-            };
-            Ok((patterns, of.is, of.remedy))
-        };
-        let networks = networks.into_iter().map(network).collect::<Result<_, SignaturesError>>()?;
         // By default, only a hundred texts or fewer become the fastest form.
         let texts = AhoCorasick::builder()
             .kind(Some(AhoCorasickKind::DFA))
             .build(contains)
             .map_err(|error| SignaturesError(error.to_string()))?;
-        let (policy, machine) = (policy.unwrap_or_default(), machine.unwrap_or_default());
-        Ok(Self {
-            texts,
-            of_text,
-            all: signatures,
-            networks,
-            causes,
-            unknown,
-            of_pods,
-            policy,
-            machine,
-            job_labels,
-            machines,
-        })
+        Ok(Self { texts, of_text, tables })
     }
 
     /// The places in a text where a line may have a signature.
@@ -285,16 +211,15 @@ impl Signatures {
             .collect();
         found.sort_unstable();
         found.dedup();
+        let Tables { lines, causes, .. } = &self.tables;
+        let matches = |pattern: &Pattern| pattern.0.is_match(line);
         let said = |at: usize| {
-            let Signature { pattern, unless, cause } = &self.all[at];
-            if unless.as_ref().is_some_and(|unless| unless.is_match(line)) {
-                return None;
+            if let Some(of_line) = lines.get(at) {
+                return of_line.pattern.0.captures(line).map(LineMeaning::Facts);
             }
-            match (cause, pattern) {
-                (Some(cause), None) => Some(LineMeaning::Cause(*cause)),
-                (Some(cause), Some(pattern)) => pattern.is_match(line).then_some(LineMeaning::Cause(*cause)),
-                (None, pattern) => pattern.as_ref()?.captures(line).map(LineMeaning::Facts),
-            }
+            let Cause { pattern, unless, .. } = &causes[at - lines.len()];
+            let is_said = !unless.as_ref().is_some_and(matches) && pattern.as_ref().is_none_or(matches);
+            is_said.then(|| LineMeaning::Cause(at - lines.len()))
         };
         found.into_iter().filter_map(said).collect()
     }
@@ -302,71 +227,77 @@ impl Signatures {
     /// The kind of a network, and how to find it if that is unknown.
     pub(super) fn network(&self, name: &str, process: &Process) -> (NetworkKind, Option<&str>) {
         let has_gdr = process.with_gdr > 0;
-        let is = |pattern: &Option<Regex>, texts: &BTreeSet<String>| {
-            pattern.as_ref().is_none_or(|one| texts.iter().any(|text| one.is_match(text)))
+        let is = |pattern: &Option<Pattern>, texts: &BTreeSet<String>| {
+            pattern.as_ref().is_none_or(|one| texts.iter().any(|text| one.0.is_match(text)))
         };
-        let found = self.networks.iter().find(|(patterns, ..)| {
-            patterns.network.is_match(name)
-                && is(&patterns.provider, &process.providers)
-                && is(&patterns.devices, &process.devices)
-                && patterns.gdr.is_none_or(|gdr| gdr == has_gdr)
+        let found = self.tables.networks.iter().find(|known| {
+            known.name.0.is_match(name)
+                && is(&known.provider, &process.providers)
+                && is(&known.devices, &process.devices)
+                && known.gdr.is_none_or(|gdr| gdr == has_gdr)
         });
-        found.map_or((NetworkKind::Unknown, None), |(_, is, remedy)| (*is, remedy.as_deref()))
+        found.map_or((NetworkKind::Unknown, None), |known| (known.is, known.remedy.as_deref()))
     }
 
     /// The causes in a pod, each with the field that shows it.
     pub(super) fn of_pod(&self, pod: &Value) -> Vec<(usize, String)> {
-        let of_cause = |(at, pattern): &(usize, Option<Regex>)| {
-            let cause = &self.causes[*at];
+        let of_cause = |(at, cause): (usize, &Cause)| {
             let is_absent = |path: &String| at_pointer(pod, path).is_none();
             let places = cause.at.iter().flat_map(|path| expanded(pod, path));
             let mut fields = places.filter_map(|place| {
                 let value = at_pointer(pod, &place)?;
                 let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-                let matches = pattern.as_ref().is_none_or(|pattern| pattern.is_match(&text));
+                let matches = cause.pattern.as_ref().is_none_or(|pattern| pattern.0.is_match(&text));
                 matches.then(|| format!("{}: {text}", field_path(pod, &place)))
             });
             let field = fields.next().filter(|_| cause.without.as_ref().is_none_or(is_absent))?;
-            Some((*at, field))
+            Some((at, field))
         };
-        self.of_pods.iter().filter_map(of_cause).collect()
+        self.tables.causes.iter().enumerate().filter_map(of_cause).collect()
     }
 
     /// The policy that injected a pod, with its digest.
     pub(super) fn policy<'p>(&self, pod: &'p Value) -> Option<&'p str> {
-        at_pointer(pod, &self.policy)?.as_str()
+        at_pointer(pod, &self.tables.policy)?.as_str()
     }
 
     /// The type of the machine that a pod selects.
     pub(super) fn machine<'p>(&self, pod: &'p Value) -> Option<&'p str> {
-        at_pointer(pod, &self.machine)?.as_str()
+        at_pointer(pod, &self.tables.machine)?.as_str()
     }
 
     /// The bandwidth between machines of a type, in GB/s.
     pub(super) fn expected(&self, machine: &str) -> Option<f64> {
-        self.machines.iter().find(|known| known.name == machine).map(|known| known.busbw)
+        self.tables.machines.iter().find(|known| known.name == machine).map(|known| known.busbw)
     }
 
     /// The labels of pods that have the name of their job.
     pub fn job_labels(&self) -> &[String] {
-        &self.job_labels
+        &self.tables.job_labels
     }
 
     /// The place of a cause in the tables.
     pub(super) fn cause_of(&self, code: &str) -> Option<usize> {
-        self.causes.iter().position(|cause| cause.code == code)
+        self.tables.causes.iter().position(|cause| cause.code == code)
     }
 
     pub(super) fn cause(&self, at: usize) -> &Cause {
-        &self.causes[at]
+        &self.tables.causes[at]
     }
 
     pub(super) fn unknown(&self, code: &str) -> Option<&Unknown> {
-        self.unknown.iter().find(|unknown| unknown.code == code)
+        self.tables.unknown.iter().find(|unknown| unknown.code == code)
     }
 }
 
 impl Cause {
+    /// The texts of which a line must have one; none for a cause in pods, and for one that has only a code, because
+    /// other parts of the cluster show it.
+    fn texts(&self) -> Option<&Vec<String>> {
+        let is_of_lines = !self.contains.is_empty() || self.pattern.is_some();
+        (is_of_lines && self.at.is_empty()).then_some(&self.contains)
+    }
+
     /// Returns whether this can be the cause of a verdict.
     pub(super) fn explains(&self, verdict: Verdict) -> bool {
         self.explains.iter().any(|effect| match effect {
@@ -383,10 +314,6 @@ impl Cause {
     }
 }
 
-fn compile(pattern: &str) -> Result<Regex, SignaturesError> {
-    Regex::new(pattern).map_err(|error| SignaturesError(error.to_string()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -394,9 +321,9 @@ mod tests {
     #[test]
     fn the_tables_are_read() {
         Signatures::built_in().unwrap();
-        let error = Signatures::read(&["lines: [{contains: [a], pattern: '(', versions: a, source: b}]"]);
+        let error = Signatures::read("lines: [{contains: [a], pattern: '(', versions: a, source: b}]");
         assert!(error.unwrap_err().to_string().contains("unclosed group"));
-        let error = Signatures::read(&["lines: [{contains: [], pattern: a, versions: a, source: b}]"]);
+        let error = Signatures::read("lines: [{contains: [], pattern: a, versions: a, source: b}]");
         assert_eq!(error.unwrap_err().to_string(), "`contains` must have a text");
     }
 }
