@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::Serialize;
+
 /// The script that prints the counters of a container twice.
 pub const SCRIPT: &str = include_str!("../../../signatures/counters.sh");
 
@@ -11,10 +13,11 @@ const LEAST: u64 = 10_000_000;
 const LEAST_REQUESTS: u64 = 10;
 
 /// The traffic of the adapters that the processes of a pod have open.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Traffic {
     pub adapters: BTreeSet<String>,
     /// Bytes a second, sent and received.
+    #[serde(rename = "bytesPerSecond")]
     pub rate: u64,
 }
 

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::Serialize;
+
 use super::counters::Traffic;
 use super::groups::groups;
 use super::log::{Levels, Log};
@@ -24,9 +26,14 @@ pub struct Diagnosis {
 }
 
 /// The diagnosis of a job.
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Job {
     pub verdict: Verdict,
+    /// True if the pods began another job after this one had ended.
+    #[serde(rename = "restarted")]
+    pub was_restarted: bool,
+    #[serde(rename = "cause")]
     pub reason: Option<Reason>,
     /// The cause of its slowness.
     pub notes: Vec<Reason>,
@@ -37,27 +44,32 @@ pub struct Job {
     pub policies: BTreeSet<String>,
     pub versions: BTreeSet<String>,
     pub networks: BTreeSet<String>,
-    pub devices: BTreeSet<String>,
     pub providers: BTreeSet<String>,
-    pub interfaces: BTreeSet<String>,
-    pub topologies: BTreeSet<String>,
-    pub machines: BTreeSet<String>,
-    /// Whether all connections use GPUDirect RDMA, and whether any does; `None` if no line says it.
-    pub gpu_direct: Option<bool>,
-    pub has_gpu_direct: bool,
-    /// True if `NVLink` connects its nodes.
-    pub is_mnnvl: bool,
-    pub ranks: Vec<Rank>,
+    pub adapters: BTreeSet<String>,
     /// The traffic of its pods' adapters, if that proves the fabric and the log does not.
     pub traffic: Option<Traffic>,
-    /// True if the pods began another job after this one had ended.
-    pub was_restarted: bool,
+    /// Whether all connections use GPUDirect RDMA, and whether any does; `None` if no line says it.
+    pub gpu_direct: Option<bool>,
+    #[serde(skip)]
+    pub has_gpu_direct: bool,
+    /// True if `NVLink` connects its nodes.
+    #[serde(rename = "mnnvl")]
+    pub is_mnnvl: bool,
+    #[serde(rename = "bootstrap")]
+    pub interfaces: BTreeSet<String>,
+    #[serde(rename = "topology")]
+    pub topologies: BTreeSet<String>,
+    pub machines: BTreeSet<String>,
+    #[serde(rename = "processes")]
+    pub ranks: Vec<Rank>,
+    #[serde(skip)]
     first: Position,
+    #[serde(skip)]
     last: Position,
 }
 
 /// The diagnosis of a process of a job.
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
 pub struct Rank {
     pub source: String,
     pub host: String,
@@ -70,18 +82,27 @@ pub struct Rank {
 }
 
 /// A cause, with the line that names it.
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
 pub struct Reason {
     pub code: String,
     pub message: String,
     pub remedy: String,
-    /// The source of the line, and the line.
-    pub evidence: Option<(String, String)>,
+    pub evidence: Option<Evidence>,
     /// The processes that have such a line.
+    #[serde(rename = "processes")]
     pub count: usize,
+    #[serde(skip)]
     weight: u8,
     /// True for a cause that keeps ranks from connecting over the fabric, or at all, without ending them.
+    #[serde(skip)]
     is_before: bool,
+}
+
+/// A line, and its source.
+#[derive(Debug, Serialize)]
+pub struct Evidence {
+    pub source: String,
+    pub line: String,
 }
 
 impl Diagnosis {
@@ -150,7 +171,7 @@ impl Job {
             policies: all(&|process| process.policy.as_ref()),
             versions: all(&|process| process.version.as_ref()),
             networks: ranks.iter().flat_map(|rank| rank.networks.iter().cloned()).collect(),
-            devices: processes.iter().flat_map(|process| process.devices.iter().cloned()).collect(),
+            adapters: processes.iter().flat_map(|process| process.devices.iter().cloned()).collect(),
             providers: processes.iter().flat_map(|process| process.providers.iter().cloned()).collect(),
             interfaces: all(&|process| process.interface.as_ref()),
             topologies: all(&|process| process.topology.as_ref()),
@@ -325,7 +346,7 @@ impl Job {
                 found.extend(reason_of("nccl_error", signatures));
             }
             if let Some(reason) = found.first_mut() {
-                reason.evidence = Some((process.source.clone(), warning));
+                reason.evidence = Some(Evidence { source: process.source.clone(), line: warning });
             }
         }
         (!found.is_empty()).then(|| found.swap_remove(0))
@@ -385,7 +406,7 @@ fn reasons(
         let explains = |verdict| !fatal && signatures.cause(at).explains(verdict);
         let is_before = explains(Verdict::Tcp) || explains(Verdict::Unknown);
         let weight = if *follows { CONSEQUENCE } else { u8::from(!fatal && !explains(Verdict::Unknown)) };
-        let evidence = Some((process.source.clone(), line.clone()));
+        let evidence = Some(Evidence { source: process.source.clone(), line: line.clone() });
         Reason {
             code: code.clone(),
             message: message.clone(),
@@ -410,7 +431,7 @@ fn uneven(processes: &[&Process], signatures: &Signatures) -> Option<Reason> {
     }
     let reason = reason_of("other_device_counts", signatures)?;
     let has_named = |process: &&Process| process.has(signatures.cause_of(&reason.code));
-    let evidence = Some((process.source.clone(), fewest.clone()));
+    let evidence = Some(Evidence { source: process.source.clone(), line: fewest.clone() });
     (!processes.iter().any(has_named)).then_some(Reason { evidence, ..reason })
 }
 

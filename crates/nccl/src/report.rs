@@ -9,7 +9,7 @@ use fabric_yaml::counted;
 
 use super::bandwidth;
 use super::counters::Traffic;
-use super::jobs::{Diagnosis, Job, Rank, Reason};
+use super::jobs::{Diagnosis, Evidence, Job, Rank, Reason};
 use super::log::MOST_PROCESSES;
 use super::verdict::Verdict;
 
@@ -31,14 +31,14 @@ pub fn text(diagnosis: &Diagnosis) -> String {
 
 impl Job {
     fn write(&self, text: &mut String) {
-        let _ = writeln!(text, "{}: {}", self.verdict.name(), self.sentence());
+        let _ = writeln!(text, "{}: {}", self.verdict, self.sentence());
         let direct = self.gpu_direct.filter(|_| self.verdict != Verdict::Tcp);
         let facts = [
             ("injected by", list(&self.policies)),
             ("version", list(&self.versions)),
             ("network", list(&self.networks)),
             ("provider", list(&self.providers)),
-            ("adapters", list(&self.devices)),
+            ("adapters", list(&self.adapters)),
             ("GPUDirect RDMA", direct.map(|all| on(all, self.has_gpu_direct)).unwrap_or_default().to_owned()),
             ("NVLink between nodes", if self.is_mnnvl { "yes" } else { "" }.to_owned()),
             ("counters", self.traffic.as_ref().map(moved).unwrap_or_default()),
@@ -87,31 +87,6 @@ impl Job {
             if self.nodes == 0 { String::new() } else { format!(" on {}", counted(self.nodes, "node")) };
         format!("{said}; {} of {}{nodes} in this log", self.seen(), counted(self.size, "rank"))
     }
-
-    fn object(&self) -> Value {
-        json!({
-            "verdict": self.verdict,
-            "restarted": self.was_restarted,
-            "cause": self.reason.as_ref().map(Reason::object),
-            "notes": self.notes.iter().map(Reason::object).collect::<Value>(),
-            "size": self.size,
-            "nodes": self.nodes,
-            "policies": self.policies,
-            "versions": self.versions,
-            "networks": self.networks,
-            "providers": self.providers,
-            "adapters": self.devices,
-            "traffic": self.traffic.as_ref().map(|Traffic { adapters, rate }| {
-                json!({"adapters": adapters, "bytesPerSecond": rate})
-            }),
-            "gpuDirect": self.gpu_direct,
-            "mnnvl": self.is_mnnvl,
-            "bootstrap": self.interfaces,
-            "topology": self.topologies,
-            "machines": self.machines,
-            "processes": self.ranks.iter().map(Rank::object).collect::<Value>(),
-        })
-    }
 }
 
 impl Rank {
@@ -119,19 +94,7 @@ impl Rank {
         let ranks: Vec<String> = self.ranks.iter().take(MOST_RANKS).map(u32::to_string).collect();
         let ranks = if ranks.is_empty() { String::new() } else { format!(", rank {}", ranks.join(", ")) };
         let evidence = self.evidence.as_deref().map(|line| format!(": {line}")).unwrap_or_default();
-        format!("{}{ranks}: {}{evidence}", self.source, self.verdict.name())
-    }
-
-    fn object(&self) -> Value {
-        json!({
-            "source": self.source,
-            "host": self.host,
-            "pid": self.pid,
-            "ranks": self.ranks,
-            "verdict": self.verdict,
-            "networks": self.networks,
-            "evidence": self.evidence,
-        })
+        format!("{}{ranks}: {}{evidence}", self.source, self.verdict)
     }
 }
 
@@ -140,16 +103,10 @@ impl Reason {
         let Self { code, message, remedy, evidence, count, .. } = self;
         let of = if *count > 1 { format!(", in {count} processes") } else { String::new() };
         let _ = writeln!(text, "{kind}: {message} ({code}{of})");
-        if let Some((source, line)) = evidence {
+        if let Some(Evidence { source, line }) = evidence {
             let _ = writeln!(text, "  {source}: {line}");
         }
         let _ = writeln!(text, "  remedy: {remedy}");
-    }
-
-    fn object(&self) -> Value {
-        let Self { code, message, remedy, evidence, count, .. } = self;
-        let evidence = evidence.as_ref().map(|(source, line)| json!({"source": source, "line": line}));
-        json!({"code": code, "message": message, "remedy": remedy, "evidence": evidence, "processes": count})
     }
 }
 
@@ -159,8 +116,8 @@ impl Diagnosis {
         let rows = self.bandwidth.iter().map(|(size, busbw)| json!({"size": size, "busbw": busbw}));
         json!({
             "verdict": self.verdict,
-            "cause": self.jobs.first().and_then(|job| job.reason.as_ref()).map(Reason::object),
-            "jobs": self.jobs.iter().map(Job::object).collect::<Value>(),
+            "cause": self.jobs.first().map(|job| &job.reason),
+            "jobs": self.jobs,
             "bandwidth": rows.collect::<Value>(),
             "expected": self.expected.as_ref().map(|(machine, busbw)| json!({"machine": machine, "busbw": busbw})),
             "partial": self.is_partial,

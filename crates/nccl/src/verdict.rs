@@ -1,5 +1,7 @@
 //! The verdicts about a rank or a job.
 
+use std::fmt;
+
 use serde::Serialize;
 
 /// Which network carries the data between the nodes of a job. A later one counts before an earlier one.
@@ -19,16 +21,9 @@ pub enum Verdict {
     Crash,
 }
 
-impl Verdict {
-    /// The name in reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::SingleNode => "single-node",
-            Self::Fabric => "fabric",
-            Self::Unknown => "unknown",
-            Self::Tcp => "tcp",
-            Self::Mixed => "mixed",
-            Self::Crash => "crash",
-        }
+/// The name in reports.
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
     }
 }

@@ -181,7 +181,7 @@ fn any_bytes_are_read() {
 
 #[test]
 fn verdicts_have_names() {
-    assert_eq!(Verdict::SingleNode.name(), "single-node");
+    assert_eq!(Verdict::SingleNode.to_string(), "single-node");
 }
 
 /// The findings of `diagnose` in `docs/slow-jobs.md` are in the tables.
