@@ -105,6 +105,14 @@ pub struct Evidence {
     pub line: String,
 }
 
+impl Reason {
+    /// A reason that no line shows.
+    fn new(code: &str, message: &str, remedy: &str) -> Self {
+        let [code, message, remedy] = [code, message, remedy].map(str::to_owned);
+        Self { code, message, remedy, evidence: None, count: 0, weight: 0, is_before: false }
+    }
+}
+
 impl Diagnosis {
     /// Judges the lines that are read so far.
     pub fn read(log: &mut Log<'_>) -> Self {
@@ -385,8 +393,7 @@ const CONSEQUENCE: u8 = 2;
 /// The cause of a code, without evidence.
 fn reason_of(code: &str, signatures: &Signatures) -> Option<Reason> {
     let Cause { code, message, remedy, .. } = signatures.cause(signatures.cause_of(code)?);
-    let (code, message, remedy) = (code.clone(), message.clone(), remedy.clone());
-    Some(Reason { code, message, remedy, evidence: None, count: 1, weight: 0, is_before: false })
+    Some(Reason { count: 1, ..Reason::new(code, message, remedy) })
 }
 
 /// The causes of processes, in the order of the tables.
@@ -407,15 +414,7 @@ fn reasons(
         let is_before = explains(Verdict::Tcp) || explains(Verdict::Unknown);
         let weight = if *follows { CONSEQUENCE } else { u8::from(!fatal && !explains(Verdict::Unknown)) };
         let evidence = Some(Evidence { source: process.source.clone(), line: line.clone() });
-        Reason {
-            code: code.clone(),
-            message: message.clone(),
-            remedy: remedy.clone(),
-            evidence,
-            count,
-            weight,
-            is_before,
-        }
+        Reason { evidence, count, weight, is_before, ..Reason::new(code, message, remedy) }
     };
     found.into_iter().filter(|(at, _)| is_wanted(signatures.cause(*at))).map(reason).collect()
 }
@@ -438,9 +437,7 @@ fn uneven(processes: &[&Process], signatures: &Signatures) -> Option<Reason> {
 /// Why the log is inconclusive, and the remedy, if that is different.
 fn unknown(code: &str, remedy: Option<&str>, signatures: &Signatures) -> Option<Reason> {
     let unknown = signatures.unknown(code)?;
-    let remedy = remedy.unwrap_or(&unknown.remedy).to_owned();
-    let (code, message) = (unknown.code.clone(), unknown.message.clone());
-    Some(Reason { code, message, remedy, evidence: None, count: 0, weight: 0, is_before: false })
+    Some(Reason::new(&unknown.code, &unknown.message, remedy.unwrap_or(&unknown.remedy)))
 }
 
 /// The verdict about a process whose communicators span nodes; if it is unknown, how to find it.
