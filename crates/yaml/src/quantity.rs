@@ -74,32 +74,21 @@ pub fn same_quantity(left: &Value, right: &Value) -> bool {
 
 /// The factor of a suffix in billionths, and its divisor.
 fn suffix_scale(suffix: &str) -> Option<(i128, i128)> {
-    let decimal = |power: u32| Some((NANO * 1000i128.pow(power), 1));
-    let binary = |power: u32| Some((NANO * 1024i128.pow(power), 1));
-    match suffix {
-        "n" => Some((1, 1)),
-        "u" => Some((1_000, 1)),
-        "m" => Some((1_000_000, 1)),
-        "" => decimal(0),
-        "k" => decimal(1),
-        "M" => decimal(2),
-        "G" => decimal(3),
-        "T" => decimal(4),
-        "P" => decimal(5),
-        "E" => decimal(6),
-        "Ki" => binary(1),
-        "Mi" => binary(2),
-        "Gi" => binary(3),
-        "Ti" => binary(4),
-        "Pi" => binary(5),
-        "Ei" => binary(6),
-        _ => {
-            let exponent = suffix.strip_prefix(['e', 'E'])?;
-            let exponent: i32 = exponent.parse().ok()?;
-            let power = (exponent.unsigned_abs() <= 18).then(|| 10i128.pow(exponent.unsigned_abs()))?;
-            Some(if exponent < 0 { (NANO, power) } else { (NANO * power, 1) })
-        }
+    const DECIMAL: [&str; 10] = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
+    const BINARY: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
+    let factor = |suffixes: &[&str], base: i128| {
+        let place = suffixes.iter().position(|known| *known == suffix)?;
+        Some(base.pow(u32::try_from(place).ok()?))
+    };
+    if let Some(factor) = factor(&DECIMAL, 1000) {
+        return Some((factor, 1));
     }
+    if let Some(factor) = factor(&BINARY, 1024) {
+        return Some((NANO * factor, 1));
+    }
+    let exponent: i32 = suffix.strip_prefix(['e', 'E'])?.parse().ok()?;
+    let power = (exponent.unsigned_abs() <= 18).then(|| 10i128.pow(exponent.unsigned_abs()))?;
+    Some(if exponent < 0 { (NANO, power) } else { (NANO * power, 1) })
 }
 
 /// A number times a factor, in billionths. Fractions of a billionth are rounded up, as the API server does.
