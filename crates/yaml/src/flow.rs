@@ -41,6 +41,13 @@ impl Flow {
     /// The form for YAML, which is on one line.
     pub(super) const YAML: Self = Self { json: false, after_colon: " ", after_comma: " ", unit: None };
 
+    /// The text of a value.
+    pub(super) fn text(&self, value: &Value, margin: &str) -> String {
+        let mut out = String::new();
+        self.write(&mut out, value, margin);
+        out
+    }
+
     /// Writes a value. `margin` is the indentation of the line on which it begins.
     pub(super) fn write(&self, out: &mut String, value: &Value, margin: &str) {
         match value {
@@ -106,11 +113,4 @@ impl Flow {
         }
         out.push(bracket);
     }
-}
-
-/// The value as JSON in the form of a text.
-pub(super) fn write_json_like(text: &str, value: &Value) -> String {
-    let mut out = String::new();
-    Flow::of_json(text).write(&mut out, value, "");
-    out
 }

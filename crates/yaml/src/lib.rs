@@ -62,7 +62,8 @@ pub fn edit(text: &str, after: &Value) -> Edited {
 /// Edits a JSON text so that it reads as `after`, and keeps its layout. If that is not possible, the text is written
 /// again with the same indentation.
 pub fn edit_json(text: &str, after: &Value) -> String {
-    edit::edit(text, after, true).map_or_else(|| flow::write_json_like(text, after), |edited| edited.text)
+    edit::edit(text, after, true)
+        .map_or_else(|| flow::Flow::of_json(text).text(after, ""), |edited| edited.text)
 }
 
 /// Reads a document with a repeated key, and gives the key its first value; all other readers take the last one. `None`

@@ -90,8 +90,8 @@ impl Editor<'_, '_> {
                 Some(_) => format!(",\n{margin}"),
                 None => format!(",{}", self.style.flow.after_comma),
             };
-            let texts = flow_items(&self.style.flow, added, &margin);
-            return self.insert(start, texts.into_iter().map(|text| text + &separator).collect());
+            let texts = added.iter().map(|item| self.style.flow.text(item, &margin) + &separator);
+            return self.insert(start, texts.collect());
         }
         let column = self.layout.column(item.dash);
         let at = match before {
@@ -114,8 +114,9 @@ impl Editor<'_, '_> {
         if form == Form::Flow {
             let last = self.layout.node(last.node).range.clone();
             let margin = self.margin(last.start);
-            let texts = flow_items(&self.flow_after(node, &last), added, &margin);
-            return self.append_flow(node, last, texts);
+            let flow = self.flow_after(node, &last);
+            let texts = added.iter().map(|item| flow.text(item, &margin));
+            return self.append_flow(node, last, texts.collect());
         }
         let column = self.layout.column(last.dash);
         // A comment at the column of the key can be about the next key.
@@ -216,15 +217,6 @@ impl Editor<'_, '_> {
         let line = &self.layout.text[self.layout.line_start(at)..at];
         line[..line.len() - line.trim_start().len()].to_owned()
     }
-}
-
-fn flow_items(flow: &Flow, items: &[Value], margin: &str) -> Vec<String> {
-    let write = |item: &Value| {
-        let mut text = String::new();
-        flow.write(&mut text, item, margin);
-        text
-    };
-    items.iter().map(write).collect()
 }
 
 pub(super) fn without_line_end(mut text: String) -> String {
