@@ -1,6 +1,6 @@
 //! The two trees that YAML is read into: JSON values for manifests, and nodes with positions for policies.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::build::{Entry, Tree};
 use super::scalar::Scalar;
@@ -19,22 +19,13 @@ impl Tree for Value {
     }
 
     fn map(entries: Vec<Entry<Self>>, _span: Span) -> Self {
-        let mut map = Map::with_capacity(entries.len());
-        for entry in entries {
-            map.insert(entry.key, entry.value);
-        }
-        Value::Object(map)
+        entries.into_iter().map(|entry| (entry.key, entry.value)).collect()
     }
 
     fn entries(self) -> Option<Vec<Entry<Self>>> {
-        match self {
-            Value::Object(map) => Some(
-                map.into_iter()
-                    .map(|(key, value)| Entry { key, span: Span::default(), converted: false, value })
-                    .collect(),
-            ),
-            _ => None,
-        }
+        let Value::Object(map) = self else { return None };
+        let entry = |(key, value)| Entry { key, span: Span::default(), converted: false, value };
+        Some(map.into_iter().map(entry).collect())
     }
 
     fn items(self) -> Result<Vec<Self>, Self> {
@@ -159,10 +150,10 @@ impl Node {
     pub fn to_value(&self) -> Value {
         match &self.content {
             Content::Scalar { value, .. } => value.clone().into(),
-            Content::List(items) => Value::Array(items.iter().map(Node::to_value).collect()),
-            Content::Map(entries) => Value::Object(
-                entries.iter().map(|entry| (entry.key.clone(), entry.value.to_value())).collect(),
-            ),
+            Content::List(items) => items.iter().map(Node::to_value).collect(),
+            Content::Map(entries) => {
+                entries.iter().map(|entry| (entry.key.as_str(), entry.value.to_value())).collect()
+            }
         }
     }
 
@@ -222,10 +213,7 @@ impl Tree for Node {
     }
 
     fn entries(self) -> Option<Vec<Entry<Self>>> {
-        match self.content {
-            Content::Map(entries) => Some(entries),
-            _ => None,
-        }
+        if let Content::Map(entries) = self.content { Some(entries) } else { None }
     }
 
     fn items(self) -> Result<Vec<Self>, Self> {
