@@ -14,15 +14,11 @@ impl Quantity {
     /// Reads a quantity as the API server does. Returns `None` for text that is not a quantity, and for numbers that no
     /// resource reaches.
     pub fn parse(text: &str) -> Option<Self> {
-        let (negative, unsigned) = match text.as_bytes().first()? {
-            b'-' => (true, &text[1..]),
-            b'+' => (false, &text[1..]),
-            _ => (false, text),
-        };
+        let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
         let number_end = unsigned.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(unsigned.len());
         let (number, suffix) = unsigned.split_at(number_end);
         let magnitude = scaled(number, suffix_scale(suffix)?)?;
-        Some(Self(if negative { -magnitude } else { magnitude }))
+        Some(Self(if text.starts_with('-') { -magnitude } else { magnitude }))
     }
 
     /// Reads a quantity from a JSON string or number. Returns `None` for any other value.

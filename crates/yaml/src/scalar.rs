@@ -4,6 +4,8 @@
 //! is octal, `1_000` is a number. By the rules of YAML 1.2, a manifest would have different values here than in the
 //! cluster.
 
+use std::borrow::Cow;
+
 use base64::Engine;
 use base64::alphabet;
 use base64::engine::{GeneralPurpose, GeneralPurposeConfig};
@@ -190,23 +192,13 @@ fn number(text: &str) -> Option<Number> {
     if text.starts_with('.') {
         return float(text);
     }
-    let plain;
-    let digits = if text.contains('_') {
-        plain = text.replace('_', "");
-        plain.as_str()
-    } else {
-        text
-    };
-    integer(digits).or_else(|| float(digits))
+    let digits = if text.contains('_') { Cow::Owned(text.replace('_', "")) } else { text.into() };
+    integer(&digits).or_else(|| float(&digits))
 }
 
 /// Go's `strconv.ParseInt(text, 0, 64)`: the prefix names the base, a bare leading zero means octal.
 fn integer(text: &str) -> Option<Number> {
-    let (negative, unsigned) = match text.as_bytes().first()? {
-        b'-' => (true, &text[1..]),
-        b'+' => (false, &text[1..]),
-        _ => (false, text),
-    };
+    let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
     let (base, digits) = match unsigned.as_bytes() {
         [b'0', b'x' | b'X', ..] => (16, &unsigned[2..]),
         [b'0', b'o' | b'O', ..] => (8, &unsigned[2..]),
@@ -222,7 +214,7 @@ fn integer(text: &str) -> Option<Number> {
         return None;
     }
     let magnitude = u64::from_str_radix(digits, base).ok()?;
-    if negative {
+    if text.starts_with('-') {
         0i64.checked_sub_unsigned(magnitude).map(Number::from)
     } else if text == unsigned {
         Some(Number::from(magnitude))
