@@ -194,9 +194,7 @@ impl<'l, 'v> Editor<'l, 'v> {
         self.append_items(self.layout.node(id), form, items, place, &after[next..]);
         Some(true)
     }
-}
 
-impl Editor<'_, '_> {
     /// The style of a string that keeps its quotes. Returns false if it needs others.
     fn rewrite_string(&mut self, node: &Node, style: ScalarStyle, place: Place, text: &str) -> bool {
         if self.style.flow.json {
