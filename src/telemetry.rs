@@ -7,4 +7,4 @@ mod process;
 pub(crate) mod traces;
 
 pub use metrics::Metrics;
-pub(crate) use metrics::{Answered, INTERNAL, Reloaded, Shed};
+pub(crate) use metrics::{Answered, CERTIFICATE, INTERNAL, POLICIES, Reloaded, Shed};

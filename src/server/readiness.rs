@@ -59,8 +59,8 @@ impl Readiness {
     pub(super) fn loading(&self, what: Reloaded, since: Option<SystemTime>) {
         let mut loading = self.loading.lock();
         match since {
-            Some(since) => loading.insert(what.name(), since),
-            None => loading.remove(what.name()),
+            Some(since) => loading.insert(what, since),
+            None => loading.remove(what),
         };
     }
 

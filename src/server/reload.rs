@@ -66,7 +66,7 @@ where
             settled = again == now || reader.hangs();
             now = again;
             if !settled && begun.elapsed() >= UNREST {
-                let error = format!("the files of the {} keep changing", what.name());
+                let error = format!("the files of the {what} keep changing");
                 failure = record(what, &state, Err(error), failure.as_ref());
             }
         }
@@ -91,7 +91,7 @@ impl<C: Send + 'static> SourceReader<C> {
             return one_line(result);
         }
         self.reading = Some(reading);
-        let (what, time) = (self.source.what.name(), humantime::format_duration(READ_TIMEOUT));
+        let (what, time) = (self.source.what, humantime::format_duration(READ_TIMEOUT));
         Err(format!("the files of the {what} cannot be read within {time}"))
     }
 
@@ -134,7 +134,7 @@ where
     loading(what, state, None);
     let content = Arc::into_inner(content).ok_or_else(|| "the content is in use elsewhere".to_owned());
     if work.ended() == Some(Ended::Stopped) && result.is_err() {
-        tracing::info!(what = what.name(), "the files changed while they were loaded, and are loaded again");
+        tracing::info!(what, "the files changed while they were loaded, and are loaded again");
         return (content, before);
     }
     (content, record(what, state, result, before.as_ref()))
@@ -150,17 +150,17 @@ pub(super) fn record(
 ) -> Option<String> {
     let failure = match result {
         Ok(loaded) => {
-            tracing::info!(what = what.name(), loaded, "reloaded");
+            tracing::info!(what, loaded, "reloaded");
             None
         }
         Err(error) if before == Some(&error) => return Some(error),
         Err(error) => {
-            tracing::error!(what = what.name(), error, "reload failed, the previous version stays in use");
+            tracing::error!(what, error, "reload failed, the previous version stays in use");
             Some(error)
         }
     };
     state.metrics.reloaded(what, failure.is_none());
-    state.readiness.failure(what.name(), failure.clone());
+    state.readiness.failure(what, failure.clone());
     failure
 }
 
@@ -192,7 +192,7 @@ mod tests {
         read: impl Fn() -> anyhow::Result<usize> + Send + Sync + 'static,
         apply: impl Fn(&usize, &Work) -> anyhow::Result<String> + Send + Sync + 'static,
     ) -> SourceReader<usize> {
-        let source = Source { what: Reloaded::Policies, read: Box::new(read), apply: Box::new(apply) };
+        let source = Source { what: "policies", read: Box::new(read), apply: Box::new(apply) };
         SourceReader { source: Arc::new(source), reading: None }
     }
 

@@ -9,7 +9,7 @@ use anyhow::{anyhow, ensure};
 use crate::cluster::KeyPairs;
 use crate::pem::Validity;
 use crate::policy_sources::{PolicySources, RawPolicies};
-use crate::telemetry::Reloaded;
+use crate::telemetry::{CERTIFICATE, POLICIES};
 use fabric_engine::policy_set::{LoadError, PolicySet};
 use fabric_policy::Policy;
 use fabric_policy::work::Work;
@@ -28,7 +28,7 @@ pub(super) fn certificate_files(
         let validity = settings.change(SystemTime::now(), |current| *current = material.clone())?;
         Ok(certificate_in_use(&state, validity))
     };
-    Source { what: Reloaded::Certificate, read: Box::new(move || files.read(None)), apply: Box::new(apply) }
+    Source { what: CERTIFICATE, read: Box::new(move || files.read(None)), apply: Box::new(apply) }
 }
 
 /// The file with the client CA, where the reconciler pushes key pairs.
@@ -38,7 +38,7 @@ pub(super) fn client_ca_file(path: PathBuf, settings: Arc<TlsSettings>) -> Sourc
         Ok("client CA".to_owned())
     };
     let read = move || ClientCa::read(&path);
-    Source { what: Reloaded::Certificate, read: Box::new(read), apply: Box::new(apply) }
+    Source { what: CERTIFICATE, read: Box::new(read), apply: Box::new(apply) }
 }
 
 /// Puts each key pair into use that the reconciler pushes.
@@ -52,7 +52,7 @@ pub(super) async fn accept_key_pairs(
         let change = |current: &mut TlsMaterial| current.key_pair = (*key_pair).clone();
         let changed = settings.change(SystemTime::now(), change);
         let result = changed.map(|validity| certificate_in_use(&state, validity));
-        record(Reloaded::Certificate, &state, result.map_err(|error| format!("{error:#}")), None);
+        record(CERTIFICATE, &state, result.map_err(|error| format!("{error:#}")), None);
     }
 }
 
@@ -68,7 +68,7 @@ pub(super) fn certificate_in_use(state: &AppState, validity: Validity) -> String
 pub(super) fn policy_files(policy_sources: PolicySources, state: Arc<AppState>) -> Source<RawPolicies> {
     let read = move || policy_sources.read();
     let apply = move |sources: &RawPolicies, work: &Work| use_policies(&state, compiled(sources, work)?);
-    Source { what: Reloaded::Policies, read: Box::new(read), apply: Box::new(apply) }
+    Source { what: POLICIES, read: Box::new(read), apply: Box::new(apply) }
 }
 
 /// Puts policies into use; their stamps.

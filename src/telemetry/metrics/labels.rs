@@ -64,26 +64,13 @@ impl Shed {
     }
 }
 
-/// The files that are reloaded when they change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Reloaded {
-    /// The certificate with its key, and the client CA.
-    Certificate,
-    /// Policies and values.
-    Policies,
-}
+/// The files that are reloaded when they change, by their name in metrics, logs and `/readyz`.
+pub(crate) type Reloaded = &'static str;
 
-impl Reloaded {
-    pub(super) const ALL: [Self; 2] = [Self::Certificate, Self::Policies];
-
-    /// The name in metrics, logs and `/readyz`.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Certificate => "certificate",
-            Self::Policies => "policies",
-        }
-    }
-}
+/// The certificate with its key, and the client CA.
+pub(crate) const CERTIFICATE: Reloaded = "certificate";
+/// Policies and values.
+pub(crate) const POLICIES: Reloaded = "policies";
 
 /// The code of a rejected request.
 pub(crate) type Answered = &'static str;
