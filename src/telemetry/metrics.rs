@@ -27,7 +27,7 @@ use fabric_policy::{Effect, PolicyCheck};
 use fabric_tools::lint::codes;
 
 use super::process::Process;
-use labels::{CodeLabel, Label, Labels, MissedLabels, PolicyLabels, REJECTED, ReviewLabels};
+use labels::{Label, Labels, MissedLabels, REJECTED, ReviewLabels};
 use registering::{Counters, Registering};
 
 pub(crate) use labels::{Answered, CERTIFICATE, INTERNAL, POLICIES, Reloaded, Shed};
@@ -56,9 +56,9 @@ pub struct Metrics {
     duration: Histogram,
     in_flight: Gauge,
     operations: Counter,
-    warnings: Family<CodeLabel, Counter>,
+    warnings: Family<Labels<1, Label>, Counter>,
     /// The series of reviews and warnings that are there because of the policies in use.
-    of_policies: Mutex<(HashSet<ReviewLabels>, HashSet<CodeLabel>)>,
+    of_policies: Mutex<(HashSet<ReviewLabels>, HashSet<Labels<1, Label>>)>,
     rejected: Counters,
     shed: Counters,
     /// TLS handshakes.
@@ -72,7 +72,7 @@ pub struct Metrics {
     reloads: Family<Labels<2>, Counter>,
     last_reload: Family<Labels<1>, Gauge>,
     reload_started: Family<Labels<1>, Gauge<f64, AtomicU64>>,
-    policies: Family<PolicyLabels, Gauge>,
+    policies: Family<Labels<3, String>, Gauge>,
     /// The changes to objects of the cluster.
     pub(crate) registration_changes: Counters,
     /// Failed reconciliations.
@@ -180,7 +180,7 @@ impl Metrics {
         // One, with which the family begins: namespaces are not known before their pods.
         drop(self.missed("", ReviewOutcome::Failed, Label::Borrowed("panic"), Instant::now()));
         for code in codes() {
-            drop(self.warnings.get_or_create(&CodeLabel { code: Label::Borrowed(code) }));
+            drop(self.warnings.get_or_create(&[("code", Label::Borrowed(code))]));
         }
         for what in [CERTIFICATE, POLICIES] {
             for result in ["success", "failure"] {
@@ -235,21 +235,18 @@ impl Metrics {
                     Effect::Skip => Some(ReviewOutcome::Skipped),
                 };
                 reviews.extend(outcome.map(|outcome| self.review(policy.name(), outcome, code.clone())));
-                warnings.insert(CodeLabel { code });
+                warnings.insert([("code", code)]);
             }
-            let labels = PolicyLabels {
-                policy: policy.name().to_owned(),
-                provider: definition.provider.clone(),
-                digest: policy.digest().to_owned(),
-            };
-            self.policies.get_or_create(&labels).set(1);
+            let labels =
+                [("policy", policy.name()), ("provider", &definition.provider), ("digest", policy.digest())];
+            self.policies.get_or_create(&labels.map(|(name, value)| (name, value.to_owned()))).set(1);
         }
         let mut before = self.of_policies.lock();
         for gone in before.0.difference(&reviews) {
             self.reviews.remove(gone);
         }
         // A check may have the code of a warning of the program.
-        let of_program = |labels: &CodeLabel| codes().any(|code| code == labels.code);
+        let of_program = |[(_, of_check)]: &Labels<1, Label>| codes().any(|code| code == of_check);
         for gone in before.1.difference(&warnings).filter(|labels| !of_program(labels)) {
             self.warnings.remove(gone);
         }
@@ -275,7 +272,7 @@ impl Metrics {
             let labels = self.review(policy, record.outcome, record.reason.clone().unwrap_or_default());
             self.reviews.get_or_create(&labels).inc();
             for code in &record.warnings {
-                self.warnings.get_or_create(&CodeLabel { code: code.clone().into() }).inc();
+                self.warnings.get_or_create(&[("code", code.clone().into())]).inc();
             }
         }
         drop(of_policies);

@@ -7,8 +7,8 @@ use prometheus_client::encoding::EncodeLabelSet;
 /// A label value that the program or a policy defines.
 pub(super) type Label = Cow<'static, str>;
 
-/// Labels whose values the program defines, by name.
-pub(super) type Labels<const N: usize> = [(&'static str, &'static str); N];
+/// Labels by name, whose values the program defines if they are of no other type.
+pub(super) type Labels<const N: usize, V = &'static str> = [(&'static str, V); N];
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(super) struct ReviewLabels {
@@ -24,18 +24,6 @@ pub(super) struct MissedLabels {
     pub(super) outcome: &'static str,
     pub(super) reason: Label,
     pub(super) mode: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct CodeLabel {
-    pub(super) code: Label,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct PolicyLabels {
-    pub(super) policy: String,
-    pub(super) provider: String,
-    pub(super) digest: String,
 }
 
 /// The reason why a review was answered without evaluation.
