@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::cluster::{NodeWatch, OtherWatch, WatchState, Watched};
+use crate::cluster::{OtherWatch, WatchState, Watched};
 use fabric_engine::admission::OnError;
 use fabric_yaml::counted;
 
@@ -11,11 +11,6 @@ use super::state::AppState;
 /// The hint for an API server that does not answer. A missing permission has its own hint.
 const UNREACHED: &str = "hint: see whether the API server responds, and whether a NetworkPolicy lets this server reach it \
                          (`networkPolicy.apiServerTo` and `networkPolicy.apiServerPorts` of the chart)";
-
-/// Watches the nodes until the task is aborted.
-pub(super) async fn run(watch: NodeWatch, state: Arc<AppState>) {
-    watch.run(|watched| put_in_use(&state, watched)).await;
-}
 
 /// Records a state of the watch, and reports each change.
 pub(super) fn put_in_use(state: &AppState, watched: Watched) {

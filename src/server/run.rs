@@ -223,7 +223,8 @@ impl Server {
             (TlsSource::Reconciler { .. } | TlsSource::Memory(_), _) => {}
         }
         if let Some(watch) = self.node_watch.take() {
-            tasks.spawn(nodes::run(watch, state()));
+            let state = state();
+            tasks.spawn(watch.run(move |watched| nodes::put_in_use(&state, watched)));
         }
         tasks
     }

@@ -28,7 +28,7 @@ pub struct AppState {
     pub(super) change: Change,
     /// The destination of advice for the owners of pods, if events are on.
     pub(super) events: OnceLock<Arc<Events>>,
-    evaluate: Box<Evaluate>,
+    pub(super) evaluate: Box<Evaluate>,
     /// The connections of the HTTPS port.
     pub(super) connections: Arc<Connections>,
     pub(super) memory: Memory,
@@ -81,9 +81,5 @@ impl AppState {
     /// The metrics of this server.
     pub fn metrics(&self) -> &Metrics {
         &self.metrics
-    }
-
-    pub(super) fn evaluate(&self) -> &Evaluate {
-        &*self.evaluate
     }
 }

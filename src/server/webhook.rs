@@ -134,7 +134,7 @@ fn answer(endpoint: Endpoint, state: &AppState, bytes: &[u8], work: &Work) -> Re
         Endpoint::Pods => {
             let reviewer = Reviewer {
                 policies: &policies,
-                evaluate: state.evaluate(),
+                evaluate: &*state.evaluate,
                 mode: state.mode,
                 on_error: state.on_error,
                 has_changed: &|| state.change.is_recent(),
