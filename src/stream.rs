@@ -102,9 +102,7 @@ impl<R: BufRead> RawDocuments<R> {
         self.line += bytes.iter().filter(|byte| **byte == b'\n').count();
         Ok((!bytes.is_empty()).then_some(RawDocument { bytes, line, after_json }))
     }
-}
 
-impl<R: BufRead> RawDocuments<R> {
     /// Reads up to the next `---` line and discards the bytes.
     fn skip_document(&mut self) -> Result<(), ReadError> {
         let mut part = Vec::new();
@@ -131,7 +129,7 @@ fn lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 /// A byte order mark can begin any document.
-fn without_mark(line: &[u8]) -> &[u8] {
+pub(crate) fn without_mark(line: &[u8]) -> &[u8] {
     line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line)
 }
 
@@ -180,7 +178,7 @@ fn is_json(bytes: &[u8]) -> bool {
 
 /// Returns true for a line that begins or ends a YAML document: `---` or `...`, then nothing or a space. No YAML scalar
 /// can contain such a line, so finding it needs no parser.
-fn is_marker(line: &[u8], marker: [u8; 3]) -> bool {
+pub(crate) fn is_marker(line: &[u8], marker: [u8; 3]) -> bool {
     let rest = without_mark(line).strip_prefix(&marker);
     rest.is_some_and(|rest| rest.first().is_none_or(u8::is_ascii_whitespace))
 }

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::stream::{is_marker, without_mark};
 use fabric_engine::admission::{OnError, Response, respond};
 use fabric_workloads::manifest::{Document, DocumentError, InjectedDocument, RawDocument, Syntax};
 use fabric_yaml::{self as yaml, Comment};
@@ -83,8 +84,7 @@ impl Rendered {
 
     /// The content after other output, where a byte order mark would not be the first character.
     pub(super) fn later(&self, raw: &RawDocument) -> &[u8] {
-        let mark = if raw.line == 1 { BYTE_ORDER_MARK } else { b"" };
-        self.content.strip_prefix(mark).unwrap_or(&self.content)
+        if raw.line == 1 { without_mark(&self.content) } else { &self.content }
     }
 
     /// The end of the output after this document.
@@ -105,12 +105,6 @@ impl Rendered {
         let mut first = || lines.find(|line| !matches!(line.trim_ascii().first(), None | Some(b'#')));
         !self.json && first().is_some_and(|line| line.starts_with(b"%"))
     }
-}
-
-const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
-
-fn without_mark(content: &[u8]) -> &[u8] {
-    content.strip_prefix(BYTE_ORDER_MARK).unwrap_or(content)
 }
 
 /// A document in YAML or JSON, or without a format in that of the input.
@@ -159,22 +153,14 @@ fn has_escapes(json: &[u8]) -> bool {
 /// Returns whether the first line other than comments and directives is a `---`.
 fn starts_with_marker(content: &[u8]) -> bool {
     let mut lines = without_mark(content).split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
-    lines.find(|line| !matches!(line.first(), None | Some(b'#' | b'%'))).is_some_and(|line| {
-        line.strip_prefix(b"---").is_some_and(|rest| rest.first().is_none_or(u8::is_ascii_whitespace))
-    })
+    let mut first = || lines.find(|line| !matches!(line.first(), None | Some(b'#' | b'%')));
+    first().is_some_and(|line| is_marker(line, *b"---"))
 }
 
 /// JSON on one line if the input has one line, else indented.
 fn pretty(value: &Value, raw: &RawDocument) -> Vec<u8> {
-    if raw.bytes.trim_ascii().contains(&b'\n') {
-        return indented(value);
-    }
-    format!("{value}\n").into_bytes()
-}
-
-/// JSON with each value on a line of its own.
-fn indented(value: &Value) -> Vec<u8> {
-    format!("{value:#}\n").into_bytes()
+    let has_lines = raw.bytes.trim_ascii().contains(&b'\n');
+    if has_lines { format!("{value:#}\n") } else { format!("{value}\n") }.into_bytes()
 }
 
 /// The version of the objects that `-o patch` writes.
