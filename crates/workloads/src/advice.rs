@@ -65,6 +65,9 @@ impl Findings {
 /// A pod and the facts that the checks need.
 #[derive(Clone, Copy)]
 struct Pod<'a> {
+    policies: &'a PolicySet,
+    /// The names of the resources that count as GPUs for a policy in use.
+    gpus: &'a [&'a str],
     document: &'a Value,
     pointer: &'a str,
     value: &'a Value,
@@ -78,22 +81,22 @@ struct Pod<'a> {
 
 /// Checks the pods of a document, each with what the rest of the document has for it.
 pub fn near_misses<'a>(policies: &PolicySet, document: &'a Value, pods: &[CheckedPod<'a>]) -> Vec<Findings> {
-    let resources = gpus::names(policies);
+    let gpus = &gpus::names(policies);
     let checked = |CheckedPod { pointer, context, mutation }: &CheckedPod<'a>| {
         let value = at_pointer(document, pointer).unwrap_or(&Value::Null);
-        let has_gpus = gpus::requested(value, &resources);
-        Pod { document, pointer, value, context, has_gpus, has_gpu_peers: has_gpus, mutation }
+        let has_gpus = gpus::requested(value, gpus);
+        Pod { policies, gpus, document, pointer, value, context, has_gpus, has_gpu_peers: false, mutation }
     };
-    let mut pods: Vec<Pod<'a>> = pods.iter().map(checked).collect();
+    let mut pods: Vec<Pod<'_>> = pods.iter().map(checked).collect();
     // The objects of a `List` with a pod that requests GPUs.
     let with_gpus = pods.iter().filter(|pod| pod.has_gpus);
     let gpu_objects: HashSet<&str> = with_gpus.map(|pod| object_of(pod.pointer)).collect();
     for pod in &mut pods {
         pod.has_gpu_peers = gpu_objects.contains(object_of(pod.pointer));
     }
-    let mut found: Vec<Findings> = pods.iter().map(|pod| findings(policies, &resources, pod)).collect();
-    peers::check(policies, &pods, &mut found);
-    together::check(policies, &resources, &pods, &mut found);
+    let mut found: Vec<Findings> = pods.iter().map(findings).collect();
+    peers::check(&pods, &mut found);
+    together::check(&pods, &mut found);
     if let (Some(first), Some(findings)) = (pods.first(), found.first_mut())
         && let Some(Ended::Limit { steps }) = first.context.work.as_ref().and_then(Work::ended)
     {
@@ -105,7 +108,7 @@ pub fn near_misses<'a>(policies: &PolicySet, document: &'a Value, pods: &[Checke
     found
 }
 
-fn findings(policies: &PolicySet, resources: &[&str], pod: &Pod<'_>) -> Findings {
+fn findings(pod: &Pod<'_>) -> Findings {
     let mut findings = Findings::default();
     let near_misses = &mut findings.near_misses;
     if !pod.goes_on(STEPS_OF_TEMPLATE + pod.pointer.len()) {
@@ -113,7 +116,7 @@ fn findings(policies: &PolicySet, resources: &[&str], pod: &Pod<'_>) -> Findings
     }
     match &pod.mutation.outcome {
         Outcome::Unchanged { reason: Reason::NoPolicyMatches, .. } => {
-            let triggers = trigger::usable_triggers(policies, pod);
+            let triggers = trigger::usable_triggers(pod);
             trigger::misplaced(&triggers, pod, near_misses);
             if near_misses.is_empty() && pod.has_gpu_peers {
                 findings.advice = triggers.first().map(|(key, wanted)| {
@@ -128,20 +131,20 @@ fn findings(policies: &PolicySet, resources: &[&str], pod: &Pod<'_>) -> Findings
         }
         Outcome::Unchanged { reason: Reason::NoGpuContainer { .. }, .. }
         | Outcome::Skipped { reason: Reason::NoGpuContainer { .. }, .. } => {
-            gpus::not_found(resources, pod, near_misses);
+            gpus::not_found(pod, near_misses);
         }
         Outcome::Mutated(_) => {
-            gpus::without_limit(resources, pod, near_misses);
-            injected::check(resources, pod, near_misses);
-            findings.advice = injected::several_zones(resources, pod);
+            gpus::without_limit(pod, near_misses);
+            injected::check(pod, near_misses);
+            findings.advice = injected::several_zones(pod);
         }
-        Outcome::Skipped { .. } => gpus::without_limit(resources, pod, near_misses),
+        Outcome::Skipped { .. } => gpus::without_limit(pod, near_misses),
         Outcome::Unchanged { .. } | Outcome::Refused { .. } => {}
     }
-    requested::check(policies, resources, pod, &mut findings);
+    requested::check(pod, &mut findings);
     if pod.is_unmatched() && pod.has_gpus && findings.lacks_note() {
         // Without a policy, the author may know that the adapters are those of the pod.
-        let found = injected::adapters_by_path(resources, pod);
+        let found = injected::adapters_by_path(pod);
         let found = found.map(|found| Finding::note(&found.code, pod.pointer, found.message));
         findings.advice = found.or(findings.advice);
     }

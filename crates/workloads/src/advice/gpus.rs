@@ -40,12 +40,12 @@ fn is_some(amount: &Value) -> bool {
 }
 
 /// Finds requests under other names and in other places. If there are none, reports that the pod requests no GPU.
-pub(super) fn not_found(resources: &[&str], pod: &Pod<'_>, found: &mut Vec<Finding>) {
+pub(super) fn not_found(pod: &Pod<'_>, found: &mut Vec<Finding>) {
     let before = found.len();
     for (container, value) in pod.containers(&CONTAINER_LISTS) {
         for list in ["limits", "requests"] {
-            for key in keys(&value["resources"][list]).filter(|key| !resources.contains(&key.as_str())) {
-                let like = resources.iter().find(|known| spelling::of_resource(key, known));
+            for key in keys(&value["resources"][list]).filter(|key| !pod.gpus.contains(&key.as_str())) {
+                let like = pod.gpus.iter().find(|known| spelling::of_resource(key, known));
                 let Some(known) = like else { continue };
                 let map = format!("{container}/resources/{list}");
                 let message = format!(
@@ -56,12 +56,12 @@ pub(super) fn not_found(resources: &[&str], pod: &Pod<'_>, found: &mut Vec<Findi
             }
         }
         let maps = ["/resources", "/limits"].map(|tail| format!("{container}{tail}"));
-        misplaced(resources, pod, &maps, &container, found);
+        misplaced(pod, &maps, &container, found);
     }
     let template = pod.pointer;
     let first = pod.pointer_to(&["spec", "containers", "0"]);
     let maps = ["/spec/resources/limits", "/spec/resources", "/resources/limits"];
-    misplaced(resources, pod, &maps.map(|tail| format!("{template}{tail}")), &first, found);
+    misplaced(pod, &maps.map(|tail| format!("{template}{tail}")), &first, found);
     // A launcher needs no GPUs if its workers have them, a TrainJob brings those of its runtime, and a pod with an assumed
     // annotation did not request the fabric.
     let object = at_pointer(pod.document, template.split("/spec").next().unwrap_or_default());
@@ -69,7 +69,7 @@ pub(super) fn not_found(resources: &[&str], pod: &Pod<'_>, found: &mut Vec<Findi
     let is_runtime = kind.is_some_and(|kind| kind.ends_with("TrainingRuntime"));
     let asks = pod.context.annotations.is_empty() && !pod.has_gpu_peers && !pod.is_launcher() && !is_runtime;
     // The first one is that of most nodes; others have names of their own.
-    if let Some(known) = resources.first()
+    if let Some(known) = pod.gpus.first()
         && found.len() == before
         && asks
     {
@@ -84,10 +84,10 @@ pub(super) fn not_found(resources: &[&str], pod: &Pod<'_>, found: &mut Vec<Findi
 }
 
 /// Finds GPUs in maps that are not the limits of a container.
-fn misplaced(resources: &[&str], pod: &Pod<'_>, maps: &[String], container: &str, found: &mut Vec<Finding>) {
+fn misplaced(pod: &Pod<'_>, maps: &[String], container: &str, found: &mut Vec<Finding>) {
     for map in maps {
         let amounts = at_pointer(pod.document, map).unwrap_or(&Value::Null);
-        for key in keys(amounts).filter(|key| resources.contains(&key.as_str())) {
+        for key in keys(amounts).filter(|key| pod.gpus.contains(&key.as_str())) {
             let to = pod.path(&format!("{container}/resources/limits"));
             let message =
                 format!("move `{key}` from `{}` to `{to}`, where GPUs are requested", pod.path(map));
@@ -109,9 +109,9 @@ fn others(pod: &Value) -> String {
 }
 
 /// Finds GPUs that are requested without an equal limit.
-pub(super) fn without_limit(resources: &[&str], pod: &Pod<'_>, found: &mut Vec<Finding>) {
+pub(super) fn without_limit(pod: &Pod<'_>, found: &mut Vec<Finding>) {
     for (container, value) in pod.containers(&CONTAINER_LISTS) {
-        for key in resources {
+        for key in pod.gpus {
             let requested = &value["resources"]["requests"][*key];
             if is_some(requested) && value["resources"]["limits"][*key].is_null() {
                 let amount =

@@ -16,7 +16,7 @@ use super::{Finding, Pod, keys, mesh};
 const ZONE: &str = "topology.kubernetes.io/zone";
 
 /// Returns advice about pods of a job that fit nodes of several zones, which no fabric connects.
-pub(super) fn several_zones(resources: &[&str], pod: &Pod<'_>) -> Option<Finding> {
+pub(super) fn several_zones(pod: &Pod<'_>) -> Option<Finding> {
     let (spec, nodes) = (&pod.value["spec"], pod.context.nodes.as_ref()?);
     let affinity = &spec["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
     let is_placed = affinity.as_array().is_some_and(|terms| !terms.is_empty())
@@ -26,7 +26,7 @@ pub(super) fn several_zones(resources: &[&str], pod: &Pod<'_>) -> Option<Finding
         return None;
     }
     let fit = nodes.candidates(pod.value, &|_| false, pod.context.work.as_ref());
-    let with_gpus = fit.into_iter().filter(|node| resources.iter().any(|resource| node.count(resource) > 0));
+    let with_gpus = fit.into_iter().filter(|node| pod.gpus.iter().any(|resource| node.count(resource) > 0));
     let zones: BTreeSet<&str> = with_gpus.filter_map(|node| node.label(ZONE)).collect();
     (zones.len() > 1).then(|| {
         let named = zones.iter().take(4).map(|zone| format!("`{zone}`")).collect::<Vec<_>>().join(", ");
@@ -39,11 +39,11 @@ pub(super) fn several_zones(resources: &[&str], pod: &Pod<'_>) -> Option<Finding
 }
 
 /// Checks a pod that a policy injects.
-pub(super) fn check(resources: &[&str], pod: &Pod<'_>, found: &mut Vec<Finding>) {
+pub(super) fn check(pod: &Pod<'_>, found: &mut Vec<Finding>) {
     found.extend(mesh::sidecar(pod));
-    found.extend(adapters_by_path(resources, pod));
+    found.extend(adapters_by_path(pod));
     found.extend(data_over_tcp(pod));
-    found.extend(small_shared_memory(resources, pod));
+    found.extend(small_shared_memory(pod));
     found.extend(capability_prefix(pod));
     let interface =
         if pod.value["spec"]["hostNetwork"] == true { other_gloo_interface } else { interface_not_in_pod };
@@ -119,7 +119,7 @@ fn other_gloo_interface(pod: &Pod<'_>, container: &Value, place: &str) -> Option
     Some(Finding::warning("other_gloo_interface", pointer, message))
 }
 
-fn small_shared_memory(resources: &[&str], pod: &Pod<'_>) -> Option<Finding> {
+fn small_shared_memory(pod: &Pod<'_>) -> Option<Finding> {
     let spec = &pod.value["spec"];
     let mounts = items(spec, "containers").iter().flat_map(|container| items(container, "volumeMounts"));
     let is_memory = |mount: &&Value| {
@@ -127,7 +127,7 @@ fn small_shared_memory(resources: &[&str], pod: &Pod<'_>) -> Option<Finding> {
     };
     let names: HashSet<&str> = mounts.filter(is_memory).filter_map(|mount| mount["name"].as_str()).collect();
     let requests = requests(pod.value);
-    let gpus = resources.iter().filter_map(|resource| requests[*resource].as_i64()).max()?;
+    let gpus = pod.gpus.iter().filter_map(|resource| requests[*resource].as_i64()).max()?;
     let least = Quantity::parse(&kinds::table().injected.shared_memory)?.times(gpus)?;
     items(spec, "volumes").iter().enumerate().find_map(|(at, volume)| {
         volume["name"].as_str().filter(|name| names.contains(name))?;
@@ -145,9 +145,9 @@ fn small_shared_memory(resources: &[&str], pod: &Pod<'_>) -> Option<Finding> {
 }
 
 /// If no device is requested, the pod gets its adapters through the path, and policies add it themselves.
-pub(super) fn adapters_by_path(resources: &[&str], pod: &Pod<'_>) -> Option<Finding> {
+pub(super) fn adapters_by_path(pod: &Pod<'_>) -> Option<Finding> {
     let at = items(&pod.value["spec"], "volumes").iter().position(shows_adapters)?;
-    if !requests_device(resources, pod.value) {
+    if !requests_device(pod.gpus, pod.value) {
         return None;
     }
     let pointer = pod.pointer_to(&["spec", "volumes", &at.to_string()]);

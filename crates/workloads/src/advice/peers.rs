@@ -2,27 +2,25 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use fabric_engine::policy_set::PolicySet;
-
 use super::{Finding, Findings, Pod, object_of, trigger, with_token};
 
 /// A label that differs from node to node.
 const HOSTNAME: &str = "kubernetes.io/hostname";
 
 /// Checks the pods of each object against each other.
-pub(super) fn check(policies: &PolicySet, pods: &[Pod<'_>], found: &mut [Findings]) {
+pub(super) fn check(pods: &[Pod<'_>], found: &mut [Findings]) {
     let mut objects: HashMap<&str, Vec<usize>> = HashMap::new();
     for (at, pod) in pods.iter().enumerate() {
         objects.entry(object_of(pod.pointer)).or_default().push(at);
     }
     for group in objects.values().filter(|group| group.len() > 1) {
-        without_trigger(policies, pods, group, found);
+        without_trigger(pods, group, found);
         on_different_nodes(pods, group, found);
     }
 }
 
 /// Finds pods with GPUs that do not request the fabric, next to pods that do.
-fn without_trigger(policies: &PolicySet, pods: &[Pod<'_>], group: &[usize], found: &mut [Findings]) {
+fn without_trigger(pods: &[Pod<'_>], group: &[usize], found: &mut [Findings]) {
     let Some(asking) = group.iter().map(|at| &pods[*at]).find(|pod| pod.mutation.requests_fabric()) else {
         return;
     };
@@ -34,9 +32,7 @@ fn without_trigger(policies: &PolicySet, pods: &[Pod<'_>], group: &[usize], foun
         if !pod.is_unmatched() || !pod.has_gpus || !findings.near_misses.is_empty() {
             continue;
         }
-        let Some((key, wanted)) = trigger::usable_triggers(policies, pod).into_iter().next() else {
-            continue;
-        };
+        let Some((key, wanted)) = trigger::usable_triggers(pod).into_iter().next() else { continue };
         findings.advice = None;
         let message = format!(
             "add `{key}: \"{wanted}\"` to `{}`: the pods of `{}` use the fabric, and these GPU pods do not",

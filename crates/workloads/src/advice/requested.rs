@@ -4,7 +4,6 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
-use fabric_engine::policy_set::PolicySet;
 use fabric_engine::{CONTAINER_LISTS, claims_of_pod};
 use fabric_engine::{Mutation, Outcome, Reason, WarningKind, requests};
 use fabric_policy::PodContext;
@@ -15,16 +14,16 @@ use super::kinds;
 use super::together::whole_node;
 use super::{Finding, Findings, Pod, with_token};
 
-pub(super) fn check(policies: &PolicySet, resources: &[&str], pod: &Pod<'_>, findings: &mut Findings) {
+pub(super) fn check(pod: &Pod<'_>, findings: &mut Findings) {
     if !pod.has_gpus {
         return;
     }
     findings.near_misses.extend(claim_without_node(pod));
-    if !has_fabric(resources, pod.value) {
+    if !has_fabric(pod.gpus, pod.value) {
         return;
     }
     // What the nodes offer decides, and a pod with the annotation has these warnings already.
-    let as_it_is = pod.is_unmatched().then(|| policies.assumed(pod.value, pod.context));
+    let as_it_is = pod.is_unmatched().then(|| pod.policies.assumed(pod.value, pod.context));
     if let Some((resource, message)) = as_it_is.as_ref().and_then(unfit) {
         findings.near_misses.push(near_miss(pod, &resource, message));
         return;
@@ -33,11 +32,11 @@ pub(super) fn check(policies: &PolicySet, resources: &[&str], pod: &Pod<'_>, fin
         findings.near_misses.extend(turned_off(pod, as_it_is));
         findings.near_misses.extend(unrefused(pod, as_it_is));
     }
-    let is_compared = requests_device(resources, pod.value) || networks(pod.value).next().is_some();
+    let is_compared = requests_device(pod.gpus, pod.value) || networks(pod.value).next().is_some();
     if unfit(pod.mutation).is_some() || !is_compared {
         return;
     }
-    let given = policies.assumed(&without_fabric(resources, pod.value, pod.context), pod.context);
+    let given = pod.policies.assumed(&without_fabric(pod.gpus, pod.value, pod.context), pod.context);
     if given.warnings.iter().any(|warning| ASSUMED.contains(&warning.code())) {
         return;
     }
@@ -50,9 +49,9 @@ pub(super) fn check(policies: &PolicySet, resources: &[&str], pod: &Pod<'_>, fin
         Outcome::Skipped { .. } if has_none => &Value::Null,
         _ => return,
     };
-    let is_slot = unpaired(resources, pod, given, findings);
+    let is_slot = unpaired(pod, given, findings);
     if !is_slot {
-        compare(resources, pod, &requests(given), has_none, findings);
+        compare(pod, &requests(given), has_none, findings);
     }
 }
 
@@ -88,10 +87,10 @@ fn unrefused(pod: &Pod<'_>, as_it_is: &Mutation) -> Option<Finding> {
 }
 
 /// Compares the devices that a pod requests with those that it would be `given`.
-fn compare(resources: &[&str], pod: &Pod<'_>, given: &Value, has_none: bool, findings: &mut Findings) {
+fn compare(pod: &Pod<'_>, given: &Value, has_none: bool, findings: &mut Findings) {
     let requested = requests(pod.value);
     let adapters = requested.as_object().into_iter().flatten();
-    for (resource, count) in adapters.filter(|(resource, _)| is_adapter(resources, resource)) {
+    for (resource, count) in adapters.filter(|(resource, _)| is_adapter(pod.gpus, resource)) {
         let Some(count) = count.as_i64() else { continue };
         let of_machine = given[resource.as_str()].as_i64().unwrap_or(0);
         if of_machine == 0 && has_none {
@@ -102,7 +101,7 @@ fn compare(resources: &[&str], pod: &Pod<'_>, given: &Value, has_none: bool, fin
         } else if of_machine > 0
             && count > of_machine
             && pod.context.nodes.is_none()
-            && whole_node(resources, pod).is_some()
+            && whole_node(pod).is_some()
         {
             let message = format!(
                 "request at most {of_machine} of `{resource}`, which is what the machines that the pod selects have: with \
@@ -123,13 +122,13 @@ fn compare(resources: &[&str], pod: &Pod<'_>, given: &Value, has_none: bool, fin
 
 /// Finds a device without the network that a policy attaches with it, and such a network without its device. Returns
 /// true if the device can be a slot of an adapter that pods share, which has no network and says nothing by its number.
-fn unpaired(resources: &[&str], pod: &Pod<'_>, given: &Value, findings: &mut Findings) -> bool {
+fn unpaired(pod: &Pod<'_>, given: &Value, findings: &mut Findings) -> bool {
     let (requested, of_given) = (requests(pod.value), requests(given));
     let Some((annotation, network)) = networks(given).next() else { return false };
     let mut adapters = of_given.as_object().into_iter().flatten();
     // Where a network brings its device, the device has its name, and no policy adds it.
     let mut named = requested.as_object().into_iter().flatten().filter(|(name, _)| has_device(network, name));
-    let is_requested = |(name, count): &(&String, &Value)| is_adapter(resources, name) && **count != 0;
+    let is_requested = |(name, count): &(&String, &Value)| is_adapter(pod.gpus, name) && **count != 0;
     let Some((device, wanted)) = adapters.find(is_requested).or_else(|| named.find(is_requested)) else {
         return false;
     };
@@ -146,7 +145,7 @@ fn unpaired(resources: &[&str], pod: &Pod<'_>, given: &Value, findings: &mut Fin
         );
         let pointer = place_of_request(pod, device);
         findings.near_misses.push(Finding::warning("device_without_network", pointer, message));
-    } else if !requests_device(resources, pod.value) && findings.lacks_note() {
+    } else if !requests_device(pod.gpus, pod.value) && findings.lacks_note() {
         let name = network.rsplit('/').next().unwrap_or(network);
         if attached.iter().any(|attached| attached.rsplit('/').next() == Some(name)) {
             let message = format!(

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
-use fabric_engine::policy_set::PolicySet;
 use fabric_engine::requests;
 use fabric_policy::PodContext;
 use fabric_policy::nodes::{expressions, terms};
@@ -24,23 +23,23 @@ struct Object<'a> {
 }
 
 /// Checks each object of the pods' document.
-pub(super) fn check(policies: &PolicySet, resources: &[&str], pods: &[Pod<'_>], found: &mut [Findings]) {
+pub(super) fn check(pods: &[Pod<'_>], found: &mut [Findings]) {
     for object in objects(pods) {
         let asks = |(at, _): &(usize, PodsOfObject)| {
             let has_near_miss = !found[*at].near_misses.is_empty();
-            !pods[*at].is_unmatched() || has_near_miss || has_fabric(resources, pods[*at].value)
+            !pods[*at].is_unmatched() || has_near_miss || has_fabric(pods[*at].gpus, pods[*at].value)
         };
         if object.kind.together == Together::Never || object.pods.iter().any(asks) {
             continue;
         }
         let of_pods = |(at, of): &(usize, PodsOfObject)| {
-            Some(WholeNodes { at: *at, count: of.count, each: whole_node(resources, &pods[*at])? })
+            Some(WholeNodes { at: *at, count: of.count, each: whole_node(&pods[*at])? })
         };
         let whole: Vec<WholeNodes> = object.pods.iter().filter_map(of_pods).collect();
         let size = if object.kind.apart { 1 } else { whole.len().max(1) };
         for job in whole.chunks(size) {
-            if let Some(is_sure) = is_job(policies, resources, &object, pods, job) {
-                add(policies, &object, pods, job, is_sure, found);
+            if let Some(is_sure) = is_job(&object, pods, job) {
+                add(&object, pods, job, is_sure, found);
             }
         }
     }
@@ -55,13 +54,7 @@ struct WholeNodes {
 }
 
 /// Returns whether pods are one job on several nodes that have a fabric: `Some(false)` if they may be.
-fn is_job(
-    policies: &PolicySet,
-    resources: &[&str],
-    object: &Object<'_>,
-    pods: &[Pod<'_>],
-    job: &[WholeNodes],
-) -> Option<bool> {
+fn is_job(object: &Object<'_>, pods: &[Pod<'_>], job: &[WholeNodes]) -> Option<bool> {
     if count_of(job) < 2 {
         return None;
     }
@@ -71,24 +64,16 @@ fn is_job(
     }
     // The pods of a job are for like nodes.
     let pod = &pods[job.first()?.at];
-    let has_none = policies.would_leave_alone(pod.value, pod.context, |pod| has_fabric(resources, pod));
+    let has_none =
+        pod.policies.would_leave_alone(pod.value, pod.context, |other| has_fabric(pod.gpus, other));
     (!has_none && pod.goes_on(0)).then_some(is_sure)
 }
 
-fn add(
-    policies: &PolicySet,
-    object: &Object<'_>,
-    pods: &[Pod<'_>],
-    job: &[WholeNodes],
-    is_sure: bool,
-    found: &mut [Findings],
-) {
+fn add(object: &Object<'_>, pods: &[Pod<'_>], job: &[WholeNodes], is_sure: bool, found: &mut [Findings]) {
     let count = count_of(job);
     for WholeNodes { at, each, .. } in job {
         let (pod, findings) = (&pods[*at], &mut found[*at]);
-        let Some((key, wanted)) = trigger::usable_triggers(policies, pod).into_iter().next() else {
-            continue;
-        };
+        let Some((key, wanted)) = trigger::usable_triggers(pod).into_iter().next() else { continue };
         let annotation = format!("add `{key}: \"{wanted}\"` to `{}`", trigger::place(pod));
         let why = reason(count, object.name, each);
         findings.advice = None;
@@ -186,9 +171,9 @@ pub(super) struct Whole {
 }
 
 /// The GPUs of a pod, if no other pod can have GPUs of its node.
-pub(super) fn whole_node(resources: &[&str], pod: &Pod<'_>) -> Option<Whole> {
+pub(super) fn whole_node(pod: &Pod<'_>) -> Option<Whole> {
     let requests = requests(pod.value);
-    let all = resources.iter().filter_map(|resource| Some((*resource, requests[*resource].as_i64()?)));
+    let all = pod.gpus.iter().filter_map(|resource| Some((*resource, requests[*resource].as_i64()?)));
     all.filter(|(_, gpus)| *gpus > 1).find_map(|(resource, gpus)| {
         let of_node = of_nodes(resource, gpus, pod.value, pod.context)
             .unwrap_or_else(|| kinds::gpus_of_node(resource, selected(&pod.value["spec"]).into_iter()));

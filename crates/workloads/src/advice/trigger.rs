@@ -2,7 +2,6 @@
 
 use serde_json::Value;
 
-use fabric_engine::policy_set::PolicySet;
 use fabric_policy::Policy;
 use fabric_yaml::each_once;
 use fabric_yaml::pointer::at_pointer;
@@ -11,8 +10,8 @@ use super::{Finding, Pod, spelling, with_token};
 use fabric_engine::turns_on;
 
 /// The annotations that trigger the policies whose other conditions the pod meets.
-pub(super) fn usable_triggers<'p>(policies: &'p PolicySet, pod: &Pod<'_>) -> Vec<(&'p str, &'p str)> {
-    let policies = policies.policies().iter().map(Policy::definition);
+pub(super) fn usable_triggers<'p>(pod: &Pod<'p>) -> Vec<(&'p str, &'p str)> {
+    let policies = pod.policies.policies().iter().map(Policy::definition);
     let usable = policies.filter(|one| one.matcher.all_but_annotations_hold(pod.value, pod.context));
     let triggers = usable.flat_map(|one| &one.matcher.any_annotation);
     each_once(triggers.map(|(key, wanted)| (key.as_str(), wanted.as_str())))
