@@ -72,12 +72,8 @@ impl Connection {
         Arc::new(InFlight(Arc::clone(self)))
     }
 
-    fn is_busy(&self) -> bool {
-        !matches!(self.current.lock().activity, Activity::New | Activity::Idle)
-    }
-
-    fn is_idle(&self) -> bool {
-        self.current.lock().activity == Activity::Idle
+    fn activity(&self) -> Activity {
+        self.current.lock().activity
     }
 
     /// The order of eviction: first the connections whose client has taken longer than [`STALLED`]. Then, by what most
@@ -165,7 +161,8 @@ impl Connections {
         }
         if open.len() >= most {
             let all: Vec<Arc<Connection>> = open.iter().filter_map(Weak::upgrade).collect();
-            let most_are_idle = 2 * all.iter().filter(|one| one.is_idle()).count() > all.len();
+            let most_are_idle =
+                2 * all.iter().filter(|one| one.activity() == Activity::Idle).count() > all.len();
             let ranked = all.iter().filter_map(|one| Some((one.rank(most_are_idle)?, one)));
             let (_, first) = ranked.max_by_key(|(rank, _)| *rank)?;
             evict(&mut open, |connection| Arc::ptr_eq(connection, first));
@@ -182,7 +179,8 @@ impl Connections {
 
     /// Returns whether a request is in flight on any of them.
     pub(super) fn any_busy(&self) -> bool {
-        self.open.lock().iter().filter_map(Weak::upgrade).any(|connection| connection.is_busy())
+        let is_busy = |one: Arc<Connection>| !matches!(one.activity(), Activity::New | Activity::Idle);
+        self.open.lock().iter().filter_map(Weak::upgrade).any(is_busy)
     }
 }
 
