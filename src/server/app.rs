@@ -55,7 +55,7 @@ fn catch_panic(
 ) -> CatchPanicLayer<impl FnMut(Box<dyn Any + Send>) -> Response + Clone + use<>> {
     let metrics = Arc::clone(&state.metrics);
     CatchPanicLayer::custom(move |_| {
-        metrics.rejected(INTERNAL);
+        metrics.rejected.count(INTERNAL);
         let message = "internal error, a bug in fabric-injector; see its log";
         Rejection::new(StatusCode::INTERNAL_SERVER_ERROR, INTERNAL, message).into_response()
     })

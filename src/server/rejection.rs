@@ -45,7 +45,7 @@ impl Rejection {
 
     /// The response under overload, which is counted. The API server tries again after the time in its `Retry-After`.
     pub(super) fn overloaded(metrics: &Metrics, why: Shed) -> Self {
-        metrics.shed(why);
+        metrics.shed.count(why.name());
         let message = format!("fabric-injector is overloaded: {}", overload(why));
         Self { status: StatusCode::TOO_MANY_REQUESTS, code: None, message, closes: why == Shed::Memory }
     }

@@ -45,7 +45,7 @@ pub(super) async fn trace(
         }
         Some(Outcome::Rejected(code)) => {
             if let Some(code) = code {
-                state.metrics.rejected(code);
+                state.metrics.rejected.count(code);
             }
             if let Some(span) = span {
                 span.rejected(response.status(), code.unwrap_or("overload"));

@@ -59,8 +59,10 @@ pub struct Metrics {
     warnings: Family<Labels<1, Label>, Counter>,
     /// The series of reviews and warnings that are there because of the policies in use.
     of_policies: Mutex<(HashSet<ReviewLabels>, HashSet<Labels<1, Label>>)>,
-    rejected: Counters,
-    shed: Counters,
+    /// Rejected requests.
+    pub(crate) rejected: Counters,
+    /// Reviews that were answered without evaluation.
+    pub(crate) shed: Counters,
     /// TLS handshakes.
     pub(crate) handshakes: Counter,
     pub(crate) handshake_failures: Counters,
@@ -302,16 +304,6 @@ impl Metrics {
         *last = now;
         series.insert(labels.clone());
         self.without_fabric.get_or_create_owned(&labels)
-    }
-
-    /// Counts a rejected request.
-    pub(crate) fn rejected(&self, reason: Answered) {
-        self.rejected.count(reason);
-    }
-
-    /// Counts a review that was answered without evaluation.
-    pub(crate) fn shed(&self, why: Shed) {
-        self.shed.count(why.name());
     }
 
     /// Counts a request as in flight until the guard is dropped.

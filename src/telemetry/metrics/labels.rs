@@ -42,7 +42,7 @@ pub(crate) enum Shed {
 impl Shed {
     pub(super) const ALL: [Self; 4] = [Self::InFlight, Self::Namespace, Self::Memory, Self::Deadline];
 
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::InFlight => "in_flight",
             Self::Namespace => "namespace",
