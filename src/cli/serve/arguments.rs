@@ -8,7 +8,7 @@ use tokio::time::Duration;
 
 use crate::policy_sources::PolicySources;
 use crate::server::Limits;
-use fabric_engine::admission::{Mode, OnError};
+use fabric_engine::admission::Mode;
 use fabric_policy::objects::ObjectKind;
 
 use super::super::cluster::ClusterArguments;
@@ -116,13 +116,4 @@ pub(crate) enum OnErrorArgument {
     Deny,
     /// Admit it unchanged, with a warning
     Allow,
-}
-
-impl From<OnErrorArgument> for OnError {
-    fn from(argument: OnErrorArgument) -> Self {
-        match argument {
-            OnErrorArgument::Deny => Self::Deny,
-            OnErrorArgument::Allow => Self::Allow,
-        }
-    }
 }

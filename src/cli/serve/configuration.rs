@@ -10,8 +10,9 @@ use crate::authority::{Authority, KeyPair};
 use crate::builtin;
 use crate::policy_sources::PolicySources;
 use crate::server::{Config, Limits, TlsSource};
+use fabric_engine::admission::OnError;
 
-use super::arguments::Arguments;
+use super::arguments::{Arguments, OnErrorArgument};
 use super::open_files;
 
 /// The validity of a certificate in memory.
@@ -49,7 +50,10 @@ impl Configuration {
             tls,
             policy_sources: policy_sources(arguments)?,
             mode: arguments.mode.into(),
-            on_error: arguments.on_error.into(),
+            on_error: match arguments.on_error {
+                OnErrorArgument::Deny => OnError::Deny,
+                OnErrorArgument::Allow => OnError::Allow,
+            },
             shutdown_delay: arguments.shutdown_delay.unwrap_or(delay),
             drain_timeout: arguments.drain_timeout,
             events: arguments.events,
