@@ -62,7 +62,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
         FindingFormat::Text => found.iter().map(formats::text).collect(),
         FindingFormat::Json => format!("{:#}\n", found.iter().map(formats::object).collect::<Value>()),
         FindingFormat::Sarif => formats::sarif(&found),
-        FindingFormat::Github => formats::github(&found),
+        FindingFormat::Github => found.iter().map(formats::command).collect(),
     };
     output.text(&text)?;
     output.message(&summary(&found, count));

@@ -96,12 +96,8 @@ fn uri(path: &str) -> String {
     uri
 }
 
-/// Workflow commands of GitHub Actions.
-pub(super) fn github(found: &[SourceError]) -> String {
-    found.iter().map(command).collect()
-}
-
-fn command(error: &SourceError) -> String {
+/// A workflow command of GitHub Actions.
+pub(super) fn command(error: &SourceError) -> String {
     let Diagnostic { code, message, span, hint, .. } = &*error.diagnostic;
     let hint = hint.as_ref().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
     let (line, column) = (span.line.max(1), span.column.max(1));

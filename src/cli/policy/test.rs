@@ -156,7 +156,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
         Format::Json => output::json(&report),
         Format::Junit => output::junit(&report, &lacking),
         Format::Sarif => formats::sarif(&output::failures(&report, &lacking)),
-        Format::Github => formats::github(&output::failures(&report, &lacking)),
+        Format::Github => output::failures(&report, &lacking).iter().map(formats::command).collect(),
     };
     output.text(&text)?;
     if lacks_coverage {
