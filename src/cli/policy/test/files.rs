@@ -128,13 +128,11 @@ impl LoadedFile {
         let cases = CaseFile::read(name, text)?;
         let mut workloads = BTreeMap::new();
         for case in &cases.cases {
-            if let Subject::File(reference) = &case.subject {
-                let documents =
-                    |path: &String| documents(path).map_err(|error| failed(&cases, reference, &error));
-                if let Entry::Vacant(entry) = workloads.entry(path_from(name, &reference.text)) {
-                    let read = documents(entry.key())?;
-                    entry.insert(read);
-                }
+            if let Subject::File(reference) = &case.subject
+                && let Entry::Vacant(entry) = workloads.entry(path_from(name, &reference.text))
+            {
+                let read = documents(entry.key()).map_err(|error| failed(&cases, reference, &error))?;
+                entry.insert(read);
             }
         }
         Ok(Self { cases, folder, workloads })
@@ -207,9 +205,7 @@ impl PolicySets {
         self.known.insert(key, Arc::clone(&set));
         Ok(set)
     }
-}
 
-impl PolicySets {
     /// All built-in policies, for a case with values: it can have those of other providers.
     fn built_in(&mut self, case: &Case) -> anyhow::Result<&[Definition]> {
         if self.built_in.is_empty() && case.has_values() {
