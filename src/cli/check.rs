@@ -68,11 +68,10 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     };
     let (context, name) = (arguments.context.as_deref(), arguments.name.as_deref());
     let lines = block_on(examine(context, name, &probe))?;
-    let text = match arguments.output {
-        Format::Text => lines.iter().map(text).collect(),
-        Format::Json => serde_json::to_string_pretty(&json!({"version": VERSION, "checks": lines}))? + "\n",
-    };
-    output.text(&text)?;
+    match arguments.output {
+        Format::Text => output.text(&lines.iter().map(text).collect::<String>())?,
+        Format::Json => output.json(&json!({"version": VERSION, "checks": lines}))?,
+    }
     let counts = |line: &Line| match line.status {
         Status::Ok => false,
         Status::Warn => fail_on.is_some_and(|fail_on| fail_on.counts(line.check)),

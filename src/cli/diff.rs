@@ -149,14 +149,10 @@ impl FileDiff {
             ChangeTag::Delete if self.colour => Style::new().fg_color(Some(AnsiColor::Red.into())),
             _ => Style::new(),
         };
-        let (text, ended) = match line.strip_suffix(b"\n") {
-            Some(text) => (text, true),
-            None => (line, false),
-        };
         self.out.extend_from_slice(format!("{style}{tag}").as_bytes());
-        self.out.extend_from_slice(text);
+        self.out.extend_from_slice(line.strip_suffix(b"\n").unwrap_or(line));
         self.out.extend_from_slice(format!("{style:#}\n").as_bytes());
-        if !ended {
+        if !line.ends_with(b"\n") {
             self.out.extend_from_slice(b"\\ No newline at end of file\n");
         }
     }
