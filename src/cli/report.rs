@@ -40,18 +40,16 @@ pub(super) fn template(format: Format, location: Location<'_>, template: &Templa
 fn text(location: Location<'_>, template: &Template) -> Vec<String> {
     let mutation = &template.mutation;
     let head = location.of(&template.pointer);
-    let (outcome, details) = match &mutation.outcome {
-        Outcome::Mutated(mutated) => (format!("mutated by {}", mutated.stamp), template.added.clone()),
-        Outcome::Skipped { reason, .. } => {
-            (format!("skipped: {reason} ({})", reason.code()), template.added.clone())
-        }
+    let outcome = match &mutation.outcome {
+        Outcome::Mutated(mutated) => format!("mutated by {}", mutated.stamp),
+        Outcome::Skipped { reason, .. } => format!("skipped: {reason} ({})", reason.code()),
         Outcome::Unchanged { reason, .. } => {
-            (format!("unchanged: {} ({})", sentence(reason, template), reason.code()), Vec::new())
+            format!("unchanged: {} ({})", sentence(reason, template), reason.code())
         }
-        Outcome::Refused { reason } => (format!("refused: {reason} ({})", reason.code()), Vec::new()),
+        Outcome::Refused { reason } => format!("refused: {reason} ({})", reason.code()),
     };
     let mut lines = vec![format!("{head}: {outcome}")];
-    lines.extend(details.iter().map(|detail| format!("  + {detail}")));
+    lines.extend(template.added.iter().map(|detail| format!("  + {detail}")));
     lines
         .extend(mutation.warnings.iter().map(|warning| format!("  warning: {warning} ({})", warning.code())));
     let near_misses = template.findings.near_misses.iter();
