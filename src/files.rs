@@ -1,8 +1,8 @@
 //! Reads files whose paths come from the operator, with a limit on their size and without blocking on pipes, and
 //! replaces them.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Read, Write};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -45,6 +45,15 @@ pub(crate) fn read_bounded(name: &Path, path: &Path, allowed: Allowed) -> anyhow
     file.take(most + 1).read_to_end(&mut bytes).with_context(cannot)?;
     ensure!(bytes.len() as u64 <= most, "{name} exceeds the {mebibytes} MiB limit for a {what}");
     Ok(bytes)
+}
+
+/// The file of a name, or standard input for `-`, and the name for messages.
+pub(crate) fn open(name: &str) -> anyhow::Result<(&str, Box<dyn BufRead>)> {
+    if name == "-" {
+        return Ok(("stdin", Box::new(io::stdin().lock())));
+    }
+    let file = File::open(name).with_context(|| format!("{name} cannot be read"))?;
+    Ok((name, Box::new(BufReader::new(file))))
 }
 
 /// The path itself, or the manifests in a directory, sorted by name and without those of its subdirectories.

@@ -1,12 +1,12 @@
 //! `fabric-injector diagnose`: the network that a job used, from the logs of its pods.
 
-use std::fs::File;
 use std::io::{self, Read};
 
 use anyhow::Context;
 use clap::{ArgGroup, Args};
 
 use crate::cluster::{Selection, block_on, read_logs};
+use crate::files::open;
 use fabric_nccl::{Diagnosis, Log, Signatures, Verdict, text};
 
 use super::ExitStatus;
@@ -101,12 +101,7 @@ impl Arguments {
     fn read_files(&self, log: &mut Log<'_>) -> Vec<anyhow::Error> {
         let mut failures = Vec::new();
         for name in &self.files {
-            let done = if name == "-" {
-                read(log, "stdin", io::stdin().lock())
-            } else {
-                let opened = File::open(name).with_context(|| format!("{name} cannot be read"));
-                opened.and_then(|opened| read(log, name, opened))
-            };
+            let done = open(name).and_then(|(name, opened)| read(log, name, opened));
             failures.extend(done.err());
         }
         failures

@@ -18,7 +18,7 @@ use crate::cli::object_files;
 use crate::cli::output::{Format, Output};
 use crate::cli::parse::namespace;
 use crate::cli::report::{Location, near_miss};
-use crate::files::files_of;
+use crate::files::{files_of, open};
 use crate::policy_sources::{PolicySources, available};
 use crate::stream::RawDocuments;
 use fabric_engine::policy_set::PolicySet;
@@ -308,13 +308,8 @@ impl Pods<'_> {
 
     /// Explains the pod of a review. Anything else in the file is an error.
     fn review(&mut self, name: &str) -> anyhow::Result<()> {
-        let documents = if name == "-" {
-            RawDocuments::new(io::stdin().lock()).collect::<Result<Vec<_>, _>>()
-        } else {
-            let file = File::open(name).with_context(|| format!("{name} cannot be read"))?;
-            RawDocuments::new(BufReader::new(file)).collect()
-        };
-        let name = if name == "-" { "stdin" } else { name };
+        let (name, reader) = open(name)?;
+        let documents: Result<Vec<_>, _> = RawDocuments::new(reader).collect();
         let documents = documents.with_context(|| format!("{name} cannot be read"))?;
         let before = self.count;
         for (index, raw) in documents.iter().enumerate() {
