@@ -30,7 +30,7 @@ use super::output::{self, Output};
 use super::parse::namespace;
 use super::render::{Before, Format};
 use super::report::Failure;
-use document::{Content, Processed};
+use document::{Content, Processed, Source};
 pub(super) use document::{object_name, remedy};
 use exit_policy::{ExitPolicyArguments, Verdict};
 
@@ -297,10 +297,10 @@ impl Documents<'_> {
     fn process_all<'f>(&self, file: &'f str, before: usize, batch: &[RawDocument]) -> Vec<Processed<'f>> {
         let Self { arguments, policies, .. } = *self;
         let wanted = Wanted { objects: self.objects.as_ref(), ..self.wanted };
+        let source = Source { arguments, policies, wanted, file };
         let work = |(at, raw): (usize, &RawDocument)| {
             let number = before + at + 1;
-            list::process(arguments, policies, wanted, file, number, raw)
-                .unwrap_or_else(|| document::process(arguments, policies, wanted, file, number, raw))
+            list::process(source, number, raw).unwrap_or_else(|| document::process(source, number, raw))
         };
         let threads = thread::available_parallelism().map_or(1, NonZero::get);
         // A thread costs about as much as a few documents.

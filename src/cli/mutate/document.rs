@@ -54,15 +54,18 @@ impl Content {
     }
 }
 
+/// What the documents of a file have in common.
+#[derive(Clone, Copy)]
+pub(super) struct Source<'r, 'f> {
+    pub(super) arguments: &'r Arguments,
+    pub(super) policies: &'r PolicySet,
+    pub(super) wanted: Wanted<'r>,
+    pub(super) file: &'f str,
+}
+
 /// Reads, injects and renders one document, independent of the others.
-pub(super) fn process<'a>(
-    arguments: &Arguments,
-    policies: &PolicySet,
-    wanted: Wanted<'_>,
-    file: &'a str,
-    number: usize,
-    raw: &RawDocument,
-) -> Processed<'a> {
+pub(super) fn process<'f>(source: Source<'_, 'f>, number: usize, raw: &RawDocument) -> Processed<'f> {
+    let Source { arguments, policies, wanted, file } = source;
     let bad = |error: DocumentError, hint| Processed {
         content: Content::Edited(None),
         lines: Vec::new(),
@@ -83,10 +86,8 @@ pub(super) fn process<'a>(
         }
     };
     let object = document.value.as_ref().map(object_name).unwrap_or_default();
-    let before = match arguments.output {
-        Some(Format::Review) => document.value.clone(),
-        _ => None,
-    };
+    let is_review = arguments.output == Some(Format::Review);
+    let before = if is_review { document.value.clone() } else { None };
     let injected = match manifest::inject(policies, &mut document, raw, wanted) {
         Ok(injected) => injected,
         Err(error) => return bad(error, None),

@@ -1,27 +1,19 @@
 //! A `List`, whose items are read, injected and rendered one after another.
 
 use fabric_allocator::held;
-use fabric_engine::policy_set::PolicySet;
 use fabric_policy::work::Work;
 use fabric_workloads::manifest::{self, EditedDocument, InjectedDocument, List, RawDocument, Syntax, Wanted};
 
 use super::super::ExitStatus;
 use super::super::render::{Format, Rendered};
 use super::super::report::Location;
-use super::Arguments;
-use super::document::{Content, Processed, is_edited, lost_comments, object_name, report_templates};
+use super::document::{Content, Processed, Source, is_edited, lost_comments, object_name, report_templates};
 use super::exit_policy::Verdict;
 
 /// Reads, injects and renders a `List`. `None` for a document that must be read as a whole: one that is not a `List`,
 /// has an error, or whose output is not the document in its own syntax.
-pub(super) fn process<'a>(
-    arguments: &Arguments,
-    policies: &PolicySet,
-    wanted: Wanted<'_>,
-    file: &'a str,
-    number: usize,
-    raw: &RawDocument,
-) -> Option<Processed<'a>> {
+pub(super) fn process<'f>(source: Source<'_, 'f>, number: usize, raw: &RawDocument) -> Option<Processed<'f>> {
+    let Source { arguments, policies, wanted, file } = source;
     let mut list = List::split(raw)?;
     match arguments.output {
         Some(Format::Patch | Format::Review) => return None,
