@@ -79,7 +79,7 @@ impl<R: BufRead> RawDocuments<R> {
             if is_marker(added, *b"...") {
                 marked_end = Some(bytes.len());
             } else if let Some(marked_end) = marked_end
-                && is_directive(added)
+                && without_mark(added).starts_with(b"%")
             {
                 self.pending = bytes.split_off(marked_end);
                 break;
@@ -144,10 +144,6 @@ pub(crate) fn has_content(document: &RawDocument) -> bool {
         let marked = is_marker(line, *b"---") || is_marker(line, *b"...");
         !is_head(if marked { &line[3..] } else { line })
     })
-}
-
-fn is_directive(line: &[u8]) -> bool {
-    without_mark(line).starts_with(b"%")
 }
 
 impl<R: BufRead> Iterator for RawDocuments<R> {
