@@ -1,6 +1,6 @@
 //! Numbers that do not fit in 64 bits. Writing them again would change them.
 
-use serde_json::{Number, Value};
+use serde_json::Value;
 
 use super::edit::missing;
 use super::error::Error;
@@ -43,15 +43,11 @@ fn inexact(text: &str, json: bool) -> Vec<(usize, &str)> {
     for node in &layout.nodes {
         let Kind::Scalar { value: Scalar::Number(number), .. } = &node.kind else { continue };
         let written = text[node.content..node.range.end].trim_end();
-        if !is_exact(written, number) {
+        if number.is_f64() && decimal(written) != decimal(&number.to_string()) {
             found.push((node.content, written));
         }
     }
     found
-}
-
-fn is_exact(text: &str, number: &Number) -> bool {
-    !number.is_f64() || decimal(text) == decimal(&number.to_string())
 }
 
 /// The digits of a decimal number without zeros around them, and its exponent.
