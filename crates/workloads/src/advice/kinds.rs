@@ -50,7 +50,7 @@ pub struct Kind {
     pub(super) apart: bool,
     pub(super) signs: Vec<String>,
     pub(super) texts: Vec<String>,
-    /// The places of the objects that one of this kind creates.
+    /// The paths, from an object of this kind, to those that it creates.
     pub(super) wraps: Vec<String>,
     /// The source of the annotations for pods of a kind without a template.
     pub(super) annotations: Option<String>,
@@ -194,11 +194,6 @@ impl Kind {
             parts.filter_map(|part| pods.of_part(object, &part)).collect::<Vec<_>>()
         };
         self.pods.iter().flat_map(of_pods).collect()
-    }
-
-    /// JSON Pointers, from an object of this kind, to those that it creates.
-    pub(super) fn wrapped(&self, object: &Value) -> Vec<String> {
-        self.wraps.iter().flat_map(|path| expanded(object, path)).collect()
     }
 }
 

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use fabric_engine::policy_set::PolicySet;
 use fabric_policy::group_of;
-use fabric_yaml::pointer::{at_pointer, field_path, unescape, visit_values};
+use fabric_yaml::pointer::{at_pointer, expanded, field_path, unescape, visit_values};
 
 use super::kinds::{self, Kind};
 use super::{Finding, Level, WORKLOAD_WITHOUT_TRIGGER, gpus, spelling, together};
@@ -33,8 +33,10 @@ pub fn runtime_of_job(job: &Value) -> String {
 pub fn objects(document: &Value, pointer: &str) -> Vec<String> {
     let Some(value) = at_pointer(document, pointer) else { return Vec::new() };
     let (kind, api_version) = (value["kind"].as_str().unwrap_or_default(), value["apiVersion"].as_str());
-    let within = match Kind::find(api_version.unwrap_or_default(), kind) {
-        Some(known) if !known.wraps.is_empty() => known.wrapped(value),
+    let within: Vec<String> = match Kind::find(api_version.unwrap_or_default(), kind) {
+        Some(known) if !known.wraps.is_empty() => {
+            known.wraps.iter().flat_map(|path| expanded(value, path)).collect()
+        }
         None if kind.ends_with("List") => {
             let count = value["items"].as_array().map_or(0, Vec::len);
             (0..count).map(|index| format!("/items/{index}")).collect()
