@@ -114,6 +114,14 @@ pub(super) struct Objects {
     client: Client,
 }
 
+/// The Secret of a name.
+pub(super) struct SecretApi {
+    /// The words for it in messages.
+    what: String,
+    name: String,
+    api: Api<Secret>,
+}
+
 /// A Secret as it was read.
 pub(super) struct Stored {
     resource_version: String,
@@ -166,29 +174,27 @@ impl Objects {
         Ok(())
     }
 
-    /// The Secret, if there is one.
-    pub(super) async fn secret(&self, namespace: &str, name: &str) -> anyhow::Result<Option<Stored>> {
+    /// The requests about a Secret.
+    pub(super) fn secret(&self, namespace: &str, name: &str) -> SecretApi {
         let what = format!("Secret `{name}` of namespace `{namespace}`");
-        let secrets: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
-        let secret = in_time(&what, "read", secrets.get_opt(name)).await?;
-        Ok(secret.map(Stored::from))
+        SecretApi { what, name: name.to_owned(), api: Api::namespaced(self.client.clone(), namespace) }
+    }
+}
+
+impl SecretApi {
+    /// The Secret, if there is one.
+    pub(super) async fn read(&self) -> anyhow::Result<Option<Stored>> {
+        Ok(in_time(&self.what, "read", self.api.get_opt(&self.name)).await?.map(Stored::from))
     }
 
     /// Creates the Secret without data, unless it exists. It is garbage-collected with `owner`.
-    pub(super) async fn create_secret(
-        &self,
-        namespace: &str,
-        name: &str,
-        owner: &Value,
-    ) -> anyhow::Result<Stored> {
-        let what = format!("Secret `{name}` of namespace `{namespace}`");
-        let secrets: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
+    pub(super) async fn create(&self, owner: &Value) -> anyhow::Result<Stored> {
         let object = json!({
             "apiVersion": "v1",
             "kind": "Secret",
             "type": "Opaque",
             "metadata": {
-                "name": name,
+                "name": self.name,
                 "labels": {"app.kubernetes.io/managed-by": "fabric-injector"},
                 "ownerReferences": [{
                     "apiVersion": "admissionregistration.k8s.io/v1",
@@ -201,22 +207,14 @@ impl Objects {
         // Server-side apply rather than create: RBAC checks `resourceNames` against the name in the path.
         let parameters = PatchParams::apply(CREATOR).force();
         let patch = Patch::Apply(&object);
-        let created = in_time(&what, "created", secrets.patch(name, &parameters, &patch)).await?;
-        Ok(created.into())
+        let created = self.api.patch(&self.name, &parameters, &patch);
+        Ok(in_time(&self.what, "created", created).await?.into())
     }
 
     /// Writes the certificates into the Secret, unless it has changed since it was read.
-    pub(super) async fn write_secret(
-        &self,
-        namespace: &str,
-        name: &str,
-        stored: &Stored,
-        certificates: &Certificates,
-    ) -> anyhow::Result<()> {
-        let what = format!("Secret `{name}` of namespace `{namespace}`");
-        let secrets: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
+    pub(super) async fn write(&self, stored: &Stored, certificates: &Certificates) -> anyhow::Result<()> {
         let patch = Patch::Merge(secret::merge_patch(certificates, &stored.resource_version));
-        in_time(&what, "changed", secrets.patch(name, &changed_by(), &patch)).await?;
+        in_time(&self.what, "changed", self.api.patch(&self.name, &changed_by(), &patch)).await?;
         Ok(())
     }
 }

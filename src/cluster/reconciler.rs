@@ -179,16 +179,16 @@ impl Reconciler {
             bail!("the MutatingWebhookConfiguration `{}` has no Service", self.options.webhook);
         };
         let names = [format!("{service}.{namespace}.svc")];
-        let name = &self.options.secret;
-        let stored = match self.objects.secret(namespace, name).await? {
+        let api = self.objects.secret(namespace, &self.options.secret);
+        let stored = match api.read().await? {
             Some(stored) => stored,
-            None => self.objects.create_secret(namespace, name, configuration).await?,
+            None => api.create(configuration).await?,
         };
         let parsed = secret::parse(&stored.data).ok();
         let durations = self.options.durations;
         let (certificates, change) = Certificates::reconciled(parsed, &names, durations, trusted, now)?;
         if let Some(change) = change {
-            self.objects.write_secret(namespace, name, &stored, &certificates).await?;
+            api.write(&stored, &certificates).await?;
             self.record_change("secret", change);
         }
         Ok(certificates)
