@@ -7,6 +7,7 @@
 //! `review` extracts the review, `webhook` answers it within the limits, `queue` waits for a turn if the review is large,
 //! and `trace` records the response, which is a review or a `rejection`.
 
+mod absent;
 mod admin;
 pub mod app;
 mod connections;

@@ -1,4 +1,4 @@
-//! The limits on requests and their bodies.
+//! The limits on requests and their bodies. That on the work of a review is in `fabric_policy::work`.
 
 /// The largest body: an API server accepts objects of up to 3 MiB, a review may contain two of them (`object` and
 /// `oldObject`), and 1 MiB is for the rest.

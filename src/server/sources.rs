@@ -91,7 +91,7 @@ fn use_policies(state: &AppState, policies: PolicySet) -> anyhow::Result<String>
 pub(crate) fn compiled(sources: &RawPolicies, work: &Work) -> anyhow::Result<PolicySet> {
     let hint = "hint: keep the policies of one provider, or let the nodes choose with `--watch-nodes`";
     sources.compile_within(work).map_err(|error| match error.downcast_ref() {
-        Some(LoadError::SeveralProviders { .. }) => anyhow!("{error}\n{hint}"),
+        Some(LoadError::DifferentProviders { .. }) => anyhow!("{error}\n{hint}"),
         _ => error,
     })
 }

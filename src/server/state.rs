@@ -10,6 +10,7 @@ use fabric_engine::admission::{Evaluate, Mode, OnError};
 use fabric_engine::policy_set;
 use fabric_engine::policy_set::PolicySet;
 
+use super::absent::AbsentObjects;
 use super::connections::Connections;
 use super::last_change::Change;
 use super::limits::Limits;
@@ -28,6 +29,8 @@ pub struct AppState {
     pub(super) change: Change,
     /// The destination of advice for the owners of pods, if events are on.
     pub(super) events: OnceLock<Arc<Events>>,
+    /// What pods name and the cluster does not have yet.
+    pub(super) absent: AbsentObjects,
     pub(super) evaluate: Box<Evaluate>,
     /// The connections of the HTTPS port.
     pub(super) connections: Arc<Connections>,
@@ -56,6 +59,7 @@ impl AppState {
             readiness: Readiness::default(),
             change: Change::default(),
             events: OnceLock::new(),
+            absent: AbsentObjects::default(),
             evaluate: Box::new(policy_set::mutate),
             memory: Memory::new(limits.body_bytes, Arc::clone(&connections)),
             connections,

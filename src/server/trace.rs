@@ -130,6 +130,7 @@ mod tests {
             operations: 1,
             warnings: vec!["code".to_owned()],
             without_fabric: None,
+            absent: Vec::new(),
             for_owner: None,
             mode: Mode::Inject,
         }

@@ -54,6 +54,7 @@ async fn respond(
     let Some(permit) = state.memory.permit(body.len(), &request).await else {
         return Err(Rejection::overloaded(&state.metrics, Shed::Memory));
     };
+    state.absent.note(std::mem::take(&mut record.absent), Instant::now().into());
     if let (Some(events), Some(advice)) = (state.events.get(), record.for_owner.take())
         && !events.offer(*advice)
     {

@@ -23,6 +23,7 @@ use crate::cluster::{WatchState, WatchedKind};
 use fabric_engine::Reason;
 use fabric_engine::admission::{Mode, Record, ReviewOutcome};
 use fabric_engine::policy_set::PolicySet;
+use fabric_policy::objects::ObjectKind;
 use fabric_policy::{Effect, PolicyCheck};
 use fabric_tools::lint::codes;
 
@@ -85,6 +86,7 @@ pub struct Metrics {
     node_watch: Family<Labels<1>, Gauge>,
     nodes_age: Family<Labels<1>, Gauge<f64, AtomicU64>>,
     over_bound: Family<Labels<1>, Gauge>,
+    absent_objects: Family<Labels<1>, Gauge>,
 }
 
 impl Metrics {
@@ -168,6 +170,10 @@ impl Metrics {
             ),
             over_bound: ours
                 .added("namespaces_over_bound", "Namespaces with more objects of a kind than are kept"),
+            absent_objects: ours.added(
+                "absent_objects",
+                "Objects that pods have named for two minutes and that the cluster does not have",
+            ),
             registry,
         };
         metrics.fill();
@@ -194,6 +200,9 @@ impl Metrics {
         self.nodes_in_use(WatchState::Off, 0);
         for kind in WatchedKind::all() {
             self.nodes_age(&kind.api().resource, Duration::ZERO);
+        }
+        for kind in ObjectKind::all() {
+            self.absent_objects(&kind.api().resource, 0);
         }
         for kind in WatchedKind::all().filter(|kind| kind.api().namespaced) {
             self.over_bound(&kind.api().resource, 0);
@@ -341,6 +350,12 @@ impl Metrics {
     /// Records the time for which the objects of a kind have not been watched.
     pub(crate) fn nodes_age(&self, resource: &'static str, age: Duration) {
         self.nodes_age.get_or_create(&[("resource", resource)]).set(age.as_secs_f64());
+    }
+
+    /// Records how many objects of a kind pods name that have been absent for long.
+    pub(crate) fn absent_objects(&self, resource: &'static str, objects: usize) {
+        let objects = i64::try_from(objects).unwrap_or(i64::MAX);
+        self.absent_objects.get_or_create(&[("resource", resource)]).set(objects);
     }
 
     /// Records how many namespaces have more objects of a kind than are kept.

@@ -101,6 +101,7 @@ pub(crate) fn every_alert_has_known_metrics_and_a_description(helm: &Helm) {
         "FabricInjectorAbsent",
         "FabricInjectorAdviceUnreachable",
         "FabricInjectorNodesStale",
+        "FabricInjectorObjectsNotThere",
         "FabricInjectorCertificateExpiring",
         "FabricInjectorClientsStall",
         "FabricInjectorInjectionFailed",

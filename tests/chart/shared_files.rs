@@ -1,4 +1,5 @@
-//! The chart as it is packaged, by tools that leave links out.
+//! What the chart has from the program: `policies.json`, `conditions.json` and `gpu-machines.json` of its `files`, and the
+//! parameters in `values.schema.json`. Tools that package charts leave links out, so they are copies.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

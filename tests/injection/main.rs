@@ -16,6 +16,7 @@ mod growth;
 mod helpers;
 mod inspection;
 mod language;
+mod named_objects;
 mod nodes;
 mod properties;
 mod provider_knowledge;

@@ -11,7 +11,7 @@ mod workload;
 
 pub use answer::{Answer, Evaluate, Record, Reviewer, answer_without_evaluation, namespace};
 pub use bounds::{BOUNDS, Most};
-pub use for_owner::ForOwner;
+pub use for_owner::{Absent, ForOwner};
 pub use response::{Mode, OnError, Response, UNCHANGED, WOULD_BE_INJECTED, respond};
 pub use review::{BadReview, creates_pod, sample as sample_review};
 pub use workload::WorkloadReview;

@@ -53,7 +53,7 @@ pub enum LoadError {
     #[error(
         "policy `{first}` is for `{first_provider}` and `{second}` for `{second_provider}`; one provider at a time"
     )]
-    SeveralProviders { first: String, first_provider: String, second: String, second_provider: String },
+    DifferentProviders { first: String, first_provider: String, second: String, second_provider: String },
     /// A parameter has another type in another policy of the provider, so no value is valid for both.
     #[error(
         "the parameter `{name}` is {first}, and {second}; give it one type in all policies of the provider, or another name"
@@ -115,7 +115,7 @@ impl PolicySet {
                 && !several_providers
                 && first.provider != definition.provider
             {
-                return Err(LoadError::SeveralProviders {
+                return Err(LoadError::DifferentProviders {
                     first: first.name.clone(),
                     first_provider: first.provider.clone(),
                     second: definition.name.clone(),

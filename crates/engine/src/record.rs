@@ -14,6 +14,7 @@ mod summary;
 mod trace;
 
 pub use codes::FINDINGS;
+pub(crate) use codes::NOT_THERE_YET;
 pub(super) use cursor::{
     Cursor, CursorOf, ListCursor, add_container, change_annotations, malformed, shorten,
 };

@@ -267,7 +267,9 @@ impl Known {
         let changed = match kind {
             WatchedKind::Node => self.nodes.apply(event, &mut self.texts),
             WatchedKind::Slice => self.slices.apply(event, &mut self.texts),
-            _ => self.named_of(kind).map_or(0, |named| named.apply(event, &mut Texts::default())),
+            WatchedKind::Named(_) => {
+                self.named_of(kind).map_or(0, |named| named.apply(event, &mut Texts::default()))
+            }
         };
         if changed > 0 {
             self.note_change(kind, changed, now.max(self.published + INTERVAL));
@@ -404,6 +406,7 @@ fn named(kind: WatchedKind, object: &Value, _: &mut Texts) -> Option<NamedObject
 }
 
 /// Also an object that says nothing has its key.
+#[expect(clippy::ref_option, reason = "as `Objects` calls it")]
 fn bytes(object: &Option<NamedObject>) -> usize {
     object.as_ref().map_or(400, NamedObject::bytes)
 }

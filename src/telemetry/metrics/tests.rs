@@ -23,6 +23,7 @@ fn a_review_that_ends_after_its_policy_is_gone_gives_it_no_series() {
         operations: 7,
         warnings: vec!["of_its_check".to_owned()],
         without_fabric: None,
+        absent: Vec::new(),
         for_owner: None,
         mode: Mode::Inject,
     };

@@ -13,7 +13,7 @@ use fabric_policy::PodContext;
 
 use super::ReviewOutcome;
 use super::bounds::exceeded;
-use super::for_owner::{ForOwner, owner, owner_of_review};
+use super::for_owner::{Absent, ForOwner, owner, owner_of_review};
 use super::response::{MAX_MESSAGE, Mode, OnError, Response, cut, respond_in};
 use super::review::{self, AdmissionRequest, BadReview, V1};
 
@@ -51,6 +51,8 @@ pub struct Record {
     pub warnings: Vec<String>,
     /// The code that says why the pod requests the fabric and does not get it; none for other pods.
     pub without_fabric: Option<Cow<'static, str>>,
+    /// Objects that the pod names, and that the cluster does not have yet.
+    pub absent: Vec<Absent>,
     /// A message for the owner of the pod, if there is one.
     pub for_owner: Option<Box<ForOwner>>,
     /// In [`Mode::Audit`], the outcome is that of [`Mode::Inject`], and the pod is unchanged.
@@ -92,6 +94,7 @@ impl Record {
             operations: 0,
             warnings: Vec::new(),
             without_fabric: None,
+            absent: Vec::new(),
             for_owner: None,
             mode: Mode::Inject,
         }
@@ -294,6 +297,7 @@ impl Reviewer<'_> {
             operations,
             without_fabric: mutation.without_fabric().map(|code| Cow::Owned(code.to_owned())),
             warnings: mutation.warnings.iter().map(|warning| warning.code().to_owned()).collect(),
+            absent: Absent::of(request, &mutation, mode, owner.as_ref()),
             for_owner: ForOwner::new(owner, &mutation, mode, on_error).map(Box::new),
             ..Record::new(request, &response, outcome, None)
         };

@@ -3,7 +3,9 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::{Mutation, Outcome, Reason};
+use crate::record::NOT_THERE_YET;
+use crate::{Mutation, Outcome, Reason, Warning, WarningKind};
+use fabric_policy::objects::ObjectName;
 
 use super::response::{MAX_MESSAGE, Mode, NOT_INJECTED, OnError, cut, would_be_denied};
 use super::review::{self, AdmissionRequest};
@@ -20,6 +22,38 @@ pub struct ForOwner {
     pub owner: Value,
     /// The code and the text of each warning.
     pub warnings: Vec<(String, String)>,
+}
+
+/// An object that an admitted pod names, and that the cluster does not have yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Absent {
+    pub object: ObjectName,
+    /// The warning about it.
+    pub text: String,
+    /// The reference to the owner of the pod, with its namespace.
+    pub owner: Option<Value>,
+}
+
+impl Absent {
+    /// Those that an injected pod names; none for a dry run, and in audit mode, whose pods stay as they are.
+    pub(super) fn of<O>(
+        request: &AdmissionRequest<O>,
+        mutation: &Mutation,
+        mode: Mode,
+        owner: Option<&Value>,
+    ) -> Vec<Self> {
+        let is_admitted = !matches!(mutation.outcome, Outcome::Refused { .. });
+        if !is_admitted || mode == Mode::Audit || request.dry_run == Some(true) {
+            return Vec::new();
+        }
+        let absent = |warning: &Warning| match &warning.kind {
+            WarningKind::NotThereYet { object, .. } => {
+                Some(Self { object: object.clone(), text: warning.to_string(), owner: owner.cloned() })
+            }
+            _ => None,
+        };
+        mutation.warnings.iter().filter_map(absent).collect()
+    }
 }
 
 /// The part of a pod that names its owners.
@@ -50,7 +84,9 @@ impl ForOwner {
             Outcome::Unchanged { .. } | Outcome::Refused { .. } => false,
         };
         if has_values {
+            // Objects that are not there yet may follow.
             let asking = mutation.warnings.iter().filter(|warning| warning.asks_for_action());
+            let asking = asking.filter(|warning| warning.code() != NOT_THERE_YET);
             warnings.extend(asking.map(|warning| (warning.code().to_owned(), warning.to_string())));
         }
         warnings.truncate(MOST - 1);
@@ -58,6 +94,13 @@ impl ForOwner {
         let cut = |(code, text)| (code, cut(text, MAX_MESSAGE));
         let warnings: Vec<_> = warnings.into_iter().map(cut).collect();
         owner.filter(|_| !warnings.is_empty()).map(|owner| Self { owner, warnings })
+    }
+
+    /// The message about objects that are still absent; none for pods without an owner.
+    pub fn of_absent(absent: &[&Absent]) -> Option<Self> {
+        let texts: Vec<&str> = absent.iter().map(|absent| absent.text.as_str()).collect();
+        let warnings = vec![(NOT_THERE_YET.to_owned(), cut(texts.join("; "), MAX_MESSAGE))];
+        absent.first()?.owner.clone().map(|owner| Self { owner, warnings })
     }
 
     /// The message about a pod that was admitted although this program failed on it.

@@ -23,7 +23,8 @@ pub(crate) fn warnings_of_absent(pod: &Value, devices: &Devices, context: &PodCo
     };
     let absent = named_objects(pod, known, context).into_iter().filter(|object| known.lacks(object));
     let warning = |object: ObjectName| {
-        let is_added = devices.added.claims.contains(&object.name) && object.kind == ObjectKind::Template;
+        let mut targets = devices.added.claim_entries.iter().filter_map(|(_, target)| target.as_ref());
+        let is_added = object.kind == ObjectKind::Template && targets.any(|target| *target == object.name);
         let class = if is_added { class_of_devices(known, devices) } else { None };
         Warning::of_pod(WarningKind::NotThereYet { object, class })
     };
@@ -53,8 +54,8 @@ fn named_objects(pod: &Value, known: &KnownObjects, context: &PodContext) -> BTr
     named.extend(classes.map(|class| ObjectName::new(ObjectKind::Class, "", class)));
     if pod["spec"]["hostNetwork"] != true {
         for (kind, network) in ObjectKind::networks() {
-            let names = names_of_networks(pod, network, namespace, context);
-            let objects = names.iter().map(|(namespace, name)| ObjectName::new(kind, namespace, name));
+            let attached = names_of_networks(pod, network, namespace, context);
+            let objects = attached.iter().map(|(namespace, name)| ObjectName::new(kind, namespace, name));
             named.extend(objects.take_while(|_| context.goes_on(STEPS_OF_OBJECT)));
         }
     }

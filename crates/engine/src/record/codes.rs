@@ -2,6 +2,9 @@
 
 use super::report::{Reason, ValueKind, Warning, WarningKind};
 
+/// The code of the warning about an object that does not exist.
+pub(crate) const NOT_THERE_YET: &str = "not_there_yet";
+
 /// The codes of the findings about workloads. A policy declares no check with one of them.
 pub const FINDINGS: &[&str] = &[
     "misspelled_trigger",
@@ -119,7 +122,7 @@ impl Warning {
         "claim_without_pod_claim",
         "claim_by_name",
         "too_many_objects",
-        "not_there_yet",
+        NOT_THERE_YET,
         "restamped",
         "annotation_contradicted",
         "provider_assumed",
@@ -191,7 +194,7 @@ impl Warning {
             WarningKind::ClaimWithoutPodClaim { .. } => "claim_without_pod_claim",
             WarningKind::ClaimByName { .. } => "claim_by_name",
             WarningKind::TooManyObjects { .. } => "too_many_objects",
-            WarningKind::NotThereYet { .. } => "not_there_yet",
+            WarningKind::NotThereYet { .. } => NOT_THERE_YET,
             WarningKind::Restamped { .. } => "restamped",
             WarningKind::ProviderAssumed { .. } => "provider_assumed",
             WarningKind::AnnotationContradicted { .. } => "annotation_contradicted",

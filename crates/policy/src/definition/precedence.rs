@@ -1,7 +1,7 @@
 //! The precedence of rules: a value belongs to the first rule that names it. Among the rules that apply, those of the
 //! outermost extension come first, then those of its base, then those of parts. Within a file, the last rule that replaces
 //! values comes first, then the others in their order. The value of another rule is left out, whatever becomes of the
-//! first one.
+//! first one. Parameters, variables, machines and `match` of several files are joined in `file/extension.rs`.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;

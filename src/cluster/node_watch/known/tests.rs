@@ -302,7 +302,7 @@ fn a_namespace_with_too_many_templates_is_told_and_the_others_keep_theirs() {
         template
     };
     let apply = |trial: &mut Trial, event| {
-        trial.known.apply(WatchedKind::Named(ObjectKind::Template), event, trial.now)
+        trial.known.apply(WatchedKind::Named(ObjectKind::Template), event, trial.now);
     };
     apply(&mut trial, Event::Init);
     apply(&mut trial, Event::InitApply(template("ml", 0)));

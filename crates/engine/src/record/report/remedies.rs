@@ -111,7 +111,7 @@ fn samples() -> Vec<WarningKind> {
         WarningKind::TooManyObjects { namespace: text("team-training") },
         WarningKind::NotThereYet {
             object: ObjectName::new(ObjectKind::Template, "team-training", "compute-domain-channel"),
-            class: Some(text("efa.networking.k8s.aws")),
+            class: Some(text("fabric.networking.example.com")),
         },
         WarningKind::Restamped {
             before: text("lab-roce@13bef0de6c37"),
