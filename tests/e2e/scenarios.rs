@@ -16,6 +16,7 @@ mod generated_pairs;
 mod hostile_clients;
 mod installations;
 mod missed;
+mod named_objects;
 mod namespaces;
 mod node_watch;
 mod oldest;
@@ -103,6 +104,7 @@ const SCENARIOS: &[(&str, Scenario)] = scenarios![
     pools::pods_get_the_devices_of_the_pool_that_they_select,
     claims::pods_carry_the_claim_of_a_policy_and_keep_their_own,
     claims::the_template_of_a_compute_domain_is_that_of_the_job,
+    named_objects::what_a_pod_names_and_the_cluster_lacks_is_told_until_it_is_there,
     settings::the_file_of_a_container_has_the_settings_of_its_environment,
     pod_security::the_exception_admits_injected_pods_and_forbids_the_rest_of_baseline,
     dry_runs::every_workload_comes_out_as_mutate_says,

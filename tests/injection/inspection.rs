@@ -390,9 +390,12 @@ fn a_guard_without_effect_is_reported() {
 
 /// Takes an option from the arguments of the server.
 fn without(facts: &mut Facts, option: &str) {
+    arguments(facts).retain(|one| !one.as_str().unwrap().starts_with(option));
+}
+
+fn arguments(facts: &mut Facts) -> &mut Vec<Value> {
     let deployment = &mut facts.deployments.as_mut().unwrap()["items"][0];
-    let arguments = &mut deployment["spec"]["template"]["spec"]["containers"][0]["args"];
-    arguments.as_array_mut().unwrap().retain(|one| !one.as_str().unwrap().starts_with(option));
+    deployment["spec"]["template"]["spec"]["containers"][0]["args"].as_array_mut().unwrap()
 }
 
 #[test]
@@ -437,6 +440,9 @@ fn nodes_whose_pods_do_not_get_what_they_offer_are_reported() {
     reported("nodes", Passed, "2 nodes; 1 with GPUs get aws-efa", &[], |_| ());
     let problem = "1 with GPUs get aws-efa; 1 problem\n`fabric-injector nodes` shows";
     reported("nodes", Warn, problem, &[], |facts| facts.nodes = Ok(nodes("p9.48xlarge")));
+    reported("nodes", Passed, "get aws-efa; not watched: resource-claims,gke-networks", &[], |facts| {
+        arguments(facts).push(json!("--unwatched=resource-claims,gke-networks"));
+    });
     reported("nodes", Passed, "the servers do not watch nodes", &[], |facts| {
         facts.nodes = Ok(nodes("p9.48xlarge"));
         without(facts, "--watch-nodes");

@@ -197,7 +197,9 @@ pub(super) fn nodes(seen: &Seen<'_>) -> Found {
         *by_policy.entry(pool.policy.as_deref().unwrap_or("no policy")).or_default() += pool.nodes;
     }
     let of_policies = by_policy.iter().map(|(policy, nodes)| format!("; {nodes} with GPUs get {policy}"));
-    let counts = format!("{}{}", counted(nodes.len(), "node"), of_policies.collect::<String>());
+    let unwatched = seen.release.option("--unwatched").map(|kinds| format!("; not watched: {kinds}"));
+    let about = of_policies.chain(unwatched).collect::<String>();
+    let counts = format!("{}{about}", counted(nodes.len(), "node"));
     match pools.iter().map(|pool| pool.problems.len()).sum() {
         0 => ok(counts),
         problems => warn(
