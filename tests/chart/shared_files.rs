@@ -1,5 +1,6 @@
 //! What the chart has from the program: `policies.json`, `conditions.json` and `gpu-machines.json` of its `files`, and the
-//! parameters in `values.schema.json`. Tools that package charts leave links out, so they are copies.
+//! parameters in `values.schema.json`. Tools that package charts leave links out, so they are copies. `agreement.rs`
+//! compares the CEL of both, and `rendered.rs` the objects that `manifests` prints.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

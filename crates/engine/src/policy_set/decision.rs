@@ -27,7 +27,7 @@ pub(super) enum Decision<'p> {
     Skip(Vec<&'p Policy>, Reason),
     /// These policies match the pod, and none has anything to add, whatever its nodes.
     LeaveAlone(Vec<&'p Policy>, Reason),
-    /// The reason, which may be about a policy, says whether the pod is refused.
+    /// The reason, which may be about a policy, decides whether the pod is refused: `Reason::refuses`.
     End(Option<&'p Policy>, Reason),
 }
 
