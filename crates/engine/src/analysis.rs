@@ -122,7 +122,8 @@ pub(crate) fn with_values(
 impl PodAnalysis {
     /// Analyzes a pod. Returns an error if it is malformed.
     pub(super) fn new(
-        (nodes, policy): (Selection, Arc<ResolvedPolicy>),
+        nodes: Selection,
+        policy: Arc<ResolvedPolicy>,
         pod: &Value,
         context: &PodContext,
     ) -> Result<Self, Reason> {
@@ -183,14 +184,14 @@ impl PodAnalysis {
         if nodes == self.nodes {
             return Ok(Self {
                 other: self.other,
-                ..Self::new((nodes, Arc::clone(&self.policy)), pod, context)?
+                ..Self::new(nodes, Arc::clone(&self.policy), pod, context)?
             });
         }
         let mut resolved = policy_for(policy, &nodes, context)?;
         if let Some(values) = self.other.and_then(|at| resolved.values_elsewhere.get(at)) {
             resolved = with_values(policy, values, &nodes, context)?;
         }
-        Ok(Self { other: self.other, ..Self::new((nodes, resolved), pod, context)? })
+        Ok(Self { other: self.other, ..Self::new(nodes, resolved, pod, context)? })
     }
 
     /// Notes that a rule moved the pod to the host network.

@@ -57,7 +57,7 @@ fn analysis_if_true(
     context: &PodContext,
     trace: Option<&mut Trace>,
 ) -> Result<Option<PodAnalysis>, Reason> {
-    let analysis = || PodAnalysis::new((nodes.clone(), Arc::clone(resolved)), pod, context);
+    let analysis = || PodAnalysis::new(nodes.clone(), Arc::clone(resolved), pod, context);
     let record = |holds: &Result<bool, EvaluationError>, bindings: &Bindings<'_, '_>| {
         let Some(trace) = trace else { return };
         let of = |when| ConditionFact::through_variables(policy.definition(), when, holds, bindings);
@@ -103,7 +103,7 @@ pub fn analyse_named(
             return Ok(PodAnalysis { other: Some(at), ..analysis });
         }
     }
-    PodAnalysis::new((nodes, resolved), pod, context)
+    PodAnalysis::new(nodes, resolved, pod, context)
 }
 
 /// The parameters that the condition of a policy reads, with their values for a pod.
@@ -126,7 +126,8 @@ fn setting_undecided(policy: &ResolvedPolicy, why: String) -> Reason {
 /// condition of the policy says.
 pub fn has_gpus_or_rules(policy: &Policy, pod: &Value, context: &PodContext) -> Result<bool, Reason> {
     let context = PodContext { nodes: None, ..context.clone() };
-    let analysis = PodAnalysis::new(resolve(policy, pod, &context)?, pod, &context)?;
+    let (nodes, resolved) = resolve(policy, pod, &context)?;
+    let analysis = PodAnalysis::new(nodes, resolved, pod, &context)?;
     let scope = Scope::of_pod(&analysis);
     let mut rules = Rules::unevaluated(&analysis.policy.evaluated.rules, &analysis, &scope);
     Ok(analysis.has_gpus() || rules.evaluate(pod, &context).map(|()| rules.any())?)

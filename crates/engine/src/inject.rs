@@ -253,7 +253,7 @@ pub(super) fn inject_if_nodes_agree(
     for (at, values) in resolved.values_elsewhere.iter().enumerate() {
         let mut there = copy(&before, context)?;
         let other = with_values(policy, values, &nodes, context);
-        let other = other.and_then(|other| PodAnalysis::new((nodes.clone(), other), &there, context));
+        let other = other.and_then(|other| PodAnalysis::new(nodes.clone(), other, &there, context));
         let mut log_there = ChangeLog::new(context);
         let ended_there = other.and_then(|analysis| {
             let analysis = PodAnalysis { other: Some(at), ..analysis };

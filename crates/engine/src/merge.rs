@@ -68,13 +68,14 @@ impl<'a> Injection<'a> {
     fn merge(mut self, pod: &mut Value) -> Result<(), Reason> {
         let (scope, policy) = (self.rules.scope, &self.rules.analysis.policy);
         let bindings = scope.bindings();
-        self.declare_volumes((scope, &bindings))?;
-        self.section(&Section::Claims, (scope, &bindings), pod)?;
+        let of_pod = At { scope, bindings: &bindings };
+        self.declare_volumes(of_pod)?;
+        self.section(&Section::Claims, of_pod, pod)?;
         self.facts.note_claims(pod);
-        self.containers((scope, &bindings), pod)?;
+        self.containers(of_pod, pod)?;
         check_containers(policy, &self.rules.of_containers, pod, self.log)?;
         let injected = scope.of_injected(pod);
-        self.section(&Section::Pod, (&injected, &injected.bindings()), pod)?;
+        self.section(&Section::Pod, At { scope: &injected, bindings: &injected.bindings() }, pod)?;
         check_pod(policy, &injected, self.log)
     }
 
@@ -120,17 +121,18 @@ impl<'a> Injection<'a> {
         for row in &self.rules.of_containers {
             let (list, index) = row.container.place();
             let bindings = row.scope.bindings();
-            let parts = self.rules.additions_to(row).map(|of| Part { of, at: (&row.scope, &bindings) });
+            let at = At { scope: &row.scope, bindings: &bindings };
+            let parts = self.rules.additions_to(row).map(|of| Part { of, at });
             let mut parts: Vec<_> = parts.collect();
             let shared: usize = parts.iter().map(|part| part.of.addition.shared.len()).sum();
             count_steps(self.context, 1 + shared)?;
             self.log.check_size()?;
             let also = named.of_container(list, &pod["spec"][list][index]);
-            parts.extend(self.of_same_program(&also, (list, index), of_pod, pod)?);
+            parts.extend(self.of_same_program(&also, list, index, of_pod, pod)?);
             if parts.is_empty() {
                 continue;
             }
-            self.container((list, index), parts, pod)?;
+            self.container(list, index, parts, pod)?;
             if row.container.gpus > 0 && !settings.is_empty() {
                 with_files.push(((list, index), std::mem::take(&mut self.facts.variables)));
             }
@@ -150,7 +152,8 @@ impl<'a> Injection<'a> {
     /// Merges what rules add to one container.
     fn container(
         &mut self,
-        (list, index): (&'static str, usize),
+        list: &'static str,
+        index: usize,
         mut parts: Vec<Part<'a, '_>>,
         pod: &mut Value,
     ) -> Result<(), Reason> {
@@ -170,7 +173,11 @@ impl<'a> Injection<'a> {
 }
 
 /// A scope, and the values that expressions read in it.
-type At<'s> = (&'s Scope<'s>, &'s Bindings<'s, 's>);
+#[derive(Clone, Copy)]
+struct At<'s> {
+    scope: &'s Scope<'s>,
+    bindings: &'s Bindings<'s, 's>,
+}
 
 /// What a rule adds, and the scope of its expressions.
 #[derive(Clone, Copy)]
@@ -189,7 +196,7 @@ fn evaluated<'r>(parts: &[Part<'r, '_>], log: &mut ChangeLog) -> Result<Vec<(&'r
     let mut owners = Owners::default();
     let mut trees: Vec<_> = parts.iter().map(|part| (part.of.rule, Tree::default())).collect();
     for at in order {
-        let Part { of, at: (scope, bindings) } = parts[at];
+        let Part { of, at: At { scope, bindings } } = parts[at];
         log.written_by(|| Author::Rule(of.rule.name.clone()));
         let (tree, owned) = owners.without_owned(of, &of.addition.tree);
         note_owned(&owned, log);

@@ -226,14 +226,15 @@ pub(super) fn unsupported<O>(version: &str, request: &AdmissionRequest<O>) -> Op
         let why = format!(
             "AdmissionReview `{version}` is not supported; set `admissionReviewVersions: [\"v1\"]` in the webhook configuration"
         );
-        denied(request, (400, "BadRequest"), "unsupported_version", &why)
+        denied(request, 400, "BadRequest", "unsupported_version", &why)
     })
 }
 
 /// The answer to a request that is denied before its evaluation costs anything.
 fn denied<O>(
     request: &AdmissionRequest<O>,
-    (code, status): (u16, &'static str),
+    code: u16,
+    status: &'static str,
     reason: &'static str,
     why: &str,
 ) -> Verdict {
@@ -272,7 +273,7 @@ impl Reviewer<'_> {
         let Self { policies, evaluate, mode, on_error, .. } = *self;
         // The API server is going to refuse such a pod.
         if let Some(problem) = exceeded(&pod) {
-            return denied(request, (422, "Invalid"), TOO_LONG, &format!("the pod is invalid: {problem}"));
+            return denied(request, 422, "Invalid", TOO_LONG, &format!("the pod is invalid: {problem}"));
         }
         let owner = owner(request, &pod["metadata"]["ownerReferences"]);
         // A panic on one pod must not close a connection that serves other requests.

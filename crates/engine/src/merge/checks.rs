@@ -20,7 +20,7 @@ pub(crate) fn check_pod(
 ) -> Result<(), Reason> {
     let bindings = scope.bindings();
     for check in Check::all(policy, scope).filter(|one| one.declared.about == About::Pod) {
-        if check.is_true([check.declared.when.as_ref()], (&bindings, None), log)? {
+        if check.is_true([check.declared.when.as_ref()], &bindings, None, log)? {
             let kind = check.outcome(&bindings, "")?;
             log.warnings.push(Warning::of_pod(kind));
         }
@@ -48,7 +48,7 @@ pub(crate) fn check_containers(
                 About::Variable(name, containers) => (name, containers),
                 About::Containers(condition) => {
                     let conditions = [check.declared.when.as_ref(), Some(condition)];
-                    if check.is_true(conditions, (&bindings, None), cursor.log)? {
+                    if check.is_true(conditions, &bindings, None, cursor.log)? {
                         let kind = check.outcome(&bindings, cursor.log.pointer())?;
                         cursor.log.warn(kind, "");
                     }
@@ -63,7 +63,7 @@ pub(crate) fn check_containers(
             let Some((at, value)) = own else { continue };
             let mut bindings = bindings.child();
             bindings.set(VALUE, &value);
-            if check.is_true([check.declared.when.as_ref()], (&bindings, Some(&value)), cursor.log)? {
+            if check.is_true([check.declared.when.as_ref()], &bindings, Some(&value), cursor.log)? {
                 let warn = |log: &mut ChangeLog| {
                     if log.was_added() {
                         log.own_checks.push(check.declared.code.clone());
@@ -100,7 +100,8 @@ impl<'a, 's> Check<'a, 's> {
     fn is_true<const N: usize>(
         &self,
         conditions: [Option<&Interpolation>; N],
-        (bindings, own): (&Bindings<'_, '_>, Option<&Value>),
+        bindings: &Bindings<'_, '_>,
+        own: Option<&Value>,
         log: &mut ChangeLog,
     ) -> Result<bool, Reason> {
         let one = |holds, condition: &&Interpolation| Ok(holds && condition.is_true(bindings)?);
@@ -108,7 +109,7 @@ impl<'a, 's> Check<'a, 's> {
         if let Some(trace) = &mut log.trace
             && let Some(last) = conditions.iter().flatten().last()
         {
-            trace.checked((self.declared, self.scope.kind()), last, &holds, own);
+            trace.checked(self.declared, self.scope.kind(), last, &holds, own);
         }
         holds.map_err(|error| self.failed(error))
     }

@@ -52,7 +52,8 @@ impl<'a> Injection<'a> {
     pub(super) fn of_same_program<'s>(
         &mut self,
         group: &[Ordered<'a>],
-        (list, index): (&'static str, usize),
+        list: &'static str,
+        index: usize,
         at: At<'s>,
         pod: &mut Value,
     ) -> Result<Vec<Part<'a, 's>>, Reason> {
@@ -94,7 +95,7 @@ impl<'a> Injection<'a> {
             }
             if is_added {
                 let index = add_container(pod, self.log, list, &name)?;
-                self.container((list, index), group.into_iter().map(|of| Part { of, at }).collect(), pod)?;
+                self.container(list, index, group.into_iter().map(|of| Part { of, at }).collect(), pod)?;
                 continue;
             }
             for Ordered { rule, .. } in group {
@@ -116,9 +117,9 @@ impl<'a> Injection<'a> {
 }
 
 /// The value of a field of a container; none for `null`.
-fn value(rule: &Rule, tree: &Tree, field: &str, (scope, bindings): At<'_>) -> Result<Option<Value>, Reason> {
-    let value = Evaluation::new(bindings, false).value_of(tree, schema::container(), field);
-    value.map(|value| value.and_then(Tree::into_value)).map_err(|error| failed(scope, &rule.name, error))
+fn value(rule: &Rule, tree: &Tree, field: &str, at: At<'_>) -> Result<Option<Value>, Reason> {
+    let value = Evaluation::new(at.bindings, false).value_of(tree, schema::container(), field);
+    value.map(|value| value.and_then(Tree::into_value)).map_err(|error| failed(at.scope, &rule.name, error))
 }
 
 /// The image that a rule wants for a container: that of the rule to which it belongs, which may leave it out.

@@ -32,11 +32,11 @@ pub(crate) fn merge(
             let wanted = match (value.as_edit(), value.as_value()) {
                 (Some(edit), _) => match &edit.kind {
                     EditKind::Objects(field) => {
-                        objects(merge, map, &key, existing.as_deref(), (&edit.added, field))?
+                        objects(merge, map, &key, existing.as_deref(), &edit.added, field)?
                     }
                     _ => networks(merge, map, &key, existing.as_deref(), edit)?,
                 },
-                (None, Some(wanted)) => text(merge, map, &key, existing.as_deref(), (wanted, what))?,
+                (None, Some(wanted)) => text(merge, map, &key, existing.as_deref(), wanted, what)?,
                 (None, None) => continue,
             };
             let Some(wanted) = wanted else {
@@ -60,7 +60,8 @@ fn text(
     map: &mut Cursor<'_>,
     key: &str,
     existing: Option<&str>,
-    (wanted, what): (&Value, ValueKind),
+    wanted: &Value,
+    what: ValueKind,
 ) -> Result<Option<String>, Reason> {
     let text = text_of(wanted);
     let Some(existing) = existing else { return Ok(Some(text)) };
@@ -115,7 +116,8 @@ fn objects(
     annotations: &mut Cursor<'_>,
     key: &str,
     existing: Option<&str>,
-    (added, identity): (&Tree, &str),
+    added: &Tree,
+    identity: &str,
 ) -> Result<Option<String>, Reason> {
     let wanted = added.as_value().and_then(Value::as_array).into_iter().flatten();
     let wanted: Vec<Value> = wanted.filter(|entry| entry.is_object()).cloned().collect();

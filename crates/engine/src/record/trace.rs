@@ -183,7 +183,8 @@ impl Trace {
     /// Notes the value of the last condition of a check. `own` is that of the variable that it is about.
     pub(crate) fn checked(
         &mut self,
-        (check, scope): (&PolicyCheck, ScopeOf),
+        check: &PolicyCheck,
+        scope: ScopeOf,
         condition: &Interpolation,
         holds: &Result<bool, EvaluationError>,
         own: Option<&Value>,

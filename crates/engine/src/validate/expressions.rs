@@ -26,7 +26,7 @@ pub(super) fn failures(policy: &Policy, pod: &Value, context: &PodContext) -> Ve
     let work = context.work.clone().unwrap_or_else(|| Work::of_input(0));
     let Ok((nodes, _)) = resolve(policy, pod, context) else { return found };
     let Ok(resolved) = ResolvedPolicy::with_all_names(policy, &nodes, &work) else { return found };
-    let Ok(analysis) = PodAnalysis::new((nodes, resolved.into()), pod, context) else { return found };
+    let Ok(analysis) = PodAnalysis::new(nodes, resolved.into(), pod, context) else { return found };
     let of_pod = Scope::of_pod(&analysis);
     let containers: Vec<_> = analysis.containers.iter().map(|one| of_pod.of_container(one)).collect();
     for scope in [&of_pod].into_iter().chain(&containers).chain([&of_pod.of_injected(pod)]) {
@@ -145,14 +145,15 @@ pub(super) fn samples(
     let samples = alone.chain((0..all).map(nth)).flat_map(|values: Vec<_>| {
         let of_each = values.iter().any(|(place, _)| **place == name);
         let kinds = kinds.iter().take(if of_each { usize::MAX } else { 1 });
-        kinds.filter_map(|sample| with_texts(sample.clone(), &values)).collect::<Vec<_>>()
+        kinds.filter_map(|(what, pod)| with_texts(what.clone(), pod.clone(), &values)).collect::<Vec<_>>()
     });
     samples.take(limit).collect()
 }
 
 /// A sample with texts for the keys of its objects; none if it has none of these objects.
 fn with_texts(
-    (mut what, mut pod): (String, Value),
+    mut what: String,
+    mut pod: Value,
     texts: &[(&(String, String), &String)],
 ) -> Option<(String, Value)> {
     let before = what.len();
