@@ -17,7 +17,8 @@ impl Quantity {
         let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
         let number_end = unsigned.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(unsigned.len());
         let (number, suffix) = unsigned.split_at(number_end);
-        let magnitude = scaled(number, suffix_scale(suffix)?)?;
+        let (factor, divisor) = suffix_scale(suffix)?;
+        let magnitude = scaled(number, factor, divisor)?;
         Some(Self(if text.starts_with('-') { -magnitude } else { magnitude }))
     }
 
@@ -88,7 +89,7 @@ fn suffix_scale(suffix: &str) -> Option<(i128, i128)> {
 }
 
 /// A number times a factor, in billionths. Fractions of a billionth are rounded up, as the API server does.
-fn scaled(number: &str, (factor, divisor): (i128, i128)) -> Option<i128> {
+fn scaled(number: &str, factor: i128, divisor: i128) -> Option<i128> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     if whole.is_empty() && fraction.is_empty() || whole.len() > 18 || fraction.len() > 18 {
         return None;

@@ -90,14 +90,14 @@ fn parsed<T: Tree>(
     let mut documents = 0;
     for event in Parser::new_from_str(joined) {
         let (event, at) = event.map_err(|error| reader.scan_error(&error))?;
-        let place = (at.start.index(), at.end.index());
+        let (start, end) = (at.start.index(), at.end.index());
         if let Event::DocumentStart(_) = event {
             documents += 1;
             if documents > 1 {
-                return Err(Error::new("found a second document", reader.lines.span(place)));
+                return Err(Error::new("found a second document", reader.lines.span(start, end)));
             }
         }
-        reader.event(event, place)?;
+        reader.event(event, start, end)?;
     }
     if let Some(at) = reader.unconfirmed.iter().min() {
         let message = "indent the lines within these brackets or quotes further than their key";
@@ -126,9 +126,9 @@ struct Reader<'t, T> {
 
 impl<T: Tree> Reader<'_, T> {
     /// Reads an event at its first and its last character.
-    fn event(&mut self, event: Event<'_>, place: (usize, usize)) -> Result<(), Error> {
-        let span = self.lines.span(place);
-        let range = self.offsets.byte(place.0)..self.offsets.byte(place.1);
+    fn event(&mut self, event: Event<'_>, start: usize, end: usize) -> Result<(), Error> {
+        let span = self.lines.span(start, end);
+        let range = self.offsets.byte(start)..self.offsets.byte(end);
         match event {
             Event::Alias(id) => {
                 let word = &self.source[range.start..trimmed(self.source, range)];
@@ -144,12 +144,12 @@ impl<T: Tree> Reader<'_, T> {
                 Err(Error::new(message, span))
             }
             Event::Scalar(text, style, anchor, tag) => {
-                if self.ended.is_in(&text, style, place.1) {
+                if self.ended.is_in(&text, style, end) {
                     let message = "add a line end at the end of the file: kubectl reads this text with one, and other \
                                    YAML readers without";
                     self.unended = Some(Error::new(message, span));
                 }
-                self.scalar(&text, style, (anchor, tag.as_deref()), range, span)
+                self.scalar(&text, style, anchor, tag.as_deref(), range, span)
             }
             Event::SequenceStart(anchor, _) => self.open(Collection::List(Vec::new()), anchor, range, span),
             Event::MappingStart(anchor, _) => {
@@ -196,7 +196,8 @@ impl<T: Tree> Reader<'_, T> {
         &mut self,
         text: &str,
         style: ScalarStyle,
-        (anchor, tag): (usize, Option<&Tag>),
+        anchor: usize,
+        tag: Option<&Tag>,
         range: Range<usize>,
         mut span: Span,
     ) -> Result<(), Error> {
@@ -284,7 +285,7 @@ impl<T: Tree> Reader<'_, T> {
 
     fn scan_error(&self, error: &ScanError) -> Error {
         let at = self.ended.place(error.marker().index());
-        let span = self.lines.span((at, at));
+        let span = self.lines.span(at, at);
         // The parser has its own limit for flow style.
         if error.info().contains("recursion") {
             return Error::new(format!("nested more than {MAX_DEPTH} levels deep"), span);
@@ -311,7 +312,7 @@ impl Lines {
     }
 
     /// The place of a range of characters; of a range of several lines, only its beginning.
-    fn span(&self, (start, end): (usize, usize)) -> Span {
+    fn span(&self, start: usize, end: usize) -> Span {
         let line = self.0.partition_point(|first| *first <= start);
         let is_one_line = self.0.get(line).is_none_or(|next| end < *next);
         let length = if is_one_line { end.saturating_sub(start).max(1) } else { 1 };

@@ -21,12 +21,12 @@ const NAMES: [(&str, &str, &str, NamesOf); 4] = [
     ("label", "nodes", UNKNOWN_LABEL, |spec| {
         let selected = spec.get("nodes").and_then(|nodes| nodes.get("labels"));
         let keys = entries(spec.get("machines")).iter().chain(entries(selected));
-        keys.map(name).filter(is_no_pattern).collect()
+        keys.map(name).filter(|(name, _)| is_no_pattern(name)).collect()
     }),
     ("resource", "other policies", UNKNOWN_RESOURCE, |spec| {
         let lists = [spec.get("gpus"), spec.get("devices")];
         let items = lists.into_iter().flat_map(|map| items(map.and_then(|map| map.get("resources"))));
-        items.filter_map(text).filter(is_no_pattern).collect()
+        items.filter_map(text).filter(|(name, _)| is_no_pattern(name)).collect()
     }),
     ("variable", "other rules", UNKNOWN_VARIABLE, |spec| {
         let checked = items(spec.get("checks")).filter_map(|check| text(check.get("env")?));
@@ -129,6 +129,6 @@ fn text(node: &Node) -> Option<(&str, Span)> {
 }
 
 /// Returns whether a name has no `*`.
-fn is_no_pattern((name, _): &(&str, Span)) -> bool {
+fn is_no_pattern(name: &str) -> bool {
     !name.contains('*')
 }

@@ -233,7 +233,7 @@ impl<'a, 'p, 'v> Evaluation<'a, 'p, 'v> {
                 let mut entries = Vec::with_capacity(tree.entries().len());
                 if self.has_type(tree.is_map(), tree, "a map") {
                     for entry in tree.entries() {
-                        self.entry_of_map(entry, (*keys, values), is_amounts, &mut entries)?;
+                        self.entry_of_map(entry, *keys, values, is_amounts, &mut entries)?;
                     }
                 }
                 if is_amounts {
@@ -371,7 +371,7 @@ impl<'a, 'p, 'v> Evaluation<'a, 'p, 'v> {
         let mut entries = Vec::with_capacity(tree.entries().len());
         let recorded = self.left_out.take();
         for entry in tree.entries() {
-            self.entry_of_map(entry, (keys, values), false, &mut entries)?;
+            self.entry_of_map(entry, keys, values, false, &mut entries)?;
         }
         self.left_out = recorded;
         Ok(entries)
@@ -380,7 +380,8 @@ impl<'a, 'p, 'v> Evaluation<'a, 'p, 'v> {
     fn entry_of_map(
         &mut self,
         entry: &Entry,
-        (keys, values): (Format, &Shape),
+        keys: Format,
+        values: &Shape,
         is_amounts: bool,
         evaluated: &mut Vec<Entry>,
     ) -> Evaluated<()> {

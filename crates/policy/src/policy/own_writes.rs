@@ -31,7 +31,8 @@ impl OwnWrites {
     pub(super) fn read_by(
         texts: impl FnOnce(&mut dyn FnMut(&Interpolation)),
         variables: &[&Variable],
-        (rules, files): (&[Rule], &[SettingsFile]),
+        rules: &[Rule],
+        files: &[SettingsFile],
         devices: &Devices,
     ) -> Self {
         let mut read = Places::read_by(variables, devices, texts);

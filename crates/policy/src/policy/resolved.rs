@@ -187,7 +187,8 @@ impl EvaluatedPolicy {
         policy.own_writes = OwnWrites::read_by(
             |visit| policy.texts(visit),
             &variables,
-            (&policy.rules, &policy.files),
+            &policy.rules,
+            &policy.files,
             &policy.devices,
         );
         // Each pod counts its own work.

@@ -99,7 +99,7 @@ pub(super) fn declared(policy: &Policy, sources: &Sources<'_>) -> Vec<ParameterF
     let value = |parameter: &Parameter| {
         let Resolution { value, origin, .. } =
             resolve(parameter, policy.overrides().get(&parameter.name), &nodes.each());
-        value_of(policy, parameter, (&value, &origin), &nodes, sources)
+        value_of(policy, parameter, &value, &origin, &nodes, sources)
     };
     let fact = |parameter: &Parameter| ParameterFact {
         name: parameter.name.clone(),
@@ -117,7 +117,8 @@ pub(super) fn declared(policy: &Policy, sources: &Sources<'_>) -> Vec<ParameterF
 pub(super) fn value_of(
     policy: &Policy,
     parameter: &Parameter,
-    (value, origin): (&Value, &Origin),
+    value: &Value,
+    origin: &Origin,
     selection: &Selection,
     sources: &Sources<'_>,
 ) -> ValueFact {

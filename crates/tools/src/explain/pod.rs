@@ -132,7 +132,9 @@ impl Explainer<'_> {
         let mut values = definition
             .by_node()
             .zip(resolved.evaluated.values.iter().zip(&resolved.origins))
-            .map(|(parameter, of)| parameters::value_of(policy, parameter, of, nodes, &self.sources));
+            .map(|(parameter, (value, origin))| {
+                parameters::value_of(policy, parameter, value, origin, nodes, &self.sources)
+            });
         let parameter = |value: ValueFact| PodParameter { used: used.contains(&value.name), value };
         fact.parameters = values.by_ref().take(definition.parameters.len()).map(parameter).collect();
         let rows: Vec<ValueFact> = values.filter(|row| !row.value.is_null()).collect();

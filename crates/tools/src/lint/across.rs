@@ -69,14 +69,15 @@ impl<P: Clone> Across<P> {
                 inner.is_some_and(|inner| inner.is_empty() || inner.starts_with(['/', '#']))
             };
             let of_object: Vec<&Template> = std::iter::from_fn(|| templates.next_if(within)).collect();
-            self.add_object((root, &object), &of_object, place);
+            self.add_object(root, &object, &of_object, place);
         }
     }
 
     /// Adds an object of a document, with its templates.
     fn add_object(
         &mut self,
-        (document, pointer): (&Value, &str),
+        document: &Value,
+        pointer: &str,
         templates: &[&Template],
         place: &impl Fn(&str) -> P,
     ) {

@@ -68,7 +68,7 @@ impl Coverage {
             coverage.see_condition(Kind::Match, definition.matcher.when.as_ref(), when.as_ref());
             for origin in &resolved.origins {
                 if let Origin::Machines(label, span) = origin {
-                    coverage.see(Kind::Row, (label, *span), Some(true));
+                    coverage.see(Kind::Row, label, *span, Some(true));
                 }
             }
             if trace.chosen.as_ref() == Some(&definition.name) {
@@ -123,29 +123,29 @@ impl PolicyCoverage {
             for of in &result.containers {
                 self.see_condition(Kind::Containers, rule.containers.written(), Some(&of.condition));
             }
-            self.see(Kind::Rule, ("", rule.span), Some(result.applied));
+            self.see(Kind::Rule, "", rule.span, Some(result.applied));
         }
         for (file, result) in definition.files.iter().zip(&trace.files) {
             self.see_condition(Kind::File, file.when.as_ref(), result.when.as_ref());
         }
-        trace.checks.iter().for_each(|check| self.see(Kind::Check, ("", check.span), check.fact.value));
+        trace.checks.iter().for_each(|check| self.see(Kind::Check, "", check.span, check.fact.value));
         // The parameters exclude the others.
         let is_excluded =
             |check: &&PolicyCheck| resolved.evaluated.checks.iter().all(|known| known.span != check.span);
         for check in definition.checks.iter().filter(is_excluded) {
-            self.see(Kind::Check, ("", check.span), Some(false));
+            self.see(Kind::Check, "", check.span, Some(false));
         }
     }
 
     fn see_condition(&mut self, kind: Kind, written: Option<&Interpolation>, fact: Option<&ConditionFact>) {
         if let Some((written, fact)) = written.zip(fact) {
-            self.see(kind, ("", written.span()), fact.value);
+            self.see(kind, "", written.span(), fact.value);
         }
     }
 
     /// Records the value of the part at a place, if it has one.
-    fn see(&mut self, kind: Kind, at: (&str, Span), value: Option<bool>) {
-        let is_there = |seen: &&mut Seen| seen.kind == kind && (seen.label.as_str(), seen.span) == at;
+    fn see(&mut self, kind: Kind, label: &str, span: Span, value: Option<bool>) {
+        let is_there = |seen: &&mut Seen| seen.kind == kind && seen.label == label && seen.span == span;
         for seen in self.seen.iter_mut().filter(is_there) {
             seen.yes += usize::from(value == Some(true));
             seen.no += usize::from(value == Some(false));

@@ -56,7 +56,7 @@ pub(super) fn misplaced(triggers: &[(&str, &str)], pod: &Pod<'_>, found: &mut Ve
             let like = || triggers.iter().find(|(trigger, _)| spelling::of_trigger(key, trigger));
             let Some((trigger, wanted)) = exact.or_else(like) else { continue };
             if turns_on(value, wanted) {
-                let message = describe(pod, &map, (key, value), (trigger, wanted));
+                let message = describe(pod, &map, key, value, trigger, wanted);
                 found.push(Finding::warning(map.code, with_token(map.pointer.clone(), key), message));
             }
         }
@@ -109,8 +109,10 @@ fn enclosing_places(pod: &Pod<'_>) -> Vec<TriggerMap> {
 fn describe(
     pod: &Pod<'_>,
     TriggerMap { pointer, code, why }: &TriggerMap,
-    (key, value): (&str, &Value),
-    (trigger, wanted): (&str, &str),
+    key: &str,
+    value: &Value,
+    trigger: &str,
+    wanted: &str,
 ) -> String {
     let to = place(pod);
     let shown = value.as_str().map_or_else(|| value.to_string(), |text| format!("\"{text}\""));
