@@ -152,18 +152,21 @@ mod tests {
         assert!(permit(&queue, "b", 1).now_or_never().is_some());
     }
 
-    type Begun<'q> = (Pin<Box<dyn Future<Output = Result<EvaluationPermit, Shed>> + 'q>>, Option<Shed>);
+    struct Begun<'q> {
+        permit: Pin<Box<dyn Future<Output = Result<EvaluationPermit, Shed>> + 'q>>,
+        refused: Option<Shed>,
+    }
 
     /// A review that has its permit or waits; or why it gives way at once.
     fn begin<'q>(queue: &'q EvaluationQueue, namespace: &str, size: usize) -> Begun<'q> {
         let mut permit = Box::pin(queue.permit(namespace.to_owned(), size));
         let refused = permit.as_mut().now_or_never().and_then(Result::err);
-        (permit, refused)
+        Begun { permit, refused }
     }
 
     /// Why a review that waited gives way; none if it waits on.
-    fn gives_way((permit, _): &mut Begun<'_>) -> Option<Shed> {
-        permit.as_mut().now_or_never().map(|permit| permit.unwrap_err())
+    fn gives_way(begun: &mut Begun<'_>) -> Option<Shed> {
+        begun.permit.as_mut().now_or_never().map(|permit| permit.unwrap_err())
     }
 
     #[tokio::test]
@@ -171,15 +174,15 @@ mod tests {
         let queue = EvaluationQueue::new(Limits { in_flight: 4, ..Limits::default() });
         let _evaluated = permit(&queue, "z", MAX_BODY).await;
         let mut of_a: Vec<_> = (0..4).map(|_| begin(&queue, "a", 1)).collect();
-        assert_eq!(begin(&queue, "a", 1).1, Some(Shed::Namespace));
+        assert_eq!(begin(&queue, "a", 1).refused, Some(Shed::Namespace));
         // Two others get half of the room, whatever comes of the first.
         let [mut b, mut c] = ["b", "c"].map(|name| begin(&queue, name, 1));
-        assert_eq!(begin(&queue, "a", 1).1, Some(Shed::Namespace));
+        assert_eq!(begin(&queue, "a", 1).refused, Some(Shed::Namespace));
         let shed: Vec<_> = of_a.iter_mut().map(gives_way).collect();
         assert_eq!(shed, [None, None, Some(Shed::Namespace), Some(Shed::Namespace)]);
         let _d = begin(&queue, "d", 1);
         // Each has one now: who comes later gives way.
-        assert_eq!(begin(&queue, "e", 1).1, Some(Shed::InFlight));
+        assert_eq!(begin(&queue, "e", 1).refused, Some(Shed::InFlight));
         assert_eq!((gives_way(&mut b), gives_way(&mut c)), (None, None));
     }
 
@@ -190,9 +193,9 @@ mod tests {
         let mut large = begin(&queue, "a", MAX_BODY);
         let mut others: Vec<_> = (0..100).map(|at| begin(&queue, &at.to_string(), 39 << 10)).collect();
         assert_eq!(gives_way(&mut large), Some(Shed::InFlight));
-        assert!(others.iter_mut().all(|other| other.1.is_none() && gives_way(other).is_none()));
+        assert!(others.iter_mut().all(|other| other.refused.is_none() && gives_way(other).is_none()));
         // What has gone has left its room.
         drop(others);
-        assert_eq!(begin(&queue, "a", MAX_BODY).1, None);
+        assert_eq!(begin(&queue, "a", MAX_BODY).refused, None);
     }
 }

@@ -8,6 +8,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::object::Key;
+
 /// The objects of one namespace that are kept, if tenants create them.
 const OBJECTS: usize = 1_000;
 /// The bytes that they may take.
@@ -44,8 +46,8 @@ impl<T: PartialEq> Bounded<T> {
         std::mem::replace(self, emptied)
     }
 
-    pub(super) fn get(&self, (namespace, name): (&str, &str)) -> Option<&Arc<T>> {
-        self.namespaces.get(namespace)?.objects.get(name)
+    pub(super) fn get(&self, key: Key<'_>) -> Option<&Arc<T>> {
+        self.namespaces.get(key.namespace)?.objects.get(key.name)
     }
 
     pub(super) fn values(&self) -> impl Iterator<Item = &Arc<T>> {
@@ -63,8 +65,8 @@ impl<T: PartialEq> Bounded<T> {
     }
 
     /// Returns whether that changes the kept objects.
-    pub(super) fn insert(&mut self, key: (&str, &str), object: Arc<T>) -> bool {
-        let (was_kept, (namespace, name), size) = (self.remove(key), key, self.size);
+    pub(super) fn insert(&mut self, key: Key<'_>, object: Arc<T>) -> bool {
+        let (was_kept, Key { namespace, name }, size) = (self.remove(key), key, self.size);
         let new = || Namespace { objects: BTreeMap::new(), bytes: 0, beyond: None };
         let of = self.namespaces.entry(namespace.to_owned()).or_insert_with(new);
         if of.beyond.as_deref().is_some_and(|first| name >= first) {
@@ -82,7 +84,7 @@ impl<T: PartialEq> Bounded<T> {
     }
 
     /// Returns whether the object was kept.
-    pub(super) fn remove(&mut self, (namespace, name): (&str, &str)) -> bool {
+    pub(super) fn remove(&mut self, Key { namespace, name }: Key<'_>) -> bool {
         let Some(of) = self.namespaces.get_mut(namespace) else { return false };
         let Some(object) = of.objects.remove(name) else { return false };
         let size = (self.size)(&object);
@@ -116,7 +118,7 @@ mod tests {
     fn kept(objects: &[(&str, &str, usize)]) -> (String, String) {
         let mut bounded = Bounded::new(|size: &usize| *size);
         for (namespace, name, size) in objects {
-            bounded.insert((namespace, name), Arc::new(*size));
+            bounded.insert(Key { namespace, name }, Arc::new(*size));
         }
         assert_eq!(bounded.bytes, bounded.values().map(|size| **size).sum::<usize>());
         let names = |(name, one): (&String, &Namespace<usize>)| {
@@ -180,16 +182,17 @@ mod tests {
     fn a_name_beyond_the_bound_stays_there_until_the_next_list() {
         let mut bounded = Bounded::new(|size: &usize| *size);
         let third = BYTES / 3;
+        let key = |name| Key { namespace: "a", name };
         for name in ["1", "2", "3", "4"] {
-            assert!(bounded.insert(("a", name), Arc::new(third)));
+            assert!(bounded.insert(key(name), Arc::new(third)));
         }
-        assert!(!bounded.insert(("a", "4"), Arc::new(2)));
-        assert!(bounded.remove(("a", "1")) && !bounded.remove(("a", "4")));
-        assert!(!bounded.insert(("a", "5"), Arc::new(1)));
-        assert!(bounded.insert(("a", "0"), Arc::new(third)));
+        assert!(!bounded.insert(key("4"), Arc::new(2)));
+        assert!(bounded.remove(key("1")) && !bounded.remove(key("4")));
+        assert!(!bounded.insert(key("5"), Arc::new(1)));
+        assert!(bounded.insert(key("0"), Arc::new(third)));
         assert_eq!(bounded.namespaces["a"].objects.keys().collect::<Vec<_>>(), ["0", "2", "3"]);
         // An object that grows drives out the last ones.
-        assert!(bounded.insert(("a", "0"), Arc::new(BYTES)));
+        assert!(bounded.insert(key("0"), Arc::new(BYTES)));
         assert_eq!(bounded.namespaces["a"].objects.keys().collect::<Vec<_>>(), ["0"]);
         assert_eq!(bounded.take().over().count(), 1);
         assert_eq!((bounded.over().count(), bounded.bytes, bounded.bound), (0, 0, BYTES));

@@ -37,11 +37,17 @@ pub(super) struct Object {
     pub(super) value: Value,
 }
 
+/// What identifies an object among those of its kind.
+#[derive(Clone, Copy)]
+pub(super) struct Key<'a> {
+    pub(super) namespace: &'a str,
+    pub(super) name: &'a str,
+}
+
 impl Object {
-    /// The namespace and the name.
-    pub(super) fn key(&self) -> (&str, &str) {
+    pub(super) fn key(&self) -> Key<'_> {
         let text = |key: &str| self.value["metadata"][key].as_str().unwrap_or_default();
-        (text("namespace"), text("name"))
+        Key { namespace: text("namespace"), name: text("name") }
     }
 }
 
