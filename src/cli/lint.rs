@@ -140,20 +140,17 @@ impl Linted<'_> {
         if name == "-" {
             return self.pipe("stdin", io::stdin().lock());
         }
-        match files_of(Path::new(name)) {
-            Ok(files) => {
-                for file in files {
-                    let shown = file.display().to_string();
-                    match File::open(&file) {
-                        Ok(opened) if file.is_file() => self.stream(&shown, BufReader::new(opened)),
-                        Ok(opened) => self.pipe(&shown, BufReader::new(opened)),
-                        Err(error) => {
-                            self.bad(&shown, 1, "unreadable_file", format!("cannot be read: {error}"));
-                        }
-                    }
-                }
+        let files = match files_of(Path::new(name)) {
+            Ok(files) => files,
+            Err(error) => return self.bad(name, 1, "unreadable_file", format!("{error:#}")),
+        };
+        for file in files {
+            let shown = file.display().to_string();
+            match File::open(&file) {
+                Ok(opened) if file.is_file() => self.stream(&shown, BufReader::new(opened)),
+                Ok(opened) => self.pipe(&shown, BufReader::new(opened)),
+                Err(error) => self.bad(&shown, 1, "unreadable_file", format!("cannot be read: {error}")),
             }
-            Err(error) => self.bad(name, 1, "unreadable_file", format!("{error:#}")),
         }
     }
 

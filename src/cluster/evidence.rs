@@ -33,21 +33,8 @@ pub(super) async fn gather(
     log: &mut Log<'_>,
 ) -> Vec<String> {
     let mut failures = Vec::new();
-    match installed_policies(client).await {
-        Ok((policies, nodes)) => {
-            for (name, pod) in pods {
-                match change(pod, &policies, Some(nodes.clone())) {
-                    Some(Change::Pod(fields)) => log.add_cause(name, "injection_changed", &fields),
-                    Some(Change::Policy { before, now }) => {
-                        log.add_cause(name, "other_policy", &format!("injected by {before}; {now}"));
-                    }
-                    None => {}
-                }
-            }
-        }
-        Err(error) => {
-            failures.push(format!("the pods are not compared with the policies of the cluster: {error:#}"));
-        }
+    if let Err(error) = compare_policies(client, pods, log).await {
+        failures.push(format!("the pods are not compared with the policies of the cluster: {error:#}"));
     }
     if let Err(error) = compare_nodes(client, pods, log).await {
         failures.push(format!("the devices of the nodes are not compared: {error:#}"));
@@ -62,6 +49,24 @@ pub(super) async fn gather(
         failures.push(hint.to_owned());
     }
     failures
+}
+
+async fn compare_policies(
+    client: &Client,
+    pods: &BTreeMap<String, Value>,
+    log: &mut Log<'_>,
+) -> anyhow::Result<()> {
+    let (policies, nodes) = installed_policies(client).await?;
+    for (name, pod) in pods {
+        match change(pod, &policies, Some(nodes.clone())) {
+            Some(Change::Pod(fields)) => log.add_cause(name, "injection_changed", &fields),
+            Some(Change::Policy { before, now }) => {
+                log.add_cause(name, "other_policy", &format!("injected by {before}; {now}"));
+            }
+            None => {}
+        }
+    }
+    Ok(())
 }
 
 async fn compare_nodes(

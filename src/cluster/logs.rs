@@ -112,8 +112,8 @@ async fn read_logs<'p>(
     let logs =
         containers.into_iter().take(read).map(|(pod, container)| lines(api, pod, container, follow).boxed());
     let mut lines = stream::iter(logs).flatten_unordered(MOST_STREAMS);
-    let (mut tick, mut since) = (interval(Duration::from_secs(1)), None::<Instant>);
-    let mut counted = Instant::now();
+    let mut tick = interval(Duration::from_secs(1));
+    let mut progress = Progress { known_since: None, counted: Instant::now() };
     loop {
         tokio::select! {
             line = lines.next() => match line {
@@ -125,23 +125,47 @@ async fn read_logs<'p>(
                 Some((pod, Err(error))) => failures.push(format!("{pod}: {error}")),
             },
             _ = tick.tick(), if follow => {
-                let diagnosis = Diagnosis::read(log);
-                if diagnosis.verdict == Verdict::Unknown {
-                    since = None;
-                    if selection.exec && counted.elapsed() >= COUNTING {
-                        // Failures to read them are reported at the end.
-                        tokio::select! {
-                            _ = evidence::count(client, pods, log) => {}
-                            _ = tokio::signal::ctrl_c() => return failures,
-                        }
-                        counted = Instant::now();
-                    }
-                } else if since.get_or_insert_with(Instant::now).elapsed() >= SETTLED || diagnosis.is_whole() {
+                if progress.is_over(client, pods, selection.exec, log).await {
                     return failures;
                 }
             }
             _ = tokio::signal::ctrl_c(), if follow => return failures,
         }
+    }
+}
+
+/// What is known of logs while they are followed.
+struct Progress {
+    /// The time since which there is a verdict.
+    known_since: Option<Instant>,
+    /// The time at which counters were read.
+    counted: Instant,
+}
+
+impl Progress {
+    /// Returns whether to read no more, and reads the counters if it is time for them.
+    async fn is_over(
+        &mut self,
+        client: &Client,
+        pods: &BTreeMap<String, Value>,
+        exec: bool,
+        log: &mut Log<'_>,
+    ) -> bool {
+        let diagnosis = Diagnosis::read(log);
+        if diagnosis.verdict != Verdict::Unknown {
+            let since = self.known_since.get_or_insert_with(Instant::now);
+            return since.elapsed() >= SETTLED || diagnosis.is_whole();
+        }
+        self.known_since = None;
+        if exec && self.counted.elapsed() >= COUNTING {
+            // Failures to read them are reported at the end.
+            tokio::select! {
+                _ = evidence::count(client, pods, log) => {}
+                _ = tokio::signal::ctrl_c() => return true,
+            }
+            self.counted = Instant::now();
+        }
+        false
     }
 }
 

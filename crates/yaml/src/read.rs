@@ -244,19 +244,8 @@ impl<T: Tree> Reader<'_, T> {
                 }
                 ScalarStyle::Literal | ScalarStyle::Folded => {
                     let block = block(source, content);
-                    let spaces = column(source, block);
-                    let has_indicator = has_indicator(source, content);
-                    let first = if has_indicator {
-                        let is_blank = |line: &&str| line.trim_matches(' ').is_empty();
-                        let line = text.lines().find(|line| !is_blank(line)).unwrap_or_default();
-                        spaces.saturating_sub(line.len() - line.trim_start_matches(' ').len())
-                    } else if source[block..].starts_with('\t') {
-                        // kubectl finds no indentation before a tab.
-                        usize::MAX
-                    } else {
-                        spaces
-                    };
-                    self.add_part(block..end, first);
+                    let own = has_indicator(source, content).then_some(text);
+                    self.add_part(block..end, first_column(source, block, own));
                 }
                 _ => self.add_part(content..end, 0),
             }
@@ -294,6 +283,21 @@ impl<T: Tree> Reader<'_, T> {
         // The parser calls all quotes double ones there.
         let info = error.info().replace("double-quoted", "quoted");
         Error { brackets, ..Error::new(format!("not valid YAML: {info}"), span) }
+    }
+}
+
+/// The column at which the lines of a block begin; that of one with an indicator depends on its text.
+fn first_column(source: &str, block: usize, text: Option<&str>) -> usize {
+    let spaces = column(source, block);
+    match text {
+        Some(text) => {
+            let is_blank = |line: &&str| line.trim_matches(' ').is_empty();
+            let line = text.lines().find(|line| !is_blank(line)).unwrap_or_default();
+            spaces.saturating_sub(line.len() - line.trim_start_matches(' ').len())
+        }
+        // kubectl finds no indentation before a tab.
+        None if source[block..].starts_with('\t') => usize::MAX,
+        None => spaces,
     }
 }
 

@@ -42,39 +42,9 @@ pub(crate) fn check_containers(
     let mut replaced: HashSet<String> = HashSet::new();
     for ContainerRules { container, scope, .. } in of_containers {
         let bindings = scope.bindings();
-        let cursor = Cursor::container(pod, log, container.list, container.index)?;
+        let mut cursor = Cursor::container(pod, log, container.list, container.index)?;
         for check in Check::all(policy, scope) {
-            let (name, containers) = match &check.declared.about {
-                About::Variable(name, containers) => (name, containers),
-                About::Containers(condition) => {
-                    let conditions = [check.declared.when.as_ref(), Some(condition)];
-                    if check.is_true(conditions, &bindings, None, cursor.log)? {
-                        let kind = check.outcome(&bindings, cursor.log.pointer())?;
-                        cursor.log.warn(kind, "");
-                    }
-                    continue;
-                }
-                About::Pod => continue,
-            };
-            if !containers.condition().is_true(&bindings).map_err(|error| check.failed(error))? {
-                continue;
-            }
-            let own = cursor.get("env").and_then(|env| own_variable(env, name));
-            let Some((at, value)) = own else { continue };
-            let mut bindings = bindings.child();
-            bindings.set(VALUE, &value);
-            if check.is_true([check.declared.when.as_ref()], &bindings, Some(&value), cursor.log)? {
-                let warn = |log: &mut ChangeLog| {
-                    if log.was_added() {
-                        log.own_checks.push(check.declared.code.clone());
-                    }
-                    let kind = check.outcome(&bindings, log.pointer())?;
-                    log.warn(kind, "");
-                    Ok::<_, Reason>(())
-                };
-                cursor.log.at("env", |log| log.at(at, warn))?;
-                replaced.extend(cursor.log.warnings.last().map(|warning| warning.path.clone()));
-            }
+            replaced.extend(check.make(&bindings, &mut cursor)?);
         }
     }
     log.warnings.retain(|warning| {
@@ -94,6 +64,41 @@ struct Check<'a, 's> {
 impl<'a, 's> Check<'a, 's> {
     fn all(policy: &'a ResolvedPolicy, scope: &'a Scope<'s>) -> impl Iterator<Item = Self> {
         policy.evaluated.checks.iter().map(move |declared| Self { declared, scope })
+    }
+
+    /// Makes the check of a container. Returns the path of the warning, if it is about a variable.
+    fn make(&self, bindings: &Bindings<'_, '_>, cursor: &mut Cursor<'_>) -> Result<Option<String>, Reason> {
+        let when = self.declared.when.as_ref();
+        let (name, containers) = match &self.declared.about {
+            About::Variable(name, containers) => (name, containers),
+            About::Containers(condition) => {
+                if self.is_true([when, Some(condition)], bindings, None, cursor.log)? {
+                    let kind = self.outcome(bindings, cursor.log.pointer())?;
+                    cursor.log.warn(kind, "");
+                }
+                return Ok(None);
+            }
+            About::Pod => return Ok(None),
+        };
+        if !containers.condition().is_true(bindings).map_err(|error| self.failed(error))? {
+            return Ok(None);
+        }
+        let own = cursor.get("env").and_then(|env| own_variable(env, name));
+        let Some((at, value)) = own else { return Ok(None) };
+        let mut bindings = bindings.child();
+        bindings.set(VALUE, &value);
+        if !self.is_true([when], &bindings, Some(&value), cursor.log)? {
+            return Ok(None);
+        }
+        let warn = |log: &mut ChangeLog| {
+            if log.was_added() {
+                log.own_checks.push(self.declared.code.clone());
+            }
+            let kind = self.outcome(&bindings, log.pointer())?;
+            log.warn(kind, "");
+            Ok(Some(log.pointer().to_owned()))
+        };
+        cursor.log.at("env", |log| log.at(at, warn))
     }
 
     /// Returns whether conditions hold. `own` is the value of the variable that the check is about.

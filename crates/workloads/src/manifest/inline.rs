@@ -32,27 +32,26 @@ pub(super) fn inject(
     inject: impl Fn(&RawDocument) -> Result<(Option<EditedDocument>, InjectedDocument), DocumentError>,
 ) -> bool {
     for (pointer, text) in find(root) {
-        let read = inject(&RawDocument::new(text.into_bytes()));
-        match read {
-            Ok((edited, inner)) => {
-                if let Some(edited) = edited {
-                    let text = String::from_utf8_lossy(&edited.bytes).into_owned();
-                    if let Some(place) = root.pointer_mut(&pointer) {
-                        *place = text.clone().into();
-                    }
-                    injected.texts.push((pointer.clone(), text));
-                    injected.lost.extend(edited.lost.into_iter().map(|comment| (pointer.clone(), comment)));
-                }
-                add_templates(injected, inner, &pointer, &field_path(root, &pointer));
-            }
+        let path = field_path(root, &pointer);
+        let (edited, inner) = match inject(&RawDocument::new(text.into_bytes())) {
+            Ok(read) => read,
             Err(error) => {
-                let path = field_path(root, &pointer);
                 let message = format!(
                     "the manifest in `{path}` cannot be read: {error}; it stays as it is, and the webhook injects its pods"
                 );
                 injected.notes.push(Finding::note(UNREADABLE, pointer, message));
+                continue;
             }
+        };
+        if let Some(edited) = edited {
+            let text = String::from_utf8_lossy(&edited.bytes).into_owned();
+            if let Some(place) = root.pointer_mut(&pointer) {
+                *place = text.clone().into();
+            }
+            injected.texts.push((pointer.clone(), text));
+            injected.lost.extend(edited.lost.into_iter().map(|comment| (pointer.clone(), comment)));
         }
+        add_templates(injected, inner, &pointer, &path);
     }
     !injected.texts.is_empty()
 }

@@ -54,14 +54,7 @@ pub(super) fn load(paths: &[String]) -> anyhow::Result<Tests> {
             let tests_of = given.join(FOLDER);
             let folder = if tests_of.is_dir() { tests_of } else { given.to_owned() };
             if folder != given {
-                let files = policy_files(given).with_context(|| format!("{path} cannot be read"))?;
-                for file in files {
-                    let text = fs::read_to_string(&file).with_context(|| format!("{file} cannot be read"))?;
-                    // Manifests next to policies have no rules to cover.
-                    if OtherKind::detect(&text).is_none_or(|foreign| foreign.is_cases()) {
-                        tests.policies.push(shown(Path::new(&file)));
-                    }
-                }
+                tests.policies.extend(policies(given)?);
             }
             collect(&folder, &mut found).with_context(|| format!("{} cannot be read", folder.display()))?;
         } else {
@@ -86,6 +79,18 @@ pub(super) fn load(paths: &[String]) -> anyhow::Result<Tests> {
     let is_used = |name: &String| tests.files.iter().any(|file| file.workloads.contains_key(name));
     tests.unused = others.into_iter().filter(|name| !is_used(name)).collect();
     Ok(tests)
+}
+
+/// The files of policies in a folder. Manifests next to them have no rules to cover.
+fn policies(folder: &Path) -> anyhow::Result<Vec<String>> {
+    let mut policies = Vec::new();
+    for file in policy_files(folder).with_context(|| format!("{} cannot be read", folder.display()))? {
+        let text = fs::read_to_string(&file).with_context(|| format!("{file} cannot be read"))?;
+        if OtherKind::detect(&text).is_none_or(|foreign| foreign.is_cases()) {
+            policies.push(shown(Path::new(&file)));
+        }
+    }
+    Ok(policies)
 }
 
 /// The YAML and JSON files of a folder and of the folders in it, in alphabetical order.
