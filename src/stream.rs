@@ -84,7 +84,7 @@ impl<R: BufRead> RawDocuments<R> {
                 self.pending = bytes.split_off(marked_end);
                 break;
             } else if !is_head(added) {
-                // kubectl reads no document that follows without a `---`.
+                // kubectl reads none that follows without a `---` (apimachinery, `util/yaml/decoder.go`).
                 marked_end = None;
             }
             only_head &= is_head(added);

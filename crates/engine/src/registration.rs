@@ -73,7 +73,7 @@ pub fn ca_bundle_changes(configuration: &Value, ca_bundle: &str) -> Patch {
     if changes.is_empty() {
         return Patch::default();
     }
-    // `replace` rather than `test`: the API server answers a failed test with 422, and another version with 409.
+    // `replace`, not `test`: a failed test is answered with 422 (`handlers/patch.go`), and another version with 409.
     let version = &configuration["metadata"]["resourceVersion"];
     let version = json!({"op": "replace", "path": "/metadata/resourceVersion", "value": version});
     let all: Vec<Value> = std::iter::once(version).chain(changes).collect();

@@ -149,7 +149,7 @@ fn differences(typical: &BTreeMap<String, i64>, ready: &[&Node]) -> Vec<Problem>
                 problems.push(Problem::new(code, message));
             }
         };
-        // The kubelet keeps a resource that is gone with 0.
+        // The kubelet keeps a resource that is gone with 0 (`pkg/kubelet/nodestatus/setters.go`).
         let gone = format!("no longer offer `{name}`; see whether the device plugin runs there");
         found("plugin_missing", &|seen| seen == Some(0), &gone);
         let never = format!(

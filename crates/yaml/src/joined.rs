@@ -177,7 +177,7 @@ impl Reader<'_> {
         let is_marker =
             |line: &str| ["---", "..."].contains(&line.split_ascii_whitespace().next().unwrap_or_default());
         let ends = |line: &str| !line.starts_with([' ', '\t']) && is_marker(line);
-        // kubectl accepts an escape of a single quote.
+        // kubectl accepts an escape of a single quote (`scannerc.go` of its YAML library).
         let is_other = text.contains('\n') || text.contains("\\'");
         // The parser reports a missing end.
         if !is_other || !text[1..].ends_with(&text[..1]) || text.split('\n').skip(1).any(ends) {

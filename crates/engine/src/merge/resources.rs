@@ -164,7 +164,7 @@ fn device(merge: &Merge<'_, '_>, resources: &mut Cursor<'_>, wanted: Wanted<'_>)
             return Ok(());
         }
     }
-    // The API server derives a request from the limit, but no limit from the request.
+    // `SetDefaults_Pod` of the API server derives a request from the limit, but no limit from the request.
     if list == "requests" { put(resources, "limits", resource, own) } else { Ok(()) }
 }
 

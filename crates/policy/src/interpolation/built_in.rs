@@ -36,7 +36,7 @@ pub const OBJECTS: [&str; 4] = ["pod", "container", "containerEnv", "node"];
 pub const BUILT_IN: &[BuiltIn] = &[
     new("node", Phase::Fixed, || TEXTS_BY_NAME),
     new("pod", Phase::Pod, || Shape::Object(schema::pod())),
-    // Not `namespace`, which is a reserved word of CEL.
+    // Not `namespace`, which is a reserved word of CEL (cel-spec, `doc/langdef.md`).
     new("podNamespace", Phase::Pod, || Shape::Text(Format::DnsLabel)),
     new("hostNetwork", Phase::Pod, || Shape::Boolean),
     new("totalGpus", Phase::Pod, || NUMBER),

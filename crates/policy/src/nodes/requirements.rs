@@ -77,7 +77,7 @@ impl<'p> Requirement<'p> {
     fn is_met(&self, value: Option<&str>) -> bool {
         let is_in = || value.is_some_and(|value| self.values.contains(value));
         let compared = || {
-            // The API server accepts exactly one value with these operators.
+            // `ValidateNodeSelectorRequirement` of the API server accepts exactly one value with these.
             let bound = self.values.iter().next().filter(|_| self.values.len() == 1)?;
             let bound = bound.parse::<i64>().ok()?;
             Some(value?.parse::<i64>().ok()?.cmp(&bound))

@@ -127,7 +127,7 @@ const RULES_OF_THE_ENGINE: &[&str] = &[
 
 /// Values that the API server accepts and the tables reject.
 fn refused_on_purpose(pointer: &str, candidate: &str) -> bool {
-    // A quantity without a digit is 0 for the API server.
+    // A quantity without a digit is 0 for the API server (apimachinery, `api/resource/quantity.go`).
     let quantity =
         ["/divisor", "/cpu", "/memory", "/storage", "/sizeLimit"].iter().any(|end| pointer.ends_with(end));
     // `None` needs a name server in `dnsConfig`, which the sample has.

@@ -49,7 +49,7 @@ const APP_ARMOR_ANNOTATION: Exclusion =
 
 /// Fields that an overlay cannot set where the pod has one of these values in another field.
 pub(super) const EXCLUDED: &[FieldsOf<&[Exclusion]>] = &[
-    // On the host network, the API server turns them into ports of the node, which each have one user.
+    // On the host network, `defaultHostNetworkPorts` makes them ports of the node, which each have one user.
     ("Container", "ports", &[Exclusion::new(None, "/spec/hostNetwork", TRUE)]),
     (
         "PodSecurityContext SecurityContext",

@@ -78,7 +78,7 @@ pub(super) const SCALARS: &[FieldsOf<Shape>] = &[
     ("NodeSelectorRequirement@fields", "key", one_of(&["metadata.name"])),
     ("NodeSelectorRequirement@fields", "operator", one_of(&["In", "NotIn"])),
     ("NodeSelectorRequirement@fields", "values", SUBDOMAIN),
-    // The API server takes values that no label has where a requirement is only preferred.
+    // `ValidatePreferredSchedulingTerms` of the API server takes values that no label has.
     ("NodeSelectorRequirement@preferred", "values", ANY),
     ("ObjectFieldSelector", "apiVersion", one_of(&["v1"])),
     ("ObjectFieldSelector", "fieldPath", Shape::Text(Format::EnvFieldPath)),

@@ -93,7 +93,7 @@ pub(super) fn other_webhooks(seen: &Seen<'_>) -> Found {
     let mut found = Vec::new();
     for other in all.filter(|other| name(other) != own) {
         let later = list(other, "webhooks").filter(|entry| {
-            // The API server calls configurations in the order of their names, and some a second time.
+            // The API server calls them by name (`mutating_webhook_manager.go`), and some a second time.
             (name(other) > own || entry["reinvocationPolicy"] == "IfNeeded")
                 && gets_pods(entry)
                 && namespaces.iter().any(|namespace| selects(entry, namespace))
