@@ -2,15 +2,12 @@
 //! after a while. Manifests are applied in any order, and an object may follow its pods.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use parking_lot::Mutex;
-use tokio::time::{Duration, Instant, interval};
+use tokio::time::{Duration, Instant};
 
 use fabric_engine::admission::{Absent, ForOwner};
 use fabric_policy::objects::{KnownObjects, ObjectKind, ObjectName};
-
-use super::state::AppState;
 
 /// The time that an object may take. A watch notices within 35 seconds that its connection is lost, and lists again within
 /// 20.
@@ -19,7 +16,8 @@ const PATIENCE: Duration = Duration::from_mins(2);
 const KEPT: Duration = Duration::from_hours(1);
 /// The limit on objects that are looked for. Beyond it, the namespace with the most has its last one forgotten.
 const MOST: usize = 1_000;
-const INTERVAL: Duration = Duration::from_secs(10);
+/// The time between two looks.
+pub(super) const INTERVAL: Duration = Duration::from_secs(10);
 
 /// What is looked for, by the object and the uid of the owner of the pods.
 #[derive(Debug, Default)]
@@ -57,7 +55,7 @@ impl AbsentObjects {
 
     /// Forgets what exists, what is no longer known to be absent, and what no pod has named for long. Returns the messages
     /// for the owners of pods whose objects are absent for long, each once, and the number of these objects by their kind.
-    fn look(
+    pub(super) fn look(
         &self,
         known: Option<&KnownObjects>,
         now: Instant,
@@ -81,28 +79,6 @@ impl AbsentObjects {
             }
         }
         (messages.into_values().filter_map(|absent| ForOwner::of_absent(&absent)).collect(), counts)
-    }
-}
-
-/// Looks for the absent objects until the task is aborted.
-pub(super) async fn run(state: Arc<AppState>) {
-    let mut ticks = interval(INTERVAL);
-    loop {
-        let now = ticks.tick().await;
-        let (messages, counts) = state.absent.look(state.nodes.load().objects.as_deref(), now);
-        for kind in ObjectKind::all() {
-            state
-                .metrics
-                .absent_objects(&kind.api().resource, counts.get(&kind).copied().unwrap_or_default());
-        }
-        for message in messages {
-            tracing::warn!(owner = %message.owner["name"], namespace = %message.owner["namespace"], why = message.warnings[0].1, "a pod cannot start");
-            if let Some(events) = state.events.get()
-                && !events.offer(message)
-            {
-                state.metrics.events.count("dropped");
-            }
-        }
     }
 }
 

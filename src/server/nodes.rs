@@ -1,11 +1,15 @@
-//! The nodes that reviews use, and the server's report about them.
+//! The nodes and objects that reviews use, the report about them, and the search for objects that are absent.
 
 use std::sync::Arc;
 
+use tokio::time::interval;
+
 use crate::cluster::{OtherWatch, WatchState, Watched};
 use fabric_engine::admission::OnError;
+use fabric_policy::objects::ObjectKind;
 use fabric_yaml::counted;
 
+use super::absent::INTERVAL;
 use super::state::AppState;
 
 /// The hint for an API server that does not answer. A missing permission has its own hint.
@@ -35,6 +39,28 @@ pub(super) fn put_in_use(state: &AppState, watched: Watched) {
     match &watched.error {
         None => tracing::info!(state = name, nodes, "watch of the nodes"),
         Some(error) => tracing::warn!(state = name, nodes, error, "the watch of the nodes failed"),
+    }
+}
+
+/// Looks for the absent objects until the task is aborted.
+pub(super) async fn look_for_absent(state: Arc<AppState>) {
+    let mut ticks = interval(INTERVAL);
+    loop {
+        let now = ticks.tick().await;
+        let (messages, counts) = state.absent.look(state.nodes.load().objects.as_deref(), now);
+        for kind in ObjectKind::all() {
+            state
+                .metrics
+                .absent_objects(&kind.api().resource, counts.get(&kind).copied().unwrap_or_default());
+        }
+        for message in messages {
+            tracing::warn!(owner = %message.owner["name"], namespace = %message.owner["namespace"], why = message.warnings[0].1, "a pod cannot start");
+            if let Some(events) = state.events.get()
+                && !events.offer(message)
+            {
+                state.metrics.events.count("dropped");
+            }
+        }
     }
 }
 

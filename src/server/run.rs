@@ -27,7 +27,7 @@ use super::sources::{
 };
 use super::state::AppState;
 use super::tls::{TlsMaterial, TlsSettings, TlsSource};
-use super::{absent, app, nodes, reconcile_loop, reload};
+use super::{app, nodes, reconcile_loop, reload};
 
 /// Concurrent connections to the admin port, if there may be enough open files.
 const ADMIN_CONNECTIONS: usize = 64;
@@ -225,7 +225,7 @@ impl Server {
         if let Some(watch) = self.node_watch.take() {
             let state = state();
             tasks.spawn(watch.run(move |watched| nodes::put_in_use(&state, watched)));
-            tasks.spawn(absent::run(Arc::clone(&self.state)));
+            tasks.spawn(nodes::look_for_absent(Arc::clone(&self.state)));
         }
         tasks
     }

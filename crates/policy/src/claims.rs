@@ -7,8 +7,6 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::objects::ObjectKind;
-
 /// More devices than a claim can have.
 const MOST_DEVICES: i64 = 1_024;
 
@@ -27,21 +25,6 @@ pub struct ClaimRequest {
 
 /// The requests of a claim. Pods that refer to the same object share them.
 pub type Requests = Arc<[ClaimRequest]>;
-
-/// A claim of a pod.
-#[derive(Debug)]
-pub struct PodClaim<'p> {
-    /// The name within the pod.
-    pub name: &'p str,
-    /// The name of the claim, or of its template.
-    pub target: &'p str,
-    /// [`ObjectKind::Claim`] or [`ObjectKind::Template`].
-    pub kind: ObjectKind,
-    /// What the claim requests; none if that is unknown.
-    pub requests: Requests,
-    /// True if a policy lists a class of each request, so that names do not count.
-    pub is_known: bool,
-}
 
 /// The requests of the `spec` of a claim. Of alternatives, the first one counts; access to devices that others use
 /// (`adminAccess`) is none.
@@ -81,11 +64,4 @@ pub(crate) fn drivers(spec: &Value) -> Vec<String> {
     drivers.sort();
     drivers.dedup();
     drivers
-}
-
-impl PodClaim<'_> {
-    /// The names of the classes of a claim.
-    pub fn classes(&self) -> impl Iterator<Item = &String> {
-        self.requests.iter().flat_map(|request| &request.classes)
-    }
 }

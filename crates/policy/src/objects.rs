@@ -2,6 +2,7 @@
 //! template, and networks. The kinds are data, in `facts/objects.yaml`.
 
 mod known;
+mod pod_claim;
 
 use std::sync::LazyLock;
 
@@ -11,6 +12,7 @@ use serde_json::Value;
 use crate::claims::{ClaimRequest, Requests, drivers, requests};
 
 pub use known::KnownObjects;
+pub use pod_claim::PodClaim;
 
 /// The content of `facts/objects.yaml`.
 static TABLE: LazyLock<Table> = LazyLock::new(|| {

@@ -10,7 +10,6 @@
 //! | which fields a tree writes | [`writes`](mod@writes) |
 
 mod check;
-mod edit;
 mod evaluation;
 mod read;
 mod references;
@@ -19,14 +18,13 @@ mod tree;
 mod without;
 pub mod writes;
 
-pub use edit::{Devices, Edit, EditKind};
 #[cfg(test)]
 pub(crate) use evaluation::check_value;
 pub use evaluation::{Evaluation, LeftOut};
 pub(crate) use read::{container, pod};
 pub use references::in_order_of_references;
 pub(crate) use references::{in_order, references};
-pub use tree::{Entry, Tree};
+pub use tree::{Devices, Edit, EditKind, Entry, Tree};
 pub(crate) use without::without;
 pub(crate) use writes::Kind;
 pub use writes::{SharedValue, Target, ValuePath, Write, writes};

@@ -7,8 +7,8 @@ use serde_json::{Map, Value};
 use fabric_yaml::json::{field, items};
 use fabric_yaml::quantity::Quantity;
 
-use fabric_policy::claims::PodClaim;
 use fabric_policy::expression::{Path, Step};
+use fabric_policy::objects::PodClaim;
 use fabric_policy::schema::{self, Shape, can_overcommit};
 use fabric_policy::work::{Work, goes_on, takes_memory};
 use fabric_policy::{Devices, PodContext, ResolvedPolicy};

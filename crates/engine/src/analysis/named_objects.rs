@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use fabric_policy::claims::{ClaimRequest, PodClaim};
+use fabric_policy::claims::ClaimRequest;
 use fabric_policy::matcher::namespace_of;
-use fabric_policy::objects::{KnownObjects, NetworkKind, ObjectKind, ObjectName};
+use fabric_policy::objects::{KnownObjects, NetworkKind, ObjectKind, ObjectName, PodClaim};
 use fabric_policy::{Devices, PodContext};
 use fabric_yaml::json::items;
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use fabric_policy::Devices;
-use fabric_policy::claims::PodClaim;
+use fabric_policy::objects::PodClaim;
 use fabric_policy::schema::AMOUNT_LISTS;
 use fabric_yaml::each_once;
 use fabric_yaml::json::items;

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use serde_json::{Map, Value};
 
-use fabric_policy::claims::{ClaimRequest, PodClaim};
+use fabric_policy::claims::ClaimRequest;
 use fabric_policy::matcher::namespace_of;
-use fabric_policy::objects::{ObjectKind, ObjectName};
+use fabric_policy::objects::{ObjectKind, ObjectName, PodClaim};
 use fabric_policy::{Devices, PodContext};
 use fabric_yaml::json::items;
 

@@ -8,11 +8,12 @@ use fabric_yaml::quantity::Quantity;
 use fabric_yaml::scalar::Scalar;
 use fabric_yaml::{Content, Entry, Node, Span, Text};
 
-use crate::claims::{ClaimRequest, PodClaim};
+use crate::claims::ClaimRequest;
 use crate::expression::Bindings;
 use crate::interpolation::{Evaluated, Interpolation, Names, Phase, text_of};
 use crate::keys;
 use crate::matcher::Pattern;
+use crate::objects::PodClaim;
 use crate::schema::Format;
 use crate::source::reader::{self, Fields};
 use crate::source::{Checked, Diagnostic, MISSING_KEY, Reported, TOO_EARLY, all};

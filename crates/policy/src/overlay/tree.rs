@@ -1,10 +1,13 @@
 //! Trees: maps, lists, values, texts with expressions, and edits.
 
+pub(super) mod edit;
+
+pub use edit::{Devices, Edit, EditKind};
+
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::Edit;
 use crate::expression::{Bindings, Expression};
 use crate::interpolation::{Evaluated, Interpolation, text_of};
 use fabric_yaml::Span;

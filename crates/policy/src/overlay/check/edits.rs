@@ -5,7 +5,8 @@ use serde_json::Value;
 use crate::interpolation::Interpolation;
 use crate::source::{Checked, Diagnostic, Problems};
 
-use super::super::{Content, Tree, edit};
+use super::super::tree::edit;
+use super::super::{Content, Tree};
 use super::{expected, missing, text};
 
 /// Checks what a rule adds to the list in an annotation: objects with a field that identifies them, or networks.

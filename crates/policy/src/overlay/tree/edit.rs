@@ -40,19 +40,19 @@ pub struct Devices {
 
 impl Edit {
     /// The trees in it that can have expressions.
-    pub(super) fn trees(&self) -> impl Iterator<Item = &Tree> {
+    pub(crate) fn trees(&self) -> impl Iterator<Item = &Tree> {
         let devices = if let EditKind::Networks(devices) = &self.kind { devices.as_ref() } else { None };
         [&self.added].into_iter().chain(devices.into_iter().flat_map(|of| [&of.resources, &of.requests]))
     }
 
     /// The field that identifies objects in an annotation.
-    pub(super) fn identity(&self) -> Option<&str> {
+    pub(crate) fn identity(&self) -> Option<&str> {
         if let EditKind::Objects(field) = &self.kind { Some(field) } else { None }
     }
 }
 
 /// Fails unless each entry has its own value under the key.
-pub(super) fn unique(entries: &[Value], key: &str) -> Result<(), String> {
+pub(crate) fn unique(entries: &[Value], key: &str) -> Result<(), String> {
     for (at, entry) in entries.iter().enumerate() {
         let value = &entry[key];
         if matches!(value, Value::Null | Value::Object(_) | Value::Array(_)) {
@@ -66,7 +66,7 @@ pub(super) fn unique(entries: &[Value], key: &str) -> Result<(), String> {
 }
 
 /// The error about an interface that two networks of a list have.
-pub(super) fn interface_of_two<'n>(names: impl Iterator<Item = &'n str>) -> Option<String> {
+pub(crate) fn interface_of_two<'n>(names: impl Iterator<Item = &'n str>) -> Option<String> {
     let mut known = BTreeSet::new();
     let mut interfaces = names.filter_map(|name| name.split_once('@'));
     let (_, twice) = interfaces.find(|(_, interface)| !known.insert(*interface))?;
@@ -74,7 +74,7 @@ pub(super) fn interface_of_two<'n>(names: impl Iterator<Item = &'n str>) -> Opti
 }
 
 /// Fails for text that is not `[namespace/]name`, or `[namespace/]name@interface` in a list.
-pub(super) fn check_network(network: &str, listed: bool) -> Result<(), String> {
+pub(crate) fn check_network(network: &str, listed: bool) -> Result<(), String> {
     let parts = network.split_once('@');
     let (network, interface) =
         parts.map_or((network, None), |(network, interface)| (network, Some(interface)));
