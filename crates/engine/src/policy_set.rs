@@ -1,5 +1,6 @@
 //! The policies in use. `decision` chooses among them for a pod, and `mutate` injects it by the one.
 
+mod assumed;
 mod decision;
 mod mutate;
 mod providers;

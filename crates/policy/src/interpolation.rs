@@ -4,10 +4,12 @@
 //! `phase` when the value of a name is known. `expression` evaluates the expressions.
 
 mod built_in;
+mod names;
 mod phase;
 
 pub use built_in::{BUILT_IN, JOB_ROLE, OBJECTS, VALUE};
-pub use phase::{Names, Phase};
+pub use names::Names;
+pub use phase::Phase;
 
 use std::sync::Arc;
 

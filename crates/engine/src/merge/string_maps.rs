@@ -30,7 +30,10 @@ pub(crate) fn merge(
                 None => None,
             };
             let wanted = match (value.as_edit(), value.as_value()) {
-                (Some(edit), _) => edited(merge, map, &key, existing.as_deref(), edit)?,
+                (Some(Edit { added, kind: EditKind::Objects(field) }), _) => {
+                    objects(merge, map, &key, existing.as_deref(), added, field)?
+                }
+                (Some(edit), _) => networks(merge, map, &key, existing.as_deref(), edit)?,
                 (None, Some(wanted)) => text(merge, map, &key, existing.as_deref(), wanted, what)?,
                 (None, None) => continue,
             };
@@ -65,20 +68,6 @@ fn text(
     }
     let is_replaced = merge.resolve_conflict(map, key, &Value::from(existing), wanted, what)?;
     Ok(is_replaced.then_some(text))
-}
-
-/// The text of a list with an edit in it; `None` to leave the entry as it is.
-fn edited(
-    merge: &mut Merge<'_, '_>,
-    annotations: &mut Cursor<'_>,
-    key: &str,
-    existing: Option<&str>,
-    edit: &Edit,
-) -> Result<Option<String>, Reason> {
-    match &edit.kind {
-        EditKind::Objects(field) => objects(merge, annotations, key, existing, &edit.added, field),
-        _ => networks(merge, annotations, key, existing, edit),
-    }
 }
 
 fn networks(
