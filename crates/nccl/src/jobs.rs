@@ -1,14 +1,16 @@
 //! Judges jobs.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use serde::Serialize;
 
 use super::counters::Traffic;
 use super::groups::groups;
 use super::log::{Levels, Log};
-use super::process::{MOST_NAMES, Named, Position, Process};
-use super::signatures::{Cause, NetworkKind, Signatures};
+use super::process::{Position, Process};
+use super::ranks::{names_tcp, of_process};
+use super::reasons::{CONSEQUENCE, Evidence, JobFacts, Reason, reason_of, reasons, uneven, unknown};
+use super::signatures::{Cause, Signatures};
 use super::verdict::Verdict;
 
 /// The diagnosis of the jobs in logs.
@@ -81,38 +83,6 @@ pub struct Rank {
     pub evidence: Option<String>,
 }
 
-/// A cause, with the line that names it.
-#[derive(Debug, Serialize)]
-pub struct Reason {
-    pub code: String,
-    pub message: String,
-    pub remedy: String,
-    pub evidence: Option<Evidence>,
-    /// The processes that have such a line.
-    #[serde(rename = "processes")]
-    pub count: usize,
-    #[serde(skip)]
-    weight: u8,
-    /// True for a cause that keeps ranks from connecting over the fabric, or at all, without ending them.
-    #[serde(skip)]
-    is_before: bool,
-}
-
-/// A line, and its source.
-#[derive(Debug, Serialize)]
-pub struct Evidence {
-    pub source: String,
-    pub line: String,
-}
-
-impl Reason {
-    /// A reason that no line shows.
-    fn new(code: &str, message: &str, remedy: &str) -> Self {
-        let [code, message, remedy] = [code, message, remedy].map(str::to_owned);
-        Self { code, message, remedy, evidence: None, count: 0, weight: 0, is_before: false }
-    }
-}
-
 impl Diagnosis {
     /// Judges the lines that are read so far.
     pub fn read(log: &mut Log<'_>) -> Self {
@@ -150,9 +120,11 @@ impl Job {
         // A process may check its GPU alone before it joins the others.
         let is_alone = |process: &Process| process.size == 1 && size > 1 && process.paths.is_empty();
         let of_size = |process: &&&Process| process.size == size;
-        // An MPI library on UCX next to NCCL carries little.
-        let has_nccl = processes.iter().any(|process| process.is_rank_of_nccl());
-        let is_rank = |process: &Process| process.is_rank_of_nccl() || !has_nccl && process.is_rank();
+        // An MPI library on UCX next to NCCL carries little, and NCCL on one node next to UCX nothing between nodes.
+        let has_nccl = processes.iter().any(|process| process.spans_nodes_by_nccl());
+        let has_ucx = !has_nccl && processes.iter().any(|process| process.is_by_ucx());
+        let is_rank =
+            |process: &Process| if has_ucx { process.is_by_ucx() } else { process.is_rank_of_nccl() };
         let ranks: Vec<Rank> = processes
             .iter()
             .filter(|process| is_rank(process) && !is_alone(process))
@@ -170,12 +142,19 @@ impl Job {
         let without: u64 = processes.iter().map(|process| process.without_gdr).sum();
         // Also where its connections say that it is on.
         let is_off = processes.iter().any(|process| process.has(signatures.cause_of("no_gdr")));
+        let listed = processes.iter().map(|process| process.listed.len()).max().unwrap_or_default();
+        let nodes = processes
+            .iter()
+            .filter(of_size)
+            .map(|process| process.nodes)
+            .max()
+            .filter(|nodes| *nodes > 0 && !has_ucx);
         let mut job = Self {
             verdict: Verdict::Unknown,
             reason: None,
             notes: Vec::new(),
-            size,
-            nodes: processes.iter().filter(of_size).map(|process| process.nodes).max().unwrap_or_default(),
+            size: if has_ucx { 0 } else { size },
+            nodes: nodes.unwrap_or_else(|| u32::try_from(listed).unwrap_or_default()),
             policies: all(&|process| process.policy.as_ref()),
             versions: all(&|process| process.version.as_ref()),
             networks: ranks.iter().flat_map(|rank| rank.networks.iter().cloned()).collect(),
@@ -210,7 +189,7 @@ impl Job {
         };
         let is_on_tcp = |process: &Process| of_process(process, signatures).0 == Verdict::Tcp;
         let others: Vec<&Process> = processes.iter().filter(|process| !is_on_tcp(process)).copied().collect();
-        job.notes = reasons(&others, signatures, slow);
+        job.notes = reasons(&others, &JobFacts::new(processes), signatures, slow);
         job.notes.extend(uneven(&others, signatures));
         job
     }
@@ -220,6 +199,7 @@ impl Job {
         // Errors at the end of a connection also occur when all ranks have finished their work.
         let is_connected =
             !self.ranks.is_empty() && self.ranks.iter().all(|rank| rank.verdict != Verdict::Unknown);
+        let facts = JobFacts::new(processes);
         let is_fatal = |process: &&Process| {
             let has_returned = process.returned.is_some_and(|at| {
                 process.finished.is_none_or(|end| end > at) && ended(processes, process, at)
@@ -228,9 +208,12 @@ impl Job {
                 || process.causes.iter().any(|named| {
                     let cause = signatures.cause(named.cause);
                     let is_of_end = cause.at_end && is_connected;
-                    cause.fatal && !is_of_end && named.last.is_some_and(|at| ended(processes, process, at))
+                    let is_fatal = cause.fatal && !is_of_end && facts.allow(named, process, signatures);
+                    is_fatal && named.last.is_some_and(|at| ended(processes, process, at))
                 })
         };
+        // Its data leaves the node, whatever NCCL does.
+        let moves_by_nixl = |process: &&Process| process.has(signatures.cause_of("nixl_log_level"));
         let count = |verdict| self.ranks.iter().filter(|rank| rank.verdict == verdict).count();
         let (fabric, tcp, mixed) = (count(Verdict::Fabric), count(Verdict::Tcp), count(Verdict::Mixed));
         let without = self.ranks.len() - fabric - tcp - mixed;
@@ -250,7 +233,7 @@ impl Job {
             } else {
                 "no_lines"
             });
-        } else if self.is_on_one_node(processes) {
+        } else if self.is_on_one_node(processes) && !processes.iter().any(moves_by_nixl) {
             self.verdict = Verdict::SingleNode;
         } else if fabric > 0 && tcp + mixed == 0 && self.has_silent_ranks(processes) {
             return unknown("some_ranks");
@@ -287,7 +270,10 @@ impl Job {
     fn is_on_one_node(&self, processes: &[&Process]) -> bool {
         let has_paths =
             processes.iter().any(|process| !process.paths.is_empty() || !process.transports.is_empty());
-        let is_whole = self.size > 0 && self.seen() == self.size as usize && self.hosts() == 1;
+        let inner: BTreeSet<u32> =
+            processes.iter().flat_map(|process| process.inner.iter().copied()).collect();
+        let is_ring = inner.len() == self.size as usize;
+        let is_whole = self.size > 0 && (self.seen() == self.size as usize || is_ring) && self.hosts() == 1;
         let is_one = if self.is_mnnvl || self.nodes == 0 { is_whole } else { self.nodes == 1 };
         !has_paths && is_one
     }
@@ -299,7 +285,13 @@ impl Job {
     }
 
     fn spans_nodes(&self, processes: &[&Process]) -> bool {
-        let connects = |process: &&Process| !process.paths.is_empty() || !process.transports.is_empty();
+        // A rank that names its provider and nothing else.
+        let is_of_provider = |process: &Process| !process.providers.is_empty() && process.size == 0;
+        let connects = |process: &&Process| {
+            !process.paths.is_empty()
+                || !process.transports.is_empty()
+                || process.has_socket && is_of_provider(process)
+        };
         self.nodes > 1 || self.hosts() > 1 || processes.iter().any(connects)
     }
 
@@ -336,7 +328,8 @@ impl Job {
             Verdict::Tcp | Verdict::Mixed => processes.iter().filter(is_on_tcp).copied().collect(),
             _ => processes.to_vec(),
         };
-        let mut found = reasons(&of_verdict, signatures, |cause| cause.explains(verdict));
+        let mut found =
+            reasons(&of_verdict, &JobFacts::new(processes), signatures, |cause| cause.explains(verdict));
         if verdict == Verdict::Crash {
             // A cause that keeps ranks from connecting does not explain a later failure.
             let is_connected = processes.iter().any(|process| !process.paths.is_empty());
@@ -346,18 +339,19 @@ impl Job {
         }
         let has_cause = found.first().is_some_and(|reason| reason.weight < CONSEQUENCE);
         let warned = || processes.iter().find_map(|process| Some((process, process.warning.clone()?)));
+        // What ends after NCCL's error says less than its warning; any other consequence has a line of its own.
+        let general = signatures.cause_of("nccl_error");
+        let is_general = |reason: &Reason| signatures.cause_of(&reason.code) >= general;
         if verdict == Verdict::Crash
             && !has_cause
+            && found.first().is_none_or(is_general)
             && let Some((process, warning)) = warned()
+            && let Some(reason) = reason_of("nccl_error", signatures)
         {
-            if found.is_empty() {
-                found.extend(reason_of("nccl_error", signatures));
-            }
-            if let Some(reason) = found.first_mut() {
-                reason.evidence = Some(Evidence { source: process.source.clone(), line: warning });
-            }
+            let evidence = Some(Evidence { source: process.source.clone(), line: warning });
+            found.insert(0, Reason { evidence, ..reason });
         }
-        (!found.is_empty()).then(|| found.swap_remove(0))
+        found.into_iter().next()
     }
 }
 
@@ -385,100 +379,4 @@ fn ended(processes: &[&Process], process: &Process, last: Position) -> bool {
         is_near && other.got_on.is_some_and(|at| at > last)
     };
     !processes.iter().any(goes_on)
-}
-
-/// The weight of a cause that is only a consequence.
-const CONSEQUENCE: u8 = 2;
-
-/// The cause of a code, without evidence.
-fn reason_of(code: &str, signatures: &Signatures) -> Option<Reason> {
-    let Cause { code, message, remedy, .. } = signatures.cause(signatures.cause_of(code)?);
-    Some(Reason { count: 1, ..Reason::new(code, message, remedy) })
-}
-
-/// The causes of processes, in the order of the tables.
-fn reasons(
-    processes: &[&Process],
-    signatures: &Signatures,
-    is_wanted: impl Fn(&Cause) -> bool,
-) -> Vec<Reason> {
-    let mut found: BTreeMap<usize, (&Process, &String, usize)> = BTreeMap::new();
-    for process in processes {
-        for Named { cause, line, .. } in &process.causes {
-            found.entry(*cause).or_insert((process, line, 0)).2 += 1;
-        }
-    }
-    let reason = |(at, (process, line, count)): (usize, (&Process, &String, usize))| {
-        let Cause { code, message, remedy, fatal, follows, .. } = signatures.cause(at);
-        let explains = |verdict| !fatal && signatures.cause(at).explains(verdict);
-        let is_before = explains(Verdict::Tcp) || explains(Verdict::Unknown);
-        let weight = if *follows { CONSEQUENCE } else { u8::from(!fatal && !explains(Verdict::Unknown)) };
-        let evidence = Some(Evidence { source: process.source.clone(), line: line.clone() });
-        Reason { evidence, count, weight, is_before, ..Reason::new(code, message, remedy) }
-    };
-    found.into_iter().filter(|(at, _)| is_wanted(signatures.cause(*at))).map(reason).collect()
-}
-
-/// Names a process that has fewer adapters than another one, for releases before 2.30.3, which do not.
-fn uneven(processes: &[&Process], signatures: &Signatures) -> Option<Reason> {
-    let count = |devices: &str| devices.matches('[').count();
-    let lists = processes.iter().filter_map(|process| Some((*process, process.devices.first()?)));
-    let (process, fewest) = lists.clone().min_by_key(|(_, devices)| count(devices))?;
-    let (_, most) = lists.max_by_key(|(_, devices)| count(devices))?;
-    if count(fewest) == count(most) {
-        return None;
-    }
-    let reason = reason_of("other_device_counts", signatures)?;
-    let has_named = |process: &&Process| process.has(signatures.cause_of(&reason.code));
-    let evidence = Some(Evidence { source: process.source.clone(), line: fewest.clone() });
-    (!processes.iter().any(has_named)).then_some(Reason { evidence, ..reason })
-}
-
-/// Why the log is inconclusive, and the remedy, if that is different.
-fn unknown(code: &str, remedy: Option<&str>, signatures: &Signatures) -> Option<Reason> {
-    let unknown = signatures.unknown(code)?;
-    Some(Reason::new(&unknown.code, &unknown.message, remedy.unwrap_or(&unknown.remedy)))
-}
-
-/// The verdict about a process whose communicators span nodes; if it is unknown, how to find it.
-fn of_process<'k>(process: &Process, signatures: &'k Signatures) -> (Verdict, Option<&'k str>) {
-    let kinds: Vec<_> = process.names().map(|name| signatures.network(name, process)).collect();
-    let has = |wanted: NetworkKind| kinds.iter().any(|(kind, _)| *kind == wanted);
-    let unknown = (Verdict::Unknown, kinds.iter().find_map(|(_, remedy)| *remedy));
-    // A line without a process may be a quotation, and names that were dropped may be those of TCP.
-    let is_certain = !process.host.is_empty() && kinds.len() < MOST_NAMES;
-    let has_path = !process.paths.is_empty() || !process.transports.is_empty();
-    let is_within = process.is_mnnvl && process.nodes <= 1;
-    // NVLink carries the traffic that the network would carry.
-    if process.nvlink && !has_path && process.nodes <= 1 {
-        return if is_within && process.nodes == 1 && is_certain { (Verdict::Fabric, None) } else { unknown };
-    }
-    let is_connected = has_path || process.is_connected;
-    // A network that was chosen and has no connection yet counts, too.
-    let is_chosen = process.size > 0 || process.is_complete || process.nodes > 0;
-    match (has(NetworkKind::Fabric), has(NetworkKind::Tcp), has(NetworkKind::Unknown)) {
-        (true, true, _) => (Verdict::Mixed, None),
-        (false, true, _) if has_path || is_chosen && !is_within => (Verdict::Tcp, None),
-        (true, false, false) if is_connected && is_certain => (Verdict::Fabric, None),
-        (false, false, false) if has_only_tcp(process, signatures) => (Verdict::Tcp, None),
-        _ => unknown,
-    }
-}
-
-/// Returns whether a line of a process names TCP, or says that there is no fabric.
-fn names_tcp(process: &Process, signatures: &Signatures) -> bool {
-    process.has_socket
-        || process.names().any(|name| signatures.network(name, process).0 == NetworkKind::Tcp)
-        || process.causes.iter().any(|named| signatures.cause(named.cause).leaves_tcp)
-}
-
-/// Returns whether a process of a release that does not name its network can only have TCP.
-fn has_only_tcp(process: &Process, signatures: &Signatures) -> bool {
-    // Before the network is named, libfabric names its provider.
-    if !process.providers.is_empty() && process.size > 0 {
-        return signatures.network("OFI", process).0 == NetworkKind::Tcp;
-    }
-    let leaves_tcp = |named: &Named| signatures.cause(named.cause).leaves_tcp;
-    let has_other = !process.devices.is_empty() || !process.providers.is_empty();
-    process.has_socket && process.is_complete && !has_other && process.causes.iter().any(leaves_tcp)
 }

@@ -14,14 +14,17 @@ mod log;
 mod origin;
 mod pods;
 mod process;
+mod ranks;
+mod reasons;
 mod report;
 mod signatures;
+mod tables;
 mod verdict;
 
 pub use counters::SCRIPT as COUNTERS;
 pub use jobs::{Diagnosis, Job};
 pub use log::Log;
-pub use pods::{container_with_devices, devices_gone};
+pub use pods::{container_with_devices, devices_gone, folder_of_log};
 pub use report::text;
 pub use signatures::{Signatures, SignaturesError};
 pub use verdict::Verdict;

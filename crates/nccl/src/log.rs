@@ -80,7 +80,7 @@ impl<'k> Log<'k> {
         self.variables.insert(name.to_owned(), variables(pod));
         let Some(process) = self.pod(name) else { return };
         for (cause, field) in signatures.of_pod(pod) {
-            process.add_cause(cause, &field, Some(Position::END));
+            process.add_cause(cause, &field, Position::END, false);
         }
         process.has_devices = container_with_devices(pod).is_some();
         process.policy = signatures.policy(pod).map(str::to_owned);
@@ -90,7 +90,7 @@ impl<'k> Log<'k> {
     /// Adds a cause that is not in the log of a pod, with its evidence. A code that is in no table is ignored.
     pub fn add_cause(&mut self, pod: &str, code: &str, evidence: &str) {
         if let (Some(cause), Some(process)) = (self.signatures.cause_of(code), self.pod(pod)) {
-            process.add_cause(cause, evidence, Some(Position::END));
+            process.add_cause(cause, evidence, Position::END, false);
         }
     }
 
@@ -164,7 +164,7 @@ impl<'k> Log<'k> {
         let is_row = |process: &&Process| process.host.is_empty() && process.is_connected;
         let rows: HashMap<String, Option<Position>> =
             self.processes.iter().filter(is_row).map(|one| (one.source.clone(), one.got_on)).collect();
-        for process in self.processes.iter_mut().filter(|process| process.is_complete) {
+        for process in self.processes.iter_mut().filter(|process| process.completed.is_some()) {
             process.is_connected |= rows.get(&process.source).is_some_and(|row| *row > process.completed);
         }
     }
@@ -193,18 +193,26 @@ impl<'k> Log<'k> {
         for said in said {
             let groups = match said {
                 LineMeaning::Cause(cause) => {
-                    process.add_cause(cause, line, (!origin.is_info).then_some(at));
+                    process.add_cause(cause, line, at, origin.is_info);
+                    continue;
+                }
+                // A line of NCCL that a script quotes says nothing.
+                LineMeaning::Fact(fact) => {
+                    if origin.is_nccl || !line.contains("NCCL ") {
+                        process.facts.insert(fact, at);
+                    }
                     continue;
                 }
                 LineMeaning::Facts(groups) => groups,
             };
             let group = |name: &str| groups.name(name).map(|group| group.as_str());
-            if let (Some(Ok(size)), Some(Ok(busbw))) =
-                (group("size").map(str::parse), group("busbw").map(str::parse))
+            let row = (group("size").map(str::parse), group("busbw").map(str::parse));
+            if let (Some(Ok(size)), Some(Ok(busbw))) = row
+                && self.rows.len() < MOST_ROWS
             {
-                if self.rows.len() < MOST_ROWS {
-                    self.rows.push((size, busbw));
-                }
+                self.rows.push((size, busbw));
+            }
+            if group("busbw").or(group("row")).is_some() {
                 (process.is_connected, process.got_on) = (true, Some(at));
             } else if !origin.is_nccl {
                 // Lines of another program do not concern the network.
@@ -216,7 +224,7 @@ impl<'k> Log<'k> {
                     .is_some_and(|(values, value)| !values.contains(&Some(value.to_owned())))
                     && let Some(cause) = self.signatures.cause_of("variable_changed")
                 {
-                    process.add_cause(cause, line, None);
+                    process.add_cause(cause, line, at, true);
                 }
                 process.add(line, &groups);
                 process.add_end(line, &groups, at);

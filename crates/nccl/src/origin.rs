@@ -69,7 +69,7 @@ fn is_prefix(head: &str) -> bool {
 
 /// The process of a line that UCX wrote.
 fn ucx_process(line: &str) -> Option<(&str, u32)> {
-    let is_ucx = line.contains(" UCX ") || line.contains("] Caught signal ");
+    let is_ucx = [" UCX ", "] Caught signal ", "]   | "].iter().any(|text| line.contains(text));
     let found = UCX.as_ref().filter(|_| is_ucx)?.captures(line)?;
     Some((found.name("host")?.as_str(), found["pid"].parse().ok()?))
 }

@@ -19,6 +19,17 @@ pub fn container_with_devices(pod: &Value) -> Option<&str> {
     containers.iter().find(has_devices)?["name"].as_str()
 }
 
+/// The first container of a running pod whose NCCL writes its log to files, with their folder.
+pub fn folder_of_log(pod: &Value) -> Option<(&str, &str)> {
+    let containers = pod["spec"]["containers"].as_array().filter(|_| pod["status"]["phase"] == "Running")?;
+    containers.iter().find_map(|container| {
+        let mut env = container["env"].as_array()?.iter();
+        let (folder, _) =
+            env.find(|one| one["name"] == "NCCL_DEBUG_FILE")?["value"].as_str()?.rsplit_once('/')?;
+        Some((container["name"].as_str()?, folder)).filter(|_| folder.starts_with('/'))
+    })
+}
+
 /// The values of each variable in the containers of a pod.
 pub(super) type Variables = HashMap<String, HashSet<Option<String>>>;
 

@@ -1,6 +1,6 @@
 //! The facts in the log of one process.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use regex::Captures;
 
@@ -57,7 +57,11 @@ pub(super) struct Process {
     pub(super) size: u32,
     pub(super) ranks: BTreeSet<u32>,
     pub(super) nodes: u32,
-    /// True if a communicator is ready, since when, and true if its ranks are connected.
+    /// The ranks that send to the next one of a ring without a network.
+    pub(super) inner: BTreeSet<u32>,
+    /// The hosts of the ranks that nccl-tests lists.
+    pub(super) listed: BTreeSet<String>,
+    /// True if a communicator is ready, since when it is or its network is chosen, and true if its ranks are connected.
     pub(super) is_complete: bool,
     pub(super) completed: Option<Position>,
     pub(super) is_connected: bool,
@@ -73,6 +77,8 @@ pub(super) struct Process {
     pub(super) machine: Option<String>,
     /// The causes that a line names, each once.
     pub(super) causes: Vec<Named>,
+    /// What contradicts causes or confirms them, each with its last line.
+    pub(super) facts: BTreeMap<usize, Position>,
     /// The first and the last line, and the last one that shows progress.
     pub(super) first: Position,
     pub(super) last: Position,
@@ -93,11 +99,19 @@ pub(super) struct Named {
     pub(super) line: String,
     /// The last one; `None` if all are informational lines of NCCL, which continues after them.
     pub(super) last: Option<Position>,
+    /// The last one of any kind.
+    pub(super) at: Position,
 }
 
 impl Process {
-    /// Adds the release, which has no process in older ones.
+    /// Adds what has no process: the release in older ones, the hosts of nccl-tests, and the provider of NIXL.
     pub(super) fn add_version(&mut self, groups: &Captures<'_>) {
+        if let Some(host) = groups.name("listed") {
+            insert(&mut self.listed, MOST, shortened(host.as_str()));
+        }
+        if let Some(provider) = groups.name("carrier") {
+            insert(&mut self.transports, MOST_NAMES, shortened(provider.as_str()));
+        }
         if let (Some(library), Some(version)) = (groups.name("library"), groups.name("version")) {
             let version = format!("{}CCL {}", library.as_str(), version.as_str());
             self.version.get_or_insert_with(|| shortened(&version));
@@ -137,6 +151,12 @@ impl Process {
         if let (Some(rank), Some(size)) = (number("rank"), number("ranks")) {
             self.add_rank(rank, size);
         }
+        if let Some(ring) = text("ring") {
+            self.size = self.size.max(u32::try_from(ring.split_whitespace().count()).unwrap_or_default());
+        }
+        if let Some(rank) = number("inner") {
+            insert(&mut self.inner, MOST, rank);
+        }
         if number("ranks").is_some_and(|ranks| ranks == self.size) {
             self.nodes = self.nodes.max(number("nodes").unwrap_or_default());
             self.is_complete |= text("complete").is_some();
@@ -174,22 +194,23 @@ impl Process {
         }
     }
 
-    /// Adds a cause. A line at `None` is informational: NCCL continues after it.
-    pub(super) fn add_cause(&mut self, cause: usize, line: &str, at: Option<Position>) {
+    /// Adds a cause. After an informational line NCCL continues.
+    pub(super) fn add_cause(&mut self, cause: usize, line: &str, at: Position, is_info: bool) {
+        let last = (!is_info).then_some(at);
         if let Some(known) = self.causes.iter_mut().find(|known| known.cause == cause) {
-            known.last = known.last.max(at);
+            (known.last, known.at) = (known.last.max(last), known.at.max(at));
         } else if self.causes.len() < MOST {
-            self.causes.push(Named { cause, line: shortened(line), last: at });
+            self.causes.push(Named { cause, line: shortened(line), last, at });
         }
     }
 
     /// Adds what a line of NCCL says about the end of the process.
     pub(super) fn add_end(&mut self, line: &str, groups: &Captures<'_>, at: Position) {
         let has = |name: &str| groups.name(name).is_some();
-        if ["path", "nvlink", "complete", "connected"].into_iter().any(has) {
+        if ["path", "nvlink", "complete", "connected", "transport"].into_iter().any(has) {
             (self.got_on, self.warning) = (Some(at), None);
         }
-        if has("complete") {
+        if has("complete") || has("network") {
             self.completed = Some(at);
         }
         if has("warning") {
@@ -203,10 +224,22 @@ impl Process {
         }
     }
 
-    /// The networks of NCCL, or without any, the transports of UCX.
+    /// The networks of NCCL, or if it has none between nodes, the transports of UCX.
     pub(super) fn names(&self) -> impl Iterator<Item = &String> {
-        let of_ucx = self.transports.iter().filter(|_| !self.is_rank_of_nccl());
-        self.paths.union(&self.networks).chain(of_ucx)
+        let is_by_ucx = self.is_by_ucx();
+        let of_nccl = self.paths.union(&self.networks).filter(move |_| !is_by_ucx);
+        of_nccl.chain(self.transports.iter().filter(move |_| is_by_ucx))
+    }
+
+    /// Returns whether UCX moves the data between nodes: NCCL is not there, or on one node.
+    pub(super) fn is_by_ucx(&self) -> bool {
+        !self.transports.is_empty() && !self.spans_nodes_by_nccl()
+    }
+
+    /// Returns whether NCCL may have ranks on several nodes.
+    pub(super) fn spans_nodes_by_nccl(&self) -> bool {
+        let is_within = self.paths.is_empty() && (self.nodes == 1 || self.size == 1);
+        self.is_rank_of_nccl() && !is_within
     }
 
     /// Returns whether a line names a cause.

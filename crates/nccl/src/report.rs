@@ -9,8 +9,9 @@ use fabric_yaml::counted;
 
 use super::bandwidth;
 use super::counters::Traffic;
-use super::jobs::{Diagnosis, Evidence, Job, Rank, Reason};
+use super::jobs::{Diagnosis, Job, Rank};
 use super::log::MOST_PROCESSES;
+use super::reasons::{Evidence, Reason};
 use super::verdict::Verdict;
 
 /// The limit on named ranks.

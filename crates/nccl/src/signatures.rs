@@ -4,20 +4,21 @@ use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
-use regex::{Captures, Regex};
-use serde::Deserialize;
+use regex::Captures;
 use serde_json::Value;
 
 use fabric_yaml as yaml;
 use fabric_yaml::pointer::{at_pointer, expanded, field_path};
 
 use super::process::Process;
-use super::verdict::Verdict;
+pub(super) use super::tables::{Cause, NetworkKind};
+use super::tables::{Fact, Pattern, Tables, Unknown};
 
 static BUILT_IN: LazyLock<Result<Signatures, SignaturesError>> = LazyLock::new(|| {
     Signatures::read(concat!(
         include_str!("../../../signatures/network.yaml"),
         include_str!("../../../signatures/causes.yaml"),
+        include_str!("../../../signatures/contradictions.yaml"),
         include_str!("../../../signatures/pods.yaml"),
         include_str!("../../../signatures/machines.yaml"),
     ))
@@ -27,128 +28,6 @@ static BUILT_IN: LazyLock<Result<Signatures, SignaturesError>> = LazyLock::new(|
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct SignaturesError(String);
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct Tables {
-    lines: Vec<Line>,
-    networks: Vec<Network>,
-    causes: Vec<Cause>,
-    unknown: Vec<Unknown>,
-    policy: String,
-    machine: String,
-    job_labels: Vec<String>,
-    machines: Vec<Machine>,
-}
-
-/// A regular expression of a table.
-#[derive(Debug, Deserialize)]
-#[serde(try_from = "String")]
-struct Pattern(Regex);
-
-impl TryFrom<String> for Pattern {
-    type Error = regex::Error;
-
-    fn try_from(text: String) -> Result<Self, regex::Error> {
-        Regex::new(&text).map(Self)
-    }
-}
-
-/// The bandwidth between machines of a type.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Machine {
-    #[serde(rename = "machine")]
-    name: String,
-    busbw: f64,
-    #[expect(dead_code, reason = "for readers of the table")]
-    source: String,
-}
-
-/// A line about the network of a rank.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Line {
-    contains: Vec<String>,
-    pattern: Pattern,
-    #[expect(dead_code, reason = "for readers of the table")]
-    versions: String,
-    #[expect(dead_code, reason = "for readers of the table")]
-    source: String,
-}
-
-/// The kind of a network, by its name and other facts about the process.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Network {
-    #[serde(rename = "network")]
-    name: Pattern,
-    provider: Option<Pattern>,
-    devices: Option<Pattern>,
-    gdr: Option<bool>,
-    is: NetworkKind,
-    remedy: Option<String>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum NetworkKind {
-    Fabric,
-    Tcp,
-    Unknown,
-}
-
-/// A line that names a fault.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a key of the table")]
-pub(super) struct Cause {
-    pub(super) code: String,
-    #[serde(default)]
-    contains: Vec<String>,
-    /// Paths of a pod.
-    #[serde(default)]
-    at: Vec<String>,
-    pattern: Option<Pattern>,
-    unless: Option<Pattern>,
-    /// A path that the pod does not have.
-    without: Option<String>,
-    explains: Vec<Effect>,
-    #[serde(default)]
-    pub(super) fatal: bool,
-    #[serde(default)]
-    pub(super) follows: bool,
-    #[serde(default)]
-    pub(super) at_end: bool,
-    #[serde(default)]
-    pub(super) leaves_tcp: bool,
-    #[serde(rename = "cause")]
-    pub(super) message: String,
-    pub(super) remedy: String,
-    #[expect(dead_code, reason = "for readers of the table")]
-    versions: Option<String>,
-    #[expect(dead_code, reason = "for readers of the table")]
-    source: String,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum Effect {
-    Tcp,
-    Crash,
-    Unknown,
-    Slow,
-}
-
-/// Why a log is inconclusive, and the remedy.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Unknown {
-    pub(super) code: String,
-    #[serde(rename = "cause")]
-    pub(super) message: String,
-    pub(super) remedy: String,
-}
 
 /// The tables, ready to search lines.
 #[derive(Debug)]
@@ -162,8 +41,9 @@ pub struct Signatures {
 
 /// The meaning of a line.
 pub(super) enum LineMeaning<'l> {
-    /// The place of a cause in the tables.
+    /// The place of a cause in the tables, and that of what contradicts or confirms causes.
     Cause(usize),
+    Fact(usize),
     Facts(Captures<'l>),
 }
 
@@ -181,7 +61,9 @@ impl Signatures {
             serde_json::from_value(root).map_err(|error| SignaturesError(error.to_string()))?;
         let (mut contains, mut of_text) = (Vec::new(), Vec::new());
         let of_lines = tables.lines.iter().map(|line| Some(&line.contains));
-        for (at, texts) in of_lines.chain(tables.causes.iter().map(Cause::texts)).enumerate() {
+        let of_facts = tables.facts.iter().map(|fact| Some(&fact.contains));
+        for (at, texts) in of_lines.chain(tables.causes.iter().map(Cause::texts)).chain(of_facts).enumerate()
+        {
             let Some(texts) = texts else { continue };
             if texts.iter().any(String::is_empty) || texts.is_empty() {
                 return Err(SignaturesError("`contains` must have a text".to_owned()));
@@ -211,15 +93,23 @@ impl Signatures {
             .collect();
         found.sort_unstable();
         found.dedup();
-        let Tables { lines, causes, .. } = &self.tables;
+        let Tables { lines, causes, facts, .. } = &self.tables;
         let matches = |pattern: &Pattern| pattern.0.is_match(line);
+        let is_said = |pattern: &Option<Pattern>, unless: &Option<Pattern>| {
+            !unless.as_ref().is_some_and(matches) && pattern.as_ref().is_none_or(matches)
+        };
         let said = |at: usize| {
             if let Some(of_line) = lines.get(at) {
-                return of_line.pattern.0.captures(line).map(LineMeaning::Facts);
+                let is_other = of_line.unless.as_ref().is_some_and(matches);
+                return of_line.pattern.0.captures(line).filter(|_| !is_other).map(LineMeaning::Facts);
             }
-            let Cause { pattern, unless, .. } = &causes[at - lines.len()];
-            let is_said = !unless.as_ref().is_some_and(matches) && pattern.as_ref().is_none_or(matches);
-            is_said.then(|| LineMeaning::Cause(at - lines.len()))
+            let at = at - lines.len();
+            let Some(fact) = at.checked_sub(causes.len()) else {
+                let Cause { pattern, unless, .. } = &causes[at];
+                return is_said(pattern, unless).then_some(LineMeaning::Cause(at));
+            };
+            let Fact { pattern, unless, .. } = &facts[fact];
+            is_said(pattern, unless).then_some(LineMeaning::Fact(fact))
         };
         found.into_iter().filter_map(said).collect()
     }
@@ -281,36 +171,17 @@ impl Signatures {
         self.tables.causes.iter().position(|cause| cause.code == code)
     }
 
+    /// The place of a fact in the tables, and the fact.
+    pub(super) fn fact(&self, name: &str) -> Option<(usize, &Fact)> {
+        self.tables.facts.iter().enumerate().find(|(_, fact)| fact.name == name)
+    }
+
     pub(super) fn cause(&self, at: usize) -> &Cause {
         &self.tables.causes[at]
     }
 
     pub(super) fn unknown(&self, code: &str) -> Option<&Unknown> {
         self.tables.unknown.iter().find(|unknown| unknown.code == code)
-    }
-}
-
-impl Cause {
-    /// The texts of which a line must have one; none for a cause in pods, and for one that has only a code, because
-    /// other parts of the cluster show it.
-    fn texts(&self) -> Option<&Vec<String>> {
-        let is_of_lines = !self.contains.is_empty() || self.pattern.is_some();
-        (is_of_lines && self.at.is_empty()).then_some(&self.contains)
-    }
-
-    /// Returns whether this can be the cause of a verdict.
-    pub(super) fn explains(&self, verdict: Verdict) -> bool {
-        self.explains.iter().any(|effect| match effect {
-            Effect::Tcp => matches!(verdict, Verdict::Tcp | Verdict::Mixed),
-            Effect::Crash => verdict == Verdict::Crash,
-            Effect::Unknown => verdict == Verdict::Unknown,
-            Effect::Slow => false,
-        })
-    }
-
-    /// Returns whether this makes a job slow.
-    pub(super) fn slows(&self) -> bool {
-        self.explains.contains(&Effect::Slow)
     }
 }
 
