@@ -25,6 +25,10 @@ pub enum Fact {
     Name,
     /// The names of all resources, with numbers in their order.
     Names,
+    /// The name of the network of the resource.
+    Network,
+    /// The names of the networks of all resources, in the order of these.
+    Networks,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -36,15 +40,16 @@ struct Offered {
 }
 
 impl FromNodes {
-    /// Reads the resources of `fromNodes`.
-    pub(crate) fn read(fact: Fact, node: &Node) -> Checked<Self> {
+    /// Reads the resources of `fromNodes` or `fromNetworks`.
+    pub(crate) fn read(fact: Fact, key: &str, node: &Node) -> Checked<Self> {
         let names = match node.text() {
             Some(text) => vec![text.text.to_owned()],
-            None => reader::texts(node, "`fromNodes`").map_err(|problems| match &node.content {
+            None => reader::texts(node, &format!("`{key}`")).map_err(|problems| match &node.content {
                 // The facts used to be keys.
-                Content::Map(_) => reader::expected(node, "`fromNodes` to be a resource, or a list of them")
-                    .hint(NAMES_HINT)
-                    .into(),
+                Content::Map(_) => {
+                    let wanted = format!("`{key}` to be a resource, or a list of them");
+                    reader::expected(node, &wanted).hint(NAMES_HINT).into()
+                }
                 _ => problems,
             })?,
         };
@@ -74,26 +79,49 @@ impl FromNodes {
         self.resources.iter().any(|offered| offered.names.matches(resource))
     }
 
+    /// Returns whether the value is names of resources.
+    pub(crate) fn gives_resources(&self) -> bool {
+        matches!(self.fact, Fact::Name | Fact::Names)
+    }
+
+    /// Returns whether the value is names of networks.
+    pub fn gives_networks(&self) -> bool {
+        matches!(self.fact, Fact::Network | Fact::Networks)
+    }
+
+    /// The names that a node offers for the first pattern that matches any, with numbers in their order.
+    pub fn names<'k>(&self, kind: &'k NodeKind) -> Vec<&'k str> {
+        let offered = self.offered(kind).map(|(_, offered)| offered).unwrap_or_default();
+        let mut names: Vec<&str> = offered.into_iter().map(|(name, _)| name).collect();
+        names.sort_by_cached_key(|name| numbered(name));
+        names
+    }
+
+    /// The first name or pattern of which a node offers resources, and these.
+    fn offered<'k>(&self, kind: &'k NodeKind) -> Option<(&Offered, Vec<(&'k str, i64)>)> {
+        let matching = |one: &Offered| -> Vec<(&'k str, i64)> {
+            let matching = kind.resources.iter().filter(|(name, _)| one.names.matches(name));
+            matching.map(|(name, count)| (name.as_str(), *count)).collect()
+        };
+        self.resources.iter().map(|one| (one, matching(one))).find(|(_, offered)| !offered.is_empty())
+    }
+
     /// The value for one kind of node; `None` if it offers no such resource.
     pub(crate) fn of_kind(&self, kind: &NodeKind) -> Option<Value> {
-        let matching = |one: &Offered| {
-            kind.resources.iter().filter(|(name, _)| one.names.matches(name)).collect::<Vec<_>>()
-        };
-        let (one, offered) =
-            self.resources.iter().map(|one| (one, matching(one))).find(|(_, offered)| !offered.is_empty())?;
-        match self.fact {
-            Fact::Name => match offered.as_slice() {
-                [(name, _)] => Some(Value::from(name.as_str())),
-                // If there are several, the choice is ambiguous.
-                _ => None,
-            },
-            Fact::Names => {
-                let mut names: Vec<&str> = offered.iter().map(|(name, _)| name.as_str()).collect();
-                names.sort_by_cached_key(|name| numbered(name));
-                Some(names.into())
-            }
-            Fact::Ratio if one.is_one_device => by_gpu(i64::try_from(offered.len()).ok()?, kind.gpus),
-            Fact::Ratio => by_gpu(offered.iter().map(|(_, count)| **count).sum(), kind.gpus),
+        let (one, offered) = self.offered(kind)?;
+        if self.fact == Fact::Ratio {
+            let names = || i64::try_from(offered.len()).ok();
+            let devices = || Some(offered.iter().map(|(_, count)| *count).sum());
+            return by_gpu(if one.is_one_device { names() } else { devices() }?, kind.gpus);
+        }
+        let network = |name: &str| kind.networks.get(name).map(String::as_str);
+        let value = |name| if self.gives_networks() { network(name) } else { Some(name) };
+        let values = self.names(kind).into_iter().map(value).collect::<Option<Vec<&str>>>()?;
+        match (self.fact, values.as_slice()) {
+            (Fact::Names | Fact::Networks, _) => Some(values.into()),
+            (_, [one]) => Some(Value::from(*one)),
+            // If there are several, the choice is ambiguous.
+            _ => None,
         }
     }
 }

@@ -144,7 +144,7 @@ pub(crate) static NODES: Map = Map::new("`nodes`").some_of(&["providerIDs", "lab
     optional("labels", LABELS_OF_NODES, "The node has it, or the pod selects it; `*` matches any text."),
 ]);
 
-pub static PARAMETER: Map = Map::new("a parameter").some_of(&["type", "default", "enum"]).extended().keys(&[
+pub static PARAMETER: Map = Map::new("a parameter").some_of(&TYPED).exclusive(&SOURCES).extended().keys(&[
     optional("type", TYPE, "Its type, unless `default` or `enum` determines it."),
     required("description", TEXT, "One sentence that says what the parameter is for."),
     optional("default", Any, "The value if no other source has one."),
@@ -152,8 +152,11 @@ pub static PARAMETER: Map = Map::new("a parameter").some_of(&["type", "default",
     optional("maximum", Amount, "The greatest value, or the greatest length of a `stringList`."),
     optional("enum", List(&TEXT, 1), "The values that a `string` can have."),
     optional("fromNodes", FROM_NODES, "Resources of nodes: the first that is offered gives the value."),
+    optional("fromNetworks", FROM_NODES, "Resources of nodes: the networks of the first give the value."),
 ]);
 
+const TYPED: [&str; 3] = ["type", "default", "enum"];
+const SOURCES: [[&str; 2]; 1] = [["fromNodes", "fromNetworks"]];
 const TYPE: Kind = Word(&TYPES);
 const FROM_NODES: Kind = Either(&[OFFERED, List(&OFFERED, 1)]);
 

@@ -11,6 +11,7 @@
 //! | the warnings of `policy check` | [`check`] |
 //! | the nodes of a cluster as data, and which of them a pod fits | [`nodes`] |
 //! | the device classes of claims | [`claims`] |
+//! | which devices a class has, and what nodes offer of it | [`device_classes`] |
 //! | the objects that pods name, and which of them exist | [`objects`], `facts/objects.yaml` |
 //! | the limit on the work for a pod or a file, and results that pods share | [`work`], [`cache`] |
 //!
@@ -50,6 +51,7 @@ pub mod cache;
 pub mod check;
 pub mod claims;
 pub mod definition;
+pub mod device_classes;
 pub mod expression;
 pub(crate) mod file;
 pub(crate) mod from_nodes;
@@ -71,9 +73,7 @@ pub use interpolation::Fault;
 pub use keys::KIND;
 pub use matcher::{Matcher, PodContext, SelectedLabel, group_of, kind_and_group};
 pub use overlay::NETWORKS;
-pub use parameter::{
-    NoteKind, Origin, Override, Overrides, Parameter, ParameterType, Resolution, Variable, resolve,
-};
+pub use parameter::{NoteKind, Origin, Override, Overrides, Parameter, ParameterType, Resolution, Variable};
 pub use policy::{
     Condition, Devices, EvaluatedPolicies, EvaluatedPolicy, Policy, ResolvedPolicy, choice_reads_writes,
     evaluated_policies,

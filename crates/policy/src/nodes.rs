@@ -5,9 +5,11 @@
 //! the engine decides which labels and resources matter.
 
 mod candidates;
+mod devices;
 mod requirements;
 mod slices;
 
+pub use devices::Devices;
 pub use slices::Slice;
 
 pub use candidates::scheduling_of;
@@ -28,6 +30,8 @@ pub use requirements::{expressions, is_met, terms};
 #[derive(Debug)]
 pub struct Nodes {
     list: Vec<Arc<Node>>,
+    /// The drivers of devices that are not of one node.
+    shared: HashSet<Arc<str>>,
     /// The kinds of nodes that pods fit, by the fields that decide them. A search in thousands of nodes takes longer
     /// than an injection, and the pods of a job repeat it.
     pub kinds: Cache<String, Arc<[NodeKind]>>,
@@ -51,7 +55,12 @@ const SEARCHES: usize = 2 << 20;
 
 impl Default for Nodes {
     fn default() -> Self {
-        Self { list: Vec::new(), kinds: Cache::new(SEARCHES), named: Cache::new(SEARCHES) }
+        Self {
+            list: Vec::new(),
+            shared: HashSet::new(),
+            kinds: Cache::new(SEARCHES),
+            named: Cache::new(SEARCHES),
+        }
     }
 }
 
@@ -64,6 +73,9 @@ pub struct NodeKind {
     pub gpus: i64,
     /// The resources that parameters look for and the devices of the fabric, with each node's amount.
     pub resources: BTreeMap<String, i64>,
+    /// The networks of those for whose networks parameters look, as the pod names them: `name` or `namespace/name`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub networks: BTreeMap<String, String>,
 }
 
 /// One node. The texts are shared with other nodes by [`Texts`].
@@ -74,11 +86,15 @@ pub struct Node {
     label_keys: Arc<[Arc<str>]>,
     /// Their values, in the same order.
     label_values: Arc<[Arc<str>]>,
-    /// The extended resources of `status.capacity` and the devices of `ResourceSlices`, sorted. An unhealthy device
-    /// lowers `status.allocatable`, and must not raise a ratio.
+    /// The extended resources of `status.capacity`, the devices of `ResourceSlices` and those of classes, sorted. An
+    /// unhealthy device lowers `status.allocatable`, and must not raise a ratio.
     resources: Vec<(Arc<str>, i64)>,
     /// Those that `status.allocatable` has fewer of, and how many it has.
     unhealthy: Vec<(Arc<str>, i64)>,
+    /// The amounts of other resources that pods can get, such as memory.
+    amounts: Vec<(Arc<str>, Quantity)>,
+    /// The devices of its `ResourceSlices`.
+    devices: Vec<Devices>,
     taints: Arc<[Taint]>,
     provider_id: Arc<str>,
     is_ready: bool,
@@ -180,7 +196,26 @@ impl Nodes {
             Some(devices) => Arc::new(node.with(devices)),
             None => node,
         };
-        Self { list: nodes.into_iter().map(with_devices).collect(), ..Self::default() }
+        let shared =
+            devices.get("").into_iter().flatten().map(|devices| Arc::clone(&devices.driver)).collect();
+        Self { list: nodes.into_iter().map(with_devices).collect(), shared, ..Self::default() }
+    }
+
+    /// Returns whether a driver offers devices that are not of one node.
+    pub fn has_shared(&self, driver: &str) -> bool {
+        self.shared.contains(driver)
+    }
+
+    /// The nodes, each with resources that its capacity does not have.
+    pub(crate) fn with_resources(self, mut offered: impl FnMut(&Node) -> BTreeMap<Arc<str>, i64>) -> Self {
+        let with_resources = |mut node: Arc<Node>| {
+            let offered = offered(&node);
+            if !offered.is_empty() {
+                Arc::make_mut(&mut node).add(&offered);
+            }
+            node
+        };
+        Self { list: self.list.into_iter().map(with_resources).collect(), ..self }
     }
 
     /// Reads the items of a list of nodes and `ResourceSlices`, or one Node. The error is a sentence.
@@ -232,20 +267,46 @@ impl Node {
         unhealthy.retain(|(name, count)| resources.iter().any(|(known, all)| known == name && all > count));
         unhealthy.shrink_to_fit();
         resources.sort_unstable();
+        let allocatable = status["allocatable"].as_object().into_iter().flatten();
+        let other = allocatable.filter(|(name, _)| !name.contains('/'));
+        let amounts = other
+            .filter_map(|(name, amount)| Some((texts.shared(name), Quantity::from_value(amount)?)))
+            .collect();
         let mut conditions = status["conditions"].as_array().into_iter().flatten();
         let is_ready = conditions.any(|one| one["type"] == "Ready" && one["status"] == "True");
         let (label_keys, label_values) = (texts.shared_list(&keys), values.into());
-        Self { name, label_keys, label_values, resources, unhealthy, taints, provider_id, is_ready }
+        Self {
+            name,
+            label_keys,
+            label_values,
+            resources,
+            unhealthy,
+            amounts,
+            devices: Vec::new(),
+            taints,
+            provider_id,
+            is_ready,
+        }
     }
 
     /// The node with devices that its capacity does not have.
-    fn with(&self, devices: &BTreeMap<Arc<str>, i64>) -> Self {
-        let mut node = self.clone();
-        node.resources.retain(|(name, count)| *count > 0 || !devices.contains_key(name));
-        let new = devices.iter().filter(|(name, _)| self.count(name) == 0);
-        node.resources.extend(new.map(|(name, count)| (Arc::clone(name), *count)));
-        node.resources.sort_unstable();
+    fn with(&self, devices: &[&Devices]) -> Self {
+        let mut node = Self { devices: devices.iter().copied().cloned().collect(), ..self.clone() };
+        let mut offered: BTreeMap<Arc<str>, i64> = BTreeMap::new();
+        for one in devices {
+            *offered.entry(Arc::clone(&one.name)).or_default() += one.count;
+        }
+        node.add(&offered);
         node
+    }
+
+    /// Adds resources that its capacity does not have.
+    fn add(&mut self, offered: &BTreeMap<Arc<str>, i64>) {
+        self.resources.retain(|(name, count)| *count > 0 || !offered.contains_key(name));
+        let new = offered.iter().filter(|(name, _)| self.count(name) == 0);
+        let new: Vec<_> = new.map(|(name, count)| (Arc::clone(name), *count)).collect();
+        self.resources.extend(new);
+        self.resources.sort_unstable();
     }
 
     pub fn name(&self) -> &str {
@@ -287,10 +348,20 @@ impl Node {
         self.unhealthy.iter().find(|(name, _)| **name == *resource).map(|(_, count)| *count)
     }
 
+    /// How much pods can get of a resource that is not extended, such as memory or huge pages; `None` if the node does not
+    /// say it.
+    pub fn amount(&self, resource: &str) -> Option<Quantity> {
+        self.amounts.iter().find(|(name, _)| **name == *resource).map(|(_, amount)| *amount)
+    }
+
     /// The number of devices of a driver for dynamic resource allocation.
     pub fn devices_of(&self, driver: &str) -> i64 {
-        let is_of = |name: &str| name.strip_prefix(driver).is_some_and(|rest| rest.starts_with('/'));
-        self.resources.iter().filter(|(name, _)| is_of(name)).map(|(_, count)| count).sum()
+        self.devices.iter().filter(|devices| *devices.driver == *driver).map(|devices| devices.count).sum()
+    }
+
+    /// The devices of its `ResourceSlices`.
+    pub fn devices(&self) -> &[Devices] {
+        &self.devices
     }
 
     /// How many of an extended resource the node has.

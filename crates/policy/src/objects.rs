@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::claims::{ClaimRequest, Requests, drivers, requests};
+use crate::claims::{ClaimRequest, DeviceClass, Requests, requests};
 
 pub use known::KnownObjects;
 pub use pod_claim::PodClaim;
@@ -50,11 +50,29 @@ pub struct ObjectApi {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct DomainKind {
+pub struct DomainKind {
     api: ObjectApi,
     template: String,
     request: String,
     class: String,
+    driver: String,
+    nodes: String,
+    /// The drivers that hold pods back until the object has its number of nodes.
+    pub waits: String,
+}
+
+impl DomainKind {
+    /// The template and the number of nodes of an object of the kind.
+    pub fn nodes_of<'v>(&self, object: &'v Value) -> Option<(&'v str, i64)> {
+        let is_domain = object["kind"] == *self.api.kind;
+        let template = object.pointer(&self.template).filter(|_| is_domain)?.as_str()?;
+        Some((template, object.pointer(&self.nodes)?.as_i64()?))
+    }
+}
+
+/// The objects for which a driver creates a template.
+pub fn domains() -> &'static DomainKind {
+    &TABLE.domains
 }
 
 /// A kind of networks, which an annotation attaches to pods.
@@ -122,6 +140,11 @@ impl ObjectKind {
         TABLE.networks.iter().enumerate().map(|(at, network)| (Self::Network(at), network))
     }
 
+    /// The kind of the networks of Multus.
+    pub fn of_multus() -> Self {
+        Self::Network(TABLE.networks.iter().position(|network| network.item.is_none()).unwrap_or_default())
+    }
+
     fn always_exists(self, name: &str) -> bool {
         matches!(self, Self::Network(at) if TABLE.networks[at].always.iter().any(|known| known == name))
     }
@@ -153,10 +176,7 @@ pub enum NamedObject {
         is_named: bool,
         requests: Requests,
     },
-    Class {
-        name: String,
-        drivers: Vec<String>,
-    },
+    Class(DeviceClass),
     Network {
         name: ObjectName,
         /// The resource that pods on the network request.
@@ -200,7 +220,7 @@ impl NamedObject {
         Some(match kind {
             ObjectKind::Claim => claim(spec),
             ObjectKind::Template => claim(&spec["spec"]),
-            ObjectKind::Class => Self::Class { drivers: drivers(spec), name: name.name },
+            ObjectKind::Class => Self::Class(DeviceClass::read(name.name, spec)),
             ObjectKind::Domain => {
                 let DomainKind { template, request, class, .. } = &TABLE.domains;
                 let (name, classes) = (request.clone(), vec![class.clone()]);
@@ -215,20 +235,26 @@ impl NamedObject {
         })
     }
 
+    pub fn class(&self) -> Option<&DeviceClass> {
+        if let Self::Class(class) = self { Some(class) } else { None }
+    }
+
     /// The bytes that an object of a tenant takes in memory, known by its name and in [`KnownObjects`], about.
     pub fn bytes(&self) -> usize {
         match self {
-            Self::Class { .. } => 0,
+            Self::Class(_) => 0,
             Self::Network { name, .. } if name.namespace.is_empty() => 0,
             Self::Network { name, resource } => {
-                400 + 3 * (name.name.len() + name.namespace.len())
-                    + 2 * resource.as_ref().map_or(0, String::len)
+                600 + 5 * (name.name.len() + name.namespace.len())
+                    + 3 * resource.as_ref().map_or(0, String::len)
             }
             Self::Claim { name, requests, .. } => {
                 let classes =
                     requests.iter().flat_map(|request| &request.classes).map(String::len).sum::<usize>();
                 let names = requests.iter().map(|request| request.name.len()).sum::<usize>();
-                let of_requests = 2 * (128 * requests.len() + classes + names);
+                let selectors =
+                    requests.iter().flat_map(|request| &request.selectors).map(|text| 24 + text.len());
+                let of_requests = 2 * (152 * requests.len() + classes + names + selectors.sum::<usize>());
                 400 + 3 * (name.name.len() + name.namespace.len()) + of_requests
             }
         }

@@ -15,7 +15,7 @@ mod variable;
 pub(crate) use layer::Layer;
 pub use overrides::{Override, Overrides};
 pub use parameter_type::ParameterType;
-pub use resolution::{NoteKind, Origin, Resolution, of_one, resolve};
+pub use resolution::{NoteKind, Origin, Resolution};
 pub(crate) use table::range_text;
 pub use table::{Gpus, LabelTable, Table};
 pub use variable::{OLD_KEYS, Variable};
@@ -56,7 +56,7 @@ pub struct Parameter {
     pub(crate) layers: Vec<Layer>,
     /// The values for machines in the policy that no extension changes.
     pub(crate) table: Table,
-    /// The fact about nodes that gives the value.
+    /// The fact about nodes, or about the networks of their resources, that gives the value.
     pub from_nodes: Option<FromNodes>,
 }
 
@@ -84,10 +84,17 @@ impl Parameter {
             let _ = fields.optional(bound, |node| parameter.read_bound(bound, node));
         }
         let default = fields.optional("default", |node| parameter.read_value(node));
-        let from_nodes = fields.optional("fromNodes", |node| from_nodes(kind, node));
+        let mut source = |key| fields.optional(key, |node| from_nodes(kind, key, node));
+        let (of_resources, of_networks) = (source("fromNodes"), source("fromNetworks"));
         fields.finish()?;
         parameter.default = default?.unwrap_or_default();
-        parameter.from_nodes = from_nodes?;
+        let (of_resources, of_networks) = (of_resources?, of_networks?);
+        if of_resources.is_some() && of_networks.is_some() {
+            let message = format!("the parameter `{name}` has both `fromNodes` and `fromNetworks`");
+            let hint = "remove one of them: a name is that of a resource or that of its network";
+            return Err(Diagnostic::new(*span, message).hint(hint).into());
+        }
+        parameter.from_nodes = of_resources.or(of_networks);
         description?;
         Ok(parameter)
     }
@@ -270,12 +277,13 @@ impl Parameter {
     }
 }
 
-/// Reads `fromNodes` of a parameter of this type.
-fn from_nodes(kind: ParameterType, node: &Node) -> Checked<FromNodes> {
-    let Some(fact) = kind.fact() else {
-        let message = format!("a {} cannot come from the nodes", kind.name());
-        let hint = "they give a number of devices, the name of a resource, or a list of names";
+/// Reads `fromNodes` or `fromNetworks` of a parameter of this type.
+fn from_nodes(kind: ParameterType, key: &str, node: &Node) -> Checked<FromNodes> {
+    let Some(fact) = kind.fact(key) else {
+        let message = format!("`{key}` gives no value of the type `{}`", kind.name());
+        let hint = "`fromNodes` gives a number of devices, the name of a resource, or a list of names; \
+                    `fromNetworks`, the name of a network, or a list of names";
         return Err(Diagnostic::new(node.span, message).hint(hint).into());
     };
-    FromNodes::read(fact, node)
+    FromNodes::read(fact, key, node)
 }

@@ -14,6 +14,7 @@ mod resolved;
 pub use devices::Devices;
 use known_nodes::{KnownNodes, selections, tables};
 pub use own_writes::choice_reads_writes;
+use parameter_values::Given;
 pub(crate) use parameter_values::ParameterValues;
 pub use resolved::{Condition, EvaluatedPolicy, ResolvedPolicy};
 
@@ -103,7 +104,9 @@ impl Policy {
             let Entry::Vacant(entry) = known.entry(ValuesKey::new(&nodes, values, &selection)) else {
                 continue;
             };
-            match EvaluatedPolicy::new(&definition, &entry.key().values, &selection, loading) {
+            let values = &entry.key().values;
+            let given = Given { definition: &definition, values, selection: &selection, work: loading };
+            match EvaluatedPolicy::new(given) {
                 Ok(evaluated) => {
                     let evaluated = entry.insert(Arc::new(evaluated));
                     general.get_or_insert_with(|| Arc::clone(evaluated));
@@ -222,7 +225,8 @@ impl Policy {
             context.namespace.as_deref().unwrap_or_default(),
             context.work.as_ref(),
             || {
-                let evaluated = EvaluatedPolicy::new(&self.definition, &key.values, selection, &work);
+                let (definition, values) = (&self.definition, &*key.values);
+                let evaluated = EvaluatedPolicy::new(Given { definition, values, selection, work: &work });
                 evaluated.map(Arc::new).map_err(first)
             },
         )

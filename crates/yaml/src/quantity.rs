@@ -39,6 +39,11 @@ impl Quantity {
         unit.0 != 0 && self.0 % unit.0 == 0
     }
 
+    /// The sum of two quantities.
+    pub fn plus(self, other: Self) -> Option<Self> {
+        self.0.checked_add(other.0).map(Self)
+    }
+
     /// The quantity multiplied by a number.
     pub fn times(self, count: i64) -> Option<Self> {
         self.0.checked_mul(i128::from(count)).map(Self)

@@ -8,7 +8,7 @@ use fabric_yaml::quantity::Quantity;
 use fabric_yaml::scalar::Scalar;
 use fabric_yaml::{Content, Entry, Node, Span, Text};
 
-use crate::claims::ClaimRequest;
+use crate::claims::{ClaimRequest, DeviceClass};
 use crate::expression::Bindings;
 use crate::interpolation::{Evaluated, Interpolation, Names, Phase, text_of};
 use crate::keys;
@@ -304,6 +304,11 @@ impl ClaimNames {
     /// Returns whether a claim brings devices of the list.
     pub fn has(&self, claim: &PodClaim<'_>) -> bool {
         self.devices_of(claim).iter().any(|(_, devices)| *devices > 0)
+    }
+
+    /// Returns whether devices of a class are those of the list.
+    pub fn have_class(&self, class: &DeviceClass) -> bool {
+        self.of_request(&class.request()).is_some_and(|known| known.devices > 0)
     }
 
     /// The name that decides about a claim of which no class is known.

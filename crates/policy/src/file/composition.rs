@@ -10,7 +10,8 @@ use crate::check;
 use crate::definition::Definition;
 use crate::keys::{API_VERSION, KIND};
 use crate::source::{
-    Diagnostic, EXTENSION, Problems, SourceError, SourceErrors, SourceFile, TOO_COSTLY, UNUSED_PART, suggest,
+    Diagnostic, EXTENSION, Problems, SourceError, SourceErrors, SourceFile, TOO_COSTLY, UNKNOWN_BASE,
+    UNUSED_PART, suggest,
 };
 
 /// The longest chain of files that extend each other.
@@ -167,7 +168,7 @@ impl<'f> Composition<'f> {
             [] => "load the file of that policy too".to_owned(),
             known => suggest(wanted.trim_end_matches(".yaml"), known.iter().copied()),
         };
-        refused(format!("there is no policy `{wanted}` to extend"), hint)
+        Err(from.error(UNKNOWN_BASE, span, format!("there is no policy `{wanted}` to extend"), hint).into())
     }
 }
 

@@ -1,6 +1,6 @@
 //! The combination of a policy file with the files that it extends, as one tree for the parser.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::slice;
 
 use fabric_yaml::{Content, Entry, Node, Span};
@@ -78,8 +78,13 @@ pub(crate) fn leave_out(spec: &mut Node, names: &Node, is_policy: bool) -> Check
         let hint = "write `without` in the policy that takes the part";
         return Err(Diagnostic::error(EXTENSION, names.span, message).hint(hint).into());
     }
+    let mut seen = HashSet::new();
     let left_out = all(reader::items(names, "`without`")?.iter().map(|item| {
         let name = reader::text(item, "`without`")?;
+        if !seen.insert(name) {
+            let message = format!("`without` names `{name}` twice");
+            return Err(Diagnostic::error(EXTENSION, item.span, message).hint("keep one of them"));
+        }
         let mut known = Vec::new();
         let mut found = false;
         for path in NAMED {

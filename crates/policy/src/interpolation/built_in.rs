@@ -68,7 +68,7 @@ mod tests {
                 Phase::Fixed | Phase::Pod => "everywhere",
                 Phase::Container => "`containers`, `env`, `container`",
                 Phase::Injected => {
-                    "`pod` except for its containers, volumes and resourceClaims; `checks` of the pod"
+                    "`pod`, but not its containers, volumes and resourceClaims; checks without `env` and `containers`"
                 }
             };
             assert!(row.starts_with(&format!("| `{}` | {place} | ", known.name)), "{row}");

@@ -16,6 +16,8 @@ pub(super) fn accept(value: &Value, shape: &Shape) -> Result<Option<Value>, Stri
     if value.is_null() {
         return Ok(None);
     }
+    // A parameter of the type `number` may be a whole one.
+    let whole = || value.as_i64().or_else(|| text_of(value).parse().ok());
     let accepted = match shape {
         Shape::Text(format) => match value {
             Value::Object(_) | Value::Array(_) => None,
@@ -25,16 +27,15 @@ pub(super) fn accept(value: &Value, shape: &Shape) -> Result<Option<Value>, Stri
                 Some(Value::String(text))
             }
         },
-        Shape::Integer(least, most) => value
-            .as_i64()
-            .or_else(|| value.as_str().and_then(|text| text.parse().ok()))
-            .filter(|number| (*least..=*most).contains(number))
-            .map(Value::from),
+        Shape::Integer(least, most) => {
+            whole().filter(|number| (*least..=*most).contains(number)).map(Value::from)
+        }
         Shape::Boolean => value.as_bool().map(Value::Bool),
         Shape::Quantity => Quantity::from_value(value).map(|_| Value::String(text_of(value))),
-        Shape::PortNumberOrName if value.is_i64() || value.is_string() => {
-            check_port(value)?;
-            Some(value.clone())
+        Shape::PortNumberOrName if value.is_number() || value.is_string() => {
+            let port = if value.is_string() { Some(value.clone()) } else { whole().map(Value::from) };
+            port.as_ref().map_or(Ok(()), check_port)?;
+            port
         }
         Shape::Opaque => Some(value.clone()),
         _ => None,

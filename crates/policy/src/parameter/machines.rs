@@ -5,7 +5,7 @@ use fabric_yaml::scalar::Scalar;
 use fabric_yaml::{Content, Entry, Node};
 
 use super::layer::Layer;
-use super::table::{Cell, DEFAULT, not_empty, row_keys, twice};
+use super::table::{Cell, DEFAULT, Row, not_empty, row_keys, twice};
 use crate::matcher::selection;
 use crate::parameter::{Parameter, Variable};
 use crate::source::{
@@ -98,7 +98,7 @@ impl Columns<'_> {
                 None => &mut column.table,
             };
             for key in &keys {
-                table.add(label, key.clone(), cell.clone(), entry.span)?;
+                table.add(label, Row { key: key.clone(), cell: cell.clone(), span: entry.span })?;
             }
             Ok(())
         }))

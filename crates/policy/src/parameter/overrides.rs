@@ -53,10 +53,7 @@ impl Override {
     }
 
     pub fn table(&self) -> Option<&Table> {
-        match self {
-            Self::Value(_) => None,
-            Self::Table { table, .. } => Some(table),
-        }
+        if let Self::Table { table, .. } = self { Some(table) } else { None }
     }
 }
 

@@ -44,12 +44,14 @@ impl ParameterType {
         }
     }
 
-    /// The fact about nodes that a parameter of this type can use.
-    pub fn fact(self) -> Option<Fact> {
-        Some(match self {
-            Self::Number | Self::Integer => Fact::Ratio,
-            Self::String => Fact::Name,
-            Self::StringList => Fact::Names,
+    /// The fact about nodes, or about the networks of their resources, that a parameter of this type can use.
+    pub fn fact(self, key: &str) -> Option<Fact> {
+        Some(match (self, key == "fromNetworks") {
+            (Self::Number | Self::Integer, false) => Fact::Ratio,
+            (Self::String, false) => Fact::Name,
+            (Self::String, true) => Fact::Network,
+            (Self::StringList, false) => Fact::Names,
+            (Self::StringList, true) => Fact::Networks,
             _ => return None,
         })
     }

@@ -36,12 +36,12 @@ pub struct LabelTable {
 
 /// The value for one value of the label, or for those that a pattern matches.
 #[derive(Debug, Clone, PartialEq)]
-struct Row {
+pub(crate) struct Row {
     /// In lower case.
-    key: Pattern,
-    cell: Cell,
+    pub(crate) key: Pattern,
+    pub(crate) cell: Cell,
     /// The place of the value.
-    span: Span,
+    pub(crate) span: Span,
 }
 
 /// A value for every number of GPUs of the pod, or values by that number.
@@ -73,7 +73,7 @@ impl Table {
             all::<_, Problems, ()>(rows.iter().map(|row| {
                 let cell = Cell::read(parameter, &row.value)?;
                 for key in row_keys(row)? {
-                    table.add(label, key, cell.clone(), row.span)?;
+                    table.add(label, Row { key, cell: cell.clone(), span: row.span })?;
                 }
                 Ok(())
             }))
@@ -82,18 +82,12 @@ impl Table {
     }
 
     /// Adds a row. A second one with the same key is an error.
-    pub(crate) fn add(
-        &mut self,
-        label: &str,
-        key: Pattern,
-        cell: Cell,
-        span: Span,
-    ) -> Result<(), Diagnostic> {
+    pub(crate) fn add(&mut self, label: &str, row: Row) -> Result<(), Diagnostic> {
         let at = self.0.iter().position(|known| known.label == label).unwrap_or_else(|| {
             self.0.push(LabelTable { label: label.to_owned(), ..LabelTable::default() });
             self.0.len() - 1
         });
-        self.0[at].add(key, cell, span)
+        self.0[at].add(row)
     }
 
     pub(crate) fn labels(&self) -> impl Iterator<Item = &LabelTable> {
@@ -134,8 +128,9 @@ impl Table {
 }
 
 impl LabelTable {
-    fn add(&mut self, key: Pattern, cell: Cell, span: Span) -> Result<(), Diagnostic> {
-        let (at, text) = (self.rows.len(), key.to_string());
+    fn add(&mut self, row: Row) -> Result<(), Diagnostic> {
+        let Row { key, span, .. } = &row;
+        let (at, text, span) = (self.rows.len(), key.to_string(), *span);
         // One error is enough for all rows beyond the limit.
         if self.patterns.len() > MAX_PATTERNS {
             return Ok(());
@@ -148,7 +143,7 @@ impl LabelTable {
             let before = |known: &usize| self.rows[*known].key.precedence() > key.precedence();
             self.patterns.insert(self.patterns.partition_point(before), at);
         }
-        self.rows.push(Row { key, cell, span });
+        self.rows.push(row);
         reader::check_count(self.patterns.len(), MAX_PATTERNS, "values with a `*`", span)
             .map_err(|error| error.hint("write values without one, or shorter beginnings"))
     }
@@ -167,10 +162,7 @@ impl LabelTable {
     }
 
     /// For each row for a value of the label, the numbers of GPUs on which it depends.
-    pub(crate) fn gpus_of<'t>(
-        &'t self,
-        value: &'t str,
-    ) -> impl Iterator<Item = impl Iterator<Item = &'t Gpus>> {
+    pub(crate) fn gpus_of(&self, value: &str) -> impl Iterator<Item = impl Iterator<Item = &Gpus>> {
         self.rows_for(value).map(|row| row.cell.by_gpus.iter().map(|(range, _)| range))
     }
 

@@ -8,9 +8,7 @@ use crate::definition::Definition;
 use crate::expression::Bindings;
 use crate::interpolation::{EvaluationError, Phase};
 use crate::matcher::Selection;
-use crate::parameter::{
-    NoteKind, Origin, Overrides, Parameter, ParameterType, Resolution, Variable, of_one, resolve,
-};
+use crate::parameter::{NoteKind, Origin, Overrides, Parameter, ParameterType, Resolution, Variable};
 use crate::work::Work;
 
 /// A remark about the value of a parameter.
@@ -34,11 +32,14 @@ pub(crate) struct ParameterValues {
 
 impl ParameterValues {
     pub(crate) fn resolve(definition: &Definition, overrides: &Overrides, selection: &Selection) -> Self {
-        let each = selection.each();
+        let mut each = selection.each();
+        for one in &mut each {
+            remove_unpaired_networks(definition, overrides, one);
+        }
         let mut resolved = Self::default();
         for parameter in definition.by_node() {
             let Resolution { value, origin, notes } =
-                resolve(parameter, overrides.get(&parameter.name), &each);
+                parameter.resolve(overrides.get(&parameter.name), &each);
             // Reports are only about values that an operator can set.
             for kind in notes.into_iter().filter(|_| parameter.kind != ParameterType::Any) {
                 let (parameter, value) = (parameter.name.clone(), value.clone().into_owned());
@@ -53,7 +54,7 @@ impl ParameterValues {
                 if parameter.has_least() {
                     value.clone()
                 } else {
-                    of_one(parameter, own, other).value.into_owned()
+                    parameter.of_one(own, other).value.into_owned()
                 }
             };
             let values: Vec<Value> = definition.by_node().zip(&resolved.values).map(of_other).collect();
@@ -65,13 +66,32 @@ impl ParameterValues {
     }
 }
 
+/// Removes the networks of resources that another parameter names otherwise than the nodes offer them: a pod gets each
+/// network for the device in its place of the list.
+fn remove_unpaired_networks(definition: &Definition, overrides: &Overrides, one: &mut Selection) {
+    let named = definition.parameters.iter().filter_map(|one| Some((one, one.from_nodes.as_ref()?)));
+    for (parameter, named) in named.filter(|(_, named)| named.gives_resources()) {
+        let Some(kind) = one.kinds.first().filter(|kind| !kind.networks.is_empty()) else { return };
+        let value = parameter.of_one(overrides.get(&parameter.name), one).value;
+        if named.of_kind(kind).as_ref() != Some(&*value) {
+            one.kinds[0].networks.retain(|resource, _| !named.looks_for(resource));
+        }
+    }
+}
+
+/// What a policy is evaluated with, all but the pod.
+#[derive(Clone, Copy)]
+pub(crate) struct Given<'a> {
+    pub(crate) definition: &'a Definition,
+    /// Those of the parameters.
+    pub(crate) values: &'a [Value],
+    pub(crate) selection: &'a Selection,
+    pub(crate) work: &'a Work,
+}
+
 /// Binds the values that do not depend on the pod: `node`, the parameters and the fixed variables.
-pub(crate) fn bound(
-    definition: &Definition,
-    values: &[Value],
-    selection: &Selection,
-    work: &Work,
-) -> Result<Bindings<'static, 'static>, Vec<EvaluationError>> {
+pub(crate) fn bound(given: Given<'_>) -> Result<Bindings<'static, 'static>, Vec<EvaluationError>> {
+    let Given { definition, values, selection, work } = given;
     let mut bindings = Bindings::default();
     bindings.count_by(Some(work.clone()));
     let node = selection.node();

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::Policy;
 use super::devices::Devices;
 use super::own_writes::OwnWrites;
-use super::parameter_values::{Note, ParameterValues, bound, has_row};
+use super::parameter_values::{Given, Note, ParameterValues, bound, has_row};
 use crate::definition::{Definition, PolicyCheck, Rule, SettingsFile, add_names_of_variables};
 use crate::expression::{Bindings, Path};
 use crate::interpolation::{EvaluationError, Interpolation, Phase, names_in};
@@ -51,7 +51,8 @@ impl ResolvedPolicy {
     ) -> Result<Self, Vec<EvaluationError>> {
         let definition = policy.definition();
         let values = ParameterValues::resolve(definition, policy.overrides(), selection);
-        let mut evaluated = EvaluatedPolicy::evaluated(definition, &values.values, selection, work)?;
+        let given = Given { definition, values: &values.values, selection, work };
+        let mut evaluated = EvaluatedPolicy::evaluated(given)?;
         definition.texts(&mut |text| {
             evaluated.reads.extend(names_in(text));
             evaluated.paths_read.add(text);
@@ -126,13 +127,8 @@ impl Default for Condition {
 }
 
 impl EvaluatedPolicy {
-    pub(crate) fn new(
-        definition: &Definition,
-        values: &[Value],
-        selection: &Selection,
-        work: &Work,
-    ) -> Result<Self, Vec<EvaluationError>> {
-        let mut policy = Self::evaluated(definition, values, selection, work)?;
+    pub(crate) fn new(given: Given<'_>) -> Result<Self, Vec<EvaluationError>> {
+        let mut policy = Self::evaluated(given)?;
         let reads = policy.names_read();
         for variables in
             [&mut policy.injected_variables, &mut policy.container_variables, &mut policy.pod_variables]
@@ -146,18 +142,14 @@ impl EvaluatedPolicy {
         Ok(policy)
     }
 
-    fn evaluated(
-        definition: &Definition,
-        values: &[Value],
-        selection: &Selection,
-        work: &Work,
-    ) -> Result<Self, Vec<EvaluationError>> {
+    fn evaluated(given: Given<'_>) -> Result<Self, Vec<EvaluationError>> {
+        let Given { definition, values, work, .. } = given;
         let size = definition.variables.len() + definition.rules.iter().map(Rule::size).sum::<usize>();
         if !work.goes_on(size * STEPS_TO_EVALUATE) {
             // The caller reports the end of the work.
             return Err(Vec::new());
         }
-        let bindings = bound(definition, values, selection, work)?;
+        let bindings = bound(given)?;
         let variables = |phase| {
             let of_phase = definition.variables.iter().filter(|one| one.phase == phase);
             of_phase.filter(|one| !has_row(definition, values, one)).cloned().collect()

@@ -136,8 +136,8 @@ fn known_resources(definition: &Definition) -> BTreeSet<String> {
     known
 }
 
-/// Warnings for amounts of resources that are almost devices of `devices.resources`, and for those of `fromNodes` that are
-/// almost devices of the policy.
+/// Warnings for amounts of resources that are almost devices of `devices.resources`, and for those of `fromNodes` and
+/// `fromNetworks` that are almost devices of the policy.
 fn unlike_own(definition: &Definition) -> Vec<Diagnostic> {
     let mut own = Vec::new();
     definition.device_list.iter().for_each(|devices| devices.texts(&mut |text| own.extend(literal(text))));
@@ -158,16 +158,18 @@ fn unlike_own(definition: &Definition) -> Vec<Diagnostic> {
     let added = amounts();
     own.extend(added.filter_map(|write| write.name().map(str::to_owned)));
     let parameters = entries(definition.spec.get("parameters")).iter();
-    let offered =
-        parameters.filter_map(|parameter| parameter.value.get("fromNodes")).flat_map(Node::one_or_items);
-    found.extend(offered.filter_map(|node| {
+    let sources = parameters.flat_map(|parameter| {
+        let source = |key| Some((key, parameter.value.get(key)?));
+        ["fromNodes", "fromNetworks"].into_iter().filter_map(source)
+    });
+    let offered = sources.flat_map(|(key, node)| node.one_or_items().iter().map(move |node| (key, node)));
+    found.extend(offered.filter_map(|(key, node)| {
         let written = node.text()?.text;
         let name = written.strip_suffix("=1").unwrap_or(written);
         let meets = |own: &String| Pattern::new(own).matches(name) || Pattern::new(name).matches(own);
         let known =
             own.iter().find(|known| is_misspelling(name, known)).filter(|_| !own.iter().any(meets))?;
-        let message =
-            format!("`fromNodes` names `{name}`, which is almost the device `{known}` of the policy");
+        let message = format!("`{key}` names `{name}`, which is almost the device `{known}` of the policy");
         let hint = format!("did you mean `{known}`? Else correct it in `devices`");
         Some(Diagnostic::warning(UNKNOWN_RESOURCE, node.span, message).hint(hint))
     }));

@@ -1,8 +1,11 @@
 //! Defaults of parameters, and the machines, as the file of the policy has them.
 
-use crate::definition::{Definition, entries};
+use std::collections::BTreeSet;
+
+use crate::definition::{Definition, add_names_of_variables, entries};
+use crate::interpolation::names_in;
 use crate::parameter::{LabelTable, Table, range_text};
-use crate::source::{ALWAYS_FALSE, Diagnostic, GAP_IN_RANGES, TEMPLATE_BRACES, UNKNOWN_LABEL};
+use crate::source::{ALWAYS_FALSE, Diagnostic, GAP_IN_RANGES, NO_DEVICES, TEMPLATE_BRACES, UNKNOWN_LABEL};
 use fabric_yaml::{Entry, Text};
 
 pub(crate) fn findings(definition: &Definition) -> Vec<Diagnostic> {
@@ -41,6 +44,39 @@ pub(crate) fn findings(definition: &Definition) -> Vec<Diagnostic> {
                     "write the value as `kubectl get nodes -L LABEL` shows it; a comma separates several";
                 found.push(Diagnostic::warning(ALWAYS_FALSE, *span, message).hint(hint));
             }
+        }
+    }
+    found.extend(rows_without_devices(definition));
+    found
+}
+
+/// Rows by which the policy adds no device, and all settings of the fabric, since no check reads the number.
+fn rows_without_devices(definition: &Definition) -> Vec<Diagnostic> {
+    let [mut amounts, mut asked] = [BTreeSet::new(), BTreeSet::new()];
+    for rule in definition.rules.iter().filter(|rule| rule.device.is_some()) {
+        rule.texts(&mut |text| amounts.extend(names_in(text)));
+    }
+    definition.checks.iter().for_each(|check| check.texts(&mut |text| asked.extend(names_in(text))));
+    definition.matcher.when.iter().for_each(|text| asked.extend(names_in(text)));
+    for names in [&mut amounts, &mut asked] {
+        add_names_of_variables(definition.variables.iter(), names);
+    }
+    let mut found = Vec::new();
+    for Entry { key: label, value: rows, .. } in entries(definition.spec.get("machines")) {
+        for Entry { key: row, value, .. } in entries(Some(rows)) {
+            let zeros = entries(Some(value)).iter().filter(|entry| {
+                let is_zero = entry.value.to_value().as_f64() == Some(0.0);
+                is_zero && amounts.contains(&entry.key) && !asked.contains(&entry.key)
+            });
+            found.extend(zeros.map(|Entry { key: name, value, .. }| {
+                let message = format!(
+                    "with `{row}` of `{label}`, a pod gets the settings of the fabric and no device: `{name}` is 0, which \
+                     no check reads"
+                );
+                let hint =
+                    format!("add a check with `when: totalGpus > 0 && {name} == 0.0` and `action: skip`, as `policy new` writes it");
+                Diagnostic::warning(NO_DEVICES, value.span, message).hint(hint)
+            }));
         }
     }
     found
