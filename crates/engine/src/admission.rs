@@ -19,13 +19,14 @@ pub use workload::WorkloadReview;
 use crate::{Outcome, Reason};
 
 /// The outcome of a review in logs and metrics.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ReviewOutcome {
     /// The pod is injected.
     Mutated,
     /// The pod is left alone on purpose, and marked as such.
     Skipped,
     /// The object is admitted unchanged.
+    #[default]
     Unchanged,
     /// The pod is denied, and its author can correct it.
     Refused,

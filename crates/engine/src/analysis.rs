@@ -22,12 +22,13 @@ use fabric_policy::schema::{self, Shape};
 use fabric_policy::work::Work;
 use fabric_policy::{PodContext, Policy, ResolvedPolicy, Rule};
 
-use super::record::{CLAIMS, NODES, Reason, STAMP, evaluation_failed};
+use super::record::{CLAIMS, NODES, OrReason, Reason, Resolved, STAMP, evaluation_failed};
 
 pub(super) use containers::Container;
 pub(crate) use containers::is_sidecar;
-pub use containers::{DEVICE_CLASS, requests};
+pub use containers::requests;
 pub(super) use multus::with_networks;
+pub use named_objects::absent_objects;
 pub(crate) use named_objects::warnings_of_absent;
 pub use node_kinds::is_device;
 pub(super) use node_kinds::{kinds_of_earlier_injection, written};
@@ -36,6 +37,7 @@ pub use pod_claims::claims_of_pod;
 pub(crate) use pod_claims::{unknown_claim, warning_of_too_many, written_claims};
 
 use completed::part_of;
+use own_devices::OwnDevices;
 
 /// A pod as a policy sees it. A value that no expression of the policy reads is left empty.
 #[derive(Debug)]
@@ -74,7 +76,7 @@ pub const CONTAINER_LISTS: [&str; 2] = ["initContainers", "containers"];
 const STEPS_OF_POD: usize = 1_000;
 
 /// Counts steps of work; the reason to refuse the pod if there are none left.
-pub(crate) fn count_steps(context: &PodContext, steps: usize) -> Result<(), Reason> {
+pub(crate) fn count_steps(context: &PodContext, steps: usize) -> OrReason {
     if context.goes_on(steps) {
         return Ok(());
     }
@@ -83,17 +85,13 @@ pub(crate) fn count_steps(context: &PodContext, steps: usize) -> Result<(), Reas
 }
 
 /// A copy of the pod, counted before it is made; the reason to refuse the pod if it would take too much.
-pub(crate) fn copy(pod: &Value, context: &PodContext) -> Result<Value, Reason> {
+pub(crate) fn copy(pod: &Value, context: &PodContext) -> OrReason<Value> {
     context.may_copy(pod);
     count_steps(context, 0).map(|()| pod.clone())
 }
 
 /// The part of the pod's nodes that the policy reads, and the policy for them.
-pub(crate) fn resolve(
-    policy: &Policy,
-    pod: &Value,
-    context: &PodContext,
-) -> Result<(Selection, Arc<ResolvedPolicy>), Reason> {
+pub(crate) fn resolve(policy: &Policy, pod: &Value, context: &PodContext) -> OrReason<Resolved> {
     let nodes = node_labels::selected(policy, pod, context)?;
     let resolved = policy_for(policy, &nodes, context)?;
     Ok((nodes, resolved))
@@ -104,7 +102,7 @@ pub(crate) fn policy_for(
     policy: &Policy,
     nodes: &Selection,
     context: &PodContext,
-) -> Result<Arc<ResolvedPolicy>, Reason> {
+) -> OrReason<Arc<ResolvedPolicy>> {
     policy.resolved(nodes, context).map_err(|error| evaluation_failed("the policy", error))
 }
 
@@ -114,28 +112,24 @@ pub(crate) fn with_values(
     values: &[Value],
     nodes: &Selection,
     context: &PodContext,
-) -> Result<Arc<ResolvedPolicy>, Reason> {
+) -> OrReason<Arc<ResolvedPolicy>> {
     let resolved = policy.with_values(values, nodes, context);
     resolved.map_err(|error| evaluation_failed("the policy", error))
 }
 
 impl PodAnalysis {
     /// Analyzes a pod. Returns an error if it is malformed.
-    pub(super) fn new(
-        nodes: Selection,
-        policy: Arc<ResolvedPolicy>,
-        pod: &Value,
-        context: &PodContext,
-    ) -> Result<Self, Reason> {
+    pub(super) fn new((nodes, policy): Resolved, pod: &Value, context: &PodContext) -> OrReason<Self> {
         context.count_input();
         count_steps(context, STEPS_OF_POD)?;
-        let claims = pod_claims::claims(pod, &policy.evaluated.devices, context);
-        let mut containers = containers::containers(pod, &claims, &policy.evaluated.devices, context)?;
+        let devices = &policy.evaluated.devices;
+        let claims = pod_claims::claims(pod, devices, context);
+        let mut containers = containers::containers(pod, &claims, devices, context)?;
         for container in &mut containers {
             container.read(&policy, pod, context.work.as_ref());
         }
         let total_gpus = if policy.evaluated.reads("totalGpus") {
-            containers::total_gpus(pod, &containers, &claims, &policy.evaluated.devices)
+            containers::total_gpus(pod, &containers, &claims, devices)
         } else {
             0
         };
@@ -145,17 +139,17 @@ impl PodAnalysis {
             } else {
                 (Value::Null, Value::Null)
             };
+        let own = OwnDevices { devices, claims: &claims, known: context.objects.as_deref() };
         let own_devices = if policy.evaluated.adds_devices || policy.evaluated.reads("ownDevices") {
-            own_devices::found(pod, &claims, &policy.evaluated.devices)
+            own.names(pod)
         } else {
             Vec::new()
         };
         if policy.evaluated.reads("hasDevice") {
-            let claims = own_devices::claims_of_devices(&claims, &policy.evaluated.devices);
+            let claims = own.claims_of_devices();
             for container in &mut containers {
                 let (list, index) = container.place();
-                container.has_device =
-                    own_devices::has(&pod["spec"][list][index], &claims, &policy.evaluated.devices);
+                container.has_device = own.has(&pod["spec"][list][index], &claims);
             }
         }
         let mut analysis = Self {
@@ -164,7 +158,7 @@ impl PodAnalysis {
             is_launcher: is_launcher(pod, context) && containers.iter().all(|container| container.gpus == 0),
             claim_names,
             claim_classes,
-            claims_by_name: own_devices::claims_by_name(&claims, &policy.evaluated.devices),
+            claims_by_name: own.claims_by_name(),
             own_devices,
             pod: Value::Null,
             nodes,
@@ -179,19 +173,17 @@ impl PodAnalysis {
     }
 
     /// Analyzes the pod in its current state, by the policy for the same nodes.
-    pub(super) fn again(&self, policy: &Policy, pod: &Value, context: &PodContext) -> Result<Self, Reason> {
+    pub(super) fn again(&self, policy: &Policy, pod: &Value, context: &PodContext) -> OrReason<Self> {
         let nodes = node_labels::selected(policy, pod, context)?;
         if nodes == self.nodes {
-            return Ok(Self {
-                other: self.other,
-                ..Self::new(nodes, Arc::clone(&self.policy), pod, context)?
-            });
+            let resolved = (nodes, Arc::clone(&self.policy));
+            return Ok(Self { other: self.other, ..Self::new(resolved, pod, context)? });
         }
         let mut resolved = policy_for(policy, &nodes, context)?;
         if let Some(values) = self.other.and_then(|at| resolved.values_elsewhere.get(at)) {
             resolved = with_values(policy, values, &nodes, context)?;
         }
-        Ok(Self { other: self.other, ..Self::new(nodes, resolved, pod, context)? })
+        Ok(Self { other: self.other, ..Self::new((nodes, resolved), pod, context)? })
     }
 
     /// Notes that a rule moved the pod to the host network.

@@ -5,18 +5,15 @@
 mod rules;
 mod scope;
 
-use std::sync::Arc;
-
 use serde_json::Value;
 
 use fabric_policy::expression::Bindings;
 use fabric_policy::interpolation::{EvaluationError, text_of};
-use fabric_policy::matcher::Selection;
 use fabric_policy::{Condition, NoteKind, PodContext, Policy, ResolvedPolicy};
 
 use crate::analysis::{PodAnalysis, policy_for, resolve, with_values};
 use crate::fitting_nodes::{must_select_one, not_selected};
-use crate::record::{ConditionFact, LookedAt, Reason, Trace};
+use crate::record::{ConditionFact, LookedAt, OrReason, Reason, Resolved, Trace};
 pub(super) use rules::{ContainerRules, Rules, State, failed, rule_that_joins_host};
 pub(super) use scope::Scope;
 
@@ -28,21 +25,22 @@ pub fn analysis_if_condition_is_true(
     context: &PodContext,
     several: bool,
     trace: Option<&mut Trace>,
-) -> Result<Option<PodAnalysis>, Reason> {
-    let (nodes, resolved) = resolve(policy, pod, context)?;
+) -> OrReason<Option<PodAnalysis>> {
+    let of_pod = resolve(policy, pod, context)?;
+    let (nodes, resolved) = &of_pod;
     for note in resolved.notes.iter().filter(|_| several) {
         if let NoteKind::Assumed { labels, .. } = &note.kind
             && resolved.evaluated.parameters_of_condition.contains(&note.parameter)
         {
-            return Err(setting_undecided(&resolved, not_selected(&nodes, labels)));
+            return Err(setting_undecided(resolved, not_selected(nodes, labels)));
         }
     }
-    let found = analysis_if_true(policy, &resolved, &nodes, pod, context, trace)?;
+    let found = analysis_if_true(policy, &of_pod, pod, context, trace)?;
     let each = if policy.definition().matcher.when.is_some() { nodes.each() } else { Vec::new() };
     for one in each.iter().filter(|_| each.len() > 1) {
-        let there = policy_for(policy, one, context)?;
-        if analysis_if_true(policy, &there, one, pod, context, None)?.is_some() != found.is_some() {
-            return Err(setting_undecided(&resolved, must_select_one(&nodes)));
+        let there = (one.clone(), policy_for(policy, one, context)?);
+        if analysis_if_true(policy, &there, pod, context, None)?.is_some() != found.is_some() {
+            return Err(setting_undecided(resolved, must_select_one(nodes)));
         }
     }
     Ok(found)
@@ -51,23 +49,23 @@ pub fn analysis_if_condition_is_true(
 /// The analysis of the pod if the condition of the policy holds.
 fn analysis_if_true(
     policy: &Policy,
-    resolved: &Arc<ResolvedPolicy>,
-    nodes: &Selection,
+    resolved: &Resolved,
     pod: &Value,
     context: &PodContext,
     trace: Option<&mut Trace>,
-) -> Result<Option<PodAnalysis>, Reason> {
-    let analysis = || PodAnalysis::new(nodes.clone(), Arc::clone(resolved), pod, context);
+) -> OrReason<Option<PodAnalysis>> {
+    let analysis = || PodAnalysis::new(resolved.clone(), pod, context);
     let record = |holds: &Result<bool, EvaluationError>, bindings: &Bindings<'_, '_>| {
         let Some(trace) = trace else { return };
         let of = |when| ConditionFact::through_variables(policy.definition(), when, holds, bindings);
         let when = policy.definition().matcher.when.as_ref().map(of);
         let of_policy = trace.looked_at.entry(policy.name().to_owned());
-        of_policy.or_insert_with(|| LookedAt { of: (nodes.clone(), Arc::clone(resolved)), when });
+        of_policy.or_insert_with(|| LookedAt { of: resolved.clone(), when });
     };
-    match &resolved.evaluated.condition {
+    let evaluated = &resolved.1.evaluated;
+    match &evaluated.condition {
         Condition::Fixed(holds) => {
-            record(&Ok(*holds), &resolved.evaluated.bindings);
+            record(&Ok(*holds), &evaluated.bindings);
             if *holds { analysis().map(Some) } else { Ok(None) }
         }
         Condition::OfPod(when) => {
@@ -91,19 +89,19 @@ pub fn analyse_named(
     pod: &Value,
     context: &PodContext,
     mut trace: Option<&mut Trace>,
-) -> Result<PodAnalysis, Reason> {
-    let (nodes, resolved) = resolve(policy, pod, context)?;
-    if let Some(analysis) = analysis_if_true(policy, &resolved, &nodes, pod, context, trace.as_deref_mut())? {
+) -> OrReason<PodAnalysis> {
+    let resolved = resolve(policy, pod, context)?;
+    if let Some(analysis) = analysis_if_true(policy, &resolved, pod, context, trace.as_deref_mut())? {
         return Ok(analysis);
     }
-    for (at, values) in resolved.values_elsewhere.iter().enumerate() {
-        let other = with_values(policy, values, &nodes, context)?;
-        if let Some(analysis) = analysis_if_true(policy, &other, &nodes, pod, context, trace.as_deref_mut())?
-        {
+    let (nodes, of_pod) = &resolved;
+    for (at, values) in of_pod.values_elsewhere.iter().enumerate() {
+        let other = (nodes.clone(), with_values(policy, values, nodes, context)?);
+        if let Some(analysis) = analysis_if_true(policy, &other, pod, context, trace.as_deref_mut())? {
             return Ok(PodAnalysis { other: Some(at), ..analysis });
         }
     }
-    PodAnalysis::new(nodes, resolved, pod, context)
+    PodAnalysis::new(resolved, pod, context)
 }
 
 /// The parameters that the condition of a policy reads, with their values for a pod.
@@ -124,10 +122,9 @@ fn setting_undecided(policy: &ResolvedPolicy, why: String) -> Reason {
 
 /// Returns whether a pod has GPUs, or a rule of the policy applies to it, wherever it is scheduled to and whatever the
 /// condition of the policy says.
-pub fn has_gpus_or_rules(policy: &Policy, pod: &Value, context: &PodContext) -> Result<bool, Reason> {
+pub fn has_gpus_or_rules(policy: &Policy, pod: &Value, context: &PodContext) -> OrReason<bool> {
     let context = PodContext { nodes: None, ..context.clone() };
-    let (nodes, resolved) = resolve(policy, pod, &context)?;
-    let analysis = PodAnalysis::new(nodes, resolved, pod, &context)?;
+    let analysis = PodAnalysis::new(resolve(policy, pod, &context)?, pod, &context)?;
     let scope = Scope::of_pod(&analysis);
     let mut rules = Rules::unevaluated(&analysis.policy.evaluated.rules, &analysis, &scope);
     Ok(analysis.has_gpus() || rules.evaluate(pod, &context).map(|()| rules.any())?)

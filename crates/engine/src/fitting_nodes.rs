@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use fabric_policy::claims::DEVICE_CLASS;
 use fabric_policy::matcher::Selection;
 use fabric_policy::{PodContext, SelectedLabel};
 use fabric_yaml::{counted, each_once};
 
-use super::analysis::{DEVICE_CLASS, PodAnalysis, kinds_of_earlier_injection, requests, written};
-use super::record::{ChangeLog, NODES, Reason, Warning, WarningKind, record_annotation};
+use super::analysis::{PodAnalysis, kinds_of_earlier_injection, requests, written};
+use super::record::{ChangeLog, NODES, OrReason, Warning, WarningKind, record_annotation};
 
 /// Keeps the nodes that decide, so the decision is the same when the pod is injected again. Returns false if an earlier
 /// injection kept them, or if no nodes decide.
@@ -18,7 +19,7 @@ pub(super) fn record_nodes(
     pod: &mut Value,
     context: &PodContext,
     log: &mut ChangeLog,
-) -> Result<bool, Reason> {
+) -> OrReason<bool> {
     let is_new = !analysis.nodes.kinds.is_empty() && kinds_of_earlier_injection(pod, context).is_none();
     if is_new {
         record_annotation(NODES, &written(&analysis.nodes.kinds), pod, log)?;
@@ -35,9 +36,9 @@ pub(super) fn warn_of_requests(analysis: &PodAnalysis, pod: &Value, log: &mut Ch
         let counts =
             analysis.nodes.kinds.iter().map(|kind| kind.resources.get(resource).copied().unwrap_or(0));
         let most = counts.max().unwrap_or(0);
-        // A device class is not a resource of a node.
-        let is_device =
-            !resource.starts_with(DEVICE_CLASS) && fabric.iter().any(|name| name.matches(resource));
+        // Nodes offer the devices of a class that is known.
+        let is_device = most > 0
+            || !resource.starts_with(DEVICE_CLASS) && fabric.iter().any(|name| name.matches(resource));
         if is_device && requested > most {
             let kind = WarningKind::NoNodeFits { resource: resource.clone(), requested, most };
             log.warnings.push(Warning::of_pod(kind));

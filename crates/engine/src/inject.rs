@@ -17,31 +17,9 @@ use super::evaluate::{Rules, Scope, State, rule_that_joins_host};
 use super::fitting_nodes;
 use super::merge::{check_containers, check_pod, merge};
 use super::record::{
-    Author, CLAIMS, ChangeLog, Cursor, Reason, SKIPPED, STAMP, Trace, ValueKind, Warning, WarningKind,
-    record_annotation, stamp,
+    Author, CLAIMS, ChangeLog, Cursor, OrReason, Reason, SKIPPED, STAMP, Trace, ValueKind, Warning,
+    WarningKind, record_annotation, stamp,
 };
-
-/// Injects the pod in place. If it ends early, the log can revert the changes.
-fn inject(
-    policy: &Policy,
-    mut analysis: PodAnalysis,
-    pod: &mut Value,
-    context: &PodContext,
-    log: &mut ChangeLog,
-) -> Result<(), Reason> {
-    let mut run = Injection { policy, context, pod, log };
-    let are_nodes_new = fitting_nodes::record_nodes(&analysis, run.pod, context, run.log)?;
-    run.join_host(&mut analysis)?;
-    let scope = Scope::of_pod(&analysis);
-    let all = rules_of(policy, &analysis, run.log);
-    let mut rules = Rules::unevaluated(&all, &analysis, &scope);
-    let found = rules.evaluate(run.pod, context);
-    let ended = found.and_then(|()| run.inject_by(&mut rules, are_nodes_new));
-    if let Some(trace) = &mut run.log.trace {
-        rules.record(policy.definition(), run.pod, trace);
-    }
-    ended
-}
 
 /// The rules of the policy. A record also has what the parameters leave out of them.
 fn rules_of<'a>(policy: &Policy, analysis: &'a PodAnalysis, log: &ChangeLog) -> Cow<'a, [Rule]> {
@@ -60,8 +38,23 @@ struct Injection<'a> {
 }
 
 impl Injection<'_> {
+    /// Injects the pod in place. If it ends early, the log can revert the changes.
+    fn inject(mut self, mut analysis: PodAnalysis) -> OrReason {
+        let are_nodes_new = fitting_nodes::record_nodes(&analysis, self.pod, self.context, self.log)?;
+        self.join_host(&mut analysis)?;
+        let scope = Scope::of_pod(&analysis);
+        let all = rules_of(self.policy, &analysis, self.log);
+        let mut rules = Rules::unevaluated(&all, &analysis, &scope);
+        let found = rules.evaluate(self.pod, self.context);
+        let ended = found.and_then(|()| self.inject_by(&mut rules, are_nodes_new));
+        if let Some(trace) = &mut self.log.trace {
+            rules.record(self.policy.definition(), self.pod, trace);
+        }
+        ended
+    }
+
     /// Injects the pod by the rules that apply.
-    fn inject_by(&mut self, rules: &mut Rules<'_>, are_nodes_new: bool) -> Result<(), Reason> {
+    fn inject_by(&mut self, rules: &mut Rules<'_>, are_nodes_new: bool) -> OrReason {
         let (analysis, stamp_of_policy) = (rules.analysis, self.policy.stamp());
         warn_about_rules(rules, self.log);
         if !rules.any() {
@@ -99,7 +92,7 @@ impl Injection<'_> {
     }
 
     /// Writes the annotations of the engine.
-    fn mark(&mut self) -> Result<(), Reason> {
+    fn mark(&mut self) -> OrReason {
         if let Some(claims) = written_claims(self.pod, self.context) {
             record_annotation(CLAIMS, &claims, self.pod, self.log)?;
         }
@@ -114,7 +107,7 @@ impl Injection<'_> {
         first: &Rules<'_>,
         may_differ_again: bool,
         of_merge: usize,
-    ) -> Result<(), Reason> {
+    ) -> OrReason {
         // The same rules write the same, so that only their conditions and the checks are evaluated again.
         let values = may_differ_again
             || first.analysis.policy.evaluated.own_writes.are_read_by_values(first.applied());
@@ -165,7 +158,7 @@ impl Injection<'_> {
         first: &PodAnalysis,
         same: Option<&Rules<'_>>,
         of_merge: usize,
-    ) -> Result<Option<String>, Reason> {
+    ) -> OrReason<Option<String>> {
         let mut analysis = first.again(self.policy, self.pod, self.context)?;
         if analysis.policy.evaluated.values != first.policy.evaluated.values {
             return Err(self.not_idempotent("/spec/nodeSelector", None));
@@ -216,7 +209,7 @@ impl Injection<'_> {
     }
 
     /// Moves the pod to the host network if an applicable rule does, so all rules see it there.
-    fn join_host(&mut self, analysis: &mut PodAnalysis) -> Result<(), Reason> {
+    fn join_host(&mut self, analysis: &mut PodAnalysis) -> OrReason {
         let Some(rule) = rule_that_joins_host(analysis, self.pod, self.context)? else { return Ok(()) };
         let mut cursor = Cursor::pod(self.pod, self.log)?;
         cursor.log.written_by(|| Author::Rule(rule.name.clone()));
@@ -242,22 +235,22 @@ pub(super) fn inject_if_nodes_agree(
     pod: &mut Value,
     context: &PodContext,
     log: &mut ChangeLog,
-) -> Result<(), Reason> {
+) -> OrReason {
     if analysis.policy.values_elsewhere.is_empty() {
-        return inject(policy, analysis, pod, context, log);
+        return Injection { policy, context, pod, log }.inject(analysis);
     }
     let before = copy(pod, context)?;
     let (nodes, resolved) = (analysis.nodes.clone(), Arc::clone(&analysis.policy));
-    let ended = inject(policy, analysis, pod, context, log);
+    let ended = Injection { policy, context, pod: &mut *pod, log: &mut *log }.inject(analysis);
     // One after the other, because most pods for which the nodes differ are refused at the first.
     for (at, values) in resolved.values_elsewhere.iter().enumerate() {
         let mut there = copy(&before, context)?;
         let other = with_values(policy, values, &nodes, context);
-        let other = other.and_then(|other| PodAnalysis::new(nodes.clone(), other, &there, context));
+        let other = other.and_then(|other| PodAnalysis::new((nodes.clone(), other), &there, context));
         let mut log_there = ChangeLog::new(context);
         let ended_there = other.and_then(|analysis| {
             let analysis = PodAnalysis { other: Some(at), ..analysis };
-            inject(policy, analysis, &mut there, context, &mut log_there)
+            Injection { policy, context, pod: &mut there, log: &mut log_there }.inject(analysis)
         });
         let is_same = match (&ended, &ended_there) {
             (Err(here), Err(there)) => here.code() == there.code(),

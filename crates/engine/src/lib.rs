@@ -58,7 +58,7 @@ use serde_json::Value;
 
 use fabric_policy::{PodContext, Policy};
 
-pub use analysis::{CONTAINER_LISTS, DEVICE_CLASS, PodAnalysis, claims_of_pod, is_device, requests};
+pub use analysis::{CONTAINER_LISTS, PodAnalysis, absent_objects, claims_of_pod, is_device, requests};
 pub use evaluate::{analyse_named, analysis_if_condition_is_true, condition_values, has_gpus_or_rules};
 pub use record::*;
 

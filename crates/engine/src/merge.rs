@@ -11,6 +11,7 @@ mod env;
 mod fields;
 mod mounts;
 mod named_container;
+mod nodes;
 mod pod_state;
 mod resources;
 mod rule;
@@ -31,7 +32,7 @@ use fabric_policy::{PodContext, ResolvedPolicy, Rule};
 
 use super::analysis::count_steps;
 use super::evaluate::{Rules, Scope, failed};
-use super::record::{Author, ChangeLog, Cursor, Reason};
+use super::record::{Author, ChangeLog, Cursor, OrReason, Place};
 
 use added_entry::added_entries;
 pub(super) use checks::{check_containers, check_pod};
@@ -46,7 +47,7 @@ pub(super) fn merge(
     stamp: &str,
     context: &PodContext,
     log: &mut ChangeLog,
-) -> Result<(), Reason> {
+) -> OrReason {
     context.may_copy(&pod["spec"]["volumes"]);
     count_steps(context, 0)?;
     let mut facts = PodState::collect(pod, stamp)?;
@@ -65,7 +66,7 @@ struct Injection<'a> {
 }
 
 impl<'a> Injection<'a> {
-    fn merge(mut self, pod: &mut Value) -> Result<(), Reason> {
+    fn merge(mut self, pod: &mut Value) -> OrReason {
         let (scope, policy) = (self.rules.scope, &self.rules.analysis.policy);
         let bindings = scope.bindings();
         let of_pod = At { scope, bindings: &bindings };
@@ -85,7 +86,7 @@ impl<'a> Injection<'a> {
         additions.map(|of| Part { of, at }).collect()
     }
 
-    fn declare_volumes(&mut self, at: At<'_>) -> Result<(), Reason> {
+    fn declare_volumes(&mut self, at: At<'_>) -> OrReason {
         self.log.go_to_pod();
         for (rule, tree) in evaluated(&self.parts(&Section::Volumes, at), self.log)? {
             let volumes = tree.at(&["spec", "volumes"]);
@@ -97,7 +98,7 @@ impl<'a> Injection<'a> {
     }
 
     /// Merges a section of the pod outside of its containers.
-    fn section(&mut self, section: &Section, at: At<'_>, pod: &mut Value) -> Result<(), Reason> {
+    fn section(&mut self, section: &Section, at: At<'_>, pod: &mut Value) -> OrReason {
         self.log.go_to_pod();
         for (rule, tree) in evaluated(&self.parts(section, at), self.log)? {
             if tree.is_empty() {
@@ -105,6 +106,9 @@ impl<'a> Injection<'a> {
             }
             self.log.takes(self.facts.annotation_bytes);
             self.facts.note_outside(pod);
+            if nodes::FIELDS.iter().any(|field| tree.at(&["spec", field]).is_some()) {
+                self.facts.nodes = nodes::choice_of(pod, self.context)?;
+            }
             let mut cursor = Cursor::pod(pod, self.log)?;
             cursor.log.written_by(|| Author::Rule(rule.name.clone()));
             let mut merge = Merge::new(rule, self.rules.analysis, self.facts);
@@ -114,12 +118,12 @@ impl<'a> Injection<'a> {
     }
 
     /// Merges what the rules add to containers, and last the files of those with GPUs.
-    fn containers(&mut self, of_pod: At<'_>, pod: &mut Value) -> Result<(), Reason> {
+    fn containers(&mut self, of_pod: At<'_>, pod: &mut Value) -> OrReason {
         let settings = settings(&self.rules.analysis.policy, self.rules.scope)?;
         let mut named = self.named(of_pod)?;
         let mut with_files = Vec::new();
         for row in &self.rules.of_containers {
-            let (list, index) = row.container.place();
+            let place @ (list, index) = row.container.place();
             let bindings = row.scope.bindings();
             let at = At { scope: &row.scope, bindings: &bindings };
             let parts = self.rules.additions_to(row).map(|of| Part { of, at });
@@ -128,13 +132,13 @@ impl<'a> Injection<'a> {
             count_steps(self.context, 1 + shared)?;
             self.log.check_size()?;
             let also = named.of_container(list, &pod["spec"][list][index]);
-            parts.extend(self.of_same_program(&also, list, index, of_pod, pod)?);
+            parts.extend(self.of_same_program(&also, place, of_pod, pod)?);
             if parts.is_empty() {
                 continue;
             }
-            self.container(list, index, parts, pod)?;
+            self.container(place, parts, pod)?;
             if row.container.gpus > 0 && !settings.is_empty() {
-                with_files.push(((list, index), std::mem::take(&mut self.facts.variables)));
+                with_files.push((place, std::mem::take(&mut self.facts.variables)));
             }
         }
         self.other_containers(named, of_pod, pod)?;
@@ -150,17 +154,11 @@ impl<'a> Injection<'a> {
     }
 
     /// Merges what rules add to one container.
-    fn container(
-        &mut self,
-        list: &'static str,
-        index: usize,
-        mut parts: Vec<Part<'a, '_>>,
-        pod: &mut Value,
-    ) -> Result<(), Reason> {
+    fn container(&mut self, place: Place, mut parts: Vec<Part<'a, '_>>, pod: &mut Value) -> OrReason {
         parts.sort_by_key(|part| part.of.at);
         self.facts.variables.clear();
-        self.facts.requested.go_to(pod, list, index);
-        let mut cursor = Cursor::container(pod, self.log, list, index)?;
+        self.facts.requested.go_to(pod, place);
+        let mut cursor = Cursor::container(pod, self.log, place)?;
         let trees = in_order_of_references(evaluated(&parts, cursor.log)?);
         self.facts.added_entries = added_entries(&trees);
         for (rule, tree) in trees {
@@ -188,7 +186,7 @@ struct Part<'r, 's> {
 
 /// Evaluates what rules add to one container or section, without the values that belong to other rules. The result is
 /// in the order of the rules.
-fn evaluated<'r>(parts: &[Part<'r, '_>], log: &mut ChangeLog) -> Result<Vec<(&'r Rule, Tree)>, Reason> {
+fn evaluated<'r>(parts: &[Part<'r, '_>], log: &mut ChangeLog) -> OrReason<Vec<(&'r Rule, Tree)>> {
     let mut order: Vec<usize> = (0..parts.len()).collect();
     if parts.iter().any(|part| !part.of.addition.shared.is_empty()) {
         order.sort_by_key(|at| parts[*at].of.precedence());
@@ -219,7 +217,7 @@ fn evaluated<'r>(parts: &[Part<'r, '_>], log: &mut ChangeLog) -> Result<Vec<(&'r
 }
 
 /// The settings of a policy whose `when` holds.
-fn settings<'a>(policy: &'a ResolvedPolicy, scope: &Scope<'_>) -> Result<Vec<&'a SettingsFile>, Reason> {
+fn settings<'a>(policy: &'a ResolvedPolicy, scope: &Scope<'_>) -> OrReason<Vec<&'a SettingsFile>> {
     let bindings = scope.bindings();
     let mut active = Vec::new();
     for settings in &policy.evaluated.files {
@@ -245,7 +243,7 @@ fn object(
     cursor: &mut Cursor<'_>,
     fields: impl IntoIterator<Item = (Arc<str>, Tree)>,
     object: &'static Object,
-) -> Result<(), Reason> {
+) -> OrReason {
     for (name, value) in fields {
         if let Some(known) = object.field(&name) {
             field(merge, cursor, value, known)?;
@@ -254,12 +252,7 @@ fn object(
     Ok(())
 }
 
-fn field(
-    merge: &mut Merge<'_, '_>,
-    cursor: &mut Cursor<'_>,
-    tree: Tree,
-    field: &'static Field,
-) -> Result<(), Reason> {
+fn field(merge: &mut Merge<'_, '_>, cursor: &mut Cursor<'_>, tree: Tree, field: &'static Field) -> OrReason {
     match (field.name, &field.shape) {
         ("capabilities", Shape::Object(_)) => security::merge(merge, cursor, field, tree),
         ("env", Shape::List { items, .. }) => env::merge(merge, cursor, items, tree),

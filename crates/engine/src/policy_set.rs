@@ -13,7 +13,8 @@ use memchr::memmem::Finder;
 use serde_json::Value;
 
 use crate::validate;
-use crate::{CLAIMS, CONTAINER_LISTS, DEVICE_CLASS, Mutation, NODES, Outcome, Reason, SKIPPED, STAMP, skip};
+use crate::{CLAIMS, CONTAINER_LISTS, Mutation, NODES, Outcome, Reason, SKIPPED, STAMP, skip};
+use fabric_policy::claims::DEVICE_CLASS;
 use fabric_policy::work::Work;
 use fabric_policy::{
     Definition, Overrides, ParameterType, Policy, SourceErrors, check, choice_reads_writes,

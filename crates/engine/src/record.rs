@@ -16,7 +16,7 @@ mod trace;
 pub use codes::FINDINGS;
 pub(crate) use codes::NOT_THERE_YET;
 pub(super) use cursor::{
-    Cursor, CursorOf, ListCursor, add_container, change_annotations, malformed, shorten,
+    Cursor, CursorOf, ListCursor, Place, add_container, change_annotations, malformed, shorten,
 };
 pub(super) use evaluated::add_reads;
 pub use evaluated::{
@@ -25,8 +25,8 @@ pub use evaluated::{
 };
 pub(super) use log::{ChangeLog, Step};
 pub use outcome::{Mutated, Mutation, Operation, Outcome};
-pub use report::{NodesLookedAt, Reason, UnknownClaim, ValueKind, Warning, WarningKind, turns_on};
+pub use report::{NodesLookedAt, OrReason, Reason, UnknownClaim, ValueKind, Warning, WarningKind, turns_on};
 pub(super) use report::{evaluation_failed, reconciled, with_field_paths};
 pub use stamp::{CLAIMS, NODES, PROVIDER, SKIPPED, STAMP, skip};
 pub(super) use stamp::{MAX_ANNOTATIONS, record_annotation, size_without, stamp};
-pub use trace::{Author, FieldOutcome, FieldState, LookedAt, Trace};
+pub use trace::{Author, FieldOutcome, FieldState, LookedAt, Resolved, Trace};

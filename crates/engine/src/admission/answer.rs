@@ -29,7 +29,7 @@ pub struct Answer {
 }
 
 /// The record of a review, for logs and metrics.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Record {
     pub uid: String,
     /// The namespace of the request.
@@ -45,6 +45,8 @@ pub struct Record {
     pub message: Option<String>,
     /// If true, the API server may create the object.
     pub allowed: bool,
+    /// If true, nothing is created.
+    pub dry_run: bool,
     /// The number of operations in the patch.
     pub operations: usize,
     /// The codes of the warnings.
@@ -86,17 +88,12 @@ impl Record {
             uid: request.uid.clone(),
             namespace: named(request.namespace.as_deref()),
             name: named(request.name.as_deref()),
-            policy: None,
             outcome,
             reason: reason.map(Cow::Borrowed),
             message: response.status.as_ref().map(|status| status.message.clone()),
             allowed: response.allowed,
-            operations: 0,
-            warnings: Vec::new(),
-            without_fabric: None,
-            absent: Vec::new(),
-            for_owner: None,
-            mode: Mode::Inject,
+            dry_run: request.dry_run == Some(true),
+            ..Self::default()
         }
     }
 }
@@ -164,6 +161,57 @@ impl Reviewer<'_> {
             let (version, request) = review::parse::<IgnoredAny>(body)?;
             let verdict = answer_other_request(&version, &request);
             Ok(verdict.unwrap_or_else(|| allowed(&request, NO_POLICY)).in_mode(mode, &version))
+        }
+    }
+
+    /// Injects the pod of a request.
+    fn answer_pod(&self, request: &AdmissionRequest<&RawValue>, pod: Value, about: &PodContext) -> Verdict {
+        let Self { policies, evaluate, mode, on_error, .. } = *self;
+        // The API server is going to refuse such a pod.
+        if let Some(problem) = exceeded(&pod) {
+            return denied(request, 422, "Invalid", TOO_LONG, &format!("the pod is invalid: {problem}"));
+        }
+        let owner = owner(request, &pod["metadata"]["ownerReferences"]);
+        // A panic on one pod must not close a connection that serves other requests.
+        let evaluated = catch_unwind(AssertUnwindSafe(|| evaluate(policies, pod, about)));
+        let Ok(mutation) = evaluated else {
+            let why = "internal error on this pod, a bug in fabric-injector; see its log";
+            return failed(request, ReviewOutcome::Failed, on_error, "panic", why.to_owned(), owner);
+        };
+        if let engine::Outcome::Unchanged { pod, reason } = &mutation.outcome
+            && reason.is_unmatched()
+            && policies.may_have_gpus(pod)
+        {
+            return self.unmatched(request, owner);
+        }
+        let response = respond_in(mode, &request.uid, &mutation, on_error);
+        let (outcome, reason) = ReviewOutcome::of_injection(&mutation.outcome);
+        let operations = mutation.outcome.changed().map_or(0, engine::Mutated::operation_count);
+        let record = Record {
+            policy: mutation.policy.clone(),
+            reason: reason.map(|reason| Cow::Owned(reason.code().to_owned())),
+            message: reason.map(|reason| cut(reason.to_string(), MAX_MESSAGE)),
+            operations,
+            without_fabric: mutation.without_fabric().map(|code| Cow::Owned(code.to_owned())),
+            warnings: mutation.warnings.iter().map(|warning| warning.code().to_owned()).collect(),
+            absent: Absent::of(request, &mutation, mode, owner.as_ref()),
+            for_owner: ForOwner::new(owner, &mutation, mode, on_error).map(Box::new),
+            ..Record::new(request, &response, outcome, None)
+        };
+        Verdict { response, record }
+    }
+
+    /// The answer for a pod with GPUs that the API server sends, although no policy in use matches it: the registered
+    /// conditions are those of other policies. If either has just changed, the pod is retried until the servers have
+    /// both. Later, it is admitted, so that a registration that somebody edited does not stop all pods.
+    fn unmatched(&self, request: &AdmissionRequest<&RawValue>, owner: Option<Value>) -> Verdict {
+        let why = "no policy in use matches this pod with GPUs, which the registered conditions select";
+        if (self.has_changed)() {
+            let why = format!("{why}; policies or conditions have just changed: try again in a minute");
+            failed(request, ReviewOutcome::Failed, self.on_error, OTHER_POLICIES, why, owner)
+        } else {
+            let why = format!("{why}; run `fabric-injector check` and apply the registration again");
+            failed(request, ReviewOutcome::Unchanged, OnError::Allow, OTHER_POLICIES, why, owner)
         }
     }
 }
@@ -265,57 +313,4 @@ fn failed<O>(
     let (message, without_fabric) = (Some(why), Some(Cow::Borrowed(reason)));
     let record = Record::new(request, &response, outcome, Some(reason));
     Verdict { response, record: Record { message, without_fabric, for_owner, ..record } }
-}
-
-impl Reviewer<'_> {
-    /// Injects the pod of a request.
-    fn answer_pod(&self, request: &AdmissionRequest<&RawValue>, pod: Value, about: &PodContext) -> Verdict {
-        let Self { policies, evaluate, mode, on_error, .. } = *self;
-        // The API server is going to refuse such a pod.
-        if let Some(problem) = exceeded(&pod) {
-            return denied(request, 422, "Invalid", TOO_LONG, &format!("the pod is invalid: {problem}"));
-        }
-        let owner = owner(request, &pod["metadata"]["ownerReferences"]);
-        // A panic on one pod must not close a connection that serves other requests.
-        let evaluated = catch_unwind(AssertUnwindSafe(|| evaluate(policies, pod, about)));
-        let Ok(mutation) = evaluated else {
-            let why = "internal error on this pod, a bug in fabric-injector; see its log";
-            return failed(request, ReviewOutcome::Failed, on_error, "panic", why.to_owned(), owner);
-        };
-        if let engine::Outcome::Unchanged { pod, reason } = &mutation.outcome
-            && reason.is_unmatched()
-            && policies.may_have_gpus(pod)
-        {
-            return self.unmatched(request, owner);
-        }
-        let response = respond_in(mode, &request.uid, &mutation, on_error);
-        let (outcome, reason) = ReviewOutcome::of_injection(&mutation.outcome);
-        let operations = mutation.outcome.changed().map_or(0, engine::Mutated::operation_count);
-        let record = Record {
-            policy: mutation.policy.clone(),
-            reason: reason.map(|reason| Cow::Owned(reason.code().to_owned())),
-            message: reason.map(|reason| cut(reason.to_string(), MAX_MESSAGE)),
-            operations,
-            without_fabric: mutation.without_fabric().map(|code| Cow::Owned(code.to_owned())),
-            warnings: mutation.warnings.iter().map(|warning| warning.code().to_owned()).collect(),
-            absent: Absent::of(request, &mutation, mode, owner.as_ref()),
-            for_owner: ForOwner::new(owner, &mutation, mode, on_error).map(Box::new),
-            ..Record::new(request, &response, outcome, None)
-        };
-        Verdict { response, record }
-    }
-
-    /// The answer for a pod with GPUs that the API server sends, although no policy in use matches it: the registered
-    /// conditions are those of other policies. If either has just changed, the pod is retried until the servers have
-    /// both. Later, it is admitted, so that a registration that somebody edited does not stop all pods.
-    fn unmatched(&self, request: &AdmissionRequest<&RawValue>, owner: Option<Value>) -> Verdict {
-        let why = "no policy in use matches this pod with GPUs, which the registered conditions select";
-        if (self.has_changed)() {
-            let why = format!("{why}; policies or conditions have just changed: try again in a minute");
-            failed(request, ReviewOutcome::Failed, self.on_error, OTHER_POLICIES, why, owner)
-        } else {
-            let why = format!("{why}; run `fabric-injector check` and apply the registration again");
-            failed(request, ReviewOutcome::Unchanged, OnError::Allow, OTHER_POLICIES, why, owner)
-        }
-    }
 }

@@ -22,6 +22,9 @@ const MAX_WARNINGS: usize = 4_096;
 /// The length of a message. Messages contain values of the pod, which may have any length.
 pub(super) const MAX_MESSAGE: usize = 1_024;
 
+/// The length of a line of a message with several.
+const MAX_LINE: usize = 512;
+
 /// The response for a pod that cannot be injected because of a fault in the policy or in this program.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum OnError {
@@ -109,7 +112,16 @@ impl Response {
 
     /// Denies the object; `reason` is the API's name for the HTTP status `code`.
     pub(super) fn deny(uid: &str, code: u16, reason: &'static str, why: &dyn Display) -> Self {
-        let message = cut(format!("{NAME}{why}"), MAX_MESSAGE);
+        Self::denied(uid, code, reason, cut(format!("{NAME}{why}"), MAX_MESSAGE))
+    }
+
+    /// Denies an object for what it says, with a line for each reason.
+    pub(super) fn invalid(uid: &str, reasons: &[String]) -> Self {
+        let lines: Vec<String> = reasons.iter().map(|reason| cut(reason.clone(), MAX_LINE)).collect();
+        Self::denied(uid, 422, "Invalid", format!("{NAME}{}", lines.join("\n")))
+    }
+
+    fn denied(uid: &str, code: u16, reason: &'static str, message: String) -> Self {
         let status = Some(ResponseStatus { status: "Failure", message, reason, code });
         Self { allowed: false, status, ..Self::allow(uid) }
     }

@@ -38,11 +38,27 @@ impl<'b, O: Deserialize<'b>> WorkloadReview<O> {
         codes: Vec<String>,
         mode: Mode,
     ) -> Answer {
+        let response = Response { warnings: within_limits(warnings), ..Response::allow(&self.request.uid) };
+        self.with(response, reason, codes, mode)
+    }
+
+    /// The answer that refuses the object, with a line for each reason.
+    pub fn refuse(self, reasons: &[String], codes: Vec<String>) -> Answer {
+        let response = Response::invalid(&self.request.uid, reasons);
+        self.with(response, None, codes, Mode::Inject)
+    }
+
+    fn with(
+        self,
+        mut response: Response,
+        reason: Option<&'static str>,
+        codes: Vec<String>,
+        mode: Mode,
+    ) -> Answer {
         let Self { version, request } = self;
-        let outcome = if warnings.is_empty() { ReviewOutcome::Unadvised } else { ReviewOutcome::Advised };
+        let is_silent = response.allowed && response.warnings.is_empty();
+        let outcome = if is_silent { ReviewOutcome::Unadvised } else { ReviewOutcome::Advised };
         let verdict = unsupported(&version, &request).unwrap_or_else(|| {
-            let mut response = Response::allow(&request.uid);
-            response.warnings = within_limits(warnings);
             if !codes.is_empty() {
                 response.audit_annotations.insert("warnings", codes.join(","));
             }

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use fabric_yaml::json::{field, items};
 use fabric_yaml::quantity::Quantity;
 
+use fabric_policy::claims::DEVICE_CLASS;
 use fabric_policy::expression::{Path, Step};
 use fabric_policy::objects::PodClaim;
 use fabric_policy::schema::{self, Shape, can_overcommit};
@@ -16,10 +17,10 @@ use fabric_policy::{Devices, PodContext, ResolvedPolicy};
 use super::completed::part_of;
 use super::pod_claims::GpuClaims;
 use super::{CONTAINER_LISTS, count_steps};
-use crate::record::{Reason, malformed};
+use crate::record::{OrReason, Place, malformed};
 
 /// One container or init container.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Container {
     /// `containers` or `initContainers`.
     pub(crate) list: &'static str,
@@ -40,7 +41,7 @@ pub(crate) struct Container {
 
 impl Container {
     /// Its list and index.
-    pub(crate) fn place(&self) -> (&'static str, usize) {
+    pub(crate) fn place(&self) -> Place {
         (self.list, self.index)
     }
 
@@ -77,10 +78,6 @@ fn env(container: &Value, reads: &BTreeSet<Path>, work: Option<&Work>) -> Value 
     read.collect::<Map<_, _>>().into()
 }
 
-/// The prefix of the resources with which a container requests devices of a class without a claim. The scheduler
-/// creates the claim.
-pub const DEVICE_CLASS: &str = "deviceclass.resource.kubernetes.io/";
-
 /// The steps to analyze a container.
 const STEPS_OF_CONTAINER: usize = 100;
 
@@ -90,7 +87,7 @@ pub(super) fn containers(
     claims: &[PodClaim<'_>],
     devices: &Devices,
     context: &PodContext,
-) -> Result<Vec<Container>, Reason> {
+) -> OrReason<Vec<Container>> {
     object(pod, "")?;
     for field in ["metadata", "spec"] {
         optional_object(&pod[field], field)?;
@@ -123,28 +120,19 @@ pub(super) fn containers(
             // are not GPUs.
             let claimed = if gpus > 0 { 0 } else { claims.gpus_of(item) };
             let gpus = gpus.saturating_add(claimed);
-            containers.push(Container {
-                list,
-                index,
-                gpus,
-                claimed,
-                counts: Value::Null,
-                env: Value::Null,
-                read: Value::Null,
-                has_device: false,
-            });
+            containers.push(Container { list, index, gpus, claimed, ..Container::default() });
         }
     }
     Ok(containers)
 }
 
 /// Fails for a value that is not a string. The API server reads `null` as an empty string.
-fn text(value: &Value, path: impl Fn() -> String) -> Result<(), Reason> {
+fn text(value: &Value, path: impl Fn() -> String) -> OrReason {
     if value.is_string() || value.is_null() { Ok(()) } else { Err(malformed(&path(), "a string", value)) }
 }
 
 /// Fails for a variable or an argument of a container that is not a string.
-fn texts(container: &Value, path: impl Fn() -> String) -> Result<(), Reason> {
+fn texts(container: &Value, path: impl Fn() -> String) -> OrReason {
     for entry in items(container, "env") {
         text(field(entry, "value"), || {
             format!("{}.env[{}].value", path(), entry["name"].as_str().unwrap_or_default())
@@ -160,7 +148,7 @@ fn texts(container: &Value, path: impl Fn() -> String) -> Result<(), Reason> {
 
 /// GPUs of a container: its limit, else its request. The API server sets one from the other; a manifest on
 /// disk may have either.
-fn gpus(container: &Value, gpu_resources: &[String], path: impl Fn() -> String) -> Result<i64, Reason> {
+fn gpus(container: &Value, gpu_resources: &[String], path: impl Fn() -> String) -> OrReason<i64> {
     let mut total: i64 = 0;
     let amounts = Amounts::new(container);
     for resource in gpu_resources {
@@ -278,10 +266,10 @@ pub fn requests(pod: &Value) -> Value {
     scheduled.into_iter().map(total).collect::<Map<_, _>>().into()
 }
 
-fn object<'p>(value: &'p Value, path: &str) -> Result<&'p Map<String, Value>, Reason> {
+fn object<'p>(value: &'p Value, path: &str) -> OrReason<&'p Map<String, Value>> {
     value.as_object().ok_or_else(|| malformed(path, "a map", value))
 }
 
-fn optional_object<'p>(value: &'p Value, path: &str) -> Result<Option<&'p Map<String, Value>>, Reason> {
+fn optional_object<'p>(value: &'p Value, path: &str) -> OrReason<Option<&'p Map<String, Value>>> {
     if value.is_null() { Ok(None) } else { object(value, path).map(Some) }
 }

@@ -4,31 +4,36 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use fabric_policy::claims::ClaimRequest;
+use fabric_policy::claims::DEVICE_CLASS;
 use fabric_policy::matcher::namespace_of;
-use fabric_policy::objects::{KnownObjects, NetworkKind, ObjectKind, ObjectName, PodClaim};
+use fabric_policy::objects::{KnownObjects, NetworkKind, ObjectKind, ObjectName};
 use fabric_policy::{Devices, PodContext};
 use fabric_yaml::json::items;
 
+use super::CONTAINER_LISTS;
 use super::multus::networks_of;
 use super::pod_claims::claims_of_pod;
-use super::{CONTAINER_LISTS, DEVICE_CLASS};
 use crate::record::{Warning, WarningKind};
 
-/// The warnings about objects that an injected pod names and that are known not to exist. Nothing is said about those of
-/// a kind that is not watched.
-pub(crate) fn warnings_of_absent(pod: &Value, devices: &Devices, context: &PodContext) -> Vec<Warning> {
+/// The objects that a pod names and that are known not to exist. Nothing is said about those of a kind that is not
+/// watched.
+pub fn absent_objects(pod: &Value, context: &PodContext) -> Vec<ObjectName> {
     let Some(known) = context.objects.as_deref().filter(|known| !known.whole.is_empty()) else {
         return Vec::new();
     };
-    let absent = named_objects(pod, known, context).into_iter().filter(|object| known.lacks(object));
+    named_objects(pod, known, context).into_iter().filter(|object| known.lacks(object)).collect()
+}
+
+/// The warnings about objects that an injected pod names and that are known not to exist.
+pub(crate) fn warnings_of_absent(pod: &Value, devices: &Devices, context: &PodContext) -> Vec<Warning> {
+    let Some(known) = context.objects.as_deref() else { return Vec::new() };
     let warning = |object: ObjectName| {
         let mut targets = devices.added.claim_entries.iter().filter_map(|(_, target)| target.as_ref());
         let is_added = object.kind == ObjectKind::Template && targets.any(|target| *target == object.name);
         let class = if is_added { class_of_devices(known, devices) } else { None };
         Warning::of_pod(WarningKind::NotThereYet { object, class })
     };
-    absent.map(warning).collect()
+    absent_objects(pod, context).into_iter().map(warning).collect()
 }
 
 /// The steps to look at a named object.
@@ -86,11 +91,6 @@ fn names_of_networks(
 
 /// The first class of the cluster that the policy lists for its devices.
 fn class_of_devices(known: &KnownObjects, devices: &Devices) -> Option<String> {
-    let is_listed = |(class, drivers): &(&String, &Vec<String>)| {
-        let classes = std::iter::once(*class).chain(*drivers).cloned().collect();
-        let requests = [ClaimRequest { classes, ..ClaimRequest::default() }].into();
-        let claim = PodClaim { name: "", target: "", kind: ObjectKind::Template, requests, is_known: true };
-        devices.own.claims.has(&claim)
-    };
-    known.classes().filter(is_listed).map(|(class, _)| class).min().cloned()
+    let listed = known.classes().filter(|class| devices.own.claims.have_class(class));
+    listed.map(|class| &class.name).min().cloned()
 }

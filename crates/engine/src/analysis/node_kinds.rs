@@ -1,19 +1,22 @@
 //! The nodes that a pod can be scheduled to, grouped by the properties that a policy reads.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::convert::Infallible;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use fabric_policy::matcher::{LabelsRead, spellings};
+use fabric_policy::claims::DEVICE_CLASS;
+use fabric_policy::matcher::{LabelsRead, namespace_of, spellings};
 use fabric_policy::nodes::{Node, NodeKind, Nodes, scheduling_of};
+use fabric_policy::objects::KnownObjects;
 use fabric_policy::work::{Work, goes_on};
 use fabric_policy::{Definition, PodContext, Policy, SelectedLabel};
 use fabric_yaml::each_once;
 
-use super::containers::{DEVICE_CLASS, requests};
+use super::containers::requests;
+use super::own_devices;
 use crate::record::{NODES, STAMP};
 
 /// The limit on the kinds of nodes, and on the values of a label. A pod that can be scheduled to more selects no node
@@ -48,14 +51,37 @@ pub(super) fn kinds(policy: &Policy, pod: &Value, nodes: &Nodes, context: &PodCo
         || format!("{} {gpus:?} {}", policy.stamp(), scheduling_of(pod)),
         context.namespace.as_deref().unwrap_or_default(),
         context.work.as_ref(),
-        || Ok::<_, Infallible>(found(policy, pod, &gpus, nodes, context.work.as_ref()).into()),
+        || Ok::<_, Infallible>(found(policy, pod, &gpus, nodes, context).into()),
     );
     let Ok(kinds) = found;
-    kinds.to_vec()
+    let mut kinds = kinds.to_vec();
+    for kind in &mut kinds {
+        add_networks(policy, kind, pod, context);
+    }
+    kinds
 }
 
-fn found(policy: &Policy, pod: &Value, gpus: &[i64], nodes: &Nodes, work: Option<&Work>) -> Vec<NodeKind> {
-    let definition = policy.definition();
+/// Adds the networks that parameters look for. They depend on the namespace of the pod, and change without the nodes.
+fn add_networks(policy: &Policy, kind: &mut NodeKind, pod: &Value, context: &PodContext) {
+    let Some(known) = &context.objects else { return };
+    let own = namespace_of(&pod["metadata"], context);
+    let parameters = policy.definition().by_node().filter_map(|one| one.from_nodes.as_ref());
+    let mut lists: Vec<_> =
+        parameters.filter(|one| one.gives_networks()).map(|one| one.names(kind)).collect();
+    // A resource has one network: that of the longest list, whose networks are in one namespace.
+    lists.sort_by_key(|resources| Reverse(resources.len()));
+    let mut found: BTreeMap<String, String> = BTreeMap::new();
+    for resources in lists {
+        let is_known = resources.iter().any(|resource| found.contains_key(*resource));
+        let networks = known.networks_of(&resources, own, context.work.as_ref()).filter(|_| !is_known);
+        found.extend(resources.into_iter().map(str::to_owned).zip(networks.into_iter().flatten()));
+    }
+    kind.networks = found;
+}
+
+fn found(policy: &Policy, pod: &Value, gpus: &[i64], nodes: &Nodes, context: &PodContext) -> Vec<NodeKind> {
+    let (definition, work) = (policy.definition(), context.work.as_ref());
+    let known = context.objects.as_deref();
     let candidates = candidates(definition, pod, gpus, nodes, work);
     let labels: Vec<&str> = match &policy.nodes.labels {
         LabelsRead::These(labels) => labels.iter().map(String::as_str).collect(),
@@ -69,7 +95,7 @@ fn found(policy: &Policy, pod: &Value, gpus: &[i64], nodes: &Nodes, work: Option
             break;
         }
         let value = |label: &&str| spellings(label).find_map(|label| node.label(label));
-        let mut is_device = |name| *devices.entry(name).or_insert_with(|| is_device(policy, name));
+        let mut is_device = |name| *devices.entry(name).or_insert_with(|| is_device(policy, name, known));
         let resources = node.resources().filter(|(name, _)| is_device(name)).collect();
         let seen =
             Seen { labels: labels.iter().map(value).collect(), gpus: gpus_of(definition, node), resources };
@@ -99,11 +125,13 @@ fn found(policy: &Policy, pod: &Value, gpus: &[i64], nodes: &Nodes, work: Option
     kinds.into_iter().collect()
 }
 
-/// Returns whether a resource is a device of the policy's fabric, or one that its parameters look for.
-pub fn is_device(policy: &Policy, name: &str) -> bool {
+/// Returns whether a resource is a device of the policy's fabric, by its name or its class, or one that the policy's
+/// parameters look for.
+pub fn is_device(policy: &Policy, name: &str, known: Option<&KnownObjects>) -> bool {
     let mut parameters = policy.definition().by_node().filter_map(|one| one.from_nodes.as_ref());
-    policy.devices().own.resources.iter().any(|pattern| pattern.matches(name))
-        || parameters.any(|from_nodes| from_nodes.looks_for(name))
+    // Of the classes, a parameter looks for one of the fabric.
+    own_devices::is_own(name, policy.devices(), known)
+        || !name.starts_with(DEVICE_CLASS) && parameters.any(|from_nodes| from_nodes.looks_for(name))
 }
 
 /// The node's amount of the first of the policy's GPU resources that it offers. A device plugin and a DRA driver can
@@ -135,6 +163,7 @@ impl Seen<'_> {
             labels: known.collect(),
             gpus: self.gpus,
             resources: self.resources.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect(),
+            networks: BTreeMap::new(),
         }
     }
 }

@@ -12,10 +12,10 @@ use fabric_policy::{PodContext, Policy, SelectedLabel};
 use super::containers::{containers, total_gpus};
 use super::node_kinds::{kinds, kinds_of_earlier_injection, labels_of_kinds, recorded};
 use super::pod_claims::claims;
-use crate::record::Reason;
+use crate::record::OrReason;
 
 /// The part of a pod's node selection that the policy reads.
-pub(super) fn selected(policy: &Policy, pod: &Value, context: &PodContext) -> Result<Selection, Reason> {
+pub(super) fn selected(policy: &Policy, pod: &Value, context: &PodContext) -> OrReason<Selection> {
     let spec = &pod["spec"];
     let of_nodes = || context.nodes.as_ref().map(|nodes| kinds(policy, pod, nodes, context));
     let kinds = kinds_of_earlier_injection(pod, context).or_else(of_nodes).unwrap_or_default();

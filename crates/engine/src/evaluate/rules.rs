@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde_json::Value;
 
 use crate::analysis::{Container, PodAnalysis, count_steps};
-use crate::record::{ContainerCondition, ContainerGpus, EvaluatedRule, Reason, Trace};
+use crate::record::{ContainerCondition, ContainerGpus, EvaluatedRule, OrReason, Reason, Trace};
 use fabric_policy::definition::Ordered;
 use fabric_policy::interpolation::{EvaluationError, Interpolation};
 use fabric_policy::overlay::{Addition, Evaluation, Section, Tree};
@@ -62,7 +62,7 @@ impl<'a> Rules<'a> {
     }
 
     /// Evaluates the conditions of the rules.
-    pub(crate) fn evaluate(&mut self, pod: &Value, context: &PodContext) -> Result<(), Reason> {
+    pub(crate) fn evaluate(&mut self, pod: &Value, context: &PodContext) -> OrReason {
         count_steps(context, 0)?;
         let Self { analysis, scope, of_containers, all: rules, states, off_host } = self;
         let may_apply = |rule: &Rule| analysis.may_apply(rule);
@@ -217,7 +217,7 @@ pub(crate) fn rule_that_joins_host<'a>(
     analysis: &'a PodAnalysis,
     pod: &Value,
     context: &PodContext,
-) -> Result<Option<&'a Rule>, Reason> {
+) -> OrReason<Option<&'a Rule>> {
     let joins = |rule: &Rule| rule.host_network().is_some() && !stays_off_host(rule, pod);
     let rules = analysis.policy.evaluated.rules.as_slice();
     if analysis.host_network || !rules.iter().any(joins) {
@@ -247,7 +247,7 @@ struct Candidates<'a> {
 }
 
 impl<'a> Candidates<'a> {
-    fn find(rules: &'a [Rule], scope: &Scope<'_>, looked_at: impl Fn(&Rule) -> bool) -> Result<Self, Reason> {
+    fn find(rules: &'a [Rule], scope: &Scope<'_>, looked_at: impl Fn(&Rule) -> bool) -> OrReason<Self> {
         let bindings = scope.bindings();
         let mut candidates = Self { rules, active: Vec::new(), joins_host: Vec::new() };
         for rule in rules {
@@ -269,7 +269,7 @@ impl<'a> Candidates<'a> {
     }
 
     /// The rules that select a container.
-    fn select(&self, container: &Container, scope: &Scope<'_>) -> Result<Vec<bool>, Reason> {
+    fn select(&self, container: &Container, scope: &Scope<'_>) -> OrReason<Vec<bool>> {
         let bindings = scope.bindings();
         // Several rules of a policy most often have the same condition.
         let mut last: Option<(&Interpolation, bool)> = None;

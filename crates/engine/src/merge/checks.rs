@@ -10,14 +10,10 @@ use fabric_policy::{About, Effect, PolicyCheck, ResolvedPolicy};
 
 use super::env::name_of;
 use crate::evaluate::{ContainerRules, Scope};
-use crate::record::{ChangeLog, Cursor, Reason, ValueKind, Warning, WarningKind};
+use crate::record::{ChangeLog, Cursor, OrReason, Reason, ValueKind, Warning, WarningKind};
 
 /// Makes the checks of the pod.
-pub(crate) fn check_pod(
-    policy: &ResolvedPolicy,
-    scope: &Scope<'_>,
-    log: &mut ChangeLog,
-) -> Result<(), Reason> {
+pub(crate) fn check_pod(policy: &ResolvedPolicy, scope: &Scope<'_>, log: &mut ChangeLog) -> OrReason {
     let bindings = scope.bindings();
     for check in Check::all(policy, scope).filter(|one| one.declared.about == About::Pod) {
         if check.is_true([check.declared.when.as_ref()], &bindings, None, log)? {
@@ -34,7 +30,7 @@ pub(crate) fn check_containers(
     of_containers: &[ContainerRules<'_>],
     pod: &mut Value,
     log: &mut ChangeLog,
-) -> Result<(), Reason> {
+) -> OrReason {
     if policy.evaluated.checks.iter().all(|check| check.about == About::Pod) {
         return Ok(());
     }
@@ -42,7 +38,7 @@ pub(crate) fn check_containers(
     let mut replaced: HashSet<String> = HashSet::new();
     for ContainerRules { container, scope, .. } in of_containers {
         let bindings = scope.bindings();
-        let mut cursor = Cursor::container(pod, log, container.list, container.index)?;
+        let mut cursor = Cursor::container(pod, log, container.place())?;
         for check in Check::all(policy, scope) {
             replaced.extend(check.make(&bindings, &mut cursor)?);
         }
@@ -67,7 +63,7 @@ impl<'a, 's> Check<'a, 's> {
     }
 
     /// Makes the check of a container. Returns the path of the warning, if it is about a variable.
-    fn make(&self, bindings: &Bindings<'_, '_>, cursor: &mut Cursor<'_>) -> Result<Option<String>, Reason> {
+    fn make(&self, bindings: &Bindings<'_, '_>, cursor: &mut Cursor<'_>) -> OrReason<Option<String>> {
         let when = self.declared.when.as_ref();
         let (name, containers) = match &self.declared.about {
             About::Variable(name, containers) => (name, containers),
@@ -108,7 +104,7 @@ impl<'a, 's> Check<'a, 's> {
         bindings: &Bindings<'_, '_>,
         own: Option<&Value>,
         log: &mut ChangeLog,
-    ) -> Result<bool, Reason> {
+    ) -> OrReason<bool> {
         let one = |holds, condition: &&Interpolation| Ok(holds && condition.is_true(bindings)?);
         let holds = conditions.iter().flatten().try_fold(true, one);
         if let Some(trace) = &mut log.trace
@@ -120,7 +116,7 @@ impl<'a, 's> Check<'a, 's> {
     }
 
     /// The warning of a check whose conditions hold. One that refuses or skips the pod ends the injection.
-    fn outcome(&self, bindings: &Bindings<'_, '_>, path: &str) -> Result<WarningKind, Reason> {
+    fn outcome(&self, bindings: &Bindings<'_, '_>, path: &str) -> OrReason<WarningKind> {
         let message = self.declared.message.evaluate(bindings).map_err(|error| self.failed(error))?;
         // For a message with a `null` in it, the source text in the policy says more.
         let message = if message.is_null() { self.declared.message.source() } else { text_of(&message) };

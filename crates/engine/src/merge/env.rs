@@ -2,7 +2,7 @@
 
 use super::added_entry::AddedEntry;
 use super::rule::Merge;
-use crate::record::{Cursor, ListCursor, Reason, ValueKind};
+use crate::record::{Cursor, ListCursor, OrReason, ValueKind};
 use fabric_policy::overlay::Tree;
 use fabric_policy::schema::{Shape, covers};
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ pub(crate) fn merge(
     container: &mut Cursor<'_>,
     items: &Shape,
     variables: Tree,
-) -> Result<(), Reason> {
+) -> OrReason {
     container.list("env", |list| {
         for variable in variables.into_items() {
             let name = variable.literal("name").unwrap_or_default();
@@ -67,7 +67,7 @@ fn same(existing: &Value, wanted: &Value, items: &Shape) -> bool {
 }
 
 /// Adds an entry to the list that a variable holds.
-fn add_to_list(merge: &Merge<'_, '_>, list: &mut ListCursor<'_>, added: &AddedEntry) -> Result<(), Reason> {
+fn add_to_list(merge: &Merge<'_, '_>, list: &mut ListCursor<'_>, added: &AddedEntry) -> OrReason {
     let alone = || json!({"name": added.name, "value": added.entry});
     let at = position(list, Some(&added.name));
     let own = at.map(|at| (at, &list.entries()[at])).filter(|(_, existing)| existing["valueFrom"].is_null());

@@ -1,8 +1,9 @@
 //! Fields without rules of their own: values, keyed lists and sets. The schema alone determines how they are merged.
 //! A value that another value of the pod excludes is left out, and reported.
 
+use super::nodes::REQUIRED;
 use super::rule::{Merge, brief};
-use crate::record::{Cursor, Reason, ValueKind, WarningKind};
+use crate::record::{Cursor, OrReason, ValueKind, WarningKind};
 use fabric_policy::OnConflict;
 use fabric_policy::overlay::Tree;
 use fabric_policy::schema::{Default, Field, Shape, covers, same};
@@ -14,7 +15,7 @@ pub(super) fn value(
     cursor: &mut Cursor<'_>,
     field: &'static Field,
     wanted: Value,
-) -> Result<(), Reason> {
+) -> OrReason {
     // A value of the pod stays, whatever excludes the other one.
     let stays = |own: &Value| merge.on_conflict == OnConflict::Keep || same(own, &wanted, &field.shape);
     if !cursor.get(field.name).is_some_and(stays) && merge.is_excluded(cursor, field, &wanted) {
@@ -74,7 +75,7 @@ pub(super) fn keyed(
     field: &'static Field,
     keys: &[&str],
     entries: Tree,
-) -> Result<(), Reason> {
+) -> OrReason {
     let Shape::List { items, .. } = &field.shape else { return Ok(()) };
     for wanted in entries.into_items().into_iter().filter_map(Tree::into_value) {
         if merge.is_excluded(cursor, field, &wanted) {
@@ -148,6 +149,10 @@ impl Merge<'_, '_> {
                 against.to_owned()
             } else if field.name == "restartPolicy" && is_container_of_the_pod(cursor, wanted) {
                 "this container, whose restartPolicy its author chose".to_owned()
+            } else if field.name == REQUIRED
+                && let Some(against) = self.excludes_affinity(wanted)
+            {
+                against
             } else {
                 return false;
             };
@@ -160,7 +165,11 @@ impl Merge<'_, '_> {
 }
 
 fn kind_of(field: &str) -> ValueKind {
-    if field == "hostNetwork" { ValueKind::HostNetwork } else { ValueKind::Field }
+    match field {
+        "hostNetwork" => ValueKind::HostNetwork,
+        REQUIRED => ValueKind::Nodes,
+        _ => ValueKind::Field,
+    }
 }
 
 /// The setting that keeps the kubelet from starting a container with a value of a security context: a container that

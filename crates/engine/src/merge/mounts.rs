@@ -9,14 +9,14 @@ use fabric_policy::schema::{self, Shape, covers};
 
 use super::rule::{Merge, brief};
 use super::volumes::{clean_path, is_volume};
-use crate::record::{Cursor, ListCursor, Reason, ValueKind, WarningKind};
+use crate::record::{Cursor, ListCursor, OrReason, ValueKind, WarningKind};
 
 /// Merges mounts into the list of a container.
 pub(crate) fn merge(
     merge: &mut Merge<'_, '_>,
     container: &mut Cursor<'_>,
     mounts: impl IntoIterator<Item = Value>,
-) -> Result<(), Reason> {
+) -> OrReason {
     for wanted in mounts {
         let path = clean_path(wanted["mountPath"].as_str().unwrap_or_default()).into_owned();
         let volume = wanted["name"].as_str().unwrap_or_default();

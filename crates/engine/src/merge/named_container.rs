@@ -12,7 +12,7 @@ use fabric_policy::{OnConflict, Rule};
 use super::rule::brief;
 use super::{At, Injection, Part};
 use crate::evaluate::failed;
-use crate::record::{Author, ChangeLog, Cursor, Reason, ValueKind, WarningKind, add_container};
+use crate::record::{Author, ChangeLog, Cursor, OrReason, Place, ValueKind, WarningKind, add_container};
 
 /// What rules add to containers that they name, by the list and name of the container.
 #[derive(Default)]
@@ -31,7 +31,7 @@ impl<'r> Named<'r> {
 
 impl<'a> Injection<'a> {
     /// What the rules that apply add to containers that they name.
-    pub(super) fn named(&mut self, at: At<'_>) -> Result<Named<'a>, Reason> {
+    pub(super) fn named(&mut self, at: At<'_>) -> OrReason<Named<'a>> {
         let mut named = Named::default();
         self.log.go_to_pod();
         for of in self.rules.additions() {
@@ -52,13 +52,13 @@ impl<'a> Injection<'a> {
     pub(super) fn of_same_program<'s>(
         &mut self,
         group: &[Ordered<'a>],
-        list: &'static str,
-        index: usize,
+        place: Place,
         at: At<'s>,
         pod: &mut Value,
-    ) -> Result<Vec<Part<'a, 's>>, Reason> {
+    ) -> OrReason<Vec<Part<'a, 's>>> {
         let mut parts = Vec::new();
         for of in group {
+            let (list, index) = place;
             let seen = &pod["spec"][list][index]["image"];
             let image = image(*of, group, at)?.filter(|image| !seen.is_null() && image != seen);
             match image.filter(|_| of.rule.on_conflict == OnConflict::Keep) {
@@ -67,7 +67,7 @@ impl<'a> Injection<'a> {
                         (format!("image {}", brief(seen)), format!("image {}", brief(&image)));
                     let kind = WarningKind::Kept { what: ValueKind::Container, seen, wanted };
                     self.log.written_by(|| Author::Rule(of.rule.name.clone()));
-                    Cursor::container(pod, self.log, list, index)?.log.warn(kind, &of.rule.name);
+                    Cursor::container(pod, self.log, place)?.log.warn(kind, &of.rule.name);
                 }
                 None => parts.push(Part { of: *of, at }),
             }
@@ -81,7 +81,7 @@ impl<'a> Injection<'a> {
         Named(named): Named<'a>,
         at: At<'_>,
         pod: &mut Value,
-    ) -> Result<(), Reason> {
+    ) -> OrReason {
         let mut named: Vec<_> = named.into_iter().collect();
         named.sort_by_key(|(_, group)| group[0].at);
         for ((list, name), group) in named {
@@ -95,7 +95,7 @@ impl<'a> Injection<'a> {
             }
             if is_added {
                 let index = add_container(pod, self.log, list, &name)?;
-                self.container(list, index, group.into_iter().map(|of| Part { of, at }).collect(), pod)?;
+                self.container((list, index), group.into_iter().map(|of| Part { of, at }).collect(), pod)?;
                 continue;
             }
             for Ordered { rule, .. } in group {
@@ -103,7 +103,7 @@ impl<'a> Injection<'a> {
                 if let Some(index) = in_other_list {
                     let (seen, wanted) = (format!("one of {other}"), format!("{name} in {list}"));
                     let kind = WarningKind::Kept { what: ValueKind::Container, seen, wanted };
-                    Cursor::container(pod, self.log, other, index)?.log.warn(kind, &rule.name);
+                    Cursor::container(pod, self.log, (other, index))?.log.warn(kind, &rule.name);
                 } else {
                     self.log.go_to_pod();
                     let kind = WarningKind::NoSuchContainer { name: name.clone() };
@@ -117,13 +117,13 @@ impl<'a> Injection<'a> {
 }
 
 /// The value of a field of a container; none for `null`.
-fn value(rule: &Rule, tree: &Tree, field: &str, at: At<'_>) -> Result<Option<Value>, Reason> {
+fn value(rule: &Rule, tree: &Tree, field: &str, at: At<'_>) -> OrReason<Option<Value>> {
     let value = Evaluation::new(at.bindings, false).value_of(tree, schema::container(), field);
     value.map(|value| value.and_then(Tree::into_value)).map_err(|error| failed(at.scope, &rule.name, error))
 }
 
 /// The image that a rule wants for a container: that of the rule to which it belongs, which may leave it out.
-fn image(of: Ordered<'_>, group: &[Ordered<'_>], at: At<'_>) -> Result<Option<Value>, Reason> {
+fn image(of: Ordered<'_>, group: &[Ordered<'_>], at: At<'_>) -> OrReason<Option<Value>> {
     let first = group.iter().filter(|other| other.rule.rank > of.rule.rank && other.addition.sets_image());
     let first = first.min_by_key(|other| other.precedence()).copied().unwrap_or(of);
     first.addition.image().map_or(Ok(None), |image| value(first.rule, image, "image", at))

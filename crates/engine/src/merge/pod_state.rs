@@ -3,7 +3,7 @@
 use super::added_entry::AddedEntry;
 use super::volumes::{OwnVolumes, PolicyVolumes};
 use crate::analysis::{CONTAINER_LISTS, is_sidecar};
-use crate::record::{MAX_ANNOTATIONS, Reason, STAMP, malformed, size_without};
+use crate::record::{MAX_ANNOTATIONS, OrReason, Place, Reason, STAMP, malformed, size_without};
 use fabric_policy::overlay::is_zero;
 use fabric_policy::schema::AMOUNT_LISTS;
 use fabric_yaml::json::items;
@@ -34,6 +34,8 @@ pub(super) struct PodState {
     pub(super) files: SettingsFiles,
     /// The parts of the pod that exclusions of other parts name.
     pub(super) outside: Value,
+    /// The fields of the pod that choose its nodes, where a rule sets one of them.
+    pub(super) nodes: Value,
     /// The pod's own security context.
     pub(super) security_context: Value,
 }
@@ -57,7 +59,7 @@ pub(super) struct FileNames {
 
 impl PodState {
     /// Collects the facts about a pod.
-    pub(super) fn collect(pod: &Value, stamp: &str) -> Result<Self, Reason> {
+    pub(super) fn collect(pod: &Value, stamp: &str) -> OrReason<Self> {
         // The stamp, which is added last, needs space too.
         let stamped = pod["metadata"]["annotations"][STAMP].is_string();
         let stamp = if stamped { 0 } else { STAMP.len() + stamp.len() };
@@ -95,7 +97,7 @@ impl PodState {
 
     /// Counts bytes that are added to the annotations. A pod without space for everything that the policy adds is left
     /// unchanged rather than injected in part.
-    pub(super) fn count_annotation(&mut self, key: &str, bytes: usize) -> Result<(), Reason> {
+    pub(super) fn count_annotation(&mut self, key: &str, bytes: usize) -> OrReason {
         self.annotation_bytes = self.annotation_bytes.saturating_add(bytes);
         if self.annotation_bytes > MAX_ANNOTATIONS {
             return Err(Reason::AnnotationLimit { key: key.to_owned() });
@@ -162,7 +164,7 @@ impl Requested {
     }
 
     /// Goes to the container that is merged next.
-    pub(super) fn go_to(&mut self, pod: &Value, list: &str, index: usize) {
+    pub(super) fn go_to(&mut self, pod: &Value, (list, index): Place) {
         self.current = RunningTime::new(list, index, &pod["spec"][list][index]);
     }
 

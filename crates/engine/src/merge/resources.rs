@@ -14,7 +14,7 @@ use fabric_policy::schema::{AMOUNT_LISTS, can_overcommit};
 use fabric_yaml::quantity::{Quantity, same_quantity};
 
 use super::rule::{Merge, brief};
-use crate::record::{Cursor, Reason, ValueKind, WarningKind};
+use crate::record::{Cursor, OrReason, ValueKind, WarningKind};
 
 /// The amounts of a resource in the policy, of each of the [`AMOUNT_LISTS`].
 struct Wanted<'t> {
@@ -27,7 +27,7 @@ pub(crate) fn merge(
     merge: &mut Merge<'_, '_>,
     resources: &mut Cursor<'_>,
     fields: Tree,
-) -> Result<Vec<(Arc<str>, Tree)>, Reason> {
+) -> OrReason<Vec<(Arc<str>, Tree)>> {
     let mut wanted = Vec::new();
     // Limits and requests are of the same devices of a list.
     let mut lists: Vec<(&Entry, Vec<&str>)> = Vec::new();
@@ -87,7 +87,7 @@ fn devices_of_list<'t>(
     resources: &mut Cursor<'_>,
     entry: &'t Entry,
     count: usize,
-) -> Result<Vec<&'t str>, Reason> {
+) -> OrReason<Vec<&'t str>> {
     // By name; true for an amount of 0, with which a container refuses a device.
     let own_amount = |name| Some((name, is_zero(first_amount(resources, name)?.1)));
     let has: HashMap<&str, bool> = entry.resources().filter_map(own_amount).collect();
@@ -135,7 +135,7 @@ fn is_huge_pages(resource: &str) -> bool {
 }
 
 /// Merges a resource whose request equals its limit.
-fn device(merge: &Merge<'_, '_>, resources: &mut Cursor<'_>, wanted: Wanted<'_>) -> Result<(), Reason> {
+fn device(merge: &Merge<'_, '_>, resources: &mut Cursor<'_>, wanted: Wanted<'_>) -> OrReason {
     let Wanted { resource, amounts: [limit, request] } = wanted;
     let own = first_amount(resources, resource).map(|(list, amount)| (list, amount.clone()));
     let lists = if request.is_some() { &AMOUNT_LISTS[..] } else { &AMOUNT_LISTS[..1] };
@@ -169,11 +169,7 @@ fn device(merge: &Merge<'_, '_>, resources: &mut Cursor<'_>, wanted: Wanted<'_>)
 }
 
 /// Merges a resource whose request is at most its limit: each amount, unless it contradicts that of the other list.
-fn overcommittable(
-    merge: &Merge<'_, '_>,
-    resources: &mut Cursor<'_>,
-    wanted: Wanted<'_>,
-) -> Result<(), Reason> {
+fn overcommittable(merge: &Merge<'_, '_>, resources: &mut Cursor<'_>, wanted: Wanted<'_>) -> OrReason {
     let Wanted { resource, amounts } = wanted;
     let limit = amount(resources, "limits", resource).cloned();
     // The API server has derived the request from a limit that the pod came with.
@@ -235,7 +231,7 @@ fn first_amount<'c>(resources: &'c Cursor<'_>, resource: &str) -> Option<(&'stat
     AMOUNT_LISTS.into_iter().find_map(|list| Some((list, amount(resources, list, resource)?)))
 }
 
-fn put(resources: &mut Cursor<'_>, list: &str, resource: &str, amount: Value) -> Result<(), Reason> {
+fn put(resources: &mut Cursor<'_>, list: &str, resource: &str, amount: Value) -> OrReason {
     resources.within(list, |amounts| {
         amounts.put(resource, amount);
         Ok(())

@@ -6,7 +6,7 @@ use fabric_policy::{OnConflict, Rule};
 
 use super::pod_state::PodState;
 use crate::analysis::PodAnalysis;
-use crate::record::{CursorOf, ListCursor, Reason, Step, ValueKind, WarningKind, shorten};
+use crate::record::{CursorOf, ListCursor, OrReason, Reason, Step, ValueKind, WarningKind, shorten};
 
 /// A rule that is merged into the pod.
 pub(super) struct Merge<'a, 'p> {
@@ -30,7 +30,7 @@ impl<'a, 'p> Merge<'a, 'p> {
         seen: &Value,
         wanted: &Value,
         what: ValueKind,
-    ) -> Result<bool, Reason> {
+    ) -> OrReason<bool> {
         let (seen, wanted) = (brief(seen), brief(wanted));
         let (kind, is_replaced) = match self.on_conflict {
             OnConflict::Keep => (WarningKind::Kept { what, seen, wanted }, false),
@@ -53,7 +53,7 @@ impl<'a, 'p> Merge<'a, 'p> {
         wanted: Value,
         what: ValueKind,
         is_same: impl FnOnce(&Value, &Value) -> bool,
-    ) -> Result<(), Reason> {
+    ) -> OrReason {
         let Some(index) = index else {
             list.push(wanted);
             return Ok(());

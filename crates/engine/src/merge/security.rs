@@ -6,7 +6,7 @@ use fabric_policy::overlay::Tree;
 use fabric_policy::schema::Field;
 
 use super::rule::Merge;
-use crate::record::{ChangeLog, Cursor, Reason, ValueKind, Warning, WarningKind};
+use crate::record::{ChangeLog, Cursor, OrReason, ValueKind, Warning, WarningKind};
 use fabric_yaml::pointer::at_pointer;
 
 /// Merges the sets of a security context's capabilities.
@@ -15,7 +15,7 @@ pub(crate) fn merge(
     context: &mut Cursor<'_>,
     field: &'static Field,
     sets: Tree,
-) -> Result<(), Reason> {
+) -> OrReason {
     for (list, names) in sets.into_entries() {
         for name in names.items().iter().filter_map(Tree::as_str) {
             if !merge.is_excluded(context, field, &json!([name])) {
@@ -32,7 +32,7 @@ fn add(
     field: &'static Field,
     list: &str,
     wanted: &str,
-) -> Result<(), Reason> {
+) -> OrReason {
     if list == "add" {
         let container = context.log.pointer().trim_end_matches("/securityContext").to_owned();
         merge.pod.capabilities.push((container, wanted.to_owned()));

@@ -20,7 +20,9 @@ use super::pod_state::{FileNames, PodState, SettingsFiles};
 use super::rule::Merge;
 use super::volumes::clean_path;
 use crate::analysis::PodAnalysis;
-use crate::record::{ChangeLog, Cursor, Reason, ValueKind, WarningKind, change_annotations, shorten};
+use crate::record::{
+    ChangeLog, Cursor, OrReason, Place, ValueKind, WarningKind, change_annotations, shorten,
+};
 
 /// The longest value in bytes. The libraries that read such files use a buffer of 1,024 bytes, including the
 /// terminator, and truncate a longer value silently.
@@ -38,8 +40,7 @@ enum Mounted {
 /// The settings that the policy gives a container, after its rules were merged.
 pub(super) struct SettingsOf<'a> {
     pub(super) file: &'a SettingsFile,
-    /// The container, by list and index.
-    pub(super) container: (&'static str, usize),
+    pub(super) container: Place,
     pub(super) analysis: &'a PodAnalysis,
     pub(super) facts: &'a mut PodState,
     pub(super) log: &'a mut ChangeLog,
@@ -47,13 +48,13 @@ pub(super) struct SettingsOf<'a> {
 
 impl SettingsOf<'_> {
     /// Writes the file of the settings, and mounts it into the container.
-    pub(super) fn inject(mut self, pod: &mut Value) -> Result<(), Reason> {
-        let Self { file, container: (list, index), .. } = self;
+    pub(super) fn inject(mut self, pod: &mut Value) -> OrReason {
+        let Self { file, container: container @ (list, index), .. } = self;
         let (lines, left_out) = lines(file, &pod["spec"][list][index], &self.facts.variables);
         if lines.is_empty() && left_out.is_empty() {
             return Ok(());
         }
-        let mut cursor = Cursor::container(pod, self.log, list, index)?;
+        let mut cursor = Cursor::container(pod, self.log, container)?;
         if let Some(variable) = other_file(file, cursor.get("env")) {
             let kind = WarningKind::SettingsElsewhere { variable, file: file.path.clone() };
             cursor.log.warn(kind, &file.name);
@@ -79,8 +80,8 @@ impl SettingsOf<'_> {
     }
 
     /// Mounts a file with these lines.
-    fn mount(mut self, lines: String, pod: &mut Value) -> Result<(), Reason> {
-        let Self { file, container: (list, index), analysis, .. } = self;
+    fn mount(mut self, lines: String, pod: &mut Value) -> OrReason {
+        let Self { file, container, analysis, .. } = self;
         let name = free_name(file, &pod["metadata"]["annotations"], &lines, &mut self.facts.files);
         let key = format!("{SETTINGS_DOMAIN}/{name}");
         let path = file.path.rsplit('/').next();
@@ -89,7 +90,7 @@ impl SettingsOf<'_> {
         let volume = json!({"name": format!("{name}-settings"), "downwardAPI": {"items": [item]}});
         let volume = self.facts.volumes.declare_settings(&file.path, volume);
         let mount = json!({"name": volume, "mountPath": file.path, "subPath": path, "readOnly": true});
-        let mut cursor = Cursor::container(pod, self.log, list, index)?;
+        let mut cursor = Cursor::container(pod, self.log, container)?;
         let on_conflict = OnConflict::Keep;
         let mut merge = Merge { rule: &file.name, on_conflict, analysis, pod: self.facts };
         mounts::merge(&mut merge, &mut cursor, [mount])?;
@@ -101,7 +102,7 @@ impl SettingsOf<'_> {
     }
 
     /// Writes the lines of a file that the container mounts.
-    fn annotate(&mut self, key: &str, lines: String, pod: &mut Value) -> Result<(), Reason> {
+    fn annotate(&mut self, key: &str, lines: String, pod: &mut Value) -> OrReason {
         let is_free = self.facts.files.used.insert(key.to_owned());
         change_annotations(pod, self.log, |annotations| {
             let seen = annotations.get(key).and_then(Value::as_str);

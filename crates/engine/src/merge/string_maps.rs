@@ -3,6 +3,7 @@
 
 use serde_json::Value;
 
+use fabric_policy::OnConflict;
 use fabric_policy::interpolation::text_of;
 use fabric_policy::overlay::{Edit, EditKind, Tree};
 use fabric_policy::schema::Field;
@@ -10,7 +11,7 @@ use fabric_yaml::edit_json;
 
 use super::rule::Merge;
 use crate::analysis::with_networks;
-use crate::record::{Cursor, MAX_ANNOTATIONS, Reason, ValueKind, WarningKind, malformed, shorten};
+use crate::record::{Cursor, MAX_ANNOTATIONS, OrReason, Reason, ValueKind, WarningKind, malformed, shorten};
 
 /// Merges entries into a map of strings.
 pub(crate) fn merge(
@@ -18,8 +19,12 @@ pub(crate) fn merge(
     cursor: &mut Cursor<'_>,
     field: &'static Field,
     entries: Tree,
-) -> Result<(), Reason> {
-    let what = if field.name == "annotations" { ValueKind::Annotation } else { ValueKind::Field };
+) -> OrReason {
+    let what = match field.name {
+        "annotations" => ValueKind::Annotation,
+        "nodeSelector" => ValueKind::Nodes,
+        _ => ValueKind::Field,
+    };
     cursor.within(field.name, |map| {
         for (key, value) in entries.into_entries() {
             let existing = match map.object().get(&*key) {
@@ -29,12 +34,11 @@ pub(crate) fn merge(
                 Some(other) => return Err(malformed(&map.pointer_to(&*key), "a string", other)),
                 None => None,
             };
+            let mut entry = MapEntry { merge, map, key: &key, existing: existing.as_deref() };
             let wanted = match (value.as_edit(), value.as_value()) {
-                (Some(Edit { added, kind: EditKind::Objects(field) }), _) => {
-                    objects(merge, map, &key, existing.as_deref(), added, field)?
-                }
-                (Some(edit), _) => networks(merge, map, &key, existing.as_deref(), edit)?,
-                (None, Some(wanted)) => text(merge, map, &key, existing.as_deref(), wanted, what)?,
+                (Some(Edit { added, kind: EditKind::Objects(field) }), _) => entry.objects(added, field)?,
+                (Some(edit), _) => entry.networks(edit)?,
+                (None, Some(wanted)) => entry.text(wanted, what)?,
                 (None, None) => continue,
             };
             let Some(wanted) = wanted else {
@@ -52,113 +56,114 @@ pub(crate) fn merge(
     })
 }
 
-/// The string to set; `None` to leave the entry as it is.
-fn text(
-    merge: &Merge<'_, '_>,
-    map: &mut Cursor<'_>,
-    key: &str,
-    existing: Option<&str>,
-    wanted: &Value,
-    what: ValueKind,
-) -> Result<Option<String>, Reason> {
-    let text = text_of(wanted);
-    let Some(existing) = existing else { return Ok(Some(text)) };
-    if existing == text {
-        return Ok(None);
-    }
-    let is_replaced = merge.resolve_conflict(map, key, &Value::from(existing), wanted, what)?;
-    Ok(is_replaced.then_some(text))
+/// An entry of the map. Each method returns the string to set; `None` to leave the entry as it is.
+struct MapEntry<'e, 'c> {
+    merge: &'e Merge<'e, 'e>,
+    map: &'e mut Cursor<'c>,
+    key: &'e str,
+    /// The string that the pod has.
+    existing: Option<&'e str>,
 }
 
-fn networks(
-    merge: &mut Merge<'_, '_>,
-    annotations: &mut Cursor<'_>,
-    key: &str,
-    existing: Option<&str>,
-    edit: &Edit,
-) -> Result<Option<String>, Reason> {
-    let Attachments { networks, missing } = attachments(edit);
-    if networks.iter().all(|(_, count)| *count == 0) {
-        annotations.log.left_out(&[key], || "it has no networks".to_owned());
-        return Ok(None);
-    }
-    if merge.analysis.host_network {
-        annotations.warn(key, WarningKind::HostNetwork, merge.rule);
-        return Ok(None);
-    }
-    if missing > 0 {
-        let given = networks.len();
-        annotations.warn(key, WarningKind::TooFewNetworks { given, wanted: given + missing }, merge.rule);
-    }
-    // Before too many of them are written.
-    let size = |(network, count): &(String, usize)| count.saturating_mul(network.len());
-    if networks.iter().map(size).fold(0, usize::saturating_add) > MAX_ANNOTATIONS {
-        return Err(Reason::AnnotationLimit { key: key.to_owned() });
-    }
-    let text = existing.unwrap_or_default();
-    annotations.log.takes(text.len() * (1 + networks.len()));
-    let read = |text: &str| annotations.log.read(text);
-    let edited = with_networks(text, &networks, &merge.analysis.namespace, read);
-    Ok(edited.unwrap_or_else(|()| {
-        let wanted = networks.iter().map(|(network, count)| match count {
-            1 => network.clone(),
-            count => format!("{count} times {network}"),
-        });
-        warn_of_kept(merge, annotations, key, text, &wanted.collect::<Vec<_>>().join(", "));
-        None
-    }))
-}
-
-fn objects(
-    merge: &Merge<'_, '_>,
-    annotations: &mut Cursor<'_>,
-    key: &str,
-    existing: Option<&str>,
-    added: &Tree,
-    identity: &str,
-) -> Result<Option<String>, Reason> {
-    let wanted = added.as_value().and_then(Value::as_array).into_iter().flatten();
-    let wanted: Vec<Value> = wanted.filter(|entry| entry.is_object()).cloned().collect();
-    if wanted.is_empty() {
-        annotations.log.left_out(&[key], || "it has no entries".to_owned());
-        return Ok(None);
-    }
-    let text = existing.unwrap_or_default();
-    if text.trim().is_empty() {
-        return Ok(Some(Value::from(wanted).to_string()));
-    }
-    let Some(list) = annotations.log.read(text).and_then(object_list) else {
-        warn_of_kept(merge, annotations, key, text, &Value::from(wanted).to_string());
-        return Ok(None);
-    };
-    annotations.log.takes(text.len() * (1 + wanted.len()));
-    annotations.log.takes_memory(text.len() * BYTES_TO_EDIT);
-    let mut edited = list.clone();
-    let mut is_changed = false;
-    for entry in wanted {
-        match list.iter().position(|known| known.get(identity) == entry.get(identity)) {
-            None => edited.push(entry),
-            Some(at) if covers_object(&list[at], &entry) => continue,
-            Some(at) => {
-                let (seen, wanted) = (Value::from(list[at].to_string()), Value::from(entry.to_string()));
-                let is_replaced =
-                    merge.resolve_conflict(annotations, key, &seen, &wanted, ValueKind::Annotation)?;
-                if !is_replaced {
-                    continue;
-                }
-                edited[at] = entry;
-            }
+impl MapEntry<'_, '_> {
+    fn text(&mut self, wanted: &Value, what: ValueKind) -> OrReason<Option<String>> {
+        let Self { merge, map, key, existing } = self;
+        let text = text_of(wanted);
+        // What the pod has stays, whatever excludes the other one.
+        let stays = existing.is_some_and(|own| own == text || merge.on_conflict == OnConflict::Keep);
+        if what == ValueKind::Nodes
+            && !stays
+            && let Some(against) = merge.excludes_label(map, key, &text)
+        {
+            let (setting, against) = (format!("{key}: {text}"), shorten(&against));
+            map.warn(*key, WarningKind::Excluded { what, setting, against }, merge.rule);
+            return Ok(None);
         }
-        is_changed = true;
+        let Some(existing) = *existing else { return Ok(Some(text)) };
+        if existing == text {
+            return Ok(None);
+        }
+        let is_replaced = merge.resolve_conflict(map, *key, &Value::from(existing), wanted, what)?;
+        Ok(is_replaced.then_some(text))
     }
-    Ok(is_changed.then(|| edit_json(text, &edited.into())))
-}
 
-/// Reports that the value of an annotation stays because an edit cannot extend its form.
-fn warn_of_kept(merge: &Merge<'_, '_>, annotations: &mut Cursor<'_>, key: &str, text: &str, wanted: &str) {
-    let kind =
-        WarningKind::Kept { what: ValueKind::Annotation, seen: shorten(text), wanted: shorten(wanted) };
-    annotations.warn(key, kind, merge.rule);
+    fn networks(&mut self, edit: &Edit) -> OrReason<Option<String>> {
+        let Self { merge, map, key, existing } = self;
+        let Attachments { networks, missing } = attachments(edit);
+        if networks.iter().all(|(_, count)| *count == 0) {
+            map.log.left_out(&[key], || "it has no networks".to_owned());
+            return Ok(None);
+        }
+        if merge.analysis.host_network {
+            map.warn(*key, WarningKind::HostNetwork, merge.rule);
+            return Ok(None);
+        }
+        if missing > 0 {
+            let given = networks.len();
+            map.warn(*key, WarningKind::TooFewNetworks { given, wanted: given + missing }, merge.rule);
+        }
+        // Before too many of them are written.
+        let size = |(network, count): &(String, usize)| count.saturating_mul(network.len());
+        if networks.iter().map(size).fold(0, usize::saturating_add) > MAX_ANNOTATIONS {
+            return Err(Reason::AnnotationLimit { key: (*key).to_owned() });
+        }
+        let text = existing.unwrap_or_default();
+        map.log.takes(text.len() * (1 + networks.len()));
+        let read = |text: &str| map.log.read(text);
+        let edited = with_networks(text, &networks, &merge.analysis.namespace, read);
+        Ok(edited.unwrap_or_else(|()| {
+            let wanted = networks.iter().map(|(network, count)| match count {
+                1 => network.clone(),
+                count => format!("{count} times {network}"),
+            });
+            self.warn_of_kept(&wanted.collect::<Vec<_>>().join(", "));
+            None
+        }))
+    }
+
+    fn objects(&mut self, added: &Tree, identity: &str) -> OrReason<Option<String>> {
+        let Self { merge, map, key, existing } = self;
+        let wanted = added.as_value().and_then(Value::as_array).into_iter().flatten();
+        let wanted: Vec<Value> = wanted.filter(|entry| entry.is_object()).cloned().collect();
+        if wanted.is_empty() {
+            map.log.left_out(&[key], || "it has no entries".to_owned());
+            return Ok(None);
+        }
+        let text = existing.unwrap_or_default();
+        if text.trim().is_empty() {
+            return Ok(Some(Value::from(wanted).to_string()));
+        }
+        let Some(list) = map.log.read(text).and_then(object_list) else {
+            self.warn_of_kept(&Value::from(wanted).to_string());
+            return Ok(None);
+        };
+        map.log.takes(text.len() * (1 + wanted.len()));
+        map.log.takes_memory(text.len() * BYTES_TO_EDIT);
+        let mut edited = list.clone();
+        let mut is_changed = false;
+        for entry in wanted {
+            match list.iter().position(|known| known.get(identity) == entry.get(identity)) {
+                None => edited.push(entry),
+                Some(at) if covers_object(&list[at], &entry) => continue,
+                Some(at) => {
+                    let (seen, wanted) = (Value::from(list[at].to_string()), Value::from(entry.to_string()));
+                    if !merge.resolve_conflict(map, *key, &seen, &wanted, ValueKind::Annotation)? {
+                        continue;
+                    }
+                    edited[at] = entry;
+                }
+            }
+            is_changed = true;
+        }
+        Ok(is_changed.then(|| edit_json(text, &edited.into())))
+    }
+
+    /// Reports that the value of an annotation stays because an edit cannot extend its form.
+    fn warn_of_kept(&mut self, wanted: &str) {
+        let (seen, wanted) = (shorten(self.existing.unwrap_or_default()), shorten(wanted));
+        let kind = WarningKind::Kept { what: ValueKind::Annotation, seen, wanted };
+        self.map.warn(self.key, kind, self.merge.rule);
+    }
 }
 
 /// The networks to attach, and what is missing.

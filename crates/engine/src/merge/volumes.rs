@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use indexmap::IndexMap;
 use serde_json::Value;
 
-use crate::record::{Author, ChangeLog, Cursor, Reason, WarningKind};
+use crate::record::{Author, ChangeLog, Cursor, OrReason, WarningKind};
 use fabric_policy::schema::{self, Shape, covers};
 use fabric_yaml::json::items;
 
@@ -126,11 +126,7 @@ impl PolicyVolumes {
 }
 
 /// Adds the volumes that are mounted so far.
-pub(super) fn add_missing(
-    pod: &mut Value,
-    volumes: PolicyVolumes,
-    log: &mut ChangeLog,
-) -> Result<(), Reason> {
+pub(super) fn add_missing(pod: &mut Value, volumes: PolicyVolumes, log: &mut ChangeLog) -> OrReason {
     if log.trace.is_some() {
         volumes.note_others(pod, log);
     }

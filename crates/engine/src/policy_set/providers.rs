@@ -8,7 +8,8 @@ use std::convert::Infallible;
 
 use serde_json::Value;
 
-use crate::{DEVICE_CLASS, NodesLookedAt, PROVIDER, Reason, STAMP, requests};
+use crate::{NodesLookedAt, OrReason, PROVIDER, Reason, STAMP, requests};
+use fabric_policy::claims::DEVICE_CLASS;
 use fabric_policy::matcher::NodeMatch;
 use fabric_policy::nodes::{Named, Node, Nodes, expressions, scheduling_of, terms};
 use fabric_policy::work::{Work, goes_on};
@@ -29,7 +30,7 @@ pub(super) fn choose<'p>(
     several: bool,
     pod: &Value,
     context: &PodContext,
-) -> Result<Chosen<'p>, Reason> {
+) -> OrReason<Chosen<'p>> {
     let annotation = |key: &str| pod["metadata"]["annotations"][key].as_str();
     let provider = |policy: &&'p Policy| policy.definition().provider.as_str();
     if let Some(named) = annotation(PROVIDER) {
@@ -152,7 +153,7 @@ fn of_nodes<'p>(
     mut policies: Vec<&'p Policy>,
     pod: &Value,
     context: &PodContext,
-) -> Result<(Vec<&'p Policy>, bool), Reason> {
+) -> OrReason<(Vec<&'p Policy>, bool)> {
     let nodes = context.nodes.as_deref().ok_or(Reason::NodesUnknown)?;
     let stamps: Vec<&str> = policies.iter().map(|policy| policy.stamp()).collect();
     context.count_input();

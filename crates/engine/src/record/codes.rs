@@ -16,18 +16,24 @@ pub const FINDINGS: &[&str] = &[
     "misspelled_gpu",
     "misplaced_gpu",
     "gpu_without_limit",
+    "more_ranks_than_gpus",
     "no_gpu_request",
     "peer_without_trigger",
     "different_nodes",
     "workload_without_trigger",
     "adapters_by_path",
     "data_over_tcp",
+    "nixl_over_ucx",
     "mesh_sidecar",
     "interface_not_in_pod",
     "other_gloo_interface",
     "small_shared_memory",
     "capability_prefix",
     "requested_by_hand",
+    "turned_off_by_hand",
+    "device_without_network",
+    "no_locked_memory",
+    "fewer_devices",
     "not_checked",
 ];
 
@@ -118,6 +124,7 @@ impl Warning {
         "host_network_denied",
         "privilege_conflict",
         "excluded",
+        "other_nodes",
         "no_such_container",
         "claim_without_pod_claim",
         "claim_by_name",
@@ -139,14 +146,16 @@ impl Warning {
     /// Returns whether the warning requires action: the pod gets less than the policy has for it, or a value that may
     /// be wrong. A value of the pod that stays is the choice of its author, unless it leaves TCP.
     pub fn asks_for_action(&self) -> bool {
-        let is_choice = matches!(
-            self.kind,
+        let is_choice = match &self.kind {
             WarningKind::Kept { .. }
-                | WarningKind::Replaced { .. }
-                | WarningKind::RenamedVolume { .. }
-                | WarningKind::NotInFile { .. }
-                | WarningKind::ClaimByName { .. }
-        );
+            | WarningKind::Replaced { .. }
+            | WarningKind::RenamedVolume { .. }
+            | WarningKind::NotInFile { .. }
+            | WarningKind::ClaimByName { .. } => true,
+            // Claims are how vendors attach adapters next to the GPUs. The names of resources have a `/`.
+            WarningKind::KeptFabric { names } => !names.iter().any(|name| name.contains('/')),
+            _ => false,
+        };
         !is_choice || self.leaves_tcp()
     }
 
@@ -173,11 +182,12 @@ impl Warning {
                 ValueKind::Annotation => "kept_annotation",
                 ValueKind::Container => "kept_container",
                 ValueKind::HostNetwork => "host_network_denied",
-                ValueKind::SecurityContext | ValueKind::Field => "kept_field",
+                ValueKind::SecurityContext | ValueKind::Nodes | ValueKind::Field => "kept_field",
             },
             WarningKind::Excluded { what, .. } => match what {
                 ValueKind::HostNetwork => "host_network_denied",
                 ValueKind::SecurityContext => "privilege_conflict",
+                ValueKind::Nodes => "other_nodes",
                 _ => "excluded",
             },
             WarningKind::Replaced { .. } => "replaced",

@@ -5,7 +5,7 @@
 use serde_json::{Map, Value, json};
 
 use super::log::{ChangeLog, Step};
-use super::report::{Reason, WarningKind};
+use super::report::{OrReason, Reason, WarningKind};
 
 /// A value of the pod that has parts, and the log at it.
 pub(crate) struct CursorOf<'a, V> {
@@ -15,6 +15,9 @@ pub(crate) struct CursorOf<'a, V> {
 
 /// An object of the pod.
 pub(crate) type Cursor<'a> = CursorOf<'a, Map<String, Value>>;
+
+/// The place of a container: `containers` or `initContainers`, and the index there.
+pub(crate) type Place = (&'static str, usize);
 
 /// A list of the pod.
 pub(crate) type ListCursor<'a> = CursorOf<'a, Vec<Value>>;
@@ -35,12 +38,12 @@ impl<V> CursorOf<'_, V> {
 
 impl<'a> Cursor<'a> {
     /// The pod itself.
-    pub(crate) fn pod(pod: &'a mut Value, log: &'a mut ChangeLog) -> Result<Self, Reason> {
+    pub(crate) fn pod(pod: &'a mut Value, log: &'a mut ChangeLog) -> OrReason<Self> {
         log.go_to_pod();
         Self::new(pod, log)
     }
 
-    fn new(value: &'a mut Value, log: &'a mut ChangeLog) -> Result<Self, Reason> {
+    fn new(value: &'a mut Value, log: &'a mut ChangeLog) -> OrReason<Self> {
         match value {
             Value::Object(value) => Ok(Self { value, log }),
             other => Err(malformed(log.pointer(), "a map", other)),
@@ -48,12 +51,8 @@ impl<'a> Cursor<'a> {
     }
 
     /// A container of the pod.
-    pub(crate) fn container(
-        pod: &'a mut Value,
-        log: &'a mut ChangeLog,
-        list: &'static str,
-        index: usize,
-    ) -> Result<Self, Reason> {
+    pub(crate) fn container(pod: &'a mut Value, log: &'a mut ChangeLog, place: Place) -> OrReason<Self> {
+        let (list, index) = place;
         log.go_to_container(list, index);
         Self::new(&mut pod["spec"][list][index], log)
     }
@@ -88,8 +87,8 @@ impl<'a> Cursor<'a> {
     pub(crate) fn within<T>(
         &mut self,
         key: &str,
-        change: impl FnOnce(&mut Cursor<'_>) -> Result<T, Reason>,
-    ) -> Result<T, Reason> {
+        change: impl FnOnce(&mut Cursor<'_>) -> OrReason<T>,
+    ) -> OrReason<T> {
         self.change(key, &Value::Object(Map::new()), |value, log| change(&mut Cursor::new(value, log)?))
     }
 
@@ -97,8 +96,8 @@ impl<'a> Cursor<'a> {
     pub(crate) fn list<T>(
         &mut self,
         key: &str,
-        change: impl FnOnce(&mut ListCursor<'_>) -> Result<T, Reason>,
-    ) -> Result<T, Reason> {
+        change: impl FnOnce(&mut ListCursor<'_>) -> OrReason<T>,
+    ) -> OrReason<T> {
         self.change(key, &Value::Array(Vec::new()), |value, log| match value {
             Value::Array(value) => change(&mut ListCursor { value, log }),
             other => Err(malformed(log.pointer(), "a list", other)),
@@ -110,8 +109,8 @@ impl<'a> Cursor<'a> {
         &mut self,
         key: &str,
         empty: &Value,
-        change: impl FnOnce(&mut Value, &mut ChangeLog) -> Result<T, Reason>,
-    ) -> Result<T, Reason> {
+        change: impl FnOnce(&mut Value, &mut ChangeLog) -> OrReason<T>,
+    ) -> OrReason<T> {
         if let Some(value) = self.value.get_mut(key).filter(|value| !value.is_null()) {
             return self.log.at(key, |log| change(value, log));
         }
@@ -153,8 +152,8 @@ impl ListCursor<'_> {
     pub(crate) fn entry<T>(
         &mut self,
         index: usize,
-        change: impl FnOnce(&mut Cursor<'_>) -> Result<T, Reason>,
-    ) -> Result<T, Reason> {
+        change: impl FnOnce(&mut Cursor<'_>) -> OrReason<T>,
+    ) -> OrReason<T> {
         let entry = &mut self.value[index];
         self.log.at(index, |log| change(&mut Cursor::new(entry, log)?))
     }
@@ -164,8 +163,8 @@ impl ListCursor<'_> {
 pub(crate) fn change_annotations(
     pod: &mut Value,
     log: &mut ChangeLog,
-    change: impl FnOnce(&mut Cursor<'_>) -> Result<(), Reason>,
-) -> Result<(), Reason> {
+    change: impl FnOnce(&mut Cursor<'_>) -> OrReason,
+) -> OrReason {
     Cursor::pod(pod, log)?.within("metadata", |metadata| metadata.within("annotations", change))
 }
 
@@ -175,7 +174,7 @@ pub(crate) fn add_container(
     log: &mut ChangeLog,
     list: &'static str,
     name: &str,
-) -> Result<usize, Reason> {
+) -> OrReason<usize> {
     Cursor::pod(pod, log)?.within("spec", |spec| {
         spec.list(list, |containers| {
             containers.push(json!({"name": name}));

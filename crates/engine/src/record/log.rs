@@ -11,7 +11,7 @@ use fabric_policy::schema::{Shape, same, shape_at};
 use fabric_policy::work::{STEPS_TO_VALUE, Work, goes_on, read, takes_memory};
 use fabric_yaml::pointer::{at_pointer, push_token, unescape};
 
-use super::report::{Reason, Warning, WarningKind};
+use super::report::{OrReason, Reason, Warning, WarningKind};
 use super::trace::{Author, Because, FieldState, Trace};
 
 /// The API server reads no request of more than 3 MiB, and etcd by default stores no object of more than 1.5 MiB.
@@ -162,7 +162,7 @@ impl ChangeLog {
     }
 
     /// Returns an error if the values that were written are larger than a pod can be.
-    pub(crate) fn check_size(&self) -> Result<(), Reason> {
+    pub(crate) fn check_size(&self) -> OrReason {
         if self.written > MAX_WRITTEN { Err(Reason::PodLimit) } else { Ok(()) }
     }
 

@@ -15,7 +15,7 @@ use fabric_yaml::pointer::field_path;
 
 pub use choice::NodesLookedAt;
 pub(crate) use reason::evaluation_failed;
-pub use reason::{Reason, UnknownClaim, turns_on};
+pub use reason::{OrReason, Reason, UnknownClaim, turns_on};
 
 /// A fact about a pod that its author should know.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -163,6 +163,8 @@ pub enum ValueKind {
     HostNetwork,
     /// A field of a security context.
     SecurityContext,
+    /// A label of nodes that the pod selects, or the node affinity that it requires.
+    Nodes,
     /// Any other field.
     Field,
 }
@@ -193,6 +195,10 @@ impl fmt::Display for Warning {
                 "run `{path}` as root, or raise the memory lock limit of the container runtime on the nodes \
                  (`LimitMEMLOCK=infinity`): `{capability}` has no effect for a non-root user ({because}), and NCCL \
                  falls back to TCP"
+            ),
+            WarningKind::Excluded { what: ValueKind::Nodes, setting, against } => format!(
+                "`{setting}` of rule `{rule}` is left out, because the pod has `{against}`: \
+                 the nodes that the pod fits may lack the fabric"
             ),
             WarningKind::Excluded { setting, against, .. } => {
                 format!("`{path}`: `{setting}` of rule `{rule}` is left out, because the pod has `{against}`")

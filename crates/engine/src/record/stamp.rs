@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::cursor::change_annotations;
 use super::log::ChangeLog;
 use super::outcome::{Mutated, Mutation, Outcome};
-use super::report::{Reason, Warning, WarningKind, with_field_paths};
+use super::report::{OrReason, Reason, Warning, WarningKind, with_field_paths};
 use super::trace::Author;
 
 /// The API server's limit on the size of annotations, keys and values together.
@@ -42,12 +42,7 @@ pub(crate) fn size_without(keys: &[&str], pod: &Value) -> usize {
 
 /// Records the nodes that a pod is injected for, or what its claims request. They may have changed when it is injected
 /// again.
-pub(crate) fn record_annotation(
-    key: &str,
-    found: &str,
-    pod: &mut Value,
-    log: &mut ChangeLog,
-) -> Result<(), Reason> {
+pub(crate) fn record_annotation(key: &str, found: &str, pod: &mut Value, log: &mut ChangeLog) -> OrReason {
     if size_without(&[key], pod) + key.len() + found.len() + STAMP.len() + MOST_OF_STAMP > MAX_ANNOTATIONS {
         return Err(Reason::AnnotationLimit { key: key.to_owned() });
     }
@@ -60,7 +55,7 @@ pub(crate) fn record_annotation(
 
 /// Sets the annotation that names the policy, also on a pod to which the policy has nothing to add: a pod without it
 /// was not evaluated.
-pub(crate) fn stamp(stamp: &str, pod: &mut Value, log: &mut ChangeLog) -> Result<(), Reason> {
+pub(crate) fn stamp(stamp: &str, pod: &mut Value, log: &mut ChangeLog) -> OrReason {
     log.written_by(|| Author::Stamp);
     change_annotations(pod, log, |annotations| {
         let before = annotations.get(STAMP).and_then(Value::as_str).map(str::to_owned);

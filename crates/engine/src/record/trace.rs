@@ -111,11 +111,14 @@ impl FieldOutcome {
     }
 }
 
+/// The nodes of a pod, as far as a policy reads them, and the policy for them.
+pub type Resolved = (Selection, Arc<ResolvedPolicy>);
+
 /// A policy whose condition was evaluated for a pod.
 #[derive(Debug)]
 pub struct LookedAt {
-    /// The nodes of the pod, and the policy for them, with the values of the parameters and where they are from.
-    pub of: (Selection, Arc<ResolvedPolicy>),
+    /// The policy has the values of the parameters, and where they are from.
+    pub of: Resolved,
     /// The condition of the policy.
     pub when: Option<ConditionFact>,
 }

@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::DEVICE_CLASS;
 use crate::policy_set::PolicySet;
+use fabric_policy::claims::DEVICE_CLASS;
 use fabric_policy::{Definition, Matcher};
 use fabric_yaml::each_once;
 

@@ -26,7 +26,7 @@ pub(super) fn failures(policy: &Policy, pod: &Value, context: &PodContext) -> Ve
     let work = context.work.clone().unwrap_or_else(|| Work::of_input(0));
     let Ok((nodes, _)) = resolve(policy, pod, context) else { return found };
     let Ok(resolved) = ResolvedPolicy::with_all_names(policy, &nodes, &work) else { return found };
-    let Ok(analysis) = PodAnalysis::new(nodes, resolved.into(), pod, context) else { return found };
+    let Ok(analysis) = PodAnalysis::new((nodes, resolved.into()), pod, context) else { return found };
     let of_pod = Scope::of_pod(&analysis);
     let containers: Vec<_> = analysis.containers.iter().map(|one| of_pod.of_container(one)).collect();
     for scope in [&of_pod].into_iter().chain(&containers).chain([&of_pod.of_injected(pod)]) {

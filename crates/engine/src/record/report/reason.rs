@@ -11,6 +11,9 @@ use super::choice::{
     NAME_POLICY, NAME_PROVIDER, NodesLookedAt, false_conditions, nodes_of, other_provider, quoted,
 };
 
+/// A value, or why the pod is unchanged or refused.
+pub type OrReason<T = ()> = Result<T, Reason>;
+
 /// Why a pod is unchanged or refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Reason {

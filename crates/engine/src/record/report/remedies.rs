@@ -105,6 +105,11 @@ fn samples() -> Vec<WarningKind> {
             setting: text("privileged: true"),
             against: text("allowPrivilegeEscalation: false"),
         },
+        WarningKind::Excluded {
+            what: ValueKind::Nodes,
+            setting: text("node.kubernetes.io/instance-type: lab-h100-eight"),
+            against: text("nodeAffinity: node.kubernetes.io/instance-type In lab-h100-four"),
+        },
         WarningKind::NoSuchContainer { name: text("fabric-daemon") },
         WarningKind::ClaimWithoutPodClaim { claim: text("compute-domain-channel") },
         WarningKind::ClaimByName { claims: vec![text("compute-domain-channel"), text("adapters")] },
