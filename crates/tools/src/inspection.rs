@@ -4,6 +4,7 @@
 
 mod installers;
 mod namespaces;
+mod objects;
 mod pod_security;
 mod probe;
 mod registration;
@@ -25,6 +26,7 @@ use fabric_policy::nodes::Nodes;
 use fabric_yaml::first_names;
 
 pub use namespaces::is_restricted;
+pub use objects::of_absent;
 pub use probe::{DryRun, Probe};
 pub use release::Release;
 pub use servers::{Endpoint, Server, endpoints};
@@ -126,7 +128,7 @@ pub struct Certificate {
 }
 
 /// The checks of which each has one line.
-const EXAMINATIONS: [(&str, Check); 18] = [
+const EXAMINATIONS: [(&str, Check); 19] = [
     ("kubernetes", release::kubernetes),
     ("release", release::servers),
     ("version", release::version),
@@ -145,6 +147,7 @@ const EXAMINATIONS: [(&str, Check); 18] = [
     ("other-webhooks", namespaces::other_webhooks),
     ("workloads", workloads::refused),
     ("not-injected", workloads::uninjected),
+    ("objects", objects::absent),
 ];
 
 /// The names of all checks.

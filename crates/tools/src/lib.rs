@@ -2,7 +2,7 @@
 //!
 //! | for | module |
 //! |---|---|
-//! | an author of policies | [`policy_check`], [`policy_test`] with coverage, [`policy_list`], [`policy_schema`] |
+//! | an author of policies | [`policy_check`], [`policy_review`] at `kubectl apply`, [`policy_test`] with coverage, [`policy_list`], [`policy_schema`] |
 //! | an author of workloads | [`explain`], [`lint`] |
 //! | an operator | [`inspection`] (the command `check`), [`pools`] (`nodes`), [`manifests`] (`manifests`), [`helm_values`] (`--values`) |
 //!
@@ -16,6 +16,7 @@ pub mod lint;
 pub mod manifests;
 pub mod policy_check;
 pub mod policy_list;
+pub mod policy_review;
 pub mod policy_schema;
 pub mod policy_test;
 pub mod pools;

@@ -3,6 +3,7 @@
 //! `lint` and the webhook for workloads use it. `mutate` reports the same near misses.
 
 mod across;
+mod network_policies;
 
 use std::cmp::Reverse;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,7 +19,7 @@ use fabric_policy::work::{Ended, Work};
 use fabric_workloads::advice::NO_POD_TEMPLATE;
 use fabric_workloads::manifest::{self, Document, DocumentError, RawDocument, Template, Wanted};
 use fabric_yaml::pointer::{field_path, unescape};
-use fabric_yaml::{Content, Node, read_node_with_duplicates};
+use fabric_yaml::{Content, Node, duplicate_key, read_node_with_duplicates};
 
 pub use fabric_workloads::advice::{Finding, Level};
 
@@ -100,7 +101,7 @@ fn of_template(root: &Value, template: &Template, found: &mut Vec<Finding>) {
     for warning in &mutation.warnings {
         if warning.asks_for_action() {
             add(Level::Warning, warning.code(), warning.to_string());
-        } else if matches!(warning.kind, WarningKind::ClaimByName { .. }) {
+        } else if matches!(warning.kind, WarningKind::ClaimByName { .. } | WarningKind::KeptFabric { .. }) {
             add(Level::Note, warning.code(), warning.to_string());
         }
     }
@@ -135,6 +136,12 @@ impl Lines {
         let (mark, text) = text.split_at(document.mark);
         let before = piece.line - 1 + mark.matches('\n').count();
         Self { root: read_node_with_duplicates(text).ok().flatten(), before }
+    }
+
+    /// The first key that appears twice in a map.
+    pub fn repeated_key(&self) -> Option<(usize, String)> {
+        let error = duplicate_key(self.root.as_ref()?)?;
+        Some((self.before + error.span.line, format!("{}, and the last one counts", error.message)))
     }
 
     /// The line of the stream that has the field at a JSON Pointer, or else the nearest field around it.

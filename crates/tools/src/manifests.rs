@@ -153,18 +153,24 @@ impl Installation {
         json!({
             "apiVersion": "v1",
             "kind": "ConfigMap",
-            "metadata": {"name": format!("{NAMESPACE}-policies"), "namespace": self.namespace},
+            "metadata": {
+                "name": format!("{NAMESPACE}-policies"), "namespace": self.namespace,
+                "labels": {"app.kubernetes.io/version": env!("CARGO_PKG_VERSION")},
+            },
             "data": files.collect::<serde_json::Map<_, _>>(),
         })
     }
 }
+
+/// The keys of namespaces.
+const NAMESPACE_KEYS: [&str; 3] = ["namespace", "values", "kubernetes.io/metadata.name"];
 
 /// Puts the namespace of the operator in place of that of the rendered chart, in a value under this key.
 fn put_namespace(value: &mut Value, key: &str, namespace: &str) {
     match value {
         Value::Object(map) => map.iter_mut().for_each(|(key, value)| put_namespace(value, key, namespace)),
         Value::Array(items) => items.iter_mut().for_each(|item| put_namespace(item, key, namespace)),
-        Value::String(text) if text == NAMESPACE && ["namespace", "values"].contains(&key) => {
+        Value::String(text) if text == NAMESPACE && NAMESPACE_KEYS.contains(&key) => {
             namespace.clone_into(text);
         }
         // An account of the servers, and a sentence.

@@ -10,7 +10,7 @@ use fabric_engine::validate::findings;
 use fabric_policy::check::{overlaps, warnings};
 use fabric_policy::definition::{At, keys};
 use fabric_policy::source::{
-    DUPLICATE_NAME, EXTENSION, MOST_SHOWN, NEVER_INJECTS, UNKNOWN_ENUM_VALUE, UNUSED_PARAMETER,
+    DUPLICATE_NAME, MOST_SHOWN, NEVER_INJECTS, UNKNOWN_BASE, UNKNOWN_ENUM_VALUE, UNUSED_PARAMETER,
     UNUSED_SUPPRESSION, UNUSED_VARIABLE, did_you_mean, suggest,
 };
 use fabric_policy::work::Work;
@@ -30,7 +30,7 @@ pub fn check(files: &[(String, String)], others: &[Extendable], loading: &Work) 
     let all_read = found.is_empty();
     let (definitions, errors) = composed(&read, others);
     // A base may seem to be missing because its file could not be read.
-    found.extend(errors.into_iter().filter(|error| all_read || error.diagnostic.code != EXTENSION));
+    found.extend(errors.into_iter().filter(|error| all_read || error.diagnostic.code != UNKNOWN_BASE));
     for (at, file) in read.iter().enumerate() {
         found.extend(file.same_name(&read[..at]));
         found.extend(file.yaml_mistakes(others));

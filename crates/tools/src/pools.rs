@@ -10,13 +10,15 @@ use serde_json::{Value, json};
 use super::explain::{Explainer, PodFact, PodParameter, SourceKind, Sources};
 use fabric_engine::policy_set::PolicySet;
 use fabric_engine::{Mutation, Warning, WarningKind, is_device};
+use fabric_policy::claims::DEVICE_CLASS;
 use fabric_policy::matcher::selection::{INSTANCE_TYPE, LabelsRead};
 use fabric_policy::nodes::{Node, Nodes};
+use fabric_policy::objects::KnownObjects;
 use fabric_policy::{PodContext, Policy};
 use fabric_yaml::{counted, first_names};
 
 /// Nodes with the same labels, as far as policies read them, and the same GPUs.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 pub struct Pool {
     /// The instance type, or another label that policies read; empty if the nodes have none of them.
     pub machine: String,
@@ -44,7 +46,12 @@ pub struct Problem {
 }
 
 /// The pools of nodes with GPUs, in the order of their machines.
-pub fn pools(policies: &PolicySet, sources: Sources<'_>, nodes: &Arc<Nodes>) -> Vec<Pool> {
+pub fn pools(
+    policies: &PolicySet,
+    sources: Sources<'_>,
+    nodes: &Arc<Nodes>,
+    objects: Option<&Arc<KnownObjects>>,
+) -> Vec<Pool> {
     let labels = labels(policies);
     let mut groups: BTreeMap<_, Vec<&Node>> = BTreeMap::new();
     for node in nodes.iter() {
@@ -58,9 +65,10 @@ pub fn pools(policies: &PolicySet, sources: Sources<'_>, nodes: &Arc<Nodes>) -> 
         }
     }
     let explainer = Explainer { policies, sources };
-    let context = PodContext { nodes: Some(Arc::clone(nodes)), ..PodContext::default() };
+    let context =
+        PodContext { nodes: Some(Arc::clone(nodes)), objects: objects.cloned(), ..PodContext::default() };
     let examined = |((labels, gpus), nodes): (_, Vec<&Node>)| {
-        let (mut pool, typical) = pool(policies, labels, gpus, &nodes);
+        let (mut pool, typical) = pool(policies, labels, gpus, &nodes, objects.map(Arc::as_ref));
         if let Some(node) = typical {
             let (mutation, fact) = explainer.pod(&sample(&pool, policies, node), &context);
             pool.add_result(&mutation, fact);
@@ -81,13 +89,14 @@ fn labels(policies: &PolicySet) -> BTreeSet<String> {
     labels
 }
 
-/// The resources of a node that are `wanted` by a policy.
+/// The resources of a node that are `wanted` by a policy. Those of classes stand for devices that have other names, too.
 fn of_policies(
     node: &Node,
     policies: &PolicySet,
     wanted: impl Fn(&Policy, &str) -> bool,
 ) -> BTreeMap<String, i64> {
-    let resources = node.resources().map(|(name, count)| (name.to_owned(), count));
+    let resources = node.resources().filter(|(name, _)| !name.starts_with(DEVICE_CLASS));
+    let resources = resources.map(|(name, count)| (name.to_owned(), count));
     resources.filter(|(name, _)| policies.policies().iter().any(|policy| wanted(policy, name))).collect()
 }
 
@@ -97,8 +106,9 @@ fn pool<'n>(
     labels: BTreeMap<String, String>,
     gpus: BTreeMap<String, i64>,
     nodes: &[&'n Node],
+    known: Option<&KnownObjects>,
 ) -> (Pool, Option<&'n Node>) {
-    let devices = |node: &Node| of_policies(node, policies, is_device);
+    let devices = |node: &Node| of_policies(node, policies, |policy, name| is_device(policy, name, known));
     let ready: Vec<&Node> = nodes.iter().copied().filter(|node| node.is_ready()).collect();
     let typical = typical(&ready, devices).or(nodes.first().copied());
     let instance_type = labels.get(INSTANCE_TYPE).or_else(|| labels.values().next());
@@ -109,9 +119,7 @@ fn pool<'n>(
         devices: typical.map(devices).unwrap_or_default(),
         labels,
         gpus,
-        policy: None,
-        parameters: Vec::new(),
-        problems: Vec::new(),
+        ..Pool::default()
     };
     pool.problems = differences(&pool.devices, &ready);
     pool.problems.extend(unhealthy(pool.gpus.keys().chain(pool.devices.keys()), &ready));

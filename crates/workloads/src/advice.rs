@@ -3,7 +3,9 @@
 //! Each near miss is a [`Finding`] that names the change that gives the request its effect. The checks read a document
 //! and the outcome for its pods, and change nothing. A document can be a pod, whose pointer is empty.
 
+mod amounts;
 mod by_hand;
+mod claims;
 mod finding;
 mod gpus;
 mod injected;
@@ -28,7 +30,8 @@ use fabric_policy::work::{Ended, Work, goes_on};
 use fabric_yaml::json::items;
 use fabric_yaml::pointer::{at_pointer, field_path, push_token};
 
-pub use kinds::{Kind, controller_of, known};
+pub use claims::claims_without_devices;
+pub use kinds::{Kind, controller_of, known, pods_of_template};
 
 pub use finding::{Finding, Level, WORKLOAD_WITHOUT_TRIGGER};
 pub use mesh::mesh_of_namespace;
@@ -135,15 +138,19 @@ fn findings(pod: &Pod<'_>) -> Findings {
         }
         Outcome::Mutated(_) => {
             gpus::without_limit(pod, near_misses);
-            injected::check(pod, near_misses);
+            injected::check(pod, true, near_misses);
+            near_misses.extend(injected::adapters_by_path(pod));
             findings.advice = injected::several_zones(pod);
         }
         Outcome::Skipped { .. } => gpus::without_limit(pod, near_misses),
+        Outcome::Refused { reason: Reason::NodesUnknown } => injected::check(pod, false, near_misses),
         Outcome::Unchanged { .. } | Outcome::Refused { .. } => {}
     }
+    findings.near_misses.extend(gpus::more_ranks(pod));
     requested::check(pod, &mut findings);
-    if pod.is_unmatched() && pod.has_gpus && findings.lacks_note() {
-        // Without a policy, the author may know that the adapters are those of the pod.
+    let may_lack = pod.is_unmatched() && pod.has_gpus && findings.lacks_note() && pod.goes_on(0);
+    if may_lack && together::whole_node(pod).is_none() {
+        // Without a policy, the author may know that the adapters are those of the pod, as they are with a whole node.
         let found = injected::adapters_by_path(pod);
         let found = found.map(|found| Finding::note(&found.code, pod.pointer, found.message));
         findings.advice = found.or(findings.advice);

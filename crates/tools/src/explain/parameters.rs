@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use fabric_policy::matcher::Selection;
 use fabric_policy::nodes::NodeKind;
-use fabric_policy::{Definition, Origin, Override, Parameter, Policy, Resolution, resolve};
+use fabric_policy::{Definition, Origin, Override, Parameter, Policy, Resolution};
 use fabric_yaml::{Entry, Node, Span, counted, each_once};
 
 use crate::helm_values::Values;
@@ -65,6 +65,8 @@ pub enum SourceKind {
     ValuesTable,
     /// The resources of the nodes that the pod can be scheduled to.
     Nodes,
+    /// The networks of these resources.
+    Networks,
     /// A row of the policy's machines.
     Machines,
     /// A value of an extension, for every pod.
@@ -84,6 +86,7 @@ impl SourceKind {
             Self::Values => "values file",
             Self::ValuesTable => "table of the values file",
             Self::Nodes => "nodes",
+            Self::Networks => "networks",
             Self::Machines => "machine",
             Self::Extension => "extension",
             Self::ValuesDefault => "default of the values file",
@@ -98,7 +101,7 @@ pub(super) fn declared(policy: &Policy, sources: &Sources<'_>) -> Vec<ParameterF
     let nodes = Selection::default();
     let value = |parameter: &Parameter| {
         let Resolution { value, origin, .. } =
-            resolve(parameter, policy.overrides().get(&parameter.name), &nodes.each());
+            parameter.resolve(policy.overrides().get(&parameter.name), &nodes.each());
         value_of(policy, parameter, &value, &origin, &nodes, sources)
     };
     let fact = |parameter: &Parameter| ParameterFact {
@@ -142,6 +145,10 @@ pub(super) fn value_of(
         Origin::Nodes => {
             let place = place_of(definition, name, Some("fromNodes"));
             (SourceKind::Nodes, Some(of_nodes(parameter, selection)), place)
+        }
+        Origin::Networks => {
+            let place = place_of(definition, name, Some("fromNetworks"));
+            (SourceKind::Networks, Some(of_nodes(parameter, selection)), place)
         }
         Origin::Machines(label, span) => {
             (SourceKind::Machines, Some(selected(label)), Some(in_file(definition, *span)))

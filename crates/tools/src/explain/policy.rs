@@ -14,7 +14,7 @@ use fabric_policy::definition::entries;
 use fabric_policy::expression::Bindings;
 use fabric_policy::interpolation::text_of;
 use fabric_policy::matcher::Selection;
-use fabric_policy::{Definition, Override, ParameterType, Policy, Rule, resolve};
+use fabric_policy::{Definition, Override, ParameterType, Policy, Rule};
 
 use super::parameters::{FileLine, ParameterFact, Sources, declared, in_file};
 use needs::needs;
@@ -86,7 +86,7 @@ fn constants(policy: &Policy) -> Bindings<'static, 'static> {
         if by_node || parameter.from_nodes.is_some() {
             continue;
         }
-        let value = resolve(parameter, own, &[Selection::default()]).value;
+        let value = parameter.resolve(own, &[Selection::default()]).value;
         match (parameter.kind, value.as_f64()) {
             (ParameterType::Number, Some(number)) => bindings.set_double(&parameter.name, number),
             _ => bindings.set(&parameter.name, &value),

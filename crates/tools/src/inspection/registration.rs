@@ -17,6 +17,11 @@ use super::{
 
 /// The remedy for an object that differs from the chart's.
 const APPLY: &str = "apply the chart or the output of `fabric-injector manifests` again";
+/// The remedy for an object that somebody edited. Helm 3 leaves a selector as it is where the chart has an empty one.
+const RESTORE: &str = "apply the output of `helm get manifest` or of `fabric-injector manifests` with `kubectl apply \
+                       --server-side --force-conflicts`: an upgrade by Helm may keep what it did not write";
+/// The name of the webhook for advice on workloads.
+const ADVICE: &str = "workloads.fabric-injector.io";
 /// The longest time before the expiry of a certificate that is reported.
 const SOON: Duration = Duration::from_hours(7 * 24);
 
@@ -38,13 +43,52 @@ pub(super) fn webhook(seen: &Seen<'_>) -> Found {
         return fail(format!("`{}` calls no Service", name(webhook)), APPLY);
     };
     let policy = text(&webhook["webhooks"][0], "failurePolicy");
+    if let Some(edited) = edited(seen, &webhook["webhooks"][0]) {
+        return fail(format!("`{}` is not as it was installed: {edited}", name(webhook)), RESTORE);
+    }
     ok(format!("`{}` calls the Service `{namespace}/{service}`, `failurePolicy: {policy}`", name(webhook)))
+}
+
+/// What a hand or another controller changed in the entry of the webhook. That for advice has the same namespaces, and the
+/// servers have the same answer to faults.
+fn edited(seen: &Seen<'_>, entry: &Value) -> Option<String> {
+    let excluded = |what: &str| Some(format!("its `{what}` leaves out pods"));
+    if entry["objectSelector"].as_object().is_some_and(|selector| !selector.is_empty()) {
+        return excluded("objectSelector");
+    }
+    let mut rules = list(entry, "rules");
+    let creates = |rule: &Value| {
+        let has = |key, wanted: &str| list(rule, key).any(|one| one == wanted || one == "*");
+        has("apiGroups", "") && has("resources", "pods") && has("operations", "CREATE")
+    };
+    if !rules.any(creates) {
+        return Some("none of its `rules` is for new pods".to_owned());
+    }
+    let advice = seen.facts.advice.as_ref().ok()?;
+    let mut of_advice = list(advice, "webhooks").filter(|one| one["name"] == ADVICE);
+    if of_advice.any(|one| one["namespaceSelector"] != entry["namespaceSelector"]) {
+        return Some(format!("its `namespaceSelector` is another than that of `{ADVICE}`"));
+    }
+    let on_error = seen.release.option("--on-error").next();
+    let wanted = if on_error == Some("allow") { "Ignore" } else { "Fail" };
+    let is_other = entry["failurePolicy"] != wanted && seen.release.option("--mode").next() != Some("audit");
+    (on_error.is_some() && is_other).then(|| {
+        format!(
+            "its `failurePolicy` is `{}`, and that of the servers `{wanted}`",
+            text(entry, "failurePolicy")
+        )
+    })
 }
 
 pub(super) fn endpoints(seen: &Seen<'_>) -> Found {
     let (service, namespace) = seen.service()?;
     let slices = seen.facts.endpoints.as_ref().map_err(unread)?;
-    match servers::endpoints(slices).iter().filter(|endpoint| endpoint.is_ready).count() {
+    let all = servers::endpoints(slices);
+    match all.iter().filter(|endpoint| endpoint.is_ready).count() {
+        0 if all.is_empty() && servers::are_ready(seen) => fail(
+            format!("the Service `{namespace}/{service}` selects none of the ready replicas"),
+            format!("compare its selector with the labels of the pods of the Deployment, and {APPLY}"),
+        ),
         0 => fail(
             format!("the Service `{namespace}/{service}` has no ready replica"),
             "start a replica, or see why none is ready: the lines `release` and `servers` have the reason",
@@ -124,27 +168,41 @@ pub(super) fn advice(seen: &Seen<'_>) -> Found {
     if advice.is_null() {
         return match seen.release.option("--manage-advice").next() {
             Some(wanted) => warn(
-                format!("there is no ValidatingWebhookConfiguration `{wanted}`: workloads get no advice"),
+                format!(
+                    "there is no ValidatingWebhookConfiguration `{wanted}`: workloads get no advice, and policies no review"
+                ),
                 APPLY,
             ),
-            None => ok("no webhook for advice on workloads is registered"),
+            None => ok("no webhook for advice on workloads or for policies is registered"),
         };
     }
     match &seen.facts.certificate.as_ref().map_err(unread)?.accepted_for_advice {
-        Ok(()) => ok("API servers accept the certificate for advice on workloads, too"),
+        Ok(()) => ok(format!("API servers accept the certificate for {}, too", webhooks(advice))),
         Err(error) => {
             let refused = format!(
                 "API servers do not accept the certificate with `caBundle` of the ValidatingWebhookConfiguration, \
-                 and workloads get no advice: {error}"
+                 for {}: {error}",
+                webhooks(advice)
             );
             warn(refused, trust(seen, webhook, error))
         }
     }
 }
 
+/// The names of the webhooks of a configuration.
+fn webhooks(configuration: &Value) -> String {
+    let names = list(configuration, "webhooks").map(|webhook| format!("`{}`", text(webhook, "name")));
+    names.collect::<Vec<_>>().join(" and ")
+}
+
 pub(super) fn guard(seen: &Seen<'_>) -> Found {
     let in_audit_mode = seen.release.option("--mode").any(|mode| mode == "audit");
     match in_effect(seen, &seen.facts.guard, "guard")? {
+        Some([_, binding])
+            if !list(&binding["spec"], "validationActions").any(|one| one == "Warn" || one == "Deny") =>
+        {
+            warn("the guard neither warns nor denies: its binding has no `Warn` and no `Deny`", RESTORE)
+        }
         Some([policy, _]) => in_step(policy, &guard_conditions(seen.policies()?)),
         None if in_audit_mode => ok("none, because the servers are in audit mode"),
         None => warn(

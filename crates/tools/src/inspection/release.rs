@@ -3,6 +3,8 @@
 use serde_json::Value;
 
 use fabric_engine::registration;
+use fabric_policy::Policy;
+use fabric_policy::claims::DEVICE_CLASS;
 
 use super::{Found, Read, Seen, fail, list, name, ok, text, unread, warn};
 
@@ -10,6 +12,9 @@ use super::{Found, Read, Seen, fail, list, name, ok, text, unread, warn};
 const WEBHOOK: &str = "pods.fabric-injector.io";
 /// The oldest supported minor version of Kubernetes 1, as in the chart.
 const OLDEST: u64 = 30;
+
+/// The first minor version that allocates devices of a class without a claim by default (KEP-5004).
+const CLASSES_WITHOUT_CLAIM: u64 = 36;
 
 /// The installation, as far as it was found.
 #[derive(Debug, Clone, Copy)]
@@ -93,8 +98,22 @@ pub(super) fn kubernetes(seen: &Seen<'_>) -> Found {
     // `33+` in some clouds.
     match text(version, "minor").trim_end_matches('+').parse::<u64>() {
         Ok(minor) if minor < OLDEST => fail(is_known, format!("upgrade the cluster to 1.{OLDEST} or newer")),
+        Ok(minor) if minor < CLASSES_WITHOUT_CLAIM && requests_classes(seen) => warn(
+            format!("{is_known}, and a policy requests devices of a class without a claim"),
+            format!(
+                "attach them by claim or plugin in `values`, or upgrade to 1.{CLASSES_WITHOUT_CLAIM}: before that, the \
+                 pods stay pending unless the feature gate `DRAExtendedResource` is on"
+            ),
+        ),
         _ => ok(is_known),
     }
+}
+
+/// Returns whether the operator gave a policy a device class.
+fn requests_classes(seen: &Seen<'_>) -> bool {
+    let adds =
+        |policy: &Policy| policy.devices().added.resources.iter().any(|name| name.starts_with(DEVICE_CLASS));
+    seen.policies().is_ok_and(|policies| policies.policies().iter().any(adds))
 }
 
 pub(super) fn servers(seen: &Seen<'_>) -> Found {

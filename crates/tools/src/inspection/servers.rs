@@ -61,9 +61,18 @@ fn servers<'f>(seen: &Seen<'f>) -> Result<&'f [Server], Finding> {
     seen.service()?;
     seen.facts.endpoints.as_ref().map_err(unread)?;
     match seen.facts.servers.as_slice() {
+        [] if are_ready(seen) => {
+            Err(unread(&"the Service selects no server: see the line `endpoints`".into()))
+        }
         [] => Err(unread(&"no server runs: see the line `release`".into())),
         servers => Ok(servers),
     }
+}
+
+/// Returns whether the Deployment has ready servers, which the Service may not select.
+pub(super) fn are_ready(seen: &Seen<'_>) -> bool {
+    let ready = seen.release.deployment.and_then(|deployment| deployment["status"]["readyReplicas"].as_u64());
+    ready.is_some_and(|ready| ready > 0)
 }
 
 /// Compares the policies that this version loads with those that each server has in use.
@@ -191,7 +200,7 @@ pub(super) fn nodes(seen: &Seen<'_>) -> Found {
         return ok("the servers do not watch nodes");
     }
     let nodes = seen.facts.nodes.as_ref().map_err(unread)?;
-    let pools = pools(seen.policies()?, Sources { values: None, sets: &BTreeMap::new() }, nodes);
+    let pools = pools(seen.policies()?, Sources { values: None, sets: &BTreeMap::new() }, nodes, None);
     let mut by_policy: BTreeMap<&str, usize> = BTreeMap::new();
     for pool in &pools {
         *by_policy.entry(pool.policy.as_deref().unwrap_or("no policy")).or_default() += pool.nodes;

@@ -111,7 +111,7 @@ impl Trials<'_> {
 
     /// A pod for the nodes of one pool of each policy: the largest pool without a problem.
     fn for_nodes(&self, nodes: &Arc<Nodes>) -> Vec<Value> {
-        let mut pools = pools(self.policies, Sources { values: None, sets: &BTreeMap::new() }, nodes);
+        let mut pools = pools(self.policies, Sources { values: None, sets: &BTreeMap::new() }, nodes, None);
         let mut best: BTreeMap<&str, &Pool> = BTreeMap::new();
         pools.sort_by_key(|pool| Reverse((pool.problems.is_empty(), pool.ready, pool.nodes)));
         for pool in &pools {

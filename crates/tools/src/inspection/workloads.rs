@@ -8,9 +8,10 @@ use serde_json::Value;
 
 use fabric_engine::admission::Mode;
 use fabric_engine::policy_set::{PolicySet, mutate};
-use fabric_engine::{CLAIMS, NODES, Outcome, Reason, SKIPPED, STAMP};
+use fabric_engine::{CLAIMS, NODES, Outcome, Reason, SKIPPED, STAMP, absent_objects};
 use fabric_policy::PodContext;
 use fabric_policy::nodes::Nodes;
+use fabric_policy::objects::ObjectName;
 use fabric_yaml::counted;
 
 use super::namespaces::selects;
@@ -40,6 +41,8 @@ pub struct Refused {
     pub uninjected_workloads: BTreeSet<String>,
     /// The names of workloads, by the reason why new pods would not get the fabric or not use it.
     pub without_fabric: BTreeMap<String, BTreeSet<String>>,
+    /// The names of workloads, by the object that their injected pods name and the cluster lacks.
+    pub absent: BTreeMap<ObjectName, BTreeSet<String>>,
     /// The controllers of injected pods, with the time at which the newest one was created.
     pub injected: BTreeMap<String, String>,
 }
@@ -85,6 +88,10 @@ impl<'p> Workloads<'p> {
         let created = text(&pod["metadata"], "creationTimestamp").to_owned();
         let was_injected = forget_decision(&mut pod);
         let context = PodContext { namespace: Some(namespace), ..self.cluster.clone() };
+        let absent = if was_injected { absent_objects(&pod, &context) } else { Vec::new() };
+        for object in absent {
+            self.found.absent.entry(object).or_default().insert(owner.clone());
+        }
         let mutation = mutate(self.policies, pod, &context);
         let asks = mutation.policy.is_some() || !matches!(mutation.outcome, Outcome::Unchanged { .. });
         self.found.asking += usize::from(asks);

@@ -1,16 +1,19 @@
 //! Findings that need several documents of an input.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use serde_json::{Value, json};
 
 use fabric_engine::Reason;
 use fabric_engine::policy_set::PolicySet;
-use fabric_workloads::advice::{mesh_of_namespace, objects, runtime, runtime_of_job};
+use fabric_policy::objects::domains;
+use fabric_workloads::advice::{mesh_of_namespace, objects, pods_of_template, runtime, runtime_of_job};
 use fabric_workloads::manifest::{Document, RawDocument, Template, Wanted};
+use fabric_yaml::counted;
 use fabric_yaml::json::items;
-use fabric_yaml::pointer::{at_pointer, field_path};
+use fabric_yaml::pointer::{at_pointer, field_path, push_token};
 
+use super::network_policies::NetworkPolicies;
 use super::{Finding, Level, lint};
 
 /// The facts of an input, gathered document by document. `P` is a place in it.
@@ -20,14 +23,30 @@ pub struct Across<P> {
     /// and the like.
     objects: HashMap<String, Value>,
     train_jobs: Vec<TrainJob<P>>,
+    /// The devices of the container of each runtime, and whether the runtime itself requests them.
+    runtime_devices: HashMap<String, BTreeMap<String, (Value, bool)>>,
+    network_policies: NetworkPolicies,
+    /// The data of `ConfigMap`s, by [`config_map`].
+    config_maps: HashMap<String, Value>,
+    overridden: Vec<Overridden<P>>,
     /// The pods that request the fabric.
     asking: Vec<Asking<P>>,
     /// The pods that name a Service as their subdomain.
     subdomains: Vec<Subdomain<P>>,
+    domains: Vec<DomainNodes<P>>,
+    /// The pods that claim each template, by [`template`]; `None` if their number is not known.
+    claiming: HashMap<String, Option<i64>>,
 }
 
 /// The codes of the findings about several documents.
-pub(super) const CODES: &[&str] = &["subdomain_without_service", "service_not_headless", "service_not_ready"];
+pub(super) const CODES: &[&str] = &[
+    "subdomain_without_service",
+    "service_not_headless",
+    "service_not_ready",
+    "network_policy",
+    "replaced_resources",
+    "overrides_config_map",
+];
 
 #[derive(Debug)]
 struct TrainJob<P> {
@@ -45,6 +64,26 @@ struct Asking<P> {
     /// The name of its namespace in the map of objects.
     namespace: String,
     pod: Value,
+}
+
+/// An object with a number of nodes, for which a driver creates a template.
+#[derive(Debug)]
+struct DomainNodes<P> {
+    place: P,
+    pointer: String,
+    /// The name of the template in the map of claims.
+    template: String,
+    nodes: i64,
+}
+
+/// The variables that a policy sets in a container with variables of `ConfigMap`s.
+#[derive(Debug)]
+struct Overridden<P> {
+    place: P,
+    pointer: String,
+    maps: Vec<String>,
+    /// Each with its value.
+    variables: Vec<(String, Value)>,
 }
 
 #[derive(Debug)]
@@ -89,10 +128,17 @@ impl<P: Clone> Across<P> {
             "Service" if root["apiVersion"] == "v1" => {
                 self.objects.insert(service(namespace, name), root.clone());
             }
-            // The GPUs may be those of the `TrainJob`.
-            "TrainingRuntime" | "ClusterTrainingRuntime" if templates.iter().any(|one| answers(one)) => {
-                self.objects.insert(runtime(kind, namespace, name), root.clone());
+            "TrainingRuntime" | "ClusterTrainingRuntime" => {
+                let id = runtime(kind, namespace, name);
+                let devices = templates.iter().flat_map(|template| devices_of_node(document, template));
+                self.runtime_devices.entry(id.clone()).or_default().extend(devices);
+                // The GPUs may be those of the `TrainJob`.
+                if templates.iter().any(|one| answers(one)) {
+                    self.objects.insert(id, root.clone());
+                }
             }
+            "NetworkPolicy" => self.network_policies.add(namespace_id(namespace), root),
+            "ConfigMap" => drop(self.config_maps.insert(config_map(namespace, name), root["data"].clone())),
             "TrainJob" => {
                 let resources = root["spec"]["trainer"]["resourcesPerNode"].clone();
                 if !resources.is_null() {
@@ -103,11 +149,31 @@ impl<P: Clone> Across<P> {
             "Namespace" => drop(self.objects.insert(namespace_id(name), json!({"metadata": metadata}))),
             _ => {}
         }
+        if let Some((name, nodes)) = domains().nodes_of(root).filter(|(_, nodes)| *nodes > 0) {
+            let template = claim_template(namespace, name);
+            self.domains.push(DomainNodes {
+                place: place(pointer),
+                pointer: pointer.to_owned(),
+                template,
+                nodes,
+            });
+        }
+        for template in templates {
+            let Some(pod) = at_pointer(document, &template.pointer) else { continue };
+            let inner = template.pointer.strip_prefix(pointer).unwrap_or_default();
+            for claim in items(&pod["spec"], "resourceClaims") {
+                let Some(name) = claim["resourceClaimTemplateName"].as_str() else { continue };
+                let known = self.claiming.entry(claim_template(namespace, name)).or_insert(Some(0));
+                *known =
+                    (*known).zip(pods_of_template(root, inner)).map(|(all, pods)| all.saturating_add(pods));
+            }
+        }
         // Controllers of other kinds create the Service themselves.
         let is_plain = ["v1", "batch/v1", "apps/v1"].iter().any(|version| root["apiVersion"] == *version);
         for template in templates.iter().filter(|template| !template.pointer.contains('#')) {
             let Some(pod) = at_pointer(document, &template.pointer) else { continue };
             if template.mutation.requests_fabric() {
+                self.add_overridden(pod, template, namespace, place);
                 let host_network = &pod["spec"]["hostNetwork"];
                 self.asking.push(Asking {
                     place: place(&template.pointer),
@@ -145,12 +211,100 @@ impl<P: Clone> Across<P> {
             let mesh = mesh_of_namespace(self.objects.get(&asking.namespace)?, &asking.pod)?;
             Some((asking.place.clone(), Finding { pointer: asking.pointer.clone(), ..mesh }))
         }));
+        found.extend(self.domains.iter().filter_map(|one| Some((one.place.clone(), self.of_domain(one)?))));
+        let blocked = |asking: &Asking<P>| {
+            let finding = self.network_policies.blocking(&asking.namespace, &asking.pod)?;
+            Some((asking.place.clone(), Finding { pointer: asking.pointer.clone(), ..finding }))
+        };
+        found.extend(self.asking.iter().filter_map(blocked));
+        found.extend(self.overridden.iter().filter_map(|one| self.of_overridden(one)));
         for job in &self.train_jobs {
+            found.extend(self.replaced(job).map(|finding| (job.place.clone(), finding)));
             let Some(runtime) = self.objects.get(&job.runtime) else { continue };
             let joined = lint_with_resources(policies, runtime.clone(), &job.resources, wanted);
             found.extend(joined.into_iter().map(|finding| (job.place.clone(), finding)));
         }
         found
+    }
+
+    /// The devices of a runtime that the resources of a `TrainJob` do not have.
+    fn replaced(&self, job: &TrainJob<P>) -> Option<Finding> {
+        let own = |name: &str| ["limits", "requests"].iter().any(|list| !job.resources[list][name].is_null());
+        let lost: Vec<_> =
+            self.runtime_devices.get(&job.runtime)?.iter().filter(|(name, _)| !own(name)).collect();
+        let (level, end) = if lost.iter().any(|(_, (_, is_own))| *is_own) {
+            (Level::Warning, "")
+        } else {
+            (Level::Note, ", unless the webhook injects its pods")
+        };
+        let devices: Vec<String> =
+            lost.iter().map(|(name, (count, _))| format!("`{name}: {}`", unquoted(count))).collect();
+        (!lost.is_empty()).then(|| {
+            let message = format!(
+                "write {} in `spec.trainer.resourcesPerNode`, too: with Trainer up to 2.2, it replaces the resources of \
+                 the runtime, and the pods lose these devices{end}",
+                devices.join(", ")
+            );
+            Finding::new(level, "replaced_resources", "/spec/trainer/resourcesPerNode", message)
+        })
+    }
+
+    /// Adds the variables of a policy for containers that get others from `ConfigMap`s.
+    fn add_overridden(
+        &mut self,
+        pod: &Value,
+        template: &Template,
+        namespace: &str,
+        place: &impl Fn(&str) -> P,
+    ) {
+        for (at, container) in items(&pod["spec"], "containers").iter().enumerate() {
+            let sources = items(container, "envFrom").iter();
+            let maps = sources.filter_map(|from| from["configMapRef"]["name"].as_str());
+            let maps: Vec<String> = maps.map(|name| config_map(namespace, name)).collect();
+            if maps.is_empty() {
+                continue;
+            }
+            let variables = items(container, "env").iter().enumerate();
+            let added = variables
+                .filter(|(index, _)| is_added(template, &format!("/spec/containers/{at}/env/{index}")))
+                .filter_map(|(_, variable)| {
+                    Some((variable["name"].as_str()?.to_owned(), variable["value"].clone()))
+                });
+            let (variables, pointer) =
+                (added.collect(), format!("{}/spec/containers/{at}/envFrom", template.pointer));
+            self.overridden.push(Overridden { place: place(&pointer), pointer, maps, variables });
+        }
+    }
+
+    fn of_overridden(&self, one: &Overridden<P>) -> Option<(P, Finding)> {
+        let differs = |(name, value): &&(String, Value)| {
+            // Of several, the last one counts.
+            let mut known = one.maps.iter().rev().filter_map(|map| self.config_maps.get(map)?.get(name));
+            known.next().is_some_and(|known| known != value)
+        };
+        let names: Vec<String> =
+            one.variables.iter().filter(differs).map(|(name, _)| format!("`{name}`")).collect();
+        (!names.is_empty()).then(|| {
+            let message = format!(
+                "write {} in `env` of the container: the policy sets what the pod has in a ConfigMap alone, and `env` \
+                 counts before `envFrom`",
+                names.join(", ")
+            );
+            (one.place.clone(), Finding::new(Level::Warning, "overrides_config_map", one.pointer.as_str(), message))
+        })
+    }
+
+    /// The pods of a job with a channel take a node each.
+    fn of_domain(&self, domain: &DomainNodes<P>) -> Option<Finding> {
+        let DomainNodes { pointer, nodes, template, .. } = domain;
+        let pods = (*self.claiming.get(template)?).filter(|pods| pods != nodes)?;
+        let message = format!(
+            "write 0, or the number of nodes whose pods claim its template: it is for {nodes}, and {} of this input \
+             claim it; {} hold the pods back until there are {nodes}",
+            counted(pods, "pod"),
+            domains().waits
+        );
+        Some(Finding::new(Level::Note, "domain_nodes", pointer.as_str(), message))
     }
 
     fn of_subdomain(&self, subdomain: &Subdomain<P>) -> Option<Finding> {
@@ -188,8 +342,45 @@ fn answers(template: &Template) -> bool {
     template.mutation.requests_fabric() || template.mutation.outcome.reason().is_some_and(declines)
 }
 
+fn claim_template(namespace: &str, name: &str) -> String {
+    format!("{namespace}/{name}")
+}
+
 fn service(namespace: &str, name: &str) -> String {
     format!("Service/{namespace}/{name}")
+}
+
+fn config_map(namespace: &str, name: &str) -> String {
+    format!("ConfigMap/{namespace}/{name}")
+}
+
+/// The devices of the container `node` of an injected template, each with whether the template itself has it.
+fn devices_of_node(document: &Value, template: &Template) -> Vec<(String, (Value, bool))> {
+    let containers = at_pointer(document, &template.pointer).map(|pod| items(&pod["spec"], "containers"));
+    let node = containers.into_iter().flatten().enumerate().find(|(_, one)| one["name"] == "node");
+    let Some((at, container)) = node else { return Vec::new() };
+    let limits = container["resources"]["limits"].as_object().into_iter().flatten();
+    let devices = limits.filter(|(name, count)| name.contains('/') && **count != 0);
+    let with_origin = |(name, count): (&String, &Value)| {
+        let mut pointer = format!("/spec/containers/{at}/resources/limits");
+        push_token(&mut pointer, name);
+        (name.clone(), (count.clone(), !is_added(template, &pointer)))
+    };
+    devices.map(with_origin).collect()
+}
+
+/// Returns whether a policy adds the field of a template, or one around it.
+fn is_added(template: &Template, pointer: &str) -> bool {
+    template.mutation.outcome.changed().is_some_and(|mutated| {
+        mutated.operations().iter().any(|operation| {
+            let rest = pointer.strip_prefix(operation.pointer);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        })
+    })
+}
+
+fn unquoted(count: &Value) -> String {
+    count.as_str().map_or_else(|| count.to_string(), str::to_owned)
 }
 
 fn namespace_id(name: &str) -> String {

@@ -135,7 +135,7 @@ fn of_type(name: &str, kind: ParameterType) -> Value {
         let is_length = kind == ParameterType::StringList && key != "default";
         let schema = match key {
             _ if !kind.goes_with(key) => Value::Bool(false),
-            "fromNodes" if kind.fact().is_none() => Value::Bool(false),
+            "fromNodes" | "fromNetworks" if kind.fact(key).is_none() => Value::Bool(false),
             "minimum" | "maximum" if is_length => json!({"type": "integer", "minimum": 0}),
             "default" | "minimum" | "maximum" => constant(kind),
             _ => continue,

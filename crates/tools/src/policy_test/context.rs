@@ -5,32 +5,37 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use fabric_policy::nodes::Nodes;
-use fabric_policy::objects::{NamedObject, ObjectKind};
+use fabric_policy::objects::{NamedObject, ObjectKind, ObjectName};
 use fabric_policy::source::reader::{self, Fields};
 use fabric_policy::source::{Checked, all};
 use fabric_policy::{Diagnostic, PodContext};
-use fabric_yaml::Node;
+use fabric_yaml::{Entry, Node};
 
 use super::keys;
 
-/// Reads the facts that a case gives: the namespace, the kind of the owner as `Kind.group`, and the nodes.
+/// Reads the facts that a case gives: the namespace, the kind of the owner as `Kind.group`, the nodes, and the
+/// objects that pods name.
 pub(super) fn read(node: &Node) -> Checked<PodContext> {
     let mut fields = Fields::read(node, &keys::CONTEXT)?;
     let namespace = fields.optional("namespace", |node| reader::text(node, "`namespace`"));
     let owner = fields.optional("owner", |node| reader::text(node, "`owner`"));
     let nodes = fields.optional("nodes", |node| all(reader::items(node, "`nodes`")?.iter().map(read_node)));
-    let of_claims = namespace.as_ref().ok().copied().flatten().unwrap_or("default");
+    let own = namespace.as_ref().ok().copied().flatten().unwrap_or("default");
     let claims = fields.optional("claims", |node| {
-        all(reader::items(node, "`claims`")?.iter().map(|item| read_claim(item, of_claims)))
+        all(reader::items(node, "`claims`")?.iter().map(|item| read_claim(item, own)))
+    });
+    let networks = fields.optional("networks", |node| {
+        all(reader::entries(node, "`networks`")?.iter().map(|entry| read_network(entry, own)))
     });
     fields.finish()?;
-    let claims: Option<Vec<NamedObject>> = claims?;
-    let claims = claims.map(|claims| Arc::new(claims.into_iter().collect()));
+    let objects: [Option<Vec<NamedObject>>; 2] = [claims?, networks?];
+    let are_given = objects.iter().any(Option::is_some);
+    let objects = are_given.then(|| Arc::new(objects.into_iter().flatten().flatten().collect()));
     let nodes: Option<Vec<Value>> = nodes?;
     let nodes = nodes.and_then(|nodes| Nodes::read(&json!({"items": nodes})).ok()).map(Arc::new);
     let owner_kinds = owner?.into_iter().map(str::to_owned).collect();
     let namespace = namespace?.map(str::to_owned);
-    Ok(PodContext { namespace, owner_kinds, nodes, objects: claims, ..PodContext::default() })
+    Ok(PodContext { namespace, owner_kinds, nodes, objects, ..PodContext::default() })
 }
 
 /// Adds the facts that a case gives to those that follow from a manifest.
@@ -60,6 +65,17 @@ fn read_claim(node: &Node, namespace: &str) -> Checked<NamedObject> {
                 "write one with a name, a `kind` of {kinds}, and its `devices.requests` as the API has them"
             ))
             .into()
+    })
+}
+
+/// A network, whose key can have its namespace, with its resource.
+fn read_network(entry: &Entry<Node>, own: &str) -> Checked<NamedObject> {
+    let (namespace, name) = entry.key.split_once('/').unwrap_or((own, &entry.key));
+    let resource = reader::text(&entry.value, "the resource of a network")?;
+    let kind = ObjectKind::of_multus();
+    Ok(NamedObject::Network {
+        name: ObjectName::new(kind, namespace, name),
+        resource: Some(resource.to_owned()),
     })
 }
 

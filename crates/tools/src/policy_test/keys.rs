@@ -43,7 +43,14 @@ pub(crate) static CONTEXT: Map = Map::new("`context`").keys(&[
         Kind::List(&Kind::Object, 0),
         "Its objects that say what claims bring, such as ResourceClaimTemplates.",
     ),
+    optional(
+        "networks",
+        NETWORKS,
+        "Its networks of Multus, `NAME` or `NAMESPACE/NAME`, each with its resource.",
+    ),
 ]);
+
+const NETWORKS: Kind = Kind::Map(&TEXT, &TEXT, 0);
 
 pub(crate) static NODE: Map = Map::new("a node").keys(&[
     optional("labels", Kind::Object, "The labels of the node."),

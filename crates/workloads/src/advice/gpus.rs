@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use fabric_engine::CONTAINER_LISTS;
-use fabric_engine::DEVICE_CLASS;
 use fabric_engine::policy_set::PolicySet;
+use fabric_engine::{CONTAINER_LISTS, requests};
+use fabric_policy::claims::DEVICE_CLASS;
 use fabric_yaml::each_once;
 use fabric_yaml::json::items;
 use fabric_yaml::pointer::at_pointer;
@@ -125,6 +125,23 @@ pub(super) fn without_limit(pod: &Pod<'_>, found: &mut Vec<Finding>) {
             }
         }
     }
+}
+
+/// Finds workers that run more ranks than they have GPUs.
+pub(super) fn more_ranks(pod: &Pod<'_>) -> Option<Finding> {
+    let object = pod.pointer.strip_suffix("/spec/mpiReplicaSpecs/Worker/template")?;
+    let slots = at_pointer(pod.document, object)?["spec"]["slotsPerWorker"].as_i64()?;
+    let requested = requests(pod.value);
+    let gpus = pod.gpus.iter().find_map(|resource| requested[*resource].as_i64())?;
+    let pointer = format!("{object}/spec/slotsPerWorker");
+    (slots > gpus && gpus > 0).then(|| {
+        let message = format!(
+            "write {gpus} in `{}`, or request more GPUs: each worker runs {slots} ranks on {gpus} GPUs, and NCCL refuses \
+             two ranks on one GPU",
+            pod.path(&pointer)
+        );
+        Finding::warning("more_ranks_than_gpus", pointer, message)
+    })
 }
 
 fn near_miss(code: &'static str, map: &str, key: &str, message: String) -> Finding {

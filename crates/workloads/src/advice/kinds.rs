@@ -20,6 +20,8 @@ pub(super) struct Table {
     kinds: Vec<Kind>,
     pub(super) signs: Signs,
     nodes: NodeGpus,
+    /// The labels of nodes in pools that grow by nodes of other sizes.
+    pub(super) growing_nodes: Vec<String>,
     pub(super) injected: OfInjected,
     pub(super) by_hand: ByHand,
 }
@@ -77,6 +79,8 @@ struct Pods {
     template: Option<String>,
     gpus: Option<String>,
     count: Vec<String>,
+    /// Of what `count` says, each pod has so many.
+    per: String,
     of_object: Vec<String>,
     less: Option<String>,
     only: BTreeMap<String, Value>,
@@ -109,11 +113,22 @@ struct NodeGpus {
 pub(super) struct OfInjected {
     pub(super) meshes: Vec<Mesh>,
     pub(super) ucx_images: Vec<String>,
+    pub(super) nixl: Nixl,
     pub(super) interface_variables: Vec<String>,
     /// The interfaces of a pod without networks of its own.
     pub(super) interfaces: Vec<String>,
     /// The minimum size of `/dev/shm` for each GPU.
     pub(super) shared_memory: String,
+}
+
+/// The programs that move data with NIXL.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Nixl {
+    pub(super) devices: Vec<String>,
+    pub(super) words: Vec<String>,
+    pub(super) variable: String,
+    pub(super) backend: String,
 }
 
 /// A service mesh, whose sidecar takes over the connections of a pod.
@@ -142,6 +157,10 @@ pub(super) struct ByHand {
     pub(super) annotations: Vec<String>,
     pub(super) host_paths: Vec<String>,
     pub(super) other_devices: Vec<String>,
+    pub(super) shared_devices: Vec<String>,
+    pub(super) self_contained: Vec<String>,
+    /// The variable with a file whose name tells the link layer.
+    pub(super) topology: String,
 }
 
 /// Equal pods of an object.
@@ -177,6 +196,16 @@ pub(super) fn gpus_of_node<'v>(resource: &str, mut selected: impl Iterator<Item 
     selected.find_map(of_value).unwrap_or_else(|| gpus.get(resource).copied().unwrap_or(*others))
 }
 
+/// The number of pods of a template of an object, by the template's pointer from there; `None` if it is not known.
+pub fn pods_of_template(object: &Value, pointer: &str) -> Option<i64> {
+    if object["kind"] == "Pod" && object["apiVersion"] == "v1" {
+        return pointer.is_empty().then_some(1);
+    }
+    let kind = Kind::find(object["apiVersion"].as_str()?, object["kind"].as_str()?)?;
+    let mut all = kind.parts(object).filter_map(|(pods, part)| pods.of_part(object, &part));
+    all.find(|pods| pods.template.as_deref() == Some(pointer)).map(|pods| pods.count)
+}
+
 impl Kind {
     /// The entry of the table for an object.
     pub(crate) fn find(api_version: &str, kind: &str) -> Option<&'static Self> {
@@ -187,22 +216,25 @@ impl Kind {
         TABLE.kinds.iter().find(|known| known.names.iter().any(is_name))
     }
 
-    /// The pods of an object of this kind.
+    /// The pods of an object of this kind that may work together.
     pub(super) fn pods(&self, object: &Value) -> Vec<PodsOfObject> {
-        let of_pods = |pods: &Pods| {
-            let parts = expanded(object, &pods.path).into_iter();
-            parts.filter_map(|part| pods.of_part(object, &part)).collect::<Vec<_>>()
+        let is_met = |part: &str, (field, wanted): (&String, &Value)| {
+            at_pointer(object, part).and_then(|part| at_pointer(part, field)) == Some(wanted)
         };
-        self.pods.iter().flat_map(of_pods).collect()
+        let parts = self.parts(object).filter(|(pods, part)| pods.only.iter().all(|only| is_met(part, only)));
+        parts.filter_map(|(pods, part)| pods.of_part(object, &part)).collect()
+    }
+
+    fn parts(&self, object: &Value) -> impl Iterator<Item = (&Pods, String)> {
+        self.pods
+            .iter()
+            .flat_map(|pods| expanded(object, &pods.path).into_iter().map(move |part| (pods, part)))
     }
 }
 
 impl Pods {
     fn of_part(&self, object: &Value, part: &str) -> Option<PodsOfObject> {
         let value = at_pointer(object, part)?;
-        if self.only.iter().any(|(field, wanted)| at_pointer(value, field) != Some(wanted)) {
-            return None;
-        }
         let of_part = self.count.iter().map(|fields| number(value, fields));
         let of_object = self.of_object.iter().map(|fields| number(object, fields));
         let count = of_part.chain(of_object).fold(1, i64::saturating_mul);
@@ -213,7 +245,7 @@ impl Pods {
             part: part.to_owned(),
             template: self.template.as_ref().map(pointer),
             gpus: self.gpus.as_ref().map(pointer),
-            count: count - i64::from(is_less),
+            count: count / number(value, &self.per).max(1) - i64::from(is_less),
         })
     }
 }

@@ -6,7 +6,7 @@ use fabric_engine::policy_set::PolicySet;
 use fabric_policy::group_of;
 use fabric_yaml::pointer::{at_pointer, expanded, field_path, unescape, visit_values};
 
-use super::kinds::{self, Kind};
+use super::kinds::{self, Kind, Together};
 use super::{Finding, Level, WORKLOAD_WITHOUT_TRIGGER, gpus, spelling, together};
 
 /// The code of a document that looks like a workload and has no pod template.
@@ -58,8 +58,8 @@ pub fn note(policies: &PolicySet, document: &Value, pointer: &str) -> Option<Fin
     let (triggers, gpus) = (policies.triggers(), gpus::names(policies));
     // The first annotation that requests the fabric, and the first container or request for GPUs.
     let (mut annotated, mut container) = (None, None);
-    // Whether the annotation is there with any value.
-    let mut decides = false;
+    // Whether the annotation is there with any value, and whether anything asks for GPUs.
+    let (mut decides, mut asks_for_gpus) = (false, false);
     visit_values(part, &mut pointer.to_owned(), &mut |pointer, value| {
         let key = unescape(pointer.rsplit('/').next().unwrap_or_default());
         let asks = |(trigger, wanted): &&(String, String)| {
@@ -69,7 +69,9 @@ pub fn note(policies: &PolicySet, document: &Value, pointer: &str) -> Option<Fin
         if annotated.is_none() && triggers.iter().any(asks) {
             annotated = Some(field_path(document, pointer));
         }
-        if container.is_none() && is_container(&gpus, pointer, value) {
+        let has_gpus = has_gpus(&gpus, pointer, value);
+        asks_for_gpus |= has_gpus;
+        if container.is_none() && (has_gpus || is_container(pointer, value)) {
             container = Some(field_path(document, pointer));
         }
     });
@@ -80,14 +82,22 @@ pub fn note(policies: &PolicySet, document: &Value, pointer: &str) -> Option<Fin
     if kind == "TrainJob" {
         return note(String::new()).map(|note| of_train_job(part, annotated.as_deref(), unasked, note));
     }
+    let own_form = known.is_some_and(|known| known.own_form);
+    if annotated.is_none() && !asks_for_gpus && !own_form {
+        return None;
+    }
     let annotations = known.and_then(|known| known.annotations.as_ref());
     if let (Some(place), Some(why), Some((key, wanted))) = (annotations, unasked, triggers.first()) {
-        let message = format!("add `{key}: \"{wanted}\"` to {place}: {why}");
-        return Some(Finding::warning(WORKLOAD_WITHOUT_TRIGGER, pointer, message));
+        let (level, condition) = match known?.together {
+            Together::Always => (Level::Warning, ""),
+            _ => (Level::Note, "if its pods work together, "),
+        };
+        let message = format!("{condition}add `{key}: \"{wanted}\"` to {place}: {why}");
+        return Some(Finding::new(level, WORKLOAD_WITHOUT_TRIGGER, pointer, message));
     }
     let sign = annotated.as_ref().or(container.as_ref());
     match (annotations, sign) {
-        (Some(place), _) if sign.is_some() || known.is_some_and(|known| known.own_form) => {
+        (Some(place), _) if sign.is_some() || own_form => {
             let has = sign.map(|sign| format!(" (the object has `{sign}`)")).unwrap_or_default();
             note(format!(
                 "the pods of the kind {kind} get their annotations from {place}{has}: `mutate` does not see these pods, \
@@ -127,23 +137,31 @@ fn of_train_job(job: &Value, annotated: Option<&str>, unasked: Option<String>, n
             Finding { level: Level::Warning, message, ..note }
         }
         (None, Some(why)) => {
-            let message = format!("{annotate}, or in `spec.runtimePatches`: {why}");
+            let message = format!(
+                "{annotate}, or in `spec.runtimePatches`, unless the runtime has the annotation: {why}"
+            );
             let runtime = Some(runtime_of_job(job));
             Finding { runtime, ..Finding::warning(WORKLOAD_WITHOUT_TRIGGER, note.pointer, message) }
         }
-        (None, None) => Finding { message: format!("{WHY}; {annotate}"), ..note },
+        (None, None) => {
+            Finding { message: format!("{WHY}; {annotate}, unless it has the annotation"), ..note }
+        }
     }
 }
 
-/// Returns whether a map is a container, or the limits or requests for GPUs of one.
-fn is_container(gpus: &[&str], pointer: &str, value: &Value) -> bool {
-    let Value::Object(map) = value else { return false };
+/// Returns whether a map is a container.
+fn is_container(pointer: &str, value: &Value) -> bool {
+    let name = pointer.rsplit('/').find(|token| token.parse::<usize>().is_err());
+    value.get("image").is_some()
+        && name.is_some_and(|name| ["container", "containers", "script"].contains(&name))
+}
+
+/// Returns whether a map is the limits or requests for GPUs of a container, such as in `resourcesPerNode`, or in
+/// `computeResources` of a step of Tekton.
+fn has_gpus(gpus: &[&str], pointer: &str, value: &Value) -> bool {
     let mut names = pointer.rsplit('/').filter(|token| token.parse::<usize>().is_err());
     let (name, parent) = (names.next().unwrap_or_default(), names.next().unwrap_or_default());
-    // Such as `resourcesPerNode`, or `computeResources` of a step of Tekton.
-    let in_resources =
-        ["limits", "requests"].contains(&name) && parent.to_ascii_lowercase().contains("resources");
-    let has_gpus = in_resources && gpus.iter().any(|gpu| map.contains_key(*gpu));
-    let is_container = ["container", "containers", "script"].contains(&name) && map.contains_key("image");
-    has_gpus || is_container
+    ["limits", "requests"].contains(&name)
+        && parent.to_ascii_lowercase().contains("resources")
+        && gpus.iter().any(|gpu| value.get(*gpu).is_some())
 }

@@ -1,25 +1,31 @@
-//! Compares the devices that a pod requests by hand with those of the machines that it selects, by trying it without them.
-
-use std::collections::HashMap;
+//! Checks the fabric that a pod requests by hand, by trying what a policy would add: its settings, and its devices against
+//! those of the machines that it selects.
 
 use serde_json::Value;
 
-use fabric_engine::{CONTAINER_LISTS, claims_of_pod};
-use fabric_engine::{Mutation, Outcome, Reason, WarningKind, requests};
-use fabric_policy::PodContext;
+use fabric_engine::CONTAINER_LISTS;
+use fabric_engine::{Mutation, Outcome, Reason, WarningKind, is_device, requests};
 use fabric_policy::nodes::Node;
+use fabric_policy::{PodContext, Policy};
+use fabric_yaml::json::items;
 
 use super::by_hand::{has_fabric, is_adapter, requests_device};
 use super::kinds;
+use super::signs::containers;
 use super::together::whole_node;
 use super::{Finding, Findings, Pod, with_token};
+use super::{amounts, claims, injected, keys};
 
 pub(super) fn check(pod: &Pod<'_>, findings: &mut Findings) {
-    if !pod.has_gpus {
+    // Each of these goes through the nodes or the policies, so that none begins beyond the limit.
+    if !pod.has_gpus || !pod.goes_on(0) {
         return;
     }
-    findings.near_misses.extend(claim_without_node(pod));
-    if !has_fabric(pod.gpus, pod.value) {
+    findings.near_misses.extend(claims::without_node(pod));
+    if pod.goes_on(0) {
+        findings.near_misses.extend(amounts::check(pod));
+    }
+    if !has_fabric(pod.gpus, pod.value) || !pod.goes_on(0) {
         return;
     }
     // What the nodes offer decides, and a pod with the annotation has these warnings already.
@@ -28,12 +34,19 @@ pub(super) fn check(pod: &Pod<'_>, findings: &mut Findings) {
         findings.near_misses.push(near_miss(pod, &resource, message));
         return;
     }
-    if let Some(as_it_is) = &as_it_is {
+    if let Some(as_it_is) = as_it_is.as_ref().filter(|as_it_is| has_devices(pod, as_it_is)) {
+        injected::check(pod, false, &mut findings.near_misses);
         findings.near_misses.extend(turned_off(pod, as_it_is));
         findings.near_misses.extend(unrefused(pod, as_it_is));
+        without_locked_memory(pod, as_it_is, findings);
+        if findings.lacks_note()
+            && let Some(note) = without_network(pod, as_it_is)
+        {
+            findings.advice = Some(note);
+        }
     }
     let is_compared = requests_device(pod.gpus, pod.value) || networks(pod.value).next().is_some();
-    if unfit(pod.mutation).is_some() || !is_compared {
+    if unfit(pod.mutation).is_some() || !is_compared || !pod.goes_on(0) {
         return;
     }
     let given = pod.policies.assumed(&without_fabric(pod.gpus, pod.value, pod.context), pod.context);
@@ -55,6 +68,17 @@ pub(super) fn check(pod: &Pod<'_>, findings: &mut Findings) {
     }
 }
 
+/// Returns whether the devices of a pod are those of a fabric for a policy.
+fn has_devices(pod: &Pod<'_>, as_it_is: &Mutation) -> bool {
+    let requested = requests(pod.value);
+    let known = pod.context.objects.as_deref();
+    let is_of_fabric =
+        |name: &String| pod.policies.policies().iter().any(|policy| is_device(policy, name, known));
+    networks(pod.value).next().is_some()
+        || as_it_is.warnings.iter().any(|warning| matches!(warning.kind, WarningKind::KeptFabric { .. }))
+        || requested.as_object().into_iter().flatten().any(|(name, count)| *count != 0 && is_of_fabric(name))
+}
+
 /// The settings of a pod that keep NCCL from using its devices, by the checks of the policy for these.
 fn turned_off(pod: &Pod<'_>, as_it_is: &Mutation) -> impl Iterator<Item = Finding> {
     let settings = as_it_is.warnings.iter().filter(|warning| {
@@ -64,6 +88,88 @@ fn turned_off(pod: &Pod<'_>, as_it_is: &Mutation) -> impl Iterator<Item = Findin
         let message = format!("the pod has devices of a fabric, and {warning}");
         Finding::warning("turned_off_by_hand", pod.pointer_to(&["spec"]), message)
     })
+}
+
+/// Finds a container without the capability that a policy would add. Without a policy for its nodes, that is a note.
+fn without_locked_memory(pod: &Pod<'_>, as_it_is: &Mutation, findings: &mut Findings) {
+    // One with a prefix is a finding of its own.
+    let is_lock = |name: &Value| name.as_str().is_some_and(|name| name.ends_with(LOCK_MEMORY));
+    let has_capability = |container: &Value| {
+        let context = &container["securityContext"];
+        context["privileged"] == true || items(&context["capabilities"], "add").iter().any(is_lock)
+    };
+    let given = match &as_it_is.outcome {
+        Outcome::Mutated(mutated) => Some(&mutated.pod),
+        Outcome::Refused { .. } => None,
+        _ => return,
+    };
+    let is_given = |name: &Value| {
+        given.is_none_or(|pod| {
+            items(&pod["spec"], "containers").iter().any(|one| one["name"] == *name && has_capability(one))
+        })
+    };
+    let self_contained = &kinds::table().by_hand.self_contained;
+    let has_device = |container: &Value| {
+        let mut limits = keys(&container["resources"]["limits"]).filter(|name| is_adapter(pod.gpus, name));
+        limits.any(|name| !self_contained.contains(name))
+    };
+    let found = pod.containers(&["containers"]).find(|(_, container)| {
+        has_device(container) && !has_capability(container) && is_given(&container["name"])
+    });
+    let Some((place, _)) = found else { return };
+    let pointer = format!("{place}/securityContext");
+    let message = format!(
+        "add the capability `{LOCK_MEMORY}` in `{}`, unless the nodes set no limit on locked memory: without it, the \
+         memory for RDMA cannot be registered",
+        pod.path(&pointer)
+    );
+    if given.is_some() {
+        findings.near_misses.push(Finding::warning("no_locked_memory", pointer, message));
+    } else if findings.lacks_note() {
+        findings.advice = Some(Finding::note("no_locked_memory", &pointer, message));
+    }
+}
+
+/// Finds devices on nodes of an unknown fabric, which need networks if it is RoCE.
+fn without_network(pod: &Pod<'_>, as_it_is: &Mutation) -> Option<Finding> {
+    let of_any_nodes = |policy: &Policy| {
+        as_it_is.policy.as_deref() == Some(policy.name()) && policy.definition().provider_nodes.is_none()
+    };
+    let is_unknown = matches!(as_it_is.outcome, Outcome::Refused { .. })
+        || pod.policies.policies().iter().any(of_any_nodes);
+    let spec = &pod.value["spec"];
+    let has_network = networks(pod.value).next().is_some()
+        || spec["hostNetwork"] == true
+        || spec["resourceClaims"].is_array();
+    if !is_unknown || has_network {
+        return None;
+    }
+    let by_hand = &kinds::table().by_hand;
+    let says_infiniband = |text: &str| {
+        let mut words = text.split(|c: char| !c.is_ascii_alphanumeric());
+        words.any(|word| ["ib", "infiniband"].contains(&word))
+    };
+    let has_topology = |variable: &Value| {
+        variable["name"] == by_hand.topology.as_str()
+            && variable["value"].as_str().is_some_and(says_infiniband)
+    };
+    if containers(spec).any(|container| items(container, "env").iter().any(has_topology)) {
+        return None;
+    }
+    let is_roce = |name: &str| {
+        is_adapter(pod.gpus, name)
+            && !by_hand.self_contained.iter().any(|known| known == name)
+            && !says_infiniband(name)
+    };
+    let requested = requests(pod.value);
+    let (device, _) = requested.as_object()?.iter().find(|(name, _)| is_roce(name))?;
+    let message = format!(
+        "with RoCE, attach a network for each adapter by an annotation such as `{}`, or use the network of the host: the pod \
+         requests `{device}` and has only its own interface, whose address is none of an adapter, so that NCCL does not connect by \
+         it; with InfiniBand, it needs no network",
+        by_hand.annotations.first()?
+    );
+    Some(Finding::note("device_without_network", pod.pointer, message))
 }
 
 /// Finds networks that a pod attaches, of whose resources a policy refuses one, since no node offers it.
@@ -108,14 +214,19 @@ fn compare(pod: &Pod<'_>, given: &Value, has_none: bool, findings: &mut Findings
                  {count}, it stays pending"
             );
             findings.near_misses.push(near_miss(pod, resource, message));
-        } else if of_machine > count && findings.lacks_note() {
+        } else if of_machine > count && !is_shared(resource) {
             let share = 100 * count / of_machine;
             let message = format!(
                 "the pod requests {count} of `{resource}`, and the machines that it selects have {of_machine} for its \
                  GPUs: it has {share} % of their bandwidth; request {of_machine}, which a policy leaves as it is"
             );
             // A policy would keep the number of the pod, so that its annotation alone is no remedy.
-            findings.advice = Some(Finding::note("fewer_devices", pod.pointer, message));
+            if whole_node(pod).is_some() && 2 * count <= of_machine {
+                let pointer = place_of_request(pod, resource);
+                findings.near_misses.push(Finding::warning("fewer_devices", pointer, message));
+            } else if findings.lacks_note() {
+                findings.advice = Some(Finding::note("fewer_devices", pod.pointer, message));
+            }
         }
     }
 }
@@ -173,48 +284,16 @@ fn has_device(networks: &str, device: &str) -> bool {
     device.rsplit_once('/').is_some_and(|(_, name)| networks.contains(&format!("\"{name}\"")))
 }
 
-/// Finds a claim for more devices of a driver than any node has that the pod fits. Other nodes have some, so that their
-/// `ResourceSlices` are known.
-fn claim_without_node(pod: &Pod<'_>) -> Option<Finding> {
-    let nodes = pod.context.nodes.as_ref()?;
-    let claims = claims_of_pod(pod.value, pod.context);
-    let fit = nodes.candidates(pod.value, &|_| false, pod.context.work.as_ref());
-    let most_of = |driver: &str| {
-        let is_offered = nodes.iter().any(|node| node.devices_of(driver) > 0);
-        fit.iter().map(|node| node.devices_of(driver)).max().filter(|_| is_offered)
-    };
-    let mut known: HashMap<&str, Option<i64>> = HashMap::new();
-    for (claim, request) in claims.iter().flat_map(|claim| claim.requests.iter().map(move |one| (claim, one)))
-    {
-        for driver in &request.classes {
-            if !known.contains_key(driver.as_str()) && !pod.goes_on(STEPS_OF_NODE * nodes.len()) {
-                return None;
-            }
-            let most = *known.entry(driver).or_insert_with(|| most_of(driver));
-            if let (Some(count), Some(most)) = (request.count, most)
-                && count > most
-            {
-                let place = pod.pointer_to(&["spec", "resourceClaims"]);
-                let message = format!(
-                    "select other nodes, or change the claim `{}` in `{}`: it requests {count} devices of the driver \
-                     `{driver}`, and the nodes that the pod fits have at most {most}, so that it stays pending",
-                    claim.name,
-                    pod.path(&place)
-                );
-                return Some(Finding::warning("requested_by_hand", place, message));
-            }
-        }
-    }
-    None
-}
-
-/// The steps to look for the devices of a driver on a node.
-const STEPS_OF_NODE: usize = 4;
-
 /// Warnings about values that no table and no nodes gave.
 const ASSUMED: &[&str] =
     &["parameter_assumed", "provider_assumed", "parameter_contradicts", "nodes_disagree"];
 const NO_FABRIC: &str = "instance_type_without_fabric";
+const LOCK_MEMORY: &str = "IPC_LOCK";
+
+/// Returns whether a device is a slot of adapters that pods share: one gives all of them.
+fn is_shared(device: &str) -> bool {
+    kinds::table().by_hand.shared_devices.iter().any(|part| device.contains(part.as_str()))
+}
 
 /// The resource of which no node that the pod fits has as many, and the message about it.
 fn unfit(mutation: &Mutation) -> Option<(String, String)> {

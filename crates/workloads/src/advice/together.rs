@@ -98,9 +98,9 @@ fn reason(count: i64, kind: &str, Whole { resource, gpus }: &Whole) -> String {
     )
 }
 
-/// Why the pods of an object without a pod template need the annotation, if they do.
+/// Why the pods of an object without a pod template need the annotation, if they do, or may need it (`often`).
 pub(super) fn without_template(resources: &[&str], kind: &Kind, object: &Value) -> Option<String> {
-    if kind.together != Together::Always {
+    if !matches!(kind.together, Together::Always | Together::Often) {
         return None;
     }
     let name = object["kind"].as_str()?;
