@@ -21,12 +21,11 @@ mod replica;
 mod rotation;
 mod running_pods;
 mod secret;
-mod webhook_watch;
 
 use anyhow::Context;
 
 pub(crate) use events::Events;
-pub(crate) use installation::examine;
+pub(crate) use installation::{examine, try_pending};
 pub(crate) use logs::{Selection, read as read_logs};
 pub use node_watch::NodeWatch;
 pub(crate) use node_watch::{

@@ -3,6 +3,7 @@
 //! Reading and compiling are separate steps: a server reads files often, and compiles them only when they change.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -19,6 +20,7 @@ use fabric_policy::{Definition, OtherKind};
 use fabric_tools::helm_values::Values;
 use fabric_tools::policy_check::load;
 use fabric_tools::policy_list::listed;
+use fabric_tools::policy_review::{Change, is_policy};
 
 const POLICY: Allowed = Allowed { what: "policy", mebibytes: 4, pipes: false };
 const VALUES: Allowed = Allowed { what: "values file", mebibytes: 4, pipes: false };
@@ -127,12 +129,24 @@ impl RawPolicies {
         values: Option<(String, String)>,
     ) -> anyhow::Result<Self> {
         let mut raw = PolicySources { policies: built_in, by_nodes, ..PolicySources::default() }.read()?;
-        let is_policy = |(name, text): &(String, String)| {
-            name.rsplit_once('.').is_some_and(|(_, ending)| ["yaml", "yml"].contains(&ending))
-                && OtherKind::detect(text).is_none()
-        };
-        raw.policies.extend(folder.into_iter().filter(is_policy));
+        raw.policies.extend(folder.into_iter().filter(|(name, text)| is_policy(name, text)));
         Ok(Self { values, ..raw })
+    }
+
+    /// These with the files of a ConfigMap as it will be, in place of those of the same ConfigMap as it is. Its files are
+    /// mounted, and have absolute paths.
+    pub(crate) fn changed(mut self, change: &Change) -> Self {
+        let is_replaced = |path: &str| {
+            let name = Path::new(path).file_name().and_then(OsStr::to_str).unwrap_or_default();
+            let is_of_both = change.old.contains_key(name) || change.new.contains_key(name);
+            Path::new(path).is_absolute() && !change.of_values && is_of_both
+        };
+        self.policies.retain(|(path, _)| !is_replaced(path));
+        self.policies.extend(change.policies().map(|(name, text)| (name.clone(), text.clone())));
+        if let Some(((_, text), new)) = self.values.as_mut().zip(change.values()) {
+            text.clone_from(new);
+        }
+        self
     }
 
     /// Compiles all policies.

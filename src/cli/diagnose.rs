@@ -37,8 +37,8 @@ pub(super) struct Arguments {
     /// Keep reading until there is a verdict, or until Ctrl-C. Logs rotate away: begin while the job starts
     #[arg(long, requires = "cluster", conflicts_with = "files")]
     follow: bool,
-    /// Where the logs do not show the network, run a script in each pod with devices, which reads the counters of its
-    /// adapters. It takes four seconds, and needs the right to `create` `pods/exec`
+    /// Where the logs do not show the network, read the files of NCCL's log in each pod, or else run a script, which reads
+    /// the counters of its adapters. It takes four seconds, and needs the right to `create` `pods/exec`
     #[arg(long, requires = "cluster", conflicts_with = "files")]
     exec: bool,
     /// The namespace of the pods [default: that of the kubeconfig]

@@ -3,7 +3,6 @@
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::path::Path;
-use std::sync::Arc;
 
 use clap::Args;
 use serde_json::{Value, json};
@@ -13,7 +12,6 @@ use crate::policy_sources::PolicySources;
 use crate::stream::{RawDocuments, has_content};
 use fabric_allocator::held;
 use fabric_engine::policy_set::PolicySet;
-use fabric_policy::objects::KnownObjects;
 use fabric_policy::{Effect, Policy};
 use fabric_tools::lint::{Across, Finding, Level, Lines, codes, lint};
 use fabric_workloads::manifest::{Document, DocumentError, RawDocument, Wanted};
@@ -24,7 +22,7 @@ use super::ExitStatus;
 use super::fail_on::{FindingArguments, FindingFormat};
 use super::mutate::{object_name, remedy};
 use super::node_options::NodeArguments;
-use super::object_files;
+use super::object_files::ObjectsOfInput;
 use super::output::Output;
 use super::parse::namespace;
 use super::policy::formats::{sarif_log, sarif_result, workflow_command};
@@ -69,15 +67,13 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     let objects = arguments.nodes.read(files.iter().any(|file| file == "-"))?;
     let namespace = arguments.namespace.as_deref();
     let nodes = objects.as_ref().map(|objects| &objects.nodes);
-    let known = objects.as_ref().and_then(|objects| objects.objects.clone());
-    let known = object_files::with_files(known, files, namespace);
     for reason in objects.iter().flat_map(|objects| &objects.unread) {
         output.message(&format!("warning: names decide about claims: {reason}"));
     }
     let mut linted = Linted {
         policies: &policies,
         wanted: Wanted { namespace, nodes, held: Some(held), ..Wanted::default() },
-        objects: known,
+        objects: ObjectsOfInput::new(objects.as_ref(), files, namespace),
         is_open: arguments.policies.are_empty() && !arguments.nodes.are_given(),
         found: Vec::new(),
         across: Across::default(),
@@ -116,8 +112,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
 struct Linted<'a> {
     policies: &'a PolicySet,
     wanted: Wanted<'a>,
-    /// The claims of the cluster, of all files, and of the streams so far.
-    objects: Option<Arc<KnownObjects>>,
+    objects: ObjectsOfInput<'a>,
     /// True if nothing determines the policy of a pod.
     is_open: bool,
     found: Vec<Located>,
@@ -174,9 +169,7 @@ impl Linted<'_> {
         if let Err(error) = reader.read_to_end(&mut bytes) {
             return self.bad(file, 1, "unreadable_file", format!("cannot be read: {error}"));
         }
-        let documents: Vec<RawDocument> = RawDocuments::new(&*bytes).map_while(Result::ok).collect();
-        self.objects = object_files::with_documents(self.objects.take(), &documents, self.wanted.namespace);
-        drop(documents);
+        self.objects.add(RawDocuments::new(&*bytes).map_while(Result::ok));
         self.stream(file, &*bytes);
     }
 
@@ -194,15 +187,22 @@ impl Linted<'_> {
                 line: lines.line(pointer),
                 object: object.clone(),
             };
-            let across = &mut self.across;
-            let gather = |root: &Value, templates: &[_]| across.add(root, templates, &place);
-            let wanted = Wanted { objects: self.objects.as_ref(), ..self.wanted };
+            let (across, mut has_pods) = (&mut self.across, false);
+            let gather = |root: &Value, templates: &[_]| {
+                has_pods = !templates.is_empty();
+                across.add(root, templates, &place);
+            };
+            let wanted = Wanted { objects: self.objects.known.as_ref(), ..self.wanted };
             let found = lint(self.policies, &mut document, raw, wanted, gather)?.into_iter();
             let located = found.map(|finding| Located {
                 place: place(&finding.pointer),
                 finding: if is_open { without_policy(finding) } else { finding },
             });
             let mut located: Vec<Located> = located.collect();
+            if let Some((line, message)) = lines.repeated_key().filter(|_| has_pods) {
+                let finding = Finding::new(Level::Note, "repeated_key", "", message);
+                located.push(Located { place: Location { line, ..place("") }, finding });
+            }
             located.sort_by_key(|located| located.place.line);
             Ok(located)
         });
@@ -214,7 +214,7 @@ impl Linted<'_> {
 
     /// Adds the findings about several documents, and drops those that another document answers.
     fn across_documents(&mut self) {
-        let wanted = Wanted { objects: self.objects.as_ref(), ..self.wanted };
+        let wanted = Wanted { objects: self.objects.known.as_ref(), ..self.wanted };
         let found = self.across.findings(self.policies, wanted).into_iter();
         self.found.extend(found.map(|(place, finding)| Located { place, finding }));
         self.found.retain(|located| !self.across.is_answered_by_runtime(&located.finding));

@@ -8,7 +8,6 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::thread;
 
 use anyhow::ensure;
@@ -19,13 +18,12 @@ use crate::files::{self, files_of};
 use crate::policy_sources::PolicySources;
 use crate::stream::{RawDocuments, has_content};
 use fabric_engine::policy_set::PolicySet;
-use fabric_policy::objects::KnownObjects;
 use fabric_workloads::manifest::{RawDocument, Wanted};
 
 use super::ExitStatus;
 use super::diff::{self, FileDiff};
 use super::node_options::NodeArguments;
-use super::object_files;
+use super::object_files::ObjectsOfInput;
 use super::output::{self, Output};
 use super::parse::namespace;
 use super::render::{Before, Format};
@@ -86,11 +84,12 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
         }
         Err(error) => return Err(error),
     };
+    let files = &arguments.files;
     let mut run = Documents {
         arguments,
         policies: &policies,
         wanted: document::wanted(arguments, objects.as_ref().map(|objects| &objects.nodes)),
-        objects: objects.as_ref().and_then(|objects| objects.objects.clone()),
+        objects: ObjectsOfInput::new(objects.as_ref(), files, arguments.namespace.as_deref()),
         output,
         status: ExitStatus::Done,
         verdict: Verdict::default(),
@@ -103,13 +102,11 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     for reason in objects.iter().flat_map(|objects| &objects.unread) {
         run.warn("claims_unread", None, &format!("names decide about claims: {reason}"));
     }
-    let files = &arguments.files;
     if arguments.output == Some(Format::Diff) {
         let files: Vec<PathBuf> =
             files.iter().filter_map(|file| files_of(Path::new(file)).ok()).flatten().collect();
         run.names = Some(diff::Names::new(&files));
     }
-    run.objects = object_files::with_files(run.objects.take(), files, arguments.namespace.as_deref());
     for file in files {
         run.source(file)?;
     }
@@ -149,8 +146,7 @@ struct Documents<'a> {
     arguments: &'a Arguments,
     policies: &'a PolicySet,
     wanted: Wanted<'a>,
-    /// The claims of the cluster, of all files, and of the documents so far.
-    objects: Option<Arc<KnownObjects>>,
+    objects: ObjectsOfInput<'a>,
     output: &'a mut Output,
     status: ExitStatus,
     verdict: Verdict,
@@ -263,11 +259,7 @@ impl Documents<'_> {
                     is_empty = false;
                     self.inject(name, &mut number, &mut batch)?;
                     number += 1;
-                    self.bad(&Failure {
-                        file: Some(name),
-                        document: Some(number),
-                        ..Failure::new("bad_document", error.to_string())
-                    });
+                    self.bad(&Failure::new("bad_document", error.to_string()).at(name, number));
                 }
             }
         }
@@ -284,8 +276,7 @@ impl Documents<'_> {
 
     /// Injects and prints the documents after those so far.
     fn inject(&mut self, name: &str, number: &mut usize, batch: &mut Vec<RawDocument>) -> anyhow::Result<()> {
-        let namespace = self.arguments.namespace.as_deref();
-        self.objects = object_files::with_documents(self.objects.take(), batch, namespace);
+        self.objects.add(&*batch);
         for (processed, raw) in self.process_all(name, *number, batch).into_iter().zip(&*batch) {
             self.print(processed, raw)?;
         }
@@ -296,7 +287,7 @@ impl Documents<'_> {
 
     fn process_all<'f>(&self, file: &'f str, before: usize, batch: &[RawDocument]) -> Vec<Processed<'f>> {
         let Self { arguments, policies, .. } = *self;
-        let wanted = Wanted { objects: self.objects.as_ref(), ..self.wanted };
+        let wanted = Wanted { objects: self.objects.known.as_ref(), ..self.wanted };
         let source = Source { arguments, policies, wanted, file };
         let work = |(at, raw): (usize, &RawDocument)| {
             let number = before + at + 1;

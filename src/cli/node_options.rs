@@ -9,7 +9,9 @@ use clap::Args;
 
 use crate::cluster::{ClusterObjects, block_on, objects_of_cluster};
 use crate::files::{Allowed, read_bounded};
+use fabric_policy::device_classes::with_classes;
 use fabric_policy::nodes::Objects;
+use fabric_policy::objects::NamedObject;
 use fabric_workloads::manifest::{Document, List, RawDocument};
 
 /// The limit on a file with nodes. One node takes about 20 KiB.
@@ -85,6 +87,7 @@ fn parse(name: &str, bytes: Vec<u8>) -> anyhow::Result<ClusterObjects> {
 
 fn cluster(mut objects: Objects) -> ClusterObjects {
     let named = std::mem::take(&mut objects.named);
+    let nodes = with_classes(objects.nodes(), named.iter().filter_map(NamedObject::class)).into();
     let named = (!named.is_empty()).then(|| Arc::new(named.into_iter().collect()));
-    ClusterObjects { objects: named, nodes: Arc::new(objects.nodes()), unread: Vec::new() }
+    ClusterObjects { objects: named, nodes, unread: Vec::new() }
 }

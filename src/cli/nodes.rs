@@ -5,9 +5,13 @@ use std::collections::BTreeMap;
 use clap::Args;
 use serde_json::{Value, json};
 
+use crate::cluster::{block_on, try_pending};
 use crate::policy_sources::PolicySources;
+use fabric_policy::objects::ObjectName;
 use fabric_tools::explain::{SourceKind, Sources, Text};
+use fabric_tools::inspection::of_absent;
 use fabric_tools::pools::{Pool, pools};
+use fabric_workloads::advice::claims_without_devices;
 use fabric_yaml::counted;
 
 use super::ExitStatus;
@@ -38,12 +42,13 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<ExitStatus> {
     let options = NodeArguments::new(arguments.file.clone(), arguments.context.clone());
-    let nodes = options.read(false)?.unwrap_or_default().nodes;
+    let objects = options.read(false)?.unwrap_or_default();
+    let (nodes, known) = (&objects.nodes, objects.objects.as_ref());
     let sources = PolicySources { by_nodes: true, ..arguments.policies.clone() };
     let loaded = sources.load_with_origins()?;
     loaded.notes.iter().for_each(|note| output.message(note));
     let origins = Sources { values: loaded.values.as_ref(), sets: &loaded.sets };
-    let pools = pools(&loaded.policies, origins, &nodes);
+    let pools = pools(&loaded.policies, origins, nodes, known);
     match arguments.output {
         Format::Json => output.json(&json!({"version": 1, "nodes": nodes.len(), "pools": pools}))?,
         Format::Text if pools.is_empty() => {
@@ -51,7 +56,19 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
         }
         Format::Text => output.text(&text(&pools))?,
     }
-    let is_well = pools.iter().all(|pool| pool.problems.is_empty());
+    let unmet = known.map(|known| claims_without_devices(nodes, known)).unwrap_or_default();
+    for (ObjectName { kind, namespace, name }, problem) in &unmet {
+        let kind = &kind.api().kind;
+        output.message(&format!("warning: {kind} `{name}` of the namespace `{namespace}`: {problem}"));
+    }
+    if arguments.file.is_none() {
+        // The nodes are the result, also for a user who may not list pods.
+        let tried = block_on(try_pending(arguments.context.as_deref(), &loaded.policies, &objects));
+        if let Some((seen, remedy)) = tried.ok().as_ref().and_then(of_absent) {
+            output.message(&format!("warning: {seen}\nhint: {remedy}"));
+        }
+    }
+    let is_well = unmet.is_empty() && pools.iter().all(|pool| pool.problems.is_empty());
     Ok(if is_well { ExitStatus::Done } else { ExitStatus::Warned })
 }
 

@@ -1,5 +1,6 @@
 //! The objects that pods name, wherever they stand in the input of a command.
 
+use std::borrow::Borrow;
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::BufReader;
@@ -8,6 +9,7 @@ use std::sync::{Arc, LazyLock};
 
 use memchr::memmem::Finder;
 
+use crate::cluster::ClusterObjects;
 use crate::files::files_of;
 use crate::stream::RawDocuments;
 use fabric_policy::objects::{KnownObjects, NamedObject, ObjectKind};
@@ -16,38 +18,39 @@ use fabric_workloads::manifest::{Document, RawDocument};
 /// The largest file, in bytes, that is searched before it is read document by document.
 const MOST_TO_SEARCH: u64 = 16 << 20;
 
-/// Adds those of all files that can be read twice. Errors are those of the second time.
-pub(super) fn with_files(
-    known: Option<Arc<KnownObjects>>,
-    files: &[String],
-    namespace: Option<&str>,
-) -> Option<Arc<KnownObjects>> {
-    let paths = files.iter().filter(|file| *file != "-").filter_map(|file| files_of(Path::new(file)).ok());
-    let regular = paths.flatten().filter(|path| path.is_file());
-    let opened = regular.filter(|path| may_have_one(path)).filter_map(|path| File::open(path).ok());
-    opened.fold(known, |known, file| {
-        let documents = RawDocuments::new(BufReader::new(file)).map_while(Result::ok);
-        let found: Vec<NamedObject> = documents.flat_map(|raw| of_document(&raw, namespace)).collect();
-        with(known, found)
-    })
+/// Those of the cluster, of all files, and of the documents so far.
+pub(super) struct ObjectsOfInput<'n> {
+    /// `None` if there is no such object, and nothing was asked about those of a cluster.
+    pub(super) known: Option<Arc<KnownObjects>>,
+    /// That of objects that do not name one.
+    namespace: Option<&'n str>,
 }
 
-/// Adds those of documents.
-pub(super) fn with_documents(
-    known: Option<Arc<KnownObjects>>,
-    documents: &[RawDocument],
-    namespace: Option<&str>,
-) -> Option<Arc<KnownObjects>> {
-    with(known, documents.iter().flat_map(|raw| of_document(raw, namespace)).collect())
-}
-
-fn with(known: Option<Arc<KnownObjects>>, found: Vec<NamedObject>) -> Option<Arc<KnownObjects>> {
-    if found.is_empty() {
-        return known;
+impl<'n> ObjectsOfInput<'n> {
+    /// Begins with those of the cluster and of all files that can be read twice. Errors are those of the second time.
+    pub(super) fn new(
+        cluster: Option<&ClusterObjects>,
+        files: &[String],
+        namespace: Option<&'n str>,
+    ) -> Self {
+        let mut objects = Self { known: cluster.and_then(|cluster| cluster.objects.clone()), namespace };
+        let named = files.iter().filter(|file| *file != "-");
+        let paths = named.filter_map(|file| files_of(Path::new(file)).ok()).flatten();
+        let regular = paths.filter(|path| path.is_file() && may_have_one(path));
+        for file in regular.filter_map(|path| File::open(path).ok()) {
+            objects.add(RawDocuments::new(BufReader::new(file)).map_while(Result::ok));
+        }
+        objects
     }
-    let mut objects = known.map(Arc::unwrap_or_clone).unwrap_or_default();
-    objects.extend(found);
-    Some(Arc::new(objects))
+
+    /// Adds those of documents.
+    pub(super) fn add(&mut self, documents: impl IntoIterator<Item = impl Borrow<RawDocument>>) {
+        let of_documents = documents.into_iter().flat_map(|raw| of_document(raw.borrow(), self.namespace));
+        let found: Vec<NamedObject> = of_documents.collect();
+        if !found.is_empty() {
+            Arc::make_mut(self.known.get_or_insert_default()).extend(found);
+        }
+    }
 }
 
 /// Returns whether a file may have such an object. A large one is not read for it.

@@ -97,9 +97,14 @@ pub(super) struct Failure<'a> {
     pub(super) hint: Option<&'static str>,
 }
 
-impl Failure<'_> {
+impl<'a> Failure<'a> {
     pub(super) fn new(code: &'static str, message: String) -> Self {
         Self { code, file: None, document: None, message, hint: None }
+    }
+
+    /// The same about a document.
+    pub(super) fn at(self, file: &'a str, document: usize) -> Self {
+        Self { file: Some(file), document: Some(document), ..self }
     }
 
     /// A warning about the output, which is complete.

@@ -69,7 +69,9 @@ async fn serve(arguments: &Arguments) -> anyhow::Result<Shutdown> {
     };
     let Configuration { server, ca } = Configuration::new(arguments)?;
     let kinds = ObjectKind::all().filter(|kind| !arguments.unwatched.contains(kind)).collect();
-    let node_watch = if arguments.watch_nodes { Some(NodeWatch::new(kinds).await?) } else { None };
+    let isolates_networks = !arguments.networks_of_other_namespaces;
+    let node_watch =
+        if arguments.watch_nodes { Some(NodeWatch::new(kinds, isolates_networks).await?) } else { None };
     let server = Server::bind(server, reconciler).await?.watching(node_watch);
     server.log_start()?;
     if let Some(ca) = ca {

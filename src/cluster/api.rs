@@ -1,5 +1,6 @@
 //! The requests to the API server, each about one object by its name.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
@@ -14,21 +15,26 @@ use kube::config::KubeConfigOptions;
 use kube::{Api, Client, Config};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
-use tokio::time::timeout;
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
 
 use super::rotation::Certificates;
-use super::secret::{self, Data};
+use super::secret;
 
 use fabric_tools::inspection::Unread;
 
 /// The time limit for an answer of the API server.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+/// That for an answer to a command that examines a cluster.
+const EXAMINATION_TIMEOUT: Duration = Duration::from_secs(10);
 /// The time limit for opening a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// The idle time after which a connection is closed. In a watch, the API server sends something each minute.
 const READ_TIMEOUT: Duration = Duration::from_secs(90);
 /// The duration of one watch, in seconds.
 const WATCH_SECONDS: u32 = 240;
+/// The time between two watches.
+const WATCH_PAUSE: Duration = Duration::from_secs(3);
 /// The field manager of changes.
 const FIELD_MANAGER: &str = "fabric-injector";
 /// The field manager of the empty Secret. It differs from the other one, because applying an object without a field
@@ -122,12 +128,6 @@ pub(super) struct SecretApi {
     api: Api<Secret>,
 }
 
-/// A Secret as it was read.
-pub(super) struct Stored {
-    resource_version: String,
-    pub(super) data: Data,
-}
-
 impl Objects {
     /// The connection is opened by the first request.
     pub(super) async fn connect() -> anyhow::Result<Self> {
@@ -161,8 +161,22 @@ impl Objects {
         Ok(())
     }
 
-    /// Notifies of each change of the webhook configuration, for a few minutes.
-    pub(super) async fn watch_webhook(&self, name: &str, changed: &Notify) -> anyhow::Result<()> {
+    /// Notifies of each change of the webhook configuration: a wrong one may reject pods until it is reconciled. Without
+    /// the permission to watch, changes are found at the next reconciliation.
+    pub(super) fn watch_webhook(self: Arc<Self>, name: String, changed: Arc<Notify>) -> JoinHandle<()> {
+        tokio::spawn(async move {
+            loop {
+                if let Err(error) = self.watch_webhook_once(&name, &changed).await {
+                    let error = format!("{error:#}");
+                    tracing::debug!(error, "the webhook configuration cannot be watched");
+                }
+                sleep(WATCH_PAUSE).await;
+            }
+        })
+    }
+
+    /// Does so for a few minutes.
+    async fn watch_webhook_once(&self, name: &str, changed: &Notify) -> anyhow::Result<()> {
         let parameters =
             WatchParams::default().fields(&format!("metadata.name={name}")).timeout(WATCH_SECONDS);
         let webhooks = self.configurations(Registered::Webhook);
@@ -183,12 +197,12 @@ impl Objects {
 
 impl SecretApi {
     /// The Secret, if there is one.
-    pub(super) async fn read(&self) -> anyhow::Result<Option<Stored>> {
-        Ok(in_time(&self.what, "read", self.api.get_opt(&self.name)).await?.map(Stored::from))
+    pub(super) async fn read(&self) -> anyhow::Result<Option<Secret>> {
+        in_time(&self.what, "read", self.api.get_opt(&self.name)).await
     }
 
     /// Creates the Secret without data, unless it exists. It is garbage-collected with `owner`.
-    pub(super) async fn create(&self, owner: &Value) -> anyhow::Result<Stored> {
+    pub(super) async fn create(&self, owner: &Value) -> anyhow::Result<Secret> {
         let object = json!({
             "apiVersion": "v1",
             "kind": "Secret",
@@ -208,23 +222,15 @@ impl SecretApi {
         let parameters = PatchParams::apply(CREATOR).force();
         let patch = Patch::Apply(&object);
         let created = self.api.patch(&self.name, &parameters, &patch);
-        Ok(in_time(&self.what, "created", created).await?.into())
+        in_time(&self.what, "created", created).await
     }
 
     /// Writes the certificates into the Secret, unless it has changed since it was read.
-    pub(super) async fn write(&self, stored: &Stored, certificates: &Certificates) -> anyhow::Result<()> {
-        let patch = Patch::Merge(secret::merge_patch(certificates, &stored.resource_version));
+    pub(super) async fn write(&self, stored: &Secret, certificates: &Certificates) -> anyhow::Result<()> {
+        let version = stored.metadata.resource_version.as_deref().unwrap_or_default();
+        let patch = Patch::Merge(secret::merge_patch(certificates, version));
         in_time(&self.what, "changed", self.api.patch(&self.name, &changed_by(), &patch)).await?;
         Ok(())
-    }
-}
-
-impl From<Secret> for Stored {
-    fn from(secret: Secret) -> Self {
-        Self {
-            resource_version: secret.metadata.resource_version.unwrap_or_default(),
-            data: secret.data.unwrap_or_default(),
-        }
     }
 }
 
@@ -254,16 +260,12 @@ pub(super) async fn in_time<T>(
 }
 
 /// The body of an answer, or the status with the message of the API server; 0 without an answer.
-pub(super) async fn answer(
-    client: &Client,
-    request: Request<Vec<u8>>,
-    limit: Duration,
-) -> Result<String, (u16, String)> {
-    match timeout(limit, client.request_text(request)).await {
+pub(super) async fn answer(client: &Client, request: Request<Vec<u8>>) -> Result<String, (u16, String)> {
+    match timeout(EXAMINATION_TIMEOUT, client.request_text(request)).await {
         Ok(Ok(text)) => Ok(text),
         Ok(Err(kube::Error::Api(status))) => Err((status.code, status.message.clone())),
         Ok(Err(error)) => Err((0, cause(&error))),
-        Err(_) => Err((0, no_answer(limit))),
+        Err(_) => Err((0, no_answer(EXAMINATION_TIMEOUT))),
     }
 }
 

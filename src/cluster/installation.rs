@@ -30,10 +30,8 @@ use super::api::{FORBIDDEN, answer, client_of, unread_of_status};
 use super::certificate::check;
 use super::dry_run::dry_run;
 use super::node_watch::{ClusterObjects, list_objects};
-use super::running_pods;
+use super::running_pods::{self, PENDING, RUNNING};
 
-/// The time limit for each request to the API server.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 const REGISTRATION: &str = "/apis/admissionregistration.k8s.io/v1";
 const NOT_FOUND: u16 = 404;
 const UNAVAILABLE: u16 = 503;
@@ -88,6 +86,19 @@ pub(crate) async fn examine(
     Ok(inspect(&facts, name, probe))
 }
 
+/// Tries the pods of a cluster that have not started.
+pub(crate) async fn try_pending(
+    context: Option<&str>,
+    policies: &PolicySet,
+    objects: &ClusterObjects,
+) -> anyhow::Result<Refused> {
+    let (client, nothing) = (client_of(context).await?, Ok(Value::Null));
+    let release = Release::find(&nothing, &nothing, None);
+    let begin = || Workloads::new(policies, objects.context(), &release, &nothing);
+    let read = running_pods::read(&client, PENDING, begin, Workloads::page).await;
+    Ok(read.map(Workloads::finish)?)
+}
+
 /// The policies of the one installation of a cluster, with the nodes if its servers watch them.
 pub(super) async fn installed_policies(client: &Client) -> anyhow::Result<(PolicySet, Arc<Nodes>)> {
     let webhooks = get(client, &format!("{REGISTRATION}/mutatingwebhookconfigurations")).await;
@@ -108,7 +119,7 @@ async fn installed(client: &Client, webhooks: &Read, name: Option<&str>) -> Read
 /// The body of an answer, or the status with the message of the API server; 0 without an answer.
 async fn text(client: &Client, path: &str) -> Result<String, (u16, String)> {
     let request = Request::get(path).body(Vec::new()).map_err(|error| (0, error.to_string()))?;
-    answer(client, request, REQUEST_TIMEOUT).await
+    answer(client, request).await
 }
 
 /// The Events of the last minutes about pods that could not be created.
@@ -266,7 +277,8 @@ impl Reader<'_> {
         let (service, namespace) = self.release.service().context("the webhook has no Service")?;
         let now = SystemTime::now();
         let accepted = |webhook: Option<&Value>| {
-            let trusted = webhook.and_then(ca_bundle).unwrap_or_default();
+            let none = "it is empty or no text, or webhooks of the configuration have different ones";
+            let trusted = webhook.and_then(ca_bundle).ok_or(none)?;
             check(&trusted, &cert, &format!("{service}.{namespace}.svc"), now)
                 .map_err(|error| format!("{error:#}"))
         };
@@ -292,14 +304,10 @@ impl Reader<'_> {
         let cluster = match objects {
             Err(error) if policies.several_providers => return Err(error.clone().into()),
             Err(_) => PodContext::default(),
-            Ok(ClusterObjects { nodes, objects, .. }) => PodContext {
-                nodes: Some(Arc::clone(nodes)),
-                objects: objects.clone(),
-                ..PodContext::default()
-            },
+            Ok(objects) => objects.context(),
         };
         let begin = || Workloads::new(policies, cluster.clone(), &self.release, namespaces);
-        let read = running_pods::read(self.client, REQUEST_TIMEOUT, begin, Workloads::page).await;
+        let read = running_pods::read(self.client, RUNNING, begin, Workloads::page).await;
         Ok(read.map(Workloads::finish)?)
     }
 

@@ -13,7 +13,7 @@ use tokio::time::{Duration, Instant, interval};
 use fabric_nccl::{Diagnosis, Log, Signatures, Verdict};
 
 use super::api::{cause, client_to_stream};
-use super::evidence;
+use super::evidence::{self, Job};
 
 /// The limit on logs that are read at once.
 const MOST_STREAMS: usize = 256;
@@ -55,10 +55,11 @@ pub(crate) async fn read(
     for pod in pods.values() {
         log.add_pod(pod);
     }
-    let mut failures = read_logs(&client, &api, &pods, selection, log).await;
+    let job = Job { client: &client, pods: &pods, exec: selection.exec };
+    let mut failures = read_logs(&api, job, selection.follow, log).await;
     if Diagnosis::read(log).verdict != Verdict::Fabric {
         let more = tokio::select! {
-            more = evidence::gather(&client, &pods, selection.exec, log) => more,
+            more = job.gather(log) => more,
             _ = tokio::signal::ctrl_c() => vec!["the cluster was not asked to the end".to_owned()],
         };
         failures.extend(more);
@@ -88,22 +89,16 @@ async fn refused(
 }
 
 /// Reads the logs of all containers, and returns the failures.
-async fn read_logs<'p>(
-    client: &Client,
-    api: &Api<Pod>,
-    pods: &'p BTreeMap<String, Value>,
-    selection: &Selection<'_>,
-    log: &mut Log<'_>,
-) -> Vec<String> {
+async fn read_logs<'p>(api: &Api<Pod>, job: Job<'p>, follow: bool, log: &mut Log<'_>) -> Vec<String> {
     let containers_of = |pod: &'p Value| pod["spec"]["containers"].as_array().into_iter().flatten();
-    let containers: Vec<(&str, &str)> = pods
+    let containers: Vec<(&str, &str)> = job
+        .pods
         .iter()
         .flat_map(|(name, pod)| {
             containers_of(pod).filter_map(|one| Some((name.as_str(), one["name"].as_str()?)))
         })
         .collect();
     // A log that is followed has no end.
-    let follow = selection.follow;
     let read = if follow { MOST_STREAMS } else { usize::MAX };
     let mut failures = Vec::new();
     if let unread @ 1.. = containers.len().saturating_sub(read) {
@@ -125,7 +120,7 @@ async fn read_logs<'p>(
                 Some((pod, Err(error))) => failures.push(format!("{pod}: {error}")),
             },
             _ = tick.tick(), if follow => {
-                if progress.is_over(client, pods, selection.exec, log).await {
+                if progress.is_over(job, log).await {
                     return failures;
                 }
             }
@@ -144,23 +139,17 @@ struct Progress {
 
 impl Progress {
     /// Returns whether to read no more, and reads the counters if it is time for them.
-    async fn is_over(
-        &mut self,
-        client: &Client,
-        pods: &BTreeMap<String, Value>,
-        exec: bool,
-        log: &mut Log<'_>,
-    ) -> bool {
+    async fn is_over(&mut self, job: Job<'_>, log: &mut Log<'_>) -> bool {
         let diagnosis = Diagnosis::read(log);
         if diagnosis.verdict != Verdict::Unknown {
             let since = self.known_since.get_or_insert_with(Instant::now);
             return since.elapsed() >= SETTLED || diagnosis.is_whole();
         }
         self.known_since = None;
-        if exec && self.counted.elapsed() >= COUNTING {
+        if job.exec && self.counted.elapsed() >= COUNTING {
             // Failures to read them are reported at the end.
             tokio::select! {
-                _ = evidence::count(client, pods, log) => {}
+                _ = job.count(log) => {}
                 _ = tokio::signal::ctrl_c() => return true,
             }
             self.counted = Instant::now();

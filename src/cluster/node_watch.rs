@@ -16,6 +16,7 @@ use kube::runtime::watcher::{self, Config, DefaultBackoff, Event, watcher};
 use kube::{Api, Client};
 use tokio::time::{Duration, Instant, sleep, sleep_until, timeout};
 
+use fabric_policy::PodContext;
 use fabric_policy::nodes::Nodes;
 use fabric_policy::objects::{KnownObjects, ObjectApi, ObjectKind};
 
@@ -39,8 +40,7 @@ const AGAIN: Duration = Duration::from_mins(10);
 const LONGEST_BACKOFF: Duration = Duration::from_secs(20);
 /// The longest wait if nothing is due.
 const IDLE: Duration = Duration::from_hours(1);
-/// The status of a response to a client without the permission.
-/// That of a cluster without the API.
+/// The status of a response of a cluster without the API.
 const ABSENT: u16 = 404;
 /// The time limit for a command to get all nodes, or all `ResourceSlices`.
 const LIST_TIMEOUT: Duration = Duration::from_mins(2);
@@ -52,24 +52,20 @@ pub struct NodeWatch {
     client: Client,
     /// The kinds that it watches with them.
     kinds: Vec<ObjectKind>,
-}
-
-impl std::fmt::Debug for NodeWatch {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("NodeWatch")
-    }
+    isolates_networks: bool,
 }
 
 impl NodeWatch {
-    /// The connection is opened by the first request.
-    pub async fn new(kinds: Vec<ObjectKind>) -> anyhow::Result<Self> {
-        Ok(Self { client: client().await?, kinds })
+    /// The connection is opened by the first request. `isolates_networks` is what Multus does.
+    pub async fn new(kinds: Vec<ObjectKind>, isolates_networks: bool) -> anyhow::Result<Self> {
+        Ok(Self { client: client().await?, kinds, isolates_networks })
     }
 
     /// Passes on each state of the watch, and the objects when they have changed, at most once a second.
     pub(crate) async fn run(self, mut publish: impl FnMut(Watched)) {
-        let Self { client, kinds } = self;
+        let Self { client, kinds, isolates_networks } = self;
         let mut known = Known::new(Instant::now(), &kinds);
+        known.isolates_networks = isolates_networks;
         let watched = WatchedKind::with_named(kinds);
         let mut events =
             select_all(watched.map(|kind| Watch::new(&client, kind, &known.is_over).into_stream().boxed()));
@@ -198,6 +194,14 @@ pub(crate) struct ClusterObjects {
     pub(crate) objects: Option<Arc<KnownObjects>>,
     /// The objects that cannot be read, each with the reason. Names decide in their place.
     pub(crate) unread: Vec<String>,
+}
+
+impl ClusterObjects {
+    /// What a pod of the cluster is injected with.
+    pub(super) fn context(&self) -> PodContext {
+        let (nodes, objects) = (Some(Arc::clone(&self.nodes)), self.objects.clone());
+        PodContext { nodes, objects, ..PodContext::default() }
+    }
 }
 
 /// The nodes of the cluster at this moment, with the objects that pods name.

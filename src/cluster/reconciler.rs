@@ -16,7 +16,6 @@ use super::api::{Conflict, Objects, Registered};
 use super::replica::Replica;
 use super::rotation::{Certificates, Durations};
 use super::secret;
-use super::webhook_watch;
 
 /// The longest time between two reconciliations. A change of the webhook configuration starts one at once.
 const INTERVAL: Duration = Duration::from_secs(30);
@@ -56,12 +55,6 @@ pub struct Reconciler {
     watch: JoinHandle<()>,
 }
 
-impl std::fmt::Debug for Reconciler {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Reconciler").field("options", &self.options).finish_non_exhaustive()
-    }
-}
-
 impl Drop for Reconciler {
     fn drop(&mut self) {
         self.watch.abort();
@@ -74,7 +67,7 @@ impl Reconciler {
     pub async fn start(options: Options) -> anyhow::Result<Self> {
         let objects = Arc::new(Objects::connect().await?);
         let changed = Arc::new(Notify::new());
-        let watch = webhook_watch::start(Arc::clone(&objects), options.webhook.clone(), Arc::clone(&changed));
+        let watch = Arc::clone(&objects).watch_webhook(options.webhook.clone(), Arc::clone(&changed));
         let mut reconciler = Self {
             objects,
             options,
@@ -184,7 +177,7 @@ impl Reconciler {
             Some(stored) => stored,
             None => api.create(configuration).await?,
         };
-        let parsed = secret::parse(&stored.data).ok();
+        let parsed = stored.data.as_ref().and_then(|data| secret::parse(data).ok());
         let durations = self.options.durations;
         let (certificates, change) = Certificates::reconciled(parsed, &names, durations, trusted, now)?;
         if let Some(change) = change {

@@ -4,7 +4,6 @@ use kube::Client;
 use kube::api::ListParams;
 use kube::core::Request;
 use serde_json::Value;
-use tokio::time::Duration;
 
 use super::api::{answer, unread_of_status};
 use fabric_tools::inspection::Read;
@@ -16,20 +15,23 @@ const GONE: u16 = 410;
 /// How often the list is read from its beginning.
 const ATTEMPTS: usize = 3;
 
-/// Reads the pods that run, page by page, into what `begin` returns. If the list expires while it is read, it is read from
-/// the beginning again, and so is the result. `limit` is the time for each page.
+/// Pods that have not ended, and those of them that have not started, as field selectors.
+pub(super) const RUNNING: &str = "status.phase!=Succeeded,status.phase!=Failed";
+pub(super) const PENDING: &str = "status.phase=Pending";
+
+/// Reads these pods, page by page, into what `begin` returns. If the list expires while it is read, it is read from
+/// the beginning again, and so is the result.
 pub(super) async fn read<R>(
     client: &Client,
-    limit: Duration,
+    fields: &str,
     begin: impl Fn() -> R,
     read: impl Fn(&mut R, Value),
 ) -> Read<R> {
-    let fields = "status.phase!=Succeeded,status.phase!=Failed";
     let first = ListParams::default().limit(PAGE).fields(fields);
     let (mut parameters, mut result, mut attempts) = (first.clone(), begin(), 1);
     loop {
         let request = Request::new("/api/v1/pods").list(&parameters).map_err(|error| error.to_string())?;
-        let text = match answer(client, request, limit).await {
+        let text = match answer(client, request).await {
             Err((GONE, _)) if attempts < ATTEMPTS => {
                 (parameters, result) = (first.clone(), begin());
                 attempts += 1;
@@ -89,7 +91,7 @@ mod tests {
     }
 
     async fn pages(expired: usize) -> Read<Vec<Value>> {
-        read(&client(expired), Duration::from_secs(10), Vec::new, |pages, page| {
+        read(&client(expired), RUNNING, Vec::new, |pages, page| {
             pages.push(page["items"][0].clone());
         })
         .await

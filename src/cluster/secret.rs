@@ -22,11 +22,8 @@ const PREVIOUS_UNTIL: &str = "previous-ca.until";
 /// before they used it.
 const OPTIONAL: [&str; 4] = [PREVIOUS, PREVIOUS_UNTIL, "next-ca.crt", "next-ca.key"];
 
-/// The `data` of the Secret.
-pub(super) type Data = BTreeMap<String, ByteString>;
-
-/// Parses the certificates of a Secret; an error if one is missing or is not text.
-pub(super) fn parse(data: &Data) -> anyhow::Result<Certificates> {
+/// Parses the certificates in the `data` of a Secret; an error if one is missing or is not text.
+pub(super) fn parse(data: &BTreeMap<String, ByteString>) -> anyhow::Result<Certificates> {
     let optional = |key: &str| {
         let bytes = data.get(key).map(|value| value.0.clone());
         let text = bytes.map(String::from_utf8).transpose();

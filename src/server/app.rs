@@ -16,13 +16,14 @@ use super::admin;
 use super::rejection::Rejection;
 use super::state::AppState;
 use super::trace::trace;
-use super::webhook::{advise, mutate};
+use super::webhook::{advise, check_policies, mutate};
 
 /// The HTTPS port.
 pub fn webhook(state: Arc<AppState>) -> Router {
     let routes = Router::new()
         .route("/mutate", post(mutate))
         .route("/validate-workloads", post(advise))
+        .route("/validate-policies", post(check_policies))
         .method_not_allowed_fallback(wrong_method)
         .fallback(unknown_path);
     with_layers(routes, state)

@@ -64,6 +64,7 @@ pub(super) async fn run(mut reconciler: Reconciler, state: Arc<AppState>) {
 fn compare_conditions(reconciler: &Reconciler, state: &AppState) {
     let wanted = webhook_conditions(&state.policies.load());
     let differing = differing_condition(reconciler.configuration(), &wanted);
+    state.metrics.conditions_differ.set(i64::from(differing.is_some()));
     if !state.readiness.conditions(differing) {
         return;
     }

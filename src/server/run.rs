@@ -79,7 +79,6 @@ pub struct Config {
 pub struct Stop;
 
 /// A server whose ports are open and whose certificate and policies are loaded.
-#[derive(Debug)]
 pub struct Server {
     config: Config,
     state: Arc<AppState>,
@@ -105,6 +104,7 @@ impl Server {
         let (tls, validity) = TlsSettings::new(material.clone(), SystemTime::now())?;
         let state = Arc::new(AppState::new(policies, config.on_error, config.limits).in_mode(config.mode));
         certificate_in_use(&state, validity);
+        let _ = state.sources.set(config.policy_sources.clone());
         if config.events {
             let metrics = Arc::clone(&state.metrics);
             let _ = state.events.set(Events::start(move |result| metrics.events.count(result)).await?);

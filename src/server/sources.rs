@@ -25,7 +25,7 @@ pub(super) fn certificate_files(
     state: Arc<AppState>,
 ) -> Source<TlsMaterial> {
     let apply = move |material: &TlsMaterial, _: &Work| {
-        let validity = settings.change(SystemTime::now(), |current| *current = material.clone())?;
+        let validity = settings.change(|current| *current = material.clone())?;
         Ok(certificate_in_use(&state, validity))
     };
     Source { what: CERTIFICATE, read: Box::new(move || files.read(None)), apply: Box::new(apply) }
@@ -34,7 +34,7 @@ pub(super) fn certificate_files(
 /// The file with the client CA, where the reconciler pushes key pairs.
 pub(super) fn client_ca_file(path: PathBuf, settings: Arc<TlsSettings>) -> Source<ClientCa> {
     let apply = move |client_ca: &ClientCa, _: &Work| {
-        settings.change(SystemTime::now(), |current| current.client_ca = Some(client_ca.clone()))?;
+        settings.change(|current| current.client_ca = Some(client_ca.clone()))?;
         Ok("client CA".to_owned())
     };
     let read = move || ClientCa::read(&path);
@@ -50,7 +50,7 @@ pub(super) async fn accept_key_pairs(
     while key_pairs.changed().await.is_ok() {
         let Some(key_pair) = key_pairs.borrow_and_update().clone() else { continue };
         let change = |current: &mut TlsMaterial| current.key_pair = (*key_pair).clone();
-        let changed = settings.change(SystemTime::now(), change);
+        let changed = settings.change(change);
         let result = changed.map(|validity| certificate_in_use(&state, validity));
         record(CERTIFICATE, &state, result.map_err(|error| format!("{error:#}")), None);
     }

@@ -3,8 +3,10 @@
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
+use tokio::sync::Semaphore;
 
 use crate::cluster::{Events, Watched};
+use crate::policy_sources::PolicySources;
 use crate::telemetry::Metrics;
 use fabric_engine::admission::{Evaluate, Mode, OnError};
 use fabric_engine::policy_set;
@@ -36,12 +38,10 @@ pub struct AppState {
     pub(super) connections: Arc<Connections>,
     pub(super) memory: Memory,
     pub(super) queue: EvaluationQueue,
-}
-
-impl std::fmt::Debug for AppState {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("AppState").field("on_error", &self.on_error).finish_non_exhaustive()
-    }
+    /// The files of the policies in use.
+    pub(super) sources: OnceLock<PolicySources>,
+    /// One permit, for the ConfigMap with policies that is reviewed.
+    pub(super) policy_reviews: Arc<Semaphore>,
 }
 
 impl AppState {
@@ -64,6 +64,8 @@ impl AppState {
             memory: Memory::new(limits.body_bytes, Arc::clone(&connections)),
             connections,
             queue: EvaluationQueue::new(limits),
+            sources: OnceLock::new(),
+            policy_reviews: Arc::new(Semaphore::new(1)),
         }
     }
 

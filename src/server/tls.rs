@@ -12,6 +12,7 @@ use rustls::ServerConfig;
 use rustls::crypto::CryptoProvider;
 use rustls::crypto::ring;
 use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
 use rustls_pki_types::PrivateKeyDer;
 use rustls_pki_types::pem::PemObject;
 
@@ -66,9 +67,8 @@ impl TlsSource {
             Self::Reconciler { client_ca } => {
                 let key_pair = reconciler.and_then(|reconciler| reconciler.key_pairs().borrow().clone());
                 let key_pair = key_pair.context("there is no certificate to serve")?;
-                let mut material = TlsMaterial::new(KeyPair::clone(&key_pair));
-                material.client_ca = client_ca.as_deref().map(ClientCa::read).transpose()?;
-                Ok(material)
+                let client_ca = client_ca.as_deref().map(ClientCa::read).transpose()?;
+                Ok(TlsMaterial { client_ca, ..TlsMaterial::new(KeyPair::clone(&key_pair)) })
             }
         }
     }
@@ -102,10 +102,7 @@ impl ClientCa {
         Ok(Self { pem: read_pem(path, &resolve(path))?, name: path.display().to_string() })
     }
 
-    fn verifier(
-        &self,
-        provider: Arc<CryptoProvider>,
-    ) -> anyhow::Result<Arc<dyn rustls::server::danger::ClientCertVerifier>> {
+    fn verifier(&self, provider: Arc<CryptoProvider>) -> anyhow::Result<Arc<dyn ClientCertVerifier>> {
         let roots = pem::roots(&self.name, self.pem.as_bytes())?;
         WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
             .build()
@@ -172,15 +169,11 @@ impl TlsSettings {
     }
 
     /// Changes the material, unless the result cannot be used; the validity of the certificate.
-    pub(super) fn change(
-        &self,
-        now: SystemTime,
-        change: impl FnOnce(&mut TlsMaterial),
-    ) -> anyhow::Result<Validity> {
+    pub(super) fn change(&self, change: impl FnOnce(&mut TlsMaterial)) -> anyhow::Result<Validity> {
         let mut material = self.material.lock();
         let mut changed = material.clone();
         change(&mut changed);
-        let (config, validity) = changed.load(now)?;
+        let (config, validity) = changed.load(SystemTime::now())?;
         self.config.store(config);
         *material = changed;
         Ok(validity)

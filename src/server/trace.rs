@@ -127,6 +127,7 @@ mod tests {
             reason: None,
             message: None,
             allowed: true,
+            dry_run: false,
             operations: 1,
             warnings: vec!["code".to_owned()],
             without_fabric: None,

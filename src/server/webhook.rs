@@ -1,4 +1,5 @@
-//! `POST /mutate` for pods, and `POST /validate-workloads` for the workloads that they come from.
+//! `POST /mutate` for pods, `POST /validate-workloads` for the workloads that they come from, and `POST /validate-policies`
+//! for the ConfigMaps with policies and values.
 
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -12,15 +13,19 @@ use serde::de::IgnoredAny;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout_at;
 
+use crate::builtin;
 use crate::telemetry::Shed;
 use fabric_allocator::held;
 use fabric_engine::admission::{self, Answer, BadReview, OnError, Reviewer, WorkloadReview};
+use fabric_engine::policy_set::LoadError;
 use fabric_policy::PodContext;
 use fabric_policy::work::Work;
 use fabric_tools::lint;
+use fabric_tools::policy_review::{Change, PolicyReviewer, lines, unchecked};
 
 use super::rejection::{Rejection, overload};
 use super::review::Review;
+use super::sources::compiled;
 use super::state::AppState;
 use super::trace::Outcome;
 
@@ -31,6 +36,8 @@ enum Endpoint {
     Pods,
     /// Workloads with pod templates, which stay as they are.
     Workloads,
+    /// ConfigMaps with policies and values, which are refused if they are wrong.
+    Policies,
 }
 
 /// An answer whose body holds its memory until the client has read it.
@@ -42,6 +49,13 @@ pub(super) async fn mutate(state: State<Arc<AppState>>, review: Review) -> Resul
 
 pub(super) async fn advise(state: State<Arc<AppState>>, review: Review) -> Result<Reviewed, Rejection> {
     respond(Endpoint::Workloads, state, review).await
+}
+
+pub(super) async fn check_policies(
+    state: State<Arc<AppState>>,
+    review: Review,
+) -> Result<Reviewed, Rejection> {
+    respond(Endpoint::Policies, state, review).await
 }
 
 async fn respond(
@@ -100,6 +114,9 @@ pub const SHORT_STEPS: u64 = 200_000;
 /// in the queue, and begin again on another thread. They hold their memory and their turn until they end or notice that
 /// they are stopped.
 async fn evaluate(endpoint: Endpoint, state: &Arc<AppState>, body: Bytes) -> Result<Answer, Rejection> {
+    if endpoint == Endpoint::Policies {
+        return evaluate_policies(state, body).await;
+    }
     let work = StopOnDrop(Work::of_input(body.len()));
     if body.len() <= SHORT {
         let short = work.0.with_most_steps(SHORT_STEPS).measured_by(held);
@@ -116,6 +133,22 @@ async fn evaluate(endpoint: Endpoint, state: &Arc<AppState>, body: Bytes) -> Res
     on_another_thread(move || {
         let answer = answer(endpoint, &state, &body, &work.measured_by(held));
         drop((body, permit));
+        answer
+    })
+    .await
+}
+
+/// Evaluates a ConfigMap, so that no pod waits for policies: one at a time, and of others the client hears that they were
+/// not checked, instead of waiting with their memory.
+async fn evaluate_policies(state: &Arc<AppState>, body: Bytes) -> Result<Answer, Rejection> {
+    let Ok(turn) = Arc::clone(&state.policy_reviews).try_acquire_owned() else {
+        return unchecked(&body, "overload", "since the server checks others").map_err(bad_review);
+    };
+    let work = StopOnDrop(Work::of_loading());
+    let (state, loading) = (Arc::clone(state), work.0.clone());
+    on_another_thread(move || {
+        let answer = answer(Endpoint::Policies, &state, &body, &loading.measured_by(held));
+        drop((body, turn));
         answer
     })
     .await
@@ -143,6 +176,20 @@ fn answer(endpoint: Endpoint, state: &AppState, bytes: &[u8], work: &Work) -> Re
             reviewer.answer(bytes, context)
         }
         Endpoint::Workloads => lint::answer(&policies, state.mode, bytes, &context),
+        Endpoint::Policies => {
+            let together = |change: &Change| {
+                let Some(sources) = state.sources.get() else { return Vec::new() };
+                let loaded = sources.read().and_then(|sources| compiled(&sources.changed(change), work));
+                let found = loaded.err().map(|error| match error.downcast_ref() {
+                    Some(LoadError::Source(errors)) => lines(&errors.clone().into_iter().collect::<Vec<_>>()),
+                    _ => vec![error.to_string()],
+                });
+                let found = found.unwrap_or_default().into_iter();
+                found.map(|line| format!("with the other policies and values: {line}")).collect()
+            };
+            let version = env!("CARGO_PKG_VERSION");
+            PolicyReviewer { version, built_in: builtin::files(), together: &together }.answer(bytes, work)
+        }
     };
     answer.map_err(bad_review)
 }
@@ -172,6 +219,7 @@ async fn shed(
         Endpoint::Workloads => {
             Ok(WorkloadReview::<IgnoredAny>::read(&body)?.unadvised("overload", state.mode))
         }
+        Endpoint::Policies => unchecked(&body, "overload", "since the server has no time for it"),
     };
     let answer = if is_short { read() } else { on_another_thread(read).await };
     answer.map_err(bad_review)

@@ -80,6 +80,7 @@ pub struct Metrics {
     pub(crate) registration_changes: Counters,
     /// Failed reconciliations.
     pub(crate) registration_failures: Counter,
+    pub(crate) conditions_differ: Gauge,
     /// The events on owners of pods.
     pub(crate) events: Counters,
     nodes: Gauge,
@@ -155,6 +156,10 @@ impl Metrics {
                 &["webhook", "advice", "secret"],
             ),
             registration_failures: ours.added("registration_failures", "Failed reconciliations"),
+            conditions_differ: ours.added(
+                "registered_conditions_differ",
+                "Whether a registered condition is not that of the policies in use",
+            ),
             events: ours.counters(
                 "events",
                 "Events on the owners of pods",
@@ -273,6 +278,11 @@ impl Metrics {
     /// Counts an answered review.
     pub(crate) fn reviewed(&self, record: &Record, took: Duration) {
         self.duration.observe(took.as_secs_f64());
+        // No pod comes of a dry run, such as those of `check`.
+        let is_workload = matches!(record.outcome, ReviewOutcome::Advised | ReviewOutcome::Unadvised);
+        if record.dry_run && !is_workload {
+            return;
+        }
         if self.mode == Mode::Inject {
             self.operations.inc_by(record.operations as u64);
         }

@@ -69,12 +69,7 @@ pub(super) fn process<'f>(source: Source<'_, 'f>, number: usize, raw: &RawDocume
     let bad = |error: DocumentError, hint| Processed {
         content: Content::Edited(None),
         lines: Vec::new(),
-        error: Some(Failure {
-            file: Some(file),
-            document: Some(number),
-            hint,
-            ..Failure::new("bad_document", error.to_string())
-        }),
+        error: Some(Failure { hint, ..Failure::new("bad_document", error.to_string()).at(file, number) }),
         status: ExitStatus::Bad,
         verdict: Verdict::default(),
     };
@@ -185,8 +180,8 @@ pub(super) fn lost_comments(
     let line = |(pointer, Comment { line, text }): (String, &Comment)| {
         let reason = "because the lines around it are written again";
         let message = format!("{pointer}line {line}: the comment `{text}` is not kept, {reason}");
-        let (file, document) = (Some(location.file), Some(location.document));
-        Failure { file, document, ..Failure::new("comment_lost", message) }.warning(arguments.report)
+        let lost = Failure::new("comment_lost", message).at(location.file, location.document);
+        lost.warning(arguments.report)
     };
     lost.map(line).collect()
 }

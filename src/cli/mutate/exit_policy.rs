@@ -111,7 +111,7 @@ fn is_injected(template: &Template) -> bool {
 }
 
 /// Returns whether a template requests the fabric: by the annotation of a trigger, or by something that looks like it.
-/// A workload that merely should request it does not count.
+/// A workload that merely should request it does not count, and neither does what it has by hand.
 fn requests_fabric(template: &Template) -> bool {
     let by_annotation = match &template.mutation.outcome {
         Outcome::Unchanged { reason: Reason::MatchFailed { .. }, .. } => true,
@@ -119,6 +119,7 @@ fn requests_fabric(template: &Template) -> bool {
         Outcome::Refused { .. } => false,
         _ => template.mutation.requests_fabric(),
     };
+    let is_trigger = |code: &str| code.contains("trigger") && code != WORKLOAD_WITHOUT_TRIGGER;
     (by_annotation && !template.assumed)
-        || template.findings.near_misses.iter().any(|miss| miss.code != WORKLOAD_WITHOUT_TRIGGER)
+        || template.findings.near_misses.iter().any(|miss| is_trigger(&miss.code))
 }

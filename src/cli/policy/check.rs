@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::builtin;
 use crate::policy_sources::{each_policy_text, notes};
 use fabric_allocator::held;
-use fabric_policy::source::{EXTENSION, UNREADABLE_FILE, WARNINGS};
+use fabric_policy::source::{UNKNOWN_BASE, UNREADABLE_FILE, WARNINGS};
 use fabric_policy::work::Work;
 use fabric_policy::{Diagnostic, Severity, SourceError};
 use fabric_tools::policy_check::{check, has_errors};
@@ -57,7 +57,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     let of_files = check(&files, builtin::files(), &Work::of_loading().measured_by(held)).into_iter();
     let (all_read, count) = (found.is_empty(), files.len() + found.len());
     // A base may seem to be missing because its file could not be read.
-    found.extend(of_files.filter(|error| all_read || error.diagnostic.code != EXTENSION));
+    found.extend(of_files.filter(|error| all_read || error.diagnostic.code != UNKNOWN_BASE));
     let text: String = match arguments.findings.output {
         FindingFormat::Text => found.iter().map(formats::text).collect(),
         FindingFormat::Json => format!("{:#}\n", found.iter().map(formats::object).collect::<Value>()),

@@ -14,7 +14,7 @@ use crate::builtin;
 use crate::cli::ExitStatus;
 use crate::cli::mutate::object_name;
 use crate::cli::node_options::NodeArguments;
-use crate::cli::object_files;
+use crate::cli::object_files::ObjectsOfInput;
 use crate::cli::output::{Format, Output};
 use crate::cli::parse::namespace;
 use crate::cli::report::{Location, near_miss};
@@ -24,7 +24,6 @@ use crate::stream::RawDocuments;
 use fabric_engine::policy_set::PolicySet;
 use fabric_policy::OtherKind;
 use fabric_policy::nodes::Nodes;
-use fabric_policy::objects::KnownObjects;
 use fabric_tools::explain::{self, Explainer, PodFact, Sources, VERSION};
 use fabric_tools::policy_test;
 use fabric_workloads::advice::{self, CheckedPod};
@@ -139,13 +138,12 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     }
     let reads_stdin = arguments.files.iter().chain(&arguments.review).any(|file| file == "-");
     let objects = arguments.nodes.read(reads_stdin)?;
-    let known = objects.as_ref().and_then(|objects| objects.objects.clone());
     for reason in objects.iter().flat_map(|objects| &objects.unread) {
         output.message(&format!("warning: names decide about claims: {reason}"));
     }
     let mut pods = Pods {
+        objects: ObjectsOfInput::new(objects.as_ref(), &arguments.files, arguments.namespace.as_deref()),
         nodes: objects.map(|objects| objects.nodes),
-        objects: object_files::with_files(known, &arguments.files, arguments.namespace.as_deref()),
         namespace: arguments.namespace.as_deref(),
         policies: &loaded.policies,
         explainer: Explainer { policies: &loaded.policies, sources },
@@ -184,8 +182,7 @@ struct Pods<'a> {
     policies: &'a PolicySet,
     explainer: Explainer<'a>,
     nodes: Option<Arc<Nodes>>,
-    /// The claims of the cluster, of all files, and of the documents so far.
-    objects: Option<Arc<KnownObjects>>,
+    objects: ObjectsOfInput<'a>,
     output: &'a mut Output,
     format: Format,
     /// The pods so far.
@@ -217,8 +214,7 @@ impl Pods<'_> {
         let before = self.count;
         for (index, raw) in RawDocuments::new(reader).enumerate() {
             let raw = raw.with_context(|| format!("{file}: document {}", index + 1))?;
-            self.objects =
-                object_files::with_documents(self.objects.take(), std::slice::from_ref(&raw), self.namespace);
+            self.objects.add([&raw]);
             self.document(file, index + 1, &raw)?;
         }
         if self.count == before {
@@ -258,7 +254,7 @@ impl Pods<'_> {
         for found in &mut found {
             found.request.namespace = found.request.namespace.take().or(self.namespace.map(str::to_owned));
             found.request.nodes.clone_from(&self.nodes);
-            found.request.objects.clone_from(&self.objects);
+            found.request.objects.clone_from(&self.objects.known);
         }
         let explained = found.iter().map(|found| self.explainer.pod(pod_of(found), &found.request));
         let (mutations, facts): (Vec<_>, Vec<_>) = explained.unzip();

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::{ArgAction, Args, ValueEnum};
 use tokio::time::Duration;
 
 use crate::policy_sources::PolicySources;
@@ -57,6 +57,9 @@ pub(crate) struct Arguments {
     /// about those objects
     #[arg(long, value_name = "KIND,…", env = "FABRIC_INJECTOR_UNWATCHED", value_delimiter = ',', value_parser = object_kind)]
     pub(super) unwatched: Vec<ObjectKind>,
+    /// Whether Multus lets pods use networks of other namespaces; `false` with its `namespaceIsolation`
+    #[arg(long, value_name = "BOOL", default_value_t = true, action = ArgAction::Set, env = "FABRIC_INJECTOR_NETWORKS_OF_OTHER_NAMESPACES")]
+    pub(super) networks_of_other_namespaces: bool,
     /// The CA of client certificates, PEM; other clients are rejected
     #[arg(long, value_name = "FILE", env = "FABRIC_INJECTOR_CLIENT_CA")]
     pub(super) client_ca: Option<PathBuf>,

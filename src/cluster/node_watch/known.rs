@@ -9,6 +9,7 @@ use kube::runtime::watcher::Event;
 use serde_json::Value;
 use tokio::time::{Duration, Instant};
 
+use fabric_policy::device_classes::with_classes;
 use fabric_policy::nodes::{Node, Nodes, Slice, Texts};
 use fabric_policy::objects::{KnownObjects, NamedObject, ObjectApi, ObjectKind};
 
@@ -143,10 +144,7 @@ impl WatchedKind {
 
     /// The kind, if pods name the objects.
     pub(crate) fn named(self) -> Option<ObjectKind> {
-        match self {
-            Self::Named(kind) => Some(kind),
-            Self::Node | Self::Slice => None,
-        }
+        if let Self::Named(kind) = self { Some(kind) } else { None }
     }
 
     pub(super) fn is_named(self) -> bool {
@@ -221,6 +219,8 @@ pub(super) struct Known {
     state: WatchState,
     since: SystemTime,
     error: Option<String>,
+    /// True if Multus lets pods use the networks of their own namespace only.
+    pub(super) isolates_networks: bool,
     /// What reviews use; `None` after a change.
     nodes_in_use: Option<Arc<Nodes>>,
     objects_in_use: Option<Arc<KnownObjects>>,
@@ -253,6 +253,7 @@ impl Known {
             state: WatchState::Starting,
             since: SystemTime::now(),
             error: None,
+            isolates_networks: false,
             nodes_in_use: None,
             objects_in_use: None,
             named_until: now + WAIT_FOR_NAMED,
@@ -289,8 +290,11 @@ impl Known {
         if kind.is_named() {
             self.objects_in_use = None;
         } else {
-            self.nodes_in_use = None;
             self.changes += changed;
+        }
+        // What nodes offer depends on the classes.
+        if !kind.is_named() || kind.named() == Some(ObjectKind::Class) {
+            self.nodes_in_use = None;
         }
         self.due.get_or_insert(due);
     }
@@ -356,9 +360,6 @@ impl Known {
         }
         (self.due, self.published) = (None, now);
         let are_used = matches!(self.state, WatchState::Watching | WatchState::Stale);
-        if self.nodes_in_use.is_none() && are_used {
-            self.nodes_in_use = Some(self.nodes().into());
-        }
         if self.objects_in_use.is_none() {
             self.objects_in_use = Some(self.objects().into());
             for other in &mut self.others {
@@ -366,6 +367,9 @@ impl Known {
                 other.over = objects.flat_map(|objects| objects.known.over()).cloned().collect();
             }
             self.is_over.store(self.others.iter().any(|other| !other.over.is_empty()), Ordering::Relaxed);
+        }
+        if self.nodes_in_use.is_none() && are_used {
+            self.nodes_in_use = Some(self.nodes().into());
         }
         publish(Watched {
             state: self.state,
@@ -383,12 +387,16 @@ impl Known {
     }
 
     pub(super) fn nodes(&self) -> Nodes {
-        Nodes::with_slices(self.nodes.known.values().cloned(), self.slices.known.values().map(Arc::as_ref))
+        let nodes = self.nodes.known.values().cloned();
+        let named = self.named.iter().flat_map(|objects| objects.known.values());
+        let classes = named.filter_map(|object| object.as_ref().as_ref()?.class());
+        with_classes(Nodes::with_slices(nodes, self.slices.known.values().map(Arc::as_ref)), classes)
     }
 
     pub(super) fn objects(&self) -> KnownObjects {
         let objects = self.named.iter().flat_map(|objects| objects.known.values());
         let mut known: KnownObjects = objects.filter_map(|object| object.as_ref().clone()).collect();
+        known.isolates_networks = self.isolates_networks;
         known.over = self.named.iter().flat_map(|objects| objects.known.over()).cloned().collect();
         // A cluster without the API has none of the templates that a driver creates for it.
         let is_whole = |watch: &&OtherWatch| {

@@ -17,9 +17,15 @@ use serde_json::{Map, Value};
 const READ: &str = "metadata.name metadata.namespace metadata.annotations.* metadata.ownerReferences.[].kind metadata.resourceVersion metadata.labels.* spec.providerID \
                     spec.taints.[].* status.capacity.* status.allocatable.* status.conditions.[].type \
                     status.conditions.[].status spec.driver spec.nodeName spec.pool.* \
-                    spec.devices.[].attributes.type.string spec.selectors.[].cel.expression \
+                    spec.devices.[].attributes.*.* spec.selectors.[].cel.expression spec.extendedResourceName \
                     spec.config.[].opaque.driver spec.channel.resourceClaimTemplate.name spec.devices.requests.[].* \
                     spec.devices.requests.[].exactly.* spec.devices.requests.[].firstAvailable.[].* \
+                    spec.devices.requests.[].selectors.[].cel.expression \
+                    spec.devices.requests.[].exactly.selectors.[].cel.expression \
+                    spec.devices.requests.[].firstAvailable.[].selectors.[].cel.expression \
+                    spec.spec.devices.requests.[].selectors.[].cel.expression \
+                    spec.spec.devices.requests.[].exactly.selectors.[].cel.expression \
+                    spec.spec.devices.requests.[].firstAvailable.[].selectors.[].cel.expression \
                     spec.spec.devices.requests.[].* spec.spec.devices.requests.[].exactly.* \
                     spec.spec.devices.requests.[].firstAvailable.[].*";
 /// The longest text that is read, more than the 10 KiB of a CEL expression. A longer one is no name.
@@ -49,9 +55,7 @@ impl Object {
         let text = |key: &str| self.value["metadata"][key].as_str().unwrap_or_default();
         Key { namespace: text("namespace"), name: text("name") }
     }
-}
 
-impl Object {
     /// Returns whether the object is a claim that a template created for a pod. No other pod names it.
     pub(super) fn is_of_pod(&self) -> bool {
         let owners = self.value["metadata"]["ownerReferences"].as_array();

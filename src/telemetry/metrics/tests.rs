@@ -20,6 +20,7 @@ fn a_review_that_ends_after_its_policy_is_gone_gives_it_no_series() {
         reason: None,
         message: None,
         allowed: true,
+        dry_run: false,
         operations: 7,
         warnings: vec!["of_its_check".to_owned()],
         without_fabric: None,

@@ -14,7 +14,7 @@
 {{- if eq (include "fabric-injector.certificates" .) "managed" }}
 - --manage-webhook={{ $fullname }}
 - --manage-secret={{ $fullname }}-tls
-{{- if .Values.advice.enabled }}
+{{- if or .Values.advice.enabled .Values.policyReview.enabled }}
 - --manage-advice={{ $fullname }}
 {{- end }}
 {{- else }}
@@ -24,6 +24,9 @@
 - --watch-nodes
 {{- with include "fabric-injector.unwatched" . }}
 - --unwatched={{ . }}
+{{- end }}
+{{- if not .Values.nodes.networksOfOtherNamespaces }}
+- --networks-of-other-namespaces=false
 {{- end }}
 {{- end }}
 - --listen=0.0.0.0:{{ .Values.ports.webhook }}
