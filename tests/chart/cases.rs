@@ -114,7 +114,7 @@ fn rest(provider: &str) -> [Value; 3] {
         // Everything that can be switched off, other names, and a policy besides the built-in one.
         json!({
             "nodes": {"watch": false}, "advice": {"enabled": false}, "events": {"enabled": false},
-            "networkPolicy": {"enabled": false}, "priorityClassName": "system-cluster-critical",
+            "policyReview": {"enabled": false}, "networkPolicy": {"enabled": false}, "priorityClassName": "system-cluster-critical",
             "fullnameOverride": "fabric", "serviceAccount": {"name": "servers"},
             "extraPolicies": {"lab.yaml": lab_policy(provider)}, "replicas": 1, "nodeSelector": null,
         }),

@@ -16,6 +16,7 @@
 
 mod advice;
 mod agreement;
+mod alerts;
 mod cases;
 mod clusters;
 mod conditions;
@@ -55,6 +56,8 @@ macro_rules! tests {
 
 /// A test that renders the chart.
 type HelmTest = fn(&Helm);
+/// A test that also runs `promtool`.
+type PromtoolTest = fn(&Helm, &Path);
 
 const ALWAYS: &[(&str, fn())] = tests![
     images::the_image_has_the_program_and_nothing_else,
@@ -166,6 +169,8 @@ const WITH_HELM: &[(&str, HelmTest)] = tests![
     selection::what_the_operator_sets_arrives_and_what_he_does_not_set_follows_the_node,
 ];
 
+const WITH_PROMTOOL: &[(&str, PromtoolTest)] = tests![alerts::alerts_fire_for_the_series_that_they_are_about];
+
 fn main() -> ExitCode {
     let always = ALWAYS.iter().map(|&(name, test)| {
         Trial::test(name, move || {
@@ -174,16 +179,23 @@ fn main() -> ExitCode {
         })
     });
     let with_helm = WITH_HELM.iter().map(|&(name, test)| {
-        Trial::ignorable_test(name, move || match Helm::find() {
-            Ok(helm) => {
-                test(&helm);
-                Ok(Completion::Completed)
-            }
-            Err(why) if programs::required() => Err(Failed::from(why)),
-            Err(why) => Ok(Completion::ignored_with(why)),
-        })
+        Trial::ignorable_test(name, move || completed(Helm::find().map(|helm| test(&helm))))
     });
-    libtest_mimic::run(&Arguments::from_args(), always.chain(with_helm).collect()).exit_code()
+    let with_promtool = WITH_PROMTOOL.iter().map(|&(name, test)| {
+        let found = || Ok((Helm::find()?, programs::find("promtool")?));
+        Trial::ignorable_test(name, move || completed(found().map(|(helm, promtool)| test(&helm, &promtool))))
+    });
+    let all = always.chain(with_helm).chain(with_promtool).collect();
+    libtest_mimic::run(&Arguments::from_args(), all).exit_code()
+}
+
+/// The outcome of a test, or of the search for the programs that it needs.
+fn completed(tried: Result<(), String>) -> Result<Completion, Failed> {
+    match tried {
+        Ok(()) => Ok(Completion::Completed),
+        Err(why) if programs::required() => Err(Failed::from(why)),
+        Err(why) => Ok(Completion::ignored_with(why)),
+    }
 }
 
 /// The folder of the project.

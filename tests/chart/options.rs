@@ -138,7 +138,7 @@ pub(crate) fn policies_of_a_config_map_have_the_conditions_of_their_triggers(hel
 pub(crate) fn the_pod_of_the_test_has_labels_annotations_and_priority_of_the_servers(helm: &Helm) {
     let values = json!({
         "commonLabels": {"cost": "gpu"}, "podLabels": {"team": "platform"},
-        "podAnnotations": {"sidecar.istio.io/inject": "false"}, "priorityClassName": "high",
+        "podAnnotations": {"sidecar.istio.io/inject": "false"}, "annotations": {"reload.example/auto": "true"}, "priorityClassName": "high",
     });
     for (values, class) in [(values, "high"), (json!({}), "fabric-injector-nonpreempting-1000000")] {
         let objects = render(helm, &values);
@@ -151,6 +151,9 @@ pub(crate) fn the_pod_of_the_test_has_labels_annotations_and_priority_of_the_ser
         assert_eq!(own["helm.sh/hook"], "test");
         assert_eq!(test["spec"]["priorityClassName"], class);
         assert_eq!(server["spec"]["priorityClassName"], class);
+        // The Deployment has annotations of its own.
+        let of_deployment = &objects.the("Deployment")["metadata"]["annotations"];
+        assert_eq!(of_deployment["reload.example/auto"], values["annotations"]["reload.example/auto"]);
         if values["commonLabels"].is_object() {
             assert!(objects.0.iter().all(|object| object["metadata"]["labels"]["cost"] == "gpu"));
         }

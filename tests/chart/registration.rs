@@ -95,9 +95,11 @@ fn webhook(values: &Value, objects: &Objects) {
     namespaces(values, &webhook["namespaceSelector"], &[NAMESPACE]);
 }
 
-/// The advice has the servers, the annotations and the namespaces of the webhook, and nothing depends on it.
+/// The advice has the servers, the annotations and the namespaces of the webhook, and nothing depends on it. Next to it,
+/// the ConfigMaps with policies are reviewed.
 fn advice(values: &Value, objects: &Objects) {
-    let enabled = values["advice"]["enabled"] != false;
+    let is_on = ["advice", "policyReview"].map(|key| values[key]["enabled"] != false);
+    let enabled = is_on.contains(&true);
     let advice = objects.find("ValidatingWebhookConfiguration");
     assert_eq!(advice.is_some(), enabled);
     let managed = objects.arguments().iter().any(|argument| argument.starts_with("--manage-webhook="));
@@ -107,9 +109,12 @@ fn advice(values: &Value, objects: &Objects) {
     let Some(configuration) = advice else { return };
     assert_eq!(configuration["metadata"]["name"], pods["metadata"]["name"]);
     assert_eq!(configuration["metadata"]["annotations"], pods["metadata"]["annotations"]);
-    let [webhook] = configuration["webhooks"].as_array().unwrap().as_slice() else {
-        panic!("there is one webhook");
-    };
+    let webhooks = configuration["webhooks"].as_array().unwrap();
+    assert_eq!(webhooks.len(), is_on.iter().filter(|is_on| **is_on).count());
+    if is_on[1] {
+        review_of_policies(values, objects, webhooks.last().unwrap());
+    }
+    let Some(webhook) = webhooks.first().filter(|_| is_on[0]) else { return };
     let mut client = pods["webhooks"][0]["clientConfig"].clone();
     client["service"]["path"] = json!("/validate-workloads");
     assert_eq!(webhook["clientConfig"], client);
@@ -122,6 +127,33 @@ fn advice(values: &Value, objects: &Objects) {
         let resources = rule["resources"].as_array().unwrap();
         // Controllers make these.
         assert!(!resources.contains(&json!("pods")) && !resources.contains(&json!("replicasets")), "{rule}");
+    }
+}
+
+/// It gets the ConfigMaps that the servers mount, in the namespace of the release.
+fn review_of_policies(values: &Value, objects: &Objects, webhook: &Value) {
+    let mut client = objects.the("MutatingWebhookConfiguration")["webhooks"][0]["clientConfig"].clone();
+    client["service"]["path"] = json!("/validate-policies");
+    assert_eq!(webhook["clientConfig"], client);
+    assert_eq!(
+        webhook["namespaceSelector"],
+        json!({"matchLabels": {"kubernetes.io/metadata.name": NAMESPACE}})
+    );
+    let fields = ["name", "failurePolicy", "timeoutSeconds", "sideEffects"].map(|key| &webhook[key]);
+    assert_eq!(fields, [&json!("policies.fabric-injector.io"), &json!("Ignore"), &json!(5), &json!("None")]);
+    let expression = webhook["matchConditions"][0]["expression"].as_str().unwrap();
+    let volumes = &objects.the("Deployment")["spec"]["template"]["spec"]["volumes"];
+    let mounted = volumes.as_array().unwrap().iter().flat_map(|volume| {
+        let sources = volume["projected"]["sources"].as_array().cloned().unwrap_or_default();
+        sources
+            .into_iter()
+            .chain([volume.clone()])
+            .filter_map(|one| one["configMap"]["name"].as_str().map(str::to_owned))
+    });
+    let mounted: Vec<String> = mounted.collect();
+    assert!(!mounted.is_empty(), "{volumes}");
+    for name in mounted {
+        assert!(expression.contains(&format!("\"{name}\"")), "{expression}: {name} {values}");
     }
 }
 

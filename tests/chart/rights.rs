@@ -103,7 +103,10 @@ pub(crate) fn a_server_may_write_three_objects_read_nodes_and_create_events_and_
         },
     ]);
     assert_eq!(objects.named("ClusterRole", "fabric-injector").unwrap()["rules"], wanted);
-    let without = render(helm, &with(enabled("aws"), &json!({"advice": {"enabled": false}})));
+    let without = render(
+        helm,
+        &with(enabled("aws"), &json!({"advice": {"enabled": false}, "policyReview": {"enabled": false}})),
+    );
     assert_eq!(without.named("ClusterRole", "fabric-injector").unwrap()["rules"], json!([wanted[0]]));
     let mut wanted = json!([
         {"apiGroups": [""], "resources": ["nodes"], "verbs": ["list", "watch"]},
@@ -125,6 +128,10 @@ pub(crate) fn a_server_may_write_three_objects_read_nodes_and_create_events_and_
         assert_eq!(objects.named("ClusterRole", "fabric-injector-nodes").unwrap()["rules"], wanted);
         assert!(objects.arguments().contains(&format!("--unwatched={}", api.name).as_str()), "{}", api.name);
     }
+    let isolated = "--networks-of-other-namespaces=false";
+    assert!(!objects.arguments().contains(&isolated));
+    let nodes = json!({"nodes": {"networksOfOtherNamespaces": false}});
+    assert!(render(helm, &with(enabled("aws"), &nodes)).arguments().contains(&isolated));
     let wanted = json!([{"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create"]}]);
     assert_eq!(objects.named("ClusterRole", "fabric-injector-events").unwrap()["rules"], wanted);
     assert_eq!(objects.of_kind("ClusterRole").filter(|role| !is_test(role)).count(), 3);

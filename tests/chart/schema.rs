@@ -67,7 +67,7 @@ pub(crate) fn the_chart_has_the_version_of_the_program() {
 }
 
 /// The options that the chart sets, those that would contradict it, and those whose default fits every cluster.
-const NOT_FURTHER: [&str; 23] = [
+const NOT_FURTHER: [&str; 24] = [
     "admin-listen",
     "ca-duration",
     "certificate-duration",
@@ -81,6 +81,7 @@ const NOT_FURTHER: [&str; 23] = [
     "manage-secret",
     "manage-webhook",
     "mode",
+    "networks-of-other-namespaces",
     "on-error",
     "policy",
     "set",

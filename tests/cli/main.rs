@@ -1,6 +1,7 @@
 //! The program as its users meet it: the real binary, its arguments, its streams and its exit status.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests are tests")]
 
+mod by_hand;
 mod certs;
 mod certs_folder;
 mod certs_refused;
@@ -11,6 +12,7 @@ mod completions;
 mod conditions;
 mod control;
 mod dependencies;
+mod device_classes;
 mod devices;
 mod diagnose;
 mod diffs;

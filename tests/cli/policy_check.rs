@@ -433,3 +433,64 @@ fn other_files_in_a_folder_of_policies_are_passed_over_by_every_command() {
     let first: Value = serde_json::from_str(report.lines().next().unwrap()).unwrap();
     assert_eq!(first["code"], "not_a_policy", "{first}");
 }
+
+/// The file of `policy new` has the check; without it, and wherever the number passes through a variable, a row with 0 is
+/// told at its place.
+#[test]
+fn a_row_without_devices_needs_a_check_that_reads_it() {
+    let new = folder(&[]);
+    run(&["policy", "new", "--provider", "acme", new.path().to_str().unwrap()], "").exits(0);
+    let right = fs::read_to_string(new.path().join("acme-rdma.yaml")).unwrap();
+    let place = right.lines().position(|line| line.contains("gpu-none:")).unwrap() as u64 + 1;
+    let (without, _) = right.split_once("  checks:").unwrap();
+    let by_variable = without
+        .replace("devices(gpus, rdmaDevicesPerGPU)", "devices(gpus, ratio)")
+        .replace("  devices:\n", "  variables: {ratio: \"${rdmaDevicesPerGPU}\"}\n  devices:\n");
+    let matched = without.replace("  gpus:", "  match: {when: rdmaDevicesPerGPU > 0.0}\n  gpus:");
+    let told = vec![("no_devices".to_owned(), place)];
+    for (policy, wanted) in [
+        (right.as_str(), vec![]),
+        (without, told.clone()),
+        (&without.replace("rdmaDevicesPerGPU: 0}", "rdmaDevicesPerGPU: 0.0}"), told.clone()),
+        (&without.replace("rdmaDevicesPerGPU: 0}", "rdmaDevicesPerGPU: 0.25}"), vec![]),
+        (&by_variable, told),
+        (&matched, vec![]),
+    ] {
+        let found: Vec<_> = codes(policy).into_iter().filter(|(code, _)| code == "no_devices").collect();
+        assert_eq!(found, wanted, "{policy}");
+    }
+}
+
+/// A parameter of the type `number` with a whole value fits a field that takes integers, and reaches the pod as one.
+#[test]
+fn a_whole_number_fits_where_a_field_needs_an_integer() {
+    let policy = |default: &str| {
+        format!(
+            "apiVersion: fabric-injector.io/v1alpha1\nkind: FabricPolicy\nmetadata: {{name: lab}}\nspec:\n  provider: lab\n  \
+             description: d\n  gpus: {{resources: [nvidia.com/gpu]}}\n  match: {{anyAnnotation: {{lab.example/on: \"true\"}}}}\n  \
+             parameters:\n    user: {{description: d, type: number, default: {default}}}\n  rules:\n  - name: user\n    \
+             containers: \"true\"\n    container:\n      securityContext: {{runAsUser: \"${{user}}\"}}\n      \
+             livenessProbe: {{httpGet: {{port: \"${{user}}\"}}}}\n"
+        )
+    };
+    assert_eq!(codes(&policy("1000")), []);
+    let code = |found: Vec<(String, u64)>| found.into_iter().map(|(code, _)| code).collect::<Vec<_>>();
+    assert!(!code(codes(&policy("2.5"))).is_empty());
+    let files = folder(&[("lab.yaml", &policy("1000"))]);
+    let pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: p, annotations: {lab.example/on: \"true\"}}\nspec:\n  containers:\n  - \
+               {name: a, image: b, resources: {limits: {nvidia.com/gpu: 1}}}\n";
+    let run = run_in(files.path(), &["mutate", "--policy", "lab.yaml", "-o", "json"], pod).exits(0);
+    let pod: Value = serde_json::from_slice(&run.stdout).unwrap();
+    let container = &pod["spec"]["containers"][0];
+    let values = [&container["securityContext"]["runAsUser"], &container["livenessProbe"]["httpGet"]["port"]];
+    assert_eq!(values, [&json!(1000), &json!(1000)], "{pod}");
+}
+
+#[test]
+fn a_name_that_stands_twice_in_without_is_told() {
+    let policy = "apiVersion: fabric-injector.io/v1alpha1\nkind: FabricPolicy\nmetadata: {name: own}\nspec:\n  extends: aws-efa\n  \
+                  description: d\n  without: [neuron, neuron]\n";
+    let all = found(&[("own.yaml", policy)], &["own.yaml"]);
+    let message = all[0]["message"].as_str().unwrap();
+    assert_eq!((all.len(), message), (1, "`without` names `neuron` twice"), "{all:?}");
+}

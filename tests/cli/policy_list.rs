@@ -118,7 +118,7 @@ fn show_of_an_extension_needs_its_base_and_shows_a_part_with_its_parts() {
     4 | spec: {extends: lab}
       |                 ^^^
       |
-      = hint: known here: `aws-efa`, `azure-infiniband`, `compute-domain`, `coreweave-infiniband`, `doks-roce`, `gcp-gib`, `gcp-tcpx`, `gcp-tcpxo`, `gke`, `gpu-claims`, `gpudirect-tcp`, `host-interface`, `host-ssh`, `infiniband`, `lingjun-rdma`, `locked-memory`, `multinode`, `nccl`, `nccl-file`, `nebius-infiniband`, `net-plugin`, `nic-claims`, `nvlink-channel`, `oci-sriov`, …
+      = hint: known here: `aws-efa`, `azure-infiniband`, `compute-domain`, `coreweave-infiniband`, `doks-roce`, `gcp-gib`, `gcp-tcpx`, `gcp-tcpxo`, `gke`, `gpu-claims`, `gpudirect-tcp`, `host-interface`, `host-ssh`, `infiniband`, `lingjun-rdma`, `locked-memory`, `multinode`, `nccl`, `nccl-file`, `nccl-log`, `nebius-infiniband`, `net-plugin`, `nic-claims`, `nic-class`, …
     ");
     let run = run_in(&["ours.yaml", "lab.yaml"]).exits(0);
     assert!(

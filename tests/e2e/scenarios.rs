@@ -23,6 +23,7 @@ mod oldest;
 mod outages;
 mod placement;
 mod pod_security;
+mod policy_reviews;
 mod pools;
 mod release;
 mod rights;
@@ -62,6 +63,7 @@ const SCENARIOS: &[(&str, Scenario)] = scenarios![
     diagnoses::the_logs_of_a_job_say_which_network_it_uses,
     diagnoses::what_the_pods_say_explains_their_logs,
     diagnoses::the_counters_of_adapters_prove_the_fabric_without_lines,
+    diagnoses::the_files_of_nccl_prove_the_fabric_when_the_log_is_gone,
     diagnoses::each_fault_of_the_cluster_is_named,
     clients::warnings_reach_whoever_makes_the_pod,
     clients::pods_that_are_injected_as_they_should_be_come_with_what_was_added_alone,
@@ -105,6 +107,7 @@ const SCENARIOS: &[(&str, Scenario)] = scenarios![
     claims::pods_carry_the_claim_of_a_policy_and_keep_their_own,
     claims::the_template_of_a_compute_domain_is_that_of_the_job,
     named_objects::what_a_pod_names_and_the_cluster_lacks_is_told_until_it_is_there,
+    named_objects::domains_and_networks_that_pods_name_are_told_until_they_are_there,
     settings::the_file_of_a_container_has_the_settings_of_its_environment,
     pod_security::the_exception_admits_injected_pods_and_forbids_the_rest_of_baseline,
     dry_runs::every_workload_comes_out_as_mutate_says,
@@ -124,6 +127,7 @@ const SCENARIOS: &[(&str, Scenario)] = scenarios![
     installations::kubectl_applies_what_manifests_prints,
     installations::kubectl_applies_the_documented_overlay,
     installations::kubectl_applies_a_kustomization_of_another_cloud,
+    policy_reviews::policies_that_are_wrong_are_refused_when_they_are_applied,
     broken_policies::with_managed_certificates_plain_pods_start_whatever_the_policies_are,
     broken_policies::with_a_secret_of_the_operator_plain_pods_start_whatever_the_policies_are,
     broken_policies::with_cert_manager_plain_pods_start_whatever_the_policies_are,

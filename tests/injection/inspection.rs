@@ -1,6 +1,8 @@
 //! What `check` makes of what it reads: a healthy installation, and each fault in it.
 
 mod probe;
+mod registration;
+mod rights;
 mod servers;
 mod workloads;
 
@@ -215,6 +217,7 @@ fn a_healthy_installation_passes_every_check() {
             "other-webhooks",
             "workloads",
             "not-injected",
+            "objects",
             "pod",
             "rights",
         ]
@@ -286,6 +289,7 @@ fn faults_of_the_release_are_reported() {
             "pod-security",
             "workloads",
             "not-injected",
+            "objects",
             "rights",
         ],
         |facts| {
@@ -293,64 +297,6 @@ fn faults_of_the_release_are_reported() {
             facts.certificate = Err("unknown".into());
         },
     );
-}
-
-#[test]
-fn faults_of_the_registration_are_reported() {
-    use Status::{Fail, Warn};
-    let dependent = [
-        "endpoints",
-        "certificate",
-        "advice",
-        "conditions",
-        "policies",
-        "servers",
-        "pod-security",
-        "other-webhooks",
-    ];
-    reported("webhook", Fail, "no pod is injected", &dependent, |facts| facts.webhooks = Ok(list(&[])));
-    reported("webhook", Fail, "`fabric-injector`, `another` are registered", &["other-webhooks"], |facts| {
-        let mut another = webhook();
-        another["metadata"]["name"] = json!("another");
-        facts.webhooks = Ok(list(&[webhook(), another]));
-    });
-    reported(
-        "endpoints",
-        Fail,
-        "the Service `fabric-injector/fabric-injector` has no ready replica",
-        &[],
-        |facts| {
-            facts.endpoints = Ok(list(&[]));
-        },
-    );
-    reported("certificate", Fail, "`caBundle` of `fabric-injector` is empty", &[], |facts| {
-        registered(facts, "/webhooks/0/clientConfig/caBundle", Value::Null);
-    });
-    reported("certificate", Fail, "with `caBundle` of `fabric-injector`: UnknownIssuer", &[], |facts| {
-        facts.certificate.as_mut().unwrap().accepted = Err("UnknownIssuer".to_owned());
-    });
-    let skewed = "certificate not valid yet\nsynchronize the clocks of the nodes";
-    reported("certificate", Fail, skewed, &[], |facts| {
-        facts.certificate.as_mut().unwrap().accepted = Err("certificate not valid yet".to_owned());
-    });
-    reported("certificate", Warn, "(6 days)", &[], |facts| {
-        facts.certificate.as_mut().unwrap().left = 6 * DAY;
-    });
-    reported("certificate", Fail, "no object `tls`", &["advice"], |facts| {
-        facts.certificate = Err("there is no object `tls`".into());
-    });
-    reported(
-        "conditions",
-        Fail,
-        "the condition `policy-matches-pod` of `fabric-injector` is not that",
-        &[],
-        |facts| {
-            registered(facts, "/webhooks/0/matchConditions/1/expression", json!("false"));
-        },
-    );
-    reported("conditions", Fail, "has no condition `has-trigger`", &[], |facts| {
-        registered(facts, "/webhooks/0/matchConditions", json!([]));
-    });
 }
 
 #[test]
@@ -375,6 +321,9 @@ fn a_guard_without_effect_is_reported() {
     });
     reported("guard", Fail, "the condition `requests-gpus` of `fabric-injector-guard`", &[], |facts| {
         facts.guard[0].as_mut().unwrap()["spec"]["matchConditions"][2]["expression"] = json!("false");
+    });
+    reported("guard", Warn, "neither warns nor denies", &[], |facts| {
+        facts.guard[1].as_mut().unwrap()["spec"]["validationActions"] = json!(["Audit"]);
     });
     reported("guard", Warn, "if `guard.enabled` is not `false`, it was deleted", &[], |facts| {
         facts.guard = [Ok(Value::Null), Ok(Value::Null)];
@@ -419,22 +368,6 @@ fn a_policy_that_does_not_restrict_the_account_of_the_servers_is_reported() {
 }
 
 #[test]
-fn a_webhook_for_advice_that_api_servers_do_not_trust_is_reported() {
-    use Status::{Ok as Passed, Warn};
-    let untrusted = "workloads get no advice: UnknownIssuer\nthe replicas renew it and write `caBundle`";
-    reported("advice", Warn, untrusted, &[], |facts| {
-        facts.certificate.as_mut().unwrap().accepted_for_advice = Err("UnknownIssuer".to_owned());
-    });
-    reported("advice", Warn, "there is no ValidatingWebhookConfiguration `fabric-injector`", &[], |facts| {
-        facts.advice = Ok(Value::Null);
-    });
-    reported("advice", Passed, "no webhook for advice", &[], |facts| {
-        facts.advice = Ok(Value::Null);
-        without(facts, "--manage-advice");
-    });
-}
-
-#[test]
 fn nodes_whose_pods_do_not_get_what_they_offer_are_reported() {
     use Status::{Ok as Passed, Warn};
     reported("nodes", Passed, "2 nodes; 1 with GPUs get aws-efa", &[], |_| ());
@@ -452,8 +385,16 @@ fn nodes_whose_pods_do_not_get_what_they_offer_are_reported() {
 #[test]
 fn policies_that_do_not_load_or_are_not_in_use_are_reported() {
     use Status::{Fail, Warn};
-    let dependent =
-        ["conditions", "guard", "nodes", "installers", "pod-security", "workloads", "not-injected"];
+    let dependent = [
+        "conditions",
+        "guard",
+        "nodes",
+        "installers",
+        "pod-security",
+        "workloads",
+        "not-injected",
+        "objects",
+    ];
     reported("policies", Fail, "cannot be loaded: unknown key", &dependent, |facts| {
         facts.policies = Err("unknown key".into());
     });
@@ -486,35 +427,6 @@ fn namespaces_that_refuse_what_a_policy_adds_are_reported() {
         facts.policies = Ok(set(vec![policy("lab", matcher, rule)]));
         facts.namespaces = Ok(list(&[level("baseline")]));
     });
-}
-
-#[test]
-fn webhooks_that_are_called_later_for_the_same_pods_are_named() {
-    let other = |name: &str, change: &dyn Fn(&mut Value)| {
-        let mut entry = json!({
-            "name": "pods.other.io", "namespaceSelector": {},
-            "rules": [{"apiGroups": ["*"], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["CREATE"]}],
-        });
-        change(&mut entry);
-        json!({"metadata": {"name": name}, "webhooks": [entry]})
-    };
-    let seen = |other: Value| {
-        let mut facts = healthy();
-        facts.webhooks.as_mut().unwrap()["items"].as_array_mut().unwrap().push(other);
-        lines(&facts).into_iter().find(|line| line.check == "other-webhooks").unwrap()
-    };
-    let later = seen(other("istio", &|_| {}));
-    assert!(later.status == Status::Warn && later.seen.contains("`istio/pods.other.io`"), "{later:?}");
-    let again = seen(other("a", &|entry| entry["reinvocationPolicy"] = json!("IfNeeded")));
-    assert_eq!(again.status, Status::Warn, "{again:?}");
-    let quiet: [&dyn Fn(&mut Value); 4] = [
-        &|entry| entry["rules"][0]["resources"] = json!(["pods/status", "jobs"]),
-        &|entry| entry["rules"][0]["operations"] = json!(["UPDATE"]),
-        &|entry| entry["rules"][0]["apiGroups"] = json!(["apps"]),
-        &|entry| entry["namespaceSelector"] = json!({"matchLabels": {"team": "web"}}),
-    ];
-    assert!(quiet.into_iter().all(|change| seen(other("istio", change)).status == Status::Ok));
-    assert_eq!(seen(other("a", &|_| {})).status, Status::Ok, "it is called before");
 }
 
 #[test]
@@ -551,95 +463,4 @@ fn a_parameter_of_another_release_than_a_daemon_set_installs_is_reported() {
         }
     }
     assert_eq!(line("", None, false).status, Status::Warn);
-}
-
-/// A change of the facts.
-type Change<'c> = &'c dyn Fn(&mut Facts);
-
-#[test]
-fn a_missing_right_costs_the_lines_that_need_it_and_is_named() {
-    let cases: [(Change<'_>, &[&str]); 12] = [
-        (&|facts| facts.advice = Err(forbidden()), &["advice"]),
-        (&|facts| facts.token[0] = Err(forbidden()), &["token"]),
-        (&|facts| facts.nodes = Err(forbidden()), &["nodes"]),
-        (&|facts| facts.version = Err(forbidden()), &["kubernetes"]),
-        (&|facts| facts.namespaces = Err(forbidden()), &["pod-security", "other-webhooks"]),
-        (&|facts| facts.endpoints = Err(forbidden()), &["endpoints", "policies", "servers"]),
-        (&|facts| facts.certificate = Err(forbidden()), &["certificate", "advice"]),
-        (&|facts| facts.guard[1] = Err(forbidden()), &["guard"]),
-        (
-            &|facts| {
-                for server in &mut facts.servers {
-                    (server.ready, server.in_use) = (Err(forbidden()), Err(forbidden()));
-                }
-            },
-            &["policies", "servers"],
-        ),
-        (&|facts| facts.workloads = Err(forbidden()), &["workloads", "not-injected"]),
-        (&|facts| facts.events = Err(forbidden()), &["not-injected"]),
-        (
-            &|facts| facts.policies = Err(forbidden()),
-            &[
-                "conditions",
-                "guard",
-                "policies",
-                "nodes",
-                "installers",
-                "pod-security",
-                "workloads",
-                "not-injected",
-            ],
-        ),
-    ];
-    for (fault, checks) in cases {
-        let mut facts = healthy();
-        fault(&mut facts);
-        let warned: Vec<Line> = lines(&facts).into_iter().filter(|line| line.status != Status::Ok).collect();
-        let names: Vec<&str> = warned.iter().map(|line| line.check).collect();
-        assert_eq!(names, checks);
-        assert!(warned.iter().all(|line| line.status == Status::Warn), "{warned:?}");
-        assert!(warned.iter().any(|line| line.seen.contains("cannot list resource")), "{warned:?}");
-    }
-    let nothing = lines(&Facts { webhooks: Err(forbidden()), deployments: Err(forbidden()), ..healthy() });
-    let failed: Vec<&Line> = nothing.iter().filter(|line| line.status == Status::Fail).collect();
-    // A gate that checked nothing is not green.
-    let [Line { check: "rights", seen, remedy, .. }] = &failed[..] else { panic!("{nothing:#?}") };
-    assert!(
-        seen == "2 of 19 checks were made" && remedy.contains("as a user who may read"),
-        "{seen} {remedy}"
-    );
-}
-
-/// Each fact that may not be read.
-const UNREADABLE: [fn(&mut Facts); 13] = [
-    |facts| facts.version = Err(forbidden()),
-    |facts| facts.webhooks = Err(forbidden()),
-    |facts| facts.advice = Err(forbidden()),
-    |facts| facts.deployments = Err(forbidden()),
-    |facts| facts.namespaces = Err(forbidden()),
-    |facts| (facts.endpoints, facts.servers) = (Err(forbidden()), Vec::new()),
-    |facts| facts.certificate = Err(forbidden()),
-    |facts| facts.policies = Err(forbidden()),
-    |facts| facts.guard = [Err(forbidden()), Err(forbidden())],
-    |facts| facts.token = [Err(forbidden()), Err(forbidden())],
-    |facts| facts.workloads = Err(forbidden()),
-    |facts| facts.dry_runs = Err(forbidden()),
-    |facts| facts.daemon_sets = Err(forbidden()),
-];
-
-#[test]
-fn no_line_has_an_empty_name_whatever_may_not_be_read() {
-    let all = (1_u32 << UNREADABLE.len()) - 1;
-    for some in (0..=all).filter(|some| some.count_ones() <= 2 || *some == all) {
-        let mut facts = healthy();
-        let unreadable = UNREADABLE.iter().enumerate().filter(|(at, _)| some >> at & 1 == 1);
-        unreadable.for_each(|(_, change)| change(&mut facts));
-        for line in lines(&facts) {
-            let text = format!("{} {}", line.seen, line.remedy);
-            let empty = ["``", "`/", "/`", "`-", "  ", "\"\"", "//"];
-            // The message of the API server has the group of its core.
-            let text = text.replace(" in API group \"\"", "");
-            assert!(!empty.iter().any(|empty| text.contains(empty)), "{line:?}");
-        }
-    }
 }

@@ -17,6 +17,8 @@ mod helpers;
 mod inspection;
 mod language;
 mod named_objects;
+mod networks;
+mod node_choice;
 mod nodes;
 mod properties;
 mod provider_knowledge;

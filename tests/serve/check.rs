@@ -21,7 +21,7 @@ async fn without_rights_no_object_is_asked_for_by_an_empty_name() {
     );
     let is_known = |line: &str| ["warn ", "fail  rights ", " "].iter().any(|start| line.starts_with(start));
     assert!(said.lines().all(is_known), "{said}");
-    assert_eq!(lines, 20, "{said}");
+    assert_eq!(lines, 21, "{said}");
     for line in [
         "warn  endpoints       not checked: the Service is not known: see the line `webhook`\n",
         "warn  certificate     not checked: the webhook is not known: see the line `webhook`\n",

@@ -96,15 +96,15 @@ async fn connections_that_stall_make_room_for_those_of_other_addresses() {
 #[tokio::test]
 async fn connections_that_are_idle_make_room_for_those_of_other_addresses() {
     let site = Site::new();
-    let server = site.serve_aws(&["--max-connections", "200"]).await;
+    let server = site.serve_aws(&["--max-connections", "60"]).await;
     let client = site.client(&server);
     let mut hostile = stalling(&server, &client, 5, 10);
-    for number in 0..200 {
+    for number in 0..60 {
         let (client, address) = (client.clone(), server.address);
         hostile.spawn(async move {
             loop {
                 let _ = idle(&client, address, HOSTILE[number % 2]).await;
-                sleep(Duration::from_millis(100)).await;
+                sleep(Duration::from_millis(300)).await;
             }
         });
     }

@@ -21,6 +21,7 @@ mod other_policies;
 mod other_requests;
 mod overload;
 mod owners;
+mod policies;
 mod refused;
 mod rejected;
 mod reviews;

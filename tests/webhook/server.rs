@@ -126,7 +126,7 @@ pub(crate) fn lab_with(right: &str, other: &str) -> String {
 }
 
 /// A server and what its requests share.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct Server {
     pub(crate) state: Arc<AppState>,
     app: Router,

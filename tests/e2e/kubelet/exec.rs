@@ -58,7 +58,9 @@ fn run(command: &[String], root: &Path) -> Vec<u8> {
     let arguments: Vec<String> = command[1..]
         .iter()
         .map(|text| {
-            text.replace("/proc/[", &within("/proc/[")).replace("=/sys/", &format!("={}", within("/sys/")))
+            let text = text.replace("/proc/[", &within("/proc/["));
+            let text = text.replace("=/sys/", &format!("={}", within("/sys/")));
+            if text.starts_with("/var/") { within(&text) } else { text }
         })
         .collect();
     let output = Command::new(&command[0]).args(arguments).stdin(Stdio::null()).output().unwrap();

@@ -49,7 +49,12 @@ pub(super) async fn pods_are_as_without_the_webhook_and_the_reports_as_with_it(c
     assert!(audited.warnings[1].starts_with("fabric-injector: would add to "), "{audited:?}");
     let audited = audited.ok();
     assert!(!is_injected(&audited));
+    // A dry run is not counted.
+    assert_eq!(cluster.metric(series).await, before);
+    let made = PODS.trim_end_matches("?dryRun=All");
+    cluster.api.post(made, &asked()).await.ok();
     assert_eq!(cluster.metric(series).await, before + 1);
+    cluster.api.delete_with(&format!("{made}/audited"), &json!({"gracePeriodSeconds": 0})).await.ok();
 
     let (succeeded, said) = outcome(&mut cluster.program(&["check"])).await;
     assert!(!succeeded && said.contains("remedy: use `--audit` to check what it would do"), "{said}");

@@ -256,6 +256,34 @@ pub(super) async fn the_counters_of_adapters_prove_the_fabric_without_lines(clus
     cluster.remove(&namespace).await;
 }
 
+pub(super) async fn the_files_of_nccl_prove_the_fabric_when_the_log_is_gone(cluster: &Cluster) {
+    let mut values = values();
+    values["multinodeNetworking"]["aws"]["ncclLog"] = json!(true);
+    cluster.ensure(&values).await;
+    let namespace = cluster.namespace("in-files").await;
+    cluster.api.create(&job(&namespace, "train", 2, &annotated_template())).await.ok();
+    let pods = running(cluster, &namespace, 2).await;
+    let roots = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    for (rank, (pod, root)) in pods.iter().zip(&roots).enumerate() {
+        cluster.kubelet.write_log(pod, "step 1 | loss 2.0\n");
+        let folder = root.path().join("var/log/nccl");
+        std::fs::create_dir_all(&folder).unwrap();
+        let text = log(
+            pod,
+            rank,
+            "AWS Libfabric",
+            "NET/OFI Selected provider is efa, fabric is efa (found 32 nics)",
+        );
+        std::fs::write(folder.join(format!("{pod}.1")), text).unwrap();
+        cluster.kubelet.set_root(pod, root.path());
+    }
+    let report = diagnose(cluster, &namespace, &["--job", "train"]).await;
+    assert_eq!(report["verdict"], "unknown", "{report:#}");
+    let report = diagnose(cluster, &namespace, &["--job", "train", "--exec"]).await;
+    assert_eq!(report["verdict"], "fabric", "{report:#}");
+    cluster.remove(&namespace).await;
+}
+
 pub(super) async fn each_fault_of_the_cluster_is_named(cluster: &Cluster) {
     cluster.ensure(&values()).await;
     let namespace = cluster.namespace("faulty").await;
@@ -339,7 +367,7 @@ pub(super) async fn each_fault_of_the_cluster_is_named(cluster: &Cluster) {
                 containers.push(json!({"name": "istio-proxy", "image": "registry.example/proxy:1"}));
             }),
             closed,
-            ("unknown", "mesh_sidecar"),
+            ("crash", "mesh_sidecar"),
         ),
     ];
     for (pod, text, expected) in faults {

@@ -142,6 +142,23 @@ async fn registration(cluster: &Cluster) {
     reports(cluster, &[], &[("other-webhooks", "warn", "`sidecars/sidecars.example.com`")]).await;
     cluster.api.delete(&format!("{ADMISSION}/mutatingwebhookconfigurations/sidecars")).await.ok();
     passes(cluster).await;
+    // A selector of somebody else is named, and restored as the remedy says.
+    let mut before = cluster.api.get(WEBHOOK).await.ok();
+    let selector =
+        |value: Value| json!([{"op": "replace", "path": "/webhooks/0/objectSelector", "value": value}]);
+    cluster.api.patch(WEBHOOK, &selector(json!({"matchLabels": {"a": "b"}}))).await.ok();
+    let edited = ("webhook", "fail", "its `objectSelector` leaves out pods");
+    reports(cluster, &[], &[edited, ("pod", "fail", "")]).await;
+    for key in ["managedFields", "resourceVersion", "uid", "creationTimestamp", "generation"] {
+        before["metadata"].as_object_mut().unwrap().remove(key);
+    }
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), before.to_string()).unwrap();
+    let file = file.path().to_str().unwrap();
+    let apply = ["apply", "--server-side", "--force-conflicts", "-f", file];
+    let (succeeded, said) = outcome(&mut cluster.kubectl(&apply)).await;
+    assert!(succeeded, "{said}");
+    passes(cluster).await;
 }
 
 /// The line about the nodes has what `nodes` finds wrong.
@@ -205,7 +222,16 @@ async fn servers(cluster: &Cluster) {
     reports(cluster, &[], &[&stopped[..], &[certificate]].concat()).await;
     let advice = format!("{ADMISSION}/validatingwebhookconfigurations/fabric-injector");
     cluster.api.patch(&advice, &bundle).await.ok();
-    let untrusted = ("advice", "warn", "and workloads get no advice: invalid peer certificate");
+    let different = ("advice", "warn", "webhooks of the configuration have different ones");
+    reports(cluster, &[], &[&stopped[..], &[certificate, different]].concat()).await;
+    let mut both = bundle.clone();
+    both[0]["path"] = json!("/webhooks/1/clientConfig/caBundle");
+    cluster.api.patch(&advice, &both).await.ok();
+    let untrusted = (
+        "advice",
+        "warn",
+        "for `workloads.fabric-injector.io` and `policies.fabric-injector.io`: invalid peer certificate",
+    );
     reports(cluster, &[], &[&stopped[..], &[certificate, untrusted]].concat()).await;
     scale(cluster, 2).await;
     passes(cluster).await;

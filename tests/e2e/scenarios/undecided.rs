@@ -1,5 +1,6 @@
 //! Pods for which no policy can be chosen, in each state of the nodes and in each mode: none of them runs on TCP unawares.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -13,7 +14,7 @@ use crate::processes::outcome;
 use crate::workloads::{TRIGGER, is_injected, job, pod};
 use crate::{eventually, kubelet, nodes};
 
-const PODS: &str = "/api/v1/namespaces/default/pods?dryRun=All";
+const PODS: &str = "/api/v1/namespaces/default/pods";
 pub(super) const PROVIDER: &str = "fabric-injector.io/provider";
 
 /// A node: name, provider, machine and resources.
@@ -146,7 +147,11 @@ pub(super) fn asks(kind: Kind, key: &str, value: &str) -> Value {
 
 /// Tries a pod; whether it was injected and by what, and what the client is told.
 async fn tried(cluster: &Cluster, template: &Value) -> (u16, String, String) {
-    let reply = cluster.api.post(PODS, &pod("default", "asks", template)).await;
+    // A dry run is not counted.
+    static MADE: AtomicUsize = AtomicUsize::new(0);
+    let name = format!("asks-{}", MADE.fetch_add(1, Ordering::Relaxed));
+    let reply = cluster.api.post(PODS, &pod("default", &name, template)).await;
+    cluster.api.delete_with(&format!("{PODS}/{name}"), &json!({"gracePeriodSeconds": 0})).await;
     let stamp = reply.body["metadata"]["annotations"]["fabric-injector.io/injected"].as_str();
     let policy = stamp.and_then(|stamp| stamp.split('@').next()).unwrap_or_default().to_owned();
     let said = format!("{}\n{}", reply.message(), reply.warnings.join("\n"));

@@ -268,11 +268,11 @@ fn a_pod_that_would_not_be_injected_is_reported_with_the_cause() {
     as_answered(Fail, "is left alone", Ok(json!({"metadata": {"annotations": {SKIPPED: "aws-efa@0"}}})), &[]);
     let audited = "fabric-injector: audit mode, the pod is unchanged: it would be injected by aws-efa@0";
     as_answered(Fail, "use `--audit`", plain(), &[audited]);
-    reported("pod", Fail, "a failed call was ignored", &[], |facts| {
+    reported("pod", Fail, "a failed call was ignored", &["webhook"], |facts| {
         facts.dry_runs = dry_run(plain(), &[]);
         registered(facts, "/webhooks/0/failurePolicy", json!("Ignore"));
     });
-    reported("pod", Fail, "excludes the namespace `default`", &[], |facts| {
+    reported("pod", Fail, "excludes the namespace `default`", &["webhook"], |facts| {
         facts.dry_runs = dry_run(plain(), &[]);
         registered(facts, "/webhooks/0/namespaceSelector", json!({"matchLabels": {"inject": "true"}}));
     });

@@ -1,6 +1,6 @@
 //! What `check` says of each server that API servers call.
 
-use fabric_tools::inspection::{Probe, Status, endpoints, inspect};
+use fabric_tools::inspection::{Facts, Probe, Status, endpoints, inspect};
 use serde_json::json;
 
 use super::{endpoint_slice, healthy, list, reported, without};
@@ -119,8 +119,14 @@ fn servers_with_other_policies_are_named_with_them() {
 
 #[test]
 fn without_a_ready_server_nobody_is_asked() {
-    reported("endpoints", Status::Fail, "has no ready replica", &["policies", "servers"], |facts| {
+    let empty = |facts: &mut Facts| {
         facts.endpoints = Ok(list(&[]));
         facts.servers.clear();
+    };
+    reported("endpoints", Status::Fail, "selects none of the ready", &["policies", "servers"], empty);
+    let others = ["release", "policies", "servers"];
+    reported("endpoints", Status::Fail, "has no ready replica", &others, |facts| {
+        empty(facts);
+        facts.deployments.as_mut().unwrap()["items"][0]["status"]["readyReplicas"] = json!(0);
     });
 }

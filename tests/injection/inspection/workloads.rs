@@ -6,7 +6,8 @@ use std::sync::Arc;
 use fabric_engine::policy_set::PolicySet;
 use fabric_policy::PodContext;
 use fabric_policy::nodes::Nodes;
-use fabric_tools::inspection::{Facts, Refused, Release, Status, Workloads};
+use fabric_policy::objects::{KnownObjects, NamedObject, ObjectKind};
+use fabric_tools::inspection::{Facts, Refused, Release, Status, Workloads, of_absent};
 use serde_json::{Value, json};
 
 use crate::helpers::{policy, set};
@@ -46,9 +47,13 @@ fn pod(name: &str, owner: Option<(&str, &str)>, change: impl Fn(&mut Value)) -> 
 }
 
 fn tried(policies: &PolicySet, namespaces: &[Value], pages: &[&[Value]]) -> Refused {
+    tried_in(PodContext::default(), policies, namespaces, pages)
+}
+
+fn tried_in(cluster: PodContext, policies: &PolicySet, namespaces: &[Value], pages: &[&[Value]]) -> Refused {
     let facts = Facts { namespaces: Ok(list(namespaces)), ..healthy() };
     let release = Release::find(&facts.webhooks, &facts.deployments, None);
-    let mut workloads = Workloads::new(policies, PodContext::default(), &release, &facts.namespaces);
+    let mut workloads = Workloads::new(policies, cluster, &release, &facts.namespaces);
     for page in pages {
         workloads.page(list(page));
     }
@@ -131,6 +136,66 @@ fn running_pods_without_the_stamp_are_named_with_their_owners() {
         let arguments = facts.deployments.as_mut().unwrap().pointer_mut(arguments).unwrap();
         arguments.as_array_mut().unwrap().push(json!("--mode=audit"));
     });
+}
+
+#[test]
+fn objects_that_injected_pods_name_and_the_cluster_lacks_are_named_with_the_workloads() {
+    let naming = |template: &'static str, stamp: &'static str| {
+        move |pod: &mut Value| {
+            pod["metadata"]["labels"] = json!({});
+            pod["metadata"]["annotations"][stamp] = json!("lab@0");
+            pod["spec"]["resourceClaims"] = json!([{"name": "nic", "resourceClaimTemplateName": template}]);
+        }
+    };
+    let injected = |template| naming(template, "fabric-injector.io/injected");
+    let pods = [
+        pod("a-0", Some(("Job", "a")), injected("nics")),
+        pod("a-1", Some(("Job", "a")), injected("nics")),
+        pod("b-0", Some(("Job", "b")), injected("nics")),
+        pod("c-0", Some(("Job", "c")), injected("there")),
+        // It names the object itself, and nobody injected it.
+        pod("d-0", Some(("Job", "d")), naming("nics", "fabric-injector.io/other")),
+        pod("e-0", None, injected("nics-1")),
+        pod("e-1", None, injected("nics-2")),
+        pod("e-2", None, injected("nics-3")),
+    ];
+    let there = json!({"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate",
+        "metadata": {"name": "there", "namespace": "team"}, "spec": {"spec": {"devices": {}}}});
+    let policies = refusing();
+    let tried = |whole: &[ObjectKind], pods: &[Value]| {
+        let mut known: KnownObjects = [NamedObject::read(&there, "team").unwrap()].into_iter().collect();
+        known.whole = whole.iter().copied().collect();
+        let cluster = PodContext { objects: Some(Arc::new(known)), ..PodContext::default() };
+        tried_in(cluster, &policies, &[namespace("team", &[])], &[pods])
+    };
+    let all: Vec<ObjectKind> = ObjectKind::all().collect();
+    let line = |name: &str, workloads: &str| {
+        format!("\nthe ResourceClaimTemplate `{name}` in the namespace `team`: {workloads}")
+    };
+    let begin = "injected pods do not start without";
+    let remedy = "create them by hand or by GitOps, or correct the names: `kubectl get \
+                  resourceclaimtemplates.resource.k8s.io -n team nics`";
+    let of_jobs = line("nics", "`Job team/a`, `Job team/b`");
+    let said = |pods: &[Value]| of_absent(&tried(&all, pods));
+    assert_eq!(
+        said(&pods[..5]),
+        Some((format!("{begin} 1 object that the cluster lacks{of_jobs}"), remedy.to_owned()))
+    );
+    let more = [line("nics-1", "`Pod team/e-0`"), line("nics-2", "`Pod team/e-1`")].concat();
+    assert_eq!(
+        said(&pods),
+        Some((
+            format!("{begin} 4 objects that the cluster lacks{of_jobs}{more}\nand 1 more"),
+            remedy.to_owned()
+        ))
+    );
+    // Nothing is said where not all objects of a kind are known.
+    assert_eq!(of_absent(&tried(&[ObjectKind::Class], &pods)), None);
+    let absent = |facts: &mut Facts| {
+        let Refused { absent, .. } = tried(&all, &pods[..1]);
+        facts.workloads = Ok(Refused { absent, ..Refused::default() });
+    };
+    reported("objects", Status::Warn, &line("nics", "`Job team/a`\ncreate them"), &[], absent);
 }
 
 fn found(refused: &Refused) -> Vec<(&str, Vec<&str>)> {

@@ -47,6 +47,10 @@ pub(crate) fn policy() -> Value {
                     "type": "stringList", "description": "Links", "minimum": 1, "maximum": 2, "default": ["eth1"],
                     "fromNodes": "example.com/*",
                 },
+                "networks": {
+                    "type": "stringList", "description": "Networks", "fromNetworks": ["example.com/*"],
+                },
+                "network": {"type": "string", "description": "Network", "fromNetworks": "example.com/a"},
                 "linksPerGPU": {
                     "type": "number", "description": "Links", "fromNodes": ["example.com/*=1"],
                 },
@@ -101,7 +105,7 @@ fn properties(pointer: &str) -> BTreeSet<String> {
 }
 
 /// The maps of the language: where the schema has their keys, and where the policy has one.
-pub(crate) const MAPS: [(&str, &str); 16] = [
+pub(crate) const MAPS: [(&str, &str); 17] = [
     ("", ""),
     ("/properties/metadata", "/metadata"),
     ("/$defs/spec", "/spec"),
@@ -118,6 +122,7 @@ pub(crate) const MAPS: [(&str, &str); 16] = [
     ("/$defs/spec/properties/rules/items", "/spec/rules/0"),
     ("/$defs/spec/properties/parameters/additionalProperties", "/spec/parameters/nics"),
     ("/$defs/spec/properties/parameters/additionalProperties", "/spec/parameters/mode"),
+    ("/$defs/spec/properties/parameters/additionalProperties", "/spec/parameters/networks"),
 ];
 
 #[test]

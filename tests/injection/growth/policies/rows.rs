@@ -162,6 +162,8 @@ pub(super) const ROWS: &[Row] = rows! {
     "spec.parameters.enum": |n| parameters(&format!("    p0: {{description: d, default: v0, enum: [{}]}}\n", many(n, |at| format!("v{at}, "))), ""),
     "spec.parameters.enum, of many": |n| parameters(&many(n, |at| format!("    p{at}: {{description: d, default: a, enum: [a, b]}}\n")), ""),
     "spec.parameters.fromNodes": |n| parameters(&format!("    p0: {{description: d, default: 1, fromNodes: [{}]}}\n", many(n, |at| format!("a.com/v{at}, "))), ""),
+    "spec.parameters.fromNetworks": |n| parameters(&format!("    p0: {{description: d, default: '1', fromNetworks: [{}]}}\n", many(n, |at| format!("a.com/v{at}, "))), "").into_iter()
+        .map(|(file, text)| (file, text.replace("'${string(p0)}'", "'${p0}'"))).collect(),
     "spec.variables": |n| lab(&format!("  variables:\n{}", many(n, |at| format!("    v{at}: {at}\n")))),
     "spec.variables, that are read": |n| of(GPUS, MATCH, &format!("  variables:\n{}  rules: [{{name: r, env: {{{}}}}}]\n",
         many(n, |at| format!("    v{at}: '${{totalGpus + {at}}}'\n")), many(n, |at| format!("A{at}: '${{string(v{at})}}', ")))),

@@ -1,0 +1,94 @@
+//! ConfigMaps with policies and values that are wrong: refused when they are applied.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::values;
+use crate::api::Reply;
+use crate::cluster::Cluster;
+use crate::eventually;
+use crate::helm::RELEASE;
+use crate::processes::outcome;
+
+const CONFIG_MAPS: &str = "/api/v1/namespaces/fabric-injector/configmaps";
+const POLICIES: &str = "fabric-injector-policies";
+
+const GOOD: &str = "apiVersion: fabric-injector.io/v1alpha1
+kind: FabricPolicy
+metadata: {name: lab}
+spec:
+  extends: aws-efa
+  description: For a test
+  rules:
+    - {name: own, env: {A: b}}
+";
+
+fn config_map(name: &str, namespace: &str, policy: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": namespace},
+        "data": {"lab.yaml": policy}})
+}
+
+/// Returns whether a ConfigMap is refused, at the place of its fault.
+fn is_refused(reply: &Reply) -> bool {
+    let message = reply.body["message"].as_str().unwrap_or_default();
+    reply.status == 422 && message.contains("policies.fabric-injector.io") && message.contains("lab.yaml:8:")
+}
+
+pub(super) async fn policies_that_are_wrong_are_refused_when_they_are_applied(cluster: &Cluster) {
+    cluster.ensure(&values()).await;
+    let broken = GOOD.replace("env:", "enw:");
+    let object = config_map(POLICIES, "fabric-injector", &broken);
+    let dry = format!("{CONFIG_MAPS}?dryRun=All");
+    // Until the API server knows the CA of the servers, it asks none.
+    eventually("it is refused", async || is_refused(&cluster.api.post(&dry, &object).await)).await;
+    assert!(is_refused(&cluster.api.post(CONFIG_MAPS, &object).await));
+    // Other ConfigMaps, and those of other namespaces, are not sent.
+    let others = [config_map("others", "fabric-injector", &broken), config_map(POLICIES, "default", &broken)];
+    for other in &others {
+        let namespace = other["metadata"]["namespace"].as_str().unwrap();
+        let path = format!("/api/v1/namespaces/{namespace}/configmaps");
+        cluster.api.post(&path, other).await.ok();
+        cluster.api.delete(&format!("{path}/{}", other["metadata"]["name"].as_str().unwrap())).await.ok();
+    }
+    // By kubectl, as a file and with a kustomization.
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    let file = |folder: &Path, name: &str| folder.join(name).to_str().unwrap().to_owned();
+    write("map.json", &object.to_string());
+    write("kustomization.yaml", "resources: [map.json]\n");
+    let (of_file, of_folder) = (file(folder.path(), "map.json"), file(folder.path(), ""));
+    for arguments in [["apply", "-f", &of_file], ["apply", "-k", &of_folder]] {
+        let (succeeded, said) = outcome(&mut cluster.kubectl(&arguments)).await;
+        assert!(!succeeded && said.contains("lab.yaml:8:"), "{said}");
+    }
+    write("map.json", &config_map(POLICIES, "fabric-injector", GOOD).to_string());
+    let (succeeded, said) = outcome(&mut cluster.kubectl(&["apply", "-f", &of_file])).await;
+    assert!(succeeded, "{said}");
+    cluster.api.delete(&format!("{CONFIG_MAPS}/{POLICIES}")).await.ok();
+
+    // What only another object makes wrong is said.
+    let mut together = config_map("fabric-injector-values", "fabric-injector", "");
+    let text = json!({"multinodeNetworking": {"aws": {"enabled": true, "efaDevicesPerGpu": 1}}}).to_string();
+    together["data"] = json!({"values.yaml": text});
+    let reply =
+        cluster.api.merge(&format!("{CONFIG_MAPS}/fabric-injector-values?dryRun=All"), &together).await;
+    assert_eq!(reply.status, 200, "{reply:?}");
+    assert!(
+        reply.warnings.iter().any(|text| text.contains("with the other policies and values: ")),
+        "{reply:?}"
+    );
+
+    // By Helm, which leaves the release as it was.
+    let mut upgrade = values();
+    upgrade["extraPolicies"] = json!({"lab.yaml": broken});
+    let (succeeded, said) = cluster.helm.run_with(&["upgrade", "--install", RELEASE], &upgrade).await;
+    assert!(!succeeded && said.contains("policies.fabric-injector.io"), "{said}");
+    upgrade["policyReview"] = json!({"enabled": false});
+    upgrade["extraPolicies"] = json!({"lab.yaml": GOOD});
+    cluster.ensure(&upgrade).await;
+    let object = config_map(POLICIES, "fabric-injector", &GOOD.replace("env:", "enw:"));
+    let reply = cluster.api.merge(&format!("{CONFIG_MAPS}/{POLICIES}?dryRun=All"), &object).await;
+    assert_eq!(reply.status, 200, "{reply:?}");
+    cluster.ensure(&values()).await;
+}

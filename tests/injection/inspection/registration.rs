@@ -1,0 +1,141 @@
+//! What `check` says of the registration of the webhook, and of the webhooks beside it.
+
+use fabric_tools::inspection::Status;
+use serde_json::{Value, json};
+
+use super::{DAY, healthy, lines, list, registered, reported, webhook, without};
+
+#[test]
+fn faults_of_the_registration_are_reported() {
+    use Status::{Fail, Warn};
+    let dependent = [
+        "endpoints",
+        "certificate",
+        "advice",
+        "conditions",
+        "policies",
+        "servers",
+        "pod-security",
+        "other-webhooks",
+    ];
+    reported("webhook", Fail, "no pod is injected", &dependent, |facts| facts.webhooks = Ok(list(&[])));
+    reported("webhook", Fail, "`fabric-injector`, `another` are registered", &["other-webhooks"], |facts| {
+        let mut another = webhook();
+        another["metadata"]["name"] = json!("another");
+        facts.webhooks = Ok(list(&[webhook(), another]));
+    });
+    reported(
+        "endpoints",
+        Fail,
+        "the Service `fabric-injector/fabric-injector` selects none of the ready replicas",
+        &[],
+        |facts| {
+            facts.endpoints = Ok(list(&[]));
+        },
+    );
+    reported("certificate", Fail, "`caBundle` of `fabric-injector` is empty", &[], |facts| {
+        registered(facts, "/webhooks/0/clientConfig/caBundle", Value::Null);
+    });
+    reported("certificate", Fail, "with `caBundle` of `fabric-injector`: UnknownIssuer", &[], |facts| {
+        facts.certificate.as_mut().unwrap().accepted = Err("UnknownIssuer".to_owned());
+    });
+    let skewed = "certificate not valid yet\nsynchronize the clocks of the nodes";
+    reported("certificate", Fail, skewed, &[], |facts| {
+        facts.certificate.as_mut().unwrap().accepted = Err("certificate not valid yet".to_owned());
+    });
+    reported("certificate", Warn, "(6 days)", &[], |facts| {
+        facts.certificate.as_mut().unwrap().left = 6 * DAY;
+    });
+    reported("certificate", Fail, "no object `tls`", &["advice"], |facts| {
+        facts.certificate = Err("there is no object `tls`".into());
+    });
+    reported(
+        "conditions",
+        Fail,
+        "the condition `policy-matches-pod` of `fabric-injector` is not that",
+        &[],
+        |facts| {
+            registered(facts, "/webhooks/0/matchConditions/1/expression", json!("false"));
+        },
+    );
+    reported("conditions", Fail, "has no condition `has-trigger`", &[], |facts| {
+        registered(facts, "/webhooks/0/matchConditions", json!([]));
+    });
+}
+
+#[test]
+fn a_registration_that_was_edited_is_reported() {
+    use Status::Fail;
+    let edited = |wanted: &str, pointer: &str, value: Value| {
+        reported("webhook", Fail, wanted, &[], |facts| registered(facts, pointer, value.clone()));
+    };
+    edited(
+        "its `objectSelector` leaves out pods",
+        "/webhooks/0/objectSelector",
+        json!({"matchLabels": {"a": "b"}}),
+    );
+    edited("none of its `rules` is for new pods", "/webhooks/0/rules", json!([]));
+    edited("none of its `rules` is for new pods", "/webhooks/0/rules/0/operations", json!(["UPDATE"]));
+    edited(
+        "its `failurePolicy` is `Ignore`, and that of the servers `Fail`",
+        "/webhooks/0/failurePolicy",
+        json!("Ignore"),
+    );
+    let selector = json!({"matchExpressions": [{"key": "team", "operator": "In", "values": ["x"]}]});
+    edited(
+        "its `namespaceSelector` is another than that of `workloads",
+        "/webhooks/0/namespaceSelector",
+        selector.clone(),
+    );
+    // What a cloud adds to all webhooks is in both.
+    let mut facts = healthy();
+    registered(&mut facts, "/webhooks/0/namespaceSelector", selector.clone());
+    facts.advice.as_mut().unwrap()["webhooks"][0]["namespaceSelector"] = selector;
+    assert!(lines(&facts).iter().all(|line| line.check != "webhook" || line.status == Status::Ok));
+}
+
+#[test]
+fn a_webhook_for_advice_that_api_servers_do_not_trust_is_reported() {
+    use Status::{Ok as Passed, Warn};
+    let untrusted = "for `workloads.fabric-injector.io` and `policies.fabric-injector.io`: UnknownIssuer\nthe replicas renew it \
+                     and write `caBundle`";
+    reported("advice", Warn, untrusted, &[], |facts| {
+        facts.certificate.as_mut().unwrap().accepted_for_advice = Err("UnknownIssuer".to_owned());
+    });
+    reported("advice", Warn, "there is no ValidatingWebhookConfiguration `fabric-injector`", &[], |facts| {
+        facts.advice = Ok(Value::Null);
+    });
+    reported("advice", Passed, "no webhook for advice", &[], |facts| {
+        facts.advice = Ok(Value::Null);
+        without(facts, "--manage-advice");
+    });
+}
+
+#[test]
+fn webhooks_that_are_called_later_for_the_same_pods_are_named() {
+    let other = |name: &str, change: &dyn Fn(&mut Value)| {
+        let mut entry = json!({
+            "name": "pods.other.io", "namespaceSelector": {},
+            "rules": [{"apiGroups": ["*"], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["CREATE"]}],
+        });
+        change(&mut entry);
+        json!({"metadata": {"name": name}, "webhooks": [entry]})
+    };
+    let seen = |other: Value| {
+        let mut facts = healthy();
+        facts.webhooks.as_mut().unwrap()["items"].as_array_mut().unwrap().push(other);
+        lines(&facts).into_iter().find(|line| line.check == "other-webhooks").unwrap()
+    };
+    let later = seen(other("istio", &|_| {}));
+    assert!(later.status == Status::Warn && later.seen.contains("`istio/pods.other.io`"), "{later:?}");
+    let again = seen(other("a", &|entry| entry["reinvocationPolicy"] = json!("IfNeeded")));
+    assert_eq!(again.status, Status::Warn, "{again:?}");
+    let quiet: [&dyn Fn(&mut Value); 4] = [
+        &|entry| entry["rules"][0]["resources"] = json!(["pods/status", "jobs"]),
+        &|entry| entry["rules"][0]["operations"] = json!(["UPDATE"]),
+        &|entry| entry["rules"][0]["apiGroups"] = json!(["apps"]),
+        &|entry| entry["namespaceSelector"] = json!({"matchLabels": {"team": "web"}}),
+    ];
+    assert!(quiet.into_iter().all(|change| seen(other("istio", change)).status == Status::Ok));
+    assert_eq!(seen(other("a", &|_| {})).status, Status::Ok, "it is called before");
+}
