@@ -145,14 +145,14 @@ fn inject_containers<const POLICY: usize>(bencher: Bencher<'_, '_>, containers: 
     bencher.bench(|| inject(&policies, black_box(&bytes)));
 }
 
-#[divan::bench(args = [1, 10, 50])]
+#[divan::bench(args = [1, 10, 30])]
 fn inject_among_policies(bencher: Bencher<'_, '_>, count: usize) {
     let policies = policies("aws-efa", count);
     let bytes = pod(1, TRIGGER, POLICIES[0].1);
     bencher.bench(|| inject(&policies, black_box(&bytes)));
 }
 
-#[divan::bench(args = [1, 10, 50])]
+#[divan::bench(args = [1, 10, 30])]
 fn pass_among_policies(bencher: Bencher<'_, '_>, count: usize) {
     let policies = policies("aws-efa", count);
     let bytes = pod(1, "example.com/other", POLICIES[0].1);
