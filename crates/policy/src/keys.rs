@@ -2,12 +2,14 @@
 //! compares them with the reference.
 
 mod kind;
+mod misplaced;
 
 use kind::Kind::{
     Amount, Annotations, Any, Constant, Container, Count, Either, Env, Except, Expression, Fields,
     Identifier, Like, List, Object, Parameter, Pod, Resources, Spec, Text, Variable, Word,
 };
 pub use kind::{Key, Kind, Map, optional, required};
+pub(crate) use misplaced::{hint_for_misplaced, refuse_key};
 
 use crate::schema::Format;
 
@@ -56,18 +58,6 @@ const NETWORK: Kind = Like(
     r"^(?:[a-z0-9][-.a-z0-9]*/)?[a-z0-9][-.a-z0-9]*(?:@[-_.A-Za-z0-9]{1,15})?$|\$\{",
     "the name of a network, with or without its namespace, as in `team/rail-0`",
 );
-
-/// The hint for a key of the language that a map does not have, or not next to its other keys.
-pub(crate) fn hint_for_misplaced(map: &Map, key: &str) -> Option<&'static str> {
-    if map.key(key).is_some() {
-        // Only a parameter has keys that depend on another one.
-        return Some(
-            "bounds are for numbers, quantities and lists, and `enum` is for strings: correct the `type`",
-        );
-    }
-    let is_indented_less = map.what == POLICY.what && SPEC.key(key).is_some();
-    is_indented_less.then_some("indent it: it is a field of `spec`")
-}
 
 pub static POLICY: Map = Map::new("a policy").keys(&[
     required("apiVersion", Constant(API_VERSION), "The version of the policy language."),

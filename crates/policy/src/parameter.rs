@@ -33,7 +33,7 @@ use crate::from_nodes::FromNodes;
 use crate::interpolation::text_of;
 use crate::keys;
 use crate::source::reader::{self, Fields};
-use crate::source::{Checked, DUPLICATE_NAME, Diagnostic, Problems};
+use crate::source::{AMBIGUOUS_SCALAR, Checked, DUPLICATE_NAME, Diagnostic, Problems};
 use parameter_type::{article, compare, type_of_values};
 
 /// A parameter as its policy declares it.
@@ -83,7 +83,13 @@ impl Parameter {
         for bound in kind.bounds() {
             let _ = fields.optional(bound, |node| parameter.read_bound(bound, node));
         }
-        let default = fields.optional("default", |node| parameter.read_value(node));
+        let is_typed = node.get("type").is_some();
+        let default = fields.optional("default", |node| {
+            if !is_typed {
+                shortest(node)?;
+            }
+            parameter.read_value(node)
+        });
         let mut source = |key| fields.optional(key, |node| from_nodes(kind, key, node));
         let (of_resources, of_networks) = (source("fromNodes"), source("fromNetworks"));
         fields.finish()?;
@@ -286,4 +292,18 @@ fn from_nodes(kind: ParameterType, key: &str, node: &Node) -> Checked<FromNodes>
         return Err(Diagnostic::new(node.span, message).hint(hint).into());
     };
     FromNodes::read(fact, key, node)
+}
+
+/// Fails for a number such as `1.10`, which is 1.1: without a `type`, it may be a version.
+fn shortest(node: &Node) -> Result<(), Diagnostic> {
+    let Content::Scalar { value: Scalar::Number(number), plain: true, .. } = &node.content else {
+        return Ok(());
+    };
+    let shortest = number.to_string();
+    if !number.is_f64() || node.span.length <= shortest.len() || shortest.contains('e') {
+        return Ok(());
+    }
+    let message = format!("YAML reads this as the number {shortest}");
+    let hint = format!("put a text such as a version in quotes, or write `{shortest}`");
+    Err(Diagnostic::error(AMBIGUOUS_SCALAR, node.span, message).hint(hint))
 }

@@ -106,7 +106,11 @@ fn text(entry: &Entry<Node>, value: &Scalar) -> Result<Node, Diagnostic> {
             "put it in quotes, as the program reads it: `{key}: \"{}\"` or `{key}: \"{value}\"`",
             u8::from(*value)
         ))),
-        Scalar::Number(number) => Err(in_quotes(format!("put it in quotes, as in `{key}: \"{number}\"`"))),
+        Scalar::Number(number) => {
+            let number = number.to_string();
+            let number = number.trim_end_matches(".0");
+            Err(in_quotes(format!("put it in quotes, as in `{key}: \"{number}\"`")))
+        }
         Scalar::String(_) => {
             reader::unambiguous(node)?;
             Ok(node.clone())

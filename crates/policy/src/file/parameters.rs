@@ -1,14 +1,21 @@
 //! `parameters`: those that a file declares, and values that it gives to those of its base.
 
+use fabric_yaml::scalar::Scalar;
 use fabric_yaml::{Content, Entry, Node};
 
 use super::declared_names::{identifier, taken};
 use crate::interpolation::{Names, Phase};
+use crate::keys::refuse_key;
 use crate::parameter::{Layer, Parameter};
 use crate::source::{Checked, Diagnostic, EXTENSION, Problems, SourceFile, at_line, extension_at, reader};
 
 pub(super) fn read(node: &Node, names: &mut Names, files: &[SourceFile]) -> Checked<Vec<Parameter>> {
     let entries = reader::entries(node, "`parameters`").inspect_err(|_| names.has_unknown = true)?;
+    // Any other value may be that of a parameter of a base.
+    let mut empty = entries
+        .iter()
+        .filter(|entry| matches!(entry.value.content, Content::Scalar { value: Scalar::Null, .. }));
+    empty.try_for_each(|entry| refuse_key(entry, "parameters")).inspect_err(|_| names.has_unknown = true)?;
     let mut problems = Problems::default();
     let mut read: Vec<Parameter> = Vec::new();
     for entry in entries {

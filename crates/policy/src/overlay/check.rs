@@ -6,7 +6,8 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
-use crate::schema::{self, Field, Object, Overlay, Shape, check_port, resource_amount, resource_pair};
+use crate::keys::hint_for_misplaced;
+use crate::schema::{Field, Object, Overlay, Shape, check_port, resource_amount, resource_pair};
 use crate::source::{
     CONFLICTING_RULES, Checked, Diagnostic, FIELD_NOT_SETTABLE, MISPLACED_EDIT, MISSING_KEY, NOT_A_POD_FIELD,
     WRONG_TYPE, all, reader, suggest,
@@ -60,16 +61,11 @@ pub(super) fn known_field(entry: &Entry, object: &'static Object) -> Result<&'st
     let Some(field) = object.field(name) else {
         let settable = object.fields.iter().filter(|field| field.is_settable());
         let message = format!("no {} has a field `{name}`", object.name);
-        let container = schema::container();
-        let hint = match object.field_with(name).filter(|field| field.is_settable()) {
-            Some(within) => format!("write it under `{}`", within.name),
-            None if object.name.starts_with("Pod")
-                && container.field(name).or(container.field_with(name)).is_some() =>
-            {
-                "containers have it: write it in `container` of a rule".to_owned()
-            }
-            None => suggest(name, settable.map(|field| field.name)),
-        };
+        let within = object.field_with(name).filter(|field| field.is_settable());
+        let within = within.map(|within| format!("write it under `{}`", within.name));
+        let misplaced = || hint_for_misplaced(object.name, name).map(str::to_owned);
+        let hint =
+            within.or_else(misplaced).unwrap_or_else(|| suggest(name, settable.map(|field| field.name)));
         return Err(Diagnostic::error(NOT_A_POD_FIELD, entry.span, message).hint(hint));
     };
     if let Overlay::Refused(reason) = field.overlay {

@@ -142,6 +142,15 @@ impl Tree {
         }
     }
 
+    /// The string at a path of keys, also within a value that is not merged further.
+    pub(crate) fn text_at(&self, path: &[&str]) -> Option<&str> {
+        match (&self.content, path) {
+            (Content::Value(value), _) => path.iter().try_fold(value, |value, key| value.get(key))?.as_str(),
+            (_, [key, rest @ ..]) => self.get(key)?.text_at(rest),
+            _ => None,
+        }
+    }
+
     /// The edit of the list in a string that it is.
     pub fn as_edit(&self) -> Option<&Edit> {
         if let Content::Edit(edit) = &self.content { Some(edit) } else { None }

@@ -6,6 +6,7 @@ use fabric_yaml::{Content, Entry, Node};
 
 use super::layer::Layer;
 use super::table::{Cell, DEFAULT, Row, not_empty, row_keys, twice};
+use crate::keys::refuse_key;
 use crate::matcher::selection;
 use crate::parameter::{Parameter, Variable};
 use crate::source::{
@@ -23,6 +24,7 @@ pub(crate) fn read(
     let mut columns = Columns { files, parameters, variables };
     // Each file of a policy can have the label.
     let Content::Map(labels) = &node.content else { return reader::entries(node, "`machines`").map(drop) };
+    labels.iter().try_for_each(|entry| refuse_key(entry, "machines"))?;
     reader::check_count(labels.len(), reader::MOST, "`machines`", node.span)?;
     let mut known: Vec<(Option<usize>, &str)> = Vec::new();
     all::<_, Problems, ()>(labels.iter().map(|entry| {

@@ -97,32 +97,22 @@ impl<'n> Fields<'n> {
     pub fn finish(mut self) -> Checked<()> {
         for entry in std::mem::take(&mut self.left) {
             let known = self.known.iter().copied();
-            let misplaced = keys::hint_for_misplaced(self.map, &entry.key);
-            let hint = || misplaced.map_or_else(|| suggest(&entry.key, known), str::to_owned);
+            // Only a parameter has keys that depend on another one.
+            let of_type =
+                "bounds are for numbers, quantities and lists, and `enum` is for strings: correct the `type`";
+            let depends = self.map.key(&entry.key).map(|_| of_type.to_owned());
+            let hint = || depends.unwrap_or_else(|| suggest(&entry.key, known));
             self.problems.add(unknown(self.map.what, entry, hint));
         }
         self.problems.result(())
     }
 }
 
-/// Keys of Kyverno, and what to write instead of each.
-const OF_KYVERNO: &[(&str, &str)] = &[
-    ("context", "write `variables`, or `parameters`, which operators set"),
-    ("deny", "write `action: refuse` and `message: TEXT` in an entry of `checks`"),
-    ("exclude", "write `exceptAnnotation`, or a condition under `when`, in `match`"),
-    ("foreach", "write `containers`: the rule is for each container that meets the condition"),
-    ("mutate", "write `env`, `container` and `pod` in the rule itself"),
-    ("patchStrategicMerge", "write `env`, `container` and `pod` in a rule"),
-    ("preconditions", "write `when` for the pod, and `containers` for each container"),
-    ("validate", "write `checks`, as in `- {name: no_fabric, when: totalGpus == 0, message: TEXT}`"),
-];
-
-/// An error for a key that is not known, with a hint for one that is not of Kyverno.
+/// An error for a key that is not known, with a hint for one that belongs nowhere else.
 pub(crate) fn unknown(what: &str, entry: &Entry<Node>, hint: impl FnOnce() -> String) -> Diagnostic {
     let message = format!("{what} has no field `{}`", entry.key);
-    let of_kyverno = OF_KYVERNO.iter().find(|(key, _)| *key == entry.key);
-    Diagnostic::error(UNKNOWN_KEY, entry.span, message)
-        .hint(of_kyverno.map_or_else(hint, |(_, instead)| (*instead).to_owned()))
+    let misplaced = keys::hint_for_misplaced(what, &entry.key);
+    Diagnostic::error(UNKNOWN_KEY, entry.span, message).hint(misplaced.map_or_else(hint, str::to_owned))
 }
 
 /// Fails unless `name` is the name of an environment variable. The text of the node may have an ending after it.

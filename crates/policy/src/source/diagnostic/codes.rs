@@ -39,6 +39,8 @@ codes! {
     /// The codes of warnings, which `policy check` reports.
     WARNINGS:
     TEMPLATE_BRACES = "template_braces",
+    TEXT_NOT_EXPRESSION = "text_not_expression",
+    ODD_TEXT = "odd_text",
     ALWAYS_FALSE = "always_false",
     UNLIKE_TYPES = "unlike_types",
     UNKNOWN_ENUM_VALUE = "unknown_enum_value",
@@ -55,6 +57,7 @@ codes! {
     UNKNOWN_SETTING_VARIABLE = "unknown_setting_variable",
     VOLUME_WITHOUT_MOUNT = "volume_without_mount",
     MOUNT_WITHOUT_VOLUME = "mount_without_volume",
+    VOLUME_WITHOUT_REQUEST = "volume_without_request",
     MODE_IN_MOUNT_PATH = "mode_in_mount_path",
     DECIMAL_MODE = "decimal_mode",
     TINY_AMOUNT = "tiny_amount",
@@ -66,6 +69,8 @@ codes! {
     GAP_IN_RANGES = "gap_in_ranges",
     NO_DEVICES = "no_devices",
     LOST_VALUE = "lost_value",
+    CONFLICTING_FIELDS = "conflicting_fields",
+    DEFAULT_STAYS = "default_stays",
     ALWAYS_REPORTED = "always_reported",
     NEVER_INJECTS = "never_injects",
     POLICIES_OVERLAP = "policies_overlap",
