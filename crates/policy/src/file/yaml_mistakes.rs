@@ -1,9 +1,10 @@
 //! Mistakes in YAML: those that the parser reports only through their consequences, and those that it accepts.
 
 use fabric_yaml::scalar::Scalar;
-use fabric_yaml::{self as yaml, Content, Entry, Node, Span};
+use fabric_yaml::{self as yaml, Content, Entry, Node};
 
 use super::other_kind::OtherKind;
+use super::yaml_repairs;
 use crate::source::{DECIMAL_MODE, Diagnostic, TEMPLATE_BRACES, YAML_SYNTAX};
 
 const ONE_POLICY: &str = "write each policy in a file of its own, without a `---` after it";
@@ -17,54 +18,30 @@ const OF_MESSAGES: [(&str, &str); 3] = [
 ];
 const EXPRESSION: &str = "an expression is written as `${…}`, not as `{{ … }}`";
 
-/// The error with a hint for its most likely cause, which the line shows.
+/// The error with a hint for its most likely cause, which the line shows, or a small repair of one line.
 pub(crate) fn explained(error: yaml::Error, text: &str) -> Diagnostic {
-    let lines: Vec<&str> = text.lines().take(error.span.line + 1).collect();
-    let (upto, after) = lines.split_at(error.span.line.min(lines.len()));
-    // The parser notices some slips on the next line, and a tab on the line before.
-    let near = upto.iter().rev().filter(|line| !line.trim().is_empty()).take(2);
-    let next = after.first().copied().and_then(|line| Some((line, tab(line)?)));
+    let lines: Vec<&str> = text.lines().take(error.span.line).collect();
     let other = OtherKind::detect(text).map(|_| NO_POLICY);
     let second = other.or(error.message.contains("second document").then_some(ONE_POLICY));
-    let is_about_keys = ["simple key", "mapping values"].iter().any(|about| error.message.contains(about));
+    let is_cause = |line: &str| {
+        let without = line.split_once(": ").map_or(line, |(key, _)| key);
+        line.contains('{') || yaml_repairs::helps(text, &error, error.span.line - 1, &format!("{without}: x"))
+    };
+    let condition = lines.last().copied().filter(|line| is_cause(line)).and_then(condition);
+    if let Some(hint) = second.map(str::to_owned).or(condition) {
+        return Diagnostic::from(error).hint(hint);
+    }
+    if let Some(repair) = yaml_repairs::first(text, &error) {
+        return Diagnostic::error(YAML_SYNTAX, repair.span, format!("not valid YAML: {}", repair.cause))
+            .hint(repair.hint);
+    }
+    // The parser notices some slips on the next line.
+    let near = lines.iter().rev().filter(|line| !line.trim().is_empty()).take(2);
     let of_message = OF_MESSAGES.iter().find(|(about, _)| error.message.contains(about));
-    let condition = upto.last().copied().and_then(condition);
-    let hint = second.or_else(|| near.copied().find_map(hint)).or(next.map(|(_, hint)| hint));
-    let mut diagnostic = Diagnostic::from(error);
-    if let Some((line, _)) = next.filter(|(_, blank)| hint == Some(*blank)) {
-        let blanks = line.chars().take_while(|blank| *blank == ' ').count();
-        diagnostic.span = Span { line: diagnostic.span.line + 1, column: blanks + 1, length: 1 };
+    match near.copied().find_map(hint).or(of_message.map(|(_, hint)| *hint)) {
+        Some(hint) => Diagnostic::from(error).hint(hint),
+        None => error.into(),
     }
-    match (condition, hint.or(of_message.map(|(_, hint)| *hint))) {
-        (Some(condition), _) => diagnostic.hint(condition),
-        (None, Some(hint)) => diagnostic.hint(hint),
-        (None, None) => is_about_keys.then(|| no_colon(upto)).flatten().unwrap_or(diagnostic),
-    }
-}
-
-/// The error for a line such as `onConflict replace` or `NCCL_DEBUG=WARN`, which the parser notices on the next line at
-/// the earliest. A line below a value is most often a part of it.
-fn no_colon(upto: &[&str]) -> Option<Diagnostic> {
-    let indent = |line: &str| line.len() - line.trim_start_matches([' ', '-']).len();
-    let lines = upto.iter().enumerate().rev().filter(|(_, line)| !line.trim().is_empty());
-    let near: Vec<(usize, &str)> = lines.map(|(at, line)| (at, *line)).take(3).collect();
-    near.iter().take(2).enumerate().find_map(|(back, (at, line))| {
-        let is_own = near
-            .get(back + 1)
-            .is_none_or(|(_, before)| before.trim_end().ends_with(':') || indent(before) >= indent(line));
-        let written = line[indent(line)..].trim_end();
-        let split = written.split_once('=').or_else(|| written.split_once(' ')).unwrap_or((written, ""));
-        let (key, value) = Some(split).filter(|_| is_own)?;
-        // A key without a value has it on the line below.
-        let is_above = || back > 0 && indent(near[back - 1].1) > indent(line);
-        let is_word =
-            |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-./,".contains(&byte));
-        let span = Span { line: at + 1, column: indent(line) + 1, length: written.len() };
-        let fits =
-            !key.is_empty() && is_word(key) && if value.is_empty() { is_above() } else { is_word(value) };
-        let error = Diagnostic::error(YAML_SYNTAX, span, "not valid YAML: a key has no colon after it");
-        fits.then(|| error.hint(format!("write `{}`", format!("{key}: {value}").trim_end())))
-    })
 }
 
 /// The hint for a line with a condition that YAML misreads.
@@ -104,9 +81,7 @@ fn hint(line: &str) -> Option<&'static str> {
         let rest = &value[at..];
         value.starts_with(['{', '[']) || rest.contains(": ") || rest.contains(" #") || !rest.contains('}')
     });
-    if let Some(tab) = tab(line) {
-        Some(tab)
-    } else if line.contains("{{") {
+    if line.contains("{{") {
         Some(EXPRESSION)
     } else if cut_off {
         Some("put a value with an expression in quotes, or on the line below `>-`")
@@ -119,15 +94,6 @@ fn hint(line: &str) -> Option<&'static str> {
     } else {
         None
     }
-}
-
-fn tab(line: &str) -> Option<&'static str> {
-    let indent = &line[..line.len() - line.trim_start().len()];
-    if indent.contains('\t') {
-        return Some("indent with spaces: YAML allows no tabs there");
-    }
-    let is_space = indent.chars().all(|space| space == ' ');
-    (!is_space).then_some("indent with spaces: this line begins with another kind of space, such as U+00A0")
 }
 
 /// A warning for each string with `{{ … }}` and without an expression, and for modes in decimal that are meant as
