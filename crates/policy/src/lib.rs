@@ -13,6 +13,7 @@
 //! | the device classes of claims | [`claims`] |
 //! | which devices a class has, and what nodes offer of it | [`device_classes`] |
 //! | the objects that pods name, and which of them exist | [`objects`], `facts/objects.yaml` |
+//! | the names that a misspelled one is compared with | `known_names`, `facts/names.yaml` |
 //! | the limit on the work for a pod or a file, and results that pods share | [`work`], [`cache`] |
 //!
 //! `file` reads what a file says, and [`definition`] is what it says. `policy` is what that means with values. [`overlay`]
@@ -57,6 +58,7 @@ pub(crate) mod file;
 pub(crate) mod from_nodes;
 pub mod interpolation;
 pub mod keys;
+pub(crate) mod known_names;
 pub mod matcher;
 pub mod nodes;
 pub mod objects;

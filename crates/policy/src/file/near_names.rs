@@ -4,47 +4,114 @@ use std::collections::BTreeSet;
 
 use fabric_yaml::{Entry, Node, Span};
 
-use crate::check::WELL_KNOWN;
 use crate::definition::entries;
+use crate::known_names::NAMES;
 use crate::source::reader::MOST;
 use crate::source::{
-    Diagnostic, UNKNOWN_ANNOTATION, UNKNOWN_LABEL, UNKNOWN_RESOURCE, UNKNOWN_VARIABLE, did_you_mean,
-    is_misspelling, without_doubled_letters,
+    Diagnostic, LONGEST, UNKNOWN_ANNOTATION, UNKNOWN_ENUM_VALUE, UNKNOWN_LABEL, UNKNOWN_RESOURCE,
+    UNKNOWN_VARIABLE, did_you_mean, is_misspelling, suggest, without_doubled_letters,
 };
 
 /// Names in the `spec` of a file that other policies have, too, each with its place.
 type NamesOf = fn(&Node) -> Vec<(&str, Span)>;
 
+/// Names of a kind.
+struct Kind {
+    what: &'static str,
+    /// Who has the names that are known.
+    who: &'static str,
+    code: &'static str,
+    names: NamesOf,
+    /// Those that need no other policy.
+    known: fn() -> &'static [String],
+}
+
 /// The kinds of names.
-const NAMES: [(&str, &str, &str, NamesOf); 4] = [
-    ("annotation", "other policies", UNKNOWN_ANNOTATION, |spec| annotations(spec).map(name).collect()),
-    ("label", "nodes", UNKNOWN_LABEL, |spec| {
-        let selected = spec.get("nodes").and_then(|nodes| nodes.get("labels"));
-        let keys = entries(spec.get("machines")).iter().chain(entries(selected));
-        keys.map(name).filter(|(name, _)| is_no_pattern(name)).collect()
-    }),
-    ("resource", "other policies", UNKNOWN_RESOURCE, |spec| {
-        let lists = [spec.get("gpus"), spec.get("devices")];
-        let items = lists.into_iter().flat_map(|map| items(map.and_then(|map| map.get("resources"))));
-        items.filter_map(text).filter(|(name, _)| is_no_pattern(name)).collect()
-    }),
-    ("variable", "other rules", UNKNOWN_VARIABLE, |spec| {
-        let checked = items(spec.get("checks")).filter_map(|check| text(check.get("env")?));
-        let files = entries(spec.get("files")).iter().filter_map(|file| text(file.value.get("env")?));
-        set_variables(spec).chain(checked).chain(files).collect()
-    }),
+const KINDS: [Kind; 6] = [
+    Kind {
+        what: "annotation",
+        who: "other policies",
+        code: UNKNOWN_ANNOTATION,
+        names: |spec| annotations(spec).map(name).collect(),
+        known: || &[],
+    },
+    Kind {
+        what: "annotation",
+        who: "pods with networks",
+        code: UNKNOWN_ANNOTATION,
+        names: |spec| {
+            let rules = items(spec.get("rules"))
+                .filter_map(|rule| rule.get("pod")?.get("metadata")?.get("annotations"));
+            let added = items(spec.get("devices").and_then(|devices| devices.get("add")));
+            let networks = added.filter_map(|entry| entry.get("networks"));
+            rules.chain(networks).flat_map(|map| entries(Some(map))).map(name).collect()
+        },
+        known: || &NAMES.annotations,
+    },
+    Kind {
+        what: "label",
+        who: "nodes",
+        code: UNKNOWN_LABEL,
+        names: |spec| {
+            let selected = spec.get("nodes").and_then(|nodes| nodes.get("labels"));
+            let keys = entries(spec.get("machines")).iter().chain(entries(selected));
+            keys.map(name).filter(|(name, _)| is_no_pattern(name)).collect()
+        },
+        known: || &NAMES.labels,
+    },
+    Kind {
+        what: "resource",
+        who: "other policies",
+        code: UNKNOWN_RESOURCE,
+        names: |spec| {
+            let lists = [spec.get("gpus"), spec.get("devices")];
+            let items = lists.into_iter().flat_map(|map| items(map.and_then(|map| map.get("resources"))));
+            let added = self::items(spec.get("devices").and_then(|devices| devices.get("add")));
+            let amounts = added.flat_map(|entry| entries(entry.get("resources"))).map(name);
+            items.filter_map(text).chain(amounts).filter(|(name, _)| is_no_pattern(name)).collect()
+        },
+        known: || &NAMES.resources,
+    },
+    Kind {
+        what: "class",
+        who: "claims of other policies",
+        code: UNKNOWN_RESOURCE,
+        names: |spec| {
+            let lists = [spec.get("gpus"), spec.get("devices")].into_iter().flatten();
+            let claims = lists.flat_map(|map| entries(map.get("claims"))).map(name);
+            claims
+                .filter(|(name, _)| is_no_pattern(name) && name.contains('.') && !name.contains(' '))
+                .collect()
+        },
+        known: || &[],
+    },
+    Kind {
+        what: "variable",
+        who: "other rules or libraries",
+        code: UNKNOWN_VARIABLE,
+        names: |spec| {
+            let checked = items(spec.get("checks")).filter_map(|check| text(check.get("env")?));
+            let files = entries(spec.get("files")).iter().filter_map(|file| text(file.value.get("env")?));
+            set_variables(spec).map(name).chain(checked).chain(files).collect()
+        },
+        known: || &NAMES.variables,
+    },
 ];
 
 /// Warnings for the names in a `spec` that are almost those of others.
 pub(super) fn find(spec: &Node, others: &[&Node]) -> Vec<Diagnostic> {
     let mut warnings = Vec::new();
-    let own: BTreeSet<&str> = set_variables(spec).map(|(name, _)| name).collect();
-    for (what, who, code, names) in NAMES {
+    let own: BTreeSet<&str> = set_variables(spec).map(|entry| entry.key.as_str()).collect();
+    for Kind { what, who, code, names, known } in KINDS {
         let of_others = others.iter().flat_map(|other| names(other)).map(|(name, _)| name);
-        let well_known = WELL_KNOWN.iter().copied().filter(|_| code == UNKNOWN_LABEL);
-        let known: Vec<&str> = of_others.chain(well_known).collect();
+        let known: Vec<&str> = of_others.chain(known().iter().map(String::as_str)).collect();
         for (name, span) in names(spec).into_iter().take(MOST).filter(|(name, _)| !known.contains(name)) {
-            let is_almost = |known: &&&str| is_misspelling(name, known) || is_cut(name, known, code);
+            let is_almost = |known: &&&str| {
+                is_misspelling(name, known)
+                    || is_cut(name, known, code)
+                    || code == UNKNOWN_VARIABLE && is_other_form(name, known)
+                    || code == UNKNOWN_RESOURCE && has_other_letter(name, known)
+            };
             // A check is about a variable that a rule of the policy sets, too.
             let is_of_others = code == UNKNOWN_VARIABLE && !own.contains(name);
             let of_own = is_of_others.then_some(&own).into_iter().flatten();
@@ -56,13 +123,11 @@ pub(super) fn find(spec: &Node, others: &[&Node]) -> Vec<Diagnostic> {
             {
                 let message = format!("the variable `{name}` is not one of `{known}_*`, which {who} have");
                 warnings.push(misspelt(code, span, message, &meant));
-            } else if code == UNKNOWN_VARIABLE && name.contains('-') {
-                let message = format!("the variable `{name}` has a `-`, with which no shell can read it");
-                warnings.push(misspelt(code, span, message, &name.replace('-', "_")));
             }
         }
     }
     warnings.extend(annotations(spec).filter_map(|entry| value(entry, others)));
+    warnings.extend(set_variables(spec).filter_map(value_of_library));
     warnings
 }
 
@@ -74,9 +139,65 @@ fn misspelt(code: &'static str, span: Span, message: String, meant: &str) -> Dia
 /// `zone`, is one of its own, and a label of nodes can be the beginning of another one.
 fn is_cut(name: &str, known: &str, code: &str) -> bool {
     let is_long = name.contains(['/', '.', '-']);
-    let begins = known.strip_suffix(name).is_some_and(|start| start.ends_with(['/', '.']));
+    let begins = known.strip_suffix(name).is_some_and(|start| start.ends_with(['/', '.', ':']));
+    let split =
+        |name: &'_ str| name.split_once('/').map(|(domain, rest)| (domain.to_owned(), rest.to_owned()));
+    let lacks_end = split(name).zip(split(known)).is_some_and(|((domain, rest), (whole, same))| {
+        rest == same && whole.strip_prefix(&*domain).is_some_and(|end| end.starts_with('.'))
+    });
     let ends = known.strip_prefix(name).is_some_and(|end| end.starts_with(['.', '-']));
-    is_long && (begins || ends && name.contains('/') && code == UNKNOWN_ANNOTATION)
+    is_long && (begins || lacks_end || ends && name.contains('/') && code == UNKNOWN_ANNOTATION)
+}
+
+/// Returns whether a variable is another form of a known one of its library: a word that is left out, that has other
+/// letters, or that is cut short, or words in place of their initials.
+fn is_other_form(name: &str, known: &str) -> bool {
+    let (words, others): (Vec<&str>, Vec<&str>) = (name.split('_').collect(), known.split('_').collect());
+    if name.len().max(known.len()) > LONGEST || words[0] != others[0] || words.len() < 3 {
+        return false;
+    }
+    let start = words.iter().zip(&others).take_while(|(word, other)| word == other).count();
+    let back =
+        |words: &[&str]| words[start..].iter().rev().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+    let (end, other_end) = (back(&words), back(&others));
+    let same = end.iter().zip(&other_end).take_while(|(word, other)| word == other).count();
+    let (own, meant) = (&words[start..words.len() - same], &others[start..others.len() - same]);
+    match (own, meant) {
+        ([], [_]) => true,
+        ([word], [other]) => {
+            let least = word.len().min(other.len());
+            let is_start = least > 2 && (word.starts_with(other) || other.starts_with(word));
+            let is_near = word[..1] == other[..1] && strsim::osa_distance(word, other) <= least / 2;
+            least > 2 && !word.ends_with(|c: char| c.is_ascii_digit()) && (is_start || least > 4 && is_near)
+        }
+        (words @ [_, _, ..], [initials]) => {
+            words.iter().filter_map(|word| word.chars().next()).eq(initials.chars())
+        }
+        _ => false,
+    }
+}
+
+/// Returns whether the names of two resources of one domain differ in one letter after the first one.
+fn has_other_letter(name: &str, known: &str) -> bool {
+    let (Some((domain, name)), Some((other, known))) = (name.split_once('/'), known.split_once('/')) else {
+        return false;
+    };
+    let is_word = |text: &str| text.len() > 2 && text.bytes().all(|byte| byte.is_ascii_lowercase());
+    domain == other
+        && is_word(name)
+        && is_word(known)
+        && name[..1] == known[..1]
+        && strsim::osa_distance(name, known) == 1
+}
+
+/// The warning for a value that the library of a variable does not know.
+fn value_of_library(entry: &Entry<Node>) -> Option<Diagnostic> {
+    let (own, span) = text(&entry.value)?;
+    let values = NAMES.values.get(&entry.key)?;
+    let is_other = !own.contains('$') && !values.iter().any(|known| known.eq_ignore_ascii_case(own));
+    let message = format!("`{}` has no value `{own}`", entry.key);
+    let warning = Diagnostic::warning(UNKNOWN_ENUM_VALUE, span, message);
+    is_other.then(|| warning.hint(suggest(own, values.iter().map(String::as_str))))
 }
 
 /// The first word of other variables, and this variable with that word, if its own first word differs only in a doubled
@@ -112,8 +233,8 @@ fn annotations(spec: &Node) -> impl Iterator<Item = &Entry<Node>> {
 }
 
 /// The variables that rules set.
-fn set_variables(spec: &Node) -> impl Iterator<Item = (&str, Span)> {
-    items(spec.get("rules")).flat_map(|rule| entries(rule.get("env"))).map(name)
+fn set_variables(spec: &Node) -> impl Iterator<Item = &Entry<Node>> {
+    items(spec.get("rules")).flat_map(|rule| entries(rule.get("env")))
 }
 
 fn items(node: Option<&Node>) -> impl Iterator<Item = &Node> {

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::definition::{Definition, entries};
 use crate::expression::{Expression, Step, Use};
 use crate::interpolation::Interpolation;
+use crate::known_names::NAMES;
 use crate::matcher::{Pattern, current};
 use crate::overlay::Write;
 use crate::parameter::{Parameter, Table};
@@ -14,16 +15,6 @@ use crate::source::{
 use fabric_yaml::{Entry, Node, Span};
 
 use crate::check::writes;
-
-/// The labels that Kubernetes itself gives to nodes.
-pub(crate) const WELL_KNOWN: &[&str] = &[
-    "node.kubernetes.io/instance-type",
-    "topology.kubernetes.io/region",
-    "topology.kubernetes.io/zone",
-    "kubernetes.io/arch",
-    "kubernetes.io/hostname",
-    "kubernetes.io/os",
-];
 
 /// The places at which expressions look up a key.
 type Seen = BTreeMap<String, Vec<Span>>;
@@ -36,10 +27,9 @@ pub(crate) fn findings(definition: &Definition) -> Vec<Diagnostic> {
         }
     });
     let mut found = Vec::new();
-    misspelled(&labels, &known_labels(definition), WELL_KNOWN, UNKNOWN_LABEL, &mut found);
+    misspelled(&labels, &known_labels(definition), &NAMES.labels, UNKNOWN_LABEL, &mut found);
     found.extend(unlike_own(definition));
-    let well_known = &["memory", "ephemeral-storage"];
-    misspelled(&resources, &known_resources(definition), well_known, UNKNOWN_RESOURCE, &mut found);
+    misspelled(&resources, &known_resources(definition), &NAMES.resources, UNKNOWN_RESOURCE, &mut found);
     found.extend(["gpus", "devices"].iter().flat_map(|key| hidden_claims(definition, key)));
     found
 }
@@ -51,6 +41,17 @@ fn hidden_claims(definition: &Definition, key: &str) -> Vec<Diagnostic> {
     let of_classes = |claim: &Entry<Node>| claim.key.starts_with("class:");
     let mut patterns: Vec<(Pattern, &Entry<Node>)> = Vec::new();
     let mut found = Vec::new();
+    for zero in claims.iter().filter(|claim| !counts(claim) && Pattern::new(&claim.key).stars() > 0) {
+        let pattern = Pattern::new(&zero.key);
+        let hides = |claim: &&Entry<Node>| {
+            counts(claim) && of_classes(claim) == of_classes(zero) && pattern.matches(&claim.key)
+        };
+        found.extend(claims.iter().filter(hides).map(|claim| {
+            let message = format!("`{}` has no effect: `{}: 0` has precedence over it", claim.key, zero.key);
+            Diagnostic::warning(ALWAYS_FALSE, claim.span, message)
+                .hint(format!("leave `{}` out: a claim with another name has no devices", zero.key))
+        }));
+    }
     for claim in claims.iter().filter(|claim| counts(claim)) {
         let hides = |(pattern, before): &&(Pattern, &Entry<Node>)| {
             pattern.matches(&claim.key)
@@ -94,18 +95,19 @@ fn add(expression: &Expression, labels: &mut Seen, resources: &mut Seen) {
 fn misspelled(
     seen: &Seen,
     declared: &BTreeSet<String>,
-    well_known: &[&str],
+    well_known: &[String],
     code: &'static str,
     found: &mut Vec<Diagnostic>,
 ) {
     let what = if code == UNKNOWN_LABEL { "the node label" } else { "the amount of" };
     for (name, spans) in seen {
-        if declared.contains(name) || well_known.contains(&name.as_str()) {
+        if declared.contains(name) || well_known.contains(name) {
             continue;
         }
         let often =
             seen.iter().filter(|(_, others)| spans.len() == 1 && others.len() > 1).map(|(other, _)| other);
-        let known = declared.iter().chain(often).map(String::as_str).chain(well_known.iter().copied());
+        let known =
+            declared.iter().chain(often).map(String::as_str).chain(well_known.iter().map(String::as_str));
         if let Some(known) = known.into_iter().find(|known| is_misspelling(name, known)) {
             found.extend(spans.iter().map(|span| {
                 let message =
